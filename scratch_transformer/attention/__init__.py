@@ -1,0 +1,119 @@
+"""The attention core: one algorithm a file, one signature.
+
+    query (B, H, T, D)  ──┐
+                          ├─ Q Kᵀ · scale + mask ─ softmax ─ dropout ─ A (B, H, T, S) ──┐
+    key   (B, H, S, D)  ──┘                                                              ├─ A V (B, H, T, Dv)
+    value (B, H, S, Dv) ─────────────────────────────────────────────────────────────────┘
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from scratch_transformer.attention import naive
+
+__all__ = ["attention_weights", "scaled_dot_product_attention"]
+
+
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """softmax(Q Kᵀ / √d_k + mask) V, with the signature and the results of torch's function of this name.
+
+    Args:
+        query: Q, (..., H, T, D).
+        key: K, (..., H, S, D).
+        value: V, (..., H, S, Dv).
+        attn_mask: broadcasts to (..., H, T, S). Boolean: True = may attend. Float, of query's dtype: added.
+        dropout_p: probability with which a weight is dropped. Always applied: pass 0 in evaluation.
+        is_causal: query t attends to the keys 0 … t only (aligned at the top left when T ≠ S).
+        scale: factor of the scores; 1/√D unless given.
+        enable_gqa: grouped queries: key and value may have fewer heads, each used by H / heads queries in a row.
+
+    Returns:
+        (..., H, T, Dv). Rows that may attend to no key at all are zero.
+
+    Raises:
+        RuntimeError: dtypes, devices, dimensions or heads don't fit, or both attn_mask and is_causal are given.
+        ValueError: dropout_p is outside [0, 1].
+
+    Source: Vaswani et al. 2017, section 3.2.1, equation 1; grouped queries: Ainslie et al. 2023.
+    """
+    _check_inputs(query, key, value, attn_mask, is_causal)
+    if enable_gqa:
+        key, value = _repeat_heads(query, key, "key"), _repeat_heads(query, value, "value")
+    return naive.naive_attention(query, key, value, attn_mask, dropout_p, is_causal, scale)
+
+
+def attention_weights(
+    query: Tensor,
+    key: Tensor,
+    attn_mask: Tensor | None = None,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """softmax(Q Kᵀ / √d_k + mask): the weights alone, (..., H, T, S), before any dropout.
+
+    Arguments and errors as in `scaled_dot_product_attention`, of which these are the weights.
+    """
+    _check_inputs(query, key, key, attn_mask, is_causal)
+    if enable_gqa:
+        key = _repeat_heads(query, key, "key")
+    return naive.attention_weights(query, key, attn_mask, is_causal, scale)
+
+
+def _repeat_heads(query: Tensor, x: Tensor, name: str) -> Tensor:
+    if min(query.dim(), x.dim()) < 3:
+        raise RuntimeError(f"attention: enable_gqa needs query and {name} with a head dimension, (..., H, length, width)")
+    heads, groups = query.shape[-3], x.shape[-3]
+    if heads % groups != 0:
+        raise RuntimeError(
+            f"attention: with enable_gqa the number of heads of query, {heads}, must be a multiple of {name}'s, {groups}"
+        )
+    return x.repeat_interleave(heads // groups, dim=-3)
+
+
+def _check_inputs(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, is_causal: bool) -> None:
+    for name, x in {"query": query, "key": key, "value": value}.items():
+        if x.is_nested:
+            raise RuntimeError(f"attention: {name} is a nested tensor; pass a padded tensor and a mask instead")
+        if x.dim() < 2:
+            raise RuntimeError(f"attention: {name} must have at least 2 dimensions, but has shape {tuple(x.shape)}")
+        if x.dtype != query.dtype or x.device != query.device:
+            raise RuntimeError(
+                f"attention: expected query, key and value to have the same dtype and device, but query is "
+                f"{query.dtype} on {query.device} and {name} is {x.dtype} on {x.device}"
+            )
+    if query.shape[-1] != key.shape[-1]:
+        raise RuntimeError(
+            f"attention: query and key must have the same width, but query is {tuple(query.shape)}, key {tuple(key.shape)}"
+        )
+    if key.shape[-2] != value.shape[-2]:
+        raise RuntimeError(
+            f"attention: every key needs a value, but key is {tuple(key.shape)} and value {tuple(value.shape)}"
+        )
+    if attn_mask is not None:
+        _check_mask(query, key, attn_mask, is_causal)
+
+
+def _check_mask(query: Tensor, key: Tensor, attn_mask: Tensor, is_causal: bool) -> None:
+    if is_causal:
+        raise RuntimeError("attention: attn_mask should not be set when is_causal=True: put the causal part into the mask")
+    if attn_mask.dtype not in (torch.bool, query.dtype):
+        raise RuntimeError(f"attention: attn_mask must be bool or have query's dtype {query.dtype}, not {attn_mask.dtype}")
+    scores_shape = (query.shape[-2], key.shape[-2])
+    for size, expected in zip(attn_mask.shape[-2:][::-1], scores_shape[::-1]):
+        if size not in (1, expected):
+            raise RuntimeError(
+                f"attention: attn_mask {tuple(attn_mask.shape)} must broadcast to (..., T, S) = (..., "
+                f"{scores_shape[0]}, {scores_shape[1]})"
+            )

@@ -1,0 +1,53 @@
+"""Attention as the paper writes it: softmax(Q Kᵀ / √d_k) V, with the whole T × S matrix of weights in memory.
+
+Shapes: B batch, H heads, T queries, S keys, D = d_k width of a query or key, Dv width of a value.
+"""
+
+from __future__ import annotations
+
+import math
+
+from torch import Tensor
+
+from scratch_transformer import functional, masks
+
+
+@functional.rounded_once
+def attention_weights(
+    query_BHTD: Tensor,
+    key_BHSD: Tensor,
+    attn_mask: Tensor | None = None,
+    is_causal: bool = False,
+    scale: float | None = None,
+) -> Tensor:
+    """A = softmax(Q Kᵀ · scale + mask), row by row: (B, H, T, S). Scale is 1/√d_k unless given.
+
+    Row t says how much query t takes from each key; it sums to one. A row in which everything is masked is zero.
+    Source: Vaswani et al. 2017, section 3.2.1, equation 1 without V.
+    """
+    T, S, D = query_BHTD.shape[-2], key_BHSD.shape[-2], query_BHTD.shape[-1]
+    if is_causal:
+        attn_mask = masks.combine(masks.causal(T, S, query_BHTD.device), attn_mask)
+    scale = 1 / math.sqrt(D) if scale is None else scale
+    scores_BHTS = masks.apply((query_BHTD * scale) @ key_BHSD.transpose(-2, -1), attn_mask)
+    if attn_mask is None:
+        return functional.softmax(scores_BHTS, dim=-1)
+    # softmax of a row of -inf alone would be 0/0: such a row becomes zero, and so does its gradient
+    empty_BHT1 = (scores_BHTS == float("-inf")).all(dim=-1, keepdim=True)
+    weights_BHTS = functional.softmax(scores_BHTS.masked_fill(empty_BHT1, 0), dim=-1)
+    return weights_BHTS.masked_fill(empty_BHT1, 0)
+
+
+@functional.rounded_once
+def naive_attention(
+    query_BHTD: Tensor,
+    key_BHSD: Tensor,
+    value_BHSDv: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+) -> Tensor:
+    """dropout(A) V with A = `attention_weights`: (B, H, T, Dv). Vaswani et al. 2017, section 3.2.1, equation 1."""
+    weights_BHTS = attention_weights(query_BHTD, key_BHSD, attn_mask, is_causal, scale)
+    return functional.dropout(weights_BHTS, dropout_p) @ value_BHSDv

@@ -1,0 +1,349 @@
+"""The equations of the Transformer, each written once.
+
+Everything else in the package calls these functions. They are built from tensor operations alone: no `torch.nn` layer,
+no `torch.nn.functional`. Shapes: `*` is any number of leading dimensions, C the number of classes or channels.
+
+Half precision: float16 and bfloat16 inputs are computed in float32 and rounded once at the end, as torch's own kernels do.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+HALF_PRECISION = (torch.float16, torch.bfloat16)
+
+
+def rounded_once(equation: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Evaluate `equation` in float32 where its first argument is float16 or bfloat16, and round the result once.
+
+    Rounding after every operation would lose most of the eight to eleven bits that these formats have.
+    """
+
+    def widen(value: object) -> object:
+        return value.float() if isinstance(value, Tensor) and value.dtype in HALF_PRECISION else value
+
+    @functools.wraps(equation)
+    def wrapper(x: Tensor, *args: object, **kwargs: object) -> Tensor:
+        if x.dtype not in HALF_PRECISION:
+            return equation(x, *args, **kwargs)
+        wide = equation(x.float(), *map(widen, args), **{name: widen(value) for name, value in kwargs.items()})
+        return wide.to(x.dtype)
+
+    return wrapper
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """y = x Wᵀ + b.
+
+    Args:
+        x: (*, in_features).
+        weight: W, (out_features, in_features).
+        bias: b, (out_features,), or None.
+
+    Returns:
+        (*, out_features).
+
+    Raises:
+        RuntimeError: the last dimension of `x` is not in_features, or the dtypes differ.
+    """
+    if x.dim() == 0 or x.shape[-1] != weight.shape[-1]:
+        raise RuntimeError(
+            f"linear: x has shape {tuple(x.shape)}, but its last dimension must be in_features={weight.shape[-1]} "
+            f"of weight {tuple(weight.shape)}: these shapes cannot be multiplied"
+        )
+    if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
+        raise RuntimeError(f"linear: x must have the same dtype as weight, {weight.dtype}, but has {x.dtype}")
+    if bias is None:
+        return x @ weight.T
+    # addmm rounds x Wᵀ + b once; in half precision `x @ weight.T + bias` would round twice
+    y = torch.addmm(bias, x.reshape(math.prod(x.shape[:-1]), x.shape[-1]), weight.T)
+    return y.reshape(*x.shape[:-1], weight.shape[0])
+
+
+def embedding(ids: Tensor, weight: Tensor, padding_idx: int | None = None, scale_grad_by_freq: bool = False) -> Tensor:
+    """Row `ids[i]` of the table `weight` for every i.
+
+    Args:
+        ids: (*), integers in [0, num_embeddings).
+        weight: (num_embeddings, d_model).
+        padding_idx: the row that receives no gradient.
+        scale_grad_by_freq: divide each row's gradient by the number of times that its id occurs in `ids`.
+
+    Returns:
+        (*, d_model).
+
+    Raises:
+        IndexError: an id is outside [0, num_embeddings).
+    """
+    try:
+        rows = weight.index_select(0, ids.flatten())
+    except IndexError:
+        raise IndexError(
+            f"embedding: ids must be in [0, {weight.shape[0]}), but range from {int(ids.min())} to {int(ids.max())}: "
+            "index out of range"
+        ) from None
+    if scale_grad_by_freq:
+        frequency = rows.new_zeros(weight.shape[0]).index_add_(0, ids.flatten(), rows.new_ones(ids.numel()))
+        share = (1 / frequency)[ids.flatten()].unsqueeze(-1)
+        rows = rows.detach() + (rows - rows.detach()) * share  # the value of rows, `share` of its gradient
+    rows = rows.reshape(*ids.shape, weight.shape[1])
+    if padding_idx is not None:
+        rows = torch.where((ids == padding_idx).unsqueeze(-1), rows.detach(), rows)
+    return rows
+
+
+def sinusoidal_positions(
+    length: int, d_model: int, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+) -> Tensor:
+    """PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(pos / 10000^(2i/d_model)).
+
+    Computed in float64 and then rounded, so that late positions stay distinct in every dtype. An odd d_model has one
+    sine more than cosines. Source: Vaswani et al. 2017, section 3.5.
+
+    Returns:
+        (length, d_model).
+    """
+    pos = torch.arange(length, device=device, dtype=torch.float64).unsqueeze(1)  # (length, 1)
+    two_i = torch.arange(0, d_model, 2, device=device, dtype=torch.float64)  # (ceil(d_model / 2),)
+    angles = pos / 10000 ** (two_i / d_model)
+    interleaved = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)  # sin, cos, sin, cos, ...
+    return interleaved[:, :d_model].to(dtype or torch.get_default_dtype())
+
+
+def dropout(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """y = x · m / (1 - p) with m ~ Bernoulli(1 - p) for every element; y = x outside training.
+
+    On CPU the same seed drops the same elements as torch's dropout. Source: Srivastava et al. 2014; Vaswani et al.
+    2017, section 5.4.
+
+    Raises:
+        ValueError: p is outside [0, 1].
+    """
+    if not 0 <= p <= 1:
+        raise ValueError(f"dropout: p, the dropout probability, has to be between 0 and 1, but got {p}")
+    if p == 0 or not training or x.numel() == 0:
+        return x
+    # p = 1 keeps nothing: 0/0 must not become NaN
+    factor = torch.zeros_like(x) if p == 1 else torch.empty_like(x).bernoulli_(1 - p).div_(1 - p)
+    return x.mul_(factor) if inplace else x * factor
+
+
+@rounded_once
+def softmax(x: Tensor, dim: int) -> Tensor:
+    """softmax(x)ᵢ = exp(xᵢ) / Σⱼ exp(xⱼ) along `dim`.
+
+    Computed on x - max(x), which changes nothing mathematically and keeps exp from overflowing.
+    """
+    if x.numel() == 0:
+        return x
+    exponentials = (x - x.detach().amax(dim, keepdim=True)).exp()
+    return exponentials / exponentials.sum(dim, keepdim=True)
+
+
+@rounded_once
+def log_softmax(x: Tensor, dim: int) -> Tensor:
+    """log softmax(x)ᵢ = xᵢ - log Σⱼ exp(xⱼ) along `dim`, on x - max(x) like `softmax`."""
+    if x.numel() == 0:
+        return x
+    shifted = x - x.detach().amax(dim, keepdim=True)
+    return shifted - shifted.exp().sum(dim, keepdim=True).log()
+
+
+def relu(x: Tensor, inplace: bool = False) -> Tensor:
+    """relu(x) = max(0, x), with derivative 0 at x = 0. NaN stays NaN."""
+    return x.masked_fill_(x <= 0, 0) if inplace else x.masked_fill(x <= 0, 0)
+
+
+@rounded_once
+def gelu(x: Tensor, approximate: str = "none") -> Tensor:
+    """gelu(x) = x Φ(x), Φ the standard normal distribution function. Source: Hendrycks & Gimpel 2016.
+
+    approximate="none": Φ(x) = ½ (1 + erf(x / √2)).
+    approximate="tanh": Φ(x) ≈ ½ (1 + tanh(√(2/π) (x + 0.044715 x³))), at most 4.8e-4 away.
+
+    Raises:
+        RuntimeError: another `approximate`.
+    """
+    if approximate == "none":
+        return 0.5 * x * (1 + torch.erf(x * math.sqrt(0.5)))
+    if approximate == "tanh":
+        return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+    raise RuntimeError(f"gelu: approximate must be 'none' or 'tanh', but got {approximate!r}")
+
+
+@rounded_once
+def layer_norm(
+    x: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """y = (x - μ) / √(σ² + ε) · γ + β, with μ and σ² = mean (x - μ)² over the last `len(normalized_shape)` dimensions.
+
+    σ² divides by n, not by n - 1, and ε stands inside the root. Source: Ba et al. 2016, equation 3.
+
+    Args:
+        x: (*, *normalized_shape).
+        weight, bias: γ and β, each of normalized_shape, or None.
+
+    Raises:
+        RuntimeError: `x` does not end in normalized_shape, or the dtypes differ.
+    """
+    _check_normalized("layer_norm", x, normalized_shape, weight, bias)
+    dims = tuple(range(-len(normalized_shape), 0))
+    centred = x - x.mean(dims, keepdim=True)
+    variance = centred.square().mean(dims, keepdim=True)
+    return _scale_and_shift(centred / torch.sqrt(variance + eps), weight, bias)
+
+
+@rounded_once
+def rms_norm(x: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None) -> Tensor:
+    """y = x / √(mean x² + ε) · γ over the last `len(normalized_shape)` dimensions. Source: Zhang & Sennrich 2019.
+
+    ε = None stands for the machine epsilon of the dtype that is computed in.
+
+    Raises:
+        RuntimeError: `x` does not end in normalized_shape, or the dtypes differ.
+    """
+    _check_normalized("rms_norm", x, normalized_shape, weight)
+    dims = tuple(range(-len(normalized_shape), 0))
+    mean_square = x.square().mean(dims, keepdim=True)
+    return _scale_and_shift(x / torch.sqrt(mean_square + (torch.finfo(x.dtype).eps if eps is None else eps)), weight)
+
+
+@rounded_once
+def batch_norm(
+    x: Tensor, mean: Tensor, variance: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+) -> Tensor:
+    """y = (x - μ) / √(σ² + ε) · γ + β for every channel. Source: Ioffe & Szegedy 2015, algorithm 1.
+
+    Layer normalization takes μ and σ² over the features of one token; batch normalization takes them over all
+    examples and positions of one feature (`channel_statistics`), or from the running averages.
+
+    Args:
+        x: (N, C) or (N, C, L).
+        mean, variance, weight, bias: μ, σ², γ, β, each (C,).
+    """
+
+    def per_channel(v: Tensor | None) -> Tensor | None:
+        return None if v is None else v.reshape(-1, *[1] * (x.dim() - 2))  # (C,) or (C, 1)
+
+    normalized = (x - per_channel(mean)) / torch.sqrt(per_channel(variance) + eps)  # type: ignore[operator]
+    return _scale_and_shift(normalized, per_channel(weight), per_channel(bias))
+
+
+def channel_statistics(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and variance (dividing by n) of every channel of x, (N, C) or (N, C, L): two tensors (C,)."""
+    wide = x.float() if x.dtype in HALF_PRECISION else x
+    dims = [dim for dim in range(x.dim()) if dim != 1]
+    mean = wide.mean(dims, keepdim=True)
+    return mean.flatten(), (wide - mean).square().mean(dims)
+
+
+@rounded_once
+def cross_entropy(
+    logits: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """ℓ = -Σ_c w_c q_c log p_c, with p = softmax(logits) and q = (1 - ε) target + ε / C.
+
+    Args:
+        logits: (C,), (N, C) or (N, C, d₁, …, d_K).
+        target: class indices, of the shape of `logits` without C (a target one-hot in the equation), or class
+            probabilities, of the shape of `logits`.
+        weight: w, (C,), or None for all ones.
+        ignore_index: index targets with this value contribute nothing.
+        reduction: "none", "sum", or "mean": the sum divided by Σ w_target over the targets that count (index
+            targets), or by their number (probabilities).
+        label_smoothing: ε in [0, 1]. Source: Szegedy et al. 2016, section 7; Vaswani et al. 2017, section 5.4.
+
+    Raises:
+        IndexError: a target index is outside [0, C) and is not ignore_index.
+        RuntimeError, ValueError: shapes, dtypes, label_smoothing or reduction are not as above.
+    """
+    class_dim = 0 if logits.dim() == 1 else 1
+    _check_cross_entropy(logits, target, weight, reduction, label_smoothing, class_dim)
+    log_p = log_softmax(logits, class_dim)
+    weighted = log_p if weight is None else log_p * weight.reshape(-1, *[1] * (logits.dim() - 1 - class_dim))
+    if target.is_floating_point():
+        q = (1 - label_smoothing) * target + label_smoothing / logits.shape[class_dim]
+        losses = -(weighted * q).sum(class_dim)
+        return _reduce(losses, reduction, losses.numel())
+
+    counts = target != ignore_index
+    index = target.where(counts, 0)
+    losses = -_pick(weighted, index, class_dim)
+    if label_smoothing > 0:
+        losses = (1 - label_smoothing) * losses - label_smoothing * weighted.mean(class_dim)
+    losses = losses.masked_fill(~counts, 0)
+    return _reduce(losses, reduction, (counts if weight is None else weight[index] * counts).sum())
+
+
+def _scale_and_shift(x: Tensor, weight: Tensor | None, bias: Tensor | None = None) -> Tensor:
+    x = x if weight is None else x * weight
+    return x if bias is None else x + bias
+
+
+def _pick(values: Tensor, index: Tensor, class_dim: int) -> Tensor:
+    """values[..., index, ...] along class_dim, for every entry of index."""
+    try:
+        return values.gather(class_dim, index.unsqueeze(class_dim)).squeeze(class_dim)
+    except RuntimeError:
+        raise IndexError(
+            f"cross_entropy: target must be in [0, {values.shape[class_dim]}), the number of classes, or ignore_index, "
+            f"but ranges from {int(index.min())} to {int(index.max())}: target out of bounds"
+        ) from None
+
+
+def _reduce(losses: Tensor, reduction: str, count: Tensor | int) -> Tensor:
+    return losses if reduction == "none" else losses.sum() if reduction == "sum" else losses.sum() / count
+
+
+def _check_normalized(name: str, x: Tensor, normalized_shape: Sequence[int], *parameters: Tensor | None) -> None:
+    shape = tuple(normalized_shape)
+    if not shape or tuple(x.shape[-len(shape) :]) != shape:
+        raise RuntimeError(f"{name}: x has shape {tuple(x.shape)}, but must end in normalized_shape={shape}")
+    for parameter in parameters:
+        if parameter is not None and tuple(parameter.shape) != shape:
+            raise RuntimeError(f"{name}: weight and bias must have normalized_shape={shape}, not {tuple(parameter.shape)}")
+        # float32 parameters of half-precision inputs are fine: both are computed in float32
+        if parameter is not None and torch.promote_types(parameter.dtype, x.dtype) != x.dtype:
+            raise RuntimeError(f"{name}: x has dtype {x.dtype}, but weight and bias have {parameter.dtype}: mixed dtype")
+
+
+def _check_cross_entropy(
+    logits: Tensor, target: Tensor, weight: Tensor | None, reduction: str, label_smoothing: float, class_dim: int
+) -> None:
+    if reduction not in ("none", "sum", "mean"):
+        raise ValueError(f"cross_entropy: reduction={reduction!r} is not a valid value, expected 'none', 'mean' or 'sum'")
+    if not 0 <= label_smoothing <= 1:
+        raise RuntimeError(f"cross_entropy: label_smoothing must be between 0.0 and 1.0, but got {label_smoothing}")
+    if logits.dim() == 0:
+        raise RuntimeError("cross_entropy: logits must have a class dimension, (C,) or (N, C, ...), but got a scalar")
+    classes = logits.shape[class_dim]
+    if weight is not None and tuple(weight.shape) != (classes,):
+        raise RuntimeError(f"cross_entropy: weight must have shape ({classes},), one per class, not {tuple(weight.shape)}")
+    if target.is_floating_point():
+        if target.shape != logits.shape:
+            raise RuntimeError(
+                f"cross_entropy: class probabilities need target of the same shape as logits, {tuple(logits.shape)}, "
+                f"but got {tuple(target.shape)} (class indices must be integers)"
+            )
+        return
+    expected = logits.shape[:class_dim] + logits.shape[class_dim + 1 :]
+    if target.shape != expected:
+        kind = ValueError if target.shape[:1] != expected[:1] and logits.dim() > 1 else RuntimeError
+        raise kind(
+            f"cross_entropy: class indices need target of shape {tuple(expected)} for logits {tuple(logits.shape)}, "
+            f"but got {tuple(target.shape)}"
+        )
