@@ -1,0 +1,114 @@
+"""How every test and benchmark starts: options --device and --dtype, its own seed, torch's exact slow paths."""
+
+import os
+import random
+import time
+import zlib
+
+import hypothesis
+import numpy
+import pytest
+import torch
+
+DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+# Seconds per example say nothing on a shared machine. On CI the examples are the same in every run.
+hypothesis.settings.register_profile("local", deadline=None, max_examples=30, print_blob=True)
+hypothesis.settings.register_profile("ci", hypothesis.settings.get_profile("local"), derandomize=True, database=None)
+hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+
+def pytest_addoption(parser):
+    group = parser.getgroup("scratch_transformer")
+    group.addoption("--device", default="cpu", help="where the tests' tensors are: cpu (default), cuda, cuda:1, ...")
+    group.addoption("--dtype", default="float64", choices=DTYPES, help="the tests' floating-point type")
+
+
+def pytest_configure(config):
+    device, dtype = config.getoption("--device"), DTYPES[config.getoption("--dtype")]
+    try:
+        torch.zeros(1, device=device, dtype=dtype)
+    except (RuntimeError, AssertionError, TypeError) as error:  # torch has one of its own for each reason
+        reason = str(error).splitlines()[0]
+        raise pytest.UsageError(f"--device {device} --dtype {config.getoption('--dtype')}: {reason}") from error
+
+
+def pytest_report_header(config):
+    return (
+        f"torch {torch.__version__}, device {device_name(config)}, dtype {config.getoption('--dtype')}, "
+        f"{torch.get_num_threads()} thread(s)"
+    )
+
+
+def pytest_collection_modifyitems(config, items):
+    for item in items:
+        if item.get_closest_marker("cuda") and not torch.cuda.is_available():
+            item.add_marker(pytest.mark.skip(reason="needs a CUDA device, and torch sees none"))
+        if on_cuda(config) and "benchmark" in getattr(item, "fixturenames", ()):
+            use_synchronising_timer(item)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    """Torch's global switches as the tests need them, also after a test that changed them and failed."""
+    torch.backends.mha.set_fastpath_enabled(False)  # it differs from the slow path at padded positions
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
+    seed(f"{item.nodeid} setup")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call(item):
+    seed(item.nodeid)  # not the fixtures' seed: a test must not draw their numbers again
+
+
+def seed(name):
+    """Seeds every generator from `name` alone, so neither the order nor the number of workers matters."""
+    number = zlib.crc32(name.encode())
+    random.seed(number)
+    numpy.random.seed(number)
+    torch.manual_seed(number)
+
+
+@pytest.fixture(scope="session")
+def device(pytestconfig):
+    return torch.device(pytestconfig.getoption("--device"))
+
+
+@pytest.fixture(scope="session")
+def dtype(pytestconfig):
+    return DTYPES[pytestconfig.getoption("--dtype")]
+
+
+# ---- Benchmarks ----
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_benchmark_update_machine_info(config, machine_info):
+    machine_info["torch"] = torch.__version__
+    machine_info["device"] = device_name(config)
+    machine_info["threads"] = torch.get_num_threads()
+
+
+def use_synchronising_timer(item):
+    """Times what the GPU did, not how fast work was queued.
+
+    pytest-benchmark reads the closest mark only, so the timer is merged into it and put first.
+    """
+    mark = item.get_closest_marker("benchmark")
+    options = {**(mark.kwargs if mark else {}), "timer": synchronised_time}
+    item.add_marker(pytest.mark.benchmark(**options), append=False)
+
+
+def synchronised_time():
+    torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+def on_cuda(config):
+    return torch.device(config.getoption("--device")).type == "cuda"
+
+
+def device_name(config):
+    name = config.getoption("--device")
+    return f"{name} ({torch.cuda.get_device_name(name)})" if on_cuda(config) else name
