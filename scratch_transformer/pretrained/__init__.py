@@ -1,0 +1,35 @@
+"""A pretrained encoder on this package's layers: weights that others trained, embeddings that mean something.
+
+The files, in the order of reading:
+
+    names              which BERT tensor becomes which parameter of ours: one literal table
+    sentence_encoder   embeddings -> nn.TransformerEncoder -> mean pooling -> unit length
+    config             the settings of a model folder, checked
+    files              finds and reads a model folder in Hugging Face's BERT layout
+    sentences          text -> embeddings -> similarity
+
+In use:
+
+    from scratch_transformer import pretrained
+
+    vectors = pretrained.embed(["A cat sleeps.", "A kitten naps.", "Shares fell."])
+    pretrained.cosine(vectors)
+"""
+
+from scratch_transformer.pretrained.config import BertConfig
+from scratch_transformer.pretrained.files import Pretrained, load
+from scratch_transformer.pretrained.names import from_bert, to_bert
+from scratch_transformer.pretrained.sentence_encoder import SentenceEncoder
+from scratch_transformer.pretrained.sentences import TruncationWarning, cosine, embed
+
+__all__ = [
+    "BertConfig",
+    "Pretrained",
+    "SentenceEncoder",
+    "TruncationWarning",
+    "cosine",
+    "embed",
+    "from_bert",
+    "load",
+    "to_bert",
+]
