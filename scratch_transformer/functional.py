@@ -79,7 +79,10 @@ def embedding(ids: Tensor, weight: Tensor, padding_idx: int | None = None, scale
 
     Raises:
         IndexError: an id is outside [0, num_embeddings).
+        RuntimeError: `ids` are not int64 or int32.
     """
+    if ids.dtype not in (torch.int64, torch.int32):
+        raise RuntimeError(f"embedding: ids must be of an int dtype (torch.int64 or torch.int32), but are {ids.dtype}")
     try:
         rows = weight.index_select(0, ids.flatten())
     except IndexError:
@@ -138,7 +141,13 @@ def softmax(x: Tensor, dim: int) -> Tensor:
     """softmax(x)ᵢ = exp(xᵢ) / Σⱼ exp(xⱼ) along `dim`.
 
     Computed on x - max(x), which changes nothing mathematically and keeps exp from overflowing.
+
+    Raises:
+        RuntimeError: `x` is not floating-point.
+        IndexError: `x` has no dimension `dim`.
     """
+    if not x.is_floating_point():
+        raise RuntimeError(f"softmax: x must be of a floating dtype, but is {x.dtype}: not implemented")
     if x.numel() == 0:
         return x
     exponentials = (x - x.detach().amax(dim, keepdim=True)).exp()
@@ -203,14 +212,19 @@ def layer_norm(
 
 
 @rounded_once
-def rms_norm(x: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None) -> Tensor:
+def rms_norm(
+    x: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
+) -> Tensor:
     """y = x / √(mean x² + ε) · γ over the last `len(normalized_shape)` dimensions. Source: Zhang & Sennrich 2019.
 
     ε = None stands for the machine epsilon of the dtype that is computed in.
 
     Raises:
+        ValueError: `x` has fewer dimensions than normalized_shape.
         RuntimeError: `x` does not end in normalized_shape, or the dtypes differ.
     """
+    if x.dim() < len(normalized_shape):
+        raise ValueError(f"rms_norm: x has shape {tuple(x.shape)}, but must end in {normalized_shape=}")
     _check_normalized("rms_norm", x, normalized_shape, weight)
     dims = tuple(range(-len(normalized_shape), 0))
     mean_square = x.square().mean(dims, keepdim=True)
@@ -219,7 +233,12 @@ def rms_norm(x: Tensor, normalized_shape: Sequence[int], weight: Tensor | None =
 
 @rounded_once
 def batch_norm(
-    x: Tensor, mean: Tensor, variance: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+    x: Tensor,
+    mean: Tensor,
+    variance: Tensor,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
 ) -> Tensor:
     """y = (x - μ) / √(σ² + ε) · γ + β for every channel. Source: Ioffe & Szegedy 2015, algorithm 1.
 
@@ -315,24 +334,32 @@ def _check_normalized(name: str, x: Tensor, normalized_shape: Sequence[int], *pa
         raise RuntimeError(f"{name}: x has shape {tuple(x.shape)}, but must end in normalized_shape={shape}")
     for parameter in parameters:
         if parameter is not None and tuple(parameter.shape) != shape:
-            raise RuntimeError(f"{name}: weight and bias must have normalized_shape={shape}, not {tuple(parameter.shape)}")
+            raise RuntimeError(
+                f"{name}: weight and bias must have normalized_shape={shape}, not {tuple(parameter.shape)}"
+            )
         # float32 parameters of half-precision inputs are fine: both are computed in float32
         if parameter is not None and torch.promote_types(parameter.dtype, x.dtype) != x.dtype:
-            raise RuntimeError(f"{name}: x has dtype {x.dtype}, but weight and bias have {parameter.dtype}: mixed dtype")
+            raise RuntimeError(
+                f"{name}: x has dtype {x.dtype}, but weight and bias have {parameter.dtype}: mixed dtype"
+            )
 
 
 def _check_cross_entropy(
     logits: Tensor, target: Tensor, weight: Tensor | None, reduction: str, label_smoothing: float, class_dim: int
 ) -> None:
     if reduction not in ("none", "sum", "mean"):
-        raise ValueError(f"cross_entropy: reduction={reduction!r} is not a valid value, expected 'none', 'mean' or 'sum'")
+        raise ValueError(
+            f"cross_entropy: reduction={reduction!r} is not a valid value, expected 'none', 'mean' or 'sum'"
+        )
     if not 0 <= label_smoothing <= 1:
         raise RuntimeError(f"cross_entropy: label_smoothing must be between 0.0 and 1.0, but got {label_smoothing}")
     if logits.dim() == 0:
         raise RuntimeError("cross_entropy: logits must have a class dimension, (C,) or (N, C, ...), but got a scalar")
     classes = logits.shape[class_dim]
     if weight is not None and tuple(weight.shape) != (classes,):
-        raise RuntimeError(f"cross_entropy: weight must have shape ({classes},), one per class, not {tuple(weight.shape)}")
+        raise RuntimeError(
+            f"cross_entropy: weight must have shape ({classes},), one per class, not {tuple(weight.shape)}"
+        )
     if target.is_floating_point():
         if target.shape != logits.shape:
             raise RuntimeError(

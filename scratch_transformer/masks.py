@@ -38,12 +38,12 @@ def from_blocked(mask: Tensor | None, name: str = "mask") -> Tensor | None:
     """A mask in `nn.MultiheadAttention`'s convention (boolean: True = blocked; float: additive) in this package's.
 
     Raises:
-        RuntimeError: the mask is neither boolean nor floating-point.
+        AssertionError: the mask is neither boolean nor floating-point.
     """
     if mask is None or mask.is_floating_point():
         return mask
     if mask.dtype != torch.bool:
-        raise RuntimeError(f"only bool and floating types of {name} are supported, but got {mask.dtype}")
+        raise AssertionError(f"only bool and floating types of {name} are supported, but got {mask.dtype}")
     return ~mask
 
 

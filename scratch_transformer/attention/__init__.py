@@ -1,9 +1,9 @@
 """The attention core: one algorithm a file, one signature.
 
-    query (B, H, T, D)  ──┐
-                          ├─ Q Kᵀ · scale + mask ─ softmax ─ dropout ─ A (B, H, T, S) ──┐
-    key   (B, H, S, D)  ──┘                                                              ├─ A V (B, H, T, Dv)
-    value (B, H, S, Dv) ─────────────────────────────────────────────────────────────────┘
+query (B, H, T, D)  ──┐
+                      ├─ Q Kᵀ · scale + mask ─ softmax ─ dropout ─ A (B, H, T, S) ──┐
+key   (B, H, S, D)  ──┘                                                              ├─ A V (B, H, T, Dv)
+value (B, H, S, Dv) ─────────────────────────────────────────────────────────────────┘
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ def scaled_dot_product_attention(
         value: V, (..., H, S, Dv).
         attn_mask: broadcasts to (..., H, T, S). Boolean: True = may attend. Float, of query's dtype: added.
         dropout_p: probability with which a weight is dropped. Always applied: pass 0 in evaluation.
-        is_causal: query t attends to the keys 0 … t only (aligned at the top left when T ≠ S).
+        is_causal: query t attends to the keys 0 … t only (aligned at the top left when T ≠ S), and of those only to
+            the ones that attn_mask allows, if there is one.
         scale: factor of the scores; 1/√D unless given.
         enable_gqa: grouped queries: key and value may have fewer heads, each used by H / heads queries in a row.
 
@@ -42,12 +43,12 @@ def scaled_dot_product_attention(
         (..., H, T, Dv). Rows that may attend to no key at all are zero.
 
     Raises:
-        RuntimeError: dtypes, devices, dimensions or heads don't fit, or both attn_mask and is_causal are given.
+        RuntimeError: dtypes, devices, dimensions or heads don't fit.
         ValueError: dropout_p is outside [0, 1].
 
     Source: Vaswani et al. 2017, section 3.2.1, equation 1; grouped queries: Ainslie et al. 2023.
     """
-    _check_inputs(query, key, value, attn_mask, is_causal)
+    _check_inputs(query, key, value, attn_mask, enable_gqa)
     if enable_gqa:
         key, value = _repeat_heads(query, key, "key"), _repeat_heads(query, value, "value")
     return naive.naive_attention(query, key, value, attn_mask, dropout_p, is_causal, scale)
@@ -65,7 +66,7 @@ def attention_weights(
 
     Arguments and errors as in `scaled_dot_product_attention`, of which these are the weights.
     """
-    _check_inputs(query, key, key, attn_mask, is_causal)
+    _check_inputs(query, key, key, attn_mask, enable_gqa)
     if enable_gqa:
         key = _repeat_heads(query, key, "key")
     return naive.attention_weights(query, key, attn_mask, is_causal, scale)
@@ -73,7 +74,9 @@ def attention_weights(
 
 def _repeat_heads(query: Tensor, x: Tensor, name: str) -> Tensor:
     if min(query.dim(), x.dim()) < 3:
-        raise RuntimeError(f"attention: enable_gqa needs query and {name} with a head dimension, (..., H, length, width)")
+        raise RuntimeError(
+            f"attention: enable_gqa needs query and {name} with a head dimension, (..., H, length, width)"
+        )
     heads, groups = query.shape[-3], x.shape[-3]
     if heads % groups != 0:
         raise RuntimeError(
@@ -82,7 +85,7 @@ def _repeat_heads(query: Tensor, x: Tensor, name: str) -> Tensor:
     return x.repeat_interleave(heads // groups, dim=-3)
 
 
-def _check_inputs(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, is_causal: bool) -> None:
+def _check_inputs(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, enable_gqa: bool) -> None:
     for name, x in {"query": query, "key": key, "value": value}.items():
         if x.is_nested:
             raise RuntimeError(f"attention: {name} is a nested tensor; pass a padded tensor and a mask instead")
@@ -101,17 +104,29 @@ def _check_inputs(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor |
         raise RuntimeError(
             f"attention: every key needs a value, but key is {tuple(key.shape)} and value {tuple(value.shape)}"
         )
+    if not enable_gqa:
+        _check_batch(query, key=key, value=value)
     if attn_mask is not None:
-        _check_mask(query, key, attn_mask, is_causal)
+        _check_mask(query, key, attn_mask)
 
 
-def _check_mask(query: Tensor, key: Tensor, attn_mask: Tensor, is_causal: bool) -> None:
-    if is_causal:
-        raise RuntimeError("attention: attn_mask should not be set when is_causal=True: put the causal part into the mask")
+def _check_batch(query: Tensor, **others: Tensor) -> None:
+    for name, x in others.items():
+        for size, expected in zip(x.shape[-3::-1], query.shape[-3::-1], strict=False):
+            if size != expected and 1 not in (size, expected):
+                raise RuntimeError(
+                    f"attention: query {tuple(query.shape)} and {name} {tuple(x.shape)} must agree in batch and heads "
+                    f"(or, with fewer heads in {name}, enable_gqa=True), but {expected} is not {size}"
+                )
+
+
+def _check_mask(query: Tensor, key: Tensor, attn_mask: Tensor) -> None:
     if attn_mask.dtype not in (torch.bool, query.dtype):
-        raise RuntimeError(f"attention: attn_mask must be bool or have query's dtype {query.dtype}, not {attn_mask.dtype}")
+        raise RuntimeError(
+            f"attention: attn_mask must be bool or have query's dtype {query.dtype}, not {attn_mask.dtype}"
+        )
     scores_shape = (query.shape[-2], key.shape[-2])
-    for size, expected in zip(attn_mask.shape[-2:][::-1], scores_shape[::-1]):
+    for size, expected in zip(attn_mask.shape[:-3:-1], scores_shape[::-1], strict=False):
         if size not in (1, expected):
             raise RuntimeError(
                 f"attention: attn_mask {tuple(attn_mask.shape)} must broadcast to (..., T, S) = (..., "

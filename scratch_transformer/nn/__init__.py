@@ -1,6 +1,6 @@
 """`torch.nn`'s transformer stack from tensor operations: same arguments, same state_dict, same results.
 
-    import scratch_transformer.nn as nn   # instead of: import torch.nn as nn
+import scratch_transformer.nn as nn   # instead of: import torch.nn as nn
 """
 
 from torch.nn import Module, ModuleList, Parameter, init

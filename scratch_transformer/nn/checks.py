@@ -58,7 +58,8 @@ def check_attention_inputs(
         raise AssertionError(f"key shape {tuple(key.shape)} does not match value shape {tuple(value.shape)}")
     for name, x, width in (("key", key, module.kdim), ("value", value, module.vdim)):
         if x.shape[-1] != width:
-            raise RuntimeError(f"{name} must have {width} features ({name[0]}dim), but its shape is {tuple(x.shape)}")
+            kind = RuntimeError if module._qkv_same_embed_dim else AssertionError
+            raise kind(f"{name} must have {width} features ({name[0]}dim), but its shape is {tuple(x.shape)}")
     _check_sizes(module, query, key, key_padding_mask, attn_mask)
 
 
@@ -77,7 +78,11 @@ def _check_sizes(
 ) -> None:
     batch_dim, length_dim = (0, 1) if module.batch_first else (1, 0)
     is_batched = query.dim() == 3
-    B, T, S = (query.shape[batch_dim], query.shape[length_dim], key.shape[length_dim]) if is_batched else (1, len(query), len(key))
+    B, T, S = (
+        (query.shape[batch_dim], query.shape[length_dim], key.shape[length_dim])
+        if is_batched
+        else (1, len(query), len(key))
+    )
     if is_batched and key.shape[batch_dim] != B:
         raise RuntimeError(
             f"query and key must have the same batch size, but with batch_first={module.batch_first} query "
@@ -86,7 +91,9 @@ def _check_sizes(
     if key_padding_mask is not None:
         expected = (B, S) if is_batched else (S,)
         if tuple(key_padding_mask.shape) != expected:
-            raise AssertionError(f"expecting key_padding_mask shape of {expected}, but got {tuple(key_padding_mask.shape)}")
+            raise AssertionError(
+                f"expecting key_padding_mask shape of {expected}, but got {tuple(key_padding_mask.shape)}"
+            )
     if attn_mask is not None:
         expected = (T, S) if attn_mask.dim() == 2 else (B * module.num_heads, T, S)
         if tuple(attn_mask.shape) != expected:

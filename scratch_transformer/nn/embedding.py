@@ -86,7 +86,9 @@ class Embedding(Module):
     def extra_repr(self) -> str:
         parts = [f"{self.num_embeddings}, {self.embedding_dim}"]
         defaults = {"padding_idx": None, "max_norm": None, "norm_type": 2, "scale_grad_by_freq": False}
-        parts += [f"{name}={getattr(self, name)}" for name, default in defaults.items() if getattr(self, name) != default]
+        parts += [
+            f"{name}={getattr(self, name)}" for name, default in defaults.items() if getattr(self, name) != default
+        ]
         return ", ".join(parts)
 
     @classmethod

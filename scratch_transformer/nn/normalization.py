@@ -83,7 +83,9 @@ class RMSNorm(Module):
         self.normalized_shape = _as_shape(normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
-        values = Parameter(torch.empty(self.normalized_shape, device=device, dtype=dtype)) if elementwise_affine else None
+        values = (
+            Parameter(torch.empty(self.normalized_shape, device=device, dtype=dtype)) if elementwise_affine else None
+        )
         self.register_parameter("weight", values)
         self.reset_parameters()
 
@@ -180,7 +182,9 @@ class BatchNorm1d(Module):
     def _check_input(self, input: Tensor, uses_batch: bool) -> None:
         shape = tuple(input.shape)
         if input.dim() not in (2, 3):
-            raise ValueError(f"BatchNorm1d: expected 2D or 3D input (N, C) or (N, C, L), but got {input.dim()}D: {shape}")
+            raise ValueError(
+                f"BatchNorm1d: expected 2D or 3D input (N, C) or (N, C, L), but got {input.dim()}D: {shape}"
+            )
         if shape[1] != self.num_features:
             raise RuntimeError(
                 f"BatchNorm1d: input must have num_features={self.num_features} channels in dimension 1, but has shape {shape}"

@@ -46,7 +46,17 @@ class Transformer(Module):
     ) -> None:
         factory = {"device": device, "dtype": dtype}
         super().__init__()
-        layer_arguments = (d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias)
+        layer_arguments = (
+            d_model,
+            nhead,
+            dim_feedforward,
+            dropout,
+            activation,
+            layer_norm_eps,
+            batch_first,
+            norm_first,
+            bias,
+        )
         if custom_encoder is not None:
             self.encoder = custom_encoder
         else:
@@ -87,9 +97,7 @@ class Transformer(Module):
             RuntimeError: src and tgt differ in batch size, or are not d_model wide.
         """
         self._check_inputs(src, tgt)
-        memory = self.encoder(
-            src, mask=src_mask, src_key_padding_mask=src_key_padding_mask, is_causal=src_is_causal
-        )
+        memory = self.encoder(src, mask=src_mask, src_key_padding_mask=src_key_padding_mask, is_causal=src_is_causal)
         return self.decoder(
             tgt,
             memory,
