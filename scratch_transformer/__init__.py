@@ -1,9 +1,9 @@
 """The Transformer of *Attention Is All You Need*, from scratch, and proved equal to PyTorch's builtins.
 
-    import scratch_transformer.nn as nn                   torch.nn's transformer stack, readable
-    from scratch_transformer.model import build_transformer   the same in the paper's own terms
+    import scratch_transformer.nn as nn                       # torch.nn's transformer stack, readable
+    from scratch_transformer.model import build_transformer   # the same model in the paper's own terms
 
-    scratch-transformer verify                            the proof, on this machine
+The proof, on this machine: `scratch-transformer verify`.
 
 Importing this package loads nothing else, not even torch: import the part that you need.
 """

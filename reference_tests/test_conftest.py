@@ -1,0 +1,153 @@
+"""The tests' own ground: options, seeds that no order changes, torch's switches, benchmark timers."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+pytest_plugins = ["pytester"]
+
+CONFTEST = Path(__file__).parents[1] / "conftest.py"
+
+DRAWS = """
+import random, numpy, pytest, torch
+
+def numbers():
+    return f"{random.random()} {numpy.random.rand()} {torch.rand(()).item()}"
+
+@pytest.fixture
+def drawn():
+    return numbers()
+
+@pytest.mark.parametrize("name", ["one", "two"])
+def test_draw(drawn, name):
+    print(f"{name}: {drawn} {numbers()}")
+"""
+
+
+@pytest.fixture
+def project(pytester):
+    """A project of its own with this project's conftest.py."""
+    shutil.copy(CONFTEST, pytester.path)
+    pytester.makeini("[pytest]\nmarkers = cuda: needs a CUDA device")
+    return pytester
+
+
+def draws(result):
+    """What DRAWS printed: {"one": "0.17 0.98 ...", ...}."""
+    lines = [line.lstrip(".").split(": ") for line in result.outlines if ": 0." in line]
+    result.assert_outcomes(passed=len(lines))
+    return dict(lines)
+
+
+# ---- Seeds ----
+
+
+def test_a_test_draws_the_same_numbers_alone_and_among_others(project):
+    project.makepyfile(test_draws=DRAWS)
+    together = draws(project.runpytest_inprocess("-s", "-q"))
+    alone = draws(project.runpytest_inprocess("-s", "-q", "-k", "two"))
+    assert len(together) == 2
+    assert alone == {"two": together["two"]}
+
+
+def test_no_two_tests_fixtures_or_generators_draw_the_same_numbers(project):
+    project.makepyfile(test_draws=DRAWS)
+    numbers = " ".join(draws(project.runpytest_inprocess("-s", "-q")).values()).split()
+    assert len(numbers) == len(set(numbers)) == 2 * 2 * 3
+
+
+# ---- Options ----
+
+
+def test_device_and_dtype_reach_the_test(project):
+    project.makepyfile(
+        """
+        import torch
+        def test_given(device, dtype): assert (device, dtype) == (torch.device("cpu"), torch.bfloat16)
+        """
+    )
+    project.runpytest_inprocess("--dtype", "bfloat16").assert_outcomes(passed=1)
+
+
+def test_the_default_is_float64_on_the_cpu(project):
+    project.makepyfile(
+        """
+        import torch
+        def test_default(device, dtype): assert (device, dtype) == (torch.device("cpu"), torch.float64)
+        """
+    )
+    result = project.runpytest_inprocess()
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines([f"torch {torch.__version__}, device cpu, dtype float64, * thread(s)"])
+
+
+@pytest.mark.parametrize("device", ["nowhere", "cuda:99"])
+def test_a_device_that_is_not_there_is_a_usage_error(project, device):
+    result = project.runpytest_inprocess("--device", device)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: --device {device} --dtype float64: *"])
+
+
+# ---- CUDA ----
+
+
+def test_cuda_tests_run_with_cuda_and_say_so_without(project):
+    project.makepyfile("import pytest\n@pytest.mark.cuda\ndef test_gpu(): assert True")
+    result = project.runpytest_inprocess("-rs")
+    if torch.cuda.is_available():
+        result.assert_outcomes(passed=1)
+    else:
+        result.assert_outcomes(skipped=1)
+        result.stdout.fnmatch_lines(["*needs a CUDA device, and torch sees none"])
+
+
+def test_benchmarks_on_cuda_get_the_synchronising_timer_beside_their_own_marks(project):
+    pytest.importorskip("pytest_benchmark", reason="benchmarks need pytest-benchmark")
+    with (project.path / "conftest.py").open("a") as conftest:  # no GPU is needed to see which timer is called
+        conftest.write("\non_cuda = lambda config: True\ndevice_name = lambda config: 'a GPU'\n")
+        conftest.write("def synchronised_time():\n    ticks.append(1)\n    return time.perf_counter()\n\nticks = []\n")
+    project.makepyfile(
+        """
+        import pytest
+
+        def conftest(request):
+            return request.config.pluginmanager.get_plugin(str(request.config.rootpath / "conftest.py"))
+
+        @pytest.mark.benchmark(group="named")
+        def test_marked(benchmark, request):
+            benchmark.pedantic(abs, (1,), rounds=3)
+            assert benchmark.group == "named" and len(conftest(request).ticks) >= 6
+
+        def test_unmarked(benchmark, request):
+            conftest(request).ticks.clear()
+            benchmark.pedantic(abs, (1,), rounds=3)
+            assert len(conftest(request).ticks) >= 6
+        """
+    )
+    project.runpytest_inprocess("--benchmark-enable").assert_outcomes(passed=2)
+
+
+# ---- Torch's switches ----
+
+
+def test_every_test_starts_with_the_exact_slow_paths(project):
+    project.makepyfile(
+        """
+        import torch, pytest
+
+        @pytest.mark.parametrize("run", [1, 2])
+        def test_switches(run):
+            assert not torch.backends.mha.get_fastpath_enabled()
+            assert not torch.backends.cuda.matmul.allow_tf32
+            assert not torch.backends.cudnn.allow_tf32
+            torch.backends.mha.set_fastpath_enabled(True)
+            torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+        """
+    )
+    try:
+        project.runpytest_inprocess().assert_outcomes(passed=2)
+    finally:
+        torch.backends.mha.set_fastpath_enabled(False)
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
