@@ -3,38 +3,20 @@
 Everything else in the package calls these functions. They are built from tensor operations alone: no `torch.nn` layer,
 no `torch.nn.functional`. Shapes: `*` is any number of leading dimensions, C the number of classes or channels.
 
-Half precision: float16 and bfloat16 inputs are computed in float32 and rounded once at the end, as torch's own kernels do.
+Half precision: float16 and bfloat16 are computed in float32 and rounded once at the end, as in torch's own kernels.
 """
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
-HALF_PRECISION = (torch.float16, torch.bfloat16)
-
-
-def rounded_once(equation: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Evaluate `equation` in float32 where its first argument is float16 or bfloat16, and round the result once.
-
-    Rounding after every operation would lose most of the eight to eleven bits that these formats have.
-    """
-
-    def widen(value: object) -> object:
-        return value.float() if isinstance(value, Tensor) and value.dtype in HALF_PRECISION else value
-
-    @functools.wraps(equation)
-    def wrapper(x: Tensor, *args: object, **kwargs: object) -> Tensor:
-        if x.dtype not in HALF_PRECISION:
-            return equation(x, *args, **kwargs)
-        wide = equation(x.float(), *map(widen, args), **{name: widen(value) for name, value in kwargs.items()})
-        return wide.to(x.dtype)
-
-    return wrapper
+from scratch_transformer import checks
+from scratch_transformer.precision import rounded_once, widen
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -51,13 +33,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     Raises:
         RuntimeError: the last dimension of `x` is not in_features, or the dtypes differ.
     """
-    if x.dim() == 0 or x.shape[-1] != weight.shape[-1]:
-        raise RuntimeError(
-            f"linear: x has shape {tuple(x.shape)}, but its last dimension must be in_features={weight.shape[-1]} "
-            f"of weight {tuple(weight.shape)}: these shapes cannot be multiplied"
-        )
-    if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
-        raise RuntimeError(f"linear: x must have the same dtype as weight, {weight.dtype}, but has {x.dtype}")
+    checks.check_linear(x, weight)
     if bias is None:
         return x @ weight.T
     # addmm rounds x Wᵀ + b once; in half precision `x @ weight.T + bias` would round twice
@@ -81,8 +57,7 @@ def embedding(ids: Tensor, weight: Tensor, padding_idx: int | None = None, scale
         IndexError: an id is outside [0, num_embeddings).
         RuntimeError: `ids` are not int64 or int32.
     """
-    if ids.dtype not in (torch.int64, torch.int32):
-        raise RuntimeError(f"embedding: ids must be of an int dtype (torch.int64 or torch.int32), but are {ids.dtype}")
+    checks.check_ids(ids)
     try:
         rows = weight.index_select(0, ids.flatten())
     except IndexError:
@@ -127,8 +102,7 @@ def dropout(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = Fa
     Raises:
         ValueError: p is outside [0, 1].
     """
-    if not 0 <= p <= 1:
-        raise ValueError(f"dropout: p, the dropout probability, has to be between 0 and 1, but got {p}")
+    checks.check_probability("dropout", p)
     if p == 0 or not training or x.numel() == 0:
         return x
     # p = 1 keeps nothing: 0/0 must not become NaN
@@ -146,8 +120,7 @@ def softmax(x: Tensor, dim: int) -> Tensor:
         RuntimeError: `x` is not floating-point.
         IndexError: `x` has no dimension `dim`.
     """
-    if not x.is_floating_point():
-        raise RuntimeError(f"softmax: x must be of a floating dtype, but is {x.dtype}: not implemented")
+    checks.check_floating("softmax", x)
     if x.numel() == 0:
         return x
     exponentials = (x - x.detach().amax(dim, keepdim=True)).exp()
@@ -204,7 +177,7 @@ def layer_norm(
     Raises:
         RuntimeError: `x` does not end in normalized_shape, or the dtypes differ.
     """
-    _check_normalized("layer_norm", x, normalized_shape, weight, bias)
+    checks.check_normalized("layer_norm", x, normalized_shape, weight, bias)
     dims = tuple(range(-len(normalized_shape), 0))
     centred = x - x.mean(dims, keepdim=True)
     variance = centred.square().mean(dims, keepdim=True)
@@ -225,7 +198,7 @@ def rms_norm(
     """
     if x.dim() < len(normalized_shape):
         raise ValueError(f"rms_norm: x has shape {tuple(x.shape)}, but must end in {normalized_shape=}")
-    _check_normalized("rms_norm", x, normalized_shape, weight)
+    checks.check_normalized("rms_norm", x, normalized_shape, weight)
     dims = tuple(range(-len(normalized_shape), 0))
     mean_square = x.square().mean(dims, keepdim=True)
     return _scale_and_shift(x / torch.sqrt(mean_square + (torch.finfo(x.dtype).eps if eps is None else eps)), weight)
@@ -250,16 +223,16 @@ def batch_norm(
         mean, variance, weight, bias: μ, σ², γ, β, each (C,).
     """
 
-    def per_channel(v: Tensor | None) -> Tensor | None:
+    def per_channel(v: Any) -> Any:
         return None if v is None else v.reshape(-1, *[1] * (x.dim() - 2))  # (C,) or (C, 1)
 
-    normalized = (x - per_channel(mean)) / torch.sqrt(per_channel(variance) + eps)  # type: ignore[operator]
+    normalized = (x - per_channel(mean)) / torch.sqrt(per_channel(variance) + eps)
     return _scale_and_shift(normalized, per_channel(weight), per_channel(bias))
 
 
 def channel_statistics(x: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and variance (dividing by n) of every channel of x, (N, C) or (N, C, L): two tensors (C,)."""
-    wide = x.float() if x.dtype in HALF_PRECISION else x
+    wide = widen(x)
     dims = [dim for dim in range(x.dim()) if dim != 1]
     mean = wide.mean(dims, keepdim=True)
     return mean.flatten(), (wide - mean).square().mean(dims)
@@ -291,7 +264,7 @@ def cross_entropy(
         RuntimeError, ValueError: shapes, dtypes, label_smoothing or reduction are not as above.
     """
     class_dim = 0 if logits.dim() == 1 else 1
-    _check_cross_entropy(logits, target, weight, reduction, label_smoothing, class_dim)
+    checks.check_cross_entropy(logits, target, weight, reduction, label_smoothing, class_dim)
     log_p = log_softmax(logits, class_dim)
     weighted = log_p if weight is None else log_p * weight.reshape(-1, *[1] * (logits.dim() - 1 - class_dim))
     if target.is_floating_point():
@@ -326,51 +299,3 @@ def _pick(values: Tensor, index: Tensor, class_dim: int) -> Tensor:
 
 def _reduce(losses: Tensor, reduction: str, count: Tensor | int) -> Tensor:
     return losses if reduction == "none" else losses.sum() if reduction == "sum" else losses.sum() / count
-
-
-def _check_normalized(name: str, x: Tensor, normalized_shape: Sequence[int], *parameters: Tensor | None) -> None:
-    shape = tuple(normalized_shape)
-    if not shape or tuple(x.shape[-len(shape) :]) != shape:
-        raise RuntimeError(f"{name}: x has shape {tuple(x.shape)}, but must end in normalized_shape={shape}")
-    for parameter in parameters:
-        if parameter is not None and tuple(parameter.shape) != shape:
-            raise RuntimeError(
-                f"{name}: weight and bias must have normalized_shape={shape}, not {tuple(parameter.shape)}"
-            )
-        # float32 parameters of half-precision inputs are fine: both are computed in float32
-        if parameter is not None and torch.promote_types(parameter.dtype, x.dtype) != x.dtype:
-            raise RuntimeError(
-                f"{name}: x has dtype {x.dtype}, but weight and bias have {parameter.dtype}: mixed dtype"
-            )
-
-
-def _check_cross_entropy(
-    logits: Tensor, target: Tensor, weight: Tensor | None, reduction: str, label_smoothing: float, class_dim: int
-) -> None:
-    if reduction not in ("none", "sum", "mean"):
-        raise ValueError(
-            f"cross_entropy: reduction={reduction!r} is not a valid value, expected 'none', 'mean' or 'sum'"
-        )
-    if not 0 <= label_smoothing <= 1:
-        raise RuntimeError(f"cross_entropy: label_smoothing must be between 0.0 and 1.0, but got {label_smoothing}")
-    if logits.dim() == 0:
-        raise RuntimeError("cross_entropy: logits must have a class dimension, (C,) or (N, C, ...), but got a scalar")
-    classes = logits.shape[class_dim]
-    if weight is not None and tuple(weight.shape) != (classes,):
-        raise RuntimeError(
-            f"cross_entropy: weight must have shape ({classes},), one per class, not {tuple(weight.shape)}"
-        )
-    if target.is_floating_point():
-        if target.shape != logits.shape:
-            raise RuntimeError(
-                f"cross_entropy: class probabilities need target of the same shape as logits, {tuple(logits.shape)}, "
-                f"but got {tuple(target.shape)} (class indices must be integers)"
-            )
-        return
-    expected = logits.shape[:class_dim] + logits.shape[class_dim + 1 :]
-    if target.shape != expected:
-        kind = ValueError if target.shape[:1] != expected[:1] and logits.dim() > 1 else RuntimeError
-        raise kind(
-            f"cross_entropy: class indices need target of shape {tuple(expected)} for logits {tuple(logits.shape)}, "
-            f"but got {tuple(target.shape)}"
-        )

@@ -8,9 +8,9 @@ value (B, H, S, Dv) ────────────────────
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
+from scratch_transformer import checks
 from scratch_transformer.attention import naive
 
 __all__ = ["attention_weights", "scaled_dot_product_attention"]
@@ -48,7 +48,7 @@ def scaled_dot_product_attention(
 
     Source: Vaswani et al. 2017, section 3.2.1, equation 1; grouped queries: Ainslie et al. 2023.
     """
-    _check_inputs(query, key, value, attn_mask, enable_gqa)
+    checks.check_attention(query, key, value, attn_mask, enable_gqa)
     if enable_gqa:
         key, value = _repeat_heads(query, key, "key"), _repeat_heads(query, value, "value")
     return naive.naive_attention(query, key, value, attn_mask, dropout_p, is_causal, scale)
@@ -66,7 +66,7 @@ def attention_weights(
 
     Arguments and errors as in `scaled_dot_product_attention`, of which these are the weights.
     """
-    _check_inputs(query, key, key, attn_mask, enable_gqa)
+    checks.check_attention(query, key, key, attn_mask, enable_gqa)
     if enable_gqa:
         key = _repeat_heads(query, key, "key")
     return naive.attention_weights(query, key, attn_mask, is_causal, scale)
@@ -80,55 +80,6 @@ def _repeat_heads(query: Tensor, x: Tensor, name: str) -> Tensor:
     heads, groups = query.shape[-3], x.shape[-3]
     if heads % groups != 0:
         raise RuntimeError(
-            f"attention: with enable_gqa the number of heads of query, {heads}, must be a multiple of {name}'s, {groups}"
+            f"attention: with enable_gqa query's number of heads, {heads}, must be a multiple of {name}'s, {groups}"
         )
     return x.repeat_interleave(heads // groups, dim=-3)
-
-
-def _check_inputs(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, enable_gqa: bool) -> None:
-    for name, x in {"query": query, "key": key, "value": value}.items():
-        if x.is_nested:
-            raise RuntimeError(f"attention: {name} is a nested tensor; pass a padded tensor and a mask instead")
-        if x.dim() < 2:
-            raise RuntimeError(f"attention: {name} must have at least 2 dimensions, but has shape {tuple(x.shape)}")
-        if x.dtype != query.dtype or x.device != query.device:
-            raise RuntimeError(
-                f"attention: expected query, key and value to have the same dtype and device, but query is "
-                f"{query.dtype} on {query.device} and {name} is {x.dtype} on {x.device}"
-            )
-    if query.shape[-1] != key.shape[-1]:
-        raise RuntimeError(
-            f"attention: query and key must have the same width, but query is {tuple(query.shape)}, key {tuple(key.shape)}"
-        )
-    if key.shape[-2] != value.shape[-2]:
-        raise RuntimeError(
-            f"attention: every key needs a value, but key is {tuple(key.shape)} and value {tuple(value.shape)}"
-        )
-    if not enable_gqa:
-        _check_batch(query, key=key, value=value)
-    if attn_mask is not None:
-        _check_mask(query, key, attn_mask)
-
-
-def _check_batch(query: Tensor, **others: Tensor) -> None:
-    for name, x in others.items():
-        for size, expected in zip(x.shape[-3::-1], query.shape[-3::-1], strict=False):
-            if size != expected and 1 not in (size, expected):
-                raise RuntimeError(
-                    f"attention: query {tuple(query.shape)} and {name} {tuple(x.shape)} must agree in batch and heads "
-                    f"(or, with fewer heads in {name}, enable_gqa=True), but {expected} is not {size}"
-                )
-
-
-def _check_mask(query: Tensor, key: Tensor, attn_mask: Tensor) -> None:
-    if attn_mask.dtype not in (torch.bool, query.dtype):
-        raise RuntimeError(
-            f"attention: attn_mask must be bool or have query's dtype {query.dtype}, not {attn_mask.dtype}"
-        )
-    scores_shape = (query.shape[-2], key.shape[-2])
-    for size, expected in zip(attn_mask.shape[:-3:-1], scores_shape[::-1], strict=False):
-        if size not in (1, expected):
-            raise RuntimeError(
-                f"attention: attn_mask {tuple(attn_mask.shape)} must broadcast to (..., T, S) = (..., "
-                f"{scores_shape[0]}, {scores_shape[1]})"
-            )

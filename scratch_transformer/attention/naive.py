@@ -10,9 +10,10 @@ import math
 from torch import Tensor
 
 from scratch_transformer import functional, masks
+from scratch_transformer.precision import rounded_once
 
 
-@functional.rounded_once
+@rounded_once
 def attention_weights(
     query_BHTD: Tensor,
     key_BHSD: Tensor,
@@ -38,7 +39,7 @@ def attention_weights(
     return weights_BHTS.masked_fill(empty_BHT1, 0)
 
 
-@functional.rounded_once
+@rounded_once
 def naive_attention(
     query_BHTD: Tensor,
     key_BHSD: Tensor,

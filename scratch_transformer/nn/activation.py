@@ -69,7 +69,8 @@ class Softmax(Module):
         dim = self.dim
         if dim is None:
             warnings.warn(
-                "Implicit dimension choice for softmax has been deprecated. Change the call to include dim=X as an argument.",
+                "Implicit dimension choice for softmax has been deprecated. Change the call to include dim=X as an "
+                "argument.",
                 stacklevel=3,
             )
             dim = 0 if input.dim() in (0, 1, 3) else 1

@@ -7,8 +7,7 @@ from typing import Any
 from torch import Tensor
 from torch.nn import Module
 
-from scratch_transformer import functional
-from scratch_transformer.nn.checks import refuse_nested
+from scratch_transformer import checks, functional
 from scratch_transformer.nn.dropout import Dropout
 from scratch_transformer.nn.encoder import Activation, activation_function, clones
 from scratch_transformer.nn.linear import Linear
@@ -77,7 +76,7 @@ class TransformerDecoderLayer(Module):
 
         Masks and the is_causal hints: as in `MultiheadAttention.forward`.
         """
-        refuse_nested(self, tgt=tgt, memory=memory)
+        checks.refuse_nested(self, tgt=tgt, memory=memory)
         x = tgt
         self_masks = (tgt_mask, tgt_key_padding_mask, tgt_is_causal)
         memory_masks = (memory_mask, memory_key_padding_mask, memory_is_causal)
@@ -145,7 +144,7 @@ class TransformerDecoder(Module):
 
         tgt_is_causal=None lets torch guess whether tgt_mask is causal, for speed; here tgt_mask is simply applied.
         """
-        refuse_nested(self, tgt=tgt, memory=memory)
+        checks.refuse_nested(self, tgt=tgt, memory=memory)
         x = tgt
         for layer in self.layers:
             x = layer(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 from torch.nn import Module
 
-from scratch_transformer import functional
+from scratch_transformer import checks, functional
 
 
 class Dropout(Module):
@@ -21,8 +21,7 @@ class Dropout(Module):
 
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
-        if not 0 <= p <= 1:
-            raise ValueError(f"Dropout: p, the dropout probability, has to be between 0 and 1, but got {p}")
+        checks.check_probability("Dropout", p)
         self.p = p
         self.inplace = inplace
 

@@ -59,7 +59,7 @@ class Embedding(Module):
         else:
             if tuple(_weight.shape) != (num_embeddings, embedding_dim):
                 raise AssertionError(
-                    f"Embedding: _weight must have shape ({num_embeddings}, {embedding_dim}), not {tuple(_weight.shape)}"
+                    f"Embedding: _weight must have shape {(num_embeddings, embedding_dim)}, not {tuple(_weight.shape)}"
                 )
             self.weight = Parameter(_weight, requires_grad=not _freeze)
 
@@ -73,15 +73,15 @@ class Embedding(Module):
     def forward(self, input: Tensor) -> Tensor:
         """(*) integers -> (*, embedding_dim)."""
         if self.max_norm is not None:
-            self._shorten_rows(input)
+            self._shorten_rows(input, self.max_norm)
         return functional.embedding(input, self.weight, self.padding_idx, self.scale_grad_by_freq)
 
     @torch.no_grad()
-    def _shorten_rows(self, input: Tensor) -> None:
+    def _shorten_rows(self, input: Tensor, max_norm: float) -> None:
         ids = input.unique()
         norms = functional.embedding(ids, self.weight).abs().pow(self.norm_type).sum(-1).pow(1 / self.norm_type)
-        is_long = norms > self.max_norm
-        self.weight[ids[is_long]] *= (self.max_norm / (norms[is_long] + 1e-7)).unsqueeze(-1)  # 1e-7 as in torch
+        is_long = norms > max_norm
+        self.weight[ids[is_long]] *= (max_norm / (norms[is_long] + 1e-7)).unsqueeze(-1)  # 1e-7 as in torch
 
     def extra_repr(self) -> str:
         parts = [f"{self.num_embeddings}, {self.embedding_dim}"]
@@ -112,7 +112,8 @@ class Embedding(Module):
                 f"Embedding: embeddings is expected to be 2-dimensional, but has shape {tuple(embeddings.shape)}"
             )
         return cls(
-            *embeddings.shape,
+            embeddings.shape[0],
+            embeddings.shape[1],
             padding_idx=padding_idx,
             max_norm=max_norm,
             norm_type=norm_type,

@@ -9,8 +9,7 @@ from typing import Any
 from torch import Tensor
 from torch.nn import Module, ModuleList
 
-from scratch_transformer import functional
-from scratch_transformer.nn.checks import refuse_nested
+from scratch_transformer import checks, functional
 from scratch_transformer.nn.dropout import Dropout
 from scratch_transformer.nn.linear import Linear
 from scratch_transformer.nn.multihead_attention import MultiheadAttention
@@ -92,7 +91,7 @@ class TransformerEncoderLayer(Module):
 
         Masks and the is_causal hint: as in `MultiheadAttention.forward`.
         """
-        refuse_nested(self, src=src)
+        checks.refuse_nested(self, src=src)
         x = src
         if self.norm_first:
             x = x + self._sa_block(self.norm1(x), src_mask, src_key_padding_mask, is_causal)
@@ -150,7 +149,7 @@ class TransformerEncoder(Module):
 
         is_causal=None lets torch guess whether `mask` is causal, for speed; here `mask` is simply applied.
         """
-        refuse_nested(self, src=src)
+        checks.refuse_nested(self, src=src)
         x = src
         for layer in self.layers:
             x = layer(x, src_mask=mask, src_key_padding_mask=src_key_padding_mask, is_causal=bool(is_causal))

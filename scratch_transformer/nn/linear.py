@@ -20,6 +20,7 @@ class Linear(Module):
     """
 
     __constants__ = ["in_features", "out_features"]
+    bias: Tensor | None
 
     def __init__(
         self, in_features: int, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None

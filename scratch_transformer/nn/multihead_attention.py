@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn import Module, Parameter, init
 
-from scratch_transformer import functional, masks
+from scratch_transformer import checks, functional, masks
 from scratch_transformer.attention import attention_weights, scaled_dot_product_attention
-from scratch_transformer.nn.checks import check_attention_inputs
 from scratch_transformer.nn.linear import Linear
 
 
@@ -36,6 +35,13 @@ class MultiheadAttention(Module):
     """
 
     __constants__ = ["batch_first"]
+    in_proj_weight: Tensor
+    q_proj_weight: Tensor
+    k_proj_weight: Tensor
+    v_proj_weight: Tensor
+    in_proj_bias: Tensor | None
+    bias_k: Tensor | None
+    bias_v: Tensor | None
 
     def __init__(
         self,
@@ -88,9 +94,9 @@ class MultiheadAttention(Module):
         for weight in (self.in_proj_weight, self.q_proj_weight, self.k_proj_weight, self.v_proj_weight):
             if weight is not None:
                 init.xavier_uniform_(weight)
-        if self.in_proj_bias is not None:
-            init.zeros_(self.in_proj_bias)
-            init.zeros_(self.out_proj.bias)
+        for bias in (self.in_proj_bias, self.out_proj.bias):
+            if bias is not None:
+                init.zeros_(bias)
         for extra in (self.bias_k, self.bias_v):
             if extra is not None:
                 init.xavier_normal_(extra)
@@ -110,7 +116,7 @@ class MultiheadAttention(Module):
 
         Args:
             query, key, value: (B, T, E), (B, S, kdim), (B, S, vdim) with batch_first, else (T, B, E), …; or without B.
-            key_padding_mask: (B, S), or (S,) without batch. Boolean: True = ignore this key. Float: added to the scores.
+            key_padding_mask: (B, S), or (S,) without batch. Boolean: True = ignore the key. Float: added to the scores.
             need_weights: also return the attention weights (in training: after dropout, as torch does).
             attn_mask: (T, S) or (B·H, T, S). Boolean: True = blocked. Float: added to the scores.
             average_attn_weights: average the weights over the heads.
@@ -125,7 +131,7 @@ class MultiheadAttention(Module):
             AssertionError, RuntimeError: shapes or dtypes don't fit, or is_causal comes without attn_mask.
         """
         is_batched = query.dim() == 3
-        check_attention_inputs(self, query, key, value, key_padding_mask, attn_mask, is_causal)
+        checks.check_multihead_attention(self, query, key, value, key_padding_mask, attn_mask, is_causal)
         if not is_batched:
             query, key, value = query.unsqueeze(0), key.unsqueeze(0), value.unsqueeze(0)
         elif not self.batch_first:
@@ -174,8 +180,8 @@ class MultiheadAttention(Module):
 
     def _append_keys(self, k: Tensor, v: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
         """bias_k and bias_v, then zeros, where the options ask for them. Every query may attend to them."""
-        extra: list[tuple[Tensor, Tensor]] = []
-        if self.bias_k is not None:
+        extra = []
+        if self.bias_k is not None and self.bias_v is not None:
             extra.append((self.bias_k, self.bias_v))
         if self.add_zero_attn:
             extra.append((k.new_zeros(1, 1, self.embed_dim), v.new_zeros(1, 1, self.embed_dim)))

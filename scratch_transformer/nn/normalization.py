@@ -26,6 +26,8 @@ class LayerNorm(Module):
     """
 
     __constants__ = ["normalized_shape", "eps", "elementwise_affine"]
+    weight: Tensor | None
+    bias: Tensor | None
 
     def __init__(
         self,
@@ -70,6 +72,7 @@ class RMSNorm(Module):
     """
 
     __constants__ = ["normalized_shape", "eps", "elementwise_affine"]
+    weight: Tensor | None
 
     def __init__(
         self,
@@ -117,6 +120,11 @@ class BatchNorm1d(Module):
 
     _version = 2  # of the state_dict: torch's since num_batches_tracked joined
     __constants__ = ["track_running_stats", "momentum", "eps", "num_features", "affine"]
+    weight: Tensor | None
+    bias: Tensor | None
+    running_mean: Tensor
+    running_var: Tensor
+    num_batches_tracked: Tensor
 
     def __init__(
         self,
@@ -187,7 +195,7 @@ class BatchNorm1d(Module):
             )
         if shape[1] != self.num_features:
             raise RuntimeError(
-                f"BatchNorm1d: input must have num_features={self.num_features} channels in dimension 1, but has shape {shape}"
+                f"BatchNorm1d: input must have num_features={self.num_features} channels in dimension 1, but is {shape}"
             )
         if uses_batch and input.numel() == self.num_features:
             raise ValueError(

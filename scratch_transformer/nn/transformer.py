@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import Module, init
 
-from scratch_transformer import functional, masks
-from scratch_transformer.nn.checks import refuse_nested
+from scratch_transformer import checks, functional, masks
 from scratch_transformer.nn.decoder import TransformerDecoder, TransformerDecoderLayer
 from scratch_transformer.nn.encoder import Activation, TransformerEncoder, TransformerEncoderLayer
 from scratch_transformer.nn.normalization import LayerNorm
@@ -122,7 +121,7 @@ class Transformer(Module):
                 init.xavier_uniform_(parameter)
 
     def _check_inputs(self, src: Tensor, tgt: Tensor) -> None:
-        refuse_nested(self, src=src, tgt=tgt)
+        checks.refuse_nested(self, src=src, tgt=tgt)
         shapes = f"src is {tuple(src.shape)} and tgt {tuple(tgt.shape)}"
         batch_dim = 0 if self.batch_first else 1
         if src.dim() == 3 and src.shape[batch_dim] != tgt.shape[batch_dim]:

@@ -1,0 +1,232 @@
+"""What the package refuses, at the call, in words: which argument, what it was, what was expected.
+
+The exception types are torch's wherever torch raises. Nothing is computed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def check_linear(x: Tensor, weight: Tensor) -> None:
+    """x (*, in_features) and weight (out_features, in_features) of one dtype."""
+    if x.dim() == 0 or x.shape[-1] != weight.shape[-1]:
+        raise RuntimeError(
+            f"linear: x has shape {tuple(x.shape)}, but its last dimension must be in_features={weight.shape[-1]} "
+            f"of weight {tuple(weight.shape)}: these shapes cannot be multiplied"
+        )
+    if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
+        raise RuntimeError(f"linear: x must have the same dtype as weight, {weight.dtype}, but has {x.dtype}")
+
+
+def check_ids(ids: Tensor) -> None:
+    """Integers, as torch takes them for indices."""
+    if ids.dtype not in (torch.int64, torch.int32):
+        raise RuntimeError(f"embedding: ids must be of an int dtype (torch.int64 or torch.int32), but are {ids.dtype}")
+
+
+def check_floating(name: str, x: Tensor) -> None:
+    """A floating-point tensor."""
+    if not x.is_floating_point():
+        raise RuntimeError(f"{name}: x must be of a floating dtype, but is {x.dtype}: not implemented")
+
+
+def check_probability(name: str, p: float) -> None:
+    """A dropout probability."""
+    if not 0 <= p <= 1:
+        raise ValueError(f"{name}: p, the dropout probability, has to be between 0 and 1, but got {p}")
+
+
+def check_normalized(name: str, x: Tensor, normalized_shape: Sequence[int], *parameters: Tensor | None) -> None:
+    """x (*, *normalized_shape), parameters of normalized_shape and of a dtype that x can be computed in."""
+    shape = tuple(normalized_shape)
+    if not shape or tuple(x.shape[-len(shape) :]) != shape:
+        raise RuntimeError(f"{name}: x has shape {tuple(x.shape)}, but must end in normalized_shape={shape}")
+    for parameter in parameters:
+        if parameter is not None and tuple(parameter.shape) != shape:
+            raise RuntimeError(
+                f"{name}: weight and bias must have normalized_shape={shape}, not {tuple(parameter.shape)}"
+            )
+        # float32 parameters of half-precision inputs are fine: both are computed in float32
+        if parameter is not None and torch.promote_types(parameter.dtype, x.dtype) != x.dtype:
+            raise RuntimeError(
+                f"{name}: x has dtype {x.dtype}, but weight and bias have {parameter.dtype}: mixed dtype"
+            )
+
+
+def check_cross_entropy(
+    logits: Tensor, target: Tensor, weight: Tensor | None, reduction: str, label_smoothing: float, class_dim: int
+) -> None:
+    """Everything about `functional.cross_entropy` but the range of the targets."""
+    if reduction not in ("none", "sum", "mean"):
+        raise ValueError(
+            f"cross_entropy: reduction={reduction!r} is not a valid value, expected 'none', 'mean' or 'sum'"
+        )
+    if not 0 <= label_smoothing <= 1:
+        raise RuntimeError(f"cross_entropy: label_smoothing must be between 0.0 and 1.0, but got {label_smoothing}")
+    if logits.dim() == 0:
+        raise RuntimeError("cross_entropy: logits must have a class dimension, (C,) or (N, C, ...), but got a scalar")
+    classes = logits.shape[class_dim]
+    if weight is not None and tuple(weight.shape) != (classes,):
+        raise RuntimeError(
+            f"cross_entropy: weight must have shape ({classes},), one per class, not {tuple(weight.shape)}"
+        )
+    if target.is_floating_point():
+        if target.shape != logits.shape:
+            raise RuntimeError(
+                f"cross_entropy: class probabilities need target of the same shape as logits, {tuple(logits.shape)}, "
+                f"but got {tuple(target.shape)} (class indices must be integers)"
+            )
+        return
+    expected = logits.shape[:class_dim] + logits.shape[class_dim + 1 :]
+    if target.shape != expected:
+        kind = ValueError if target.shape[:1] != expected[:1] and logits.dim() > 1 else RuntimeError
+        raise kind(
+            f"cross_entropy: class indices need target of shape {tuple(expected)} for logits {tuple(logits.shape)}, "
+            f"but got {tuple(target.shape)}"
+        )
+
+
+def check_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, enable_gqa: bool) -> None:
+    """query (..., T, D), key (..., S, D), value (..., S, Dv) of one dtype, and a mask that fits the scores."""
+    for name, x in {"query": query, "key": key, "value": value}.items():
+        if x.is_nested:
+            raise RuntimeError(f"attention: {name} is a nested tensor; pass a padded tensor and a mask instead")
+        if x.dim() < 2:
+            raise RuntimeError(f"attention: {name} must have at least 2 dimensions, but has shape {tuple(x.shape)}")
+        if x.dtype != query.dtype or x.device != query.device:
+            raise RuntimeError(
+                f"attention: expected query, key and value to have the same dtype and device, but query is "
+                f"{query.dtype} on {query.device} and {name} is {x.dtype} on {x.device}"
+            )
+    if query.shape[-1] != key.shape[-1]:
+        raise RuntimeError(
+            f"attention: query and key must have the same width, but query is {tuple(query.shape)} "
+            f"and key {tuple(key.shape)}"
+        )
+    if key.shape[-2] != value.shape[-2]:
+        raise RuntimeError(
+            f"attention: every key needs a value, but key is {tuple(key.shape)} and value {tuple(value.shape)}"
+        )
+    if not enable_gqa:
+        _check_batch(query, key=key, value=value)
+    if attn_mask is not None:
+        _check_mask(query, key, attn_mask)
+
+
+def _check_batch(query: Tensor, **others: Tensor) -> None:
+    for name, x in others.items():
+        for size, expected in zip(x.shape[-3::-1], query.shape[-3::-1], strict=False):
+            if size != expected and 1 not in (size, expected):
+                raise RuntimeError(
+                    f"attention: query {tuple(query.shape)} and {name} {tuple(x.shape)} must agree in batch and heads "
+                    f"(or, with fewer heads in {name}, enable_gqa=True), but {expected} is not {size}"
+                )
+
+
+def _check_mask(query: Tensor, key: Tensor, attn_mask: Tensor) -> None:
+    if attn_mask.dtype not in (torch.bool, query.dtype):
+        raise RuntimeError(
+            f"attention: attn_mask must be bool or have query's dtype {query.dtype}, not {attn_mask.dtype}"
+        )
+    scores_shape = (query.shape[-2], key.shape[-2])
+    for size, expected in zip(attn_mask.shape[:-3:-1], scores_shape[::-1], strict=False):
+        if size not in (1, expected):
+            raise RuntimeError(
+                f"attention: attn_mask {tuple(attn_mask.shape)} must broadcast to (..., T, S) = (..., "
+                f"{scores_shape[0]}, {scores_shape[1]})"
+            )
+
+
+def refuse_nested(module: object, **tensors: Tensor) -> None:
+    """Nested tensors are a layout of their own; a padded tensor and a mask say the same."""
+    for name, tensor in tensors.items():
+        if tensor.is_nested:
+            raise NotImplementedError(
+                f"{type(module).__name__}: {name} is a nested tensor, which is not supported; "
+                "pass a padded tensor and a key_padding_mask instead"
+            )
+
+
+def check_multihead_attention(
+    module: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    key_padding_mask: Tensor | None,
+    attn_mask: Tensor | None,
+    is_causal: bool,
+) -> None:
+    """The checks of `MultiheadAttention.forward`, from the ranks to the sizes."""
+    refuse_nested(module, query=query, key=key, value=value)
+    if is_causal and attn_mask is None:
+        raise RuntimeError(
+            "Need attn_mask if specifying the is_causal hint: is_causal=True only says that attn_mask is the causal "
+            "mask (Transformer.generate_square_subsequent_mask makes one), but attn_mask is None"
+        )
+    if query.dim() not in (2, 3):
+        raise AssertionError(
+            f"query should be unbatched 2D or batched 3D tensor but received {query.dim()}-D query tensor of shape "
+            f"{tuple(query.shape)}"
+        )
+    batch_rank = query.dim() - 2  # 1 if batched, else 0
+    _check_rank("key", key, (query.dim(),), query)
+    _check_rank("value", value, (query.dim(),), query)
+    _check_rank("key_padding_mask", key_padding_mask, (1 + batch_rank,), query)
+    _check_rank("attn_mask", attn_mask, (2, 3), query)
+    if query.shape[-1] != module.embed_dim:
+        raise AssertionError(
+            f"was expecting embedding dimension of {module.embed_dim} (embed_dim), but query has {query.shape[-1]}: "
+            f"its shape is {tuple(query.shape)}"
+        )
+    if key.shape[:-1] != value.shape[:-1] or (module._qkv_same_embed_dim and key.shape != value.shape):
+        raise AssertionError(f"key shape {tuple(key.shape)} does not match value shape {tuple(value.shape)}")
+    for name, x, width in (("key", key, module.kdim), ("value", value, module.vdim)):
+        if x.shape[-1] != width:
+            kind = RuntimeError if module._qkv_same_embed_dim else AssertionError
+            raise kind(f"{name} must have {width} features ({name[0]}dim), but its shape is {tuple(x.shape)}")
+    _check_sizes(module, query, key, key_padding_mask, attn_mask)
+
+
+def _check_rank(name: str, tensor: Tensor | None, ranks: tuple[int, ...], query: Tensor) -> None:
+    if tensor is not None and tensor.dim() not in ranks:
+        kind = "batched (3-D)" if query.dim() == 3 else "unbatched (2-D)"
+        wanted = " or ".join(f"{rank}-D" for rank in ranks)
+        raise AssertionError(
+            f"For {kind} `query`, expected `{name}` to be {wanted} but found {tensor.dim()}-D tensor of shape "
+            f"{tuple(tensor.shape)}"
+        )
+
+
+def _check_sizes(
+    module: Any, query: Tensor, key: Tensor, key_padding_mask: Tensor | None, attn_mask: Tensor | None
+) -> None:
+    batch_dim, length_dim = (0, 1) if module.batch_first else (1, 0)
+    is_batched = query.dim() == 3
+    B, T, S = (
+        (query.shape[batch_dim], query.shape[length_dim], key.shape[length_dim])
+        if is_batched
+        else (1, len(query), len(key))
+    )
+    if is_batched and key.shape[batch_dim] != B:
+        raise RuntimeError(
+            f"query and key must have the same batch size, but with batch_first={module.batch_first} query "
+            f"{tuple(query.shape)} has {B} and key {tuple(key.shape)} has {key.shape[batch_dim]}"
+        )
+    if key_padding_mask is not None:
+        expected = (B, S) if is_batched else (S,)
+        if tuple(key_padding_mask.shape) != expected:
+            raise AssertionError(
+                f"expecting key_padding_mask shape of {expected}, but got {tuple(key_padding_mask.shape)}"
+            )
+    if attn_mask is not None:
+        needed = (T, S) if attn_mask.dim() == 2 else (B * module.num_heads, T, S)
+        if tuple(attn_mask.shape) != needed:
+            kind = AssertionError if attn_mask.dim() == 3 and not is_batched else RuntimeError
+            raise kind(
+                f"The shape of the {attn_mask.dim()}D attn_mask is {tuple(attn_mask.shape)}, but should be {needed}"
+            )

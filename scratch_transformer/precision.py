@@ -1,0 +1,34 @@
+"""Half precision: compute in float32, round once.
+
+Rounding after every operation would lose most of the eight (bfloat16) or eleven (float16) significant bits. torch's
+own kernels accumulate in float32 too.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+HALF_PRECISION = (torch.float16, torch.bfloat16)
+
+
+def widen(value: Any) -> Any:
+    """A float16 or bfloat16 tensor in float32; anything else as it is."""
+    return value.float() if isinstance(value, Tensor) and value.dtype in HALF_PRECISION else value
+
+
+def rounded_once(equation: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Evaluate `equation` in float32 where its first argument is float16 or bfloat16, and round the result."""
+
+    @functools.wraps(equation)
+    def wrapper(x: Tensor, *args: object, **kwargs: object) -> Tensor:
+        if x.dtype not in HALF_PRECISION:
+            return equation(x, *args, **kwargs)
+        wide = equation(x.float(), *map(widen, args), **{name: widen(value) for name, value in kwargs.items()})
+        return wide.to(x.dtype)
+
+    return wrapper
