@@ -82,6 +82,8 @@ def check_cross_entropy(
                 f"but got {tuple(target.shape)} (class indices must be integers)"
             )
         return
+    if target.dtype not in (torch.int64, torch.uint8):
+        raise RuntimeError(f"cross_entropy: class indices in target must be torch.int64, but are {target.dtype}")
     expected = logits.shape[:class_dim] + logits.shape[class_dim + 1 :]
     if target.shape != expected:
         kind = ValueError if target.shape[:1] != expected[:1] and logits.dim() > 1 else RuntimeError

@@ -273,7 +273,7 @@ def cross_entropy(
         return _reduce(losses, reduction, losses.numel())
 
     counts = target != ignore_index
-    index = target.where(counts, 0)
+    index = target.where(counts, 0).long()
     losses = -_pick(weighted, index, class_dim)
     if label_smoothing > 0:
         losses = (1 - label_smoothing) * losses - label_smoothing * weighted.mean(class_dim)
