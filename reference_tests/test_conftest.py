@@ -103,8 +103,9 @@ def test_cuda_tests_run_with_cuda_and_say_so_without(project):
         result.stdout.fnmatch_lines(["*needs a CUDA device, and torch sees none"])
 
 
-def test_benchmarks_on_cuda_get_the_synchronising_timer_beside_their_own_marks(project):
+def test_benchmarks_on_cuda_get_the_synchronising_timer_beside_their_own_marks(project, monkeypatch):
     pytest.importorskip("pytest_benchmark", reason="benchmarks need pytest-benchmark")
+    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)  # its presence disables benchmarks
     with (project.path / "conftest.py").open("a") as conftest:  # no GPU is needed to see which timer is called
         conftest.write("\non_cuda = lambda config: True\ndevice_name = lambda config: 'a GPU'\n")
         conftest.write("def synchronised_time():\n    ticks.append(1)\n    return time.perf_counter()\n\nticks = []\n")
