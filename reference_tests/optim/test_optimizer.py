@@ -165,5 +165,13 @@ def test_zero_grad_lets_go_of_the_graph_of_the_gradient():
     assert not gradient.any()
 
 
+def test_zero_grad_takes_a_gradient_that_requires_grad():
+    param = Parameter(torch.ones(3))
+    param.grad = torch.ones(3, requires_grad=True)
+    Adam([param]).zero_grad(set_to_none=False)
+    assert not param.grad.any()
+    assert not param.grad.requires_grad
+
+
 def test_the_base_class_alone_is_no_optimizer():
     assert not hasattr(Optimizer(make_params(), {"lr": 0.1}), "step")

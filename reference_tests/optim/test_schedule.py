@@ -47,6 +47,10 @@ def test_the_closed_form_of_either_half(d_model, warmup_steps, factor):
         assert warmup_lr(step, d_model, warmup_steps, factor) == pytest.approx(float(expected), rel=1e-14)
 
 
+def test_a_factor_of_zero_freezes_the_model():
+    assert warmup_lr(3, 512, factor=0.0) == 0.0
+
+
 def test_the_peak_is_at_the_end_of_the_warmup():
     rates = [warmup_lr(step, 512, warmup_steps=40) for step in range(1, 200)]
     assert max(range(len(rates)), key=rates.__getitem__) + 1 == 40

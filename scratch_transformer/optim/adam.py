@@ -13,7 +13,7 @@ from .optimizer import Group, Optimizer, Params, State
 
 
 class Adam(Optimizer):
-    r"""A step in the direction of the mean gradient, scaled for each element by the size of its gradients.
+    """A step in the direction of the mean gradient, scaled for each element by the size of its gradients.
 
     With the gradient g_t = ∇f(θ_{t-1}) at step t = 1, 2, ... (-∇f if `maximize`), plus λ θ_{t-1}:
 
@@ -27,9 +27,8 @@ class Adam(Optimizer):
     of torch.optim.Adam, whose state_dict this class reads and writes. Its `foreach`, `fused` and `capturable` only
     change how the same numbers are computed and do not exist here.
 
-    Where torch and the literature differ, this class is torch's: weight decay is added to the gradient (L2 penalty
-    λ/2 ‖θ‖²) and so passes through both means, unlike AdamW's; AMSGrad's maximum is corrected by 1 - β₂ᵗ,
-    which Reddi et al. leave out.
+    Two choices are torch's: weight decay is the gradient of a penalty λ/2 ‖θ‖² and so passes through both means,
+    unlike AdamW's; and AMSGrad's maximum is divided by 1 - β₂ᵗ, which Reddi et al. leave out.
 
     Schedulers of torch.optim.lr_scheduler accept subclasses of torch.optim.Optimizer only, hence not this class.
     Use `WarmupSchedule`, or assign to `group["lr"]` of the `param_groups`.
