@@ -52,10 +52,16 @@ class ErrorCase:
 
 @dataclass(frozen=True)
 class Invariant:
-    """A property that needs no oracle. `error` builds the component itself and returns how far it is violated (0 = holds)."""
+    """A property that needs no oracle.
+
+    error: `error(build, draw)` says how far off an implementation is (0 = the property holds); `build(**init)` makes
+        the component, ours or the builtin or anybody's, from constructor arguments. See `Component.violation`.
+    torch_holds: whether the builtin has the property too.
+    """
 
     name: str
-    error: Callable[[Callable[..., Any], Draw], float]
+    error: Callable[..., float]
+    torch_holds: bool = True
 
 
 @dataclass(frozen=True)
@@ -82,3 +88,10 @@ class Component:
         if self.is_function:
             return functools.partial(factory, **init)
         return factory(**init) if self.assemble is None else self.assemble(factory, **init)
+
+    def violation(self, invariant: Invariant, factory: Callable[..., Any], draw: Draw, *setting: Any) -> float:
+        """How far `factory` is off an invariant of this component, 0 if it holds. See `invariants.Setting`."""
+        return invariant.error(functools.partial(self._from_arguments, factory), draw, *setting)
+
+    def _from_arguments(self, factory: Callable[..., Any], **init: Any) -> Callable[..., Any]:
+        return self.build(factory, init)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch.nn as builtin
 
 import scratch_transformer.nn as ours
+from scratch_transformer.conformance import invariants
 from scratch_transformer.conformance.component import Call, Case, Component, ErrorCase
 from scratch_transformer.conformance.draw import B, E, S, T
 
@@ -28,6 +29,7 @@ SOFTMAX = Component(
         ),
         ErrorCase("integers", RuntimeError, ("x", "floating", "int64"), {"dim": 0}, lambda d: Call(d.ids(T))),
     ),
+    invariants=invariants.SOFTMAX,
 )
 
 RELU = Component(
@@ -40,6 +42,7 @@ RELU = Component(
         Case("zeros among the inputs", lambda draw: Call(draw.normal(B, T, E).masked_fill(draw.some(B, T, E), 0))),
         Case("nothing", lambda draw: Call(draw.normal(B, 0, E))),
     ),
+    invariants=invariants.RELU,
 )
 
 GELU = Component(
@@ -62,6 +65,7 @@ GELU = Component(
             lambda d: Call(d.normal(T)),
         ),
     ),
+    invariants=invariants.GELU,
 )
 
 ACTIVATIONS = (SOFTMAX, RELU, GELU)

@@ -10,6 +10,7 @@ from torch.nn.functional import scaled_dot_product_attention as builtin_attentio
 
 import scratch_transformer.nn as ours
 from scratch_transformer.attention import scaled_dot_product_attention as our_attention
+from scratch_transformer.conformance import invariants
 from scratch_transformer.conformance.component import Call, Case, Component, ErrorCase
 from scratch_transformer.conformance.draw import KDIM, VDIM, B, D, Draw, E, H, S, T
 
@@ -57,6 +58,7 @@ SDPA = Component(
         ErrorCase("heads that do not divide", RuntimeError, ("heads", "multiple", "3", "2"), call=lambda d: Call(*_qkv(d, heads=2), enable_gqa=True)),
         ErrorCase("dropout above one", ValueError, ("p", "between 0 and 1", "1.5"), call=lambda d: Call(*_qkv(d), dropout_p=1.5), torch_raises=False),
     ),
+    invariants=invariants.SDPA,
 )  # fmt: skip
 
 
@@ -149,6 +151,7 @@ MULTIHEAD_ATTENTION = Component(
         ErrorCase("unbatched attn_mask per head", AssertionError, ("attn_mask", "(2, 5, 7)", "(3, 5, 7)"), _MHA, lambda d: Call(d.normal(T, E), d.normal(S, E), d.normal(S, E), attn_mask=d.some(2, T, S))),
         ErrorCase("hint without mask", RuntimeError, ("attn_mask", "is_causal"), _MHA, lambda d: _self(d, is_causal=True)),
     ),
+    invariants=invariants.MULTIHEAD_ATTENTION,
 )  # fmt: skip
 
 ATTENTION = (SDPA, MULTIHEAD_ATTENTION)

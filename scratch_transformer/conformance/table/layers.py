@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch.nn as builtin
 
 import scratch_transformer.nn as ours
+from scratch_transformer.conformance import invariants
 from scratch_transformer.conformance.component import Call, Case, Component, ErrorCase
-from scratch_transformer.conformance.draw import VOCABULARY, B, E, FF, S, T
+from scratch_transformer.conformance.draw import FF, VOCABULARY, B, E, S, T
 
 _LINEAR = {"in_features": E, "out_features": FF}
 _TABLE = {"num_embeddings": VOCABULARY, "embedding_dim": E}
@@ -35,6 +36,7 @@ LINEAR = Component(
         ),
         ErrorCase("integers", RuntimeError, ("x", "float32", "int64"), _LINEAR, lambda d: Call(d.ids(T, E))),
     ),
+    invariants=invariants.LINEAR,
 )
 
 EMBEDDING = Component(
@@ -87,6 +89,7 @@ EMBEDDING = Component(
             torch_raises=False,
         ),
     ),
+    invariants=invariants.EMBEDDING,
 )
 
 DROPOUT = Component(
@@ -107,6 +110,7 @@ DROPOUT = Component(
         ErrorCase("negative probability", ValueError, ("p", "between 0 and 1", "-0.1"), {"p": -0.1}),
         ErrorCase("probability above one", ValueError, ("p", "between 0 and 1", "1.1"), {"p": 1.1}),
     ),
+    invariants=invariants.DROPOUT,
 )
 
 LAYERS = (LINEAR, EMBEDDING, DROPOUT)

@@ -8,6 +8,7 @@ import torch
 import torch.nn as builtin
 
 import scratch_transformer.nn as ours
+from scratch_transformer.conformance import invariants
 from scratch_transformer.conformance.component import Call, Case, Component, ErrorCase
 from scratch_transformer.conformance.draw import B, Draw, E, S, T
 
@@ -78,6 +79,7 @@ CROSS_ENTROPY = Component(
         ErrorCase("no such reduction", ValueError, ("reduction", "'average'", "'mean'"), {"reduction": "average"}, _indices),
         ErrorCase("scalar logits", RuntimeError, ("logits", "scalar"), {}, lambda d: Call(d.normal(), d.ids())),
     ),
+    invariants=invariants.CROSS_ENTROPY,
 )  # fmt: skip
 
 LOSSES = (CROSS_ENTROPY,)

@@ -8,9 +8,9 @@ import torch
 import torch.nn as builtin
 
 import scratch_transformer.nn as ours
+from scratch_transformer.conformance import invariants
 from scratch_transformer.conformance.component import Call, Case, Component, ErrorCase
 from scratch_transformer.conformance.draw import B, Draw, E, S, T
-
 
 TORCH = tuple(map(int, torch.__version__.split(".")[:2]))
 
@@ -75,6 +75,7 @@ LAYER_NORM = Component(
             lambda d: Call(d.normal(T, E).float()),
         ),
     ),
+    invariants=invariants.LAYER_NORM,
 )
 
 RMS_NORM = Component(
@@ -95,6 +96,7 @@ RMS_NORM = Component(
             torch_raises=TORCH >= (2, 13),  # older releases raise RuntimeError
         ),
     ),
+    invariants=invariants.RMS_NORM,
 )
 
 _CHANNELS = {"num_features": E}
@@ -150,6 +152,7 @@ BATCH_NORM = Component(
             lambda d: Call(d.normal(1, E)),
         ),
     ),
+    invariants=invariants.BATCH_NORM,
 )
 
 NORMALIZATION = (LAYER_NORM, RMS_NORM, BATCH_NORM)

@@ -10,6 +10,7 @@ import torch.nn as builtin
 from torch import Tensor
 
 import scratch_transformer.nn as ours
+from scratch_transformer.conformance import invariants
 from scratch_transformer.conformance.component import Call, Case, Component, ErrorCase
 from scratch_transformer.conformance.draw import FF, B, Draw, E, H, S, T
 
@@ -95,6 +96,7 @@ ENCODER_LAYER = Component(
         ErrorCase("mask of another length", RuntimeError, ("attn_mask", "(5, 5)", "(7, 7)"), _LAYER, lambda d: _source(d, src_mask=d.future(T))),
         ErrorCase("padding of another length", AssertionError, ("key_padding_mask", "(2, 5)", "(2, 7)"), _LAYER, lambda d: _source(d, src_key_padding_mask=d.padding(B, T))),
     ),
+    invariants=invariants.ENCODER_LAYER,
 )  # fmt: skip
 
 DECODER_LAYER = Component(
@@ -121,6 +123,7 @@ DECODER_LAYER = Component(
         ErrorCase("memory unbatched", AssertionError, ("key", "2-D", "3-D"), _LAYER, lambda d: Call(d.normal(B, T, E), d.normal(S, E))),
         ErrorCase("memory mask transposed", RuntimeError, ("attn_mask", "(7, 5)", "(5, 7)"), _LAYER, lambda d: _target(d, memory_mask=d.some(S, T))),
     ),
+    invariants=invariants.DECODER_LAYER,
 )  # fmt: skip
 
 
@@ -128,7 +131,7 @@ def _assemble(stack: type, num_layers: int = 2, final_norm: bool = True, **layer
     """A stack from the arguments of its layers, all from the library that the stack is from."""
     library = ours if stack.__module__.startswith(ours.__name__) else builtin
     layer_class = getattr(library, f"{stack.__name__}Layer")
-    norm = library.LayerNorm(E) if final_norm else None
+    norm = library.LayerNorm(layer["d_model"]) if final_norm else None
     # without nested tensors torch's encoder takes no fast path, and doesn't warn about it
     options = {"enable_nested_tensor": False} if stack.__name__ == "TransformerEncoder" else {}
     return stack(layer_class(**layer), num_layers, norm, **options)
@@ -158,6 +161,7 @@ ENCODER = Component(
         ErrorCase("wrong width", AssertionError, ("query", "13", "embedding dimension of 12"), _LAYER, lambda d: Call(d.normal(B, S, 13))),
         ErrorCase("integer mask", AssertionError, ("attn_mask", "bool", "int64"), _LAYER, lambda d: _source(d, mask=d.ids(S, S))),
     ),
+    invariants=invariants.ENCODER,
 )  # fmt: skip
 
 DECODER = Component(
@@ -180,6 +184,7 @@ DECODER = Component(
         ErrorCase("memory of another batch size", RuntimeError, ("query", "key", "batch", "2", "3"), _LAYER, lambda d: Call(d.normal(B, T, E), d.normal(3, S, E))),
         ErrorCase("wrong width", AssertionError, ("query", "13", "embedding dimension of 12"), _LAYER, lambda d: Call(d.normal(B, T, 13), d.normal(B, S, E))),
     ),
+    invariants=invariants.DECODER,
 )  # fmt: skip
 
 TRANSFORMER = Component(
@@ -206,6 +211,7 @@ TRANSFORMER = Component(
         ErrorCase("no such activation", RuntimeError, ("activation", "relu/gelu", "'swish'"), {**_MODEL, "activation": "swish"}),
         ErrorCase("src mask of the target", RuntimeError, ("attn_mask", "(5, 5)", "(7, 7)"), _MODEL, lambda d: _both(d, src_mask=d.future(T))),
     ),
+    invariants=invariants.TRANSFORMER,
 )  # fmt: skip
 
 STACKS = (ENCODER_LAYER, DECODER_LAYER, ENCODER, DECODER, TRANSFORMER)
