@@ -59,8 +59,9 @@ class Draw:
 
     def randomise(self, module: nn.Module) -> None:
         """Overwrite every parameter and floating-point buffer: biases that start at zero hide a forgotten bias."""
+        class_weights = {"weight"} - dict(module.named_parameters()).keys()  # a loss has its weight as a buffer
         for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
             if tensor.is_floating_point():
                 values = torch.randn(tensor.shape, generator=self.generator, dtype=torch.float64) / 2
-                is_variance = name.endswith("running_var")
-                tensor.data.copy_(values.abs() + 0.1 if is_variance else values)
+                is_positive = name.endswith("running_var") or name in class_weights
+                tensor.data.copy_(values.abs() + 0.1 if is_positive else values)
