@@ -1,0 +1,57 @@
+"""Which parameters a component has: its state_dict's keys and shapes, written down independently of torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..arrays import prefixed
+
+Shapes = dict[str, tuple[int, ...]]
+
+
+def linear(in_features: int, out_features: int, bias: bool) -> Shapes:
+    """W and b of y = x Wᵀ + b."""
+    return {"weight": (out_features, in_features)} | ({"bias": (out_features,)} if bias else {})
+
+
+def affine(shape: Sequence[int], weight: bool, bias: bool) -> Shapes:
+    """The scale and the shift of a normalisation."""
+    return ({"weight": tuple(shape)} if weight else {}) | ({"bias": tuple(shape)} if bias else {})
+
+
+def multihead_attention(E: int, bias: bool, kdim: int, vdim: int, add_bias_kv: bool) -> Shapes:
+    """One packed projection where query, key and value are equally wide, three otherwise; and the output's."""
+    if kdim == vdim == E:
+        shapes: Shapes = {"in_proj_weight": (3 * E, E)}
+    else:
+        shapes = {"q_proj_weight": (E, E), "k_proj_weight": (E, kdim), "v_proj_weight": (E, vdim)}
+    if bias:
+        shapes["in_proj_bias"] = (3 * E,)
+    if add_bias_kv:
+        shapes |= {"bias_k": (1, 1, E), "bias_v": (1, 1, E)}
+    return shapes | prefixed("out_proj", linear(E, E, bias))
+
+
+def encoder_layer(E: int, F: int, bias: bool) -> Shapes:
+    """Self-attention, feed-forward, and a norm for each."""
+    return _layer(E, F, bias, attentions=("self_attn",))
+
+
+def decoder_layer(E: int, F: int, bias: bool) -> Shapes:
+    """Self-attention, attention to the memory, feed-forward, and a norm for each."""
+    return _layer(E, F, bias, attentions=("self_attn", "multihead_attn"))
+
+
+def stack(layer: Shapes, num_layers: int, norm: Shapes | None) -> Shapes:
+    """The layer's parameters once for every layer, and the final norm's."""
+    shapes = {key: shape for i in range(num_layers) for key, shape in prefixed(f"layers.{i}", layer).items()}
+    return shapes | prefixed("norm", norm or {})
+
+
+def _layer(E: int, F: int, bias: bool, attentions: tuple[str, ...]) -> Shapes:
+    shapes = prefixed("linear1", linear(E, F, bias)) | prefixed("linear2", linear(F, E, bias))
+    for name in attentions:
+        shapes |= prefixed(name, multihead_attention(E, bias, E, E, add_bias_kv=False))
+    for i in range(1, len(attentions) + 2):
+        shapes |= prefixed(f"norm{i}", affine((E,), weight=True, bias=bias))
+    return shapes
