@@ -94,7 +94,13 @@ class TransformerDecoderLayer(Module):
         self, x: Tensor, attn_mask: Tensor | None, key_padding_mask: Tensor | None, is_causal: bool = False
     ) -> Tensor:
         attended, _ = self.self_attn(
-            x, x, x, key_padding_mask, need_weights=False, attn_mask=attn_mask, is_causal=is_causal
+            x,
+            x,
+            x,
+            key_padding_mask=key_padding_mask,
+            need_weights=False,
+            attn_mask=attn_mask,
+            is_causal=is_causal,
         )
         return self.dropout1(attended)
 
@@ -107,7 +113,13 @@ class TransformerDecoderLayer(Module):
         is_causal: bool = False,
     ) -> Tensor:
         attended, _ = self.multihead_attn(
-            x, mem, mem, key_padding_mask, need_weights=False, attn_mask=attn_mask, is_causal=is_causal
+            x,
+            mem,
+            mem,
+            key_padding_mask=key_padding_mask,
+            need_weights=False,
+            attn_mask=attn_mask,
+            is_causal=is_causal,
         )
         return self.dropout2(attended)
 

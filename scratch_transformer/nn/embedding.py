@@ -79,7 +79,7 @@ class Embedding(Module):
     @torch.no_grad()
     def _shorten_rows(self, input: Tensor, max_norm: float) -> None:
         ids = input.unique()
-        norms = functional.embedding(ids, self.weight).abs().pow(self.norm_type).sum(-1).pow(1 / self.norm_type)
+        norms = functional.embedding(ids, self.weight).norm(self.norm_type, dim=-1)
         is_long = norms > max_norm
         self.weight[ids[is_long]] *= (max_norm / (norms[is_long] + 1e-7)).unsqueeze(-1)  # 1e-7 as in torch
 

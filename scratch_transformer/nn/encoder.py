@@ -105,7 +105,13 @@ class TransformerEncoderLayer(Module):
         self, x: Tensor, attn_mask: Tensor | None, key_padding_mask: Tensor | None, is_causal: bool = False
     ) -> Tensor:
         attended, _ = self.self_attn(
-            x, x, x, key_padding_mask, need_weights=False, attn_mask=attn_mask, is_causal=is_causal
+            x,
+            x,
+            x,
+            key_padding_mask=key_padding_mask,
+            need_weights=False,
+            attn_mask=attn_mask,
+            is_causal=is_causal,
         )
         return self.dropout1(attended)
 

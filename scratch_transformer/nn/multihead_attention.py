@@ -175,7 +175,7 @@ class MultiheadAttention(Module):
         if attn_mask is not None and attn_mask.dim() == 3:
             attn_mask = attn_mask.unflatten(0, (-1, self.num_heads))  # (B·H, T, S) -> (B, H, T, S)
         if key_padding_mask is not None:
-            key_padding_mask = key_padding_mask.reshape(-1, 1, 1, key_padding_mask.shape[-1])  # (B, 1, 1, S)
+            key_padding_mask = key_padding_mask[..., None, None, :]  # (B, 1, 1, S), or (1, 1, S) without batch
         return masks.combine(attn_mask, key_padding_mask)
 
     def _append_keys(self, k: Tensor, v: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
