@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from reference_tests.as_taught import tutorial_a, tutorial_b, tutorial_d, tutorial_e
+from reference_tests.as_taught import tutorial_b, tutorial_e
+from reference_tests.as_taught.assembled import model_of_tutorial_a, model_of_tutorial_d
 from reference_tests.model_pair import (
     D_FF,
     D_MODEL,
@@ -147,45 +148,7 @@ def test_a_state_without_stacks_is_refused(convert):
 
 # ---- The tutorials ----
 
-
-def model_of_tutorial_a():
-    def attention():
-        return tutorial_a.MultiHeadAttentionBlock(D_MODEL, H, 0.0)
-
-    def feed_forward():
-        return tutorial_a.FeedForwardBlock(D_MODEL, D_FF, 0.0)
-
-    encoder = [tutorial_a.EncoderBlock(D_MODEL, attention(), feed_forward(), 0.0) for _ in range(N)]
-    decoder = [tutorial_a.DecoderBlock(D_MODEL, attention(), attention(), feed_forward(), 0.0) for _ in range(N)]
-    return tutorial_a.Transformer(
-        tutorial_a.Encoder(D_MODEL, nn.ModuleList(encoder)),
-        tutorial_a.Decoder(D_MODEL, nn.ModuleList(decoder)),
-        tutorial_a.InputEmbeddings(D_MODEL, SRC_VOCAB),
-        tutorial_a.InputEmbeddings(D_MODEL, TGT_VOCAB),
-        tutorial_a.PositionalEncoding(D_MODEL, SRC_LENGTH, 0.0),
-        tutorial_a.PositionalEncoding(D_MODEL, TGT_LENGTH, 0.0),
-        tutorial_a.ProjectionLayer(D_MODEL, TGT_VOCAB),
-    )
-
-
-def model_of_tutorial_d():
-    def attention():
-        return tutorial_d.MultiHeadAttentionBlock(D_MODEL, H, 0.0)
-
-    def feed_forward():
-        return tutorial_d.FeedForwardBlock(D_MODEL, D_FF, 0.0)
-
-    encoder = [tutorial_d.EncoderBlock(attention(), feed_forward(), 0.0) for _ in range(N)]
-    decoder = [tutorial_d.DecoderBlock(attention(), attention(), feed_forward(), 0.0) for _ in range(N)]
-    return tutorial_a.Transformer(
-        tutorial_d.Encoder(nn.ModuleList(encoder)),
-        tutorial_d.Decoder(nn.ModuleList(decoder)),
-        tutorial_d.InputEmbedding(D_MODEL, SRC_VOCAB),
-        tutorial_d.InputEmbedding(D_MODEL, TGT_VOCAB),
-        tutorial_d.PositionalEncoding(D_MODEL, SRC_LENGTH, 0.0),
-        tutorial_d.PositionalEncoding(D_MODEL, TGT_LENGTH, 0.0),
-        tutorial_d.ProjectionLayer(D_MODEL, TGT_VOCAB),
-    )
+SIZES = (SRC_VOCAB, TGT_VOCAB, SRC_LENGTH, TGT_LENGTH, D_MODEL, N, H, 0.0, D_FF)
 
 
 def run_as_taught(theirs, src, tgt):
@@ -201,7 +164,7 @@ def saved_and_read(module):
 
 
 def test_tutorial_a_loads_and_computes_the_same():
-    theirs = randomised(model_of_tutorial_a())
+    theirs = randomised(model_of_tutorial_a(*SIZES))
     ours = small_model(attention_bias=False)
     normalize_as_taught(ours)
     load_tutorial(ours, saved_and_read(theirs))
@@ -215,7 +178,7 @@ def test_tutorial_a_loads_and_computes_the_same():
 
 @pytest.mark.parametrize("scalar", [True, False])
 def test_tutorial_d_loads_and_computes_the_same(scalar):
-    theirs = randomised(model_of_tutorial_d())
+    theirs = randomised(model_of_tutorial_d(*SIZES))
     ours = small_model()
     normalize_as_taught(ours, scalar=scalar)
     load_tutorial(ours, saved_and_read(theirs))
@@ -237,7 +200,7 @@ def renamed(name):
 
 
 def test_with_the_corrected_arithmetic_the_same_weights_compute_something_else():
-    theirs = randomised(model_of_tutorial_a())
+    theirs = randomised(model_of_tutorial_a(*SIZES))
     ours = small_model(attention_bias=False)
     load_tutorial(ours, theirs.state_dict())
     src, tgt = draw_ids()
@@ -307,7 +270,7 @@ def test_every_rename_is_needed_by_a_tutorial():
     modules = [
         tutorial_b.InputEmbeddings(D_MODEL, 3),
         tutorial_b.LayerNormalizationRepaired(),
-        model_of_tutorial_d(),
+        model_of_tutorial_d(*SIZES),
         tutorial_e.MultiHeadAttention(D_MODEL, H),
     ]
     parts = {part for module in modules for name in module.state_dict() for part in name.split(".")}
@@ -315,7 +278,7 @@ def test_every_rename_is_needed_by_a_tutorial():
 
 
 def test_tutorials_with_missing_or_unknown_tensors_are_refused():
-    state = model_of_tutorial_a().state_dict()
+    state = model_of_tutorial_a(*SIZES).state_dict()
     with pytest.raises(ValueError, match=r"not the tensors of this Transformer: missing .*w_k\.bias.*; unknown none"):
         load_tutorial(small_model(), state)
     state["head.weight"] = torch.zeros(1)

@@ -101,6 +101,14 @@ def test_training_with_dropout_is_torchs(norm, device):
     assert not torch.allclose(our_logits, ours.eval()(src, tgt, *our_masks(src, tgt)), rtol=0.1)
 
 
+def test_in_evaluation_there_is_no_dropout():
+    transformer, without = small_model(dropout=0.5).eval(), small_model(dropout=0.0)
+    without.load_state_dict(transformer.state_dict())
+    src, tgt = draw_ids()
+    arguments = (src, tgt, *our_masks(src, tgt))
+    assert torch.equal(transformer(*arguments), without(*arguments))
+
+
 def test_multi_head_attention_and_its_weights_are_torchs():
     ours = randomised(MultiHeadAttentionBlock(D_MODEL, H, 0.0))
     theirs = nn.MultiheadAttention(D_MODEL, H, batch_first=True)
