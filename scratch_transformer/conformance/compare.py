@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from scratch_transformer.conformance.component import Case, Component
+from scratch_transformer.conformance.measures import error_ratio, largest, relative_error
 from scratch_transformer.conformance.run import run
 
 DEFINITION = 1e-12
@@ -52,7 +53,8 @@ class Equality:
         return max(self.output_error, self.gradient_error) <= self.limit
 
     def __str__(self) -> str:
-        return f"relative error {self.output_error:.1e}, of gradients {self.gradient_error:.1e}; allowed is {self.limit:.0e}"
+        errors = f"relative error {self.output_error:.1e}, of gradients {self.gradient_error:.1e}"
+        return f"{errors}; allowed is {self.limit:.0e}"
 
 
 @dataclass(frozen=True)
@@ -129,11 +131,16 @@ def compare_precision(
     every: list[tuple[tuple[float, ...], tuple[float, ...]]] = []
     for count in draws:
         every += [_precision_of_draw(component, case, dtype, seed + i, device) for i in range(len(every), count)]
-        medians = [tuple(map(statistics.median, zip(*ratios, strict=True))) for ratios in zip(*every, strict=True)]
-        precision = Precision(*medians, draws=count)
+        outputs, gradients = (_medians(ratios) for ratios in zip(*every, strict=True))
+        precision = Precision(outputs, gradients, count)
         if precision.passed:
             break
     return precision
+
+
+def _medians(ratios: tuple[tuple[float, ...], ...]) -> tuple[float, ...]:
+    """Over the draws, tensor by tensor."""
+    return tuple(map(statistics.median, zip(*ratios, strict=True)))
 
 
 def _precision_of_draw(
@@ -158,56 +165,9 @@ def _ratios(
     return tuple(error_ratio(a, b, gold, limit) for (a, b), (_, gold) in pairs)
 
 
-def relative_error(actual: Tensor, expected: Tensor, least_scale: float = 0.0) -> float:
-    """‖actual - expected‖∞ / max(‖expected‖∞, least_scale). Infinite unless shape, dtype, infinities and NaNs agree."""
-    if actual.shape != expected.shape or actual.dtype != expected.dtype:
-        return float("inf")
-    finite = expected.isfinite()
-    if not (actual.isfinite().equal(finite) and _same(actual, expected)[~finite].all()):
-        return float("inf")
-    if not finite.any():
-        return 0.0
-    actual, expected = actual[finite].double(), expected[finite].double()
-    scale = max(expected.abs().max().item(), least_scale)
-    difference = (actual - expected).abs().max().item()
-    return difference / scale if scale > 0 else difference
-
-
-def error_ratio(ours: Tensor, builtin: Tensor, golden: Tensor, limit: float) -> float:
-    """(our error + f) / (builtin's error + f), errors as ‖·- golden‖∞.
-
-    With f = floor / (limit - 1) the ratio is at most `limit` exactly when our error ≤ limit · builtin's error + floor.
-    The floor is the bound of 2 max |g + 0.3 - 0.3 - g|, g the golden result: one unit in the last place of |g| or 0.3.
-
-    Infinities and NaNs have no size of error: where the builtin has one, or should have, ours must have the same, or
-    be right. Otherwise the ratio is infinite.
-    """
-    if ours.shape != builtin.shape or ours.dtype != builtin.dtype:
-        return float("inf")
-    if not ours.is_floating_point() or ours.numel() == 0:
-        return 1.0 if torch.equal(ours, builtin) else float("inf")
-    ours_counts, builtin_counts = (x.isfinite() & golden.isfinite() for x in (ours, builtin))
-    if not (ours_counts | (_same(ours, builtin) & ~builtin_counts)).all():
-        return float("inf")
-    size = golden[golden.isfinite()].abs().max().item() if golden.isfinite().any() else 0.0
-    f = torch.finfo(ours.dtype).eps * max(size, 0.3) / (limit - 1)
-    our_error = (ours.double() - golden)[ours_counts].abs()
-    builtin_error = (builtin.double() - golden)[builtin_counts].abs()
-    return (_largest(our_error) + f) / (_largest(builtin_error) + f)
-
-
-def _same(a: Tensor, b: Tensor) -> Tensor:
-    """Where two tensors have the same value, NaN for NaN."""
-    return (a == b) | (a.isnan() & b.isnan())
-
-
 def _worst_error(actual: dict[str, Tensor], expected: dict[str, Tensor]) -> float:
-    largest = max((_largest(x[x.isfinite()].double().abs()) for x in expected.values()), default=0.0)
-    return max((relative_error(a, b, largest / 1000) for a, b in _pairs(actual, expected)), default=0.0)
-
-
-def _largest(x: Tensor) -> float:
-    return x.max().item() if x.numel() else 0.0
+    scale = max((largest(x[x.isfinite()].double().abs()) for x in expected.values()), default=0.0)
+    return max((relative_error(a, b, scale / 1000) for a, b in _pairs(actual, expected)), default=0.0)
 
 
 def _pairs(ours: dict[str, Tensor], expected: dict[str, Tensor]) -> list[tuple[Tensor, Tensor]]:

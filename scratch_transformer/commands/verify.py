@@ -1,0 +1,139 @@
+"""`scratch-transformer verify`: every component against its PyTorch builtin, on this machine."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from scratch_transformer.conformance.verify import Check, Task
+
+DTYPES = ("float64", "float32", "bfloat16", "float16")
+
+
+@click.command()
+@click.argument("components", nargs=-1, metavar="[COMPONENT]...")
+@click.option("--device", default="cpu", show_default=True, help="Where to compare, in torch's terms: cpu, cuda, ...")
+@click.option("--dtype", "dtypes", type=click.Choice(DTYPES), multiple=True, help="Only this dtype; repeatable.")
+@click.option("--json", "json_file", type=click.Path(), help="Write all numbers to this file, as a certificate.")
+@click.option("--html", "html_file", type=click.Path(), help="Write a page for people to this file.")
+def verify(
+    components: tuple[str, ...], device: str, dtypes: tuple[str, ...], json_file: str | None, html_file: str | None
+) -> None:
+    """Compare every COMPONENT (all, if none is named) with its PyTorch builtin.
+
+    Exit status: 0 if everything agrees, 1 if anything does not, 2 if it could not be tried.
+    """
+    _check_files(json_file, html_file)
+    from scratch_transformer.conformance import certificate, files, report, summary
+    from scratch_transformer.conformance.verify import plan
+
+    names = {_component_name(name) for name in components}
+    _check_device(device)
+    checks = _run(plan(names, dtypes, device))
+    document = certificate.certificate(checks, device)
+    if json_file:
+        files.write(json_file, certificate.to_json(document))
+    if html_file:
+        files.write(html_file, report.page(document))
+    _print(checks, document)
+    sys.exit(0 if summary.has_passed(checks) else 1)
+
+
+def _check_files(*paths: str | None) -> None:
+    """Refuses files that cannot be written, before anything is compared."""
+    from scratch_transformer.conformance.files import check_writable
+
+    for path in filter(None, paths):
+        try:
+            check_writable(path)
+        except OSError as error:
+            raise click.UsageError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def _component_name(given: str) -> str:
+    """The table's spelling of a name, whatever its case."""
+    from scratch_transformer.conformance.table import COMPONENTS
+
+    known = {name.lower(): name for name in COMPONENTS}
+    if given.lower() in known:
+        return known[given.lower()]
+    close = [known[name] for name in difflib.get_close_matches(given.lower(), known, n=1)]
+    suggestion = f" Did you mean {close[0]}?" if close else ""
+    raise click.UsageError(f"no component {given!r}.{suggestion}\nKnown are: {', '.join(COMPONENTS)}.")
+
+
+def _check_device(device: str) -> None:
+    """Refuses a device that torch does not have."""
+    import torch
+
+    try:
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError) as error:  # AssertionError: a torch built without CUDA
+        raise click.BadParameter(f"{device}: {str(error).splitlines()[0]}", param_hint="--device") from error
+
+
+def _run(tasks: Sequence[Task]) -> list[Check]:
+    """All checks, with a progress bar where somebody watches."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from scratch_transformer.conformance.verify import verify as checks_of
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description:28}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    checks = []
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        bar = progress.add_task("starting", total=len(tasks))
+        for check in checks_of(tasks, workers=_workers()):
+            checks.append(check)
+            progress.update(bar, advance=1, description=check.task.component)
+    return checks
+
+
+def _workers() -> int:
+    """Processes that this one may use, at most four."""
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(usable, 4)
+
+
+def _print(checks: list[Check], document: dict) -> None:
+    """The table, what its numbers mean, failures, what was left out, versions, and the verdict."""
+    from rich.console import Console
+    from rich.markup import escape
+
+    from scratch_transformer.conformance import report
+
+    console, wide, drawn = Console(highlight=False), Console(highlight=False), report.table(checks)
+    wide.width = 1000
+    wide.width = max(console.width, wide.measure(drawn).maximum)  # rather run over the edge than cut numbers
+    wide.print(drawn)
+    for name, meaning in document["definitions"].items():
+        console.print(f"[bold]{name}[/]: {escape(meaning)}", style="dim")
+    _print_failures(checks)
+    for reason, count in document["skipped"].items():
+        console.print(f"{count} skipped: {escape(reason)}", style="dim")
+    where, verdict = document["environment"], document["verdict"]
+    console.print("\n" + escape(" · ".join(f"{name} {where[name]}" for name in ("torch", "Python", "NumPy"))))
+    console.print(escape(f"{where['device']} · {where['processor']} · {where['platform']}"))
+    colour = "green" if verdict["passed"] else "red"
+    console.print(escape(verdict["sentence"]), style=f"bold {colour}", soft_wrap=True)
+
+
+def _print_failures(checks: list[Check]) -> None:
+    """Every failed check, and how to repeat it."""
+    from scratch_transformer.conformance.summary import reproduction
+
+    failures = [check for check in checks if check.status == "failed"]
+    if failures:
+        click.secho(f"{len(failures)} failed:", bold=True)
+    for check in failures:
+        click.echo(
+            f"  {check.task.component}, {check.task.kind}, {check.task.dtype}, {check.description}: {check.note}"
+        )
+        click.echo(f"    to repeat: {reproduction(check)}")
