@@ -46,7 +46,7 @@ def is_linear_in_the_table(build: Build, draw: Draw, s: Setting = DEFAULT) -> fl
 
 def padding_row_is_frozen(build: Build, draw: Draw, s: Setting = DEFAULT) -> float:
     """W[padding_idx] = 0 at first, ∂f/∂W[padding_idx] = 0, and ∂f/∂W[i] = onehot(ids)ᵀ elsewhere. Embedding."""
-    pad = int(draw.ids(below=VOCABULARY))
+    pad = 1 + int(draw.ids(below=VOCABULARY - 1))  # 0 is what is hard-coded
     f = build(num_embeddings=VOCABULARY, embedding_dim=s.E, padding_idx=pad)
     at_first = f.weight.detach()[pad].abs().max().item()
     ids = torch.arange(VOCABULARY, device=draw.device).repeat(2)

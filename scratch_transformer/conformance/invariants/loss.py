@@ -17,7 +17,7 @@ from scratch_transformer.conformance.invariants.setting import (
     response,
 )
 
-IGNORED = -7
+PAD = 0
 SMOOTHING = 0.3
 
 
@@ -37,12 +37,12 @@ def ignores_a_shift(build: Build, draw: Draw, s: Setting = DEFAULT) -> float:
 
 def padding_adds_nothing(build: Build, draw: Draw, s: Setting = DEFAULT) -> float:
     """ℓ(x ⧺ z, target ⧺ ignored) = ℓ(x, target) for every reduction, and the gradient of z is zero."""
-    x, target = _sample(draw, s)
-    z = draw.normal(s.S, x.shape[1])
-    padded = torch.cat([target, torch.full((s.S,), IGNORED, device=draw.device)])
+    x, z = draw.normal(s.B * s.T, s.E + 1), draw.normal(s.S, s.E + 1)
+    target = draw.ids(s.B * s.T, below=s.E) + 1  # every class but PAD
+    padded = torch.cat([target, torch.full((s.S,), PAD, device=draw.device)])
     errors = []
     for reduction in ("mean", "sum"):
-        loss = build(ignore_index=IGNORED, reduction=reduction, label_smoothing=SMOOTHING)
+        loss = build(ignore_index=PAD, reduction=reduction, label_smoothing=SMOOTHING)
         with_padding = response(lambda x, loss=loss: loss(x, padded), torch.cat([x, z]))
         without = response(lambda x, loss=loss: loss(x, target), x)
         value, gradient = with_padding[0], with_padding[1]

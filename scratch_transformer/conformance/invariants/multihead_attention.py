@@ -137,7 +137,7 @@ def rows_without_keys_are_the_bias(build: Build, draw: Draw, s: Setting = DEFAUL
     module = prepared(build(**s.attention), draw)
     attend, inputs = s.sequences(module), _cross(draw, s)
     lost = (torch.arange(s.T, device=draw.device) == int(draw.ids(below=s.T))).unsqueeze(-1)  # (T, 1)
-    options = {"attn_mask": lost.expand(s.T, s.S), "need_weights": s.need_weights}
+    options = {"attn_mask": lost.repeat(1, s.S), "need_weights": s.need_weights}
     leak = influence(lambda *qkv: attend(*qkv, **options), inputs, (lost, None, None))
     bias = module.out_proj.bias if s.bias else torch.zeros(s.E, dtype=draw.dtype, device=draw.device)
     return max(leak, difference(attend(*inputs, **options), torch.where(lost, bias, attend(*inputs))))

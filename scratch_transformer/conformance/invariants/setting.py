@@ -97,8 +97,10 @@ def difference(actual: Tensor, expected: Tensor | float) -> float:
 
 
 def order(length: int, draw: Draw) -> Tensor:
-    """A random permutation of 0 … length - 1."""
-    return torch.randperm(length, generator=draw.generator).to(draw.device)
+    """A random permutation of 0 … length - 1, not the identity if there is another."""
+    permutation = torch.randperm(length, generator=draw.generator)
+    is_identity = permutation.equal(torch.arange(length))
+    return (permutation.roll(1) if is_identity else permutation).to(draw.device)
 
 
 def response(function: Callable[..., Tensor], *inputs: Tensor) -> tuple[Tensor, ...]:
