@@ -48,8 +48,17 @@ def from_blocked(mask: Tensor | None, name: str = "mask") -> Tensor | None:
 
 
 def from_keep(mask: Tensor | None) -> Tensor | None:
-    """A mask in the tutorials' convention (0 = blocked, anything else = keep, any dtype) in this package's."""
-    return None if mask is None else mask != 0
+    """A mask in the tutorials' convention (0 = blocked, anything else = keep, any dtype) in this package's.
+
+    Raises:
+        ValueError: the mask is additive: it has entries of -inf, which block, while 0 allows.
+    """
+    if mask is None:
+        return None
+    # looking at values has no place in a compiled graph, where this is skipped
+    if mask.is_floating_point() and not torch.compiler.is_compiling() and bool((mask == float("-inf")).any()):
+        raise ValueError("mask must say 1 = keep and 0 = block, but has entries of -inf: it is an additive mask")
+    return mask != 0
 
 
 def to_additive(mask: Tensor, dtype: torch.dtype | None = None) -> Tensor:
