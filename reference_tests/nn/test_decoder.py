@@ -1,0 +1,47 @@
+"""TransformerDecoderLayer and TransformerDecoder against torch.nn's."""
+
+import pytest
+import torch
+
+from reference_tests.agreement import assert_agree
+from reference_tests.proof import prove
+from scratch_transformer import nn
+from scratch_transformer.conformance import Draw
+
+test_definition, test_precision, test_errors = prove("TransformerDecoderLayer", "TransformerDecoder")
+
+B, T, S, H, E, FF = 3, 4, 5, 3, 6, 7
+LAYER = {"d_model": E, "nhead": H, "dim_feedforward": FF, "batch_first": True}
+
+
+def tokens(length):
+    return torch.randn(B, length, E, dtype=torch.float64)
+
+
+def test_layers_that_are_no_copies_of_each_other():
+    """A stack runs what is in its list, whatever its settings."""
+    settings = [{"norm_first": True}, {"activation": "gelu", "bias": False}, {"layer_norm_eps": 0.2}]
+    stacks = []
+    for library in (nn, torch.nn):
+        layers = [
+            library.TransformerDecoderLayer(**{**LAYER, "dim_feedforward": FF + i}, **s) for i, s in enumerate(settings)
+        ]
+        stack = library.TransformerDecoder(layers[0], 1)
+        stack.layers = torch.nn.ModuleList(layers)
+        stacks.append(stack.double().eval())
+    ours, builtin = stacks
+    Draw(0).randomise(builtin)
+    ours.load_state_dict(builtin.state_dict())
+    draw = Draw(1)
+    masks = {"tgt_mask": draw.future(T), "memory_key_padding_mask": draw.padding(B, S, "left")}
+    assert_agree(ours, builtin, tokens(T), tokens(S), **masks)
+
+
+@pytest.mark.parametrize("position, name", list(enumerate(["tgt", "memory"])))
+def test_nested_tensors_are_refused(position, name):
+    layer = nn.TransformerDecoderLayer(**LAYER).double()
+    inputs = [tokens(T), tokens(S)]
+    inputs[position] = torch.nested.nested_tensor([torch.randn(T, E), torch.randn(S, E)], layout=torch.jagged)
+    for module in (layer, nn.TransformerDecoder(layer, 2)):
+        with pytest.raises(NotImplementedError, match=f"{type(module).__name__}: {name} is a nested tensor"):
+            module(*inputs)

@@ -1,0 +1,47 @@
+"""Embedding against torch.nn.Embedding."""
+
+import pytest
+import torch
+
+from reference_tests.agreement import assert_agree, assert_equal
+from reference_tests.proof import prove
+from scratch_transformer import nn
+
+test_definition, test_precision, test_errors = prove("Embedding")
+
+ROWS, WIDTH = 7, 3
+IDS = torch.tensor([[0, 6, 2, 2], [5, 2, 1, 0]])
+
+
+@pytest.mark.parametrize("options", [{}, {"padding_idx": 2}, {"padding_idx": -1, "freeze": False}], ids=str)
+def test_from_pretrained(options):
+    table = torch.randn(ROWS, WIDTH, dtype=torch.float64)
+    ours, builtin = (library.Embedding.from_pretrained(table.clone(), **options) for library in (nn, torch.nn))
+    assert ours.weight.requires_grad == builtin.weight.requires_grad == ("freeze" in options)
+    assert ours.padding_idx == builtin.padding_idx
+    assert_equal(ours.weight.detach(), table)  # also the padding row: a given table is not changed
+    if "freeze" in options:
+        assert_agree(ours, builtin, IDS)
+    assert_equal(ours(IDS).detach(), builtin(IDS).detach())
+
+
+def test_from_pretrained_uses_the_table_itself():
+    """As in torch: no copy of what may be most of a model."""
+    table = torch.randn(ROWS, WIDTH)
+    assert nn.Embedding.from_pretrained(table).weight.data_ptr() == table.data_ptr()
+
+
+def test_from_pretrained_takes_tables_only():
+    for library in (nn, torch.nn):
+        with pytest.raises(AssertionError, match=r"2-dimensional"):
+            library.Embedding.from_pretrained(torch.randn(WIDTH))
+
+
+def test_the_padding_row_starts_at_zero_and_is_normal_otherwise():
+    torch.manual_seed(0)
+    weight = nn.Embedding(ROWS, WIDTH, padding_idx=2).weight
+    torch.manual_seed(0)
+    unpadded = nn.Embedding(ROWS, WIDTH).weight
+    assert not weight[2].any()
+    others = torch.arange(ROWS) != 2
+    assert torch.equal(weight[others], unpadded[others])

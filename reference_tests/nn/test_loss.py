@@ -1,0 +1,28 @@
+"""CrossEntropyLoss against torch.nn.CrossEntropyLoss."""
+
+import torch
+
+from reference_tests.agreement import assert_agree
+from reference_tests.proof import prove
+from scratch_transformer import nn
+
+test_definition, test_precision, test_errors = prove("CrossEntropyLoss")
+
+
+def test_the_class_weights_move_with_the_module(device, dtype):
+    """They are a buffer: part of the state_dict, cast and sent along."""
+    weight = torch.tensor([0.5, 1.0, 3.0])
+    loss = nn.CrossEntropyLoss(weight).to(device, dtype)
+    assert loss.weight.dtype == dtype
+    assert loss.weight.device.type == device.type
+    assert list(loss.state_dict()) == list(torch.nn.CrossEntropyLoss(weight).state_dict()) == ["weight"]
+
+
+def test_a_batch_of_translations():
+    """As it is used: (B, T, V) logits flattened, padding ignored, labels smoothed."""
+    logits, target = torch.randn(2, 5, 11, dtype=torch.float64), torch.randint(1, 11, (2, 5))
+    target[1, 3:] = 0
+    options = {"ignore_index": 0, "label_smoothing": 0.1}
+    ours, builtin = (library.CrossEntropyLoss(**options) for library in (nn, torch.nn))
+    assert_agree(ours, builtin, logits.flatten(0, 1), target.flatten())
+    assert_agree(ours, builtin, logits.transpose(1, 2), target)

@@ -1,0 +1,57 @@
+"""LayerNorm, RMSNorm and BatchNorm1d against torch.nn's."""
+
+import pytest
+import torch
+
+from reference_tests.agreement import assert_agree, assert_equal
+from reference_tests.proof import prove
+from scratch_transformer import nn
+
+test_definition, test_precision, test_errors = prove("LayerNorm", "RMSNorm", "BatchNorm1d")
+
+CHANNELS = 5
+
+
+@pytest.mark.parametrize("shape", [4, [4], (3, 4), [3, 4], torch.Size([3, 4])], ids=str)
+@pytest.mark.parametrize("name", ["LayerNorm", "RMSNorm"])
+def test_every_way_to_say_the_normalized_shape(name, shape):
+    ours, builtin = (getattr(library, name)(shape, dtype=torch.float64) for library in (nn, torch.nn))
+    assert ours.normalized_shape == builtin.normalized_shape
+    assert_agree(ours, builtin, torch.randn(2, 3, 4, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("momentum", [0.1, 0.4, 1.0, 0.0, None])
+def test_running_statistics_over_several_batches(momentum):
+    """And then what evaluation makes of them."""
+    ours, builtin = (library.BatchNorm1d(CHANNELS, momentum=momentum).double() for library in (nn, torch.nn))
+    for size in (7, 2, 4):  # another number of values each: the unbiased variance shows
+        x = 3 * torch.randn(size, CHANNELS, 3, dtype=torch.float64) + 2
+        assert_agree(ours.train(), builtin.train(), x)
+        assert_equal(ours.state_dict(), builtin.state_dict())
+    assert ours.num_batches_tracked == 3
+    assert_agree(ours.eval(), builtin.eval(), torch.randn(1, CHANNELS, 3, dtype=torch.float64))
+
+
+def test_without_momentum_every_batch_counts_alike():
+    """By hand: the running mean is the plain average of the batches' means, the variance that of the unbiased ones."""
+    norm = nn.BatchNorm1d(CHANNELS, momentum=None).double()
+    batches = [torch.randn(size, CHANNELS, dtype=torch.float64) for size in (3, 6, 4)]
+    for batch in batches:
+        norm(batch)
+    assert_equal(norm.running_mean, torch.stack([batch.mean(0) for batch in batches]).mean(0))
+    assert_equal(norm.running_var, torch.stack([batch.var(0, unbiased=True) for batch in batches]).mean(0))
+
+
+def test_evaluation_changes_no_statistics():
+    norm = nn.BatchNorm1d(CHANNELS).eval()
+    before = {name: value.clone() for name, value in norm.state_dict().items()}
+    norm(torch.randn(4, CHANNELS))
+    assert_equal(norm.state_dict(), before)
+
+
+def test_resetting_the_running_statistics():
+    ours, builtin = (library.BatchNorm1d(CHANNELS) for library in (nn, torch.nn))
+    for norm in (ours, builtin):
+        norm(torch.randn(4, CHANNELS))
+        norm.reset_running_stats()
+    assert_equal(ours.state_dict(), builtin.state_dict())
