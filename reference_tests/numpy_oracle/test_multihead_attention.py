@@ -147,6 +147,7 @@ Q, K = np.ones((B, T, E)), np.ones((B, S, E))
         ((Q, K[1:], K[1:]), H, r"the batch \(dimension 0\) must be the same"),
         ((Q[..., 1:], K, K), H, "query's last dimension must be embed_dim=14"),
         ((Q, K, K), 3, "num_heads=3 must divide embed_dim=14"),
+        ((Q, K, K), 0, "num_heads=0 must divide embed_dim=14"),
         ((Q, K[..., 1:], K), H, "in_features=14"),
     ],
 )
