@@ -59,7 +59,13 @@ def check_normalized(name: str, x: Tensor, normalized_shape: Sequence[int], *par
 
 
 def check_cross_entropy(
-    logits: Tensor, target: Tensor, weight: Tensor | None, reduction: str, label_smoothing: float, class_dim: int
+    logits: Tensor,
+    target: Tensor,
+    weight: Tensor | None,
+    ignore_index: int,
+    reduction: str,
+    label_smoothing: float,
+    class_dim: int,
 ) -> None:
     """Everything about `functional.cross_entropy` but the range of the targets."""
     if reduction not in ("none", "sum", "mean"):
@@ -76,6 +82,11 @@ def check_cross_entropy(
             f"cross_entropy: weight must have shape ({classes},), one per class, not {tuple(weight.shape)}"
         )
     if target.is_floating_point():
+        if ignore_index >= 0:
+            raise RuntimeError(
+                "cross_entropy: ignore_index is not supported for floating point target, which has no indices, "
+                f"but got ignore_index={ignore_index}"
+            )
         if target.shape != logits.shape:
             raise RuntimeError(
                 f"cross_entropy: class probabilities need target of the same shape as logits, {tuple(logits.shape)}, "
@@ -85,6 +96,11 @@ def check_cross_entropy(
     if target.dtype not in (torch.int64, torch.uint8):
         raise RuntimeError(f"cross_entropy: class indices in target must be torch.int64, but are {target.dtype}")
     expected = logits.shape[:class_dim] + logits.shape[class_dim + 1 :]
+    if target.shape == logits.shape:
+        raise RuntimeError(
+            f"cross_entropy: Expected floating point type for target with class probabilities, got {target.dtype}: "
+            f"class indices need target of shape {tuple(expected)} for logits {tuple(logits.shape)}"
+        )
     if target.shape != expected:
         kind = ValueError if target.shape[:1] != expected[:1] and logits.dim() > 1 else RuntimeError
         raise kind(
@@ -175,11 +191,7 @@ def check_multihead_attention(
             f"query should be unbatched 2D or batched 3D tensor but received {query.dim()}-D query tensor of shape "
             f"{tuple(query.shape)}"
         )
-    batch_rank = query.dim() - 2  # 1 if batched, else 0
-    _check_rank("key", key, (query.dim(),), query)
-    _check_rank("value", value, (query.dim(),), query)
-    _check_rank("key_padding_mask", key_padding_mask, (1 + batch_rank,), query)
-    _check_rank("attn_mask", attn_mask, (2, 3), query)
+    _check_ranks(query, key, value, key_padding_mask, attn_mask)
     if query.shape[-1] != module.embed_dim:
         raise AssertionError(
             f"was expecting embedding dimension of {module.embed_dim} (embed_dim), but query has {query.shape[-1]}: "
@@ -194,13 +206,25 @@ def check_multihead_attention(
     _check_sizes(module, query, key, key_padding_mask, attn_mask)
 
 
-def _check_rank(name: str, tensor: Tensor | None, ranks: tuple[int, ...], query: Tensor) -> None:
-    if tensor is not None and tensor.dim() not in ranks:
-        kind = "batched (3-D)" if query.dim() == 3 else "unbatched (2-D)"
-        wanted = " or ".join(f"{rank}-D" for rank in ranks)
+def _check_ranks(
+    query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Tensor | None, attn_mask: Tensor | None
+) -> None:
+    rank = query.dim()
+    call = f"For {'batched (3-D)' if rank == 3 else 'unbatched (2-D)'} `query`, expected"
+    if key.dim() != rank or value.dim() != rank:
         raise AssertionError(
-            f"For {kind} `query`, expected `{name}` to be {wanted} but found {tensor.dim()}-D tensor of shape "
-            f"{tuple(tensor.shape)}"
+            f"{call} `key` and `value` to be {rank}-D but found {key.dim()}-D and {value.dim()}-D tensors respectively"
+            f": key {tuple(key.shape)}, value {tuple(value.shape)}"
+        )
+    if key_padding_mask is not None and key_padding_mask.dim() != rank - 1:
+        raise AssertionError(
+            f"{call} `key_padding_mask` to be `None` or {rank - 1}-D but found {key_padding_mask.dim()}-D tensor instead"
+            f": {tuple(key_padding_mask.shape)}"
+        )
+    if attn_mask is not None and attn_mask.dim() not in (2, 3):
+        raise AssertionError(
+            f"{call} `attn_mask` to be `None`, 2-D or 3-D but found {attn_mask.dim()}-D tensor instead: "
+            f"{tuple(attn_mask.shape)}"
         )
 
 
@@ -228,7 +252,7 @@ def _check_sizes(
     if attn_mask is not None:
         needed = (T, S) if attn_mask.dim() == 2 else (B * module.num_heads, T, S)
         if tuple(attn_mask.shape) != needed:
-            kind = AssertionError if attn_mask.dim() == 3 and not is_batched else RuntimeError
-            raise kind(
-                f"The shape of the {attn_mask.dim()}D attn_mask is {tuple(attn_mask.shape)}, but should be {needed}"
-            )
+            got = f"but got {tuple(attn_mask.shape)}"
+            if attn_mask.dim() == 3 and not is_batched:
+                raise AssertionError(f"Expected `attn_mask` shape to be {needed} {got}")
+            raise RuntimeError(f"The shape of the {attn_mask.dim()}D attn_mask should be {needed}, {got}")

@@ -63,7 +63,7 @@ def embedding(ids: Tensor, weight: Tensor, padding_idx: int | None = None, scale
     except IndexError:
         raise IndexError(
             f"embedding: ids must be in [0, {weight.shape[0]}), but range from {int(ids.min())} to {int(ids.max())}: "
-            "index out of range"
+            "index out of range in self"
         ) from None
     if scale_grad_by_freq:
         frequency = rows.new_zeros(weight.shape[0]).index_add_(0, ids.flatten(), rows.new_ones(ids.numel()))
@@ -123,6 +123,7 @@ def softmax(x: Tensor, dim: int) -> Tensor:
     checks.check_floating("softmax", x)
     if x.numel() == 0:
         return x
+    x = x.contiguous()  # torch's result is contiguous whatever the input is; the same below
     exponentials = (x - x.detach().amax(dim, keepdim=True)).exp()
     return exponentials / exponentials.sum(dim, keepdim=True)
 
@@ -132,13 +133,14 @@ def log_softmax(x: Tensor, dim: int) -> Tensor:
     """log softmax(x)ᵢ = xᵢ - log Σⱼ exp(xⱼ) along `dim`, on x - max(x) like `softmax`."""
     if x.numel() == 0:
         return x
+    x = x.contiguous()
     shifted = x - x.detach().amax(dim, keepdim=True)
     return shifted - shifted.exp().sum(dim, keepdim=True).log()
 
 
 def relu(x: Tensor, inplace: bool = False) -> Tensor:
     """relu(x) = max(0, x), with derivative 0 at x = 0. NaN stays NaN."""
-    return x.masked_fill_(x <= 0, 0) if inplace else x.masked_fill(x <= 0, 0)
+    return x.masked_fill_(x <= 0, 0) if inplace else torch.where(x <= 0, 0, x)
 
 
 @rounded_once
@@ -178,7 +180,7 @@ def layer_norm(
         RuntimeError: `x` does not end in normalized_shape, or the dtypes differ.
     """
     checks.check_normalized("layer_norm", x, normalized_shape, weight, bias)
-    dims = tuple(range(-len(normalized_shape), 0))
+    x, dims = x.contiguous(), tuple(range(-len(normalized_shape), 0))
     centred = x - x.mean(dims, keepdim=True)
     variance = centred.square().mean(dims, keepdim=True)
     return _scale_and_shift(centred / torch.sqrt(variance + eps), weight, bias)
@@ -199,7 +201,7 @@ def rms_norm(
     if x.dim() < len(normalized_shape):
         raise ValueError(f"rms_norm: x has shape {tuple(x.shape)}, but must end in {normalized_shape=}")
     checks.check_normalized("rms_norm", x, normalized_shape, weight)
-    dims = tuple(range(-len(normalized_shape), 0))
+    x, dims = x.contiguous(), tuple(range(-len(normalized_shape), 0))
     mean_square = x.square().mean(dims, keepdim=True)
     return _scale_and_shift(x / torch.sqrt(mean_square + (torch.finfo(x.dtype).eps if eps is None else eps)), weight)
 
@@ -254,7 +256,7 @@ def cross_entropy(
         target: class indices, of the shape of `logits` without C (a target one-hot in the equation), or class
             probabilities, of the shape of `logits`.
         weight: w, (C,), or None for all ones.
-        ignore_index: index targets with this value contribute nothing.
+        ignore_index: index targets with this value contribute nothing; negative where targets are probabilities.
         reduction: "none", "sum", or "mean": the sum divided by Σ w_target over the targets that count (index
             targets), or by their number (probabilities).
         label_smoothing: ε in [0, 1]. Source: Szegedy et al. 2016, section 7; Vaswani et al. 2017, section 5.4.
@@ -264,7 +266,7 @@ def cross_entropy(
         RuntimeError, ValueError: shapes, dtypes, label_smoothing or reduction are not as above.
     """
     class_dim = 0 if logits.dim() == 1 else 1
-    checks.check_cross_entropy(logits, target, weight, reduction, label_smoothing, class_dim)
+    checks.check_cross_entropy(logits, target, weight, ignore_index, reduction, label_smoothing, class_dim)
     log_p = log_softmax(logits, class_dim)
     weighted = log_p if weight is None else log_p * weight.reshape(-1, *[1] * (logits.dim() - 1 - class_dim))
     if target.is_floating_point():

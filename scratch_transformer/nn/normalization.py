@@ -114,7 +114,8 @@ class BatchNorm1d(Module):
     weight, bias: γ and β, (num_features,). Drop-in for `torch.nn.BatchNorm1d`.
 
     Raises:
-        ValueError: when called, if the input is not (N, C) or (N, C, L), or a training batch has one value per channel.
+        ValueError: when called, if the input is not (N, C) or (N, C, L), a training batch has one value per channel, or
+            eps is not positive.
         RuntimeError: when called, if C is not num_features.
     """
 
@@ -176,19 +177,22 @@ class BatchNorm1d(Module):
         if uses_batch:
             mean, variance = functional.channel_statistics(input)
             if self.training and self.track_running_stats:
+                self.num_batches_tracked.add_(1)
+            if self.training and self.track_running_stats and input.numel() > 0:
                 self._update_running(mean.detach(), variance.detach(), input.numel() // self.num_features)
         else:
             mean, variance = self.running_mean, self.running_var
         return functional.batch_norm(input, mean, variance, self.weight, self.bias, self.eps)
 
     def _update_running(self, mean: Tensor, variance: Tensor, n: int) -> None:
-        self.num_batches_tracked.add_(1)
         momentum = 1 / float(self.num_batches_tracked) if self.momentum is None else self.momentum
         for running, batch in ((self.running_mean, mean), (self.running_var, variance * (n / (n - 1)))):
             running.copy_((1 - momentum) * running + momentum * batch)
 
     def _check_input(self, input: Tensor, uses_batch: bool) -> None:
         shape = tuple(input.shape)
+        if self.eps <= 0:
+            raise ValueError(f"BatchNorm1d: eps must be positive, but is {self.eps}")
         if input.dim() not in (2, 3):
             raise ValueError(
                 f"BatchNorm1d: expected 2D or 3D input (N, C) or (N, C, L), but got {input.dim()}D: {shape}"

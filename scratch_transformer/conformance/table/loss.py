@@ -72,6 +72,8 @@ CROSS_ENTROPY = Component(
         ErrorCase("another batch size", ValueError, ("target", "(5,)", "(7,)"), {}, lambda d: Call(d.normal(S, CLASSES), d.ids(T))),
         ErrorCase("classes last", RuntimeError, ("target", "(2, 5)", "(2, 12)"), {}, lambda d: Call(d.normal(B, T, CLASSES), d.ids(B, T))),
         ErrorCase("probabilities of another shape", RuntimeError, ("target", "(7, 13)", "(7, 12)"), {}, lambda d: Call(d.normal(S, CLASSES), d.probabilities(S, 13, dim=1))),
+        ErrorCase("one-hot integers", RuntimeError, ("target", "int64", "(7,)"), {}, lambda d: Call(d.normal(S, CLASSES), d.ids(S, CLASSES, below=2))),
+        ErrorCase("probabilities and ignore_index", RuntimeError, ("ignore_index=2", "floating point target"), {"ignore_index": 2}, _probabilities),
         ErrorCase("floating-point indices", RuntimeError, ("target", "(7,)", "(7, 12)"), {}, lambda d: Call(d.normal(S, CLASSES), d.normal(S))),
         ErrorCase("int32 indices", RuntimeError, ("target", "int64", "int32"), {}, lambda d: Call(d.normal(S, CLASSES), d.ids(S).int())),
         ErrorCase("weight of another length", RuntimeError, ("weight", "(11,)", "(12,)"), {"weight": torch.ones(11)}, lambda d: Call(d.normal(S, CLASSES), d.ids(S))),

@@ -126,6 +126,7 @@ BATCH_NORM = Component(
             lambda draw: Call(draw.normal(S, E)),
             {**_CHANNELS, "track_running_stats": False},
         ),
+        Case("an empty batch in training", lambda draw: Call(draw.normal(0, E)), _CHANNELS, training=True),
         Case("one value per channel in evaluation", lambda draw: Call(draw.normal(1, E)), _CHANNELS),
     ),
     errors=(
