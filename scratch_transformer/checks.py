@@ -210,20 +210,20 @@ def _check_ranks(
     query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Tensor | None, attn_mask: Tensor | None
 ) -> None:
     rank = query.dim()
-    call = f"For {'batched (3-D)' if rank == 3 else 'unbatched (2-D)'} `query`, expected"
+    wants = f"For {'batched (3-D)' if rank == 3 else 'unbatched (2-D)'} `query`, expected"
     if key.dim() != rank or value.dim() != rank:
         raise AssertionError(
-            f"{call} `key` and `value` to be {rank}-D but found {key.dim()}-D and {value.dim()}-D tensors respectively"
+            f"{wants} `key` and `value` to be {rank}-D but found {key.dim()}-D and {value.dim()}-D tensors respectively"
             f": key {tuple(key.shape)}, value {tuple(value.shape)}"
         )
     if key_padding_mask is not None and key_padding_mask.dim() != rank - 1:
         raise AssertionError(
-            f"{call} `key_padding_mask` to be `None` or {rank - 1}-D but found {key_padding_mask.dim()}-D tensor instead"
-            f": {tuple(key_padding_mask.shape)}"
+            f"{wants} `key_padding_mask` to be `None` or {rank - 1}-D but found {key_padding_mask.dim()}-D tensor "
+            f"instead: {tuple(key_padding_mask.shape)}"
         )
     if attn_mask is not None and attn_mask.dim() not in (2, 3):
         raise AssertionError(
-            f"{call} `attn_mask` to be `None`, 2-D or 3-D but found {attn_mask.dim()}-D tensor instead: "
+            f"{wants} `attn_mask` to be `None`, 2-D or 3-D but found {attn_mask.dim()}-D tensor instead: "
             f"{tuple(attn_mask.shape)}"
         )
 
