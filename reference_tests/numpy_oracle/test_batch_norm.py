@@ -50,3 +50,8 @@ def test_bad_input_is_refused():
         batch_norm(np.ones((1, 4)), training=True)
     with pytest.raises(ValueError, match=r"running_var must have the shape \(4,\)"):
         updated_running_statistics(x, C, np.ones(3), 0.1)
+
+
+def test_an_empty_batch_is_refused_in_training():
+    with pytest.raises(NotImplementedError, match="an empty batch has no mean"):
+        batch_norm(np.zeros((0, 3)), training=True)

@@ -31,6 +31,7 @@ def batch_norm(
 
     Raises:
         ValueError: the shapes disagree; eval mode has no running statistics; or training has one value per channel.
+        NotImplementedError: training with an empty batch.
     """
     x, running_mean, running_var, weight, bias = floats(
         x=x, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias
@@ -90,6 +91,8 @@ def _check(x: Array, training: bool, **per_channel: Array | None) -> None:
         found = x.shape[1:2] if values is None else values.shape
         require(found == x.shape[1:2], f"batch_norm: {name} must have the shape {x.shape[1:2]}, but has {found}")
     if training:
+        if x.size == 0:
+            raise NotImplementedError("batch_norm: an empty batch has no mean")
         require(x.size != x.shape[1], f"batch_norm: training needs more than 1 value per channel, but x is {x.shape}")
     else:
         given = all(per_channel.get(name) is not None for name in ("running_mean", "running_var"))
