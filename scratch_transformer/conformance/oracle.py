@@ -33,8 +33,17 @@ def compare_oracle(component: Component, case: Case, seed: int = 0, device: str 
     """
     ours = run(component, component.ours, case, torch.float64, seed, device)
     _refuse(component, ours)
+    result = _opinion(component, case, ours)
+    gradients = _gradients(result, ours.call)
+    derived = {name: _on_cpu(value) for name, value in ours.gradients.items() if name in gradients}
+    outputs = {name: _on_cpu(value) for name, value in ours.outputs.items()}
+    return equality(outputs, _outputs(result, ours), derived, _in_order(gradients, derived), ORACLE)
+
+
+def _opinion(component: Component, case: Case, ours: Outcome) -> Result:
+    """What the oracle makes of our parameters, inputs and upstream gradients."""
     upstream = tuple(_array(ours.upstream.get(f"output {i}")) for i in range(2))
-    result = ORACLES[component.name](
+    return ORACLES[component.name](
         _constructor(component, case.init),
         {name: _array(value) for name, value in ours.state.items()},
         [_array(value) for value in ours.call.args],
@@ -43,10 +52,6 @@ def compare_oracle(component: Component, case: Case, seed: int = 0, device: str 
         training=case.training,
         keep_masks={"": np.zeros(ours.call.args[0].shape)},  # nothing is random here: p = 1, which keeps nothing
     )
-    gradients = _gradients(result, ours.call)
-    derived = {name: _on_cpu(value) for name, value in ours.gradients.items() if name in gradients}
-    outputs = {name: _on_cpu(value) for name, value in ours.outputs.items()}
-    return equality(outputs, _outputs(result, ours), derived, _in_order(gradients, derived), ORACLE)
 
 
 def _refuse(component: Component, ours: Outcome) -> None:

@@ -139,8 +139,8 @@ def _done(result: Check, component: Component, subject: Any) -> Check:
     if task.kind == "error":
         return replace(result, note="; ".join(faults(component, subject)))
     if task.kind == "invariant":
-        build = functools.partial(_build, component)
-        return replace(result, violation=subject.error(build, Draw(0, torch.float64, task.device)))
+        draw = Draw(0, torch.float64, task.device)
+        return replace(result, violation=component.violation(subject, component.ours, draw))
     if torch.device(task.device).type != "cpu" and _is_random(task.component, task.index):
         return replace(result, status="skipped", note="dropout: the random numbers differ on this device by design")
     if task.kind == "precision":
@@ -160,10 +160,6 @@ def _judged(result: Check) -> Check:
     else:
         passed, note = not result.note, result.note
     return replace(result, status="passed" if passed else "failed", note="" if passed else note)
-
-
-def _build(component: Component, **init: Any) -> Any:
-    return component.build(component.ours, init)
 
 
 @functools.cache
