@@ -45,8 +45,11 @@ class RoundsAfterEveryOperation(nn.LayerNorm):
 class NeverUpdates(nn.BatchNorm1d):
     """Right outputs and gradients in training, and nothing learned for evaluation."""
 
-    def _update_running(self, *args):
-        pass
+    def forward(self, input):
+        before = {name: value.clone() for name, value in self.state_dict().items()}
+        output = super().forward(input)
+        self.load_state_dict(before)
+        return output
 
 
 class InTheWrongDtype(nn.ReLU):
