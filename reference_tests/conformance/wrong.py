@@ -46,9 +46,9 @@ class NeverUpdates(nn.BatchNorm1d):
     """Right outputs and gradients in training, and nothing learned for evaluation."""
 
     def forward(self, input):
-        before = {name: value.clone() for name, value in self.state_dict().items()}
+        before = {name: buffer.clone() for name, buffer in self.named_buffers()}
         output = super().forward(input)
-        self.load_state_dict(before)
+        self.load_state_dict(before, strict=False)
         return output
 
 
