@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch.nn as builtin
@@ -71,12 +72,13 @@ def _self(draw: Draw, **kwargs: Any) -> Call:
     return Call(x, x, x, **kwargs)
 
 
+Masks = Callable[[Draw], dict[str, Tensor]]
 _HEADS = {"embed_dim": E, "num_heads": H}
 _MHA = {**_HEADS, "batch_first": True}
 
 
 def _mask_cases() -> list[Case]:
-    forms = {
+    forms: dict[str, Masks] = {
         "boolean attn_mask (T, S)": lambda d: {"attn_mask": d.some(T, S)},
         "boolean attn_mask (B·H, T, S)": lambda d: {"attn_mask": d.some(B * H, T, S)},
         "float attn_mask (T, S)": lambda d: {"attn_mask": d.additive(d.some(T, S))},
@@ -94,10 +96,14 @@ def _mask_cases() -> list[Case]:
         },
     }
     return [
-        Case(f"{name}, need_weights={need}", lambda d, f=form, n=need: _cross(d, need_weights=n, **f(d)), _MHA)
+        Case(f"{name}, need_weights={need}", _masked(form, need), _MHA)
         for name, form in forms.items()
         for need in (True, False)
     ]
+
+
+def _masked(form: Masks, need_weights: bool) -> Callable[[Draw], Call]:
+    return lambda draw: _cross(draw, need_weights=need_weights, **form(draw))
 
 
 MULTIHEAD_ATTENTION = Component(
