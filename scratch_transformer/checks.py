@@ -12,21 +12,30 @@ import torch
 from torch import Tensor
 
 
-def check_linear(x: Tensor, weight: Tensor) -> None:
-    """x (*, in_features) and weight (out_features, in_features) of one dtype."""
+def check_linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> None:
+    """x (*, in_features), weight (out_features, in_features) and bias (out_features,) of one dtype."""
     if x.dim() == 0 or x.shape[-1] != weight.shape[-1]:
         raise RuntimeError(
             f"linear: x has shape {tuple(x.shape)}, but its last dimension must be in_features={weight.shape[-1]} "
             f"of weight {tuple(weight.shape)}: these shapes cannot be multiplied"
         )
-    if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
-        raise RuntimeError(f"linear: x must have the same dtype as weight, {weight.dtype}, but has {x.dtype}")
+    for name, tensor in (("x", x), ("bias", bias)):
+        if tensor is not None and tensor.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
+            raise RuntimeError(f"linear: {name} must have weight's dtype, {weight.dtype}, but has {tensor.dtype}")
+    if bias is not None and tuple(bias.shape) != (weight.shape[0],):
+        raise RuntimeError(f"linear: bias must have shape ({weight.shape[0]},), not {tuple(bias.shape)}")
 
 
 def check_ids(ids: Tensor) -> None:
     """Integers, as torch takes them for indices."""
     if ids.dtype not in (torch.int64, torch.int32):
         raise RuntimeError(f"embedding: ids must be of an int dtype (torch.int64 or torch.int32), but are {ids.dtype}")
+
+
+def check_numbers(name: str, x: Tensor) -> None:
+    """Anything but booleans."""
+    if x.dtype == torch.bool:
+        raise RuntimeError(f"{name}: x must be numbers, but is {x.dtype}: Boolean inputs not supported")
 
 
 def check_floating(name: str, x: Tensor) -> None:
@@ -41,21 +50,22 @@ def check_probability(name: str, p: float) -> None:
         raise ValueError(f"{name}: p, the dropout probability, has to be between 0 and 1, but got {p}")
 
 
-def check_normalized(name: str, x: Tensor, normalized_shape: Sequence[int], *parameters: Tensor | None) -> None:
+def check_normalized(name: str, x: Tensor, normalized_shape: Sequence[int], **parameters: Tensor | None) -> None:
     """x (*, *normalized_shape), parameters of normalized_shape and of a dtype that x can be computed in."""
     shape = tuple(normalized_shape)
     if not shape or tuple(x.shape[-len(shape) :]) != shape:
         raise RuntimeError(f"{name}: x has shape {tuple(x.shape)}, but must end in normalized_shape={shape}")
-    for parameter in parameters:
+    for what, parameter in parameters.items():
         if parameter is not None and tuple(parameter.shape) != shape:
-            raise RuntimeError(
-                f"{name}: weight and bias must have normalized_shape={shape}, not {tuple(parameter.shape)}"
-            )
-        # float32 parameters of half-precision inputs are fine: both are computed in float32
-        if parameter is not None and torch.promote_types(parameter.dtype, x.dtype) != x.dtype:
-            raise RuntimeError(
-                f"{name}: x has dtype {x.dtype}, but weight and bias have {parameter.dtype}: mixed dtype"
-            )
+            raise RuntimeError(f"{name}: {what} must have shape normalized_shape={shape}, not {tuple(parameter.shape)}")
+    check_same_dtype(name, x, **parameters)
+
+
+def check_same_dtype(name: str, x: Tensor, **parameters: Tensor | None) -> None:
+    """Parameters of x's dtype. Half precision has been widened before, so that float32 parameters go with it."""
+    for what, parameter in parameters.items():
+        if parameter is not None and parameter.dtype != x.dtype:
+            raise RuntimeError(f"{name}: x has dtype {x.dtype}, but {what} has {parameter.dtype}: mixed dtype")
 
 
 def check_cross_entropy(
@@ -109,14 +119,22 @@ def check_cross_entropy(
         )
 
 
-def check_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, enable_gqa: bool) -> None:
-    """query (..., T, D), key (..., S, D), value (..., S, Dv) of one dtype, and a mask that fits the scores."""
+def check_attention(
+    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, dropout_p: float, enable_gqa: bool
+) -> None:
+    """query (..., T, D), key (..., S, D), value (..., S, Dv) of one dtype, and a mask that fits the scores.
+
+    Under autocast the dtypes may differ, for the products are computed in one.
+    """
+    if not 0 <= dropout_p <= 1:
+        raise RuntimeError(f"attention: dropout_p, a probability, has to be between 0 and 1, but is {dropout_p}")
     for name, x in {"query": query, "key": key, "value": value}.items():
         if x.is_nested:
             raise RuntimeError(f"attention: {name} is a nested tensor; pass a padded tensor and a mask instead")
         if x.dim() < 2:
             raise RuntimeError(f"attention: {name} must have at least 2 dimensions, but has shape {tuple(x.shape)}")
-        if x.dtype != query.dtype or x.device != query.device:
+        is_cast = torch.is_autocast_enabled(x.device.type)
+        if x.device != query.device or (x.dtype != query.dtype and not is_cast):
             raise RuntimeError(
                 f"attention: expected query, key and value to have the same dtype and device, but query is "
                 f"{query.dtype} on {query.device} and {name} is {x.dtype} on {x.device}"
@@ -147,9 +165,10 @@ def _check_batch(query: Tensor, **others: Tensor) -> None:
 
 
 def _check_mask(query: Tensor, key: Tensor, attn_mask: Tensor) -> None:
-    if attn_mask.dtype not in (torch.bool, query.dtype):
+    is_cast = attn_mask.is_floating_point() and torch.is_autocast_enabled(query.device.type)
+    if attn_mask.dtype not in (torch.bool, torch.float32, query.dtype) and not is_cast:
         raise RuntimeError(
-            f"attention: attn_mask must be bool or have query's dtype {query.dtype}, not {attn_mask.dtype}"
+            f"attention: attn_mask must be bool, float32 or of query's dtype {query.dtype}, not {attn_mask.dtype}"
         )
     scores_shape = (query.shape[-2], key.shape[-2])
     for size, expected in zip(attn_mask.shape[:-3:-1], scores_shape[::-1], strict=False):
@@ -178,8 +197,12 @@ def check_multihead_attention(
     key_padding_mask: Tensor | None,
     attn_mask: Tensor | None,
     is_causal: bool,
+    trusts_hint: bool,
 ) -> None:
-    """The checks of `MultiheadAttention.forward`, from the ranks to the sizes."""
+    """The checks of `MultiheadAttention.forward`, from the ranks to the sizes.
+
+    trusts_hint: attn_mask will not be looked at, so its size is not checked (as in torch).
+    """
     refuse_nested(module, query=query, key=key, value=value)
     if is_causal and attn_mask is None:
         raise RuntimeError(
@@ -203,7 +226,7 @@ def check_multihead_attention(
         if x.shape[-1] != width:
             kind = RuntimeError if module._qkv_same_embed_dim else AssertionError
             raise kind(f"{name} must have {width} features ({name[0]}dim), but its shape is {tuple(x.shape)}")
-    _check_sizes(module, query, key, key_padding_mask, attn_mask)
+    _check_sizes(module, query, key, key_padding_mask, None if trusts_hint else attn_mask)
 
 
 def _check_ranks(

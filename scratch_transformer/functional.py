@@ -31,9 +31,9 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         (*, out_features).
 
     Raises:
-        RuntimeError: the last dimension of `x` is not in_features, or the dtypes differ.
+        RuntimeError: the last dimension of `x` is not in_features, `bias` has another shape, or the dtypes differ.
     """
-    checks.check_linear(x, weight)
+    checks.check_linear(x, weight, bias)
     if bias is None:
         return x @ weight.T
     # addmm rounds x Wᵀ + b once; in half precision `x @ weight.T + bias` would round twice
@@ -139,7 +139,12 @@ def log_softmax(x: Tensor, dim: int) -> Tensor:
 
 
 def relu(x: Tensor, inplace: bool = False) -> Tensor:
-    """relu(x) = max(0, x), with derivative 0 at x = 0. NaN stays NaN."""
+    """relu(x) = max(0, x), with derivative 0 at x = 0. NaN stays NaN.
+
+    Raises:
+        RuntimeError: `x` is boolean.
+    """
+    checks.check_numbers("relu", x)
     return x.masked_fill_(x <= 0, 0) if inplace else torch.where(x <= 0, 0, x)
 
 
@@ -179,7 +184,7 @@ def layer_norm(
     Raises:
         RuntimeError: `x` does not end in normalized_shape, or the dtypes differ.
     """
-    checks.check_normalized("layer_norm", x, normalized_shape, weight, bias)
+    checks.check_normalized("layer_norm", x, normalized_shape, weight=weight, bias=bias)
     x, dims = x.contiguous(), tuple(range(-len(normalized_shape), 0))
     centred = x - x.mean(dims, keepdim=True)
     variance = centred.square().mean(dims, keepdim=True)
@@ -200,7 +205,7 @@ def rms_norm(
     """
     if x.dim() < len(normalized_shape):
         raise ValueError(f"rms_norm: x has shape {tuple(x.shape)}, but must end in {normalized_shape=}")
-    checks.check_normalized("rms_norm", x, normalized_shape, weight)
+    checks.check_normalized("rms_norm", x, normalized_shape, weight=weight)
     x, dims = x.contiguous(), tuple(range(-len(normalized_shape), 0))
     mean_square = x.square().mean(dims, keepdim=True)
     return _scale_and_shift(x / torch.sqrt(mean_square + (torch.finfo(x.dtype).eps if eps is None else eps)), weight)
@@ -223,7 +228,11 @@ def batch_norm(
     Args:
         x: (N, C) or (N, C, L).
         mean, variance, weight, bias: μ, σ², γ, β, each (C,).
+
+    Raises:
+        RuntimeError: the dtypes differ.
     """
+    checks.check_same_dtype("batch_norm", x, mean=mean, variance=variance, weight=weight, bias=bias)
 
     def per_channel(v: Any) -> Any:
         return None if v is None else v.reshape(-1, *[1] * (x.dim() - 2))  # (C,) or (C, 1)

@@ -61,6 +61,15 @@ def from_keep(mask: Tensor | None) -> Tensor | None:
     return mask != 0
 
 
+def is_causal(blocked: Tensor) -> bool:
+    """Whether a mask in `nn.MultiheadAttention`'s convention is the causal mask, boolean or float, (T, T)."""
+    T = blocked.shape[-1]
+    allowed = causal(T, device=blocked.device)
+    if blocked.is_floating_point():
+        return torch.equal(blocked, to_additive(allowed, blocked.dtype))
+    return torch.equal(blocked, ~allowed)
+
+
 def to_additive(mask: Tensor, dtype: torch.dtype | None = None) -> Tensor:
     """A boolean mask as a float mask: 0 where it allows, -inf where it blocks. A float mask is returned as it is."""
     if mask.is_floating_point():

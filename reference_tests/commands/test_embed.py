@@ -77,8 +77,8 @@ def test_no_sentences_are_a_usage_error(folder):
     [
         (["--model", "{folder}/nowhere", "a"], "does not exist"),
         (["--model", "{folder}/empty", "a"], "no file"),
-        (["--model", "{folder}", "--device", "abacus", "a"], "Invalid value for --device: abacus"),
-        (["--model", "{folder}", "--device", "cuda:99", "a"], "Invalid value for --device: cuda:99"),
+        (["--model", "{folder}", "--device", "abacus", "a"], "Invalid value for '--device': abacus"),
+        (["--model", "{folder}", "--device", "cuda:99", "a"], "Invalid value for '--device': cuda:99"),
     ],
 )
 def test_failures_are_one_message_and_no_traceback(folder, tmp_path, arguments, message):

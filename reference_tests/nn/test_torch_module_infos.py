@@ -80,10 +80,12 @@ def test_module(name, training, dtype, module_infos):
 @pytest.mark.parametrize("name", ["BatchNorm1d", "CrossEntropyLoss", "Embedding"])
 def test_module_errors(name, training, module_infos):
     for where, error in module_samples(module_infos, name, "module_error_inputs_func", torch.float64, training):
-        for library in (torch.nn, nn):
-            print(f"{library.__name__}.{name}, {where}: expecting {error.error_type} {error.error_regex!r}")
-            with pytest.raises(error.error_type):
-                build_and_call(getattr(library, name), error.module_error_input, training)
+        print(f"{name}, {where}: expecting {error.error_type} {error.error_regex!r}")
+        # in evaluation some of these raise something else, so the builtin is asked
+        with pytest.raises(error.error_type if training else Exception) as builtin:
+            build_and_call(getattr(torch.nn, name), error.module_error_input, training)
+        with pytest.raises(builtin.type):
+            build_and_call(getattr(nn, name), error.module_error_input, training)
 
 
 @pytest.mark.parametrize("dtype", LIMITS, ids=str)

@@ -32,7 +32,7 @@ def scaled_dot_product_attention(
         query: Q, (..., H, T, D).
         key: K, (..., H, S, D).
         value: V, (..., H, S, Dv).
-        attn_mask: broadcasts to (..., H, T, S). Boolean: True = may attend. Float, of query's dtype: added.
+        attn_mask: broadcasts to (..., H, T, S). Boolean: True = may attend. Float, float32 or of query's dtype: added.
         dropout_p: probability with which a weight is dropped. Always applied: pass 0 in evaluation.
         is_causal: query t attends to the keys 0 … t only (aligned at the top left when T ≠ S), and of those only to
             the ones that attn_mask allows, if there is one.
@@ -43,12 +43,11 @@ def scaled_dot_product_attention(
         (..., H, T, Dv). Rows that may attend to no key at all are zero.
 
     Raises:
-        RuntimeError: dtypes, devices, dimensions or heads don't fit.
-        ValueError: dropout_p is outside [0, 1].
+        RuntimeError: dtypes, devices, dimensions or heads don't fit, or dropout_p is outside [0, 1].
 
     Source: Vaswani et al. 2017, section 3.2.1, equation 1; grouped queries: Ainslie et al. 2023.
     """
-    checks.check_attention(query, key, value, attn_mask, enable_gqa)
+    checks.check_attention(query, key, value, attn_mask, dropout_p, enable_gqa)
     if enable_gqa:
         key, value = _repeat_heads(query, key, "key"), _repeat_heads(query, value, "value")
     return naive.naive_attention(query, key, value, attn_mask, dropout_p, is_causal, scale)
@@ -66,7 +65,7 @@ def attention_weights(
 
     Arguments and errors as in `scaled_dot_product_attention`, of which these are the weights.
     """
-    checks.check_attention(query, key, key, attn_mask, enable_gqa)
+    checks.check_attention(query, key, key, attn_mask, 0.0, enable_gqa)
     if enable_gqa:
         key = _repeat_heads(query, key, "key")
     return naive.attention_weights(query, key, attn_mask, is_causal, scale)

@@ -9,7 +9,7 @@ from torch.nn import Module
 
 from scratch_transformer import checks, functional
 from scratch_transformer.nn.dropout import Dropout
-from scratch_transformer.nn.encoder import Activation, activation_function, clones
+from scratch_transformer.nn.encoder import Activation, activation_function, causal_hint, clones
 from scratch_transformer.nn.linear import Linear
 from scratch_transformer.nn.multihead_attention import MultiheadAttention
 from scratch_transformer.nn.normalization import LayerNorm
@@ -154,10 +154,10 @@ class TransformerDecoder(Module):
     ) -> Tensor:
         """tgt (B, T, E), memory (B, S, E) if batch_first, else (T, B, E), (S, B, E), or without B -> like tgt.
 
-        tgt_is_causal=None lets torch guess whether tgt_mask is causal, for speed; here tgt_mask is simply applied.
+        tgt_is_causal=None: the layers get the hint if tgt_mask is the causal mask (see `encoder.causal_hint`).
         """
         checks.refuse_nested(self, tgt=tgt, memory=memory)
-        x = tgt
+        x, tgt_is_causal = tgt, causal_hint(tgt_is_causal, tgt_mask)
         for layer in self.layers:
             x = layer(
                 x,
@@ -166,7 +166,7 @@ class TransformerDecoder(Module):
                 memory_mask=memory_mask,
                 tgt_key_padding_mask=tgt_key_padding_mask,
                 memory_key_padding_mask=memory_key_padding_mask,
-                tgt_is_causal=bool(tgt_is_causal),
+                tgt_is_causal=tgt_is_causal,
                 memory_is_causal=memory_is_causal,
             )
         return x if self.norm is None else self.norm(x)

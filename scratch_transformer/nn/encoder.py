@@ -6,10 +6,11 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.nn import Module, ModuleList
 
-from scratch_transformer import checks, functional
+from scratch_transformer import checks, functional, masks
 from scratch_transformer.nn.dropout import Dropout
 from scratch_transformer.nn.linear import Linear
 from scratch_transformer.nn.multihead_attention import MultiheadAttention
@@ -35,6 +36,16 @@ def activation_function(activation: str | Activation) -> Activation:
 def clones(layer: Module, num_layers: int) -> ModuleList:
     """num_layers independent copies, all with the same initial parameters (as in torch)."""
     return ModuleList([copy.deepcopy(layer) for _ in range(num_layers)])
+
+
+def causal_hint(is_causal: bool | None, mask: Tensor | None) -> bool:
+    """The hint is_causal for the layers; as torch does, None means: look whether `mask` is the causal mask.
+
+    A compiled graph cannot depend on values; there None means no hint, and the mask is applied as it is.
+    """
+    if is_causal is None and mask is not None and not torch.compiler.is_compiling():
+        return masks.is_causal(mask)
+    return bool(is_causal)
 
 
 class TransformerEncoderLayer(Module):
@@ -153,10 +164,10 @@ class TransformerEncoder(Module):
     ) -> Tensor:
         """src (B, S, E) if batch_first, else (S, B, E), or (S, E) -> the same shape.
 
-        is_causal=None lets torch guess whether `mask` is causal, for speed; here `mask` is simply applied.
+        is_causal=None: the layers get the hint if `mask` is the causal mask (see `causal_hint`).
         """
         checks.refuse_nested(self, src=src)
-        x = src
+        x, is_causal = src, causal_hint(is_causal, mask)
         for layer in self.layers:
-            x = layer(x, src_mask=mask, src_key_padding_mask=src_key_padding_mask, is_causal=bool(is_causal))
+            x = layer(x, src_mask=mask, src_key_padding_mask=src_key_padding_mask, is_causal=is_causal)
         return x if self.norm is None else self.norm(x)

@@ -131,13 +131,13 @@ class MultiheadAttention(Module):
             AssertionError, RuntimeError: shapes or dtypes don't fit, or is_causal comes without attn_mask.
         """
         is_batched = query.dim() == 3
-        checks.check_multihead_attention(self, query, key, value, key_padding_mask, attn_mask, is_causal)
+        trusts_hint = is_causal and key_padding_mask is None and not need_weights
+        checks.check_multihead_attention(self, query, key, value, key_padding_mask, attn_mask, is_causal, trusts_hint)
         if not is_batched:
             query, key, value = query.unsqueeze(0), key.unsqueeze(0), value.unsqueeze(0)
         elif not self.batch_first:
             query, key, value = query.transpose(0, 1), key.transpose(0, 1), value.transpose(0, 1)
 
-        trusts_hint = is_causal and key_padding_mask is None and not need_weights
         mask = None if trusts_hint else self._merge_masks(attn_mask, key_padding_mask)
         q, k, v = self._project(query, key, value)  # (B, T, E), (B, S, E), (B, S, E)
         k, v, mask = self._append_keys(k, v, mask)

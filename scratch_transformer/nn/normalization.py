@@ -115,7 +115,7 @@ class BatchNorm1d(Module):
 
     Raises:
         ValueError: when called, if the input is not (N, C) or (N, C, L), a training batch has one value per channel, or
-            eps is not positive.
+            eps is negative, or zero in training.
         RuntimeError: when called, if C is not num_features.
     """
 
@@ -191,8 +191,8 @@ class BatchNorm1d(Module):
 
     def _check_input(self, input: Tensor, uses_batch: bool) -> None:
         shape = tuple(input.shape)
-        if self.eps <= 0:
-            raise ValueError(f"BatchNorm1d: eps must be positive, but is {self.eps}")
+        if self.eps < 0 or (self.eps == 0 and uses_batch):
+            raise ValueError(f"BatchNorm1d: eps must be positive (or zero, in evaluation), but is {self.eps}")
         if input.dim() not in (2, 3):
             raise ValueError(
                 f"BatchNorm1d: expected 2D or 3D input (N, C) or (N, C, L), but got {input.dim()}D: {shape}"

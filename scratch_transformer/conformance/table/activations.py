@@ -42,6 +42,7 @@ RELU = Component(
         Case("zeros among the inputs", lambda draw: Call(draw.normal(B, T, E).masked_fill(draw.some(B, T, E), 0))),
         Case("nothing", lambda draw: Call(draw.normal(B, 0, E))),
     ),
+    errors=(ErrorCase("booleans", RuntimeError, ("x", "torch.bool", "numbers"), {}, lambda d: Call(d.some(T, E))),),
     invariants=invariants.RELU,
 )
 

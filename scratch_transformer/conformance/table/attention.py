@@ -57,7 +57,7 @@ SDPA = Component(
         ErrorCase("mask of the wrong shape", RuntimeError, ("attn_mask", "(5, 6)", "(..., 5, 7)"), call=lambda d: Call(*_qkv(d), attn_mask=~d.some(T, 6))),
         ErrorCase("heads without enable_gqa", RuntimeError, ("heads", "enable_gqa", "3", "2"), call=lambda d: Call(*_qkv(d, heads=2))),
         ErrorCase("heads that do not divide", RuntimeError, ("heads", "multiple", "3", "2"), call=lambda d: Call(*_qkv(d, heads=2), enable_gqa=True)),
-        ErrorCase("dropout above one", ValueError, ("p", "between 0 and 1", "1.5"), call=lambda d: Call(*_qkv(d), dropout_p=1.5), torch_raises=False),
+        ErrorCase("dropout above one", RuntimeError, ("dropout_p", "between 0 and 1", "1.5"), call=lambda d: Call(*_qkv(d), dropout_p=1.5)),
     ),
     invariants=invariants.SDPA,
 )  # fmt: skip

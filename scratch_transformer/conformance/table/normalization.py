@@ -146,6 +146,13 @@ BATCH_NORM = Component(
             lambda d: Call(d.normal(B, 13)),
         ),
         ErrorCase(
+            "another dtype",
+            RuntimeError,
+            ("x", "float64", "float32"),
+            _CHANNELS,
+            lambda d: Call(d.normal(S, E).double()),
+        ),
+        ErrorCase(
             "one value per channel",
             ValueError,
             ("more than 1 value", "(1, 12)"),
