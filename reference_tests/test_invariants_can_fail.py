@@ -52,7 +52,7 @@ WRONG: dict[tuple[str, str], Callable[..., Any]] = {
     ("Linear", "bias is the value at zero"): wrong(nn.Linear, lambda right, self, x: right(x) + 1),
     ("Dropout", "is identity in evaluation"): wrong(nn.Dropout, lambda right, self, x: functional.dropout(x, self.p)),
     ("Dropout", "drops or scales"): wrong(nn.Dropout, lambda right, self, x: right(x) * (1 - self.p)),
-    ("Dropout", "drops the share p"): wrong(nn.Dropout, lambda right, self, x: functional.dropout(x, 0.28)),
+    ("Dropout", "drops the share p"): wrong(nn.Dropout, lambda right, self, x: functional.dropout(x, 0.2)),
     ("Softmax", "ignores a shift"): wrong(nn.Softmax, lambda right, self, x: right(x.abs())),
     ("Softmax", "is a distribution"): wrong(nn.Softmax, lambda right, self, x: right(x / 2)),
     ("Softmax", "reorders with its input"): wrong(nn.Softmax, lambda right, self, x: right(x + ramp(x, -1))),

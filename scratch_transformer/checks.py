@@ -12,6 +12,11 @@ import torch
 from torch import Tensor
 
 
+def _is_cast(device: torch.device) -> bool:
+    """Whether autocast makes products of different dtypes possible on this device."""
+    return torch.amp.is_autocast_available(device.type) and torch.is_autocast_enabled(device.type)
+
+
 def check_linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> None:
     """x (*, in_features), weight (out_features, in_features) and bias (out_features,) of one dtype."""
     if x.dim() == 0 or x.shape[-1] != weight.shape[-1]:
@@ -20,7 +25,7 @@ def check_linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> None:
             f"of weight {tuple(weight.shape)}: these shapes cannot be multiplied"
         )
     for name, tensor in (("x", x), ("bias", bias)):
-        if tensor is not None and tensor.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
+        if tensor is not None and tensor.dtype != weight.dtype and not _is_cast(x.device):
             raise RuntimeError(f"linear: {name} must have weight's dtype, {weight.dtype}, but has {tensor.dtype}")
     if bias is not None and tuple(bias.shape) != (weight.shape[0],):
         raise RuntimeError(f"linear: bias must have shape ({weight.shape[0]},), not {tuple(bias.shape)}")
@@ -133,8 +138,7 @@ def check_attention(
             raise RuntimeError(f"attention: {name} is a nested tensor; pass a padded tensor and a mask instead")
         if x.dim() < 2:
             raise RuntimeError(f"attention: {name} must have at least 2 dimensions, but has shape {tuple(x.shape)}")
-        is_cast = torch.is_autocast_enabled(x.device.type)
-        if x.device != query.device or (x.dtype != query.dtype and not is_cast):
+        if x.device != query.device or (x.dtype != query.dtype and not _is_cast(x.device)):
             raise RuntimeError(
                 f"attention: expected query, key and value to have the same dtype and device, but query is "
                 f"{query.dtype} on {query.device} and {name} is {x.dtype} on {x.device}"
@@ -165,8 +169,8 @@ def _check_batch(query: Tensor, **others: Tensor) -> None:
 
 
 def _check_mask(query: Tensor, key: Tensor, attn_mask: Tensor) -> None:
-    is_cast = attn_mask.is_floating_point() and torch.is_autocast_enabled(query.device.type)
-    if attn_mask.dtype not in (torch.bool, torch.float32, query.dtype) and not is_cast:
+    goes = attn_mask.dtype in (torch.bool, torch.float32, query.dtype)
+    if not goes and not (attn_mask.is_floating_point() and _is_cast(query.device)):
         raise RuntimeError(
             f"attention: attn_mask must be bool, float32 or of query's dtype {query.dtype}, not {attn_mask.dtype}"
         )

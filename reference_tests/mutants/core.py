@@ -51,7 +51,7 @@ def core(
         scale: float | None = None,
         enable_gqa: bool = False,
     ) -> Tensor:
-        checks.check_attention(query, key, value, attn_mask, enable_gqa)
+        checks.check_attention(query, key, value, attn_mask, dropout_p, enable_gqa)
         if enable_gqa and query.dim() > 3:
             if query.shape[-3] % key.shape[-3]:
                 raise RuntimeError(f"the heads of query, {query.shape[-3]}, are no multiple of key's, {key.shape[-3]}")

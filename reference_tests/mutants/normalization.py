@@ -20,7 +20,7 @@ def dividing_by(deviation: Callable[..., Tensor], token_axis: bool = False) -> P
         bias: Tensor | None = None,
         eps: float = 1e-5,
     ) -> Tensor:
-        checks.check_normalized("layer_norm", x, normalized_shape, weight, bias)
+        checks.check_normalized("layer_norm", x, normalized_shape, weight=weight, bias=bias)
         dims = range(-len(normalized_shape), 0)
         if token_axis and x.dim() > len(dims):
             dims = range(dims.start - 1, -1)

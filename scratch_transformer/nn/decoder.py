@@ -157,7 +157,7 @@ class TransformerDecoder(Module):
         tgt_is_causal=None: the layers get the hint if tgt_mask is the causal mask (see `encoder.causal_hint`).
         """
         checks.refuse_nested(self, tgt=tgt, memory=memory)
-        x, tgt_is_causal = tgt, causal_hint(tgt_is_causal, tgt_mask)
+        x, tgt_is_causal = tgt, causal_hint(tgt_is_causal, tgt_mask, tgt, self.layers)
         for layer in self.layers:
             x = layer(
                 x,

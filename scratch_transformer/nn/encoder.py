@@ -38,13 +38,14 @@ def clones(layer: Module, num_layers: int) -> ModuleList:
     return ModuleList([copy.deepcopy(layer) for _ in range(num_layers)])
 
 
-def causal_hint(is_causal: bool | None, mask: Tensor | None) -> bool:
-    """The hint is_causal for the layers; as torch does, None means: look whether `mask` is the causal mask.
+def causal_hint(is_causal: bool | None, mask: Tensor | None, x: Tensor, layers: ModuleList) -> bool:
+    """The hint is_causal for the layers; as in torch, None means: look whether `mask` is the causal mask of x's length.
 
     A compiled graph cannot depend on values; there None means no hint, and the mask is applied as it is.
     """
     if is_causal is None and mask is not None and not torch.compiler.is_compiling():
-        return masks.is_causal(mask)
+        batch_first = x.dim() == 3 and layers[0].self_attn.batch_first
+        return masks.is_causal(mask) and len(mask) == x.shape[1 if batch_first else 0]
     return bool(is_causal)
 
 
@@ -167,7 +168,7 @@ class TransformerEncoder(Module):
         is_causal=None: the layers get the hint if `mask` is the causal mask (see `causal_hint`).
         """
         checks.refuse_nested(self, src=src)
-        x, is_causal = src, causal_hint(is_causal, mask)
+        x, is_causal = src, causal_hint(is_causal, mask, src, self.layers)
         for layer in self.layers:
             x = layer(x, src_mask=mask, src_key_padding_mask=src_key_padding_mask, is_causal=is_causal)
         return x if self.norm is None else self.norm(x)
