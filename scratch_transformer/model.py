@@ -39,14 +39,14 @@ class InputEmbeddings(Module):
         self.embedding = Embedding(vocab_size, d_model)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Ids (B, T) -> (B, T, d_model)."""
-        return self.embedding(x) * math.sqrt(self.d_model)
+        return self.embedding(x) * math.sqrt(self.d_model)  # ids (B, T) -> (B, T, d_model)
 
 
 class PositionalEncoding(Module):
     """dropout(x + pe), pe a code of the positions 0 … seq_len - 1. Section 3.5.
 
     PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(pos / 10000^(2i/d_model)); a parameter if learned.
+    Raises ValueError for more than seq_len tokens.
     """
 
     def __init__(self, d_model: int, seq_len: int, dropout: float, learned: bool = False) -> None:
@@ -59,11 +59,10 @@ class PositionalEncoding(Module):
             self.register_buffer("pe", functional.sinusoidal_positions(seq_len, d_model).unsqueeze(0))
 
     def forward(self, x: Tensor) -> Tensor:
-        """(B, T, d_model) -> the same. Raises ValueError if T is larger than seq_len."""
         length = x.shape[-2]
         if length > self.seq_len:
             raise ValueError(f"PositionalEncoding: a sequence of {length} tokens is longer than seq_len={self.seq_len}")
-        return self.dropout(x + self.pe[..., :length, :])
+        return self.dropout(x + self.pe[..., :length, :])  # (B, T, d_model)
 
 
 class LayerNormalization(Module):
@@ -79,8 +78,7 @@ class LayerNormalization(Module):
         self.bias = Parameter(torch.zeros(features))
 
     def forward(self, x: Tensor) -> Tensor:
-        """(B, T, features) -> the same."""
-        return functional.layer_norm(x, self.alpha.shape, self.alpha, self.bias, self.eps)
+        return functional.layer_norm(x, self.alpha.shape, self.alpha, self.bias, self.eps)  # (B, T, features)
 
 
 class FeedForwardBlock(Module):
@@ -93,8 +91,7 @@ class FeedForwardBlock(Module):
         self.linear_2 = Linear(d_ff, d_model)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(B, T, d_model) -> the same."""
-        return self.linear_2(self.dropout(functional.relu(self.linear_1(x))))
+        return self.linear_2(self.dropout(functional.relu(self.linear_1(x))))  # (B, T, d_model)
 
 
 class MultiHeadAttentionBlock(Module):
@@ -119,21 +116,20 @@ class MultiHeadAttentionBlock(Module):
         self.attention_weights: Tensor | None = None
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask = None) -> Tensor:
-        """q (B, T, d_model), k and v (B, S, d_model) -> (B, T, d_model)."""
         mask = masks.from_keep(mask)
         query, key, value = self._split(self.w_q(q)), self._split(self.w_k(k)), self._split(self.w_v(v))
         if self.keep_attention_weights:
             self.attention_weights = attention_weights(query, key, mask).detach()
         dropout_p = self.dropout.p if self.training else 0.0
         heads = scaled_dot_product_attention(query, key, value, mask, dropout_p)  # (B, h, T, d_k)
-        return self.w_o(heads.transpose(1, 2).flatten(2))
+        return self.w_o(heads.transpose(1, 2).flatten(2))  # (B, T, d_model)
 
     def _split(self, x: Tensor) -> Tensor:
         return x.unflatten(-1, (self.h, -1)).transpose(1, 2)  # (B, T, d_model) -> (B, h, T, d_k)
 
 
 class ResidualConnection(Module):
-    """Pre-norm, x + dropout(f(norm(x))), or post-norm, norm(x + dropout(f(x))). Section 3.1 has post-norm."""
+    """Pre-norm, x + dropout(f(norm(x))), or post-norm, norm(x + dropout(f(x))), as in section 3.1; f = sublayer."""
 
     def __init__(self, features: int, dropout: float, norm_first: bool = True) -> None:
         super().__init__()
@@ -142,14 +138,13 @@ class ResidualConnection(Module):
         self.norm = LayerNormalization(features)
 
     def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
-        """(B, T, features) -> the same; f = sublayer."""
         if self.norm_first:
             return x + self.dropout(sublayer(self.norm(x)))
         return self.norm(x + self.dropout(sublayer(x)))
 
 
 class EncoderBlock(Module):
-    """Self-attention, then feed-forward. Section 3.1."""
+    """Self-attention, then feed-forward: (B, S, features) -> the same. Section 3.1."""
 
     def __init__(
         self, features: int, self_attention_block: MultiHeadAttentionBlock, feed_forward_block: FeedForwardBlock,
@@ -161,7 +156,6 @@ class EncoderBlock(Module):
         self.residual_connections = ModuleList([ResidualConnection(features, dropout, norm_first) for _ in range(2)])
 
     def forward(self, x: Tensor, src_mask: Mask = None) -> Tensor:
-        """(B, S, features) -> the same."""
         x = self.residual_connections[0](x, lambda x: self.self_attention_block(x, x, x, src_mask))
         return self.residual_connections[1](x, self.feed_forward_block)
 
@@ -175,14 +169,13 @@ class Encoder(Module):
         self.norm = LayerNormalization(features) if final_norm else None
 
     def forward(self, x: Tensor, mask: Mask = None) -> Tensor:
-        """(B, S, features) -> the same."""
         for layer in self.layers:
             x = layer(x, mask)
         return x if self.norm is None else self.norm(x)
 
 
 class DecoderBlock(Module):
-    """Self-attention, attention to the encoder's output, then feed-forward. Section 3.1."""
+    """Self-attention, attention to the encoder's output (B, S, features), then feed-forward. Section 3.1."""
 
     def __init__(
         self, features: int, self_attention_block: MultiHeadAttentionBlock,
@@ -196,7 +189,6 @@ class DecoderBlock(Module):
         self.residual_connections = ModuleList([ResidualConnection(features, dropout, norm_first) for _ in range(3)])
 
     def forward(self, x: Tensor, encoder_output: Tensor, src_mask: Mask = None, tgt_mask: Mask = None) -> Tensor:
-        """x (B, T, features), encoder_output (B, S, features) -> like x."""
         memory = encoder_output
         x = self.residual_connections[0](x, lambda x: self.self_attention_block(x, x, x, tgt_mask))
         x = self.residual_connections[1](x, lambda x: self.cross_attention_block(x, memory, memory, src_mask))
@@ -212,7 +204,6 @@ class Decoder(Module):
         self.norm = LayerNormalization(features) if final_norm else None
 
     def forward(self, x: Tensor, encoder_output: Tensor, src_mask: Mask = None, tgt_mask: Mask = None) -> Tensor:
-        """x (B, T, features), encoder_output (B, S, features) -> like x."""
         for layer in self.layers:
             x = layer(x, encoder_output, src_mask, tgt_mask)
         return x if self.norm is None else self.norm(x)
@@ -226,8 +217,7 @@ class ProjectionLayer(Module):
         self.proj = Linear(d_model, vocab_size)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(B, T, d_model) -> (B, T, vocab_size)."""
-        return self.proj(x)
+        return self.proj(x)  # (B, T, vocab_size)
 
 
 class Transformer(Module):
@@ -247,19 +237,16 @@ class Transformer(Module):
         self.projection_layer = projection_layer
 
     def encode(self, src: Tensor, src_mask: Mask = None) -> Tensor:
-        """Ids (B, S) -> encoder_output (B, S, d_model)."""
-        return self.encoder(self.src_pos(self.src_embed(src)), src_mask)
+        return self.encoder(self.src_pos(self.src_embed(src)), src_mask)  # ids (B, S) -> (B, S, d_model)
 
     def decode(self, encoder_output: Tensor, src_mask: Mask, tgt: Tensor, tgt_mask: Mask = None) -> Tensor:
-        """encoder_output (B, S, d_model), ids (B, T) -> (B, T, d_model)."""
+        # (B, S, d_model), ids (B, T) -> (B, T, d_model)
         return self.decoder(self.tgt_pos(self.tgt_embed(tgt)), encoder_output, src_mask, tgt_mask)
 
     def project(self, x: Tensor) -> Tensor:
-        """(B, T, d_model) -> logits (B, T, tgt_vocab_size)."""
-        return self.projection_layer(x)
+        return self.projection_layer(x)  # logits (B, T, tgt_vocab_size)
 
     def forward(self, src: Tensor, tgt: Tensor, src_mask: Mask = None, tgt_mask: Mask = None) -> Tensor:
-        """Ids (B, S) and (B, T) -> logits (B, T, tgt_vocab_size)."""
         return self.project(self.decode(self.encode(src, src_mask), src_mask, tgt, tgt_mask))
 
 
@@ -280,9 +267,11 @@ def build_transformer(
 
     Raises ValueError for any other option, or share_embeddings="all" with vocabularies of two sizes.
     """
-    _check_option("norm", norm, "pre", "post")
-    _check_option("positions", positions, "sinusoidal", "learned")
-    _check_option("share_embeddings", share_embeddings, "none", "target", "all")
+    options = {"norm": (norm, "pre", "post"), "positions": (positions, "sinusoidal", "learned")}
+    options["share_embeddings"] = (share_embeddings, "none", "target", "all")
+    for name, (value, *choices) in options.items():
+        if value not in choices:
+            raise ValueError(f"build_transformer: {name} must be one of {', '.join(choices)}, but is {value!r}")
     if share_embeddings == "all" and src_vocab_size != tgt_vocab_size:
         raise ValueError(f'share_embeddings="all" needs one vocabulary, but {src_vocab_size=} and {tgt_vocab_size=}')
 
@@ -308,8 +297,3 @@ def build_transformer(
         if parameter.dim() > 1:
             init.xavier_uniform_(parameter)
     return model
-
-
-def _check_option(name: str, value: str, *choices: str) -> None:
-    if value not in choices:
-        raise ValueError(f"build_transformer: {name} must be one of {', '.join(choices)}, but is {value!r}")
