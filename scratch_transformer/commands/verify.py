@@ -13,6 +13,9 @@ import click
 from scratch_transformer.options import Device
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from scratch_transformer.conformance.training import Parity
     from scratch_transformer.conformance.verify import Check, Task
 
 DTYPES = ("float64", "float32", "bfloat16", "float16")
@@ -28,10 +31,16 @@ DTYPES = ("float64", "float32", "bfloat16", "float16")
     help="Where to compare, in torch's terms: cpu, cuda, ...",
 )
 @click.option("--dtype", "dtypes", type=click.Choice(DTYPES), multiple=True, help="Only this dtype; repeatable.")
+@click.option("--training", is_flag=True, help="Train ours and torch's side by side too: a minute, on the CPU.")
 @click.option("--json", "json_file", type=click.Path(), help="Write all numbers to this file, as a certificate.")
 @click.option("--html", "html_file", type=click.Path(), help="Write a page for people to this file.")
 def verify(
-    components: tuple[str, ...], device: str, dtypes: tuple[str, ...], json_file: str | None, html_file: str | None
+    components: tuple[str, ...],
+    device: str,
+    dtypes: tuple[str, ...],
+    training: bool,
+    json_file: str | None,
+    html_file: str | None,
 ) -> None:
     """Compare every COMPONENT (all, if none is named) with its PyTorch builtin.
 
@@ -43,13 +52,14 @@ def verify(
 
     names = {_component_name(name) for name in components}
     checks = _run(plan(names, dtypes, device))
-    document = certificate.certificate(checks, device)
+    parity = _train() if training else None
+    document = certificate.certificate(checks, device, parity)
     if json_file:
         files.write(json_file, certificate.to_json(document))
     if html_file:
         files.write(html_file, report.page(document))
     _print(checks, document)
-    sys.exit(0 if summary.has_passed(checks) else 1)
+    sys.exit(0 if summary.has_passed(checks, parity) else 1)
 
 
 def _check_files(*paths: str | None) -> None:
@@ -77,20 +87,33 @@ def _component_name(given: str) -> str:
 
 def _run(tasks: Sequence[Task]) -> list[Check]:
     """All checks, with a progress bar where somebody watches."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
     from scratch_transformer.conformance.verify import verify as checks_of
 
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description:28}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     checks = []
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+    with _progress() as progress:
         bar = progress.add_task("starting", total=len(tasks))
         for check in checks_of(tasks, workers=_workers()):
             checks.append(check)
             progress.update(bar, advance=1, description=check.task.component)
     return checks
+
+
+def _train() -> Parity:
+    """The training run, with a progress bar where somebody watches."""
+    from scratch_transformer.conformance import training
+
+    with _progress() as progress:
+        bar = progress.add_task("training", total=training.FULL.steps)
+        return training.train(progress=lambda step: progress.update(bar, completed=step))
+
+
+def _progress() -> Progress:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description:28}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
 
 
 def _workers() -> int:
@@ -100,7 +123,7 @@ def _workers() -> int:
 
 
 def _print(checks: list[Check], document: dict) -> None:
-    """The table, what its numbers mean, failures, what was left out, versions, and the verdict."""
+    """The table, what its numbers mean, failures, the training, what was left out, versions, and the verdict."""
     from rich.console import Console
     from rich.markup import escape
 
@@ -113,6 +136,9 @@ def _print(checks: list[Check], document: dict) -> None:
     for name, meaning in document["definitions"].items():
         console.print(f"[bold]{name}[/]: {escape(meaning)}", style="dim")
     _print_failures(checks)
+    if "training" in document:
+        console.print(report.training_table(document["training"]))
+        console.print(escape(document["training"]["sentence"]), soft_wrap=True)
     for reason, count in document["skipped"].items():
         console.print(f"{count} skipped: {escape(reason)}", style="dim")
     where, verdict = document["environment"], document["verdict"]

@@ -17,12 +17,15 @@ from scratch_transformer.conformance.legend import LEGEND
 from scratch_transformer.conformance.oracle import ORACLE
 from scratch_transformer.conformance.summary import by_component, has_passed, reproduction, skipped, summarise, verdict
 from scratch_transformer.conformance.table import COMPONENTS
+from scratch_transformer.conformance.training.parity import Parity
+from scratch_transformer.conformance.training.summary import DEFINITION as TRAINING
+from scratch_transformer.conformance.training.summary import document
 from scratch_transformer.conformance.verify import Check
 
 SCHEMA_VERSION = 1
 
 
-def certificate(checks: Sequence[Check], device: str = "cpu") -> dict[str, Any]:
+def certificate(checks: Sequence[Check], device: str = "cpu", training: Parity | None = None) -> dict[str, Any]:
     """Everything about a verification, ready for JSON. Infinities and NaNs are the strings "inf" and "nan"."""
     where = environment(device)
     grouped = by_component(checks)
@@ -32,7 +35,7 @@ def certificate(checks: Sequence[Check], device: str = "cpu") -> dict[str, Any]:
             "schema": "scratch_transformer certificate",
             "schema_version": SCHEMA_VERSION,
             "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-            "verdict": {"passed": has_passed(checks), "sentence": verdict(checks, where)},
+            "verdict": {"passed": has_passed(checks, training), "sentence": verdict(checks, where, training)},
             "environment": where,
             "dtypes": list(dict.fromkeys(c.task.dtype for c in checks if c.task.kind in ("definition", "precision"))),
             "tolerances": {
@@ -42,10 +45,11 @@ def certificate(checks: Sequence[Check], device: str = "cpu") -> dict[str, Any]:
                 "low precision, gradients": GRADIENT_LIMIT,
                 "invariants": tolerance(),
             },
-            "definitions": LEGEND,
+            "definitions": LEGEND | ({"training": TRAINING} if training else {}),
             "summary": dataclasses.asdict(summarise("all", checks)),
             "skipped": skipped(checks),
             "components": components,
+            **({"training": document(training)} if training else {}),
         }
     )
 

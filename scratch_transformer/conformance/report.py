@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 
 from scratch_transformer.conformance.summary import Summary, by_component, summarise
+from scratch_transformer.conformance.training import chart
 from scratch_transformer.conformance.verify import Check
 
 if TYPE_CHECKING:
@@ -27,7 +28,10 @@ def page(certificate: dict[str, Any]) -> str:
     templates.undefined = jinja2.StrictUndefined
     templates.filters |= {"error": error, "ratio": ratio}
     templates.globals |= {"error": error, "ratio": ratio}
-    return templates.get_template("report.html").render(certificate=certificate, worst=_worst(certificate))
+    drawing = chart.draw(certificate["training"]) if "training" in certificate else None
+    return templates.get_template("report.html").render(
+        certificate=certificate, worst=_worst(certificate), chart=drawing
+    )
 
 
 def _worst(certificate: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
@@ -100,6 +104,19 @@ def _cells(s: Summary) -> tuple[str, ...]:
         str(s.invariants) if s.invariants else "–",
         "pass" if s.passed else "FAIL",
     )
+
+
+def training_table(training: dict[str, Any]) -> Table:
+    """The losses of both at a few steps, of the dictionary of `training.summary.document`."""
+    from rich import box
+    from rich.table import Table
+
+    drawn = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for heading in ("step", "ours, loss", "torch, loss", "largest difference so far"):
+        drawn.add_column(heading, justify="right", no_wrap=True)
+    for step, ours, builtin, difference in training["rows"]:
+        drawn.add_row(str(step), f"{float(ours):.16f}", f"{float(builtin):.16f}", error(difference))
+    return drawn
 
 
 def error(value: float | str | None) -> str:

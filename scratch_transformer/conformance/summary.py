@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from scratch_transformer.conformance.compare import Equality, Precision
+from scratch_transformer.conformance.training.parity import Parity
 from scratch_transformer.conformance.verify import Check, Kind
 
 
@@ -82,13 +83,14 @@ def skipped(checks: Iterable[Check]) -> dict[str, int]:
     return dict(reasons.most_common())
 
 
-def has_passed(checks: Sequence[Check]) -> bool:
+def has_passed(checks: Sequence[Check], training: Parity | None = None) -> bool:
     """Whether something was compared, and nothing failed."""
     compared = any(check.status == "passed" and check.task.kind in ("definition", "precision") for check in checks)
-    return compared and all(check.status != "failed" for check in checks)
+    learned = training is None or training.passed
+    return compared and learned and all(check.status != "failed" for check in checks)
 
 
-def verdict(checks: Sequence[Check], environment: dict[str, str]) -> str:
+def verdict(checks: Sequence[Check], environment: dict[str, str], training: Parity | None = None) -> str:
     """One sentence."""
     counts = collections.Counter(check.status for check in checks)
     grouped = by_component(checks)
@@ -99,11 +101,14 @@ def verdict(checks: Sequence[Check], environment: dict[str, str]) -> str:
         return f"FAIL: {ours} differs from {theirs}: {counts['failed']} of {len(checks)} checks failed, in {where}."
     if not has_passed(checks):
         return f"FAIL: nothing of {ours} could be compared with {theirs}."
+    if training is not None and not training.passed:
+        return f"FAIL: {ours} agrees with {theirs} in every single check, but not in a whole training run."
     compared = (check.task for check in checks if check.status == "passed")
     dtypes = ", ".join(dict.fromkeys(task.dtype for task in compared if task.kind in ("definition", "precision")))
     components = "1 component" if len(grouped) == 1 else f"{len(grouped)} components"
     counted = f"{components}, {counts['passed']} checks passed, {counts['skipped']} skipped"
-    return f"PASS: {ours} agrees with {theirs} in {dtypes}: {counted}."
+    trained = f", and {training.settings.steps} steps of training" if training else ""
+    return f"PASS: {ours} agrees with {theirs} in {dtypes}: {counted}{trained}."
 
 
 def reproduction(check: Check) -> str:
