@@ -28,6 +28,11 @@ from scratch_transformer.attention import attention_weights, scaled_dot_product_
 from scratch_transformer.nn import Dropout, Embedding, Linear, Module, ModuleList, Parameter, init
 
 Mask = Tensor | None
+OPTIONS = {
+    "norm": ("pre", "post"),
+    "positions": ("sinusoidal", "learned"),
+    "share_embeddings": ("none", "target", "all"),
+}
 
 
 class InputEmbeddings(Module):
@@ -267,11 +272,9 @@ def build_transformer(
 
     Raises ValueError for any other option, or share_embeddings="all" with vocabularies of two sizes.
     """
-    options = {"norm": (norm, "pre", "post"), "positions": (positions, "sinusoidal", "learned")}
-    options["share_embeddings"] = (share_embeddings, "none", "target", "all")
-    for name, (value, *choices) in options.items():
-        if value not in choices:
-            raise ValueError(f"build_transformer: {name} must be one of {', '.join(choices)}, but is {value!r}")
+    for name, value in {"norm": norm, "positions": positions, "share_embeddings": share_embeddings}.items():
+        if value not in OPTIONS[name]:
+            raise ValueError(f"build_transformer: {name} must be one of {', '.join(OPTIONS[name])}, but is {value!r}")
     if share_embeddings == "all" and src_vocab_size != tgt_vocab_size:
         raise ValueError(f'share_embeddings="all" needs one vocabulary, but {src_vocab_size=} and {tgt_vocab_size=}')
 

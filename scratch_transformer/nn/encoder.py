@@ -38,7 +38,7 @@ def clones(layer: Module, num_layers: int) -> ModuleList:
     return ModuleList([copy.deepcopy(layer) for _ in range(num_layers)])
 
 
-def causal_hint(is_causal: bool | None, mask: Tensor | None, x: Tensor, layers: ModuleList) -> bool:
+def causal_hint(is_causal: bool | None, mask: Tensor | None, x: Tensor, layers: Any) -> bool:
     """The hint is_causal for the layers; as in torch, None means: look whether `mask` is the causal mask of x's length.
 
     A compiled graph cannot depend on values; there None means no hint, and the mask is applied as it is.
