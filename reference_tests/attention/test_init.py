@@ -92,6 +92,18 @@ def test_grouped_queries(heads, is_causal, draw):
     agree(*qkv, is_causal=is_causal, enable_gqa=True)
 
 
+@pytest.mark.parametrize("batch", [(), (8, B)], ids=["3-D", "5-D"])
+def test_grouped_queries_at_other_ranks(batch, draw):
+    agree(draw(*batch, 6, T, D), draw(*batch, 2, S, D), draw(*batch, 3, S, DV), enable_gqa=True)
+
+
+@pytest.mark.parametrize("ranks", [(2, 3), (3, 2), (2, 2)], ids=str)
+def test_grouped_queries_need_heads(ranks, draw):
+    query, key = (draw(*(6, length, D)[-rank:]) for rank, length in zip(ranks, (T, S), strict=True))
+    with pytest.raises(RuntimeError, match=r"enable_gqa needs query and key with a head dimension, \(\.\.\., H"):
+        scaled_dot_product_attention(query, key, key, enable_gqa=True)
+
+
 def test_grouped_queries_share_keys_in_a_row(draw):
     """Queries 0 and 1 use head 0, queries 2 and 3 head 1; not 0 and 2."""
     query, key, value = draw(1, 4, T, D), draw(1, 2, S, D), draw(1, 2, S, DV)

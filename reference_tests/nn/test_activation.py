@@ -15,3 +15,19 @@ def test_softmax_without_dim_guesses_as_torch_does_and_warns(shape):
     x = torch.randn(shape, dtype=torch.float64)
     with pytest.warns(UserWarning, match="Implicit dimension choice for softmax"):
         assert_agree(nn.Softmax(), torch.nn.Softmax(), x)
+
+
+def test_softmax_saved_before_it_had_a_dim():
+    state = nn.Softmax(1).__getstate__()
+    del state["dim"]
+    for library in (nn, torch.nn):
+        softmax = library.Softmax.__new__(library.Softmax)
+        softmax.__setstate__(state.copy())
+        assert softmax.dim is None
+        softmax.__setstate__({**state, "dim": 1})
+        assert softmax.dim == 1
+
+
+@pytest.mark.parametrize("inplace", [False, True])
+def test_repr_says_that_relu_overwrites_its_input(inplace):
+    assert repr(nn.ReLU(inplace)) == repr(torch.nn.ReLU(inplace))

@@ -25,6 +25,17 @@ def test_from_pretrained(options):
     assert_equal(ours(IDS).detach(), builtin(IDS).detach())
 
 
+def test_from_pretrained_hands_on_every_option():
+    options = {"padding_idx": 2, "max_norm": 1.5, "norm_type": 1.0, "scale_grad_by_freq": True, "freeze": False}
+    table = torch.randn(ROWS, WIDTH, dtype=torch.float64)
+    ours, builtin = (library.Embedding.from_pretrained(table.clone(), **options) for library in (nn, torch.nn))
+    assert repr(ours) == repr(builtin)
+    assert_agree(ours, builtin, IDS)
+    assert nn.Embedding.from_pretrained(table).norm_type == 2
+    with pytest.raises(NotImplementedError, match="sparse=True is not supported"):
+        nn.Embedding.from_pretrained(table, sparse=True)
+
+
 def test_from_pretrained_uses_the_table_itself():
     """As in torch: no copy of what may be most of a model."""
     table = torch.randn(ROWS, WIDTH)

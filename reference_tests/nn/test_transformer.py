@@ -69,6 +69,10 @@ def test_generate_square_subsequent_mask(size, dtype_given, device):
     assert torch.equal(ours, builtin)
 
 
+def test_the_generated_mask_is_on_the_given_device():
+    assert nn.Transformer.generate_square_subsequent_mask(3, device=torch.device("meta")).is_meta
+
+
 def test_the_generated_mask_is_in_the_default_dtype():
     torch.set_default_dtype(torch.float64)
     try:

@@ -78,6 +78,7 @@ def test_repr_shows_every_groups_options():
     assert "'lr': 0.2" in text
     assert "'eps': 1e-05" in text
     assert "params" not in text
+    assert text.endswith("}\n)")
 
 
 @pytest.mark.parametrize(
