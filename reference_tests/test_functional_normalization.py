@@ -99,6 +99,15 @@ def test_a_large_mean_costs_no_more_digits_than_in_torch(offset, draw):
     assert ours < 1e-6
 
 
+@pytest.mark.parametrize("name", ["layer_norm", "rms_norm"])
+def test_parameters_that_do_not_fit_are_refused(name, draw):
+    function, x = getattr(functional, name), draw(2, 3)
+    with pytest.raises(RuntimeError, match=rf"^{name}: weight must have shape normalized_shape=\(3,\), not \(2,\)"):
+        function(x, (3,), draw(2))
+    with pytest.raises(RuntimeError, match=rf"^{name}: x has dtype torch.float32, but weight has torch.float64"):
+        function(x.float(), (3,), draw(3))
+
+
 # ---- batch_norm ----
 
 
@@ -131,6 +140,11 @@ def test_batch_norm_with_running_statistics(shape, eps, draw):
         return F.batch_norm(x, mean, variance, weight, bias, eps=eps)
 
     assert_agree(ours, builtin, draw(*shape), weight, bias)
+
+
+def test_batch_norm_by_default(draw):
+    x, mean, variance = draw(3, 5), draw(5), draw(5).square()
+    assert_equal(functional.batch_norm(x, mean, variance), F.batch_norm(x, mean, variance))
 
 
 @pytest.mark.parametrize("shape", [(7, 5), (3, 5, 4)], ids=str)

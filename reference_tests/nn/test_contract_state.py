@@ -151,6 +151,7 @@ def test_meta_device(component, case):
     builtin = component.build(component.builtin, case.init)
     for module in (by_context, by_argument) if arguments else (by_context,):
         assert all(p.is_meta for p in module.parameters())
+        assert all(b.is_meta for b in module.buffers()) or not arguments  # the loss's weights were given
         made = module.to_empty(device="cpu")
         made.load_state_dict(builtin.state_dict())
         assert_equal(dict(made.state_dict()), dict(builtin.state_dict()), tolerance=0)

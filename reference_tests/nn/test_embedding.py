@@ -56,3 +56,12 @@ def test_the_padding_row_starts_at_zero_and_is_normal_otherwise():
     assert not weight[2].any()
     others = torch.arange(ROWS) != 2
     assert torch.equal(weight[others], unpadded[others])
+
+
+def test_a_row_as_long_as_allowed_is_not_shortened():
+    table = torch.tensor([[3.0, 4.0], [6.0, 8.0]])
+    for library in (nn, torch.nn):
+        embedding = library.Embedding(2, 2, max_norm=5.0, _weight=table.clone())
+        rows = embedding(torch.tensor([0, 1]))
+        assert rows[0].tolist() == [3.0, 4.0]
+        assert rows[1].norm().item() == pytest.approx(5.0)

@@ -1,5 +1,6 @@
 """CrossEntropyLoss against torch.nn.CrossEntropyLoss."""
 
+import pytest
 import torch
 
 from reference_tests.agreement import assert_agree
@@ -26,3 +27,12 @@ def test_a_batch_of_translations():
     ours, builtin = (library.CrossEntropyLoss(**options) for library in (nn, torch.nn))
     assert_agree(ours, builtin, logits.flatten(0, 1), target.flatten())
     assert_agree(ours, builtin, logits.transpose(1, 2), target)
+
+
+@pytest.mark.parametrize("size_average", [None, True, False])
+@pytest.mark.parametrize("reduce", [None, True, False])
+@pytest.mark.filterwarnings("ignore:size_average and reduce args")
+def test_torchs_old_way_to_say_reduction(size_average, reduce):
+    arguments = {"size_average": size_average, "reduce": reduce, "reduction": "sum"}
+    ours, builtin = (library.CrossEntropyLoss(**arguments) for library in (nn, torch.nn))
+    assert ours.reduction == builtin.reduction

@@ -55,3 +55,22 @@ def test_resetting_the_running_statistics():
         norm(torch.randn(4, CHANNELS))
         norm.reset_running_stats()
     assert_equal(ours.state_dict(), builtin.state_dict())
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_without_running_statistics(training):
+    ours, builtin = (library.BatchNorm1d(CHANNELS, track_running_stats=False).double() for library in (nn, torch.nn))
+    x = torch.randn(4, CHANNELS, dtype=torch.float64)
+    assert_agree(ours.train(training), builtin.train(training), x)
+    assert list(ours.state_dict()) == ["weight", "bias"]
+
+
+@pytest.mark.parametrize("eps", [0.0, -1.0])
+@pytest.mark.parametrize("training", [True, False])
+def test_an_eps_that_is_not_positive(eps, training):
+    x, norm = torch.randn(4, CHANNELS), nn.BatchNorm1d(CHANNELS, eps=eps).train(training)
+    if eps == 0 and not training:
+        assert_equal(norm(x), x)
+    else:
+        with pytest.raises(ValueError, match=f"eps must be positive .*but is {eps}"):
+            norm(x)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.nn import Parameter
 
-from scratch_transformer.optim import Adam
+from scratch_transformer.optim import Adam, Optimizer
 
 SHAPES = [(3, 5), (7,), (2, 3, 4)]
 OPTIONS = {"lr": 0.03, "betas": (0.8, 0.95), "eps": 1e-6, "weight_decay": 0.1, "amsgrad": True, "maximize": True}
@@ -221,6 +221,24 @@ def test_a_state_of_other_groups_is_refused_as_by_torch(shapes, message):
         Adam(groups).load_state_dict(state)
     with pytest.raises(ValueError):
         torch.optim.Adam(groups).load_state_dict(state)
+
+
+def test_what_is_loaded_is_copied_and_cast():
+    """Floating-point entries to the parameter's dtype, unless it counts; other things are copied to their depth."""
+    params = [Parameter(torch.ones(2, dtype=torch.bfloat16)), Parameter(torch.ones(2).int(), requires_grad=False)]
+    optimizer = Optimizer(params, {})
+    values = torch.tensor([0.5, 1.5], dtype=torch.float64)
+    given = {"history": [[1]], "mean": values, "step": torch.tensor(257.0)}
+    optimizer.load_state_dict({"state": {0: given, 1: given}, "param_groups": [{"params": [0, 1]}]})
+    for param, dtype in zip(params, [torch.bfloat16, torch.float64], strict=True):
+        loaded = optimizer.state[param]
+        assert loaded["history"] == [[1]]
+        assert loaded["history"][0] is not given["history"][0]
+        assert loaded["mean"].dtype == dtype
+        assert loaded["mean"].tolist() == [0.5, 1.5]
+        assert loaded["mean"].data_ptr() != values.data_ptr()
+        assert (loaded["step"].dtype, loaded["step"].item()) == (torch.float32, 257)
+        assert loaded["step"].data_ptr() != given["step"].data_ptr()
 
 
 def broken_states():
