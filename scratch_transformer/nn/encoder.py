@@ -41,12 +41,17 @@ def clones(layer: Module, num_layers: int) -> ModuleList:
 def causal_hint(is_causal: bool | None, mask: Tensor | None, x: Tensor, layers: Any) -> bool:
     """The hint is_causal for the layers; as in torch, None means: look whether `mask` is the causal mask of x's length.
 
-    A compiled graph cannot depend on values; there None means no hint, and the mask is applied as it is.
+    Where values cannot be looked at (in a compiled graph, under vmap, on the meta device) None means no hint, and the
+    mask is applied as it is.
     """
-    if is_causal is None and mask is not None and not torch.compiler.is_compiling():
-        batch_first = x.dim() == 3 and layers[0].self_attn.batch_first
-        return masks.is_causal(mask) and len(mask) == x.shape[1 if batch_first else 0]
-    return bool(is_causal)
+    if is_causal is not None or mask is None or torch.compiler.is_compiling():
+        return bool(is_causal)
+    try:
+        looks_causal = masks.is_causal(mask)
+    except RuntimeError:
+        return False
+    batch_first = x.dim() == 3 and layers[0].self_attn.batch_first
+    return looks_causal and len(mask) == x.shape[1 if batch_first else 0]
 
 
 class TransformerEncoderLayer(Module):
