@@ -11,6 +11,7 @@ import fnmatch
 import re
 import shutil
 import sys
+from collections import Counter
 from pathlib import Path
 
 import libcst
@@ -48,9 +49,9 @@ def mutate_under_harmless_decorators():
 
 
 class CollectedOnce(PytestRunner):
-    """Collects the tests in the process from which mutmut forks one for every mutant, and runs the shortest first.
+    """Collects the tests in the process from which mutmut forks one for every mutant: that takes longer than most live.
 
-    Collecting them takes longer than most mutants live.
+    Short tests run first, and those that caught another mutant of the function.
     """
 
     session = None
@@ -73,13 +74,17 @@ class CollectedOnce(PytestRunner):
             self.warm_up()
         duration, wanted = state().duration_by_test, set(tests)
         items = [item for item in self.session.items if not wanted or item.nodeid in wanted]
-        items.sort(key=lambda item: duration.get(item.nodeid, 0))
+        record = Path("mutants", f"{str(mutant_name).rpartition('__mutmut_')[0]}.catchers").absolute()
+        catches = Counter(record.read_text("utf-8").split("\n") if record.exists() else ())
+        items.sort(key=lambda item: duration.get(item.nodeid, 0) / (1 + catches[item.nodeid]))
         held = sys.stdout, sys.stderr  # capturing replaces them, and a file that nobody holds is a ResourceWarning
         self.session.config.get_terminal_writer()._file = held[0]
         with change_cwd("mutants"):
             for item, following in zip(items, [*items[1:], None], strict=True):
                 item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
                 if self.failed:
+                    with record.open("a", encoding="utf-8") as file:
+                        file.write(f"{item.nodeid}\n")
                     return 1
         return 0 if items else 5  # pytest's code for no tests
 

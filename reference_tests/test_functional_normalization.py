@@ -142,6 +142,14 @@ def test_batch_norm_with_running_statistics(shape, eps, draw):
     assert_agree(ours, builtin, draw(*shape), weight, bias)
 
 
+@pytest.mark.parametrize("name", ["mean", "variance", "weight", "bias"])
+def test_batch_norm_refuses_another_dtype(name, draw):
+    parameters = {what: draw(5).float() for what in ("mean", "variance", "weight", "bias")}
+    parameters[name] = parameters[name].double()
+    with pytest.raises(RuntimeError, match=f"^batch_norm: x has dtype torch.float32, but {name} has torch.float64"):
+        functional.batch_norm(draw(3, 5).float(), **parameters)
+
+
 def test_batch_norm_by_default(draw):
     x, mean, variance = draw(3, 5), draw(5), draw(5).square()
     assert_equal(functional.batch_norm(x, mean, variance), F.batch_norm(x, mean, variance))

@@ -59,7 +59,7 @@ def test_the_padding_row_starts_at_zero_and_is_normal_otherwise():
 
 
 def test_a_row_as_long_as_allowed_is_not_shortened():
-    table = torch.tensor([[3.0, 4.0], [6.0, 8.0]])
+    table = torch.tensor([[3.0, 4.0], [6.0, 8.0]], dtype=torch.float64)
     for library in (nn, torch.nn):
         embedding = library.Embedding(2, 2, max_norm=5.0, _weight=table.clone())
         rows = embedding(torch.tensor([0, 1]))
