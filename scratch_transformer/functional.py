@@ -58,16 +58,17 @@ def embedding(ids: Tensor, weight: Tensor, padding_idx: int | None = None, scale
         RuntimeError: `ids` are not int64 or int32.
     """
     checks.check_ids(ids)
+    flat = ids.flatten().long()
     try:
-        rows = weight.index_select(0, ids.flatten())
+        rows = weight.index_select(0, flat)
     except IndexError:
         raise IndexError(
             f"embedding: ids must be in [0, {weight.shape[0]}), but range from {int(ids.min())} to {int(ids.max())}: "
             "index out of range in self"
         ) from None
     if scale_grad_by_freq:
-        frequency = rows.new_zeros(weight.shape[0]).index_add_(0, ids.flatten(), rows.new_ones(ids.numel()))
-        share = (1 / frequency)[ids.flatten()].unsqueeze(-1)
+        frequency = rows.new_zeros(weight.shape[0]).index_add_(0, flat, rows.new_ones(flat.numel()))
+        share = (1 / frequency)[flat].unsqueeze(-1)
         rows = rows.detach() + (rows - rows.detach()) * share  # the value of rows, `share` of its gradient
     rows = rows.reshape(*ids.shape, weight.shape[1])
     if padding_idx is not None:

@@ -78,10 +78,11 @@ class Embedding(Module):
 
     @torch.no_grad()
     def _shorten_rows(self, input: Tensor, max_norm: float) -> None:
-        ids = input.unique()
-        norms = functional.embedding(ids, self.weight).norm(self.norm_type, dim=-1)
-        is_long = norms > max_norm
-        self.weight[ids[is_long]] *= (max_norm / (norms[is_long] + 1e-7)).unsqueeze(-1)  # 1e-7 as in torch
+        is_used = self.weight.new_zeros(self.num_embeddings, dtype=torch.bool)
+        is_used = is_used.index_fill(0, input.flatten().long(), True)
+        norms = self.weight.norm(self.norm_type, dim=-1)
+        factors = torch.where(is_used & (norms > max_norm), max_norm / (norms + 1e-7), 1.0)  # 1e-7 as in torch
+        self.weight.mul_(factors.unsqueeze(-1))
 
     def extra_repr(self) -> str:
         parts = [f"{self.num_embeddings}, {self.embedding_dim}"]
