@@ -82,7 +82,7 @@ class Embedding(Module):
         is_used = is_used.index_fill(0, input.flatten().long(), True)
         norms = self.weight.norm(self.norm_type, dim=-1)
         factors = torch.where(is_used & (norms > max_norm), max_norm / (norms + 1e-7), 1.0)  # 1e-7 as in torch
-        self.weight.mul_(factors.unsqueeze(-1))
+        self.weight.detach().mul_(factors.unsqueeze(-1))
 
     def extra_repr(self) -> str:
         parts = [f"{self.num_embeddings}, {self.embedding_dim}"]
