@@ -126,7 +126,9 @@ def test_relu_in_place():
     def in_place(relu):
         return lambda x: relu(x * 1, inplace=True)
 
-    assert_agree(in_place(functional.relu), in_place(F.relu), torch.randn(20, dtype=torch.float64))
+    x = torch.randn(20, dtype=torch.float64)
+    x[3] = 0  # where the derivative is 0, in place too
+    assert_agree(in_place(functional.relu), in_place(F.relu), x)
 
 
 # ---- dropout ----

@@ -142,6 +142,7 @@ def test_inputs_that_are_not_contiguous(component, case, device):
     ours, builtin = make(component, case, device=device)
     arguments, options = tree_map_only(Tensor, strided, draw(case, device=device))
     assert_agree(ours, builtin, *arguments, **options)
+    assert_equal(dict(ours.state_dict()), dict(builtin.state_dict()))  # running averages, shortened rows
 
 
 @every_case
