@@ -195,6 +195,10 @@ def test_sinusoidal_positions_by_the_papers_formula(d_model, device):
             assert table[pos, column].item() == pytest.approx(expected, abs=1e-15)
 
 
+def test_sinusoidal_positions_are_on_the_given_device():
+    assert functional.sinusoidal_positions(6, 4, "meta").is_meta
+
+
 def test_late_positions_keep_their_digits():
     """Angles computed in float32 would be off by up to 0.004 at position 65536."""
     table = functional.sinusoidal_positions(65537, 4)

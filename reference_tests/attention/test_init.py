@@ -182,3 +182,11 @@ def test_weights_of_grouped_queries(draw):
     assert weights.shape == (B, 6, T, S)
     expected = F.scaled_dot_product_attention(query, key, value, enable_gqa=True)
     assert_equal(weights @ value.repeat_interleave(3, dim=1), expected)
+
+
+def test_weights_refuse_what_attention_refuses(draw):
+    query, key = draw(B, H, T, D), draw(B, 2, S, D)
+    with pytest.raises(RuntimeError, match=f"enable_gqa query's number of heads, {H}, must be a multiple of key's, 2"):
+        attention_weights(query, key, enable_gqa=True)
+    with pytest.raises(RuntimeError, match=rf"attn_mask \({T}, {T}\) must broadcast"):
+        attention_weights(query, draw(B, H, S, D), torch.ones(T, T, dtype=torch.bool))
