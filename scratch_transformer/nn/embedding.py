@@ -78,11 +78,12 @@ class Embedding(Module):
 
     @torch.no_grad()
     def _shorten_rows(self, input: Tensor, max_norm: float) -> None:
-        is_used = self.weight.new_zeros(self.num_embeddings, dtype=torch.bool)
+        is_used = self.weight.new_zeros(self.num_embeddings, 1, dtype=torch.bool)
+        functional.embedding(input, is_used)  # refuses bad ids before anything is changed
         is_used = is_used.index_fill(0, input.flatten().long(), True)
-        norms = self.weight.norm(self.norm_type, dim=-1)
+        norms = self.weight.norm(self.norm_type, dim=-1, keepdim=True)
         factors = torch.where(is_used & (norms > max_norm), max_norm / (norms + 1e-7), 1.0)  # 1e-7 as in torch
-        self.weight.detach().mul_(factors.unsqueeze(-1))
+        self.weight.detach().mul_(factors)
 
     def extra_repr(self) -> str:
         parts = [f"{self.num_embeddings}, {self.embedding_dim}"]

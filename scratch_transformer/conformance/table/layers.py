@@ -68,6 +68,13 @@ EMBEDDING = Component(
             "id too large", IndexError, ("ids", "[0, 11)", "11"), _TABLE, lambda d: Call(d.ids(B, T) * 0 + VOCABULARY)
         ),
         ErrorCase("negative id", IndexError, ("ids", "[0, 11)", "-1"), _TABLE, lambda d: Call(d.ids(B, T) * 0 - 1)),
+        ErrorCase(
+            "negative id, max_norm",
+            IndexError,
+            ("ids", "[0, 11)", "-1"),
+            {**_TABLE, "max_norm": 1.0},
+            lambda d: Call(d.ids(B, T) * 0 - 1),
+        ),
         ErrorCase("floating-point ids", RuntimeError, ("ids", "float", "int"), _TABLE, lambda d: Call(d.normal(B, T))),
         ErrorCase(
             "padding_idx too large",
