@@ -1,6 +1,6 @@
 """Writes the table of components in README.md: each compared with its builtin, case by case, on this machine.
 
-    python -m docs.measure_readme
+python -m docs.measure_readme
 """
 
 from pathlib import Path
