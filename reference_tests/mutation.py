@@ -8,6 +8,7 @@ survivor. Which code, and which tests: [mutmut] in setup.cfg.
 """
 
 import fnmatch
+import gc
 import re
 import shutil
 import sys
@@ -59,12 +60,15 @@ class CollectedOnce(PytestRunner):
 
     def warm_up(self):
         with change_cwd("mutants"):
-            arguments = ["--rootdir=.", "-q", *self._pytest_add_cli_args, *self._pytest_add_cli_args_test_selection]
-            config = _prepareconfig(arguments, plugins=[self])
+            # nobody reads why a mutant fails, and explaining it takes ten times as long as finding it out
+            terse = ["--rootdir=.", "-q", "--tb=native", "--assert=plain"]
+            selection = [*self._pytest_add_cli_args, *self._pytest_add_cli_args_test_selection]
+            config = _prepareconfig([*terse, *selection], plugins=[self])
             config._do_configure()
             self.session = Session.from_config(config)
             config.hook.pytest_sessionstart(session=self.session)
             config.hook.pytest_collection(session=self.session)
+        gc.freeze()  # no child needs to look through all this
 
     def pytest_runtest_logreport(self, report):
         self.failed |= report.failed
