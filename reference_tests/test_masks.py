@@ -79,6 +79,13 @@ def test_from_keep(dtype):
     assert masks.from_keep(None) is None
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+def test_from_keep_refuses_additive_masks(dtype):
+    message = "^mask must say 1 = keep and 0 = block, but has entries of -inf: it is an additive mask$"
+    with pytest.raises(ValueError, match=message):
+        masks.from_keep(masks.to_additive(masks.causal(3), dtype))
+
+
 @pytest.mark.parametrize("dtype", [None, torch.float64, torch.float32, torch.bfloat16], ids=str)
 def test_to_additive(dtype):
     for mask in every_boolean_mask(2, 2):

@@ -312,6 +312,18 @@ def test_the_tutorials_arguments_come_first_and_the_rest_has_defaults(name, argu
     assert all(parameter.default is not inspect.Parameter.empty for parameter in parameters[len(arguments) :])
 
 
+def test_the_blocks_are_pre_norm_unless_told_otherwise():
+    attention, feed_forward = model.MultiHeadAttentionBlock(4, 2, 0.1), model.FeedForwardBlock(4, 6, 0.1)
+    blocks = [
+        model.EncoderBlock(4, attention, feed_forward, 0.1),
+        model.DecoderBlock(4, attention, attention, feed_forward, 0.1),
+    ]
+    for connection in [model.ResidualConnection(4, 0.1), *(c for b in blocks for c in b.residual_connections)]:
+        assert connection.norm_first is True
+    for stack in (model.Encoder, model.Decoder):
+        assert isinstance(stack(4, nn.ModuleList()).norm, model.LayerNormalization)
+
+
 def test_build_transformer_has_the_papers_base_model_as_default():
     defaults = {name: p.default for name, p in inspect.signature(build_transformer).parameters.items()}
     assert [defaults[name] for name in ("d_model", "N", "h", "dropout", "d_ff")] == [512, 6, 8, 0.1, 2048]
