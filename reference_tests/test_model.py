@@ -327,6 +327,18 @@ def test_the_blocks_are_pre_norm_unless_told_otherwise():
 def test_build_transformer_has_the_papers_base_model_as_default():
     defaults = {name: p.default for name, p in inspect.signature(build_transformer).parameters.items()}
     assert [defaults[name] for name in ("d_model", "N", "h", "dropout", "d_ff")] == [512, 6, 8, 0.1, 2048]
+    with torch.device("meta"):  # takes no memory
+        base = build_transformer(5, 7, 3, 4)
+    assert (len(base.encoder.layers), len(base.decoder.layers)) == (6, 6)
+    block = base.decoder.layers[5]
+    assert (block.self_attention_block.h, block.self_attention_block.dropout.p) == (8, 0.1)
+    assert block.feed_forward_block.linear_1.weight.shape == (2048, 512)
+
+
+def test_one_head_is_enough():
+    x, block = torch.randn(2, 3, 4), model.MultiHeadAttentionBlock(4, 1, 0.0)
+    weights = torch.softmax(block.w_q(x) @ block.w_k(x).transpose(1, 2) / 2, dim=-1)
+    torch.testing.assert_close(block(x, x, x), block.w_o(weights @ block.w_v(x)))
 
 
 def test_matrices_are_drawn_by_glorots_rule_and_normalizations_start_as_identity():
