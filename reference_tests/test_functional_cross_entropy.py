@@ -42,6 +42,11 @@ def test_indices(shape, is_weighted, reduction, label_smoothing, device):
     )
 
 
+def test_an_ignored_target_beside_a_single_class():
+    logits, target = torch.randn(3, 1, dtype=torch.float64), torch.tensor([0, -100, 0])
+    assert_agree(functional.cross_entropy, F.cross_entropy, logits, target)
+
+
 @pytest.mark.parametrize("ignore_index", [-100, 0, 2, 77])
 @weights
 @options

@@ -55,7 +55,7 @@ def test_the_options_leave_the_rows_bitwise_alone(table):
 def test_ids_outside_the_table(bad):
     table = torch.zeros(NUM_EMBEDDINGS, WIDTH)
     for embedding in (functional.embedding, F.embedding):
-        with pytest.raises(IndexError, match="index out of range"):
+        with pytest.raises(IndexError, match=r"(: |^)index out of range in self$"):
             embedding(torch.tensor([0, bad]), table)
 
 

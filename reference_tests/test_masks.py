@@ -79,6 +79,22 @@ def test_from_keep(dtype):
     assert masks.from_keep(None) is None
 
 
+@pytest.mark.parametrize("dtype", [torch.bool, torch.float32, torch.float64, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_is_causal_recognizes_the_causal_mask_alone(size, dtype):
+    def blocked(allowed):
+        return ~allowed if dtype == torch.bool else masks.to_additive(allowed, dtype)
+
+    allowed = masks.causal(size)
+    assert masks.is_causal(blocked(allowed))
+    assert not masks.is_causal(blocked(masks.causal(size, size + 1)))
+    assert not masks.is_causal(blocked(masks.causal(size + 1, size)))
+    assert not masks.is_causal(blocked(~allowed))
+    if size > 1:
+        assert not masks.is_causal(blocked(allowed.T))
+        assert not masks.is_causal(blocked(torch.ones_like(allowed)))
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
 def test_from_keep_refuses_additive_masks(dtype):
     message = "^mask must say 1 = keep and 0 = block, but has entries of -inf: it is an additive mask$"

@@ -239,6 +239,7 @@ def test_attention_weights_are_kept_only_when_asked_and_without_graph_or_dropout
     mask = masks.causal(T)
     attention(x, x, x, mask)
     assert attention.attention_weights is None
+    assert attention.keep_attention_weights is False
     attention.keep_attention_weights = True
     attention(x, x, x, mask)
     weights = attention.attention_weights

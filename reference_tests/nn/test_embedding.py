@@ -32,7 +32,7 @@ def test_from_pretrained_hands_on_every_option():
     assert repr(ours) == repr(builtin)
     assert_agree(ours, builtin, IDS)
     assert nn.Embedding.from_pretrained(table).norm_type == 2
-    with pytest.raises(NotImplementedError, match="sparse=True is not supported"):
+    with pytest.raises(NotImplementedError, match="^Embedding: sparse=True is not supported.* use sparse=False$"):
         nn.Embedding.from_pretrained(table, sparse=True)
 
 
@@ -65,3 +65,21 @@ def test_a_row_as_long_as_allowed_is_not_shortened():
         rows = embedding(torch.tensor([0, 1]))
         assert rows[0].tolist() == [3.0, 4.0]
         assert rows[1].norm().item() == pytest.approx(5.0)
+
+
+@pytest.mark.parametrize("options", [{}, {"_weight": torch.zeros(ROWS, WIDTH)}], ids=["drawn", "given"])
+@pytest.mark.parametrize("freeze", [False, True])
+def test_frozen(options, freeze):
+    for library in (nn, torch.nn):
+        assert library.Embedding(ROWS, WIDTH, _freeze=freeze, **options).weight.requires_grad is not freeze
+
+
+def test_a_table_of_another_shape_is_refused():
+    with pytest.raises(AssertionError, match=rf"_weight must have shape \({ROWS}, {WIDTH}\), not \({WIDTH}, {ROWS}\)"):
+        nn.Embedding(ROWS, WIDTH, _weight=torch.zeros(WIDTH, ROWS))
+
+
+@pytest.mark.parametrize("padding_idx", [-ROWS, -1, 0, ROWS - 1])
+def test_padding_idx_from_either_end(padding_idx):
+    ours, builtin = (library.Embedding(ROWS, WIDTH, padding_idx=padding_idx) for library in (nn, torch.nn))
+    assert ours.padding_idx == builtin.padding_idx == padding_idx % ROWS

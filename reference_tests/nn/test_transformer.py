@@ -39,7 +39,8 @@ def test_custom_stacks_are_called_as_torch_calls_them(sequences):
     for library in (nn, torch.nn):
         encoder, decoder = Recorded(), Recorded()
         model = library.Transformer(E, H, custom_encoder=encoder, custom_decoder=decoder)
-        assert_equal(model(*sequences, **masks, **paddings, tgt_is_causal=True), sequences[1])
+        hints = {"src_is_causal": False, "tgt_is_causal": True, "memory_is_causal": True}
+        assert_equal(model(*sequences, **masks, **paddings, **hints), sequences[1])
         calls.append([encoder.calls, decoder.calls])
     for ours, builtin in zip(*calls, strict=True):
         ((inputs, options),), ((expected_inputs, expected_options),) = ours, builtin
