@@ -141,3 +141,15 @@ def test_activations_by_name_are_functions_of_that_name(name):
     for activation in ("relu", "gelu"):
         ours, builtin = (getattr(library, layer_class)(4, 2, activation=activation) for library in (nn, torch.nn))
         assert ours.activation.__name__ == builtin.activation.__name__ == activation
+
+
+@pytest.mark.parametrize("name", ["Transformer", "TransformerEncoderLayer", "TransformerDecoderLayer"])
+def test_the_defaults_build_what_torchs_build(name):
+    described = []
+    for library in (nn, torch.nn):
+        with torch.device("meta"):  # takes no memory
+            module = getattr(library, name)(*([] if name == "Transformer" else [8, 2]))
+        heads = [part.num_heads for part in module.modules() if hasattr(part, "num_heads")]
+        text = repr(module).replace("NonDynamicallyQuantizable", "")
+        described.append((re.sub(r"(LayerNorm\(.*?), bias=\w+", r"\1", text), heads))  # older torch doesn't print it
+    assert described[0] == described[1]

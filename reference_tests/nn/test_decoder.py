@@ -37,6 +37,19 @@ def test_layers_that_are_no_copies_of_each_other():
     assert_agree(ours, builtin, tokens(T), tokens(S), **masks)
 
 
+@pytest.mark.parametrize("is_masked", [True, False])
+@pytest.mark.parametrize("hint", [None, True, False])
+def test_the_hint_that_the_layers_get(hint, is_masked):
+    """None: whether tgt_mask is the causal mask."""
+    hints = []
+    for library in (nn, torch.nn):
+        stack = library.TransformerDecoder(library.TransformerDecoderLayer(**LAYER), 2).double()
+        for layer in stack.layers:
+            layer.forward = lambda x, memory, **options: hints.append(options["tgt_is_causal"]) or x
+        stack(tokens(T), tokens(S), tgt_mask=Draw().future(T) if is_masked else None, tgt_is_causal=hint)
+    assert hints == [is_masked if hint is None else hint] * 4
+
+
 @pytest.mark.parametrize("position, name", list(enumerate(["tgt", "memory"])))
 def test_nested_tensors_are_refused(position, name):
     layer = nn.TransformerDecoderLayer(**LAYER).double()

@@ -341,3 +341,20 @@ def test_sparse_gradients_are_refused_before_anything_changes():
     assert not optimizer.state
     with pytest.raises(RuntimeError, match="sparse"):
         torch.optim.Adam(params).step()
+
+
+@pytest.mark.parametrize("default", [torch.float64, torch.float32, torch.bfloat16], ids=str)
+def test_the_step_count_has_torchs_dtype_whatever_the_default(default):
+    """bfloat16 could not count to 257."""
+    dtypes = []
+    torch.set_default_dtype(default)
+    try:
+        for adam in (Adam, torch.optim.Adam):
+            param = Parameter(torch.ones(2, dtype=torch.float32))
+            param.grad = torch.ones_like(param)
+            optimizer = adam([param])
+            optimizer.step()
+            dtypes.append(optimizer.state[param]["step"].dtype)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert dtypes[0] == dtypes[1]
