@@ -26,6 +26,7 @@ GRID = [
         ({}, {"lr": 0.02, "betas": (0.8, 0.98), "eps": 1e-3}, {"lr": 0.5, "betas": (0.0, 0.0), "eps": 0.0}),
     )
 ]
+GRID.append({"weight_decay": 1})
 
 
 def make_params(device="cpu", dtype=torch.float64):
@@ -333,9 +334,8 @@ def test_sparse_gradients_are_refused_before_anything_changes():
     params[0].grad = torch.ones(4, 2)
     params[1].grad = torch.sparse_coo_tensor([[1]], torch.ones(1, 2), (3, 2), check_invariants=True)
     optimizer = Adam([{"params": params[:1]}, {"params": params[1:]}])
-    with pytest.raises(
-        RuntimeError, match=r"param_groups\[1\]\['params'\]\[0\] of shape \(3, 2\) has a sparse gradient"
-    ):
+    where = r"^param_groups\[1\]\['params'\]\[0\] of shape \(3, 2\)"
+    with pytest.raises(RuntimeError, match=rf"{where} has a sparse gradient: Adam expects .*torch.optim.SparseAdam"):
         optimizer.step()
     assert torch.equal(params[0], torch.ones(4, 2))
     assert not optimizer.state
@@ -358,3 +358,13 @@ def test_the_step_count_has_torchs_dtype_whatever_the_default(default):
     finally:
         torch.set_default_dtype(torch.float32)
     assert dtypes[0] == dtypes[1]
+
+
+def test_the_step_count_stays_on_the_cpu_whatever_the_default():
+    """Reading it from elsewhere would wait for the device at every step."""
+    param = Parameter(torch.ones(2))
+    param.grad = torch.ones(2)
+    optimizer = Adam([param])
+    with torch.device("meta"):
+        optimizer.step()
+    assert optimizer.state[param]["step"].device.type == "cpu"

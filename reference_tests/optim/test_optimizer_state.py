@@ -267,12 +267,12 @@ def broken_states():
         case("lr", "lr is -1: expected a number >= 0", lambda s: s["param_groups"][1].update(lr=-1)),
         case(
             "adamw",
-            "decoupled_weight_decay is True: expected False",
+            "^decoupled_weight_decay is True: expected False, for this is Adam, not AdamW$",
             lambda s: s["param_groups"][0].update(decoupled_weight_decay=True),
         ),
         case(
             "differentiable",
-            "differentiable is True: expected False",
+            "^differentiable is True: expected False, for gradients do not flow through this step$",
             lambda s: s["param_groups"][0].update(differentiable=True),
         ),
     ]
