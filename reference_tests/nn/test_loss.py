@@ -1,5 +1,7 @@
 """CrossEntropyLoss against torch.nn.CrossEntropyLoss."""
 
+import warnings
+
 import pytest
 import torch
 
@@ -31,8 +33,16 @@ def test_a_batch_of_translations():
 
 @pytest.mark.parametrize("size_average", [None, True, False])
 @pytest.mark.parametrize("reduce", [None, True, False])
-@pytest.mark.filterwarnings("ignore:size_average and reduce args")
 def test_torchs_old_way_to_say_reduction(size_average, reduce):
+    """The same reduction, and the same warning, which points at the line that builds the loss."""
     arguments = {"size_average": size_average, "reduce": reduce, "reduction": "sum"}
-    ours, builtin = (library.CrossEntropyLoss(**arguments) for library in (nn, torch.nn))
-    assert ours.reduction == builtin.reduction
+    built, messages = [], []
+    for library in (nn, torch.nn):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            built.append(library.CrossEntropyLoss(**arguments).reduction)
+        messages.append([str(warning.message) for warning in caught])
+        assert all(warning.filename == __file__ for warning in caught if library is nn)
+    assert built[0] == built[1]
+    assert messages[0] == messages[1]
+    assert len(messages[0]) == (size_average is not None or reduce is not None)

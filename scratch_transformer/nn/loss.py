@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 from torch import Tensor
 from torch.nn import Module
 
@@ -12,7 +14,8 @@ class CrossEntropyLoss(Module):
     """ℓ = -Σ_c w_c q_c log softmax(x)_c, with q = (1 - label_smoothing) target + label_smoothing / C.
 
     weight: w, (C,), or None. ignore_index: index targets of this value contribute nothing (padding).
-    reduction: "mean", "sum" or "none". size_average, reduce: torch's old way to say reduction.
+    reduction: "mean", "sum" or "none". size_average, reduce: torch's old way to say reduction,
+    with a warning.
     Source: Vaswani et al. 2017, section 5.4; Szegedy et al. 2016, section 7. Drop-in for `torch.nn.CrossEntropyLoss`.
 
     Raises:
@@ -45,5 +48,9 @@ class CrossEntropyLoss(Module):
 
 def _old_reduction(size_average: bool | None, reduce: bool | None) -> str:
     if reduce is False:
-        return "none"
-    return "sum" if size_average is False else "mean"
+        reduction = "none"
+    else:
+        reduction = "sum" if size_average is False else "mean"
+    message = f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead."
+    warnings.warn(message, stacklevel=3)  # at whoever builds the loss
+    return reduction

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .optimizer import Group, Optimizer, Params, State
+from scratch_transformer.optim.optimizer import Group, Optimizer, Params, State
 
 
 class Adam(Optimizer):
