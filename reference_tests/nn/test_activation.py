@@ -26,6 +26,12 @@ def test_the_warning_is_torchs():
     assert warnings[0] == warnings[1]
 
 
+def test_the_warning_points_at_the_caller():
+    with pytest.warns(UserWarning, match="Implicit dimension choice") as caught:
+        nn.Softmax()(torch.randn(3))
+    assert caught[0].filename == __file__
+
+
 def test_softmax_saved_before_it_had_a_dim():
     state = nn.Softmax(1).__getstate__()
     del state["dim"]

@@ -71,7 +71,7 @@ class Softmax(Module):
             warnings.warn(
                 "Implicit dimension choice for softmax has been deprecated. Change the call to include dim=X as an "
                 "argument.",
-                stacklevel=3,
+                stacklevel=4,  # at whoever calls the module, through two frames of torch.nn.Module
             )
             dim = 0 if input.dim() in (0, 1, 3) else 1
         return functional.softmax(input, dim)
