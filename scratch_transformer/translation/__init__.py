@@ -1,0 +1,18 @@
+"""The application: the model of `model.py` learns to translate.
+
+The files, in the order of reading:
+
+    config        every setting, in dataclasses; the presets tiny, base and big
+    corpus/       pairs of sentences: numbers in words, files, a hub's data set; the split
+    tokenizer     words, characters or pieces of words (BPE), learned from the training pairs
+    batches       pairs of similar length together, so that little is padding
+    objective     the model and its loss as one module: what DDP, FSDP and torch.compile wrap
+    distribution  several processes: who computes what, and the weights gathered
+    validation    loss, exact matches and samples on pairs that are not trained on
+    trainer       the loop
+    checkpoint    a run's folder: written atomically, resumed to the bit, loaded for use
+    averaging     the mean of the last checkpoints
+    train         from a configuration to a trained run
+
+Importing this package loads none of them.
+"""

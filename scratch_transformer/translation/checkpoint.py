@@ -1,0 +1,171 @@
+"""A run's folder: what is in it, and a trained model out of it.
+
+RUN/config.json                 every setting
+RUN/tokenizer.json              the shared vocabulary, or source_tokenizer.json and target_tokenizer.json
+RUN/held_out.jsonl              the held-out pairs, one ["source", "target"] a line
+RUN/checkpoints/step-00000200/  model.safetensors, optimizer.safetensors, state.json; whole, or not there
+RUN/model.safetensors           instead of checkpoints, in a folder that `scratch-transformer average` wrote
+RUN/log.jsonl, RUN/tensorboard/ the curves
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scratch_transformer.translation import config as settings
+from scratch_transformer.translation.config import Config
+from scratch_transformer.translation.errors import InputError
+from scratch_transformer.translation.files import read_bytes, read_json, read_tensors
+from scratch_transformer.translation.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from scratch_transformer.model import Transformer
+
+
+@dataclass(frozen=True)
+class Run:
+    """A trained model, ready to translate: in evaluation mode, with its vocabularies and settings.
+
+    weights: the folder that the weights are from.
+    """
+
+    folder: Path
+    weights: Path
+    config: Config
+    model: Transformer
+    source_tokenizer: Tokenizer
+    target_tokenizer: Tokenizer
+
+    def held_out(self) -> list[tuple[str, str]]:
+        """The pairs that were kept from the training and from the choice of the best checkpoint."""
+        return read_pairs(self.folder / "held_out.jsonl")
+
+
+def load_run(path: str | Path, device: str = "cpu") -> Run:
+    """The best model of a run, or that of one checkpoint: RUN/checkpoints/step-00000200.
+
+    Raises:
+        InputError: there is no run, or one of its files is missing, damaged, or of another kind.
+    """
+    given = Path(path)
+    folder = given.parent.parent if given.parent.name == "checkpoints" else given
+    config = read_config(folder)
+    source, target = read_tokenizers(folder, config)
+    weights = given if (given / "model.safetensors").is_file() else best(folder)
+    model = build_model(config, source.vocab_size, target.vocab_size)
+    load_weights(model, weights)
+    return Run(folder, weights, config, model.to(device).eval(), source, target)
+
+
+def build_model(config: Config, source_vocab_size: int, target_vocab_size: int) -> Transformer:
+    """The model of a configuration, freshly drawn."""
+    from scratch_transformer.model import build_transformer
+
+    m, length = config.model, config.data.max_length
+    return build_transformer(
+        source_vocab_size, target_vocab_size, length, length,
+        m.d_model, m.num_layers, m.num_heads, m.dropout, m.d_ff,
+        norm=m.norm, positions=m.positions, share_embeddings=m.share_embeddings, attention_bias=m.attention_bias,
+    )  # fmt: skip
+
+
+def tensors_of(model: Transformer) -> dict[str, Tensor]:
+    """The model's parameters, each once, also where two modules share one."""
+    return dict(model.named_parameters())
+
+
+def load_weights(model: Transformer, folder: Path) -> None:
+    """Give a model the weights of a folder that holds model.safetensors, and perhaps a state.json with its checksum.
+
+    Raises:
+        InputError: the file is missing or damaged, or holds another model.
+    """
+    import torch
+
+    path, state = folder / "model.safetensors", folder / "state.json"
+    checksum = read_state(folder)["sha256"].get("model.safetensors") if state.is_file() else None
+    saved, own = read_tensors(path, checksum), tensors_of(model)
+    for name in sorted(own.keys() ^ saved.keys()):
+        raise InputError(f"{path}: {'lacks' if name in own else 'has an unknown'} {name}: it is of another model")
+    with torch.no_grad():
+        for name, parameter in own.items():
+            if saved[name].shape != parameter.shape:
+                shapes = f"{tuple(saved[name].shape)}, not {tuple(parameter.shape)}"
+                raise InputError(f"{path}: {name} has shape {shapes}: it is of another model")
+            parameter.copy_(saved[name])
+
+
+# ---- What a run's folder holds ----
+
+
+def read_config(folder: Path) -> Config:
+    """The settings of the run in `folder`."""
+    if not folder.is_dir():
+        raise InputError(f"there is no folder {folder}: expected one that `scratch-transformer train` wrote")
+    if not (folder / "config.json").is_file():
+        raise InputError(f"{folder} is no run: it has no config.json")
+    return settings.from_json(read_json(folder / "config.json"), where=str(folder / "config.json"))
+
+
+def read_tokenizers(folder: Path, config: Config) -> tuple[Tokenizer, Tokenizer]:
+    """The vocabularies of source and target; one and the same if they are shared."""
+    if config.tokens.shared:
+        shared = Tokenizer.load(folder / "tokenizer.json")
+        return shared, shared
+    return Tokenizer.load(folder / "source_tokenizer.json"), Tokenizer.load(folder / "target_tokenizer.json")
+
+
+def read_pairs(path: Path) -> list[tuple[str, str]]:
+    """Pairs that were written one ["source", "target"] a line."""
+    pairs = []
+    for number, line in enumerate(read_bytes(path).splitlines(), start=1):
+        try:
+            source, target = json.loads(line)
+            pairs.append((str(source), str(target)))
+        except ValueError:
+            raise InputError(f'{path}, line {number}: expected ["source", "target"]') from None
+    return pairs
+
+
+def checkpoints(folder: Path) -> list[Path]:
+    """The checkpoints of a run, the oldest first."""
+    return sorted(path for path in (folder / "checkpoints").glob("step-*") if path.is_dir())
+
+
+def best(folder: Path) -> Path:
+    """The checkpoint with the lowest loss of validation.
+
+    Raises:
+        InputError: there is none.
+    """
+    found = checkpoints(folder)
+    if not found:
+        raise InputError(f"{folder} has no checkpoint yet: the training has not come that far")
+    return folder / "checkpoints" / step_name(read_state(found[-1])["best_step"])
+
+
+def step_name(step: int) -> str:
+    """The folder of a checkpoint: names sort as numbers."""
+    return f"step-{step:08d}"
+
+
+def read_state(folder: Path) -> dict[str, Any]:
+    """What a checkpoint says about itself and the training so far.
+
+    Raises:
+        InputError: it is missing, damaged, or of another kind.
+    """
+    path = folder / "state.json"
+    state = read_json(path)
+    if not isinstance(state, dict) or state.get("format") != settings.FORMAT:
+        raise InputError(f'{path}: is no checkpoint of this program: expected "format": "{settings.FORMAT}"')
+    kinds = {"step": int, "best_step": int, "best_loss": float, "waited": int, "data": str, "sha256": dict}
+    for name, kind in kinds.items():
+        if type(state.get(name)) is not kind:
+            raise InputError(f"{path}: {name} is {state.get(name)!r}: expected a JSON {kind.__name__}")
+    return state

@@ -1,0 +1,258 @@
+"""Every setting of a run, checked: the dataclasses, the presets, and their form in JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from dataclasses import dataclass
+from typing import Any
+
+from scratch_transformer.translation.errors import InputError
+
+FORMAT = "scratch_transformer.translation/1"
+
+
+def _number(default: float | None, low: float, high: float = float("inf"), *, below: bool = False) -> Any:
+    """A field for a number from low to high; `below`: high itself is not allowed."""
+    return dataclasses.field(default=default, metadata={"low": low, "high": high, "below": below})
+
+
+def _choice(default: str, *others: str) -> Any:
+    return dataclasses.field(default=default, metadata={"choices": (default, *others)})
+
+
+@dataclass(frozen=True)
+class Data:
+    """The pairs: of `tsv`, or of `source_file` and `target_file`, or of `hub`; of none: numbers in words.
+
+    source, target: languages; of the numbers (any that num2words has), or of the hub's pair.
+    below: numbers from 0 to below - 1. pairs: at most so many to train on, drawn at random; None: all.
+    held_out, validation: pairs that are never trained on. Held-out ones are not looked at before the end; validation
+    ones choose the best checkpoint. None: 1,000 and 500, but at most a tenth and a twentieth of all.
+    max_length: tokens of a sentence with its end; overlong: what becomes of pairs with more. seed: of the split.
+    """
+
+    source: str = "en"
+    target: str = "de"
+    tsv: str | None = None
+    source_file: str | None = None
+    target_file: str | None = None
+    hub: str | None = None
+    below: int = _number(1_000_000, 10, 10**12)
+    pairs: int | None = _number(None, 1)
+    held_out: int | None = _number(None, 1)
+    validation: int | None = _number(None, 1)
+    max_length: int = _number(128, 4, 1_000_000)
+    overlong: str = _choice("drop", "truncate")
+    seed: int = _number(0, 0, 2**63 - 1)
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """The vocabulary: kind of tokens, at most how many, and whether both languages share one."""
+
+    kind: str = _choice("bpe", "word", "char")
+    vocab_size: int = _number(120, 5, 10_000_000)
+    shared: bool = False
+
+
+@dataclass(frozen=True)
+class Model:
+    """The arguments of `model.build_transformer`, under standard names."""
+
+    d_model: int = _number(128, 2)
+    num_layers: int = _number(2, 1)
+    num_heads: int = _number(4, 1)
+    d_ff: int = _number(256, 1)
+    dropout: float = _number(0.0, 0, 1, below=True)
+    norm: str = _choice("pre", "post")
+    positions: str = _choice("sinusoidal", "learned")
+    share_embeddings: str = _choice("none", "target", "all")
+    attention_bias: bool = True
+
+
+@dataclass(frozen=True)
+class Training:
+    """How the model is trained. The defaults of Adam and the schedule's form are the paper's (section 5.3).
+
+    batch_tokens: tokens of a language, padding included, in one optimizer step, over all processes; accumulate: in how
+    many pieces a process computes its share. Neither accumulate nor the number of processes changes the result, but
+    for rounding (and the elements that dropout draws).
+    lr_factor: scales the schedule; its peak is lr_factor / √(d_model · warmup_steps).
+    clip: largest norm of the gradient; 0: any. checkpoint_every: steps from one validation and checkpoint to the next.
+    keep: the latest checkpoints that stay, besides the best. patience: validations without a better loss until the
+    training ends early; 0: never. exact_match: validation pairs that are decoded; samples: how many of them are shown.
+    """
+
+    steps: int = _number(1200, 1)
+    batch_tokens: int = _number(4096, 4)
+    accumulate: int = _number(1, 1)
+    warmup_steps: int = _number(200, 1)
+    lr_factor: float = _number(0.5, 0)
+    beta1: float = _number(0.9, 0, 1, below=True)
+    beta2: float = _number(0.98, 0, 1, below=True)
+    eps: float = _number(1e-9, 0)
+    label_smoothing: float = _number(0.1, 0, 1, below=True)
+    clip: float = _number(1.0, 0)
+    precision: str = _choice("float32", "bfloat16")
+    compile: bool = False
+    engine: str = _choice("ddp", "fsdp")
+    workers: int = _number(0, 0, 256)
+    seed: int = _number(0, 0, 2**63 - 1)
+    checkpoint_every: int = _number(200, 1)
+    keep: int = _number(3, 1)
+    patience: int = _number(0, 0)
+    exact_match: int = _number(200, 0)
+    samples: int = _number(3, 0)
+    log_every: int = _number(10, 1)
+
+
+@dataclass(frozen=True)
+class Config:
+    """All settings of a run; saved as config.json in its folder."""
+
+    data: Data = Data()
+    tokens: Tokens = Tokens()
+    model: Model = Model()
+    training: Training = Training()
+
+    def __post_init__(self) -> None:
+        for section in dataclasses.fields(self):
+            for field in dataclasses.fields(getattr(self, section.name)):
+                _check(f"{section.name}.{field.name}", getattr(getattr(self, section.name), field.name), field)
+        _check_together(self)
+
+    def replace(self, **settings: Any) -> Config:
+        """The same with other settings, named as in `replace(**{"training.steps": 50})`."""
+        document = to_json(self)
+        for name, value in settings.items():
+            section, _, field = name.partition(".")
+            if field not in document.get(section, {}):
+                raise _unknown(name)
+            document[section][field] = value
+        return from_json(document)
+
+
+_PAPER = {"tokens.shared": True, "tokens.vocab_size": 37_000, "model.norm": "post", "model.share_embeddings": "all"}
+_PAPER |= {"model.attention_bias": False, "model.num_layers": 6, "training.batch_tokens": 25_000, "training.clip": 0.0}
+_PAPER |= {"training.warmup_steps": 4000, "training.lr_factor": 1.0, "training.checkpoint_every": 1000}
+_BASE = {"model.d_model": 512, "model.num_heads": 8, "model.d_ff": 2048, "model.dropout": 0.1, "training.keep": 5}
+_BIG = {"model.d_model": 1024, "model.num_heads": 16, "model.d_ff": 4096, "model.dropout": 0.3, "training.keep": 20}
+PRESETS: dict[str, dict[str, Any]] = {
+    "tiny": {},
+    "base": {**_PAPER, **_BASE, "training.steps": 100_000},
+    "big": {**_PAPER, **_BIG, "training.steps": 300_000},
+}
+"""What differs from the defaults. base, big: Vaswani et al. 2017, table 3 and section 5."""
+
+
+def preset(name: str) -> Config:
+    """The configuration "tiny" (the defaults: two minutes on two CPU cores), or the paper's "base" or "big"."""
+    if name not in PRESETS:
+        raise InputError(f"there is no preset {name!r}: expected one of {', '.join(PRESETS)}")
+    return Config().replace(**PRESETS[name])
+
+
+def names() -> list[str]:
+    """Every setting as section.name."""
+    sections = dataclasses.asdict(Config())
+    return [f"{section}.{name}" for section, fields in sections.items() for name in fields]
+
+
+def to_json(config: Config) -> dict[str, Any]:
+    """The settings as they are saved."""
+    return {"format": FORMAT, **dataclasses.asdict(config)}
+
+
+def from_json(document: Any, where: str = "config") -> Config:
+    """The settings that `to_json` made; those that are missing have their defaults.
+
+    Raises:
+        InputError: this is something else, or a setting is unknown or has a value that makes no sense.
+    """
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise InputError(f'{where}: is no configuration of this program: expected JSON with "format": "{FORMAT}"')
+    sections: dict[str, Any] = {field.name: type(field.default) for field in dataclasses.fields(Config)}
+    made = {}
+    for name, values in document.items():
+        if name == "format":
+            continue
+        if name not in sections or not isinstance(values, dict):
+            raise InputError(f"{where}: {name!r} is no section of a configuration: expected {', '.join(sections)}")
+        for key in values:
+            if f"{name}.{key}" not in names():
+                raise InputError(f"{where}: {_unknown(f'{name}.{key}')}")
+        made[name] = sections[name](**values)
+    try:
+        return Config(**made)
+    except InputError as error:
+        raise error if where == "config" else InputError(f"{where}: {error}") from None
+
+
+def parse(name: str, text: str) -> Any:
+    """The value of a setting that was given as text: --set training.clip=0.5.
+
+    Raises:
+        InputError: there is no such setting, or the text is no value of its type.
+    """
+    if name not in names():
+        raise _unknown(name)
+    section, _, key = name.partition(".")
+    kind = next(f.type for f in dataclasses.fields(getattr(Config(), section)) if f.name == key)
+    if text == "none" and "None" in str(kind):
+        return None
+    try:
+        return _READERS[str(kind).removesuffix(" | None")](text)
+    except (ValueError, KeyError):
+        raise InputError(f"{name} is {text!r}: expected {_KINDS[str(kind).removesuffix(' | None')]}") from None
+
+
+def _unknown(name: str) -> InputError:
+    close = difflib.get_close_matches(name, names(), n=1, cutoff=0.4)
+    return InputError(f"there is no setting {name!r}" + (f"; is it {close[0]}?" if close else ""))
+
+
+_READERS: dict[str, Any] = {"int": int, "float": float, "str": str, "bool": {"true": True, "false": False}.__getitem__}
+_KINDS = {"int": "a whole number", "float": "a number", "str": "a text", "bool": "true or false"}
+_TYPES: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "str": (str,), "bool": (bool,)}
+
+
+def _check(name: str, value: Any, field: dataclasses.Field[Any]) -> None:
+    kind, optional = str(field.type).removesuffix(" | None"), str(field.type).endswith("None")
+    if value is None and optional:
+        return
+    if not isinstance(value, _TYPES[kind]) or (isinstance(value, bool) and kind != "bool"):
+        raise InputError(f"{name} is {value!r}: expected {_KINDS[kind]}")
+    choices = field.metadata.get("choices")
+    if choices and value not in choices:
+        raise InputError(f"{name} is {value!r}: expected one of {', '.join(choices)}")
+    if "low" in field.metadata:
+        low, high, below = (field.metadata[key] for key in ("low", "high", "below"))
+        if not (low <= value < high or (value == high and not below and high != float("inf"))):
+            limits = (
+                f"from {low} to {'below ' if below else ''}{high}" if high != float("inf") else f"of at least {low}"
+            )
+            raise InputError(f"{name} is {value}: expected {_KINDS[kind]} {limits}")
+
+
+def _check_together(config: Config) -> None:
+    """What no setting can say alone."""
+    data, model = config.data, config.model
+    given = [name for name in ("tsv", "hub") if getattr(data, name) is not None]
+    given += ["source_file, target_file"] if data.source_file or data.target_file else []
+    if len(given) > 1:
+        raise InputError(f"the data are given twice, as {' and '.join(given)}: expected one of them")
+    if (data.source_file is None) != (data.target_file is None):
+        missing = "target_file" if data.target_file is None else "source_file"
+        raise InputError(f"data.{missing} is missing: source_file and target_file belong together, line by line")
+    if model.d_model % model.num_heads:
+        raise InputError(f"model.d_model is {model.d_model}: expected a multiple of model.num_heads, {model.num_heads}")
+    if model.share_embeddings == "all" and not config.tokens.shared:
+        raise InputError(
+            'model.share_embeddings is "all": expected tokens.shared=true, one vocabulary of both languages'
+        )
+    if config.training.batch_tokens < data.max_length:
+        raise InputError(
+            f"training.batch_tokens is {config.training.batch_tokens}: expected at least data.max_length, "
+            f"{data.max_length}, or the longest pair fits no batch"
+        )

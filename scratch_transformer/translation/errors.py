@@ -1,0 +1,5 @@
+"""The one exception that says: the user can mend this."""
+
+
+class InputError(ValueError):
+    """A file, a setting or a checkpoint that cannot be used, in one line; the commands print it and exit with 2."""

@@ -1,0 +1,113 @@
+"""Files that are whole or not there, and readers that say what is wrong with one. Nothing is unpickled."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scratch_transformer.translation.errors import InputError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file at once: after a crash at any moment there is the old file or the whole new one."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with part.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+    sync_folder(path.parent)
+
+
+def write_json(path: Path, document: Any) -> None:
+    """`write_bytes` of JSON."""
+    write_bytes(path, (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode())
+
+
+def tensors_to_bytes(tensors: dict[str, Tensor]) -> bytes:
+    """The content of a safetensors file."""
+    from safetensors.torch import save
+
+    content: bytes = save({name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()})
+    return content
+
+
+def sync_folder(folder: Path) -> None:
+    """Make sure that the names in a folder survive a power cut, where the system can."""
+    if hasattr(os, "O_DIRECTORY"):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder so that no half of it is ever seen under its name."""
+    trash = folder.with_name(f".old-{folder.name}-{os.getpid()}")
+    folder.rename(trash)
+    shutil.rmtree(trash, ignore_errors=True)
+
+
+def read_bytes(path: Path) -> bytes:
+    """The content of a file.
+
+    Raises:
+        InputError: there is none, or it cannot be read.
+    """
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror or error}") from None
+
+
+def read_json(path: Path) -> Any:
+    """The value of a JSON file.
+
+    Raises:
+        InputError: it cannot be read, or is not JSON.
+    """
+    content = read_bytes(path)
+    try:
+        return json.loads(content.decode())
+    except (ValueError, RecursionError) as error:  # bytes that are not UTF-8, text that is not JSON
+        raise InputError(f"{path}: expected JSON, got {error}") from None
+
+
+def read_tensors(path: Path, sha256: str | None = None, device: str = "cpu") -> dict[str, Tensor]:
+    """The tensors of a safetensors file; sha256: of the whole file, to notice any damage.
+
+    Raises:
+        InputError: the file is missing, damaged, or of another kind.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    if not path.is_file():
+        raise InputError(f"cannot read {path}: there is no such file")
+    if sha256 is not None and digest(path) != sha256:
+        raise InputError(f"{path}: is damaged: its checksum is not the one written when it was saved")
+    try:
+        tensors: dict[str, Tensor] = load_file(path, device=device)
+    except (SafetensorError, OSError, ValueError, KeyError) as error:
+        raise InputError(f"{path}: expected a safetensors file, got {error}") from None
+    return tensors
+
+
+def digest(path: Path) -> str:
+    """The SHA-256 of a file."""
+    sha256 = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            sha256.update(block)
+    return sha256.hexdigest()
