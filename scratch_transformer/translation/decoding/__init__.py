@@ -1,0 +1,28 @@
+"""From a trained model to translations: greedy search and sampling, over a decoder that keeps keys and values.
+
+    hypothesis   a translation with its score, and the length penalty
+    prefixes     the decoder as the model defines it: the whole prefix again at every step
+    incremental  the same numbers from one token a step: key/value caches
+    search       one token after the other: greedy and sampling
+    sampling     temperature, top-k and top-p
+    scoring      log-probabilities of given translations
+
+Everything decodes a batch of sources of any lengths, and a source's translation does not depend on its neighbours.
+"""
+
+from scratch_transformer.translation.decoding.hypothesis import Hypothesis, length_penalty
+from scratch_transformer.translation.decoding.incremental import IncrementalDecoder
+from scratch_transformer.translation.decoding.prefixes import PrefixDecoder
+from scratch_transformer.translation.decoding.scoring import token_log_probabilities
+from scratch_transformer.translation.decoding.search import greedy, greedy_search, sample
+
+__all__ = [
+    "Hypothesis",
+    "IncrementalDecoder",
+    "PrefixDecoder",
+    "greedy",
+    "greedy_search",
+    "length_penalty",
+    "sample",
+    "token_log_probabilities",
+]

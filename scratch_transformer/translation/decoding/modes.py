@@ -1,0 +1,29 @@
+"""How a model is set while it decodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from scratch_transformer.model import Transformer
+
+
+@contextmanager
+def deciding(model: Transformer) -> Iterator[None]:
+    """In evaluation mode and without gradients; afterwards in the mode it was in."""
+    was_training = model.training
+    model.eval()
+    try:
+        with torch.inference_mode():
+            yield
+    finally:
+        model.train(was_training)
+
+
+def check_length(model: Transformer, max_length: int) -> None:
+    """Raises ValueError unless the model has positions for max_length tokens."""
+    longest = model.tgt_pos.seq_len
+    if not 1 <= max_length <= longest:
+        raise ValueError(f"decoding: max_length must be from 1 to the model's seq_len={longest}, but is {max_length}")
