@@ -1,15 +1,17 @@
-"""From a trained model to translations: greedy search and sampling, over a decoder that keeps keys and values.
+"""From a trained model to translations: greedy, beam search and sampling, over a decoder that keeps keys and values.
 
     hypothesis   a translation with its score, and the length penalty
     prefixes     the decoder as the model defines it: the whole prefix again at every step
     incremental  the same numbers from one token a step: key/value caches
     search       one token after the other: greedy and sampling
     sampling     temperature, top-k and top-p
+    beam         several prefixes of a source at once
     scoring      log-probabilities of given translations
 
 Everything decodes a batch of sources of any lengths, and a source's translation does not depend on its neighbours.
 """
 
+from scratch_transformer.translation.decoding.beam import beam_search
 from scratch_transformer.translation.decoding.hypothesis import Hypothesis, length_penalty
 from scratch_transformer.translation.decoding.incremental import IncrementalDecoder
 from scratch_transformer.translation.decoding.prefixes import PrefixDecoder
@@ -20,6 +22,7 @@ __all__ = [
     "Hypothesis",
     "IncrementalDecoder",
     "PrefixDecoder",
+    "beam_search",
     "greedy",
     "greedy_search",
     "length_penalty",
