@@ -95,6 +95,22 @@ def test_is_causal_recognizes_the_causal_mask_alone(size, dtype):
         assert not masks.is_causal(blocked(torch.ones_like(allowed)))
 
 
+@pytest.mark.parametrize("dtype", [torch.bool, torch.float32], ids=str)
+def test_is_causal_with_a_mask_of_another_rank(dtype):
+    blocked = ~masks.causal(3) if dtype == torch.bool else masks.to_additive(masks.causal(3))
+    assert masks.is_causal(blocked)
+    assert not masks.is_causal(blocked[0])
+    assert not masks.is_causal(blocked[None])
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.float32], ids=str)
+def test_is_causal_compares_on_the_masks_device(dtype, device):
+    allowed = masks.causal(3, device=device)
+    blocked = ~allowed if dtype == torch.bool else masks.to_additive(allowed)
+    with torch.device("meta"):
+        assert masks.is_causal(blocked)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
 def test_from_keep_refuses_additive_masks(dtype):
     message = "^mask must say 1 = keep and 0 = block, but has entries of -inf: it is an additive mask$"

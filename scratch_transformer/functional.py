@@ -87,7 +87,7 @@ def sinusoidal_positions(
     Returns:
         (length, d_model).
     """
-    pos = torch.arange(length, device=device, dtype=torch.float64).unsqueeze(1)  # (length, 1)
+    pos = torch.arange(length, device=device).unsqueeze(1)  # (length, 1)
     two_i = torch.arange(0, d_model, 2, device=device, dtype=torch.float64)  # (ceil(d_model / 2),)
     angles = pos / 10000 ** (two_i / d_model)
     interleaved = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)  # sin, cos, sin, cos, ...

@@ -66,7 +66,7 @@ def is_causal(blocked: Tensor) -> bool:
     T = blocked.shape[-1]
     allowed = causal(T, device=blocked.device)
     if blocked.is_floating_point():
-        return torch.equal(blocked, to_additive(allowed, blocked.dtype))
+        return torch.equal(blocked, to_additive(allowed))  # the values; in whatever dtype
     return torch.equal(blocked, ~allowed)
 
 

@@ -104,6 +104,12 @@ def test_grouped_queries_need_heads(ranks, draw):
         scaled_dot_product_attention(query, key, key, enable_gqa=True)
 
 
+def test_grouped_queries_need_a_multiple_of_the_values_heads_too(draw):
+    query, key, value = draw(B, 6, T, D), draw(B, 2, S, D), draw(B, 4, S, DV)
+    with pytest.raises(RuntimeError, match=r"number of heads, 6, must be a multiple of value's, 4$"):
+        scaled_dot_product_attention(query, key, value, enable_gqa=True)
+
+
 def test_grouped_queries_share_keys_in_a_row(draw):
     """Queries 0 and 1 use head 0, queries 2 and 3 head 1; not 0 and 2."""
     query, key, value = draw(1, 4, T, D), draw(1, 2, S, D), draw(1, 2, S, DV)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from reference_tests.agreement import assert_agree
+from reference_tests.agreement import assert_agree, assert_equal
 from reference_tests.proof import prove
 from scratch_transformer import nn
 from scratch_transformer.conformance import Draw
@@ -48,6 +48,34 @@ def test_the_hint_that_the_layers_get(hint, is_masked):
             layer.forward = lambda x, memory, **options: hints.append(options["tgt_is_causal"]) or x
         stack(tokens(T), tokens(S), tgt_mask=Draw().future(T) if is_masked else None, tgt_is_causal=hint)
     assert hints == [is_masked if hint is None else hint] * 4
+
+
+@pytest.mark.parametrize("norm_first", [True, False])
+@pytest.mark.parametrize("memory_hint", [True, False])
+@pytest.mark.parametrize("hint", [None, True, False])
+def test_how_attention_is_called(hint, memory_hint, norm_first):
+    """As by torch: without weights, and with the hints."""
+    calls = []
+    for library in (nn, torch.nn):
+        stack = library.TransformerDecoder(library.TransformerDecoderLayer(**LAYER, norm_first=norm_first), 1).double()
+        calls.append(called := [])
+        for attention in (stack.layers[0].self_attn, stack.layers[0].multihead_attn):
+            attention.forward = lambda x, *_, called=called, **options: called.append(options) or (x, None)
+        hints = {"tgt_is_causal": hint, "memory_is_causal": memory_hint}
+        stack(tokens(T), tokens(S), tgt_mask=Draw().future(T), **hints)
+    ours, builtin = ([(o["need_weights"], o["is_causal"]) for o in called] for called in calls)
+    assert ours == builtin
+    assert len(ours) == 2
+
+
+def test_blocks_as_a_subclass_may_call_them():
+    ours, builtin = (library.TransformerDecoderLayer(**LAYER).double().eval() for library in (nn, torch.nn))
+    Draw(0).randomise(builtin)
+    ours.load_state_dict(builtin.state_dict())
+    x, memory = tokens(T), tokens(S)
+    assert_equal(ours._sa_block(x, None, None), builtin._sa_block(x, None, None))
+    assert_equal(ours._mha_block(x, memory, None, None), builtin._mha_block(x, memory, None, None))
+    assert_equal(ours._ff_block(x), builtin._ff_block(x))
 
 
 @pytest.mark.parametrize("position, name", list(enumerate(["tgt", "memory"])))

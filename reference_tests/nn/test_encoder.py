@@ -49,6 +49,45 @@ def test_layers_that_are_no_copies_of_each_other():
 
 
 @quiet
+@pytest.mark.parametrize("norm_first", [True, False])
+@pytest.mark.parametrize("shape", [(B, S), (S,)], ids=["batch", "unbatched"])
+@pytest.mark.parametrize("batch_first", [True, False])
+@pytest.mark.parametrize("mask_size", [B, S, E, None])
+@pytest.mark.parametrize("hint", [None, True, False])
+def test_how_attention_is_called(hint, mask_size, batch_first, shape, norm_first):
+    """As by torch: without weights, and with the hint; None is whether the mask is the causal one, of x's length."""
+    mask = None if mask_size is None else Draw().future(mask_size)
+    x = tokens(*shape if batch_first else reversed(shape))
+    calls = []
+    for library in (nn, torch.nn):
+        layer = library.TransformerEncoderLayer(**{**LAYER, "batch_first": batch_first}, norm_first=norm_first).double()
+        stack = library.TransformerEncoder(layer, 1)
+        calls.append(called := [])
+        stack.layers[0].self_attn.forward = lambda x, *_, called=called, **options: called.append(options) or (x, None)
+        stack(x, mask, is_causal=hint)
+    ours, builtin = ([(o["need_weights"], o["is_causal"]) for o in called] for called in calls)
+    assert ours == builtin
+    assert len(ours) == 1
+
+
+@quiet
+def test_blocks_as_a_subclass_may_call_them():
+    ours, builtin = (stack.layers[0] for stack in encoders())
+    x = tokens(B, S)
+    assert_equal(ours._sa_block(x, None, None), builtin._sa_block(x, None, None))
+    assert_equal(ours._ff_block(x), builtin._ff_block(x))
+
+
+@quiet
+def test_vmap_over_masks():
+    """Under vmap nobody can see whether a mask is the causal one: each is applied as it is."""
+    ours, builtin = encoders()
+    x, every = tokens(B, S), torch.stack([Draw().future(S), Draw().future(S).T, torch.eye(S) == 0])
+    actual = torch.vmap(lambda mask: ours(x, mask))(every)
+    assert_equal(actual, torch.stack([builtin(x, mask) for mask in every]))
+
+
+@quiet
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_torchs_fast_path_agrees_at_valid_positions(side):
     """In evaluation and without gradients torch takes a fused kernel, which makes padded positions zero."""

@@ -170,6 +170,17 @@ def test_loading_moves_the_state_to_the_parameters_device_and_the_step_count_to_
     }
 
 
+def test_loading_brings_a_step_count_from_another_device_to_the_cpu(device):
+    """Torch's capturable and fused kernels keep it with the parameter; the meta device has no count to bring."""
+    param = Parameter(torch.ones(2, device=device))
+    optimizer = Optimizer([param], {})
+    state = {"param_groups": [{"params": [0]}]}
+    optimizer.load_state_dict({**state, "state": {0: {"step": torch.tensor(7.0, device=device)}}})
+    assert (optimizer.state[param]["step"].device.type, optimizer.state[param]["step"].item()) == ("cpu", 7)
+    with pytest.raises(NotImplementedError, match="meta"):
+        optimizer.load_state_dict({**state, "state": {0: {"step": torch.tensor(7.0, device="meta")}}})
+
+
 def test_loading_from_torchs_other_kernels():
     """Options that only choose a kernel come along, so that torch finds them when it loads the state again."""
     params = make_params()

@@ -68,11 +68,11 @@ class Softmax(Module):
         """(*) -> (*)."""
         dim = self.dim
         if dim is None:
-            warnings.warn(
+            message = (
                 "Implicit dimension choice for softmax has been deprecated. Change the call to include dim=X as an "
-                "argument.",
-                stacklevel=4,  # at whoever calls the module, through two frames of torch.nn.Module
+                "argument."
             )
+            warnings.warn(message, stacklevel=4)  # at whoever calls the module, beyond two frames of torch.nn.Module
             dim = 0 if input.dim() in (0, 1, 3) else 1
         return functional.softmax(input, dim)
 

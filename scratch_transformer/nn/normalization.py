@@ -151,7 +151,7 @@ class BatchNorm1d(Module):
         for name in ("running_mean", "running_var"):
             average = torch.empty(num_features, device=device, dtype=dtype) if track_running_stats else None
             self.register_buffer(name, average)
-        count = torch.tensor(0, dtype=torch.long, device=device) if track_running_stats else None
+        count = torch.empty((), dtype=torch.long, device=device) if track_running_stats else None
         self.register_buffer("num_batches_tracked", count)
         self.reset_parameters()
 
