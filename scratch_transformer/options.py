@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
+
+from scratch_transformer.translation.errors import InputError
 
 
 class Device(click.ParamType):
@@ -21,3 +25,18 @@ class Device(click.ParamType):
         except (RuntimeError, AssertionError) as error:  # AssertionError: a torch built without CUDA
             self.fail(f"{value}: {str(error).splitlines()[0]}", param, ctx)
         return value
+
+
+class Refused(click.ClickException):
+    """What the user can mend, in one line; exit status 2."""
+
+    exit_code = 2
+
+
+@contextmanager
+def one_line_errors() -> Iterator[None]:
+    """Turn the application's errors of input, and the system's, into one line and exit status 2."""
+    try:
+        yield
+    except (InputError, OSError) as error:
+        raise Refused(" ".join(str(error).split())) from error

@@ -87,8 +87,8 @@ def load_weights(model: Transformer, folder: Path) -> None:
     """
     import torch
 
-    path, state = folder / "model.safetensors", folder / "state.json"
-    checksum = read_state(folder)["sha256"].get("model.safetensors") if state.is_file() else None
+    path = folder / "model.safetensors"
+    checksum = read_state(folder)["sha256"].get(path.name) if (folder / "state.json").exists() else None
     saved, own = read_tensors(path, checksum), tensors_of(model)
     for name in sorted(own.keys() ^ saved.keys()):
         raise InputError(f"{path}: {'lacks' if name in own else 'has an unknown'} {name}: it is of another model")

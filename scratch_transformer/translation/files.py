@@ -93,15 +93,24 @@ def read_tensors(path: Path, sha256: str | None = None, device: str = "cpu") -> 
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    if not path.is_file():
-        raise InputError(f"cannot read {path}: there is no such file")
-    if sha256 is not None and digest(path) != sha256:
-        raise InputError(f"{path}: is damaged: its checksum is not the one written when it was saved")
+    check_digest(path, sha256)
     try:
         tensors: dict[str, Tensor] = load_file(path, device=device)
     except (SafetensorError, OSError, ValueError, KeyError) as error:
         raise InputError(f"{path}: expected a safetensors file, got {error}") from None
     return tensors
+
+
+def check_digest(path: Path, sha256: str | None) -> None:
+    """Notice a file that is missing or, if its SHA-256 is known, damaged.
+
+    Raises:
+        InputError: it is.
+    """
+    if not path.is_file():
+        raise InputError(f"cannot read {path}: there is no such file")
+    if sha256 is not None and digest(path) != sha256:
+        raise InputError(f"{path}: is damaged: its checksum is not the one written when it was saved")
 
 
 def digest(path: Path) -> str:

@@ -1,0 +1,123 @@
+"""`scratch-transformer train`: a model that translates, from pairs of sentences."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from scratch_transformer.options import Device, one_line_errors
+
+SETTINGS = {
+    "source": "data.source", "target": "data.target", "data": "data.tsv", "source_file": "data.source_file",
+    "target_file": "data.target_file", "hub": "data.hub", "tokenizer": "tokens.kind", "vocab_size": "tokens.vocab_size",
+    "shared_vocab": "tokens.shared", "norm": "model.norm", "steps": "training.steps", "seed": "training.seed",
+    "precision": "training.precision", "compile_": "training.compile", "fsdp": "training.engine",
+    "workers": "training.workers",
+}  # fmt: skip
+"""Which setting an option stands for."""
+
+ON_RESUME = ("steps", "precision", "compile_", "fsdp", "workers")
+
+
+@click.command(epilog="All settings and their defaults: scratch_transformer/translation/config.py, or RUN/config.json.")
+@click.option("--out", type=click.Path(path_type=Path), help="The run's folder, a new one.  [default: run, run-2, ...]")
+@click.option("--resume", type=click.Path(path_type=Path), metavar="RUN", help="Go on with this interrupted run.")
+@click.option("--preset", default="tiny", show_default=True, help="tiny, or the paper's base or big.")
+@click.option("--source", help="Language of the sources.  [default: en]")
+@click.option("--target", help="Language of the targets.  [default: de]")
+@click.option("--data", type=click.Path(), metavar="TSV", help="Pairs, one a line: source, tab, target.")
+@click.option("--source-file", type=click.Path(), help="Sources, one a line, with --target-file.")
+@click.option("--target-file", type=click.Path(), help="Their translations, line by line.")
+@click.option("--hub", metavar="NAME", help="A data set of Hugging Face's hub, or a folder of its format: opus_books.")
+@click.option("--pair", metavar="A-B", help="The languages of --hub: en-it.")
+@click.option("--tokenizer", help="bpe, word or char.  [default: bpe]")
+@click.option("--vocab-size", type=int, help="At most so many tokens.")
+@click.option("--shared-vocab/--separate-vocab", default=None, help="One vocabulary of both languages, or two.")
+@click.option("--norm", help="pre, or post as in the paper.")
+@click.option("--steps", type=int, help="Steps of the optimizer; with --resume, to train longer.")
+@click.option("--seed", type=int, help="Of the weights, the batches and the dropout.  [default: 0]")
+@click.option("--precision", help="float32 or bfloat16 (autocast).  [default: float32]")
+@click.option("--compile", "compile_", flag_value=True, default=None, help="Use torch.compile.")
+@click.option("--fsdp", flag_value="fsdp", default=None, help="Shard the model over torchrun's processes.")
+@click.option("--workers", type=int, help="Processes that prepare batches.  [default: 0]")
+@click.option("--device", type=Device(), default="cpu", show_default=True, help="Where to train, in torch's terms.")
+@click.option("--set", "others", multiple=True, metavar="NAME=VALUE", help="Any setting: --set model.dropout=0.2")
+def train(
+    out: Path | None, resume: Path | None, preset: str, pair: str | None, device: str, others: tuple[str, ...],
+    **options: Any,
+) -> None:  # fmt: skip
+    """Train a model to translate, and save it in a folder.
+
+    Without data it translates numbers in words, from English to German, and takes two minutes on two cores.
+
+    In several processes: torchrun --nproc-per-node 2 -m scratch_transformer.translation.train [OPTIONS]
+
+    Exit status: 0 when trained, 2 if it could not be tried.
+    """
+    given = {name: value for name, value in options.items() if value is not None}
+    with one_line_errors():
+        from scratch_transformer.translation import config as settings
+
+        changes = {SETTINGS[name]: value for name, value in given.items()}
+        changes |= dict(_parsed(other) for other in others)
+        if pair is not None:
+            changes |= _languages(pair, options)
+        if resume is None:
+            config = settings.preset(preset).replace(**changes)
+            _train(config, out or _free_folder(), device)
+        else:
+            _refuse_on_resume(out, preset, pair, others, given)
+            _resume(resume, device, changes)
+
+
+def _train(config: Any, out: Path, device: str) -> None:
+    from scratch_transformer.translation.train import train as train_run
+
+    train_run(config, out, device, say=click.echo)
+
+
+def _resume(folder: Path, device: str, changes: dict[str, Any]) -> None:
+    from scratch_transformer.translation.train import resume as resume_run
+
+    resume_run(folder, device, say=click.echo, **changes)
+
+
+def _parsed(other: str) -> tuple[str, Any]:
+    from scratch_transformer.translation import config as settings
+
+    name, equals, value = other.partition("=")
+    if not equals:
+        raise click.UsageError(f"--set {other}: expected NAME=VALUE, such as model.dropout=0.2")
+    return name, settings.parse(name, value)
+
+
+def _languages(pair: str, options: dict[str, Any]) -> dict[str, str]:
+    source, _, target = pair.partition("-")
+    if options["hub"] is None:
+        raise click.UsageError("--pair says which languages of --hub, but there is no --hub")
+    if not source or not target:
+        raise click.UsageError(f"--pair {pair}: expected two languages, such as en-it")
+    return {"data.source": source, "data.target": target}
+
+
+def _free_folder() -> Path:
+    """The first of run, run-2, run-3, ... that is not there."""
+    number = 1
+    while (folder := Path("run" if number == 1 else f"run-{number}")).exists():
+        number += 1
+    return folder
+
+
+def _refuse_on_resume(
+    out: Path | None, preset: str, pair: str | None, others: tuple[str, ...], given: dict[str, Any]
+) -> None:
+    """A run goes on as it began; what may change is where and how fast."""
+    refused = [name for name in given if name not in ON_RESUME]
+    refused += [name for name, value in {"out": out, "pair": pair, "set": others or None}.items() if value is not None]
+    refused += ["preset"] if preset != "tiny" else []
+    if refused:
+        raise click.UsageError(
+            f"--{refused[0].replace('_', '-')} cannot be changed with --resume: a run goes on as it began"
+        )

@@ -1,0 +1,152 @@
+"""Pairs of similar length together, so that little of a batch is padding.
+
+One plan says which pairs belong to which optimizer step; every process takes its share of each step. So the number of
+processes, or a restart in the middle, changes nothing about what a step is made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from scratch_transformer.translation.tokenizer import Tokenizer
+
+Ids = NDArray[np.int32]
+
+
+class Batch(NamedTuple):
+    """source (B, S); target_input (B, T) starts with bos, target_output (B, T) ends with eos; padded on the right."""
+
+    source: Tensor
+    target_input: Tensor
+    target_output: Tensor
+
+    def to(self, device: torch.device) -> Batch:
+        return Batch(*(ids.to(device, non_blocking=True) for ids in self))
+
+
+class Step(NamedTuple):
+    """What one process computes of one optimizer step, in pieces; tokens: target tokens of all processes."""
+
+    pieces: list[Batch]
+    tokens: int
+
+
+class Sentences:
+    """Many sequences of ids in one array: 4 bytes a token, and cheap to share with worker processes."""
+
+    def __init__(self, sequences: Sequence[Sequence[int]]) -> None:
+        self.lengths = np.array([len(ids) for ids in sequences], dtype=np.int64)
+        self.starts = np.concatenate([[0], np.cumsum(self.lengths)])
+        flat = (i for ids in sequences for i in ids)
+        self.ids: Ids = np.fromiter(flat, dtype=np.int32, count=int(self.starts[-1]))
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __getitem__(self, index: int) -> Ids:
+        return self.ids[self.starts[index] : self.starts[index + 1]]
+
+
+class Encoded(NamedTuple):
+    """Pairs as ids, both with eos; `pairs`, the same in words; overlong: how many were dropped or truncated."""
+
+    pairs: list[tuple[str, str]]
+    sources: Sentences
+    targets: Sentences
+    overlong: int
+
+
+def encode(
+    pairs: list[tuple[str, str]], tokenizers: tuple[Tokenizer, Tokenizer], max_length: int, overlong: str = "drop"
+) -> Encoded:
+    """The pairs as ids. Those with more than max_length tokens, eos included, are dropped or truncated."""
+    sides = [side.encode_all([pair[i] for pair in pairs]) for i, side in enumerate(tokenizers)]
+    too_long = [max(len(source), len(target)) >= max_length for source, target in zip(*sides, strict=True)]
+    keep = [i for i, long in enumerate(too_long) if not long or overlong == "truncate"]
+    with_end = [
+        Sentences([[*side[i][: max_length - 1], tokenizer.eos_id] for i in keep])
+        for side, tokenizer in zip(sides, tokenizers, strict=True)
+    ]
+    return Encoded([pairs[i] for i in keep], with_end[0], with_end[1], sum(too_long))
+
+
+def plan(encoded: Encoded, batch_tokens: int, shuffle: tuple[int, int] | None = None) -> list[NDArray[np.int64]]:
+    """The indices of the pairs of each batch: as many as fit, padded, into batch_tokens, counted in each language.
+
+    shuffle: (seed, epoch), which pairs of like lengths meet, and the order of the batches. The number of batches does
+    not depend on it.
+    """
+    random = np.random.default_rng(shuffle) if shuffle else None
+    order = random.permutation(len(encoded.sources)) if random else np.arange(len(encoded.sources))
+    sources, targets = encoded.sources.lengths, encoded.targets.lengths
+    order = order[np.lexsort((sources[order], targets[order]))]
+    widths = np.maximum(sources, targets)[order].tolist()
+    cuts, start, widest = [0], 0, 0
+    for i, width in enumerate(widths):
+        widest = max(widest, width)
+        if widest * (i + 1 - start) > batch_tokens and i > start:
+            cuts.append(i)
+            start, widest = i, width
+    batches = np.split(order, cuts[1:])
+    return [batches[i] for i in random.permutation(len(batches))] if random else batches
+
+
+def padded(sentences: list[Ids], pad_id: int) -> Tensor:
+    """(B, longest): ids, then padding."""
+    ids = np.full((len(sentences), max(map(len, sentences))), pad_id, dtype=np.int64)
+    for row, sentence in zip(ids, sentences, strict=True):
+        row[: len(sentence)] = sentence
+    return torch.from_numpy(ids)
+
+
+class Steps(Dataset[Step]):
+    """The steps of one epoch, as one process computes them: shares of a batch, cut into pieces."""
+
+    def __init__(
+        self, encoded: Encoded, batches: list[NDArray[np.int64]], rank: int = 0, processes: int = 1, pieces: int = 1
+    ) -> None:
+        self.encoded, self.batches = encoded, batches
+        self.shares = [(rank + processes * piece, processes * pieces) for piece in range(pieces)]
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __getitem__(self, index: int) -> Step:
+        batch = self.batches[index]
+        tokens = int(self.encoded.targets.lengths[batch].sum())
+        pieces = [self._batch(batch[share::shares]) or self._nothing() for share, shares in self.shares]
+        return Step(pieces, tokens)
+
+    def _batch(self, indices: NDArray[np.int64]) -> Batch | None:
+        if not len(indices):
+            return None
+        targets = [self.encoded.targets[i] for i in indices]
+        output = padded(targets, Tokenizer.pad_id)
+        inputs = output.roll(1, dims=1)  # the last token of the longest, eos, comes to the front, and becomes bos
+        inputs[:, 0] = Tokenizer.bos_id
+        inputs[inputs == Tokenizer.eos_id] = Tokenizer.pad_id
+        return Batch(padded([self.encoded.sources[i] for i in indices], Tokenizer.pad_id), inputs, output)
+
+    def _nothing(self) -> Batch:
+        """A share without pairs must take part in the exchange of gradients all the same: its loss is ignored."""
+        end = torch.full((1, 1), Tokenizer.eos_id)
+        return Batch(end, torch.full((1, 1), Tokenizer.bos_id), torch.full((1, 1), Tokenizer.pad_id))
+
+
+def load(steps: Steps, start: int = 0, workers: int = 0, pin_memory: bool = False) -> Iterator[Step]:
+    """The steps from `start` on, prepared by `workers` other processes.
+
+    The loader has a generator of its own: it draws a seed, which the dropout of the model must not notice.
+    """
+    loader = DataLoader(
+        steps, batch_size=None, sampler=range(start, len(steps)), num_workers=workers, pin_memory=pin_memory,
+        generator=torch.Generator(),
+    )  # fmt: skip
+    return iter(loader)

@@ -1,0 +1,42 @@
+"""Pairs from Hugging Face's hub, or a folder in its format: every row has {"translation": {"en": ..., "it": ...}}."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from scratch_transformer.translation.corpus.files import Found
+from scratch_transformer.translation.errors import InputError
+
+
+def read_hub(name: str, source: str, target: str) -> Iterator[Found]:
+    """The pairs of a data set such as opus_books, from its train split; in either direction.
+
+    name: on the hub, with or without its owner, or a local folder.
+
+    Raises:
+        InputError: it cannot be loaded, or has no such pair or another form.
+    """
+    for number, row in enumerate(_rows(name, source, target), start=1):
+        pair = row.get("translation") if isinstance(row, dict) else None
+        if not isinstance(pair, dict) or source not in pair or target not in pair:
+            raise InputError(f'{name}, row {number}: expected {{"translation": {{"{source}": ..., "{target}": ...}}}}')
+        texts = pair[source], pair[target]
+        if all(isinstance(text, str) and text.strip() for text in texts):
+            yield texts
+        else:
+            yield f"{name}, row {number}: the {source if not texts[0] else target} is empty"
+
+
+def _rows(name: str, source: str, target: str) -> Any:
+    import datasets
+
+    owners = [name] if "/" in name else [name, f"Helsinki-NLP/{name}"]
+    reasons = []
+    for full_name in owners:
+        for pair in (f"{source}-{target}", f"{target}-{source}"):
+            try:
+                return datasets.load_dataset(full_name, pair, split="train")
+            except Exception as error:  # the library, its file systems and its network have errors of their own
+                reasons.append(" ".join(str(error).split()) or type(error).__name__)
+    raise InputError(f"cannot load {name}, {source}-{target}: {reasons[0][:300]}")

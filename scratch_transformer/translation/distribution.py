@@ -1,0 +1,151 @@
+"""Several processes, started by torchrun: who computes what, and weights gathered from all of them.
+
+DDP: every process has the whole model. FSDP2 (`fully_shard`): every process has a part of each tensor, of the
+gradients and of Adam's moments. Both average gradients, so a share's loss is multiplied by the number of processes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.nn import Module
+
+from scratch_transformer.translation.errors import InputError
+from scratch_transformer.translation.files import tensors_to_bytes, write_bytes
+
+
+@dataclass(frozen=True)
+class World:
+    """The processes that train together; this one is number `rank` and computes on `device`."""
+
+    device: torch.device
+    rank: int = 0
+    processes: int = 1
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this process writes files and speaks to the user."""
+        return self.rank == 0
+
+    def wait(self) -> None:
+        """Until all processes are here."""
+        if self.processes > 1:
+            dist.barrier()
+
+    def sum(self, values: Tensor) -> Tensor:
+        """The sum over all processes, the same in each."""
+        if self.processes > 1:
+            dist.all_reduce(values)
+        return values
+
+
+def start(device: str) -> World:
+    """The processes that torchrun started, or this one alone."""
+    processes = int(os.environ.get("WORLD_SIZE", "1"))
+    if processes == 1:
+        return World(torch.device(device))
+    kind = torch.device(device).type
+    if kind == "cuda":
+        device = f"cuda:{os.environ['LOCAL_RANK']}"
+        torch.cuda.set_device(device)
+    if not dist.is_initialized():
+        dist.init_process_group("nccl" if kind == "cuda" else "gloo")
+    return World(torch.device(device), dist.get_rank(), processes)
+
+
+def stop() -> None:
+    """Leave the other processes."""
+    if dist.is_available() and dist.is_initialized():
+        dist.destroy_process_group()
+
+
+def wrap(objective: Module, engine: str, world: World) -> Module:
+    """The objective as all processes train it: itself, in DDP, or with its tensors sharded in place."""
+    if engine == "fsdp":
+        from torch.distributed.fsdp import fully_shard
+
+        if not dist.is_initialized():
+            raise InputError('training.engine is "fsdp": expected several processes, started by torchrun')
+        mesh = dist.device_mesh.init_device_mesh(world.device.type, (world.processes,))
+        model: Any = objective.model
+        for layer in [*model.encoder.layers, *model.decoder.layers]:
+            fully_shard(layer, mesh=mesh)
+        fully_shard(objective, mesh=mesh)
+        return objective
+    if world.processes > 1:
+        devices = [world.device] if world.device.type == "cuda" else None
+        return torch.nn.parallel.DistributedDataParallel(objective, device_ids=devices)
+    return objective
+
+
+def without_exchange(wrapped: Module, unless: bool) -> Any:
+    """A context in which DDP keeps gradients to itself, for all pieces of a step `unless` it is the last."""
+    is_ddp = isinstance(wrapped, torch.nn.parallel.DistributedDataParallel)
+    return wrapped.no_sync() if is_ddp and not unless else nullcontext()
+
+
+# ---- Tensors to files and back, whole or sharded ----
+
+
+def is_sharded(tensors: dict[str, Tensor]) -> bool:
+    """Whether these are FSDP's."""
+    return any(hasattr(tensor, "full_tensor") for tensor in tensors.values())
+
+
+def whole(tensor: Tensor) -> Tensor:
+    """A sharded tensor, gathered from all processes; any other as it is."""
+    gather = getattr(tensor, "full_tensor", None)
+    return gather() if gather else tensor
+
+
+def write_tensors(path: Path, tensors: dict[str, Tensor], world: World) -> None:
+    """One safetensors file of whole tensors, whoever has their parts; every process must call it.
+
+    Sharded tensors are written by torch.distributed.checkpoint: a file a process, which are then joined.
+    """
+    if not is_sharded(tensors):
+        if world.is_main:
+            write_bytes(path, tensors_to_bytes(tensors))
+        return
+    import torch.distributed.checkpoint as dcp
+
+    parts = path.with_name(f"{path.stem}-parts")
+    writer = _storage("Writer")(str(parts), save_distributed=True, enable_consolidation=True)
+    dcp.save(dict(tensors), storage_writer=writer)
+    if world.is_main:
+        next(parts.glob("*.safetensors")).rename(path)
+        shutil.rmtree(parts)
+
+
+def read_sharded(path: Path, tensors: dict[str, Tensor]) -> None:
+    """Fill sharded tensors from a file of `write_tensors`; each process reads its parts."""
+    import torch.distributed.checkpoint as dcp
+
+    class OneFile(_storage("Reader")):  # type: ignore[misc]
+        """The reader takes a folder and reads all that is there: show it this file alone."""
+
+        def __init__(self) -> None:
+            super().__init__(str(path.parent))
+            self.fs.ls = lambda folder: [str(path)]
+
+    dcp.load(dict(tensors), storage_reader=OneFile())
+
+
+def _storage(kind: str) -> Any:
+    """The storage of torch.distributed.checkpoint that writes and reads safetensors: nothing is pickled."""
+    try:
+        from torch.distributed.checkpoint import hf_storage
+
+        return getattr(hf_storage, f"HuggingFaceStorage{kind}")
+    except (ImportError, AttributeError):
+        raise InputError(
+            f"checkpoints of FSDP need torch 2.9 or later, and this is torch {torch.__version__}"
+        ) from None

@@ -1,0 +1,73 @@
+"""What a run tells while it trains: TensorBoard's curves, log.jsonl, a progress bar, and lines for people."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from scratch_transformer.translation.files import write_bytes
+from scratch_transformer.translation.validation import Result
+
+
+class Log:
+    """All of it, for the run in `folder`, from `step` on; what an interrupted run wrote after it is forgotten."""
+
+    def __init__(self, folder: Path, step: int, steps: int, say: Callable[[str], object]) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+        from torch.utils.tensorboard import SummaryWriter
+
+        lines = (folder / "log.jsonl").read_bytes().splitlines() if (folder / "log.jsonl").exists() else []
+        write_bytes(folder / "log.jsonl", b"".join(line + b"\n" for line in lines if _step_of(line) <= step))
+        self.file = (folder / "log.jsonl").open("a", encoding="utf-8")
+        self.tensorboard = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
+        console = Console(stderr=True)
+        columns = (TextColumn("{task.description:26}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        self.progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+        self.bar = self.progress.add_task("training", completed=step, total=steps)
+        self.progress.start()
+        self.steps, self.say = steps, say
+
+    def trained(self, step: int, loss: float, lr: float, tokens_per_second: float) -> None:
+        """The mean loss of the last steps."""
+        self._write(step, {"loss": loss, "lr": lr})
+        self.tensorboard.add_scalar("speed/target_tokens_per_second", tokens_per_second, step)
+        self.progress.update(self.bar, completed=step, description=f"loss {loss:.3f}  {tokens_per_second:,.0f} tok/s")
+
+    def validated(self, step: int, result: Result) -> None:
+        """A validation: a line for people, and its samples."""
+        numbers = {"validation_loss": result.loss}
+        words = f"step {step} of {self.steps}: validation loss {result.loss:.4f}, perplexity {result.perplexity:.3f}"
+        if result.exact_match is not None:
+            numbers["exact_match"] = result.exact_match
+            words += f", exact match {100 * result.exact_match:.1f} %"
+        self._write(step, numbers)
+        self.say(words)
+        for source, expected, translated in result.samples:
+            mark = "✓" if translated == expected else "✗"
+            self.say(f"    {source}  →  {translated} {mark}")
+        table = [f"| {a} | {b} | {c} |" for a, b, c in result.samples]
+        head = ["| source | expected | translated |", "| --- | --- | --- |"]
+        self.tensorboard.add_text("samples", "\n".join(head + table), step)
+
+    def close(self) -> None:
+        self.progress.stop()
+        self.tensorboard.close()
+        self.file.close()
+
+    def _write(self, step: int, numbers: dict[str, float]) -> None:
+        self.file.write(json.dumps({"step": step, **numbers}) + "\n")
+        self.file.flush()
+        for name, value in numbers.items():
+            self.tensorboard.add_scalar(f"curves/{name}", value, step)
+
+
+def _step_of(line: bytes) -> float:
+    """The step of a line of the log; of a half-written one, never."""
+    try:
+        entry: Any = json.loads(line)
+        return int(entry["step"])
+    except (ValueError, TypeError, KeyError):
+        return float("inf")

@@ -1,0 +1,176 @@
+"""From a configuration to a trained run, and on from where one was interrupted.
+
+    torchrun --nproc-per-node 2 -m scratch_transformer.translation.train --out RUN
+
+takes the options of `scratch-transformer train`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import runpy
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from scratch_transformer.translation import checkpoint, corpus, distribution, tokenizer, validation
+from scratch_transformer.translation.batches import Encoded, encode
+from scratch_transformer.translation.config import Config, to_json
+from scratch_transformer.translation.corpus import Corpus
+from scratch_transformer.translation.distribution import World
+from scratch_transformer.translation.errors import InputError
+from scratch_transformer.translation.files import remove_folder, write_bytes, write_json
+from scratch_transformer.translation.logs import Log
+from scratch_transformer.translation.tokenizer import Tokenizer
+from scratch_transformer.translation.trainer import Trainer
+
+Say = Callable[[str], object]
+
+
+def train(config: Config, folder: Path, device: str = "cpu", say: Say = print) -> float | None:
+    """Train from the beginning, into a new folder; returns the share of held-out sentences translated exactly.
+
+    say: gets lines for people. In several processes, all call it with the same arguments.
+
+    Raises:
+        InputError: the folder is there already, or the data cannot be used.
+        ModuleNotFoundError: a package that the application needs is not installed.
+    """
+    import safetensors  # noqa: F401  (all that is missing is missed now, and not after the first steps)
+    import tensorboard  # noqa: F401
+
+    world = distribution.start(device)
+    if world.is_main:
+        _create(folder, config)
+    world.wait()
+    try:
+        trainer = _prepare(config, folder, world, say)
+    except InputError:
+        world.wait()
+        if world.is_main:
+            remove_folder(folder)
+        raise
+    return _run(trainer, say)
+
+
+def resume(folder: Path, device: str = "cpu", say: Say = print, **changes: object) -> float | None:
+    """Go on with an interrupted run; it ends as if it had not been interrupted. changes: settings, as `replace` takes.
+
+    Raises:
+        InputError: there is no such run, it is damaged, or its data are others now.
+        ModuleNotFoundError: a package that the application needs is not installed.
+    """
+    config = checkpoint.read_config(folder).replace(**changes)
+    return _run(_prepare(config, folder, distribution.start(device), say), say)
+
+
+def _create(folder: Path, config: Config) -> None:
+    """A folder with the configuration in it appears at once, so that any run that exists can be resumed."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(
+            f"{folder} is there already: expected a new folder, or --resume {folder} to go on with that run"
+        )
+    new = folder.with_name(f".new-{folder.name}-{os.getpid()}")
+    try:
+        new.mkdir(parents=True)
+        write_json(new / "config.json", to_json(config))
+        new.rename(folder)
+    except OSError as error:
+        raise InputError(f"cannot create {folder}: {error.strerror or error}") from None
+
+
+def _prepare(config: Config, folder: Path, world: World, say: Say) -> Trainer:
+    """Pairs, vocabularies and a model, ready to train."""
+    say_once: Say = say if world.is_main else (lambda line: None)
+    say_once(f"reading {_data_in_words(config)} ...")
+    pairs = corpus.read(config.data)
+    _report_skipped(pairs.skipped, folder, world, say_once)
+    source, target = _tokenizers(config, folder, pairs, world)
+    data = config.data
+    training = encode(pairs.training, (source, target), data.max_length, data.overlong)
+    kept = [encode(part, (source, target), data.max_length) for part in (pairs.validation, pairs.held_out)]
+    overlong = training.overlong + sum(part.overlong for part in kept)
+    if overlong:
+        became = "dropped" if data.overlong == "drop" else "truncated (held-out and validation pairs: dropped)"
+        say_once(f"{overlong} pairs have more than data.max_length = {data.max_length} tokens: {became}")
+    if not all(len(part.sources) for part in (training, *kept)):
+        raise InputError(f"data.max_length is {data.max_length}: too short, no pair is left to train on or to validate")
+    if world.is_main:
+        lines = [json.dumps(pair, ensure_ascii=False) + "\n" for pair in kept[1].pairs]
+        write_bytes(folder / "held_out.jsonl", "".join(lines).encode())
+    torch.manual_seed(config.training.seed)
+    model = checkpoint.build_model(config, source.vocab_size, target.vocab_size)
+    say_once(_sizes_in_words(training, kept[1], source, target, model, world))
+    return Trainer(config, folder, model, training, kept[0], target, pairs.fingerprint(), world)
+
+
+def _tokenizers(config: Config, folder: Path, pairs: Corpus, world: World) -> tuple[Tokenizer, Tokenizer]:
+    """The run's vocabularies: learned from the training pairs by the main process, unless they are there already."""
+    names = ["tokenizer.json"] if config.tokens.shared else ["source_tokenizer.json", "target_tokenizer.json"]
+    for side, name in enumerate(names if world.is_main else []):
+        if not (folder / name).exists():
+            sides = (0, 1) if config.tokens.shared else (side,)
+            texts = (pair[i] for i in sides for pair in pairs.training)
+            tokenizer.train(config.tokens.kind, config.tokens.vocab_size, texts).save(folder / name)
+    world.wait()
+    return checkpoint.read_tokenizers(folder, config)
+
+
+def _run(trainer: Trainer, say: Say) -> float | None:
+    """Train, then translate the held-out pairs with the best checkpoint."""
+    world, folder, t = trainer.world, trainer.folder, trainer.config.training
+    if trainer.state.step and world.is_main:
+        say(f"going on after step {trainer.state.step}")
+    log = Log(folder, trainer.state.step, t.steps, say) if world.is_main else None
+    try:
+        trainer.run(log)
+    finally:
+        if log:
+            log.close()
+    if not world.is_main:
+        return None
+    run = checkpoint.load_run(folder, str(world.device))
+    share = validation.exact_match(run)
+    say(f"{folder}: {100 * share:.1f} % of {len(run.held_out())} held-out sentences are translated exactly")
+    return share
+
+
+def _report_skipped(skipped: list[str], folder: Path, world: World, say: Say) -> None:
+    """The first few lines that made no pair, and all of them in a file."""
+    for line in skipped[:5]:
+        say(f"skipped: {line}")
+    if len(skipped) > 5:
+        say(f"skipped: {len(skipped)} lines in all, listed in {folder / 'skipped.txt'}")
+    if skipped and world.is_main:
+        write_bytes(folder / "skipped.txt", "".join(line + "\n" for line in skipped).encode())
+
+
+def _data_in_words(config: Config) -> str:
+    data = config.data
+    if data.tsv or data.hub:
+        return str(data.tsv or data.hub)
+    if data.source_file:
+        return f"{data.source_file} and {data.target_file}"
+    return f"numbers below {data.below:,} in words, {data.source} to {data.target}"
+
+
+def _sizes_in_words(
+    training: Encoded, held_out: Encoded, source: Tokenizer, target: Tokenizer, model: torch.nn.Module, world: World
+) -> str:
+    vocabulary = (
+        f"{source.vocab_size} tokens" if source is target else f"{source.vocab_size} + {target.vocab_size} tokens"
+    )
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    processes = f", {world.processes} processes" if world.processes > 1 else ""
+    return (
+        f"{len(training.pairs):,} pairs to train on, {len(held_out.pairs):,} held out; vocabulary of {vocabulary}; "
+        f"{parameters:,} parameters{processes}"
+    )
+
+
+if __name__ == "__main__":
+    sys.argv[1:1] = ["train"]
+    runpy.run_module("scratch_transformer", run_name="__main__", alter_sys=True)

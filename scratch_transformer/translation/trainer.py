@@ -1,0 +1,131 @@
+"""The loop: steps, and every so often a validation and a checkpoint. Vaswani et al. 2017, section 5."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import Module
+from torch.nn.utils import clip_grad_norm_
+
+from scratch_transformer.model import Transformer
+from scratch_transformer.optim import Adam, WarmupSchedule
+from scratch_transformer.translation import batches, distribution, saving, validation
+from scratch_transformer.translation.batches import Encoded, Step, Steps
+from scratch_transformer.translation.config import Config
+from scratch_transformer.translation.distribution import World
+from scratch_transformer.translation.errors import InputError
+from scratch_transformer.translation.logs import Log
+from scratch_transformer.translation.objective import Objective
+from scratch_transformer.translation.tokenizer import Tokenizer
+
+
+class Trainer:
+    """A model in training. It continues from the last checkpoint in `folder`, where there is one.
+
+    training, validation: encoded pairs. target: the vocabulary of the translations. data: the corpus's fingerprint.
+    """
+
+    def __init__(
+        self, config: Config, folder: Path, model: Transformer, training: Encoded, validation: Encoded,
+        target: Tokenizer, data: str, world: World,
+    ) -> None:  # fmt: skip
+        self.config, self.folder, self.world, self.data = config, folder, world, data
+        self.training, self.validation, self.target = training, validation, target
+        t = config.training
+        autocast = torch.bfloat16 if t.precision == "bfloat16" else None
+        self.objective = Objective(model.to(world.device), t.label_smoothing, autocast)
+        self.wrapped: Module = distribution.wrap(self.objective, t.engine, world)
+        self.compiled = torch.compile(self.wrapped, dynamic=True) if t.compile else self.wrapped
+        self.optimizer = Adam(model.parameters(), betas=(t.beta1, t.beta2), eps=t.eps)
+        self.schedule = WarmupSchedule(self.optimizer, config.model.d_model, t.warmup_steps, t.lr_factor)
+        self.state = saving.restore(folder, data, model, self.optimizer)
+        self.schedule.load_state_dict({**self.schedule.state_dict(), "step": self.state.step + 1})
+
+    def run(self, log: Log | None) -> None:
+        """Train until the last step, or until validations no longer get better. log: of the main process."""
+        t, state = self.config.training, self.state
+        losses: list[Tensor] = []
+        tokens, since = 0, time.perf_counter()
+        while not self._is_over():
+            for step in self._rest_of_the_epoch():
+                losses.append(self._step(step))
+                tokens += step.tokens
+                if state.step % t.log_every == 0 or self._is_due():
+                    speed = tokens / (time.perf_counter() - since)
+                    self._report(torch.stack(losses), speed, log)
+                    losses, tokens, since = [], 0, time.perf_counter()
+                if self._is_due():
+                    self._validate(log)
+                    since = time.perf_counter()
+                    if self._is_over():
+                        return
+
+    def _is_due(self) -> bool:
+        t = self.config.training
+        return self.state.step % t.checkpoint_every == 0 or self.state.step == t.steps
+
+    def _is_over(self) -> bool:
+        t, state = self.config.training, self.state
+        return state.step >= t.steps or 0 < t.patience <= state.waited
+
+    def _rest_of_the_epoch(self) -> batches.Iterator[Step]:
+        """Every epoch has as many steps, so the number of a step says where it belongs."""
+        t, world = self.config.training, self.world
+        per_epoch = len(batches.plan(self.training, t.batch_tokens))
+        epoch, start = divmod(self.state.step, per_epoch)
+        plan = batches.plan(self.training, t.batch_tokens, (t.seed, epoch))
+        steps = Steps(self.training, plan, world.rank, world.processes, t.accumulate)
+        return batches.load(steps, start, t.workers, pin_memory=world.device.type == "cuda")
+
+    def _step(self, step: Step) -> Tensor:
+        """One step of the optimizer; returns this process's part of the mean loss of a target token."""
+        world, t = self.world, self.config.training
+        # Drawn anew for each step, dropout needs no state of a generator in the checkpoint.
+        seed = np.random.SeedSequence([t.seed, self.state.step, world.rank]).generate_state(1, np.uint64)[0]
+        torch.manual_seed(int(seed) >> 1)
+        total = torch.zeros((), device=world.device)
+        for number, piece in enumerate(step.pieces, start=1):
+            is_last = number == len(step.pieces)
+            with distribution.without_exchange(self.wrapped, unless=is_last):
+                loss = self.compiled(*piece.to(world.device)) / step.tokens
+                (loss * world.processes).backward()  # DDP and FSDP divide by their number
+            total += loss.detach()
+        if t.clip:
+            clip_grad_norm_(self.objective.parameters(), t.clip)
+        self.optimizer.step()
+        self.schedule.step()
+        self.optimizer.zero_grad()
+        self.state.step += 1
+        return total
+
+    def _report(self, losses: Tensor, speed: float, log: Log | None) -> None:
+        loss = self.world.sum(losses).mean().item()
+        if not math.isfinite(loss):
+            raise InputError(
+                f"the loss is {loss} at step {self.state.step}: expected training.lr_factor to be smaller than "
+                f"{self.config.training.lr_factor}, or training.clip to be set"
+            )
+        if log:
+            log.trained(self.state.step, loss, self.schedule.get_last_lr()[0], speed)
+
+    def _validate(self, log: Log | None) -> None:
+        t, world = self.config.training, self.world
+        loss = validation.loss(self.wrapped, self.validation, t.batch_tokens, world)
+        result = replace(self._decode(), loss=loss)
+        self.state.validated(loss)
+        saving.save(self.folder, self.state, self.data, self.objective.model, self.optimizer, world)
+        if log:
+            saving.prune(self.folder, t.keep)
+            log.validated(self.state.step, result)
+
+    def _decode(self) -> validation.Result:
+        """By the main process alone; with FSDP, where no process has all weights, not at all."""
+        t = self.config.training
+        count = t.exact_match if self.world.is_main and t.engine == "ddp" else 0
+        return validation.matches(self.objective, self.validation, self.target, count, t.samples)

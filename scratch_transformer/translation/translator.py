@@ -1,0 +1,97 @@
+"""Sentences in, translations out: what `scratch-transformer translate` and `evaluate` do with a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from scratch_transformer.translation.checkpoint import Run
+from scratch_transformer.translation.decoding import Hypothesis, beam_search, greedy_search, sample
+from scratch_transformer.translation.errors import InputError
+
+TOKENS_PER_BATCH = 4096
+"""Source tokens, padding included, that are translated together."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """How to look for translations.
+
+    beam: prefixes kept; 1 is greedy. alpha: of the length penalty. n_best: translations of each sentence.
+    sampling: None, or temperature, top_k and top_p of `decoding.sample`. seed: of the sampling.
+    max_length: tokens at which a translation is cut; None: what the model has positions for.
+    """
+
+    beam: int = 1
+    alpha: float = 0.6
+    n_best: int = 1
+    sampling: dict[str, Any] | None = None
+    seed: int = 0
+    max_length: int | None = None
+
+
+def encode(run: Run, text: str, name: str) -> list[int]:
+    """The source ids of a sentence, ended by eos. `name` says in errors which sentence it is.
+
+    Raises:
+        InputError: the sentence is empty, longer than the model can read, or of unknown tokens alone.
+    """
+    tokenizer, longest = run.source_tokenizer, run.model.src_pos.seq_len
+    ids = tokenizer.encode(text)
+    if not ids:
+        raise InputError(f"{name} is empty: expected a sentence")
+    if len(ids) >= longest:
+        raise InputError(f"{name} has {len(ids) + 1} tokens with its end, but the model reads at most {longest}")
+    if all(i == tokenizer.unk_id for i in ids):
+        raise InputError(f"{name}: the model knows nothing of {text!r}")
+    return [*ids, tokenizer.eos_id]
+
+
+def unknown_words(run: Run, text: str) -> list[str]:
+    """The words of a sentence with parts that the model does not know."""
+    tokenizer = run.source_tokenizer
+    return [word for word in text.split() if tokenizer.unk_id in tokenizer.encode(word)]
+
+
+def translate(
+    run: Run, sources: Sequence[Sequence[int]], search: Search, progress: Callable[[int], None] = lambda done: None
+) -> list[list[Hypothesis]]:
+    """The best `search.n_best` translations of each source (ids, ended by eos); progress: told of each batch's size."""
+    found: list[list[Hypothesis]] = [[] for _ in sources]
+    decode = _decoder(run, search)
+    for indices, ids in batches(sources, run.source_tokenizer.pad_id, next(run.model.parameters()).device):
+        for i, hypotheses in zip(indices, decode(ids), strict=True):
+            found[i] = hypotheses[: search.n_best]
+        progress(len(indices))
+    return found
+
+
+def _decoder(run: Run, search: Search) -> Callable[[Tensor], list[list[Hypothesis]]]:
+    target, max_length = run.target_tokenizer, search.max_length or run.model.tgt_pos.seq_len
+    ends = (run.source_tokenizer.pad_id, target.bos_id, target.eos_id, max_length)
+
+    def decode(ids: Tensor) -> list[list[Hypothesis]]:
+        if search.sampling is not None:
+            draws = {**search.sampling, "count": search.n_best, "alpha": search.alpha}
+            return sample(run.model, ids, *ends, **draws, generator=generator)
+        if search.beam > 1:
+            return beam_search(run.model, ids, *ends, beam=search.beam, alpha=search.alpha)
+        return greedy_search(run.model, ids, *ends, alpha=search.alpha)
+
+    generator = torch.Generator().manual_seed(search.seed)
+    return decode
+
+
+def batches(sources: Sequence[Sequence[int]], pad_id: int, device: torch.device) -> Iterator[tuple[list[int], Tensor]]:
+    """Sources of similar length together, padded: the indices and the ids (B, S) of each batch, the longest first."""
+    order = sorted(range(len(sources)), key=lambda i: len(sources[i]), reverse=True)
+    while order:
+        width = len(sources[order[0]])
+        size = max(1, TOKENS_PER_BATCH // width)
+        indices, order = order[:size], order[size:]
+        rows = [[*sources[i], *[pad_id] * (width - len(sources[i]))] for i in indices]
+        yield indices, torch.tensor(rows, device=device)

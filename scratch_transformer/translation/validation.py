@@ -1,0 +1,97 @@
+"""How good a model is on pairs that it is not trained on: loss, exact matches, samples."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from scratch_transformer import masks
+from scratch_transformer.model import Transformer
+from scratch_transformer.translation import batches
+from scratch_transformer.translation.batches import Encoded, Steps
+from scratch_transformer.translation.checkpoint import Run
+from scratch_transformer.translation.distribution import World
+from scratch_transformer.translation.objective import Objective
+from scratch_transformer.translation.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class Result:
+    """loss: the mean cross-entropy of a target token in nats. exact_match: the share of sentences translated exactly.
+
+    samples: (source, expected, translated). Both are empty where nothing was decoded.
+    """
+
+    loss: float
+    exact_match: float | None
+    samples: list[tuple[str, str, str]]
+
+    @property
+    def perplexity(self) -> float:
+        return math.exp(min(self.loss, 700))
+
+
+@torch.no_grad()
+def loss(objective: torch.nn.Module, encoded: Encoded, batch_tokens: int, world: World) -> float:
+    """The mean cross-entropy of a target token, without dropout and label smoothing, over all processes."""
+    steps = Steps(encoded, batches.plan(encoded, batch_tokens), world.rank, world.processes)
+    total = torch.zeros((), dtype=torch.float64, device=world.device)
+    objective.eval()
+    for i in range(len(steps)):
+        total += objective(*steps[i].pieces[0].to(world.device)).double()
+    objective.train()
+    return world.sum(total).item() / int(encoded.targets.lengths.sum())
+
+
+def matches(objective: Objective, encoded: Encoded, target: Tokenizer, count: int, samples: int) -> Result:
+    """Decode the first `count` pairs greedily; the loss is left to `loss`."""
+    count = min(count, len(encoded.pairs))
+    if count == 0:
+        return Result(math.nan, None, [])
+    objective.eval()
+    translated = translate(objective, [encoded.sources[i].tolist() for i in range(count)], target)
+    objective.train()
+    pairs = encoded.pairs[:count]
+    right = sum(text == expected for text, (_, expected) in zip(translated, pairs, strict=True))
+    shown = [(*pair, text) for pair, text in zip(pairs[:samples], translated, strict=False)]
+    return Result(math.nan, right / count, shown)
+
+
+def translate(objective: Objective, sources: list[list[int]], target: Tokenizer, batch: int = 250) -> list[str]:
+    """Greedy translations of sources that end with eos; those of similar length together."""
+    model, device = objective.model, next(objective.parameters()).device
+    order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
+    texts = [""] * len(sources)
+    for start in range(0, len(order), batch):
+        chosen = order[start : start + batch]
+        ids = batches.padded([torch.tensor(sources[i]).numpy() for i in chosen], Tokenizer.pad_id).to(device)
+        with torch.autocast(device.type, objective.autocast, enabled=objective.autocast is not None):
+            decoded = greedy(model, ids)
+        for i, row in zip(chosen, decoded.tolist(), strict=True):
+            texts[i] = target.decode(row)
+    return texts
+
+
+@torch.no_grad()
+def greedy(model: Transformer, source: torch.Tensor) -> torch.Tensor:
+    """The most probable token, one after the other, until all sentences have ended: (B, S) -> (B, < tgt_seq_len)."""
+    source_mask = masks.padding(source, Tokenizer.pad_id)
+    memory = model.encode(source, source_mask)
+    ids = torch.full((len(source), 1), Tokenizer.bos_id, device=source.device)
+    ended = torch.zeros(len(source), dtype=torch.bool, device=source.device)
+    while ids.shape[1] < model.tgt_pos.seq_len and not bool(ended.all()):
+        hidden = model.decode(memory, source_mask, ids, masks.causal(ids.shape[1], device=source.device))
+        following = model.project(hidden[:, -1]).argmax(-1).masked_fill(ended, Tokenizer.pad_id)
+        ended |= following == Tokenizer.eos_id
+        ids = torch.cat([ids, following[:, None]], dim=1)
+    return ids[:, 1:]
+
+
+def exact_match(run: Run) -> float:
+    """The share of a run's held-out sentences that its model translates exactly."""
+    pairs = run.held_out()
+    sources = [[*run.source_tokenizer.encode(source), Tokenizer.eos_id] for source, _ in pairs]
+    translated = translate(Objective(run.model, 0.0), sources, run.target_tokenizer)
+    return sum(text == expected for text, (_, expected) in zip(translated, pairs, strict=True)) / len(pairs)
