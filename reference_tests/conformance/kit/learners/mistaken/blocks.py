@@ -22,6 +22,11 @@ BLOCKS = (
              "hidden_states + self.attention_norm(self.dropout(attention_output))",
              "self.output_norm(hidden_states + self.dropout(self.feed_forward(hidden_states)))",
              "hidden_states + self.output_norm(self.dropout(self.feed_forward(hidden_states)))"),
+    mistaken("B3", "hid_dim", "EncoderLayer",
+             "src = self.self_attn_layer_norm(src + self.dropout(_src))",
+             "src = src + self.self_attn_layer_norm(self.dropout(_src))",
+             "return self.ff_layer_norm(src + self.dropout(_src))",
+             "return src + self.ff_layer_norm(self.dropout(_src))"),
     mistaken("B4", "seq2seq", "Encoder",
              "            x = layer(x, mask)\n        return self.norm(x)", "            x = layer(x, mask)\n        return x"),
     mistaken("B4", "gpt", "GPT",
@@ -35,6 +40,11 @@ BLOCKS = (
              "    def forward(self, x, mask):\n        attn_output = self.self_attn(x, x, x, mask)\n"
              "        x = self.norm1(x + attn_output)\n        ff_output = self.feed_forward(x)\n"
              "        x = self.norm2(x + ff_output)"),
+    mistaken("B6", "ffn_hidden", "EncoderLayer",
+             "        x = self.attention(q=x, k=x, v=x, mask=src_mask)\n        x = self.norm1(self.dropout1(x) + _x)\n"
+             "        _x = x\n        x = self.ffn(x)\n        return self.norm2(self.dropout2(x) + _x)",
+             "        x = self.attention(q=x, k=x, v=x, mask=src_mask)\n        x = self.norm1(x + _x)\n"
+             "        _x = x\n        x = self.ffn(x)\n        return self.norm2(x + _x)"),
     mistaken("B7", "seq2seq", "FeedForwardBlock",
              "self.linear_2(self.dropout(torch.relu(self.linear_1(x))))", "self.linear_2(torch.relu(self.linear_1(x)))"),
     mistaken("B7", "annotated", "PositionwiseFeedForward",

@@ -36,6 +36,8 @@ TRAINING = (
              "min(step ** (-0.5), step * warmup ** (-1.5))", "step ** (-0.5)"),
     mistaken("T7", "formulas", "learning_rate",
              "min(step**-0.5, step * warmup_steps**-1.5)", "step**-0.5"),
+    mistaken("T7", "residual_inside", "ScheduledOptim",
+             "min(self.n_steps ** (-0.5), self.n_steps * self.n_warmup_steps ** (-1.5))", "self.n_steps ** (-0.5)"),
     mistaken("D1", "formulas", "beam_search",
              "torch.log(softmax(next_logits(tokens)))", "next_logits(tokens)"),
     mistaken("D1", "annotated", "beam_search",
