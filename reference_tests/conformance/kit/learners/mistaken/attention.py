@@ -1,4 +1,4 @@
-"""A1 … A23.
+"""A1 … A25.
 
 Not here: A11, what a query without any key gets, and A17, which weights are kept: every style shows one or the other.
 """
@@ -177,6 +177,14 @@ HEADS = (
     mistaken("A23", "formulas", "multi_head_attention",
              "x.permute(0, 2, 1, 3).reshape(batch, length, heads * depth)",
              "x.reshape(batch, length, heads * depth)"),
+    mistaken("A24", "seq2seq", "MultiHeadAttentionBlock",
+             "attention_scores = attention_scores.masked_fill(", "attention_scores.masked_fill("),
+    mistaken("A24", "annotated", "attention",
+             "scores = scores.masked_fill(", "scores.masked_fill("),
+    mistaken("A25", "gpt", "CausalSelfAttention",
+             "        att = att.masked_fill(", "        att.masked_fill("),
+    mistaken("A25", "lecture", "MultiHeadAttention",
+             "        wei = wei.masked_fill(", "        wei.masked_fill("),
 )  # fmt: skip
 
 ATTENTION = CORE + HEADS

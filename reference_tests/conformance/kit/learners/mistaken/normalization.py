@@ -1,4 +1,4 @@
-"""LN1 … LN8."""
+"""LN1 … LN11."""
 
 from reference_tests.conformance.kit.learners.corpus import mistaken
 
@@ -50,4 +50,16 @@ NORMALIZATION = (
     mistaken("LN8", "annotated", "LayerNorm",
              "def __init__(self, features, eps=1e-5):\n        super().__init__()",
              "def __init__(self, features, eps=1e-5):\n        super.__init__()"),
+    mistaken("LN9", "seq2seq", "LayerNormalization",
+             "self.alpha * (x - mean) / torch.sqrt", "self.alpha * x / torch.sqrt"),
+    mistaken("LN9", "dim_heads", "LayerNorm",
+             "(x - mean) * (var + self.eps).rsqrt()", "x * (var + self.eps).rsqrt()"),
+    mistaken("LN10", "seq2seq", "LayerNormalization",
+             "torch.sqrt(var + self.eps)", "(var + self.eps)"),
+    mistaken("LN10", "formulas", "layer_norm",
+             "torch.sqrt(sigma2 + eps)", "(sigma2 + eps)"),
+    mistaken("LN11", "dim_heads", "RMSNorm",
+             "        return x * torch.rsqrt(x.pow(2)", "        x = x - x.mean(-1, keepdim=True)\n        return x * torch.rsqrt(x.pow(2)"),
+    mistaken("LN11", "formulas", "rms_norm",
+             "    return weight * x / torch.sqrt((x**2)", "    x = x - x.mean(-1, keepdim=True)\n    return weight * x / torch.sqrt((x**2)"),
 )  # fmt: skip
