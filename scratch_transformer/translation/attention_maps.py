@@ -124,7 +124,8 @@ def figure(maps: AttentionMaps) -> Figure:
     heights = [len(getattr(maps, kind)) * _inches(sizes[SIDES[kind][0]]) + 1.2 for kind in SIDES]
     width = len(maps.encoder[0]) * _inches(max(sizes.values())) + 2
     page = Figure(figsize=(width, sum(heights)), layout="constrained")
-    for part, kind in zip(page.subfigures(3, 1, height_ratios=heights), SIDES, strict=True):
+    parts: Any = page.subfigures(3, 1, height_ratios=heights)
+    for part, kind in zip(parts, SIDES, strict=True):
         _draw(part, maps, kind)
     return page
 

@@ -24,20 +24,24 @@ MEANINGS = {
 def text_metrics(translations: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
     """The scores of translations against one reference each; BLEU and chrF with sacrebleu's signatures.
 
+    BLEU takes the mean over sequences of one to four words, of those lengths that the translations have at all: single
+    words can agree too. For sentences of four words that is the usual BLEU, to the digit.
+
     Raises:
         ValueError: no translations, another number of references, or an empty reference.
     """
     if not translations or len(translations) != len(references):
-        raise ValueError(f"metrics: expected as many references as translations, got {len(references)} of "
-                         f"{len(translations)}, and at least one")  # fmt: skip
-    if not all(reference.strip() for reference in references):
-        raise ValueError("metrics: a reference is empty: expected a translation")
+        numbers = f"{len(translations)} translations and {len(references)} references"
+        raise ValueError(f"metrics: expected as many references as translations, and at least one, but got {numbers}")
+    for number, reference in enumerate(references, start=1):
+        if not reference.strip():
+            raise ValueError(f"metrics: reference {number} is empty: expected a translation")
     import jiwer
     import sacrebleu
 
     found, expected = list(translations), list(references)
     scores: dict[str, Any] = {}
-    for name, metric in {"BLEU": sacrebleu.BLEU(), "chrF": sacrebleu.CHRF()}.items():
+    for name, metric in {"BLEU": sacrebleu.BLEU(effective_order=True), "chrF": sacrebleu.CHRF()}.items():
         scores[name] = metric.corpus_score(found, [expected]).score
         scores[f"{name} signature"] = str(metric.get_signature())
     scores["CER"], scores["WER"] = jiwer.cer(expected, found), jiwer.wer(expected, found)

@@ -12,9 +12,12 @@ from torch import Tensor
 from scratch_transformer.translation.checkpoint import Run
 from scratch_transformer.translation.decoding import Hypothesis, beam_search, greedy_search, sample
 from scratch_transformer.translation.errors import InputError
+from scratch_transformer.translation.tokenizer import SPECIAL, Tokenizer
 
 TOKENS_PER_BATCH = 4096
 """Source tokens, padding included, that are translated together."""
+NOTHING_KNOWN = {SPECIAL[Tokenizer.unk_id], "▁"}
+"""The tokens of a sentence of which the vocabulary has no more than the spaces."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,10 @@ class Search:
     seed: int = 0
     max_length: int | None = None
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.alpha <= 100:
+            raise InputError(f"the length penalty is {self.alpha}: expected a number from 0 to 100")
+
 
 def encode(run: Run, text: str, name: str) -> list[int]:
     """The source ids of a sentence, ended by eos. `name` says in errors which sentence it is.
@@ -46,7 +53,7 @@ def encode(run: Run, text: str, name: str) -> list[int]:
         raise InputError(f"{name} is empty: expected a sentence")
     if len(ids) >= longest:
         raise InputError(f"{name} has {len(ids) + 1} tokens with its end, but the model reads at most {longest}")
-    if all(i == tokenizer.unk_id for i in ids):
+    if set(tokenizer.tokens(ids)) <= NOTHING_KNOWN:
         raise InputError(f"{name}: the model knows nothing of {text!r}")
     return [*ids, tokenizer.eos_id]
 

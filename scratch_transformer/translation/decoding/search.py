@@ -67,18 +67,18 @@ def sample(
     top_p: float | None = None,
     count: int = 1,
     alpha: float = 0.0,
-    seed: int = 0,
+    generator: torch.Generator | None = None,
     decoder: Callable[..., Decoder] = IncrementalDecoder,
 ) -> list[list[Hypothesis]]:
     """Draw `count` translations of each source token by token (`sampling.truncated`), the best score first.
 
-    Equal ones are listed once. Scores are the model's own, whatever the temperature. The other arguments and errors
-    are those of `greedy`; ValueError for a temperature, top_k, top_p or count that leaves nothing to draw.
+    Equal ones are listed once. Scores are the model's own, whatever the temperature. generator: of the CPU, torch's
+    default one unless given. The other arguments and errors are those of `greedy`; ValueError too for a temperature,
+    top_k, top_p or count that leaves nothing to draw.
     """
     sampling.check(temperature, top_k, top_p)
     if count < 1:
         raise ValueError(f"sampling: count must be at least 1, but is {count}")
-    generator = torch.Generator().manual_seed(seed)
     sources = source_ids.repeat_interleave(count, dim=0)
     # all at once: what is drawn for a row must not depend on which other rows have ended
     uniform = torch.rand(len(sources), max_length, generator=generator, dtype=torch.float64).to(source_ids.device)

@@ -1,0 +1,102 @@
+"""`scratch-transformer evaluate`: how well a model translates the pairs that it has never seen."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from scratch_transformer.options import Device, one_line_errors
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from scratch_transformer.translation.checkpoint import Run
+    from scratch_transformer.translation.translator import Search
+
+
+@click.command()
+@click.option("--model", "folder", required=True, metavar="RUN", help="The folder that `train` wrote.")
+@click.option("--beam", type=click.IntRange(min=1), default=1, show_default=True, help="Beam search; 1 is greedy.")
+@click.option("--length-penalty", "alpha", type=float, default=0.6, show_default=True,
+              help="α: a score is log P / ((5 + length) / 6)^α.")  # fmt: skip
+@click.option("--json", "json_file", type=click.Path(), help="Write all numbers and translations to this file.")
+@click.option("--device", type=Device(), default="cpu", show_default=True, help="Where to compute, in torch's terms.")
+def evaluate(folder: str, beam: int, alpha: float, json_file: str | None, device: str) -> None:
+    """Translate a run's held-out pairs, and compare with what is expected.
+
+    BLEU, chrF, CER, WER and exact matches of the translations; accuracy and perplexity of the expected tokens.
+    """
+    with one_line_errors():
+        _check_file(json_file)
+        import jiwer  # noqa: F401  (missing: said now, not after the translation)
+        import sacrebleu  # noqa: F401
+
+        from scratch_transformer.translation.checkpoint import load_run
+        from scratch_transformer.translation.translator import Search
+
+        run, search = load_run(folder, device), Search(beam, alpha)
+        document = _evaluate(run, search)
+        if json_file:
+            from scratch_transformer.conformance import files
+
+            files.write(json_file, json.dumps(document, ensure_ascii=False, indent=2) + "\n")
+        _print(document)
+
+
+def _check_file(path: str | None) -> None:
+    """Refuses a file that cannot be written, before anything is computed."""
+    if path is None:
+        return
+    from scratch_transformer.conformance.files import check_writable
+
+    try:
+        check_writable(path)
+    except OSError as error:
+        raise click.UsageError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def _evaluate(run: Run, search: Search) -> dict[str, Any]:
+    """All scores, and every translation beside its source and reference."""
+    from scratch_transformer.translation import metrics, translator
+    from scratch_transformer.translation.errors import InputError
+
+    pairs = run.held_out()
+    if not pairs:
+        raise InputError(f"{run.folder} has no held-out pairs to compare with")
+    named = [(f"held-out pair {number}", *pair) for number, pair in enumerate(pairs, start=1)]
+    sources = [translator.encode(run, source, name) for name, source, _ in named]
+    with _progress() as progress:
+        bar = progress.add_task("translating", total=len(pairs))
+        found = translator.translate(run, sources, search, progress=lambda done: progress.advance(bar, done))
+    translations = [run.target_tokenizer.decode(hypotheses[0].ids) for hypotheses in found]
+    references = [target for _, target in pairs]
+    scores = {**metrics.text_metrics(translations, references), **metrics.token_metrics(run, sources, references)}
+    examples = [
+        {"source": source, "reference": reference, "translation": translation, "score": hypotheses[0].score}
+        for (source, reference), translation, hypotheses in zip(pairs, translations, found, strict=True)
+    ]
+    settings = {"model": str(run.weights), "beam": search.beam, "length_penalty": search.alpha, "pairs": len(pairs)}
+    return {**settings, "scores": scores, "definitions": metrics.MEANINGS, "translations": examples}
+
+
+def _progress() -> Progress:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+
+
+def _print(document: dict[str, Any]) -> None:
+    """A line for every score, then the signatures that make BLEU and chrF comparable."""
+    scores = document["scores"]
+    for name, meaning in document["definitions"].items():
+        digits = 2 if name in ("BLEU", "chrF") else 4
+        click.echo(f"{name:15} {scores[name]:9.{digits}f}  {meaning}")
+    how = "greedy" if document["beam"] == 1 else f"beam {document['beam']}, α = {document['length_penalty']}"
+    click.echo(f"\n{document['pairs']} held-out pairs, {how}, {document['model']}")
+    for name in ("BLEU", "chrF"):
+        click.echo(f"{name} {scores[f'{name} signature']}")

@@ -1,0 +1,169 @@
+"""`scratch-transformer translate`: sentences, by a model that `train` made."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from scratch_transformer.options import Device, one_line_errors
+
+if TYPE_CHECKING:
+    from scratch_transformer.translation.checkpoint import Run
+    from scratch_transformer.translation.decoding import Hypothesis
+    from scratch_transformer.translation.translator import Search
+
+POSITIVE, ANY_SEED = click.IntRange(min=1), click.IntRange(0, 2**63 - 1)
+MAPS = (".json", ".png", ".svg", ".pdf")
+
+
+@click.command()
+@click.argument("sentences", nargs=-1)
+@click.option("--model", "folder", required=True, metavar="RUN", help="The folder that `train` wrote.")
+@click.option("--beam", type=POSITIVE, help="Beam search with so many prefixes.  [default: 1, greedy]")
+@click.option("--length-penalty", "alpha", type=float, default=0.6, show_default=True,
+              help="α: a score is log P / ((5 + length) / 6)^α.")  # fmt: skip
+@click.option("--sample", is_flag=True, help="Draw the tokens instead of taking the likeliest.")
+@click.option("--temperature", type=float, help="With --sample: below 1 safer, above 1 bolder.  [default: 1]")
+@click.option("--top-k", type=POSITIVE, help="With --sample: from the likeliest so many tokens.")
+@click.option("--top-p", type=float, help="With --sample: from the likeliest tokens that have this probability.")
+@click.option("--seed", type=ANY_SEED, help="With --sample: the same seed draws the same.  [default: 0]")
+@click.option("--n-best", type=POSITIVE, help="Print so many translations: sentence number, score, translation.")
+@click.option("--max-length", type=POSITIVE, help="Cut at so many tokens.  [default: what the model can write]")
+@click.option("--attention", type=click.Path(path_type=Path), metavar="FILE",
+              help="Who attends to whom: a picture (.png, .svg, .pdf), or .json for BertViz.")  # fmt: skip
+@click.option("--device", type=Device(), default="cpu", show_default=True, help="Where to compute, in torch's terms.")
+def translate(
+    sentences: tuple[str, ...], folder: str, n_best: int | None, attention: Path | None, device: str, **options: Any
+) -> None:
+    """Translate SENTENCES, with a model that `train` made.
+
+    Without SENTENCES, reads them from standard input, one per line: a translation a line.
+    """
+    with one_line_errors():
+        search = _search(n_best, **options)
+        _check_attention(attention)
+        from scratch_transformer.translation.checkpoint import load_run
+
+        run = load_run(folder, device)
+        _check_max_length(run, search)
+        if not sentences and sys.stdin.isatty():
+            _converse(run, search, n_best)
+            return
+        texts = list(sentences) or _lines()
+        if attention is not None and len(texts) != 1:
+            raise click.UsageError(f"--attention shows one sentence, but there are {len(texts)}")
+        sources = [_encode(run, text, name) for text, name in zip(texts, _names(texts, sentences), strict=True)]
+        found = _translate(run, sources, search)
+        if attention is not None:
+            _save_attention(run, sources[0], found[0][0], attention)
+        for number, hypotheses in enumerate(found, start=1):
+            _print(run, hypotheses, number, n_best)
+
+
+def _search(
+    n_best: int | None, beam: int | None, alpha: float, sample: bool, seed: int | None, max_length: int | None,
+    **drawing: Any,
+) -> Search:  # fmt: skip
+    """The options as one setting, if they go together."""
+    given = {"seed": seed, **drawing}
+    for name, value in given.items():
+        if value is not None and not sample:
+            raise click.UsageError(f"--{name.replace('_', '-')} is for --sample, which is not given")
+    if sample and beam is not None:
+        raise click.UsageError("--beam and --sample: expected one of them")
+    if not sample and (n_best or 1) > (beam or 1):
+        raise click.UsageError(f"--n-best {n_best}: expected --beam of at least {n_best}, or --sample")
+    from scratch_transformer.translation.decoding import sampling
+    from scratch_transformer.translation.translator import Search
+
+    draws = {"temperature": 1.0, **{name: value for name, value in drawing.items() if value is not None}}
+    try:
+        sampling.check(draws["temperature"], draws.get("top_k"), draws.get("top_p"))
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    return Search(beam or 1, alpha, n_best or 1, draws if sample else None, seed or 0, max_length)
+
+
+def _check_attention(path: Path | None) -> None:
+    """Refuses a file that cannot be written, before anything is computed."""
+    if path is None:
+        return
+    from scratch_transformer.conformance.files import check_writable
+
+    if path.suffix not in MAPS:
+        raise click.UsageError(f"--attention {path}: expected a file that ends in {', '.join(MAPS)}")
+    try:
+        check_writable(path)
+    except OSError as error:
+        raise click.UsageError(f"cannot write {path}: {error.strerror or error}") from error
+    if path.suffix != ".json":
+        import matplotlib  # noqa: F401  (missing: said now, not after the translation)
+
+
+def _check_max_length(run: Run, search: Search) -> None:
+    longest = run.model.tgt_pos.seq_len
+    if search.max_length is not None and search.max_length > longest:
+        raise click.UsageError(f"--max-length {search.max_length}: the model writes at most {longest} tokens")
+
+
+def _lines() -> list[str]:
+    """The lines of standard input."""
+    try:
+        lines = sys.stdin.read().splitlines()
+    except UnicodeDecodeError as error:
+        raise click.UsageError(f"standard input is not text in UTF-8: {error.reason}") from error
+    if not lines:
+        raise click.UsageError("no sentences: give them as arguments, or one per line on standard input")
+    return lines
+
+
+def _names(texts: list[str], arguments: tuple[str, ...]) -> list[str]:
+    return [f"{'sentence' if arguments else 'line'} {number}" for number in range(1, len(texts) + 1)]
+
+
+def _encode(run: Run, text: str, name: str) -> list[int]:
+    """The ids of a sentence; words that the model has never seen are reported, and the sentence is translated."""
+    from scratch_transformer.translation.translator import encode, unknown_words
+
+    ids = encode(run, text, name)
+    if run.source_tokenizer.unk_id in ids:
+        words = ", ".join(map(repr, unknown_words(run, text)))
+        click.echo(f"Warning: {name}: the model does not know all of {words}", err=True)
+    return ids
+
+
+def _translate(run: Run, sources: list[list[int]], search: Search) -> list[list[Hypothesis]]:
+    from scratch_transformer.translation.translator import translate as translate_all
+
+    return translate_all(run, sources, search)
+
+
+def _converse(run: Run, search: Search, n_best: int | None) -> None:
+    """A person's lines, each translated at once; mistakes are said, and the next line is read."""
+    from scratch_transformer.translation.errors import InputError
+
+    click.echo("Sentences, one per line; end with Ctrl-D (Ctrl-Z and Enter on Windows):", err=True)
+    for number, line in enumerate(sys.stdin, start=1):
+        try:
+            ids = _encode(run, line.strip(), f"line {number}")
+        except InputError as error:
+            click.echo(f"Error: {error}", err=True)
+            continue
+        _print(run, _translate(run, [ids], search)[0], number, n_best)
+
+
+def _save_attention(run: Run, source: list[int], best: Hypothesis, path: Path) -> None:
+    from scratch_transformer.translation import attention_maps
+
+    attention_maps.save(attention_maps.of_translation(run, source, best.ids), path)
+
+
+def _print(run: Run, hypotheses: list[Hypothesis], number: int, n_best: int | None) -> None:
+    for hypothesis in hypotheses:
+        text = run.target_tokenizer.decode(hypothesis.ids)
+        click.echo(text if n_best is None else f"{number}\t{hypothesis.score:.4f}\t{text}")
+        if not hypothesis.is_finished:
+            click.echo(f"Warning: a translation of sentence {number} was cut at its greatest length", err=True)
