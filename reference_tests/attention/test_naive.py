@@ -32,6 +32,13 @@ def test_by_hand():
 
 
 @pytest.mark.parametrize("is_causal", [False, True])
+def test_the_default_device_takes_no_part(is_causal, qkv):
+    with torch.device("meta"):
+        result = naive_attention(*qkv, is_causal=is_causal)
+    assert_equal(result, naive_attention(*qkv, is_causal=is_causal))
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
 def test_against_a_loop_over_single_numbers(is_causal, qkv):
     query, key, value = (x.cpu() for x in qkv)
     result = naive_attention(query, key, value, is_causal=is_causal)
