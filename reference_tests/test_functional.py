@@ -45,6 +45,16 @@ def test_linear_without_features(sizes, device):
     assert_agree(functional.linear, F.linear, x, weight, bias)
 
 
+def test_a_linear_bias_that_does_not_fit_is_refused():
+    x, weight = torch.randn(3, 7), torch.randn(5, 7)
+    with pytest.raises(RuntimeError, match=r"^linear: bias must have shape \(5,\), not \(1,\)$"):
+        functional.linear(x, weight, torch.randn(1))
+    with pytest.raises(
+        RuntimeError, match="^linear: bias must have weight's dtype, torch.float32, but has torch.float64$"
+    ):
+        functional.linear(x, weight, torch.randn(5, dtype=torch.float64))
+
+
 def test_linear_by_hand():
     x, weight = torch.tensor([[1.0, 10.0]]), torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
     assert functional.linear(x, weight, torch.tensor([0.5, 0.0, -0.5])).tolist() == [[21.5, 43.0, 64.5]]
@@ -115,6 +125,13 @@ def test_gelu_by_hand():
     assert functional.gelu(one).item() == pytest.approx(0.5 * (1 + math.erf(math.sqrt(0.5))), rel=1e-15)
     assert functional.gelu(one, "tanh").item() == pytest.approx(0.841191990608, rel=1e-11)
     assert functional.gelu(one).item() != functional.gelu(one, "tanh").item()
+
+
+def test_relu_of_booleans_is_refused():
+    with pytest.raises(
+        RuntimeError, match="^relu: x must be numbers, but is torch.bool: Boolean inputs not supported$"
+    ):
+        functional.relu(torch.tensor([True]))
 
 
 def test_relu_in_place():

@@ -108,6 +108,14 @@ def test_parameters_that_do_not_fit_are_refused(name, draw):
         function(x.float(), (3,), draw(3))
 
 
+def test_a_layer_norm_bias_that_does_not_fit_is_refused(draw):
+    x, weight = draw(2, 3), draw(3)
+    with pytest.raises(RuntimeError, match=r"^layer_norm: bias must have shape normalized_shape=\(3,\), not \(1,\)"):
+        functional.layer_norm(x, (3,), weight, draw(1))
+    with pytest.raises(RuntimeError, match=r"^layer_norm: x has dtype torch.float64, but bias has torch.float32"):
+        functional.layer_norm(x, (3,), weight, draw(3).float())
+
+
 # ---- batch_norm ----
 
 

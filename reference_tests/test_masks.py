@@ -70,6 +70,8 @@ def test_from_blocked_refuses_integers(dtype):
     """Whether 1 means "attend" or "blocked" is anybody's guess."""
     with pytest.raises(AssertionError, match="bool and floating types of tgt_mask are supported, but got torch.*int"):
         masks.from_blocked(torch.ones(2, dtype=dtype), "tgt_mask")
+    with pytest.raises(AssertionError, match="types of mask are supported"):
+        masks.from_blocked(torch.ones(2, dtype=dtype))
 
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.uint8, torch.bool, torch.float32, torch.float16], ids=str)
@@ -151,6 +153,15 @@ def test_combine_blocks_what_either_blocks(shapes, first_is_float, second_is_flo
         assert combined.shape == torch.broadcast_shapes(*shapes)
         for index in itertools.product(*map(range, combined.shape)):
             assert allows(combined, *index) == (allows(first, *index) and allows(second, *index))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64], ids=str)
+def test_combine_with_a_boolean_mask_keeps_the_float_masks_dtype(dtype):
+    boolean, additive = torch.tensor([True, False]), torch.tensor([0.5, 1.0], dtype=dtype)
+    for pair in ((boolean, additive), (additive, boolean)):
+        combined = masks.combine(*pair)
+        assert combined.dtype == dtype
+        assert combined.tolist() == [0.5, -INF]
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4])

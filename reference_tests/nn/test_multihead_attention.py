@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from reference_tests.agreement import assert_equal
+from reference_tests.agreement import assert_agree, assert_equal
 from reference_tests.proof import prove
 from scratch_transformer import nn
 from scratch_transformer.conformance import Draw
@@ -72,6 +72,53 @@ def test_a_key_bias_changes_nothing(pair, qkv):
     with torch.no_grad():
         ours.in_proj_bias[E : 2 * E] += 1
     assert_equal(ours(*qkv)[0].detach(), before)
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+@pytest.mark.parametrize("options", [{"add_bias_kv": True}, {"add_zero_attn": True}], ids=str)
+def test_appended_keys_in_a_batch_of_any_size(options, need_weights):
+    ours, builtin = (
+        library.MultiheadAttention(E, H, batch_first=True, **options).double() for library in (nn, torch.nn)
+    )
+    Draw(0).randomise(builtin)
+    ours.load_state_dict(builtin.state_dict())
+    for batch in (1, 4):
+        sequences = [torch.randn(batch, length, E, dtype=torch.float64) for length in (T, S, S)]
+        assert_agree(ours, builtin, *sequences, need_weights=need_weights)
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+@pytest.mark.parametrize("options", [{"add_bias_kv": True}, {"add_zero_attn": True}], ids=str)
+def test_appended_keys_do_not_widen_a_computation_under_autocast(options, need_weights, device):
+    x, dtypes = torch.randn(B, T, E, device=device), []
+    for library in (nn, torch.nn):
+        module = library.MultiheadAttention(E, H, batch_first=True, **options).to(device)
+        with torch.autocast(device.type, torch.bfloat16):
+            dtypes.append([None if t is None else t.dtype for t in module(x, x, x, need_weights=need_weights)])
+    assert dtypes[0] == dtypes[1]
+
+
+def test_a_causal_hint_that_is_trusted_spares_the_mask_every_look(pair, qkv):
+    """Not even its size matters, as in torch."""
+    query = qkv[0]
+    outputs = [
+        attention(query, query, query, attn_mask=torch.zeros(size, size), is_causal=True, need_weights=False)[0]
+        for attention in pair
+        for size in (T, T + 1)
+    ]
+    future = torch.ones(T, T, dtype=torch.bool).triu(1)
+    expected = pair[1](query, query, query, attn_mask=future, need_weights=False)[0]
+    for output in outputs:
+        assert_equal(output.detach(), expected.detach())
+
+
+@pytest.mark.parametrize("name", ["attn_mask", "key_padding_mask"])
+def test_a_mask_of_integers_is_refused_by_its_name(name, pair, qkv):
+    shape = (T, S) if name == "attn_mask" else (B, S)
+    with pytest.raises(
+        AssertionError, match=f"^only bool and floating types of {name} are supported, but got torch.int64"
+    ):
+        pair[0](*qkv, **{name: torch.zeros(shape, dtype=torch.long)})
 
 
 @pytest.mark.parametrize("position, name", list(enumerate(["query", "key", "value"])))
