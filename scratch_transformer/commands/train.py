@@ -40,7 +40,9 @@ ON_RESUME = ("steps", "precision", "compile_", "fsdp", "workers")
 @click.option("--seed", type=int, help="Of the weights, the batches and the dropout.  [default: 0]")
 @click.option("--precision", help="float32 or bfloat16 (autocast).  [default: float32]")
 @click.option("--compile", "compile_", flag_value=True, default=None, help="Use torch.compile.")
-@click.option("--fsdp", flag_value="fsdp", default=None, help="Shard the model over torchrun's processes.")
+@click.option(
+    "--fsdp/--ddp", default=None, help="Shard the model over torchrun's processes, or copy it.  [default: ddp]"
+)
 @click.option("--workers", type=int, help="Processes that prepare batches.  [default: 0]")
 @click.option("--device", type=Device(), default="cpu", show_default=True, help="Where to train, in torch's terms.")
 @click.option("--set", "others", multiple=True, metavar="NAME=VALUE", help="Any setting: --set model.dropout=0.2")
@@ -61,6 +63,8 @@ def train(
         from scratch_transformer.translation import config as settings
 
         changes = {SETTINGS[name]: value for name, value in given.items()}
+        if "fsdp" in given:
+            changes["training.engine"] = "fsdp" if given["fsdp"] else "ddp"
         changes |= dict(_parsed(other) for other in others)
         if pair is not None:
             changes |= _languages(pair, options)

@@ -68,28 +68,34 @@ def stop() -> None:
 
 
 def wrap(objective: Module, engine: str, world: World) -> Module:
-    """The objective as all processes train it: itself, in DDP, or with its tensors sharded in place."""
+    """The objective as the processes train it: in DDP, or with its tensors sharded in place; in one process, itself."""
+    if world.processes == 1:
+        return objective
     if engine == "fsdp":
         from torch.distributed.fsdp import fully_shard
 
-        if not dist.is_initialized():
-            raise InputError('training.engine is "fsdp": expected several processes, started by torchrun')
         mesh = dist.device_mesh.init_device_mesh(world.device.type, (world.processes,))
         model: Any = objective.model
         for layer in [*model.encoder.layers, *model.decoder.layers]:
             fully_shard(layer, mesh=mesh)
         fully_shard(objective, mesh=mesh)
         return objective
-    if world.processes > 1:
-        devices = [world.device] if world.device.type == "cuda" else None
-        return torch.nn.parallel.DistributedDataParallel(objective, device_ids=devices)
-    return objective
+    devices = [world.device] if world.device.type == "cuda" else None
+    return torch.nn.parallel.DistributedDataParallel(objective, device_ids=devices)
 
 
 def without_exchange(wrapped: Module, unless: bool) -> Any:
     """A context in which DDP keeps gradients to itself, for all pieces of a step `unless` it is the last."""
-    is_ddp = isinstance(wrapped, torch.nn.parallel.DistributedDataParallel)
-    return wrapped.no_sync() if is_ddp and not unless else nullcontext()
+    if unless or not isinstance(wrapped, torch.nn.parallel.DistributedDataParallel):
+        return nullcontext()
+    return wrapped.no_sync()
+
+
+def reshard(wrapped: Module) -> None:
+    """After a forward without a backward, FSDP still has the outermost parameters gathered: let go of them."""
+    release = getattr(wrapped, "reshard", None)
+    if release is not None:
+        release()
 
 
 # ---- Tensors to files and back, whole or sharded ----

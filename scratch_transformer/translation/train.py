@@ -64,7 +64,11 @@ def resume(folder: Path, device: str = "cpu", say: Say = print, **changes: objec
         ModuleNotFoundError: a package that the application needs is not installed.
     """
     config = checkpoint.read_config(folder).replace(**changes)
-    return _run(_prepare(config, folder, distribution.start(device), say), say)
+    world = distribution.start(device)
+    trainer = _prepare(config, folder, world, say)
+    if world.is_main and changes:
+        write_json(folder / "config.json", to_json(config))
+    return _run(trainer, say)
 
 
 def _create(folder: Path, config: Config) -> None:

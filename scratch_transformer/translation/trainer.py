@@ -127,5 +127,6 @@ class Trainer:
     def _decode(self) -> validation.Result:
         """By the main process alone; with FSDP, where no process has all weights, not at all."""
         t = self.config.training
-        count = t.exact_match if self.world.is_main and t.engine == "ddp" else 0
+        is_whole = not distribution.is_sharded(dict(self.objective.named_parameters()))
+        count = t.exact_match if self.world.is_main and is_whole else 0
         return validation.matches(self.objective, self.validation, self.target, count, t.samples)

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 import torch
 
-from scratch_transformer import masks
-from scratch_transformer.model import Transformer
-from scratch_transformer.translation import batches
+from scratch_transformer.translation import batches, distribution
 from scratch_transformer.translation.batches import Encoded, Steps
 from scratch_transformer.translation.checkpoint import Run
+from scratch_transformer.translation.decoding import greedy
 from scratch_transformer.translation.distribution import World
 from scratch_transformer.translation.objective import Objective
 from scratch_transformer.translation.tokenizer import Tokenizer
@@ -42,6 +41,7 @@ def loss(objective: torch.nn.Module, encoded: Encoded, batch_tokens: int, world:
     for i in range(len(steps)):
         total += objective(*steps[i].pieces[0].to(world.device)).double()
     objective.train()
+    distribution.reshard(objective)
     return world.sum(total).item() / int(encoded.targets.lengths.sum())
 
 
@@ -68,25 +68,11 @@ def translate(objective: Objective, sources: list[list[int]], target: Tokenizer,
         chosen = order[start : start + batch]
         ids = batches.padded([torch.tensor(sources[i]).numpy() for i in chosen], Tokenizer.pad_id).to(device)
         with torch.autocast(device.type, objective.autocast, enabled=objective.autocast is not None):
-            decoded = greedy(model, ids)
-        for i, row in zip(chosen, decoded.tolist(), strict=True):
+            length = model.tgt_pos.seq_len
+            decoded = greedy(model, ids, Tokenizer.pad_id, Tokenizer.bos_id, Tokenizer.eos_id, length)
+        for i, row in zip(chosen, decoded, strict=True):
             texts[i] = target.decode(row)
     return texts
-
-
-@torch.no_grad()
-def greedy(model: Transformer, source: torch.Tensor) -> torch.Tensor:
-    """The most probable token, one after the other, until all sentences have ended: (B, S) -> (B, < tgt_seq_len)."""
-    source_mask = masks.padding(source, Tokenizer.pad_id)
-    memory = model.encode(source, source_mask)
-    ids = torch.full((len(source), 1), Tokenizer.bos_id, device=source.device)
-    ended = torch.zeros(len(source), dtype=torch.bool, device=source.device)
-    while ids.shape[1] < model.tgt_pos.seq_len and not bool(ended.all()):
-        hidden = model.decode(memory, source_mask, ids, masks.causal(ids.shape[1], device=source.device))
-        following = model.project(hidden[:, -1]).argmax(-1).masked_fill(ended, Tokenizer.pad_id)
-        ended |= following == Tokenizer.eos_id
-        ids = torch.cat([ids, following[:, None]], dim=1)
-    return ids[:, 1:]
 
 
 def exact_match(run: Run) -> float:

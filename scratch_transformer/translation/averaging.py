@@ -1,0 +1,65 @@
+"""The mean of the last checkpoints' weights, which is often better than each. Vaswani et al. 2017, section 6.1."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import torch
+
+from scratch_transformer.translation import checkpoint
+from scratch_transformer.translation.errors import InputError
+from scratch_transformer.translation.files import tensors_to_bytes, write_bytes
+
+
+def average(folder: Path, last: int | None = None, out: Path | None = None) -> tuple[Path, list[Path]]:
+    """θ = (θ₁ + … + θ_k) / k over the last k checkpoints of a run, summed in float64, in a folder that can be loaded.
+
+    last: k; None: all that were kept. out: a new folder; None: `averaged` in the run's.
+
+    Returns:
+        The new folder, and the checkpoints that were averaged.
+
+    Raises:
+        InputError: there is no run, too few checkpoints, or the new folder is there already.
+    """
+    out = folder / "averaged" if out is None else out
+    config = checkpoint.read_config(folder)
+    source, target = checkpoint.read_tokenizers(folder, config)
+    chosen = checkpoint.checkpoints(folder)[-(last or 0) :]
+    if not chosen or (last is not None and len(chosen) < last):
+        raise InputError(f"{folder} has {len(chosen)} checkpoints: expected at least {last or 1}")
+    if out.exists():
+        raise InputError(f"{out} is there already: expected a new folder")
+    model = checkpoint.build_model(config, source.vocab_size, target.vocab_size)
+    sums = {name: torch.zeros_like(p, dtype=torch.float64) for name, p in checkpoint.tensors_of(model).items()}
+    for path in chosen:
+        checkpoint.load_weights(model, path)
+        for name, parameter in checkpoint.tensors_of(model).items():
+            sums[name] += parameter.detach()
+    mean = {name: (total / len(chosen)).float() for name, total in sums.items()}
+    _write(folder, out, tensors_to_bytes(mean))
+    return out, chosen
+
+
+def _write(folder: Path, out: Path, weights: bytes) -> None:
+    """A whole folder, or none: beside the weights all that a run has but its checkpoints and logs."""
+    new = out.with_name(f".new-{out.name}-{os.getpid()}")
+    try:
+        new.mkdir(parents=True)
+        for name in (
+            "config.json",
+            "tokenizer.json",
+            "source_tokenizer.json",
+            "target_tokenizer.json",
+            "held_out.jsonl",
+        ):
+            if (folder / name).exists():
+                shutil.copyfile(folder / name, new / name)
+        write_bytes(new / "model.safetensors", weights)
+        new.rename(out)
+    except OSError as error:
+        raise InputError(f"cannot create {out}: {error.strerror or error}") from None
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
