@@ -60,7 +60,7 @@ class Kind:
     defaults: settings, all dimensions distinct.
     build: (settings, recipe) -> canonical module, its parameters not yet set. `Recipe()` is the reference.
     probes: (settings, seed) -> probes, float64.
-    mistakes: ids of the catalogue's entries that can occur in it.
+    mistakes: ids of the catalogue's entries that can occur in it; "B8:GELU" for one form only.
     designs: recipes that are all right ("pre-norm", "post-norm"), by the words that describe them.
     full: the recipe with all parameters that any design has; a candidate's `missing` ones are of these.
     oracle: (settings, design's recipe, state, inputs) -> output of the builtin from torch.nn, or None if there is none.
@@ -83,6 +83,11 @@ class Kind:
     builtin: str = ""
     extras: tuple[Extra, ...] = ()
 
+    @property
+    def ids(self) -> frozenset[str]:
+        """The mistakes that can occur in it, whatever their form."""
+        return frozenset(id.partition(":")[0] for id in self.mistakes)
+
     def complete(self, settings: Settings) -> dict[str, Any]:
         """All settings: the given ones, and defaults for the others."""
         return {**self.defaults, **settings}
@@ -101,11 +106,14 @@ class Extra:
     mistakes: the ids that it can show.
     probe: (settings) -> probe.
     limit: the largest relative error that counts as equal.
+    low_precision: run the candidate in float32, and take any larger error for the (only) mistake, whose exact numbers
+        are rounding errors.
     """
 
     mistakes: tuple[str, ...]
     probe: Callable[[Settings], Probe]
     limit: float = 1e-6
+    low_precision: bool = False
 
 
 def random_state(module: nn.Module, seed: int) -> State:
@@ -226,10 +234,9 @@ class Mistake:
     mathematics: the equation of both, for `explain`.
     source: the paper's section.
     changes: of the reference's recipe; several where the mistake has several forms, by the words for each form.
-    needs: other changes with which alone the mistake is possible.
+    severities: of forms that are less, or more, severe than the mistake in general.
     demo: Python source of about ten lines that shows it, ending in a print.
     explain_only: why running code cannot show it.
-    evidence: (settings, recipe) -> a sentence with the numbers of this mistake, or "".
     """
 
     id: str
@@ -241,7 +248,7 @@ class Mistake:
     source: str
     mathematics: str = ""
     changes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    needs: Mapping[str, Any] = field(default_factory=dict)
+    severities: Mapping[str, Severity] = field(default_factory=dict)
     demo: str = ""
     explain_only: str = ""
 
@@ -253,6 +260,10 @@ class Finding:
     mistake: Mistake
     evidence: str
     form: str = ""
+
+    @property
+    def severity(self) -> Severity:
+        return self.mistake.severities.get(self.form, self.mistake.severity)
 
 
 @dataclass(frozen=True)

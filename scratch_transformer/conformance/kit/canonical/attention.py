@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from scratch_transformer import masks
 from scratch_transformer.conformance.kit.canonical.core import Mask, attention
+from scratch_transformer.conformance.kit.canonical.normalization import Norm
 from scratch_transformer.conformance.kit.recipe import Recipe
 
 
@@ -20,7 +21,7 @@ class Projection(nn.Module):
         self.weight = nn.Parameter(torch.empty(d_out, d_in))
         self.bias = nn.Parameter(torch.zeros(d_out))
         self.transposed = recipe.transposed or d_in != d_out
-        self.adds_bias = name not in recipe.biases.split()
+        self.adds_bias = name not in recipe.unused_biases.split()
 
     def forward(self, x: Tensor) -> Tensor:
         y = x @ (self.weight.T if self.transposed else self.weight)
@@ -32,11 +33,21 @@ class Attention(nn.Module):
 
     def __init__(self, d_model: int, num_heads: int, recipe: Recipe) -> None:
         super().__init__()
+        if d_model % num_heads:
+            raise AssertionError(f"num_heads must divide d_model, but {d_model=} and {num_heads=}")
         self.num_heads, self.recipe = num_heads, recipe
+        self.norm = Norm(d_model, 1e-5, recipe) if recipe.wrapped != "none" else None
         for name in ("w_q", "w_k", "w_v", "w_o"):
             self.add_module(name, Projection(d_model, d_model, recipe, name))
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask = None) -> Tensor:
+        if self.norm is None:
+            return self._attend(query, key, value, mask)
+        if self.recipe.wrapped == "post":
+            return self.norm(query + self._attend(query, key, value, mask))
+        return query + self._attend(*(self.norm(x) if x is query else x for x in (query, key, value)), mask)
+
+    def _attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:
         if self.recipe.swapped == "query and key":
             query, key = key, query
         elif self.recipe.swapped == "key and value":

@@ -36,7 +36,9 @@ FILLS = {
 }
 
 
-def attention(query: Tensor, key: Tensor, value: Tensor, mask: Mask, recipe: Recipe, heads: int | None = None) -> Tensor:
+def attention(
+    query: Tensor, key: Tensor, value: Tensor, mask: Mask, recipe: Recipe, heads: int | None = None
+) -> Tensor:
     """(B, h, T, d_k), (B, h, S, d_k), (B, h, S, d_v), mask that broadcasts to (B, h, T, S) -> (B, h, T, d_v)."""
     return attention_weights(query, key, mask, recipe, heads) @ value
 
@@ -44,11 +46,16 @@ def attention(query: Tensor, key: Tensor, value: Tensor, mask: Mask, recipe: Rec
 def attention_weights(query: Tensor, key: Tensor, mask: Mask, recipe: Recipe, heads: int | None = None) -> Tensor:
     heads = query.shape[-3] if heads is None else heads
     scores = query @ key.transpose(-2, -1)  # (B, h, T, S)
-    factor = SCALES[recipe.scale](query.shape[-1], heads, key.shape[-2])
+    factor = scale(recipe, query.shape[-1], heads, key.shape[-2])
     mask = edited(mask, recipe, scores)
     if recipe.scale_place == "after softmax":
         return masked_softmax(scores, mask, recipe) * factor
     return masked_softmax(scores * factor, mask, recipe)
+
+
+def scale(recipe: Recipe, d_k: int, heads: int, length: int) -> float:
+    """A scale by name, or a number that was fitted."""
+    return SCALES[recipe.scale](d_k, heads, length) if recipe.scale in SCALES else float(recipe.scale)
 
 
 def masked_softmax(scores: Tensor, mask: Mask, recipe: Recipe) -> Tensor:
@@ -76,39 +83,35 @@ def edited(mask: Mask, recipe: Recipe, scores: Tensor) -> Mask:
     """The mask as a mistaken implementation applies it."""
     if mask is None or recipe.masking == "ignored":
         return None
+    if (recipe.causal, recipe.padding) == ("lower", "keys"):
+        return mask
     T, S = scores.shape[-2:]
-    if mask.dim() == 4 and mask.shape[-2] == 1 and recipe.padding != "keys":
-        mask = padded(mask, recipe, T)
-    if mask.shape[-2] == T == S > 1 and recipe.causal != "lower":
-        mask = other_causal(mask, recipe.causal)
-    return ~mask if recipe.inverted else mask
+    lower = masks.causal(T, S, device=mask.device)
+    is_causal = mask.shape[-2] == T == S and T > 1 and not bool((mask & ~lower).any())
+    keys = mask.any(-2, keepdim=True)  # (…, 1, S), what is not padded
+    allowed = padded(keys, recipe.padding, T)
+    return allowed & other_causal(lower, recipe.causal) if is_causal else allowed
 
 
-def padded(mask: Tensor, recipe: Recipe, T: int) -> Tensor:
-    """A padding mask (B, 1, 1, S) on other axes."""
-    if recipe.padding == "ignored":
-        return torch.ones_like(mask)
-    if mask.shape[-1] != T:  # rows and columns can only be mixed up where both have one length
-        return mask
-    rows = mask.transpose(-2, -1)
-    return rows if recipe.padding == "queries" else rows & mask
+def padded(keys: Tensor, padding: str, T: int) -> Tensor:
+    """A padding mask (B, 1, 1, S), on other axes if the recipe says so."""
+    if padding == "ignored":
+        return torch.ones_like(keys)
+    # rows and columns can only be mixed up where both have one length
+    return keys.transpose(-2, -1) if padding == "queries" and keys.shape[-1] == T else keys
 
 
-def other_causal(mask: Tensor, causal: str) -> Tensor:
-    """A mask (…, T, T) that contains the causal one, with another in its place."""
-    T = mask.shape[-1]
-    lower = masks.causal(T, device=mask.device)
-    if bool((mask & ~lower).any()):  # no causal mask
-        return mask
-    keys = mask.any(-2, keepdim=True)  # what is not padded
-    others = {
+def other_causal(lower: Tensor, causal: str) -> Tensor:
+    """What a mistaken implementation has in place of the lower triangle."""
+    ones = torch.ones_like(lower)
+    return {
+        "lower": lower,
         "future": ~lower,
-        "future and present": lower.transpose(-2, -1),
-        "past": torch.ones_like(lower).tril(-1),
-        "one ahead": torch.ones_like(lower).tril(1),
-        "ignored": torch.ones_like(lower),
-    }
-    return keys & others[causal]
+        "future and present": ones.triu(),
+        "past": ones.tril(-1),
+        "one ahead": ones.tril(1),
+        "ignored": ones,
+    }[causal]
 
 
 class ScaledDotProductAttention(nn.Module):

@@ -20,7 +20,7 @@ class Norm(nn.Module):
         super().__init__()
         self.eps = eps if recipe.eps is None else recipe.eps
         self.recipe = recipe
-        self.centred = centred and recipe.norm_kind == "norm"
+        self.centred = centred if recipe.norm_kind == "norm" else recipe.norm_kind == "centred"
         self.weight = nn.Parameter(torch.ones(d_model))
         self.bias = nn.Parameter(torch.zeros(d_model)) if has_bias else None
 

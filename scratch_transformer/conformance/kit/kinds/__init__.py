@@ -1,24 +1,18 @@
-"""All kinds of components that the kit knows, by name."""
+"""All kinds of components that the kit knows, by name, from the smallest to the largest."""
 
 from scratch_transformer.conformance.kit.kind import Kind
-from scratch_transformer.conformance.kit.kinds.attention import (
-    CAUSAL_SELF_ATTENTION,
-    CROSS_ATTENTION,
-    MULTIHEAD,
-    SDPA,
-    SELF_ATTENTION,
-)
-from scratch_transformer.conformance.kit.kinds.normalization import LAYER_NORM, RMS_NORM
+from scratch_transformer.conformance.kit.kinds import attention, blocks, decoding, embedding, layers, models, training
+from scratch_transformer.conformance.kit.kinds import normalization as norms
 
 KINDS: dict[str, Kind] = {
     kind.name: kind
     for kind in (
-        LAYER_NORM,
-        RMS_NORM,
-        SDPA,
-        MULTIHEAD,
-        SELF_ATTENTION,
-        CAUSAL_SELF_ATTENTION,
-        CROSS_ATTENTION,
+        *(norms.LAYER_NORM, norms.RMS_NORM, layers.SOFTMAX, layers.GELU, embedding.EMBEDDING, embedding.POSITIONS),
+        *(decoding.CAUSAL_MASK, decoding.PADDING_MASK, decoding.TARGET_MASK),
+        *(attention.SDPA, attention.MULTIHEAD, attention.SELF_ATTENTION, attention.CAUSAL_SELF_ATTENTION),
+        *(attention.CROSS_ATTENTION, layers.FEED_FORWARD, layers.RESIDUAL, layers.PROJECTION),
+        *(blocks.ENCODER_LAYER, blocks.ENCODER, blocks.DECODER_LAYER, blocks.DECODER, blocks.DECODER_ONLY_LAYER),
+        *(models.TOKEN_ENCODER, models.TOKEN_DECODER, models.SEQ2SEQ, models.GPT),
+        *(training.LOSS, training.LOG_LOSS, training.SCHEDULE, decoding.GREEDY, decoding.BEAM),
     )
 }

@@ -54,7 +54,7 @@ LAYER_NORM = Kind(
     mistakes=("LN1", "LN2", "LN3", "LN4", "LN5", "LN6", "LN7", "LN8", "LN9", "LN10"),
     oracle=builtin_layer_norm,
     builtin="torch.nn.LayerNorm",
-    extras=(Extra(("LN5",), far_from_zero, limit=3e-2),),
+    extras=(Extra(("LN5",), far_from_zero, limit=3e-2, low_precision=True),),
 )
 
 RMS_NORM = Kind(

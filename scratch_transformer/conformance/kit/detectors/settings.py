@@ -1,0 +1,53 @@
+"""What shows when a class is built again with other settings: an odd width, heads that do not divide, no biases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from scratch_transformer.conformance.kit.kind import Finding
+from scratch_transformer.conformance.kit.mistakes import MISTAKES
+from scratch_transformer.conformance.kit.search import Hypothesis
+from scratch_transformer.conformance.kit.session import Session
+
+Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
+
+
+def bias_flag(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """A15: bias=False leaves a bias."""
+    try:
+        candidate = session.candidate.rebuild(bias=False)
+    except KeyError:
+        return
+    left = [name for name in candidate.inventory() if name.endswith("bias")]
+    if left:
+        yield Finding(MISTAKES["A15"], f"Built with bias=False, it still has {', '.join(left)}.")
+
+
+def heads_that_do_not_divide(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """A19: d_model = 10 with 3 heads is not refused by the constructor, or in words."""
+    try:
+        session.candidate.rebuild(d_model=10, num_heads=3)
+    except KeyError:
+        return
+    except (AssertionError, ValueError, RuntimeError, TypeError):
+        return
+    yield Finding(MISTAKES["A19"], "d_model = 10 and 3 heads are accepted, though 3 does not divide 10.")
+
+
+def odd_width(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """P1."""
+    try:
+        session.candidate.rebuild(d_model=7)
+    except KeyError:
+        return
+    except Exception as error:  # the learner's code may raise anything
+        if not isinstance(error, (AssertionError, ValueError)):
+            line = next(iter(str(error).splitlines()), "")
+            yield Finding(MISTAKES["P1"], f"With d_model = 7 it stops with {type(error).__name__}: {line}")
+
+
+SETTINGS: tuple[tuple[tuple[str, ...], Detector], ...] = (
+    (("A15",), bias_flag),
+    (("A19",), heads_that_do_not_divide),
+    (("P1",), odd_width),
+)

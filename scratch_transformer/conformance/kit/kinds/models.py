@@ -1,0 +1,214 @@
+"""Whole models from ids to logits: encoder-decoder and decoder-only; encoders and decoders with embeddings inside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from scratch_transformer.conformance.kit.canonical import stacks
+from scratch_transformer.conformance.kit.canonical.embedding import Positions
+from scratch_transformer.conformance.kit.kind import Inputs, Kind, Probe, Settings, State
+from scratch_transformer.conformance.kit.kinds.blocks import (
+    CAUSAL_MISTAKES,
+    CROSS_MISTAKES,
+    FINAL,
+    LAYER_MISTAKES,
+    SIZES,
+    STACK_MISTAKES,
+    builtin_stack,
+)
+from scratch_transformer.conformance.kit.kinds.inputs import B, Draw, S, T, causal, keys, queries, real
+from scratch_transformer.conformance.kit.kinds.layers import ACTIVATIONS, ORDERS, OUTPUTS, combined
+from scratch_transformer.conformance.kit.recipe import Recipe
+
+POSITIONS = {
+    "sinusoidal positions": {"positions": "sinusoidal"},
+    "learned positions": {"positions": "learned"},
+    "no positions": {"positions": "none"},
+}
+SCALED = {"": {"embedding_scale": "sqrt(d_model)"}, "embeddings not scaled": {"embedding_scale": "none"}}
+MODEL_SIZES = {**SIZES, "num_layers": 2, "max_len": 20}
+POSITION_MISTAKES = ("P2", "P3", "P4", "P9", "P10", "P11", "E2")
+FINAL_NORMS = (
+    "B4:post-norm without final norms",
+    "B4:pre-norm without final norms",
+    "B4:final norms after post-norm",
+)
+
+
+def tokens(draw: Draw, batch: int, length: int, vocab_size: int, pad: int, where: Tensor) -> Tensor:
+    """Random ids other than pad, and pad where `where` is False."""
+    ids = draw.ids(batch, length, below=vocab_size - 1)
+    ids = ids + (ids >= pad)
+    return ids.masked_fill(~where, pad)
+
+
+def seq2seq_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
+    draw, (s, t) = Draw(seed), (settings["src_pad"], settings["tgt_pad"])
+    sizes = settings["src_vocab_size"], settings["tgt_vocab_size"]
+    probes = []
+    for name, src_real, tgt_real in (
+        ("padded", real(S), real(T)),
+        ("no padding", torch.ones(B, S).bool(), torch.ones(B, T).bool()),
+    ):
+        src, tgt = tokens(draw, B, S, sizes[0], s, src_real), tokens(draw, B, T, sizes[1], t, tgt_real)
+        masks = {"src_mask": keys(src_real), "tgt_mask": causal(T) & keys(tgt_real)}
+        shows = "padding in source and target" if name == "padded" else "ids without padding"
+        probes.append(Probe(name, {"src": src, "tgt": tgt, **masks}, queries(tgt_real), shows=shows))
+    return tuple(probes)
+
+
+def gpt_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
+    draw = Draw(seed)
+    return (
+        Probe("ids", {"ids": draw.ids(B, T, below=settings["vocab_size"])}, shows="random ids"),
+        Probe("fewer ids", {"ids": draw.ids(B, 3, below=settings["vocab_size"])}, shows="fewer ids"),
+    )
+
+
+def encoder_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
+    draw, where = Draw(seed), real(S)
+    ids = tokens(draw, B, S, settings["vocab_size"], settings["pad"], where)
+    other = tokens(draw, B, S, settings["vocab_size"], settings["pad"], where | True)
+    return (
+        Probe("padded", {"ids": ids, "mask": keys(where)}, queries(where), shows="right padding"),
+        Probe("no padding", {"ids": other, "mask": keys(where | True)}, shows="ids without padding"),
+    )
+
+
+def decoder_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
+    draw, where = Draw(seed), real(T)
+    ids = tokens(draw, B, T, settings["vocab_size"], settings["pad"], where)
+    memory = draw.normal(B, S, settings["d_model"])
+    masks = {"mask": causal(T) & keys(where), "memory_mask": keys(real(S))}
+    free = {"mask": causal(T), "memory_mask": keys(real(S) | True)}
+    other = tokens(draw, B, T, settings["vocab_size"], settings["pad"], where | True)
+    return (
+        Probe("padded", {"ids": ids, "memory": memory, **masks}, queries(where), shows="padding"),
+        Probe("no padding", {"ids": other, "memory": memory, **free}, shows="ids without padding"),
+    )
+
+
+# ---- torch.nn's stacks with the same weights, inside embeddings and projection that torch.nn does not have ----
+
+
+def below(state: State, prefix: str) -> State:
+    return {name.removeprefix(prefix): values for name, values in state.items() if name.startswith(prefix)}
+
+
+def embedded(settings: Settings, recipe: Recipe, state: State, ids: Tensor, embed: str, pos: str) -> Tensor:
+    x = torch.nn.functional.embedding(ids, state[f"{embed}.weight"])
+    x = x * settings["d_model"] ** 0.5 if recipe.embedding_scale == "sqrt(d_model)" else x
+    positions = Positions(settings["d_model"], settings["max_len"], recipe).double()
+    positions.load_state_dict(below(state, f"{pos}.") if recipe.positions == "learned" else {})
+    return positions(x)
+
+
+def projected(recipe: Recipe, state: State, x: Tensor) -> Tensor:
+    logits = torch.nn.functional.linear(x, state["projection.weight"], state["projection.bias"])
+    if recipe.output == "logits":
+        return logits
+    return torch.log_softmax(logits, -1) if recipe.output == "log-probabilities" else torch.softmax(logits, -1)
+
+
+def builtin_seq2seq(settings: Settings, recipe: Recipe, state: State, inputs: Inputs) -> Tensor:
+    x = embedded(settings, recipe, state, inputs["src"], "src_embed", "src_pos")
+    encoder = {"x": x, "mask": inputs["src_mask"]}
+    memory = builtin_stack(settings, recipe, below(state, "encoder."), encoder)
+    y = embedded(settings, recipe, state, inputs["tgt"], "tgt_embed", "tgt_pos")
+    decoder = {"x": y, "memory": memory, "mask": inputs["tgt_mask"], "memory_mask": inputs["src_mask"]}
+    y = builtin_stack(settings, recipe, below(state, "decoder."), decoder, decoder=True)
+    return projected(recipe, state, y)
+
+
+def builtin_gpt(settings: Settings, recipe: Recipe, state: State, inputs: Inputs) -> Tensor:
+    x = embedded(settings, recipe, state, inputs["ids"], "embed", "pos")
+    return projected(recipe, state, builtin_stack(settings, recipe, below(state, "stack."), {"x": x}))
+
+
+def builtin_encoder(settings: Settings, recipe: Recipe, state: State, inputs: Inputs) -> Tensor:
+    x = embedded(settings, recipe, state, inputs["ids"], "embed", "pos")
+    return builtin_stack(settings, recipe, below(state, "stack."), {"x": x, "mask": inputs["mask"]})
+
+
+def builtin_decoder(settings: Settings, recipe: Recipe, state: State, inputs: Inputs) -> Tensor:
+    x = embedded(settings, recipe, state, inputs["ids"], "embed", "pos")
+    x = builtin_stack(settings, recipe, below(state, "stack."), {**inputs, "x": x}, decoder=True)
+    return projected(recipe, state, x) if recipe.head else x
+
+
+# ---- Kinds ----
+
+
+def model_kind(name: str, what: str, synonyms: tuple[str, ...], module: Any, **more: Any) -> Kind:
+    return Kind(
+        name=name,
+        what=what,
+        synonyms=synonyms,
+        build=lambda settings, recipe: module(dict(settings), recipe),
+        full={"final_norm": True, "positions": "learned"},
+        **more,
+    )
+
+
+SEQ2SEQ = model_kind(
+    "Transformer",
+    "The whole model: ids of two languages to a score for every next word.",
+    ("transformer", "seq2seqtransformer", "encoderdecoder", "buildtransformer", "makemodel", "transformermodel"),
+    stacks.Seq2Seq,
+    source="Vaswani et al. 2017, section 3",
+    inputs=("src", "tgt", "src_mask", "tgt_mask"),
+    defaults={**MODEL_SIZES, "src_vocab_size": 13, "tgt_vocab_size": 11, "src_pad": 0, "tgt_pad": 1},
+    probes=seq2seq_probes,
+    mistakes=(
+        *LAYER_MISTAKES, *CAUSAL_MISTAKES, *CROSS_MISTAKES, *FINAL_NORMS, "B9", "B19", "B20", *POSITION_MISTAKES, "B18",
+    ),
+    designs=combined(OUTPUTS, POSITIONS, SCALED, FINAL, ORDERS, ACTIVATIONS),
+    oracle=builtin_seq2seq,
+    builtin="torch.nn.Transformer",
+)  # fmt: skip
+GPT = model_kind(
+    "DecoderOnly",
+    "A language model: ids to a score for every next id, like GPT.",
+    ("gpt", "gpt2", "decoderonly", "languagemodel", "gptlanguagemodel", "transformerlm", "gptmodel", "decoderonlytransformer"),
+    stacks.DecoderOnly,
+    source="Radford et al. 2019; the decoder of Vaswani et al. 2017 without the encoder",
+    inputs=("ids",),
+    defaults={**MODEL_SIZES, "vocab_size": 11},
+    probes=gpt_probes,
+    mistakes=(*LAYER_MISTAKES, *CAUSAL_MISTAKES, *STACK_MISTAKES, *POSITION_MISTAKES, "B18"),
+    designs=combined(OUTPUTS, POSITIONS, SCALED, FINAL, ORDERS, ACTIVATIONS),
+    oracle=builtin_gpt,
+    builtin="torch.nn.TransformerEncoder with a causal mask",
+)
+TOKEN_ENCODER = model_kind(
+    "TokenEncoder",
+    "An encoder with its embeddings: ids to one vector for every token.",
+    ("encoder", "transformerencoder"),
+    stacks.TokenEncoder,
+    source="Vaswani et al. 2017, section 3.1",
+    inputs=("ids", "mask"),
+    defaults={**MODEL_SIZES, "vocab_size": 13, "pad": 0},
+    probes=encoder_probes,
+    mistakes=(*LAYER_MISTAKES, *STACK_MISTAKES, *POSITION_MISTAKES),
+    designs=combined(POSITIONS, SCALED, FINAL, ORDERS, ACTIVATIONS),
+    oracle=builtin_encoder,
+    builtin="torch.nn.TransformerEncoder",
+)
+HEADS = {"": {"head": True}, "without the projection": {"head": False}}
+TOKEN_DECODER = model_kind(
+    "TokenDecoder",
+    "A decoder with its embeddings: ids and the encoder's output to a score for every next word.",
+    ("decoder", "transformerdecoder"),
+    stacks.TokenDecoder,
+    source="Vaswani et al. 2017, section 3.1",
+    inputs=("ids", "memory", "mask", "memory_mask"),
+    defaults={**MODEL_SIZES, "vocab_size": 11, "pad": 1},
+    probes=decoder_probes,
+    mistakes=(*LAYER_MISTAKES, *CAUSAL_MISTAKES, *CROSS_MISTAKES, *STACK_MISTAKES, "B20", *POSITION_MISTAKES, "B18"),
+    designs=combined(HEADS, OUTPUTS, POSITIONS, SCALED, FINAL, ORDERS, ACTIVATIONS),
+    oracle=builtin_decoder,
+    builtin="torch.nn.TransformerDecoder",
+)

@@ -1,0 +1,132 @@
+"""A candidate on its probes, beside the reference and its variants with the same weights."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from scratch_transformer.conformance.kit.kind import Candidate, Inputs, Probe, Settings, State, random_state
+from scratch_transformer.conformance.kit.recipe import RIGHT, Recipe
+
+EXACT = 1e-9
+"""Largest relative error of what agrees, in float64. Rounding differs by 1e-15; sensitive probes amplify it."""
+
+ROUNDED = 2e-5
+"""The same for code that goes through float32 somewhere, such as a table of positions made in float32."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a candidate made of a probe: an output, or an exception."""
+
+    probe: Probe
+    output: Tensor | None
+    error: Exception | None = None
+
+
+class Session:
+    """Loads the candidate with random weights, runs it on all probes, and measures how far recipes are from it.
+
+    state: what the candidate's parameters stand for, by canonical name.
+    """
+
+    def __init__(self, candidate: Candidate, seed: int = 0) -> None:
+        self.candidate, self.kind = candidate, candidate.kind
+        self.settings: Settings = self.kind.complete(candidate.settings)
+        self._modules: dict[Recipe, nn.Module] = {}
+        self._outputs: dict[tuple[Recipe, str], Tensor | None] = {}
+        full = self.kind.build(self.settings, RIGHT.with_(self.kind.full)).double()
+        self.asked: State = random_state(full, seed)
+        self.state: State = {name: values.double() for name, values in candidate.load(self.asked).items()}
+        self.probes = self.kind.probes(self.settings, seed)
+        self.results = [self.run(probe) for probe in self.probes]
+
+    @property
+    def ran(self) -> list[Result]:
+        """The probes that gave an output."""
+        return [result for result in self.results if result.output is not None]
+
+    @property
+    def crashes(self) -> list[Result]:
+        return [result for result in self.results if result.error is not None]
+
+    def run(self, probe: Probe) -> Result:
+        try:
+            return Result(probe, call(self.candidate, probe.inputs))
+        except Exception as error:  # the learner's code may raise anything
+            return Result(probe, None, error)
+
+    def module(self, recipe: Recipe) -> nn.Module:
+        """The canonical module of a recipe with the candidate's weights."""
+        if recipe not in self._modules:
+            module = self.kind.build(self.settings, recipe).double().eval()
+            own = module.state_dict()
+            module.load_state_dict({name: self.state.get(name, values) for name, values in own.items()})
+            self._modules[recipe] = module
+        return self._modules[recipe]
+
+    def variant(self, recipe: Recipe, probe: Probe) -> Tensor | None:
+        """Its output on a probe; None if it crashes, as some mistakes do on some inputs."""
+        key = (recipe, probe.name)
+        if key not in self._outputs:
+            try:
+                self._outputs[key] = call(self.module(recipe), probe.inputs)
+            except (RuntimeError, ValueError, IndexError):
+                self._outputs[key] = None
+        return self._outputs[key]
+
+    def builtin(self, recipe: Recipe, probe: Probe) -> Tensor | None:
+        """What torch.nn makes of a probe; where there is no builtin, the reference."""
+        if self.kind.oracle is None:
+            return self.variant(recipe, probe)
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return self.kind.oracle(self.settings, recipe, self.state, probe.inputs)
+
+    def error(self, recipe: Recipe, stop_above: float = float("inf"), oracle: bool = False) -> float:
+        """The largest relative error over the probes that ran."""
+        worst = 0.0
+        for result in self.ran:
+            assert result.output is not None
+            expected = self.builtin(recipe, result.probe) if oracle else self.variant(recipe, result.probe)
+            worst = max(worst, distance(result.output, expected, result.probe))
+            if worst > stop_above:
+                break
+        return worst
+
+    def worst(self, recipe: Recipe) -> tuple[float, Result | None]:
+        """The largest error against the builtin, and the probe that shows it."""
+        errors = [
+            (distance(result.output, self.builtin(recipe, result.probe), result.probe), result)
+            for result in self.ran
+            if result.output is not None
+        ]
+        return max(errors, key=lambda pair: pair[0], default=(float("inf"), None))
+
+
+def call(module: Any, inputs: Inputs) -> Tensor:
+    """The output for copies of the inputs, without gradients and warnings."""
+    copies = {name: value.clone() if isinstance(value, Tensor) else value for name, value in inputs.items()}
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        output: Tensor = module(**copies)
+        return output
+
+
+def distance(actual: Tensor | None, expected: Tensor | None, probe: Probe) -> float:
+    """‖actual - expected‖∞ / ‖expected‖∞ where the output counts; infinite for another shape or other NaNs."""
+    if actual is None or expected is None or not isinstance(actual, Tensor) or actual.shape != expected.shape:
+        return float("inf")
+    actual, expected = actual.detach().double(), expected.detach().double()
+    if probe.valid is not None:
+        actual, expected = (x.masked_fill(~probe.valid, 0.0) for x in (actual, expected))
+    if not torch.equal(actual.isfinite(), expected.isfinite()):
+        return float("inf")
+    actual, expected = actual.nan_to_num(), expected.nan_to_num()
+    scale = expected.abs().max().item() if expected.numel() else 0.0
+    difference = (actual - expected).abs().max().item() if expected.numel() else 0.0
+    return difference / scale if scale > 0 else difference
