@@ -3,14 +3,17 @@
 The files, in the order of reading:
 
     config        every setting, in dataclasses; the presets tiny, base and big
+    fields        what a setting may be
     corpus/       pairs of sentences: numbers in words, files, a hub's data set; the split
     tokenizer     words, characters or pieces of words (BPE), learned from the training pairs
     batches       pairs of similar length together, so that little is padding
     objective     the model and its loss as one module: what DDP, FSDP and torch.compile wrap
     distribution  several processes: who computes what, and the weights gathered
     validation    loss, exact matches and samples on pairs that are not trained on
+    checkpoint    a run's folder, and a trained model out of it
     trainer       the loop
-    checkpoint    a run's folder: written atomically, resumed to the bit, loaded for use
+    saving        the checkpoints of a training, written and continued from
+    logs          what a run tells while it trains
     averaging     the mean of the last checkpoints
     train         from a configuration to a trained run
 

@@ -8,17 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from scratch_transformer.translation.errors import InputError
+from scratch_transformer.translation.fields import check, choice, number, read
 
 FORMAT = "scratch_transformer.translation/1"
-
-
-def _number(default: float | None, low: float, high: float = float("inf"), *, below: bool = False) -> Any:
-    """A field for a number from low to high; `below`: high itself is not allowed."""
-    return dataclasses.field(default=default, metadata={"low": low, "high": high, "below": below})
-
-
-def _choice(default: str, *others: str) -> Any:
-    return dataclasses.field(default=default, metadata={"choices": (default, *others)})
 
 
 @dataclass(frozen=True)
@@ -38,21 +30,21 @@ class Data:
     source_file: str | None = None
     target_file: str | None = None
     hub: str | None = None
-    below: int = _number(1_000_000, 10, 10**12)
-    pairs: int | None = _number(None, 1)
-    held_out: int | None = _number(None, 1)
-    validation: int | None = _number(None, 1)
-    max_length: int = _number(128, 4, 1_000_000)
-    overlong: str = _choice("drop", "truncate")
-    seed: int = _number(0, 0, 2**63 - 1)
+    below: int = number(1_000_000, 10, 10**12)
+    pairs: int | None = number(None, 1)
+    held_out: int | None = number(None, 1)
+    validation: int | None = number(None, 1)
+    max_length: int = number(128, 4, 1_000_000)
+    overlong: str = choice("drop", "truncate")
+    seed: int = number(0, 0, 2**63 - 1)
 
 
 @dataclass(frozen=True)
 class Tokens:
     """The vocabulary: kind of tokens, at most how many, and whether both languages share one."""
 
-    kind: str = _choice("bpe", "word", "char")
-    vocab_size: int = _number(120, 5, 10_000_000)
+    kind: str = choice("bpe", "word", "char")
+    vocab_size: int = number(120, 5, 10_000_000)
     shared: bool = False
 
 
@@ -60,14 +52,14 @@ class Tokens:
 class Model:
     """The arguments of `model.build_transformer`, under standard names."""
 
-    d_model: int = _number(128, 2)
-    num_layers: int = _number(2, 1)
-    num_heads: int = _number(4, 1)
-    d_ff: int = _number(256, 1)
-    dropout: float = _number(0.0, 0, 1, below=True)
-    norm: str = _choice("pre", "post")
-    positions: str = _choice("sinusoidal", "learned")
-    share_embeddings: str = _choice("none", "target", "all")
+    d_model: int = number(128, 2)
+    num_layers: int = number(2, 1)
+    num_heads: int = number(4, 1)
+    d_ff: int = number(256, 1)
+    dropout: float = number(0.0, 0, 1, below=True)
+    norm: str = choice("pre", "post")
+    positions: str = choice("sinusoidal", "learned")
+    share_embeddings: str = choice("none", "target", "all")
     attention_bias: bool = True
 
 
@@ -84,27 +76,27 @@ class Training:
     training ends early; 0: never. exact_match: validation pairs that are decoded; samples: how many of them are shown.
     """
 
-    steps: int = _number(1200, 1)
-    batch_tokens: int = _number(4096, 4)
-    accumulate: int = _number(1, 1)
-    warmup_steps: int = _number(200, 1)
-    lr_factor: float = _number(0.5, 0)
-    beta1: float = _number(0.9, 0, 1, below=True)
-    beta2: float = _number(0.98, 0, 1, below=True)
-    eps: float = _number(1e-9, 0)
-    label_smoothing: float = _number(0.1, 0, 1, below=True)
-    clip: float = _number(1.0, 0)
-    precision: str = _choice("float32", "bfloat16")
+    steps: int = number(1200, 1)
+    batch_tokens: int = number(4096, 4)
+    accumulate: int = number(1, 1)
+    warmup_steps: int = number(200, 1)
+    lr_factor: float = number(0.5, 0)
+    beta1: float = number(0.9, 0, 1, below=True)
+    beta2: float = number(0.98, 0, 1, below=True)
+    eps: float = number(1e-9, 0)
+    label_smoothing: float = number(0.1, 0, 1, below=True)
+    clip: float = number(1.0, 0)
+    precision: str = choice("float32", "bfloat16")
     compile: bool = False
-    engine: str = _choice("ddp", "fsdp")
-    workers: int = _number(0, 0, 256)
-    seed: int = _number(0, 0, 2**63 - 1)
-    checkpoint_every: int = _number(200, 1)
-    keep: int = _number(3, 1)
-    patience: int = _number(0, 0)
-    exact_match: int = _number(200, 0)
-    samples: int = _number(3, 0)
-    log_every: int = _number(10, 1)
+    engine: str = choice("ddp", "fsdp")
+    workers: int = number(0, 0, 256)
+    seed: int = number(0, 0, 2**63 - 1)
+    checkpoint_every: int = number(200, 1)
+    keep: int = number(3, 1)
+    patience: int = number(0, 0)
+    exact_match: int = number(200, 0)
+    samples: int = number(3, 0)
+    log_every: int = number(10, 1)
 
 
 @dataclass(frozen=True)
@@ -119,7 +111,7 @@ class Config:
     def __post_init__(self) -> None:
         for section in dataclasses.fields(self):
             for field in dataclasses.fields(getattr(self, section.name)):
-                _check(f"{section.name}.{field.name}", getattr(getattr(self, section.name), field.name), field)
+                check(f"{section.name}.{field.name}", getattr(getattr(self, section.name), field.name), field)
         _check_together(self)
 
     def replace(self, **settings: Any) -> Config:
@@ -198,41 +190,14 @@ def parse(name: str, text: str) -> Any:
     if name not in names():
         raise _unknown(name)
     section, _, key = name.partition(".")
-    kind = next(f.type for f in dataclasses.fields(getattr(Config(), section)) if f.name == key)
-    if text == "none" and "None" in str(kind):
-        return None
-    try:
-        return _READERS[str(kind).removesuffix(" | None")](text)
-    except (ValueError, KeyError):
-        raise InputError(f"{name} is {text!r}: expected {_KINDS[str(kind).removesuffix(' | None')]}") from None
+    return read(
+        name, text, next(field for field in dataclasses.fields(getattr(Config(), section)) if field.name == key)
+    )
 
 
 def _unknown(name: str) -> InputError:
     close = difflib.get_close_matches(name, names(), n=1, cutoff=0.4)
     return InputError(f"there is no setting {name!r}" + (f"; is it {close[0]}?" if close else ""))
-
-
-_READERS: dict[str, Any] = {"int": int, "float": float, "str": str, "bool": {"true": True, "false": False}.__getitem__}
-_KINDS = {"int": "a whole number", "float": "a number", "str": "a text", "bool": "true or false"}
-_TYPES: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "str": (str,), "bool": (bool,)}
-
-
-def _check(name: str, value: Any, field: dataclasses.Field[Any]) -> None:
-    kind, optional = str(field.type).removesuffix(" | None"), str(field.type).endswith("None")
-    if value is None and optional:
-        return
-    if not isinstance(value, _TYPES[kind]) or (isinstance(value, bool) and kind != "bool"):
-        raise InputError(f"{name} is {value!r}: expected {_KINDS[kind]}")
-    choices = field.metadata.get("choices")
-    if choices and value not in choices:
-        raise InputError(f"{name} is {value!r}: expected one of {', '.join(choices)}")
-    if "low" in field.metadata:
-        low, high, below = (field.metadata[key] for key in ("low", "high", "below"))
-        if not (low <= value < high or (value == high and not below and high != float("inf"))):
-            limits = (
-                f"from {low} to {'below ' if below else ''}{high}" if high != float("inf") else f"of at least {low}"
-            )
-            raise InputError(f"{name} is {value}: expected {_KINDS[kind]} {limits}")
 
 
 def _check_together(config: Config) -> None:
