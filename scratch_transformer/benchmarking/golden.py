@@ -1,0 +1,78 @@
+"""Attention's result in float64, one head at a time, and how to tell dropout's scatter from a mistake."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from scratch_transformer.attention import naive
+
+if TYPE_CHECKING:
+    from scratch_transformer.benchmarking.attention_case import AttentionCase, Inputs
+
+
+@dataclass(frozen=True)
+class Golden:
+    """O without dropout, then dQ, dK, dV if the case goes backward.
+
+    variance: of each number of O and dV, if weights are dropped; by the place in `tensors`.
+    """
+
+    tensors: tuple[Tensor, ...]
+    variance: dict[int, Tensor]
+
+
+def golden(case: AttentionCase, inputs: Inputs) -> Golden:
+    """By the plain equations, with one head's T × S matrix in memory at a time."""
+    named = {"out": inputs.query, "query": inputs.query, "key": inputs.key, "value": inputs.value}
+    sums = {name: torch.zeros_like(x, dtype=torch.float64) for name, x in named.items()}
+    variance = {name: torch.zeros_like(sums[name]) for name in ("out", "value")} if case.dropout_p else {}
+    for b, h in _heads(case):
+        g = h * case.groups // case.H
+        q, k, v = (
+            x.detach().double().requires_grad_() for x in (inputs.query[b, h], inputs.key[b, g], inputs.value[b, g])
+        )
+        weights_TS = naive.attention_weights(q, k, _part(inputs.attn_mask, b, h), case.is_causal)
+        out_TD, upstream_TD = weights_TS @ v, inputs.upstream[b, h].double()
+        gradients = torch.autograd.grad(out_TD, (q, k, v), upstream_TD) if case.direction != "forward" else (0, 0, 0)
+        parts = {"out": (h, out_TD.detach()), "query": (h, gradients[0]), "key": (g, gradients[1])}
+        for name, (head, part) in {**parts, "value": (g, gradients[2])}.items():
+            sums[name][b, head] += part
+        if case.dropout_p:
+            spread_TS = weights_TS.detach() ** 2 * case.dropout_p / (1 - case.dropout_p)
+            variance["out"][b, h] += spread_TS @ v.detach() ** 2
+            variance["value"][b, g] += spread_TS.T @ upstream_TD**2
+    names = {"forward": ["out"], "backward": ["query", "key", "value"]}.get(case.direction, list(sums))
+    places = {names.index(name): x for name, x in variance.items() if name in names}
+    return Golden(tuple(sums[name] for name in names), places)
+
+
+def _heads(case: AttentionCase) -> Iterator[tuple[int, int]]:
+    return ((b, h) for b in range(case.B) for h in range(case.H))
+
+
+def _part(attn_mask: Tensor | None, b: int, h: int) -> Tensor | None:
+    """The mask of one head, of a mask that may lack the first dimensions or have one in place of all."""
+    if attn_mask is None or attn_mask.dim() == 2:
+        return attn_mask
+    return attn_mask[b % attn_mask.shape[0], h % attn_mask.shape[1]]
+
+
+def scatter(outcome: tuple[Tensor, ...], right: Golden) -> float:
+    """How far the mean square of (outcome − expected) / deviation is from 1, in units of its own uncertainty.
+
+    O and dV are linear in the weights, so dropout leaves their mean as it is and gives each number a variance that is
+    known: Σ (weight · value)² p / (1 − p). The numbers of one row share their dropped weights and count as one.
+    """
+    worst = 0.0
+    for place, variance in right.variance.items():
+        z = (outcome[place].detach().double() - right.tensors[place]) / variance.sqrt()
+        rows = z.square().mean(dim=-1).flatten()
+        uncertainty = (rows.std() / math.sqrt(len(rows))).item() + 0.02  # rounding adds a little
+        worst = max(worst, abs(rows.mean().item() - 1) / uncertainty)
+    return worst if worst == worst else math.inf

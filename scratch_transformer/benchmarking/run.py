@@ -1,0 +1,71 @@
+"""A whole run: the machine's limits, every case of the grid, and how memory grows with length."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from scratch_transformer.benchmarking import grid, memory, results
+from scratch_transformer.benchmarking.attention_case import AttentionCase
+from scratch_transformer.benchmarking.case import Case, Rival
+from scratch_transformer.benchmarking.machine import limits
+from scratch_transformer.benchmarking.race import Result, race
+
+QUADRATIC = ("ours naive", "torch math")
+"""They keep a T × S matrix of every head: several copies, in float32."""
+
+COMPILED = "compiles for long; only with --full"
+
+Progress = Callable[[str], None]
+
+
+def run(
+    extent: grid.Extent, device: str, subjects: Sequence[str], progress: Progress = lambda done: None
+) -> dict[str, Any]:
+    """Everything of these subjects, as the document of `results.document`. progress: told the name of each case."""
+    chosen = plan(extent, device, subjects)
+    progress("the machine's limits")
+    found = limits(device, sorted({case.dtype for case in chosen}))
+    raced = []
+    for case in chosen:
+        progress(case.name)
+        raced += race(case, device, grid.EFFORT[extent], left_out(case, device, extent))
+    weighed = []
+    for case in grid.memory(extent, device) if "attention" in subjects else []:
+        progress(f"memory of {case.name}")
+        weighed += weigh(case, device, extent)
+    return results.document(raced, weighed, device, extent, found)
+
+
+def plan(extent: grid.Extent, device: str, subjects: Sequence[str]) -> list[Case]:
+    """The cases of these subjects."""
+    return [case for subject in subjects for case in grid.cases(subject, extent, device)]
+
+
+def steps(extent: grid.Extent, device: str, subjects: Sequence[str]) -> int:
+    """How often `run` reports progress."""
+    return 1 + len(plan(extent, device, subjects)) + len(grid.memory(extent, device)) * ("attention" in subjects)
+
+
+def left_out(case: Case, device: str, extent: grid.Extent) -> dict[str, str]:
+    """Who need not be tried, and why."""
+    return {rival.name: COMPILED for rival in case.rivals(device) if rival.compiles and extent != "full"}
+
+
+def weigh(case: AttentionCase, device: str, extent: grid.Extent) -> list[Result]:
+    """The memory of every rival, untimed; nobody is let near the machine's own limit."""
+    without = left_out(case, device, extent)
+    return [
+        Result(case, rival, "left out", without[rival.name]) if rival.name in without else _weigh(case, rival, device)
+        for rival in case.rivals(device)
+    ]
+
+
+def _weigh(case: AttentionCase, rival: Rival, device: str) -> Result:
+    needed = 4 * 4 * case.B * case.H * case.T * case.keys * (2 if case.direction == "both" else 1)
+    if rival.name in QUADRATIC and needed > memory.available(device) / 2:
+        return Result(case, rival, "left out", f"would take about {results.size(needed)}")
+    try:
+        return Result(case, rival, "timed", peak_memory=memory.peak(case, rival, device))
+    except memory.NotMeasured as error:
+        return Result(case, rival, "unsupported", str(error))

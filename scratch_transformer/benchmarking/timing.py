@@ -1,0 +1,144 @@
+"""Durations of rivals that take turns, and what a ratio of two of them is worth.
+
+A machine that is busy with something else for a second slows whoever runs just then. So rivals run round by round, one
+after the other, and a ratio is taken within each round: the median of these ratios hardly moves, and its spread says
+how much the machine did.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import math
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+BATCH = 2e-3
+"""Seconds: a shorter call is repeated within one measurement until they last this long."""
+
+Timer = Callable[[], float]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A call that is ready to be timed, and the switches under which it runs, which are set outside the clock.
+
+    proof: what can be checked in place of the call's own outcome, where that is random.
+    """
+
+    call: Callable[[], Any]
+    context: Callable[[], AbstractContextManager[Any]] = contextlib.nullcontext
+    proof: Callable[[], Any] | None = None
+
+    def __call__(self) -> Any:
+        """The call once, under its switches."""
+        with self.context():
+            return self.call()
+
+    def outcome(self) -> Any:
+        """What the call finds, or its proof."""
+        with self.context():
+            return (self.proof or self.call)()
+
+
+@dataclass(frozen=True)
+class Effort:
+    """At most so many rounds; after the third, none that would end beyond so many seconds."""
+
+    rounds: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A median, and the values below which a fifth and four fifths lie."""
+
+    median: float
+    p20: float
+    p80: float
+
+
+def monotonic_time() -> float:
+    """Seconds on the clock of this process."""
+    return time.perf_counter()
+
+
+def synchronised_time() -> float:
+    """Seconds once the GPU has done all that was queued: it times the work, and not the queueing."""
+    torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+def timer_of(device: str | torch.device) -> Timer:
+    """The clock for what runs on a device."""
+    return synchronised_time if torch.device(device).type == "cuda" else monotonic_time
+
+
+def interleave(calls: Mapping[str, Prepared], timer: Timer, effort: Effort) -> dict[str, list[float]]:
+    """Seconds per call of every rival in every round. Who begins rotates. All have run once before, for warmth."""
+    names = list(calls)
+    repeats = {name: _repeats(calls[name], timer) for name in names}
+    durations: dict[str, list[float]] = {name: [] for name in names}
+    start = time.perf_counter()
+    with _no_collection():
+        for done in range(effort.rounds):
+            elapsed = time.perf_counter() - start
+            if done >= 3 and elapsed * (done + 1) / done > effort.seconds:
+                break
+            for i in range(len(names)):
+                name = names[(i + done) % len(names)]
+                durations[name].append(measure(calls[name], timer, repeats[name]))
+    return durations
+
+
+def measure(prepared: Prepared, timer: Timer, repeats: int = 1) -> float:
+    """Seconds per call, of `repeats` calls in a row."""
+    with prepared.context():
+        start = timer()
+        for _ in range(repeats):
+            prepared.call()
+        return (timer() - start) / repeats
+
+
+def _repeats(prepared: Prepared, timer: Timer) -> int:
+    once = measure(prepared, timer)
+    if once < BATCH:  # so short that an interruption would mislead: look again
+        once = min(once, measure(prepared, timer))
+    return max(1, math.ceil(BATCH / max(once, 1e-7)))
+
+
+@contextlib.contextmanager
+def _no_collection() -> Any:
+    """Python's garbage collector runs before, and not in somebody's turn."""
+    gc.collect()
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def spread(values: Sequence[float]) -> Spread:
+    """The median of values and the range of their middle three fifths."""
+    if len(values) == 1:
+        return Spread(values[0], values[0], values[0])
+    fifths = statistics.quantiles(values, n=5, method="inclusive")
+    return Spread(statistics.median(values), fifths[0], fifths[-1])
+
+
+def ratio(theirs: Sequence[float], ours: Sequence[float]) -> Spread:
+    """Theirs over ours, round by round: above one, ours is faster."""
+    return spread([a / b for a, b in zip(theirs, ours, strict=True)])
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    """The mean that is fair to ratios: of 2 and ½ it is 1."""
+    return math.exp(statistics.fmean(math.log(value) for value in values))
