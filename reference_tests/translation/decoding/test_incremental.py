@@ -1,0 +1,108 @@
+"""A step with key/value caches gives the logits of the whole prefix."""
+
+import pytest
+import torch
+
+from reference_tests.translation.decoding.examples import (
+    LONGEST,
+    OPTIONS,
+    SRC_PAD,
+    TGT_VOCAB,
+    random_model,
+    random_sources,
+    relative_error,
+)
+from scratch_transformer.translation.decoding import IncrementalDecoder, PrefixDecoder
+from scratch_transformer.translation.decoding.incremental import FIRST_CAPACITY
+from scratch_transformer.translation.decoding.modes import deciding
+
+
+def both(model, sources, K=1):
+    return IncrementalDecoder(model, sources, SRC_PAD, K), PrefixDecoder(model, sources, SRC_PAD, K)
+
+
+def random_ids(count):
+    return torch.randint(TGT_VOCAB, (count,))
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "-".join(map(str, options.values())) or "default")
+def test_every_step_has_the_logits_of_the_whole_prefix(options):
+    model, sources = random_model(**options), random_sources()
+    with deciding(model):
+        cached, whole = both(model, sources)
+        for _ in range(10):
+            ids = random_ids(len(sources))
+            assert relative_error(cached.step(ids), whole.step(ids)) <= 1e-12
+
+
+@pytest.mark.parametrize("padding", ["right", "left"])
+def test_several_prefixes_of_each_source_reordered_and_left_out(padding):
+    model, sources = random_model(), random_sources(4, padding)
+    with deciding(model):
+        cached, whole = both(model, sources, K=3)
+        rows = 12
+        for t in range(9):
+            ids = random_ids(rows)
+            assert relative_error(cached.step(ids), whole.step(ids)) <= 1e-12
+            if t in (2, 6):  # within their source: two prefixes change places, one takes another's
+                order = torch.arange(rows)
+                order[:3] = torch.tensor([1, 0, 0])
+                cached.reorder(order), whole.reorder(order)
+            if t == 4:
+                going = torch.tensor([3, 1])
+                cached.keep(going), whole.keep(going)
+                rows = 6
+
+
+def test_the_cache_grows():
+    model, sources = random_model(), random_sources(2)
+    assert LONGEST > FIRST_CAPACITY + 3
+    with deciding(model):
+        cached, whole = both(model, sources)
+        for _ in range(FIRST_CAPACITY + 3):
+            ids = random_ids(2)
+            actual, expected = cached.step(ids), whole.step(ids)
+    assert relative_error(actual, expected) <= 1e-12
+
+
+def test_a_source_of_padding_alone_is_attended_to_as_zeros():
+    model, sources = random_model(), random_sources(3)
+    sources[1] = SRC_PAD
+    with deciding(model):
+        cached, whole = both(model, sources)
+        ids = random_ids(3)
+        assert relative_error(cached.step(ids), whole.step(ids)) <= 1e-12
+
+
+def test_a_longer_prefix_than_the_model_has_positions_for_is_refused():
+    model = random_model()
+    with deciding(model):
+        cached = IncrementalDecoder(model, random_sources(1), SRC_PAD)
+        for _ in range(LONGEST):
+            cached.step(random_ids(1))
+        with pytest.raises(ValueError, match=f"a prefix of {LONGEST + 1} tokens is longer than seq_len={LONGEST}"):
+            cached.step(random_ids(1))
+
+
+def test_a_model_in_half_precision_is_stepped_in_float32():
+    model, sources = random_model(torch.bfloat16, dropout=0.0), random_sources()
+    with deciding(model):
+        half = IncrementalDecoder(model, sources, SRC_PAD)
+        ids = random_ids(len(sources))
+        actual, (cached, exact) = half.step(ids), both(model.float(), sources)
+        expected = exact.step(ids)
+        assert actual.dtype == torch.float32
+        assert relative_error(cached.step(ids), expected) <= 1e-5
+        assert relative_error(actual, expected) <= 0.1  # the encoder computed in bfloat16
+
+
+def test_the_model_is_left_as_it_was():
+    model, sources = random_model(), random_sources()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    model.train()
+    with deciding(model):
+        cached = IncrementalDecoder(model, sources, SRC_PAD)
+        assert not cached.step(random_ids(len(sources))).requires_grad
+        assert not model.training
+    assert model.training and torch.is_grad_enabled()
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
