@@ -1,0 +1,59 @@
+"""`scratch-transformer evaluate`, as its user meets it."""
+
+import json
+import shutil
+
+import pytest
+from click.testing import CliRunner
+
+from reference_tests.translation import small_run
+from scratch_transformer.commands.evaluate import evaluate
+from scratch_transformer.translation import metrics
+
+
+def run(*arguments):
+    return CliRunner().invoke(evaluate, ["--model", str(small_run.folder()), *arguments])
+
+
+@pytest.mark.parametrize("search", [[], ["--beam", "2", "--length-penalty", "1"]], ids=["greedy", "beam"])
+def test_what_was_learned_by_heart_scores_best(search):
+    result = run(*search)
+    assert result.exit_code == 0, result.output
+    scores = dict(line.split()[:2] for line in result.stdout.splitlines()[: len(metrics.MEANINGS)])
+    assert scores.pop("perplexity") < "1.1"
+    assert scores == {
+        "BLEU": "100.00", "chrF": "100.00", "CER": "0.0000", "WER": "0.0000", "exact_match": "1.0000",
+        "token_accuracy": "1.0000",
+    }  # fmt: skip
+    assert f"8 held-out pairs, {'beam 2, α = 1.0' if search else 'greedy'}" in result.stdout
+    assert "BLEU nrefs:1|case:mixed|eff:yes|tok:13a|smooth:exp|version:" in result.stdout
+
+
+def test_json_has_scores_definitions_and_translations(tmp_path):
+    other = shutil.copytree(small_run.folder(), tmp_path / "run")
+    pairs = [("seven", "sieben"), ("two", "drei"), ("three", "drei")]
+    (other / "held_out.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
+    result = CliRunner().invoke(evaluate, ["--model", str(other), "--json", str(tmp_path / "scores.json")])
+    assert result.exit_code == 0, result.output
+    document = json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))
+    assert document["scores"]["exact_match"] == pytest.approx(2 / 3)
+    assert document["definitions"].keys() < document["scores"].keys()
+    assert [row["translation"] for row in document["translations"]] == ["sieben", "zwei", "drei"]
+    assert [row["reference"] for row in document["translations"]] == ["sieben", "drei", "drei"]
+    assert document["pairs"] == 3 and document["beam"] == 1
+
+
+def test_bad_input_is_one_line(tmp_path):
+    empty = shutil.copytree(small_run.folder(), tmp_path / "run")
+    (empty / "held_out.jsonl").write_text("")
+    for arguments, message in {
+        ("--model", str(empty)): "has no held-out pairs",
+        ("--model", str(tmp_path)): "is no run: it has no config.json",
+        ("--json", str(tmp_path)): f"cannot write {tmp_path}: {tmp_path} is a folder",
+        ("--beam", "0"): "0 is not in the range x>=1",
+        ("--length-penalty", "inf"): "the length penalty is inf: expected a number from 0 to 100",
+    }.items():
+        result = run(*arguments)
+        assert result.exit_code == 2
+        assert message in result.stderr.splitlines()[-1]
+        assert result.stdout == ""

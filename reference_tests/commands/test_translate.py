@@ -1,0 +1,138 @@
+"""`scratch-transformer translate`, as its user meets it."""
+
+import json
+import shutil
+
+import pytest
+from click.testing import CliRunner
+
+from reference_tests.translation import small_run
+from scratch_transformer.commands.translate import translate
+from scratch_transformer.translation.checkpoint import load_run
+from scratch_transformer.translation.decoding import beam_search
+
+
+@pytest.fixture(scope="module")
+def folder():
+    return str(small_run.folder())
+
+
+@pytest.fixture
+def run(folder):
+    return lambda *arguments, **options: CliRunner().invoke(translate, ["--model", folder, *arguments], **options)
+
+
+def test_prints_a_line_for_every_sentence(run):
+    result = run("twenty-one", "seven")
+    assert result.exit_code == 0, result.output
+    assert result.output == "einundzwanzig\nsieben\n"
+
+
+def test_reads_standard_input_line_by_line(run):
+    sources, targets = zip(*small_run.PAIRS, strict=True)
+    result = run(input="\n".join(sources) + "\n")
+    assert result.output.splitlines() == list(targets)
+    assert run("--beam", "3", input="\n".join(sources)).output.splitlines() == list(targets)
+
+
+def test_n_best_have_number_score_and_text(run, folder):
+    result = run("--beam", "3", "--n-best", "2", "--length-penalty", "1", "seven", "three")
+    rows = [line.split("\t") for line in result.output.splitlines()]
+    assert [row[0] for row in rows] == ["1", "1", "2", "2"]
+    assert [rows[0][2], rows[2][2]] == ["sieben", "drei"]
+
+    model = load_run(folder)
+    ids = small_run.padded([[*model.source_tokenizer.encode("seven"), model.source_tokenizer.eos_id]])
+    found = beam_search(model.model, ids, 0, 2, 3, small_run.LONGEST, beam=3, alpha=1.0)[0][:2]
+    assert [(row[1], row[2]) for row in rows[:2]] == [
+        (f"{h.score:.4f}", model.target_tokenizer.decode(h.ids)) for h in found
+    ]
+
+
+def test_the_same_seed_draws_the_same(run):
+    options = ("--sample", "--temperature", "4", "--n-best", "3", "--max-length", "9", "one")
+    first, again, other = (run(*options, "--seed", seed).output for seed in ("1", "1", "2"))
+    assert first == again != other
+    safe = run("--sample", "--top-k", "1", "--top-p", "0.5", "--temperature", "9", "seven")
+    assert safe.output == "sieben\n"
+
+
+def test_a_cut_translation_and_unknown_words_are_reported(run):
+    result = run("--max-length", "1", "seventy-two ж")
+    assert result.exit_code == 0
+    assert "Warning: sentence 1: the model does not know all of 'ж'" in result.stderr
+    assert "Warning: a translation of sentence 1 was cut at its greatest length" in result.stderr
+    assert len(result.stdout.splitlines()) == 1
+
+
+def test_attention_is_written_beside_the_translation(run, tmp_path):
+    result = run("--attention", str(tmp_path / "maps.json"), "twenty-one")
+    assert result.output == "einundzwanzig\n"
+    data = json.loads((tmp_path / "maps.json").read_text())
+    assert "".join(data["decoder_tokens"]) == "<bos>▁einundzwanzig"
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["a" * 30], "sentence 1 has 32 tokens with its end, but the model reads at most 20"),
+        (["seven", " "], "sentence 2 is empty: expected a sentence"),
+        (["жж"], "sentence 1: the model knows nothing of 'жж'"),
+        (["--beam", "0", "one"], "'--beam': 0 is not in the range x>=1"),
+        (["--beam", "2", "--sample", "one"], "--beam and --sample: expected one of them"),
+        (["--n-best", "2", "one"], "--n-best 2: expected --beam of at least 2, or --sample"),
+        (["--n-best", "3", "--beam", "2", "one"], "--n-best 3: expected --beam of at least 3, or --sample"),
+        (["--temperature", "2", "one"], "--temperature is for --sample, which is not given"),
+        (["--top-k", "2", "one"], "--top-k is for --sample, which is not given"),
+        (["--seed", "2", "one"], "--seed is for --sample, which is not given"),
+        (["--sample", "--temperature", "0", "one"], "temperature must be a finite number above 0, but is 0.0"),
+        (["--sample", "--top-p", "1.5", "one"], "top_p must be above 0 and at most 1, but is 1.5"),
+        (["--length-penalty", "nan", "one"], "the length penalty is nan: expected a number from 0 to 100"),
+        (["--length-penalty", "-1", "one"], "the length penalty is -1.0: expected a number from 0 to 100"),
+        (["--max-length", "21", "one"], "--max-length 21: the model writes at most 20 tokens"),
+        (["--attention", "maps.gif", "one"], "expected a file that ends in .json, .png, .svg, .pdf"),
+        (["--attention", "nowhere/maps.png", "one"], "cannot write nowhere/maps.png: No such file or directory"),
+        (["--attention", "maps.json", "one", "two"], "--attention shows one sentence, but there are 2"),
+        (["--device", "abacus", "one"], "Invalid value for '--device': abacus"),
+    ],
+)
+def test_bad_input_is_one_line(run, arguments, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr.splitlines()[-1]
+    assert result.stdout == ""
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("", "no sentences: give them as arguments, or one per line on standard input"),
+        ("one\n\ntwo\n", "line 2 is empty: expected a sentence"),
+        ("one\n" + "a" * 30, "line 2 has 32 tokens with its end, but the model reads at most 20"),
+        (b"one\n\xff\xfe", "standard input is not text in UTF-8: invalid start byte"),
+    ],
+)
+def test_bad_lines_are_one_line(run, text, message):
+    result = run(input=text)
+    assert result.exit_code == 2
+    assert message in result.stderr.splitlines()[-1]
+    assert result.stdout == ""
+
+
+def test_a_folder_that_is_no_run_is_one_line(tmp_path):
+    for name in ("nowhere", ""):
+        result = CliRunner().invoke(translate, ["--model", str(tmp_path / name), "one"])
+        assert result.exit_code == 2
+        assert result.stderr.startswith("Error: ") and len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", ["config.json", "source_tokenizer.json", "model.safetensors"])
+def test_a_damaged_run_is_one_line(folder, tmp_path, name):
+    broken = shutil.copytree(folder, tmp_path / "run")
+    content = (broken / name).read_bytes()
+    (broken / name).write_bytes(content[: len(content) // 2])
+    result = CliRunner().invoke(translate, ["--model", str(broken), "one"])
+    assert result.exit_code == 2
+    assert name in result.stderr and len(result.stderr.splitlines()) == 1
