@@ -76,10 +76,10 @@ class Training:
     training ends early; 0: never. exact_match: validation pairs that are decoded; samples: how many of them are shown.
     """
 
-    steps: int = number(1200, 1)
-    batch_tokens: int = number(4096, 4)
+    steps: int = number(700, 1)
+    batch_tokens: int = number(2048, 4)
     accumulate: int = number(1, 1)
-    warmup_steps: int = number(200, 1)
+    warmup_steps: int = number(150, 1)
     lr_factor: float = number(0.5, 0)
     beta1: float = number(0.9, 0, 1, below=True)
     beta2: float = number(0.98, 0, 1, below=True)
@@ -91,7 +91,7 @@ class Training:
     engine: str = choice("ddp", "fsdp")
     workers: int = number(0, 0, 256)
     seed: int = number(0, 0, 2**63 - 1)
-    checkpoint_every: int = number(200, 1)
+    checkpoint_every: int = number(100, 1)
     keep: int = number(3, 1)
     patience: int = number(0, 0)
     exact_match: int = number(200, 0)

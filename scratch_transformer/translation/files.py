@@ -29,6 +29,12 @@ def write_bytes(path: Path, content: bytes) -> None:
     sync_folder(path.parent)
 
 
+def remove_parts(folder: Path) -> None:
+    """Remove what a killed `write_bytes` left."""
+    for part in folder.glob(".*.part"):
+        part.unlink(missing_ok=True)
+
+
 def write_json(path: Path, document: Any) -> None:
     """`write_bytes` of JSON."""
     write_bytes(path, (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode())

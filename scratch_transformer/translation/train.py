@@ -22,7 +22,7 @@ from scratch_transformer.translation.config import Config, to_json
 from scratch_transformer.translation.corpus import Corpus
 from scratch_transformer.translation.distribution import World
 from scratch_transformer.translation.errors import InputError
-from scratch_transformer.translation.files import remove_folder, write_bytes, write_json
+from scratch_transformer.translation.files import remove_folder, remove_parts, write_bytes, write_json
 from scratch_transformer.translation.logs import Log
 from scratch_transformer.translation.tokenizer import Tokenizer
 from scratch_transformer.translation.trainer import Trainer
@@ -65,6 +65,8 @@ def resume(folder: Path, device: str = "cpu", say: Say = print, **changes: objec
     """
     config = checkpoint.read_config(folder).replace(**changes)
     world = distribution.start(device)
+    if world.is_main:
+        remove_parts(folder)
     trainer = _prepare(config, folder, world, say)
     if world.is_main and changes:
         write_json(folder / "config.json", to_json(config))

@@ -50,6 +50,8 @@ class Trainer:
     def run(self, log: Log | None) -> None:
         """Train until the last step, or until validations no longer get better. log: of the main process."""
         t, state = self.config.training, self.state
+        if log:
+            saving.prune(self.folder, t.keep)
         losses: list[Tensor] = []
         tokens, since = 0, time.perf_counter()
         while not self._is_over():
@@ -119,10 +121,11 @@ class Trainer:
         loss = validation.loss(self.wrapped, self.validation, t.batch_tokens, world)
         result = replace(self._decode(), loss=loss)
         self.state.validated(loss)
+        if log:
+            log.validated(self.state.step, result)  # before: what is logged twice is noticed, what is not is lost
         saving.save(self.folder, self.state, self.data, self.objective.model, self.optimizer, world)
         if log:
             saving.prune(self.folder, t.keep)
-            log.validated(self.state.step, result)
 
     def _decode(self) -> validation.Result:
         """By the main process alone; with FSDP, where no process has all weights, not at all."""

@@ -21,11 +21,11 @@ def read_hub(name: str, source: str, target: str) -> Iterator[Found]:
         pair = row.get("translation") if isinstance(row, dict) else None
         if not isinstance(pair, dict) or source not in pair or target not in pair:
             raise InputError(f'{name}, row {number}: expected {{"translation": {{"{source}": ..., "{target}": ...}}}}')
-        texts = pair[source], pair[target]
-        if all(isinstance(text, str) and text.strip() for text in texts):
-            yield texts
+        empty = [name for name in (source, target) if not str(pair[name] or "").strip()]
+        if not empty:
+            yield str(pair[source]), str(pair[target])
         else:
-            yield f"{name}, row {number}: the {source if not texts[0] else target} is empty"
+            yield f"{name}, row {number}: the {empty[0]} is empty"
 
 
 def _rows(name: str, source: str, target: str) -> Any:
