@@ -2,13 +2,14 @@
 
 import os
 import random
-import time
 import zlib
 
 import hypothesis
 import numpy
 import pytest
 import torch
+
+from scratch_transformer.benchmarking.timing import synchronised_time
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -98,11 +99,6 @@ def use_synchronising_timer(item):
     mark = item.get_closest_marker("benchmark")
     options = {**(mark.kwargs if mark else {}), "timer": synchronised_time}
     item.add_marker(pytest.mark.benchmark(**options), append=False)
-
-
-def synchronised_time():
-    torch.cuda.synchronize()
-    return time.perf_counter()
 
 
 def on_cuda(config):

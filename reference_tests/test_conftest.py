@@ -1,5 +1,6 @@
 """The tests' own ground: options, seeds that no order changes, torch's switches, benchmark timers."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -9,6 +10,17 @@ import torch
 pytest_plugins = ["pytester"]
 
 CONFTEST = Path(__file__).parents[1] / "conftest.py"
+
+A_GPU = """
+on_cuda = lambda config: True
+device_name = lambda config: 'a GPU'
+ticks = []
+
+def synchronised_time():
+    import time
+    ticks.append(1)
+    return time.perf_counter()
+"""
 
 DRAWS = """
 import random, numpy, pytest, torch
@@ -107,8 +119,7 @@ def test_benchmarks_on_cuda_get_the_synchronising_timer_beside_their_own_marks(p
     pytest.importorskip("pytest_benchmark", reason="benchmarks need pytest-benchmark")
     monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)  # its presence disables benchmarks
     with (project.path / "conftest.py").open("a") as conftest:  # no GPU is needed to see which timer is called
-        conftest.write("\non_cuda = lambda config: True\ndevice_name = lambda config: 'a GPU'\n")
-        conftest.write("def synchronised_time():\n    ticks.append(1)\n    return time.perf_counter()\n\nticks = []\n")
+        conftest.write(A_GPU)
     project.makepyfile(
         """
         import pytest
@@ -127,7 +138,10 @@ def test_benchmarks_on_cuda_get_the_synchronising_timer_beside_their_own_marks(p
             assert len(conftest(request).ticks) >= 6
         """
     )
-    project.runpytest_inprocess("--benchmark-enable").assert_outcomes(passed=2)
+    file = project.path / "rows.json"
+    project.runpytest_inprocess("--benchmark-enable", f"--benchmark-json={file}").assert_outcomes(passed=2)
+    rows = json.loads(file.read_text())["benchmarks"]
+    assert [row["options"]["timer"] for row in rows] == ["synchronised_time"] * 2
 
 
 # ---- Torch's switches ----

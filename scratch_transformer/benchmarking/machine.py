@@ -20,12 +20,12 @@ ENOUGH = 0.3
 
 @dataclass(frozen=True)
 class Limits:
-    """gemm: floating-point operations per second of a large square product, by dtype. copy: bytes per second, each
+    """gemm: floating-point operations per second of a large square product, by dtype. bandwidth: bytes per second, each
     byte read and written counted.
     """
 
     gemm: dict[str, float]
-    copy: float
+    bandwidth: float
 
     def rate(self, dtype: str) -> float:
         """The rate that a kernel of this dtype is measured by: its own, or float32's, where that is faster.

@@ -258,8 +258,8 @@ def _roof(axes: Axes, limits: dict[str, Any], dtype: str, intensities: Sequence[
     """The slope of the memory, and the roof; a second roof where float32's products are faster."""
     low, high = min(intensities) / 2, max(intensities) * 2
     top = max(limits["gemm"][dtype], limits["gemm"]["float32"] if dtype != "float64" else 0)
-    xs = sorted({low, max(low, min(high, top / limits["copy"])), high})
-    axes.loglog(xs, [min(x * limits["copy"], top) / 1e12 for x in xs], color="#222222", linewidth=1.4)
+    xs = sorted({low, max(low, min(high, top / limits["bandwidth"])), high})
+    axes.loglog(xs, [min(x * limits["bandwidth"], top) / 1e12 for x in xs], color="#222222", linewidth=1.4)
     name = "float32" if top != limits["gemm"][dtype] else dtype
     axes.annotate(f"{name} products", (high, top / 1e12), ha="right", va="bottom", fontsize=8)
     if name != dtype:

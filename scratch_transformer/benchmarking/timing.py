@@ -64,11 +64,6 @@ class Spread:
     p80: float
 
 
-def monotonic_time() -> float:
-    """Seconds on the clock of this process."""
-    return time.perf_counter()
-
-
 def synchronised_time() -> float:
     """Seconds once the GPU has done all that was queued: it times the work, and not the queueing."""
     torch.cuda.synchronize()
@@ -77,7 +72,7 @@ def synchronised_time() -> float:
 
 def timer_of(device: str | torch.device) -> Timer:
     """The clock for what runs on a device."""
-    return synchronised_time if torch.device(device).type == "cuda" else monotonic_time
+    return synchronised_time if torch.device(device).type == "cuda" else time.perf_counter
 
 
 def interleave(calls: Mapping[str, Prepared], timer: Timer, effort: Effort) -> dict[str, list[float]]:
