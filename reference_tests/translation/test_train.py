@@ -1,0 +1,147 @@
+"""Whole runs: what is in the folder, what is said, and what changes nothing."""
+
+import json
+import math
+
+import pytest
+import torch
+
+from reference_tests.translation import tiny
+from scratch_transformer.translation import checkpoint
+from scratch_transformer.translation.errors import InputError
+from scratch_transformer.translation.train import resume, train
+
+
+def losses(folder):
+    lines = map(json.loads, (folder / "log.jsonl").read_text().splitlines())
+    return [line["loss"] for line in lines if "loss" in line]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A run of six steps without dropout."""
+    folder = tmp_path_factory.mktemp("runs") / "whole"
+    tiny.run(folder, model__dropout=0.0)
+    return folder
+
+
+def test_a_folder_has_all_that_a_run_needs(tmp_path):
+    said = tiny.run(tmp_path / "a" / "run")
+    names = {path.name for path in (tmp_path / "a" / "run").iterdir()}
+    tokenizers = {"source_tokenizer.json", "target_tokenizer.json"}
+    assert names == {"config.json", "held_out.jsonl", "log.jsonl", "tensorboard", "checkpoints", *tokenizers}
+    assert [path.name for path in checkpoint.checkpoints(tmp_path / "a" / "run")] == ["step-00000004", "step-00000006"]
+    assert said[0] == "reading numbers below 300 in words, en to de ..."
+    assert said[1].startswith("120 pairs to train on, 8 held out; vocabulary of ")
+    assert any(line.startswith("step 6 of 6: validation loss ") for line in said)
+    assert said[-1].endswith("% of 8 held-out sentences are translated exactly")
+    assert any(path.name.startswith("events") for path in (tmp_path / "a" / "run" / "tensorboard").iterdir())
+
+
+def test_the_loss_falls(tmp_path):
+    tiny.run(tmp_path / "run", training__steps=60, training__checkpoint_every=60, training__lr_factor=0.5)
+    found = losses(tmp_path / "run")
+    assert len(found) == 60
+    assert sum(found[-10:]) < 0.8 * sum(found[:10])
+
+
+def test_the_same_seed_gives_the_same_run_and_another_another(whole, tmp_path):
+    tiny.run(tmp_path / "again", model__dropout=0.0)
+    assert tiny.content(tmp_path / "again") == tiny.content(whole)
+    tiny.run(tmp_path / "other", model__dropout=0.0, training__seed=1)
+    assert losses(tmp_path / "other") != losses(whole)
+
+
+@pytest.mark.parametrize("others", [{"training__accumulate": 3}, {"training__workers": 1}], ids=str)
+def test_what_changes_how_and_not_what_is_computed(whole, tmp_path, others):
+    tiny.run(tmp_path / "run", model__dropout=0.0, **others)
+    torch.testing.assert_close(losses(tmp_path / "run"), losses(whole), rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        {"model__norm": "post", "training__precision": "bfloat16", "tokens__kind": "bpe", "training__clip": 0.0},
+        {"tokens__shared": True, "model__share_embeddings": "all", "tokens__kind": "char", "data__max_length": 64},
+        {"model__positions": "learned", "model__attention_bias": False, "training__exact_match": 0},
+    ],
+    ids=["post-norm, bfloat16", "shared", "learned positions"],
+)
+def test_every_variant_trains_and_loads(tmp_path, others):
+    tiny.run(tmp_path / "run", training__steps=2, **{"training__batch_tokens": 128, **others})
+    assert all(math.isfinite(loss) for loss in losses(tmp_path / "run"))
+    run = checkpoint.load_run(tmp_path / "run")
+    assert (run.source_tokenizer is run.target_tokenizer) == run.config.tokens.shared
+    assert not run.model.training
+
+
+def test_compiled_it_is_the_same(whole, tmp_path, monkeypatch):
+    """Through torch.compile's tracing; without its code generator, which takes a minute."""
+    compiled = torch.compile
+    monkeypatch.setattr(torch, "compile", lambda module, **options: compiled(module, backend="eager", **options))
+    tiny.run(tmp_path / "run", model__dropout=0.0, training__compile=True, training__steps=4)
+    torch.testing.assert_close(losses(tmp_path / "run"), losses(whole)[:4], rtol=1e-6, atol=0)
+
+
+def test_it_ends_early_when_validations_get_no_better(tmp_path):
+    said = tiny.run(tmp_path / "run", training__lr_factor=0.0, training__patience=2, training__steps=40)
+    assert len(losses(tmp_path / "run")) == 6  # the best at step 2, then two that are as good
+    assert checkpoint.best(tmp_path / "run").name == "step-00000002"
+    assert [path.name[-1] for path in checkpoint.checkpoints(tmp_path / "run")] == ["2", "4", "6"]
+    assert "step 6 of 40" in "".join(said)
+    assert resume(tmp_path / "run", say=said.append) == 0.0
+    assert len(losses(tmp_path / "run")) == 6
+
+
+def test_more_steps_than_before(whole, tmp_path):
+    tiny.run(tmp_path / "run", model__dropout=0.0, training__steps=3)
+    resume(tmp_path / "run", say=lambda line: None, **{"training.steps": 6})
+    assert losses(tmp_path / "run") == losses(whole)
+    assert checkpoint.read_config(tmp_path / "run").training.steps == 6
+
+
+def test_a_loss_that_is_no_number_is_said(tmp_path, monkeypatch):
+    from scratch_transformer.translation.objective import Objective
+
+    monkeypatch.setattr(
+        Objective, "forward", lambda self, *batch: next(self.parameters()).sum() * float("nan")
+    )  # fmt: skip
+    with pytest.raises(InputError, match="the loss is nan at step 1: expected training.lr_factor to be smaller"):
+        tiny.run(tmp_path / "run")
+
+
+def test_lines_that_made_no_pair_are_said_and_listed(tmp_path):
+    (tmp_path / "c.tsv").write_text("x\n" * 7 + "".join(f"a {i}\tb {i}\n" for i in range(40)))
+    said = tiny.run(tmp_path / "run", data__tsv=str(tmp_path / "c.tsv"), data__held_out=3, data__validation=3)
+    assert said[1] == f"skipped: {tmp_path}/c.tsv, line 1: has 1 columns, not a source, a tab and a target"
+    assert said[6] == f"skipped: 7 lines in all, listed in {tmp_path}/run/skipped.txt"
+    assert len((tmp_path / "run" / "skipped.txt").read_text().splitlines()) == 7
+
+
+def test_overlong_pairs_are_said(tmp_path):
+    said = tiny.run(tmp_path / "run", data__max_length=6, training__steps=1)
+    assert any("pairs have more than data.max_length = 6 tokens: dropped" in line for line in said)
+    assert len(checkpoint.load_run(tmp_path / "run").held_out()) < 8
+
+
+def test_data_that_changed_are_noticed(tmp_path):
+    pairs = [f"a {i}\tb {i}\n" for i in range(40)]
+    (tmp_path / "c.tsv").write_text("".join(pairs))
+    tiny.run(tmp_path / "run", data__tsv=str(tmp_path / "c.tsv"), data__held_out=3, data__validation=3)
+    (tmp_path / "c.tsv").write_text("".join(pairs[:-1]))
+    with pytest.raises(InputError, match="the data are not the ones that .*run was trained on so far"):
+        resume(tmp_path / "run", say=lambda line: None, **{"training.steps": 9})
+
+
+def test_data_that_cannot_be_used_leave_no_folder(tmp_path):
+    with pytest.raises(InputError, match="cannot read nowhere.tsv"):
+        tiny.run(tmp_path / "run", data__tsv="nowhere.tsv")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_there_is_left_alone(tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "thesis.txt").write_text("precious")
+    with pytest.raises(InputError, match="run is there already: expected a new folder, or --resume"):
+        train(tiny.config(), tmp_path / "run", say=print)
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["thesis.txt"]
