@@ -22,7 +22,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from scratch_transformer import functional, masks
+from scratch_transformer import masks
 from scratch_transformer.model import (
     DecoderBlock,
     LayerNormalization,
@@ -40,6 +40,8 @@ FIRST_CAPACITY = 64
 class IncrementalDecoder:
     """K prefixes of each source, one token longer with every `step`. Row b·K + i is prefix i of source b.
 
+    To be made and used under torch.inference_mode(), with the model in evaluation mode: `modes.deciding`.
+
     Args:
         model: what `build_transformer` made, with any of its options.
         source_ids: (B, S), padded with source_pad_id on either side.
@@ -54,7 +56,7 @@ class IncrementalDecoder:
         self.norm = _normalization(model.decoder.norm) if model.decoder.norm is not None else None
         self.project = _affine(model.projection_layer.proj)
         self.embedding, self.scale = widen(model.tgt_embed.embedding.weight), math.sqrt(model.tgt_embed.d_model)
-        self.positions = widen(model.tgt_pos.pe.reshape(model.tgt_pos.seq_len, 1, -1))
+        self.positions = widen(model.tgt_pos.pe.reshape(model.tgt_pos.seq_len, -1)).unbind()
         self.K, self.length = K, 0
 
     def step(self, ids: Tensor) -> Tensor:
@@ -77,7 +79,7 @@ class IncrementalDecoder:
 
     def keep(self, sources: Tensor) -> None:
         """Go on with these of the sources: indices (B',)."""
-        rows = (sources.unsqueeze(1) * self.K + torch.arange(self.K, device=sources.device)).flatten()
+        rows = _each_of(sources, self.K)
         for layer in self.layers:
             layer.self_attention.select(rows)
             layer.cross_attention.select(sources)
@@ -118,7 +120,7 @@ class _SelfAttention:
         R, d_model = x.shape
         query, key, value = self.project(x).view(R, 3, self.h, -1).unbind(1)  # each (R, h, d_k)
         keys, values = self._append(key.reshape(R * self.h, -1), value.reshape(R * self.h, -1))
-        weights = functional.softmax(query.reshape(R * self.h, 1, -1).bmm(keys), dim=-1)  # (R·h, 1, t)
+        weights = _softmax_(query.reshape(R * self.h, 1, -1).bmm(keys))  # (R·h, 1, t)
         return self.output(weights.bmm(values).view(R, d_model))
 
     def _append(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
@@ -126,14 +128,14 @@ class _SelfAttention:
         if self.length == self.values.shape[1]:
             self.keys = torch.cat([self.keys, torch.empty_like(self.keys)], dim=2)
             self.values = torch.cat([self.values, torch.empty_like(self.values)], dim=1)
-        self.keys[:, :, self.length] = key
-        self.values[:, self.length] = value
+        self.keys.select(2, self.length).copy_(key)
+        self.values.select(1, self.length).copy_(value)
         self.length += 1
-        return self.keys[:, :, : self.length], self.values[:, : self.length]
+        return self.keys.narrow(2, 0, self.length), self.values.narrow(1, 0, self.length)
 
     def select(self, rows: Tensor) -> None:
         """Go on with these rows, in this order."""
-        chosen = (rows.unsqueeze(1) * self.h + torch.arange(self.h, device=rows.device)).flatten()
+        chosen = _each_of(rows, self.h)
         self.keys, self.values = self.keys.index_select(0, chosen), self.values.index_select(0, chosen)
 
 
@@ -147,27 +149,35 @@ class _CrossAttention:
         B, S, _ = encoder_output.shape
         projected = _affine(block.w_k, block.w_v)(encoder_output.flatten(0, 1))
         key, value = projected.view(B, S, 2, self.h, -1).unbind(2)  # each (B, S, h, d_k)
-        self.keys, self.values = key.permute(0, 2, 3, 1).contiguous(), value.transpose(1, 2).contiguous()
+        self.keys = key.permute(0, 2, 3, 1).reshape(B * self.h, -1, S)
+        self.values = value.transpose(1, 2).reshape(B * self.h, S, -1)
         self.mask = None if source_mask.all() else self._additive(source_mask)
 
     def _additive(self, source_mask: Tensor) -> Tensor:
-        """0 where a key may be attended to, -inf where not: (B, h, 1, S)."""
+        """0 where a key may be attended to, -inf where not: (B·h, 1, S)."""
+        source_mask = source_mask.expand(-1, self.h, -1, -1).flatten(0, 1)
         is_empty = ~source_mask.any(dim=-1, keepdim=True)  # a source of padding alone gives zeros, as in `attention`
         self.values.masked_fill_(is_empty, 0)
-        return masks.to_additive(source_mask | is_empty, self.values.dtype).repeat(1, self.h, 1, 1)
+        return masks.to_additive(source_mask | is_empty, self.values.dtype)
 
     def __call__(self, x: Tensor) -> Tensor:
-        (R, d_model), (B, h, d_k, S) = x.shape, self.keys.shape
-        query = self.project(x).view(B, R // B, h, d_k).transpose(1, 2).reshape(B * h, R // B, d_k)
-        keys = self.keys.view(B * h, d_k, S)
-        scores = query.bmm(keys) if self.mask is None else torch.baddbmm(self.mask.view(B * h, 1, S), query, keys)
-        heads = functional.softmax(scores, dim=-1).bmm(self.values.view(B * h, S, d_k))  # (B·h, K, d_k)
-        return self.output(heads.view(B, h, R // B, d_k).transpose(1, 2).reshape(R, d_model))
+        (R, d_model), (B_h, d_k, _) = x.shape, self.keys.shape
+        B = B_h // self.h
+        query = self.project(x).view(B, R // B, self.h, d_k).transpose(1, 2).reshape(B_h, R // B, d_k)
+        scores = query.bmm(self.keys) if self.mask is None else torch.baddbmm(self.mask, query, self.keys)
+        heads = _softmax_(scores).bmm(self.values)  # (B·h, K, d_k)
+        return self.output(heads.view(B, self.h, R // B, d_k).transpose(1, 2).reshape(R, d_model))
 
     def select(self, sources: Tensor) -> None:
         """Go on with these sources."""
-        self.keys, self.values = self.keys.index_select(0, sources), self.values.index_select(0, sources)
-        self.mask = None if self.mask is None else self.mask.index_select(0, sources)
+        chosen = _each_of(sources, self.h)
+        self.keys, self.values = self.keys.index_select(0, chosen), self.values.index_select(0, chosen)
+        self.mask = None if self.mask is None else self.mask.index_select(0, chosen)
+
+
+def _each_of(indices: Tensor, count: int) -> Tensor:
+    """The places of what comes `count` in a row: of (2, 0) and 3, they are (6, 7, 8, 0, 1, 2)."""
+    return (indices.unsqueeze(1) * count + torch.arange(count, device=indices.device)).flatten()
 
 
 # ---- The parts of the model, prepared once ----
@@ -186,19 +196,27 @@ def _affine(*layers: Linear, query_scale: float = 1.0) -> Callable[[Tensor], Ten
         weights.append(widen(layer.weight) * scale if scale != 1 else widen(layer.weight))
         biases.append(widen(bias) * scale)
     weight = weights[0] if len(weights) == 1 else torch.cat(weights)
-    return partial(torch.addmm, torch.cat(biases), mat2=weight.T)
+    # a single row times a matrix takes as long as reading the matrix, which goes fastest along its longer side
+    matrix = weight.T.contiguous() if weight.shape[0] >= weight.shape[1] else weight.T
+    return partial(torch.addmm, torch.cat(biases), mat2=matrix)
+
+
+def _softmax_(scores: Tensor) -> Tensor:
+    """`functional.softmax` of the last dimension, in place."""
+    scores.sub_(scores.amax(-1, keepdim=True)).exp_()
+    return scores.div_(scores.sum(-1, keepdim=True))
 
 
 def _normalization(norm: LayerNormalization) -> Callable[[Tensor], Tensor]:
-    """`functional.layer_norm` in fewer operations: mean (x - μ)² is the square of a length, divided by n."""
-    gain, bias = widen(norm.alpha), widen(norm.bias)
-    eps, n = torch.full_like(gain[:1], norm.eps), len(gain)
+    """`functional.layer_norm` in fewer operations: 1 / √(|c|²/n + ε) = √n / √(|c|² + nε), c = x - μ of n features."""
+    n = len(norm.alpha)
+    gain, bias = widen(norm.alpha) * math.sqrt(n), widen(norm.bias)
+    floor = torch.full_like(gain[:1], math.sqrt(n * norm.eps))
 
     def normalize(x: Tensor) -> Tensor:
-        centred = x - x.mean(-1, keepdim=True)
-        length = torch.linalg.vector_norm(centred, dim=-1, keepdim=True)
-        inverse_deviation = torch.addcmul(eps, length, length, value=1 / n).rsqrt_()
-        return torch.addcmul(bias, centred.mul_(inverse_deviation), gain)
+        centred = torch.sub(x, x.sum(-1, keepdim=True), alpha=1 / n)
+        length = torch.linalg.vector_norm(centred, dim=-1, keepdim=True).hypot_(floor)
+        return torch.addcmul(bias, centred.div_(length), gain)
 
     return normalize
 
