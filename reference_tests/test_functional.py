@@ -90,6 +90,11 @@ def test_softmax_does_not_overflow():
     assert functional.log_softmax(x, 0)[2].item() == pytest.approx(-2e4 - math.log1p(math.exp(-1)), rel=1e-15)
 
 
+def test_softmax_of_integers_is_refused():
+    with pytest.raises(RuntimeError, match="^softmax: x must be of a floating dtype, but is torch.int64"):
+        functional.softmax(torch.tensor([1, 2]), 0)
+
+
 # ---- relu and gelu ----
 
 ACTIVATIONS = {
@@ -190,6 +195,25 @@ def test_dropout_scales_what_it_keeps(device):
     y = functional.dropout(x, 0.2)
     assert set(y.unique().tolist()) == {0.0, 1 / 0.8}
     assert y.mean().item() == pytest.approx(1, abs=5 * math.sqrt(0.25 / len(x)))  # five standard deviations
+
+
+def test_dropout_drops_one_in_two_by_default():
+    x = torch.ones(100)
+    torch.manual_seed(0)
+    ours = functional.dropout(x)
+    torch.manual_seed(0)
+    assert torch.equal(ours, F.dropout(x))
+    assert torch.equal(x, torch.ones(100))
+
+
+def test_dropout_of_one_number():
+    assert functional.dropout(torch.ones(1), 1.0).tolist() == [0.0]
+
+
+@pytest.mark.parametrize("p", [-0.1, 1.1])
+def test_a_bad_probability_is_refused(p):
+    with pytest.raises(ValueError, match=f"^dropout: p, the dropout probability, has to be .* but got {p}$"):
+        functional.dropout(torch.ones(3), p)
 
 
 def test_dropout_outside_training_and_of_nothing_is_the_identity():

@@ -7,6 +7,7 @@ from reference_tests.agreement import assert_agree, assert_equal
 from reference_tests.proof import prove
 from scratch_transformer import nn
 from scratch_transformer.conformance import Draw
+from scratch_transformer.nn import multihead_attention
 
 test_definition, test_precision, test_errors = prove("MultiheadAttention")
 
@@ -87,15 +88,34 @@ def test_appended_keys_in_a_batch_of_any_size(options, need_weights):
         assert_agree(ours, builtin, *sequences, need_weights=need_weights)
 
 
-@pytest.mark.parametrize("need_weights", [True, False])
-@pytest.mark.parametrize("options", [{"add_bias_kv": True}, {"add_zero_attn": True}], ids=str)
-def test_appended_keys_do_not_widen_a_computation_under_autocast(options, need_weights, device):
+def test_appended_keys_have_the_others_dtype_under_autocast(monkeypatch, device):
+    """The parameters are float32, the projections bfloat16; attention's kernels want one dtype."""
+    module = nn.MultiheadAttention(E, H, batch_first=True, add_bias_kv=True).to(device)
     x, dtypes = torch.randn(B, T, E, device=device), []
+
+    def spy(query, key, value, *_, **__):
+        dtypes.extend(tensor.dtype for tensor in (query, key, value))
+        return query
+
+    monkeypatch.setattr(multihead_attention, "scaled_dot_product_attention", spy)
+    with torch.autocast(device.type, torch.bfloat16):
+        module(x, x, x, need_weights=False)
+    assert dtypes == [torch.bfloat16] * 3
+
+
+@pytest.mark.parametrize("sizes", [(0, 3), (-6, 3), (6, 0), (6, -3)], ids=str)
+def test_no_width_or_no_heads_is_refused_as_by_torch(sizes):
+    message = rf"embed_dim and num_heads must be greater than 0, got embed_dim={sizes[0]} and num_heads={sizes[1]}"
     for library in (nn, torch.nn):
-        module = library.MultiheadAttention(E, H, batch_first=True, **options).to(device)
-        with torch.autocast(device.type, torch.bfloat16):
-            dtypes.append([None if t is None else t.dtype for t in module(x, x, x, need_weights=need_weights)])
-    assert dtypes[0] == dtypes[1]
+        with pytest.raises(ValueError, match=message):
+            library.MultiheadAttention(*sizes)
+
+
+def test_one_head_of_one_number():
+    ours, builtin = (library.MultiheadAttention(1, 1).double() for library in (nn, torch.nn))
+    Draw(0).randomise(builtin)
+    ours.load_state_dict(builtin.state_dict())
+    assert_agree(ours, builtin, *(torch.randn(length, B, 1, dtype=torch.float64) for length in (T, S, S)))
 
 
 def test_a_causal_hint_that_is_trusted_spares_the_mask_every_look(pair, qkv):
