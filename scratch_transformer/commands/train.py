@@ -54,7 +54,8 @@ def train(
 
     Without data it translates numbers in words, from English to German, and takes two minutes on two cores.
 
-    In several processes: torchrun --nproc-per-node 2 -m scratch_transformer.translation.train [OPTIONS]
+    In several processes, with the same options:
+    torchrun --nproc-per-node 2 -m scratch_transformer.translation.train
 
     Exit status: 0 when trained, 2 if it could not be tried.
     """
@@ -62,10 +63,10 @@ def train(
     with one_line_errors():
         from scratch_transformer.translation import config as settings
 
-        changes = {SETTINGS[name]: value for name, value in given.items()}
+        changes = dict(_parsed(other) for other in others)
+        changes |= {SETTINGS[name]: value for name, value in given.items()}
         if "fsdp" in given:
             changes["training.engine"] = "fsdp" if given["fsdp"] else "ddp"
-        changes |= dict(_parsed(other) for other in others)
         if pair is not None:
             changes |= _languages(pair, options)
         if resume is None:

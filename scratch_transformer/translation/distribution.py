@@ -6,6 +6,7 @@ gradients and of Adam's moments. Both average gradients, so a share's loss is mu
 
 from __future__ import annotations
 
+import inspect
 import os
 import shutil
 from contextlib import nullcontext
@@ -74,6 +75,7 @@ def wrap(objective: Module, engine: str, world: World) -> Module:
     if engine == "fsdp":
         from torch.distributed.fsdp import fully_shard
 
+        _storage("Writer")  # or a missing one would be noticed at the first checkpoint
         mesh = dist.device_mesh.init_device_mesh(world.device.type, (world.processes,))
         model: Any = objective.model
         for layer in [*model.encoder.layers, *model.decoder.layers]:
@@ -150,8 +152,9 @@ def _storage(kind: str) -> Any:
     try:
         from torch.distributed.checkpoint import hf_storage
 
+        assert "enable_consolidation" in inspect.signature(hf_storage.HuggingFaceStorageWriter).parameters
         return getattr(hf_storage, f"HuggingFaceStorage{kind}")
-    except (ImportError, AttributeError):
+    except (ImportError, AttributeError, AssertionError):
         raise InputError(
             f"checkpoints of FSDP need torch 2.9 or later, and this is torch {torch.__version__}"
         ) from None

@@ -48,7 +48,7 @@ def train(config: Config, folder: Path, device: str = "cpu", say: Say = print) -
     world.wait()
     try:
         trainer = _prepare(config, folder, world, say)
-    except InputError:
+    except (InputError, ModuleNotFoundError):
         world.wait()
         if world.is_main:
             remove_folder(folder)

@@ -1,0 +1,93 @@
+"""Two processes, DDP or FSDP: the numbers of one process, and checkpoints that any number of processes continues."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed.checkpoint
+
+from reference_tests.translation import tiny
+from scratch_transformer.translation import distribution, files
+from scratch_transformer.translation.errors import InputError
+from scratch_transformer.translation.train import resume
+
+ROOT = Path(__file__).parents[2]
+LAST = "checkpoints/step-00000006"
+
+pytestmark = pytest.mark.skipif(
+    not torch.distributed.is_available() or sys.platform == "win32", reason="needs torch.distributed with gloo"
+)
+
+
+def numbers(folder):
+    """All losses of a run, of training and validation."""
+    lines = map(json.loads, (folder / "log.jsonl").read_text().splitlines())
+    return [(line["step"], line.get("loss", line.get("validation_loss"))) for line in lines]
+
+
+def has_fsdp_checkpoints():
+    try:
+        return bool(distribution._storage("Writer"))
+    except InputError:
+        return False
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Runs of one process, `whole` and `begun`, and those of two_processes.py."""
+    folder = tmp_path_factory.mktemp("runs")
+    tiny.run(folder / "whole", model__dropout=0.0)
+    tiny.run(folder / "begun", model__dropout=0.0, training__steps=4)
+    if has_fsdp_checkpoints():
+        launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+        command = [*launch, "-m", "reference_tests.translation.two_processes", str(folder)]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment)
+        assert done.returncode == 0, done.stderr[-3000:]
+        resume(folder / "fsdp-begun", say=lambda line: None, **{"training.steps": 6})
+    return folder
+
+
+@pytest.mark.skipif(not has_fsdp_checkpoints(), reason="this torch cannot write FSDP's checkpoints as safetensors")
+@pytest.mark.parametrize(
+    "name",
+    ["ddp", "fsdp", "begun", "fsdp-begun"],
+    ids=["DDP", "FSDP", "one process, then two with FSDP", "two with FSDP, then one process"],
+)
+def test_the_losses_are_those_of_one_process(folder, name):
+    (steps, losses), (expected_steps, expected) = (zip(*numbers(folder / n), strict=True) for n in (name, "whole"))
+    assert steps == expected_steps
+    torch.testing.assert_close(torch.tensor(losses), torch.tensor(expected), rtol=2e-6, atol=0)
+
+
+@pytest.mark.skipif(not has_fsdp_checkpoints(), reason="this torch cannot write FSDP's checkpoints as safetensors")
+@pytest.mark.parametrize("name", ["ddp", "fsdp", "begun", "fsdp-begun"])
+def test_a_checkpoint_has_the_same_form_whoever_wrote_it(folder, name):
+    """And the same weights; but for the keys' biases, which the softmax doesn't see: Adam makes noise of rounding."""
+    ours, expected = (files.read_tensors(folder / n / LAST / "model.safetensors") for n in (name, "whole"))
+    assert ours.keys() == expected.keys()
+    for key in (key for key in expected if "w_k.bias" not in key):
+        torch.testing.assert_close(ours[key], expected[key], rtol=0, atol=1e-4)
+    assert {path.name for path in (folder / name / LAST).iterdir()} == {
+        path.name for path in (folder / "whole" / LAST).iterdir()
+    }
+
+
+def test_one_process_needs_no_torchrun(monkeypatch):
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    world = distribution.start("cpu")
+    assert (world.rank, world.processes, world.is_main) == (0, 1, True)
+    assert world.sum(torch.tensor(3.0)) == 3
+    module = torch.nn.Linear(2, 2)
+    assert distribution.wrap(module, "fsdp", world) is module
+
+
+def test_a_torch_without_the_storage_is_told(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch.distributed.checkpoint.hf_storage", None)
+    monkeypatch.delattr(torch.distributed.checkpoint, "hf_storage", raising=False)
+    with pytest.raises(InputError, match=r"checkpoints of FSDP need torch 2\.9 or later, and this is torch"):
+        distribution._storage("Reader")

@@ -1,0 +1,18 @@
+"""torchrun --nproc-per-node 2 -m reference_tests.translation.two_processes FOLDER
+
+Trains FOLDER/ddp and FOLDER/fsdp, four steps of FOLDER/fsdp-begun, and the last two of FOLDER/begun, with FSDP.
+"""
+
+import sys
+from pathlib import Path
+
+from reference_tests.translation import tiny
+from scratch_transformer.translation import distribution
+from scratch_transformer.translation.train import resume
+
+folder = Path(sys.argv[1])
+tiny.run(folder / "ddp", model__dropout=0.0)
+tiny.run(folder / "fsdp", model__dropout=0.0, training__engine="fsdp")
+tiny.run(folder / "fsdp-begun", model__dropout=0.0, training__engine="fsdp", training__steps=4)
+resume(folder / "begun", say=lambda line: None, **{"training.engine": "fsdp", "training.steps": 6})
+distribution.stop()
