@@ -80,7 +80,7 @@ def rows_d():
         "Resuming restores epoch, step and optimizer, but not the model's weights"
     )
     return [
-        ("Tokenizer", "any: the model takes ids", NO_CODE),
+        ("Tokenizer", "`translation.tokenizer`", NO_CODE),
         ("`InputEmbedding`", "`model.InputEmbeddings`", _embeddings(tutorial_d.InputEmbedding)),
         ("`PositionalEncoding`", "`model.PositionalEncoding`", _positions(tutorial_d.PositionalEncoding)),
         ("`MultiHeadAttentionBlock`", "`model.MultiHeadAttentionBlock`", _attentions(tutorial_d, "attention_score")),
@@ -96,8 +96,8 @@ def rows_d():
         ("`Encoder`", "`model.Encoder`", _verdict(errors["encoder"], NORMALIZATION)),
         ("`DecoderBlock`", "`model.DecoderBlock`", _verdict(errors["decoder block"], NORMALIZATION)),
         ("`Decoder`", "`model.Decoder`", _verdict(errors["decoder"], NORMALIZATION)),
-        ("`train_model`", "`optim.Adam`, `optim.WarmupSchedule`", training),
-        ("Inference", "`greedy_decode`, below", "a heading: " + NO_CODE),
+        ("`train_model`", "`translation.trainer`, with `optim.Adam` and `optim.WarmupSchedule`", training),
+        ("Inference", "`translation.decoding`, and in short `greedy_decode`, below", "a heading: " + NO_CODE),
     ]
 
 
