@@ -136,3 +136,9 @@ def test_a_damaged_run_is_one_line(folder, tmp_path, name):
     result = CliRunner().invoke(translate, ["--model", str(broken), "one"])
     assert result.exit_code == 2
     assert name in result.stderr and len(result.stderr.splitlines()) == 1
+
+
+def test_n_best_differ_as_texts(run):
+    result = run("--beam", "30", "--n-best", "30", "--max-length", "6", "two")
+    texts = [line.split("\t")[2] for line in result.stdout.splitlines()]
+    assert len(set(texts)) == len(texts) > 10

@@ -67,12 +67,18 @@ def unknown_words(run: Run, text: str) -> list[str]:
 def translate(
     run: Run, sources: Sequence[Sequence[int]], search: Search, progress: Callable[[int], None] = lambda done: None
 ) -> list[list[Hypothesis]]:
-    """The best `search.n_best` translations of each source (ids, ended by eos); progress: told of each batch's size."""
+    """The best `search.n_best` translations of each source (ids, ended by eos); progress: told of each batch's size.
+
+    They differ as texts: other tokens for the same text are no other translation.
+    """
     found: list[list[Hypothesis]] = [[] for _ in sources]
     decode = _decoder(run, search)
     for indices, ids in batches(sources, run.source_tokenizer.pad_id, next(run.model.parameters()).device):
         for i, hypotheses in zip(indices, decode(ids), strict=True):
-            found[i] = hypotheses[: search.n_best]
+            best: dict[str, Hypothesis] = {}
+            for hypothesis in hypotheses:
+                best.setdefault(run.target_tokenizer.decode(hypothesis.ids), hypothesis)
+            found[i] = list(best.values())[: search.n_best]
         progress(len(indices))
     return found
 
