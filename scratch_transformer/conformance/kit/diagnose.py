@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from scratch_transformer.conformance.kit.crashes import crash_finding
+from scratch_transformer.conformance.kit.designs import design_notes
 from scratch_transformer.conformance.kit.detectors import detected
 from scratch_transformer.conformance.kit.divergence import first_divergence
 from scratch_transformer.conformance.kit.evidence import evidence
@@ -31,10 +32,10 @@ VERDICTS: dict[str, Verdict] = {
 }
 
 
-def diagnose(candidate: Candidate, known: Sequence[str] = (), seed: int = 0) -> Diagnosis:
+def diagnose(candidate: Candidate, parts: Sequence[Diagnosis] = (), seed: int = 0) -> Diagnosis:
     """Find out what a candidate computes.
 
-    known: ids of mistakes found in its parts, tried first.
+    parts: what was found out about its parts; their designs and mistakes are tried first.
     """
     with exact():
         try:
@@ -45,7 +46,7 @@ def diagnose(candidate: Candidate, known: Sequence[str] = (), seed: int = 0) -> 
             error = session.crashes[0].error
             assert error is not None
             return _crashed(candidate, error)
-        return _diagnosed(session, known)
+        return _diagnosed(session, parts)
 
 
 def _crashed(candidate: Candidate, error: Exception) -> Diagnosis:
@@ -56,15 +57,15 @@ def _crashed(candidate: Candidate, error: Exception) -> Diagnosis:
     return Diagnosis(candidate.kind.name, "crashed", float("inf"), builtin, findings, notes=notes)
 
 
-def _diagnosed(session: Session, known: Sequence[str]) -> Diagnosis:
+def _diagnosed(session: Session, parts: Sequence[Diagnosis]) -> Diagnosis:
     kind, candidate = session.kind, session.candidate
-    match = find(session, known)
+    match = find(session, parts)
     best = match.hypotheses[0] if match.hypotheses else None
     design = _design(session, best)
     recipe = best.recipe if best else design
     findings = [*_named(session, best, design), *detected(session, best)]
     if best is not None:
-        findings += from_extras(session, best)
+        findings += [*design_notes(session, recipe, best.design), *from_extras(session, best)]
     findings += [f for r in session.crashes if r.error is not None and (f := crash_finding(r.error, kind)) is not None]
     findings = _sorted(findings)
     error, worst = session.worst(design)

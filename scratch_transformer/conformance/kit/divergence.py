@@ -26,7 +26,8 @@ def _in_probe(session: Session, recipe: Recipe, probe: Probe) -> str:
         if path not in theirs:
             continue
         # a part's output has (batch, time, …) like the whole's, so the same places count
-        part = Probe(probe.name, {}, probe.valid if ours[path].dim() == 3 else None)
+        fits = probe.valid is not None and ours[path].shape[:2] == probe.valid.shape[:2]
+        part = Probe(probe.name, {}, probe.valid if fits and ours[path].dim() == 3 else None)
         error = distance(theirs[path], ours[path], part)
         if error > ROUNDED:
             after = f"; everything before, up to {agreed}, agrees" if agreed else ""

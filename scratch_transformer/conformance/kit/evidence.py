@@ -24,11 +24,12 @@ def _general(session: Session, design: Recipe) -> str:
     against = session.kind.builtin or "the reference"
     if error == float("inf"):
         return f"With {result.probe.shows}, shape or NaNs differ from {against}'s."
-    return f"With {result.probe.shows}, its output differs from {against}'s by {percent(error)} of the largest value."
+    return f"With {result.probe.shows}, its output differs from {against}'s by {percent(error)} the largest value."
 
 
 def percent(error: float) -> str:
-    return f"{100 * error:.2g} %" if error < 10 else f"{error:.2g} times"
+    """0.043 -> "4.3 % of"; 2.5 -> "2.5 times"."""
+    return f"{100 * error:.2g} % of" if error < 1 else f"{error:.2g} times"
 
 
 def _unbiased(session: Session, change: Change) -> str:

@@ -13,7 +13,8 @@ from scratch_transformer.conformance.kit.session import Result, Session, distanc
 
 def from_extras(session: Session, best: Hypothesis) -> Iterator[Finding]:
     for extra in session.kind.extras:
-        if not set(extra.mistakes) & set(best.ids):
+        amplified = extra.low_precision and set(best.ids) - {"LN1", "LN2", "LN3"}  # rounding errors, not the mistake
+        if not set(extra.mistakes) & set(best.ids) and not amplified:
             yield from _from(session, extra, best)
 
 

@@ -15,11 +15,10 @@ Fit = list[tuple[str, str, dict[str, Any]]]
 
 def fitted(session: Session, designs: Sequence[Recipe]) -> list[Fit]:
     """Lists of (id, form, changes), one for every fit that is worth a try."""
-    mistakes = session.kind.ids
     fits: list[Fit] = []
     if session.kind.name in ("LayerNorm", "RMSNorm"):
         fits += _normalization(session)
-    if "A1" in mistakes and session.ran:
+    if session.kind.name.endswith("Attention") and session.ran:
         fits += _scale(session, designs[0])
     return fits
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from scratch_transformer.conformance.kit.designs import possible
 from scratch_transformer.conformance.kit.fits import fitted
-from scratch_transformer.conformance.kit.kind import Kind
+from scratch_transformer.conformance.kit.kind import Diagnosis, Kind
 from scratch_transformer.conformance.kit.mistakes import MISTAKES
 from scratch_transformer.conformance.kit.recipe import RIGHT, Recipe
 from scratch_transformer.conformance.kit.session import EXACT, ROUNDED, Session
@@ -16,6 +18,9 @@ from scratch_transformer.conformance.kit.session import EXACT, ROUNDED, Session
 FILLS = ("-1e9", "-inf, empty rows zero", "-inf")
 EMPTYING = {"causal", "inverted", "softmax_over", "padding"}
 """Mistakes that can leave a row without keys; what such a row becomes depends on what blocked scores are filled with."""
+
+FROM_DESIGN = {"norm_order", "final_norm", "positions", "fill"}
+"""Entries that the design decides, or that change nothing but queries without keys."""
 
 TOGETHER = (("LN1", "LN2"), ("LN1", "LN3"), ("LN2", "LN3"), ("LN1", "LN2", "LN3"))
 """Mistakes that often come together."""
@@ -53,55 +58,75 @@ class Match:
     notes: tuple[str, ...] = field(default=())
 
 
-def find(session: Session, known: Sequence[str] = (), most: int = 4000) -> Match:
-    """The simplest explanation of a candidate's outputs. `most`: how many pairs of mistakes are tried."""
-    tried = 0
-    for tier in _tiers(session, known):
+def find(session: Session, parts: Sequence[Diagnosis] = (), seconds: float = 6.0) -> Match:
+    """The simplest explanation of a candidate's outputs: exact, or else up to float32's rounding.
+
+    seconds: when to give up trying pairs of mistakes.
+    """
+    tried, end = 0, time.process_time() + seconds
+    rounded: list[tuple[float, Hypothesis]] = []
+    for is_last, tier in _tiers(session, parts):
+        if is_last and rounded:
+            break
         found: list[tuple[float, Hypothesis]] = []
-        for hypothesis in itertools.islice(_distinct(tier), most):
-            tried += 1
+        design = None
+        for hypothesis in _distinct(tier):
+            if (found and hypothesis.design != design) or time.process_time() > end:
+                break
+            tried, design = tried + 1, hypothesis.design
             error = session.error(hypothesis.recipe, stop_above=ROUNDED)
-            if error <= ROUNDED:
+            if error <= EXACT:
                 found.append((error, hypothesis))
+            elif error <= ROUNDED:
+                rounded.append((error, hypothesis))
         if found:
-            return _chosen(found, tried)
-    return Match(tried=tried)
+            return _chosen(session, found, tried)
+    return _chosen(session, rounded, tried) if rounded else Match(tried=tried)
 
 
-def _chosen(found: list[tuple[float, Hypothesis]], tried: int) -> Match:
-    """Exact matches before those up to float32's rounding; of the latter only what is far better than the rest."""
+def _chosen(session: Session, found: list[tuple[float, Hypothesis]], tried: int) -> Match:
+    """Those with the smallest error, the simplest first."""
     best = min(error for error, _ in found)
     limit = EXACT if best <= EXACT else 10 * best
     chosen = [hypothesis for error, hypothesis in found if error <= limit]
+    if len({hypothesis.ids for hypothesis in chosen}) > 1:  # where outputs don't count they may tell them apart
+        errors = [session.error(hypothesis.recipe, everywhere=True) for hypothesis in chosen]
+        chosen = [h for h, error in zip(chosen, errors, strict=True) if error <= max(limit, 10 * min(errors))]
     first = chosen[0]
     others = {h.ids: h for h in reversed(chosen) if h.ids != first.ids}
     return Match((first, *others.values()), best, tried)
 
 
-def _tiers(session: Session, known: Sequence[str]) -> Iterator[Iterable[Hypothesis]]:
+def _tiers(session: Session, parts: Sequence[Diagnosis]) -> Iterator[tuple[bool, Iterable[Hypothesis]]]:
+    """From what needs the fewest mistakes to what needs the most; with True, what is tried for exact matches only."""
     kind = session.kind
-    designs = _designs(kind, session)
-    yield (Hypothesis(name, (), RIGHT.with_(changes)) for name, changes in designs)
-    changes = changes_of(kind)
-    base = [change for change in changes if change.id in known]
-    if base:
-        combinations = [c for n in range(len(base), 0, -1) for c in itertools.combinations(base, n) if compatible(c)]
-        yield _with(designs, combinations)
-    yield _with(designs, [(change,) for change in changes])
-    extra = fitted(session, [RIGHT.with_(changes) for _, changes in designs])
-    if extra:
-        fits = [tuple(Change(id, form, tuple(entries.items())) for id, form, entries in fit) for fit in extra]
-        yield _with(designs, fits)
+    designs, changes = possible(session, parts), changes_of(kind)
+    yield False, [Hypothesis(name, (), RIGHT.with_(entries)) for name, entries in designs]
+    base = _of_parts(kind, parts)
+    subsets = [c for n in range(len(base), 0, -1) for c in itertools.combinations(base, n)] if len(base) <= 5 else [base]
+    subsets = [c for c in subsets if compatible(c)]
+    yield False, _with(designs, subsets)
+    yield False, _with(designs, [(change,) for change in changes])
+    fits = fitted(session, [RIGHT.with_(entries) for _, entries in designs])
+    yield False, _with(designs, [tuple(Change(id, f, tuple(e.items())) for id, f, e in fit) for fit in fits])
     together = [c for ids in TOGETHER for c in itertools.product(*(_forms(changes, id) for id in ids))]
-    yield _with(designs, together)
-    if base:
-        biggest = max(combinations, key=len)
-        yield _with(designs, [(*biggest, c) for c in changes if compatible((*biggest, c))])
-    yield _with(designs, [pair for pair in itertools.combinations(changes, 2) if compatible(pair)])
+    yield False, _with(designs, together)
+    for known in subsets[:1]:
+        yield True, _with(designs, [(*known, c) for c in changes if compatible((*known, c))])
+    yield True, _with(designs, [pair for pair in itertools.combinations(changes, 2) if compatible(pair)])
 
 
-def _designs(kind: Kind, session: Session) -> list[tuple[str, dict[str, Any]]]:
-    return [(name, dict(changes)) for name, changes in kind.designs.items()]
+def _of_parts(kind: Kind, parts: Sequence[Diagnosis]) -> list[Change]:
+    """The mistakes that were found in the parts, each once, as changes."""
+    known: dict[str, Change] = {}
+    for part in parts:
+        for finding in part.findings:
+            names = {name for entries in finding.mistake.changes.values() for name in entries}
+            values = {name: getattr(part.recipe, name) for name in sorted(names)}
+            entries = tuple((n, v) for n, v in values.items() if v != getattr(RIGHT, n) and n not in FROM_DESIGN)
+            if entries and finding.mistake.id in kind.ids:
+                known.setdefault(finding.mistake.id, Change(finding.mistake.id, finding.form, entries))
+    return list(known.values())
 
 
 def changes_of(kind: Kind) -> list[Change]:
@@ -124,10 +149,13 @@ def compatible(changes: Iterable[Change]) -> bool:
     return len(names) == len(set(names))
 
 
-def _with(designs: list[tuple[str, dict[str, Any]]], combinations: Iterable[Sequence[Change]]) -> Iterator[Hypothesis]:
-    for changes in combinations:
-        merged = {name: value for change in changes for name, value in change.entries}
-        for design, entries in designs:
+def _with(
+    designs: list[tuple[str, dict[str, Any]]], combinations: Sequence[Sequence[Change]]
+) -> Iterator[Hypothesis]:
+    """All combinations in the first design, then in the next."""
+    for design, entries in designs:
+        for changes in combinations:
+            merged = {name: value for change in changes for name, value in change.entries}
             recipe = RIGHT.with_({**entries, **merged})
             fills = FILLS if merged.keys() & EMPTYING and "fill" not in merged else (recipe.fill,)
             for fill in fills:

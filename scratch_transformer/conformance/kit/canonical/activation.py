@@ -35,10 +35,10 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 class Activation(nn.Module):
     def __init__(self, recipe: Recipe) -> None:
         super().__init__()
-        self.function = ACTIVATIONS[recipe.activation]
+        self.recipe = recipe
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.function(x)
+        return ACTIVATIONS[self.recipe.activation](x)
 
 
 class Softmax(nn.Module):

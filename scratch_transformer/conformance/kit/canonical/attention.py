@@ -20,12 +20,12 @@ class Projection(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(d_out, d_in))
         self.bias = nn.Parameter(torch.zeros(d_out))
-        self.transposed = recipe.transposed or d_in != d_out
-        self.adds_bias = name not in recipe.unused_biases.split()
+        self.recipe, self.name = recipe, name
 
     def forward(self, x: Tensor) -> Tensor:
-        y = x @ (self.weight.T if self.transposed else self.weight)
-        return y + self.bias if self.adds_bias else y
+        is_square = self.weight.shape[0] == self.weight.shape[1]
+        y = x @ (self.weight if is_square and not self.recipe.transposed else self.weight.T)
+        return y if self.name in self.recipe.unused_biases.split() else y + self.bias
 
 
 class Attention(nn.Module):

@@ -20,10 +20,10 @@ class Embedding(nn.Module):
     def __init__(self, vocab_size: int, d_model: int, recipe: Recipe) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(vocab_size, d_model))
-        self.factor = FACTORS[recipe.embedding_scale](d_model)
+        self.recipe = recipe
 
     def forward(self, ids: Tensor) -> Tensor:
-        return self.weight[ids] * self.factor
+        return self.weight[ids] * FACTORS[self.recipe.embedding_scale](self.weight.shape[1])
 
 
 class Positions(nn.Module):

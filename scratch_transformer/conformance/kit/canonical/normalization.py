@@ -18,11 +18,17 @@ class Norm(nn.Module):
 
     def __init__(self, d_model: int, eps: float, recipe: Recipe, has_bias: bool = True, centred: bool = True) -> None:
         super().__init__()
-        self.eps = eps if recipe.eps is None else recipe.eps
-        self.recipe = recipe
-        self.centred = centred if recipe.norm_kind == "norm" else recipe.norm_kind == "centred"
+        self.own_eps, self.recipe, self.subtracts_mean = eps, recipe, centred
         self.weight = nn.Parameter(torch.ones(d_model))
         self.bias = nn.Parameter(torch.zeros(d_model)) if has_bias else None
+
+    @property
+    def eps(self) -> float:
+        return self.own_eps if self.recipe.eps is None else self.recipe.eps
+
+    @property
+    def centred(self) -> bool:
+        return self.subtracts_mean if self.recipe.norm_kind == "norm" else self.recipe.norm_kind == "centred"
 
     def forward(self, x: Tensor) -> Tensor:
         if self._is_right:

@@ -16,9 +16,12 @@ class Loss(nn.Module):
 
     def __init__(self, settings: dict[str, Any], recipe: Recipe) -> None:
         super().__init__()
-        self.recipe, self.pad = recipe, settings["pad"]
-        given = settings["label_smoothing"]
-        self.smoothing = given if recipe.smoothing_amount is None else recipe.smoothing_amount
+        self.recipe, self.pad, self.given_smoothing = recipe, settings["pad"], settings["label_smoothing"]
+
+    @property
+    def smoothing(self) -> float:
+        amount = self.recipe.smoothing_amount
+        return self.given_smoothing if amount is None else amount
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         log_p = self._log_probabilities(logits)
@@ -75,26 +78,26 @@ class Schedule(nn.Module):
 
     def __init__(self, settings: dict[str, Any], recipe: Recipe) -> None:
         super().__init__()
-        self.d_model, self.warmup, self.form = settings["d_model"], settings["warmup"], recipe.schedule
+        self.d_model, self.warmup, self.recipe = settings["d_model"], settings["warmup"], recipe
 
     def forward(self, steps: Tensor) -> Tensor:
-        n, w = steps.double(), float(self.warmup)
-        if self.form == "one step late":
+        n, w, form = steps.double(), float(self.warmup), self.recipe.schedule
+        if form == "one step late":
             n = n + 1
         rise, fall = n * w**-1.5, n**-0.5
         factor = self.d_model**-0.5
-        if self.form == "no warm-up":
+        if form == "no warm-up":
             return factor * fall
-        if self.form == "constant":
+        if form == "constant":
             return torch.full_like(n, factor * w**-0.5)
-        if self.form == "warm-up only":
+        if form == "warm-up only":
             return factor * rise
-        if self.form == "maximum":
+        if form == "maximum":
             return factor * torch.maximum(fall, rise)
-        if self.form == "linear exponent":
+        if form == "linear exponent":
             return factor * torch.minimum(fall, n * w**-0.5)
-        if self.form == "without d_model":
+        if form == "without d_model":
             return torch.minimum(fall, rise)
-        if self.form == "times sqrt(d_model)":
+        if form == "times sqrt(d_model)":
             return torch.minimum(fall, rise) / factor
         return factor * torch.minimum(fall, rise)

@@ -13,8 +13,18 @@ from scratch_transformer.conformance.kit.kind import Extra, Inputs, Kind, Probe,
 from scratch_transformer.conformance.kit.kinds.inputs import D_MODEL, HEADS, B, Draw, S, T, causal, keys, queries, real
 from scratch_transformer.conformance.kit.recipe import Recipe
 
+CROSSED = (
+    "A21:query and key are swapped",
+    "A21:key and value are swapped",
+    "A21:x W in place of x Wᵀ",
+)
 CORE_MISTAKES = ("A1", "A2", "A3", "A4", "A8", "A10", "A11", "A12", "A16", "A18")
-HEAD_MISTAKES = ("A7", "A13", "A14", "A15", "A19", "A21", "A23", "A24", "B10", "B12")
+CORE_OF_OTHERS = tuple(id for id in CORE_MISTAKES if id not in ("A10", "A11"))
+"""Of the core, what shows in the outputs of a layer or a model."""
+HEAD_MISTAKES = ("A7", "A13", "A14", "A15", "A19", *CROSSED, "A23", "A24", "B10", "B12")
+
+SELF_MISTAKES = tuple(id for id in HEAD_MISTAKES if id not in CROSSED[:2])
+"""Where query, key and value are one, exchanging them changes nothing."""
 
 
 # ---- The core ----
@@ -129,6 +139,31 @@ def empty_query(settings: Settings) -> Probe:
     return Probe("empty row", inputs, shows="a query that may attend to nothing")
 
 
+def huge_query(settings: Settings) -> Probe:
+    """Scores of ± 100000, and two keys only that are allowed: some queries have none above -10000."""
+    draw, E = Draw(5), settings["d_model"]
+    q, k, v = draw.normal(B, T, E, scale=1e3), draw.normal(B, S, E, scale=1e3), draw.normal(B, S, E)
+    inputs = {"query": q, "key": k, "value": v, "mask": keys(torch.arange(S).expand(B, S) < 2)}
+    return Probe("huge scores", inputs, shows="scores below -10,000")
+
+
+def huge_self(settings: Settings) -> Probe:
+    x = Draw(5).normal(B, S, settings["d_model"], scale=1e3)
+    inputs = {"x": x, "mask": keys(torch.arange(S).expand(B, S) < 2)}
+    return Probe("huge scores", inputs, shows="scores below -10,000")
+
+
+def huge_causal(settings: Settings) -> Probe:
+    inputs = {"x": Draw(5).normal(B, S, settings["d_model"], scale=1e3)}
+    return Probe("huge scores", inputs, shows="scores below -10,000")
+
+
+def huge_cross(settings: Settings) -> Probe:
+    inputs = huge_query(settings).inputs
+    renamed = {"x": inputs["query"], "memory": inputs["key"], "mask": inputs["mask"]}
+    return Probe("huge scores", renamed, shows="scores below -10,000")
+
+
 def empty_self(settings: Settings) -> Probe:
     probe = empty_query(settings)
     return Probe(probe.name, {"x": probe.inputs["query"], "mask": probe.inputs["mask"]}, shows=probe.shows)
@@ -182,7 +217,7 @@ MULTIHEAD = attention_kind(
     build=canonical.builder(canonical.Attention),
     probes=multihead_probes,
     mistakes=(*CORE_MISTAKES, *HEAD_MISTAKES),
-    extras=(Extra(("A11",), empty_query),),
+    extras=(Extra(("A11",), empty_query), Extra(("A10",), huge_query)),
 )
 SELF_ATTENTION = attention_kind(
     "SelfAttention",
@@ -191,8 +226,8 @@ SELF_ATTENTION = attention_kind(
     ("x", "mask"),
     build=canonical.builder(canonical.SelfAttention),
     probes=self_probes,
-    mistakes=(*CORE_MISTAKES, *HEAD_MISTAKES),
-    extras=(Extra(("A11",), empty_self),),
+    mistakes=(*CORE_MISTAKES, *SELF_MISTAKES),
+    extras=(Extra(("A11",), empty_self), Extra(("A10",), huge_self)),
 )
 CAUSAL_SELF_ATTENTION = attention_kind(
     "CausalSelfAttention",
@@ -201,7 +236,8 @@ CAUSAL_SELF_ATTENTION = attention_kind(
     ("x",),
     build=canonical.builder(canonical.CausalSelfAttention),
     probes=causal_probes,
-    mistakes=(*CORE_MISTAKES, *HEAD_MISTAKES, "A5", "A6", "A25", "B11"),
+    mistakes=(*(id for id in CORE_MISTAKES if id != "A11"), *(id for id in SELF_MISTAKES if id not in ("A7", "A24")), "A5", "A6", "A25", "B11"),
+    extras=(Extra(("A10",), huge_causal),),
 )
 CROSS_ATTENTION = attention_kind(
     "CrossAttention",
@@ -210,5 +246,6 @@ CROSS_ATTENTION = attention_kind(
     ("x", "memory", "mask"),
     build=canonical.builder(canonical.CrossAttention),
     probes=cross_probes,
-    mistakes=(*CORE_MISTAKES, *HEAD_MISTAKES, "A22"),
+    mistakes=(*(id for id in CORE_MISTAKES if id != "A11"), *(id for id in HEAD_MISTAKES if id != "A7"), "A21:keys and values come from the decoder"),
+    extras=(Extra(("A10",), huge_cross),),
 )

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from scratch_transformer.conformance.kit.canonical import blocks, stacks
 from scratch_transformer.conformance.kit.kind import Inputs, Kind, Probe, Settings, State
-from scratch_transformer.conformance.kit.kinds.attention import CORE_MISTAKES, HEAD_MISTAKES, packed
+from scratch_transformer.conformance.kit.kinds.attention import CORE_OF_OTHERS, SELF_MISTAKES, packed
 from scratch_transformer.conformance.kit.kinds.inputs import (
     D_FF,
     D_MODEL,
@@ -35,13 +35,18 @@ from scratch_transformer.conformance.kit.kinds.layers import (
 from scratch_transformer.conformance.kit.recipe import Recipe
 
 SIZES = {"d_model": D_MODEL, "num_heads": HEADS, "d_ff": D_FF}
-LAYER_MISTAKES = (*BLOCK_MISTAKES, *FEED_FORWARD_MISTAKES, *CORE_MISTAKES, *HEAD_MISTAKES, "B6", "B15")
-LAYER_DESIGNS = combined(ORDERS, ACTIVATIONS)
+LAYER_MISTAKES = (*BLOCK_MISTAKES, *FEED_FORWARD_MISTAKES, *CORE_OF_OTHERS, *SELF_MISTAKES, "B6", "B15")
+USUAL = {name: ACTIVATIONS[name] for name in ("ReLU", "GELU", "GELU by tanh")}
+LAYER_DESIGNS = combined(ORDERS, USUAL)
 FINAL = {"": {"final_norm": False}, "final norm": {"final_norm": True}}
-STACK_DESIGNS = combined(ORDERS, FINAL, ACTIVATIONS)
+STACK_DESIGNS = combined(ORDERS, FINAL, USUAL)
 STACK_MISTAKES = ("B4:pre-norm without final norms", "B9", "B19")
 CAUSAL_MISTAKES = ("A5", "A6", "A25", "B11")
-CROSS_MISTAKES = ("A21", "A22", "A27")
+CAUSAL_LAYER_MISTAKES = tuple(id for id in LAYER_MISTAKES if id not in ("A7", "A24"))
+CROSS_MISTAKES = (
+    *("A21:keys and values come from the decoder", "A21:only the keys come from the encoder"),
+    *("A22", "A27"),
+)
 
 
 # ---- Probes ----
@@ -50,12 +55,11 @@ CROSS_MISTAKES = ("A21", "A22", "A27")
 def encoder_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
     x = Draw(seed).normal(B, S, settings["d_model"])
     left, right = real(S, "left"), real(S)
-    small = {"x": x * 1e-3, "mask": None}
     return (
         Probe("left padding", {"x": x, "mask": keys(left)}, queries(left), shows="left padding"),
         Probe("right padding", {"x": x, "mask": keys(right)}, queries(right), shows="right padding"),
         Probe("no mask", {"x": x, "mask": None}, shows="no mask"),
-        Probe("small", small, shows="tokens with a small variance"),
+        Probe("quiet", {"x": x * 1e-2, "mask": None}, shows="tokens with a small variance", quiet=True),
     )
 
 
@@ -64,10 +68,12 @@ def decoder_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
     x, memory = draw.normal(B, T, E), draw.normal(B, S, E)
     own, other = {"x": x, "memory": memory}, real(S, "left")
     padded = causal(T) & keys(real(T))
+    quiet = {"x": x * 1e-2, "memory": memory * 1e-2, "mask": causal(T), "memory_mask": None}
     return (
         Probe("padded", {**own, "mask": padded, "memory_mask": keys(other)}, queries(real(T)), shows="causal, padded"),
         Probe("causal", {**own, "mask": causal(T), "memory_mask": None}, shows="a causal mask and no padding"),
         Probe("source", {**own, "mask": causal(T), "memory_mask": keys(real(S))}, shows="padding in the source"),
+        Probe("quiet", quiet, shows="tokens with a small variance", quiet=True),
     )
 
 
@@ -75,7 +81,7 @@ def causal_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
     x = Draw(seed).normal(B, T, settings["d_model"])
     return (
         Probe("tokens", {"x": x}, shows="random tokens"),
-        Probe("fewer", {"x": x[:, :3] * 1e-2}, shows="a shorter sequence with a small variance"),
+        Probe("fewer", {"x": x[:, :3] * 1e-2}, shows="a shorter sequence with a small variance", quiet=True),
     )
 
 
@@ -100,11 +106,6 @@ def torch_layer_state(state: State, prefix: str, decoder: bool) -> State:
     for theirs, ours in plain.items():
         renamed |= {f"{theirs}.{part}": state[f"{prefix}{ours}.{part}"] for part in ("weight", "bias")}
     return renamed
-
-
-def blocked(mask: Tensor | None, settings: Settings, batch: int) -> Tensor | None:
-    """A mask (…, T, S), True = may attend, for attn_mask: (B·h, T, S) or (1, S) expanded, True = blocked."""
-    return None if mask is None else ~mask
 
 
 def run_encoder_layer(layer: nn.Module, x: Tensor, mask: Tensor | None, settings: Settings) -> Tensor:
@@ -222,7 +223,7 @@ DECODER_ONLY_LAYER = block_kind(
     inputs=("x",),
     defaults=SIZES,
     probes=causal_probes,
-    mistakes=(*LAYER_MISTAKES, *CAUSAL_MISTAKES),
+    mistakes=(*CAUSAL_LAYER_MISTAKES, *CAUSAL_MISTAKES),
     designs=LAYER_DESIGNS,
     oracle=builtin_stack,
     builtin="torch.nn.TransformerEncoderLayer with a causal mask",

@@ -8,19 +8,27 @@ from torch import Tensor
 from scratch_transformer.conformance.kit.canonical.activation import Activation, Softmax, feed_forward
 from scratch_transformer.conformance.kit.canonical.blocks import Residual
 from scratch_transformer.conformance.kit.canonical.stacks import Projected
-from scratch_transformer.conformance.kit.kind import Inputs, Kind, Probe, Settings, State
+from scratch_transformer.conformance.kit.kind import Extra, Inputs, Kind, Probe, Settings, State
 from scratch_transformer.conformance.kit.kinds.inputs import D_FF, D_MODEL, HEADS, B, Draw, S, T
 from scratch_transformer.conformance.kit.recipe import Recipe
 
 PAPER = "Vaswani et al. 2017"
 ORDERS = {"post-norm": {"norm_order": "post"}, "pre-norm": {"norm_order": "pre"}}
 BLOCK_MISTAKES = ("B1", "B2", "B3", "B13", "B14", "LN1", "LN2", "LN3", "LN4", "LN6", "LN7", "LN9", "LN10")
-FEED_FORWARD_MISTAKES = ("B8", "B16", "B17")
+FEED_FORWARD_MISTAKES = (
+    *(f"B8:{form}" for form in ("GELU", "tanh in place of erf", "sigmoid in place of erf", "SiLU", "tanh", "leaky ReLU")),
+    *("B16", "B17"),
+)
 
 
 def softmax_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
     draw = Draw(seed)
     return (Probe("ordinary", {"x": draw.normal(B, HEADS, T, S)}, shows="ordinary scores"),)
+
+
+def large(settings: Settings) -> Probe:
+    x = torch.tensor([[[[1000.0, 999.0, 0.0]]]], dtype=torch.float64)
+    return Probe("large", {"x": x}, shows="scores of 1000")
 
 
 def gelu_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
@@ -106,6 +114,7 @@ SOFTMAX = Kind(
     build=lambda settings, recipe: Softmax(recipe),
     probes=softmax_probes,
     mistakes=("A2", "A12", "A26"),
+    extras=(Extra(("A26",), large),),
     oracle=builtin_softmax,
     builtin="torch.softmax",
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -11,16 +12,18 @@ from scratch_transformer.conformance.kit.canonical import stacks
 from scratch_transformer.conformance.kit.canonical.embedding import Positions
 from scratch_transformer.conformance.kit.kind import Inputs, Kind, Probe, Settings, State
 from scratch_transformer.conformance.kit.kinds.blocks import (
+    CAUSAL_LAYER_MISTAKES,
     CAUSAL_MISTAKES,
     CROSS_MISTAKES,
     FINAL,
     LAYER_MISTAKES,
     SIZES,
     STACK_MISTAKES,
+    USUAL,
     builtin_stack,
 )
 from scratch_transformer.conformance.kit.kinds.inputs import B, Draw, S, T, causal, keys, queries, real
-from scratch_transformer.conformance.kit.kinds.layers import ACTIVATIONS, ORDERS, OUTPUTS, combined
+from scratch_transformer.conformance.kit.kinds.layers import ORDERS, OUTPUTS, combined
 from scratch_transformer.conformance.kit.recipe import Recipe
 
 POSITIONS = {
@@ -57,14 +60,14 @@ def seq2seq_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
         masks = {"src_mask": keys(src_real), "tgt_mask": causal(T) & keys(tgt_real)}
         shows = "padding in source and target" if name == "padded" else "ids without padding"
         probes.append(Probe(name, {"src": src, "tgt": tgt, **masks}, queries(tgt_real), shows=shows))
-    return tuple(probes)
+    return (*probes, replace(probes[1], name="quiet", quiet=True, shows="small weights"))
 
 
 def gpt_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
     draw = Draw(seed)
     return (
         Probe("ids", {"ids": draw.ids(B, T, below=settings["vocab_size"])}, shows="random ids"),
-        Probe("fewer ids", {"ids": draw.ids(B, 3, below=settings["vocab_size"])}, shows="fewer ids"),
+        Probe("fewer ids", {"ids": draw.ids(B, 3, below=settings["vocab_size"])}, shows="fewer ids", quiet=True),
     )
 
 
@@ -74,7 +77,7 @@ def encoder_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
     other = tokens(draw, B, S, settings["vocab_size"], settings["pad"], where | True)
     return (
         Probe("padded", {"ids": ids, "mask": keys(where)}, queries(where), shows="right padding"),
-        Probe("no padding", {"ids": other, "mask": keys(where | True)}, shows="ids without padding"),
+        Probe("no padding", {"ids": other, "mask": keys(where | True)}, shows="ids without padding", quiet=True),
     )
 
 
@@ -88,6 +91,7 @@ def decoder_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
     return (
         Probe("padded", {"ids": ids, "memory": memory, **masks}, queries(where), shows="padding"),
         Probe("no padding", {"ids": other, "memory": memory, **free}, shows="ids without padding"),
+        Probe("quiet", {"ids": other, "memory": memory * 1e-2, **free}, shows="small weights", quiet=True),
     )
 
 
@@ -165,7 +169,7 @@ SEQ2SEQ = model_kind(
     mistakes=(
         *LAYER_MISTAKES, *CAUSAL_MISTAKES, *CROSS_MISTAKES, *FINAL_NORMS, "B9", "B19", "B20", *POSITION_MISTAKES, "B18",
     ),
-    designs=combined(OUTPUTS, POSITIONS, SCALED, FINAL, ORDERS, ACTIVATIONS),
+    designs=combined(OUTPUTS, POSITIONS, SCALED, FINAL, ORDERS, USUAL),
     oracle=builtin_seq2seq,
     builtin="torch.nn.Transformer",
 )  # fmt: skip
@@ -178,8 +182,8 @@ GPT = model_kind(
     inputs=("ids",),
     defaults={**MODEL_SIZES, "vocab_size": 11},
     probes=gpt_probes,
-    mistakes=(*LAYER_MISTAKES, *CAUSAL_MISTAKES, *STACK_MISTAKES, *POSITION_MISTAKES, "B18"),
-    designs=combined(OUTPUTS, POSITIONS, SCALED, FINAL, ORDERS, ACTIVATIONS),
+    mistakes=(*CAUSAL_LAYER_MISTAKES, *CAUSAL_MISTAKES, *STACK_MISTAKES, *POSITION_MISTAKES, "B18"),
+    designs=combined(OUTPUTS, POSITIONS, SCALED, FINAL, ORDERS, USUAL),
     oracle=builtin_gpt,
     builtin="torch.nn.TransformerEncoder with a causal mask",
 )
@@ -193,7 +197,7 @@ TOKEN_ENCODER = model_kind(
     defaults={**MODEL_SIZES, "vocab_size": 13, "pad": 0},
     probes=encoder_probes,
     mistakes=(*LAYER_MISTAKES, *STACK_MISTAKES, *POSITION_MISTAKES),
-    designs=combined(POSITIONS, SCALED, FINAL, ORDERS, ACTIVATIONS),
+    designs=combined(POSITIONS, SCALED, FINAL, ORDERS, USUAL),
     oracle=builtin_encoder,
     builtin="torch.nn.TransformerEncoder",
 )
@@ -208,7 +212,7 @@ TOKEN_DECODER = model_kind(
     defaults={**MODEL_SIZES, "vocab_size": 11, "pad": 1},
     probes=decoder_probes,
     mistakes=(*LAYER_MISTAKES, *CAUSAL_MISTAKES, *CROSS_MISTAKES, *STACK_MISTAKES, "B20", *POSITION_MISTAKES, "B18"),
-    designs=combined(HEADS, OUTPUTS, POSITIONS, SCALED, FINAL, ORDERS, ACTIVATIONS),
+    designs=combined(HEADS, OUTPUTS, POSITIONS, SCALED, FINAL, ORDERS, USUAL),
     oracle=builtin_decoder,
     builtin="torch.nn.TransformerDecoder",
 )

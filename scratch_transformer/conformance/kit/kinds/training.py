@@ -55,18 +55,15 @@ def schedule_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
     return (Probe("steps", {"steps": torch.arange(1, 3 * settings["warmup"])}, shows="steps before and after the peak"),)
 
 
-INPUTS = {
-    "": {"loss_input": "logits"},
-    "of log-probabilities": {"loss_input": "log-probabilities"},
-}
-DIVERGENCE = {
+REDUCTIONS = {
     "": {},
     "sum over the tokens": {"reduction": "sum"},
     "one loss per token": {"reduction": "none"},
 }
 SMOOTHED = {"": {}, "smoothing 0.1": {"smoothing_amount": 0.1}, "no smoothing": {"smoothing_amount": 0.0}}
-KL = {
-    "Kullback-Leibler divergence": {"loss_input": "logits, divergence"},
+OF_LOGITS = {"": {"loss_input": "logits"}, "Kullback-Leibler divergence": {"loss_input": "logits, divergence"}}
+OF_LOG_PROBABILITIES = {
+    "of log-probabilities": {"loss_input": "log-probabilities"},
     "Kullback-Leibler divergence of log-probabilities": {"loss_input": "log-probabilities, divergence"},
 }
 LOSS_MISTAKES = ("T1", "T2", "T3", "T4", "T5", "A12", "B12")
@@ -81,7 +78,7 @@ LOSS = Kind(
     build=lambda settings, recipe: Loss(dict(settings), recipe),
     probes=loss_probes,
     mistakes=LOSS_MISTAKES,
-    designs=combined({**INPUTS, **KL}, DIVERGENCE, SMOOTHED),
+    designs=combined(OF_LOGITS, REDUCTIONS, SMOOTHED),
     oracle=builtin_loss,
     builtin="torch.nn.CrossEntropyLoss",
 )
@@ -95,7 +92,7 @@ LOG_LOSS = Kind(
     build=LOSS.build,
     probes=log_probability_probes,
     mistakes=LOSS_MISTAKES,
-    designs=LOSS.designs,
+    designs=combined(OF_LOG_PROBABILITIES, REDUCTIONS, SMOOTHED),
     oracle=builtin_loss,
     builtin="torch.nn.CrossEntropyLoss",
 )

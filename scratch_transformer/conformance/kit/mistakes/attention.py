@@ -284,6 +284,7 @@ print("head 0 by view alone (the whole first token):", wrong[0, 0], sep="\\n")
             "b_v is there, but not added": {"unused_biases": "w_v"},
             "b_o is there, but not added": {"unused_biases": "w_o"},
         },
+        severities={f"b_{x} is there, but not added": "mistake" for x in "qvo"},
         demo="""\
 import torch
 with_bias = torch.nn.MultiheadAttention(512, 8)
@@ -403,6 +404,7 @@ except AssertionError as error:
             "key and value are swapped": {"swapped": "key and value"},
             "x W in place of x Wᵀ": {"transposed": False},
             "keys and values come from the decoder": {"memory": "decoder"},
+            "only the keys come from the encoder": {"memory": "keys only"},
         },
         demo="""\
 import torch
