@@ -16,6 +16,10 @@ The files, in the order of reading:
     logs          what a run tells while it trains
     averaging     the mean of the last checkpoints
     train         from a configuration to a trained run
+    decoding/     greedy, beam search and sampling, with keys and values kept
+    translator    sentences in, translations out
+    metrics       how good translations are
+    attention_maps  who attends to whom: pictures, and data for BertViz
 
 Importing this package loads none of them.
 """
