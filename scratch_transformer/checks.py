@@ -125,7 +125,13 @@ def check_cross_entropy(
 
 
 def check_attention(
-    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, dropout_p: float, enable_gqa: bool
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None,
+    dropout_p: float,
+    enable_gqa: bool,
+    window: tuple[int | None, int | None] = (None, None),
 ) -> None:
     """query (..., T, D), key (..., S, D), value (..., S, Dv) of one dtype, and a mask that fits the scores.
 
@@ -152,10 +158,29 @@ def check_attention(
         raise RuntimeError(
             f"attention: every key needs a value, but key is {tuple(key.shape)} and value {tuple(value.shape)}"
         )
-    if not enable_gqa:
+    if enable_gqa:
+        _check_groups(query, key=key, value=value)
+    else:
         _check_batch(query, key=key, value=value)
     if attn_mask is not None:
         _check_mask(query, key, attn_mask)
+    if len(window) != 2 or any(side is not None and side < 0 for side in window):
+        raise ValueError(
+            f"attention: window must be two numbers of keys, before and after, at least 0 or None, but is {window}"
+        )
+
+
+def _check_groups(query: Tensor, **others: Tensor) -> None:
+    for name, x in others.items():
+        if min(query.dim(), x.dim()) < 3:
+            raise RuntimeError(
+                f"attention: enable_gqa needs query and {name} with a head dimension, (..., H, length, width)"
+            )
+        heads, groups = query.shape[-3], x.shape[-3]
+        if groups == 0 or heads % groups != 0:
+            raise RuntimeError(
+                f"attention: with enable_gqa query's number of heads, {heads}, must be a multiple of {name}'s, {groups}"
+            )
 
 
 def _check_batch(query: Tensor, **others: Tensor) -> None:

@@ -17,14 +17,43 @@ import torch
 from torch import Tensor
 
 
-def causal(T: int, S: int | None = None, device: torch.device | str | None = None) -> Tensor:
+def causal(
+    T: int, S: int | None = None, device: torch.device | str | None = None, *, bottom_right: bool = False
+) -> Tensor:
     """Query i may attend to key j when j ≤ i: (T, S) boolean, S = T unless given.
 
+    bottom_right: when j ≤ i + S - T, so that the last query sees the last key.
     The paper's "masking out all values which correspond to illegal connections" (Vaswani et al. 2017, section 3.2.3).
     """
-    keys = torch.arange(T if S is None else S, device=device)
-    queries = torch.arange(T, device=device)
-    return keys <= queries.unsqueeze(1)
+    S = T if S is None else S
+    return within(T, S, *band(T, S, True, bottom_right), device=device)
+
+
+def band(
+    T: int,
+    S: int,
+    is_causal: bool = False,
+    bottom_right: bool = False,
+    window: tuple[int | None, int | None] = (None, None),
+) -> tuple[int | None, int | None]:
+    """(lower, upper): query i may attend to the keys i + lower … i + upper; None: without limit.
+
+    is_causal: to none after its own place; bottom_right: query i stands at key i + S - T instead of key i.
+    window: to so many before its own place, and so many after it.
+    """
+    place = S - T if bottom_right else 0
+    before, after = window
+    if is_causal:
+        after = 0 if after is None else min(after, 0)
+    return None if before is None else place - before, None if after is None else place + after
+
+
+def within(T: int, S: int, lower: int | None, upper: int | None, device: torch.device | str | None = None) -> Tensor:
+    """Query i may attend to key j when i + lower ≤ j ≤ i + upper: (T, S) boolean."""
+    distance = torch.arange(S, device=device) - torch.arange(T, device=device).unsqueeze(1)
+    if lower is None:
+        return distance <= upper if upper is not None else torch.ones_like(distance, dtype=torch.bool)
+    return distance >= lower if upper is None else (distance >= lower) & (distance <= upper)
 
 
 def padding(ids: Tensor, pad_id: int) -> Tensor:

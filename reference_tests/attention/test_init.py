@@ -37,8 +37,10 @@ def test_signature():
     parameters = inspect.signature(scaled_dot_product_attention).parameters
     defaults = {name: p.default for name, p in parameters.items() if p.default is not p.empty}
     assert list(parameters)[:3] == ["query", "key", "value"]
-    assert defaults == {"attn_mask": None, "dropout_p": 0.0, "is_causal": False, "scale": None, "enable_gqa": False}
-    assert [p.kind for p in parameters.values()] == [inspect.Parameter.POSITIONAL_OR_KEYWORD] * len(parameters)
+    torchs = {"attn_mask": None, "dropout_p": 0.0, "is_causal": False, "scale": None, "enable_gqa": False}
+    assert defaults == torchs | {"bottom_right": False, "window": (None, None), "algorithm": "auto"}
+    kinds = [p.kind for p in parameters.values()]
+    assert kinds == [inspect.Parameter.POSITIONAL_OR_KEYWORD] * 8 + [inspect.Parameter.KEYWORD_ONLY] * 3
     doc = F.scaled_dot_product_attention.__doc__
     assert "attn_mask=None, dropout_p=0.0" in doc
     assert "is_causal=False, scale=None, enable_gqa=False" in doc

@@ -12,8 +12,11 @@ from torch import Tensor
 
 from scratch_transformer import checks
 from scratch_transformer.attention import naive
+from scratch_transformer.attention.algorithms import ALGORITHMS, choose, use_algorithm
 
-__all__ = ["attention_weights", "scaled_dot_product_attention"]
+__all__ = ["ALGORITHMS", "attention_weights", "explain", "scaled_dot_product_attention", "use_algorithm"]
+
+Window = tuple[int | None, int | None]
 
 
 def scaled_dot_product_attention(
@@ -25,8 +28,12 @@ def scaled_dot_product_attention(
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
+    *,
+    bottom_right: bool = False,
+    window: Window = (None, None),
+    algorithm: str = "auto",
 ) -> Tensor:
-    """softmax(Q Kᵀ / √d_k + mask) V, with the signature and the results of torch's function of this name.
+    """softmax(Q Kᵀ / √d_k + mask) V, with the signature and the results of torch's function of this name, and more.
 
     Args:
         query: Q, (..., H, T, D).
@@ -39,18 +46,53 @@ def scaled_dot_product_attention(
         scale: factor of the scores; 1/√D unless given.
         enable_gqa: grouped queries: key and value may have fewer heads, each used by H / heads queries in a row.
 
+    Not in torch's function:
+        bottom_right: query t stands at key t + S - T instead of key t, for is_causal and window, so that the last
+            query sees the last key.
+        window: to how many keys before, and after, its own place a query may attend; None: to all.
+        algorithm: one of `ALGORITHMS`, or "auto": the fastest for the call, as `explain` says. They differ in speed and
+            memory; in results by rounding, and in which weights dropout drops: only "naive" drops torch's.
+
     Returns:
         (..., H, T, Dv). Rows that may attend to no key at all are zero.
 
     Raises:
-        RuntimeError: dtypes, devices, dimensions or heads don't fit, or dropout_p is outside [0, 1].
+        RuntimeError: dtypes, devices, dimensions or heads don't fit, dropout_p is outside [0, 1], or the algorithm
+            asked for can't run the call.
+        ValueError: window is no pair of numbers that are at least 0, or there is no such algorithm.
 
-    Source: Vaswani et al. 2017, section 3.2.1, equation 1; grouped queries: Ainslie et al. 2023.
+    Source: Vaswani et al. 2017, section 3.2.1, equation 1; grouped queries: Ainslie et al. 2023; window: Beltagy et al.
+    2020, section 3.1.
     """
-    checks.check_attention(query, key, value, attn_mask, dropout_p, enable_gqa)
-    if enable_gqa:
-        key, value = _repeat_heads(query, key, "key"), _repeat_heads(query, value, "value")
-    return naive.naive_attention(query, key, value, attn_mask, dropout_p, is_causal, scale)
+    checks.check_attention(query, key, value, attn_mask, dropout_p, enable_gqa, window)
+    choice = choose(algorithm, query, key, value, attn_mask, dropout_p)
+    run = ALGORITHMS[choice.algorithm].run
+    return run(query, key, value, attn_mask, dropout_p, is_causal, scale, bottom_right=bottom_right, window=window)
+
+
+def explain(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    *,
+    bottom_right: bool = False,
+    window: Window = (None, None),
+    algorithm: str = "auto",
+) -> str:
+    """Which algorithm `scaled_dot_product_attention` takes for this call, and why; then what keeps others from it."""
+    checks.check_attention(query, key, value, attn_mask, dropout_p, enable_gqa, window)
+    choice = choose(algorithm, query, key, value, attn_mask, dropout_p)
+    lines = [str(choice)]
+    for name, other in ALGORITHMS.items():
+        reason = other.unsupported(query, key, value, attn_mask, dropout_p)
+        if reason is not None:
+            lines.append(f"not {name}: {reason}")
+    return "\n".join(lines)
 
 
 def attention_weights(
@@ -61,24 +103,9 @@ def attention_weights(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """softmax(Q Kᵀ / √d_k + mask): the weights alone, (..., H, T, S), before any dropout.
+    """softmax(Q Kᵀ / √d_k + mask): the weights alone, (..., H, T, S), before any dropout: always the naive algorithm.
 
     Arguments and errors as in `scaled_dot_product_attention`, of which these are the weights.
     """
     checks.check_attention(query, key, key, attn_mask, 0.0, enable_gqa)
-    if enable_gqa:
-        key = _repeat_heads(query, key, "key")
-    return naive.attention_weights(query, key, attn_mask, is_causal, scale)
-
-
-def _repeat_heads(query: Tensor, x: Tensor, name: str) -> Tensor:
-    if min(query.dim(), x.dim()) < 3:
-        raise RuntimeError(
-            f"attention: enable_gqa needs query and {name} with a head dimension, (..., H, length, width)"
-        )
-    heads, groups = query.shape[-3], x.shape[-3]
-    if heads % groups != 0:
-        raise RuntimeError(
-            f"attention: with enable_gqa query's number of heads, {heads}, must be a multiple of {name}'s, {groups}"
-        )
-    return x.repeat_interleave(heads // groups, dim=-3)
+    return naive.attention_weights(query, naive.repeat_heads(query, key), attn_mask, is_causal, scale)

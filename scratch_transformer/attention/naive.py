@@ -12,6 +12,8 @@ from torch import Tensor
 from scratch_transformer import functional, masks
 from scratch_transformer.precision import rounded_once
 
+__all__ = ["attention_weights", "naive_attention", "repeat_heads", "run", "unsupported"]
+
 
 @rounded_once
 def attention_weights(
@@ -52,3 +54,38 @@ def naive_attention(
     """dropout(A) V with A = `attention_weights`: (B, H, T, Dv). Vaswani et al. 2017, section 3.2.1, equation 1."""
     weights_BHTS = attention_weights(query_BHTD, key_BHSD, attn_mask, is_causal, scale)
     return functional.dropout(weights_BHTS, dropout_p) @ value_BHSDv
+
+
+def unsupported(
+    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0
+) -> str | None:
+    """None: this algorithm runs every call."""
+    return None
+
+
+def run(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    *,
+    bottom_right: bool = False,
+    window: tuple[int | None, int | None] = (None, None),
+) -> Tensor:
+    """Attention: (..., H, T, Dv). Arguments as in `scaled_dot_product_attention`."""
+    if bottom_right or window != (None, None):
+        T, S = query.shape[-2], key.shape[-2]
+        band = masks.band(T, S, is_causal, bottom_right, window)
+        attn_mask, is_causal = masks.combine(masks.within(T, S, *band, device=query.device), attn_mask), False
+    key, value = repeat_heads(query, key), repeat_heads(query, value)
+    return naive_attention(query, key, value, attn_mask, dropout_p, is_causal, scale)
+
+
+def repeat_heads(query: Tensor, x: Tensor) -> Tensor:
+    """Key or value with fewer heads than query, each of them once for every head of query that shares it."""
+    if min(query.dim(), x.dim()) < 3 or x.shape[-3] in (1, query.shape[-3]):
+        return x
+    return x.repeat_interleave(query.shape[-3] // x.shape[-3], dim=-3)

@@ -1,0 +1,136 @@
+"""Which algorithm computes a call of attention, and why."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from scratch_transformer.attention import naive, tiled
+
+_log = logging.getLogger("scratch_transformer.attention")
+
+# Scores below which the naive algorithm is faster on a CPU: it has fewer steps.
+FEW_SCORES = 1 << 18
+# Scores up to which the naive algorithm is faster on a GPU without kernels of its own: 2 GiB of float32.
+MANY_SCORES_ON_GPU = 1 << 29
+
+
+class Algorithm(Protocol):
+    """A file of this package: the same function, computed in its own way."""
+
+    @staticmethod
+    def run(
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attn_mask: Tensor | None = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        scale: float | None = None,
+        *,
+        bottom_right: bool = False,
+        window: tuple[int | None, int | None] = (None, None),
+    ) -> Tensor:
+        """As `scaled_dot_product_attention`; key and value may have fewer heads than query."""
+
+    @staticmethod
+    def unsupported(
+        query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0
+    ) -> str | None:
+        """Why this call can't be run, or None."""
+
+
+ALGORITHMS: dict[str, Algorithm] = {"naive": naive, "tiled": tiled}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An algorithm's name, and the reason in words."""
+
+    algorithm: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.algorithm}: {self.reason}"
+
+
+class _Default:
+    """What `use_algorithm` has set for calls that ask for "auto"."""
+
+    algorithm = "auto"
+
+
+@contextlib.contextmanager
+def use_algorithm(algorithm: str) -> Iterator[None]:
+    """Within this context, calls of attention that don't name an algorithm use this one, in every thread.
+
+        with use_algorithm("naive"):
+            model(src, tgt)
+
+    Raises ValueError for a name that is not in `ALGORITHMS`, and not "auto".
+    """
+    _check_name(algorithm)
+    before = _Default.algorithm
+    _Default.algorithm = algorithm
+    try:
+        yield
+    finally:
+        _Default.algorithm = before
+
+
+def choose(
+    algorithm: str, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, dropout_p: float
+) -> Choice:
+    """The algorithm for a call, by its name or by "auto".
+
+    Raises:
+        ValueError: there is no algorithm of this name.
+        RuntimeError: it can't run this call.
+    """
+    _check_name(algorithm)
+    name = _Default.algorithm if algorithm == "auto" else algorithm
+    if name == "auto":
+        choice = _choose(query, key, value, attn_mask, dropout_p)
+    else:
+        reason = ALGORITHMS[name].unsupported(query, key, value, attn_mask, dropout_p)
+        if reason is not None:
+            raise RuntimeError(f"attention: algorithm {name!r} can't run this call: {reason}")
+        choice = Choice(name, "asked for")
+    # a compiled graph keeps no log
+    if not torch.compiler.is_compiling() and _log.isEnabledFor(logging.DEBUG):
+        _log.debug("%s (query %s, key %s, %s)", choice, tuple(query.shape), tuple(key.shape), query.dtype)
+    return choice
+
+
+def _check_name(algorithm: str) -> None:
+    if algorithm != "auto" and algorithm not in ALGORITHMS:
+        known = ", ".join(["auto", *ALGORITHMS])
+        raise ValueError(f"attention: algorithm must be one of {known}, but is {algorithm!r}")
+
+
+def _choose(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, dropout_p: float) -> Choice:
+    """The fastest that can run the call."""
+    if _is_transformed():
+        return Choice("naive", "forward-mode derivatives, torch.func and torch.export look into every operation")
+    scores = query.shape[:-1].numel() * key.shape[-2]
+    if query.device.type == "cpu" and scores < FEW_SCORES:
+        return Choice("naive", f"the fewest steps, for fewer than {FEW_SCORES} scores")
+    if query.device.type != "cpu" and scores <= MANY_SCORES_ON_GPU:
+        return Choice("naive", f"the fewest steps, and {MANY_SCORES_ON_GPU} scores fit the memory")
+    reason = tiled.unsupported(query, key, value, attn_mask, dropout_p)
+    if reason is not None:
+        return Choice("naive", f"tiled can't: {reason}")
+    return Choice("tiled", "never holds all scores, and keeps every core busy")
+
+
+def _is_transformed() -> bool:
+    """Whether somebody wants to see single operations: torch.func, forward-mode derivatives, torch.export."""
+    if torch.compiler.is_compiling():
+        return getattr(torch.compiler, "is_exporting", bool)()
+    return torch._C._are_functorch_transforms_active() or torch.autograd.forward_ad._current_level >= 0

@@ -1,0 +1,112 @@
+"""The backward pass: tiles of the weights A are computed again from the saved log-sum-exp, A = exp(score - logsumexp).
+
+With O = A V, dO the gradient of O, and ∘ the product element by element (Dao et al. 2022, algorithm 4):
+
+    dV = Aᵀ dO            dA = dO Vᵀ         dS = A ∘ (dA - rowsum(dA ∘ A)) = A ∘ (dA - rowsum(dO ∘ O))
+    dQ = scale · dS K     dK = scale · dSᵀ Q     d mask = dS, summed over what the mask was broadcast over
+
+Dropout multiplies A by M = keep / (1 - p) in O and dV, and dA by M; the row sum is still that of dO ∘ O.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from scratch_transformer.attention.tiled import tile, workers
+from scratch_transformer.attention.tiled.problem import Block, Problem
+from scratch_transformer.attention.tiled.workers import Scratch
+
+
+class Gradients(NamedTuple):
+    """Of the problem's tensors, in their shapes; mask in the dtype of computing, and zero before."""
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    mask: Tensor | None
+
+
+class Saved(NamedTuple):
+    """The gradient that came back, (B, K, G, T, Dv), and what the forward pass left: (B, K, G, T, Dv) and (…, 1)."""
+
+    grad_out: Tensor
+    out: Tensor
+    logsumexp: Tensor
+
+
+def backward(problem: Problem, saved: Saved, gradients: Gradients) -> None:
+    """Fills `gradients`."""
+    # a mask's gradient is summed up over heads: by one thread, so that it is the same each time
+    threads = 1 if gradients.mask is not None else problem.threads
+
+    def differentiate(group: Block, scratch: Scratch) -> None:
+        _differentiate(problem, group, saved, gradients, scratch)
+
+    groups = problem.groups(at_least=2 * threads if threads > 1 else 1)
+    workers.run(groups, differentiate, min(threads, len(groups)), problem.like)
+
+
+def _differentiate(problem: Problem, group: Block, saved: Saved, gradients: Gradients, scratch: Scratch) -> None:
+    """All queries of some heads, one block after the other, for they add to the same keys and values."""
+    grad_key, grad_value = gradients.key[group.heads], gradients.value[group.heads]
+    dtype = problem.like.dtype
+    key_sum = grad_key if grad_key.dtype == dtype else scratch("grad_key", *grad_key.shape)
+    value_sum = grad_value if grad_value.dtype == dtype else scratch("grad_value", *grad_value.shape)
+    key_sum.zero_()
+    value_sum.zero_()
+    for t0 in range(0, group.t1, problem.queries_per_block):
+        block = dataclasses.replace(group, t0=t0, t1=min(t0 + problem.queries_per_block, group.t1))
+        _add_block(problem, block, saved, gradients, key_sum, value_sum, scratch)
+    key_sum.mul_(problem.scale / tile.scaled(problem))  # the queries were scaled with the latter
+    if key_sum is not grad_key:
+        grad_key.copy_(key_sum)
+        grad_value.copy_(value_sum)
+
+
+def _add_block(
+    problem: Problem,
+    block: Block,
+    saved: Saved,
+    gradients: Gradients,
+    key_sum: Tensor,
+    value_sum: Tensor,
+    scratch: Scratch,
+) -> None:
+    """One block of queries: its gradient, and what it adds to those of the keys and values."""
+    query = tile.query_rows(problem, block, scratch)
+    grad_out = tile.rows(problem.queries(saved.grad_out, block), "grad_out", scratch)
+    logsumexp = problem.queries(saved.logsumexp, block).reshape(*query.shape[:2], 1)
+    row_sum = tile.rows(problem.queries(saved.out, block), "out", scratch).mul_(grad_out).sum(-1, keepdim=True)
+    if problem.dropout_p > 0:
+        grad_out.div_(tile.keep_share(problem) or 1.0)
+    grad_query = scratch("grad_query", *query.shape).zero_()
+    for keys in problem.key_tiles(block):
+        key = tile.keys_of(problem, problem.key, "key", block, keys, scratch)
+        value = tile.keys_of(problem, problem.value, "value", block, keys, scratch)
+        weights = tile.exponents(problem, block, keys, query, key, scratch).sub_(logsumexp)
+        weights = dropped = tile.exp_(problem, weights)
+        grad = torch.bmm(grad_out, value.transpose(1, 2), out=scratch("grad_weights", *weights.shape))
+        if problem.dropout_p > 0:
+            kept = tile.keep(problem, block, keys, scratch)
+            grad.mul_(kept)
+            dropped = kept.mul_(weights)
+        value_sum[:, keys].baddbmm_(dropped.transpose(1, 2), grad_out)
+        grad_scores = grad.sub_(row_sum).mul_(weights)
+        if gradients.mask is not None:
+            _add_to_mask(problem, block, keys, grad_scores, gradients.mask)
+        grad_query.baddbmm_(grad_scores, key)
+        key_sum[:, keys].baddbmm_(grad_scores.transpose(1, 2), query)
+    rows = problem.queries(gradients.query, block)
+    rows.copy_(grad_query.mul_(problem.scale).view(rows.shape))
+
+
+def _add_to_mask(problem: Problem, block: Block, keys: slice, grad_scores: Tensor, grad_mask: Tensor) -> None:
+    """The gradient of a tile of scores, summed over what the mask is broadcast over."""
+    part = problem.mask_tile(grad_mask, block, keys)
+    heads, _, width = grad_scores.shape
+    grid = grad_scores.view(heads, -1, block.t1 - block.t0, width)
+    part.add_(grid.sum_to_size(part.shape))

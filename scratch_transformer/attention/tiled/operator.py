@@ -1,0 +1,109 @@
+"""The passes as one operator of torch's: differentiable, and opaque to torch.compile, which can't look into threads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from scratch_transformer.attention.tiled.backward import Gradients, Saved, backward
+from scratch_transformer.attention.tiled.forward import forward
+from scratch_transformer.attention.tiled.problem import Problem
+from scratch_transformer.precision import HALF_PRECISION
+
+NAME = "scratch_transformer::tiled_attention"
+
+
+@torch.library.custom_op(NAME, mutates_args=())
+def tiled_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    seed: Tensor | None,
+    dropout_p: float,
+    lower: int | None,
+    upper: int | None,
+    scale: float,
+) -> tuple[Tensor, Tensor]:
+    """Attention, and the log-sum-exp of its scores' rows: (B, H, T, Dv) and (B, H, T, 1).
+
+    query (B, H, T, D), key (B, K, S, D), value (B, K, S, Dv), mask broadcastable to (B, H, T, S), seed one number.
+    """
+    problem = Problem.of(query, key, value, mask, seed, dropout_p, lower, upper, scale)
+    B, H, T, _ = query.shape
+    out = problem.query.new_empty(*problem.query.shape[:-1], value.shape[-1])
+    logsumexp = problem.like.new_empty(*problem.query.shape[:-1], 1)
+    with torch.autocast(query.device.type, enabled=False):
+        forward(problem, out, logsumexp)
+    return out.view(B, H, T, -1), logsumexp.view(B, H, T, 1)
+
+
+@torch.library.custom_op(f"{NAME}_backward", mutates_args=())
+def tiled_attention_backward(
+    grad_out: Tensor,
+    out: Tensor,
+    logsumexp: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    seed: Tensor | None,
+    dropout_p: float,
+    lower: int | None,
+    upper: int | None,
+    scale: float,
+    with_mask: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The gradients of query, key, value, and of mask `with_mask`, which is empty without."""
+    problem = Problem.of(query, key, value, mask, seed, dropout_p, lower, upper, scale)
+    grad_mask = torch.zeros_like(problem.mask, dtype=problem.like.dtype) if with_mask else None
+    like = (problem.query, problem.key, problem.value)
+    gradients = Gradients(*(torch.empty_like(x, memory_format=torch.contiguous_format) for x in like), grad_mask)
+    saved = Saved(*(x.view(*problem.query.shape[:-1], x.shape[-1]) for x in (grad_out.contiguous(), out, logsumexp)))
+    with torch.autocast(query.device.type, enabled=False):
+        backward(problem, saved, gradients)
+    of_mask = problem.like if grad_mask is None or mask is None else grad_mask.reshape(mask.shape).to(mask.dtype)
+    return (
+        gradients.query.reshape(query.shape),
+        gradients.key.reshape(key.shape),
+        gradients.value.reshape(value.shape),
+        of_mask,
+    )
+
+
+@tiled_attention.register_fake
+def _(query, key, value, mask, seed, dropout_p, lower, upper, scale):  # type: ignore[no-untyped-def]
+    dtype = torch.float32 if query.dtype in HALF_PRECISION else query.dtype
+    out = query.new_empty(*query.shape[:-1], value.shape[-1])
+    return out, query.new_empty(*query.shape[:-1], 1, dtype=dtype)
+
+
+@tiled_attention_backward.register_fake
+def _(grad_out, out, logsumexp, query, key, value, mask, *arguments):  # type: ignore[no-untyped-def]
+    of_mask = mask.new_empty(mask.shape) if arguments[-1] else logsumexp.new_empty(0)
+    return *(x.new_empty(x.shape) for x in (query, key, value)), of_mask
+
+
+def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    query, key, value, mask, seed, *ctx.numbers = inputs
+    ctx.save_for_backward(*output, query, key, value, mask, seed)
+    ctx.mark_non_differentiable(output[1])
+
+
+def _backward(ctx: Any, grad_out: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+    with_mask = ctx.needs_input_grad[3]
+    *gradients, of_mask = tiled_attention_backward(grad_out, *ctx.saved_tensors, *ctx.numbers, with_mask)
+    return *gradients, of_mask if with_mask else None, *(None,) * (1 + len(ctx.numbers))
+
+
+def _backward_twice(ctx: Any, *gradients: Tensor) -> None:
+    raise RuntimeError(
+        "attention: the tiled algorithm has no second derivative; the naive one has: "
+        'scaled_dot_product_attention(..., algorithm="naive"), or within `with use_algorithm("naive"):`'
+    )
+
+
+tiled_attention.register_autograd(_backward, setup_context=_setup_context)
+tiled_attention_backward.register_autograd(_backward_twice)

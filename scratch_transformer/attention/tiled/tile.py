@@ -1,0 +1,111 @@
+"""What the forward and the backward pass do with one tile of scores: a block of queries, up to 2048 keys."""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import torch
+from torch import Tensor
+
+from scratch_transformer.attention.tiled.problem import QUERIES, Block, Problem, scaled
+from scratch_transformer.attention.tiled.workers import Scratch
+
+
+def query_rows(problem: Problem, block: Block, scratch: Scratch) -> Tensor:
+    """The block's queries times the scale, as rows of a matrix for each head of keys: (heads, G · queries, D)."""
+    return rows(problem.queries(problem.query, block), "query", scratch).mul_(scaled(problem))
+
+
+def rows(x: Tensor, name: str, scratch: Scratch) -> Tensor:
+    """(heads, G, queries, D), a view of a half precision or strided tensor, as (heads, G · queries, D) in a buffer."""
+    heads, G, queries, D = x.shape
+    buffer = scratch(name, heads, G, queries, D)
+    return buffer.copy_(x).view(heads, G * queries, D)
+
+
+def keys_of(problem: Problem, x: Tensor, name: str, block: Block, keys: slice, scratch: Scratch) -> Tensor:
+    """A tile of key or value, (heads, keys, D): a view, or a copy in the dtype of computing."""
+    tile = x[block.heads][:, keys]
+    if x.dtype == problem.like.dtype:
+        return tile
+    return scratch.copy(name, tile, (block.heads[0], block.h0, keys.start, keys.stop))
+
+
+def exponents(problem: Problem, block: Block, keys: slice, query: Tensor, key: Tensor, scratch: Scratch) -> Tensor:
+    """scale · Q Kᵀ + mask of a tile, (heads, G · queries, keys): what e, or 2, is raised to. Blocked: -inf, or as good."""
+    scores = scratch("scores", query.shape[0], query.shape[1], key.shape[1])
+    torch.bmm(query, key.transpose(1, 2), out=scores)
+    grid = scores.view(query.shape[0], -1, block.t1 - block.t0, key.shape[1])
+    _block_band(problem, block, keys, grid)
+    if problem.mask is not None:
+        grid.add_(_additive(problem.mask_tile(problem.mask, block, keys), scratch))
+    return scores
+
+
+def exp_(problem: Problem, exponents: Tensor) -> Tensor:
+    """In place, to the base that `scaled` chose."""
+    is_float = problem.mask is not None and problem.mask.is_floating_point()
+    return exponents.exp_() if is_float else exponents.exp2_()
+
+
+def lowest(problem: Problem) -> float:
+    """Less than every score that counts, more than every blocked one: a row's shift where all is blocked."""
+    low = torch.finfo(problem.like.dtype).min
+    return low if problem.mask is None or problem.mask.is_floating_point() else low / 2
+
+
+def _additive(mask: Tensor, scratch: Scratch) -> Tensor:
+    """0 where a boolean mask allows, the dtype's lowest number where it blocks. (0 · inf would be NaN.)"""
+    if mask.is_floating_point():
+        return mask
+    buffer = scratch("mask", *mask.shape).copy_(mask)
+    return buffer.sub_(1).mul_(torch.finfo(buffer.dtype).max)
+
+
+def _block_band(problem: Problem, block: Block, keys: slice, grid: Tensor) -> None:
+    """-inf outside the keys t + lower … t + upper: two triangles at the ends, as `key_tiles` has cut off the rest."""
+    queries, width = grid.shape[-2:]
+    if problem.upper is not None:
+        first = block.t0 + problem.upper + 1 - keys.start  # the first query's first blocked key in this tile
+        if first < width:
+            skipped, at = max(0, -first), max(0, first)
+            triangle = _triangles(grid.dtype, grid.device)[0]
+            grid[..., at:].add_(triangle[:queries, skipped : skipped + width - at])
+    if problem.lower is not None:
+        last = block.t1 - 1 + problem.lower - keys.start  # the last query's first allowed key in this tile
+        if last > 0:
+            skipped = keys.start - block.t0 - problem.lower
+            triangle = _triangles(grid.dtype, grid.device)[1]
+            grid[..., :last].add_(triangle[:queries, skipped : skipped + min(last, width)])
+
+
+@functools.cache
+def _triangles(dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+    """-inf at and right of the diagonal; -inf left of it."""
+    with torch.inference_mode():
+        blocked = torch.full((QUERIES, QUERIES), -math.inf, dtype=dtype, device=device)
+        return blocked.triu(), blocked.tril(-1)
+
+
+def keep(problem: Problem, block: Block, keys: slice, scratch: Scratch) -> Tensor:
+    """Dropout's 0 or 1 for every weight of a tile, the same whenever it is asked for: the seed is the tile's own.
+
+    16 random bits a weight: the probability of dropping is dropout_p rounded to a multiple of 2⁻¹⁶. See `keep_share`.
+    """
+    G, queries, width = problem.query.shape[2], block.t1 - block.t0, keys.stop - keys.start
+    K, T, S = problem.key.shape[1], problem.query.shape[3], problem.key.shape[2]
+    place = ((block.b * K + block.h0) * T + block.t0) * S + keys.start
+    device = problem.query.device
+    generator = torch.Generator(device).manual_seed((problem.seed + place) % 2**63)
+    numbers = G * queries * width
+    bits = torch.empty((numbers + 3) // 4, dtype=torch.int64, device=device)
+    bits.random_(-(2**63), 2**63 - 1, generator=generator)
+    kept = scratch("keep", 1, G * queries, width)
+    kept.view(-1).copy_(bits.view(torch.int16)[:numbers])
+    return kept.lt_(round(keep_share(problem) * 2**16) - 2**15)
+
+
+def keep_share(problem: Problem) -> float:
+    """The probability with which `keep` is 1."""
+    return round((1 - problem.dropout_p) * 2**16) / 2**16

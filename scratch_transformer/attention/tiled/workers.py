@@ -1,0 +1,134 @@
+"""A few threads that take tasks from one list, each doing its tensor operations alone, and their memory.
+
+torch spreads every single operation over its threads and waits for the slowest. Attention in tiles is hundreds of
+operations a call: where another process holds a core for a moment, all of them wait, again and again. Whole tasks wait
+for nobody: a thread that is held up takes fewer of them. (torch's operations release Python's lock, so threads do run
+side by side.)
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+Task = TypeVar("Task")
+
+# a larger buffer is given back after the call
+KEPT_BYTES = 8 << 20
+
+_pools: dict[int, ThreadPoolExecutor] = {}
+_local = threading.local()
+_lock = threading.Lock()
+if hasattr(os, "register_at_fork"):  # the threads of a process are not there in its fork
+    os.register_at_fork(after_in_child=_pools.clear)
+
+
+class Scratch:
+    """Buffers of one thread, by name, used again from task to task."""
+
+    def __init__(self, dtype: torch.dtype, device: torch.device) -> None:
+        self._dtype = dtype
+        self._device = device
+        self._buffers: dict[str, Tensor] = {}
+        self._holds: dict[str, Hashable] = {}
+
+    def __call__(self, name: str, *shape: int) -> Tensor:
+        """A contiguous buffer of this shape with anything in it."""
+        size = math.prod(shape)
+        buffer = self._buffers.get(name)
+        if buffer is None or buffer.numel() < size:
+            buffer = self._buffers[name] = torch.empty(size, dtype=self._dtype, device=self._device)
+        return buffer[:size].view(shape)
+
+    def copy(self, name: str, x: Tensor, key: Hashable) -> Tensor:
+        """x in the buffer of that name; not copied again while the buffer holds what `key` stands for."""
+        buffer = self(name, *x.shape)
+        if self._holds.get(name) != key:
+            buffer.copy_(x)
+            self._holds[name] = key
+        return buffer
+
+    def forget(self) -> None:
+        """What is in the buffers belongs to a call that is over. Large ones are given back."""
+        self._holds.clear()
+        for name, buffer in list(self._buffers.items()):
+            if buffer.numel() * buffer.element_size() > KEPT_BYTES:
+                del self._buffers[name]
+
+
+def run(tasks: list[Task], work: Callable[[Task, Scratch], Any], threads: int, like: Tensor) -> None:
+    """`work(task, scratch)` for every task, the first ones first, by `threads` threads: this one, and others.
+
+    With one, operations are spread over torch's threads as always. like: dtype and device of the buffers.
+    """
+    waiting = list(reversed(tasks))
+    threads = min(threads, len(tasks))
+    if threads <= 1:
+        _work_off(waiting, work, like)
+        return
+    others = [_pool(threads).submit(_work_off, waiting, work, like) for _ in range(threads - 1)]
+    usual = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        _work_off(waiting, work, like)
+    finally:
+        torch.set_num_threads(usual)
+        waiting.clear()
+        _results(others)
+
+
+def _results(futures: list[Future[None]]) -> None:
+    for future in futures:
+        future.result()
+
+
+def _work_off(waiting: list[Task], work: Callable[[Task, Scratch], Any], like: Tensor) -> None:
+    # inference mode: nothing is recorded, whatever the mode of the calling thread
+    with torch.inference_mode():
+        scratch = _scratch(like)
+        try:
+            while True:
+                try:
+                    task = waiting.pop()
+                except IndexError:
+                    return
+                work(task, scratch)
+        except BaseException:
+            waiting.clear()
+            raise
+        finally:
+            scratch.forget()
+
+
+def _scratch(like: Tensor) -> Scratch:
+    """This thread's buffers. On other devices torch keeps freed memory for the next call itself."""
+    if like.device.type != "cpu":
+        return Scratch(like.dtype, like.device)
+    scratches = _local.__dict__.setdefault("scratches", {})
+    return scratches.setdefault(like.dtype, Scratch(like.dtype, like.device))
+
+
+def _pool(threads: int) -> ThreadPoolExecutor:
+    """The other threads of `threads`, all of them started."""
+    with _lock:
+        if threads not in _pools:
+            pool, everyone = ThreadPoolExecutor(threads - 1, "attention"), threading.Barrier(threads - 1)
+            usual = torch.get_num_threads()
+            list(pool.map(_alone, [everyone] * (threads - 1)))
+            torch.set_num_threads(usual)  # `_alone` set the number for threads to come, too
+            _pools[threads] = pool
+        return _pools[threads]
+
+
+def _alone(everyone: threading.Barrier) -> None:
+    """From here on this thread's operations run on this thread alone."""
+    everyone.wait()  # so that no thread does this twice
+    torch.get_num_threads()  # at a thread's first use of it, torch sets the number to everybody's
+    torch.set_num_threads(1)
