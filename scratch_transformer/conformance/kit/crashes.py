@@ -28,6 +28,7 @@ def explain_crash(error: BaseException, kind: Kind | None = None) -> str | None:
 
 
 def crash_finding(error: BaseException, kind: Kind | None = None) -> Finding | None:
+    """The mistake that an exception is typical of, with its message."""
     id = explain_crash(error, kind)
     if id is None:
         return None

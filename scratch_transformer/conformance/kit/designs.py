@@ -58,7 +58,8 @@ def _fits_parameters(session: Session, designs: list[Design]) -> Any:
         return weights[key]
 
     every = [of(changes) for _, changes in designs]
-    optional = set.union(*every) - set.intersection(*every)
+    shared = {name for name in every[0] if all(name in names for names in every)}
+    optional = {name for names in every for name in names} - shared
     present = optional - session.candidate.missing
     return lambda design: of(design[1]) & optional == present
 

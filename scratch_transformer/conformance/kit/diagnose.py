@@ -9,7 +9,7 @@ several mistakes explain alike is reported as such; what none explains stays une
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from scratch_transformer.conformance.kit.crashes import crash_finding
 from scratch_transformer.conformance.kit.designs import design_notes
@@ -20,7 +20,7 @@ from scratch_transformer.conformance.kit.extras import from_extras
 from scratch_transformer.conformance.kit.kind import Candidate, Diagnosis, Finding, Verdict
 from scratch_transformer.conformance.kit.mistakes import MISTAKES
 from scratch_transformer.conformance.kit.recipe import RIGHT, Recipe
-from scratch_transformer.conformance.kit.search import Hypothesis, Match, find
+from scratch_transformer.conformance.kit.search import Hypothesis, Known, Match, find
 from scratch_transformer.conformance.kit.session import EXACT, ROUNDED, Session
 from scratch_transformer.conformance.switches import exact
 
@@ -32,10 +32,10 @@ VERDICTS: dict[str, Verdict] = {
 }
 
 
-def diagnose(candidate: Candidate, parts: Sequence[Diagnosis] = (), seed: int = 0) -> Diagnosis:
+def diagnose(candidate: Candidate, parts: Known = (), seed: int = 0) -> Diagnosis:
     """Find out what a candidate computes.
 
-    parts: what was found out about its parts; their designs and mistakes are tried first.
+    parts: what was found out about its parts, or ids of mistakes in them; they are tried first.
     """
     with exact():
         try:
@@ -43,21 +43,20 @@ def diagnose(candidate: Candidate, parts: Sequence[Diagnosis] = (), seed: int = 
         except Exception as error:  # the learner's code may raise anything
             return _crashed(candidate, error)
         if not session.ran:
-            error = session.crashes[0].error
-            assert error is not None
-            return _crashed(candidate, error)
+            return _crashed(candidate, session.crashes[0].error if session.crashes else None)
         return _diagnosed(session, parts)
 
 
-def _crashed(candidate: Candidate, error: Exception) -> Diagnosis:
-    finding = crash_finding(error, candidate.kind)
+def _crashed(candidate: Candidate, error: Exception | None) -> Diagnosis:
+    finding = None if error is None else crash_finding(error, candidate.kind)
     findings = () if finding is None else (finding,)
-    notes = (*candidate.notes, f"{type(error).__name__}: {_first_line(error)}")
+    said = "It cannot be given any of the inputs." if error is None else f"{type(error).__name__}: {_first_line(error)}"
+    notes = (*candidate.notes, said)
     builtin = candidate.kind.builtin or "the reference"
     return Diagnosis(candidate.kind.name, "crashed", float("inf"), builtin, findings, notes=notes)
 
 
-def _diagnosed(session: Session, parts: Sequence[Diagnosis]) -> Diagnosis:
+def _diagnosed(session: Session, parts: Known) -> Diagnosis:
     kind, candidate = session.kind, session.candidate
     match = find(session, parts)
     best = match.hypotheses[0] if match.hypotheses else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from scratch_transformer.conformance.kit.canonical.core import scale
-from scratch_transformer.conformance.kit.recipe import Recipe
+from scratch_transformer.conformance.kit.recipe import RIGHT, Recipe
 from scratch_transformer.conformance.kit.search import Change
 from scratch_transformer.conformance.kit.session import Session
 
@@ -42,7 +42,9 @@ def _unbiased(session: Session, change: Change) -> str:
 
 def _eps_outside(session: Session, change: Change) -> str:
     measured = _ratio(session, "shrinking")
-    return f"For the token with the smallest deviation it gives {measured:.4g} times PyTorch's values." if measured else ""
+    return (
+        f"For the token with the smallest deviation it gives {measured:.4g} times PyTorch's values." if measured else ""
+    )
 
 
 def _ratio(session: Session, probe: str) -> float | None:
@@ -50,8 +52,6 @@ def _ratio(session: Session, probe: str) -> float | None:
     result = next((r for r in session.ran if r.probe.name == probe), None)
     if result is None or result.output is None or session.kind.name not in ("LayerNorm", "RMSNorm"):
         return None
-    from scratch_transformer.conformance.kit.recipe import RIGHT
-
     expected = session.builtin(RIGHT, result.probe)
     if expected is None or expected.shape != result.output.shape:
         return None

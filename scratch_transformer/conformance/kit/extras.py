@@ -12,6 +12,7 @@ from scratch_transformer.conformance.kit.session import Result, Session, distanc
 
 
 def from_extras(session: Session, best: Hypothesis) -> Iterator[Finding]:
+    """What the kind's extra probes show of a candidate that is understood otherwise."""
     for extra in session.kind.extras:
         amplified = extra.low_precision and set(best.ids) - {"LN1", "LN2", "LN3"}  # rounding errors, not the mistake
         if not set(extra.mistakes) & set(best.ids) and not amplified:
@@ -20,6 +21,8 @@ def from_extras(session: Session, best: Hypothesis) -> Iterator[Finding]:
 
 def _from(session: Session, extra: Extra, best: Hypothesis) -> Iterator[Finding]:
     probe = extra.probe(session.settings)
+    if not session.candidate.accepts(probe.inputs):
+        return
     result = _in_float32(session, probe) if extra.low_precision else session.run(probe)
     if result.output is None:
         return

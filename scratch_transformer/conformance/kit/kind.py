@@ -1,7 +1,7 @@
 """What the kit is made of: kinds of components, probes, mistakes, candidates, and what is found out about them.
 
-A *kind* ("LayerNorm") has a canonical interface: `module(**inputs) -> Tensor`, with fixed names and shapes of inputs and
-parameters. The reference, its variants and every learner's class, once resolved, share it. So a diagnosis compares
+A *kind* ("LayerNorm") has a canonical interface: `module(**inputs) -> Tensor`, with fixed names and shapes of inputs
+and parameters. The reference, its variants and every learner's class, once resolved, share it. So a diagnosis compares
 modules of one interface on probes.
 
 Shapes: batch first. Masks are boolean, True = may attend, and broadcast to (B, heads, T, S).
@@ -157,6 +157,10 @@ class Candidate:
         assert self.module is not None
         self.module.load_state_dict(state)
         return dict(state)
+
+    def accepts(self, inputs: Inputs) -> bool:
+        """Whether it can be given these inputs: not every forward takes a mask."""
+        return True
 
     def __call__(self, **inputs: Any) -> Tensor:
         """Canonical inputs to canonical output. Never called with gradients."""

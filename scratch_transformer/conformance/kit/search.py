@@ -16,8 +16,8 @@ from scratch_transformer.conformance.kit.recipe import RIGHT, Recipe
 from scratch_transformer.conformance.kit.session import EXACT, ROUNDED, Session
 
 FILLS = ("-1e9", "-inf, empty rows zero", "-inf")
-EMPTYING = {"causal", "inverted", "softmax_over", "padding"}
-"""Mistakes that can leave a row without keys; what such a row becomes depends on what blocked scores are filled with."""
+EMPTYING = {"causal", "softmax_over", "padding"}
+"""Mistakes that can leave a row without keys; what becomes of it depends on what blocked scores are filled with."""
 
 FROM_DESIGN = {"norm_order", "final_norm", "positions", "fill"}
 """Entries that the design decides, or that change nothing but queries without keys."""
@@ -58,7 +58,11 @@ class Match:
     notes: tuple[str, ...] = field(default=())
 
 
-def find(session: Session, parts: Sequence[Diagnosis] = (), seconds: float = 6.0) -> Match:
+Known = Sequence[Diagnosis | str]
+"""What is known about a candidate's parts: their diagnoses, or the ids of their mistakes."""
+
+
+def find(session: Session, parts: Known = (), seconds: float = 6.0) -> Match:
     """The simplest explanation of a candidate's outputs: exact, or else up to float32's rounding.
 
     seconds: when to give up trying pairs of mistakes.
@@ -97,14 +101,15 @@ def _chosen(session: Session, found: list[tuple[float, Hypothesis]], tried: int)
     return Match((first, *others.values()), best, tried)
 
 
-def _tiers(session: Session, parts: Sequence[Diagnosis]) -> Iterator[tuple[bool, Iterable[Hypothesis]]]:
+def _tiers(session: Session, parts: Known) -> Iterator[tuple[bool, Iterable[Hypothesis]]]:
     """From what needs the fewest mistakes to what needs the most; with True, what is tried for exact matches only."""
     kind = session.kind
-    designs, changes = possible(session, parts), changes_of(kind)
+    designs, changes = possible(session, [p for p in parts if isinstance(p, Diagnosis)]), changes_of(kind)
     yield False, [Hypothesis(name, (), RIGHT.with_(entries)) for name, entries in designs]
-    base = _of_parts(kind, parts)
-    subsets = [c for n in range(len(base), 0, -1) for c in itertools.combinations(base, n)] if len(base) <= 5 else [base]
-    subsets = [c for c in subsets if compatible(c)]
+    base = _of_parts(kind, [part for part in parts if isinstance(part, Diagnosis)])
+    named = [_forms(changes, part) for part in dict.fromkeys(parts) if isinstance(part, str)]
+    subsets = [*_subsets(base), *(c for forms in itertools.product(*filter(None, named)) for c in _subsets(forms))]
+    subsets = sorted((c for c in subsets if c and compatible(c)), key=len, reverse=True)[:200]
     yield False, _with(designs, subsets)
     yield False, _with(designs, [(change,) for change in changes])
     fits = fitted(session, [RIGHT.with_(entries) for _, entries in designs])
@@ -114,6 +119,12 @@ def _tiers(session: Session, parts: Sequence[Diagnosis]) -> Iterator[tuple[bool,
     for known in subsets[:1]:
         yield True, _with(designs, [(*known, c) for c in changes if compatible((*known, c))])
     yield True, _with(designs, [pair for pair in itertools.combinations(changes, 2) if compatible(pair)])
+
+
+def _subsets(changes: Sequence[Change]) -> list[tuple[Change, ...]]:
+    """All of them, if they are few."""
+    sizes = range(len(changes), 0, -1) if len(changes) <= 4 else (len(changes), 1)
+    return [subset for size in sizes for subset in itertools.combinations(changes, size)]
 
 
 def _of_parts(kind: Kind, parts: Sequence[Diagnosis]) -> list[Change]:
@@ -149,9 +160,7 @@ def compatible(changes: Iterable[Change]) -> bool:
     return len(names) == len(set(names))
 
 
-def _with(
-    designs: list[tuple[str, dict[str, Any]]], combinations: Sequence[Sequence[Change]]
-) -> Iterator[Hypothesis]:
+def _with(designs: list[tuple[str, dict[str, Any]]], combinations: Sequence[Sequence[Change]]) -> Iterator[Hypothesis]:
     """All combinations in the first design, then in the next."""
     for design, entries in designs:
         for changes in combinations:

@@ -44,7 +44,7 @@ class Session:
         self._modules: dict[tuple[object, ...], nn.Module] = {}
         self._outputs: dict[tuple[Recipe, str], Tensor | None] = {}
         full = self.kind.build(self.settings, RIGHT.with_(self.kind.full)).double()
-        self.probes = self.kind.probes(self.settings, seed)
+        self.probes = tuple(p for p in self.kind.probes(self.settings, seed) if candidate.accepts(p.inputs))
         self.quiet_asked = random_state(full, seed + 1, quiet=True)
         self.asked: State = random_state(full, seed)
         self.quiet_state, quiet = self._loaded(self.quiet_asked, is_quiet=True)
@@ -75,7 +75,7 @@ class Session:
             return Result(probe, None, error)
 
     def module(self, recipe: Recipe, is_quiet: bool = False) -> nn.Module:
-        """The canonical module of a recipe with the candidate's weights. Recipes with one set of parameters share it."""
+        """The canonical module of a recipe with the candidate's weights; recipes with the same parameters share it."""
         key = (is_quiet, *(getattr(recipe, name) for name in STRUCTURE))
         if key not in self._modules:
             module = self.kind.build(self.settings, recipe).double().eval()
@@ -101,9 +101,10 @@ class Session:
         """What torch.nn makes of a probe; where there is no builtin, the reference."""
         if self.kind.oracle is None:
             return self.variant(recipe, probe)
+        state = self.quiet_state if probe.quiet else self.state
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return self.kind.oracle(self.settings, recipe, self.quiet_state if probe.quiet else self.state, probe.inputs)
+            return self.kind.oracle(self.settings, recipe, state, probe.inputs)
 
     def error(self, recipe: Recipe, stop_above: float = float("inf"), everywhere: bool = False) -> float:
         """The largest relative error over the probes that ran; everywhere: also where the output does not count."""

@@ -37,15 +37,23 @@ class Attention(nn.Module):
             raise AssertionError(f"num_heads must divide d_model, but {d_model=} and {num_heads=}")
         self.num_heads, self.recipe = num_heads, recipe
         self.norm = Norm(d_model, 1e-5, recipe) if recipe.wrapped != "none" else None
-        for name in ("w_q", "w_k", "w_v", "w_o"):
-            self.add_module(name, Projection(d_model, d_model, recipe, name))
+        self.w_q = Projection(d_model, d_model, recipe, "w_q")
+        self.w_k = Projection(d_model, d_model, recipe, "w_k")
+        self.w_v = Projection(d_model, d_model, recipe, "w_v")
+        self.w_o = Projection(d_model, d_model, recipe, "w_o")
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask = None) -> Tensor:
         if self.norm is None:
             return self._attend(query, key, value, mask)
         if self.recipe.wrapped == "post":
             return self.norm(query + self._attend(query, key, value, mask))
-        return query + self._attend(*(self.norm(x) if x is query else x for x in (query, key, value)), mask)
+        return query + self._attend(*self._normalized(query, key, value), mask)
+
+    def _normalized(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The queries, and what is the same tensor."""
+        assert self.norm is not None
+        y = self.norm(query)
+        return y, y if key is query else key, y if value is query else value
 
     def _attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:
         if self.recipe.swapped == "query and key":
@@ -54,7 +62,11 @@ class Attention(nn.Module):
             key, value = value, key
         q, k, v = self._split(self.w_q(query)), self._split(self.w_k(key)), self._split(self.w_v(value))
         heads = attention(q, k, v, mask, self.recipe, self.num_heads)  # (B, h, T, d_k)
-        return self.w_o(self._merge(heads)) if self.recipe.merge != "no projection" else self._merge(heads)
+        merged = self._merge(heads)
+        if self.recipe.merge == "no projection":
+            return merged
+        output: Tensor = self.w_o(merged)
+        return output
 
     def _split(self, x: Tensor) -> Tensor:
         B, L, E = x.shape

@@ -103,10 +103,6 @@ class DecoderLayer(Layer):
         memory = x if self.recipe.memory == "decoder" else memory
         fits = memory_mask is None or memory_mask.shape[-1] == memory.shape[1]
         mask = memory_mask if fits and self.recipe.memory_mask == "source" else None
-        if self.recipe.memory == "encoder asks":  # the queries come from the encoder
-            return self.cross_attn(memory, x, x, None)
-        if self.recipe.memory == "keys only":
-            return self.cross_attn(x, memory, x, mask)
         return self.cross_attn(x, memory, memory, mask)
 
 

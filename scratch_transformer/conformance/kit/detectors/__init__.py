@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from scratch_transformer.conformance.kit.detectors.behaviour import BEHAVIOUR
+from scratch_transformer.conformance.kit.detectors.dropout import DROPOUT
+from scratch_transformer.conformance.kit.detectors.embedding import EMBEDDING
 from scratch_transformer.conformance.kit.detectors.inventory import INVENTORY
 from scratch_transformer.conformance.kit.detectors.settings import SETTINGS
 from scratch_transformer.conformance.kit.kind import Finding
 from scratch_transformer.conformance.kit.search import Hypothesis
 from scratch_transformer.conformance.kit.session import Session
 
-DETECTORS = (*INVENTORY, *BEHAVIOUR, *SETTINGS)
+DETECTORS = (*INVENTORY, *BEHAVIOUR, *DROPOUT, *EMBEDDING, *SETTINGS)
 
 
 def detected(session: Session, best: Hypothesis | None) -> Iterator[Finding]:

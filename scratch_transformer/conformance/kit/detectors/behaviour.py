@@ -7,9 +7,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from scratch_transformer.conformance.kit.crashes import explain_crash
-from scratch_transformer.conformance.kit.kind import Candidate, Finding, Probe
+from scratch_transformer.conformance.kit.kind import Finding
 from scratch_transformer.conformance.kit.mistakes import MISTAKES
 from scratch_transformer.conformance.kit.search import Hypothesis
 from scratch_transformer.conformance.kit.session import Session, call, distance
@@ -29,26 +30,6 @@ def input_changed(session: Session, best: Hypothesis | None) -> Iterator[Finding
                 return
 
 
-def random_in_evaluation(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
-    """B12: dropout, or anything random, after eval()."""
-    candidate, probe = _with_dropout(session) or session.candidate, session.ran[0].probe
-    if candidate.module is not None:
-        candidate.module.eval()
-    first, second = (call(candidate, probe.inputs) for _ in range(2))
-    if distance(first, second, probe) > 0:
-        yield Finding(MISTAKES["B12"], "After model.eval(), two calls with the same input give different outputs.")
-
-
-def _with_dropout(session: Session, p: float = 0.5) -> Candidate | None:
-    """The candidate built again with dropout, if its class can have it."""
-    try:
-        candidate = session.candidate.rebuild(dropout=p)
-        candidate.load(session.asked)
-    except Exception:  # it has no such setting, or cannot be built twice
-        return None
-    return candidate
-
-
 def other_in_training(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     """B11: without dropout, training mode computes something else, namely with a causal mask."""
     module = session.candidate.module
@@ -64,37 +45,6 @@ def other_in_training(session: Session, best: Hypothesis | None) -> Iterator[Fin
     is_random = distance(trained, again, probe) > 0
     if not is_random and distance(evaluated, trained, probe) > 1e-6:
         yield Finding(MISTAKES["B11"], "The same input gives other outputs in training than in evaluation mode.")
-
-
-def attention_dropout(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
-    """A18, and A17: what is kept after a call in training mode."""
-    candidate = _with_dropout(session)
-    if candidate is None or candidate.module is None:
-        return
-    candidate.module.train()
-    probe = session.ran[0].probe
-    first, second = (call(candidate, probe.inputs) for _ in range(2))
-    if distance(first, second, probe) == 0:
-        yield Finding(MISTAKES["A18"], "Built with dropout = 0.5, two calls in training mode give the same output.")
-        return
-    for name, value in vars(candidate.module).items():
-        if _is_weights(value, probe) and ((value.sum(-1) - 1).abs() > 1e-3).any():
-            sums = value.sum(-1).flatten()[:3].tolist()
-            said = f"Rows of self.{name} sum to {', '.join(f'{s:.2f}' for s in sums)} in training mode."
-            yield Finding(MISTAKES["A17"], said)
-            return
-
-
-def _is_weights(value: Any, probe: Probe) -> bool:
-    query = probe.inputs.get("query", probe.inputs.get("x"))
-    return (
-        isinstance(value, Tensor)
-        and value.dim() in (3, 4)
-        and value.is_floating_point()
-        and isinstance(query, Tensor)
-        and value.shape[-2] == query.shape[-2]
-        and bool((value >= 0).all())
-    )
 
 
 def half_precision(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
@@ -117,10 +67,32 @@ def half_precision(session: Session, best: Hypothesis | None) -> Iterator[Findin
             session.candidate.load(session.asked)
 
 
+def softmax_twice(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """T1, by the functions that are called: the results are those of one."""
+    with Calls() as calls:
+        call(session.candidate, session.ran[0].probe.inputs)
+    takes_logits = any(name in calls.names for name in ("cross_entropy", "cross_entropy_loss"))
+    if takes_logits and calls.names & {"log_softmax", "LogSoftmax"}:
+        yield Finding(
+            MISTAKES["T1"], "A call goes through log_softmax and through cross_entropy; the loss is the same."
+        )
+
+
+class Calls(TorchFunctionMode):
+    """The names of torch's functions that are called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names.add(getattr(func, "__name__", ""))
+        return func(*args, **(kwargs or {}))
+
+
 BEHAVIOUR: tuple[tuple[tuple[str, ...], Detector], ...] = (
     (("A12",), input_changed),
-    (("B12",), random_in_evaluation),
     (("B11",), other_in_training),
-    (("A18", "A17"), attention_dropout),
     (("A8",), half_precision),
+    (("T1",), softmax_twice),
 )

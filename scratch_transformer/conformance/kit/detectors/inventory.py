@@ -29,6 +29,7 @@ def scalar_norm(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
 
 
 def norm_without_bias(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """LN6, where the norm has a scale."""
     missing = [name for name in session.candidate.missing if name.endswith("bias") and _is_norm(name)]
     present = [name for name in session.state if _is_norm(name) and name not in session.candidate.missing]
     beside = [name for name in missing if name.removesuffix("bias") + "weight" in present]
@@ -43,7 +44,9 @@ def _is_norm(name: str) -> bool:
 
 def projection_biases(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     """A14, where parameters are missing; the key's bias too, which no output shows."""
-    missing = {name.split(".")[-2] for name in session.candidate.missing if name.endswith("bias") and ".w_" in f".{name}"}
+    missing = {
+        name.split(".")[-2] for name in session.candidate.missing if name.endswith("bias") and ".w_" in f".{name}"
+    }
     if not missing:
         return
     named = ", ".join(name for name in ("w_q", "w_k", "w_v", "w_o") if name in missing)
@@ -59,7 +62,9 @@ def python_list(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
             hidden = _modules_in(value)
             if hidden and not name.startswith("_") and not (set(hidden) <= set(part.modules())):
                 where = f"{path}.{name}" if path else name
-                said = f"self.{where} is a Python {type(value).__name__} of {len(hidden)} modules; their parameters are "
+                said = (
+                    f"self.{where} is a Python {type(value).__name__} of {len(hidden)} modules; their parameters are "
+                )
                 yield Finding(MISTAKES["B10"], said + "not among model.parameters().")
                 return
 
@@ -91,7 +96,9 @@ def shared_layers(session: Session, best: Hypothesis | None) -> Iterator[Finding
         pairs = [(f"{stack}0.{name}", f"{stack}1.{name}") for name in rest if f"{stack}1.{name}" in session.asked]
         pairs = [pair for pair in pairs if not set(pair) & session.candidate.missing]
         if pairs and all(torch.equal(session.state[a], session.state[b]) for a, b in pairs):
-            yield Finding(MISTAKES["B9"], f"After one layer of {stack[:-1]} gets new weights, the others have them too.")
+            yield Finding(
+                MISTAKES["B9"], f"After one layer of {stack[:-1]} gets new weights, the others have them too."
+            )
             return
 
 

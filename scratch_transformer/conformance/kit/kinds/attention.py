@@ -173,6 +173,7 @@ def builtin_multihead(settings: Settings, recipe: Recipe, state: State, inputs: 
     """The same attention by nn.MultiheadAttention, its three projections packed into one matrix."""
     query = inputs["query"] if "query" in inputs else inputs["x"]
     key = inputs["key"] if "key" in inputs else inputs.get("memory", query)
+    assert query is not None and key is not None
     value = inputs.get("value", key)
     mask = inputs["mask"] if "mask" in inputs else causal(query.shape[1])
     h = settings["num_heads"]
@@ -236,7 +237,14 @@ CAUSAL_SELF_ATTENTION = attention_kind(
     ("x",),
     build=canonical.builder(canonical.CausalSelfAttention),
     probes=causal_probes,
-    mistakes=(*(id for id in CORE_MISTAKES if id != "A11"), *(id for id in SELF_MISTAKES if id not in ("A7", "A24")), "A5", "A6", "A25", "B11"),
+    mistakes=(
+        *(id for id in CORE_MISTAKES if id != "A11"),
+        *(id for id in SELF_MISTAKES if id not in ("A7", "A24")),
+        "A5",
+        "A6",
+        "A25",
+        "B11",
+    ),
     extras=(Extra(("A10",), huge_causal),),
 )
 CROSS_ATTENTION = attention_kind(
@@ -246,6 +254,10 @@ CROSS_ATTENTION = attention_kind(
     ("x", "memory", "mask"),
     build=canonical.builder(canonical.CrossAttention),
     probes=cross_probes,
-    mistakes=(*(id for id in CORE_MISTAKES if id != "A11"), *(id for id in HEAD_MISTAKES if id != "A7"), "A21:keys and values come from the decoder"),
+    mistakes=(
+        *(id for id in CORE_MISTAKES if id != "A11"),
+        *(id for id in SELF_MISTAKES if id != "A7"),
+        "A21:keys and values come from the decoder",
+    ),
     extras=(Extra(("A10",), huge_cross),),
 )

@@ -108,7 +108,9 @@ def padding_mask_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
 
 
 def combined_mask_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
-    return tuple(Probe(p.name, {"ids": p.inputs["ids"][:, :T]}, shows=p.shows) for p in padding_mask_probes(settings, 1))
+    return tuple(
+        Probe(p.name, {"ids": p.inputs["ids"][:, :T]}, shows=p.shows) for p in padding_mask_probes(settings, 1)
+    )
 
 
 POLARITY = {"True = may attend": {"blocked_is": "False"}, "True = blocked": {"blocked_is": "True"}}
@@ -118,7 +120,14 @@ MASK_SOURCE = "Vaswani et al. 2017, section 3.2.3"
 CAUSAL_MASK = Kind(
     name="CausalMask",
     what="Says which tokens each token may attend to: itself and those before it.",
-    synonyms=("causalmask", "subsequentmask", "lookaheadmask", "trianglemask", "generatesquaresubsequentmask", "nopeakmask"),
+    synonyms=(
+        "causalmask",
+        "subsequentmask",
+        "lookaheadmask",
+        "trianglemask",
+        "generatesquaresubsequentmask",
+        "nopeakmask",
+    ),
     source=MASK_SOURCE,
     inputs=("length",),
     defaults={},

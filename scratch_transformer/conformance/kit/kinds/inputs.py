@@ -35,4 +35,4 @@ def queries(real: Tensor) -> Tensor:
     return real[..., None]
 
 
-__all__ = ["B", "D_FF", "D_MODEL", "EPS", "HEADS", "Draw", "S", "T", "causal", "keys", "queries", "real"]
+__all__ = ["D_FF", "D_MODEL", "EPS", "HEADS", "B", "Draw", "S", "T", "causal", "keys", "queries", "real"]

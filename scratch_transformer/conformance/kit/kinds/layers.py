@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -16,7 +19,10 @@ PAPER = "Vaswani et al. 2017"
 ORDERS = {"post-norm": {"norm_order": "post"}, "pre-norm": {"norm_order": "pre"}}
 BLOCK_MISTAKES = ("B1", "B2", "B3", "B13", "B14", "LN1", "LN2", "LN3", "LN4", "LN6", "LN7", "LN9", "LN10")
 FEED_FORWARD_MISTAKES = (
-    *(f"B8:{form}" for form in ("GELU", "tanh in place of erf", "sigmoid in place of erf", "SiLU", "tanh", "leaky ReLU")),
+    *(
+        f"B8:{form}"
+        for form in ("GELU", "tanh in place of erf", "sigmoid in place of erf", "SiLU", "tanh", "leaky ReLU")
+    ),
     *("B16", "B17"),
 )
 
@@ -141,7 +147,7 @@ GELU = Kind(
 WRAPPERS = {"": {}, "residual and norm inside": {"wrapped": "post"}, "norm and residual inside": {"wrapped": "pre"}}
 
 
-def combined(*designs: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:
+def combined(*designs: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any]]:
     """Every choice of the first with every choice of the others."""
     first, *rest = designs
     if not rest:

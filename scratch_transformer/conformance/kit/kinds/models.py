@@ -33,7 +33,7 @@ POSITIONS = {
 }
 SCALED = {"": {"embedding_scale": "sqrt(d_model)"}, "embeddings not scaled": {"embedding_scale": "none"}}
 MODEL_SIZES = {**SIZES, "num_layers": 2, "max_len": 20}
-POSITION_MISTAKES = ("P2", "P3", "P4", "P9", "P10", "P11", "E2")
+POSITION_MISTAKES = ("E4", "E5", "P2", "P3", "P4", "P9", "P10", "P11", "E2")
 FINAL_NORMS = (
     "B4:post-norm without final norms",
     "B4:pre-norm without final norms",
@@ -176,7 +176,16 @@ SEQ2SEQ = model_kind(
 GPT = model_kind(
     "DecoderOnly",
     "A language model: ids to a score for every next id, like GPT.",
-    ("gpt", "gpt2", "decoderonly", "languagemodel", "gptlanguagemodel", "transformerlm", "gptmodel", "decoderonlytransformer"),
+    (
+        "gpt",
+        "gpt2",
+        "decoderonly",
+        "languagemodel",
+        "gptlanguagemodel",
+        "transformerlm",
+        "gptmodel",
+        "decoderonlytransformer",
+    ),
     stacks.DecoderOnly,
     source="Radford et al. 2019; the decoder of Vaswani et al. 2017 without the encoder",
     inputs=("ids",),

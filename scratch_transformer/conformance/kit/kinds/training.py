@@ -17,7 +17,9 @@ CLASSES, TOKENS = 11, 14
 def loss_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
     draw, pad = Draw(seed), settings["pad"]
     logits = draw.normal(TOKENS, settings["vocab_size"], scale=2)
-    real = (draw.ids(TOKENS, below=settings["vocab_size"] - 2) + pad + 2) % settings["vocab_size"]  # neither pad nor pad + 1
+    real = (draw.ids(TOKENS, below=settings["vocab_size"] - 2) + pad + 2) % settings[
+        "vocab_size"
+    ]  # neither pad nor pad + 1
     padded = torch.where(torch.arange(TOKENS) < 9, real, pad)
     mixed = torch.where(torch.arange(TOKENS) % 5 == 0, pad + 1, padded)
     return (
@@ -52,7 +54,9 @@ def builtin_loss(settings: Settings, recipe: Recipe, state: State, inputs: Input
 
 
 def schedule_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
-    return (Probe("steps", {"steps": torch.arange(1, 3 * settings["warmup"])}, shows="steps before and after the peak"),)
+    return (
+        Probe("steps", {"steps": torch.arange(1, 3 * settings["warmup"])}, shows="steps before and after the peak"),
+    )
 
 
 REDUCTIONS = {
@@ -71,7 +75,15 @@ LOSS_MISTAKES = ("T1", "T2", "T3", "T4", "T5", "A12", "B12")
 LOSS = Kind(
     name="Loss",
     what="How surprised the model is by the right words, averaged over the real ones.",
-    synonyms=("loss", "labelsmoothing", "crossentropyloss", "labelsmoothingloss", "calloss", "criterion", "crossentropy"),
+    synonyms=(
+        "loss",
+        "labelsmoothing",
+        "crossentropyloss",
+        "labelsmoothingloss",
+        "calloss",
+        "criterion",
+        "crossentropy",
+    ),
     source="Vaswani et al. 2017, section 5.4",
     inputs=("logits", "target"),
     defaults={"vocab_size": CLASSES, "pad": 2, "label_smoothing": 0.0},

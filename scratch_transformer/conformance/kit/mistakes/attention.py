@@ -194,7 +194,8 @@ print("with -inf:", scores.half().masked_fill(blocked, float("-inf")).softmax(-1
         id="A10",
         title="blocks with a number that is too small",
         severity="mistake",
-        does="Sets blocked scores to a finite number that ordinary scores can fall below; blocked keys then get weight.",
+        does="Sets blocked scores to a finite number that ordinary scores can fall below; blocked keys then get "
+        "weight.",
         expected="-∞ is below every score.",
         fix="float('-inf'), or torch.finfo(scores.dtype).min.",
         source=MASKS,
@@ -394,7 +395,8 @@ except AssertionError as error:
         severity="mistake",
         does="Queries, keys and values are exchanged somewhere, or a weight matrix is used without transposing it. In "
         "self-attention some of these cannot be seen; in cross-attention they can.",
-        expected="Q = query W_q, K = key W_k, V = value W_v. In the decoder's cross-attention the queries come from the "
+        expected="Q = query W_q, K = key W_k, V = value W_v. In the decoder's cross-attention the queries come from "
+        "the "
         "decoder, keys and values from the encoder.",
         fix="Check the order of the arguments at the call, and which input goes into which projection.",
         source=MASKS,
@@ -404,7 +406,6 @@ except AssertionError as error:
             "key and value are swapped": {"swapped": "key and value"},
             "x W in place of x Wᵀ": {"transposed": False},
             "keys and values come from the decoder": {"memory": "decoder"},
-            "only the keys come from the encoder": {"memory": "keys only"},
         },
         demo="""\
 import torch

@@ -75,7 +75,8 @@ print("norm on the output:", (x + norm(f(x))).data)
         title="final norm of the stacks",
         severity="note",
         does="The stack of layers ends with, or without, a normalization of its own.",
-        expected="The paper (post-norm) has none. torch.nn.Transformer has one after both stacks in any case. A pre-norm "
+        expected="The paper (post-norm) has none. torch.nn.Transformer has one after both stacks in any case. A "
+        "pre-norm "
         "stack needs one, because its last sum is not normalized.",
         fix="self.norm = nn.LayerNorm(d_model), applied after the last layer of a pre-norm stack.",
         source=BLOCK,
@@ -137,7 +138,8 @@ print("'dropout' is the one inside, dropout1 and dropout2 are the paper's")
         severity="mistake",
         does="The activation is not the one that is claimed: ReLU, GELU with the exact erf, and GELU by the "
         "approximation with tanh are three functions.",
-        expected="The paper has ReLU: max(0, x). GPT-2 and BERT have GELU. Weights trained with one do not fit another.",
+        expected="The paper has ReLU: max(0, x). GPT-2 and BERT have GELU. Weights trained with one do not fit "
+        "another.",
         fix="torch.relu(x), torch.nn.functional.gelu(x), or gelu(x, approximate='tanh').",
         source=FEED_FORWARD,
         mathematics="ReLU: max(0, x)      GELU: x · Φ(x)      tanh: x/2 · (1 + tanh(√(2/π) (x + 0.044715 x³)))\n"
@@ -209,7 +211,8 @@ for container in (list, torch.nn.ModuleList):
         id="B11",
         title="training and evaluation compute different things",
         severity="mistake",
-        does="Apart from dropout, it computes something else in training mode than in evaluation mode; often the causal "
+        does="Apart from dropout, it computes something else in training mode than in evaluation mode; often the "
+        "causal "
         "mask is applied in training only, so that in evaluation tokens see the future.",
         expected="Only dropout depends on the mode.",
         fix="Apply the mask always; no `if self.training` around it.",

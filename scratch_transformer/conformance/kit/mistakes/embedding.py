@@ -122,7 +122,8 @@ print("with the last cosine left out:", pe.shape)
         id="P2",
         title="other frequencies",
         severity="mistake",
-        does="The exponent of 10000 is not 2i/d_model: it is doubled (2i runs over even numbers already), or the cosine "
+        does="The exponent of 10000 is not 2i/d_model: it is doubled (2i runs over even numbers already), or the "
+        "cosine "
         "has another one than the sine beside it.",
         expected="Sine and cosine of a pair have one frequency, 1 / 10000^(2i/d_model).",
         fix="torch.exp(torch.arange(0, d_model, 2) * (-math.log(10000.0) / d_model)) for sine and cosine alike.",
@@ -230,7 +231,8 @@ except RuntimeError as error:
         expected="The n-th token gets position n, however it is computed.",
         fix="Add self.pe[:, offset : offset + x.size(1)], offset being the number of tokens already seen.",
         source=POSITIONS_SOURCE,
-        explain_only="It needs a model that stores keys and values between calls; compare its steps with one full pass.",
+        explain_only="It needs a model that stores keys and values between calls; compare its steps with one full "
+        "pass.",
         demo="""\
 import torch
 pe = torch.arange(4.0).view(1, 4, 1)
@@ -263,7 +265,8 @@ print("bfloat16:", pos.bfloat16().tolist())
         title="the first position is not 0",
         severity="harmless",
         does="Counts the positions from 1.",
-        expected="The first token has position 0 in PyTorch's tutorials and here; the paper does not say. Training does "
+        expected="The first token has position 0 in PyTorch's tutorials and here; the paper does not say. Training "
+        "does "
         "not mind.",
         fix="torch.arange(length).",
         source=POSITIONS_SOURCE,

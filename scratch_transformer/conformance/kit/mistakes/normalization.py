@@ -60,7 +60,8 @@ print("ratio at std =", std.item(), "is", (wrong / right)[0, 0].item())
         title="another eps",
         severity="harmless",
         does="Uses another ε than PyTorch's 0.00001, or another than the one it was given.",
-        expected="ε = 0.00001 is PyTorch's default. The paper names none. It matters only for tokens whose features are "
+        expected="ε = 0.00001 is PyTorch's default. The paper names none. It matters only for tokens whose features "
+        "are "
         "almost equal.",
         fix="eps=1e-5, if the weights are to be exchanged with PyTorch's.",
         source=BA,
@@ -105,7 +106,8 @@ print("here there are", alpha.numel() + bias.numel())
         id="LN5",
         title="the variance as a difference of squares",
         severity="mistake",
-        does="Computes the variance as mean(x²) - mean(x)². Where the mean is large, two large and nearly equal numbers "
+        does="Computes the variance as mean(x²) - mean(x)². Where the mean is large, two large and nearly equal "
+        "numbers "
         "are subtracted, and few digits are left, or even a negative variance: its root is NaN (not a number).",
         expected="Subtract the mean first: mean((x - mean)²).",
         fix="(x - mean).pow(2).mean(-1, keepdim=True).",
@@ -129,7 +131,8 @@ print("negative, so NaN after the root:", (difference < 0).float().mean().item()
         severity="harmless",
         does="Has a scale, but no shift (bias) that is added at the end.",
         expected="PyTorch and Ba et al. have both. Some newer models leave the shift out on purpose.",
-        fix="self.bias = nn.Parameter(torch.zeros(d_model)), added to the result; or leave it: nn.LayerNorm(bias=False).",
+        fix="self.bias = nn.Parameter(torch.zeros(d_model)), added to the result; or leave it: "
+        "nn.LayerNorm(bias=False).",
         source=BA,
         mathematics="right: y = γ · x̂ + β      here: y = γ · x̂",
         demo="""\
@@ -145,7 +148,8 @@ print("without:", torch.nn.functional.layer_norm(x, (4,)).mean().item())
         id="LN7",
         title="normalizes over the wrong axis",
         severity="mistake",
-        does="Takes mean and variance over the tokens (or over the whole sample or the batch), so the output of a token "
+        does="Takes mean and variance over the tokens (or over the whole sample or the batch), so the output of a "
+        "token "
         "depends on the other tokens, on padding and on the future.",
         expected="Take them over the features of each token alone: the last axis.",
         fix="mean(-1, keepdim=True) and var(-1, keepdim=True, unbiased=False).",
@@ -173,7 +177,8 @@ print("first token, over the features:", right(x)[0, 0, 0].item(), "->", right(c
         id="LN8",
         title="super().__init__() is not called",
         severity="mistake",
-        does="Writes super.__init__() or leaves it out. nn.Module's own constructor must run before any parameter is set.",
+        does="Writes super.__init__() or leaves it out. nn.Module's own constructor must run before any parameter is "
+        "set.",
         expected="super().__init__() in the first line of __init__, with both pairs of parentheses.",
         fix="super().__init__()",
         source="documentation of torch.nn.Module",

@@ -86,7 +86,8 @@ print("over the others:", others, "sum", others.sum().item())
         id="T4",
         title="the loss counts padding",
         severity="mistake",
-        does="Padding enters the loss: as if it were words to be learned, or by dividing by the number of all positions. "
+        does="Padding enters the loss: as if it were words to be learned, or by dividing by the number of all "
+        "positions. "
         "The loss of a sentence changes with the length of its padding.",
         expected="Average over the real tokens only.",
         fix="nn.CrossEntropyLoss(ignore_index=pad_id).",
@@ -107,7 +108,8 @@ print("divided by all positions:", (total / len(target)).item())
         id="T5",
         title="the padding of another tokenizer",
         severity="mistake",
-        does="Ignores (or masks) an id that is not the padding here: often the source's, where the target's is another.",
+        does="Ignores (or masks) an id that is not the padding here: often the source's, where the target's is "
+        "another.",
         expected="The padding's id of the language that is at hand.",
         fix="ignore_index=tokenizer_tgt.token_to_id('[PAD]') in the loss, for targets.",
         source=LOSS,
@@ -185,7 +187,8 @@ print("by number:", max(files, key=lambda name: int(name[6:-3])))
         id="T12",
         title="another split after a restart",
         severity="mistake",
-        does="Splits training and validation data at random without a fixed seed. After a restart, validation sentences "
+        does="Splits training and validation data at random without a fixed seed. After a restart, validation "
+        "sentences "
         "have been trained on.",
         expected="The same split in every run.",
         fix="random_split(data, sizes, generator=torch.Generator().manual_seed(42)).",
