@@ -1,0 +1,150 @@
+"""Resolves and diagnoses the components of loaded sources, parts before wholes."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+from scratch_transformer.conformance.kit.diagnose import diagnose
+from scratch_transformer.conformance.kit.discover import load, survey
+from scratch_transformer.conformance.kit.discover.sandbox import Guard, TimeUp, time_limit
+from scratch_transformer.conformance.kit.discover.target import Source
+from scratch_transformer.conformance.kit.finding import Named, Result
+from scratch_transformer.conformance.kit.kind import Diagnosis, Finding
+from scratch_transformer.conformance.kit.kinds import KINDS
+from scratch_transformer.conformance.kit.resolve import guess, stubs
+from scratch_transformer.conformance.kit.resolve.library import Library
+from scratch_transformer.conformance.kit.resolve.lines import line_of
+from scratch_transformer.conformance.kit.resolve.match import Outcome, resolve
+
+COMPONENT_SECONDS = 20.0
+Emit = Callable[..., None]
+
+
+class Checking:
+    """job: as in child.py. guard: of the sandbox. emit: where events go."""
+
+    def __init__(self, job: dict[str, Any], guard: Guard | None, emit: Emit) -> None:
+        self.job, self.guard, self.emit = job, guard, emit
+        self.library = Library(KINDS, job.get("init", {}))
+        self.found: list[tuple[int, str, Any, tuple[str, ...], Source, int]] = []
+        self.order = {name: index for index, name in enumerate(KINDS)}
+
+    # ---- Finding ----
+
+    def load(self, source: Source, salvage: bool) -> None:
+        """Runs a source and notes its components; tells what is wrong with the file as a whole."""
+        assert self.guard is not None
+        loaded = load.load(source, self.guard, salvage)
+        definitions = {d.name: d for d in survey.survey(source).definitions}
+        if loaded.problem:
+            self.emit("problem", text=loaded.problem, salvaged=loaded.salvaged, path=source.path)
+        ignored = []
+        for name, value in vars(loaded.module).items():
+            is_own = name in definitions and (inspect.isclass(value) or inspect.isfunction(value))
+            if is_own and not self.add(name, value, source, definitions[name].line):
+                ignored.append(name)
+        self.emit("found", ignored=ignored, missing=loaded.missing)
+
+    def add(self, name: str, value: Any, source: Source, line: int) -> bool:
+        only, as_kind = self.job.get("only"), self.job.get("as_kind")
+        kinds = guess.kinds_of(name, value, KINDS)
+        if only and name == only:
+            kinds = (as_kind,) if as_kind else kinds
+        elif as_kind and not only:
+            kinds = (as_kind,) if as_kind in kinds else ()
+        if kinds:
+            self.library.add(value, kinds)
+            rank = self.order[kinds[0]]
+            self.found.append((rank, name, value, kinds, source, line))
+        return bool(kinds)
+
+    # ---- Checking ----
+
+    def run(self) -> None:
+        only = self.job.get("only")
+        wanted = sorted(self.found, key=lambda entry: (entry[0], entry[5]))
+        asked = [entry for entry in wanted if not only or entry[1] == only]
+        self.emit("components", names=[self._id(entry) for entry in asked])
+        for entry in wanted:
+            identity = self._id(entry)
+            if identity in self.job.get("skip", []):
+                continue
+            shown = entry in asked and identity not in self.job.get("done", [])
+            self.emit("start", component=identity)
+            result = self.component(entry)
+            if shown and result is not None:
+                self.emit("result", component=identity, result=result.document())
+
+    def _id(self, entry: tuple[int, str, Any, tuple[str, ...], Source, int]) -> str:
+        return f"{entry[4].path}:{entry[1]}"
+
+    def component(self, entry: tuple[int, str, Any, tuple[str, ...], Source, int]) -> Result | None:
+        _, name, value, kinds, source, line = entry
+        try:
+            with self.guard.on() if self.guard else nullcontext(), time_limit(COMPONENT_SECONDS):
+                outcome = self._resolved(value, kinds)
+                diagnosis = None
+                if outcome.candidate is not None:
+                    diagnosis = diagnose(outcome.candidate, self.library.ids_within(outcome.candidate.made))
+        except TimeUp:
+            kind = KINDS[kinds[0]]
+            return Result(name, source.where(line), kind.name, "took too long", what=kind.what,
+                          problem="Checking it took too long: an endless loop?")  # fmt: skip
+        return self._result(name, source, line, value, outcome, diagnosis)
+
+    def _resolved(self, value: Any, kinds: tuple[str, ...]) -> Outcome:
+        best: Outcome | None = None
+        for kind in kinds:
+            outcome = resolve(value, KINDS[kind], self.library)
+            if outcome.beats(best):
+                best = outcome
+            if outcome.candidate is not None and outcome.score[0] < 2:
+                break
+        assert best is not None
+        if best.candidate is not None:
+            self.library.resolved[value] = best.candidate
+        return best
+
+    def _result(
+        self, name: str, source: Source, line: int, value: Any, outcome: Outcome, diagnosis: Diagnosis | None
+    ) -> Result:
+        kind = outcome.kind
+        result = Result(name, source.where(line), kind.name, what=kind.what, against=kind.builtin or "the reference")
+        if diagnosis is None:
+            return self._not_built(result, value, outcome, source)
+        parts = set(self.library.ids_within(outcome.candidate.made if outcome.candidate else None))
+        parts &= {f.mistake.id for f in diagnosis.findings if f.mistake.severity != "note"}
+        own = [f for f in diagnosis.findings if f.mistake.id not in parts]
+        self.library.known[value] = tuple(f.mistake.id for f in own if f.mistake.severity != "note")
+        result.verdict, result.error, result.design = diagnosis.verdict, diagnosis.error, diagnosis.design
+        result.inherited = [f.mistake.id for f in diagnosis.findings if f.mistake.id in parts]
+        result.mistakes = [_named(f, value, source) for f in own]
+        result.alternatives = [list(ids) for ids in diagnosis.alternatives]
+        result.divergence, result.probe = diagnosis.divergence, diagnosis.probe
+        result.notes = list(dict.fromkeys(diagnosis.notes))
+        return result
+
+    def _not_built(self, result: Result, value: Any, outcome: Outcome, source: Source) -> Result:
+        from scratch_transformer.conformance.kit.crashes import crash_finding
+
+        error = outcome.error
+        finding = crash_finding(error, outcome.kind) if isinstance(error, Exception) else None
+        if finding is not None:
+            result.mistakes = [_named(finding, value, source)]
+        severe = finding is not None and finding.mistake.severity == "mistake"
+        result.verdict = "mistake" if severe else "could not be built" if outcome.stage == "built" else "crashed"
+        result.problem = outcome.problem
+        result.stub = stubs.stub(outcome.kind, result.name, source.module)
+        return result
+
+
+def _named(finding: Finding, value: Any, source: Source) -> Named:
+    mistake = finding.mistake
+    line = line_of(mistake.id, value)
+    return Named(
+        mistake.id, mistake.title, mistake.severity, mistake.does, mistake.expected, finding.evidence, mistake.fix,
+        mistake.source, finding.form, source.where(line) if line else "",
+    )  # fmt: skip

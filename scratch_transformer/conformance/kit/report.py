@@ -1,0 +1,185 @@
+"""A check for people: a scoreboard and paragraphs for the terminal, and a page as HTML."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from scratch_transformer.conformance.kit.finding import Named, Report, Result
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+STYLES = {
+    "matches the builtin": "green",
+    "matches the paper, not the builtin": "cyan",
+    "harmless deviation": "cyan",
+    "mistake": "bold red",
+    "unknown mismatch": "yellow",
+}
+MEANINGS = {
+    "matches the builtin": "gives PyTorch's numbers, up to rounding",
+    "matches the paper, not the builtin": "does as the paper says, where PyTorch does otherwise",
+    "harmless deviation": "differs from PyTorch in a way that costs nothing",
+    "mistake": "gives other numbers, and the reason is known: see below",
+    "unknown mismatch": "gives other numbers, and no known mistake explains them",
+    "crashed": "its forward stops with an error",
+    "could not be built": "its constructor could not be called",
+    "took too long": "it did not end in time",
+}
+
+
+def error(value: float | None) -> str:
+    """A relative error to one digit."""
+    if value is None or not abs(value) < float("inf"):
+        return "–"
+    return "0" if value == 0 else f"{value:.0e}"
+
+
+def to_json(report: Report, strict: bool = False) -> str:
+    """The whole check, with the exit status."""
+    return json.dumps({**report.document(), "status": report.status(strict)}, indent=2, ensure_ascii=False) + "\n"
+
+
+def sentence(report: Report) -> str:
+    """The verdict on everything, in one sentence."""
+    wrong = [result.name for result in report.results if result.verdict == "mistake"]
+    checked = [r for r in report.results if r.verdict not in ("crashed", "could not be built", "took too long")]
+    if not report.results:
+        return "No component was found to check."
+    if wrong:
+        return f"{len(wrong)} of {len(report.results)} components have a mistake: {', '.join(wrong)}."
+    unknown = [result.name for result in report.results if result.verdict == "unknown mismatch"]
+    if unknown:
+        return f"No known mistake was found, but the numbers of {', '.join(unknown)} differ."
+    if not checked:
+        return "None of the components could be checked."
+    left = len(report.results) - len(checked)
+    return f"No mistake in {len(checked)} components" + (f"; {left} could not be checked." if left else ".")
+
+
+# ---- The terminal ----
+
+
+def show(report: Report, console: Console) -> None:
+    """Problems of files, the scoreboard, a paragraph for every mistake, and the verdict."""
+    from rich.markup import escape
+
+    for problem in report.problems:
+        console.print(f"[yellow]{escape(problem)}[/]", soft_wrap=True)
+    if report.results:
+        console.print(_table(report.results))
+        for verdict in dict.fromkeys(result.verdict for result in report.results):
+            console.print(f"[dim]{verdict}: {MEANINGS.get(verdict, '')}[/]", soft_wrap=True)
+    for result in report.results:
+        for line in explanation(result, min(console.width, 100)):
+            console.print(escape(line), soft_wrap=True)
+    _worth_knowing(report, console)
+    if report.ignored:
+        console.print(f"\n[dim]Not known as components: {escape(', '.join(report.ignored))}.[/]", soft_wrap=True)
+    colour = {0: "green", 1: "red", 2: "yellow"}[report.status()]
+    console.print(f"\n[bold {colour}]{escape(sentence(report))}[/]", soft_wrap=True)
+
+
+def _worth_knowing(report: Report, console: Console) -> None:
+    """One line for what is no deviation at all, such as pre-norm."""
+    from rich.markup import escape
+
+    notes: dict[str, list[str]] = {}
+    for result in report.results:
+        for named in result.mistakes:
+            if named.severity == "note":
+                text = f"{named.title} ({named.id}){': ' + named.form if named.form else ''}"
+                notes.setdefault(text, []).append(result.name)
+    if notes:
+        console.print("\nNo mistakes, but worth knowing (scratch-transformer explain has more):")
+    for text, names in notes.items():
+        console.print(f"  {escape(text)}, in {escape(', '.join(names))}", soft_wrap=True)
+
+
+def _table(results: Iterable[Result]) -> Any:
+    from rich import box
+    from rich.table import Table
+
+    drawn = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for heading in ("", "where", "is a", "verdict", "error"):
+        wraps = heading == "verdict"
+        drawn.add_column(heading, justify="right" if heading == "error" else "left", no_wrap=not wraps, overflow="fold")
+    for result in results:
+        verdict = result.verdict
+        ids = [*result.ids, *(f"({id})" for id in result.inherited)]
+        named = f"{verdict}: {' '.join(ids)}" if ids and verdict not in ("crashed",) else verdict
+        drawn.add_row(
+            result.name, result.where, result.kind, f"[{STYLES.get(verdict, 'yellow')}]{named}[/]", error(result.error)
+        )
+    return drawn
+
+
+def explanation(result: Result, width: int = 100) -> list[str]:
+    """What there is to say about a component beyond its row, as lines; [] if that is all."""
+    lines: list[str] = []
+    for named in result.mistakes:
+        if named.severity == "note":
+            continue
+        lines += ["", f"{result.name}, {named.where or result.where}: {named.title} ({named.id})"]
+        lines += _paragraphs(named, result, width)
+    if result.inherited:
+        parts = ", ".join(result.inherited)
+        lines += ["", f"{result.name}: contains a part with {parts}, explained there."]
+    if result.problem:
+        lines += ["", f"{result.name}, {result.where}: {result.problem}"]
+        if result.stub:
+            lines += ["  To have it checked, put this into adapters.py, fill it in, and add --adapter adapters.py:", ""]
+            lines += [f"    {line}" for line in result.stub.splitlines()]
+    if result.verdict == "unknown mismatch":
+        lines += ["", *textwrap.wrap(_unexplained(result), width)]
+        if result.divergence:
+            lines.append(f"  The first place where they differ: {result.divergence}.")
+        lines += [f"  {note}" for note in result.notes]
+    return lines
+
+
+def _unexplained(result: Result) -> str:
+    probe = f", with {result.probe}" if result.probe else ""
+    return (
+        f"{result.name}, {result.where}: its numbers differ from those of {result.against} (relative error "
+        f"{error(result.error)}{probe}), and no mistake of the catalogue explains them."
+    )
+
+
+def _paragraphs(named: Named, result: Result, width: int) -> list[str]:
+    parts = {
+        "What it does": named.does + (f" Here: {named.form}." if named.form else ""),
+        "Expected": named.expected,
+        "The numbers": named.evidence,
+        "Look at": named.where,
+        "The fix": named.fix,
+        "Source": named.source,
+    }
+    lines: list[str] = []
+    for heading, text in parts.items():
+        if text:
+            whole = f"{heading}: {' '.join(text.split())}"
+            lines += textwrap.wrap(whole, width, initial_indent="  ", subsequent_indent="      ")
+    others = [" and ".join(ids) for ids in result.alternatives if named.id not in ids]
+    if others:
+        lines.append(f"  These numbers could also come from {', or '.join(others)}.")
+    return lines
+
+
+# ---- The page ----
+
+
+def page(report: Report, strict: bool = False) -> str:
+    """The check as one self-contained HTML document."""
+    import jinja2
+
+    loader = jinja2.PackageLoader("scratch_transformer.conformance.kit", ".")
+    templates = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    templates.undefined = jinja2.StrictUndefined
+    templates.filters["error"] = error
+    return templates.get_template("report.html").render(
+        report=report, sentence=sentence(report), meanings=MEANINGS, status=report.status(strict)
+    )

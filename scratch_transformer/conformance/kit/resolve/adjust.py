@@ -1,0 +1,129 @@
+"""What a built module tells about itself: its real settings, what it returns, and what is worth a note."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from scratch_transformer.conformance.kit.kind import Inputs, Kind, Probe
+from scratch_transformer.conformance.kit.resolve.candidate import Resolved, default_of, tensors
+from scratch_transformer.conformance.kit.resolve.layout import walk
+from scratch_transformer.conformance.kit.resolve.precision import double
+from scratch_transformer.conformance.kit.resolve.synonyms import settings_of
+from scratch_transformer.conformance.kit.resolve.trial import Trial
+
+READ = ("num_heads", "eps", "num_layers", "label_smoothing", "pad", "warmup", "d_k", "max_len")
+
+
+def settings_of_instance(made: Any, kind: Kind, wanted: Mapping[str, Any], used: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that something was really built with: asked for, else read from its attributes and shapes."""
+    settings = {name: value for name, value in wanted.items() if name in kind.defaults}
+    if not isinstance(made, nn.Module):
+        return settings
+    for name in kind.defaults:
+        if name not in used and name in READ:
+            value = _attribute(made, name)
+            if value is not None:
+                settings[name] = value
+    sizes = [tuple(values.shape) for values in made.parameters() if not _is_lazy(values)]
+    return settings | _from_shapes(kind, settings, sizes, used)
+
+
+def _is_lazy(values: Tensor) -> bool:
+    return isinstance(values, nn.parameter.UninitializedParameter)
+
+
+def _attribute(made: nn.Module, setting: str) -> Any:
+    """A number that an attribute of the module, or of a part, holds under a name for this setting."""
+    for _, part in walk(made):
+        for name, value in vars(part).items():
+            is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            if (
+                is_number
+                and not name.startswith("_")
+                and setting in settings_of(name)[:1]
+                and len(name) > (0 if part is made else 1)
+            ):
+                return value
+    return None
+
+
+def _from_shapes(
+    kind: Kind, settings: Mapping[str, Any], sizes: list[tuple[int, ...]], used: Mapping[str, Any]
+) -> dict[str, Any]:
+    """d_model and d_ff by the shapes of the weights, where nobody asked for them."""
+    found: dict[str, Any] = {}
+    flat = [size for shape in sizes for size in shape if size > 1]
+    d_model = settings.get("d_model")
+    if d_model is not None and d_model not in flat and flat and "d_model" in kind.defaults:
+        d_model = max(set(flat), key=lambda size: (flat.count(size), -flat.index(size)))
+        found["d_model"] = d_model
+    if "d_ff" in kind.defaults and settings.get("d_ff") not in flat and d_model:
+        pairs = [tuple(s for s in shape if s > 1) for shape in sizes]
+        wide = [
+            max(pair)
+            for pair in pairs
+            if len(pair) == 2 and d_model in pair and max(pair) not in (d_model, 3 * d_model)
+        ]
+        vocabulary = {value for name, value in settings.items() if "vocab" in name or name == "max_len"}
+        wide = [size for size in wide if size not in vocabulary]
+        if wide:
+            found["d_ff"] = max(set(wide), key=wide.count)
+    return found
+
+
+# ---- What it returns ----
+
+
+def adapt_output(candidate: Resolved, probe: Probe, trial: Trial) -> None:
+    """Where a learner's positions are returned alone, x is added: whoever wrote them adds it outside."""
+    if "position" not in candidate.kind.name.lower():
+        return
+    expected = trial.expected_shape(probe.inputs)
+    x = probe.inputs.get("x")
+    if expected is None or not isinstance(x, Tensor):
+        return
+    shifted = {**probe.inputs, "x": x + 1.0}
+    with double():
+        here, there = candidate(**probe.inputs), candidate(**shifted)
+    if here.shape == there.shape and torch.equal(here, there):
+        candidate.post = _add
+        candidate.notes.append("It returns the positions alone; they are compared after adding them to the input.")
+
+
+def _add(output: Tensor, inputs: Inputs) -> Tensor:
+    x: Tensor = inputs["x"]
+    if output.dim() == 2:
+        output = output[None]
+    return x + output[:, : x.shape[1]]
+
+
+# ---- Notes ----
+
+
+def notes(candidate: Resolved) -> None:
+    """How it was understood, in sentences, where that is not a matter of course."""
+    plan, kind = candidate.plan, candidate.kind
+    if plan.order != "batch first":
+        candidate.notes.append(f"Its tensors are {plan.order}: (length, batch, features).")
+    for parameter, (_, form) in plan.masks.items():
+        candidate.notes.append(f"Its {parameter} was given as {form}.")
+    if "mask" in kind.inputs and not plan.mask_parameters:
+        candidate.notes.append("It takes no mask, so masks were not checked.")
+    if candidate.unregistered:
+        candidate.notes.append(
+            f"{len(candidate.unregistered)} of its parameters are in a plain Python list: PyTorch does not see them."
+        )
+    default = default_of(type(candidate.made), "eps") if "eps" in kind.defaults else None
+    if isinstance(default, float) and default != kind.defaults["eps"]:
+        candidate.notes.append(f"Its eps is {default:g} unless told otherwise; PyTorch's is {kind.defaults['eps']:g}.")
+
+
+def returns_several(candidate: Resolved, probe: Probe) -> bool:
+    """Does it return more than one tensor?"""
+    with double():
+        given = candidate.plan.give(probe.inputs)
+        return len(list(tensors(candidate.made(**given)))) > 1

@@ -1,0 +1,218 @@
+"""Calls a learner's forward with canonical inputs: which argument is which, in which order of dimensions."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from torch import Tensor
+
+from scratch_transformer.conformance.kit.resolve.construct import parameters_of
+from scratch_transformer.conformance.kit.resolve.masks import Form, Inexpressible, split
+from scratch_transformer.conformance.kit.resolve.synonyms import SOURCE_MASK, TARGET_MASK, input_of, is_mask, plain
+
+MASKS = ("mask", "memory_mask", "src_mask", "tgt_mask")
+CONSTANTS: dict[str, Any] = {
+    "training": False, "train": False, "returnattention": False, "returnattn": False, "needweights": False,
+    "returnweights": False, "iscausal": False, "causal": False, "usecache": False, "returnattentionweights": False,
+}  # fmt: skip
+
+
+class CannotCall(Exception):
+    """No way is known to call this with the inputs of its kind; the message says why."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How to call. arguments: parameter -> canonical input, or a constant in `constants`.
+
+    masks: mask parameter -> (canonical mask, its form). order: "batch first", "sequence first", "one sample at a time".
+    """
+
+    arguments: Mapping[str, str]
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    masks: Mapping[str, tuple[str, Form]] = field(default_factory=dict)
+    order: str = "batch first"
+    mask_parameters: tuple[tuple[str, str, bool], ...] = ()
+    """(parameter, canonical mask, required), as far as the names say."""
+    heads: int = 1
+    whole: bool = True
+    """The canonical inputs are all used: none of query, key, value stands for another."""
+
+    def with_masks(self, masks: Mapping[str, tuple[str, Form]]) -> Plan:
+        return replace(self, masks=dict(masks))
+
+    def accepts(self, inputs: Mapping[str, Any]) -> bool:
+        """Can these inputs be given this way?"""
+        try:
+            self.give(inputs)
+        except (Inexpressible, CannotCall):
+            return False
+        return True
+
+    def give(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Canonical inputs -> the learner's keyword arguments.
+
+        Raises Inexpressible for a mask that cannot be given, CannotCall for inputs that should be one but differ.
+        """
+        given: dict[str, Any] = dict(self.constants)
+        for parameter, name in self.arguments.items():
+            given[parameter] = self._turned(inputs[name])
+        _check_equal(inputs, set(self.arguments.values()))
+        return given | self._masks(inputs)
+
+    def _turned(self, value: Any) -> Any:
+        turn = self.order == "sequence first" and isinstance(value, Tensor) and value.dim() >= 2
+        return value.transpose(0, 1) if turn else value
+
+    def output(self, value: Tensor) -> Tensor:
+        return self._turned(value)
+
+    def _masks(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        given: dict[str, Any] = {}
+        for name in [name for name in MASKS if name in inputs]:
+            keep = inputs[name]
+            takers = {p: form for p, (canonical, form) in self.masks.items() if canonical == name}
+            if keep is None:
+                given |= self._absent(name, takers, inputs)
+                continue
+            if not takers and ("src" in inputs or "ids" in inputs):
+                continue  # it sees the padding itself
+            if not takers:
+                raise Inexpressible(f"it takes no {name}")
+            given |= self._shared(keep, takers, sizes(inputs, name))
+        return given
+
+    def _absent(self, name: str, takers: Mapping[str, Form], inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """None where that is possible; else a mask that blocks nothing."""
+        import torch
+
+        B, T, S = sizes(inputs, name)
+        free = torch.ones(B, 1, 1, S, dtype=torch.bool)
+        required = {p for p, canonical, needed in self.mask_parameters if needed and canonical == name}
+        forms = {p: form for p, form in takers.items() if p in required}
+        return {p: forms[p].give(free, B, self.heads, T, S) if p in forms else None for p in required}
+
+    def _shared(self, keep: Tensor, takers: Mapping[str, Form], size: tuple[int, int, int]) -> dict[str, Any]:
+        """One canonical mask to one parameter that can take it, or to two: its padding, and the rest."""
+        B, T, S = size
+        required = {p for p, _, needed in self.mask_parameters if needed}
+        for parameter, form in takers.items():
+            try:
+                whole = {parameter: form.give(keep, B, self.heads, T, S)}
+            except Inexpressible:
+                continue
+            others = {p: f.give(keep.new_ones(B, 1, 1, S), B, self.heads, T, S) for p, f in takers.items()
+                      if p in required and p != parameter}  # fmt: skip
+            return others | whole
+        parts = tuple(split(keep)) if keep.dim() == 4 and T == S else ()
+        for order in itertools.permutations(takers):
+            if len(order) == len(parts) == 2:
+                try:
+                    return {p: takers[p].give(m, B, self.heads, T, S) for p, m in zip(order, parts, strict=True)}
+                except Inexpressible:
+                    continue
+        raise Inexpressible("no parameter takes this mask")
+
+
+def _check_equal(inputs: Mapping[str, Any], used: set[str]) -> None:
+    """Attention that takes one sequence for keys and values can only be given inputs in which both are the same."""
+    stands_for = {"key": ("query",), "value": ("key", "query")}
+    for name, others in stands_for.items():
+        if name in inputs and name not in used:
+            other = next(o for o in others if o in used)
+            if inputs[name] is not inputs[other]:
+                raise CannotCall(f"it takes no {name} of its own")
+
+
+def sizes(inputs: Mapping[str, Any], mask: str) -> tuple[int, int, int]:
+    """B, T, S of the attention that a mask belongs to."""
+    first = next(v for n, v in inputs.items() if isinstance(v, Tensor) and n not in MASKS)
+    own = inputs.get("query", inputs.get("x", inputs.get("ids", inputs.get("tgt", first))))
+    other = inputs.get("key", inputs.get("memory", inputs.get("src", own)))
+    if mask == "src_mask":
+        queries, keys = other, other
+    elif mask == "tgt_mask" or (mask == "mask" and "memory_mask" in inputs):
+        queries, keys = own, own
+    else:
+        queries, keys = own, other
+    return own.shape[0], _length(queries), _length(keys)
+
+
+def _length(x: Tensor) -> int:
+    """Of (B, L) ids, (B, L, E) tokens, (B, h, L, d_k) heads."""
+    return x.shape[-2] if x.dim() > 2 else x.shape[-1]
+
+
+def plans(function: Any, inputs: tuple[str, ...], heads: int) -> Iterator[Plan]:
+    """Ways to call `function` with the inputs of its kind, the likeliest first.
+
+    Raises CannotCall, with the parameter's name, if a required parameter means nothing here.
+    """
+    tensors = tuple(name for name in inputs if name not in MASKS)
+    parameters = [p for p in parameters_of(function) if p.name != "self"]
+    mask_like = [p for p in parameters if is_mask(p.name)]
+    others = [p for p in parameters if not is_mask(p.name)]
+    arguments, constants = _by_name(others, tensors)
+    for names in filter(None, (arguments, _by_position(others, tensors))):
+        plan = Plan(names, constants, {}, mask_parameters=_mask_parameters(mask_like, inputs), heads=heads)
+        for order in ("batch first", "sequence first"):
+            yield replace(plan, order=order)
+
+
+def _by_name(parameters: list[inspect.Parameter], tensors: tuple[str, ...]) -> tuple[dict[str, str], dict[str, Any]]:
+    """Parameter -> canonical input where the names tell, and what the other required ones get."""
+    found: dict[str, str] = {}
+    left = list(tensors)
+    for parameter in parameters:
+        name = input_of(parameter.name, tuple(left))
+        if name is not None and (parameter.default is parameter.empty or parameter.default is None):
+            found[parameter.name] = name
+            left.remove(name)
+    unmatched = [p for p in parameters if p.name not in found and p.default is p.empty]
+    constants: dict[str, Any] = {}
+    for parameter in unmatched:
+        if plain(parameter.name) in CONSTANTS:
+            constants[parameter.name] = CONSTANTS[plain(parameter.name)]
+        elif left:
+            found[parameter.name] = left.pop(0)
+        elif len(tensors) == 1:
+            constants[parameter.name] = None
+        else:
+            constants[parameter.name] = None
+    if not found:
+        raise CannotCall("its forward takes no tensor")
+    return _complete(found, tensors), constants
+
+
+def _complete(found: dict[str, str], tensors: tuple[str, ...]) -> dict[str, str]:
+    missing = set(tensors) - set(found.values())
+    if missing - {"key", "value"} or (missing == {"key"} and "value" in found.values() and len(found) < 2):
+        raise CannotCall(f"its forward takes no {', '.join(sorted(missing))}")
+    return found
+
+
+def _by_position(parameters: list[inspect.Parameter], tensors: tuple[str, ...]) -> dict[str, str] | None:
+    required = [p.name for p in parameters if p.default is p.empty]
+    return dict(zip(required, tensors, strict=True)) if len(required) == len(tensors) else None
+
+
+def _mask_parameters(parameters: list[inspect.Parameter], inputs: tuple[str, ...]) -> tuple[tuple[str, str, bool], ...]:
+    """Which canonical mask each mask parameter takes."""
+    known = [name for name in MASKS if name in inputs]
+    found = []
+    for index, parameter in enumerate(parameters):
+        word, required = plain(parameter.name), parameter.default is parameter.empty
+        if len(known) <= 1:
+            canonical = known[0] if known else ""
+        elif TARGET_MASK.search(word):
+            canonical = next((name for name in known if name in ("tgt_mask", "mask")), known[-1])
+        elif SOURCE_MASK.search(word):
+            canonical = next((name for name in known if name in ("memory_mask", "src_mask")), known[0])
+        else:
+            canonical = known[min(index, len(known) - 1)]
+        found.append((parameter.name, canonical, required))
+    return tuple(found)

@@ -1,0 +1,191 @@
+"""Builds a learner's class from settings: constructor parameters by synonym, config object, submodule or trial."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+
+from scratch_transformer.conformance.kit.resolve import config
+from scratch_transformer.conformance.kit.resolve.config import Unknown
+from scratch_transformer.conformance.kit.resolve.synonyms import FLAGS, is_setting, plain, settings_of
+
+GENERAL: dict[str, Any] = {
+    "d_model": 12, "num_heads": 3, "d_ff": 17, "eps": 1e-5, "dropout": 0.0, "vocab_size": 11, "src_vocab_size": 11,
+    "tgt_vocab_size": 13, "num_layers": 2, "max_len": 19, "pad": 0, "label_smoothing": 0.0, "warmup": 40,
+    "src_pad": 0, "tgt_pad": 1,
+    "factor": 1.0, "d_ff/d_model": 2,
+}  # fmt: skip
+"""For what a kind has no setting of its own."""
+MOST_ATTEMPTS = 24
+
+Part = Callable[[str], list[Callable[[], Any]]]
+"""A parameter's name -> ways to make the submodule that it may mean."""
+
+
+@dataclass
+class Attempt:
+    """A way to call a constructor. used: the settings that went into it. passed: every argument by name."""
+
+    cls: Any
+    args: dict[str, Any]
+    used: dict[str, Any] = field(default_factory=dict)
+
+    def build(self) -> Any:
+        """The instance in float64 and evaluation mode; its initial weights are the same every time."""
+        torch.manual_seed(0)
+        made = self.cls(**copy.deepcopy(self.args))
+        return made.double().eval() if isinstance(made, nn.Module) else made
+
+
+class Values:
+    """A parameter's name -> its value by the settings; records what was asked for."""
+
+    def __init__(self, settings: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+        self.settings = {**GENERAL, **settings}
+        if "d_k" not in settings:
+            self.settings["d_k"] = self.settings["d_model"] // self.settings["num_heads"]
+        self.given = dict(given)
+        self.used: dict[str, Any] = {}
+
+    def __call__(self, name: str) -> Any:
+        if name in self.given:
+            return self.given[name]
+        for setting in settings_of(name):
+            if setting in self.settings:
+                self.used[setting] = self.settings[setting]
+                return self.settings[setting]
+        raise Unknown(name)
+
+
+def parameters_of(function: Any) -> list[inspect.Parameter]:
+    """Named parameters of a callable; [] for one without a signature."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    return [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+
+
+def attempts(
+    cls: Any, settings: Mapping[str, Any], namespace: Mapping[str, Any], parts: Part, given: Mapping[str, Any]
+) -> Iterator[Attempt]:
+    """Ways to call the constructor, the likeliest first. given: arguments that a person has fixed, by name.
+
+    Raises Unknown, with the parameter's name, if one has no value at all.
+    """
+    options: dict[str, list[Any]] = {}
+    values = Values(settings, given)
+    for parameter in parameters_of(cls):
+        found = [given[parameter.name]] if parameter.name in given else _options(parameter, values, namespace, parts)
+        if found:
+            options[parameter.name] = found
+        elif parameter.default is parameter.empty:
+            raise Unknown(parameter.name)
+    ranked = sorted(itertools.product(*(range(len(found)) for found in options.values())), key=sum)
+    for choice in ranked[:MOST_ATTEMPTS]:
+        args = {name: found[index] for (name, found), index in zip(options.items(), choice, strict=True)}
+        try:
+            made = {name: value() if isinstance(value, _Lazy) else value for name, value in args.items()}
+        except Exception:  # a submodule that cannot be built; perhaps another can
+            continue
+        yield Attempt(cls, made, dict(values.used))
+
+
+@dataclass(frozen=True)
+class _Lazy:
+    make: Callable[[], Any]
+
+    def __call__(self) -> Any:
+        return self.make()
+
+
+def _options(parameter: inspect.Parameter, values: Values, namespace: Mapping[str, Any], parts: Part) -> list[Any]:
+    """What a parameter may be, the likeliest first; [] to leave it at its default."""
+    name, default, word = parameter.name, parameter.default, plain(parameter.name)
+    hint = (
+        parameter.annotation if isinstance(parameter.annotation, str) else getattr(parameter.annotation, "__name__", "")
+    )
+    submodules: list[Any] = [_Lazy(make) for make in parts(name)]
+    if any(text in hint for text in ("Module", "Block", "Layer", "Attention", "Encoder", "Decoder", "Embedding")):
+        return submodules or _numbers(name, values)
+    if config.is_config(parameter) and default in (parameter.empty, None):
+        return config.instances(parameter, namespace, values)
+    if isinstance(default, bool) or hint == "bool":
+        return [FLAGS[word]] if word in FLAGS else ([] if default is not parameter.empty else [True])
+    if isinstance(default, str) or (callable(default) and default is not parameter.empty):
+        return []
+    if word == "device":
+        return ["cpu"]
+    if word == "dtype":
+        return []
+    numbers = [] if submodules and not is_setting(name) else _numbers(name, values)
+    if word == "eps" and isinstance(default, float) and not numbers:
+        return []
+    if numbers or submodules:
+        if default is None and not numbers:
+            return []
+        return [*numbers, *submodules] if numbers else submodules
+    if default is not parameter.empty:
+        return []
+    return [FLAGS[word]] if word in FLAGS else _guesses(hint, word, values)
+
+
+def _numbers(name: str, values: Values) -> list[Any]:
+    try:
+        number = values(name)
+    except Unknown:
+        return []
+    if plain(name) in ("normshape", "normalizedshape", "parametersshape"):
+        return [number, [number]]
+    others = [values.settings[s] for s in settings_of(name)[1:] if s in values.settings]
+    return list(dict.fromkeys([number, *others]))
+
+
+def _guesses(hint: str, word: str, values: Values) -> list[Any]:
+    """A required parameter that no name explains."""
+    if "act" in word or "nonlin" in word:
+        return ["relu", nn.ReLU(), torch.relu]
+    if "float" in hint:
+        return [0.0]
+    if "bool" in hint:
+        return [False, True]
+    if "str" in hint:
+        return ["cpu"]
+    known = values.settings
+    return [known["d_model"], known["num_heads"], known["max_len"], None]
+
+
+# ---- Globals ----
+
+
+def override_globals(
+    namespace: dict[str, Any], names: set[str], settings: Mapping[str, Any], own: set[str]
+) -> dict[str, Any]:
+    """Sets module-level hyperparameters (n_embd, block_size) to the settings. Returns the names with their settings.
+
+    names: the globals that the learner's functions read. own: names that are defined in the source.
+    """
+    values, changed = Values(settings, {}), {}
+    for name in sorted(names):
+        present = name in namespace
+        value = namespace.get(name)
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if (present and not is_number) or (not present and name not in own and len(name) < 3):
+            continue
+        if not present and hasattr(__builtins__, name):
+            continue
+        try:
+            namespace[name] = values(name)
+        except Unknown:
+            if not present and plain(name) == "device":
+                namespace[name] = "cpu"
+            continue
+        changed[name] = namespace[name]
+    return changed

@@ -1,0 +1,82 @@
+"""Which kinds a class or function may be, by its name and what its forward takes, before anything is built."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from torch import nn
+
+from scratch_transformer.conformance.kit.kind import Kind
+from scratch_transformer.conformance.kit.resolve.calling import MASKS
+from scratch_transformer.conformance.kit.resolve.construct import parameters_of
+from scratch_transformer.conformance.kit.resolve.synonyms import input_of, is_mask, plain
+
+NO_COMPONENTS = (
+    "config", "args", "dataset", "dataloader", "tokenizer", "trainer", "batch", "vocab", "collate", "translator", "lit",
+    "datamodule", "callback", "logger", "metric", "timer", "accumulator", "animator", "cache", "hyperparameters",
+)  # fmt: skip
+MOST = 4
+
+
+def kinds_of(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str, ...]:
+    """Names of kinds, the likeliest first; () for what is no component."""
+    word = plain(name)
+    if any(word.endswith(other) for other in NO_COMPONENTS) or inspect.isabstract(thing):
+        return ()
+    is_class = isinstance(thing, type)
+    if is_class and not (issubclass(thing, nn.Module) or "__call__" in vars(thing)):
+        return ()
+    scored = [(_score(word, kind, thing), order, kind.name) for order, kind in enumerate(kinds.values())]
+    found = sorted((-score, order, kind) for score, order, kind in scored if score > 0)
+    return tuple(kind for _, _, kind in found[:MOST])
+
+
+def _score(word: str, kind: Kind, thing: Any) -> float:
+    """How well the name fits a kind; 0 if it does not, or if the forward cannot take the kind's inputs."""
+    score = max((_likeness(word, plain(synonym)) for synonym in kind.synonyms), default=0.0)
+    if score == 0 or not callable(thing):
+        return 0.0
+    return score + _fitness(kind, thing) if score else 0.0
+
+
+def _likeness(word: str, synonym: str) -> float:
+    if word == synonym:
+        return 10.0
+    for change in (
+        "s",
+        "module",
+        "layer",
+        "block",
+        "my",
+        "custom",
+        "simple",
+        "v1",
+        "v2",
+        "1",
+        "2",
+        "transformer",
+        "naive",
+    ):
+        if word in (synonym + change, change + synonym) or word.replace(change, "") == synonym:
+            return 8.0
+    if len(synonym) > 3 and (word.endswith(synonym) or word.startswith(synonym)):
+        return 4.0 + 3.0 * len(synonym) / len(word)
+    if len(synonym) > 4 and synonym in word:
+        return 3.0 * len(synonym) / len(word)
+    return 0.0
+
+
+def _fitness(kind: Kind, thing: Any) -> float:
+    """Whether a forward has the tensors and masks that a kind has: 2 for all, less for others."""
+    forward = getattr(thing, "forward", None) if isinstance(thing, type) else thing
+    forward = forward or vars(thing).get("__call__")
+    parameters = [p for p in parameters_of(forward) if p.name != "self"]
+    required = [p for p in parameters if p.default is p.empty and not is_mask(p.name)]
+    tensors = [name for name in kind.inputs if name not in MASKS]
+    fit = 2.0 - abs(len(required) - len(tensors))
+    if any(is_mask(p.name) for p in parameters) != any(name in MASKS for name in kind.inputs):
+        fit -= 0.5
+    named = [input_of(p.name, tuple(tensors)) for p in required]
+    return fit + 0.5 * sum(name is not None for name in named) / max(len(tensors), 1)

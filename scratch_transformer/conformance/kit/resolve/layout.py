@@ -1,0 +1,132 @@
+"""Where the canonical weights are among a learner's parameters: packed, transposed, one per head, shared, missing.
+
+All of the learner's parameters, one after the other, are one long vector. A *layout* says for every number of every
+canonical weight where it is in that vector, or which constant stands for it: `ZERO`, `ONE`. So a layout is written as
+tensor operations on a tensor of positions: a packed matrix is `positions[:d_model]`, a transposed one `positions.T`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+
+import torch
+from torch import Tensor, nn
+
+ZERO, ONE = -1, -2
+Layout = dict[str, Tensor]
+"""Canonical name -> positions, of the shape of the canonical weight."""
+
+
+class Parameters:
+    """A module's parameters as one vector. tensors: by path; initial: copies of them. positions: of each, in it.
+
+    unregistered: those that PyTorch does not know of, in plain lists.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        self.module = module
+        self.tensors: dict[str, Tensor] = {}
+        self.positions: dict[str, Tensor] = {}
+        self.unregistered: list[str] = []
+        starts: dict[int, int] = {}
+        size = 0
+        for path, part in walk(module):
+            for name, values in part._parameters.items():
+                if values is None:
+                    continue
+                if id(values) not in starts:
+                    starts[id(values)], size = size, size + values.numel()
+                full = f"{path}.{name}" if path else name
+                start = starts[id(values)]
+                self.tensors[full] = values
+                self.positions[full] = torch.arange(start, start + values.numel()).reshape(values.shape)
+        self.size = size
+        self.initial = {name: values.detach().clone() for name, values in self.tensors.items()}
+        registered = {id(values) for values in module.parameters()}
+        self.unregistered = [name for name, values in self.tensors.items() if id(values) not in registered]
+
+    def read(self) -> Tensor:
+        vector = torch.zeros(max(self.size, 1), dtype=torch.float64)
+        for name, values in self.tensors.items():
+            vector[self.positions[name].flatten()] = values.detach().flatten().double()
+        return vector
+
+    def write(self, vector: Tensor) -> None:
+        for name, values in self.tensors.items():
+            values.data = vector[self.positions[name]].to(values.dtype)
+
+    def load(self, layout: Layout, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Puts canonical values where the layout says. Returns what the parameters then stand for."""
+        vector = self.read()
+        for name, positions in layout.items():
+            if name in state:
+                there = positions >= 0
+                vector[positions[there]] = state[name].reshape(positions.shape)[there].double()
+        self.write(vector)
+        return {
+            name: _expressed(vector, layout[name], values.dtype) if name in layout else neutral(name, values)
+            for name, values in state.items()
+        }
+
+
+def _expressed(vector: Tensor, positions: Tensor, dtype: torch.dtype) -> Tensor:
+    constants = (positions == ONE).to(vector.dtype)
+    return torch.where(positions >= 0, vector[positions.clamp(min=0)], constants).to(dtype)
+
+
+def neutral(name: str, like: Tensor) -> Tensor:
+    """What a parameter that isn't there does: a bias adds 0, a scale multiplies by 1, a projection changes nothing."""
+    if name.endswith("bias"):
+        return torch.zeros_like(like)
+    if like.dim() == 2 and like.shape[0] == like.shape[1]:
+        return torch.eye(like.shape[0], dtype=like.dtype)
+    return torch.ones_like(like)
+
+
+def missing(shape: torch.Size | tuple[int, ...], name: str) -> Tensor:
+    """Positions for a weight that the learner's module has no place for."""
+    values = neutral(name, torch.zeros(tuple(shape)))
+    return torch.where(values == 1, ONE, ZERO)
+
+
+def walk(module: nn.Module, path: str = "", seen: set[int] | None = None) -> Iterator[tuple[str, nn.Module]]:
+    """Every submodule with its path, also those in plain lists and dictionaries, which PyTorch does not see."""
+    seen = set() if seen is None else seen
+    if id(module) in seen:
+        return
+    seen.add(id(module))
+    yield path, module
+    for name, part in _children(module):
+        yield from walk(part, f"{path}.{name}" if path else name, seen)
+
+
+def _children(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    for name, part in module._modules.items():
+        if part is not None:
+            yield name, part
+    for name, value in vars(module).items():
+        if name.startswith("_"):
+            continue
+        items = (
+            value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, (list, tuple)) else ()
+        )
+        for key, part in items:
+            if isinstance(part, nn.Module):
+                yield f"{name}.{key}", part
+            elif isinstance(part, (list, tuple)):
+                for inner, deep in enumerate(part):
+                    if isinstance(deep, nn.Module):
+                        yield f"{name}.{key}.{inner}", deep
+
+
+def prepare(module: nn.Module) -> None:
+    """Float64 and evaluation mode, also for what PyTorch does not see: modules in lists, tensors in attributes."""
+    for _, part in walk(module):
+        part.eval()
+        part.double()
+        for name, value in vars(part).items():
+            if isinstance(value, Tensor) and value.is_floating_point() and not isinstance(value, nn.Parameter):
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    setattr(part, name, value.double())

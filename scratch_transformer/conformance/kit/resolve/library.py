@@ -1,0 +1,241 @@
+"""What is known about a learner's code while it is checked: which class is what, and how each was built."""
+
+from __future__ import annotations
+
+import copy
+import sys
+import time
+import types
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from torch import nn
+
+from scratch_transformer.conformance.kit.kind import Candidate, Kind
+from scratch_transformer.conformance.kit.resolve import construct
+from scratch_transformer.conformance.kit.resolve.candidate import Resolved
+from scratch_transformer.conformance.kit.resolve.synonyms import plain, settings_of
+from scratch_transformer.conformance.kit.resolve.trial import Trial
+
+PARTS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
+    (("srcattn", "crossatt", "encdecatt", "memoryatt", "encatt"), ("MultiheadAttention", "CrossAttention")),
+    (("attn", "attention", "mha", "selfatt"), ("MultiheadAttention", "SelfAttention", "CausalSelfAttention")),
+    (("feedforward", "ffn", "ff", "mlp", "posffn", "positionwise"), ("FeedForward",)),
+    (("norm", "ln"), ("LayerNorm", "RMSNorm")),
+    (("encoderlayer", "encoderblock"), ("EncoderLayer",)),
+    (("decoderlayer", "decoderblock"), ("DecoderLayer", "DecoderOnlyBlock")),
+    (("encoder",), ("Encoder",)),
+    (("decoder",), ("Decoder",)),
+    (("pos",), ("PositionalEncoding",)),
+    (("embed", "emb"), ("Embedding", "InputEmbedding")),
+    (("generator", "projection", "proj", "output", "linear"), ("Projection",)),
+)
+"""What a constructor's parameter may mean: words in its name -> kinds."""
+LAYERS = ("layers", "layer", "blocks", "block")
+
+
+class Library:
+    """Classes with their kinds, in the order in which they were found.
+
+    given: constructor arguments that a person has fixed. known: ids of mistakes by class.
+    """
+
+    def __init__(self, kinds: Mapping[str, Kind], given: Mapping[str, Any] | None = None) -> None:
+        self.kinds = kinds
+        self.given = dict(given or {})
+        self.guesses: dict[Any, tuple[str, ...]] = {}
+        self.resolved: dict[Any, Resolved] = {}
+        self.choices: dict[type, int] = {}
+        self.known: dict[Any, tuple[str, ...]] = {}
+        self.designs: dict[Any, dict[str, Any]] = {}
+        self._trials: dict[Any, Trial] = {}
+        self._building: list[Any] = []
+        self.deadline = float("inf")
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the time for the component at hand is used up."""
+        return time.process_time() > self.deadline
+
+    # ---- What is known ----
+
+    def add(self, thing: Any, kinds: tuple[str, ...]) -> None:
+        self.guesses[thing] = kinds
+
+    def kind_of_class(self, cls: type) -> str | None:
+        if cls in self.resolved:
+            return self.resolved[cls].kind.name
+        guesses = self.guesses.get(cls)
+        return guesses[0] if guesses else None
+
+    def ids_within(self, module: Any) -> tuple[str, ...]:
+        """Ids of the mistakes of all classes that a module contains."""
+        parts = {type(part) for part in module.modules()} if isinstance(module, nn.Module) else set()
+        return tuple(dict.fromkeys(id for cls in parts for id in self.known.get(cls, ())))
+
+    def trial(self, kind: Kind, settings: Mapping[str, Any], made: Any = None) -> Trial:
+        """The trial for something that was made, its parts' mistakes and designs known."""
+        known, fixed = self.ids_within(made), self._design_within(made)
+        key = (kind.name, tuple(sorted((n, str(v)) for n, v in settings.items())), known, tuple(fixed.items()))
+        if key not in self._trials:
+            self._trials[key] = Trial(kind, settings, known, fixed)
+        return self._trials[key]
+
+    def _design_within(self, made: Any) -> dict[str, Any]:
+        """Choices of the layers within a module, where they agree."""
+        parts = {type(part) for part in made.modules()} if isinstance(made, nn.Module) else set()
+        found = [self.designs[cls] for cls in parts if cls in self.designs and cls is not type(made)]
+        return dict(found[0]) if found and all(design == found[0] for design in found) else {}
+
+    def namespace_of(self, thing: Any) -> dict[str, Any]:
+        return vars(sys.modules.get(getattr(thing, "__module__", ""), types.ModuleType("none")))
+
+    # ---- Parts ----
+
+    def parts(self, kind: Kind) -> construct.Part:
+        """For the constructor of a composite: ways to make the submodule that a parameter's name asks for."""
+
+        def options(name: str) -> list[Callable[[], Any]]:
+            word = plain(name)
+            if word in LAYERS or word.endswith(("layers", "blocks")):
+                return self._layers(kind, word)
+            if word in ("srcembed", "tgtembed", "srcemb", "tgtemb", "embedding", "embed"):
+                return self._embeddings("tgt_vocab_size" if word.startswith("tgt") else "src_vocab_size")
+            for words, kinds in PARTS:
+                if any(word.startswith(w) or word.endswith(w) or w in word for w in words if len(w) > 2 or w == word):
+                    return [self._maker(cls) for cls in self._classes(kinds)]
+            return []
+
+        return options
+
+    def _embeddings(self, vocabulary: str) -> list[Callable[[], Any]]:
+        """An embedding, alone and followed by the positions."""
+        embeddings, positions = self._classes(("InputEmbedding",)), self._classes(("PositionalEncoding",))
+        size = self.kinds["Transformer"].defaults[vocabulary]
+
+        def embedding(cls: Any) -> Any:
+            return self.fresh(cls, vocab_size=size)
+
+        both = [lambda e=e, p=p: nn.Sequential(embedding(e), self.make(p)) for e in embeddings for p in positions]
+        return [*both, *(lambda e=e: embedding(e) for e in embeddings)]
+
+    def _layers(self, kind: Kind, word: str) -> list[Callable[[], Any]]:
+        sides = {"Encoder": ("EncoderLayer",), "Decoder": ("DecoderLayer", "DecoderOnlyBlock")}
+        kinds = sides.get(kind.name, ("DecoderOnlyBlock", "EncoderLayer", "DecoderLayer"))
+        classes = self._classes(kinds)
+        if word in ("layer", "block"):
+            return [self._maker(cls) for cls in classes]
+        return [lambda cls=cls: nn.ModuleList([self.make(cls), self.make(cls)]) for cls in classes]  # type: ignore[misc]
+
+    def _classes(self, kinds: tuple[str, ...]) -> list[Any]:
+        good = [
+            cls for name in kinds for cls, c in self.resolved.items() if c.kind.name == name and isinstance(cls, type)
+        ]
+        classes = [(cls, guess) for cls, guess in self.guesses.items() if isinstance(cls, type)]
+        first = [cls for name in kinds for cls, guess in classes if name == guess[0]]
+        rest = [cls for name in kinds for cls, guess in classes if name in guess]
+        return list(dict.fromkeys([*good, *first] or rest))[:2]
+
+    def _maker(self, cls: Any) -> Callable[[], Any]:
+        return lambda: self.make(cls)
+
+    def fresh(self, cls: Any, **settings: Any) -> Any:
+        """An instance with other settings than usual."""
+        kind = self.kinds[self.guesses[cls][0]]
+        wanted = {**kind.defaults, **settings}
+        return next(construct.attempts(cls, wanted, self.namespace_of(cls), self.parts(kind), {})).build()
+
+    def make(self, cls: Any) -> Any:
+        """An instance: a copy of the one that was resolved, or the first that can be built."""
+        if cls in self.resolved:
+            return copy.deepcopy(self.resolved[cls].made)
+        if cls in self._building:
+            raise RecursionError(f"{cls.__name__} needs itself")
+        self._building.append(cls)
+        try:
+            kind = self.kinds[self.guesses[cls][0]]
+            for attempt in construct.attempts(cls, kind.defaults, self.namespace_of(cls), self.parts(kind), {}):
+                self.set_globals(cls, kind.defaults)
+                return attempt.build()
+        finally:
+            self._building.pop()
+        raise LookupError(f"{cls.__name__} cannot be built")
+
+    # ---- Building again ----
+
+    def rebuilder(self, made: Any, kind: Kind, settings: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], Candidate]:
+        """Builds the same class with other settings. Whatever its constructor raises is passed on."""
+        cls = made if isinstance(made, types.FunctionType) else type(made)
+
+        def rebuild(changes: Mapping[str, Any]) -> Candidate:
+            if not isinstance(cls, type):
+                raise KeyError(f"{kind.name} is a function")
+            mine = {p.name: settings_of(p.name) for p in construct.parameters_of(cls)}
+            if not all(any(name in found or name == plain(p) for p, found in mine.items()) for name in changes):
+                raise KeyError(f"{cls.__name__} has no {', '.join(changes)}")
+            wanted = {**settings, **changes}
+            flags = {p: v for name, v in changes.items() for p in mine if plain(p) == plain(name)}
+            attempt = next(
+                construct.attempts(cls, wanted, self.namespace_of(cls), self.parts(kind), {**self.given, **flags})
+            )
+            again = attempt.build()
+            return self._adopt(again, kind, wanted)
+
+        return rebuild
+
+    def _adopt(self, made: Any, kind: Kind, settings: Mapping[str, Any]) -> Candidate:
+        """Something built again, called as before; its weights are looked for anew, by name only."""
+        from scratch_transformer.conformance.kit.resolve import adjust, align
+        from scratch_transformer.conformance.kit.resolve.layout import Parameters, prepare
+
+        before = self.resolved.get(type(made))
+        if before is None:
+            raise KeyError(f"{type(made).__name__} is not known yet")
+        prepare(made)
+        settings = {**{name: settings[name] for name in settings if name in kind.defaults}, **_extra(settings)}
+        candidate = Resolved(kind, made, settings, before.plan)
+        candidate.post = before.post
+        shapes = self.trial(kind, adjust.settings_of_instance(made, kind, settings, settings), made).shapes
+        parameters = Parameters(made)
+        options = align.layouts(parameters, shapes, kind.complete(settings), self.kind_of_class, self.choices)
+        candidate.layout = next(iter(options), ("", {}))[1] if shapes else {}
+        candidate.parameters = parameters
+        candidate.update_missing()
+        return candidate
+
+    # ---- Globals ----
+
+    def set_globals(self, thing: Any, settings: Mapping[str, Any]) -> None:
+        """Sets the module-level hyperparameters that the code of a class reads to our settings."""
+        namespace = self.namespace_of(thing)
+        names = _global_names(namespace)
+        construct.override_globals(namespace, names, settings, set(namespace))
+
+
+def _extra(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: settings[name] for name in ("dropout", "bias") if name in settings}
+
+
+def _global_names(namespace: Mapping[str, Any]) -> set[str]:
+    """Globals that the functions and methods of a module read."""
+    names: set[str] = set()
+    for value in list(namespace.values()):
+        if isinstance(value, type):
+            for member in vars(value).values():
+                names |= _read_by(getattr(member, "__func__", member))
+        else:
+            names |= _read_by(value)
+    return names
+
+
+def _read_by(function: Any) -> set[str]:
+    code = getattr(function, "__code__", None)
+    if not isinstance(code, types.CodeType):
+        return set()
+    import dis
+
+    read = {i.argval for i in dis.get_instructions(code) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            read |= {i.argval for i in dis.get_instructions(constant) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    return {str(name) for name in read}

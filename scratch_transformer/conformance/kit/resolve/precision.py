@@ -1,0 +1,52 @@
+"""Runs a learner's code in float64 on the CPU, whatever it casts to: rounding must not look like a mistake."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+LOW = (torch.float32, torch.float16, torch.bfloat16)
+CASTS = (Tensor.float, Tensor.half, Tensor.bfloat16)
+MOVES = (Tensor.cuda,)
+
+
+class _Double(TorchFunctionMode):
+    """`.float()`, `.to(torch.float16)`, `dtype=torch.float32` give float64; `.cuda()`, `device="cuda"` the CPU."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        if func in CASTS:
+            return args[0].double()
+        if func in MOVES:
+            return args[0]
+        return func(*[_raised(value) for value in args], **{n: _raised(v) for n, v in (kwargs or {}).items()})
+
+
+def _raised(value: Any) -> Any:
+    if isinstance(value, torch.dtype) and value in LOW:
+        return torch.float64
+    if isinstance(value, torch.device) and value.type != "cpu":
+        return torch.device("cpu")
+    return "cpu" if isinstance(value, str) and value.startswith(("cuda", "mps")) else value
+
+
+@contextmanager
+def double(active: bool = True) -> Iterator[None]:
+    """Float64 by default, and instead of every lower precision, without gradients."""
+    if not active:
+        with torch.no_grad():
+            yield
+        return
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        with torch.no_grad(), _Double():
+            yield
+    finally:
+        torch.set_default_dtype(before)
