@@ -100,9 +100,11 @@ def test_the_model_is_left_as_it_was():
     model, sources = random_model(), random_sources()
     before = {name: value.clone() for name, value in model.state_dict().items()}
     model.train()
+    model.encoder.eval()  # frozen, say
     with deciding(model):
         cached = IncrementalDecoder(model, sources, SRC_PAD)
         assert not cached.step(random_ids(len(sources))).requires_grad
-        assert not model.training
-    assert model.training and torch.is_grad_enabled()
+        assert not any(module.training for module in model.modules())
+    assert model.training and model.decoder.layers[1].training and not model.encoder.layers[1].training
+    assert torch.is_grad_enabled()
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())

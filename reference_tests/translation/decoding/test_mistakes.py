@@ -23,7 +23,7 @@ from scratch_transformer.translation.decoding.modes import deciding
 class PositionsNotAdvanced(IncrementalDecoder):
     def __init__(self, *args):
         super().__init__(*args)
-        self.positions = self.positions[:1] * len(self.positions)
+        self.positions = self.positions[:1].expand_as(self.positions)
 
 
 class CacheNotReordered(IncrementalDecoder):

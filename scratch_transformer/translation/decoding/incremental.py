@@ -56,7 +56,7 @@ class IncrementalDecoder:
         self.norm = _normalization(model.decoder.norm) if model.decoder.norm is not None else None
         self.project = _affine(model.projection_layer.proj)
         self.embedding, self.scale = widen(model.tgt_embed.embedding.weight), math.sqrt(model.tgt_embed.d_model)
-        self.positions = widen(model.tgt_pos.pe.reshape(model.tgt_pos.seq_len, -1)).unbind()
+        self.positions = widen(model.tgt_pos.pe.reshape(model.tgt_pos.seq_len, -1))
         self.K, self.length = K, 0
 
     def step(self, ids: Tensor) -> Tensor:

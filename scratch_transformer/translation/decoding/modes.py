@@ -12,14 +12,16 @@ from scratch_transformer.model import Transformer
 
 @contextmanager
 def deciding(model: Transformer) -> Iterator[None]:
-    """In evaluation mode and without gradients; afterwards in the mode it was in."""
-    was_training = model.training
-    model.eval()
+    """All of the model in evaluation mode and without gradients; afterwards each part in the mode it was in."""
+    in_training = [module for module in model.modules() if module.training]
     try:
+        for module in in_training:
+            module.training = False
         with torch.inference_mode():
             yield
     finally:
-        model.train(was_training)
+        for module in in_training:
+            module.training = True
 
 
 def check_length(model: Transformer, max_length: int) -> None:
