@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from scratch_transformer.conformance.kit.kind import Inputs, Kind, Probe
+from scratch_transformer.conformance.kit.resolve import functions
+from scratch_transformer.conformance.kit.resolve.calling import Plan
 from scratch_transformer.conformance.kit.resolve.candidate import Resolved, default_of, tensors
 from scratch_transformer.conformance.kit.resolve.layout import walk
 from scratch_transformer.conformance.kit.resolve.precision import double
@@ -80,6 +82,12 @@ def _from_shapes(
 
 def adapt_output(candidate: Resolved, probe: Probe, trial: Trial) -> None:
     """Where a learner's positions are returned alone, x is added: whoever wrote them adds it outside."""
+    if candidate.kind.name.endswith("Mask"):
+        candidate.post = functions.as_mask
+        return
+    if candidate.kind.name in functions.MODELS:
+        _add_head(candidate, probe, trial)
+        return
     if "position" not in candidate.kind.name.lower():
         return
     expected = trial.expected_shape(probe.inputs)
@@ -92,6 +100,27 @@ def adapt_output(candidate: Resolved, probe: Probe, trial: Trial) -> None:
     if here.shape == there.shape and torch.equal(here, there):
         candidate.post = _add
         candidate.notes.append("It returns the positions alone; they are compared after adding them to the input.")
+
+
+def _add_head(candidate: Resolved, probe: Probe, trial: Trial) -> None:
+    """Logits for a model whose forward ends before the projection."""
+    expected, settings = trial.expected_shape(probe.inputs), trial.settings
+    with double():
+        output = candidate(**probe.inputs)
+        if expected is None or output.shape == expected or output.shape[-1] != settings["d_model"]:
+            return
+        head = functions.head_of(candidate.made, settings["d_model"], int(expected[-1]))
+    if head is not None:
+        candidate.post = lambda output, inputs: head(output)
+        candidate.notes.append("Its forward ends before the projection to the vocabulary, which was applied to it.")
+
+
+def adapted(function: Any, kind: Kind, plan: Plan) -> Any:
+    """A function as it is called here: once for every step of a schedule."""
+    if kind.name == "WarmupSchedule":
+        parameter = next((p for p, name in plan.arguments.items() if name == "steps"), None)
+        return functions.each_step(function, parameter) if parameter else function
+    return function
 
 
 def _add(output: Tensor, inputs: Inputs) -> Tensor:

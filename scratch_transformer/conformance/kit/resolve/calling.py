@@ -12,13 +12,33 @@ from torch import Tensor
 
 from scratch_transformer.conformance.kit.resolve.construct import parameters_of
 from scratch_transformer.conformance.kit.resolve.masks import Form, Inexpressible, split
-from scratch_transformer.conformance.kit.resolve.synonyms import SOURCE_MASK, TARGET_MASK, input_of, is_mask, plain
+from scratch_transformer.conformance.kit.resolve.synonyms import (
+    SOURCE_MASK,
+    TARGET_MASK,
+    input_of,
+    is_mask,
+    is_setting,
+    plain,
+    settings_of,
+)
 
 MASKS = ("mask", "memory_mask", "src_mask", "tgt_mask")
 CONSTANTS: dict[str, Any] = {
     "training": False, "train": False, "returnattention": False, "returnattn": False, "needweights": False,
     "returnweights": False, "iscausal": False, "causal": False, "usecache": False, "returnattentionweights": False,
 }  # fmt: skip
+
+
+FIXED: dict[str, Any] = {
+    "factor": 1.0,
+    "scale": 1.0,
+    "dim": -1,
+    "axis": -1,
+    "dropout": None,
+    "device": "cpu",
+    "step": 1,
+}
+"""For required parameters of functions that are no settings of the kind."""
 
 
 class CannotCall(Exception):
@@ -147,7 +167,7 @@ def _length(x: Tensor) -> int:
     return x.shape[-2] if x.dim() > 2 else x.shape[-1]
 
 
-def plans(function: Any, inputs: tuple[str, ...], heads: int) -> Iterator[Plan]:
+def plans(function: Any, inputs: tuple[str, ...], settings: Mapping[str, Any]) -> Iterator[Plan]:
     """Ways to call `function` with the inputs of its kind, the likeliest first.
 
     Raises CannotCall, with the parameter's name, if a required parameter means nothing here.
@@ -156,27 +176,42 @@ def plans(function: Any, inputs: tuple[str, ...], heads: int) -> Iterator[Plan]:
     parameters = [p for p in parameters_of(function) if p.name != "self"]
     mask_like = [p for p in parameters if is_mask(p.name)]
     others = [p for p in parameters if not is_mask(p.name)]
-    arguments, constants = _by_name(others, tensors)
+    heads = int(settings.get("num_heads", 1))
+    arguments, constants = _by_name(others, tensors, settings)
     for names in filter(None, (arguments, _by_position(others, tensors))):
         plan = Plan(names, constants, {}, mask_parameters=_mask_parameters(mask_like, inputs), heads=heads)
         for order in ("batch first", "sequence first"):
             yield replace(plan, order=order)
 
 
-def _by_name(parameters: list[inspect.Parameter], tensors: tuple[str, ...]) -> tuple[dict[str, str], dict[str, Any]]:
+def _by_name(
+    parameters: list[inspect.Parameter], tensors: tuple[str, ...], settings: Mapping[str, Any]
+) -> tuple[dict[str, str], dict[str, Any]]:
     """Parameter -> canonical input where the names tell, and what the other required ones get."""
     found: dict[str, str] = {}
     left = list(tensors)
     for parameter in parameters:
         name = input_of(parameter.name, tuple(left))
+        if (
+            name == "x"
+            and plain(parameter.name) not in ("x", "input")
+            and len(parameters) > 1
+            and parameter != parameters[0]
+        ):
+            name = None
         if name is not None and (parameter.default is parameter.empty or parameter.default is None):
             found[parameter.name] = name
             left.remove(name)
     unmatched = [p for p in parameters if p.name not in found and p.default is p.empty]
     constants: dict[str, Any] = {}
     for parameter in unmatched:
+        known = [setting for setting in settings_of(parameter.name) if setting in settings]
         if plain(parameter.name) in CONSTANTS:
             constants[parameter.name] = CONSTANTS[plain(parameter.name)]
+        elif known and is_setting(parameter.name):
+            constants[parameter.name] = settings[known[0]]
+        elif plain(parameter.name) in FIXED:
+            constants[parameter.name] = FIXED[plain(parameter.name)]
         elif left:
             found[parameter.name] = left.pop(0)
         elif len(tensors) == 1:

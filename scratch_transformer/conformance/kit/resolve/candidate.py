@@ -31,6 +31,7 @@ class Resolved(Candidate):
     ) -> None:  # fmt: skip
         super().__init__(kind, made if isinstance(made, nn.Module) else None, settings)
         self.made, self.plan, self._rebuild = made, plan, rebuild
+        self.function: Callable[..., Any] = made
         self.layout: Layout = layout or {}
         self.parameters = Parameters(made) if isinstance(made, nn.Module) else None
         self.shape_of: Callable[[Inputs], torch.Size | None] = lambda inputs: None
@@ -60,7 +61,7 @@ class Resolved(Candidate):
         high = all(value.dtype == torch.float64 for value in inputs.values() if _is_float(value))
         with double(high):
             given = self.plan.give(inputs)
-            output = self.plan.output(self._tensor(self.made(**given), inputs))
+            output = self.plan.output(self._tensor(self.function(**given), inputs))
             return self.post(output, inputs)
 
     def _tensor(self, output: Any, inputs: Inputs) -> Tensor:
@@ -78,9 +79,6 @@ class Resolved(Candidate):
         if self._rebuild is None:
             raise KeyError(f"{self.kind.name} cannot be built again")
         return self._rebuild(settings)
-
-    def inventory(self) -> dict[str, tuple[int, ...]]:
-        return super().inventory()
 
     def intermediates(self, **inputs: Any) -> dict[str, Tensor]:
         """Outputs of the learner's own submodules whose canonical path the layout tells."""

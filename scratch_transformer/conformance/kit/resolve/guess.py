@@ -18,6 +18,15 @@ NO_COMPONENTS = (
     "datamodule", "callback", "logger", "metric", "timer", "accumulator", "animator", "cache", "hyperparameters",
 )  # fmt: skip
 MOST = 4
+FAMILIES = (
+    ("MultiheadAttention", "CausalSelfAttention", "SelfAttention", "CrossAttention", "ScaledDotProductAttention"),
+    ("EncoderLayer", "DecoderOnlyLayer", "DecoderLayer"),
+    ("Encoder", "TokenEncoder"),
+    ("Decoder", "TokenDecoder", "DecoderOnly"),
+    ("Transformer", "DecoderOnly", "TokenEncoder"),
+    ("Loss", "LossOfLogProbabilities"),
+)
+"""Kinds that go by the same names; what the forward takes tells more."""
 
 
 def kinds_of(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str, ...]:
@@ -30,7 +39,12 @@ def kinds_of(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str, ...
         return ()
     scored = [(_score(word, kind, thing), order, kind.name) for order, kind in enumerate(kinds.values())]
     found = sorted((-score, order, kind) for score, order, kind in scored if score > 0)
-    return tuple(kind for _, _, kind in found[:MOST])
+    best = [kind for _, _, kind in found[:MOST]]
+    family = next((family for family in FAMILIES if best and best[0] in family), ())
+    relatives = sorted((name for name in family if name in kinds), key=lambda name: -_fitness(kinds[name], thing))
+    if family and not any(score < -9 for score, _, _ in found):  # the name does not tell which of them
+        best = [*relatives, *best]
+    return tuple(dict.fromkeys([*best, *relatives]))
 
 
 def _score(word: str, kind: Kind, thing: Any) -> float:

@@ -195,6 +195,7 @@ class Library:
         settings = {**{name: settings[name] for name in settings if name in kind.defaults}, **_extra(settings)}
         candidate = Resolved(kind, made, settings, before.plan)
         candidate.post = before.post
+        candidate.function = made
         shapes = self.trial(kind, adjust.settings_of_instance(made, kind, settings, settings), made).shapes
         parameters = Parameters(made)
         options = align.layouts(parameters, shapes, kind.complete(settings), self.kind_of_class, self.choices)

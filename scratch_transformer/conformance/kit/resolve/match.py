@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from scratch_transformer.conformance.kit.kind import Candidate, Kind, Probe
-from scratch_transformer.conformance.kit.resolve import adjust, align, calling, construct
+from scratch_transformer.conformance.kit.resolve import adjust, align, calling, construct, functions
 from scratch_transformer.conformance.kit.resolve.calling import MASKS, CannotCall, Plan
 from scratch_transformer.conformance.kit.resolve.candidate import Resolved
 from scratch_transformer.conformance.kit.resolve.config import Unknown
@@ -77,7 +77,7 @@ def _settings(thing: Any, kind: Kind, settings: Mapping[str, Any] | None) -> Ite
 
 
 def _attempts(thing: Any, kind: Kind, library: Library, settings: dict[str, Any]) -> Iterator[Outcome]:
-    if not isinstance(thing, type):
+    if not isinstance(thing, type) and not functions.is_factory(thing, kind):
         yield from _called(thing, kind, library, settings, {})
         return
     errors: list[BaseException] = []
@@ -106,14 +106,15 @@ def _called(
     made: Any, kind: Kind, library: Library, settings: dict[str, Any], used: Mapping[str, Any]
 ) -> Iterator[Outcome]:
     """All ways to call what was made."""
+    made = functions.held(made)
     if isinstance(made, nn.Module):
         prepare(made)
-    function = made.forward if isinstance(made, nn.Module) else made
+    function = functions.forward_of(made, kind)
     actual = adjust.settings_of_instance(made, kind, settings, used)
     problem: Outcome | None = None
     try:
-        for plan in calling.plans(function, kind.inputs, int(actual.get("num_heads", 1))):
-            outcome = _planned(made, kind, library, actual, plan)
+        for plan in calling.plans(function, kind.inputs, actual):
+            outcome = _planned(made, function, kind, library, actual, plan)
             if outcome.candidate is not None:
                 yield outcome
             else:
@@ -126,7 +127,7 @@ def _called(
         yield problem
 
 
-def _planned(made: Any, kind: Kind, library: Library, settings: dict[str, Any], plan: Plan) -> Outcome:
+def _planned(made: Any, function: Any, kind: Kind, library: Library, settings: dict[str, Any], plan: Plan) -> Outcome:
     trial = library.trial(kind, settings, made)
     first = _open_probes(trial.probes)
     error: BaseException | None = None
@@ -138,6 +139,7 @@ def _planned(made: Any, kind: Kind, library: Library, settings: dict[str, Any], 
             break
         candidate = Resolved(kind, made, settings, start, rebuild=library.rebuilder(made, kind, settings))
         candidate.shape_of = trial.expected_shape
+        candidate.function = adjust.adapted(function, kind, start)
         probes = [probe for probe in first if candidate.accepts(probe.inputs)]
         raised = _try(candidate, probes[:1]) if probes else CannotCall("it cannot be given the inputs of its kind")
         if raised is not None:

@@ -182,6 +182,8 @@ def is_setting(name: str) -> bool:
 def is_mask(name: str) -> bool:
     """Whether a forward's parameter takes a mask."""
     """Whether a forward's parameter takes a mask."""
+    if "pad" in settings_of(name)[:1]:
+        return False
     return bool(ANY_MASK.search(plain(name))) or bool(TARGET_MASK.search(plain(name)))
 
 

@@ -1,0 +1,152 @@
+"""What is no ordinary module: factories, models without forward, plain classes with tensors, functions of numbers."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from scratch_transformer.conformance.kit.kind import Inputs, Kind
+from scratch_transformer.conformance.kit.resolve.construct import parameters_of
+from scratch_transformer.conformance.kit.resolve.synonyms import is_setting, plain
+
+MODELS = ("Transformer", "DecoderOnly", "TokenEncoder", "TokenDecoder")
+HEADS = (
+    "generator",
+    "projection_layer",
+    "projection",
+    "proj",
+    "fc_out",
+    "lm_head",
+    "head",
+    "out",
+    "project",
+    "linear",
+    "fc",
+)
+
+
+def is_factory(thing: Any, kind: Kind) -> bool:
+    """A function that makes a model: make_model(src_vocab, tgt_vocab, N=6, d_model=512)."""
+    if not inspect.isfunction(thing) or kind.name not in MODELS:
+        return False
+    names = [p.name for p in parameters_of(thing)]
+    return bool(names) and sum(map(is_setting, names)) > len(names) / 2
+
+
+def forward_of(made: Any, kind: Kind) -> Callable[..., Any]:
+    """What to call: forward, __call__, or for a model without forward its encode, decode and project joined."""
+    if not isinstance(made, nn.Module):
+        return made  # type: ignore[no-any-return]
+    has_own = type(made).forward is not nn.Module.forward and "forward" in dir(type(made))
+    if kind.name == "Transformer" and not has_own and hasattr(made, "encode") and hasattr(made, "decode"):
+        return _joined(made)
+    return made.forward
+
+
+def _joined(made: Any) -> Callable[..., Any]:
+    """src, tgt, src_mask, tgt_mask -> what encode, decode and project give."""
+    order = [plain(p.name) for p in parameters_of(made.decode)]
+
+    def forward(src: Tensor, tgt: Tensor, src_mask: Tensor | None = None, tgt_mask: Tensor | None = None) -> Any:
+        memory = made.encode(src, src_mask) if len(parameters_of(made.encode)) > 1 else made.encode(src)
+        given: list[Any] = []
+        for name in order:
+            if "mask" in name:
+                given.append(src_mask if name.startswith(("src", "s", "enc", "mem")) else tgt_mask)
+            else:
+                is_target = name.startswith(("tgt", "trg", "y", "dec", "ids", "out")) and "enc" not in name
+                given.append(tgt if is_target else memory)
+        return made.decode(*given)
+
+    return forward
+
+
+def head_of(made: Any, d_model: int, vocabulary: int) -> Callable[[Tensor], Tensor] | None:
+    """The part of a model that gives the logits, where its forward leaves that to the caller."""
+    for name in HEADS:
+        part = getattr(made, name, None)
+        if callable(part):
+            try:
+                shape = part(torch.zeros(1, 2, d_model)).shape
+            except Exception:  # not that part
+                continue
+            if shape[-1] == vocabulary:
+                return part  # type: ignore[no-any-return]
+    return None
+
+
+class Holder(nn.Module):
+    """A plain class with tensors (self.gamma = torch.ones(d)) as a module, its tensors as parameters."""
+
+    def __init__(self, made: Any) -> None:
+        super().__init__()
+        self.__dict__["made"] = made
+        for name, value in list(vars(made).items()):
+            if isinstance(value, Tensor) and value.is_floating_point() and not name.startswith("_"):
+                parameter = nn.Parameter(value.detach().double())
+                self.register_parameter(name, parameter)
+                setattr(made, name, parameter)
+
+    def forward(self, *args: Any, **options: Any) -> Any:
+        return self.__dict__["made"](*args, **options)
+
+
+def held(made: Any) -> Any:
+    """A plain instance that has tensors and can be called, as a module; everything else as it is."""
+    if isinstance(made, nn.Module) or inspect.isfunction(made) or isinstance(made, type) or not callable(made):
+        return made
+    if any(isinstance(value, Tensor) for value in vars(made).values()):
+        holder = Holder(made)
+        holder.forward = made.__call__  # type: ignore[method-assign]
+        return holder
+    return made.__call__
+
+
+# ---- Masks, rates, decoding ----
+
+
+def as_mask(output: Tensor, inputs: Inputs) -> Tensor:
+    """A mask of numbers as a boolean one: added masks (0 and -inf) and masks of 0 and 1."""
+    if output.dtype == torch.bool:
+        return output
+    return output == 0 if bool((output < -1).any()) else output != 0
+
+
+def each_step(function: Callable[..., Any], parameter: str) -> Callable[..., Tensor]:
+    """A function of one step as one of many."""
+
+    def rates(**given: Any) -> Tensor:
+        steps = given.pop(parameter)
+        return torch.tensor([float(function(**{**given, parameter: int(n)})) for n in steps], dtype=torch.float64)
+
+    return rates
+
+
+class ToyModel(nn.Module):
+    """Stands for a trained model in decoding: whatever is called with ids, the toy's logits come back.
+
+    encode(src, ...) gives a memory, decode(..., ids, ...) and calling the model logits, generator and project pass on.
+    """
+
+    def __init__(self, next_logits: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.next_logits = next_logits
+        self.generator = self.project = self.fc_out = self.projection = nn.Identity()
+
+    def encode(self, *args: Any, **options: Any) -> Tensor:
+        return torch.zeros(1, 3, 4)
+
+    def forward(self, *args: Any, **options: Any) -> Tensor:
+        tensors = [value for value in (*args, *options.values()) if isinstance(value, Tensor)]
+        ids = [t for t in tensors if t.dtype == torch.long and t.dim() == 2 and not bool((t == SOURCE).all())]
+        return self.next_logits(ids[-1])
+
+    decode = decoder = forward
+
+
+SOURCE = 7
+"""Every id of the source that a decoder is given: no target of the toy model starts with it."""
