@@ -9,7 +9,7 @@ import contextlib
 import functools
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +42,7 @@ FLEX = "torch flex"
 
 def rivals(device: str) -> list[Rival]:
     """All that may compete on a device, ours first; `auto` is what a user gets who forces nothing."""
-    ours = [Rival(f"ours {name}", is_ours=True) for name in ("auto", *_algorithms())]
+    ours = [Rival(f"ours {name}", is_ours=True) for name in ("auto", *attention.ALGORITHMS)]
     backends = BACKENDS if torch.device(device).type == "cuda" else ON_CPU
     return ours + [Rival(name, is_ours=False) for name in backends] + [Rival(FLEX, is_ours=False, compiles=True)]
 
@@ -71,18 +71,16 @@ def _options(case: AttentionCase, inputs: Inputs) -> dict[str, Any]:
 
 
 def _ours(algorithm: str, case: AttentionCase, inputs: Inputs) -> Attend:
-    """`auto` is a call that says nothing about algorithms."""
-    options = _options(case, inputs)
+    """A window is an argument of ours, and for all others a mask."""
+    options = _options(case, inputs) | {"algorithm": algorithm}
+    if case.variant == "window":
+        options |= {"attn_mask": None, "window": (masking.WINDOW - 1, 0)}
     if algorithm != "auto":
-        reason = _algorithms()[algorithm].unsupported(inputs.query, inputs.key, inputs.value, **options)
+        asked = inputs.query, inputs.key, inputs.value, options["attn_mask"], case.dropout_p
+        reason = attention.ALGORITHMS[algorithm].unsupported(*asked)
         if reason:
             raise Unsupported(reason)
-        options["algorithm"] = algorithm
     return functools.partial(attention.scaled_dot_product_attention, **options)
-
-
-def _algorithms() -> Mapping[str, Any]:
-    return getattr(attention, "ALGORITHMS", {})
 
 
 def _flex(case: AttentionCase, inputs: Inputs) -> Attend:

@@ -64,15 +64,24 @@ def _part(attn_mask: Tensor | None, b: int, h: int) -> Tensor | None:
 
 
 def scatter(outcome: tuple[Tensor, ...], right: Golden) -> float:
-    """How far the mean square of (outcome − expected) / deviation is from 1, in units of its own uncertainty.
+    """By how many standard errors the results' mean or mean square is not what dropout makes it, at worst.
 
-    O and dV are linear in the weights, so dropout leaves their mean as it is and gives each number a variance that is
-    known: Σ (weight · value)² p / (1 − p). The numbers of one row share their dropped weights and count as one.
+    O and dV are linear in the weights. So dropout leaves their means as they are, and gives each number a variance that
+    is known: Σ (weight · value)² p / (1 − p). The numbers of one row share their dropped weights, and count as one.
     """
+    if not all(bool(x.isfinite().all()) for x in outcome):
+        return math.inf
     worst = 0.0
     for place, variance in right.variance.items():
-        z = (outcome[place].detach().double() - right.tensors[place]) / variance.sqrt()
-        rows = z.square().mean(dim=-1).flatten()
-        uncertainty = (rows.std() / math.sqrt(len(rows))).item() + 0.02  # rounding adds a little
-        worst = max(worst, abs(rows.mean().item() - 1) / uncertainty)
-    return worst if worst == worst else math.inf
+        mean = right.tensors[place]
+        deviation = outcome[place].detach().double() - mean
+        bias = (deviation * mean).sum(dim=-1).flatten()
+        squares = (deviation**2 / variance).mean(dim=-1).flatten() - 1
+        worst = max(worst, _standard_errors(bias, 0), _standard_errors(squares, 0.02))  # rounding adds a little
+    return worst
+
+
+def _standard_errors(samples: Tensor, floor: float) -> float:
+    """How far their mean is from zero, in units of its uncertainty."""
+    uncertainty = samples.std() / math.sqrt(len(samples)) + floor
+    return abs((samples.mean() / uncertainty).item())

@@ -73,7 +73,7 @@ def _attend(options: argparse.Namespace, *inputs: Any) -> tuple[Any, ...]:
 
     *qkv, upstream = (x.requires_grad_(options.backward) for x in inputs)
     kind: dict[str, Any] = {"is_causal": options.causal}
-    kind |= {} if options.algorithm in ("auto", "torch") else {"algorithm": options.algorithm}
+    kind |= {} if options.algorithm == "torch" else {"algorithm": options.algorithm}
     builtin = torch.nn.functional.scaled_dot_product_attention
     attention = builtin if options.algorithm == "torch" else scaled_dot_product_attention
     with torch.set_grad_enabled(options.backward):

@@ -5,6 +5,7 @@ Drawn without a display; each function returns a figure, or None where the run h
 
 from __future__ import annotations
 
+import base64
 import io
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -54,12 +55,19 @@ def all_plots(document: dict[str, Any]) -> dict[str, Figure]:
     return {name: figure for name, figure in drawn.items() if figure is not None}
 
 
-def svg(figure: Figure) -> str:
-    """The figure as an element of a page."""
-    file = io.StringIO()
-    figure.savefig(file, format="svg", metadata={"Date": None})
-    text = file.getvalue()
-    return text[text.index("<svg") :]
+def svg(figure: Figure) -> bytes:
+    """The figure as a file of vector graphics."""
+    import matplotlib
+
+    file = io.BytesIO()
+    with matplotlib.rc_context(STYLE):
+        figure.savefig(file, format="svg", metadata={"Date": None})
+    return file.getvalue()
+
+
+def address(figure: Figure) -> str:
+    """The figure as an address that holds all of it: in one page, the names inside two drawings would clash."""
+    return "data:image/svg+xml;base64," + base64.b64encode(svg(figure)).decode()
 
 
 def _panels(rows: int, columns: int, height: float = 2.6) -> tuple[Figure, list[list[Axes]]]:
@@ -169,6 +177,7 @@ def memory(document: dict[str, Any]) -> Figure | None:
             axes.plot([x for x, _ in points], [y for _, y in points], **_line(backend))
         _growth_lines(axes, chosen)
         axes.set_yscale("log", base=2)
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
         axes.set_title("forward" if direction == "forward" else "forward + backward")
         axes.set_xlabel("length")
     panels[0].set_ylabel("MiB above inputs and outputs")
@@ -185,7 +194,6 @@ def _growth_lines(axes: Axes, rows: Sequence[Row]) -> None:
     axes.plot(lengths, pairs, color="#222222", linestyle=":", linewidth=1, label="O(L²): B H L² float32")
     axes.plot(lengths, outputs, color="#222222", linestyle=(0, (1, 4)), linewidth=1, label="O(L): B H L D float32")
     _log2_axis(axes, lengths)
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
 
 
 # ---- Ratio to the best builtin ----

@@ -10,6 +10,9 @@ from scratch_transformer.benchmarking.timing import Spread, geometric_mean, rati
 
 Row = dict[str, Any]
 
+OURS = ("ours auto", "ours", "ours compiled")
+"""Rivals whose ratio to PyTorch's is reported; other names force one of our algorithms."""
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -36,23 +39,28 @@ def by_case(rows: Sequence[Row]) -> dict[str, list[Row]]:
 
 
 def comparisons(rows: Sequence[Row]) -> list[Comparison]:
-    """One for every case in which ours was timed: what a user gets who forces no algorithm."""
+    """For every case in which ours was timed: what a user gets who forces no algorithm. Compiled layers meet
+    compiled ones, and others meet others.
+    """
     found = []
     for of_case in by_case(rows).values():
         timed = [row for row in of_case if row["status"] == "timed"]
-        ours = [row for row in timed if row["backend"] in ("ours auto", "ours")]
-        builtins = sorted((row for row in timed if not row["is_ours"]), key=lambda row: row["seconds"]["median"])
-        if ours:
-            best = builtins[0] if builtins else None
-            of_rounds = ratio(best["durations"], ours[0]["durations"]) if best else None
-            found.append(Comparison(ours[0], best, of_rounds))
+        for ours in (row for row in timed if row["backend"] in OURS):
+            kind = [r for r in timed if not r["is_ours"] and is_compiled(r) == is_compiled(ours)]
+            best = min(kind, key=lambda row: row["seconds"]["median"], default=None)
+            found.append(Comparison(ours, best, ratio(best["durations"], ours["durations"]) if best else None))
     return found
+
+
+def is_compiled(row: Row) -> bool:
+    """Whether it is a layer under torch.compile."""
+    return row["backend"].endswith(" compiled")
 
 
 def family(row: Row) -> tuple[str, ...]:
     """Cases whose ratios are averaged: of one subject, dtype and direction, full or causal."""
     if row["subject"] != "attention":
-        return row["subject"], row["dtype"], row["direction"]
+        return (row["subject"], row["dtype"], row["direction"], *["compiled"] * is_compiled(row))
     if is_variant(row):
         return "variants", row["dtype"], row["direction"]
     return "attention", row["dtype"], row["direction"], "causal" if row["is_causal"] else "full"

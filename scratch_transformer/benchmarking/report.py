@@ -126,7 +126,7 @@ def page(document: dict[str, Any], figures: dict[str, Figure]) -> str:
         headings=HEADINGS,
         families=grouped(document["rows"]),
         cells=cells,
-        plots={name: (plots.svg(figure), CAPTIONS[name]) for name, figure in figures.items()},
+        plots={name: (plots.address(figure), CAPTIONS[name]) for name, figure in figures.items()},
         cases=ratios.by_case(document["rows"]),
         left_out=ratios.left_out(document["rows"]),
         broken=ratios.broken(document),

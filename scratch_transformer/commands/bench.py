@@ -148,11 +148,16 @@ def _print(document: dict[str, Any]) -> None:
     for (backend, status, reason), count in ratios.left_out(document["rows"]).items():
         console.print(escape(f"{backend}: {status} in {count} cases: {reason}"), style="dim", soft_wrap=True)
     for row in ratios.broken(document):
-        console.print(escape(f"{row['backend']} {row['status']} in {row['case']}: {row['reason']}"), style="bold red")
+        console.print(
+            escape(f"{row['backend']} {row['status']} in {row['case']}: {row['reason']}"),
+            style="bold red",
+            soft_wrap=True,
+        )
 
 
 def _print_whole(console: Console, drawn: Table) -> None:
     """Rather run over the edge than cut numbers."""
-    console.width = 1000
-    console.width = max(Console().width, console.measure(drawn).maximum)
+    usual, console.width = console.width, 1000
+    console.width = max(usual, console.measure(drawn).maximum)
     console.print(drawn)
+    console.width = usual

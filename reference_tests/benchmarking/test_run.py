@@ -1,0 +1,89 @@
+"""A run from end to end on tiny cases, and what it must not try."""
+
+import json
+
+import pytest
+
+from scratch_transformer.benchmarking import machine, memory, ratios, results, run
+from scratch_transformer.benchmarking.attention_case import AttentionCase
+from scratch_transformer.benchmarking.machine import Limits
+
+
+@pytest.fixture(scope="module")
+def finished():
+    patch = pytest.MonkeyPatch()
+    patch.setattr(run, "limits", lambda device, dtypes: Limits(dict.fromkeys([*dtypes, "float32"], 1e12), 1e10))
+    patch.setattr(memory, "peak", lambda case, rival, device: 1024)
+    told = []
+    document = run.run("tiny", "cpu", ["variants", "attention"], told.append)
+    patch.undo()
+    return document, told
+
+
+def test_a_run_is_ready_for_json(finished):
+    document, _ = finished
+    assert json.loads(json.dumps(document, allow_nan=False)) == document
+    assert document["schema"] == results.SCHEMA
+    assert ratios.broken(document) == []
+
+
+def test_every_case_and_rival_has_a_row(finished):
+    document, told = finished
+    cases = run.plan("tiny", "cpu", ["variants", "attention"])
+    assert [(row["case"], row["backend"]) for row in document["rows"]] == [
+        (case.name, rival.name) for case in cases for rival in case.rivals("cpu")
+    ]
+    assert len(told) == run.steps("tiny", "cpu", ["variants", "attention"])
+
+
+def test_a_row_has_everything(finished):
+    document, _ = finished
+    timed = [row for row in document["rows"] if row["status"] == "timed"]
+    assert timed
+    for row in timed:
+        assert row["timer"] == "perf_counter"
+        assert {"shape", "dtype", "backend", "tokens/s", "GB/s", "percent_of_gemm", "peak_memory", "error"} <= set(row)
+        assert row["seconds"]["p20"] <= row["seconds"]["median"] <= row["seconds"]["p80"]
+        assert row["TFLOP/s"] == pytest.approx(row["flops"] / row["seconds"]["median"] / 1e12)
+        assert row["percent_of_gemm"] == pytest.approx(100 * row["TFLOP/s"])
+        assert len(row["durations"]) >= 3
+    for row in document["rows"]:
+        assert row["status"] == "timed" or row["reason"]
+
+
+def test_memory_is_weighed_at_every_length(finished):
+    document, _ = finished
+    assert {row["shape"]["T"] for row in document["memory"]} == {64, 128}
+    assert "ours auto" in {row["backend"] for row in document["memory"]}
+
+
+def test_nobody_is_let_near_the_machines_memory(monkeypatch):
+    monkeypatch.setattr(memory, "available", lambda device: 2**20)
+    monkeypatch.setattr(memory, "peak", lambda case, rival, device: 1)
+    found = {result.rival.name: result for result in run.weigh(AttentionCase(1, 8, 4096, 64), "cpu", "quick")}
+    assert (found["torch math"].status, found["torch math"].reason) == ("left out", "would take about 2.00 GiB")
+    assert found["torch flash"].status == "timed"
+
+
+def test_a_process_that_dies_is_recorded(monkeypatch):
+    def peak(case, rival, device):
+        raise memory.NotMeasured("too little memory")
+
+    monkeypatch.setattr(memory, "peak", peak)
+    found = run.weigh(AttentionCase(1, 1, 16, 4), "cpu", "quick")
+    assert {result.reason for result in found} == {"too little memory", run.COMPILED}
+
+
+def test_a_gpus_rows_name_the_synchronised_timer():
+    case = AttentionCase(1, 1, 16, 4)
+    result = run.Result(case, case.rivals("cuda")[0], "timed", "", 0.0, [1.0], 0)
+    assert results.row(result, "cuda:0", Limits({"float32": 1.0}, 1.0))["timer"] == "synchronised_time"
+
+
+def test_machines_are_measured_for_the_dtypes_that_are_run(monkeypatch):
+    asked = []
+    monkeypatch.setattr(run, "limits", lambda device, dtypes: asked.append(dtypes) or Limits({"float32": 1.0}, 1.0))
+    monkeypatch.setattr(run, "race", lambda *args: [])
+    monkeypatch.setattr(machine, "environment", lambda device: {})
+    run.run("tiny", "cpu", ["layers"])
+    assert asked == [["float32"]]
