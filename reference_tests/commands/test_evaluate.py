@@ -43,6 +43,20 @@ def test_json_has_scores_definitions_and_translations(tmp_path):
     assert document["pairs"] == 3 and document["beam"] == 1
 
 
+def test_pairs_that_the_model_has_no_room_for_are_left_out_and_named(tmp_path):
+    other = shutil.copytree(small_run.folder(), tmp_path / "run")
+    pairs = [("seven", "sieben"), ("two " * 30, "zwei"), ("three", "drei" * 30), ("ж", "drei"), ("three", "")]
+    (other / "held_out.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
+    result = CliRunner().invoke(evaluate, ["--model", str(other), "--json", str(tmp_path / "scores.json")])
+    assert result.exit_code == 0, result.output
+    assert "1 held-out pairs, greedy" in result.stdout
+    left_out = json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))["left_out"]
+    assert [line.removeprefix("Warning: left out: ") for line in result.stderr.splitlines()] == left_out
+    assert [reason.split(":")[0].split(" has")[0] for reason in left_out] == [
+        f"held-out pair {i}" for i in (2, 3, 4, 5)
+    ]
+
+
 def test_bad_input_is_one_line(tmp_path):
     empty = shutil.copytree(small_run.folder(), tmp_path / "run")
     (empty / "held_out.jsonl").write_text("")

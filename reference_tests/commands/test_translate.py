@@ -1,15 +1,18 @@
 """`scratch-transformer translate`, as its user meets it."""
 
+import io
 import json
 import shutil
+import sys
 
 import pytest
 from click.testing import CliRunner
 
 from reference_tests.translation import small_run
-from scratch_transformer.commands.translate import translate
+from scratch_transformer.commands.translate import _converse, translate
 from scratch_transformer.translation.checkpoint import load_run
 from scratch_transformer.translation.decoding import beam_search
+from scratch_transformer.translation.translator import Search
 
 
 @pytest.fixture(scope="module")
@@ -142,3 +145,11 @@ def test_n_best_differ_as_texts(run):
     result = run("--beam", "30", "--n-best", "30", "--max-length", "6", "two")
     texts = [line.split("\t")[2] for line in result.stdout.splitlines()]
     assert len(set(texts)) == len(texts) > 10
+
+
+def test_a_person_gets_an_answer_to_every_line_and_may_go_on_after_a_mistake(folder, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("seven\n\nthree\n"))
+    _converse(load_run(folder), Search(), None)
+    output = capsys.readouterr()
+    assert output.out == "sieben\ndrei\n"
+    assert output.err.splitlines()[1:] == ["Error: line 2 is empty: expected a sentence"]

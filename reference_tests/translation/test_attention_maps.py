@@ -77,6 +77,17 @@ def test_data_are_bertvizs(maps, tmp_path):
 
 
 def test_the_picture_labels_queries_on_rows_and_keys_on_columns(maps):
+    check_picture(maps)
+    assert attention_maps.SIDES["cross"] == ("target", "source")  # the decoder asks, the encoder answers
+
+
+def test_swapped_labels_are_noticed(maps, monkeypatch):
+    monkeypatch.setitem(attention_maps.SIDES, "cross", ("source", "target"))
+    with pytest.raises((AssertionError, ValueError)):  # ValueError: so many tokens have no place on this axis
+        check_picture(maps)
+
+
+def check_picture(maps):
     for part, kind in zip(attention_maps.figure(maps).subfigs, KINDS, strict=True):
         queries, keys = attention_maps.SIDES[kind]
         assert part.get_suptitle() == f"{kind} attention"
@@ -87,8 +98,9 @@ def test_the_picture_labels_queries_on_rows_and_keys_on_columns(maps):
         assert labels(panels[0].yaxis) == getattr(maps, f"{queries}_tokens")
         assert labels(panels[-1].xaxis) == getattr(maps, f"{keys}_tokens")
         for panel, weights in zip(panels, torch.cat(getattr(maps, kind)), strict=True):
-            assert torch.equal(torch.from_numpy(panel.images[0].get_array().data), weights)
-    assert attention_maps.SIDES["cross"] == ("target", "source")  # the decoder asks, the encoder answers
+            shown = torch.from_numpy(panel.images[0].get_array().data)
+            assert shown.shape == (len(labels(panels[0].yaxis)), len(labels(panels[-1].xaxis)))
+            assert torch.equal(shown, weights)
 
 
 def labels(axis):

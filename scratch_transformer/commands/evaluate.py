@@ -60,13 +60,8 @@ def _check_file(path: str | None) -> None:
 def _evaluate(run: Run, search: Search) -> dict[str, Any]:
     """All scores, and every translation beside its source and reference."""
     from scratch_transformer.translation import metrics, translator
-    from scratch_transformer.translation.errors import InputError
 
-    pairs = run.held_out()
-    if not pairs:
-        raise InputError(f"{run.folder} has no held-out pairs to compare with")
-    named = [(f"held-out pair {number}", *pair) for number, pair in enumerate(pairs, start=1)]
-    sources = [translator.encode(run, source, name) for name, source, _ in named]
+    pairs, sources, left_out = _usable(run)
     with _progress() as progress:
         bar = progress.add_task("translating", total=len(pairs))
         found = translator.translate(run, sources, search, progress=lambda done: progress.advance(bar, done))
@@ -77,8 +72,40 @@ def _evaluate(run: Run, search: Search) -> dict[str, Any]:
         {"source": source, "reference": reference, "translation": translation, "score": hypotheses[0].score}
         for (source, reference), translation, hypotheses in zip(pairs, translations, found, strict=True)
     ]
-    settings = {"model": str(run.weights), "beam": search.beam, "length_penalty": search.alpha, "pairs": len(pairs)}
-    return {**settings, "scores": scores, "definitions": metrics.MEANINGS, "translations": examples}
+    settings = {"model": str(run.weights), "beam": search.beam, "length_penalty": search.alpha}
+    return {
+        **settings,
+        "pairs": len(pairs),
+        "left_out": left_out,
+        "scores": scores,
+        "definitions": metrics.MEANINGS,
+        "translations": examples,
+    }
+
+
+def _usable(run: Run) -> tuple[list[tuple[str, str]], list[list[int]], list[str]]:
+    """The held-out pairs that the model has room for, their sources as ids, and why the others are left out."""
+    from scratch_transformer.translation.errors import InputError
+    from scratch_transformer.translation.translator import encode
+
+    pairs, sources, left_out = [], [], []
+    longest = run.model.tgt_pos.seq_len
+    for number, (source, reference) in enumerate(run.held_out(), start=1):
+        try:
+            ids, length = encode(run, source, f"held-out pair {number}"), len(run.target_tokenizer.encode(reference))
+            if not 0 < length < longest:
+                raise InputError(
+                    f"held-out pair {number}: the reference has {length} tokens: expected 1 to {longest - 1}"
+                )
+            pairs.append((source, reference))
+            sources.append(ids)
+        except InputError as error:
+            left_out.append(str(error))
+    if not pairs:
+        raise InputError(
+            f"{run.folder} has no held-out pairs to compare with" + "".join(f"; {e}" for e in left_out[:1])
+        )
+    return pairs, sources, left_out
 
 
 def _progress() -> Progress:
@@ -97,6 +124,8 @@ def _print(document: dict[str, Any]) -> None:
         digits = 2 if name in ("BLEU", "chrF") else 4
         click.echo(f"{name:15} {scores[name]:9.{digits}f}  {meaning}")
     how = "greedy" if document["beam"] == 1 else f"beam {document['beam']}, α = {document['length_penalty']}"
+    for reason in document["left_out"]:
+        click.echo(f"Warning: left out: {reason}", err=True)
     click.echo(f"\n{document['pairs']} held-out pairs, {how}, {document['model']}")
     for name in ("BLEU", "chrF"):
         click.echo(f"{name} {scores[f'{name} signature']}")
