@@ -3,8 +3,6 @@
 So every row has, beside its own times, the ratio of everybody else's to it in the same rounds.
 """
 
-import functools
-
 import pytest
 
 from scratch_transformer.benchmarking import grid, memory, run
@@ -31,15 +29,21 @@ def pairs(config, subject):
     return [(case, rival) for case in chosen for rival in case.rivals(device)]
 
 
-@functools.lru_cache(maxsize=1)  # the rivals of one case are tested one after the other
-def lineup(case, device, extent):
-    return line_up(case, device, run.left_out(case, device, extent))
+_lineups = {}
+
+
+def lineup(case, device, extent, machine):
+    """The rivals of one case are tested one after the other: the last lineup is kept."""
+    if case not in _lineups:
+        _lineups.clear()
+        _lineups[case] = line_up(case, device, run.left_out(case, device, extent, machine))
+    return _lineups[case]
 
 
 def take(benchmark, case, rival, config, machine):
     """Check the rival's result, time it in turns with the others, and put the row into extra_info."""
     device = config.getoption("--device")
-    found = lineup(case, device, extent(config))
+    found = lineup(case, device, extent(config), machine)
     if rival.name in found.out:
         result = found.out[rival.name]
         assert result.status in ("unsupported", "left out"), f"{rival.name}: {result.status}: {result.reason}"

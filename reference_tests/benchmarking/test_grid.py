@@ -3,6 +3,7 @@
 import pytest
 
 from scratch_transformer.benchmarking import grid, run
+from scratch_transformer.benchmarking.machine import Limits
 
 
 def attention(extent, device):
@@ -61,3 +62,11 @@ def test_only_a_full_run_waits_for_compilers():
     case = attention("quick", "cpu")[0]
     assert set(run.left_out(case, "cpu", "quick")) == {"torch flex"}
     assert run.left_out(case, "cpu", "full") == {}
+
+
+def test_who_would_take_too_long_is_left_out_with_the_reason():
+    case = attention("full", "cpu")[4]
+    slow, fast = (Limits({case.dtype: case.flops / seconds}, 1.0) for seconds in (77, 0.1))
+    assert run.left_out(case, "cpu", "full", fast) == {}
+    (reason,) = run.left_out(case, "cpu", "full", slow).items()
+    assert reason == ("torch math", "products in bfloat16 are so slow here that it would take 77 s or longer")

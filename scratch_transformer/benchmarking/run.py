@@ -8,7 +8,7 @@ from typing import Any
 from scratch_transformer.benchmarking import grid, memory, results
 from scratch_transformer.benchmarking.attention_case import AttentionCase
 from scratch_transformer.benchmarking.case import Case, Rival
-from scratch_transformer.benchmarking.machine import limits
+from scratch_transformer.benchmarking.machine import Limits, limits
 from scratch_transformer.benchmarking.race import Result, race
 
 QUADRATIC = ("ours naive", "torch math")
@@ -29,7 +29,7 @@ def run(
     raced = []
     for case in chosen:
         progress(case.name)
-        raced += race(case, device, grid.EFFORT[extent], left_out(case, device, extent))
+        raced += race(case, device, grid.EFFORT[extent], left_out(case, device, extent, found))
     weighed = []
     for case in grid.memory(extent, device) if "attention" in subjects else []:
         progress(f"memory of {case.name}")
@@ -47,9 +47,15 @@ def steps(extent: grid.Extent, device: str, subjects: Sequence[str]) -> int:
     return 1 + len(plan(extent, device, subjects)) + len(grid.memory(extent, device)) * ("attention" in subjects)
 
 
-def left_out(case: Case, device: str, extent: grid.Extent) -> dict[str, str]:
-    """Who need not be tried, and why."""
-    return {rival.name: COMPILED for rival in case.rivals(device) if rival.compiles and extent != "full"}
+def left_out(case: Case, device: str, extent: grid.Extent, found: Limits | None = None) -> dict[str, str]:
+    """Who need not be tried, and why: who compiles for long, and whose products alone would take too long."""
+    without = {rival.name: COMPILED for rival in case.rivals(device) if rival.compiles and extent != "full"}
+    seconds = case.flops / found.gemm[case.dtype] if found else 0
+    if seconds > grid.EFFORT[extent].seconds:
+        without["torch math"] = (
+            f"products in {case.dtype} are so slow here that it would take {seconds:.0f} s or longer"
+        )
+    return without
 
 
 def weigh(case: AttentionCase, device: str, extent: grid.Extent) -> list[Result]:
