@@ -19,6 +19,8 @@ FILLS = ("-1e9", "-inf, empty rows zero", "-inf")
 EMPTYING = {"causal", "softmax_over", "padding"}
 """Mistakes that can leave a row without keys; what becomes of it depends on what blocked scores are filled with."""
 
+SECONDS = 3.0
+
 FROM_DESIGN = {"norm_order", "final_norm", "positions", "fill"}
 """Entries that the design decides, or that change nothing but queries without keys."""
 
@@ -62,12 +64,12 @@ Known = Sequence[Diagnosis | str]
 """What is known about a candidate's parts: their diagnoses, or the ids of their mistakes."""
 
 
-def find(session: Session, parts: Known = (), seconds: float = 6.0) -> Match:
+def find(session: Session, parts: Known = (), seconds: float | None = None) -> Match:
     """The simplest explanation of a candidate's outputs: exact, or else up to float32's rounding.
 
-    seconds: when to give up trying pairs of mistakes.
+    seconds: of computing, after which to give up trying pairs of mistakes; SECONDS unless given.
     """
-    tried, end = 0, time.process_time() + seconds
+    tried, end = 0, time.process_time() + (SECONDS if seconds is None else seconds)
     rounded: list[tuple[float, Hypothesis]] = []
     for is_last, tier in _tiers(session, parts):
         if is_last and rounded:
@@ -107,7 +109,7 @@ def _tiers(session: Session, parts: Known) -> Iterator[tuple[bool, Iterable[Hypo
     designs, changes = possible(session, [p for p in parts if isinstance(p, Diagnosis)]), changes_of(kind)
     yield False, [Hypothesis(name, (), RIGHT.with_(entries)) for name, entries in designs]
     base = _of_parts(kind, [part for part in parts if isinstance(part, Diagnosis)])
-    named = [_forms(changes, part) for part in dict.fromkeys(parts) if isinstance(part, str)]
+    named = [_forms(changes, part) for part in dict.fromkeys(p for p in parts if isinstance(p, str))]
     subsets = [*_subsets(base), *(c for forms in itertools.product(*filter(None, named)) for c in _subsets(forms))]
     subsets = sorted((c for c in subsets if c and compatible(c)), key=len, reverse=True)[:200]
     yield False, _with(designs, subsets)

@@ -21,7 +21,7 @@ CROSSED = (
 CORE_MISTAKES = ("A1", "A2", "A3", "A4", "A8", "A10", "A11", "A12", "A16", "A18")
 CORE_OF_OTHERS = tuple(id for id in CORE_MISTAKES if id not in ("A10", "A11"))
 """Of the core, what shows in the outputs of a layer or a model."""
-HEAD_MISTAKES = ("A7", "A13", "A14", "A15", "A19", *CROSSED, "A23", "A24", "B10", "B12")
+HEAD_MISTAKES = ("A7", "A13", "A14", "A15", "A19", *CROSSED, "A17", "A23", "A24", "B10", "B12")
 
 SELF_MISTAKES = tuple(id for id in HEAD_MISTAKES if id not in CROSSED[:2])
 """Where query, key and value are one, exchanging them changes nothing."""

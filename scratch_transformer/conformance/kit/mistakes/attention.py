@@ -200,7 +200,7 @@ print("with -inf:", scores.half().masked_fill(blocked, float("-inf")).softmax(-1
         fix="float('-inf'), or torch.finfo(scores.dtype).min.",
         source=MASKS,
         mathematics="softmax(s_1, -10000) gives the blocked key all the weight where s_1 < -10000",
-        changes={"-10000": {"fill": "-1e4"}, "-100": {"fill": "-100"}},
+        changes={"-10000": {"fill": "-1e4"}},
         demo="""\
 import torch
 scores = torch.tensor([-20000.0, 3.0])

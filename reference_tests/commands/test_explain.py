@@ -1,0 +1,53 @@
+"""`scratch-transformer explain`: every mistake is explained, and its demonstration runs."""
+
+import pytest
+from click.testing import CliRunner
+
+from scratch_transformer.commands.explain import explain
+from scratch_transformer.conformance.kit.demonstrate import demonstrate
+from scratch_transformer.conformance.kit.mistakes import MISTAKES
+
+
+def run(*arguments):
+    return CliRunner().invoke(explain, arguments)
+
+
+@pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES)
+def test_a_demonstration_runs_and_prints(mistake):
+    assert len(mistake.demo.splitlines()) <= 14
+    printed = demonstrate(mistake)
+    assert len(printed.splitlines()) >= 1
+    assert "Error" not in printed or mistake.id in ("LN8", "E1", "P1", "P6", "A8", "A19")
+
+
+def test_the_numbers_of_the_demonstrations():
+    assert "0.866025" in demonstrate(MISTAKES["LN1"])
+    assert "ratio 3.5254" in demonstrate(MISTAKES["LN3"])
+    assert "paper 6.98771e-04" in demonstrate(MISTAKES["T7"])
+    assert "0.00047323" in demonstrate(MISTAKES["B8"])
+
+
+@pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_is_explained(mistake):
+    assert all(text.endswith((".", "?", ")", "`")) for text in (mistake.does, mistake.expected)), mistake.id
+    assert mistake.title and mistake.fix and mistake.source
+    assert set(mistake.severities) <= set(mistake.changes)
+
+
+def test_one_mistake():
+    result = run("ln1")
+    assert result.exit_code == 0
+    for part in ("LN1: the variance divides by n - 1 (a mistake)", "√((n - 1)/n)", "unbiased=False", "0.866025"):
+        assert part in result.output
+
+
+def test_the_list():
+    lines = run().output.splitlines()
+    assert len(lines) == len(MISTAKES)
+    assert lines[0] == "LN1   the variance divides by n - 1"
+
+
+def test_an_unknown_mistake():
+    result = run("LN1", "Q9")
+    assert result.exit_code == 2
+    assert "no mistake is called Q9" in result.output
