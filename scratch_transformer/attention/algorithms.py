@@ -11,7 +11,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from scratch_transformer.attention import naive, tiled
+from scratch_transformer.attention import decode, hopper_flash, naive, tiled, triton_flash
 
 _log = logging.getLogger("scratch_transformer.attention")
 
@@ -46,7 +46,18 @@ class Algorithm(Protocol):
         """Why this call can't be run, or None."""
 
 
-ALGORITHMS: dict[str, Algorithm] = {"naive": naive, "tiled": tiled}
+ALGORITHMS: dict[str, Algorithm] = {
+    "naive": naive,
+    "tiled": tiled,
+    "triton": triton_flash,
+    "hopper": hopper_flash,
+    "decode": decode,
+}
+# What "auto" takes on a GPU, the first that can. Not hopper_flash, which has not run on one yet.
+KERNELS = {
+    "decode": "few queries: keys and values are read once, by all processors",
+    "triton": "a kernel of its own: scores never leave the chip",
+}
 
 
 @dataclass(frozen=True)
@@ -118,6 +129,9 @@ def _choose(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None,
     """The fastest that can run the call."""
     if _is_transformed():
         return Choice("naive", "forward-mode derivatives, torch.func and torch.export look into every operation")
+    for name, advantage in KERNELS.items():
+        if query.is_cuda and ALGORITHMS[name].unsupported(query, key, value, attn_mask, dropout_p) is None:
+            return Choice(name, advantage)
     scores = query.shape[:-1].numel() * key.shape[-2]
     if query.device.type == "cpu" and scores < FEW_SCORES:
         return Choice("naive", f"the fewest steps, for fewer than {FEW_SCORES} scores")

@@ -1,0 +1,100 @@
+"""Every shipped kernel, compiled ahead of time: no GPU is needed to see what the compiler emits.
+
+Needs Triton, whose wheel brings the assembler along: `tox -e kernels`.
+"""
+
+import os
+
+import pytest
+import torch
+
+pytest.importorskip("triton", reason="needs triton: tox -e kernels")
+if os.environ.get("TRITON_INTERPRET") == "1":
+    pytest.skip("the interpreter compiles nothing", allow_module_level=True)
+
+from reference_tests.attention.gpu.compiled import compile_kernel
+from scratch_transformer.attention.gpu import flash_backward, flash_forward, launch, split_kv, tiles
+
+KERNELS = {
+    "forward": flash_forward.flash_forward_kernel,
+    "grad_query": flash_backward.grad_query_kernel,
+    "grad_key_value": flash_backward.grad_key_value_kernel,
+}
+SHARED_MEMORY = {80: 163 * 1024, 86: 99 * 1024, 90: 227 * 1024}
+DTYPES = {torch.float16: "fp16", torch.bfloat16: "bf16", torch.float32: "fp32"}
+INTEGERS = {"H", "G", "T", "S", "lower", "upper", "threshold", "begin", "end", "keys_per_split", "splits"}
+FLOATS = {"scale", "keep_scale"}
+# the most that a special choice of the table must hold, and a plain one: a causal band
+SPECIAL = {"GROUP": 2, "MASK": tiles.ADDITIVE.value, "HAS_LOWER": True, "HAS_UPPER": True, "DROPOUT": True}
+PLAIN = {"MASK": tiles.NO_MASK.value, "HAS_LOWER": False, "HAS_UPPER": True, "DROPOUT": False}
+
+
+def types_of(kernel, constants, dtype):
+    pointers = {"seed": "*i64", "logsumexp": "*fp32", "delta": "*fp32", "part": "*fp32"}
+    if constants.get("ADD_GRAD_QUERY"):
+        pointers["grad_query"] = "*fp32"
+
+    def type_of(name):
+        if name in INTEGERS or name.startswith("stride"):
+            return "i32"
+        return "fp32" if name in FLOATS else pointers.get(name, f"*{DTYPES[dtype]}")
+
+    return {name: type_of(name) for name in kernel.arg_names if name not in constants}
+
+
+def compiled(kernel, capability, dtype, width, chosen, **options):
+    constants = {
+        "GROUP": 1, "D": width, "DV": width, "BLOCK_D": launch.block_width(width),
+        "BLOCK_DV": launch.block_width(width), "RAGGED": True,
+        "PRECISION": "ieee" if dtype == torch.float32 else "tf32", **chosen, **options,
+    }  # fmt: skip
+    launched = {name: constants.pop(name) for name in ("num_warps", "num_stages")}
+    constants = {name: value for name, value in constants.items() if name in kernel.arg_names}
+    return compile_kernel(kernel, types_of(kernel, constants, dtype), constants, capability, **launched)
+
+
+def flash_cases():
+    for capability, dtype in [(90, torch.bfloat16), (80, torch.bfloat16), (86, torch.bfloat16), (80, torch.float32)]:
+        for kernel, choices in launch.table(dtype, SHARED_MEMORY[capability]).items():
+            for width in choices:
+                for special in (False, True):
+                    for add in (False, True) if kernel == "grad_key_value" else (False,):
+                        name = f"sm{capability}-{DTYPES[dtype]}-{kernel}-D{width}" + "-special" * special + "-add" * add
+                        yield pytest.param(capability, dtype, kernel, width, special, add, id=name)
+
+
+@pytest.mark.parametrize(("capability", "dtype", "kernel", "width", "special", "add"), list(flash_cases()))
+def test_flash_fits(capability, dtype, kernel, width, special, add, record_property):
+    chosen = launch.tiles(kernel, width, dtype, SHARED_MEMORY[capability], special).options()
+    options = {**(SPECIAL if special else PLAIN), "ADD_GRAD_QUERY": add}
+    result = compiled(KERNELS[kernel], capability, dtype, width, chosen, **options)
+    record_property("registers", result.registers)
+    record_property("shared", result.shared)
+    assert result.stack == 0, "registers are spilled"
+    assert result.shared <= SHARED_MEMORY[capability]
+    tensor_cores = "HGMMA" if capability == 90 else "HMMA"
+    assert (result.count(tensor_cores) > 0) == (dtype != torch.float32)
+
+
+@pytest.mark.parametrize("width", [16, 40, 80])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_flash_of_an_odd_width_fits(kernel, width):
+    """float16, for a change, and no band at all."""
+    chosen = launch.tiles(kernel, width, torch.float16, SHARED_MEMORY[90], False).options()
+    result = compiled(KERNELS[kernel], 90, torch.float16, width, chosen, **{**PLAIN, "HAS_UPPER": False})
+    assert result.stack == 0
+    assert result.shared <= SHARED_MEMORY[90]
+
+
+@pytest.mark.parametrize("capability", [80, 90])
+@pytest.mark.parametrize("width", [64, 128, 256])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=DTYPES.get)
+def test_split_keys_fit(capability, width, dtype):
+    options = {**PLAIN, "MASK": tiles.BOOLEAN.value, "BLOCK_R": 16, "BLOCK_S": split_kv.BLOCK_S}
+    chosen = launch.split_options(width, dtype)
+    result = compiled(split_kv.split_kernel, capability, dtype, width, chosen, **options)
+    assert result.stack == 0
+    assert result.shared <= SHARED_MEMORY[capability]
+    assert (result.count("HMMA") > 0) == (dtype != torch.float32)
+    if chosen["num_stages"] > 1:
+        assert result.count("LDGSTS") > 0, "keys and values are not loaded ahead"

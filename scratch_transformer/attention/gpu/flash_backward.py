@@ -1,0 +1,277 @@
+"""The backward pass of flash attention as portable Triton kernels. Dao 2023, FlashAttention-2, algorithm 2.
+
+With the weights P = exp(scores - logsumexp), recomputed tile by tile, and δ = Σ dO ⊙ O, one number per query:
+
+    dV = Pᵀ dO        dP = dO Vᵀ        dS = P ⊙ (dP - δ)        dQ = dS K · scale        dK = dSᵀ Q · scale
+
+Keys are walked along for dQ and queries for dK and dV. Two kernels, each with its own walk, write every number once and
+in one order: the result is the same in every run, at the price of computing the scores and dP twice, seven matrix
+products in all. Or the second kernel adds its share of dQ to memory as it goes: five products, in an order that varies.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from scratch_transformer.attention.gpu.tiles import (
+    ADDITIVE,
+    LOG2E,
+    clip_scores,
+    dropout_keys,
+    is_kept,
+    load_tile,
+    mask_scores,
+    steps_in_band,
+    store_tile,
+)
+
+
+@triton.jit
+def delta_kernel(
+    out,
+    grad_out,
+    delta,
+    stride_ob,
+    stride_oh,
+    stride_ot,
+    stride_gb,
+    stride_gh,
+    stride_gt,
+    H,
+    T,
+    rows,
+    DV: tl.constexpr,
+    BLOCK_T: tl.constexpr,
+    BLOCK_DV: tl.constexpr,
+):
+    """δ = Σ dO ⊙ O, the dot product of each query's output and its gradient: (B, H, rows), zero beyond T."""
+    tiles = tl.cdiv(rows, BLOCK_T)
+    head = tl.program_id(0) // tiles
+    b = (head // H).to(tl.int64)
+    h = (head % H).to(tl.int64)
+    t = (tl.program_id(0) % tiles) * BLOCK_T + tl.arange(0, BLOCK_T)
+    dv = tl.arange(0, BLOCK_DV)
+    o = load_tile(out + b * stride_ob + h * stride_oh, t, stride_ot, dv, T, DV, True, True)
+    do = load_tile(grad_out + b * stride_gb + h * stride_gh, t, stride_gt, dv, T, DV, True, True)
+    tl.store(delta + head.to(tl.int64) * rows + t, tl.sum(o.to(tl.float32) * do.to(tl.float32), 1), mask=t < rows)
+
+
+@triton.jit(do_not_specialize=["T", "S", "lower", "upper", "threshold"])
+def grad_query_kernel(
+    query,
+    key,
+    value,
+    mask,
+    seed,
+    grad_out,
+    logsumexp,
+    delta,
+    grad_query,
+    stride_qb,
+    stride_qh,
+    stride_qt,
+    stride_kb,
+    stride_kh,
+    stride_ks,
+    stride_vb,
+    stride_vh,
+    stride_vs,
+    stride_mb,
+    stride_mh,
+    stride_mt,
+    stride_ms,
+    stride_gb,
+    stride_gh,
+    stride_gt,
+    stride_dqb,
+    stride_dqh,
+    stride_dqt,
+    H,
+    T,
+    S,
+    lower,
+    upper,
+    scale,
+    threshold,
+    keep_scale,
+    GROUP: tl.constexpr,
+    D: tl.constexpr,
+    DV: tl.constexpr,
+    BLOCK_T: tl.constexpr,
+    BLOCK_S: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+    BLOCK_DV: tl.constexpr,
+    MASK: tl.constexpr,
+    HAS_LOWER: tl.constexpr,
+    HAS_UPPER: tl.constexpr,
+    DROPOUT: tl.constexpr,
+    PRECISION: tl.constexpr,
+):
+    """dQ of one tile of queries: a walk along the keys, as in the forward pass."""
+    tiles = tl.cdiv(T, BLOCK_T)
+    tile = tl.program_id(0) % tiles
+    if HAS_UPPER:
+        tile = tiles - 1 - tile  # the longest first
+    head = tl.program_id(0) // tiles
+    b = (head // H).to(tl.int64)
+    h = (head % H).to(tl.int64)
+    key += b * stride_kb + (h // GROUP) * stride_kh
+    value += b * stride_vb + (h // GROUP) * stride_vh
+    mask += b * stride_mb + h * stride_mh
+    row = head.to(tl.int64) * T
+
+    start = tile * BLOCK_T
+    t = start + tl.arange(0, BLOCK_T)
+    d = tl.arange(0, BLOCK_D)
+    dv = tl.arange(0, BLOCK_DV)
+    q = load_tile(query + b * stride_qb + h * stride_qh, t, stride_qt, d, T, D, True, BLOCK_D != D)
+    do = load_tile(grad_out + b * stride_gb + h * stride_gh, t, stride_gt, dv, T, DV, True, BLOCK_DV != DV)
+    lse = tl.load(logsumexp + row + t, mask=t < T, other=float("inf"))  # +inf: no weight
+    row_delta = tl.load(delta + row + t, mask=t < T, other=0.0)
+    random = 0
+    if DROPOUT:
+        random = tl.load(seed)
+    score_factor = scale * LOG2E
+    if MASK == ADDITIVE:
+        score_factor = 1.0
+    dq = tl.zeros([BLOCK_T, BLOCK_D], tl.float32)
+
+    first, first_full, end_full, end = steps_in_band(start, S, lower, upper, BLOCK_T, BLOCK_S, HAS_LOWER, HAS_UPPER)
+    for step in range(first, end):
+        s = step * BLOCK_S + tl.arange(0, BLOCK_S)
+        k = load_tile(key, s, stride_ks, d, S, D, True, BLOCK_D != D)
+        v = load_tile(value, s, stride_vs, dv, S, DV, True, BLOCK_DV != DV)
+        scores = tl.dot(q, tl.trans(k), input_precision=PRECISION)
+        scores = mask_scores(scores, t[:, None], s[None, :], T, S, scale * LOG2E, mask, stride_mt, stride_ms, MASK)
+        if (step < first_full) | (step >= end_full):
+            scores = clip_scores(scores, t[:, None], s[None, :], S, lower, upper, HAS_LOWER, HAS_UPPER)
+        weights = tl.exp2(scores * score_factor - lse[:, None])
+        dp = tl.dot(do, tl.trans(v), input_precision=PRECISION)
+        if DROPOUT:
+            key_t, key_s = dropout_keys(random, row, t, s)
+            dp = tl.where(is_kept(key_t[:, None], key_s[None, :], threshold), dp * keep_scale, 0.0)
+        ds = weights * (dp - row_delta[:, None])
+        dq = tl.dot(ds.to(k.dtype), k, dq, input_precision=PRECISION)
+    store_tile(grad_query + b * stride_dqb + h * stride_dqh, dq * scale, t, stride_dqt, d, T, D)
+
+
+@triton.jit(do_not_specialize=["T", "S", "lower", "upper", "threshold"])
+def grad_key_value_kernel(
+    query,
+    key,
+    value,
+    mask,
+    seed,
+    grad_out,
+    logsumexp,
+    delta,
+    grad_query,
+    grad_key,
+    grad_value,
+    stride_qb,
+    stride_qh,
+    stride_qt,
+    stride_kb,
+    stride_kh,
+    stride_ks,
+    stride_vb,
+    stride_vh,
+    stride_vs,
+    stride_mb,
+    stride_mh,
+    stride_mt,
+    stride_ms,
+    stride_gb,
+    stride_gh,
+    stride_gt,
+    stride_dqb,
+    stride_dqh,
+    stride_dqt,
+    stride_dkb,
+    stride_dkh,
+    stride_dks,
+    stride_dvb,
+    stride_dvh,
+    stride_dvs,
+    H,
+    T,
+    S,
+    lower,
+    upper,
+    scale,
+    threshold,
+    keep_scale,
+    GROUP: tl.constexpr,
+    D: tl.constexpr,
+    DV: tl.constexpr,
+    BLOCK_T: tl.constexpr,
+    BLOCK_S: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+    BLOCK_DV: tl.constexpr,
+    MASK: tl.constexpr,
+    HAS_LOWER: tl.constexpr,
+    HAS_UPPER: tl.constexpr,
+    DROPOUT: tl.constexpr,
+    ADD_GRAD_QUERY: tl.constexpr,
+    PRECISION: tl.constexpr,
+):
+    """dK and dV of one tile of keys: a walk along the queries of every head that shares them. Scores lie as Kᵀ Q.
+
+    ADD_GRAD_QUERY: grad_query, float32 and zero at the start, collects dQ on the way, in no fixed order.
+    """
+    tiles = tl.cdiv(S, BLOCK_S)
+    start = (tl.program_id(0) % tiles) * BLOCK_S  # causal: the first keys are seen by most queries, and come first
+    shared_head = tl.program_id(0) // tiles
+    b = (shared_head // (H // GROUP)).to(tl.int64)
+    shared_h = (shared_head % (H // GROUP)).to(tl.int64)
+
+    s = start + tl.arange(0, BLOCK_S)
+    d = tl.arange(0, BLOCK_D)
+    dv = tl.arange(0, BLOCK_DV)
+    k = load_tile(key + b * stride_kb + shared_h * stride_kh, s, stride_ks, d, S, D, True, BLOCK_D != D)
+    v = load_tile(value + b * stride_vb + shared_h * stride_vh, s, stride_vs, dv, S, DV, True, BLOCK_DV != DV)
+    random = 0
+    if DROPOUT:
+        random = tl.load(seed)
+    score_factor = scale * LOG2E
+    if MASK == ADDITIVE:
+        score_factor = 1.0
+    dk_tile = tl.zeros([BLOCK_S, BLOCK_D], tl.float32)
+    dv_tile = tl.zeros([BLOCK_S, BLOCK_DV], tl.float32)
+
+    # Query t sees the keys t + lower … t + upper, so key s is seen by the queries s - upper … s - lower: a band too.
+    first, first_full, end_full, end = steps_in_band(start, T, -upper, -lower, BLOCK_S, BLOCK_T, HAS_UPPER, HAS_LOWER)
+    for member in range(GROUP):
+        h = shared_h * GROUP + member
+        row = (b * H + h) * T
+        for step in range(first, end):
+            t = step * BLOCK_T + tl.arange(0, BLOCK_T)
+            q = load_tile(query + b * stride_qb + h * stride_qh, t, stride_qt, d, T, D, True, BLOCK_D != D)
+            do = load_tile(grad_out + b * stride_gb + h * stride_gh, t, stride_gt, dv, T, DV, True, BLOCK_DV != DV)
+            lse = tl.load(logsumexp + row + t, mask=t < T, other=float("inf"))  # +inf: no weight
+            row_delta = tl.load(delta + row + t, mask=t < T, other=0.0)
+            scores = tl.dot(k, tl.trans(q), input_precision=PRECISION)
+            head_mask = mask + b * stride_mb + h * stride_mh
+            scores = mask_scores(
+                scores, t[None, :], s[:, None], T, S, scale * LOG2E, head_mask, stride_mt, stride_ms, MASK
+            )
+            if (step < first_full) | (step >= end_full) | (start + BLOCK_S > S):
+                scores = clip_scores(scores, t[None, :], s[:, None], S, lower, upper, HAS_LOWER, HAS_UPPER)
+            weights = tl.exp2(scores * score_factor - lse[None, :])
+            dp = tl.dot(v, tl.trans(do), input_precision=PRECISION)
+            dropped = weights
+            if DROPOUT:
+                key_t, key_s = dropout_keys(random, row, t, s)
+                kept = is_kept(key_t[None, :], key_s[:, None], threshold)
+                dropped = tl.where(kept, weights, 0.0)
+                dp = tl.where(kept, dp * keep_scale, 0.0)
+            dv_tile = tl.dot(dropped.to(do.dtype), do, dv_tile, input_precision=PRECISION)
+            ds = (weights * (dp - row_delta[None, :])).to(q.dtype)
+            dk_tile = tl.dot(ds, q, dk_tile, input_precision=PRECISION)
+            if ADD_GRAD_QUERY:
+                share = tl.dot(tl.trans(ds), k, input_precision=PRECISION) * scale
+                pointers = grad_query + b * stride_dqb + h * stride_dqh + t[:, None] * stride_dqt + d[None, :]
+                tl.atomic_add(pointers, share, mask=(t[:, None] < T) & (d[None, :] < D), sem="relaxed")
+    store_tile(grad_key + b * stride_dkb + shared_h * stride_dkh, dk_tile * scale, s, stride_dks, d, S, D)
+    store_tile(grad_value + b * stride_dvb + shared_h * stride_dvh, dv_tile * keep_scale, s, stride_dvs, dv, S, DV)

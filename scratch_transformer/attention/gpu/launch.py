@@ -1,0 +1,142 @@
+"""Tile sizes for the portable kernels, and what a GPU has to offer them."""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+import torch
+import triton
+
+
+class Tiles(NamedTuple):
+    """Queries and keys per tile, warps per program, and how many tiles ahead are being loaded."""
+
+    block_t: int
+    block_s: int
+    num_warps: int
+    num_stages: int
+
+    def options(self) -> dict[str, int]:
+        """As keyword arguments of a launch."""
+        return {
+            "BLOCK_T": self.block_t,
+            "BLOCK_S": self.block_s,
+            "num_warps": self.num_warps,
+            "num_stages": self.num_stages,
+        }
+
+
+# kernel -> largest head width -> two choices: plain; and with a mask, a window, dropout or shared heads, which all need
+# registers too.
+# A table instead of a search at run time, which costs a minute per shape. The tiles are the largest found that compile
+# without register spills and fit into shared memory: a test compiles each of them. `benchmarks/tune_attention.py` times
+# the alternatives on the GPU at hand.
+HOPPER = {  # sm_90, 227 KB of shared memory for a block
+    "forward": {
+        64: (Tiles(128, 128, 8, 3), Tiles(128, 64, 8, 3)),
+        128: (Tiles(128, 128, 8, 2), Tiles(128, 64, 8, 2)),
+        256: (Tiles(128, 64, 8, 2), Tiles(64, 32, 8, 2)),
+    },
+    "grad_query": {
+        64: (Tiles(128, 64, 8, 2), Tiles(128, 64, 8, 2)),
+        128: (Tiles(128, 64, 8, 2), Tiles(128, 64, 8, 2)),
+        256: (Tiles(64, 32, 8, 2), Tiles(64, 32, 8, 2)),
+    },
+    "grad_key_value": {
+        64: (Tiles(64, 128, 8, 2), Tiles(32, 64, 8, 2)),
+        128: (Tiles(32, 128, 8, 2), Tiles(32, 32, 8, 1)),
+        256: (Tiles(16, 64, 8, 1), Tiles(16, 16, 8, 1)),
+    },
+}
+AMPERE = {  # sm_80, 163 KB
+    "forward": {
+        64: (Tiles(128, 64, 4, 3), Tiles(128, 64, 8, 3)),
+        128: (Tiles(128, 64, 8, 2), Tiles(128, 64, 8, 3)),
+        256: (Tiles(64, 64, 8, 2), Tiles(64, 32, 8, 2)),
+    },
+    "grad_query": {
+        64: (Tiles(128, 64, 8, 2), Tiles(64, 32, 4, 2)),
+        128: (Tiles(64, 64, 8, 2), Tiles(64, 64, 8, 2)),
+        256: (Tiles(64, 32, 8, 2), Tiles(64, 32, 8, 2)),
+    },
+    "grad_key_value": {
+        64: (Tiles(32, 128, 8, 2), Tiles(32, 64, 8, 1)),
+        128: (Tiles(64, 64, 8, 1), Tiles(16, 64, 8, 1)),
+        256: (Tiles(16, 64, 8, 2), Tiles(16, 32, 8, 1)),
+    },
+}
+SMALL = {  # sm_86, sm_89, sm_120, 99 KB
+    "forward": {
+        64: (Tiles(128, 64, 8, 3), Tiles(128, 64, 8, 2)),
+        128: (Tiles(128, 32, 8, 2), Tiles(128, 32, 8, 2)),
+        256: (Tiles(64, 32, 8, 1), Tiles(64, 32, 8, 1)),
+    },
+    "grad_query": {
+        64: (Tiles(64, 32, 4, 2), Tiles(64, 32, 4, 2)),
+        128: (Tiles(64, 32, 8, 1), Tiles(64, 32, 8, 1)),
+        256: (Tiles(32, 16, 8, 1), Tiles(32, 16, 8, 1)),
+    },
+    "grad_key_value": {
+        64: (Tiles(32, 128, 8, 2), Tiles(32, 64, 8, 1)),
+        128: (Tiles(64, 64, 8, 1), Tiles(16, 64, 8, 1)),
+        256: (Tiles(16, 32, 8, 1), Tiles(16, 32, 8, 1)),
+    },
+}
+FLOAT32 = {  # no tensor cores compute it: each thread multiplies numbers, and tiles are small on every GPU
+    "forward": {
+        64: (Tiles(64, 32, 8, 1), Tiles(32, 32, 8, 1)),
+        128: (Tiles(32, 32, 8, 1), Tiles(32, 16, 8, 1)),
+        256: (Tiles(32, 16, 8, 1), Tiles(16, 16, 8, 1)),
+    },
+    "grad_query": {
+        64: (Tiles(32, 32, 8, 1), Tiles(32, 16, 8, 1)),
+        128: (Tiles(32, 16, 8, 1), Tiles(16, 16, 8, 1)),
+        256: (Tiles(16, 16, 8, 1), Tiles(16, 16, 8, 1)),
+    },
+    "grad_key_value": {
+        64: (Tiles(32, 32, 8, 1), Tiles(16, 32, 8, 1)),
+        128: (Tiles(16, 32, 8, 1), Tiles(16, 16, 8, 1)),
+        256: (Tiles(16, 16, 8, 1), Tiles(16, 16, 8, 1)),
+    },
+}
+
+
+def table(dtype: torch.dtype, shared_memory: int) -> dict[str, dict[int, tuple[Tiles, Tiles]]]:
+    """The table for GPUs with so many bytes of shared memory per block."""
+    if dtype == torch.float32:
+        return FLOAT32
+    return HOPPER if shared_memory >= 200 * 1024 else AMPERE if shared_memory >= 160 * 1024 else SMALL
+
+
+def tiles(kernel: str, width: int, dtype: torch.dtype, shared_memory: int, special: bool) -> Tiles:
+    """The tiles of `kernel` for heads of this width; `special`: with a mask, a window,
+    dropout or shared heads."""
+    choices = table(dtype, shared_memory)[kernel]
+    return choices[next(limit for limit in choices if width <= limit)][special]
+
+
+@functools.cache
+def shared_memory(device: torch.device) -> int:
+    """Bytes per block. The interpreter runs on the CPU and takes what the largest GPU takes."""
+    if device.type != "cuda":
+        return 227 * 1024
+    return triton.runtime.driver.active.utils.get_device_properties(device.index or 0)["max_shared_mem"]
+
+
+@functools.cache
+def num_processors(device: torch.device) -> int:
+    """Streaming multiprocessors: how many programs run at once if each fills one."""
+    return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 4
+
+
+def block_width(width: int) -> int:
+    """Tiles are powers of two, and 16 is the least that a tensor core multiplies."""
+    return max(16, triton.next_power_of_2(width))
+
+
+def split_options(width: int, dtype: torch.dtype) -> dict[str, int]:
+    """Warps and stages for few queries: tiles are small, and as many loads are ahead as shared memory holds."""
+    if dtype == torch.float32 or width > 128:
+        return {"num_warps": 4, "num_stages": 1}
+    return {"num_warps": 4, "num_stages": 3 if width <= 64 else 2}
