@@ -69,6 +69,16 @@ def test_resume_and_average(trained):
     assert result.output == f"{os.path.join('run', 'averaged')}: the mean of step-00000006, step-00000008\n"
 
 
+def test_an_interruption_says_how_to_go_on(monkeypatch):
+    def interrupted(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("scratch_transformer.translation.train.train", interrupted)
+    result = run("train", "--out", "x")
+    assert result.exit_code == 1
+    assert "Interrupted. To go on: scratch-transformer train --resume x\n" in result.stderr
+
+
 def test_the_module_for_torchrun_is_the_command(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["train.py", "--out", "x", "--steps", "many"])
     with pytest.raises(SystemExit) as caught:

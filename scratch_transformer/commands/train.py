@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -80,13 +82,25 @@ def train(
 def _train(config: Any, out: Path, device: str) -> None:
     from scratch_transformer.translation.train import train as train_run
 
-    train_run(config, out, device, say=click.echo)
+    with _interruptible(out):
+        train_run(config, out, device, say=click.echo)
 
 
 def _resume(folder: Path, device: str, changes: dict[str, Any]) -> None:
     from scratch_transformer.translation.train import resume as resume_run
 
-    resume_run(folder, device, say=click.echo, **changes)
+    with _interruptible(folder):
+        resume_run(folder, device, say=click.echo, **changes)
+
+
+@contextmanager
+def _interruptible(folder: Path) -> Iterator[None]:
+    """Ctrl-C says how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        click.echo(f"Interrupted. To go on: scratch-transformer train --resume {folder}", err=True)
+        raise
 
 
 def _parsed(other: str) -> tuple[str, Any]:

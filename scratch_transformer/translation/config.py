@@ -18,7 +18,8 @@ class Data:
     """The pairs: of `tsv`, or of `source_file` and `target_file`, or of `hub`; of none: numbers in words.
 
     source, target: languages; of the numbers (any that num2words has), or of the hub's pair.
-    below: numbers from 0 to below - 1. pairs: at most so many to train on, drawn at random; None: all.
+    below: numbers from 0 to below - 1. pairs: at most so many to train on, drawn at random; None: all,
+    or 20,000 numbers.
     held_out, validation: pairs that are never trained on. Held-out ones are not looked at before the end; validation
     ones choose the best checkpoint. None: 1,000 and 500, but at most a tenth and a twentieth of all.
     max_length: tokens of a sentence with its end; overlong: what becomes of pairs with more. seed: of the split.

@@ -43,8 +43,10 @@ class World:
 
     def sum(self, values: Tensor) -> Tensor:
         """The sum over all processes, the same in each."""
-        if self.processes > 1:
-            dist.all_reduce(values)
+        if self.processes == 1:
+            return values
+        values = values.to(self.device)
+        dist.all_reduce(values)
         return values
 
 

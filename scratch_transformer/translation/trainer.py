@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -76,7 +77,7 @@ class Trainer:
         t, state = self.config.training, self.state
         return state.step >= t.steps or 0 < t.patience <= state.waited
 
-    def _rest_of_the_epoch(self) -> batches.Iterator[Step]:
+    def _rest_of_the_epoch(self) -> Iterator[Step]:
         """Every epoch has as many steps, so the number of a step says where it belongs."""
         t, world = self.config.training, self.world
         per_epoch = len(batches.plan(self.training, t.batch_tokens))

@@ -36,12 +36,11 @@ class Result:
 def loss(objective: torch.nn.Module, encoded: Encoded, batch_tokens: int, world: World) -> float:
     """The mean cross-entropy of a target token, without dropout and label smoothing, over all processes."""
     steps = Steps(encoded, batches.plan(encoded, batch_tokens), world.rank, world.processes)
-    total = torch.zeros((), dtype=torch.float64, device=world.device)
     objective.eval()
-    for i in range(len(steps)):
-        total += objective(*steps[i].pieces[0].to(world.device)).double()
+    sums = [objective(*steps[i].pieces[0].to(world.device)) for i in range(len(steps))]
     objective.train()
     distribution.reshard(objective)
+    total = torch.stack(sums).cpu().double().sum()  # on the CPU, for some devices have no float64
     return world.sum(total).item() / int(encoded.targets.lengths.sum())
 
 
