@@ -28,14 +28,9 @@ SIZES = {"tiny": (128, 2, 4, 256), "base": (512, 6, 8, 2048)}  # d_model, layers
 VOCABULARY, SOURCE_LENGTH, ROUNDS = 1000, 20, 3
 PAD, BOS, NEVER = 0, 1, -1  # no end: every rival decodes the same number of tokens
 CASES = [
-    ("tiny", 1, 64),
-    ("tiny", 1, 128),
-    ("tiny", 32, 64),
-    ("tiny", 16, 128),
-    ("base", 1, 64),
-    ("base", 1, 128),
-    ("base", 8, 64),
-]
+    ("tiny", 1, 64), ("tiny", 1, 128), ("tiny", 32, 64), ("tiny", 16, 128), ("base", 1, 64), ("base", 1, 128),
+    ("base", 4, 64),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("size, sources, tokens", CASES, ids=[f"{size}-{B}_sources-{T}_tokens" for size, B, T in CASES])

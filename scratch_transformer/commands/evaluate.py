@@ -72,15 +72,10 @@ def _evaluate(run: Run, search: Search) -> dict[str, Any]:
         {"source": source, "reference": reference, "translation": translation, "score": hypotheses[0].score}
         for (source, reference), translation, hypotheses in zip(pairs, translations, found, strict=True)
     ]
-    settings = {"model": str(run.weights), "beam": search.beam, "length_penalty": search.alpha}
     return {
-        **settings,
-        "pairs": len(pairs),
-        "left_out": left_out,
-        "scores": scores,
-        "definitions": metrics.MEANINGS,
-        "translations": examples,
-    }
+        "model": str(run.weights), "beam": search.beam, "length_penalty": search.alpha, "pairs": len(pairs),
+        "left_out": left_out, "scores": scores, "definitions": metrics.MEANINGS, "translations": examples,
+    }  # fmt: skip
 
 
 def _usable(run: Run) -> tuple[list[tuple[str, str]], list[list[int]], list[str]]:
