@@ -120,6 +120,9 @@ def adapted(function: Any, kind: Kind, plan: Plan) -> Any:
     if kind.name == "WarmupSchedule":
         parameter = next((p for p, name in plan.arguments.items() if name == "steps"), None)
         return functions.each_step(function, parameter) if parameter else function
+    if "next_logits" in kind.inputs:
+        parameter = next((p for p, name in plan.arguments.items() if name == "next_logits"), None)
+        return functions.with_toy_model(function, parameter) if parameter else function
     return function
 
 

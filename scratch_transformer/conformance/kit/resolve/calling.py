@@ -8,11 +8,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from scratch_transformer.conformance.kit.resolve.construct import parameters_of
 from scratch_transformer.conformance.kit.resolve.masks import Form, Inexpressible, split
 from scratch_transformer.conformance.kit.resolve.synonyms import (
+    INPUTS,
     SOURCE_MASK,
     TARGET_MASK,
     input_of,
@@ -108,8 +110,6 @@ class Plan:
 
     def _absent(self, name: str, takers: Mapping[str, Form], inputs: Mapping[str, Any]) -> dict[str, Any]:
         """None where that is possible; else a mask that blocks nothing."""
-        import torch
-
         B, T, S = sizes(inputs, name)
         free = torch.ones(B, 1, 1, S, dtype=torch.bool)
         required = {p for p, canonical, needed in self.mask_parameters if needed and canonical == name}
@@ -212,12 +212,19 @@ def _by_name(
             constants[parameter.name] = settings[known[0]]
         elif plain(parameter.name) in FIXED:
             constants[parameter.name] = FIXED[plain(parameter.name)]
+        elif "next_logits" in tensors and plain(parameter.name) in INPUTS["src"].split():
+            constants[parameter.name] = torch.full((1, 3), 7)
         elif left:
             found[parameter.name] = left.pop(0)
         elif len(tensors) == 1:
             constants[parameter.name] = None
         else:
             constants[parameter.name] = None
+    for parameter in parameters:
+        known = [setting for setting in settings_of(parameter.name) if setting in settings]
+        is_number = isinstance(parameter.default, (int, float)) and not isinstance(parameter.default, bool)
+        if parameter.name not in found and known and is_number and is_setting(parameter.name):
+            constants[parameter.name] = settings[known[0]]
     if not found:
         raise CannotCall("its forward takes no tensor")
     return _complete(found, tensors), constants

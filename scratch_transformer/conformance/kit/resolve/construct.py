@@ -48,6 +48,7 @@ class Values:
     """A parameter's name -> its value by the settings; records what was asked for."""
 
     def __init__(self, settings: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+        self.own = set(settings)
         self.settings = {**GENERAL, **settings}
         if "d_k" not in settings:
             self.settings["d_k"] = self.settings["d_model"] // self.settings["num_heads"]
@@ -57,7 +58,7 @@ class Values:
     def __call__(self, name: str) -> Any:
         if name in self.given:
             return self.given[name]
-        for setting in settings_of(name):
+        for setting in sorted(settings_of(name), key=lambda setting: setting not in self.own):
             if setting in self.settings:
                 self.used[setting] = self.settings[setting]
                 return self.settings[setting]
@@ -144,7 +145,7 @@ def _numbers(name: str, values: Values) -> list[Any]:
         return []
     if plain(name) in ("normshape", "normalizedshape", "parametersshape"):
         return [number, [number]]
-    others = [values.settings[s] for s in settings_of(name)[1:] if s in values.settings]
+    others = [values.settings[s] for s in settings_of(name) if s in values.settings]
     return list(dict.fromkeys([number, *others]))
 
 

@@ -141,12 +141,26 @@ class ToyModel(nn.Module):
         return torch.zeros(1, 3, 4)
 
     def forward(self, *args: Any, **options: Any) -> Tensor:
-        tensors = [value for value in (*args, *options.values()) if isinstance(value, Tensor)]
-        ids = [t for t in tensors if t.dtype == torch.long and t.dim() == 2 and not bool((t == SOURCE).all())]
-        return self.next_logits(ids[-1])
+        values = [torch.tensor(v) if isinstance(v, list) else v for v in (*args, *options.values())]
+        ids = [v for v in values if isinstance(v, Tensor) and not v.is_floating_point() and v.dtype != torch.bool]
+        ids = [v for v in ids if not bool((v == SOURCE).all())]
+        logits = self.next_logits(ids[-1].reshape(-1, ids[-1].shape[-1]))
+        return logits if ids[-1].dim() == 2 else logits[0]
 
     decode = decoder = forward
 
 
 SOURCE = 7
 """Every id of the source that a decoder is given: no target of the toy model starts with it."""
+
+
+def with_toy_model(function: Callable[..., Any], parameter: str) -> Callable[..., Tensor]:
+    """A decoding function, called with the toy model; the ids that it returns as one row."""
+
+    def decode(**given: Any) -> Tensor:
+        output = function(**{**given, parameter: ToyModel(given[parameter])})
+        if isinstance(output, tuple):
+            output = output[0]
+        return torch.as_tensor(output).flatten().long()
+
+    return decode

@@ -92,15 +92,17 @@ class Library:
 
     # ---- Parts ----
 
-    def parts(self, kind: Kind) -> construct.Part:
+    def parts(self, kind: Kind, thing: Any = None) -> construct.Part:
         """For the constructor of a composite: ways to make the submodule that a parameter's name asks for."""
+        names = [plain(p.name) for p in construct.parameters_of(thing)] if thing is not None else []
+        alone = any("pos" in name for name in names)
 
         def options(name: str) -> list[Callable[[], Any]]:
             word = plain(name)
             if word in LAYERS or word.endswith(("layers", "blocks")):
                 return self._layers(kind, word)
             if word in ("srcembed", "tgtembed", "srcemb", "tgtemb", "embedding", "embed"):
-                return self._embeddings("tgt_vocab_size" if word.startswith("tgt") else "src_vocab_size")
+                return self._embeddings("tgt_vocab_size" if word.startswith("tgt") else "src_vocab_size", alone)
             for words, kinds in PARTS:
                 if any(word.startswith(w) or word.endswith(w) or w in word for w in words if len(w) > 2 or w == word):
                     return [self._maker(cls) for cls in self._classes(kinds)]
@@ -108,7 +110,7 @@ class Library:
 
         return options
 
-    def _embeddings(self, vocabulary: str) -> list[Callable[[], Any]]:
+    def _embeddings(self, vocabulary: str, alone: bool) -> list[Callable[[], Any]]:
         """An embedding, alone and followed by the positions."""
         embeddings, positions = self._classes(("InputEmbedding",)), self._classes(("PositionalEncoding",))
         size = self.kinds["Transformer"].defaults[vocabulary]
@@ -117,7 +119,8 @@ class Library:
             return self.fresh(cls, vocab_size=size)
 
         both = [lambda e=e, p=p: nn.Sequential(embedding(e), self.make(p)) for e in embeddings for p in positions]
-        return [*both, *(lambda e=e: embedding(e) for e in embeddings)]
+        single = [lambda e=e: embedding(e) for e in embeddings]
+        return single if alone else [*both, *single]
 
     def _layers(self, kind: Kind, word: str) -> list[Callable[[], Any]]:
         sides = {"Encoder": ("EncoderLayer",), "Decoder": ("DecoderLayer", "DecoderOnlyBlock")}

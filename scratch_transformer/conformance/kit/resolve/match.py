@@ -83,7 +83,7 @@ def _attempts(thing: Any, kind: Kind, library: Library, settings: dict[str, Any]
     errors: list[BaseException] = []
     try:
         for attempt in construct.attempts(
-            thing, settings, library.namespace_of(thing), library.parts(kind), library.given
+            thing, settings, library.namespace_of(thing), library.parts(kind, thing), library.given
         ):
             library.set_globals(thing, settings)
             if library.is_late and errors:
@@ -159,7 +159,8 @@ def _planned(made: Any, function: Any, kind: Kind, library: Library, settings: d
     if best.score[0] == NOTHING and not library.is_late:
         best.score = _find_weights(best.candidate, trial, probes_for(best.candidate, first), library)
     design = dict(trial.design) if best.score[0] < NOTHING else {}
-    best.score = max(best.score, _find_masks(best.candidate, trial))
+    if not every or best.score[0] == NOTHING:
+        best.score = max(best.score, _find_masks(best.candidate, trial))
     if design and kind.name.endswith("Layer"):
         library.designs[type(made)] = design
     adjust.notes(best.candidate)

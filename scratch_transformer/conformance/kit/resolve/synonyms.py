@@ -45,7 +45,7 @@ SETTINGS: dict[str, str] = {
         keepdropout
     """,
     "vocab_size": """
-        vocabsize vocab nvocab ntoken ntokens numembeddings vocabularysize vsize nvocabulary numtokens v
+        size vocabsize vocab nvocab ntoken ntokens numembeddings vocabularysize vsize nvocabulary numtokens v
         numclasses nclasses nvocabs vocablen lenvocab vocabdim sizevocab padvocabsize inputvocabsize dictsize
         nwords tokens vocabulary numvocab nsymbols outputsizevocab
     """,
