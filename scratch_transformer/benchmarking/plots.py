@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from scratch_transformer.benchmarking import ratios
 from scratch_transformer.benchmarking.ratios import Row
+from scratch_transformer.benchmarking.timing import Spread
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -211,6 +212,7 @@ def ratio(document: dict[str, Any]) -> Figure | None:
     figure, (panels,) = _panels(1, columns, 0.17 * tallest + 0.6)
     for axes, group in zip(panels, groups, strict=True):
         _ratio_panel(axes, [(name, [c for c in found if ratios.family(c.ours) == name]) for name in group], tallest)
+    _ratio_axis(panels, [comparison.ratio for comparison in found if comparison.ratio is not None])
     return figure
 
 
@@ -233,9 +235,18 @@ def _ratio_panel(axes: Axes, families: Sequence[tuple[tuple[str, ...], list[rati
     for tick, (_, text) in zip(axes.get_yticklabels(), labels, strict=True):
         tick.set_fontweight("bold" if ": mean" in text else "normal")
     axes.set_ylim(rows, -1)
-    axes.set_xscale("log", base=2)
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.set_xscale("log")
     axes.set_xlabel("time of the best builtin / ours")
+
+
+def _ratio_axis(panels: Sequence[Axes], found: Sequence[Spread]) -> None:
+    """The same for all panels: from a half to two at least."""
+    low, high = min(0.5, *(seen.p20 for seen in found)) / 1.1, max(2, *(seen.p80 for seen in found)) * 1.1
+    ticks = [tick for tick in (0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 30) if low <= tick <= high]
+    for axes in panels:
+        axes.set_xlim(low, high)
+        axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        axes.minorticks_off()
 
 
 # ---- Roofline ----
