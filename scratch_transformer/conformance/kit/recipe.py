@@ -34,6 +34,7 @@ class Recipe:
     positions_dtype: str = "float64"
     input_scale: str = "none"  # of what the positions are added to
     adding: str = "added"
+    embedding_norm: bool = False  # after embedding and positions, as in BERT
 
     # ---- Attention ----
     scale: str = "1/sqrt(d_k)"  # or a number

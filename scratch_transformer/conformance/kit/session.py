@@ -19,7 +19,7 @@ ROUNDED = 2e-5
 """The same for code that goes through float32 somewhere, such as a table of positions made in float32."""
 
 
-STRUCTURE = ("final_norm", "positions", "wrapped", "head", "norms", "layers")
+STRUCTURE = ("final_norm", "embedding_norm", "positions", "wrapped", "head", "norms", "layers")
 """The entries of a recipe that decide which parameters a module has."""
 
 

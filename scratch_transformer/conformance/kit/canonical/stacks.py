@@ -79,18 +79,34 @@ def finished(logits: Tensor, output: str) -> Tensor:
     return functional.log_softmax(logits, axis) if log else functional.softmax(logits, axis)
 
 
-class TokenEncoder(nn.Module):
-    """Source ids to the encoder's output: embedding, positions and layers in one."""
+class Embedded(nn.Module):
+    """Ids (B, T) to embeddings with positions (B, T, d_model), normalized if the recipe says so."""
 
     def __init__(self, settings: Settings, recipe: Recipe) -> None:
         super().__init__()
         d_model = settings["d_model"]
         self.embed = Embedding(settings["vocab_size"], d_model, recipe)
         self.pos = Positions(d_model, settings["max_len"], recipe)
+        self.embed_norm = Norm(d_model, 1e-5, recipe) if recipe.embedding_norm else None
+
+    def embedded(self, ids: Tensor) -> Tensor:
+        x = self.pos(self.embed(ids))
+        return x if self.embed_norm is None else self.embed_norm(x)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.embedded(ids)
+
+
+class TokenEncoder(Embedded):
+    """Source ids to the encoder's output: embedding, positions and layers in one."""
+
+    def __init__(self, settings: Settings, recipe: Recipe) -> None:
+        super().__init__(settings, recipe)
         self.stack = Encoder(settings, recipe)
 
     def forward(self, ids: Tensor, mask: Mask = None) -> Tensor:
-        return self.stack(self.pos(self.embed(ids)), mask)
+        output: Tensor = self.stack(self.embedded(ids), mask)
+        return output
 
 
 class TokenDecoder(nn.Module):

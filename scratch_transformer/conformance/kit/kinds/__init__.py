@@ -8,6 +8,7 @@ KINDS: dict[str, Kind] = {
     kind.name: kind
     for kind in (
         *(norms.LAYER_NORM, norms.RMS_NORM, layers.SOFTMAX, layers.GELU, embedding.EMBEDDING, embedding.POSITIONS),
+        models.EMBEDDING_WITH_POSITIONS,
         *(decoding.CAUSAL_MASK, decoding.PADDING_MASK, decoding.TARGET_MASK),
         *(attention.SDPA, attention.MULTIHEAD, attention.SELF_ATTENTION, attention.CAUSAL_SELF_ATTENTION),
         *(attention.CROSS_ATTENTION, layers.FEED_FORWARD, layers.RESIDUAL, layers.PROJECTION),

@@ -33,7 +33,7 @@ POSITIONS = {
 }
 SCALED = {"": {"embedding_scale": "sqrt(d_model)"}, "embeddings not scaled": {"embedding_scale": "none"}}
 MODEL_SIZES = {**SIZES, "num_layers": 2, "max_len": 20}
-POSITION_MISTAKES = ("E4", "E5", "P2", "P3", "P4", "P9", "P10", "P11", "E2")
+POSITION_MISTAKES = ("E4", "E5", "P2", "P3", "P4", "P9", "P10", "E2")
 FINAL_NORMS = (
     "B4:post-norm without final norms",
     "B4:pre-norm without final norms",
@@ -132,8 +132,15 @@ def builtin_gpt(settings: Settings, recipe: Recipe, state: State, inputs: Inputs
     return projected(recipe, state, builtin_stack(settings, recipe, below(state, "stack."), {"x": x}))
 
 
-def builtin_encoder(settings: Settings, recipe: Recipe, state: State, inputs: Inputs) -> Tensor:
+def builtin_embedding(settings: Settings, recipe: Recipe, state: State, inputs: Inputs) -> Tensor:
     x = embedded(settings, recipe, state, inputs["ids"], "embed", "pos")
+    if not recipe.embedding_norm:
+        return x
+    return torch.nn.functional.layer_norm(x, x.shape[-1:], state["embed_norm.weight"], state["embed_norm.bias"])
+
+
+def builtin_encoder(settings: Settings, recipe: Recipe, state: State, inputs: Inputs) -> Tensor:
+    x = builtin_embedding(settings, recipe, state, inputs)
     return builtin_stack(settings, recipe, below(state, "stack."), {"x": x, "mask": inputs["mask"]})
 
 
@@ -152,7 +159,7 @@ def model_kind(name: str, what: str, synonyms: tuple[str, ...], module: Any, **m
         what=what,
         synonyms=synonyms,
         build=lambda settings, recipe: module(dict(settings), recipe),
-        full={"final_norm": True, "positions": "learned"},
+        full={"final_norm": True, "positions": "learned", **more.pop("more_full", {})},
         **more,
     )
 
@@ -196,6 +203,22 @@ GPT = model_kind(
     oracle=builtin_gpt,
     builtin="torch.nn.TransformerEncoder with a causal mask",
 )
+NORMALIZED = {"": {"embedding_norm": False}, "normalized embeddings": {"embedding_norm": True}}
+EMBEDDING_WITH_POSITIONS = model_kind(
+    "EmbeddingWithPositions",
+    "Looks up a vector for every token, and adds the code of its position.",
+    ("transformerembedding", "embeddings", "embeddingwithpositions", "tokenandpositionembedding", "bertembeddings"),
+    stacks.Embedded,
+    source="Vaswani et al. 2017, sections 3.4 and 3.5",
+    inputs=("ids",),
+    defaults={"vocab_size": 13, "d_model": SIZES["d_model"], "max_len": 20},
+    probes=gpt_probes,
+    mistakes=("E1", *POSITION_MISTAKES, "P1", "P5", "LN1", "LN2", "LN3", "LN4", "LN6", "B12", "LN8"),
+    designs=combined(POSITIONS, SCALED, NORMALIZED),
+    more_full={"final_norm": False, "embedding_norm": True},
+    oracle=builtin_embedding,
+    builtin="torch.nn.Embedding, with positions",
+)
 TOKEN_ENCODER = model_kind(
     "TokenEncoder",
     "An encoder with its embeddings: ids to one vector for every token.",
@@ -206,7 +229,8 @@ TOKEN_ENCODER = model_kind(
     defaults={**MODEL_SIZES, "vocab_size": 13, "pad": 0},
     probes=encoder_probes,
     mistakes=(*LAYER_MISTAKES, *STACK_MISTAKES, *POSITION_MISTAKES),
-    designs=combined(POSITIONS, SCALED, FINAL, ORDERS, USUAL),
+    designs=combined(POSITIONS, SCALED, NORMALIZED, FINAL, ORDERS, USUAL),
+    more_full={"embedding_norm": True},
     oracle=builtin_encoder,
     builtin="torch.nn.TransformerEncoder",
 )
