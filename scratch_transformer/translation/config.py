@@ -77,11 +77,11 @@ class Training:
     training ends early; 0: never. exact_match: validation pairs that are decoded; samples: how many of them are shown.
     """
 
-    steps: int = number(700, 1)
+    steps: int = number(600, 1)
     batch_tokens: int = number(2048, 4)
     accumulate: int = number(1, 1)
     warmup_steps: int = number(150, 1)
-    lr_factor: float = number(0.5, 0)
+    lr_factor: float = number(0.3, 0)
     beta1: float = number(0.9, 0, 1, below=True)
     beta2: float = number(0.98, 0, 1, below=True)
     eps: float = number(1e-9, 0)
