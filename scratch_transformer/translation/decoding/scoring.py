@@ -31,7 +31,7 @@ def token_log_probabilities(
         source_mask = masks.padding(source_ids, source_pad_id)
         logits = model(source_ids, inputs, source_mask, masks.causal(width, device=device))
         log_p = functional.log_softmax(logits, dim=-1)
-        of_targets = log_p.gather(-1, padded.unsqueeze(-1)).squeeze(-1).double().tolist()
+        of_targets = log_p.gather(-1, padded.unsqueeze(-1)).squeeze(-1).tolist()
         likeliest = log_p.argmax(-1).tolist()
     return (
         [row[: len(t)] for row, t in zip(of_targets, targets, strict=True)],

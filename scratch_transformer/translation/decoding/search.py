@@ -81,10 +81,10 @@ def sample(
         raise ValueError(f"sampling: count must be at least 1, but is {count}")
     sources = source_ids.repeat_interleave(count, dim=0)
     # all at once: what is drawn for a row must not depend on which other rows have ended
-    uniform = torch.rand(len(sources), max_length, generator=generator, dtype=torch.float64).to(source_ids.device)
+    uniform = torch.rand(len(sources), max_length, generator=generator).to(source_ids.device)
 
     def drawn(logits: Tensor, rows: list[int], t: int) -> Tensor:
-        return sampling.draw(*sampling.truncated(logits.double(), temperature, top_k, top_p), uniform[rows, t])
+        return sampling.draw(*sampling.truncated(logits, temperature, top_k, top_p), uniform[rows, t].to(logits.dtype))
 
     found = _generate(model, sources, source_pad_id, bos_id, eos_id, max_length, decoder, drawn)
     scored = _scored(model, sources, source_pad_id, bos_id, eos_id, found, alpha)
