@@ -110,12 +110,6 @@ def is_sharded(tensors: dict[str, Tensor]) -> bool:
     return any(hasattr(tensor, "full_tensor") for tensor in tensors.values())
 
 
-def whole(tensor: Tensor) -> Tensor:
-    """A sharded tensor, gathered from all processes; any other as it is."""
-    gather = getattr(tensor, "full_tensor", None)
-    return gather() if gather else tensor
-
-
 def write_tensors(path: Path, tensors: dict[str, Tensor], world: World) -> None:
     """One safetensors file of whole tensors, whoever has their parts; every process must call it.
 

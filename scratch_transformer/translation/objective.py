@@ -8,7 +8,6 @@ from torch.nn import Module
 
 from scratch_transformer import functional, masks
 from scratch_transformer.model import Transformer
-from scratch_transformer.translation.batches import Batch
 from scratch_transformer.translation.tokenizer import Tokenizer
 
 
@@ -34,8 +33,3 @@ class Objective(Module):
         return functional.cross_entropy(
             logits.flatten(0, 1).float(), target_output.flatten(), None, Tokenizer.pad_id, "sum", smoothing
         )
-
-    def of(self, batch: Batch) -> Tensor:
-        """The loss of a batch that is on the model's device; without DDP's exchange of gradients."""
-        loss: Tensor = self(*batch)
-        return loss
