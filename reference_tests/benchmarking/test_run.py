@@ -57,6 +57,13 @@ def test_memory_is_weighed_at_every_length(finished):
     assert "ours auto" in {row["backend"] for row in document["memory"]}
 
 
+def test_a_quick_run_ends_in_time(monkeypatch):
+    monkeypatch.setattr(run, "limits", lambda device, dtypes: Limits({"float32": 1.0}, 1.0))
+    monkeypatch.setitem(run.grid.ENOUGH, "tiny", -1.0)
+    document = run.run("tiny", "cpu", ["layers"])
+    assert {(row["status"], row["reason"]) for row in document["rows"]} == {("left out", run.NO_TIME)}
+
+
 def test_nobody_is_let_near_the_machines_memory(monkeypatch):
     monkeypatch.setattr(memory, "available", lambda device: 2**20)
     monkeypatch.setattr(memory, "peak", lambda case, rival, device: 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Literal
 
@@ -21,7 +22,7 @@ VARIANTS: tuple[Variant, ...] = ("dropout", "mask", "padding", "window")
 
 # Batch, heads, length, width.
 TINY = [(1, 2, 48, 16)]
-QUICK_CPU = [(8, 8, 128, 64), (1, 8, 1024, 64), (1, 8, 2048, 64)]
+QUICK_CPU = [(8, 8, 128, 64), (4, 8, 512, 64), (1, 8, 1024, 64)]
 FULL_CPU = [(8, 8, 128, 64), (4, 8, 512, 64), (1, 8, 1024, 64), (1, 8, 2048, 64), (1, 8, 4096, 64), (1, 4, 2048, 128)]
 
 
@@ -33,7 +34,11 @@ def on_cuda(length: int, width: int) -> tuple[int, int, int, int]:
 QUICK_CUDA = [on_cuda(length, width) for width in (64, 128) for length in (512, 2048, 8192)]
 FULL_CUDA = [on_cuda(length, width) for width in (64, 128) for length in (512, 1024, 2048, 4096, 8192, 16384)]
 
-EFFORT: dict[Extent, Effort] = {"tiny": Effort(3, 0.1), "quick": Effort(12, 1.2), "full": Effort(30, 12.0)}
+EFFORT: dict[Extent, Effort] = {"tiny": Effort(3, 0.1), "quick": Effort(12, 0.8), "full": Effort(30, 12.0)}
+
+
+ENOUGH: dict[Extent, float] = {"tiny": math.inf, "quick": 160.0, "full": math.inf}
+"""Seconds after which no further case is begun, so that a quick run ends in three minutes on a busy machine too."""
 
 
 def cases(subject: str, extent: Extent, device: str) -> list[Case]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,6 +14,8 @@ from scratch_transformer.benchmarking.race import Result, race
 
 QUADRATIC = ("ours naive", "torch math")
 """They keep a T × S matrix of every head: several copies, in float32."""
+
+NO_TIME = "a quick run was over"
 
 COMPILED = "compiles for long; only with --full"
 
@@ -26,14 +29,16 @@ def run(
     chosen = plan(extent, device, subjects)
     progress("the machine's limits")
     found = limits(device, sorted({case.dtype for case in chosen}))
-    raced = []
+    raced, weighed, end = [], [], time.monotonic() + grid.ENOUGH[extent]
+    for of_length in grid.memory(extent, device) if "attention" in subjects else []:
+        progress(f"memory of {of_length.name}")
+        weighed += weigh(of_length, device, extent)
     for case in chosen:
         progress(case.name)
-        raced += race(case, device, grid.EFFORT[extent], left_out(case, device, extent, found))
-    weighed = []
-    for case in grid.memory(extent, device) if "attention" in subjects else []:
-        progress(f"memory of {case.name}")
-        weighed += weigh(case, device, extent)
+        if time.monotonic() < end:
+            raced += race(case, device, grid.EFFORT[extent], left_out(case, device, extent, found))
+        else:
+            raced += [Result(case, rival, "left out", NO_TIME) for rival in case.rivals(device)]
     return results.document(raced, weighed, device, extent, found)
 
 
