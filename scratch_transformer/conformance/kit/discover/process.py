@@ -112,7 +112,8 @@ class _Watch:
             stderr=subprocess.DEVNULL, text=True, encoding="utf-8",
         )  # fmt: skip
         lines: queue.Queue[str | None] = queue.Queue()
-        threading.Thread(target=_read, args=(process, lines), daemon=True).start()
+        reader = threading.Thread(target=_read, args=(process, lines), daemon=True)
+        reader.start()
         try:
             assert process.stdin is not None
             process.stdin.write(json.dumps(self.job) + "\n")
@@ -123,6 +124,7 @@ class _Watch:
         finally:
             process.kill()
             process.wait()
+            reader.join()
 
     def _events(self, process: subprocess.Popen[str], lines: queue.Queue[str | None]) -> tuple[bool, int | None]:
         while True:
@@ -168,8 +170,9 @@ class _Watch:
 
 def _read(process: subprocess.Popen[str], lines: queue.Queue[str | None]) -> None:
     assert process.stdout is not None
-    for line in process.stdout:
-        lines.put(line)
+    with process.stdout as events:
+        for line in events:
+            lines.put(line)
     lines.put(None)
 
 

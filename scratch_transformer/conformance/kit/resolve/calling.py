@@ -31,6 +31,8 @@ CONSTANTS: dict[str, Any] = {
 }  # fmt: skip
 
 
+OPTIONS = ("bos", "eos", "max_len", "beam_size")
+"""Inputs that a function may also have a default for, or do without."""
 FIXED: dict[str, Any] = {
     "factor": 1.0,
     "scale": 1.0,
@@ -199,7 +201,8 @@ def _by_name(
             and parameter != parameters[0]
         ):
             name = None
-        if name is not None and (parameter.default is parameter.empty or parameter.default is None):
+        is_open = parameter.default is parameter.empty or parameter.default is None or name in OPTIONS
+        if name is not None and is_open:
             found[parameter.name] = name
             left.remove(name)
     unmatched = [p for p in parameters if p.name not in found and p.default is p.empty]
@@ -231,7 +234,7 @@ def _by_name(
 
 
 def _complete(found: dict[str, str], tensors: tuple[str, ...]) -> dict[str, str]:
-    missing = set(tensors) - set(found.values())
+    missing = set(tensors) - set(found.values()) - set(OPTIONS)
     if missing - {"key", "value"} or (missing == {"key"} and "value" in found.values() and len(found) < 2):
         raise CannotCall(f"its forward takes no {', '.join(sorted(missing))}")
     return found

@@ -96,7 +96,7 @@ def instances(parameter: inspect.Parameter, namespace: Mapping[str, Any], value:
     annotation = parameter.annotation
     if isinstance(annotation, str):
         annotation = namespace.get(annotation)
-    classes = [annotation] if inspect.isclass(annotation) else []
+    classes = [annotation] if inspect.isclass(annotation) and annotation is not parameter.empty else []
     classes += [
         found
         for name, found in namespace.items()

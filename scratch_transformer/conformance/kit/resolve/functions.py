@@ -113,7 +113,8 @@ def as_mask(output: Tensor, inputs: Inputs) -> Tensor:
     """A mask of numbers as a boolean one: added masks (0 and -inf) and masks of 0 and 1."""
     if output.dtype == torch.bool:
         return output
-    return output == 0 if bool((output < -1).any()) else output != 0
+    is_added = output.is_floating_point() and not bool((output > 0).any())
+    return output == 0 if is_added else output != 0
 
 
 def each_step(function: Callable[..., Any], parameter: str) -> Callable[..., Tensor]:

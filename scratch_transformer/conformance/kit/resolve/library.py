@@ -31,6 +31,7 @@ PARTS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("generator", "projection", "proj", "output", "linear"), ("Projection",)),
 )
 """What a constructor's parameter may mean: words in its name -> kinds."""
+OUTPUTS = ("generator", "projection", "projectionlayer", "proj", "output", "outputlayer")
 LAYERS = ("layers", "layer", "blocks", "block")
 
 
@@ -103,6 +104,9 @@ class Library:
                 return self._layers(kind, word)
             if word in ("srcembed", "tgtembed", "srcemb", "tgtemb", "embedding", "embed"):
                 return self._embeddings("tgt_vocab_size" if word.startswith("tgt") else "src_vocab_size", alone)
+            if kind.name == "Transformer" and word in OUTPUTS:
+                size = kind.defaults["tgt_vocab_size"]
+                return [lambda cls=cls: self.fresh(cls, vocab_size=size) for cls in self._classes(("Projection",))]
             for words, kinds in PARTS:
                 if any(word.startswith(w) or word.endswith(w) or w in word for w in words if len(w) > 2 or w == word):
                     return [self._maker(cls) for cls in self._classes(kinds)]

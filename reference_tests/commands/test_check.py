@@ -1,0 +1,145 @@
+"""`scratch-transformer check` and `pytest --check-transformer`, as their users meet them."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+CliRunner = pytest.importorskip("click.testing", reason="click is not installed").CliRunner
+pytest.importorskip("rich", reason="rich is not installed")
+from scratch_transformer.commands.check import check  # noqa: E402  (needs click)
+
+RIGHT = """
+import torch
+from torch import nn
+
+
+class LayerNorm(nn.Module):
+    def __init__(self, features, eps=1e-5):
+        super().__init__()
+        self.eps = eps
+        self.weight = nn.Parameter(torch.ones(features))
+        self.bias = nn.Parameter(torch.zeros(features))
+
+    def forward(self, x):
+        mean = x.mean(-1, keepdim=True)
+        variance = x.var(-1, keepdim=True, unbiased=False)
+        return self.weight * (x - mean) / torch.sqrt(variance + self.eps) + self.bias
+"""
+WRONG = RIGHT.replace(", unbiased=False", "")
+UNBUILDABLE = RIGHT.replace("features, eps=1e-5", "features, zebra, eps=1e-5").replace(
+    "super().__init__()", "super().__init__()\n        zebra.graze()"
+)
+
+
+def run(*arguments):
+    return CliRunner().invoke(check, [str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("learner")
+    for name, text in {"right": RIGHT, "wrong": WRONG, "unbuildable": UNBUILDABLE, "empty": "x = 1\n"}.items():
+        (folder / f"{name}.py").write_text(text)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def mistaken(folder):
+    return run(folder / "wrong.py", "--json", folder / "wrong.json", "--html", folder / "wrong.html"), folder
+
+
+# ---- What is found ----
+
+
+def test_right_code_exits_with_0(folder):
+    result = run(folder / "right.py", "--strict")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.rstrip().endswith("No mistake in 1 components.")
+
+
+def test_a_mistake_exits_with_1_and_is_explained(mistaken):
+    result, _ = mistaken
+    assert result.exit_code == 1, result.output
+    for words in ("LN1", "What it does:", "Expected:", "The numbers:", "wrong.py:15", "The fix:", "Ba et al. 2016"):
+        assert words in result.stdout, words
+    assert result.stdout.rstrip().endswith("1 of 1 components have a mistake: LayerNorm.")
+
+
+def test_json_has_verdicts_and_ids(mistaken):
+    document = json.loads((mistaken[1] / "wrong.json").read_text())
+    (component,) = document["components"]
+    assert (component["verdict"], component["mistakes"][0]["id"]) == ("mistake", "LN1")
+    assert document["status"] == 1
+
+
+def test_the_page_is_self_contained(mistaken):
+    page = (mistaken[1] / "wrong.html").read_text()
+    assert "LN1" in page and "<script" not in page and "href=" not in page and "src=" not in page
+
+
+def test_what_cannot_be_built_gets_a_stub_and_exits_with_2(folder):
+    result = run(folder / "unbuildable.py")
+    assert result.exit_code == 2, result.output
+    assert "def LayerNorm(weights, x):" in result.stdout and "(12,)" in result.stdout
+
+
+def test_init_and_as_help_where_names_do_not(folder):
+    result = run(f"{folder}/right.py:LayerNorm", "--as", "layernorm", "--init", "features=7")
+    assert result.exit_code == 0, result.output
+
+
+# ---- Bad usage ----
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ((), "name a file"),
+        (("no_such.py",), "no such file"),
+        (("{folder}/right.py", "--as", "Zebra"), "no kind of component"),
+        (("{folder}/right.py", "--init", "features"), "--init must look like"),
+        (("{folder}/right.py", "--json", "{folder}"), "cannot write"),
+    ],
+)
+def test_bad_usage_is_one_line_and_exits_with_2(folder, arguments, message):
+    result = run(*(argument.format(folder=folder) for argument in arguments))
+    assert result.exit_code == 2 and message in result.stderr and "Traceback" not in result.output
+
+
+def test_nothing_to_check_exits_with_2(folder):
+    result = run(folder / "empty.py")
+    assert result.exit_code == 2 and "No component was found" in result.stdout
+
+
+def test_the_list_has_every_component_and_mistake():
+    result = run("--list")
+    assert result.exit_code == 0 and "MultiheadAttention" in result.stdout and "LN1" in result.stdout
+
+
+# ---- The plugin ----
+
+
+def test_pytest_has_a_test_for_every_component(folder, tmp_path):
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "scratch_transformer.pytest_plugin",
+        "-p",
+        "no:cacheprovider",
+        "-q",
+    ]
+    result = subprocess.run(
+        [*command, "--check-transformer", str(folder / "wrong.py"), "--rootdir", str(tmp_path), str(tmp_path)],
+        capture_output=True, text=True, check=False, cwd=tmp_path,
+    )  # fmt: skip
+    assert result.returncode == 1, result.stdout + result.stderr
+    assert "LN1" in result.stdout and "1 failed" in result.stdout
+
+
+def test_the_plugin_imports_nothing_heavy():
+    code = "import sys, scratch_transformer.pytest_plugin; sys.exit('torch' in sys.modules or 'rich' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,133 @@
+"""Finding a learner's code and running it where it can do no harm."""
+
+import json
+
+import pytest
+
+from scratch_transformer.conformance.kit.discover import placeholders, process, survey
+from scratch_transformer.conformance.kit.discover.target import NotFound, Source, find
+
+NORM = """
+import torch
+from torch import nn
+
+
+class LayerNorm(nn.Module):
+    def __init__(self, features, eps=1e-5):
+        super().__init__()
+        self.eps = eps
+        self.weight = nn.Parameter(torch.ones(features))
+        self.bias = nn.Parameter(torch.zeros(features))
+
+    def forward(self, x):
+        mean = x.mean(-1, keepdim=True)
+        return self.weight * (x - mean) / torch.sqrt(x.var(-1, keepdim=True) + self.eps) + self.bias
+
+"""
+
+
+def test_a_file_a_folder_and_one_name(tmp_path):
+    (tmp_path / "norms.py").write_text(NORM)
+    (tmp_path / "test_norms.py").write_text("")
+    (tmp_path / ".hidden").mkdir()
+    (tmp_path / ".hidden" / "other.py").write_text("")
+    assert [source.module for source in find(str(tmp_path)).sources] == ["norms"]
+    target = find(f"{tmp_path}/norms.py:LayerNorm")
+    assert target.only == "LayerNorm" and target.sources[0].text == NORM
+
+
+def test_a_module_is_found_without_running_it(tmp_path, monkeypatch):
+    package = tmp_path / "learner"
+    package.mkdir()
+    (package / "__init__.py").write_text("raise SystemExit('imported')")
+    (package / "norms.py").write_text(NORM)
+    monkeypatch.syspath_prepend(tmp_path)
+    (source,) = find("learner.norms").sources
+    assert source.module == "learner.norms" and source.folder == str(tmp_path)
+
+
+@pytest.mark.parametrize("missing", ["no_such_file.py", "no_such_module", "no_such_folder/"])
+def test_what_is_not_there_is_said(missing):
+    with pytest.raises(NotFound, match="no such file"):
+        find(missing)
+
+
+def test_lines_of_a_notebook_are_those_of_its_cells(tmp_path):
+    cells = [
+        {"cell_type": "markdown", "source": ["# Norms"]},
+        {"cell_type": "code", "source": ["%matplotlib inline\n", "!pip install x\n", "import torch"]},
+        {"cell_type": "code", "source": "def f(x):\n    %time x\n    return x"},
+    ]
+    (tmp_path / "notes.ipynb").write_text(json.dumps({"cells": cells}))
+    (source,) = find(str(tmp_path / "notes.ipynb")).sources
+    (definition,) = survey.survey(source).definitions
+    assert source.where(definition.line) == "notes.ipynb, cell 3, line 1"
+    assert source.where(None) == "notes.ipynb"
+
+
+@pytest.mark.parametrize(
+    "text, trains",
+    [
+        ("for _ in range(3):\n    loss.backward()\n", 1),
+        ("def train():\n    loss.backward()\n\ntrain()\n", 4),
+        ("def train():\n    loss.backward()\n\nif __name__ == '__main__':\n    train()\n", None),
+        ("class Model:\n    def step(self):\n        self.loss.backward()\n", None),
+    ],
+)
+def test_training_at_import_is_seen(text, trains):
+    assert survey.survey(Source("model.py", text)).trains == trains
+
+
+def test_a_syntax_error_has_its_line():
+    assert survey.survey(Source("model.py", "x = 1\ndef f(:\n")).error.startswith("model.py:2: ")
+
+
+def test_placeholders_can_be_named_but_not_called():
+    missing = placeholders.Missing("einops")
+    assert isinstance(missing.layers["Rearrange"] | None, placeholders.Missing)
+    with pytest.raises(placeholders.NotInstalled, match="pip install einops"):
+        missing.rearrange("b t d -> b d t")
+
+
+# ---- In the child process ----
+
+TROUBLES = {
+    "crash": ("vocabulary = {}\nprint(vocabulary['<pad>'])\n", "KeyError"),
+    "exit": ("import sys\nsys.exit('usage: model.py DATA')\n", "sys.exit"),
+    "download": ("from urllib.request import urlopen\nurlopen('http://127.0.0.1:9/x').read()\n", "download"),
+    "training": ("for _ in range(10**9):\n    torch.zeros(1, requires_grad=True).sum().backward()\n", "__main__"),
+    "package": ("import a_package_nobody_has\n", "pip install a_package_nobody_has"),
+    "writing": ("open(__file__ + '.log', 'w').write('x')\n", "write"),
+    "input": ("name = input('name? ')\n", "asks for input"),
+}
+
+
+@pytest.fixture(scope="module")
+def troubled(tmp_path_factory):
+    """All troubles in one folder, checked in one process."""
+    folder = tmp_path_factory.mktemp("troubled")
+    for name, (text, _) in TROUBLES.items():
+        (folder / f"{name}.py").write_text(NORM + text)
+    before = sorted(path.name for path in folder.rglob("*"))
+    report = process.check(find(str(folder)), "troubled")
+    return report, before, sorted(path.name for path in folder.rglob("*"))
+
+
+@pytest.mark.parametrize("name", TROUBLES)
+def test_trouble_at_import_is_told_and_the_classes_are_checked(troubled, name):
+    report, _, _ = troubled
+    assert any(p.startswith(f"{name}.py") and TROUBLES[name][1] in p for p in report.problems), report.problems
+    (result,) = [result for result in report.results if result.where.startswith(f"{name}.py:")]
+    assert "LN1" in result.ids
+
+
+def test_nothing_is_written_beside_the_learners_files(troubled):
+    _, before, after = troubled
+    assert after == before
+
+
+def test_a_process_that_ends_itself_is_survived(tmp_path):
+    (tmp_path / "ends.py").write_text(NORM + "import os\nos._exit(3)\n")
+    report = process.check(find(str(tmp_path / "ends.py")), "ends.py")
+    assert "exit status 3" in report.problems[0]
+    assert [result.ids for result in report.results] == [["LN1"]]
