@@ -24,8 +24,8 @@ MANY_SCORES_ON_GPU = 1 << 29
 class Algorithm(Protocol):
     """A file of this package: the same function, computed in its own way."""
 
-    @staticmethod
     def run(
+        self,
         query: Tensor,
         key: Tensor,
         value: Tensor,
@@ -39,9 +39,8 @@ class Algorithm(Protocol):
     ) -> Tensor:
         """As `scaled_dot_product_attention`; key and value may have fewer heads than query."""
 
-    @staticmethod
     def unsupported(
-        query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0
+        self, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0
     ) -> str | None:
         """Why this call can't be run, or None."""
 

@@ -1,11 +1,13 @@
-"""Attention in O(T + S) memory from plain tensor operations, faster than the builtin on many CPUs, with its own backward.
+"""Attention in O(T + S) memory from plain tensor operations, on a CPU as fast as the builtin, with its own backward.
 
 softmax(Q Kᵀ · scale + mask) V, exactly, but never the whole T × S matrix of scores: a block of queries meets a tile of
 keys at a time, and the backward pass computes the tiles again. What makes it fast, each explained where it is done:
 
-- `workers.py`: threads that take whole blocks, instead of operations that are spread over threads;
-- `forward.py`: no pass for the highest score where a bound shows that none can overflow; base 2 instead of e;
-- `problem.py`: tiles as large as the caches; blocks cut off exactly at the causal diagonal; no copies of shared heads.
+- `problem.py`: tiles of several heads; blocks cut off at the causal diagonal and the window; no copies of shared heads;
+- `forward.py`: no search for the highest score where a bound shows that none can overflow;
+- `problem.py`: powers of 2 instead of e, which take half the time;
+- `tile.py`: float16 and bfloat16 are widened a tile at a time: their products are slow on most CPUs, and inexact;
+- `workers.py`: threads that take whole blocks where other processes would hold up operations spread over threads.
 
 Source: Rabe and Staats 2021, Self-attention does not need O(n²) memory; Dao et al. 2022, FlashAttention.
 """

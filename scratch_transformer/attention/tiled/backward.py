@@ -20,6 +20,9 @@ from scratch_transformer.attention.tiled import tile, workers
 from scratch_transformer.attention.tiled.problem import Block, Problem
 from scratch_transformer.attention.tiled.workers import Scratch
 
+# Five matrix products, where the forward pass has two.
+PRODUCTS = 2.5
+
 
 class Gradients(NamedTuple):
     """Of the problem's tensors, in their shapes; mask in the dtype of computing, and zero before."""
@@ -40,14 +43,15 @@ class Saved(NamedTuple):
 
 def backward(problem: Problem, saved: Saved, gradients: Gradients) -> None:
     """Fills `gradients`."""
-    # a mask's gradient is summed up over heads: by one thread, so that it is the same each time
-    threads = 1 if gradients.mask is not None else problem.threads
 
     def differentiate(group: Block, scratch: Scratch) -> None:
         _differentiate(problem, group, saved, gradients, scratch)
 
-    groups = problem.groups(at_least=2 * threads if threads > 1 else 1)
-    workers.run(groups, differentiate, min(threads, len(groups)), problem.like)
+    groups = problem.groups()
+    if gradients.mask is None:
+        workers.run(groups, differentiate, problem.like, PRODUCTS * problem.flops)
+    else:  # summed up over heads: one after the other, so that the sum is the same each time
+        workers.run_in_turn(groups, differentiate, problem.like)
 
 
 def _differentiate(problem: Problem, group: Block, saved: Saved, gradients: Gradients, scratch: Scratch) -> None:
@@ -61,7 +65,7 @@ def _differentiate(problem: Problem, group: Block, saved: Saved, gradients: Grad
     for t0 in range(0, group.t1, problem.queries_per_block):
         block = dataclasses.replace(group, t0=t0, t1=min(t0 + problem.queries_per_block, group.t1))
         _add_block(problem, block, saved, gradients, key_sum, value_sum, scratch)
-    key_sum.mul_(problem.scale / tile.scaled(problem))  # the queries were scaled with the latter
+    key_sum.mul_(problem.scale / problem.exponent_scale)  # the queries were scaled with the latter
     if key_sum is not grad_key:
         grad_key.copy_(key_sum)
         grad_value.copy_(value_sum)
@@ -82,7 +86,7 @@ def _add_block(
     logsumexp = problem.queries(saved.logsumexp, block).reshape(*query.shape[:2], 1)
     row_sum = tile.rows(problem.queries(saved.out, block), "out", scratch).mul_(grad_out).sum(-1, keepdim=True)
     if problem.dropout_p > 0:
-        grad_out.div_(tile.keep_share(problem) or 1.0)
+        grad_out.div_(tile.keep_share(problem))
     grad_query = scratch("grad_query", *query.shape).zero_()
     for keys in problem.key_tiles(block):
         key = tile.keys_of(problem, problem.key, "key", block, keys, scratch)

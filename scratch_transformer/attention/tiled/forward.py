@@ -1,7 +1,8 @@
 """The forward pass: softmax(Q Kᵀ · scale + mask) V, a tile of scores at a time.
 
 With several tiles of keys in a row, weights are taken relative to the highest score so far; when a higher one comes,
-what has been summed up is scaled down to it ("online softmax", Milakov and Gimelshein 2018; Dao et al. 2022, algorithm 1).
+what has been summed up is scaled down to it ("online softmax": Milakov and Gimelshein 2018; Dao et al. 2022, algorithm
+1).
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ SAFE = 60.0
 def forward(problem: Problem, out: Tensor, logsumexp: Tensor) -> None:
     """Fills out (B, K, G, T, Dv) and logsumexp (B, K, G, T, 1): log Σ exp(score) of each row, or log₂ Σ 2^score.
 
-    Rows in which everything is blocked are zero, and their logsumexp is inf.
+    Rows in which everything is blocked are zero.
     """
     shifts = needs_shift(problem)
 
     def attend(block: Block, scratch: Scratch) -> None:
         _attend(problem, block, shifts, out, logsumexp, scratch)
 
-    workers.run(problem.blocks(), attend, problem.threads, problem.like)
+    workers.run(problem.blocks(), attend, problem.like, problem.flops)
 
 
 def needs_shift(problem: Problem) -> bool:
@@ -35,68 +36,69 @@ def needs_shift(problem: Problem) -> bool:
 
     Not looked at on a GPU, which would have to be waited for, nor with float masks, of which anything may come.
     """
-    mask = problem.mask
-    if problem.query.device.type != "cpu" or (mask is not None and mask.is_floating_point()):
+    if problem.query.device.type != "cpu" or problem.has_float_mask:
         return True
     norms = (torch.linalg.vector_norm(x, dim=-1, dtype=problem.like.dtype) for x in (problem.query, problem.key))
     longest_query, longest_key = (norm.amax().item() for norm in norms)
     # not "≥": NaN must not pass for small
-    return not abs(tile.scaled(problem)) * longest_query * longest_key < SAFE
+    return not abs(problem.exponent_scale) * longest_query * longest_key < SAFE
 
 
 def _attend(problem: Problem, block: Block, shifts: bool, out: Tensor, logsumexp: Tensor, scratch: Scratch) -> None:
     """One block of queries."""
     query = tile.query_rows(problem, block, scratch)
-    heads, R, _ = query.shape
-    summed = scratch("summed", heads, R, problem.value.shape[-1])
-    total = highest = None
+    sums = _Sums(problem, scratch("summed", *query.shape[:2], problem.value.shape[-1]))
     for keys in problem.key_tiles(block):
         key = tile.keys_of(problem, problem.key, "key", block, keys, scratch)
         value = tile.keys_of(problem, problem.value, "value", block, keys, scratch)
         weights = tile.exponents(problem, block, keys, query, key, scratch)
         if shifts:
-            above = weights.amax(-1, keepdim=True).clamp_(min=tile.lowest(problem))
-            if highest is not None and total is not None:
-                above = torch.maximum(above, highest)
-                shrink = tile.exp_(problem, highest - above)
-                total.mul_(shrink)
-                summed.mul_(shrink)
-            highest = above
-            weights.sub_(highest)
+            sums.shift(weights)
         tile.exp_(problem, weights)
-        part = weights.sum(-1, keepdim=True)
+        total = weights.sum(-1, keepdim=True)
         if problem.dropout_p > 0:
             weights.mul_(tile.keep(problem, block, keys, scratch))
-        if total is None:
-            total = part
-            torch.bmm(weights, value, out=summed)
+        sums.add(total, weights, value)
+    sums.write(problem.queries(out, block), problem.queries(logsumexp, block))
+
+
+class _Sums:
+    """What a block of queries has summed up over the tiles of keys so far."""
+
+    def __init__(self, problem: Problem, summed: Tensor) -> None:
+        self._problem = problem
+        self._summed = summed  # Σ weight · value, (heads, rows, Dv)
+        self._total: Tensor | None = None  # Σ weight, (heads, rows, 1)
+        self._highest: Tensor | None = None  # what every score so far is relative to
+
+    def shift(self, scores: Tensor) -> None:
+        """Makes scores relative to the highest so far, in place; and what is summed up, if this tile has a higher."""
+        highest = scores.amax(-1, keepdim=True).clamp_(min=tile.lowest(self._problem))
+        if self._highest is not None and self._total is not None:
+            highest = torch.maximum(highest, self._highest)
+            shrink = tile.exp_(self._problem, self._highest - highest)
+            self._total.mul_(shrink)
+            self._summed.mul_(shrink)
+        self._highest = highest
+        scores.sub_(highest)
+
+    def add(self, total: Tensor, weights: Tensor, value: Tensor) -> None:
+        """One more tile: weights (heads, rows, keys), their sum before dropout, value (heads, keys, Dv)."""
+        if self._total is None:
+            self._total = total
+            torch.bmm(weights, value, out=self._summed)
         else:
-            total.add_(part)
-            summed.baddbmm_(weights, value)
-    _finish(problem, block, summed, total, highest, out, logsumexp)
+            self._total.add_(total)
+            self._summed.baddbmm_(weights, value)
 
-
-def _finish(
-    problem: Problem,
-    block: Block,
-    summed: Tensor,
-    total: Tensor | None,
-    highest: Tensor | None,
-    out: Tensor,
-    logsumexp: Tensor,
-) -> None:
-    """Divides by the sum of the weights, and writes the block's rows."""
-    rows, row_logs = problem.queries(out, block), problem.queries(logsumexp, block)
-    if total is None:  # no query of the block may attend to any key
-        rows.zero_()
-        row_logs.fill_(float("inf"))
-        return
-    share = tile.keep_share(problem) or 1.0
-    # a row of zeros stays zero
-    summed.div_((total * share).clamp_(min=torch.finfo(total.dtype).tiny))
-    rows.copy_(summed.view(rows.shape))
-    is_float = problem.mask is not None and problem.mask.is_floating_point()
-    logs = total.log() if is_float else total.log2()
-    if highest is not None:
-        logs.add_(highest)
-    row_logs.copy_(logs.masked_fill_(total == 0, float("inf")).view(row_logs.shape))
+    def write(self, out: Tensor, logsumexp: Tensor) -> None:
+        """The quotient to out, (heads, G, queries, Dv). Rows in which everything is blocked are zero."""
+        if self._total is None:  # the band leaves no key to any query of the block
+            out.zero_()
+            logsumexp.zero_()
+            return
+        total = self._total.clamp_(min=torch.finfo(self._total.dtype).tiny).view(logsumexp.shape)
+        kept = total * tile.keep_share(self._problem) if self._problem.dropout_p > 0 else total
+        torch.div(self._summed.view(out.shape), kept, out=out)
+        logs = total.log_() if self._problem.has_float_mask else total.log2_()
+        logsumexp.copy_(logs if self._highest is None else logs.add_(self._highest.view(logs.shape)))

@@ -58,9 +58,11 @@ def tiled_attention_backward(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The gradients of query, key, value, and of mask `with_mask`, which is empty without."""
     problem = Problem.of(query, key, value, mask, seed, dropout_p, lower, upper, scale)
-    grad_mask = torch.zeros_like(problem.mask, dtype=problem.like.dtype) if with_mask else None
-    like = (problem.query, problem.key, problem.value)
-    gradients = Gradients(*(torch.empty_like(x, memory_format=torch.contiguous_format) for x in like), grad_mask)
+    grad_mask = None
+    if with_mask and problem.mask is not None:
+        grad_mask = problem.like.new_zeros(problem.mask.shape)
+    grads = [x.new_empty(x.shape) for x in (problem.query, problem.key, problem.value)]
+    gradients = Gradients(grads[0], grads[1], grads[2], grad_mask)
     saved = Saved(*(x.view(*problem.query.shape[:-1], x.shape[-1]) for x in (grad_out.contiguous(), out, logsumexp)))
     with torch.autocast(query.device.type, enabled=False):
         backward(problem, saved, gradients)
@@ -74,14 +76,14 @@ def tiled_attention_backward(
 
 
 @tiled_attention.register_fake
-def _(query, key, value, mask, seed, dropout_p, lower, upper, scale):  # type: ignore[no-untyped-def]
+def _(query, key, value, mask, seed, dropout_p, lower, upper, scale):
     dtype = torch.float32 if query.dtype in HALF_PRECISION else query.dtype
     out = query.new_empty(*query.shape[:-1], value.shape[-1])
     return out, query.new_empty(*query.shape[:-1], 1, dtype=dtype)
 
 
 @tiled_attention_backward.register_fake
-def _(grad_out, out, logsumexp, query, key, value, mask, *arguments):  # type: ignore[no-untyped-def]
+def _(grad_out, out, logsumexp, query, key, value, mask, *arguments):
     of_mask = mask.new_empty(mask.shape) if arguments[-1] else logsumexp.new_empty(0)
     return *(x.new_empty(x.shape) for x in (query, key, value)), of_mask
 

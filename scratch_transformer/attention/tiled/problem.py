@@ -7,23 +7,20 @@ or key, Dv width of a value.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from scratch_transformer.precision import HALF_PRECISION
 
-# Scores of a tile per thread: two tiles of float32, in the backward pass, fit a core's share of the caches.
-TILE = 1 << 19
+# Scores of a tile: 4 MiB of float32, which a third level cache holds. Found with `scratch-transformer bench`.
+TILE = 1 << 20
 TILE_ON_GPU = 1 << 25
-QUERIES = 128
-QUERIES_SHORT = 64
+QUERIES = 256
 SHORT = 512
-KEYS = 2048
-# Multiplications and additions per thread below which threads that wait for each other beat threads to be woken.
-FEW_FLOPS = 1.5e9
+KEYS = 512
 
 
 @dataclass(frozen=True)
@@ -60,40 +57,57 @@ class Problem:
     upper: int | None
     scale: float
 
-    @property
+    @cached_property
     def like(self) -> Tensor:
         """What computing is done in: an empty tensor of that dtype, on that device."""
         dtype = torch.float32 if self.query.dtype in HALF_PRECISION else self.query.dtype
         return self.query.new_empty(0, dtype=dtype)
 
-    @property
-    def threads(self) -> int:
-        """How many threads take blocks; with one, every operation is spread over all of torch's."""
-        B, K, G, T, D = self.query.shape
-        usual = torch.get_num_threads()
-        flops = 2 * B * K * G * T * self.key.shape[2] * (D + self.value.shape[-1])
-        return usual if self.query.device.type == "cpu" and flops > usual * FEW_FLOPS else 1
+    @cached_property
+    def has_float_mask(self) -> bool:
+        """Whether the mask is added to the scores."""
+        return self.mask is not None and self.mask.is_floating_point()
 
-    @property
+    @cached_property
+    def exponent_scale(self) -> float:
+        """What q · k is multiplied with so that 2 to its power is wanted: exp2 takes half the time of exp.
+
+        With float masks, e to its power: their entries, as low as the dtype has them, stay finite only as they are.
+        """
+        return self.scale * (1.0 if self.has_float_mask else math.log2(math.e))
+
+    @cached_property
+    def flops(self) -> float:
+        """Multiplications and additions of the two products of the forward pass."""
+        width = self.query.shape[2] * (self.query.shape[-1] + self.value.shape[-1])
+        blocks = [
+            (block.h1 - block.h0) * (block.t1 - block.t0) * self._number_of_keys(block) for block in self.blocks()
+        ]
+        return 2.0 * width * sum(blocks)
+
+    @cached_property
     def queries_per_block(self) -> int:
-        """Short blocks waste less beyond the diagonal, and cost more where there is much before it."""
-        is_short = self.upper is not None and self.key.shape[2] <= SHORT
-        return QUERIES_SHORT if is_short else QUERIES
+        """Long blocks make the best of matrix products; short ones waste less beyond a diagonal."""
+        is_short = self.key.shape[2] <= SHORT
+        if self.lower is None and self.upper is None:
+            return QUERIES // 2 if is_short else QUERIES
+        return QUERIES // 4 if is_short else QUERIES // 2
 
     def blocks(self) -> list[Block]:
-        """All queries, cut into blocks: those of the same heads one after the other."""
-        T = self.query.shape[3]
-        step = self.queries_per_block
-        return [
-            Block(group.b, group.h0, group.h1, t0, min(t0 + step, T))
-            for group in self.groups()
-            for t0 in range(0, T, step)
-        ]
+        """All queries, cut into blocks: those of the same heads one after the other, and the last queries first.
 
-    def groups(self, at_least: int = 1) -> list[Block]:
-        """All heads, several at a time where that makes a tile, in at least so many groups if there are as many heads."""
+        They have the most keys before a causal diagonal, so the blocks that threads end with are short.
+        """
+        T, step = self.query.shape[3], self.queries_per_block
+        starts = range(0, T, step)
+        groups = self.groups(len(starts))
+        return [replace(group, t0=t0, t1=min(t0 + step, T)) for group in groups for t0 in reversed(starts)]
+
+    def groups(self, tasks: int = 1) -> list[Block]:
+        """All heads, several at a time where that makes a tile, but enough groups of so many tasks for all threads."""
         B, K, _, T, _ = self.query.shape
-        step = max(1, min(self._heads_per_tile(), K, B * K // at_least))
+        enough = 2 * torch.get_num_threads() if self.query.device.type == "cpu" else 1
+        step = max(1, min(self._heads_per_tile(), K, B * K * tasks // enough))
         return [Block(b, h0, min(h0 + step, K), 0, T) for b in range(B) for h0 in range(0, K, step)]
 
     def _heads_per_tile(self) -> int:
@@ -101,17 +115,21 @@ class Problem:
             return 1  # what is dropped must not depend on the number of threads
         _, _, G, T, _ = self.query.shape
         tile = G * min(self.queries_per_block, T) * min(KEYS, self.key.shape[2])
-        if self.query.device.type != "cpu":
-            return TILE_ON_GPU // tile
-        return TILE * (1 if self.threads > 1 else torch.get_num_threads()) // tile
+        return (TILE if self.query.device.type == "cpu" else TILE_ON_GPU) // tile
 
-    def key_tiles(self, block: Block) -> Iterator[slice]:
+    def key_tiles(self, block: Block) -> list[slice]:
         """The keys that any query of a block may attend to, a tile at a time."""
+        start, stop = self._key_range(block)
+        return [slice(s0, min(s0 + KEYS, stop)) for s0 in range(start, stop, KEYS)]
+
+    def _number_of_keys(self, block: Block) -> int:
+        start, stop = self._key_range(block)
+        return max(0, stop - start)
+
+    def _key_range(self, block: Block) -> tuple[int, int]:
         S = self.key.shape[2]
         start = 0 if self.lower is None else max(0, block.t0 + self.lower)
-        stop = S if self.upper is None else min(S, block.t1 + self.upper)
-        for s0 in range(start, stop, KEYS):
-            yield slice(s0, min(s0 + KEYS, stop))
+        return start, S if self.upper is None else min(S, block.t1 + self.upper)
 
     def queries(self, x: Tensor, block: Block) -> Tensor:
         """A block of query, or of anything of its shape (B, K, G, T, …): a view (heads, G, queries, …)."""
@@ -146,23 +164,11 @@ class Problem:
 
 def _merged(problem: Problem) -> Problem:
     """Batch and heads as one dimension where no tensor has to be copied for it: more heads to make a tile of."""
-    tensors = {"query": problem.query, "key": problem.key, "value": problem.value}
-    if problem.mask is not None:
-        tensors["mask"] = problem.mask
-    merged = {}
-    for name, x in tensors.items():
+    tensors = [problem.query, problem.key, problem.value, *([] if problem.mask is None else [problem.mask])]
+    for x in tensors:
         if x.shape[:2] != problem.query.shape[:2] and x.shape[:2] != (1, 1):
             return problem
         if x.shape[0] != 1 and x.stride(0) != x.shape[1] * x.stride(1):
             return problem
-        merged[name] = x.flatten(0, 1).unsqueeze(0)
-    return replace(problem, **merged)
-
-
-def scaled(problem: Problem) -> float:
-    """What scores are multiplied with so that 2 to their power is wanted: exp2 takes half the time of exp.
-
-    Float masks stay in the base e, in which entries as low as the dtype has them are still finite.
-    """
-    is_float = problem.mask is not None and problem.mask.is_floating_point()
-    return problem.scale * (1.0 if is_float else math.log2(math.e))
+    query, key, value, *mask = (x.flatten(0, 1).unsqueeze(0) for x in tensors)
+    return replace(problem, query=query, key=key, value=value, mask=mask[0] if mask else None)

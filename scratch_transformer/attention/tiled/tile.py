@@ -1,4 +1,4 @@
-"""What the forward and the backward pass do with one tile of scores: a block of queries, up to 2048 keys."""
+"""What the forward and the backward pass do with one tile of scores: a block of queries, up to 512 keys."""
 
 from __future__ import annotations
 
@@ -8,51 +8,54 @@ import math
 import torch
 from torch import Tensor
 
-from scratch_transformer.attention.tiled.problem import QUERIES, Block, Problem, scaled
+from scratch_transformer.attention.tiled.problem import QUERIES, Block, Problem
 from scratch_transformer.attention.tiled.workers import Scratch
 
 
 def query_rows(problem: Problem, block: Block, scratch: Scratch) -> Tensor:
     """The block's queries times the scale, as rows of a matrix for each head of keys: (heads, G · queries, D)."""
-    return rows(problem.queries(problem.query, block), "query", scratch).mul_(scaled(problem))
+    query = problem.queries(problem.query, block)
+    if query.dtype != scratch.dtype:
+        return rows(query, "query", scratch).mul_(problem.exponent_scale)
+    buffer = scratch("query", *query.shape)
+    return torch.mul(query, problem.exponent_scale, out=buffer).flatten(1, 2)
 
 
 def rows(x: Tensor, name: str, scratch: Scratch) -> Tensor:
     """(heads, G, queries, D), a view of a half precision or strided tensor, as (heads, G · queries, D) in a buffer."""
-    heads, G, queries, D = x.shape
-    buffer = scratch(name, heads, G, queries, D)
-    return buffer.copy_(x).view(heads, G * queries, D)
+    return scratch(name, *x.shape).copy_(x).flatten(1, 2)
 
 
 def keys_of(problem: Problem, x: Tensor, name: str, block: Block, keys: slice, scratch: Scratch) -> Tensor:
     """A tile of key or value, (heads, keys, D): a view, or a copy in the dtype of computing."""
     tile = x[block.heads][:, keys]
-    if x.dtype == problem.like.dtype:
+    if x.dtype == scratch.dtype:
         return tile
     return scratch.copy(name, tile, (block.heads[0], block.h0, keys.start, keys.stop))
 
 
 def exponents(problem: Problem, block: Block, keys: slice, query: Tensor, key: Tensor, scratch: Scratch) -> Tensor:
-    """scale · Q Kᵀ + mask of a tile, (heads, G · queries, keys): what e, or 2, is raised to. Blocked: -inf, or as good."""
-    scores = scratch("scores", query.shape[0], query.shape[1], key.shape[1])
+    """scale · Q Kᵀ + mask of a tile, (heads, G · queries, keys): what e or 2 is raised to; -inf, or near, if blocked."""
+    heads, rows, width = query.shape[0], query.shape[1], key.shape[1]
+    scores = scratch("scores", heads, rows, width)
     torch.bmm(query, key.transpose(1, 2), out=scores)
-    grid = scores.view(query.shape[0], -1, block.t1 - block.t0, key.shape[1])
-    _block_band(problem, block, keys, grid)
+    if problem.upper is not None or problem.lower is not None:
+        _block_band(problem, block, keys, scores.view(heads, -1, block.t1 - block.t0, width))
     if problem.mask is not None:
+        grid = scores.view(heads, -1, block.t1 - block.t0, width)
         grid.add_(_additive(problem.mask_tile(problem.mask, block, keys), scratch))
     return scores
 
 
 def exp_(problem: Problem, exponents: Tensor) -> Tensor:
-    """In place, to the base that `scaled` chose."""
-    is_float = problem.mask is not None and problem.mask.is_floating_point()
-    return exponents.exp_() if is_float else exponents.exp2_()
+    """In place, to the base that `exponent_scale` is for."""
+    return exponents.exp_() if problem.has_float_mask else exponents.exp2_()
 
 
 def lowest(problem: Problem) -> float:
     """Less than every score that counts, more than every blocked one: a row's shift where all is blocked."""
     low = torch.finfo(problem.like.dtype).min
-    return low if problem.mask is None or problem.mask.is_floating_point() else low / 2
+    return low if problem.mask is None or problem.has_float_mask else low / 2
 
 
 def _additive(mask: Tensor, scratch: Scratch) -> Tensor:

@@ -1,16 +1,20 @@
-"""A few threads that take tasks from one list, each doing its tensor operations alone, and their memory.
+"""How blocks are shared out among threads, and the threads' memory.
 
 torch spreads every single operation over its threads and waits for the slowest. Attention in tiles is hundreds of
-operations a call: where another process holds a core for a moment, all of them wait, again and again. Whole tasks wait
-for nobody: a thread that is held up takes fewer of them. (torch's operations release Python's lock, so threads do run
-side by side.)
+operations a call: where another process holds a core for a moment, all of them wait, again and again, and the call
+takes ten times as long. Whole blocks wait for nobody: threads of our own take them from one list, and a thread that is
+held up takes fewer. (torch's operations release Python's lock, so threads do run side by side.) On idle cores, though,
+torch's way is the faster by a tenth: its threads are awake. So that is how it is done, until a call takes suspiciously
+long.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import threading
+import time
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -20,8 +24,22 @@ from torch import Tensor
 
 Task = TypeVar("Task")
 
-# a larger buffer is given back after the call
+# A larger buffer is given back after the call.
 KEPT_BYTES = 8 << 20
+# A call has been held up if spreading every operation took so many times what one thread would need for the products.
+SLOW = 3.0
+# For how long nothing is spread then, in seconds and in such calls.
+CROWDED_SECONDS = 1.0
+CROWDED_CALLS = 20
+
+
+class _Crowd:
+    """When the cores are likely to be free again."""
+
+    over = -math.inf
+
+
+_crowd = _Crowd()
 
 _pools: dict[int, ThreadPoolExecutor] = {}
 _local = threading.local()
@@ -34,7 +52,7 @@ class Scratch:
     """Buffers of one thread, by name, used again from task to task."""
 
     def __init__(self, dtype: torch.dtype, device: torch.device) -> None:
-        self._dtype = dtype
+        self.dtype = dtype
         self._device = device
         self._buffers: dict[str, Tensor] = {}
         self._holds: dict[str, Hashable] = {}
@@ -44,7 +62,7 @@ class Scratch:
         size = math.prod(shape)
         buffer = self._buffers.get(name)
         if buffer is None or buffer.numel() < size:
-            buffer = self._buffers[name] = torch.empty(size, dtype=self._dtype, device=self._device)
+            buffer = self._buffers[name] = torch.empty(size, dtype=self.dtype, device=self._device)
         return buffer[:size].view(shape)
 
     def copy(self, name: str, x: Tensor, key: Hashable) -> Tensor:
@@ -63,16 +81,32 @@ class Scratch:
                 del self._buffers[name]
 
 
-def run(tasks: list[Task], work: Callable[[Task, Scratch], Any], threads: int, like: Tensor) -> None:
-    """`work(task, scratch)` for every task, the first ones first, by `threads` threads: this one, and others.
+def run_in_turn(tasks: list[Task], work: Callable[[Task, Scratch], Any], like: Tensor) -> None:
+    """`work(task, scratch)` for one task after the other. like: dtype and device of the buffers."""
+    _work_off(list(reversed(tasks)), work, like)
 
-    With one, operations are spread over torch's threads as always. like: dtype and device of the buffers.
+
+def run(tasks: list[Task], work: Callable[[Task, Scratch], Any], like: Tensor, flops: float) -> None:
+    """`work(task, scratch)` for every task, the first ones first, several at a time where that is faster.
+
+    like: as in `run_in_turn`. flops: multiplications and additions of all tasks together.
     """
     waiting = list(reversed(tasks))
-    threads = min(threads, len(tasks))
-    if threads <= 1:
+    usual = min(torch.get_num_threads(), len(tasks))
+    if like.device.type != "cpu" or usual == 1:
         _work_off(waiting, work, like)
-        return
+    elif time.monotonic() < _crowd.over:
+        _side_by_side(usual, waiting, work, like)
+    else:
+        start = time.monotonic()
+        _work_off(waiting, work, like)
+        now = time.monotonic()
+        if now - start > SLOW * flops / _flops_per_second():
+            _crowd.over = now + max(CROWDED_SECONDS, CROWDED_CALLS * (now - start))
+
+
+def _side_by_side(threads: int, waiting: list[Task], work: Callable[[Task, Scratch], Any], like: Tensor) -> None:
+    """This thread and others work off the same list."""
     others = [_pool(threads).submit(_work_off, waiting, work, like) for _ in range(threads - 1)]
     usual = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -82,6 +116,23 @@ def run(tasks: list[Task], work: Callable[[Task, Scratch], Any], threads: int, l
         torch.set_num_threads(usual)
         waiting.clear()
         _results(others)
+
+
+@functools.cache
+def _flops_per_second() -> float:
+    """Of one thread: matrix products as in a tile, the fastest of some."""
+    usual = torch.get_num_threads()
+    torch.set_num_threads(1)
+    a, b = torch.ones(256, 64), torch.ones(64, 512)
+    seconds = []
+    try:
+        for _ in range(20):
+            start = time.perf_counter()
+            a @ b
+            seconds.append(time.perf_counter() - start)
+    finally:
+        torch.set_num_threads(usual)
+    return 2 * 256 * 64 * 512 / min(seconds)
 
 
 def _results(futures: list[Future[None]]) -> None:
