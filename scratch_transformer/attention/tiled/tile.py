@@ -35,7 +35,7 @@ def keys_of(problem: Problem, x: Tensor, name: str, block: Block, keys: slice, s
 
 
 def exponents(problem: Problem, block: Block, keys: slice, query: Tensor, key: Tensor, scratch: Scratch) -> Tensor:
-    """scale · Q Kᵀ + mask of a tile, (heads, G · queries, keys): what e or 2 is raised to; -inf, or near, if blocked."""
+    """scale · Q Kᵀ + mask of a tile, (heads, G · queries, keys): what e or 2 is raised to; -inf or near if blocked."""
     heads, rows, width = query.shape[0], query.shape[1], key.shape[1]
     scores = scratch("scores", heads, rows, width)
     torch.bmm(query, key.transpose(1, 2), out=scores)
