@@ -1,8 +1,10 @@
 """`scratch-transformer check` and `pytest --check-transformer`, as their users meet them."""
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +12,7 @@ CliRunner = pytest.importorskip("click.testing", reason="click is not installed"
 pytest.importorskip("rich", reason="rich is not installed")
 from scratch_transformer.commands.check import check  # noqa: E402  (needs click)
 
+ROOT = str(Path(__file__).parents[2])
 RIGHT = """
 import torch
 from torch import nn
@@ -135,6 +138,7 @@ def test_pytest_has_a_test_for_every_component(folder, tmp_path):
     result = subprocess.run(
         [*command, "--check-transformer", str(folder / "wrong.py"), "--rootdir", str(tmp_path), str(tmp_path)],
         capture_output=True, text=True, check=False, cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": ROOT},
     )  # fmt: skip
     assert result.returncode == 1, result.stdout + result.stderr
     assert "LN1" in result.stdout and "1 failed" in result.stdout
@@ -143,3 +147,16 @@ def test_pytest_has_a_test_for_every_component(folder, tmp_path):
 def test_the_plugin_imports_nothing_heavy():
     code = "import sys, scratch_transformer.pytest_plugin; sys.exit('torch' in sys.modules or 'rich' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_an_adapter_builds_what_cannot_be_built(folder):
+    (folder / "adapters.py").write_text(
+        "from unbuildable import LayerNorm as Unbuildable\n\n\n"
+        "def LayerNorm(weights, x):\n"
+        "    norm = Unbuildable.__new__(Unbuildable)\n"
+        "    super(Unbuildable, norm).__init__()\n"
+        "    norm.eps, norm.weight, norm.bias = 1e-5, *(weights[name] for name in ('weight', 'bias'))\n"
+        "    return norm.forward(x)\n"
+    )
+    result = run(folder / "unbuildable.py", "--adapter", folder / "adapters.py")
+    assert "adapters.py:4" in result.stdout and "matches the builtin" in result.stdout, result.output

@@ -14,7 +14,7 @@ from scratch_transformer.conformance.kit.discover.target import Source
 from scratch_transformer.conformance.kit.finding import Named, Result
 from scratch_transformer.conformance.kit.kind import Diagnosis, Finding
 from scratch_transformer.conformance.kit.kinds import KINDS
-from scratch_transformer.conformance.kit.resolve import guess, stubs
+from scratch_transformer.conformance.kit.resolve import adapters, guess, stubs
 from scratch_transformer.conformance.kit.resolve.library import Library
 from scratch_transformer.conformance.kit.resolve.lines import line_of
 from scratch_transformer.conformance.kit.resolve.match import Outcome, resolve
@@ -29,6 +29,7 @@ class Checking:
     def __init__(self, job: dict[str, Any], guard: Guard | None, emit: Emit) -> None:
         self.job, self.guard, self.emit = job, guard, emit
         self.library = Library(KINDS, job.get("init", {}))
+        self.adapted: dict[str, tuple[adapters.Adapted, Source]] = {}
         self.found: list[tuple[int, str, Any, tuple[str, ...], Source, int]] = []
         self.order = {name: index for index, name in enumerate(KINDS)}
 
@@ -47,6 +48,24 @@ class Checking:
             if is_own and not self.add(name, value, source, definitions[name].line):
                 ignored.append(name)
         self.emit("found", ignored=ignored, missing=loaded.missing)
+
+    def load_adapters(self, source: Source) -> None:
+        """Runs adapters.py; what it adapts needs no resolving."""
+        assert self.guard is not None
+        loaded = load.load(source, self.guard)
+        if loaded.problem:
+            self.emit("problem", text=loaded.problem, salvaged=loaded.salvaged, path=source.path)
+        for name, candidate in adapters.adapted(vars(loaded.module), KINDS):
+            self.adapted[name] = (candidate, source)
+
+    def adapter(self, name: str) -> Result:
+        """The result of one adapter."""
+        candidate, source = self.adapted[name]
+        function = candidate.function
+        with self.guard.on() if self.guard else nullcontext(), time_limit(COMPONENT_SECONDS):
+            diagnosis = diagnose(candidate)
+        outcome = Outcome(candidate.kind)
+        return self._result(name, source, function.__code__.co_firstlineno, function, outcome, diagnosis)
 
     def add(self, name: str, value: Any, source: Source, line: int) -> bool:
         only, as_kind = self.job.get("only"), self.job.get("as_kind")
@@ -67,7 +86,12 @@ class Checking:
         only = self.job.get("only")
         wanted = sorted(self.found, key=lambda entry: (entry[0], entry[5]))
         asked = [entry for entry in wanted if not only or entry[1] == only]
-        self.emit("components", names=[self._id(entry) for entry in asked])
+        self.emit("components", names=[*map(self._id, asked), *(f"adapter:{name}" for name in self.adapted)])
+        for name in self.adapted:
+            identity = f"adapter:{name}"
+            if identity not in [*self.job["skip"], *self.job["done"]]:
+                self.emit("start", component=identity)
+                self.emit("result", component=identity, result=self.adapter(name).document())
         for entry in wanted:
             identity = self._id(entry)
             if identity in self.job.get("skip", []):

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from scratch_transformer.conformance.kit.discover import sandbox
-from scratch_transformer.conformance.kit.discover.target import Source
+from scratch_transformer.conformance.kit.discover.target import Source, find
 
 MEMORY_MB = 6000
 COMPONENT_SECONDS = 15.0
@@ -62,6 +62,8 @@ def check(job: dict[str, Any], emit: Emit) -> None:
         made = Source(**{**source, "cells": tuple(map(tuple, source["cells"]))})
         emit("loading", path=made.path)
         checking.load(made, salvage=made.path in job["salvage"])
+    if job["adapter"]:
+        checking.load_adapters(find(job["adapter"]).sources[0])
     checking.run()
 
 

@@ -95,7 +95,12 @@ class _Watch:
         path, _, name = component.rpartition(":")
         verdict = "took too long" if "silence" in why else "crashed"
         self.report.results.append(
-            Result(name, self.names[path].where(None), verdict=verdict, problem=f"While it was checked, {why}.")
+            Result(
+                name,
+                self.names[path].where(None) if path in self.names else path,
+                verdict=verdict,
+                problem=f"While it was checked, {why}.",
+            )
         )
         self.job["skip"].append(component)
         self.job["done"] += [name for name in self.total if name in self._finished]
