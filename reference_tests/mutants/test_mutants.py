@@ -10,6 +10,7 @@ from reference_tests.mutants.mutant import Mutant
 from reference_tests.mutants.normalization import biased, dividing_by
 from reference_tests.mutants.paper import PAPER
 from scratch_transformer.conformance import COMPONENTS, Component, compare_definition
+from scratch_transformer.conformance.kit.mistakes import MISTAKES
 
 MISTAKES = [pytest.param(mutant, id=mutant.id) for mutant in MUTANTS.values() if not mutant.harmless]
 HARMLESS = [pytest.param(mutant, id=mutant.id) for mutant in MUTANTS.values() if mutant.harmless]
@@ -63,6 +64,11 @@ def test_the_catalogue_has_every_entry_that_concerns_a_component():
         *("B1", "B2", "B3", "B4", "B6", "B7", "B8", "B9", "B10", "B11", "B12"),
         *("T1", "T2", "T3", "T4", "T5", "T7"),
     }
+
+
+def test_every_mutant_is_an_entry_of_the_kits_catalogue():
+    entries = {mutant.id.split("-")[0] for mutant in MUTANTS.values()} - {"LN1+2"}
+    assert entries <= MISTAKES.keys()
 
 
 @pytest.mark.parametrize(
