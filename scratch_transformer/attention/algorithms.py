@@ -16,7 +16,7 @@ from scratch_transformer.attention import decode, hopper_flash, naive, tiled, tr
 _log = logging.getLogger("scratch_transformer.attention")
 
 # Scores below which the naive algorithm is faster on a CPU: it has fewer steps.
-FEW_SCORES = 1 << 18
+FEW_SCORES = 1 << 20
 # Scores up to which the naive algorithm is faster on a GPU without kernels of its own: 2 GiB of float32.
 MANY_SCORES_ON_GPU = 1 << 29
 
