@@ -67,37 +67,21 @@ AMPERE = {  # sm_80, 163 KB
     },
 }
 SMALL = {  # sm_86, sm_89, sm_120, 99 KB
-    "forward": {
-        64: (Tiles(128, 64, 8, 3), Tiles(128, 64, 8, 2)),
-        128: (Tiles(128, 32, 8, 2), Tiles(128, 32, 8, 2)),
-        256: (Tiles(64, 32, 8, 1), Tiles(64, 32, 8, 1)),
-    },
-    "grad_query": {
-        64: (Tiles(64, 32, 4, 2), Tiles(64, 32, 4, 2)),
-        128: (Tiles(64, 32, 8, 1), Tiles(64, 32, 8, 1)),
-        256: (Tiles(32, 16, 8, 1), Tiles(32, 16, 8, 1)),
-    },
+    "forward": {64: (Tiles(128, 64, 8, 2),) * 2, 128: (Tiles(64, 32, 8, 1),) * 2, 256: (Tiles(64, 32, 8, 1),) * 2},
+    "grad_query": {64: (Tiles(64, 32, 4, 2),) * 2, 128: (Tiles(64, 32, 8, 1),) * 2, 256: (Tiles(32, 16, 8, 1),) * 2},
     "grad_key_value": {
-        64: (Tiles(32, 128, 8, 2), Tiles(32, 64, 8, 1)),
-        128: (Tiles(64, 64, 8, 1), Tiles(16, 64, 8, 1)),
-        256: (Tiles(16, 32, 8, 1), Tiles(16, 32, 8, 1)),
+        64: (Tiles(32, 64, 8, 1),) * 2,
+        128: (Tiles(32, 32, 8, 1),) * 2,
+        256: (Tiles(16, 16, 8, 1),) * 2,
     },
 }
 FLOAT32 = {  # no tensor cores compute it: each thread multiplies numbers, and tiles are small on every GPU
-    "forward": {
-        64: (Tiles(64, 32, 8, 1), Tiles(32, 32, 8, 1)),
-        128: (Tiles(32, 32, 8, 1), Tiles(32, 16, 8, 1)),
-        256: (Tiles(32, 16, 8, 1), Tiles(16, 16, 8, 1)),
-    },
-    "grad_query": {
-        64: (Tiles(32, 32, 8, 1), Tiles(32, 16, 8, 1)),
-        128: (Tiles(32, 16, 8, 1), Tiles(16, 16, 8, 1)),
-        256: (Tiles(16, 16, 8, 1), Tiles(16, 16, 8, 1)),
-    },
+    "forward": {64: (Tiles(32, 16, 8, 1),) * 2, 128: (Tiles(16, 16, 8, 1),) * 2, 256: (Tiles(16, 16, 8, 1),) * 2},
+    "grad_query": {64: (Tiles(32, 16, 8, 1),) * 2, 128: (Tiles(16, 16, 8, 1),) * 2, 256: (Tiles(16, 16, 8, 1),) * 2},
     "grad_key_value": {
-        64: (Tiles(32, 32, 8, 1), Tiles(16, 32, 8, 1)),
-        128: (Tiles(16, 32, 8, 1), Tiles(16, 16, 8, 1)),
-        256: (Tiles(16, 16, 8, 1), Tiles(16, 16, 8, 1)),
+        64: (Tiles(16, 32, 8, 1),) * 2,
+        128: (Tiles(16, 16, 8, 1),) * 2,
+        256: (Tiles(16, 16, 16, 1),) * 2,
     },
 }
 
@@ -136,7 +120,9 @@ def block_width(width: int) -> int:
 
 
 def split_options(width: int, dtype: torch.dtype) -> dict[str, int]:
-    """Warps and stages for few queries: tiles are small, and as many loads are ahead as shared memory holds."""
+    """Keys per tile, warps and stages for few queries: as many loads are ahead as shared memory holds."""
+    if dtype == torch.float32 and width > 128:
+        return {"BLOCK_S": 16, "num_warps": 8, "num_stages": 1}
     if dtype == torch.float32 or width > 128:
-        return {"num_warps": 4, "num_stages": 1}
-    return {"num_warps": 4, "num_stages": 3 if width <= 64 else 2}
+        return {"BLOCK_S": 64, "num_warps": 4, "num_stages": 1}
+    return {"BLOCK_S": 64, "num_warps": 4, "num_stages": 3 if width <= 64 else 2}

@@ -17,7 +17,7 @@ from scratch_transformer.attention.gpu import launch
 from scratch_transformer.attention.gpu.flash import mask_and_seed, mask_kind, mask_strides, rows
 from scratch_transformer.attention.gpu.tiles import ADDITIVE, LOG2E, clip_scores, load_tile, mask_scores
 
-BLOCK_S = 64
+WHOLE_TILES = 64  # keys: splits begin where tiles do
 KEYS_PER_SPLIT = 256  # at least: below, starting a program costs more than what it reads
 MAX_SPLITS = 128
 PROGRAMS_PER_PROCESSOR = 4  # enough reads in flight to keep the memory busy
@@ -154,7 +154,7 @@ def _split_kv(query, key, value, mask, lower, upper, scale):
     begin = 0 if lower is None else min(max(lower, 0), S)
     end = S if upper is None else max(min(T + upper, S), begin)  # keys that no query sees are not read
     splits = num_splits(end - begin, B * G, launch.num_processors(query.device))
-    keys_per_split = triton.cdiv(triton.cdiv(end - begin, splits), BLOCK_S) * BLOCK_S
+    keys_per_split = triton.cdiv(triton.cdiv(end - begin, splits), WHOLE_TILES) * WHOLE_TILES
     part = query.new_empty(B, H, T, splits, Dv, dtype=torch.float32)
     logsumexp = part.new_empty(B, H, T, splits)
     block_dv = launch.block_width(Dv)
@@ -162,7 +162,7 @@ def _split_kv(query, key, value, mask, lower, upper, scale):
         query, key, value, mask_and_seed(query, mask, None)[0], part, logsumexp,
         *query.stride()[:3], *key.stride()[:3], *value.stride()[:3], *mask_strides(mask),
         G, T, S, lower or 0, upper or 0, scale, begin, end, keys_per_split, splits,
-        GROUP=H // G, D=D, DV=Dv, BLOCK_R=launch.block_width(H // G * T), BLOCK_S=BLOCK_S,
+        GROUP=H // G, D=D, DV=Dv, BLOCK_R=launch.block_width(H // G * T),
         BLOCK_D=launch.block_width(D), BLOCK_DV=block_dv, MASK=mask_kind(mask),
         HAS_LOWER=lower is not None, HAS_UPPER=upper is not None,
         PRECISION="ieee" if query.dtype == torch.float32 else "tf32",

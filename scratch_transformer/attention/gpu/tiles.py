@@ -83,7 +83,7 @@ def mask_scores(scores, t, s, T, S, factor, mask, stride_mt, stride_ms, MASK: tl
     if MASK == ADDITIVE:
         bias = tl.load(mask + t * stride_mt + s * stride_ms, mask=(t < T) & (s < S), other=0.0).to(tl.float32)
         # A row of lowest finite numbers, another way to block, still has weights: in base 2 it must stay finite.
-        bias = tl.where(bias == float("-inf"), bias, tl.maximum(bias * LOG2E, -3.4028234e38))
+        bias = tl.where(bias == float("-inf"), bias, tl.maximum(bias, -2.35e38) * LOG2E)
         scores = scores * factor + bias
     return scores
 

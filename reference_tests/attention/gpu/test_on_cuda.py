@@ -1,0 +1,112 @@
+"""The kernels on a GPU: results within the doctrine's budget, the same in every run, in graphs and compiled.
+
+For memory errors and races, once:
+
+    compute-sanitizer --tool memcheck python -m pytest reference_tests/attention/gpu/test_on_cuda.py -k budget
+    compute-sanitizer --tool racecheck python -m pytest reference_tests/attention/gpu/test_on_cuda.py -k budget
+"""
+
+import functools
+import os
+
+import pytest
+import torch
+
+pytest.importorskip("triton", reason="needs triton: tox -e kernels")
+if os.environ.get("TRITON_INTERPRET") == "1":
+    pytest.skip("the interpreter is no GPU", allow_module_level=True)
+
+from reference_tests.attention.gpu.budget import assert_within_budget, random_inputs, with_gradients
+from scratch_transformer.attention import decode, hopper_flash, triton_flash
+
+pytestmark = pytest.mark.cuda
+ALGORITHMS = {"triton": triton_flash, "hopper": hopper_flash}
+HALF = [torch.float16, torch.bfloat16]
+DTYPES = [*HALF, torch.float32]
+SHAPES = [(113, 203), (1, 239), (128, 128), (1023, 1024), (300, 300)]
+
+
+def attention(name, given, **options):
+    reason = ALGORITHMS[name].unsupported(*given)
+    if reason is not None:
+        pytest.skip(f"{name}: {reason}")
+    return functools.partial(ALGORITHMS[name].run, **options)
+
+
+def inputs(dtype, queries=300, keys=300, width=64, heads=4, shared=2):
+    return random_inputs(
+        [(2, heads, queries, width), (2, shared, keys, width), (2, shared, keys, width)], dtype, "cuda"
+    )
+
+
+@pytest.mark.parametrize("is_causal", [False, True], ids=["dense", "causal"])
+@pytest.mark.parametrize(("queries", "keys"), SHAPES)
+@pytest.mark.parametrize("width", [64, 80, 128])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_budget(name, dtype, width, queries, keys, is_causal):
+    given = inputs(dtype, queries, keys, width)
+    mask = torch.ones(queries, keys, dtype=torch.bool, device="cuda").tril() if is_causal else None
+    assert_within_budget(attention(name, given, is_causal=is_causal), given, mask)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_budget_of_the_adding_backward_pass(dtype):
+    given = inputs(dtype)
+    assert_within_budget(attention("triton", given, deterministic=False), given)
+
+
+@pytest.mark.parametrize("is_causal", [False, True], ids=["dense", "causal"])
+@pytest.mark.parametrize("dtype", HALF, ids=str)
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_a_hundred_runs_agree_bit_by_bit(name, dtype, is_causal):
+    """A race shows itself now and then; and the gradients are deterministic."""
+    given = inputs(dtype, 1000, 1000, 128)
+    run, upstream = attention(name, given, is_causal=is_causal), torch.randn_like(given[0])
+    first = with_gradients(run, given, upstream, dtype)
+    for _ in range(99):
+        again = with_gradients(run, given, upstream, dtype)
+        assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_compiled(name):
+    given = inputs(torch.bfloat16)
+    run, upstream = attention(name, given, is_causal=True), torch.randn_like(given[0])
+    expected = with_gradients(run, given, upstream, torch.bfloat16)
+    actual = with_gradients(torch.compile(run, fullgraph=True), given, upstream, torch.bfloat16)
+    assert all(torch.equal(a, b) for a, b in zip(actual, expected, strict=True))
+
+
+@pytest.mark.parametrize("name", [*ALGORITHMS, "decode"])
+def test_in_a_cuda_graph(name):
+    """Captured once, replayed with other numbers in the same place."""
+    query, key, value = (x.detach() for x in inputs(torch.bfloat16, queries=1 if name == "decode" else 300))
+    run = decode.run if name == "decode" else attention(name, (query, key, value))
+    run(query, key, value)  # compiles
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        result = run(query, key, value)
+    query.copy_(torch.randn_like(query))
+    graph.replay()
+    assert torch.equal(result, run(query, key, value))
+
+
+def test_dropout_in_a_cuda_graph_drops_other_weights_in_each_replay():
+    query, key, value = (x.detach() for x in inputs(torch.bfloat16))
+    triton_flash.run(query, key, value, dropout_p=0.5)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        result = triton_flash.run(query, key, value, dropout_p=0.5)
+    graph.replay()
+    first = result.clone()
+    graph.replay()
+    assert not torch.equal(first, result)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_autocast(name):
+    given = inputs(torch.float32)
+    with torch.autocast("cuda", torch.bfloat16):
+        result = attention(name, given)(*given)
+    assert torch.equal(result, ALGORITHMS[name].run(*(x.bfloat16() for x in given)))
