@@ -123,7 +123,7 @@ class Checking:
         best: Outcome | None = None
         for kind in kinds:
             outcome = resolve(value, KINDS[kind], self.library)
-            if outcome.beats(best):
+            if best is None or (outcome.candidate is not None and outcome.beats(best)):
                 best = outcome
             if outcome.candidate is not None and outcome.score[0] < 2:
                 break

@@ -211,6 +211,9 @@ def _by_name(
         known = [setting for setting in settings_of(parameter.name) if setting in settings]
         if plain(parameter.name) in CONSTANTS:
             constants[parameter.name] = CONSTANTS[plain(parameter.name)]
+        elif shared := _shared_input(parameter.name, tensors):
+            found[parameter.name] = shared
+            left = [name for name in left if name != shared]
         elif known and is_setting(parameter.name):
             constants[parameter.name] = settings[known[0]]
         elif plain(parameter.name) in FIXED:
@@ -231,6 +234,16 @@ def _by_name(
     if not found:
         raise CannotCall("its forward takes no tensor")
     return _complete(found, tensors), constants
+
+
+def _shared_input(name: str, tensors: tuple[str, ...]) -> str | None:
+    """Layers that are given query, key and value: x three times, or in a decoder the memory as key and value."""
+    role = input_of(name, ("query", "key", "value"))
+    if role is None or "query" in tensors:
+        return None
+    if role != "query" and "memory" in tensors:
+        return "memory"
+    return "x" if "x" in tensors else None
 
 
 def _complete(found: dict[str, str], tensors: tuple[str, ...]) -> dict[str, str]:

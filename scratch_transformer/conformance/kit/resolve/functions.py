@@ -40,7 +40,7 @@ def is_factory(thing: Any, kind: Kind) -> bool:
 def forward_of(made: Any, kind: Kind) -> Callable[..., Any]:
     """What to call: forward, __call__, or for a model without forward its encode, decode and project joined."""
     if not isinstance(made, nn.Module):
-        return made  # type: ignore[no-any-return]
+        return made
     has_own = type(made).forward is not nn.Module.forward and "forward" in dir(type(made))
     if kind.name == "Transformer" and not has_own and hasattr(made, "encode") and hasattr(made, "decode"):
         return _joined(made)
@@ -75,7 +75,7 @@ def head_of(made: Any, d_model: int, vocabulary: int) -> Callable[[Tensor], Tens
             except Exception:  # not that part
                 continue
             if shape[-1] == vocabulary:
-                return part  # type: ignore[no-any-return]
+                return part
     return None
 
 

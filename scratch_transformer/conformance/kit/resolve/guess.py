@@ -15,7 +15,8 @@ from scratch_transformer.conformance.kit.resolve.synonyms import input_of, is_ma
 
 NO_COMPONENTS = (
     "config", "args", "dataset", "dataloader", "tokenizer", "trainer", "batch", "vocab", "collate", "translator", "lit",
-    "datamodule", "callback", "logger", "metric", "timer", "accumulator", "animator", "cache", "hyperparameters",
+    "datamodule", "prenorm", "postnorm", "callback", "logger", "metric", "timer", "accumulator", "animator", "cache",
+    "hyperparameters",
 )  # fmt: skip
 MOST = 4
 FAMILIES = (
@@ -52,7 +53,8 @@ def _score(word: str, kind: Kind, thing: Any) -> float:
     score = max((_likeness(word, plain(synonym)) for synonym in kind.synonyms), default=0.0)
     if score == 0 or not callable(thing):
         return 0.0
-    return score + _fitness(kind, thing) if score else 0.0
+    fitness = _fitness(kind, thing)
+    return score + fitness if score >= 10 or fitness > -1 else 0.0
 
 
 def _likeness(word: str, synonym: str) -> float:

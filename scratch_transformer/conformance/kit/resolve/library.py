@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import sys
 import time
 import types
@@ -106,7 +107,7 @@ class Library:
                 return self._embeddings("tgt_vocab_size" if word.startswith("tgt") else "src_vocab_size", alone)
             if kind.name == "Transformer" and word in OUTPUTS:
                 size = kind.defaults["tgt_vocab_size"]
-                return [lambda cls=cls: self.fresh(cls, vocab_size=size) for cls in self._classes(("Projection",))]
+                return [functools.partial(self.fresh, cls, vocab_size=size) for cls in self._classes(("Projection",))]
             for words, kinds in PARTS:
                 if any(word.startswith(w) or word.endswith(w) or w in word for w in words if len(w) > 2 or w == word):
                     return [self._maker(cls) for cls in self._classes(kinds)]
@@ -118,13 +119,13 @@ class Library:
         """An embedding, alone and followed by the positions."""
         embeddings, positions = self._classes(("InputEmbedding",)), self._classes(("PositionalEncoding",))
         size = self.kinds["Transformer"].defaults[vocabulary]
+        single: list[Callable[[], Any]] = [functools.partial(self.fresh, cls, vocab_size=size) for cls in embeddings]
+        if alone:
+            return single
+        return [*(functools.partial(self._positioned, e, p, size) for e in embeddings for p in positions), *single]
 
-        def embedding(cls: Any) -> Any:
-            return self.fresh(cls, vocab_size=size)
-
-        both = [lambda e=e, p=p: nn.Sequential(embedding(e), self.make(p)) for e in embeddings for p in positions]
-        single = [lambda e=e: embedding(e) for e in embeddings]
-        return single if alone else [*both, *single]
+    def _positioned(self, embedding: Any, positions: Any, size: int) -> nn.Module:
+        return nn.Sequential(self.fresh(embedding, vocab_size=size), self.make(positions))
 
     def _layers(self, kind: Kind, word: str) -> list[Callable[[], Any]]:
         sides = {"Encoder": ("EncoderLayer",), "Decoder": ("DecoderLayer", "DecoderOnlyBlock")}
