@@ -4,7 +4,11 @@ All define the same LayerNorm, with the unbiased deviation of LN1 in it, so that
 nevertheless.
 """
 
+import json
+import subprocess
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 NORM = """
 import torch
@@ -35,7 +39,7 @@ class Misbehaving:
 
 
 MISBEHAVING = {
-    "crash at import": Misbehaving(NORM + "vocabulary = {}\nprint(vocabulary['<pad>'])\n", ("KeyError", ":19")),
+    "crash at import": Misbehaving(NORM + "vocabulary = {}\nprint(vocabulary['<pad>'])\n", ("KeyError", ":18")),
     "crash before the classes": Misbehaving("values = [1, 2]\nvalues[3]\n" + NORM, ("IndexError", ":2")),
     "infinite loop": Misbehaving(NORM + "while True:\n    pass\n", ("second",)),
     "infinite loop in forward": Misbehaving(
@@ -76,7 +80,7 @@ train()
 """,
         ("train", "__main__"),
     ),
-    "syntax error": Misbehaving(NORM + "def f(:\n    pass\n", (":18",), checked=False),
+    "syntax error": Misbehaving(NORM + "def f(:\n    pass\n", (":17",), checked=False),
     "comment in parentheses": Misbehaving(
         NORM.replace("from torch import nn", "import torch.nn as nn (the building blocks)"), (":3",), checked=False
     ),
@@ -96,3 +100,27 @@ train()
     "empty": Misbehaving("", (), checked=False),
     "no components": Misbehaving("def greet(name):\n    return 'hello ' + name\n", (), checked=False),
 }
+
+
+def judge_misbehaving(name, folder):
+    """Complaints about what `scratch-transformer check` makes of a file, in a process of its own."""
+    file, report = folder / "work" / "learner.py", folder / "report.json"
+    file.parent.mkdir()
+    file.write_text(MISBEHAVING[name].source, encoding="utf-8")
+    command = [sys.executable, "-m", "scratch_transformer", "check", str(file), "--json", str(report)]
+    done = subprocess.run(
+        command, cwd=Path(__file__).parents[4], capture_output=True, text=True, stdin=subprocess.DEVNULL
+    )
+    output, document = done.stdout + done.stderr, json.loads(report.read_text(encoding="utf-8"))
+    complaints = [f"{word!r} is not said" for word in MISBEHAVING[name].says if word not in output]
+    if "Traceback" in output:
+        complaints.append("a traceback is shown")
+    found = [mistake["id"] for result in document["components"] for mistake in result["mistakes"]]
+    if MISBEHAVING[name].checked and "LN1" not in found:
+        complaints.append("LayerNorm was not checked")
+    if done.returncode != (1 if MISBEHAVING[name].checked else 2):
+        complaints.append(f"exit status {done.returncode}")
+    beside = sorted(path.name for path in file.parent.iterdir())
+    if beside != ["learner.py"]:
+        complaints.append(f"files beside the learner's: {beside}")
+    return [f"{complaint}: {output.strip()[:600]}" for complaint in complaints]

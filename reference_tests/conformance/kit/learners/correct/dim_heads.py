@@ -28,14 +28,13 @@ class FixedPositionalEmbedding(nn.Module):
     def __init__(self, dim):
         super().__init__()
         self.dim = dim
-        inv_freq = 1.0 / (10000 ** (torch.arange(0, dim, 2).float() / dim))
-        self.register_buffer("inv_freq", inv_freq)
 
     def forward(self, x):
-        t = torch.arange(x.shape[1], device=x.device, dtype=self.inv_freq.dtype)
-        sinusoid = einsum("i,j->ij", t, self.inv_freq)
+        inv_freq = 1.0 / (10000 ** (torch.arange(0, self.dim, 2, device=x.device).float() / self.dim))
+        t = torch.arange(x.shape[1], device=x.device).float()
+        sinusoid = einsum("i,j->ij", t, inv_freq)
         emb = torch.stack((sinusoid.sin(), sinusoid.cos()), dim=-1).flatten(1)[:, : self.dim]
-        return x + emb[None, :, :]
+        return x + emb[None, :, :].type_as(x)
 
 
 class LayerNorm(nn.Module):

@@ -28,7 +28,7 @@ PAIRS = (
              "        x = x + self.sa(self.ln1(x))\n        x = x + self.ffwd(self.ln2(x))\n",
              "        x = self.ln1(x)\n        x = x + self.sa(x)\n        x = self.ln2(x)\n        x = x + self.ffwd(x)\n"),
     mistaken("P2 P3", "dim_heads", "FixedPositionalEmbedding",
-             "(10000 ** (torch.arange(0, dim, 2).float() / dim))", "(10000 ** (2 * torch.arange(0, dim, 2).float() / dim))",
+             "torch.arange(0, self.dim, 2, device=x.device).float()", "2 * torch.arange(0, self.dim, 2, device=x.device).float()",
              "torch.stack((sinusoid.sin(), sinusoid.cos()), dim=-1).flatten(1)[:, : self.dim]",
              "torch.cat((sinusoid.sin(), sinusoid.cos()), dim=-1)[:, : self.dim]"),
     mistaken("T3 T4", "formulas", "cross_entropy",
