@@ -58,6 +58,11 @@ class Values:
     def __call__(self, name: str) -> Any:
         if name in self.given:
             return self.given[name]
+        one_side = [setting[4:] for setting in settings_of(name) if setting[:4] in ("src_", "tgt_")]
+        for setting in one_side:  # an encoder's source vocabulary is its vocabulary
+            if setting in self.own:
+                self.used[setting] = self.settings[setting]
+                return self.settings[setting]
         for setting in sorted(settings_of(name), key=lambda setting: setting not in self.own):
             if setting in self.settings:
                 self.used[setting] = self.settings[setting]
