@@ -63,7 +63,7 @@ def component(result):
     """A row for a class."""
     design = f", {result.design}" if result.design else ""
     own = ", ".join(named.id for named in result.mistakes)
-    return f"`{result.name}`", result.kind + design, result.verdict, own, ", ".join(result.inherited)
+    return f"`{result.name}`", result.kind + design, result.verdict, own, ", ".join(sorted(result.inherited))
 
 
 def numbers(results):
