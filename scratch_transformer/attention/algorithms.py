@@ -146,4 +146,4 @@ def _is_transformed() -> bool:
     """Whether somebody wants to see single operations: torch.func, forward-mode derivatives, torch.export."""
     if torch.compiler.is_compiling():
         return getattr(torch.compiler, "is_exporting", bool)()
-    return torch._C._are_functorch_transforms_active() or torch.autograd.forward_ad._current_level >= 0
+    return tiled.is_transformed()

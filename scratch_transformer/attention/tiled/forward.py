@@ -18,15 +18,16 @@ from scratch_transformer.attention.tiled.workers import Scratch
 SAFE = 60.0
 
 
-def forward(problem: Problem, out: Tensor, logsumexp: Tensor) -> None:
-    """Fills out (B, K, G, T, Dv) and logsumexp (B, K, G, T, 1): log Σ exp(score) of each row, or log₂ Σ 2^score.
+def forward(problem: Problem, out: Tensor, norms: Tensor) -> None:
+    """Fills out (B, K, G, T, Dv) and norms (B, K, G, T, 2): a row's shift and total; A = exp(score - shift) / total.
 
-    Rows in which everything is blocked are zero.
+    exp is to the base of `exponent_scale`. Rows in which everything is blocked are zero. Shift and total are two
+    numbers, not one logarithm: beside a shift of -10⁹, which masks may bring, the total's would be rounded away.
     """
     shifts = needs_shift(problem)
 
     def attend(block: Block, scratch: Scratch) -> None:
-        _attend(problem, block, shifts, out, logsumexp, scratch)
+        _attend(problem, block, shifts, out, norms, scratch)
 
     workers.run(problem.blocks(), attend, problem.like, problem.flops)
 
@@ -44,7 +45,7 @@ def needs_shift(problem: Problem) -> bool:
     return not abs(problem.exponent_scale) * longest_query * longest_key < SAFE
 
 
-def _attend(problem: Problem, block: Block, shifts: bool, out: Tensor, logsumexp: Tensor, scratch: Scratch) -> None:
+def _attend(problem: Problem, block: Block, shifts: bool, out: Tensor, norms: Tensor, scratch: Scratch) -> None:
     """One block of queries."""
     query = tile.query_rows(problem, block, scratch)
     sums = _Sums(problem, scratch("summed", *query.shape[:2], problem.value.shape[-1]))
@@ -59,7 +60,7 @@ def _attend(problem: Problem, block: Block, shifts: bool, out: Tensor, logsumexp
         if problem.dropout_p > 0:
             weights.mul_(tile.keep(problem, block, keys, scratch))
         sums.add(total, weights, value)
-    sums.write(problem.queries(out, block), problem.queries(logsumexp, block))
+    sums.write(problem.queries(out, block), problem.queries(norms, block))
 
 
 class _Sums:
@@ -91,14 +92,20 @@ class _Sums:
             self._total.add_(total)
             self._summed.baddbmm_(weights, value)
 
-    def write(self, out: Tensor, logsumexp: Tensor) -> None:
+    def write(self, out: Tensor, norms: Tensor) -> None:
         """The quotient to out, (heads, G, queries, Dv). Rows in which everything is blocked are zero."""
         if self._total is None:  # the band leaves no key to any query of the block
             out.zero_()
-            logsumexp.zero_()
+            norms.zero_()
             return
-        total = self._total.clamp_(min=torch.finfo(self._total.dtype).tiny).view(logsumexp.shape)
-        kept = total * tile.keep_share(self._problem) if self._problem.dropout_p > 0 else total
+        shift, to_divide_by = norms.split(1, dim=-1)
+        # times the share of what is kept it must not underflow either
+        total = self._total.clamp_(min=2**16 * torch.finfo(self._total.dtype).tiny).view(shift.shape)
+        kept = total * tile.keep_share(self._problem.dropout_p) if self._problem.dropout_p > 0 else total
         torch.div(self._summed.view(out.shape), kept, out=out)
-        logs = total.log_() if self._problem.has_float_mask else total.log2_()
-        logsumexp.copy_(logs if self._highest is None else logs.add_(self._highest.view(logs.shape)))
+        if self._highest is None:
+            shift.copy_(total.log2_())
+            to_divide_by.fill_(1)
+        else:  # the highest score alone adds 1, if there is any
+            shift.copy_(self._highest.view(shift.shape))
+            to_divide_by.copy_(total.clamp_(min=1))

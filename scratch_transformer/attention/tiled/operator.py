@@ -27,24 +27,24 @@ def tiled_attention(
     upper: int | None,
     scale: float,
 ) -> tuple[Tensor, Tensor]:
-    """Attention, and the log-sum-exp of its scores' rows: (B, H, T, Dv) and (B, H, T, 1).
+    """Attention, and the norms of its rows, as `forward` has them: (B, H, T, Dv) and (B, H, T, 2).
 
     query (B, H, T, D), key (B, K, S, D), value (B, K, S, Dv), mask broadcastable to (B, H, T, S), seed one number.
     """
     problem = Problem.of(query, key, value, mask, seed, dropout_p, lower, upper, scale)
     B, H, T, _ = query.shape
     out = problem.query.new_empty(*problem.query.shape[:-1], value.shape[-1])
-    logsumexp = problem.like.new_empty(*problem.query.shape[:-1], 1)
+    norms = problem.like.new_empty(*problem.query.shape[:-1], 2)
     with torch.autocast(query.device.type, enabled=False):
-        forward(problem, out, logsumexp)
-    return out.view(B, H, T, -1), logsumexp.view(B, H, T, 1)
+        forward(problem, out, norms)
+    return out.view(B, H, T, -1), norms.view(B, H, T, 2)
 
 
 @torch.library.custom_op(f"{NAME}_backward", mutates_args=())
 def tiled_attention_backward(
     grad_out: Tensor,
     out: Tensor,
-    logsumexp: Tensor,
+    norms: Tensor,
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -63,7 +63,7 @@ def tiled_attention_backward(
         grad_mask = problem.like.new_zeros(problem.mask.shape)
     grads = [x.new_empty(x.shape) for x in (problem.query, problem.key, problem.value)]
     gradients = Gradients(grads[0], grads[1], grads[2], grad_mask)
-    saved = Saved(*(x.view(*problem.query.shape[:-1], x.shape[-1]) for x in (grad_out.contiguous(), out, logsumexp)))
+    saved = Saved(*(x.view(*problem.query.shape[:-1], x.shape[-1]) for x in (grad_out.contiguous(), out, norms)))
     with torch.autocast(query.device.type, enabled=False):
         backward(problem, saved, gradients)
     of_mask = problem.like if grad_mask is None or mask is None else grad_mask.reshape(mask.shape).to(mask.dtype)
@@ -79,12 +79,12 @@ def tiled_attention_backward(
 def _(query, key, value, mask, seed, dropout_p, lower, upper, scale):
     dtype = torch.float32 if query.dtype in HALF_PRECISION else query.dtype
     out = query.new_empty(*query.shape[:-1], value.shape[-1])
-    return out, query.new_empty(*query.shape[:-1], 1, dtype=dtype)
+    return out, query.new_empty(*query.shape[:-1], 2, dtype=dtype)
 
 
 @tiled_attention_backward.register_fake
-def _(grad_out, out, logsumexp, query, key, value, mask, *arguments):
-    of_mask = mask.new_empty(mask.shape) if arguments[-1] else logsumexp.new_empty(0)
+def _(grad_out, out, norms, query, key, value, mask, *arguments):
+    of_mask = mask.new_empty(mask.shape) if arguments[-1] else norms.new_empty(0)
     return *(x.new_empty(x.shape) for x in (query, key, value)), of_mask
 
 

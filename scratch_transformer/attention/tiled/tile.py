@@ -106,9 +106,9 @@ def keep(problem: Problem, block: Block, keys: slice, scratch: Scratch) -> Tenso
     bits.random_(-(2**63), 2**63 - 1, generator=generator)
     kept = scratch("keep", 1, G * queries, width)
     kept.view(-1).copy_(bits.view(torch.int16)[:numbers])
-    return kept.lt_(round(keep_share(problem) * 2**16) - 2**15)
+    return kept.lt_(round(keep_share(problem.dropout_p) * 2**16) - 2**15)
 
 
-def keep_share(problem: Problem) -> float:
+def keep_share(dropout_p: float) -> float:
     """The probability with which `keep` is 1."""
-    return round((1 - problem.dropout_p) * 2**16) / 2**16
+    return round((1 - dropout_p) * 2**16) / 2**16
