@@ -107,12 +107,12 @@ class Problem:
         """All heads, several at a time where that makes a tile, but enough groups of so many tasks for all threads."""
         B, K, _, T, _ = self.query.shape
         enough = 2 * torch.get_num_threads() if self.query.device.type == "cpu" else 1
+        if self.dropout_p > 0:
+            enough = 1  # what is dropped follows from the tiles, and must not depend on the number of threads
         step = max(1, min(self._heads_per_tile(), K, B * K * tasks // enough))
         return [Block(b, h0, min(h0 + step, K), 0, T) for b in range(B) for h0 in range(0, K, step)]
 
     def _heads_per_tile(self) -> int:
-        if self.dropout_p > 0:
-            return 1  # what is dropped must not depend on the number of threads
         _, _, G, T, _ = self.query.shape
         tile = G * min(self.queries_per_block, T) * min(KEYS, self.key.shape[2])
         return (TILE if self.query.device.type == "cpu" else TILE_ON_GPU) // tile

@@ -96,15 +96,16 @@ def keep(problem: Problem, block: Block, keys: slice, scratch: Scratch) -> Tenso
 
     16 random bits a weight: the probability of dropping is dropout_p rounded to a multiple of 2⁻¹⁶. See `keep_share`.
     """
-    G, queries, width = problem.query.shape[2], block.t1 - block.t0, keys.stop - keys.start
+    heads, rows = block.h1 - block.h0, problem.query.shape[2] * (block.t1 - block.t0)
+    width = keys.stop - keys.start
     K, T, S = problem.key.shape[1], problem.query.shape[3], problem.key.shape[2]
     place = ((block.b * K + block.h0) * T + block.t0) * S + keys.start
     device = problem.query.device
     generator = torch.Generator(device).manual_seed((problem.seed + place) % 2**63)
-    numbers = G * queries * width
+    numbers = heads * rows * width
     bits = torch.empty((numbers + 3) // 4, dtype=torch.int64, device=device)
     bits.random_(-(2**63), 2**63 - 1, generator=generator)
-    kept = scratch("keep", 1, G * queries, width)
+    kept = scratch("keep", heads, rows, width)
     kept.view(-1).copy_(bits.view(torch.int16)[:numbers])
     return kept.lt_(round(keep_share(problem.dropout_p) * 2**16) - 2**15)
 
