@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from typing import Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -146,7 +147,34 @@ def relu(x: Tensor, inplace: bool = False) -> Tensor:
         RuntimeError: `x` is boolean.
     """
     checks.check_numbers("relu", x)
-    return x.masked_fill_(x <= 0, 0) if inplace else torch.where(x <= 0, 0, x)
+    if inplace:
+        return x.masked_fill_(x <= 0, 0)
+    return torch.where(x <= 0, 0, x) if torch.compiler.is_compiling() else _Relu.apply(x)
+
+
+class _Relu(torch.autograd.Function):
+    """The same without `where`, which takes a CPU forty times as long as clamp; but clamp's derivative at 0 is 1."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor) -> Tensor:
+        return x.clamp(min=0)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(output)
+        ctx.save_for_forward(output)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        (y,) = ctx.saved_tensors
+        return grad * (1 - (y <= 0).to(grad.dtype))
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor) -> Tensor:
+        (y,) = ctx.saved_tensors
+        return tangent * (1 - (y <= 0).to(tangent.dtype))
 
 
 @rounded_once
