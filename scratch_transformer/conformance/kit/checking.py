@@ -140,9 +140,9 @@ class Checking:
         if diagnosis is None:
             return self._not_built(result, value, outcome, source)
         parts = set(self.library.ids_within(outcome.candidate.made if outcome.candidate else None))
-        parts &= {f.mistake.id for f in diagnosis.findings if f.mistake.severity != "note"}
+        parts &= {f.mistake.id for f in diagnosis.findings if f.severity != "note"}
         own = [f for f in diagnosis.findings if f.mistake.id not in parts]
-        self.library.known[value] = tuple(f.mistake.id for f in own if f.mistake.severity != "note")
+        self.library.known[value] = tuple(f.mistake.id for f in own if f.severity != "note")
         result.verdict, result.error, result.design = diagnosis.verdict, diagnosis.error, diagnosis.design
         result.inherited = [f.mistake.id for f in diagnosis.findings if f.mistake.id in parts]
         result.mistakes = [_named(f, value, source) for f in own]
@@ -158,7 +158,7 @@ class Checking:
         finding = crash_finding(error, outcome.kind) if isinstance(error, Exception) else None
         if finding is not None:
             result.mistakes = [_named(finding, value, source)]
-        severe = finding is not None and finding.mistake.severity == "mistake"
+        severe = finding is not None and finding.severity == "mistake"
         result.verdict = "mistake" if severe else "could not be built" if outcome.stage == "built" else "crashed"
         result.problem = outcome.problem
         result.stub = stubs.stub(outcome.kind, result.name, source.module)
@@ -169,6 +169,6 @@ def _named(finding: Finding, value: Any, source: Source) -> Named:
     mistake = finding.mistake
     line = line_of(mistake.id, value)
     return Named(
-        mistake.id, mistake.title, mistake.severity, mistake.does, mistake.expected, finding.evidence, mistake.fix,
+        mistake.id, mistake.title, finding.severity, mistake.does, mistake.expected, finding.evidence, mistake.fix,
         mistake.source, finding.form, source.where(line) if line else "",
     )  # fmt: skip

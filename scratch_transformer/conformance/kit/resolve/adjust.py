@@ -139,7 +139,9 @@ def _add(output: Tensor, inputs: Inputs) -> Tensor:
 def notes(candidate: Resolved) -> None:
     """How it was understood, in sentences, where that is not a matter of course."""
     plan, kind = candidate.plan, candidate.kind
-    if plan.order != "batch first":
+    if plan.order == "ids":
+        candidate.notes.append("It takes token ids, of which it only uses the shape.")
+    elif plan.order != "batch first":
         candidate.notes.append(f"Its tensors are {plan.order}: (length, batch, features).")
     for parameter, (_, form) in plan.masks.items():
         candidate.notes.append(f"Its {parameter} was given as {form}.")

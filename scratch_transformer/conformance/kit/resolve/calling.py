@@ -53,7 +53,8 @@ class CannotCall(Exception):
 class Plan:
     """How to call. arguments: parameter -> canonical input, or a constant in `constants`.
 
-    masks: mask parameter -> (canonical mask, its form). order: "batch first", "sequence first", "one sample at a time".
+    masks: mask parameter -> (canonical mask, its form). order: "batch first", "sequence first"; "ids": positions that are
+    added to embeddings are asked for with token ids.
     """
 
     arguments: Mapping[str, str]
@@ -89,11 +90,13 @@ class Plan:
         return given | self._masks(inputs)
 
     def _turned(self, value: Any) -> Any:
+        if self.order == "ids" and isinstance(value, Tensor):
+            return torch.ones(value.shape[:2], dtype=torch.long)
         turn = self.order == "sequence first" and isinstance(value, Tensor) and value.dim() >= 2
         return value.transpose(0, 1) if turn else value
 
     def output(self, value: Tensor) -> Tensor:
-        return self._turned(value)
+        return value if self.order == "ids" else self._turned(value)
 
     def _masks(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         given: dict[str, Any] = {}
@@ -169,8 +172,10 @@ def _length(x: Tensor) -> int:
     return x.shape[-2] if x.dim() > 2 else x.shape[-1]
 
 
-def plans(function: Any, inputs: tuple[str, ...], settings: Mapping[str, Any]) -> Iterator[Plan]:
-    """Ways to call `function` with the inputs of its kind, the likeliest first.
+def plans(
+    function: Any, inputs: tuple[str, ...], settings: Mapping[str, Any], is_position: bool = False
+) -> Iterator[Plan]:
+    """Ways to call `function` with the inputs of its kind, the likeliest first. is_position: it may want token ids.
 
     Raises CannotCall, with the parameter's name, if a required parameter means nothing here.
     """
@@ -184,6 +189,8 @@ def plans(function: Any, inputs: tuple[str, ...], settings: Mapping[str, Any]) -
         plan = Plan(names, constants, {}, mask_parameters=_mask_parameters(mask_like, inputs), heads=heads)
         for order in ("batch first", "sequence first"):
             yield replace(plan, order=order)
+        if is_position:
+            yield replace(plan, order="ids")
 
 
 def _by_name(

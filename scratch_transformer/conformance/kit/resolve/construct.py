@@ -54,6 +54,8 @@ class Values:
             self.settings["d_k"] = self.settings["d_model"] // self.settings["num_heads"]
         self.given = dict(given)
         self.used: dict[str, Any] = {}
+        self.names: dict[str, str] = {}
+        """Setting -> the parameter that asked for it first."""
 
     def __call__(self, name: str) -> Any:
         if name in self.given:
@@ -63,11 +65,16 @@ class Values:
             if setting in self.own:
                 self.used[setting] = self.settings[setting]
                 return self.settings[setting]
-        for setting in sorted(settings_of(name), key=lambda setting: setting not in self.own):
+        for setting in sorted(settings_of(name), key=lambda setting: (setting not in self.own, self._is_taken(setting, name))):
             if setting in self.settings:
                 self.used[setting] = self.settings[setting]
+                self.names.setdefault(setting, name)
                 return self.settings[setting]
         raise Unknown(name)
+
+    def _is_taken(self, setting: str, name: str) -> bool:
+        """Another parameter means this: beside d_model, `hidden` is d_ff."""
+        return self.names.get(setting, name) != name
 
 
 def parameters_of(function: Any) -> list[inspect.Parameter]:

@@ -144,9 +144,9 @@ class ToyModel(nn.Module):
     def forward(self, *args: Any, **options: Any) -> Tensor:
         values = [torch.tensor(v) if isinstance(v, list) else v for v in (*args, *options.values())]
         ids = [v for v in values if isinstance(v, Tensor) and not v.is_floating_point() and v.dtype != torch.bool]
-        ids = [v for v in ids if not bool((v == SOURCE).all())]
-        logits = self.next_logits(ids[-1].reshape(-1, ids[-1].shape[-1]))
-        return logits if ids[-1].dim() == 2 else logits[0]
+        ids = [v for v in ids if v.dim() <= 2 and not bool((v == SOURCE).all())]  # masks have more dimensions
+        logits = self.next_logits(ids[0].reshape(-1, ids[0].shape[-1]))
+        return logits if ids[0].dim() == 2 else logits[0]
 
     decode = decoder = forward
 

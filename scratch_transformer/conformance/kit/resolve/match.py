@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import nn
 
 from scratch_transformer.conformance.kit.kind import Candidate, Kind, Probe
@@ -113,7 +114,7 @@ def _called(
     actual = adjust.settings_of_instance(made, kind, settings, used)
     problem: Outcome | None = None
     try:
-        for plan in calling.plans(function, kind.inputs, actual):
+        for plan in calling.plans(function, kind.inputs, actual, kind.name == "PositionalEncoding"):
             outcome = _planned(made, function, kind, library, actual, plan)
             if outcome.candidate is not None:
                 yield outcome
@@ -206,7 +207,8 @@ def _with_required_masks(plan: Plan, every: bool) -> Iterator[Plan]:
     every: give all masks that can be given, as there are no probes without.
     """
     given = [(parameter, name) for parameter, name, needed in plan.mask_parameters if (needed or every) and name]
-    nameless = {parameter: None for parameter, name, needed in plan.mask_parameters if needed and not name}
+    free = torch.ones(1, 1, 3, dtype=torch.bool) if "next_logits" in plan.arguments.values() else None
+    nameless = {parameter: free for parameter, name, needed in plan.mask_parameters if needed and not name}
     plan = replace(plan, constants={**plan.constants, **nameless})
     if not given:
         yield plan

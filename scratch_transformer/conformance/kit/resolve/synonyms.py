@@ -28,7 +28,7 @@ SETTINGS: dict[str, str] = {
     "d_ff": """
         dff ffdim ffndim ffnhidden ffnhiddensize ffnhiddendim dimfeedforward intermediatesize dimff ffhidden
         ffsize ffnnumhiddens dinner pfdim innerdim ffhiddendim feedforwarddim feedforwardsize ffnsize hiddenff
-        dhid nhid mlpdim mlphidden mlphiddendim dimmlp filtersize innersize inner ff ffw ffwsize ffinnerdim nff
+        dhid nhid hidden mlpdim mlphidden mlphiddendim dimmlp filtersize innersize inner ff ffw ffwsize ffinnerdim nff
         dfeedforward hiddendimff dimfeedfwd positionwisedim ffinner dmlp nhidden ffndimension feedforwardhidden
         dimhidden intermediate hiddenlayersize ffwdim hiddenfeatures middim
     """,
@@ -47,17 +47,18 @@ SETTINGS: dict[str, str] = {
     "vocab_size": """
         size vocabsize vocab nvocab ntoken ntokens numembeddings vocabularysize vsize nvocabulary numtokens v
         numclasses nclasses nvocabs vocablen lenvocab vocabdim sizevocab padvocabsize inputvocabsize dictsize
-        nwords tokens vocabulary numvocab nsymbols outputsizevocab
+        nwords tokens voc vocsize vocabulary numvocab nsymbols outputsizevocab
     """,
     "src_vocab_size": """
         srcvocabsize srcvocab nsrcvocab sourcevocabsize encvocabsize srcvocablen inputvocab nsrcvocabulary
         encvocab sourcevocab inputvocabsize vocabsizesrc srcvocabularysize encodervocabsize vocabenc srctokens
-        srcvoc nvocabsrc encvoc numencodertokens
+        srcvoc nvocabsrc encvoc numencodertokens encvocsize srcvocsize encnumtokens srcnumtokens
     """,
     "tgt_vocab_size": """
         tgtvocabsize tgtvocab ntgtvocab targetvocabsize trgvocabsize trgvocab ntrgvocab decvocabsize targetvocab
         outputvocab outputvocabsize decvocab vocabsizetgt vocabsizetrg tgtvocabularysize decodervocabsize vocabdec
-        tgttokens trgvoc tgtvoc nvocabtgt decvoc numdecodertokens
+        tgttokens trgvoc tgtvoc nvocabtgt decvoc numdecodertokens decvocsize trgvocsize tgtvocsize decnumtokens
+        tgtnumtokens
     """,
     "num_layers": """
         numlayers nlayers nlayer n layers numblocks depth nblocks nblock numhiddenlayers numblks numenclayers
