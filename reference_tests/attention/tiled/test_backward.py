@@ -1,0 +1,62 @@
+"""The backward pass: of what asks for it, again and again alike, and not twice."""
+
+import pytest
+import torch
+
+from reference_tests.agreement import assert_equal
+from reference_tests.attention.tiled.others import builtin, draw, naive, tiled
+
+pytestmark = pytest.mark.usefixtures("small_tiles")
+
+B, H, T, S, D, DV = 2, 3, 7, 11, 5, 6
+
+
+@pytest.fixture
+def inputs():
+    return [draw(B, H, T, D), draw(B, H, S, D), draw(B, H, S, DV), draw(H, 1, S)]
+
+
+@pytest.mark.parametrize("which", [[0], [1], [2], [3], [0, 3], [1, 2]], ids=str)
+def test_gradients_of_some(which, inputs):
+    upstream = draw(B, H, T, DV)
+    gradients = []
+    for f in (tiled, builtin):
+        given = [x.clone().requires_grad_(i in which) for i, x in enumerate(inputs)]
+        f(*given).backward(upstream)
+        gradients.append([x.grad for x in given])
+    for i, (ours, theirs) in enumerate(zip(*gradients, strict=True)):
+        assert (ours is None) == (theirs is None) == (i not in which)
+        assert ours is None or torch.allclose(ours, theirs, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    "upstream", [lambda x: x.sum(), lambda x: x[0, 1, 2, 3], lambda x: x.transpose(1, 2).flatten(2).square().sum()]
+)
+def test_upstream_gradients_of_any_strides(upstream, inputs):
+    given = [x.requires_grad_() for x in inputs]
+    ours, theirs = (torch.autograd.grad(upstream(f(*given)), given) for f in (tiled, builtin))
+    assert_equal(ours, theirs)
+
+
+def test_again_and_again_alike(inputs):
+    """To the last bit, though gradients of masks are sums over heads."""
+    given = [x.requires_grad_() for x in inputs]
+    out = tiled(*given, dropout_p=0.3)
+    upstream = torch.randn_like(out)
+    first, *others = (torch.autograd.grad(out, given, upstream, retain_graph=True) for _ in range(3))
+    assert all(torch.equal(a, b) for other in others for a, b in zip(first, other, strict=True))
+
+
+def test_numerically(inputs):
+    """Against differences, with none of the other implementations in between."""
+    query, key, value, mask = (x[:1, :2].requires_grad_() if x.dim() == 4 else x[:2].requires_grad_() for x in inputs)
+    torch.autograd.gradcheck(lambda *x: tiled(*x, is_causal=True), (query, key, value, mask), fast_mode=True)
+
+
+def test_no_second_derivative(inputs):
+    given = [x.requires_grad_() for x in inputs]
+    first = torch.autograd.grad(tiled(*given).square().sum(), given, create_graph=True)
+    expected = torch.autograd.grad(naive(*given).square().sum(), given)
+    assert_equal([x.detach() for x in first], list(expected))
+    with pytest.raises(RuntimeError, match=r'no second derivative; the naive one has: .*algorithm="naive"'):
+        torch.autograd.grad(first[0].sum(), given)

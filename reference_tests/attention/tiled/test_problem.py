@@ -1,0 +1,87 @@
+"""How a call is cut into blocks and tiles: each score in one tile, none that a band blocks for a whole tile."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reference_tests.attention.tiled.others import visible
+from scratch_transformer import masks
+from scratch_transformer.attention.tiled.problem import Problem
+
+pytestmark = pytest.mark.usefixtures("small_tiles")
+
+
+def problem(query, key, mask=None, dropout_p=0.0, lower=None, upper=None):
+    return Problem.of(query, key, key, mask, None, dropout_p, lower, upper, 1.0)
+
+
+sizes = st.integers(1, 5)
+sides = st.none() | st.integers(0, 20)
+
+
+@given(sizes, sizes, sizes, st.integers(1, 17), st.integers(1, 17), sides, sides, st.sampled_from([0.0, 0.5]))
+def test_each_score_that_counts_is_in_one_tile(B, K, G, T, S, before, after, dropout_p):
+    lower, upper = masks.band(T, S, False, False, (before, after))
+    cut = problem(torch.zeros(B, K * G, T, 2), torch.zeros(B, K, S, 2), None, dropout_p, lower, upper)
+    times = torch.zeros(*cut.query.shape[:-1], S)
+    tiles = 0
+    for block in cut.blocks():
+        for keys in cut.key_tiles(block):
+            cut.queries(times, block)[..., keys].add_(1)
+            tiles += 1
+            assert 0 < keys.stop - keys.start <= 3
+            assert 0 < block.t1 - block.t0 <= 4
+    seen = visible(T, S, window=(before, after))
+    assert (times[..., seen] == 1).all()
+    assert times.max() <= 1
+    assert tiles or not seen.any()
+    assert cut.flops >= 2 * 4 * B * K * G * seen.sum()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_dropout_is_cut_alike_for_any_number_of_threads(threads, monkeypatch):
+    """Which weights are dropped follows from the tiles, going forward and backward."""
+    cut = problem(torch.zeros(2, 6, 9, 4), torch.zeros(2, 3, 8, 4), dropout_p=0.1)
+    expected = cut.blocks()
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    assert cut.blocks() == expected
+    assert {(block.b, block.h0, block.h1) for block in cut.groups()} == {(x.b, x.h0, x.h1) for x in expected}
+
+
+def test_enough_groups_of_heads_for_all_threads(monkeypatch):
+    cut = problem(torch.zeros(1, 8, 2, 4), torch.zeros(1, 8, 2, 4))
+    for threads, wanted in ((1, 2), (2, 4), (4, 8), (64, 8)):
+        monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
+        assert len(cut.groups()) >= wanted
+
+
+def test_batch_and_heads_are_one_dimension_without_copies():
+    query, key = torch.zeros(2, 6, 4, 8), torch.zeros(2, 3, 5, 8)
+    cut = problem(query, key, torch.zeros(1, 1, 4, 5))
+    assert cut.query.shape == (1, 6, 2, 4, 8)
+    assert cut.key.shape == (1, 6, 5, 8)
+    assert cut.mask.shape == (1, 1, 1, 4, 5)
+    assert cut.query.data_ptr() == query.data_ptr()
+    assert cut.key.data_ptr() == key.data_ptr()
+
+
+@pytest.mark.parametrize(
+    "query, mask",
+    [
+        (torch.zeros(2, 4, 6, 8).transpose(1, 2), None),
+        (torch.zeros(2, 6, 4, 8), torch.zeros(2, 1, 1, 5)),
+        (torch.zeros(2, 6, 4, 8), torch.zeros(1, 6, 1, 5)),
+    ],
+    ids=["heads beside the width", "a mask for each batch entry", "a mask for each head"],
+)
+def test_batch_and_heads_stay_apart_where_copies_were_needed(query, mask):
+    cut = problem(query, torch.zeros(2, 3, 5, 8), mask)
+    assert cut.query.shape == (2, 3, 2, 4, 8)
+    assert cut.query.data_ptr() == query.data_ptr()
+    assert mask is None or cut.mask.data_ptr() == mask.data_ptr()
+
+
+def test_shared_heads_and_expanded_ones_are_not_copied():
+    key = torch.zeros(1, 1, 5, 8).expand(2, 3, 5, 8)
+    assert problem(torch.zeros(2, 6, 4, 8), key).key.untyped_storage().nbytes() == 5 * 8 * 4

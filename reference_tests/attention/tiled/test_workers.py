@@ -1,0 +1,213 @@
+"""Sharing out: the same results however many threads there are, and whatever happens in one of them."""
+
+import math
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+import torch
+
+from reference_tests.agreement import assert_equal, differentiate
+from reference_tests.attention.tiled.others import builtin, draw, tiled
+from scratch_transformer.attention.tiled import forward, workers
+
+pytestmark = pytest.mark.usefixtures("small_tiles")
+
+B, H, T, S, D = 2, 3, 7, 11, 5
+LIKE = torch.empty(0, dtype=torch.float64)
+
+
+@pytest.fixture(autouse=True)
+def threads():
+    """Three, whatever was set; and nothing that a test sets is left."""
+    usual = torch.get_num_threads()
+    torch.set_num_threads(3)
+    yield 3
+    assert torch.get_num_threads() == 3
+    torch.set_num_threads(usual)
+
+
+@pytest.fixture(params=["spread", "side by side"])
+def sharing(request, monkeypatch):
+    monkeypatch.setattr(workers._crowd, "over", math.inf if request.param == "side by side" else -math.inf)
+    monkeypatch.setattr(workers, "SLOW", math.inf)
+    return request.param
+
+
+@pytest.fixture
+def side_by_side(monkeypatch):
+    monkeypatch.setattr(workers._crowd, "over", math.inf)
+
+
+@pytest.fixture
+def qkv():
+    return [draw(B, H, T, D), draw(B, H, S, D), draw(B, H, S, D)]
+
+
+@pytest.mark.parametrize("mask", [None, "bool", "float"])
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_both_ways_of_sharing(mask, is_causal, qkv, sharing):
+    mask = {None: None, "bool": torch.rand(B, 1, T, S) < 0.6, "float": draw(T, S)}[mask]
+    ours, theirs = (differentiate(f, *qkv, mask, is_causal=is_causal) for f in (tiled, builtin))
+    assert_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+def test_both_ways_of_sharing_in_other_dtypes(dtype, qkv, sharing):
+    query, key, value = (x.to(dtype) for x in qkv)
+    expected = builtin(*(x.double() for x in (query, key, value)))
+    assert (tiled(query, key, value) - expected).abs().max() < 4 * torch.finfo(dtype).eps
+
+
+def test_every_task_is_done_once_and_by_several_threads(side_by_side):
+    done, everyone = [], threading.Barrier(3)
+
+    def work(task, scratch):
+        if task < 3:
+            everyone.wait(timeout=60)  # needs three threads
+        done.append((task, threading.get_ident(), torch.get_num_threads()))
+
+    workers.run(list(range(40)), work, LIKE, 1.0)
+    assert sorted(task for task, _, _ in done) == list(range(40))
+    assert len({thread for _, thread, _ in done}) == 3
+    assert {threads for _, _, threads in done} == {1}
+
+
+def test_the_first_tasks_first():
+    for run in (workers.run_in_turn, lambda *x: workers.run(*x, 1.0)):
+        done = []
+        run([5, 3, 8], lambda task, _, done=done: done.append(task), LIKE)
+        assert done == [5, 3, 8]
+
+
+@pytest.mark.parametrize("where", ["in this thread", "in another"])
+def test_an_error_comes_out_and_the_next_call_works(where, side_by_side, qkv):
+    here, failed, seen = threading.get_ident(), threading.Event(), []
+
+    def work(task, scratch):
+        seen.append(task)
+        if (threading.get_ident() == here) == (where == "in this thread"):
+            failed.set()
+            raise KeyError(f"task {task}")
+        failed.wait(60)
+
+    with pytest.raises(KeyError, match="task"):
+        workers.run(list(range(1000)), work, LIKE, 1.0)
+    assert len(seen) <= 6  # nobody goes on for long
+    assert_equal(tiled(*qkv), builtin(*qkv))
+
+
+def test_an_error_within_attention(sharing, qkv, monkeypatch):
+    def fail(*args):
+        raise MemoryError("no more")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(forward.tile, "exponents", fail)
+        with pytest.raises(MemoryError, match="no more"):
+            tiled(*qkv)
+    assert_equal(tiled(*qkv), builtin(*qkv))
+
+
+def test_callers_in_several_threads(sharing, qkv):
+    expected = builtin(*qkv)
+    results = {}
+
+    def call(i):
+        results[i] = [tiled(*(x * 1 for x in qkv)) for _ in range(5)]
+
+    callers = [threading.Thread(target=call, args=(i,)) for i in range(4)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join(timeout=120)
+    torch.set_num_threads(3)  # callers at the same time may restore what another one had set
+    assert sorted(results) == [0, 1, 2, 3]
+    for outs in results.values():
+        for out in outs:
+            assert_equal(out, expected)
+
+
+def test_a_call_that_is_held_up_is_the_last_to_be_spread(monkeypatch):
+    """Until the cores are free again."""
+    monkeypatch.setattr(workers._crowd, "over", -math.inf)
+    monkeypatch.setattr(workers, "_flops_per_second", lambda: 1e9)
+    seen = set()
+
+    def work(task, scratch):
+        seen.add(threading.get_ident())
+        time.sleep(0.005)
+
+    workers.run([1, 2], work, LIKE, 1e9)  # a second would not be suspicious
+    assert workers._crowd.over == -math.inf
+    workers.run([1, 2], work, LIKE, 1.0)
+    assert seen == {threading.get_ident()}
+    left = workers._crowd.over - time.monotonic()
+    assert left < max(workers.CROWDED_SECONDS, 3600)
+    assert workers._crowd.over > -math.inf
+
+
+def test_speed_is_measured_once():
+    assert 1e6 < workers._flops_per_second() < 1e15
+    assert workers._flops_per_second() == workers._flops_per_second()
+
+
+# ---- Buffers ----
+
+
+def test_buffers_are_used_again():
+    scratch = workers.Scratch(torch.float64, LIKE.device)
+    first = scratch("a", 4, 3)
+    assert (first.shape, first.dtype, first.is_contiguous()) == ((4, 3), torch.float64, True)
+    assert scratch("a", 2, 5).data_ptr() == first.data_ptr()
+    assert scratch("b", 4, 3).data_ptr() != first.data_ptr()
+    assert scratch("a", 99).numel() == 99
+
+
+def test_a_copy_is_made_once_until_the_call_ends():
+    scratch = workers.Scratch(torch.float64, LIKE.device)
+    x = draw(3, 2)
+    before = x.clone()
+    assert torch.equal(scratch.copy("key", x, 1), x)
+    x += 1
+    assert torch.equal(scratch.copy("key", x, 1), before)
+    assert torch.equal(scratch.copy("key", x, 2), x)
+    x += 1
+    scratch.forget()
+    assert torch.equal(scratch.copy("key", x, 2), x)
+
+
+def test_large_buffers_are_given_back(monkeypatch):
+    monkeypatch.setattr(workers, "KEPT_BYTES", 80)
+    scratch = workers.Scratch(torch.float64, LIKE.device)
+    small, _ = scratch("small", 10), scratch("large", 11)
+    scratch.forget()
+    assert list(scratch._buffers) == ["small"]
+    assert scratch("small", 3).data_ptr() == small.data_ptr()
+
+
+# ---- Forks ----
+
+FORK = """
+import math, os, sys, torch
+from scratch_transformer.attention import scaled_dot_product_attention
+from scratch_transformer.attention.tiled import workers
+
+workers._crowd.over = math.inf
+torch.set_num_threads(2)
+x = torch.randn(1, 4, 300, 8)
+expected = scaled_dot_product_attention(x, x, x, algorithm="tiled")
+assert workers._pools
+child = os.fork()
+if child == 0:
+    same = torch.equal(scaled_dot_product_attention(x, x, x, algorithm="tiled"), expected)
+    os._exit(7 if same else 8)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no fork")
+def test_a_fork_has_threads_of_its_own():
+    outcome = subprocess.run([sys.executable, "-c", FORK], timeout=300, capture_output=True, text=True)
+    assert outcome.returncode == 7, outcome.stderr
