@@ -136,9 +136,17 @@ def test_an_algorithm_that_cannot_is_asked_before_it_is_called(monkeypatch):
         PLAIN.prepare(rivals["ours never"], PLAIN.draw("cpu"))
 
 
+def test_an_algorithm_that_would_leave_a_case_to_another_does_not_compete(monkeypatch):
+    monkeypatch.setattr(attention_rivals.attention.ALGORITHMS["hopper"], "unsupported", lambda *given: None)
+    case, hopper = FORMS["window"], Rival("ours hopper", is_ours=True)
+    with pytest.raises(Unsupported, match="hands this call to triton: the kernels have no window"):
+        case.prepare(hopper, case.draw("cpu"))
+
+
 def test_every_backend_of_torch_competes_on_a_gpu():
     names = [rival.name for rival in PLAIN.rivals("cuda")]
     assert names[0] == "ours auto"
+    assert {"ours triton", "ours hopper", "ours decode"} < set(names)
     assert set(names) >= {"torch flash", "torch efficient", "torch cudnn", "torch math", "torch flex"}
     assert "torch cudnn" not in [rival.name for rival in PLAIN.rivals("cpu")]
 

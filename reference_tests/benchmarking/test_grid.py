@@ -27,6 +27,11 @@ def test_a_gpu_gets_as_many_positions_whatever_the_length():
     assert {case.direction for case in found} == {"forward", "backward"}
 
 
+def test_a_quick_run_on_a_gpu_has_time_to_compile():
+    assert grid.enough("quick", "cpu") == 160
+    assert 400 < grid.enough("quick", "cuda:0") < 500
+
+
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 @pytest.mark.parametrize("subject", ["attention", "variants"])
 def test_quick_is_a_part_of_full(subject, device):

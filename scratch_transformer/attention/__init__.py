@@ -12,7 +12,7 @@ from torch import Tensor
 
 from scratch_transformer import checks
 from scratch_transformer.attention import naive
-from scratch_transformer.attention.algorithms import ALGORITHMS, choose, use_algorithm
+from scratch_transformer.attention.algorithms import ALGORITHMS, choose, hands_on, use_algorithm
 
 __all__ = ["ALGORITHMS", "attention_weights", "explain", "scaled_dot_product_attention", "use_algorithm"]
 
@@ -87,7 +87,8 @@ def explain(
     """Which algorithm `scaled_dot_product_attention` takes for this call, and why; then what keeps others from it."""
     checks.check_attention(query, key, value, attn_mask, dropout_p, enable_gqa, window)
     choice = choose(algorithm, query, key, value, attn_mask, dropout_p)
-    lines = [str(choice)]
+    handed_on = hands_on(choice.algorithm, query, key, is_causal, bottom_right, window)
+    lines = [str(choice) if handed_on is None else f"{choice}; {handed_on}"]
     for name, other in ALGORITHMS.items():
         reason = other.unsupported(query, key, value, attn_mask, dropout_p)
         if reason is not None:

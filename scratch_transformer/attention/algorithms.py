@@ -13,6 +13,15 @@ from torch import Tensor
 
 from scratch_transformer.attention import decode, hopper_flash, naive, tiled, triton_flash
 
+try:
+    from torch.compiler import is_exporting
+except ImportError:  # torch 2.6: there an exported graph looks like any other
+
+    def is_exporting() -> bool:
+        """No way to tell."""
+        return False
+
+
 _log = logging.getLogger("scratch_transformer.attention")
 
 # Scores below which the naive algorithm is faster on a CPU: it has fewer steps.
@@ -118,6 +127,21 @@ def choose(
     return choice
 
 
+def hands_on(
+    algorithm: str,
+    query: Tensor,
+    key: Tensor,
+    is_causal: bool,
+    bottom_right: bool,
+    window: tuple[int | None, int | None],
+) -> str | None:
+    """To which other algorithm this one leaves a call that is not `unsupported`, and why; None: to no other."""
+    if algorithm != "hopper":
+        return None
+    reason = hopper_flash.falls_back(query.shape[-2], key.shape[-2], is_causal, bottom_right, window)
+    return None if reason is None else f"hands this call to triton: {reason}"
+
+
 def _check_name(algorithm: str) -> None:
     if algorithm != "auto" and algorithm not in ALGORITHMS:
         known = ", ".join(["auto", *ALGORITHMS])
@@ -145,5 +169,5 @@ def _choose(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None,
 def _is_transformed() -> bool:
     """Whether somebody wants to see single operations: torch.func, forward-mode derivatives, torch.export."""
     if torch.compiler.is_compiling():
-        return getattr(torch.compiler, "is_exporting", bool)()
+        return is_exporting()
     return tiled.is_transformed()

@@ -19,6 +19,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention as torch_attention
 
 from scratch_transformer import attention
+from scratch_transformer.attention.algorithms import hands_on
 from scratch_transformer.benchmarking import masking
 from scratch_transformer.benchmarking.case import Rival, Unsupported
 
@@ -77,7 +78,10 @@ def _ours(algorithm: str, case: AttentionCase, inputs: Inputs) -> Attend:
         options |= {"attn_mask": None, "window": (masking.WINDOW - 1, 0)}
     if algorithm != "auto":
         asked = inputs.query, inputs.key, inputs.value, options["attn_mask"], case.dropout_p
-        reason = attention.ALGORITHMS[algorithm].unsupported(*asked)
+        window = options.get("window", (None, None))
+        reason = attention.ALGORITHMS[algorithm].unsupported(*asked) or hands_on(
+            algorithm, inputs.query, inputs.key, case.is_causal, False, window
+        )
         if reason:
             raise Unsupported(reason)
     return functools.partial(attention.scaled_dot_product_attention, **options)

@@ -40,6 +40,14 @@ EFFORT: dict[Extent, Effort] = {"tiny": Effort(3, 0.1), "quick": Effort(12, 0.8)
 ENOUGH: dict[Extent, float] = {"tiny": math.inf, "quick": 160.0, "full": math.inf}
 """Seconds after which no further case is begun, so that a quick run ends in three minutes on a busy machine too."""
 
+COMPILING = 300.0
+"""As many more on a GPU, whose kernels are compiled at first: a quick run ends in ten minutes."""
+
+
+def enough(extent: Extent, device: str) -> float:
+    """Seconds after which no further case is begun."""
+    return ENOUGH[extent] + COMPILING * (torch.device(device).type == "cuda")
+
 
 def cases(subject: str, extent: Extent, device: str) -> list[Case]:
     """The cases of a subject, in the order in which they are run.

@@ -29,7 +29,7 @@ def run(
     chosen = plan(extent, device, subjects)
     progress("the machine's limits")
     found = limits(device, sorted({case.dtype for case in chosen}))
-    raced, weighed, end = [], [], time.monotonic() + grid.ENOUGH[extent]
+    raced, weighed, end = [], [], time.monotonic() + grid.enough(extent, device)
     for of_length in grid.memory(extent, device) if "attention" in subjects else []:
         progress(f"memory of {of_length.name}")
         weighed += weigh(of_length, device, extent)

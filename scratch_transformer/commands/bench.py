@@ -25,7 +25,7 @@ SUBJECTS = ("attention", "variants", "layers", "training")
     "--quick/--full",
     "is_quick",
     default=True,
-    help="A selection, in 3 minutes (the default), or everything, in an hour.",
+    help="A selection, in 3 minutes (the default; on a GPU up to 10), or everything, in an hour.",
 )
 @click.option("--only", "subjects", type=click.Choice(SUBJECTS), multiple=True, help="Only this subject; repeatable.")
 @click.option(

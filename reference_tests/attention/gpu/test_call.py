@@ -5,6 +5,7 @@ import re
 import pytest
 import torch
 
+from scratch_transformer import attention
 from scratch_transformer.attention import hopper_flash
 from scratch_transformer.attention.gpu import call
 
@@ -71,6 +72,13 @@ def test_what_the_hopper_kernels_refuse():
 )
 def test_when_the_hopper_kernels_hand_on(arguments, falls_back):
     assert (hopper_flash.falls_back(*arguments) is not None) == falls_back
+
+
+def test_handing_on_is_explained():
+    x = torch.zeros(2, 4, 5, 64, dtype=torch.bfloat16)
+    assert attention.explain(x, x, x, is_causal=True, algorithm="hopper").splitlines()[0] == "hopper: asked for"
+    first, *_ = attention.explain(x, x, x, window=(2, 0), algorithm="hopper").splitlines()
+    assert first.startswith("hopper: asked for; hands this call to triton: the kernels have no window")
 
 
 def test_broadcast_and_a_scale_that_is_not_positive():

@@ -30,8 +30,7 @@ class Tiles(NamedTuple):
 # kernel -> largest head width -> two choices: plain; and with a mask, a window, dropout or shared heads, which all need
 # registers too.
 # A table instead of a search at run time, which costs a minute per shape. The tiles are the largest found that compile
-# without register spills and fit into shared memory: a test compiles each of them. `benchmarks/tune_attention.py` times
-# the alternatives on the GPU at hand.
+# without register spills and fit into shared memory: a test compiles each of them.
 HOPPER = {  # sm_90, 227 KB of shared memory for a block
     "forward": {
         64: (Tiles(128, 128, 8, 3), Tiles(128, 64, 8, 3)),
