@@ -141,11 +141,10 @@ def test_a_call_that_is_held_up_is_the_last_to_be_spread(monkeypatch):
 
     workers.run([1, 2], work, LIKE, 1e9)  # a second would not be suspicious
     assert workers._crowd.over == -math.inf
+    before = time.monotonic()
     workers.run([1, 2], work, LIKE, 1.0)
     assert seen == {threading.get_ident()}
-    left = workers._crowd.over - time.monotonic()
-    assert left < max(workers.CROWDED_SECONDS, 3600)
-    assert workers._crowd.over > -math.inf
+    assert workers._crowd.over > before + workers.CROWDED_SECONDS
 
 
 def test_speed_is_measured_once():
