@@ -26,17 +26,25 @@ Task = TypeVar("Task")
 
 # A larger buffer is given back after the call.
 KEPT_BYTES = 8 << 20
-# A call has been held up if spreading every operation took so many times what one thread would need for the products.
+# A call has been held up if spreading its operations took so many times what one thread would need for the products.
 SLOW = 3.0
-# For how long nothing is spread then, in seconds and in such calls.
+# After two such calls nothing is spread for so long: in seconds, and in times that the call took.
 CROWDED_SECONDS = 1.0
 CROWDED_CALLS = 20
 
 
 class _Crowd:
-    """When the cores are likely to be free again."""
+    """Whether other processes hold the cores, as far as the times of calls tell."""
 
-    over = -math.inf
+    over = -math.inf  # until when, by time.monotonic
+    was_slow = False
+
+    def note(self, seconds: float, flops: float) -> None:
+        """A call whose operations were spread took so long. One slow call says little: it may have been the first."""
+        is_slow = seconds > SLOW * flops / _flops_per_second()
+        if is_slow and self.was_slow:
+            self.over = time.monotonic() + max(CROWDED_SECONDS, CROWDED_CALLS * seconds)
+        self.was_slow = is_slow
 
 
 _crowd = _Crowd()
@@ -92,23 +100,24 @@ def run(tasks: list[Task], work: Callable[[Task, Scratch], Any], like: Tensor, f
     like: as in `run_in_turn`. flops: multiplications and additions of all tasks together.
     """
     waiting = list(reversed(tasks))
-    usual = min(torch.get_num_threads(), len(tasks))
-    if like.device.type != "cpu" or usual == 1:
+    usual = torch.get_num_threads()
+    if like.device.type != "cpu" or min(usual, len(tasks)) == 1:
         _work_off(waiting, work, like)
     elif time.monotonic() < _crowd.over:
         _side_by_side(usual, waiting, work, like)
     else:
         start = time.monotonic()
         _work_off(waiting, work, like)
-        now = time.monotonic()
-        if now - start > SLOW * flops / _flops_per_second():
-            _crowd.over = now + max(CROWDED_SECONDS, CROWDED_CALLS * (now - start))
+        _crowd.note(time.monotonic() - start, flops)
 
 
-def _side_by_side(threads: int, waiting: list[Task], work: Callable[[Task, Scratch], Any], like: Tensor) -> None:
-    """This thread and others work off the same list."""
+def _side_by_side(usual: int, waiting: list[Task], work: Callable[[Task, Scratch], Any], like: Tensor) -> None:
+    """This thread and others work off the same list. usual: torch's number of threads, set again in the end.
+
+    (Asked for here, it may be the 1 that another caller has set for a moment.)
+    """
+    threads = min(usual, len(waiting))
     others = [_pool(threads).submit(_work_off, waiting, work, like) for _ in range(threads - 1)]
-    usual = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         _work_off(waiting, work, like)
