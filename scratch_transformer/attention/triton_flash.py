@@ -40,9 +40,6 @@ def run(
 
     Dropout draws one number from torch's generator of the device, so it follows `torch.manual_seed`, and a captured
     CUDA graph drops other weights in each replay.
-
-    An additive mask that is finite and below -10⁵ for every key of a query: the result is right, the gradients are not,
-    because the log-sum-exp of such scores, a float32 number, has lost the sum.
     """
     from scratch_transformer.attention.gpu.flash import flash_forward
 

@@ -34,7 +34,8 @@ PLAIN = {"MASK": tiles.NO_MASK.value, "HAS_LOWER": False, "HAS_UPPER": True, "DR
 
 
 def types_of(kernel, constants, dtype):
-    pointers = {"seed": "*i64", "logsumexp": "*fp32", "delta": "*fp32", "part": "*fp32"}
+    pointers = {"seed": "*i64", "logsumexp": "*fp32", "delta": "*fp32"}
+    pointers |= dict.fromkeys(("part", "part_max", "part_sum"), "*fp32")
     if constants.get("ADD_GRAD_QUERY"):
         pointers["grad_query"] = "*fp32"
 

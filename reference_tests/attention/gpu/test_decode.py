@@ -84,6 +84,16 @@ def test_masks_and_queries_that_see_nothing(shape, dtype):
     assert_right(3, mask)
 
 
+@pytest.mark.parametrize("blocked", [-1e9, torch.finfo(torch.float32).min])
+def test_rows_of_large_negative_numbers(blocked):
+    """Scores that are all the same to float32 have equal weights, though splits differ in length."""
+    query = torch.randn(B, H, 1, 40, device=DEVICE)
+    key, value = torch.randn(2, B, G, S, 40, device=DEVICE)
+    result = decode.run(query, key, value, torch.full((1, S), blocked, device=DEVICE))
+    expected = value.mean(2, keepdim=True).repeat_interleave(H // G, 1)
+    torch.testing.assert_close(result, expected, rtol=1e-5, atol=1e-6)
+
+
 def test_what_is_refused():
     query, key = torch.randn(B, H, 33, 16, device=DEVICE), torch.randn(B, G, S, 16, device=DEVICE)
     assert "66 query rows" in decode.unsupported(query, key, key)

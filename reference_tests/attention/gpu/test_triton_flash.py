@@ -13,7 +13,7 @@ import torch
 pytest.importorskip("triton", reason="needs triton: tox -e kernels")
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 
-from reference_tests.attention.gpu.budget import assert_within_budget, random_inputs  # noqa: E402
+from reference_tests.attention.gpu.budget import assert_within_budget, random_inputs, with_gradients  # noqa: E402
 from scratch_transformer.attention import triton_flash  # noqa: E402
 from scratch_transformer.attention.naive import naive_attention  # noqa: E402
 
@@ -100,13 +100,22 @@ def test_rows_that_see_nothing():
     assert (triton_flash.run(*inputs(), attn_mask=mask)[0, :, 3] == 0).all()
 
 
-def test_rows_of_the_lowest_number():
-    """Another way to block: a row of them has equal weights, as in naive attention, and is not zero."""
-    query, key, value = inputs(heads=H)
+@pytest.mark.parametrize("deterministic", [True, False], ids=["deterministic", "adding"])
+@pytest.mark.parametrize("blocked", [-1e9, torch.finfo(torch.float32).min])
+def test_rows_of_large_negative_numbers(blocked, deterministic):
+    """Another way to block: scores that are all the same to float32 have equal weights, as in naive attention."""
+    given = inputs(heads=H)
     mask = torch.zeros(B, 1, T, S, device=DEVICE)
-    mask[0, 0, 3] = mask[1, 0, 5] = mask[1, 0, :, 40:] = torch.finfo(torch.float32).min
-    result = triton_flash.run(query, key, value, attn_mask=mask)
-    torch.testing.assert_close(result, naive_attention(query, key, value, mask), rtol=1e-5, atol=1e-5)
+    mask[0, 0, 3] = mask[1, 0, 5] = mask[1, 0, :, 40:] = blocked
+    upstream = torch.randn(B, H, T, 24, device=DEVICE)
+
+    def ours(*qkv):
+        return triton_flash.run(*qkv, attn_mask=mask, deterministic=deterministic)
+
+    actual = with_gradients(ours, given, upstream, torch.float32)
+    expected = with_gradients(lambda *qkv: naive_attention(*qkv, mask), given, upstream, torch.float32)
+    for a, e in zip(actual, expected, strict=True):
+        torch.testing.assert_close(a, e, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("heads", [1, 2])

@@ -2,7 +2,8 @@
 
 Tensors have four dimensions here, query (B, H, T, D), key (B, G, S, D), value (B, G, S, Dv): H / G heads share a key.
 The band is (lower, upper), None where there is no limit: query t sees the keys t + lower … t + upper. The sum of the
-exponentials is handed from forward to backward as `logsumexp`, (B, H, T), in base 2.
+exponentials is handed from forward to backward as `logsumexp`, (B, H, T, 1), in base 2; with an additive mask it is
+(B, H, T, 2): the largest score, and what is left without it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def _forward(query, key, value, mask, seed, dropout_p, lower, upper, scale, dete
     query, key, value = (rows(x) for x in (query, key, value))
     (B, H, T, _), Dv = query.shape, value.shape[-1]
     out = query.new_empty(B, T, H, Dv).transpose(1, 2)  # heads side by side: merging them afterwards copies nothing
-    logsumexp = query.new_empty(B, H, T, dtype=torch.float32)
+    logsumexp = _new_logsumexp(query, mask)
     if out.numel():
         options = _options("forward", query, key, value, mask, dropout_p, lower, upper)
         flash_forward_kernel[(triton.cdiv(T, options["BLOCK_T"]) * B * H,)](
@@ -74,6 +75,11 @@ def compute_delta(out: Tensor, grad_out: Tensor, rows: int) -> Tensor:
         DV=Dv, BLOCK_T=64, BLOCK_DV=launch.block_width(Dv),
     )  # fmt: skip
     return delta
+
+
+def _new_logsumexp(query, mask):
+    parts = 2 if mask_kind(mask) == tiles.ADDITIVE.value else 1
+    return query.new_empty(*query.shape[:3], parts, dtype=torch.float32)
 
 
 # ---- The launch's arguments ----
@@ -153,7 +159,7 @@ flash_backward = torch.library.custom_op(
 def _(query, key, value, mask, seed, dropout_p, lower, upper, scale, deterministic):
     B, H, T, _ = query.shape
     out = query.new_empty(B, T, H, value.shape[-1]).transpose(1, 2)
-    return out, query.new_empty(B, H, T, dtype=torch.float32)
+    return out, _new_logsumexp(query, mask)
 
 
 @flash_backward.register_fake

@@ -15,15 +15,16 @@ import triton
 import triton.language as tl
 
 from scratch_transformer.attention.gpu.tiles import (
-    ADDITIVE,
     LOG2E,
     clip_scores,
     dropout_keys,
     is_kept,
+    load_logsumexp,
     load_tile,
     mask_scores,
     steps_in_band,
     store_tile,
+    weigh,
 )
 
 
@@ -127,14 +128,12 @@ def grad_query_kernel(
     dv = tl.arange(0, BLOCK_DV)
     q = load_tile(query + b * stride_qb + h * stride_qh, t, stride_qt, d, T, D, True, BLOCK_D != D)
     do = load_tile(grad_out + b * stride_gb + h * stride_gh, t, stride_gt, dv, T, DV, True, BLOCK_DV != DV)
-    lse = tl.load(logsumexp + row + t, mask=t < T, other=float("inf"))  # +inf: no weight
+    largest, rest = load_logsumexp(logsumexp, row, t, T, MASK)
     row_delta = tl.load(delta + row + t, mask=t < T, other=0.0)
     random = 0
     if DROPOUT:
         random = tl.load(seed)
-    score_factor = scale * LOG2E
-    if MASK == ADDITIVE:
-        score_factor = 1.0
+    factor = scale * LOG2E
     dq = tl.zeros([BLOCK_T, BLOCK_D], tl.float32)
 
     first, first_full, end_full, end = steps_in_band(start, S, lower, upper, BLOCK_T, BLOCK_S, HAS_LOWER, HAS_UPPER)
@@ -143,10 +142,10 @@ def grad_query_kernel(
         k = load_tile(key, s, stride_ks, d, S, D, True, BLOCK_D != D)
         v = load_tile(value, s, stride_vs, dv, S, DV, True, BLOCK_DV != DV)
         scores = tl.dot(q, tl.trans(k), input_precision=PRECISION)
-        scores = mask_scores(scores, t[:, None], s[None, :], T, S, scale * LOG2E, mask, stride_mt, stride_ms, MASK)
+        scores = mask_scores(scores, t[:, None], s[None, :], T, S, factor, mask, stride_mt, stride_ms, MASK)
         if (step < first_full) | (step >= end_full):
             scores = clip_scores(scores, t[:, None], s[None, :], S, lower, upper, HAS_LOWER, HAS_UPPER)
-        weights = tl.exp2(scores * score_factor - lse[:, None])
+        weights = weigh(scores, factor, largest[:, None], rest[:, None], MASK)
         dp = tl.dot(do, tl.trans(v), input_precision=PRECISION)
         if DROPOUT:
             key_t, key_s = dropout_keys(random, row, t, s)
@@ -234,9 +233,7 @@ def grad_key_value_kernel(
     random = 0
     if DROPOUT:
         random = tl.load(seed)
-    score_factor = scale * LOG2E
-    if MASK == ADDITIVE:
-        score_factor = 1.0
+    factor = scale * LOG2E
     dk_tile = tl.zeros([BLOCK_S, BLOCK_D], tl.float32)
     dv_tile = tl.zeros([BLOCK_S, BLOCK_DV], tl.float32)
 
@@ -249,16 +246,14 @@ def grad_key_value_kernel(
             t = step * BLOCK_T + tl.arange(0, BLOCK_T)
             q = load_tile(query + b * stride_qb + h * stride_qh, t, stride_qt, d, T, D, True, BLOCK_D != D)
             do = load_tile(grad_out + b * stride_gb + h * stride_gh, t, stride_gt, dv, T, DV, True, BLOCK_DV != DV)
-            lse = tl.load(logsumexp + row + t, mask=t < T, other=float("inf"))  # +inf: no weight
+            largest, rest = load_logsumexp(logsumexp, row, t, T, MASK)
             row_delta = tl.load(delta + row + t, mask=t < T, other=0.0)
             scores = tl.dot(k, tl.trans(q), input_precision=PRECISION)
             head_mask = mask + b * stride_mb + h * stride_mh
-            scores = mask_scores(
-                scores, t[None, :], s[:, None], T, S, scale * LOG2E, head_mask, stride_mt, stride_ms, MASK
-            )
+            scores = mask_scores(scores, t[None, :], s[:, None], T, S, factor, head_mask, stride_mt, stride_ms, MASK)
             if (step < first_full) | (step >= end_full) | (start + BLOCK_S > S):
                 scores = clip_scores(scores, t[None, :], s[:, None], S, lower, upper, HAS_LOWER, HAS_UPPER)
-            weights = tl.exp2(scores * score_factor - lse[None, :])
+            weights = weigh(scores, factor, largest[None, :], rest[None, :], MASK)
             dp = tl.dot(v, tl.trans(do), input_precision=PRECISION)
             dropped = weights
             if DROPOUT:

@@ -18,6 +18,7 @@ from scratch_transformer.attention.gpu.tiles import (
     load_tile,
     mask_scores,
     steps_in_band,
+    store_logsumexp,
     store_tile,
 )
 
@@ -173,9 +174,7 @@ def flash_forward_kernel(
                 stretch != 1, D, DV, BLOCK_S, BLOCK_D, BLOCK_DV, MASK, HAS_LOWER, HAS_UPPER, DROPOUT, PRECISION,
             )  # fmt: skip
 
-    # A row that sees nothing has the sum 0 and becomes zero; a log-sum-exp of +inf makes its weights 0 in the backward
-    empty = row_sum == 0.0
-    acc = acc * (keep_scale / tl.where(empty, 1.0, row_sum))[:, None]
+    # A row that sees nothing has the sum 0, and becomes zero.
+    acc = acc * (keep_scale / tl.where(row_sum == 0.0, 1.0, row_sum))[:, None]
     store_tile(out, acc, t, stride_ot, tl.arange(0, BLOCK_DV), T, DV)
-    lse = tl.where(empty, float("inf"), row_max + tl.log2(tl.where(empty, 1.0, row_sum)))
-    tl.store(logsumexp + row + t, lse, mask=t < T)
+    store_logsumexp(logsumexp, row, t, T, row_max, row_sum, MASK)

@@ -1,9 +1,9 @@
 """Attention of a few queries to many keys, split along the keys: "flash decoding", Dao, Haziza, Massa, Sizov 2023.
 
 With one query per head a program per head leaves most of the GPU idle, and reading the keys and values once is all that
-takes time. So the keys are cut into splits, each with a program of its own. Each leaves its part of the result and the
-log-sum-exp of its scores, and a second kernel weighs the parts with them. The queries of all heads that share a key are
-rows of one matrix: keys and values are read once for all of them.
+takes time. So the keys are cut into splits, each with a program of its own. Each leaves its weighted sum of values, the
+sum of its weights, and the largest score, by which they were divided; a second kernel adds them up. The queries of all
+heads that share a key are rows of one matrix: keys and values are read once for all of them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ def split_kernel(
     value,
     mask,
     part,
-    logsumexp,
+    part_max,
+    part_sum,
     stride_qb,
     stride_qh,
     stride_qt,
@@ -66,7 +67,10 @@ def split_kernel(
     HAS_UPPER: tl.constexpr,
     PRECISION: tl.constexpr,
 ):
-    """One split's attention for the GROUP · T queries that share a key: part (B, H, T, splits, Dv), float32."""
+    """One split's attention for the GROUP · T queries that share a key, not normalised: part (B, H, T, splits, Dv).
+
+    part_max and part_sum, (B, H, T, splits): the largest score in base 2, and Σ exp2(scores - part_max). All float32.
+    """
     split = tl.program_id(0)
     b = (tl.program_id(1) // G).to(tl.int64)
     g = (tl.program_id(1) % G).to(tl.int64)
@@ -106,32 +110,36 @@ def split_kernel(
         row_max = new_max
         acc = tl.dot(weights.to(v.dtype), v, acc * correction[:, None], input_precision=PRECISION)
 
-    empty = row_sum == 0.0
-    row_sum = tl.where(empty, 1.0, row_sum)
     place = ((b * G * GROUP + h) * T + t) * splits + split
-    tl.store(logsumexp + place, tl.where(empty, float("-inf"), row_max + tl.log2(row_sum)), mask=used)
+    tl.store(part_max + place, row_max, mask=used)
+    tl.store(part_sum + place, row_sum, mask=used)
     inside = used[:, None] & (dv[None, :] < DV)
-    tl.store(part + place[:, None] * DV + dv[None, :], acc / row_sum[:, None], mask=inside)
+    tl.store(part + place[:, None] * DV + dv[None, :], acc, mask=inside)
 
 
 @triton.jit(do_not_specialize=["splits"])
 def combine_kernel(
     part,
-    logsumexp,
+    part_max,
+    part_sum,
     out,
     splits,
     DV: tl.constexpr,
     BLOCK_SPLITS: tl.constexpr,
     BLOCK_DV: tl.constexpr,
 ):
-    """The parts of one query, weighted with 2^logsumexp. A query that sees no key in any split is zero."""
+    """The parts of one query, as if all had been computed with the largest of their largest scores.
+
+    A query that sees no key in any split is zero.
+    """
     row = tl.program_id(0).to(tl.int64)
     split = tl.arange(0, BLOCK_SPLITS)
     dv = tl.arange(0, BLOCK_DV)
-    lse = tl.load(logsumexp + row * splits + split, mask=split < splits, other=float("-inf"))
-    largest = tl.max(lse, 0)
-    weights = tl.exp2(lse - tl.where(largest == float("-inf"), 0.0, largest))
-    total = tl.sum(weights, 0)
+    own_max = tl.load(part_max + row * splits + split, mask=split < splits, other=float("-inf"))
+    own_sum = tl.load(part_sum + row * splits + split, mask=split < splits, other=0.0)
+    largest = tl.max(own_max, 0)
+    weights = tl.exp2(own_max - tl.where(largest == float("-inf"), 0.0, largest))
+    total = tl.sum(weights * own_sum, 0)
     weights = weights / tl.where(total == 0.0, 1.0, total)
     pointers = part + (row * splits + split[:, None]) * DV + dv[None, :]
     parts = tl.load(pointers, mask=(split[:, None] < splits) & (dv[None, :] < DV), other=0.0)
@@ -156,10 +164,10 @@ def _split_kv(query, key, value, mask, lower, upper, scale):
     splits = num_splits(end - begin, B * G, launch.num_processors(query.device))
     keys_per_split = triton.cdiv(triton.cdiv(end - begin, splits), WHOLE_TILES) * WHOLE_TILES
     part = query.new_empty(B, H, T, splits, Dv, dtype=torch.float32)
-    logsumexp = part.new_empty(B, H, T, splits)
+    part_max, part_sum = part.new_empty(2, B, H, T, splits)
     block_dv = launch.block_width(Dv)
     split_kernel[(splits, B * G)](
-        query, key, value, mask_and_seed(query, mask, None)[0], part, logsumexp,
+        query, key, value, mask_and_seed(query, mask, None)[0], part, part_max, part_sum,
         *query.stride()[:3], *key.stride()[:3], *value.stride()[:3], *mask_strides(mask),
         G, T, S, lower or 0, upper or 0, scale, begin, end, keys_per_split, splits,
         GROUP=H // G, D=D, DV=Dv, BLOCK_R=launch.block_width(H // G * T),
@@ -169,7 +177,7 @@ def _split_kv(query, key, value, mask, lower, upper, scale):
         **launch.split_options(max(D, Dv), query.dtype),
     )  # fmt: skip
     combine_kernel[(B * H * T,)](
-        part, logsumexp, out, splits,
+        part, part_max, part_sum, out, splits,
         DV=Dv, BLOCK_SPLITS=triton.next_power_of_2(splits), BLOCK_DV=block_dv,
     )  # fmt: skip
     return out

@@ -89,6 +89,44 @@ def mask_scores(scores, t, s, T, S, factor, mask, stride_mt, stride_ms, MASK: tl
 
 
 @triton.jit
+def store_logsumexp(logsumexp, row, t, T, row_max, row_sum, MASK: tl.constexpr):
+    """log2 Σ exp2(scores) for `weigh`; with an additive mask two numbers: the largest score, and the rest.
+
+    A mask of -1e9 for all keys of a query makes scores to which float32 can't add the logarithm of their number.
+    """
+    empty = row_sum == 0.0
+    largest = tl.where(empty, float("inf"), row_max)  # a row that sees nothing: no weights in the backward pass
+    rest = tl.log2(tl.where(empty, 1.0, row_sum))
+    if MASK == ADDITIVE:
+        tl.store(logsumexp + (row + t) * 2, largest, mask=t < T)
+        tl.store(logsumexp + (row + t) * 2 + 1, rest, mask=t < T)
+    else:
+        tl.store(logsumexp + row + t, largest + rest, mask=t < T)
+
+
+@triton.jit
+def load_logsumexp(logsumexp, row, t, T, MASK: tl.constexpr):
+    """What `store_logsumexp` has stored, as two numbers, of which `weigh` ignores the first without additive masks."""
+    if MASK == ADDITIVE:
+        largest = tl.load(logsumexp + (row + t) * 2, mask=t < T, other=float("inf"))  # +inf: no weight
+        rest = tl.load(logsumexp + (row + t) * 2 + 1, mask=t < T, other=0.0)
+    else:
+        rest = tl.load(logsumexp + row + t, mask=t < T, other=float("inf"))
+        largest = rest
+    return largest, rest
+
+
+@triton.jit
+def weigh(scores, factor, largest, rest, MASK: tl.constexpr):
+    """The weights, exp2(scores · factor - logsumexp); an additive mask has factor in the scores."""
+    if MASK == ADDITIVE:
+        weights = tl.exp2((scores - largest) - rest)
+    else:
+        weights = tl.exp2(scores * factor - rest)
+    return weights
+
+
+@triton.jit
 def clip_scores(scores, t, s, S, lower, upper, HAS_LOWER: tl.constexpr, HAS_UPPER: tl.constexpr):
     """Minus infinity beyond the last key and outside the band: for the tiles that lie across an edge."""
     visible = s < S
