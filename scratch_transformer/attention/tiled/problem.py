@@ -106,7 +106,7 @@ class Problem:
     def groups(self, tasks: int = 1) -> list[Block]:
         """All heads, several at a time where that makes a tile, but enough groups of so many tasks for all threads."""
         B, K, _, T, _ = self.query.shape
-        enough = 2 * torch.get_num_threads() if self.query.device.type == "cpu" else 1
+        enough = torch.get_num_threads() if self.query.device.type == "cpu" else 1
         if self.dropout_p > 0:
             enough = 1  # what is dropped follows from the tiles, and must not depend on the number of threads
         step = max(1, min(self._heads_per_tile(), K, B * K * tasks // enough))
