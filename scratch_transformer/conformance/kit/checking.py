@@ -39,6 +39,9 @@ class Checking:
         """Runs a source and notes its components; tells what is wrong with the file as a whole."""
         assert self.guard is not None
         loaded = load.load(source, self.guard, salvage)
+        source = loaded.source
+        for note in loaded.notes:
+            self.emit("problem", text=note, salvaged=False, path=source.path)
         definitions = {d.name: d for d in survey.survey(source).definitions}
         if loaded.problem:
             self.emit("problem", text=loaded.problem, salvaged=loaded.salvaged, path=source.path)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import builtins
 import io
+import linecache
 import os
 import sys
 import traceback
@@ -15,7 +16,7 @@ import types
 from dataclasses import dataclass, field
 from typing import Any
 
-from scratch_transformer.conformance.kit.discover import placeholders, survey
+from scratch_transformer.conformance.kit.discover import placeholders, repair, survey
 from scratch_transformer.conformance.kit.discover.sandbox import Guard, Offline, TimeUp, time_limit
 from scratch_transformer.conformance.kit.discover.target import Source
 
@@ -29,7 +30,8 @@ _OPEN = io.open
 class Loaded:
     """A source's namespace. problem: why it could not be imported as it is, a sentence, and `line` where.
 
-    salvaged: only imports, definitions and constants were run. missing: packages that are not installed.
+    salvaged: only imports, definitions and constants were run. missing: packages that are not installed. notes: lines
+    that were left out and imports that were supplied, sentences.
     """
 
     source: Source
@@ -38,28 +40,44 @@ class Loaded:
     line: int | None = None
     salvaged: bool = False
     missing: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
 
 def load(source: Source, guard: Guard, salvage: bool = False) -> Loaded:
     """The namespace of a source: whole if it can be imported, or else what can be saved of it."""
-    known = survey.survey(source)
+    known, notes = survey.survey(source), []
     if known.error:
-        return Loaded(source, _module(source), known.error)
+        source, notes = repair.repaired(source)
+        if not notes:
+            return Loaded(source, _module(source), known.error)
+        known = survey.survey(source)
+    module = _module(source)
+    supplied = repair.supply(module.__dict__, dict.fromkeys(repair.assumed(source).values()))
+    if supplied:
+        notes.append(f"it uses names that it does not import; assumed: {'; '.join(supplied)}")
+    loaded = _loaded(source, module, guard, known, salvage)
+    loaded.notes = notes
+    return loaded
+
+
+def _loaded(source: Source, module: types.ModuleType, guard: Guard, known: survey.Survey, salvage: bool) -> Loaded:
     if salvage or known.trains:
         problem = (
             f'it trains when it is imported ({source.where(known.trains)}): put that under if __name__ == "__main__":'
             if known.trains
             else "importing it took too long, or took the process down"
         )
-        return _salvage(source, guard, problem, known.trains)
-    module = _module(source)
+        return _salvage(source, module, guard, problem, known.trains)
+    before = dict(module.__dict__)
     try:
         tree = survey.parse(source)
         with guard.on(), time_limit(IMPORT_SECONDS):
             exec(compile(tree, source.path, "exec"), module.__dict__)
     except BaseException as error:  # SystemExit and TimeUp too: nothing that the learner's code does ends the check
         problem, line = _reason(error, source)
-        return _salvage(source, guard, problem, line)
+        module.__dict__.clear()
+        module.__dict__.update(before)
+        return _salvage(source, module, guard, problem, line)
     return Loaded(source, module)
 
 
@@ -74,6 +92,8 @@ def _module(source: Source) -> types.ModuleType:
     module.__dict__["display"] = lambda *values, **options: None  # what notebooks have
     module.__dict__["get_ipython"] = lambda: placeholders.Missing("IPython")
     sys.modules[name] = module
+    lines = source.text.splitlines(keepends=True)
+    linecache.cache[source.path] = (len(source.text), None, lines, source.path)  # a notebook's too, and a repaired text
     _read_beside(source)
     return module
 
@@ -94,9 +114,8 @@ def _open_beside(file: Any, *args: Any, **options: Any) -> Any:
 # ---- Salvage ----
 
 
-def _salvage(source: Source, guard: Guard, problem: str, line: int | None) -> Loaded:
+def _salvage(source: Source, module: types.ModuleType, guard: Guard, problem: str, line: int | None) -> Loaded:
     """Imports, definitions and constants only; what fails is left out, what is not installed has a placeholder."""
-    module = _module(source)
     loaded = Loaded(source, module, problem, line, salvaged=True)
     for node in survey.parse(source).body:
         if not (survey.is_harmless(node) or survey.settles(node)):

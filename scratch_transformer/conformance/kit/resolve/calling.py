@@ -53,8 +53,8 @@ class CannotCall(Exception):
 class Plan:
     """How to call. arguments: parameter -> canonical input, or a constant in `constants`.
 
-    masks: mask parameter -> (canonical mask, its form). order: "batch first", "sequence first"; "ids": positions that are
-    added to embeddings are asked for with token ids.
+    masks: mask parameter -> (canonical mask, its form). order: "batch first", "sequence first"; "ids": positions are
+    asked for with token ids.
     """
 
     arguments: Mapping[str, str]

@@ -65,7 +65,8 @@ class Values:
             if setting in self.own:
                 self.used[setting] = self.settings[setting]
                 return self.settings[setting]
-        for setting in sorted(settings_of(name), key=lambda setting: (setting not in self.own, self._is_taken(setting, name))):
+        meanings = settings_of(name)
+        for setting in sorted(meanings, key=lambda meant: (meant not in self.own, self._is_taken(meant, name))):
             if setting in self.settings:
                 self.used[setting] = self.settings[setting]
                 self.names.setdefault(setting, name)
