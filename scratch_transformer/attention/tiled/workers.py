@@ -29,7 +29,7 @@ KEPT_BYTES = 8 << 20
 # A call has been held up if spreading its operations took so many times what one thread would need for the products.
 SLOW = 3.0
 # After two such calls nothing is spread for so long: in seconds, and in times that the call took.
-CROWDED_SECONDS = 1.0
+CROWDED_SECONDS = 5.0
 CROWDED_CALLS = 20
 
 
