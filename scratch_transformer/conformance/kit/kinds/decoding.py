@@ -41,10 +41,10 @@ def search_inputs(settings: Settings, seed: int, eos_from: int, shift: float) ->
 
 
 def greedy_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
-    return (
-        Probe("ends", search_inputs(settings, 4, 4, 0.0), shows="a model that says eos after a few words"),
-        Probe("never ends", search_inputs(settings, 5, 99, 0.0), shows="a model that never says eos"),
-    )
+    never = Probe("never ends", search_inputs(settings, 5, 99, 0.0), shows="a model that never says eos")
+    if not settings["knows_eos"]:
+        return (never,)
+    return Probe("ends", search_inputs(settings, 4, 4, 0.0), shows="a model that says eos after a few words"), never
 
 
 def beam_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
@@ -73,7 +73,7 @@ GREEDY = Kind(
     synonyms=("greedydecode", "greedysearch", "greedy", "generate", "translate", "greedydecoding"),
     source=SOURCE,
     inputs=("next_logits", "bos", "eos", "max_len"),
-    defaults={},
+    defaults={"knows_eos": True},
     build=lambda settings, recipe: Greedy(recipe),
     probes=greedy_probes,
     mistakes=("D4", "D6", "D8"),

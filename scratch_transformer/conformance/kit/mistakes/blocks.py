@@ -19,9 +19,9 @@ BLOCKS = (
         id="B1",
         title="pre-norm or post-norm",
         severity="note",
-        does="Normalizes before each sublayer: x + f(norm(x)), called pre-norm.",
-        expected="The paper normalizes after it: norm(x + f(x)), called post-norm. Both are in use, and "
-        "torch.nn has both (norm_first); pre-norm is easier to train. Be sure that it is the one that you mean.",
+        does="Normalizes before each sublayer: x + f(norm(x)), called pre-norm, as most models since GPT-2 do.",
+        expected="Either is right. The paper normalizes after it: norm(x + f(x)), called post-norm. torch.nn has both "
+        "(norm_first); pre-norm is easier to train, and needs a last norm at the end of the stack.",
         fix="return self.norm(x + self.dropout(sublayer(x))) for the paper's.",
         source=BLOCK,
         mathematics="post-norm: norm(x + f(x))      pre-norm: x + f(norm(x))",

@@ -115,14 +115,17 @@ def _add_head(candidate: Resolved, probe: Probe, trial: Trial) -> None:
         candidate.notes.append("Its forward ends before the projection to the vocabulary, which was applied to it.")
 
 
-def adapted(function: Any, kind: Kind, plan: Plan) -> Any:
-    """A function as it is called here: once for every step of a schedule."""
+def adapted(function: Any, kind: Kind, plan: Plan, log_probabilities: bool = False) -> Any:
+    """A function as it is called here: once for every step of a schedule.
+
+    log_probabilities: the projection in the same file ends in log_softmax, so a decoder is given these.
+    """
     if kind.name == "WarmupSchedule":
         parameter = next((p for p, name in plan.arguments.items() if name == "steps"), None)
         return functions.each_step(function, parameter) if parameter else function
     if "next_logits" in kind.inputs:
         parameter = next((p for p, name in plan.arguments.items() if name == "next_logits"), None)
-        return functions.with_toy_model(function, parameter) if parameter else function
+        return functions.with_toy_model(function, parameter, log_probabilities) if parameter else function
     return function
 
 
@@ -139,6 +142,8 @@ def _add(output: Tensor, inputs: Inputs) -> Tensor:
 def notes(candidate: Resolved) -> None:
     """How it was understood, in sentences, where that is not a matter of course."""
     plan, kind = candidate.plan, candidate.kind
+    if kind.name == "GreedyDecoding" and not candidate.settings["knows_eos"]:
+        candidate.notes.append("It is told no end token, so it always writes max_len words.")
     if plan.order == "ids":
         candidate.notes.append("It takes token ids, of which it only uses the shape.")
     elif plan.order != "batch first":

@@ -133,10 +133,11 @@ class ToyModel(nn.Module):
     encode(src, ...) gives a memory, decode(..., ids, ...) and calling the model logits, generator and project pass on.
     """
 
-    def __init__(self, next_logits: Callable[[Tensor], Tensor]) -> None:
+    def __init__(self, next_logits: Callable[[Tensor], Tensor], log_probabilities: bool = False) -> None:
         super().__init__()
         self.next_logits = next_logits
-        self.generator = self.project = self.fc_out = self.projection = nn.Identity()
+        last = nn.LogSoftmax(-1) if log_probabilities else nn.Identity()
+        self.generator = self.project = self.fc_out = self.projection = last
 
     def encode(self, *args: Any, **options: Any) -> Tensor:
         return torch.zeros(1, 3, 4)
@@ -155,11 +156,22 @@ SOURCE = 7
 """Every id of the source that a decoder is given: no target of the toy model starts with it."""
 
 
-def with_toy_model(function: Callable[..., Any], parameter: str) -> Callable[..., Tensor]:
+def gives_log_probabilities(projection: Any, d_model: int) -> bool:
+    """Whether a learner's projection to the vocabulary ends in log_softmax."""
+    try:
+        sums = projection(torch.linspace(-1, 1, d_model, dtype=torch.float64).reshape(1, 1, -1)).logsumexp(-1)
+    except Exception:  # the learner's code may raise anything
+        return False
+    return bool((sums.abs() < 1e-5).all())
+
+
+def with_toy_model(
+    function: Callable[..., Any], parameter: str, log_probabilities: bool = False
+) -> Callable[..., Tensor]:
     """A decoding function, called with the toy model; the ids that it returns as one row."""
 
     def decode(**given: Any) -> Tensor:
-        output = function(**{**given, parameter: ToyModel(given[parameter])})
+        output = function(**{**given, parameter: ToyModel(given[parameter], log_probabilities)})
         if isinstance(output, tuple):
             output = output[0]
         return torch.as_tensor(output).flatten().long()

@@ -13,7 +13,7 @@ from typing import Any
 from torch import nn
 
 from scratch_transformer.conformance.kit.kind import Candidate, Kind
-from scratch_transformer.conformance.kit.resolve import construct
+from scratch_transformer.conformance.kit.resolve import construct, functions
 from scratch_transformer.conformance.kit.resolve.candidate import Resolved
 from scratch_transformer.conformance.kit.resolve.synonyms import plain, settings_of
 from scratch_transformer.conformance.kit.resolve.trial import Trial
@@ -91,6 +91,12 @@ class Library:
 
     def namespace_of(self, thing: Any) -> dict[str, Any]:
         return vars(sys.modules.get(getattr(thing, "__module__", ""), types.ModuleType("none")))
+
+    @property
+    def log_probabilities(self) -> bool:
+        """Whether the projection that was found ends in log_softmax."""
+        found = [c for c in self.resolved.values() if c.kind.name == "Projection"]
+        return any(functions.gives_log_probabilities(c.made, c.settings["d_model"]) for c in found)
 
     # ---- Parts ----
 

@@ -19,6 +19,7 @@ from scratch_transformer.conformance.kit.resolve.config import Unknown
 from scratch_transformer.conformance.kit.resolve.layout import Layout, Parameters, prepare
 from scratch_transformer.conformance.kit.resolve.masks import Form, Inexpressible, forms
 from scratch_transformer.conformance.kit.resolve.precision import double
+from scratch_transformer.conformance.kit.resolve.synonyms import input_of
 from scratch_transformer.conformance.kit.resolve.trial import NOTHING, Score, Trial
 
 if TYPE_CHECKING:
@@ -112,6 +113,9 @@ def _called(
         prepare(made)
     function = functions.forward_of(made, kind)
     actual = adjust.settings_of_instance(made, kind, settings, used)
+    if "knows_eos" in kind.defaults:
+        names = [p.name for p in construct.parameters_of(function)]
+        actual["knows_eos"] = any(input_of(name, ("eos",)) for name in names)
     problem: Outcome | None = None
     try:
         for plan in calling.plans(function, kind.inputs, actual, kind.name == "PositionalEncoding"):
@@ -140,7 +144,7 @@ def _planned(made: Any, function: Any, kind: Kind, library: Library, settings: d
             break
         candidate = Resolved(kind, made, settings, start, rebuild=library.rebuilder(made, kind, settings))
         candidate.shape_of = trial.expected_shape
-        candidate.function = adjust.adapted(function, kind, start)
+        candidate.function = adjust.adapted(function, kind, start, library.log_probabilities)
         probes = [probe for probe in first if candidate.accepts(probe.inputs)]
         raised = _try(candidate, probes[:1]) if probes else CannotCall("it cannot be given the inputs of its kind")
         if raised is not None:
@@ -280,25 +284,24 @@ def _best(
 ) -> tuple[Rank, dict[str, tuple[str, Form]]]:
     """The option that explains most, (tier, probes left out, error) and its masks."""
     ranked: list[tuple[Rank, int]] = []
-    first: list[tuple[Rank, int]] = []
-    for tiers in (2, NOTHING):
+    chosen: Sequence[int] = range(len(options))
+    for tiers in (0, 2, NOTHING):
+        if tiers == NOTHING:
+            chosen = [index for _, index in sorted(ranked)[:MOST_MISTAKEN_MASKS]]
         ranked = []
-        for index, option in enumerate(options if tiers == 2 else [options[i] for _, i in first]):
-            candidate.plan = start.with_masks(option)
+        for index in chosen:
+            candidate.plan = start.with_masks(options[index])
             usable = [probe for probe in masked if candidate.accepts(probe.inputs)]
             if usable:
                 tier, error = trial.score(candidate, usable, tiers)
                 ranked.append(((tier, len(masked) - len(usable), error), index))
-                if (tier, len(usable)) == (0, len(masked)):
+                if len(usable) == len(masked) and (tier == 0 or (tiers == 0 and tier < NOTHING)):
                     break
-        first = sorted(ranked)[:MOST_MISTAKEN_MASKS] if tiers == 2 else first
-        if not ranked or min(ranked)[0][0] < NOTHING:
+        best = min(ranked, default=((NOTHING + 1, 0, float("inf")), 0))
+        if not ranked or best[0][0] < (NOTHING if tiers else 1) or (tiers == 0 and best[0][:2] < (NOTHING, 1)):
             break
     candidate.plan = start
-    if not ranked:
-        return (NOTHING + 1, 0, float("inf")), {}
-    rank, index = min(ranked)
-    return rank, options[first[index][1]] if tiers == NOTHING else options[index]
+    return best[0], options[best[1]] if ranked else {}
 
 
 # ---- Weights ----
