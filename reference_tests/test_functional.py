@@ -139,6 +139,15 @@ def test_relu_of_booleans_is_refused():
         functional.relu(torch.tensor([True]))
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # within torch
+def test_relu_forward_mode():
+    x = torch.tensor([-INF, -2.0, -0.0, 0.0, 1e-300, 0.5, 3.0, INF, NAN], dtype=torch.float64)
+    for dtype in (torch.float64, torch.float16):
+        tangent = torch.randn(9).to(dtype)
+        ours, theirs = (torch.func.jvp(relu, (x.to(dtype),), (tangent,)) for relu in (functional.relu, F.relu))
+        assert_equal(ours, theirs)
+
+
 def test_relu_in_place():
     x = torch.tensor([-1.0, 0.0, 2.0, NAN])
     same = functional.relu(x, inplace=True)

@@ -1,7 +1,9 @@
 """Which algorithm computes a call: by name, by context, or by itself; and that everything goes through that choice."""
 
+import inspect
 import logging
 import threading
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -110,6 +112,29 @@ def test_on_cuda():
     assert name == [*able, "naive"][0]
 
 
+class OnAGpu(torch.Tensor):
+    is_cuda = True
+
+
+@pytest.mark.parametrize("able", [{"decode", "triton"}, {"triton"}, {"decode"}, set()], ids=str)
+def test_the_first_kernel_that_can(able, qkv, monkeypatch):
+    asked = []
+    for name in algorithms.KERNELS:
+        reason = None if name in able else "it can't"
+        fake = SimpleNamespace(unsupported=lambda *call, reason=reason: asked.append(call) or reason)
+        monkeypatch.setitem(ALGORITHMS, name, fake)
+    on_cpu = (*qkv, torch.ones(4, 4, dtype=torch.bool), 0.25)
+    assert algorithms.choose("auto", *on_cpu).algorithm == "naive"
+    assert asked == []
+    call = (qkv[0].as_subclass(OnAGpu), *on_cpu[1:])
+    choice = algorithms.choose("auto", *call)
+    first = next((name for name in algorithms.KERNELS if name in able), "naive")
+    assert choice.algorithm == first
+    assert choice.reason == algorithms.KERNELS.get(first, choice.reason)
+    assert asked
+    assert all(len(one) == 5 and all(a is b for a, b in zip(one, call, strict=True)) for one in asked)
+
+
 @pytest.mark.parametrize("few", [True, False])
 @pytest.mark.parametrize("options", [{}, {"is_causal": True}, {"window": (1, 2)}, {"bottom_right": True}], ids=str)
 def test_what_is_explained_is_what_runs(few, options, qkv, ran, monkeypatch):
@@ -135,6 +160,8 @@ def test_whoever_looks_into_operations_sees_them(qkv, ran, everything_is_large):
     with torch.autograd.forward_ad.dual_level():
         dual = torch.autograd.forward_ad.make_dual(query, torch.ones_like(query))
         assert_equal(torch.autograd.forward_ad.unpack_dual(attention(dual)).tangent, tangent)
+        why = "forward-mode derivatives, torch.func and torch.export look into every operation"
+        assert chosen(dual) == f"naive: {why}"
     assert set(ran) == {"naive"}
     attention(query)
     assert ran[-1] == "tiled"
@@ -197,6 +224,39 @@ def test_explain_takes_what_attention_takes():
     assert text.startswith("tiled: asked for\nnot triton: ")
     with pytest.raises(RuntimeError, match="must agree in batch and heads"):
         explain(query, key, value)
+    with pytest.raises(RuntimeError, match=r"attn_mask \(3, 7\) must broadcast"):
+        explain(query, key, value, draw(3, 7), enable_gqa=True)
+    with pytest.raises(ValueError, match="window"):
+        explain(query, key, value, enable_gqa=True, window=(-1, None))
+    assert inspect.signature(explain).parameters == inspect.signature(scaled_dot_product_attention).parameters
+
+
+@pytest.mark.parametrize("options", [{"attn_mask": torch.ones(5, 1, 1, 1) > 0}, {"dropout_p": 1.0}], ids=["mask", "p"])
+def test_what_keeps_others_from_the_call(options, qkv):
+    reasons = {name: other.unsupported(*qkv, **options) for name, other in ALGORITHMS.items()}
+    assert reasons["tiled"]
+    expected = [f"not {name}: {reason}" for name, reason in reasons.items() if reason is not None]
+    assert explain(*qkv, **options).splitlines()[1:] == expected
+
+
+NO_WINDOW = "the kernels have no window, and no causal mask but the one from the top left"
+HANDED_ON = {
+    "all keys": (7, {}, None),
+    "causal": (4, {"is_causal": True}, None),
+    "causal, more keys": (7, {"is_causal": True}, "causal attention needs as many queries as keys, not 4 and 7"),
+    "window": (4, {"window": (1, None)}, NO_WINDOW),
+    "bottom right": (7, {"is_causal": True, "bottom_right": True}, NO_WINDOW),
+}
+
+
+@pytest.mark.parametrize("keys, options, reason", HANDED_ON.values(), ids=HANDED_ON)
+def test_what_hopper_hands_on_is_explained(keys, options, reason, monkeypatch):
+    for name in ("hopper", "triton"):
+        monkeypatch.setitem(ALGORITHMS, name, SimpleNamespace(unsupported=lambda *call: None))
+    query, key = draw(2, 3, 4, 5), draw(2, 3, keys, 5)
+    handed = "" if reason is None else f"; hands this call to triton: {reason}"
+    assert chosen(query, key, algorithm="hopper", **options) == f"hopper: asked for{handed}"
+    assert chosen(query, key, algorithm="triton", **options) == "triton: asked for"
 
 
 # ---- By context ----
