@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from scratch_transformer.conformance.kit.discover import placeholders, process, survey
+from scratch_transformer.conformance.kit.discover import placeholders, process, repair, survey
 from scratch_transformer.conformance.kit.discover.target import NotFound, Source, find
 
 NORM = """
@@ -131,3 +131,27 @@ def test_a_process_that_ends_itself_is_survived(tmp_path):
     report = process.check(find(str(tmp_path / "ends.py")), "ends.py")
     assert "exit status 3" in report.problems[0]
     assert [result.ids for result in report.results] == [["LN1"]]
+
+
+PRINTED = NORM.replace("import torch\nfrom torch import nn\n", "import torch.nn as nn (nn is where the layers are)\n")
+
+
+def test_a_line_that_is_no_python_is_left_out_and_an_import_is_supplied(tmp_path):
+    (tmp_path / "printed.py").write_text(PRINTED)
+    report = process.check(find(str(tmp_path / "printed.py")), "printed.py")
+    assert [(result.name, result.mistakes[0].id) for result in report.results] == [("LayerNorm", "LN1")]
+    assert "Python cannot read line printed.py:2" in report.problems[0]
+    assert report.problems[1] == "printed.py: it uses names that it does not import; assumed: import torch."
+
+
+def test_a_class_that_cannot_be_read_leaves_the_others():
+    text = "class Broken:\n    def f(self:\n        return (1,\n\n\nclass Whole:\n    x = 1\n"
+    mended, sentences = repair.repaired(Source("model.py", text))
+    assert [d.name for d in survey.survey(mended).definitions] == ["Whole"]
+    assert "Broken (model.py:1) cannot be read and is left out" in sentences
+    assert mended.text.splitlines().index("class Whole:") == 5
+
+
+def test_only_names_that_nobody_defines_are_assumed():
+    text = "import math\ndef f(nn):\n    return nn(F.relu(np), math.pi, other)\nnp = 1\n"
+    assert repair.assumed(Source("model.py", text)) == {"F": "import torch.nn.functional as F"}

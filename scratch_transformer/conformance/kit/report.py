@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from scratch_transformer.conformance.kit.finding import Named, Report, Result
@@ -50,14 +50,19 @@ def sentence(report: Report) -> str:
     if not report.results:
         return "No component was found to check."
     if wrong:
-        return f"{len(wrong)} of {len(report.results)} components have a mistake: {', '.join(wrong)}."
+        have = "has" if len(wrong) == 1 else "have"
+        return f"{len(wrong)} of {_components(len(report.results))} {have} a mistake: {', '.join(wrong)}."
     unknown = [result.name for result in report.results if result.verdict == "unknown mismatch"]
     if unknown:
         return f"No known mistake was found, but the numbers of {', '.join(unknown)} differ."
     if not checked:
         return "None of the components could be checked."
     left = len(report.results) - len(checked)
-    return f"No mistake in {len(checked)} components" + (f"; {left} could not be checked." if left else ".")
+    return f"No mistake in {_components(len(checked))}" + (f"; {left} could not be checked." if left else ".")
+
+
+def _components(number: int) -> str:
+    return f"{number} component{'' if number == 1 else 's'}"
 
 
 # ---- The terminal ----
@@ -70,12 +75,14 @@ def show(report: Report, console: Console) -> None:
     for problem in report.problems:
         console.print(f"[yellow]{escape(problem)}[/]", soft_wrap=True)
     if report.results:
-        console.print(_table(report.results))
-        for verdict in dict.fromkeys(result.verdict for result in report.results):
-            console.print(f"[dim]{verdict}: {MEANINGS.get(verdict, '')}[/]", soft_wrap=True)
+        console.print(_table(report.results, console.width))
+        for line in _legend(report.results):
+            console.print(f"[dim]{escape(line)}[/]", soft_wrap=True)
     for result in report.results:
-        for line in explanation(result, min(console.width, 100)):
+        for line in explanation(result, min(console.width, 100), inherited=False):
             console.print(escape(line), soft_wrap=True)
+    for line in _inherited(report.results):
+        console.print(escape(f"\n{line}"), soft_wrap=True)
     _worth_knowing(report, console)
     if report.ignored:
         console.print(f"\n[dim]Not known as components: {escape(', '.join(report.ignored))}.[/]", soft_wrap=True)
@@ -94,40 +101,77 @@ def _worth_knowing(report: Report, console: Console) -> None:
                 text = f"{named.title} ({named.id}){': ' + named.form if named.form else ''}"
                 notes.setdefault(text, []).append(result.name)
     if notes:
-        console.print("\nNo mistakes, but worth knowing (scratch-transformer explain has more):")
+        example = next(n.id for r in report.results for n in r.mistakes if n.severity == "note")
+        console.print(f"\nFor information, no mistakes (scratch-transformer explain {example} says more):")
     for text, names in notes.items():
         console.print(f"  {escape(text)}, in {escape(', '.join(names))}", soft_wrap=True)
 
 
-def _table(results: Iterable[Result]) -> Any:
+def _legend(results: Iterable[Result]) -> Iterator[str]:
+    """What the words, numbers and brackets of the table mean, as far as they occur."""
+    results = list(results)
+    for verdict in dict.fromkeys(result.verdict for result in results):
+        yield f"{verdict}: {MEANINGS.get(verdict, '')}"
+    if any(result.inherited for result in results):
+        yield "(LN1) in brackets: the mistake is in a part of it, and is explained there"
+    if any(result.error is not None for result in results):
+        yield "error: the largest difference from PyTorch's output, as a share of the largest number in it"
+        yield "       (1e-15 is rounding, 1e-02 is 1 %)"
+
+
+def _table(results: Iterable[Result], width: int) -> Any:
+    """On a narrow terminal without the kind, which the names mostly tell."""
     from rich import box
     from rich.table import Table
 
+    results = list(results)
+    files = {result.where.partition(":")[0] for result in results}
+    wide = width >= 100
     drawn = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for heading in ("", "where", "is a", "verdict", "error"):
-        wraps = heading == "verdict"
-        drawn.add_column(heading, justify="right" if heading == "error" else "left", no_wrap=not wraps, overflow="fold")
+    drawn.add_column("component", overflow="fold")
+    drawn.add_column("line" if len(files) == 1 else "where", justify="right" if len(files) == 1 else "left")
+    if wide:
+        drawn.add_column("is a", overflow="fold")
+    drawn.add_column("verdict", min_width=min(30, width // 3))
+    drawn.add_column("error", justify="right", no_wrap=True)
     for result in results:
-        verdict = result.verdict
-        ids = [*result.ids, *(f"({id})" for id in result.inherited)]
-        named = f"{verdict}: {' '.join(ids)}" if ids and verdict not in ("crashed",) else verdict
-        drawn.add_row(
-            result.name, result.where, result.kind, f"[{STYLES.get(verdict, 'yellow')}]{named}[/]", error(result.error)
-        )
+        place = result.where.partition(":")[2] or result.where if len(files) == 1 else result.where
+        kind = [result.kind] if wide else []
+        drawn.add_row(result.name, place, *kind, _verdict(result), error(result.error))
     return drawn
 
 
-def explanation(result: Result, width: int = 100) -> list[str]:
-    """What there is to say about a component beyond its row, as lines; [] if that is all."""
+def _verdict(result: Result) -> str:
+    verdict = result.verdict
+    ids = [*result.ids, *(f"({id})" for id in result.inherited)]
+    named = f"{verdict}: {' '.join(ids)}" if ids and verdict != "crashed" else verdict
+    return f"[{STYLES.get(verdict, 'yellow')}]{named}[/]"
+
+
+def _inherited(results: Iterable[Result]) -> Iterator[str]:
+    """One sentence for all components that have the same mistakes in their parts."""
+    groups: dict[str, list[str]] = {}
+    for result in results:
+        if result.inherited:
+            groups.setdefault(", ".join(result.inherited), []).append(result.name)
+    for ids, names in groups.items():
+        verb = "contains" if len(names) == 1 else "contain"
+        yield f"{', '.join(names)}: {verb} a part with {ids}, explained there."
+
+
+def explanation(result: Result, width: int = 100, inherited: bool = True) -> list[str]:
+    """What there is to say about a component beyond its row, as lines; [] if that is all.
+
+    inherited: with what is wrong in its parts.
+    """
     lines: list[str] = []
     for named in result.mistakes:
         if named.severity == "note":
             continue
         lines += ["", f"{result.name}, {named.where or result.where}: {named.title} ({named.id})"]
         lines += _paragraphs(named, result, width)
-    if result.inherited:
-        parts = ", ".join(result.inherited)
-        lines += ["", f"{result.name}: contains a part with {parts}, explained there."]
+    if inherited:
+        lines += [text for line in _inherited([result]) for text in ("", line)]
     if result.problem:
         lines += ["", f"{result.name}, {result.where}: {result.problem}"]
         if result.stub:

@@ -161,8 +161,13 @@ ALSO = {
 
 # What the kit does not do yet: components of right code that it does not recognise, and mistakes that it does not name.
 OPEN = {
-    ("gpt", "NewGELU"),
-    ("notebook", "noam_lr"),
+    ("hid_dim", "Seq2Seq"),
+    ("embed_size", "SelfAttention"),
+    ("dim_heads", "Decoder"),
+    ("dim_heads", "XTransformer"),
+    ("config_objects", "extend_attention_mask"),
+    *(("formulas", name) for name in ("embed", "layer_norm", "rms_norm", "positional_encoding", "feed_forward")),
+    *(("formulas", name) for name in ("multi_head_attention", "greedy_search", "beam_search")),
 }
 MISSED = {
     "LN2-formulas-layer_norm",

@@ -17,7 +17,7 @@ def f(x):
 BLOCKS = (
     Mistake(
         id="B1",
-        title="pre-norm or post-norm",
+        title="pre-norm, where the paper has post-norm: both are right",
         severity="note",
         does="Normalizes before each sublayer: x + f(norm(x)), called pre-norm, as most models since GPT-2 do.",
         expected="Either is right. The paper normalizes after it: norm(x + f(x)), called post-norm. torch.nn has both "
@@ -25,7 +25,7 @@ BLOCKS = (
         fix="return self.norm(x + self.dropout(sublayer(x))) for the paper's.",
         source=BLOCK,
         mathematics="post-norm: norm(x + f(x))      pre-norm: x + f(norm(x))",
-        changes={"normalizes before the sublayers": {"norm_order": "pre"}},
+        changes={"": {"norm_order": "pre"}},
         demo=SUBLAYER
         + """\
 print("post-norm:", norm(x + f(x)).data)

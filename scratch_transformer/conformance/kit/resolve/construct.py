@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -73,6 +73,13 @@ class Values:
                 return self.settings[setting]
         raise Unknown(name)
 
+    def reserve(self, names: Iterable[str]) -> None:
+        """What can mean one thing only does: beside hid_dim, input_dim is the size of the vocabulary."""
+        for name in names:
+            meanings = settings_of(name)
+            if len(meanings) == 1 and is_setting(name):
+                self.names.setdefault(meanings[0], name)
+
     def _is_taken(self, setting: str, name: str) -> bool:
         """Another parameter means this: beside d_model, `hidden` is d_ff."""
         return self.names.get(setting, name) != name
@@ -96,6 +103,7 @@ def attempts(
     """
     options: dict[str, list[Any]] = {}
     values = Values(settings, given)
+    values.reserve(parameter.name for parameter in parameters_of(cls))
     for parameter in parameters_of(cls):
         found = [given[parameter.name]] if parameter.name in given else _options(parameter, values, namespace, parts)
         if found:

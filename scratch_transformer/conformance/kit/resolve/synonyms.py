@@ -47,7 +47,7 @@ SETTINGS: dict[str, str] = {
     "vocab_size": """
         size vocabsize vocab nvocab ntoken ntokens numembeddings vocabularysize vsize nvocabulary numtokens v
         numclasses nclasses nvocabs vocablen lenvocab vocabdim sizevocab padvocabsize inputvocabsize dictsize
-        nwords tokens voc vocsize vocabulary numvocab nsymbols outputsizevocab
+        nwords tokens voc vocsize vocabulary inputdim outputdim numvocab nsymbols outputsizevocab
     """,
     "src_vocab_size": """
         srcvocabsize srcvocab nsrcvocab sourcevocabsize encvocabsize srcvocablen inputvocab nsrcvocabulary
