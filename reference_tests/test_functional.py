@@ -148,6 +148,14 @@ def test_relu_forward_mode():
         assert_equal(ours, theirs)
 
 
+def test_relu_is_one_plain_operation_for_the_compiler_alone(monkeypatch):
+    x = torch.tensor([-2.0, -0.0, 0.0, 0.5, 3.0, NAN], dtype=torch.float64, requires_grad=True)
+    assert "Relu" in functional.relu(x).grad_fn.name()
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    assert "Relu" not in functional.relu(x).grad_fn.name()
+    assert_agree(functional.relu, F.relu, x.detach())
+
+
 def test_relu_in_place():
     x = torch.tensor([-1.0, 0.0, 2.0, NAN])
     same = functional.relu(x, inplace=True)

@@ -30,6 +30,17 @@ def test_causal(T, S, device):
     assert mask.tolist() == [[j <= i for j in range(S)] for i in range(T)]
 
 
+@pytest.mark.parametrize("T, S", [(4, 7), (7, 4), (5, 5)])
+def test_causal_at_the_bottom_right(T, S, device):
+    mask = masks.causal(T, S, device, bottom_right=True)
+    assert mask.device.type == device.type
+    assert mask.tolist() == [[j <= i + S - T for j in range(S)] for i in range(T)]
+
+
+def test_within_no_limits(device):
+    assert torch.equal(masks.within(2, 3, None, None, device), torch.ones(2, 3, dtype=torch.bool, device=device))
+
+
 def test_causal_is_square_by_default_and_the_complement_of_torchs():
     assert torch.equal(masks.causal(4), masks.causal(4, 4))
     builtin = torch.nn.Transformer.generate_square_subsequent_mask(4)
