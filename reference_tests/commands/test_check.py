@@ -59,7 +59,7 @@ def mistaken(folder):
 def test_right_code_exits_with_0(folder):
     result = run(folder / "right.py", "--strict")
     assert result.exit_code == 0, result.output
-    assert result.stdout.rstrip().endswith("No mistake in 1 components.")
+    assert result.stdout.rstrip().endswith("No mistake in 1 component.")
 
 
 def test_a_mistake_exits_with_1_and_is_explained(mistaken):
@@ -67,7 +67,7 @@ def test_a_mistake_exits_with_1_and_is_explained(mistaken):
     assert result.exit_code == 1, result.output
     for words in ("LN1", "What it does:", "Expected:", "The numbers:", "wrong.py:15", "The fix:", "Ba et al. 2016"):
         assert words in result.stdout, words
-    assert result.stdout.rstrip().endswith("1 of 1 components have a mistake: LayerNorm.")
+    assert result.stdout.rstrip().endswith("1 of 1 component has a mistake: LayerNorm.")
 
 
 def test_json_has_verdicts_and_ids(mistaken):

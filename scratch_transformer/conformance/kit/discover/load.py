@@ -45,7 +45,8 @@ class Loaded:
 
 def load(source: Source, guard: Guard, salvage: bool = False) -> Loaded:
     """The namespace of a source: whole if it can be imported, or else what can be saved of it."""
-    known, notes = survey.survey(source), []
+    notes: list[str] = []
+    known = survey.survey(source)
     if known.error:
         source, notes = repair.repaired(source)
         if not notes:

@@ -211,8 +211,8 @@ def _with_required_masks(plan: Plan, every: bool) -> Iterator[Plan]:
     every: give all masks that can be given, as there are no probes without.
     """
     given = [(parameter, name) for parameter, name, needed in plan.mask_parameters if (needed or every) and name]
-    free = torch.ones(1, 1, 3, dtype=torch.bool) if "next_logits" in plan.arguments.values() else None
-    nameless = {parameter: free for parameter, name, needed in plan.mask_parameters if needed and not name}
+    sees_all = torch.ones(1, 1, 3, dtype=torch.bool) if "next_logits" in plan.arguments.values() else None
+    nameless = {parameter: sees_all for parameter, name, needed in plan.mask_parameters if needed and not name}
     plan = replace(plan, constants={**plan.constants, **nameless})
     if not given:
         yield plan
