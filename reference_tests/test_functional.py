@@ -148,7 +148,7 @@ def test_relu_forward_mode():
         assert_equal(ours, theirs)
 
 
-def test_relu_is_one_plain_operation_for_the_compiler_alone(monkeypatch):
+def test_relu_is_plain_operations_where_it_is_traced(monkeypatch):
     x = torch.tensor([-2.0, -0.0, 0.0, 0.5, 3.0, NAN], dtype=torch.float64, requires_grad=True)
     assert "Relu" in functional.relu(x).grad_fn.name()
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
