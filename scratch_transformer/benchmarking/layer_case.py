@@ -28,7 +28,7 @@ STACK = 6
 
 
 KINKS = 100.0
-"""A ReLU's input that rounding moves across zero changes the gradients of the weights before it, torch's just as ours."""
+"""A ReLU's input that rounding moves across zero changes gradients before it, torch's just as ours."""
 
 
 @dataclass(frozen=True)
