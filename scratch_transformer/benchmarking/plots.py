@@ -62,7 +62,7 @@ def svg(figure: Figure) -> bytes:
 
     file = io.BytesIO()
     with matplotlib.rc_context(STYLE):
-        figure.savefig(file, format="svg", metadata={"Date": None})
+        figure.savefig(file, format="svg", metadata={"Date": None}, bbox_inches="tight")
     return file.getvalue()
 
 

@@ -132,7 +132,7 @@ def _write(document: dict[str, Any], out: Path) -> list[Path]:
     written = [out / f"{stem}.json", out / f"{stem}.html"]
     for name, figure in figures.items():
         written.append(out / f"{stem}-{name}.png")
-        figure.savefig(written[-1], dpi=130)
+        figure.savefig(written[-1], dpi=130, bbox_inches="tight")
     return written
 
 
