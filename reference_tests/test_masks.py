@@ -264,3 +264,9 @@ def test_every_pair_of_masks_of_multihead_attention(forms, need_weights):
         assert_equal(output[0, 0], F.linear(heads, module.out_proj.weight, module.out_proj.bias))
         if need_weights:
             assert_equal(weights[0, :, 0], expected)
+
+
+def test_band_without_options_has_no_limits():
+    assert masks.band(4, 7) == (None, None)
+    assert masks.band(4, 7, True) == (None, 0)
+    assert masks.band(4, 7, True, True, (2, None)) == (1, 3)

@@ -396,3 +396,9 @@ def test_the_choice_is_not_in_the_way_of_a_compiled_graph(qkv, ran):
     assert_equal(compiled(*qkv), naive.run(*qkv))
     assert_equal(compiled(*qkv, algorithm="tiled"), naive.run(*qkv))
     torch.compiler.reset()
+
+
+def test_an_algorithms_own_defaults_are_attentions():
+    call = draw(2, 3, 4, 5), draw(2, 3, 7, 5), draw(2, 3, 7, 6)
+    for algorithm in (naive, tiled):
+        assert_equal(algorithm.run(*call, is_causal=True), scaled_dot_product_attention(*call, is_causal=True))
