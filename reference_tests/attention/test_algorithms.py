@@ -402,3 +402,10 @@ def test_an_algorithms_own_defaults_are_attentions():
     call = draw(2, 3, 4, 5), draw(2, 3, 7, 5), draw(2, 3, 7, 6)
     for algorithm in (naive, tiled):
         assert_equal(algorithm.run(*call, is_causal=True), scaled_dot_product_attention(*call, is_causal=True))
+
+
+@pytest.mark.parametrize("window", [(-1, None), (None, -2), (1, 2, 3)], ids=str)
+def test_no_windows(window, qkv):
+    for call in (scaled_dot_product_attention, explain):
+        with pytest.raises(ValueError, match="window"):
+            call(*qkv, window=window)
