@@ -1,11 +1,11 @@
 """`scratch-transformer train` and `average`, as their user meets them: above all, whatever is wrong with the input."""
 
-import importlib.util
 import json
 import os
-import runpy
 import shutil
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -79,12 +79,17 @@ def test_an_interruption_says_how_to_go_on(monkeypatch):
     assert "Interrupted. To go on: scratch-transformer train --resume x\n" in result.stderr
 
 
-def test_the_module_for_torchrun_is_the_command(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["train.py", "--out", "x", "--steps", "many"])
-    with pytest.raises(SystemExit) as caught:
-        runpy.run_path(importlib.util.find_spec("scratch_transformer.translation.train").origin, run_name="__main__")
-    assert caught.value.code == 2
-    assert "Usage: scratch-transformer train" in capsys.readouterr().err
+def test_the_module_for_torchrun_is_the_command(tmp_path):
+    module = [sys.executable, "-m", "scratch_transformer.translation.train"]
+    done = subprocess.run(
+        [*module, "--out", str(tmp_path / "x"), "--steps", "many"],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[2],
+    )
+    assert done.returncode == 2
+    assert "scratch-transformer train" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_help_explains():

@@ -35,6 +35,7 @@ def kill_before_change(point, folder):
 
 def in_a_fork(function):
     """The exit status of a function, or minus the signal that ended it."""
+    sys.stdout.flush()  # or the child prints it once more
     pid = os.fork()
     if pid == 0:
         status = 1
