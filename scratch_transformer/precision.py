@@ -21,6 +21,14 @@ def widen(value: Any) -> Any:
     return value.float() if isinstance(value, Tensor) and value.dtype in HALF_PRECISION else value
 
 
+def cast_dtype(x: Tensor) -> torch.dtype:
+    """The dtype in which torch's attention takes x: its own, unless autocast has another."""
+    kind = x.device.type
+    if x.dtype != torch.float64 and torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
+        return torch.get_autocast_dtype(kind)
+    return x.dtype
+
+
 def rounded_once(equation: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Evaluate `equation` in float32 where its first argument is float16 or bfloat16, and round the result."""
 

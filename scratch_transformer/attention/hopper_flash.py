@@ -17,6 +17,7 @@ from torch import Tensor
 from scratch_transformer import masks
 from scratch_transformer.attention import triton_flash
 from scratch_transformer.attention.gpu import call
+from scratch_transformer.precision import cast_dtype
 
 __all__ = ["falls_back", "run", "unsupported"]
 
@@ -48,7 +49,7 @@ def _unsupported_machine(device: torch.device) -> str | None:
 def _unsupported_tensors(
     query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, dropout_p: float
 ) -> str | None:
-    dtype = call.cast_dtype(query)
+    dtype = cast_dtype(query)
     if dtype not in (torch.float16, torch.bfloat16):
         return f"the kernels are for float16 and bfloat16, not {dtype}"
     if query.shape[-1] not in WIDTHS or value.shape[-1] != query.shape[-1]:

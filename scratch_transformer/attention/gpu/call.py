@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from scratch_transformer import masks
+from scratch_transformer.precision import cast_dtype
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 MAX_WIDTH = 256
@@ -77,14 +78,6 @@ def _unsupported_tensors(
 
 def _length(x: Tensor) -> int:
     return x.shape[-2]
-
-
-def cast_dtype(query: Tensor) -> torch.dtype:
-    """The dtype of the products: query's, unless autocast has another."""
-    kind = query.device.type
-    if query.dtype != torch.float64 and torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
-        return torch.get_autocast_dtype(kind)
-    return query.dtype
 
 
 def prepare(

@@ -22,6 +22,7 @@ from torch import Tensor
 from scratch_transformer import masks
 from scratch_transformer.attention.tiled.operator import tiled_attention
 from scratch_transformer.attention.tiled.tile import keep_share
+from scratch_transformer.precision import cast_dtype
 
 __all__ = ["run", "unsupported"]
 
@@ -85,17 +86,9 @@ def run(
         if query.dim() > 4 and attn_mask.dim() > 3:
             attn_mask = attn_mask.expand(*query.shape[:-3], *attn_mask.shape[-3:])
         attn_mask = _four_dimensions(attn_mask)
-    q, k, v = (_four_dimensions(_cast(x)) for x in (query, key, value))
+    q, k, v = (_four_dimensions(x.to(cast_dtype(x))) for x in (query, key, value))
     out, _ = tiled_attention(q, k, v, attn_mask, seed, dropout_p, lower, upper, scale)
     return out.reshape(*query.shape[:-1], value.shape[-1])
-
-
-def _cast(x: Tensor) -> Tensor:
-    """In autocast's dtype where that is on, as torch's attention."""
-    kind = x.device.type
-    if x.dtype == torch.float64 or not torch.amp.is_autocast_available(kind) or not torch.is_autocast_enabled(kind):
-        return x
-    return x.to(torch.get_autocast_dtype(kind))
 
 
 def _four_dimensions(x: Tensor) -> Tensor:
