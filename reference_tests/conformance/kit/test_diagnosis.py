@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from reference_tests.conformance.kit.made import variant
+from reference_tests.mutants.catalogue import MUTANTS
 from scratch_transformer.conformance.kit import search
 from scratch_transformer.conformance.kit.designs import shown_by
 from scratch_transformer.conformance.kit.diagnose import diagnose
@@ -175,6 +176,15 @@ def test_no_guess_for_what_no_mistake_explains(monkeypatch):
     assert diagnosis.verdict == "unknown mismatch"
     assert diagnosis.findings == ()
     assert "feed_forward" in diagnosis.divergence
+
+
+@pytest.mark.parametrize("id", ["LN1", "LN7"])
+def test_torch_has_the_last_word(id):
+    """A mistake in this package's own equations, which the kit's reference shares with its candidate here."""
+    with MUTANTS[id].applied():
+        diagnosis = diagnose(CanonicalCandidate(KINDS["LayerNorm"]))
+    assert diagnosis.verdict == "unknown mismatch"
+    assert diagnosis.error > 1e-3
 
 
 def test_single_precision_inside_is_no_mismatch():
