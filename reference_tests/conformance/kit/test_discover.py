@@ -1,10 +1,14 @@
 """Finding a learner's code and running it where it can do no harm."""
 
+import builtins
+import contextlib
 import json
+import sys
+from pathlib import Path
 
 import pytest
 
-from scratch_transformer.conformance.kit.discover import placeholders, process, repair, survey
+from scratch_transformer.conformance.kit.discover import load, placeholders, process, repair, survey
 from scratch_transformer.conformance.kit.discover.target import NotFound, Source, find
 
 NORM = """
@@ -155,3 +159,48 @@ def test_a_class_that_cannot_be_read_leaves_the_others():
 def test_only_names_that_nobody_defines_are_assumed():
     text = "import math\ndef f(nn):\n    return nn(F.relu(np), math.pi, other)\nnp = 1\n"
     assert repair.assumed(Source("model.py", text)) == {"F": "import torch.nn.functional as F"}
+
+
+PACKAGE = {
+    "mytransformer/__init__.py": "from .layers import MyBlock\n",
+    "mytransformer/layers/__init__.py": "from .block import MyBlock\nimport not_there_at_all\n",
+    "mytransformer/layers/norm.py": "import torch\nimport not_there_at_all\n"
+    "class MyNorm(torch.nn.Module):\n    def forward(self, x):\n        return x\n",
+    "mytransformer/layers/block.py": "from torch import nn\nfrom .norm import MyNorm\n"
+    "from mytransformer.sizes import WIDTH\n"
+    "class MyBlock(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.norm = MyNorm()\n",
+    "mytransformer/sizes.py": "WIDTH = 4\n",
+}
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """A package whose files import each other, and one of them something that is not installed."""
+    for name, text in PACKAGE.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    before = dict(sys.modules)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(builtins, "open", builtins.open)
+    yield tmp_path / "mytransformer"
+    for name in set(sys.modules) - set(before):
+        del sys.modules[name]
+
+
+@pytest.mark.parametrize("with_init", [True, False], ids=["a package", "a folder without __init__.py"])
+def test_files_of_a_package_import_each_other(package, with_init):
+    if not with_init:
+        (package / "__init__.py").unlink()
+        (package / "layers" / "__init__.py").unlink()
+    loaded = {Path(source.path).stem: load.load(source, NoGuard()) for source in find(str(package)).sources}
+    assert loaded["block"].module.MyBlock().norm.__class__ is loaded["norm"].module.MyNorm
+    assert loaded["norm"].missing == ["not_there_at_all"]
+    assert loaded["block"].missing == []
+
+
+class NoGuard:
+    """In the tests' own process no audit hook is set, for it could not be taken off again."""
+
+    def on(self):
+        return contextlib.nullcontext()

@@ -16,7 +16,7 @@ import types
 from dataclasses import dataclass, field
 from typing import Any
 
-from scratch_transformer.conformance.kit.discover import placeholders, repair, survey
+from scratch_transformer.conformance.kit.discover import packages, placeholders, repair, survey
 from scratch_transformer.conformance.kit.discover.sandbox import Guard, Offline, TimeUp, time_limit
 from scratch_transformer.conformance.kit.discover.target import Source
 
@@ -24,6 +24,9 @@ IMPORT_SECONDS = 10.0
 STATEMENT_SECONDS = 2.0
 _FOLDERS: set[str] = set()
 _OPEN = io.open
+_LOADED: dict[str, Loaded] = {}
+_SALVAGING: set[str] = set()
+"""Files that are being salvaged because others import them, for those that import each other."""
 
 
 @dataclass
@@ -52,13 +55,31 @@ def load(source: Source, guard: Guard, salvage: bool = False) -> Loaded:
         if not notes:
             return Loaded(source, _module(source), known.error)
         known = survey.survey(source)
+    _find_imports(source)
+    packages.prepare(source, guard)
+    before = _already(source, salvage)
+    if before is not None:
+        return before
     module = _module(source)
     supplied = repair.supply(module.__dict__, dict.fromkeys(repair.assumed(source).values()))
     if supplied:
         notes.append(f"it uses names that it does not import; assumed: {'; '.join(supplied)}")
     loaded = _loaded(source, module, guard, known, salvage)
     loaded.notes = notes
+    _LOADED[source.path] = loaded
     return loaded
+
+
+def _already(source: Source, salvage: bool) -> Loaded | None:
+    """What is there because another of the learner's files has imported it: then its classes are the same."""
+    whole = packages.imported(source)
+    if whole is not None:
+        _read_beside(source)
+        return Loaded(source, whole)
+    before = _LOADED.get(source.path)
+    if before is None or salvage or before.source != source or sys.modules.get(source.module) is not before.module:
+        return None
+    return before
 
 
 def _loaded(source: Source, module: types.ModuleType, guard: Guard, known: survey.Survey, salvage: bool) -> Loaded:
@@ -82,14 +103,22 @@ def _loaded(source: Source, module: types.ModuleType, guard: Guard, known: surve
     return Loaded(source, module)
 
 
-def _module(source: Source) -> types.ModuleType:
-    """An empty module that imports like the file: siblings are found, relative imports work."""
+def _find_imports(source: Source) -> None:
+    """What lies beside the file, or beside its package, can be imported."""
     if source.folder not in sys.path:
         sys.path.insert(0, source.folder)
-    name = source.module if "." in source.module or source.module not in sys.modules else f"{source.module}_checked"
+
+
+def _module(source: Source) -> types.ModuleType:
+    """An empty module that imports like the file: siblings are found, relative imports work."""
+    is_package = packages.is_package(source)
+    is_free = "." in source.module or is_package or source.module not in sys.modules
+    name = source.module if is_free else f"{source.module}_checked"
     module = types.ModuleType(name)
     module.__file__ = source.path
-    module.__package__ = name.rpartition(".")[0]
+    module.__package__ = name if is_package else name.rpartition(".")[0]
+    if is_package:
+        module.__path__ = [os.path.dirname(source.path)]
     module.__dict__["display"] = lambda *values, **options: None  # what notebooks have
     module.__dict__["get_ipython"] = lambda: placeholders.Missing("IPython")
     sys.modules[name] = module
@@ -123,7 +152,7 @@ def _salvage(source: Source, module: types.ModuleType, guard: Guard, problem: st
             continue
         try:
             with guard.on(), time_limit(STATEMENT_SECONDS):
-                _run(node, source, module)
+                _run(node, source, module, guard)
         except placeholders.NotInstalled as error:
             loaded.missing.append(error.package)
         except BaseException as error:
@@ -133,18 +162,35 @@ def _salvage(source: Source, module: types.ModuleType, guard: Guard, problem: st
     return loaded
 
 
-def _run(node: ast.stmt, source: Source, module: types.ModuleType) -> None:
+def _run(node: ast.stmt, source: Source, module: types.ModuleType, guard: Guard) -> None:
     try:
         _execute(node, source, module)
     except ImportError as error:
         if not isinstance(node, (ast.Import, ast.ImportFrom)):
             raise
-        placeholders.stand_in(node, error, module)
+        if not _salvage_siblings(node, source, module, guard):
+            placeholders.stand_in(node, error, module)
     except placeholders.NotInstalled:
         if not getattr(node, "decorator_list", None):
             raise
         node.decorator_list = []  # type: ignore[attr-defined]
         _execute(node, source, module)
+
+
+def _salvage_siblings(node: ast.stmt, source: Source, module: types.ModuleType, guard: Guard) -> bool:
+    """Whether an import works once those of the learner's own files that cannot be imported are salvaged too."""
+    for sibling in packages.siblings(node, module, source):
+        if sibling.path not in _SALVAGING:
+            _SALVAGING.add(sibling.path)
+            try:
+                load(sibling, guard)
+            finally:
+                _SALVAGING.discard(sibling.path)
+    try:
+        _execute(node, source, module)
+    except ImportError:
+        return False
+    return True
 
 
 def _execute(node: ast.stmt, source: Source, module: types.ModuleType) -> None:

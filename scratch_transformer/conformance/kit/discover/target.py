@@ -11,6 +11,7 @@ from pathlib import Path
 MOST_FILES = 200
 SKIPPED_FOLDERS = {"__pycache__", "node_modules", "site-packages", "build", "dist", "venv", "env", "tests", "test"}
 SKIPPED_FILES = re.compile(r"^(test_.*|.*_test|setup|conftest)$")
+RELATIVE = re.compile(rb"^[ \t]*from[ \t]+(\.+)", re.MULTILINE)
 MAGIC = re.compile(r"^\s*(?:[%!?].*|.*\?)$")
 
 
@@ -82,13 +83,19 @@ def _file(path: Path) -> Source:
         return Source(str(path), text, str(path.parent), _identifier(path.stem), cells)
     if path.suffix not in (".py", ".txt", ""):
         raise NotFound(f"{path.name} is neither Python (.py) nor a notebook (.ipynb)")
-    folder, parts = path.parent, [_identifier(path.stem)]
-    while (folder / "__init__.py").exists() and folder.parent != folder:
-        parts.insert(0, folder.name)
+    folder, parts, levels = path.parent, [_identifier(path.stem)], _levels(path.parent)
+    while ((folder / "__init__.py").exists() or len(parts) <= levels) and folder.parent != folder:
+        parts.insert(0, _identifier(folder.name))
         folder = folder.parent
     if parts[-1] == "__init__" and len(parts) > 1:
         parts.pop()
     return Source(str(path), _read(path), str(folder), ".".join(parts))
+
+
+def _levels(folder: Path) -> int:
+    """How many folders up the relative imports of a folder's files reach: they make it a package."""
+    texts = (path.read_bytes() for path in sorted(folder.glob("*.py"))[:MOST_FILES])
+    return max((len(dots) for text in texts for dots in RELATIVE.findall(text)), default=0)
 
 
 def _read(path: Path) -> str:
