@@ -2,7 +2,7 @@
 
 softmax(Q Kᵀ · scale + mask) V in O(T + S) memory. Tiles of Q, K and V come on chip once, a tile of scores is used and
 forgotten, and the backward pass computes it again. What `naive.py` computes, with float16, bfloat16 or float32 (IEEE)
-products that are summed in float32; see `gpu/flash_forward.py` and `gpu/flash_backward.py` for the kernels.
+products that are summed in float32; see `gpu/flash_forward.py` and `gpu/flash_grad_query.py` for the kernels.
 
 Source: Dao et al. 2022, FlashAttention; Dao 2023, FlashAttention-2; the online softmax: Milakov and Gimelshein 2018.
 """

@@ -17,12 +17,20 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon._runtime import GluonASTSource
 
 from reference_tests.attention.gpu.compiled import compile_kernel
-from scratch_transformer.attention.gpu import flash_backward, flash_forward, hopper, launch, split_kv, tiles
+from scratch_transformer.attention.gpu import (
+    flash_forward,
+    flash_grad_key_value,
+    flash_grad_query,
+    hopper,
+    launch,
+    split_kv,
+    tiles,
+)
 
 KERNELS = {
     "forward": flash_forward.flash_forward_kernel,
-    "grad_query": flash_backward.grad_query_kernel,
-    "grad_key_value": flash_backward.grad_key_value_kernel,
+    "grad_query": flash_grad_query.grad_query_kernel,
+    "grad_key_value": flash_grad_key_value.grad_key_value_kernel,
 }
 SHARED_MEMORY = {80: 163 * 1024, 86: 99 * 1024, 90: 227 * 1024}
 DTYPES = {torch.float16: "fp16", torch.bfloat16: "bf16", torch.float32: "fp32"}

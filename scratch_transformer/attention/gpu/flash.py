@@ -13,8 +13,10 @@ import triton
 from torch import Tensor
 
 from scratch_transformer.attention.gpu import launch, tiles
-from scratch_transformer.attention.gpu.flash_backward import delta_kernel, grad_key_value_kernel, grad_query_kernel
+from scratch_transformer.attention.gpu.delta import compute_delta
 from scratch_transformer.attention.gpu.flash_forward import flash_forward_kernel
+from scratch_transformer.attention.gpu.flash_grad_key_value import grad_key_value_kernel
+from scratch_transformer.attention.gpu.flash_grad_query import grad_query_kernel
 
 _CALL = (
     "Tensor query, Tensor key, Tensor value, Tensor? mask, Tensor? seed, float dropout_p, int? lower, int? upper, "
@@ -64,17 +66,6 @@ def _backward(grad_out, query, key, value, mask, seed, dropout_p, lower, upper, 
         *numbers, **options, ADD_GRAD_QUERY=not deterministic,
     )  # fmt: skip
     return grad_query.to(query.dtype), grad_key, grad_value
-
-
-def compute_delta(out: Tensor, grad_out: Tensor, rows: int) -> Tensor:
-    """δ, the dot products of results and their gradients: (B, H, rows), float32, zero where there is no query."""
-    B, H, T, Dv = out.shape
-    delta = out.new_empty(B, H, rows, dtype=torch.float32)
-    delta_kernel[(triton.cdiv(rows, 64) * B * H,)](
-        out, grad_out, delta, *out.stride()[:3], *grad_out.stride()[:3], H, T, rows,
-        DV=Dv, BLOCK_T=64, BLOCK_DV=launch.block_width(Dv),
-    )  # fmt: skip
-    return delta
 
 
 def _new_logsumexp(query, mask):
