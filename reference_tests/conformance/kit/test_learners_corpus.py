@@ -62,5 +62,5 @@ def test_a_text_that_is_not_there_once_is_refused():
         _replaced("aba", "d", "c")
 
 
-def test_there_are_thirteen_styles():
-    assert len(STYLES) == 13
+def test_there_are_fourteen_styles():
+    assert len(STYLES) == 14

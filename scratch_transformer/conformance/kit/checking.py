@@ -18,6 +18,7 @@ from scratch_transformer.conformance.kit.resolve import adapters, guess, stubs
 from scratch_transformer.conformance.kit.resolve.library import Library
 from scratch_transformer.conformance.kit.resolve.lines import line_of
 from scratch_transformer.conformance.kit.resolve.match import Outcome, resolve
+from scratch_transformer.conformance.kit.resolve.trial import NOTHING
 
 COMPONENT_SECONDS = 20.0
 Emit = Callable[..., None]
@@ -124,11 +125,12 @@ class Checking:
 
     def _resolved(self, value: Any, kinds: tuple[str, ...]) -> Outcome:
         best: Outcome | None = None
+        is_named = guess.is_norm_by_name(getattr(value, "__name__", ""), KINDS)
         for kind in kinds:
             outcome = resolve(value, KINDS[kind], self.library)
             if best is None or (outcome.candidate is not None and outcome.beats(best)):
                 best = outcome
-            if outcome.candidate is not None and outcome.score[0] < 2:
+            if outcome.candidate is not None and outcome.score[0] < (NOTHING if is_named else 2):
                 break
         assert best is not None
         if best.candidate is not None:

@@ -1,4 +1,4 @@
-"""Learner-like code: nine styles that are right (`correct/`), and the same with a mistake put in (`mistaken/`).
+"""Learner-like code: styles that are right (`correct/`), and the same with a mistake put in (`mistaken/`).
 
 A mistaken version is a row of a table: the style, the text to replace and its replacement, the component that is then
 wrong, and the ids of the catalogue by which it must be named.

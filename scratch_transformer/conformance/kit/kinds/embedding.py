@@ -35,7 +35,10 @@ def builtin_embedding(settings: Settings, recipe: Recipe, state: State, inputs: 
 EMBEDDING = Kind(
     name="InputEmbedding",
     what="Looks up a learned vector for every token, and multiplies it by √d_model.",
-    synonyms=("inputembeddings", "inputembedding", "embeddings", "embedding", "tokenembedding", "wordembedding"),
+    synonyms=(
+        *("inputembeddings", "inputembedding", "embeddings", "embedding", "tokenembedding", "wordembedding"),
+        *("embed", "embedtokens", "tokenembed"),
+    ),
     source="Vaswani et al. 2017, section 3.4",
     inputs=("ids",),
     defaults={"vocab_size": VOCABULARY, "d_model": D_MODEL},
@@ -51,6 +54,7 @@ POSITIONS = Kind(
     synonyms=(
         *("positionalencoding", "positionalembedding", "positionencoding", "sinusoidalpositionalencoding", "posenc"),
         *("positionalencoder", "sinusoidalpositionalembedding", "positionembedding", "sinusoidalencoding"),
+        *("sinusoidencodingtable", "sinusoidtable", "sinusoidalpositions", "positionalencodingtable"),
     ),
     source="Vaswani et al. 2017, section 3.5",
     inputs=("x",),

@@ -139,7 +139,10 @@ GELU = Kind(
     defaults={},
     build=lambda settings, recipe: Activation(recipe),
     probes=gelu_probes,
-    mistakes=("B8:tanh in place of erf", "B8:sigmoid in place of erf", "B8:0.44715 in place of 0.044715", "A12"),
+    mistakes=(
+        *("B8:tanh in place of erf", "B8:sigmoid in place of erf", "B8:0.44715 in place of 0.044715"),
+        *("B8:ReLU in place of GELU", "A12"),
+    ),
     designs={"exact, with erf": {"activation": "gelu"}, "by tanh": {"activation": "gelu tanh"}},
     oracle=builtin_gelu,
     builtin="torch.nn.GELU",

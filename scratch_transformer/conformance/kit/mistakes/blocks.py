@@ -146,6 +146,7 @@ print("'dropout' is the one inside, dropout1 and dropout2 are the paper's")
         "exact GELU and the tanh form are at most 0.000473 apart, at |x| = 2.70",
         changes={
             "GELU": {"activation": "gelu"},
+            "ReLU in place of GELU": {"activation": "relu"},
             "tanh in place of erf": {"activation": "gelu tanh"},
             "sigmoid in place of erf": {"activation": "quick gelu"},
             "0.44715 in place of 0.044715": {"activation": "gelu with 0.44715"},

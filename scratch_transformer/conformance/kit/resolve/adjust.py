@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from scratch_transformer.conformance.kit.kind import Inputs, Kind, Probe
-from scratch_transformer.conformance.kit.resolve import functions
+from scratch_transformer.conformance.kit.resolve import batching, functions
 from scratch_transformer.conformance.kit.resolve.calling import Plan
 from scratch_transformer.conformance.kit.resolve.candidate import Resolved, default_of, tensors
 from scratch_transformer.conformance.kit.resolve.layout import walk
@@ -146,7 +146,9 @@ def notes(candidate: Resolved) -> None:
         candidate.notes.append("It is told no end token, so it always writes max_len words.")
     if plan.order == "ids":
         candidate.notes.append("It takes token ids, of which it only uses the shape.")
-    elif plan.order != "batch first":
+    elif plan.order in batching.AXES:
+        candidate.notes.append(f"It takes {plan.order}.")
+    elif plan.order == "sequence first":
         candidate.notes.append(f"Its tensors are {plan.order}: (length, batch, features).")
     for parameter, (_, form) in plan.masks.items():
         candidate.notes.append(f"Its {parameter} was given as {form}.")
@@ -156,7 +158,9 @@ def notes(candidate: Resolved) -> None:
         candidate.notes.append(
             f"{len(candidate.unregistered)} of its parameters are in a plain Python list: PyTorch does not see them."
         )
-    default = default_of(type(candidate.made), "eps") if "eps" in kind.defaults else None
+    made = getattr(candidate.made, "function", candidate.made)
+    default = default_of(made if callable(made) and not isinstance(made, nn.Module) else type(made), "eps")
+    default = default if "eps" in kind.defaults else None
     if isinstance(default, float) and default != kind.defaults["eps"]:
         candidate.notes.append(f"Its eps is {default:g} unless told otherwise; PyTorch's is {kind.defaults['eps']:g}.")
 

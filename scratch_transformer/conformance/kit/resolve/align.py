@@ -33,6 +33,8 @@ class Unit:
     shape: tuple[int, ...] = ()
     context: tuple[str, ...] = ()
     layer: int | None = None
+    raw: bool = False
+    """A bare parameter: x @ W or x @ W.T."""
 
     def full(self, name: str) -> str:
         return f"{self.path}.{name}" if self.path else name
@@ -97,7 +99,7 @@ def _context(path: str) -> tuple[str, ...]:
 
 def learner_units(parameters: Parameters, kind_of: KindOf) -> list[Unit]:
     """The units of a learner's module, in the order in which they were made."""
-    attentions = _attentions(parameters, kind_of)
+    attentions, is_raw = _attentions(parameters, kind_of), raw_test(parameters)
     units: dict[str, Unit] = {}
     for name, positions in parameters.positions.items():
         home = next((path for path in attentions if name.startswith(f"{path}.") or not path), None)
@@ -112,7 +114,7 @@ def learner_units(parameters: Parameters, kind_of: KindOf) -> list[Unit]:
         unit = units.setdefault(key, Unit("matrix", path, [], (), _context(name), _layer(name)))
         unit.names.append(last)
         if not unit.shape or not bias:
-            unit.shape = tuple(positions.shape)
+            unit.shape, unit.raw = tuple(positions.shape), is_raw(name)
             unit.kind = "norm" if positions.dim() == 1 else "matrix"
     return list(units.values())
 
@@ -231,7 +233,7 @@ def _score(ours: Unit, theirs: Unit) -> float:
         score += 2 if (word in ours.context) == (word in theirs.context) else -2
     if ours.layer is not None or theirs.layer is not None:
         score += 2 if ours.layer == theirs.layer else -1
-    if tuple(theirs.shape) == ours.shape:
+    if tuple(theirs.shape) == ours.shape and not theirs.raw:
         score += 0.5
     return score
 
@@ -258,7 +260,16 @@ def _layout(
             layout |= {unit.full(name): positions for name, positions in found.items() if unit.full(name) in shapes}
         else:
             layout |= _plain(unit, theirs, weights, shapes, parameters)
-    return layout
+    return layout | _tied([unit for i, unit in enumerate(ours) if i not in pairs], layout, shapes)
+
+
+def _tied(left: list[Unit], layout: Layout, shapes: Shapes) -> Layout:
+    """A projection without weights of its own uses the embedding's: x @ wte.T."""
+    found: Layout = {}
+    for name in (unit.full("weight") for unit in left if "projection" in unit.context):
+        others = (layout[other] for other in layout if "embed" in other and shapes[other] == shapes.get(name))
+        found |= dict.fromkeys([name], next(others, layout[name])) if name in shapes else {}
+    return found
 
 
 def attention_layout(

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import inspect
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from scratch_transformer.conformance.kit.kind import Kind
+from scratch_transformer.conformance.kit.resolve import batching
 from scratch_transformer.conformance.kit.resolve.construct import parameters_of
 from scratch_transformer.conformance.kit.resolve.masks import Form, Inexpressible, split
 from scratch_transformer.conformance.kit.resolve.synonyms import (
@@ -54,7 +56,7 @@ class Plan:
     """How to call. arguments: parameter -> canonical input, or a constant in `constants`.
 
     masks: mask parameter -> (canonical mask, its form). order: "batch first", "sequence first"; "ids": positions are
-    asked for with token ids.
+    asked for with token ids; "batch last" of a mask; those of batching.py.
     """
 
     arguments: Mapping[str, str]
@@ -85,17 +87,23 @@ class Plan:
         """
         given: dict[str, Any] = dict(self.constants)
         for parameter, name in self.arguments.items():
-            given[parameter] = self._turned(inputs[name])
+            given[parameter] = self._turned(_value(inputs, name))
         _check_equal(inputs, set(self.arguments.values()))
         return given | self._masks(inputs)
 
     def _turned(self, value: Any) -> Any:
         if self.order == "ids" and isinstance(value, Tensor):
             return torch.ones(value.shape[:2], dtype=torch.long)
+        if self.order in batching.AXES:
+            return batching.without_axes(value, self.order) if isinstance(value, Tensor) else value
         turn = self.order == "sequence first" and isinstance(value, Tensor) and value.dim() >= 2
         return value.transpose(0, 1) if turn else value
 
     def output(self, value: Tensor) -> Tensor:
+        if self.order == "batch last" and value.dim() == 3:
+            return value.permute(2, 0, 1)
+        if self.order in batching.AXES:
+            return batching.with_axes(value, self.order)
         return value if self.order == "ids" else self._turned(value)
 
     def _masks(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -143,6 +151,10 @@ class Plan:
         raise Inexpressible("no parameter takes this mask")
 
 
+def _value(inputs: Mapping[str, Any], name: str) -> Any:
+    return inputs["sublayer"](inputs["x"]) if name == "sublayer's output" else inputs[name]
+
+
 def _check_equal(inputs: Mapping[str, Any], used: set[str]) -> None:
     """Attention that takes one sequence for keys and values can only be given inputs in which both are the same."""
     stands_for = {"key": ("query",), "value": ("key", "query")}
@@ -172,10 +184,22 @@ def _length(x: Tensor) -> int:
     return x.shape[-2] if x.dim() > 2 else x.shape[-1]
 
 
+def orders(kind: Kind, is_function: bool) -> tuple[str, ...]:
+    """The orders of dimensions in which a component may take its tensors, the likeliest first."""
+    if kind.name == "CausalMask":  # square, so transposing it would hide a mistake
+        return "batch first", "batch last"
+    usual: tuple[str, ...] = ("batch first", "sequence first")
+    if kind.name == "PositionalEncoding":
+        usual = (*usual, "ids")
+    is_of_tokens = bool({"x", "query", "ids", "src"} & set(kind.inputs)) and not kind.name.endswith("Mask")
+    alone = batching.orders(kind.inputs) if is_of_tokens else ()
+    return (*usual, *(order for order in alone if is_function or "head" in order))
+
+
 def plans(
-    function: Any, inputs: tuple[str, ...], settings: Mapping[str, Any], is_position: bool = False
+    function: Any, inputs: tuple[str, ...], settings: Mapping[str, Any], orders: Sequence[str] = ("batch first",)
 ) -> Iterator[Plan]:
-    """Ways to call `function` with the inputs of its kind, the likeliest first. is_position: it may want token ids.
+    """Ways to call `function` with the inputs of its kind, the likeliest first.
 
     Raises CannotCall, with the parameter's name, if a required parameter means nothing here.
     """
@@ -185,12 +209,10 @@ def plans(
     others = [p for p in parameters if not is_mask(p.name)]
     heads = int(settings.get("num_heads", 1))
     arguments, constants = _by_name(others, tensors, settings)
-    for names in filter(None, (arguments, _by_position(others, tensors))):
+    for names in filter(None, (arguments, _by_position(others, tensors), _of_outputs(arguments))):
         plan = Plan(names, constants, {}, mask_parameters=_mask_parameters(mask_like, inputs), heads=heads)
-        for order in ("batch first", "sequence first"):
-            yield replace(plan, order=order)
-        if is_position:
-            yield replace(plan, order="ids")
+        for order in orders:
+            yield replace(plan, order=order, heads=1 if "head" in order else heads)
 
 
 def _by_name(
@@ -263,6 +285,13 @@ def _complete(found: dict[str, str], tensors: tuple[str, ...]) -> dict[str, str]
 def _by_position(parameters: list[inspect.Parameter], tensors: tuple[str, ...]) -> dict[str, str] | None:
     required = [p.name for p in parameters if p.default is p.empty]
     return dict(zip(required, tensors, strict=True)) if len(required) == len(tensors) else None
+
+
+def _of_outputs(arguments: Mapping[str, str]) -> dict[str, str] | None:
+    """The sublayer's output in place of the sublayer: add_and_norm(x, y)."""
+    if "sublayer" not in arguments.values():
+        return None
+    return {parameter: "sublayer's output" if name == "sublayer" else name for parameter, name in arguments.items()}
 
 
 def _mask_parameters(parameters: list[inspect.Parameter], inputs: tuple[str, ...]) -> tuple[tuple[str, str, bool], ...]:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from scratch_transformer.conformance.kit.kind import Candidate, Inputs, Kind, State
+from scratch_transformer.conformance.kit.resolve import batching
 from scratch_transformer.conformance.kit.resolve.calling import CannotCall, Plan
 from scratch_transformer.conformance.kit.resolve.layout import ZERO, Layout, Parameters, neutral
 from scratch_transformer.conformance.kit.resolve.precision import double
@@ -49,7 +50,8 @@ class Resolved(Candidate):
         return self.parameters.unregistered if self.parameters else []
 
     def load(self, state: State) -> State:
-        if self.parameters is None:
+        if self.parameters is None:  # a function that takes no weights
+            self.missing = frozenset(state)
             return {name: neutral(name, values) for name, values in state.items()}
         return self.parameters.load(self.layout, state)
 
@@ -60,9 +62,12 @@ class Resolved(Candidate):
     def __call__(self, **inputs: Any) -> Tensor:
         high = all(value.dtype == torch.float64 for value in inputs.values() if _is_float(value))
         with double(high):
-            given = self.plan.give(inputs)
-            output = self.plan.output(self._tensor(self.function(**given), inputs))
+            output = batching.one_by_one(self._once, inputs, self.plan.order)
             return self.post(output, inputs)
+
+    def _once(self, inputs: Inputs) -> Tensor:
+        """One call, of the whole batch or of what the function takes at a time."""
+        return self.plan.output(self._tensor(self.function(**self.plan.give(inputs)), inputs))
 
     def _tensor(self, output: Any, inputs: Inputs) -> Tensor:
         """The output among what was returned: the first tensor of the right shape, else the first."""

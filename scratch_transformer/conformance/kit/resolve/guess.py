@@ -12,6 +12,7 @@ from scratch_transformer.conformance.kit.kind import Kind
 from scratch_transformer.conformance.kit.resolve.calling import MASKS
 from scratch_transformer.conformance.kit.resolve.construct import parameters_of
 from scratch_transformer.conformance.kit.resolve.synonyms import input_of, is_mask, plain
+from scratch_transformer.conformance.kit.resolve.weights import weights_of
 
 NO_COMPONENTS = (
     "config", "args", "dataset", "dataloader", "tokenizer", "trainer", "batch", "vocab", "collate", "translator", "lit",
@@ -46,6 +47,11 @@ def kinds_of(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str, ...
     if family and not any(score < -9 for score, _, _ in found):  # the name does not tell which of them
         best = [*relatives, *best]
     return tuple(dict.fromkeys([*best, *relatives]))
+
+
+def is_norm_by_name(name: str, kinds: Mapping[str, Kind]) -> bool:
+    """Whether a name says which norm it is: an RMSNorm with a mistake is no LayerNorm, though both take the same."""
+    return sum(plain(name) in map(plain, kinds[norm].synonyms) for norm in ("LayerNorm", "RMSNorm")) == 1
 
 
 def _score(word: str, kind: Kind, thing: Any) -> float:
@@ -89,7 +95,8 @@ def _fitness(kind: Kind, thing: Any) -> float:
     forward = getattr(thing, "forward", None) if isinstance(thing, type) else thing
     forward = forward or vars(thing).get("__call__")
     parameters = [p for p in parameters_of(forward) if p.name != "self"]
-    required = [p for p in parameters if p.default is p.empty and not is_mask(p.name)]
+    taken = weights_of(thing, kind) if inspect.isfunction(thing) else []
+    required = [p for p in parameters if p.default is p.empty and not is_mask(p.name) and p.name not in taken]
     tensors = [name for name in kind.inputs if name not in MASKS]
     fit = 2.0 - abs(len(required) - len(tensors))
     if any(is_mask(p.name) for p in parameters) != any(name in MASKS for name in kind.inputs):

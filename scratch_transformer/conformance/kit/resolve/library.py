@@ -13,10 +13,11 @@ from typing import Any
 from torch import nn
 
 from scratch_transformer.conformance.kit.kind import Candidate, Kind
-from scratch_transformer.conformance.kit.resolve import construct, functions
+from scratch_transformer.conformance.kit.resolve import construct, functions, sizes
 from scratch_transformer.conformance.kit.resolve.candidate import Resolved
 from scratch_transformer.conformance.kit.resolve.synonyms import plain, settings_of
 from scratch_transformer.conformance.kit.resolve.trial import Trial
+from scratch_transformer.conformance.kit.resolve.weights import Weighted
 
 PARTS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("srcattn", "crossatt", "encdecatt", "memoryatt", "encatt"), ("MultiheadAttention", "CrossAttention")),
@@ -65,6 +66,8 @@ class Library:
         self.guesses[thing] = kinds
 
     def kind_of_class(self, cls: type) -> str | None:
+        if issubclass(cls, Weighted):
+            return cls.kind_name
         if cls in self.resolved:
             return self.resolved[cls].kind.name
         guesses = self.guesses.get(cls)
@@ -182,7 +185,9 @@ class Library:
         cls = made if isinstance(made, types.FunctionType) else type(made)
 
         def rebuild(changes: Mapping[str, Any]) -> Candidate:
-            if not isinstance(cls, type):
+            if not isinstance(cls, type) or isinstance(made, Weighted):
+                if changes.keys() == {"d_model"} and sizes.widened(made, changes["d_model"]):
+                    return self.resolved[made]
                 raise KeyError(f"{kind.name} is a function")
             mine = {p.name: settings_of(p.name) for p in construct.parameters_of(cls)}
             if not all(any(name in found or name == plain(p) for p, found in mine.items()) for name in changes):

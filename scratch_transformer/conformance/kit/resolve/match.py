@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from scratch_transformer.conformance.kit.kind import Candidate, Kind, Probe
-from scratch_transformer.conformance.kit.resolve import adjust, align, calling, construct, functions
+from scratch_transformer.conformance.kit.resolve import adjust, align, calling, construct, functions, readings
 from scratch_transformer.conformance.kit.resolve.calling import MASKS, CannotCall, Plan
 from scratch_transformer.conformance.kit.resolve.candidate import Resolved
 from scratch_transformer.conformance.kit.resolve.config import Unknown
@@ -21,6 +21,7 @@ from scratch_transformer.conformance.kit.resolve.masks import Form, Inexpressibl
 from scratch_transformer.conformance.kit.resolve.precision import double
 from scratch_transformer.conformance.kit.resolve.synonyms import input_of
 from scratch_transformer.conformance.kit.resolve.trial import NOTHING, Score, Trial
+from scratch_transformer.conformance.kit.resolve.weights import Weighted
 
 if TYPE_CHECKING:
     from scratch_transformer.conformance.kit.resolve.library import Library
@@ -80,7 +81,8 @@ def _settings(thing: Any, kind: Kind, settings: Mapping[str, Any] | None) -> Ite
 
 def _attempts(thing: Any, kind: Kind, library: Library, settings: dict[str, Any]) -> Iterator[Outcome]:
     if not isinstance(thing, type) and not functions.is_factory(thing, kind):
-        yield from _called(thing, kind, library, settings, {})
+        for made in readings.readings(thing, kind, settings):
+            yield from _called(made, kind, library, settings, {})
         return
     errors: list[BaseException] = []
     try:
@@ -118,7 +120,8 @@ def _called(
         actual["knows_eos"] = any(input_of(name, ("eos",)) for name in names)
     problem: Outcome | None = None
     try:
-        for plan in calling.plans(function, kind.inputs, actual, kind.name == "PositionalEncoding"):
+        orders = calling.orders(kind, not isinstance(made, nn.Module) or isinstance(made, Weighted))
+        for plan in calling.plans(function, kind.inputs, actual, orders):
             outcome = _planned(made, function, kind, library, actual, plan)
             if outcome.candidate is not None:
                 yield outcome
