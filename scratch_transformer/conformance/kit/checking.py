@@ -15,6 +15,7 @@ from scratch_transformer.conformance.kit.finding import Named, Result
 from scratch_transformer.conformance.kit.kind import Diagnosis, Finding
 from scratch_transformer.conformance.kit.kinds import KINDS
 from scratch_transformer.conformance.kit.resolve import adapters, guess, stubs
+from scratch_transformer.conformance.kit.resolve.calling import MASKS
 from scratch_transformer.conformance.kit.resolve.library import Library
 from scratch_transformer.conformance.kit.resolve.lines import line_of
 from scratch_transformer.conformance.kit.resolve.match import Outcome, resolve
@@ -127,7 +128,11 @@ class Checking:
         best: Outcome | None = None
         is_named = guess.is_norm_by_name(getattr(value, "__name__", ""), KINDS)
         for kind in kinds:
+            if best is not None and best.score[0] < NOTHING and not guess.are_related(best.kind.name, kind):
+                continue  # what a mistake explains is no other thing altogether
             outcome = resolve(value, KINDS[kind], self.library)
+            if _leaves_its_mask(outcome) and outcome.score[0] > 0:
+                outcome.score = NOTHING, outcome.score[1]
             if best is None or (outcome.candidate is not None and outcome.beats(best)):
                 best = outcome
             if outcome.candidate is not None and outcome.score[0] < (NOTHING if is_named else 2):
@@ -168,6 +173,13 @@ class Checking:
         result.problem = outcome.problem
         result.stub = stubs.stub(outcome.kind, result.name, source.module)
         return result
+
+
+def _leaves_its_mask(outcome: Outcome) -> bool:
+    """Whether it can be given a mask that this kind has no use for: no reason to expect that it is causal by itself."""
+    kind, candidate = outcome.kind, outcome.candidate
+    masks = candidate.plan.mask_parameters if candidate is not None else ()
+    return bool(masks) and not any(name in MASKS for name in kind.inputs)
 
 
 def _named(finding: Finding, value: Any, source: Source) -> Named:

@@ -52,12 +52,34 @@ def attention_dropout(session: Session, best: Hypothesis | None) -> Iterator[Fin
     if not is_random(candidate, probe, training=True):
         yield Finding(MISTAKES["A18"], f"{BUILT} give the same output.")
         return
+    if not drops_weights(candidate, probe):
+        said = "With the same values for all keys, its output in training mode is that of evaluation, or dropped as a whole"
+        yield Finding(MISTAKES["A18"], f"{said}: the weights still sum to 1.")
+        return
     for name, value in vars(candidate.module).items():
         if _is_weights(value, probe) and ((value.sum(-1) - 1).abs() > 1e-3).any():
             sums = value.sum(-1).flatten()[:3].tolist()
             said = f"Rows of self.{name} sum to {', '.join(f'{s:.2f}' for s in sums)} in training mode."
             yield Finding(MISTAKES["A17"], said)
             return
+
+
+def drops_weights(candidate: Candidate, probe: Probe) -> bool:
+    """Where all keys have one value, only the sum of the weights matters: it varies if some of them are dropped.
+
+    An output that is dropped is zero; what is left of it is scaled by one number.
+    """
+    assert candidate.module is not None
+    inputs = dict(probe.inputs)
+    for name in ("x", "value", "memory"):
+        if isinstance(inputs.get(name), Tensor):
+            inputs[name] = inputs[name][:, :1].expand_as(inputs[name])
+    candidate.module.eval()
+    still = call(candidate, inputs)
+    candidate.module.train()
+    ratios = (call(candidate, inputs) / still).flatten()
+    kept = ratios[ratios.abs() > 1e-6]
+    return bool(kept.numel() == 0 or (kept.max() - kept.min()) > 1e-6)
 
 
 def _is_weights(value: Any, probe: Probe) -> bool:

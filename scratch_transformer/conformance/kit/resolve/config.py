@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 from scratch_transformer.conformance.kit.resolve.synonyms import FLAGS, plain, settings_of
 
@@ -22,8 +22,14 @@ WORDS = {
     "initializerrange": 0.02,
 }
 
-Value = Callable[[str], Any]
-"""A parameter's name -> its value, or `Unknown`."""
+
+class Value(Protocol):
+    """A parameter's name -> its value, or `Unknown`."""
+
+    def __call__(self, name: str) -> Any: ...
+
+    def fixes(self, name: str) -> bool:
+        """Whether it has been told this value, which then goes before the config's own."""
 
 
 class Unknown(Exception):
@@ -48,7 +54,7 @@ class Config(dict):
     def _find(self, name: str) -> Any:
         real, value = self.__dict__["_real"], self.__dict__["_value"]
         own = real.get(name, Unknown) if isinstance(real, Mapping) else getattr(real, name, Unknown)
-        if settings_of(name) and not isinstance(own, bool):
+        if value.fixes(name) or (settings_of(name) and not isinstance(own, bool)):
             return value(name)
         if own is not Unknown:
             return own
@@ -138,7 +144,7 @@ def _known(names: list[str], cls: type, value: Value) -> dict[str, Any]:
     known: dict[str, Any] = {}
     for name in names:
         default = getattr(cls, name, None)
-        if settings_of(name) and not isinstance(default, (bool, str)):
+        if value.fixes(name) or (settings_of(name) and not isinstance(default, (bool, str))):
             try:
                 known[name] = value(name)
             except Unknown:

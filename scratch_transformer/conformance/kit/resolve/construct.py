@@ -31,7 +31,7 @@ Part = Callable[[str], list[Callable[[], Any]]]
 
 @dataclass
 class Attempt:
-    """A way to call a constructor. used: the settings that went into it. passed: every argument by name."""
+    """A way to call a constructor. used: the settings that went into it; a config is asked for some while it builds."""
 
     cls: Any
     args: dict[str, Any]
@@ -45,21 +45,22 @@ class Attempt:
 
 
 class Values:
-    """A parameter's name -> its value by the settings; records what was asked for."""
+    """A parameter's name -> its value by the settings; records what was asked for. given: values fixed by name."""
 
     def __init__(self, settings: Mapping[str, Any], given: Mapping[str, Any]) -> None:
         self.own = set(settings)
         self.settings = {**GENERAL, **settings}
         if "d_k" not in settings:
             self.settings["d_k"] = self.settings["d_model"] // self.settings["num_heads"]
-        self.given = dict(given)
+        self.given = {plain(name): value for name, value in given.items()}
         self.used: dict[str, Any] = {}
         self.names: dict[str, str] = {}
         """Setting -> the parameter that asked for it first."""
 
     def __call__(self, name: str) -> Any:
-        if name in self.given:
-            return self.given[name]
+        if self.fixes(name):
+            self.used[plain(name)] = self.given[plain(name)]
+            return self.given[plain(name)]
         one_side = [setting[4:] for setting in settings_of(name) if setting[:4] in ("src_", "tgt_")]
         for setting in one_side:  # an encoder's source vocabulary is its vocabulary
             if setting in self.own:
@@ -72,6 +73,10 @@ class Values:
                 self.names.setdefault(setting, name)
                 return self.settings[setting]
         raise Unknown(name)
+
+    def fixes(self, name: str) -> bool:
+        """Whether the value is given, and not one of the settings."""
+        return plain(name) in self.given
 
     def reserve(self, names: Iterable[str]) -> None:
         """What can mean one thing only does: beside hid_dim, input_dim is the size of the vocabulary."""
@@ -117,7 +122,7 @@ def attempts(
             made = {name: value() if isinstance(value, _Lazy) else value for name, value in args.items()}
         except Exception:  # a submodule that cannot be built; perhaps another can
             continue
-        yield Attempt(cls, made, dict(values.used))
+        yield Attempt(cls, made, values.used)
 
 
 @dataclass(frozen=True)

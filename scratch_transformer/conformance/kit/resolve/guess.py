@@ -31,6 +31,11 @@ FAMILIES = (
 """Kinds that go by the same names; what the forward takes tells more."""
 
 
+def are_related(kind: str, other: str) -> bool:
+    """Whether both go by the same names."""
+    return any(kind in family and other in family for family in FAMILIES)
+
+
 def kinds_of(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str, ...]:
     """Names of kinds, the likeliest first; () for what is no component."""
     word = plain(name)

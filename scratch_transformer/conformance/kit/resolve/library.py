@@ -13,7 +13,7 @@ from typing import Any
 from torch import nn
 
 from scratch_transformer.conformance.kit.kind import Candidate, Kind
-from scratch_transformer.conformance.kit.resolve import construct, functions, sizes
+from scratch_transformer.conformance.kit.resolve import config, construct, functions, sizes
 from scratch_transformer.conformance.kit.resolve.candidate import Resolved
 from scratch_transformer.conformance.kit.resolve.synonyms import plain, settings_of
 from scratch_transformer.conformance.kit.resolve.trial import Trial
@@ -189,15 +189,17 @@ class Library:
                 if changes.keys() == {"d_model"} and sizes.widened(made, changes["d_model"]):
                     return self.resolved[made]
                 raise KeyError(f"{kind.name} is a function")
-            mine = {p.name: settings_of(p.name) for p in construct.parameters_of(cls)}
-            if not all(any(name in found or name == plain(p) for p, found in mine.items()) for name in changes):
+            parameters = construct.parameters_of(cls)
+            known = {name for p in parameters for name in (*settings_of(p.name), plain(p.name))}
+            if not known >= changes.keys() and not any(config.is_config(p) for p in parameters):
                 raise KeyError(f"{cls.__name__} has no {', '.join(changes)}")
             wanted = {**settings, **changes}
-            flags = {p: v for name, v in changes.items() for p in mine if plain(p) == plain(name)}
-            attempt = next(
-                construct.attempts(cls, wanted, self.namespace_of(cls), self.parts(kind), {**self.given, **flags})
-            )
+            flags = {name: value for name, value in changes.items() if name not in construct.GENERAL}
+            given = {**self.given, **flags}
+            attempt = next(construct.attempts(cls, wanted, self.namespace_of(cls), self.parts(kind), given))
             again = attempt.build()
+            if not known | attempt.used.keys() >= changes.keys():
+                raise KeyError(f"the config of {cls.__name__} has no {', '.join(changes)}")
             return self._adopt(again, kind, wanted)
 
         return rebuild
@@ -215,7 +217,10 @@ class Library:
         candidate = Resolved(kind, made, settings, before.plan)
         candidate.post = before.post
         candidate.function = made
-        shapes = self.trial(kind, adjust.settings_of_instance(made, kind, settings, settings), made).shapes
+        try:
+            shapes = self.trial(kind, adjust.settings_of_instance(made, kind, settings, settings), made).shapes
+        except (AssertionError, ValueError, RuntimeError):  # the reference refuses them: heads that do not divide d_model
+            shapes = {}
         parameters = Parameters(made)
         options = align.layouts(parameters, shapes, kind.complete(settings), self.kind_of_class, self.choices)
         candidate.layout = next(iter(options), ("", {}))[1] if shapes else {}

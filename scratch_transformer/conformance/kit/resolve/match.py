@@ -301,7 +301,8 @@ def _best(
                 if len(usable) == len(masked) and (tier == 0 or (tiers == 0 and tier < NOTHING)):
                     break
         best = min(ranked, default=((NOTHING + 1, 0, float("inf")), 0))
-        if not ranked or best[0][0] < (NOTHING if tiers else 1) or (tiers == 0 and best[0][:2] < (NOTHING, 1)):
+        tier, left_out, _ = best[0]
+        if not ranked or tier == 0 or (tier < NOTHING and (tiers > 0 or left_out == 0)):
             break
     candidate.plan = start
     return best[0], options[best[1]] if ranked else {}
