@@ -131,8 +131,8 @@ class Checking:
             if best is not None and best.score[0] < NOTHING and not guess.are_related(best.kind.name, kind):
                 continue  # what a mistake explains is no other thing altogether
             outcome = resolve(value, KINDS[kind], self.library)
-            if _leaves_its_mask(outcome) and outcome.score[0] > 0:
-                outcome.score = NOTHING, outcome.score[1]
+            if outcome.score[0] > 0 and guess.takes_mask(value) and not any(n in MASKS for n in outcome.kind.inputs):
+                outcome.score = NOTHING, float("inf")  # what takes a mask need not be causal by itself
             if best is None or (outcome.candidate is not None and outcome.beats(best)):
                 best = outcome
             if outcome.candidate is not None and outcome.score[0] < (NOTHING if is_named else 2):
@@ -173,13 +173,6 @@ class Checking:
         result.problem = outcome.problem
         result.stub = stubs.stub(outcome.kind, result.name, source.module)
         return result
-
-
-def _leaves_its_mask(outcome: Outcome) -> bool:
-    """Whether it can be given a mask that this kind has no use for: no reason to expect that it is causal by itself."""
-    kind, candidate = outcome.kind, outcome.candidate
-    masks = candidate.plan.mask_parameters if candidate is not None else ()
-    return bool(masks) and not any(name in MASKS for name in kind.inputs)
 
 
 def _named(finding: Finding, value: Any, source: Source) -> Named:

@@ -29,7 +29,7 @@ def _from(session: Session, extra: Extra, best: Hypothesis) -> Iterator[Finding]
     forms = [(id, form, entries) for id in extra.mistakes for form, entries in MISTAKES[id].changes.items()]
     base = best.recipe.with_({name: getattr(RIGHT, name) for _, _, entries in forms for name in entries})
     error = distance(result.output, session.variant(base, _double(probe)), probe)
-    if error <= extra.limit:
+    if error <= extra.limit or _explains(session, best.recipe, _double(probe), result, extra.limit):
         return
     if extra.low_precision:
         id, form, _ = forms[0]

@@ -51,12 +51,9 @@ def kinds_of(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str, ...
     relatives = sorted((name for name in family if name in kinds), key=lambda name: -_fitness(kinds[name], thing))
     if family and not any(score < -9 for score, _, _ in found):  # the name does not tell which of them
         best = [*relatives, *best]
-    return tuple(dict.fromkeys([*best, *relatives]))
-
-
-def is_norm_by_name(name: str, kinds: Mapping[str, Kind]) -> bool:
-    """Whether a name says which norm it is: an RMSNorm with a mistake is no LayerNorm, though both take the same."""
-    return sum(plain(name) in map(plain, kinds[norm].synonyms) for norm in ("LayerNorm", "RMSNorm")) == 1
+    best = list(dict.fromkeys([*best, *relatives]))
+    # What says that it is causal, or is given keys, must be more than right for one sequence that sees all of itself.
+    return tuple(kind for kind in best if kind != "SelfAttention" or not ("causal" in word or _takes_keys(thing)))
 
 
 def _score(word: str, kind: Kind, thing: Any) -> float:
@@ -95,16 +92,36 @@ def _likeness(word: str, synonym: str) -> float:
     return 0.0
 
 
+def _takes_keys(thing: Any) -> bool:
+    """Whether its forward must be given keys beside the queries: then it is right only if it is with other keys too."""
+    return any(input_of(p.name, ("key",)) for p in _required(thing))
+
+
 def _fitness(kind: Kind, thing: Any) -> float:
     """Whether a forward has the tensors and masks that a kind has: 2 for all, less for others."""
-    forward = getattr(thing, "forward", None) if isinstance(thing, type) else thing
-    forward = forward or vars(thing).get("__call__")
-    parameters = [p for p in parameters_of(forward) if p.name != "self"]
+    parameters = _parameters(thing)
     taken = weights_of(thing, kind) if inspect.isfunction(thing) else []
-    required = [p for p in parameters if p.default is p.empty and not is_mask(p.name) and p.name not in taken]
+    required = [p for p in _required(thing) if p.name not in taken]
     tensors = [name for name in kind.inputs if name not in MASKS]
     fit = 2.0 - abs(len(required) - len(tensors))
     if any(is_mask(p.name) for p in parameters) != any(name in MASKS for name in kind.inputs):
         fit -= 0.5
     named = [input_of(p.name, tuple(tensors)) for p in required]
     return fit + 0.5 * sum(name is not None for name in named) / max(len(tensors), 1)
+
+
+def _parameters(thing: Any) -> list[inspect.Parameter]:
+    """Of a function, or of a class's forward."""
+    forward = getattr(thing, "forward", None) if isinstance(thing, type) else thing
+    forward = forward or vars(thing).get("__call__")
+    return [p for p in parameters_of(forward) if p.name != "self"]
+
+
+def _required(thing: Any) -> list[inspect.Parameter]:
+    """Those that are no mask and have no default."""
+    return [p for p in _parameters(thing) if p.default is p.empty and not is_mask(p.name)]
+
+
+def takes_mask(thing: Any) -> bool:
+    """Whether it can be given a mask."""
+    return any(is_mask(p.name) for p in _parameters(thing))

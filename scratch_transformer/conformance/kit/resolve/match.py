@@ -164,10 +164,10 @@ def _planned(made: Any, function: Any, kind: Kind, library: Library, settings: d
     if best.candidate is None:
         best.problem, best.error = _raised("its forward", error), error
         return best
-    if best.score[0] == NOTHING and not library.is_late:
+    if best.score[0] >= NOTHING and not library.is_late:
         best.score = _find_weights(best.candidate, trial, probes_for(best.candidate, first), library)
     design = dict(trial.design) if best.score[0] < NOTHING else {}
-    if not every or best.score[0] == NOTHING:
+    if not every or best.score[0] >= NOTHING:
         best.score = max(best.score, _find_masks(best.candidate, trial))
     if design and kind.name.endswith("Layer"):
         library.designs[type(made)] = design
@@ -266,7 +266,7 @@ def _joint(
     start = candidate.plan
     same = [{p: (name, form) for p, name in takers} for form in forms(takers[0][0], batch_first)]
     rank, masks = _best(candidate, trial, start, same, masked)
-    if rank[0] == NOTHING:
+    if rank[0] >= NOTHING:
         shapes = ("(B, 1, T, S)", "(B, 1, 1, S)", "(B, S)", "(T, S)", "(B, T, S)", "(B, 1, S)")
         mixed = [
             {p: (name, Form(polarity, shape)) for (p, name), shape in zip(takers, combination, strict=True)}

@@ -17,7 +17,8 @@ from scratch_transformer.conformance.kit.search import FILLS, TOGETHER, changes_
 from scratch_transformer.conformance.kit.session import ROUNDED, call, distance
 
 Score = tuple[int, float]
-"""Tier and error: 0 = a right design, 1 = with the mistakes of its parts, 2 = with a mistake, 3 = nothing fits."""
+"""Tier and error: 0 = a right design, 1 = with the mistakes of its parts, 2 = with a mistake, 3 = nothing fits,
+4 = it stops with an error."""
 NOTHING = 3
 INHERITED = ("norm_order", "activation")
 """Entries of the recipe in which a whole does as its parts."""
@@ -83,9 +84,11 @@ class Trial:
         """Of a candidate whose parameters can be loaded. enough: the number of tiers to try; 0: only what was found."""
         try:
             state = candidate.load(self.asked)
-            outputs = [(probe, call(candidate, probe.inputs)) for probe in probes]
         except Exception:  # the learner's code may raise anything
             return NOTHING, float("inf")
+        outputs = [(probe, _output(candidate, probe)) for probe in probes]
+        if all(output is None for _, output in outputs):
+            return NOTHING + 1, float("inf")
         key = b"".join(values.numpy().tobytes() for values in state.values())
         for recipe in self._again():
             error = self._error(recipe, key, state, outputs, ROUNDED)
@@ -93,7 +96,7 @@ class Trial:
                 return self.found[0], error
         best, deadline = float("inf"), time.process_time() + SECONDS
         for tier in range(min(enough, NOTHING)):
-            if tier and not any(output.isfinite().all() for _, output in outputs):
+            if tier and not any(output is not None and output.isfinite().all() for _, output in outputs):
                 break
             for index, recipe in enumerate(self.recipes(tier)):
                 if tier == NOTHING - 1 and time.process_time() > deadline:
@@ -122,11 +125,13 @@ class Trial:
         return self._recipes[tier]
 
     def _error(
-        self, recipe: Recipe, key: bytes, state: State, outputs: list[tuple[Probe, Tensor]], limit: float
+        self, recipe: Recipe, key: bytes, state: State, outputs: list[tuple[Probe, Tensor | None]], limit: float
     ) -> float:
         worst = 0.0
         for probe, output in outputs:
-            worst = max(worst, distance(output, self._expected(recipe, key, state, probe), probe))
+            expected = self._expected(recipe, key, state, probe)
+            if output is not None or expected is not None:  # some mistakes stop with an error, like queries for keys
+                worst = max(worst, distance(output, expected, probe))
             if worst > limit:
                 break
         return worst
@@ -159,6 +164,14 @@ class Trial:
                 return torch.Size(call(module, inputs).shape)
             except (RuntimeError, ValueError, IndexError):
                 return None
+
+
+def _output(candidate: Candidate, probe: Probe) -> Tensor | None:
+    """None if it stops with an error."""
+    try:
+        return call(candidate, probe.inputs)
+    except Exception:  # the learner's code may raise anything
+        return None
 
 
 def _consistent(kind: Kind, fixed: Mapping[str, Any]) -> list[dict[str, Any]]:
