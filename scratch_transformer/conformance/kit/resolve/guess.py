@@ -56,6 +56,11 @@ def kinds_of(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str, ...
     return tuple(kind for kind in best if kind != "SelfAttention" or not ("causal" in word or _takes_keys(thing)))
 
 
+def is_norm_by_name(name: str, kinds: Mapping[str, Kind]) -> bool:
+    """Whether a name says which norm it is: an RMSNorm with a mistake is no LayerNorm, though both take the same."""
+    return sum(plain(name) in map(plain, kinds[norm].synonyms) for norm in ("LayerNorm", "RMSNorm")) == 1
+
+
 def _score(word: str, kind: Kind, thing: Any) -> float:
     """How well the name fits a kind; 0 if it does not, or if the forward cannot take the kind's inputs."""
     score = max((_likeness(word, plain(synonym)) for synonym in kind.synonyms), default=0.0)
