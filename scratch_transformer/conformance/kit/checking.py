@@ -15,11 +15,10 @@ from scratch_transformer.conformance.kit.finding import Named, Result
 from scratch_transformer.conformance.kit.kind import Diagnosis, Finding
 from scratch_transformer.conformance.kit.kinds import KINDS
 from scratch_transformer.conformance.kit.resolve import adapters, guess, stubs
-from scratch_transformer.conformance.kit.resolve.calling import MASKS
+from scratch_transformer.conformance.kit.resolve.choice import chosen
 from scratch_transformer.conformance.kit.resolve.library import Library
 from scratch_transformer.conformance.kit.resolve.lines import line_of
-from scratch_transformer.conformance.kit.resolve.match import Outcome, resolve
-from scratch_transformer.conformance.kit.resolve.trial import NOTHING
+from scratch_transformer.conformance.kit.resolve.match import Outcome
 
 COMPONENT_SECONDS = 20.0
 Emit = Callable[..., None]
@@ -117,7 +116,7 @@ class Checking:
                 outcome = self._resolved(value, kinds)
                 diagnosis = None
                 if outcome.candidate is not None:
-                    diagnosis = diagnose(outcome.candidate, self.library.ids_within(outcome.candidate.made))
+                    diagnosis = diagnose(outcome.candidate, self.library.parts_of(outcome.candidate.made))
         except TimeUp:
             kind = KINDS[kinds[0]]
             return Result(name, source.where(line), kind.name, "took too long", what=kind.what,
@@ -125,19 +124,7 @@ class Checking:
         return self._result(name, source, line, value, outcome, diagnosis)
 
     def _resolved(self, value: Any, kinds: tuple[str, ...]) -> Outcome:
-        best: Outcome | None = None
-        is_named = guess.is_norm_by_name(getattr(value, "__name__", ""), KINDS)
-        for kind in kinds:
-            if best is not None and best.score[0] < NOTHING and not guess.are_related(best.kind.name, kind):
-                continue  # what a mistake explains is no other thing altogether
-            outcome = resolve(value, KINDS[kind], self.library)
-            if outcome.score[0] > 0 and guess.takes_mask(value) and not any(n in MASKS for n in outcome.kind.inputs):
-                outcome.score = NOTHING, float("inf")  # what takes a mask need not be causal by itself
-            if best is None or (outcome.candidate is not None and outcome.beats(best)):
-                best = outcome
-            if outcome.candidate is not None and outcome.score[0] < (NOTHING if is_named else 2):
-                break
-        assert best is not None
+        best = chosen(value, kinds, self.library)
         if best.candidate is not None:
             self.library.resolved[value] = best.candidate
         return best
@@ -149,10 +136,11 @@ class Checking:
         result = Result(name, source.where(line), kind.name, what=kind.what, against=kind.builtin or "the reference")
         if diagnosis is None:
             return self._not_built(result, value, outcome, source)
-        parts = set(self.library.ids_within(outcome.candidate.made if outcome.candidate else None))
+        within = self.library.parts_of(outcome.candidate.made) if outcome.candidate else ()
+        parts = {f.mistake.id for part in within for f in part.findings if f.severity != "note"}
         parts &= {f.mistake.id for f in diagnosis.findings if f.severity != "note"}
         own = [f for f in diagnosis.findings if f.mistake.id not in parts]
-        self.library.known[value] = tuple(f.mistake.id for f in own if f.severity != "note")
+        self.library.diagnoses[value] = diagnosis
         result.verdict, result.error, result.design = diagnosis.verdict, diagnosis.error, diagnosis.design
         result.inherited = [f.mistake.id for f in diagnosis.findings if f.mistake.id in parts]
         result.mistakes = [_named(f, value, source) for f in own]

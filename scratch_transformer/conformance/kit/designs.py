@@ -2,87 +2,89 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from scratch_transformer.conformance.kit.kind import Diagnosis, Finding
+from scratch_transformer.conformance.kit.kind import Diagnosis, Finding, Settings
 from scratch_transformer.conformance.kit.mistakes import MISTAKES
 from scratch_transformer.conformance.kit.recipe import RIGHT, Recipe
-from scratch_transformer.conformance.kit.session import STRUCTURE, Session
+from scratch_transformer.conformance.kit.session import Session
+from scratch_transformer.conformance.kit.variants import Variants
 
 Design = tuple[str, dict[str, Any]]
-FROM_PARTS = ("activation", "norm_order", "positions", "embedding_scale", "wrapped")
-"""Choices of a composite that its parts show."""
+Keeps = Callable[[Design], bool]
+SHOWN = {
+    "FeedForward": ("activation",),
+    "PositionalEncoding": ("positions",),
+    "InputEmbedding": ("embedding_scale",),
+    "ResidualConnection": ("norm_order",),
+    **dict.fromkeys(("EncoderLayer", "DecoderLayer", "DecoderOnlyLayer"), ("norm_order", "activation")),
+}
+"""Choices of a whole that its parts show."""
 
 
-def possible(session: Session, parts: Sequence[Diagnosis] = ()) -> list[Design]:
-    """Designs that nothing speaks against; what the parts show comes first."""
-    designs = [(name, dict(changes)) for name, changes in session.kind.designs.items()]
+def possible(
+    variants: Variants, missing: Collection[str], outputs: Sequence[Tensor], shown: Mapping[str, Any]
+) -> list[Design]:
+    """Designs that nothing speaks against; what the parts show comes first.
+
+    missing: canonical parameters that the candidate has no place for. outputs: what it gave.
+    """
+    designs = [(name, dict(changes)) for name, changes in variants.kind.designs.items()]
     if len(designs) == 1:
         return designs
-    for keeps in (_fits_parameters(session, designs), _fits_settings(session), _fits_output(session)):
+    filters = (_fits_parameters(variants, designs, missing), _fits_settings(variants.settings), _fits_output(outputs))
+    for keeps in filters:
         designs = [design for design in designs if keeps(design)] or designs
-    shown = shown_by(parts)
     return sorted(designs, key=lambda design: sum(shown.get(name, value) != value for name, value in design[1].items()))
+
+
+def of_session(session: Session, parts: Sequence[Diagnosis] = ()) -> list[Design]:
+    """The possible designs of what was run."""
+    candidate = session.candidate
+    outputs = [result.output for result in session.ran if result.output is not None]
+    return possible(session.variants, candidate.missing, outputs, {**shown_by(parts), **candidate.shown})
 
 
 def shown_by(parts: Sequence[Diagnosis]) -> dict[str, Any]:
     """The choices of the parts that were understood, where they agree."""
-    shown: dict[str, Any] = {}
-    relevant = {"FeedForward": ("activation",), "PositionalEncoding": ("positions",)}
+    found: dict[str, set[Any]] = {}
     for part in parts:
-        if part.verdict == "unknown mismatch":
-            continue
-        for name in relevant.get(part.kind, ()):
-            shown.setdefault(name, getattr(part.recipe, name))
-        if part.kind.endswith(("Layer", "Connection")):
-            shown.setdefault("norm_order", part.recipe.norm_order)
-            if part.kind.endswith("Layer"):
-                shown.setdefault("activation", part.recipe.activation)
-    return shown
+        names = SHOWN.get(part.kind, ()) if part.verdict != "unknown mismatch" else ()
+        for name in names:
+            found.setdefault(name, set()).add(getattr(part.recipe, name))
+    return {name: values.pop() for name, values in found.items() if len(values) == 1}
 
 
-def _fits_parameters(session: Session, designs: list[Design]) -> Any:
+def _fits_parameters(variants: Variants, designs: list[Design], missing: Collection[str]) -> Keeps:
     """Weights that only some designs have must be there, or missing, as the design says."""
-    kind, settings = session.kind, session.settings
-    weights: dict[tuple[tuple[str, Any], ...], set[str]] = {}
-
-    def of(changes: dict[str, Any]) -> set[str]:
-        structural = {n: v for n, v in changes.items() if n in STRUCTURE}
-        key = tuple(sorted(structural.items()))
-        if key not in weights:
-            state = kind.build(settings, RIGHT.with_(structural)).state_dict()
-            weights[key] = {name for name in state if name.endswith("weight")}
-        return weights[key]
-
-    every = [of(changes) for _, changes in designs]
-    shared = {name for name in every[0] if all(name in names for names in every)}
-    optional = {name for names in every for name in names} - shared
-    present = optional - session.candidate.missing
-    return lambda design: of(design[1]) & optional == present
+    weights = [variants.weights(RIGHT.with_(changes)) for _, changes in designs]
+    optional = frozenset.union(*weights) - frozenset.intersection(*weights)
+    present = optional - set(missing)
+    return lambda design: variants.weights(RIGHT.with_(design[1])) & optional == present
 
 
-def _fits_settings(session: Session) -> Any:
+def _fits_settings(settings: Settings) -> Keeps:
     """norm_first and activation, if the learner's class has such arguments."""
-    given = session.candidate.settings
     wanted: dict[str, Any] = {}
-    if isinstance(given.get("norm_first"), bool):
-        wanted["norm_order"] = "pre" if given["norm_first"] else "post"
-    if given.get("activation") in ("relu", "gelu"):
-        wanted["activation"] = given["activation"]
+    if isinstance(settings.get("norm_first"), bool):
+        wanted["norm_order"] = "pre" if settings["norm_first"] else "post"
+    if settings.get("activation") in ("relu", "gelu"):
+        wanted["activation"] = settings["activation"]
     return lambda design: all(design[1].get(name, value) == value for name, value in wanted.items())
 
 
-def _fits_output(session: Session) -> Any:
+def _fits_output(outputs: Sequence[Tensor]) -> Keeps:
     """Probabilities sum to one, log-probabilities to one after exp."""
-    outputs = [result.output.double() for result in session.ran if result.output is not None]
+    doubles = [output.double() for output in outputs]
     kind = "logits"
-    if outputs and all(o.dim() > 0 for o in outputs):
-        if all(_near_one(o.exp().sum(-1)) for o in outputs):
+    if doubles and all(o.dim() > 0 for o in doubles):
+        if all(_near_one(o.exp().sum(-1)) for o in doubles):
             kind = "log-probabilities"
-        elif all(_near_one(o.sum(-1)) and bool((o >= 0).all()) for o in outputs):
+        elif all(_near_one(o.sum(-1)) and bool((o >= 0).all()) for o in doubles):
             kind = "probabilities"
     return lambda design: design[1].get("output", kind) == kind
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import torch
+
 from scratch_transformer.conformance.kit.kind import Extra, Finding, Probe
 from scratch_transformer.conformance.kit.mistakes import MISTAKES
 from scratch_transformer.conformance.kit.recipe import RIGHT, Recipe
 from scratch_transformer.conformance.kit.search import Hypothesis
-from scratch_transformer.conformance.kit.session import Result, Session, distance
+from scratch_transformer.conformance.kit.session import Result, Session, distance, in_precision
 
 
 def from_extras(session: Session, best: Hypothesis) -> Iterator[Finding]:
@@ -49,12 +51,8 @@ def _in_float32(session: Session, probe: Probe) -> Result:
     module = session.candidate.module
     if module is None:
         return session.run(probe)
-    module.float()
-    try:
+    with in_precision(session, module, torch.float32):
         return session.run(probe)
-    finally:
-        module.double()
-        session.candidate.load(session.asked)
 
 
 def _double(probe: Probe) -> Probe:

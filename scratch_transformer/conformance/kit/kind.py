@@ -139,6 +139,8 @@ class Candidate:
     module: the learner's own module, for what only an inventory shows; None for a function.
     missing: canonical parameters that the learner's module has no place for.
     notes: sentences about how it was resolved.
+    defaults: settings -> values that its constructor has where nothing is passed.
+    shown: choices of the recipe that resolving it has shown already.
     """
 
     def __init__(self, kind: Kind, module: nn.Module | None, settings: Settings | None = None) -> None:
@@ -147,6 +149,8 @@ class Candidate:
         self.settings: dict[str, Any] = dict(settings or {})
         self.missing: frozenset[str] = frozenset()
         self.notes: list[str] = []
+        self.defaults: dict[str, Any] = {}
+        self.shown: dict[str, Any] = {}
 
     def load(self, state: State) -> State:
         """Give the learner's parameters these values, named canonically.
@@ -267,11 +271,15 @@ class Mistake:
 
 @dataclass(frozen=True)
 class Finding:
-    """A mistake in somebody's code, with the numbers that show it. form: which form of the mistake."""
+    """A mistake in somebody's code, with the numbers that show it.
+
+    form: which form of the mistake. entries: of the recipe of a whole that contains it, where its own does not show it.
+    """
 
     mistake: Mistake
     evidence: str
     form: str = ""
+    entries: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def severity(self) -> Severity:

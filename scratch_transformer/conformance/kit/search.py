@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from scratch_transformer.conformance.kit.designs import possible
+from scratch_transformer.conformance.kit.designs import of_session
 from scratch_transformer.conformance.kit.fits import fitted
 from scratch_transformer.conformance.kit.kind import Diagnosis, Kind
 from scratch_transformer.conformance.kit.mistakes import MISTAKES
@@ -99,37 +99,40 @@ def _chosen(session: Session, found: list[tuple[float, Hypothesis]], tried: int)
         errors = [session.error(hypothesis.recipe, everywhere=True) for hypothesis in chosen]
         chosen = [h for h, error in zip(chosen, errors, strict=True) if error <= max(limit, 10 * min(errors))]
     first = chosen[0]
-    others = {h.ids: h for h in reversed(chosen) if h.ids != first.ids}
+    others = {h.ids: h for h in reversed(chosen) if not set(h.ids) >= set(first.ids)}  # none that only supposes more
     return Match((first, *others.values()), best, tried)
 
 
 def _tiers(session: Session, parts: Known) -> Iterator[tuple[bool, Iterable[Hypothesis]]]:
     """From what needs the fewest mistakes to what needs the most; with True, what is tried for exact matches only."""
     kind = session.kind
-    designs, changes = possible(session, [p for p in parts if isinstance(p, Diagnosis)]), changes_of(kind)
+    known = [part for part in parts if isinstance(part, Diagnosis)]
+    designs, changes = of_session(session, known), changes_of(kind)
     yield False, [Hypothesis(name, (), RIGHT.with_(entries)) for name, entries in designs]
-    base = _of_parts(kind, [part for part in parts if isinstance(part, Diagnosis)])
+    base = of_parts(kind, known)
     named = [_forms(changes, part) for part in dict.fromkeys(p for p in parts if isinstance(p, str))]
-    subsets = [*_subsets(base), *(c for forms in itertools.product(*filter(None, named)) for c in _subsets(forms))]
-    subsets = sorted((c for c in subsets if c and compatible(c)), key=len, reverse=True)[:200]
-    yield False, _with(designs, subsets)
-    yield False, _with(designs, [(change,) for change in changes])
+    found = [*subsets(base), *(c for forms in itertools.product(*filter(None, named)) for c in subsets(forms))]
+    found = sorted((c for c in found if c and compatible(c)), key=len, reverse=True)[:200]
+    yield False, with_changes(designs, found[:1])
+    yield False, with_changes(designs, found[1:])
+    yield False, with_changes(designs, [(change,) for change in changes])
     fits = fitted(session, [RIGHT.with_(entries) for _, entries in designs])
-    yield False, _with(designs, [tuple(Change(id, f, tuple(e.items())) for id, f, e in fit) for fit in fits])
+    yield False, with_changes(designs, [tuple(Change(id, f, tuple(e.items())) for id, f, e in fit) for fit in fits])
     together = [c for ids in TOGETHER for c in itertools.product(*(_forms(changes, id) for id in ids))]
-    yield False, _with(designs, together)
-    for known in subsets[:1]:
-        yield True, _with(designs, [(*known, c) for c in changes if compatible((*known, c))])
-    yield True, _with(designs, [pair for pair in itertools.combinations(changes, 2) if compatible(pair)])
+    yield False, with_changes(designs, together)
+    for all_known in found[:1]:
+        yield True, with_changes(designs, [(*all_known, c) for c in changes if compatible((*all_known, c))])
+    yield True, with_changes(designs, [pair for pair in itertools.combinations(changes, 2) if compatible(pair)])
 
 
-def _subsets(changes: Sequence[Change]) -> list[tuple[Change, ...]]:
-    """All of them, if they are few."""
-    sizes = range(len(changes), 0, -1) if len(changes) <= 4 else (len(changes), 1)
+def subsets(changes: Sequence[Change]) -> list[tuple[Change, ...]]:
+    """The largest first; all of them, if they are few."""
+    n = len(changes)
+    sizes = range(n, 0, -1) if n <= 4 else (n, n - 1, 1)
     return [subset for size in sizes for subset in itertools.combinations(changes, size)]
 
 
-def _of_parts(kind: Kind, parts: Sequence[Diagnosis]) -> list[Change]:
+def of_parts(kind: Kind, parts: Sequence[Diagnosis]) -> list[Change]:
     """The mistakes that were found in the parts, each once, as changes."""
     known: dict[str, Change] = {}
     for part in parts:
@@ -137,6 +140,7 @@ def _of_parts(kind: Kind, parts: Sequence[Diagnosis]) -> list[Change]:
             names = {name for entries in finding.mistake.changes.values() for name in entries}
             values = {name: getattr(part.recipe, name) for name in sorted(names)}
             entries = tuple((n, v) for n, v in values.items() if v != getattr(RIGHT, n) and n not in FROM_DESIGN)
+            entries = entries or tuple(finding.entries.items())
             if entries and finding.mistake.id in kind.ids:
                 known.setdefault(finding.mistake.id, Change(finding.mistake.id, finding.form, entries))
     return list(known.values())
@@ -162,7 +166,9 @@ def compatible(changes: Iterable[Change]) -> bool:
     return len(names) == len(set(names))
 
 
-def _with(designs: list[tuple[str, dict[str, Any]]], combinations: Sequence[Sequence[Change]]) -> Iterator[Hypothesis]:
+def with_changes(
+    designs: Sequence[tuple[str, dict[str, Any]]], combinations: Sequence[Sequence[Change]]
+) -> Iterator[Hypothesis]:
     """All combinations in the first design, then in the next."""
     for design, entries in designs:
         for changes in combinations:

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from scratch_transformer.conformance.kit.kind import Candidate, Inputs, Probe, Settings, State, random_state
+from scratch_transformer.conformance.kit.kind import Candidate, Probe, Settings, State, random_state
 from scratch_transformer.conformance.kit.recipe import RIGHT, Recipe
+from scratch_transformer.conformance.kit.variants import Variants, call
 
 EXACT = 1e-9
 """Largest relative error of what agrees, in float64. Rounding differs by 1e-15; sensitive probes amplify it."""
 
 ROUNDED = 2e-5
 """The same for code that goes through float32 somewhere, such as a table of positions made in float32."""
-
-
-STRUCTURE = ("final_norm", "embedding_norm", "positions", "wrapped", "head", "norms", "layers")
-"""The entries of a recipe that decide which parameters a module has."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +39,7 @@ class Session:
     def __init__(self, candidate: Candidate, seed: int = 0) -> None:
         self.candidate, self.kind = candidate, candidate.kind
         self.settings: Settings = self.kind.complete(candidate.settings)
-        self._modules: dict[tuple[object, ...], nn.Module] = {}
-        self._outputs: dict[tuple[Recipe, str], Tensor | None] = {}
+        self.variants = Variants(self.kind, self.settings)
         full = self.kind.build(self.settings, RIGHT.with_(self.kind.full)).double()
         self.probes = tuple(p for p in self.kind.probes(self.settings, seed) if candidate.accepts(p.inputs))
         self.quiet_asked = random_state(full, seed + 1, quiet=True)
@@ -74,28 +71,14 @@ class Session:
         except Exception as error:  # the learner's code may raise anything
             return Result(probe, None, error)
 
-    def module(self, recipe: Recipe, is_quiet: bool = False) -> nn.Module:
-        """The canonical module of a recipe with the candidate's weights; recipes with the same parameters share it."""
-        key = (is_quiet, *(getattr(recipe, name) for name in STRUCTURE))
-        if key not in self._modules:
-            module = self.kind.build(self.settings, recipe).double().eval()
-            own, state = module.state_dict(), self.quiet_state if is_quiet else self.state
-            module.load_state_dict({name: state.get(name, values) for name, values in own.items()})
-            self._modules[key] = module
-        module = self._modules[key]
-        for part in module.modules():
-            part.recipe = recipe  # type: ignore[assignment]
-        return module
+    def module(self, recipe: Recipe) -> nn.Module:
+        """The canonical module of a recipe with the candidate's weights."""
+        return self.variants.module(recipe, False, self.state)
 
     def variant(self, recipe: Recipe, probe: Probe) -> Tensor | None:
-        """Its output on a probe; None if it crashes, as some mistakes do on some inputs."""
-        key = (recipe, probe.name)
-        if key not in self._outputs:
-            try:
-                self._outputs[key] = call(self.module(recipe, probe.quiet), probe.inputs)
-            except (RuntimeError, ValueError, IndexError):
-                self._outputs[key] = None
-        return self._outputs[key]
+        """A recipe's output on a probe, with the candidate's weights."""
+        state = self.quiet_state if probe.quiet else self.state
+        return self.variants.output(recipe, probe.quiet, state, probe)
 
     def builtin(self, recipe: Recipe, probe: Probe) -> Tensor | None:
         """What torch.nn makes of a probe; where there is no builtin, the reference."""
@@ -126,13 +109,18 @@ class Session:
         return max(errors, key=lambda pair: pair[0], default=(float("inf"), None))
 
 
-def call(module: Any, inputs: Inputs) -> Tensor:
-    """The output for copies of the inputs, without gradients and warnings."""
-    copies = {name: value.clone() if isinstance(value, Tensor) else value for name, value in inputs.items()}
-    with torch.no_grad(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        output: Tensor = module(**copies)
-        return output
+@contextlib.contextmanager
+def in_precision(session: Session, module: nn.Module, dtype: torch.dtype) -> Iterator[None]:
+    """A candidate's module in another precision. Afterwards its tables are what they were: rounding is not undone."""
+    buffers = [(part, dict(part._buffers)) for part in module.modules()]
+    module.to(dtype)
+    try:
+        yield
+    finally:
+        module.double()
+        for part, tables in buffers:
+            part._buffers.update(tables)
+        session.candidate.load(session.asked)
 
 
 def distance(actual: Tensor | None, expected: Tensor | None, probe: Probe) -> float:

@@ -13,7 +13,8 @@ from scratch_transformer.conformance.kit.crashes import explain_crash
 from scratch_transformer.conformance.kit.kind import Finding
 from scratch_transformer.conformance.kit.mistakes import MISTAKES
 from scratch_transformer.conformance.kit.search import Hypothesis
-from scratch_transformer.conformance.kit.session import Session, call, distance
+from scratch_transformer.conformance.kit.session import Session, distance
+from scratch_transformer.conformance.kit.variants import call
 
 Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 

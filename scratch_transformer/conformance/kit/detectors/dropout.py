@@ -11,7 +11,8 @@ from torch import Tensor
 from scratch_transformer.conformance.kit.kind import Candidate, Finding, Probe, State
 from scratch_transformer.conformance.kit.mistakes import MISTAKES
 from scratch_transformer.conformance.kit.search import Hypothesis
-from scratch_transformer.conformance.kit.session import Session, call, distance
+from scratch_transformer.conformance.kit.session import Session, distance
+from scratch_transformer.conformance.kit.variants import call
 
 Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 BUILT = "Built with dropout = 0.5, two calls in training mode"

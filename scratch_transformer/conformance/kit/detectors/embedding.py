@@ -11,7 +11,8 @@ from torch import nn
 from scratch_transformer.conformance.kit.kind import Candidate, Finding
 from scratch_transformer.conformance.kit.mistakes import MISTAKES
 from scratch_transformer.conformance.kit.search import Hypothesis
-from scratch_transformer.conformance.kit.session import Session, call
+from scratch_transformer.conformance.kit.session import Session, in_precision
+from scratch_transformer.conformance.kit.variants import call
 
 Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 LENGTH_WORDS = r"length|long|max|exceed|block|positions?\b|context"
@@ -65,12 +66,8 @@ def few_digits(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     module = candidate.module
     if module is None or (best is not None and best.recipe.positions != "sinusoidal"):
         return
-    try:
-        module.bfloat16()
+    with in_precision(session, module, torch.bfloat16):
         code = call(candidate, {"x": torch.zeros(1, 300, session.settings["d_model"], dtype=torch.bfloat16)})[0]
-    finally:
-        module.double()
-        session.candidate.load(session.asked)
     if torch.equal(code[256], code[257]) and not torch.equal(code[255], code[256]):
         yield Finding(MISTAKES["P8"], "In bfloat16, the codes of positions 256 and 257 are the same.")
 

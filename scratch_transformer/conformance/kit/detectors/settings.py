@@ -1,4 +1,4 @@
-"""What shows when a class is built again with other settings: an odd width, heads that do not divide, no biases."""
+"""What shows in a class's defaults, and when it is built again with other settings: an odd width, no biases."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from scratch_transformer.conformance.kit.mistakes import MISTAKES
 from scratch_transformer.conformance.kit.search import Hypothesis
 from scratch_transformer.conformance.kit.session import Session
 
+PYTORCH_EPS = 1e-5
+"""The default of nn.LayerNorm."""
 Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 
 
@@ -46,8 +48,17 @@ def odd_width(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
             yield Finding(MISTAKES["P1"], f"With d_model = 7 it stops with {type(error).__name__}: {line}")
 
 
+def other_default(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """LN3: the ε of a norm that is told none, as most layers make theirs."""
+    default, usual = session.candidate.defaults.get("eps"), PYTORCH_EPS
+    if session.kind.name == "LayerNorm" and isinstance(default, float) and default != usual:
+        said = f"Its eps is {default:g} unless told otherwise; PyTorch's is {usual:g}."
+        yield Finding(MISTAKES["LN3"], said, f"{default:g}", {"eps": default})
+
+
 SETTINGS: tuple[tuple[tuple[str, ...], Detector], ...] = (
     (("A15",), bias_flag),
     (("A19",), heads_that_do_not_divide),
     (("P1",), odd_width),
+    (("LN3",), other_default),
 )

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from scratch_transformer.conformance.kit.kind import Inputs, Kind, Probe
 from scratch_transformer.conformance.kit.resolve import batching, functions
 from scratch_transformer.conformance.kit.resolve.calling import Plan
-from scratch_transformer.conformance.kit.resolve.candidate import Resolved, default_of, tensors
+from scratch_transformer.conformance.kit.resolve.candidate import Resolved, tensors
 from scratch_transformer.conformance.kit.resolve.layout import walk
 from scratch_transformer.conformance.kit.resolve.precision import double
 from scratch_transformer.conformance.kit.resolve.synonyms import settings_of
@@ -158,11 +158,6 @@ def notes(candidate: Resolved) -> None:
         candidate.notes.append(
             f"{len(candidate.unregistered)} of its parameters are in a plain Python list: PyTorch does not see them."
         )
-    made = getattr(candidate.made, "function", candidate.made)
-    default = default_of(made if callable(made) and not isinstance(made, nn.Module) else type(made), "eps")
-    default = default if "eps" in kind.defaults else None
-    if isinstance(default, float) and default != kind.defaults["eps"]:
-        candidate.notes.append(f"Its eps is {default:g} unless told otherwise; PyTorch's is {kind.defaults['eps']:g}.")
 
 
 def returns_several(candidate: Resolved, probe: Probe) -> bool:

@@ -38,6 +38,8 @@ class Resolved(Candidate):
         self.shape_of: Callable[[Inputs], torch.Size | None] = lambda inputs: None
         self.post: Callable[[Tensor, Inputs], Tensor] = lambda output, inputs: output
         self.output_index: int | None = None
+        thing = getattr(made, "function", made)
+        self.defaults = {"eps": default_of(type(thing) if isinstance(thing, nn.Module) else thing, "eps")}
         self.update_missing()
 
     def update_missing(self) -> None:

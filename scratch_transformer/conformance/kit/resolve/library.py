@@ -12,11 +12,12 @@ from typing import Any
 
 from torch import nn
 
-from scratch_transformer.conformance.kit.kind import Candidate, Kind
+from scratch_transformer.conformance.kit.kind import Candidate, Diagnosis, Kind
 from scratch_transformer.conformance.kit.resolve import config, construct, functions, sizes
 from scratch_transformer.conformance.kit.resolve.candidate import Resolved
+from scratch_transformer.conformance.kit.resolve.layout import walk
 from scratch_transformer.conformance.kit.resolve.synonyms import plain, settings_of
-from scratch_transformer.conformance.kit.resolve.trial import Trial
+from scratch_transformer.conformance.kit.resolve.trial import MISTAKEN, NOTHING, Trial
 from scratch_transformer.conformance.kit.resolve.weights import Weighted
 
 PARTS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
@@ -40,7 +41,7 @@ LAYERS = ("layers", "layer", "blocks", "block")
 class Library:
     """Classes with their kinds, in the order in which they were found.
 
-    given: constructor arguments that a person has fixed. known: ids of mistakes by class.
+    given: constructor arguments that a person has fixed. diagnoses: of what was diagnosed already.
     """
 
     def __init__(self, kinds: Mapping[str, Kind], given: Mapping[str, Any] | None = None) -> None:
@@ -49,16 +50,27 @@ class Library:
         self.guesses: dict[Any, tuple[str, ...]] = {}
         self.resolved: dict[Any, Resolved] = {}
         self.choices: dict[type, int] = {}
-        self.known: dict[Any, tuple[str, ...]] = {}
-        self.designs: dict[Any, dict[str, Any]] = {}
+        self.diagnoses: dict[Any, Diagnosis] = {}
         self._trials: dict[Any, Trial] = {}
         self._building: list[Any] = []
-        self.deadline = float("inf")
+        self.thorough = True
+        self._deadline = float("inf")
+
+    # ---- Effort ----
+
+    def allow(self, seconds: float, thorough: bool) -> None:
+        """So much computing from now on. thorough: look for mistakes also, beyond what is right and its parts' ones."""
+        self._deadline, self.thorough = time.process_time() + seconds, thorough
+
+    @property
+    def most_tiers(self) -> int:
+        """Tiers of a trial to look through."""
+        return NOTHING if self.thorough else MISTAKEN
 
     @property
     def is_late(self) -> bool:
         """Whether the time for the component at hand is used up."""
-        return time.process_time() > self.deadline
+        return time.process_time() > self._deadline
 
     # ---- What is known ----
 
@@ -73,24 +85,23 @@ class Library:
         guesses = self.guesses.get(cls)
         return guesses[0] if guesses else None
 
-    def ids_within(self, module: Any) -> tuple[str, ...]:
-        """Ids of the mistakes of all classes that a module contains."""
-        parts = {type(part) for part in module.modules()} if isinstance(module, nn.Module) else set()
-        return tuple(dict.fromkeys(id for cls in parts for id in self.known.get(cls, ())))
+    def parts_of(self, made: Any) -> tuple[Diagnosis, ...]:
+        """What was found out about the classes of a module's submodules, and the functions that they call."""
+        if not isinstance(made, nn.Module):
+            return ()
+        classes = dict.fromkeys(type(part) for _, part in walk(made))
+        called = {name for cls in classes if cls in self.guesses for name in _read_by_class(cls)}
+        functions = [thing for thing in self.diagnoses if not isinstance(thing, type) and thing.__name__ in called]
+        parts = [thing for thing in (*classes, *functions) if thing is not type(made)]
+        return tuple(self.diagnoses[thing] for thing in parts if thing in self.diagnoses)
 
     def trial(self, kind: Kind, settings: Mapping[str, Any], made: Any = None) -> Trial:
         """The trial for something that was made, its parts' mistakes and designs known."""
-        known, fixed = self.ids_within(made), self._design_within(made)
-        key = (kind.name, tuple(sorted((n, str(v)) for n, v in settings.items())), known, tuple(fixed.items()))
+        parts = self.parts_of(made)
+        key = (kind.name, tuple(sorted((n, str(v)) for n, v in settings.items())), tuple(map(id, parts)))
         if key not in self._trials:
-            self._trials[key] = Trial(kind, settings, known, fixed)
+            self._trials[key] = Trial(kind, settings, parts)
         return self._trials[key]
-
-    def _design_within(self, made: Any) -> dict[str, Any]:
-        """Choices of the layers within a module, where they agree."""
-        parts = {type(part) for part in made.modules()} if isinstance(made, nn.Module) else set()
-        found = [self.designs[cls] for cls in parts if cls in self.designs and cls is not type(made)]
-        return dict(found[0]) if found and all(design == found[0] for design in found) else {}
 
     def namespace_of(self, thing: Any) -> dict[str, Any]:
         return vars(sys.modules.get(getattr(thing, "__module__", ""), types.ModuleType("none")))
@@ -219,7 +230,11 @@ class Library:
         candidate.function = made
         try:
             shapes = self.trial(kind, adjust.settings_of_instance(made, kind, settings, settings), made).shapes
-        except (AssertionError, ValueError, RuntimeError):  # the reference refuses them: heads that do not divide d_model
+        except (
+            AssertionError,
+            ValueError,
+            RuntimeError,
+        ):  # the reference refuses them: heads that do not divide d_model
             shapes = {}
         parameters = Parameters(made)
         options = align.layouts(parameters, shapes, kind.complete(settings), self.kind_of_class, self.choices)
@@ -246,11 +261,14 @@ def _global_names(namespace: Mapping[str, Any]) -> set[str]:
     names: set[str] = set()
     for value in list(namespace.values()):
         if isinstance(value, type):
-            for member in vars(value).values():
-                names |= _read_by(getattr(member, "__func__", member))
+            names |= _read_by_class(value)
         else:
             names |= _read_by(value)
     return names
+
+
+def _read_by_class(cls: type) -> set[str]:
+    return {name for member in vars(cls).values() for name in _read_by(getattr(member, "__func__", member))}
 
 
 def _read_by(function: Any) -> set[str]:

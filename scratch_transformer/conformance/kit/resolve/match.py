@@ -20,14 +20,14 @@ from scratch_transformer.conformance.kit.resolve.layout import Layout, Parameter
 from scratch_transformer.conformance.kit.resolve.masks import Form, Inexpressible, forms
 from scratch_transformer.conformance.kit.resolve.precision import double
 from scratch_transformer.conformance.kit.resolve.synonyms import input_of
-from scratch_transformer.conformance.kit.resolve.trial import NOTHING, Score, Trial
+from scratch_transformer.conformance.kit.resolve.trial import MISTAKEN, NOTHING, Score, Trial
 from scratch_transformer.conformance.kit.resolve.weights import Weighted
 
 if TYPE_CHECKING:
     from scratch_transformer.conformance.kit.resolve.library import Library
 
-SECONDS, LONGEST = 2.0, 5.0
-"""Of computing, for the search for weights in one way to build and call a component, and in all."""
+SECONDS = 2.0
+"""Of computing, for the search for weights in one way to build and call a component."""
 MOST_LAYOUTS, MOST_MISTAKEN, MOST_MISTAKEN_MASKS = 150, 40, 8
 NEUTRAL = ("True = may attend", "1 = may attend", "True = blocked", "0 or -inf, added")
 
@@ -59,12 +59,11 @@ class Outcome:
 def resolve(thing: Any, kind: Kind, library: Library, settings: Mapping[str, Any] | None = None) -> Outcome:
     """A class, an instance or a function as a candidate of this kind, or why it cannot be one."""
     best = Outcome(kind)
-    library.deadline = time.process_time() + LONGEST
     for wanted in _settings(thing, kind, settings):
         for outcome in _attempts(thing, kind, library, wanted):
             if outcome.beats(best if best.candidate or best.problem else None):
                 best = outcome
-            if best.score[0] == 0 or library.is_late:
+            if best.score[0] < MISTAKEN or library.is_late:
                 return best
         if best.score[0] < NOTHING:
             break
@@ -164,13 +163,10 @@ def _planned(made: Any, function: Any, kind: Kind, library: Library, settings: d
     if best.candidate is None:
         best.problem, best.error = _raised("its forward", error), error
         return best
-    if best.score[0] >= NOTHING and not library.is_late:
+    if best.score[0] >= NOTHING and library.thorough and not library.is_late:
         best.score = _find_weights(best.candidate, trial, probes_for(best.candidate, first), library)
-    design = dict(trial.design) if best.score[0] < NOTHING else {}
     if not every or best.score[0] >= NOTHING:
-        best.score = max(best.score, _find_masks(best.candidate, trial))
-    if design and kind.name.endswith("Layer"):
-        library.designs[type(made)] = design
+        best.score = max(best.score, _find_masks(best.candidate, trial, library.most_tiers))
     adjust.notes(best.candidate)
     return best
 
@@ -229,28 +225,29 @@ def _with_required_masks(plan: Plan, every: bool) -> Iterator[Plan]:
             yield plan.with_masks({p: (name, Form(polarity, shapes.get(name, wide))) for p, name in given})
 
 
-def _find_masks(candidate: Resolved, trial: Trial) -> Score:
+def _find_masks(candidate: Resolved, trial: Trial, tiers: int) -> Score:
     """Sets the forms of all masks by trial. Returns how well the masked probes are explained then."""
     wanted = {name for probe in trial.probes for name in MASKS if probe.inputs.get(name) is not None}
     takers = [(p, name) for p, name, _ in candidate.plan.mask_parameters if name in wanted]
     if not takers:
         return 0, 0.0
-    batch_first = candidate.plan.order != "sequence first"
     masked = [p for p in trial.probes if any(p.inputs.get(name) is not None for name in MASKS)]
     if len({name for _, name in takers}) == 1:
-        return _separate(candidate, trial, takers, masked, batch_first)
-    return _joint(candidate, trial, takers, masked, batch_first)
+        return _separate(candidate, trial, takers, masked, tiers)
+    return _joint(candidate, trial, takers, masked, tiers)
 
 
 def _separate(
-    candidate: Resolved, trial: Trial, takers: list[tuple[str, str]], masked: list[Probe], batch_first: bool
+    candidate: Resolved, trial: Trial, takers: list[tuple[str, str]], masked: list[Probe], tiers: int
 ) -> Score:
     """One canonical mask: each parameter that can take it by itself; the best first."""
     start, results = candidate.plan, []
     for parameter, name in takers:
         others = {p: taken for p, taken in start.masks.items() if p != parameter}
-        options = [{**others, parameter: (name, form)} for form in forms(parameter, batch_first)]
-        results.append((*_best(candidate, trial, start, options, masked), parameter))
+        options = [
+            {**others, parameter: (name, form)} for form in forms(parameter, candidate.plan.order != "sequence first")
+        ]
+        results.append((*_best(candidate, trial, start, options, masked, tiers), parameter))
     results.sort(key=lambda result: result[0])
     chosen = {parameter: masks[parameter] for (tier, *_), masks, parameter in results if tier < NOTHING and masks}
     if not chosen:
@@ -259,13 +256,11 @@ def _separate(
     return results[0][0][0], results[0][0][2]
 
 
-def _joint(
-    candidate: Resolved, trial: Trial, takers: list[tuple[str, str]], masked: list[Probe], batch_first: bool
-) -> Score:
+def _joint(candidate: Resolved, trial: Trial, takers: list[tuple[str, str]], masked: list[Probe], tiers: int) -> Score:
     """Several canonical masks: all in one form, else every combination of the shapes that do not crash."""
     start = candidate.plan
-    same = [{p: (name, form) for p, name in takers} for form in forms(takers[0][0], batch_first)]
-    rank, masks = _best(candidate, trial, start, same, masked)
+    same = [{p: (name, form) for p, name in takers} for form in forms(takers[0][0], start.order != "sequence first")]
+    rank, masks = _best(candidate, trial, start, same, masked, tiers)
     if rank[0] >= NOTHING:
         shapes = ("(B, 1, T, S)", "(B, 1, 1, S)", "(B, S)", "(T, S)", "(B, T, S)", "(B, 1, S)")
         mixed = [
@@ -274,7 +269,9 @@ def _joint(
             for combination in itertools.product(shapes, repeat=len(takers))
             if len(takers) < 4
         ]
-        rank, masks = min((rank, masks), _best(candidate, trial, start, mixed[:150], masked), key=lambda pair: pair[0])
+        rank, masks = min(
+            (rank, masks), _best(candidate, trial, start, mixed[:150], masked, tiers), key=lambda pair: pair[0]
+        )
     candidate.plan = start.with_masks(masks)
     return rank[0], rank[2]
 
@@ -283,12 +280,19 @@ Rank = tuple[int, int, float]
 
 
 def _best(
-    candidate: Resolved, trial: Trial, start: Plan, options: list[dict[str, tuple[str, Form]]], masked: list[Probe]
+    candidate: Resolved,
+    trial: Trial,
+    start: Plan,
+    options: list[dict[str, tuple[str, Form]]],
+    masked: list[Probe],
+    most: int,
 ) -> tuple[Rank, dict[str, tuple[str, Form]]]:
     """The option that explains most, (tier, probes left out, error) and its masks."""
     ranked: list[tuple[Rank, int]] = []
     chosen: Sequence[int] = range(len(options))
-    for tiers in (0, 2, NOTHING):
+    for tiers in (0, MISTAKEN, NOTHING):
+        if tiers > most:
+            break
         if tiers == NOTHING:
             chosen = [index for _, index in sorted(ranked)[:MOST_MISTAKEN_MASKS]]
         ranked = []
@@ -321,23 +325,25 @@ def _find_weights(
 ) -> Score:
     """Sets the layout that explains the outputs best: a right design before a mistake, the usual before the unusual."""
     if candidate.module is None or not trial.shapes:
-        return trial.score(candidate, probes)
+        return trial.score(candidate, probes, library.most_tiers)
     candidate.parameters = Parameters(candidate.module)  # after the first call: lazy modules have their shapes now
     prepare(candidate.module)
     made = align.layouts(candidate.parameters, trial.shapes, trial.settings, library.kind_of_class, library.choices)
     options = list(itertools.islice(made, MOST_LAYOUTS))
     usual = [option for option in options if not option[0]]
     deadline = time.process_time() + SECONDS
-    rounds: tuple[tuple[list[tuple[str, Layout]], int], ...] = ((usual[:6], 2),)
+    rounds: tuple[tuple[list[tuple[str, Layout]], int], ...] = ((usual[:6], MISTAKEN),)
     if thorough:
-        rounds = ((usual, 2), (usual[:MOST_MISTAKEN], NOTHING), (options, 2), (options[:MOST_MISTAKEN], NOTHING))
+        rounds = ((usual, MISTAKEN), (options, MISTAKEN))
+    if thorough and library.thorough:
+        rounds = (rounds[0], (usual[:MOST_MISTAKEN], NOTHING), rounds[1], (options[:MOST_MISTAKEN], NOTHING))
     found, tried = None, options
     for tried, tiers in rounds:
         found = _best_layout(candidate, trial, probes, tried, tiers, deadline)
         if found is not None and found[0][0] < NOTHING:
             break
     if found is None or not options:
-        return trial.score(candidate, probes)
+        return trial.score(candidate, probes, library.most_tiers)
     score, index, words = found
     candidate.layout = tried[index][1]
     candidate.update_missing()
