@@ -121,6 +121,11 @@ class Checking:
             kind = KINDS[kinds[0]]
             return Result(name, source.where(line), kind.name, "took too long", what=kind.what,
                           problem="Checking it took too long: an endless loop?")  # fmt: skip
+        except Exception as error:  # a fault of the kit's own spoils one component, not the others
+            kind = KINDS[kinds[0]]
+            return Result(name, source.where(line), kind.name, "could not be built", what=kind.what,
+                          problem=f"the check itself fails on it: {type(error).__name__}: {error}",
+                          stub=stubs.stub(kind, name, source.module))  # fmt: skip
         return self._result(name, source, line, value, outcome, diagnosis)
 
     def _resolved(self, value: Any, kinds: tuple[str, ...]) -> Outcome:

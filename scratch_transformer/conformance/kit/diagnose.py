@@ -21,7 +21,7 @@ from scratch_transformer.conformance.kit.kind import Candidate, Diagnosis, Findi
 from scratch_transformer.conformance.kit.mistakes import MISTAKES
 from scratch_transformer.conformance.kit.recipe import RIGHT, Recipe
 from scratch_transformer.conformance.kit.search import Hypothesis, Known, Match, find
-from scratch_transformer.conformance.kit.session import EXACT, ROUNDED, Session
+from scratch_transformer.conformance.kit.session import EXACT, ROUNDED, Session, says_nothing
 from scratch_transformer.conformance.switches import exact
 
 SEVERITIES = ("mistake", "paper", "harmless", "note")
@@ -44,7 +44,16 @@ def diagnose(candidate: Candidate, parts: Known = (), seed: int = 0) -> Diagnosi
             return _crashed(candidate, error)
         if not session.ran:
             return _crashed(candidate, session.crashes[0].error if session.crashes else None)
+        if all(says_nothing(result.output) for result in session.ran if result.output is not None):
+            return _without_numbers(candidate)
         return _diagnosed(session, parts)
+
+
+def _without_numbers(candidate: Candidate) -> Diagnosis:
+    """No mistake can be told from NaN: it equals nothing, not even itself."""
+    notes = (*candidate.notes, "Its outputs are NaN or infinite, all of them, whatever it is given.")
+    builtin = candidate.kind.builtin or "the reference"
+    return Diagnosis(candidate.kind.name, "unknown mismatch", float("inf"), builtin, notes=notes)
 
 
 def _crashed(candidate: Candidate, error: Exception | None) -> Diagnosis:

@@ -102,6 +102,15 @@ def adapt_output(candidate: Resolved, probe: Probe, trial: Trial) -> None:
         candidate.notes.append("It returns the positions alone; they are compared after adding them to the input.")
 
 
+def gives_last_only(candidate: Resolved, probe: Probe) -> bool:
+    """Does a language model return the logits of the last position alone, as suffices for writing text?"""
+    if candidate.kind.name != "DecoderOnly":
+        return False
+    with double():
+        output = candidate(**probe.inputs)
+    return output.dim() == 3 and 1 in output.shape[:2] and 1 not in probe.inputs["ids"].shape
+
+
 def _add_head(candidate: Resolved, probe: Probe, trial: Trial) -> None:
     """Logits for a model whose forward ends before the projection."""
     expected, settings = trial.expected_shape(probe.inputs), trial.settings

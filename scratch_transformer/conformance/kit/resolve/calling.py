@@ -213,6 +213,14 @@ def plans(
         plan = Plan(names, constants, {}, mask_parameters=_mask_parameters(mask_like, inputs), heads=heads)
         for order in orders:
             yield replace(plan, order=order, heads=1 if "head" in order else heads)
+        if targets := _targets(others, names, tensors):
+            yield replace(plan, arguments={**names, targets: "ids"})
+
+
+def _targets(parameters: list[inspect.Parameter], names: Mapping[str, str], tensors: tuple[str, ...]) -> str | None:
+    """The parameter of a language model that takes what to predict: some give all logits only with it."""
+    optional = (p.name for p in parameters if p.default is None and p.name not in names)
+    return next((name for name in optional if tensors == ("ids",) and input_of(name, ("target",))), None)
 
 
 def _by_name(

@@ -79,7 +79,7 @@ class Resolved(Candidate):
         expected = self.shape_of(inputs)
         if expected is not None:
             turned = [t for t in found if self.plan.output(t).shape == expected]
-            found = turned or found
+            found = turned or [_unflattened(t, expected) for t in found]
         return found[0]
 
     def rebuild(self, **settings: Any) -> Candidate:
@@ -127,6 +127,12 @@ class Resolved(Candidate):
                 groups.setdefault(".".join(parts[:end]), set()).update(positions.flatten().tolist())
         same = [name for name, positions in groups.items() if positions - {ZERO, -2} == own]
         return max(same, key=len, default=None)
+
+
+def _unflattened(output: Tensor, expected: torch.Size) -> Tensor:
+    """(B·T, V), as a loss wants it, as (B, T, V); anything else as it is."""
+    is_flat = output.dim() == 2 and len(expected) == 3 and output.shape == (expected[0] * expected[1], expected[2])
+    return output.reshape(expected) if is_flat else output
 
 
 def _is_float(value: Any) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import itertools
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,6 +25,9 @@ GENERAL: dict[str, Any] = {
 }  # fmt: skip
 """For what a kind has no setting of its own."""
 MOST_ATTEMPTS = 24
+FLAG = re.compile(r"^(return|output|log|use|using|need|with|is|has|save|store|verbose|share|tie)(?!put)")
+"""How the names of parameters begin that are True or False."""
+ROTARY_BASE = re.compile(r"^base$|theta|ropebase|maxwavelength")
 
 Part = Callable[[str], list[Callable[[], Any]]]
 """A parameter's name -> ways to make the submodule that it may mean."""
@@ -179,10 +183,12 @@ def _guesses(hint: str, word: str, values: Values) -> list[Any]:
     """A required parameter that no name explains."""
     if "act" in word or "nonlin" in word:
         return ["relu", nn.ReLU(), torch.relu]
+    if "bool" in hint or FLAG.match(word):
+        return [False, True]
+    if ROTARY_BASE.search(word):
+        return [10000.0]
     if "float" in hint:
         return [0.0]
-    if "bool" in hint:
-        return [False, True]
     if "str" in hint:
         return ["cpu"]
     known = values.settings

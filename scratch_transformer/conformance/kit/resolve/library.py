@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import re
 import sys
 import time
 import types
@@ -23,7 +24,7 @@ from scratch_transformer.conformance.kit.resolve.weights import Weighted
 PARTS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("srcattn", "crossatt", "encdecatt", "memoryatt", "encatt"), ("MultiheadAttention", "CrossAttention")),
     (("attn", "attention", "mha", "selfatt"), ("MultiheadAttention", "SelfAttention", "CausalSelfAttention")),
-    (("feedforward", "ffn", "ff", "mlp", "posffn", "positionwise"), ("FeedForward",)),
+    (("feedforward", "ffn", "ff", "mlp", "posffn", "positionwise", "pointwise"), ("FeedForward",)),
     (("norm", "ln"), ("LayerNorm", "RMSNorm")),
     (("encoderlayer", "encoderblock"), ("EncoderLayer",)),
     (("decoderlayer", "decoderblock"), ("DecoderLayer", "DecoderOnlyBlock")),
@@ -34,6 +35,17 @@ PARTS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("generator", "projection", "proj", "output", "linear"), ("Projection",)),
 )
 """What a constructor's parameter may mean: words in its name -> kinds."""
+WITHIN: dict[str, tuple[str, ...]] = {
+    "EncoderLayer": ("FeedForward", "MultiheadAttention"),
+    "DecoderLayer": ("FeedForward", "MultiheadAttention"),
+    "DecoderOnlyLayer": ("FeedForward", "CausalSelfAttention"),
+}
+"""What a layer is made of, for a required parameter whose name says nothing."""
+NO_PART = re.compile(
+    r"^(return|output|log|use|using|need|with|is|has|num|save|store|verbose|share|tie)(?!put)|"
+    r"(weights?|types?|modes?|names?|dropout|drop|prob|sizes?|dims?|len|length|scores?|maps?|probs)$"
+)
+"""Names that speak of a part without asking for one: attention_dropout, embed_size, log_attention_weights."""
 OUTPUTS = ("generator", "projection", "projectionlayer", "proj", "output", "outputlayer")
 LAYERS = ("layers", "layer", "blocks", "block")
 
@@ -121,6 +133,8 @@ class Library:
 
         def options(name: str) -> list[Callable[[], Any]]:
             word = plain(name)
+            if NO_PART.search(word) and word not in OUTPUTS:
+                return []
             if word in LAYERS or word.endswith(("layers", "blocks")):
                 return self._layers(kind, word)
             if word in ("srcembed", "tgtembed", "srcemb", "tgtemb", "embedding", "embed"):
@@ -131,7 +145,9 @@ class Library:
             for words, kinds in PARTS:
                 if any(word.startswith(w) or word.endswith(w) or w in word for w in words if len(w) > 2 or w == word):
                     return [self._maker(cls) for cls in self._classes(kinds)]
-            return []
+            if settings_of(name) or word in construct.FLAGS or config.is_config_name(name):
+                return []
+            return [self._maker(cls) for cls in self._classes(WITHIN.get(kind.name, ()))]
 
         return options
 

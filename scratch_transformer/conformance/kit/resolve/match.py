@@ -153,6 +153,9 @@ def _planned(made: Any, function: Any, kind: Kind, library: Library, settings: d
             error = error or raised
             continue
         adjust.adapt_output(candidate, probes[0], trial)
+        if adjust.gives_last_only(candidate, probes[0]):
+            error = error or CannotCall("it returns the logits of the last position only")
+            continue
         starts += 1
         score = _find_weights(candidate, trial, probes, library, thorough=starts == 1 and not every)
         outcome = Outcome(kind, candidate, score, "done")

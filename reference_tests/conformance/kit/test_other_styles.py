@@ -1,0 +1,118 @@
+"""Ways to write right code that the corpus' styles do not show: each is recognised, and raises no alarm."""
+
+from reference_tests.conformance.kit.learners.checked import check_here
+
+IMPORTS = "import copy\nimport math\nimport torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n\n"
+RIGHT = ("matches the builtin", "matches the paper, not the builtin", "harmless deviation")
+
+ONLY_THE_LAST = """
+class Block(nn.Module):
+    def __init__(self, width, n_head):
+        super().__init__()
+        self.ln1, self.ln2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.attn = nn.MultiheadAttention(width, n_head, batch_first=True)
+        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+
+    def forward(self, x):
+        T = x.shape[1]
+        y, blocked = self.ln1(x), torch.triu(torch.ones(T, T, dtype=torch.bool), 1)
+        x = x + self.attn(y, y, y, attn_mask=blocked, need_weights=False)[0]
+        return x + self.mlp(self.ln2(x))
+
+
+class GPT(nn.Module):
+    def __init__(self, vocab_size, block_size, n_embd, n_head, n_layer):
+        super().__init__()
+        self.tok = nn.Embedding(vocab_size, n_embd)
+        self.pos = nn.Embedding(block_size, n_embd)
+        self.blocks = nn.ModuleList([Block(n_embd, n_head) for _ in range(n_layer)])
+        self.ln_f = nn.LayerNorm(n_embd)
+        self.lm_head = nn.Linear(n_embd, vocab_size, bias=False)
+        self.tok.weight = self.lm_head.weight
+
+    def forward(self, idx, targets=None):
+        x = self.tok(idx) + self.pos(torch.arange(idx.shape[1]))
+        for block in self.blocks:
+            x = block(x)
+        x = self.ln_f(x)
+        if targets is None:
+            return self.lm_head(x[:, [-1]]), None
+        logits = self.lm_head(x)
+        return logits, F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+"""
+PASSED_IN = """
+class MultiHeadedAttention(nn.Module):
+    def __init__(self, model_dimension, number_of_heads, log_attention_weights):
+        super().__init__()
+        self.h, self.log_attention_weights = number_of_heads, log_attention_weights
+        self.nets = nn.ModuleList([nn.Linear(model_dimension, model_dimension) for _ in range(3)])
+        self.merge = nn.Linear(model_dimension, model_dimension)
+
+    def forward(self, query, key, value, mask):
+        q, k, v = (net(x).unflatten(-1, (self.h, -1)).transpose(1, 2)
+                   for net, x in zip(self.nets, (query, key, value)))
+        scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+        if mask is not None:
+            scores = scores.masked_fill(mask == 0, float("-inf"))
+        weights = scores.softmax(-1)
+        if self.log_attention_weights:
+            self.weights = weights
+        return self.merge((weights @ v).transpose(1, 2).flatten(2))
+
+
+class FeedForwardNet(nn.Module):
+    def __init__(self, model_dimension, width_mult=4):
+        super().__init__()
+        self.one = nn.Linear(model_dimension, width_mult * model_dimension)
+        self.two = nn.Linear(width_mult * model_dimension, model_dimension)
+
+    def forward(self, x):
+        return self.two(self.one(x).relu())
+
+
+class EncoderLayer(nn.Module):
+    def __init__(self, model_dimension, attention, tokenwise):
+        super().__init__()
+        self.attention, self.tokenwise = copy.deepcopy(attention), copy.deepcopy(tokenwise)
+        self.norm1, self.norm2 = nn.LayerNorm(model_dimension), nn.LayerNorm(model_dimension)
+
+    def forward(self, x, src_mask):
+        x = self.norm1(x + self.attention(x, x, x, src_mask))
+        return self.norm2(x + self.tokenwise(x))
+"""
+NOTHING_BUT_NAN = """
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.out = nn.Linear(d_model, d_model)
+
+    def forward(self, q, k, v, mask=None):
+        return self.out(q) / 0.0 - self.out(q) / 0.0
+"""
+
+
+def checked(text, tmp_path):
+    path = tmp_path / "learner.py"
+    path.write_text(IMPORTS + text)
+    return check_here(path)
+
+
+def alarms(results):
+    return {name: (r.verdict, r.problem) for name, r in results.items() if r.verdict not in RIGHT}
+
+
+def test_a_language_model_that_returns_all_logits_only_with_targets(tmp_path):
+    results = checked(ONLY_THE_LAST, tmp_path)
+    assert alarms(results) == {}
+    assert results["GPT"].kind == "DecoderOnly"
+
+
+def test_parts_whose_parameters_names_say_little_and_flags_that_name_parts(tmp_path):
+    results = checked(PASSED_IN, tmp_path)
+    assert alarms(results) == {}
+    assert results["EncoderLayer"].kind == "EncoderLayer"
+
+
+def test_no_mistake_is_told_from_outputs_that_are_nan(tmp_path):
+    result = checked(NOTHING_BUT_NAN, tmp_path)["MultiHeadAttention"]
+    assert (result.verdict, result.mistakes) == ("unknown mismatch", [])
