@@ -1,5 +1,7 @@
 """A step with key/value caches gives the logits of the whole prefix."""
 
+from unittest import mock
+
 import pytest
 import torch
 
@@ -12,8 +14,8 @@ from reference_tests.translation.decoding.examples import (
     random_sources,
     relative_error,
 )
-from scratch_transformer.translation.decoding import IncrementalDecoder, PrefixDecoder
-from scratch_transformer.translation.decoding.incremental import FIRST_CAPACITY
+from scratch_transformer.translation.decoding import IncrementalDecoder, PrefixDecoder, cached_attention, merged
+from scratch_transformer.translation.decoding.cached_attention import FIRST_CAPACITY
 from scratch_transformer.translation.decoding.modes import deciding
 
 
@@ -25,7 +27,12 @@ def random_ids(count):
     return torch.randint(TGT_VOCAB, (count,))
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "-".join(map(str, options.values())) or "default")
+every_model = pytest.mark.parametrize(
+    "options", OPTIONS, ids=lambda options: "-".join(map(str, options.values())) or "default"
+)
+
+
+@every_model
 def test_every_step_has_the_logits_of_the_whole_prefix(options):
     model, sources = random_model(**options), random_sources()
     with deciding(model):
@@ -33,6 +40,45 @@ def test_every_step_has_the_logits_of_the_whole_prefix(options):
         for _ in range(10):
             ids = random_ids(len(sources))
             assert relative_error(cached.step(ids), whole.step(ids)) <= 1e-12
+
+
+@every_model
+@pytest.mark.parametrize("small", [0, cached_attention.SMALL], ids=["apart", "merged"])
+@pytest.mark.parametrize("K", [1, 3])
+def test_a_single_source_has_the_logits_of_the_whole_prefix(options, small, K):
+    model, sources = random_model(**options), random_sources(1)
+    with deciding(model), mock.patch.object(cached_attention, "SMALL", small):
+        cached, whole = both(model, sources, K)
+        kinds = {type(layer.cross_attention) for layer in cached.layers}
+        for t in range(6):
+            ids = random_ids(K)
+            assert relative_error(cached.step(ids), whole.step(ids)) <= 1e-12
+            if t == 2:
+                order = torch.arange(K).flip(0)
+                cached.reorder(order), whole.reorder(order)
+        cached.keep(torch.tensor([0])), whole.keep(torch.tensor([0]))
+        assert relative_error(cached.step(ids), whole.step(ids)) <= 1e-12
+    assert kinds == {cached_attention.CrossAttentionToOne if small else cached_attention.CrossAttention}
+
+
+@pytest.mark.parametrize("padding", ["right", "left"])
+def test_a_single_source_with_padding_has_the_logits_of_the_whole_prefix(padding):
+    model, sources = random_model(), random_sources(2, padding)[1:]
+    with deciding(model):
+        cached, whole = both(model, sources)
+        for _ in range(3):
+            ids = random_ids(1)
+            assert relative_error(cached.step(ids), whole.step(ids)) <= 1e-12
+
+
+def test_a_wide_matrix_is_the_same_when_it_is_too_large_to_be_turned():
+    model, sources = random_model(), random_sources(2)
+    ids = random_ids(2)
+    with deciding(model):
+        turned = IncrementalDecoder(model, sources, SRC_PAD).step(ids)
+        with mock.patch.object(merged, "CACHED", 0):
+            as_it_is = IncrementalDecoder(model, sources, SRC_PAD).step(ids)
+    assert relative_error(turned, as_it_is) <= 1e-14
 
 
 @pytest.mark.parametrize("padding", ["right", "left"])

@@ -16,7 +16,7 @@ from reference_tests.translation.decoding.examples import (
     random_sources,
     relative_error,
 )
-from scratch_transformer.translation.decoding import IncrementalDecoder, PrefixDecoder, beam, greedy, incremental
+from scratch_transformer.translation.decoding import IncrementalDecoder, PrefixDecoder, beam, cached_attention, greedy
 from scratch_transformer.translation.decoding.modes import deciding
 
 
@@ -71,7 +71,7 @@ MISTAKES = {
     "newest token not attended to": (
         cached_steps_differ,
         {},
-        mock.patch.object(incremental._SelfAttention, "__call__", lambda self, x: torch.zeros_like(x)),
+        mock.patch.object(cached_attention.SelfAttention, "__call__", lambda self, x: torch.zeros_like(x)),
     ),
 }
 

@@ -1,0 +1,143 @@
+"""Attention of each row's newest token: to the tokens before it and itself, and to its source.
+
+Shapes: B sources, K prefixes of each, R = B·K rows, h heads, t tokens so far, S source length.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from scratch_transformer import masks
+from scratch_transformer.model import Mask, MultiHeadAttentionBlock
+from scratch_transformer.nn import Linear
+from scratch_transformer.translation.decoding.merged import Affine, Residual
+
+FIRST_CAPACITY = 64
+"""Tokens that a cache has room for at first; it doubles when they are used up."""
+SMALL = 256
+"""Columns that a matrix may always have where it saves operations: reading it takes no longer than they do."""
+
+
+class SelfAttention:
+    """The newest token's attention to all tokens so far and itself."""
+
+    def __init__(self, block: MultiHeadAttentionBlock, residual: Residual, rows: int) -> None:
+        query, key, value = map(residual.reading, (block.w_q, block.w_k, block.w_v))
+        self.project = Affine.beside([query.times(_scale(block)), key, value], block.h)
+        self.output = residual.writing(block.w_o)
+        self.h, self.d_model, self.length = block.h, len(block.w_q.weight), 0
+        self.d_k = self.d_model // self.h
+        self._keep(self.project.bias.new_empty(rows * self.h, FIRST_CAPACITY, 2, self.d_k))
+
+    def _keep(self, tokens: Tensor) -> None:
+        """tokens (R·h, capacity, 2, d_k): the key and value of each token in each head."""
+        self.tokens, self.capacity = tokens, tokens.shape[1]
+        self.keys, self.values = tokens[:, :, 0].transpose(1, 2), tokens[:, :, 1]  # (R·h, d_k, C), (R·h, C, d_k)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        t = self.length
+        if t == self.capacity:
+            self._keep(torch.cat([self.tokens, torch.empty_like(self.tokens)], dim=1))
+        new = self.project(x).view(-1, 3, self.d_k)  # query, key and value of each head
+        self.tokens.select(1, t).copy_(new.narrow(1, 1, 2))
+        self.length = t + 1
+        weights = _softmax_(new.narrow(1, 0, 1).bmm(self.keys.narrow(2, 0, t + 1)))  # (R·h, 1, t + 1)
+        heads = weights.bmm(self.values.narrow(1, 0, t + 1))  # (R·h, 1, d_k)
+        return self.output(heads.view(-1, self.d_model))
+
+    def select(self, rows: Tensor) -> None:
+        """Go on with these rows, in this order."""
+        self._keep(self.tokens.index_select(0, each_of(rows, self.h)))
+
+
+class CrossAttention:
+    """The newest token's attention to its source, whose keys and values never change; the K prefixes share them."""
+
+    def __init__(
+        self, block: MultiHeadAttentionBlock, residual: Residual, encoder_output: Tensor, source_mask: Mask
+    ) -> None:
+        self.project = residual.reading(block.w_q).times(_scale(block))
+        self.output = residual.writing(block.w_o)
+        self.h, self.d_model = block.h, len(block.w_q.weight)
+        self.keys = _by_head(block.w_k, encoder_output, block.h).transpose(1, 2)  # (B·h, d_k, S)
+        self.values = _by_head(block.w_v, encoder_output, block.h)  # (B·h, S, d_k)
+        self.mask = None if source_mask is None else self._additive(source_mask)
+
+    def _additive(self, source_mask: Tensor) -> Tensor:
+        """0 where a key may be attended to, -inf where not: (B·h, 1, S)."""
+        source_mask = source_mask.expand(-1, self.h, -1, -1).flatten(0, 1)
+        is_empty = ~source_mask.any(dim=-1, keepdim=True)  # a source of padding alone gives zeros, as in `attention`
+        self.values.masked_fill_(is_empty, 0)
+        return masks.to_additive(source_mask | is_empty, self.values.dtype)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        B_h, d_k = len(self.keys), self.d_model // self.h
+        B = B_h // self.h
+        query = self.project(x).view(B, -1, self.h, d_k).transpose(1, 2).reshape(B_h, -1, d_k)  # (B·h, K, d_k)
+        scores = query.bmm(self.keys) if self.mask is None else torch.baddbmm(self.mask, query, self.keys)
+        heads = _softmax_(scores).bmm(self.values)  # (B·h, K, d_k)
+        return self.output(heads.view(B, self.h, -1, d_k).transpose(1, 2).reshape(-1, self.d_model))
+
+    def select(self, sources: Tensor) -> None:
+        """Go on with these sources."""
+        chosen = each_of(sources, self.h)
+        self.keys, self.values = self.keys.index_select(0, chosen), self.values.index_select(0, chosen)
+        self.mask = None if self.mask is None else self.mask.index_select(0, chosen)
+
+
+class CrossAttentionToOne:
+    """The same to a single source without padding: its keys are merged into the query's map, its values into W_o.
+
+    scores = K (W_q x + b_q) = (K W_q) x + K b_q and W_o (V w) + b_o = (W_o V) w + b_o, w the weights of all heads.
+    """
+
+    def __init__(self, block: MultiHeadAttentionBlock, residual: Residual, encoder_output: Tensor) -> None:
+        query, output = residual.reading(block.w_q).times(_scale(block)), residual.writing(block.w_o)
+        keys, values = (_by_head(layer, encoder_output, block.h) for layer in (block.w_k, block.w_v))  # (h, S, d_k)
+        h, S, d_k = keys.shape
+        weight, bias = query.weight.view(h, d_k, -1), query.bias.view(h, d_k, 1)
+        self.scores = Affine(keys.bmm(weight).flatten(0, 1), keys.bmm(bias).flatten())  # (h·S, d_model), (h·S,)
+        self.output = Affine(values.bmm(output.matrix.view(h, d_k, -1)).flatten(0, 1).T, output.bias)  # (d_model, h·S)
+        self.S, self.h_S = S, h * S
+
+    def __call__(self, x: Tensor) -> Tensor:
+        weights = _softmax_(self.scores(x).view(-1, self.S))  # (R·h, S)
+        return self.output(weights.view(-1, self.h_S))
+
+    def select(self, sources: Tensor) -> None:
+        """Go on with it, or with none."""
+
+
+def cross_attention(
+    block: MultiHeadAttentionBlock, residual: Residual, encoder_output: Tensor, source_mask: Mask
+) -> CrossAttention | CrossAttentionToOne:
+    """The one or the other, whichever costs less."""
+    B, S, d_model = encoder_output.shape
+    if B == 1 and source_mask is None and S * block.h <= max(d_model, SMALL):
+        return CrossAttentionToOne(block, residual, encoder_output)
+    return CrossAttention(block, residual, encoder_output, source_mask)
+
+
+def _by_head(layer: Linear, encoder_output: Tensor, h: int) -> Tensor:
+    """Keys or values of the source: (B·h, S, d_k)."""
+    B, S, _ = encoder_output.shape
+    return Affine.of(layer)(encoder_output.flatten(0, 1)).view(B, S, h, -1).transpose(1, 2).reshape(B * h, S, -1)
+
+
+def _scale(block: MultiHeadAttentionBlock) -> float:
+    """1/√d_k."""
+    return math.sqrt(block.h / len(block.w_q.weight))
+
+
+def _softmax_(scores: Tensor) -> Tensor:
+    """`functional.softmax` of the last dimension, in place."""
+    scores.sub_(scores.amax(-1, keepdim=True)).exp_()
+    return scores.div_(scores.sum(-1, keepdim=True))
+
+
+def each_of(indices: Tensor, count: int) -> Tensor:
+    """The places of what comes `count` in a row: of (2, 0) and 3, they are (6, 7, 8, 0, 1, 2)."""
+    return (indices.unsqueeze(1) * count + torch.arange(count, device=indices.device)).flatten()
