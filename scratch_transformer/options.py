@@ -21,10 +21,14 @@ class Device(click.ParamType):
         import torch
 
         try:
-            torch.zeros(1, device=value)
-        except (RuntimeError, AssertionError) as error:  # AssertionError: a torch built without CUDA
+            float(torch.zeros(1, device=value))  # "meta" has tensors, but no numbers in them
+        except (RuntimeError, AssertionError, ImportError) as error:  # AssertionError: a torch built without CUDA
             self.fail(f"{value}: {str(error).splitlines()[0]}", param, ctx)
         return value
+
+
+BEAM = click.IntRange(1, 1000)
+"""How many translations of a sentence can be looked for at once: more would fill the memory."""
 
 
 class Refused(click.ClickException):

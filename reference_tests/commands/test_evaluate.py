@@ -57,6 +57,17 @@ def test_pairs_that_the_model_has_no_room_for_are_left_out_and_named(tmp_path):
     ]
 
 
+@pytest.mark.parametrize(
+    "line", [b"\xff", b"5", b"null", b'["one"]', b'["one", 5]', b'{"one": 1, "two": 2}', b"[" * 9999]
+)
+def test_held_out_pairs_of_another_form_are_one_line(tmp_path, line):
+    other = shutil.copytree(small_run.folder(), tmp_path / "run")
+    (other / "held_out.jsonl").write_bytes(b'["one", "eins"]\n' + line)
+    result = run("--model", str(other))
+    assert result.exit_code == 2
+    assert result.stderr == f'Error: {other / "held_out.jsonl"}, line 2: expected ["source", "target"]\n'
+
+
 def test_bad_input_is_one_line(tmp_path):
     empty = shutil.copytree(small_run.folder(), tmp_path / "run")
     (empty / "held_out.jsonl").write_text("")
@@ -64,7 +75,7 @@ def test_bad_input_is_one_line(tmp_path):
         ("--model", str(empty)): "has no held-out pairs",
         ("--model", str(tmp_path)): "is no run: it has no config.json",
         ("--json", str(tmp_path)): f"cannot write {tmp_path}: {tmp_path} is a folder",
-        ("--beam", "0"): "0 is not in the range x>=1",
+        ("--beam", "0"): "0 is not in the range 1<=x<=1000",
         ("--length-penalty", "inf"): "the length penalty is inf: expected a number from 0 to 100",
     }.items():
         result = run(*arguments)

@@ -103,7 +103,7 @@ def test_help_explains():
 
 FLAGS = [
     (["--preset", "huge"], "there is no preset 'huge': expected one of tiny, base, big"),
-    (["--steps", "0"], "training.steps is 0: expected a whole number of at least 1"),
+    (["--steps", "0"], "training.steps is 0: expected a whole number from 1 to 99999999"),
     (["--steps", "many"], "Invalid value for '--steps': 'many' is not a valid integer"),
     (["--tokenizer", "byte"], "tokens.kind is 'byte': expected one of bpe, word, char"),
     (["--vocab-size", "3"], "tokens.vocab_size is 3: expected a whole number from 5 to 10000000"),
@@ -112,12 +112,19 @@ FLAGS = [
     (["--precision", "float8"], "training.precision is 'float8': expected one of float32, bfloat16"),
     (["--workers", "-2"], "training.workers is -2: expected a whole number from 0 to 256"),
     (["--device", "abacus"], "Invalid value for '--device': abacus"),
+    (["--device", "meta"], "Invalid value for '--device': meta"),
+    (["--device", "privateuseone"], "Invalid value for '--device': privateuseone"),
     (["--device", "cuda:99"], "Invalid value for '--device': cuda:99"),
     (["--source", "xx"], "data.source is 'xx', which num2words lacks"),
     (["--target", ""], "data.target is '', which num2words lacks"),
     (["--set", "model.dropout"], "--set model.dropout: expected NAME=VALUE"),
     (["--set", "model.dropout=1.5"], "model.dropout is 1.5: expected a number from 0 to below 1"),
     (["--set", "model.dropout=nan"], "model.dropout is nan: expected a number from 0 to below 1"),
+    (["--set", "model.d_model=3000000"], "model.d_model is 3000000: expected a whole number from 2 to 1000000"),
+    (
+        ["--set", "model.d_ff=10000000", "--set", "model.d_model=999999"],
+        "there is no memory for a model with model.d_m",
+    ),
     (["--set", "model.dropuot=0"], "there is no setting 'model.dropuot'; is it model.dropout?"),
     (["--set", "model.num_heads=5"], "model.d_model is 12: expected a multiple of model.num_heads, 5"),
     (["--set", "model.share_embeddings=all"], "expected tokens.shared=true, one vocabulary of both languages"),
@@ -179,6 +186,18 @@ CHECKPOINTS = [
     (lambda path: (path / LAST / "optimizer.safetensors").unlink(), "optimizer.safetensors: there is no such file"),
     (lambda path: (path / LAST / "state.json").write_text("{"), "state.json: expected JSON"),
     (lambda path: change(path / LAST / "state.json", step="six"), "state.json: step is 'six': expected a JSON int"),
+    (lambda path: change(path / LAST / "state.json", step=2), "state.json: step is 2: expected that of the folder"),
+    (lambda path: change(path / LAST / "state.json", step=10**30), "expected that of the folder, step-00000006"),
+    (lambda path: change(path / LAST / "state.json", best_step=7), "state.json: best_step=7 and waited="),
+    (
+        lambda path: change(path / LAST / "state.json", waited=-1),
+        "and waited=-1: expected a step up to 6, and",
+    ),
+    (lambda path: change(path / LAST / "state.json", sha256=[]), "state.json: sha256 is []: expected a JSON dict"),
+    (lambda path: (path / LAST / "state.json").write_bytes(b"\xff"), "state.json: expected JSON"),
+    (lambda path: shutil.rmtree(path / LAST) or (path / LAST).mkdir(), "state.json: No such file"),
+    (lambda path: (path / "run" / "config.json").unlink(), "run is no run: it has no config.json"),
+    (lambda path: change(path / "run" / "config.json", format="other/2"), "config.json: is no configuration of this"),
     (lambda path: change(path / LAST / "state.json", data="0"), "the data are not the ones that run was trained on"),
     (lambda path: (path / "run" / "config.json").write_text("[]"), "config.json: is no configuration of this program"),
     (lambda path: change(path / "run" / "config.json", model={"d_model": 0}), "config.json: model.d_model is 0"),
@@ -191,9 +210,9 @@ CHECKPOINTS = [
 def test_checkpoints_that_are_refused(trained, tmp_path, damage, message):
     shutil.copytree(trained, tmp_path / "run")
     damage(tmp_path)
-    before = everything(tmp_path / "run" / "checkpoints")
+    before = everything(tmp_path)
     assert_refused(run("train", "--resume", "run", "--steps", "8"), message)
-    assert everything(tmp_path / "run" / "checkpoints") == before
+    assert everything(tmp_path) == before
 
 
 @pytest.mark.parametrize(
@@ -208,6 +227,8 @@ AVERAGES = [
     (["run", "--last", "0"], "Invalid value for '--last'"),
     (["run", "--last", "9"], "run has 2 checkpoints: expected at least 9"),
     (["run", "--out", "run"], "run is there already: expected a new folder"),
+    (["run", "--out", "run/config.json/x"], "cannot create run/config.json/x"),
+    (["run/checkpoints"], "run/checkpoints is no run: it has no config.json"),
 ]
 
 
@@ -216,6 +237,27 @@ def test_averages_that_are_refused(trained, tmp_path, arguments, message):
     shutil.copytree(trained, tmp_path / "run")
     before = everything(tmp_path)
     assert_refused(run("average", *arguments), message)
+    assert everything(tmp_path) == before
+
+
+def test_a_checkpoint_without_its_state_is_not_averaged(trained, tmp_path):
+    shutil.copytree(trained, tmp_path / "run")
+    (tmp_path / LAST / "state.json").unlink()
+    before = everything(tmp_path)
+    assert_refused(run("average", "run"), "state.json: No such file or directory")
+    assert everything(tmp_path) == before
+
+
+def test_data_that_changed_leave_the_run_as_it_is(tmp_path):
+    def write(count):
+        (tmp_path / "c.tsv").write_text("no pair\n" + "".join(f"{i}\t{i}{i}\n" for i in range(count)))
+
+    write(60)
+    result = run("train", *SMALL, "--data", "c.tsv", "--out", "run", "--steps", "2")
+    assert result.exit_code == 0, result.output
+    write(59)
+    before = everything(tmp_path)
+    assert_refused(run("train", "--resume", "run", "--steps", "4"), "the data are not the ones that run was trained on")
     assert everything(tmp_path) == before
 
 

@@ -81,7 +81,7 @@ def test_attention_is_written_beside_the_translation(run, tmp_path):
         (["a" * 30], "sentence 1 has 32 tokens with its end, but the model reads at most 20"),
         (["seven", " "], "sentence 2 is empty: expected a sentence"),
         (["жж"], "sentence 1: the model knows nothing of 'жж'"),
-        (["--beam", "0", "one"], "'--beam': 0 is not in the range x>=1"),
+        (["--beam", "0", "one"], "'--beam': 0 is not in the range 1<=x<=1000"),
         (["--beam", "2", "--sample", "one"], "--beam and --sample: expected one of them"),
         (["--n-best", "2", "one"], "--n-best 2: expected --beam of at least 2, or --sample"),
         (["--n-best", "3", "--beam", "2", "one"], "--n-best 3: expected --beam of at least 3, or --sample"),
@@ -97,6 +97,10 @@ def test_attention_is_written_beside_the_translation(run, tmp_path):
         (["--attention", "nowhere/maps.png", "one"], "cannot write nowhere/maps.png: No such file or directory"),
         (["--attention", "maps.json", "one", "two"], "--attention shows one sentence, but there are 2"),
         (["--device", "abacus", "one"], "Invalid value for '--device': abacus"),
+        (["--device", "meta", "one"], "Invalid value for '--device': meta"),
+        (["--beam", "1001", "one"], "'--beam': 1001 is not in the range 1<=x<=1000"),
+        (["--sample", "--n-best", "1001", "one"], "'--n-best': 1001 is not in the range 1<=x<=1000"),
+        (["\udcff"], "sentence 1 is not text in UTF-8: '\\udcff'"),
     ],
 )
 def test_bad_input_is_one_line(run, arguments, message, tmp_path, monkeypatch):
@@ -125,10 +129,18 @@ def test_bad_lines_are_one_line(run, text, message):
 
 
 def test_a_folder_that_is_no_run_is_one_line(tmp_path):
-    for name in ("nowhere", ""):
+    for name in ("nowhere", "", "checkpoints", "checkpoints/step-00000002"):
         result = CliRunner().invoke(translate, ["--model", str(tmp_path / name), "one"])
         assert result.exit_code == 2
         assert result.stderr.startswith("Error: ") and len(result.stderr.splitlines()) == 1
+
+
+def test_a_checkpoint_that_is_not_there_is_not_replaced_by_another(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "run")
+    missing = tmp_path / "run" / "checkpoints" / "step-00000002"
+    result = CliRunner().invoke(translate, ["--model", str(missing), "one"])
+    assert result.exit_code == 2
+    assert result.stderr == f"Error: cannot read {missing / 'model.safetensors'}: there is no such file\n"
 
 
 @pytest.mark.parametrize("name", ["config.json", "source_tokenizer.json", "model.safetensors"])

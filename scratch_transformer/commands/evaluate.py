@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from scratch_transformer.options import Device, one_line_errors
+from scratch_transformer.options import BEAM, Device, one_line_errors
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option("--model", "folder", required=True, metavar="RUN", help="The folder that `train` wrote.")
-@click.option("--beam", type=click.IntRange(min=1), default=1, show_default=True, help="Beam search; 1 is greedy.")
+@click.option("--beam", type=BEAM, default=1, show_default=True, help="Beam search; 1 is greedy.")
 @click.option("--length-penalty", "alpha", type=float, default=0.6, show_default=True,
               help="α: a score is log P / ((5 + length) / 6)^α.")  # fmt: skip
 @click.option("--json", "json_file", type=click.Path(), help="Write all numbers and translations to this file.")

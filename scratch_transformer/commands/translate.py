@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from scratch_transformer.options import Device, one_line_errors
+from scratch_transformer.options import BEAM, Device, one_line_errors
 
 if TYPE_CHECKING:
     from scratch_transformer.translation.checkpoint import Run
@@ -22,7 +22,7 @@ MAPS = (".json", ".png", ".svg", ".pdf")
 @click.command()
 @click.argument("sentences", nargs=-1)
 @click.option("--model", "folder", required=True, metavar="RUN", help="The folder that `train` wrote.")
-@click.option("--beam", type=POSITIVE, help="Beam search with so many prefixes.  [default: 1, greedy]")
+@click.option("--beam", type=BEAM, help="Beam search with so many prefixes.  [default: 1, greedy]")
 @click.option("--length-penalty", "alpha", type=float, default=0.6, show_default=True,
               help="α: a score is log P / ((5 + length) / 6)^α.")  # fmt: skip
 @click.option("--sample", is_flag=True, help="Draw the tokens instead of taking the likeliest.")
@@ -30,7 +30,7 @@ MAPS = (".json", ".png", ".svg", ".pdf")
 @click.option("--top-k", type=POSITIVE, help="With --sample: from the likeliest so many tokens.")
 @click.option("--top-p", type=float, help="With --sample: from the likeliest tokens that have this probability.")
 @click.option("--seed", type=ANY_SEED, help="With --sample: the same seed draws the same.  [default: 0]")
-@click.option("--n-best", type=POSITIVE, help="Print so many translations: sentence number, score, translation.")
+@click.option("--n-best", type=BEAM, help="Print so many translations: sentence number, score, translation.")
 @click.option("--max-length", type=POSITIVE, help="Cut at so many tokens.  [default: what the model can write]")
 @click.option("--attention", type=click.Path(path_type=Path), metavar="FILE",
               help="Who attends to whom: a picture (.png, .svg, .pdf), or .json for BertViz.")  # fmt: skip

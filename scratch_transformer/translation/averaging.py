@@ -35,6 +35,7 @@ def average(folder: Path, last: int | None = None, out: Path | None = None) -> t
     model = checkpoint.build_model(config, source.vocab_size, target.vocab_size)
     sums = {name: torch.zeros_like(p, dtype=torch.float64) for name, p in checkpoint.tensors_of(model).items()}
     for path in chosen:
+        checkpoint.read_state(path)  # a checkpoint without one is damaged
         checkpoint.load_weights(model, path)
         for name, parameter in checkpoint.tensors_of(model).items():
             sums[name] += parameter.detach()

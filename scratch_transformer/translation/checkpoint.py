@@ -56,22 +56,32 @@ def load_run(path: str | Path, device: str = "cpu") -> Run:
     folder = given.parent.parent if given.parent.name == "checkpoints" else given
     config = read_config(folder)
     source, target = read_tokenizers(folder, config)
-    weights = given if (given / "model.safetensors").is_file() else best(folder)
+    weights = given if given != folder or (given / "model.safetensors").is_file() else best(folder)
     model = build_model(config, source.vocab_size, target.vocab_size)
     load_weights(model, weights)
     return Run(folder, weights, config, model.to(device).eval(), source, target)
 
 
 def build_model(config: Config, source_vocab_size: int, target_vocab_size: int) -> Transformer:
-    """The model of a configuration, freshly drawn."""
+    """The model of a configuration, freshly drawn.
+
+    Raises:
+        InputError: there is no memory for it.
+    """
     from scratch_transformer.model import build_transformer
 
     m, length = config.model, config.data.max_length
-    return build_transformer(
-        source_vocab_size, target_vocab_size, length, length,
-        m.d_model, m.num_layers, m.num_heads, m.dropout, m.d_ff,
-        norm=m.norm, positions=m.positions, share_embeddings=m.share_embeddings, attention_bias=m.attention_bias,
-    )  # fmt: skip
+    try:
+        return build_transformer(
+            source_vocab_size, target_vocab_size, length, length,
+            m.d_model, m.num_layers, m.num_heads, m.dropout, m.d_ff,
+            norm=m.norm, positions=m.positions, share_embeddings=m.share_embeddings, attention_bias=m.attention_bias,
+        )  # fmt: skip
+    except (MemoryError, RuntimeError) as error:  # torch's for the same, on CPU and GPU
+        if "memory" not in str(error):
+            raise
+        sizes = f"model.d_model={m.d_model}, model.d_ff={m.d_ff} and model.num_layers={m.num_layers}"
+        raise InputError(f"there is no memory for a model with {sizes}: expected less") from None
 
 
 def tensors_of(model: Transformer) -> dict[str, Tensor]:
@@ -125,10 +135,12 @@ def read_pairs(path: Path) -> list[tuple[str, str]]:
     pairs = []
     for number, line in enumerate(read_bytes(path).splitlines(), start=1):
         try:
-            source, target = json.loads(line)
-            pairs.append((str(source), str(target)))
-        except ValueError:
-            raise InputError(f'{path}, line {number}: expected ["source", "target"]') from None
+            pair = json.loads(line)
+        except (ValueError, RecursionError):
+            pair = None
+        if not isinstance(pair, list) or list(map(type, pair)) != [str, str]:
+            raise InputError(f'{path}, line {number}: expected ["source", "target"]')
+        pairs.append((pair[0], pair[1]))
     return pairs
 
 
@@ -168,4 +180,9 @@ def read_state(folder: Path) -> dict[str, Any]:
     for name, kind in kinds.items():
         if type(state.get(name)) is not kind:
             raise InputError(f"{path}: {name} is {state.get(name)!r}: expected a JSON {kind.__name__}")
+    if folder.parent.name == "checkpoints" and step_name(state["step"]) != folder.name:
+        raise InputError(f"{path}: step is {state['step']}: expected that of the folder, {folder.name}")
+    if not 0 < state["best_step"] <= state["step"] or state["waited"] < 0:
+        best_step, waited = state["best_step"], state["waited"]
+        raise InputError(f"{path}: {best_step=} and {waited=}: expected a step up to {state['step']}, and at least 0")
     return state

@@ -53,10 +53,10 @@ class Tokens:
 class Model:
     """The arguments of `model.build_transformer`, under standard names."""
 
-    d_model: int = number(128, 2)
-    num_layers: int = number(2, 1)
+    d_model: int = number(128, 2, 1_000_000)
+    num_layers: int = number(2, 1, 10_000)
     num_heads: int = number(4, 1)
-    d_ff: int = number(256, 1)
+    d_ff: int = number(256, 1, 10_000_000)
     dropout: float = number(0.0, 0, 1, below=True)
     norm: str = choice("pre", "post")
     positions: str = choice("sinusoidal", "learned")
@@ -77,7 +77,7 @@ class Training:
     training ends early; 0: never. exact_match: validation pairs that are decoded; samples: how many of them are shown.
     """
 
-    steps: int = number(500, 1)
+    steps: int = number(500, 1, 99_999_999)
     batch_tokens: int = number(2048, 4)
     accumulate: int = number(1, 1)
     warmup_steps: int = number(150, 1)

@@ -93,7 +93,7 @@ def _prepare(config: Config, folder: Path, world: World, say: Say) -> Trainer:
     say_once: Say = say if world.is_main else (lambda line: None)
     say_once(f"reading {_data_in_words(config)} ...")
     pairs = corpus.read(config.data)
-    _report_skipped(pairs.skipped, folder, world, say_once)
+    _say_skipped(pairs.skipped, folder, say_once)
     source, target = _tokenizers(config, folder, pairs, world)
     data = config.data
     training = encode(pairs.training, (source, target), data.max_length, data.overlong)
@@ -104,13 +104,13 @@ def _prepare(config: Config, folder: Path, world: World, say: Say) -> Trainer:
         say_once(f"{overlong} pairs have more than data.max_length = {data.max_length} tokens: {became}")
     if not all(len(part.sources) for part in (training, *kept)):
         raise InputError(f"data.max_length is {data.max_length}: too short, no pair is left to train on or to validate")
-    if world.is_main:
-        lines = [json.dumps(pair, ensure_ascii=False) + "\n" for pair in kept[1].pairs]
-        write_bytes(folder / "held_out.jsonl", "".join(lines).encode())
     torch.manual_seed(config.training.seed)
     model = checkpoint.build_model(config, source.vocab_size, target.vocab_size)
     say_once(_sizes_in_words(training, kept[1], source, target, model, world))
-    return Trainer(config, folder, model, training, kept[0], target, pairs.fingerprint(), world)
+    trainer = Trainer(config, folder, model, training, kept[0], target, pairs.fingerprint(), world)
+    if world.is_main:  # not before: a run that cannot go on with these data stays as it is
+        _write_held_out(kept[1].pairs, pairs.skipped, folder)
+    return trainer
 
 
 def _tokenizers(config: Config, folder: Path, pairs: Corpus, world: World) -> tuple[Tokenizer, Tokenizer]:
@@ -144,13 +144,19 @@ def _run(trainer: Trainer, say: Say) -> float | None:
     return share
 
 
-def _report_skipped(skipped: list[str], folder: Path, world: World, say: Say) -> None:
-    """The first few lines that made no pair, and all of them in a file."""
+def _say_skipped(skipped: list[str], folder: Path, say: Say) -> None:
+    """The first few lines that made no pair."""
     for line in skipped[:5]:
         say(f"skipped: {line}")
     if len(skipped) > 5:
         say(f"skipped: {len(skipped)} lines in all, listed in {folder / 'skipped.txt'}")
-    if skipped and world.is_main:
+
+
+def _write_held_out(held_out: list[corpus.Pair], skipped: list[str], folder: Path) -> None:
+    """The pairs that are not trained on, and, if there are any, the lines that made no pair."""
+    lines = [json.dumps(pair, ensure_ascii=False) + "\n" for pair in held_out]
+    write_bytes(folder / "held_out.jsonl", "".join(lines).encode())
+    if skipped:
         write_bytes(folder / "skipped.txt", "".join(line + "\n" for line in skipped).encode())
 
 

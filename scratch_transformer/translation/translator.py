@@ -45,8 +45,10 @@ def encode(run: Run, text: str, name: str) -> list[int]:
     """The source ids of a sentence, ended by eos. `name` says in errors which sentence it is.
 
     Raises:
-        InputError: the sentence is empty, longer than the model can read, or of unknown tokens alone.
+        InputError: the sentence is empty, longer than the model can read, of unknown tokens alone, or no text.
     """
+    if any("\ud800" <= character <= "\udfff" for character in text):  # so Python shows bytes that are not UTF-8
+        raise InputError(f"{name} is not text in UTF-8: {text!r}")
     tokenizer, longest = run.source_tokenizer, run.model.src_pos.seq_len
     ids = tokenizer.encode(text)
     if not ids:
