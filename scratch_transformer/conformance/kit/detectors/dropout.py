@@ -54,7 +54,7 @@ def attention_dropout(session: Session, best: Hypothesis | None) -> Iterator[Fin
         yield Finding(MISTAKES["A18"], f"{BUILT} give the same output.")
         return
     if not drops_weights(candidate, probe):
-        said = "With the same values for all keys, its output in training mode is that of evaluation, or dropped as a whole"
+        said = "With the same values for all keys, its output in training mode is that of evaluation, or dropped"
         yield Finding(MISTAKES["A18"], f"{said}: the weights still sum to 1.")
         return
     for name, value in vars(candidate.module).items():

@@ -91,14 +91,17 @@ def missing(shape: torch.Size | tuple[int, ...], name: str) -> Tensor:
 
 
 def walk(module: nn.Module, path: str = "", seen: set[int] | None = None) -> Iterator[tuple[str, nn.Module]]:
-    """Every submodule with its path, also those in plain lists and dictionaries, which PyTorch does not see."""
+    """Every submodule with its path, also those in plain lists and dictionaries, which PyTorch does not see.
+
+    Each once; but a layer that a list has several times is every one of these layers.
+    """
     seen = set() if seen is None else seen
-    if id(module) in seen:
+    if id(module) in seen and not path.rpartition(".")[2].isdigit():
         return
     seen.add(id(module))
     yield path, module
     for name, part in _children(module):
-        yield from walk(part, f"{path}.{name}" if path else name, seen)
+        yield from walk(part, f"{path}.{name}" if path else name, set(seen) if name.isdigit() else seen)
 
 
 def _children(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:

@@ -46,6 +46,8 @@ class Outcome:
     problem: str = ""
     error: BaseException | None = None
     notes: list[str] = field(default_factory=list)
+    used: Mapping[str, Any] = field(default_factory=dict)
+    """The settings that its constructor asked for."""
 
     def beats(self, other: Outcome | None) -> bool:
         """Better explained; without an explanation, at least callable."""
@@ -65,7 +67,7 @@ def resolve(thing: Any, kind: Kind, library: Library, settings: Mapping[str, Any
                 best = outcome
             if best.score[0] < MISTAKEN or library.is_late:
                 return best
-        if best.score[0] < NOTHING:
+        if best.score[0] < NOTHING or "num_heads" in best.used:
             break
     return best
 
@@ -122,6 +124,7 @@ def _called(
         orders = calling.orders(kind, not isinstance(made, nn.Module) or isinstance(made, Weighted))
         for plan in calling.plans(function, kind.inputs, actual, orders):
             outcome = _planned(made, function, kind, library, actual, plan)
+            outcome.used = used
             if outcome.candidate is not None:
                 yield outcome
             else:
