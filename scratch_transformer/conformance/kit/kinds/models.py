@@ -52,15 +52,16 @@ def seq2seq_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
     draw, (s, t) = Draw(seed), (settings["src_pad"], settings["tgt_pad"])
     sizes = settings["src_vocab_size"], settings["tgt_vocab_size"]
     probes = []
-    for name, src_real, tgt_real in (
-        ("padded", real(S), real(T)),
-        ("no padding", torch.ones(B, S).bool(), torch.ones(B, T).bool()),
+    gap = (torch.arange(T) != 2).expand(B, T)  # at the end of the target only later tokens see padding, and none count
+    for name, shows, src_real, tgt_real in (
+        ("no padding", "ids without padding", torch.ones(B, S).bool(), torch.ones(B, T).bool()),
+        ("padded", "padding in source and target", real(S), real(T)),
+        ("gap", "padding inside the target", real(S, "left"), gap),
     ):
         src, tgt = tokens(draw, B, S, sizes[0], s, src_real), tokens(draw, B, T, sizes[1], t, tgt_real)
         masks = {"src_mask": keys(src_real), "tgt_mask": causal(T) & keys(tgt_real)}
-        shows = "padding in source and target" if name == "padded" else "ids without padding"
         probes.append(Probe(name, {"src": src, "tgt": tgt, **masks}, queries(tgt_real), shows=shows))
-    return (*probes, replace(probes[1], name="quiet", quiet=True, shows="small weights"))
+    return (*probes, replace(probes[0], name="quiet", quiet=True, shows="small weights"))
 
 
 def gpt_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:

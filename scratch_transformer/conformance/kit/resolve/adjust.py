@@ -23,6 +23,8 @@ READ = ("num_heads", "eps", "num_layers", "label_smoothing", "pad", "warmup", "d
 def settings_of_instance(made: Any, kind: Kind, wanted: Mapping[str, Any], used: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that something was really built with: asked for, else read from its attributes and shapes."""
     settings = {name: value for name, value in wanted.items() if name in kind.defaults}
+    if not used.keys() & {"pad", "src_pad", "tgt_pad"}:
+        settings |= {name: 0 for name in ("src_pad", "tgt_pad") if name in settings}  # the number that people write out
     if not isinstance(made, nn.Module):
         return settings
     for name in kind.defaults:

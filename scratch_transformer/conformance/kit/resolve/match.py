@@ -171,16 +171,22 @@ def _planned(made: Any, function: Any, kind: Kind, library: Library, settings: d
         return best
     if best.score[0] >= NOTHING and library.thorough and not library.is_late:
         best.score = _find_weights(best.candidate, trial, probes_for(best.candidate, first), library)
-    if not every or best.score[0] >= NOTHING:
+    if not every or len(first) < len(trial.probes) or best.score[0] >= NOTHING:
         best.score = max(best.score, _find_masks(best.candidate, trial, library.most_tiers))
     adjust.notes(best.candidate)
     return best
 
 
 def _open_probes(probes: Sequence[Probe]) -> list[Probe]:
-    """Probes without a mask; where every probe has one, all."""
+    """Probes without a mask; where every probe has one, those without padding; or all."""
     without = [p for p in probes if all(p.inputs.get(name) is None for name in MASKS)]
-    return without or list(probes)
+    return without or [p for p in probes if not _is_padded(p)] or list(probes)
+
+
+def _is_padded(probe: Probe) -> bool:
+    """Whether a key is there that no query may attend to."""
+    given = [probe.inputs[name] for name in MASKS if isinstance(probe.inputs.get(name), torch.Tensor)]
+    return any(mask.dim() > 1 and not bool(mask.any(-2).all()) for mask in given)
 
 
 def _try(candidate: Candidate, probes: Sequence[Probe]) -> Exception | None:
