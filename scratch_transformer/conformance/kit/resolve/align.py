@@ -282,13 +282,13 @@ def attention_layout(
 
 
 def raw_test(parameters: Parameters, path: str = "") -> Callable[[str], bool]:
-    """Is a parameter bare, used as x @ W perhaps, and no nn.Linear's?"""
+    """Is a parameter bare, used as x @ W perhaps, and no nn.Linear's or nn.Embedding's?"""
     modules = dict(walk(parameters.module))
 
     def is_raw(name: str) -> bool:
         full = f"{path}.{name}" if path else name
         owner = modules.get(full.rpartition(".")[0])
-        return not isinstance(owner, (nn.Linear, nn.MultiheadAttention, nn.LazyLinear))
+        return not isinstance(owner, (nn.Linear, nn.MultiheadAttention, nn.LazyLinear, nn.Embedding))
 
     return is_raw
 
