@@ -36,8 +36,8 @@ def possible(
     designs = [(name, dict(changes)) for name, changes in variants.kind.designs.items()]
     if len(designs) == 1:
         return designs
-    filters = (_fits_parameters(variants, designs, missing), _fits_settings(variants.settings), _fits_output(outputs))
-    for keeps in filters:
+    of_outputs = (_fits_output(outputs), *([_fits_half(outputs)] if variants.kind.name == "CausalMask" else ()))
+    for keeps in (_fits_parameters(variants, designs, missing), _fits_settings(variants.settings), *of_outputs):
         designs = [design for design in designs if keeps(design)] or designs
     return sorted(designs, key=lambda design: sum(shown.get(name, value) != value for name, value in design[1].items()))
 
@@ -87,6 +87,14 @@ def _fits_output(outputs: Sequence[Tensor]) -> Keeps:
         elif all(_near_one(o.sum(-1)) and bool((o >= 0).all()) for o in doubles):
             kind = "probabilities"
     return lambda design: design[1].get("output", kind) == kind
+
+
+def _fits_half(outputs: Sequence[Tensor]) -> Keeps:
+    """True above the diagonal of a causal mask means blocked, True below it that one may attend."""
+    square = [output for output in outputs if output.dim() > 1 and output.shape[-1] > 1]
+    corners = {(bool(output[..., 0, -1].any()), bool(output[..., -1, 0].any())) for output in square}
+    blocked = {(True, False): "True", (False, True): "False"}.get(*corners) if len(corners) == 1 else None
+    return lambda design: blocked is None or design[1].get("blocked_is") == blocked
 
 
 def _near_one(sums: torch.Tensor) -> bool:

@@ -181,13 +181,9 @@ OPEN = {
     ("embed_size", "SelfAttention"),
     ("dim_heads", "Decoder"),
     ("dim_heads", "XTransformer"),
-    ("config_objects", "extend_attention_mask"),
-    *(("formulas", name) for name in ("greedy_search", "beam_search")),
-    ("arrays", "generate"),
 }
 MISSED = {
     "LN9-seq2seq-LayerNormalization",
     "LN9-dim_heads-LayerNorm",
     "P5-ffn_hidden-PositionalEncoding",
-    "A10-config_objects-extend_attention_mask",
 }

@@ -55,7 +55,8 @@ class Beam(nn.Module):
 
     def forward(self, next_logits: NextLogits, bos: int, eos: int, max_len: int, beam_size: int) -> Tensor:
         beams: list[Hypothesis] = [([bos], 0.0, False)]
-        while not all(done for _, _, done in beams) and max(len(ids) for ids, _, _ in beams) < max_len:
+        endless = self.recipe.decoding == "finished beams grow on"
+        while (endless or not all(d for _, _, d in beams)) and max(len(ids) for ids, _, _ in beams) < max_len:
             grown = [new for beam in beams for new in self._grown(beam, next_logits, eos)]
             if not grown:
                 break
@@ -64,7 +65,7 @@ class Beam(nn.Module):
 
     def _grown(self, beam: Hypothesis, next_logits: NextLogits, eos: int) -> list[Hypothesis]:
         ids, score, done = beam
-        if done and self.recipe.decoding != "finished beams grow":
+        if done and not self.recipe.decoding.startswith("finished beams grow"):
             return [] if self.recipe.decoding == "finished beams are dropped" else [beam]
         logits = next_logits(torch.tensor([ids]))[0, -1].double()
         form = self.recipe.decoding

@@ -17,6 +17,11 @@ def shaped(mask: Tensor, shape: str) -> Tensor:
     return mask.reshape(*[1] * (int(shape) - mask.dim()), *mask.shape)
 
 
+def levels(mask: Tensor, recipe: Recipe) -> Tensor:
+    """True and False; ½ where scores are lowered by too little to block."""
+    return torch.where(mask, 1.0, 0.5) if recipe.fill == "-1e4" else mask
+
+
 class CausalMask(nn.Module):
     """length -> boolean (T, T)."""
 
@@ -26,7 +31,8 @@ class CausalMask(nn.Module):
 
     def forward(self, length: int) -> Tensor:
         allowed = other_causal(masks.causal(length), self.recipe.causal)
-        return shaped(~allowed if self.recipe.blocked_is == "True" else allowed, self.recipe.mask_shape)
+        mask = ~allowed if self.recipe.blocked_is == "True" else allowed
+        return shaped(levels(mask, self.recipe), self.recipe.mask_shape)
 
 
 class PaddingMask(nn.Module):
@@ -39,7 +45,7 @@ class PaddingMask(nn.Module):
     def forward(self, ids: Tensor) -> Tensor:
         recipe = self.recipe
         real = ids != (self.pad + 1 if recipe.counted == "other padding" else self.pad)
-        mask = ~real if recipe.blocked_is == "True" else real
+        mask = levels(~real if recipe.blocked_is == "True" else real, recipe)
         axes = int(recipe.mask_shape) - 2
         if recipe.padding == "queries":
             return mask.reshape(ids.shape[0], *[1] * (axes - 1), ids.shape[1], 1)
@@ -58,5 +64,5 @@ class CombinedMask(nn.Module):
         keys = real[:, :, None] if self.recipe.padding == "queries" else real[:, None, :]
         keys = torch.ones_like(keys) if self.recipe.padding == "ignored" else keys
         allowed = keys & other_causal(masks.causal(ids.shape[1]), self.recipe.causal)
-        mask = ~allowed if self.recipe.blocked_is == "True" else allowed
+        mask = levels(~allowed if self.recipe.blocked_is == "True" else allowed, self.recipe)
         return mask if self.recipe.mask_shape == "3" else mask[:, None]

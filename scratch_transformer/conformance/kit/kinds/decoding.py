@@ -127,25 +127,31 @@ CAUSAL_MASK = Kind(
         "trianglemask",
         "generatesquaresubsequentmask",
         "nopeakmask",
+        "subsequencemask",
+        "futuremask",
+        "autoregressivemask",
     ),
     source=MASK_SOURCE,
     inputs=("length",),
     defaults={},
     build=lambda settings, recipe: CausalMask(recipe),
     probes=causal_mask_probes,
-    mistakes=("A6", "A5", "A25"),
+    mistakes=("A6", "A5", "A25", "A10"),
     designs=combined({f"shape {shape}": {"mask_shape": str(n)} for n, shape in SHAPES.items()}, POLARITY),
 )
 PADDING_MASK = Kind(
     name="PaddingMask",
     what="Says which tokens are padding, so that nothing attends to them.",
-    synonyms=("paddingmask", "padmask", "createpaddingmask", "makepadmask", "makesrcmask", "getpadmask", "srcmask"),
+    synonyms=(
+        *("paddingmask", "padmask", "createpaddingmask", "makepadmask", "makesrcmask", "getpadmask", "srcmask"),
+        *("extendattentionmask", "extendedattentionmask", "expandattentionmask", "expandmask", "invertattentionmask"),
+    ),
     source=MASK_SOURCE,
     inputs=("ids",),
     defaults={"pad": 0},
     build=lambda settings, recipe: PaddingMask(dict(settings), recipe),
     probes=padding_mask_probes,
-    mistakes=("A7", "T5"),
+    mistakes=("A7", "T5", "A10"),
     designs=combined({f"{n} axes": {"mask_shape": str(n)} for n in (2, 3, 4)}, POLARITY),
 )
 TARGET_MASK = Kind(
@@ -157,6 +163,6 @@ TARGET_MASK = Kind(
     defaults={"pad": 0},
     build=lambda settings, recipe: CombinedMask(dict(settings), recipe),
     probes=combined_mask_probes,
-    mistakes=("A5", "A6", "A7", "A24:padding is ignored", "A25", "T5"),
+    mistakes=("A5", "A6", "A7", "A24:padding is ignored", "A25", "T5", "A10"),
     designs=combined({f"{n} axes": {"mask_shape": str(n)} for n in (3, 4)}, POLARITY),
 )

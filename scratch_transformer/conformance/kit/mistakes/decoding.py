@@ -46,7 +46,10 @@ print("dropped:", max(open_beams, key=open_beams.get))
         expected="After the end token a hypothesis stays as it is.",
         fix="If a beam ends in eos, keep it, with its score, instead of expanding it.",
         source=SEARCH,
-        changes={"": {"decoding": "finished beams grow"}},
+        changes={
+            "": {"decoding": "finished beams grow"},
+            "up to the longest length": {"decoding": "finished beams grow on"},
+        },
         demo="""\
 finished, other = -1.0, -1.2  # sums of log-probabilities; the first has said <end>
 for step in range(3):

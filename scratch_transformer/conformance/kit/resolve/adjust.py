@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from scratch_transformer.conformance.kit.kind import Inputs, Kind, Probe
-from scratch_transformer.conformance.kit.resolve import batching, functions
+from scratch_transformer.conformance.kit.resolve import batching, decoders, functions, mask_functions
 from scratch_transformer.conformance.kit.resolve.calling import Plan
 from scratch_transformer.conformance.kit.resolve.candidate import Resolved, tensors
 from scratch_transformer.conformance.kit.resolve.layout import walk
@@ -85,7 +85,8 @@ def _from_shapes(
 def adapt_output(candidate: Resolved, probe: Probe, trial: Trial) -> None:
     """Where a learner's positions are returned alone, x is added: whoever wrote them adds it outside."""
     if candidate.kind.name.endswith("Mask"):
-        candidate.post = functions.as_mask
+        with double():
+            candidate.post = mask_functions.as_mask(mask_functions.form_of(candidate(**probe.inputs)))
         return
     if candidate.kind.name in functions.MODELS:
         _add_head(candidate, probe, trial)
@@ -126,18 +127,20 @@ def _add_head(candidate: Resolved, probe: Probe, trial: Trial) -> None:
         candidate.notes.append("Its forward ends before the projection to the vocabulary, which was applied to it.")
 
 
-def adapted(function: Any, kind: Kind, plan: Plan, log_probabilities: bool = False) -> Any:
-    """A function as it is called here: once for every step of a schedule.
+def adapted(function: Any, kind: Kind, plan: Plan, head_logs: bool | None = None) -> list[Any]:
+    """The ways in which a function may have to be called: once for every step of a schedule, with a toy model.
 
-    log_probabilities: the projection in the same file ends in log_softmax, so a decoder is given these.
+    head_logs: whether the projection in the same file ends in log_softmax; None without one.
     """
     if kind.name == "WarmupSchedule":
         parameter = next((p for p, name in plan.arguments.items() if name == "steps"), None)
-        return functions.each_step(function, parameter) if parameter else function
+        return [functions.each_step(function, parameter)] if parameter else [function]
     if "next_logits" in kind.inputs:
         parameter = next((p for p, name in plan.arguments.items() if name == "next_logits"), None)
-        return functions.with_toy_model(function, parameter, log_probabilities) if parameter else function
-    return function
+        if parameter:
+            ways = decoders.readings(function, parameter, bool(decoders.prompt_of(plan.arguments)), head_logs)
+            return [decoders.Decoder(function, plan.arguments, way) for way in ways]
+    return [function]
 
 
 def _add(output: Tensor, inputs: Inputs) -> Tensor:
@@ -155,6 +158,10 @@ def notes(candidate: Resolved) -> None:
     plan, kind = candidate.plan, candidate.kind
     if kind.name == "GreedyDecoding" and not candidate.settings["knows_eos"]:
         candidate.notes.append("It is told no end token, so it always writes max_len words.")
+    if getattr(candidate.function, "samples", False):
+        candidate.notes.append("It draws words at random; the likeliest was taken instead.")
+    if getattr(getattr(candidate.function, "reading", None), "head_logs", False):
+        candidate.notes.append("Its model's projection was taken to give log-probabilities.")
     if plan.order == "ids":
         candidate.notes.append("It takes token ids, of which it only uses the shape.")
     elif plan.order in batching.AXES:

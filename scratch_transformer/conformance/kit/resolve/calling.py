@@ -43,6 +43,12 @@ FIXED: dict[str, Any] = {
     "dropout": None,
     "device": "cpu",
     "step": 1,
+    "temperature": 1.0,
+    "topk": None,
+    "topp": None,
+    "contextsize": 64,
+    "contextlength": 64,
+    "blocksize": 64,
 }
 """For required parameters of functions that are no settings of the kind."""
 
@@ -255,10 +261,13 @@ def _by_name(
             constants[parameter.name] = settings[known[0]]
         elif plain(parameter.name) in FIXED:
             constants[parameter.name] = FIXED[plain(parameter.name)]
-        elif "next_logits" in tensors and plain(parameter.name) in INPUTS["src"].split():
+        elif "next_logits" in tensors and _is_source(parameter, left):
             constants[parameter.name] = torch.full((1, 3), 7)
+        elif "bos" in left and plain(parameter.name) in INPUTS["ids"].split():
+            found[parameter.name] = "bos"
+            left.remove("bos")
         elif left:
-            found[parameter.name] = left.pop(0)
+            found[parameter.name] = left.pop(left.index("max_len") if "max_len" in left else 0)
         elif len(tensors) == 1:
             constants[parameter.name] = None
         else:
@@ -271,6 +280,12 @@ def _by_name(
     if not found:
         raise CannotCall("its forward takes no tensor")
     return _complete(found, tensors), constants
+
+
+def _is_source(parameter: inspect.Parameter, left: list[str]) -> bool:
+    """Of a decoder: what may mean the source, unless it must be the first ids."""
+    word = plain(parameter.name)
+    return word in INPUTS["src"].split() and ("bos" not in left or word.startswith("s") or "enc" in word)
 
 
 def _shared_input(name: str, tensors: tuple[str, ...]) -> str | None:

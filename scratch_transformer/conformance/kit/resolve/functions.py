@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from scratch_transformer.conformance.kit.kind import Inputs, Kind
+from scratch_transformer.conformance.kit.kind import Kind
 from scratch_transformer.conformance.kit.resolve.construct import parameters_of
 from scratch_transformer.conformance.kit.resolve.synonyms import is_setting, plain
 
@@ -106,15 +106,7 @@ def held(made: Any) -> Any:
     return made.__call__
 
 
-# ---- Masks, rates, decoding ----
-
-
-def as_mask(output: Tensor, inputs: Inputs) -> Tensor:
-    """A mask of numbers as a boolean one: added masks (0 and -inf) and masks of 0 and 1."""
-    if output.dtype == torch.bool:
-        return output
-    is_added = output.is_floating_point() and not bool((output > 0).any())
-    return output == 0 if is_added else output != 0
+# ---- Rates ----
 
 
 def each_step(function: Callable[..., Any], parameter: str) -> Callable[..., Tensor]:
@@ -125,55 +117,3 @@ def each_step(function: Callable[..., Any], parameter: str) -> Callable[..., Ten
         return torch.tensor([float(function(**{**given, parameter: int(n)})) for n in steps], dtype=torch.float64)
 
     return rates
-
-
-class ToyModel(nn.Module):
-    """Stands for a trained model in decoding: whatever is called with ids, the toy's logits come back.
-
-    encode(src, ...) gives a memory, decode(..., ids, ...) and calling the model logits, generator and project pass on.
-    """
-
-    def __init__(self, next_logits: Callable[[Tensor], Tensor], log_probabilities: bool = False) -> None:
-        super().__init__()
-        self.next_logits = next_logits
-        last = nn.LogSoftmax(-1) if log_probabilities else nn.Identity()
-        self.generator = self.project = self.fc_out = self.projection = last
-
-    def encode(self, *args: Any, **options: Any) -> Tensor:
-        return torch.zeros(1, 3, 4)
-
-    def forward(self, *args: Any, **options: Any) -> Tensor:
-        values = [torch.tensor(v) if isinstance(v, list) else v for v in (*args, *options.values())]
-        ids = [v for v in values if isinstance(v, Tensor) and not v.is_floating_point() and v.dtype != torch.bool]
-        ids = [v for v in ids if v.dim() <= 2 and not bool((v == SOURCE).all())]  # masks have more dimensions
-        logits = self.next_logits(ids[0].reshape(-1, ids[0].shape[-1]))
-        return logits if ids[0].dim() == 2 else logits[0]
-
-    decode = decoder = forward
-
-
-SOURCE = 7
-"""Every id of the source that a decoder is given: no target of the toy model starts with it."""
-
-
-def gives_log_probabilities(projection: Any, d_model: int) -> bool:
-    """Whether a learner's projection to the vocabulary ends in log_softmax."""
-    try:
-        sums = projection(torch.linspace(-1, 1, d_model, dtype=torch.float64).reshape(1, 1, -1)).logsumexp(-1)
-    except Exception:  # the learner's code may raise anything
-        return False
-    return bool((sums.abs() < 1e-5).all())
-
-
-def with_toy_model(
-    function: Callable[..., Any], parameter: str, log_probabilities: bool = False
-) -> Callable[..., Tensor]:
-    """A decoding function, called with the toy model; the ids that it returns as one row."""
-
-    def decode(**given: Any) -> Tensor:
-        output = function(**{**given, parameter: ToyModel(given[parameter], log_probabilities)})
-        if isinstance(output, tuple):
-            output = output[0]
-        return torch.as_tensor(output).flatten().long()
-
-    return decode

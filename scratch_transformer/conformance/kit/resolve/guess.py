@@ -46,6 +46,8 @@ def kinds_of(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str, ...
         return ()
     scored = [(_score(word, kind, thing), order, kind.name) for order, kind in enumerate(kinds.values())]
     found = sorted((-score, order, kind) for score, order, kind in scored if score > 0)
+    if not is_class and word.endswith(("mask", "masks")):  # extend_attention_mask is no attention
+        found = [entry for entry in found if entry[2].endswith("Mask")]
     best = [kind for _, _, kind in found[:MOST]]
     family = next((family for family in FAMILIES if best and best[0] in family), ())
     relatives = sorted((name for name in family if name in kinds), key=lambda name: -_fitness(kinds[name], thing))

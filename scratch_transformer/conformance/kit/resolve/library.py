@@ -14,7 +14,7 @@ from typing import Any
 from torch import nn
 
 from scratch_transformer.conformance.kit.kind import Candidate, Diagnosis, Kind
-from scratch_transformer.conformance.kit.resolve import config, construct, functions, sizes
+from scratch_transformer.conformance.kit.resolve import config, construct, decoders, sizes
 from scratch_transformer.conformance.kit.resolve.candidate import Resolved
 from scratch_transformer.conformance.kit.resolve.layout import walk
 from scratch_transformer.conformance.kit.resolve.synonyms import plain, settings_of
@@ -119,10 +119,10 @@ class Library:
         return vars(sys.modules.get(getattr(thing, "__module__", ""), types.ModuleType("none")))
 
     @property
-    def log_probabilities(self) -> bool:
-        """Whether the projection that was found ends in log_softmax."""
+    def head_logs(self) -> bool | None:
+        """Whether the projection that was found ends in log_softmax; None without one."""
         found = [c for c in self.resolved.values() if c.kind.name == "Projection"]
-        return any(functions.gives_log_probabilities(c.made, c.settings["d_model"]) for c in found)
+        return any(decoders.gives_log_probabilities(c.made, c.settings["d_model"]) for c in found) if found else None
 
     # ---- Parts ----
 

@@ -144,12 +144,12 @@ def _planned(made: Any, function: Any, kind: Kind, library: Library, settings: d
     best = Outcome(kind, stage="called")
     every = any(probe.inputs.get(name) is not None for probe in first for name in MASKS)
     starts = 0
-    for start in _with_required_masks(plan, every):
+    for start, way in _ways(function, kind, plan, library, every):
         if library.is_late and error is not None:
             break
         candidate = Resolved(kind, made, settings, start, rebuild=library.rebuilder(made, kind, settings))
         candidate.shape_of = trial.expected_shape
-        candidate.function = adjust.adapted(function, kind, start, library.log_probabilities)
+        candidate.function = way
         probes = [probe for probe in first if candidate.accepts(probe.inputs)]
         raised = _try(candidate, probes[:1]) if probes else CannotCall("it cannot be given the inputs of its kind")
         if raised is not None:
@@ -164,7 +164,7 @@ def _planned(made: Any, function: Any, kind: Kind, library: Library, settings: d
         outcome = Outcome(kind, candidate, score, "done")
         if outcome.beats(best):
             best = outcome
-        if score[0] < NOTHING:
+        if score[0] == 0 or (score[0] < NOTHING and "next_logits" not in kind.inputs):
             break
     if best.candidate is None:
         best.problem, best.error = _raised("its forward", error), error
@@ -175,6 +175,13 @@ def _planned(made: Any, function: Any, kind: Kind, library: Library, settings: d
         best.score = max(best.score, _find_masks(best.candidate, trial, library.most_tiers))
     adjust.notes(best.candidate)
     return best
+
+
+def _ways(function: Any, kind: Kind, plan: Plan, library: Library, every: bool) -> Iterator[tuple[Plan, Any]]:
+    """The plan with the masks that it must have, and what to call."""
+    for start in _with_required_masks(plan, every):
+        for way in adjust.adapted(function, kind, start, library.head_logs):
+            yield start, way
 
 
 def _open_probes(probes: Sequence[Probe]) -> list[Probe]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from scratch_transformer.conformance.kit.kind import Kind
-from scratch_transformer.conformance.kit.resolve import arrays, sizes, weights
+from scratch_transformer.conformance.kit.resolve import arrays, mask_functions, sizes, weights
 
 
 def readings(thing: Any, kind: Kind, settings: Mapping[str, Any]) -> Iterator[Any]:
@@ -23,4 +23,5 @@ def readings(thing: Any, kind: Kind, settings: Mapping[str, Any]) -> Iterator[An
 
 
 def _of(function: Any, kind: Kind, settings: Mapping[str, Any]) -> list[Any]:
-    return sizes.of_sizes(function, kind) or weights.weighted(function, kind, settings) or [function]
+    special = sizes.of_sizes(function, kind) or mask_functions.readings(function, kind, settings.get("pad", 0))
+    return special or weights.weighted(function, kind, settings) or [function]

@@ -122,7 +122,9 @@ INPUTS: dict[str, str] = {
     """,
     "eos": "eos endsymbol end eosid endid eostoken eosidx stop endsymb endtoken eossymbol",
     "max_len": """
-        maxlen maxlength maxnewtokens maxsteps maxtokens steps maxseqlen n length limit maxdecodelen
+        maxlen maxlength maxnewtokens maxsteps maxtokens steps maxseqlen n length limit maxdecodelen nnewtokens
+        newtokens numnewtokens ntokens numtokens ntokenstogenerate tokenstogenerate numtokenstogenerate maxgenlen
+        genlen numsteps nsteps generatelength maxoutputlen maxtargetlen targetlen maxtgtlen nwords numwords
     """,
     "beam_size": "beamsize beamwidth k beam nbeams numbeams width beams",
     "x": "x scores logits input inputs z a hiddenstates",

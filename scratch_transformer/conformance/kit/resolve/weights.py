@@ -41,7 +41,7 @@ class Weighted(nn.Module):
         """Leaf -> the parameter of this module that it is."""
 
         def forward(**given: Any) -> Any:
-            return function(**given, **self.weights())
+            return function(**given, **self._weights())
 
         signature = inspect.signature(function)
         kept = [p.replace(kind=p.KEYWORD_ONLY) for p in parameters_of(function) if p.name not in structures]
@@ -50,16 +50,16 @@ class Weighted(nn.Module):
 
     def put(self, leaf: str, path: str, shape: tuple[int, ...]) -> None:
         """A parameter of this shape at a path of this module."""
-        *parents, name = path.split(".")
+        *parents, name = [f"{part}_" if hasattr(nn.Module, part) else part for part in path.split(".")]
         module: nn.Module = self
         for parent in parents:
             if parent not in module._modules:
                 module.add_module(parent, nn.Module())
             module = module.get_submodule(parent)
         module.register_parameter(name, nn.Parameter(torch.randn(shape, dtype=torch.float64)))
-        self.places[leaf] = path
+        self.places[leaf] = ".".join([*parents, name])
 
-    def weights(self) -> dict[str, Any]:
+    def _weights(self) -> dict[str, Any]:
         """The arguments that hold them."""
         leaves = {leaf: self.get_parameter(path).data for leaf, path in self.places.items()}
         return {name: part.made(leaves, self._count, name) for name, part in self._structures.items()}
@@ -106,13 +106,26 @@ def weights_of(function: Callable[..., Any], kind: Kind) -> list[str]:
         meant = None if weight_names.is_bare(name) else input_of(name, tuple(left))
         if meant is not None:
             left.remove(meant)
-        if meant is not None or is_mask(name) or plain(name) in CONSTANTS or is_config(parameter):
+        if meant is not None or is_mask(name) or plain(name) in CONSTANTS:
             continue
         is_named = (is_open or parameter.default is None) and weight_names.looks_like_weight(name, has_norms)
-        if is_named or (is_open and structure_of(function, name).kind != "leaf"):
+        is_holder = is_open and _holds_weights(structure_of(function, name), is_config(parameter))
+        if is_holder or (is_named and not is_config(parameter)):
             certain.append(name)
-        elif is_open and not any(s in kind.defaults or s in OPTIONAL for s in settings_of(name)):
+        elif (
+            is_open
+            and not is_config(parameter)
+            and not any(s in kind.defaults or s in OPTIONAL for s in settings_of(name))
+        ):
             perhaps.append(name)
     perhaps = perhaps[len(left) :]  # inputs of unknown names come first
     order = [parameter.name for parameter in parameters_of(function)]
     return sorted([*certain, *perhaps], key=order.index)
+
+
+def _holds_weights(structure: Structure, may_be_config: bool) -> bool:
+    """A dictionary, tuple, list or object; one that may be of hyperparameters only if a name in it says weights."""
+    if structure.kind == "leaf" or not may_be_config:
+        return structure.kind != "leaf"
+    names = [leaf.rpartition(".")[2] for leaf in structure.leaves(1)]
+    return any(weight_names.looks_like_weight(name) for name in names)
