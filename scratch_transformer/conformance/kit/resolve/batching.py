@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from scratch_transformer.conformance.kit.kind import Inputs
+from scratch_transformer.conformance.kit.kind import Inputs, Kind
 
 AXES: dict[str, tuple[int, ...]] = {
     "one sentence at a time": (0,),
@@ -19,9 +19,9 @@ AXES: dict[str, tuple[int, ...]] = {
 MASKS = ("mask", "memory_mask", "src_mask", "tgt_mask")
 
 
-def orders(inputs: Inputs | tuple[str, ...]) -> tuple[str, ...]:
-    """Those that make sense for a kind: only the attention core has heads."""
-    return tuple(AXES) if "query" in inputs else tuple(AXES)[:1]
+def orders(kind: Kind) -> tuple[str, ...]:
+    """Those that make sense for a kind: only the attention core is given heads."""
+    return tuple(AXES) if kind.name == "ScaledDotProductAttention" else tuple(AXES)[:1]
 
 
 def one_by_one(call: Callable[[Inputs], Tensor], inputs: Inputs, order: str) -> Tensor:

@@ -198,7 +198,7 @@ def orders(kind: Kind, is_function: bool) -> tuple[str, ...]:
     if kind.name == "PositionalEncoding":
         usual = (*usual, "ids")
     is_of_tokens = bool({"x", "query", "ids", "src"} & set(kind.inputs)) and not kind.name.endswith("Mask")
-    alone = batching.orders(kind.inputs) if is_of_tokens else ()
+    alone = batching.orders(kind) if is_of_tokens else ()
     return (*usual, *(order for order in alone if is_function or "head" in order))
 
 

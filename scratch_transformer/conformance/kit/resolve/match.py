@@ -19,7 +19,7 @@ from scratch_transformer.conformance.kit.resolve.config import Unknown
 from scratch_transformer.conformance.kit.resolve.layout import Layout, Parameters, prepare
 from scratch_transformer.conformance.kit.resolve.masks import Form, Inexpressible, forms
 from scratch_transformer.conformance.kit.resolve.precision import double
-from scratch_transformer.conformance.kit.resolve.synonyms import input_of
+from scratch_transformer.conformance.kit.resolve.synonyms import input_of, settings_of
 from scratch_transformer.conformance.kit.resolve.trial import MISTAKEN, NOTHING, Score, Trial
 from scratch_transformer.conformance.kit.resolve.weights import Weighted
 
@@ -67,17 +67,22 @@ def resolve(thing: Any, kind: Kind, library: Library, settings: Mapping[str, Any
                 best = outcome
             if best.score[0] < MISTAKEN or library.is_late:
                 return best
-        if best.score[0] < NOTHING or "num_heads" in best.used:
+        if best.score[0] < NOTHING or "num_heads" in best.used or _has_heads(thing):
             break
     return best
 
 
 def _settings(thing: Any, kind: Kind, settings: Mapping[str, Any] | None) -> Iterator[dict[str, Any]]:
-    """The settings to try: the kind's own; one head, if the class has no heads."""
+    """The settings to try: the kind's own; one head, for a class that has no heads."""
     base = kind.complete(settings or {})
     yield base
     if base.get("num_heads", 1) != 1 and kind.name.endswith("Attention") and "num_heads" not in (settings or {}):
         yield {**base, "num_heads": 1}
+
+
+def _has_heads(thing: Any) -> bool:
+    """Whether a number of heads is among its parameters: with one head, mistakes in splitting them would not show."""
+    return any("num_heads" in settings_of(parameter.name) for parameter in construct.parameters_of(thing))
 
 
 def _attempts(thing: Any, kind: Kind, library: Library, settings: dict[str, Any]) -> Iterator[Outcome]:
