@@ -93,6 +93,12 @@ def test_init_and_as_help_where_names_do_not(folder):
     assert result.exit_code == 0, result.output
 
 
+def test_init_with_an_argument_that_the_constructor_does_not_take(folder):
+    result = run(f"{folder}/right.py:LayerNorm", "--init", "width=7")
+    assert result.exit_code == 2, result.output
+    assert "takes no 'width' (--init); it takes features, eps" in " ".join(result.stdout.split())
+
+
 # ---- Bad usage ----
 
 

@@ -14,7 +14,7 @@ from scratch_transformer.conformance.kit.discover.target import Source
 from scratch_transformer.conformance.kit.finding import Named, Result
 from scratch_transformer.conformance.kit.kind import Diagnosis, Finding
 from scratch_transformer.conformance.kit.kinds import KINDS
-from scratch_transformer.conformance.kit.resolve import adapters, guess, stubs
+from scratch_transformer.conformance.kit.resolve import adapters, config, construct, guess, stubs
 from scratch_transformer.conformance.kit.resolve.choice import chosen
 from scratch_transformer.conformance.kit.resolve.library import Library
 from scratch_transformer.conformance.kit.resolve.lines import line_of
@@ -29,7 +29,7 @@ class Checking:
 
     def __init__(self, job: dict[str, Any], guard: Guard | None, emit: Emit) -> None:
         self.job, self.guard, self.emit = job, guard, emit
-        self.library = Library(KINDS, job.get("init", {}))
+        self.library = Library(KINDS)
         self.adapted: dict[str, tuple[adapters.Adapted, Source]] = {}
         self.found: list[tuple[int, str, Any, tuple[str, ...], Source, int]] = []
         self.order = {name: index for index, name in enumerate(KINDS)}
@@ -96,7 +96,8 @@ class Checking:
             if identity not in [*self.job["skip"], *self.job["done"]]:
                 self.emit("start", component=identity)
                 self.emit("result", component=identity, result=self.adapter(name).document())
-        for entry in wanted:
+        last = max((wanted.index(entry) for entry in asked), default=-1)
+        for entry in wanted[: last + 1]:  # what comes before may be a part of what is asked for
             identity = self._id(entry)
             if identity in self.job.get("skip", []):
                 continue
@@ -106,11 +107,27 @@ class Checking:
             if shown and result is not None:
                 self.emit("result", component=identity, result=result.document())
 
+    def _unknown(self, value: Any) -> str:
+        """What is wrong with --init: arguments that the constructor does not have."""
+        given, parameters = self.job.get("init", {}), construct.parameters_of(value)
+        names = [p.name for p in parameters]
+        unknown = [repr(name) for name in given if name not in names]
+        takes_any = unknown and any(p.kind is p.VAR_KEYWORD for p in inspect.signature(value).parameters.values())
+        if not unknown or takes_any or any(map(config.is_config, parameters)):
+            return ""
+        return f"its constructor takes no {', '.join(unknown)} (--init); it takes {', '.join(names) or 'nothing'}"
+
     def _id(self, entry: tuple[int, str, Any, tuple[str, ...], Source, int]) -> str:
         return f"{entry[4].path}:{entry[1]}"
 
     def component(self, entry: tuple[int, str, Any, tuple[str, ...], Source, int]) -> Result | None:
         _, name, value, kinds, source, line = entry
+        is_asked = self.job.get("only") in (None, "", name)
+        self.library.given = self.job.get("init", {}) if is_asked else {}
+        if is_asked and self._unknown(value):
+            kind = KINDS[kinds[0]]
+            return Result(name, source.where(line), kind.name, "could not be built", what=kind.what,
+                          problem=self._unknown(value))  # fmt: skip
         try:
             with self.guard.on() if self.guard else nullcontext(), time_limit(COMPONENT_SECONDS):
                 outcome = self._resolved(value, kinds)

@@ -222,7 +222,8 @@ class Library:
                 raise KeyError(f"{cls.__name__} has no {', '.join(changes)}")
             wanted = {**settings, **changes}
             flags = {name: value for name, value in changes.items() if name not in construct.GENERAL}
-            given = {**self.given, **flags}
+            kept = {n: v for n, v in self.given.items() if not changes.keys() & {*settings_of(n), plain(n)}}
+            given = {**kept, **flags}
             attempt = next(construct.attempts(cls, wanted, self.namespace_of(cls), self.parts(kind), given))
             again = attempt.build()
             if not known | attempt.used.keys() >= changes.keys():
