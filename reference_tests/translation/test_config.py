@@ -32,7 +32,7 @@ def test_the_papers_models():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"training.steps": 0}, "training.steps is 0: expected a whole number of at least 1"),
+        ({"training.steps": 0}, "training.steps is 0: expected a whole number from 1 to 99999999"),
         ({"training.steps": 1.5}, "training.steps is 1.5: expected a whole number"),
         ({"training.steps": True}, "training.steps is True: expected a whole number"),
         ({"training.steps": None}, "training.steps is None: expected a whole number"),

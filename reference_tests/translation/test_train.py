@@ -93,6 +93,17 @@ def test_it_ends_early_when_validations_get_no_better(tmp_path):
     assert len(losses(tmp_path / "run")) == 6
 
 
+def test_the_best_checkpoint_has_the_lowest_loss_as_it_is_trained(tmp_path):
+    """With smoothing: without it, the surest model would be taken for the best."""
+    tiny.run(tmp_path / "run", training__steps=16, training__lr_factor=0.6, training__label_smoothing=0.6)
+    lines = map(json.loads, (tmp_path / "run" / "log.jsonl").read_text().splitlines())
+    validations = [line for line in lines if "validation_loss" in line]
+    names = ("validation_loss", "validation_smoothed_loss")
+    by_loss, by_smoothed_loss = (min(validations, key=lambda line: line[name])["step"] for name in names)
+    assert checkpoint.best(tmp_path / "run").name == checkpoint.step_name(by_smoothed_loss)
+    assert by_loss != by_smoothed_loss
+
+
 def test_more_steps_than_before(whole, tmp_path):
     tiny.run(tmp_path / "run", model__dropout=0.0, training__steps=3)
     resume(tmp_path / "run", say=lambda line: None, **{"training.steps": 6})

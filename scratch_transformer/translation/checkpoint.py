@@ -150,7 +150,7 @@ def checkpoints(folder: Path) -> list[Path]:
 
 
 def best(folder: Path) -> Path:
-    """The checkpoint with the lowest loss of validation.
+    """The checkpoint with the lowest loss of validation, smoothed as in training.
 
     Raises:
         InputError: there is none.

@@ -77,7 +77,7 @@ class Training:
     training ends early; 0: never. exact_match: validation pairs that are decoded; samples: how many of them are shown.
     """
 
-    steps: int = number(500, 1, 99_999_999)
+    steps: int = number(600, 1, 99_999_999)
     batch_tokens: int = number(2048, 4)
     accumulate: int = number(1, 1)
     warmup_steps: int = number(150, 1)

@@ -38,7 +38,7 @@ class Log:
 
     def validated(self, step: int, result: Result) -> None:
         """A validation: a line for people, and its samples."""
-        numbers = {"validation_loss": result.loss}
+        numbers = {"validation_loss": result.loss, "validation_smoothed_loss": result.smoothed_loss}
         words = f"step {step} of {self.steps}: validation loss {result.loss:.4f}, perplexity {result.perplexity:.3f}"
         if result.exact_match is not None:
             numbers["exact_match"] = result.exact_match

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Tensor
 from torch.nn import Module
@@ -14,7 +16,8 @@ from scratch_transformer.translation.tokenizer import Tokenizer
 class Objective(Module):
     """Σ ℓ over a batch's target tokens, ℓ the cross-entropy, smoothed in training (Vaswani et al. 2017, section 5.4).
 
-    A sum, and no mean: a step divides by all its target tokens, of all pieces and processes.
+    A sum, and no mean: a step divides by all its target tokens, of all pieces and processes. In evaluation two sums,
+    not smoothed and smoothed.
     """
 
     def __init__(self, model: Transformer, label_smoothing: float, autocast: torch.dtype | None = None) -> None:
@@ -29,7 +32,7 @@ class Objective(Module):
             # Padding is on the right: no token looks that far, and what padding itself computes is ignored below.
             target_mask = masks.causal(target_input.shape[1], device=source.device)
             logits = self.model(source, target_input, source_mask, target_mask)
-        smoothing = self.label_smoothing if self.training else 0.0
-        return functional.cross_entropy(
-            logits.flatten(0, 1).float(), target_output.flatten(), None, Tokenizer.pad_id, "sum", smoothing
-        )
+        logits, target = logits.flatten(0, 1).float(), target_output.flatten()
+        loss = partial(functional.cross_entropy, logits, target, None, Tokenizer.pad_id, "sum")
+        smoothed = loss(self.label_smoothing)
+        return smoothed if self.training else torch.stack([loss(0.0), smoothed])

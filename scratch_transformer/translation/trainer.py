@@ -119,9 +119,10 @@ class Trainer:
 
     def _validate(self, log: Log | None) -> None:
         t, world = self.config.training, self.world
-        loss = validation.loss(self.wrapped, self.validation, t.batch_tokens, world)
-        result = replace(self._decode(), loss=loss)
-        self.state.validated(loss)
+        loss, smoothed = validation.losses(self.wrapped, self.validation, t.batch_tokens, world)
+        result = replace(self._decode(), loss=loss, smoothed_loss=smoothed)
+        # What is trained is also what chooses: unsmoothed, the loss prefers a model that is surer of itself.
+        self.state.validated(smoothed)
         if log:
             log.validated(self.state.step, result)  # before: what is logged twice is noticed, what is not is lost
         saving.save(self.folder, self.state, self.data, self.objective.model, self.optimizer, world)

@@ -18,12 +18,14 @@ from scratch_transformer.translation.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class Result:
-    """loss: the mean cross-entropy of a target token in nats. exact_match: the share of sentences translated exactly.
+    """loss: the mean cross-entropy of a target token in nats; smoothed_loss: the same as it is trained.
 
-    samples: (source, expected, translated). Both are empty where nothing was decoded.
+    exact_match: the share of sentences translated exactly. samples: (source, expected, translated). Both are empty
+    where nothing was decoded.
     """
 
     loss: float
+    smoothed_loss: float
     exact_match: float | None
     samples: list[tuple[str, str, str]]
 
@@ -33,29 +35,30 @@ class Result:
 
 
 @torch.no_grad()
-def loss(objective: torch.nn.Module, encoded: Encoded, batch_tokens: int, world: World) -> float:
-    """The mean cross-entropy of a target token, without dropout and label smoothing, over all processes."""
+def losses(objective: torch.nn.Module, encoded: Encoded, batch_tokens: int, world: World) -> tuple[float, float]:
+    """The mean cross-entropy of a target token without dropout, over all processes: not smoothed and smoothed."""
     steps = Steps(encoded, batches.plan(encoded, batch_tokens), world.rank, world.processes)
     objective.eval()
     sums = [objective(*steps[i].pieces[0].to(world.device)) for i in range(len(steps))]
     objective.train()
     distribution.reshard(objective)
-    total = torch.stack(sums).cpu().double().sum()  # on the CPU, for some devices have no float64
-    return world.sum(total).item() / int(encoded.targets.lengths.sum())
+    total = torch.stack(sums).cpu().double().sum(0)  # on the CPU, for some devices have no float64
+    loss, smoothed = (world.sum(total) / int(encoded.targets.lengths.sum())).tolist()
+    return loss, smoothed
 
 
 def matches(objective: Objective, encoded: Encoded, target: Tokenizer, count: int, samples: int) -> Result:
-    """Decode the first `count` pairs greedily; the loss is left to `loss`."""
+    """Decode the first `count` pairs greedily; the losses are left to `losses`."""
     count = min(count, len(encoded.pairs))
     if count == 0:
-        return Result(math.nan, None, [])
+        return Result(math.nan, math.nan, None, [])
     objective.eval()
     translated = translate(objective, [encoded.sources[i].tolist() for i in range(count)], target)
     objective.train()
     pairs = encoded.pairs[:count]
     right = sum(text == expected for text, (_, expected) in zip(translated, pairs, strict=True))
     shown = [(*pair, text) for pair, text in zip(pairs[:samples], translated, strict=False)]
-    return Result(math.nan, right / count, shown)
+    return Result(math.nan, math.nan, right / count, shown)
 
 
 def translate(objective: Objective, sources: list[list[int]], target: Tokenizer, batch: int = 250) -> list[str]:
