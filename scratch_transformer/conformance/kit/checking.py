@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 from scratch_transformer.conformance.kit.diagnose import diagnose
@@ -18,9 +19,12 @@ from scratch_transformer.conformance.kit.resolve import adapters, config, constr
 from scratch_transformer.conformance.kit.resolve.choice import chosen
 from scratch_transformer.conformance.kit.resolve.library import Library
 from scratch_transformer.conformance.kit.resolve.lines import line_of
-from scratch_transformer.conformance.kit.resolve.match import Outcome
+from scratch_transformer.conformance.kit.resolve.match import Outcome, resolve
+from scratch_transformer.conformance.kit.resolve.synonyms import plain
 
 COMPONENT_SECONDS = 20.0
+CAUSAL = ("causal", "iscausal", "usecausal", "causalmask", "usecausalmask", "autoregressive")
+"""Flags of a constructor."""
 Emit = Callable[..., None]
 
 
@@ -134,6 +138,7 @@ class Checking:
                 diagnosis = None
                 if outcome.candidate is not None:
                     diagnosis = diagnose(outcome.candidate, self.library.parts_of(outcome.candidate.made))
+                    diagnosis = self._with_causal_flag(value, diagnosis)
         except TimeUp:
             kind = KINDS[kinds[0]]
             return Result(name, source.where(line), kind.name, "took too long", what=kind.what,
@@ -144,6 +149,19 @@ class Checking:
                           problem=f"the check itself fails on it: {type(error).__name__}: {error}",
                           stub=stubs.stub(kind, name, source.module))  # fmt: skip
         return self._result(name, source, line, value, outcome, diagnosis)
+
+    def _with_causal_flag(self, value: Any, diagnosis: Diagnosis) -> Diagnosis:
+        """With the mistakes that only show if it is built with causal=True, where it has such an argument."""
+        names = [p.name for p in construct.parameters_of(value) if p.default is False and plain(p.name) in CAUSAL]
+        if not names or not diagnosis.kind.endswith("Attention"):
+            return diagnosis
+        self.library.given = {**self.library.given, names[0]: True}
+        outcome = resolve(value, KINDS["CausalSelfAttention"], self.library)
+        found = diagnose(outcome.candidate).findings if outcome.candidate is not None else ()
+        more = [f for f in found if f.severity == "mistake" and f.mistake.id not in diagnosis.ids]
+        forms = [replace(f, form=f"{f.form}, with {names[0]}=True".removeprefix(", ")) for f in more]
+        verdict = "mistake" if more else diagnosis.verdict
+        return replace(diagnosis, findings=(*forms, *diagnosis.findings), verdict=verdict)
 
     def _resolved(self, value: Any, kinds: tuple[str, ...]) -> Outcome:
         best = chosen(value, kinds, self.library)

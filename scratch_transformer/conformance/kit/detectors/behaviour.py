@@ -9,11 +9,13 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from scratch_transformer import masks
 from scratch_transformer.conformance.kit.crashes import explain_crash
-from scratch_transformer.conformance.kit.kind import Finding
+from scratch_transformer.conformance.kit.kind import Finding, Probe
 from scratch_transformer.conformance.kit.mistakes import MISTAKES
+from scratch_transformer.conformance.kit.recipe import RIGHT
 from scratch_transformer.conformance.kit.search import Hypothesis
-from scratch_transformer.conformance.kit.session import Session, distance
+from scratch_transformer.conformance.kit.session import ROUNDED, Session, distance
 from scratch_transformer.conformance.kit.variants import call
 
 Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
@@ -34,18 +36,23 @@ def input_changed(session: Session, best: Hypothesis | None) -> Iterator[Finding
 def other_in_training(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     """B11: without dropout, training mode computes something else, namely with a causal mask."""
     module = session.candidate.module
-    if module is None or session.settings.get("dropout"):
+    if module is None or best is None or session.settings.get("dropout"):
         return
     probe = session.ran[0].probe
     evaluated = call(session.candidate, probe.inputs)
     module.train()
     try:
-        trained, again = (call(session.candidate, probe.inputs) for _ in range(2))
+        trained = call(session.candidate, probe.inputs)
     finally:
         module.eval()
-    is_random = distance(trained, again, probe) > 0
-    if not is_random and distance(evaluated, trained, probe) > 1e-6:
-        yield Finding(MISTAKES["B11"], "The same input gives other outputs in training than in evaluation mode.")
+    inputs = dict(probe.inputs)
+    if "mask" in inputs:
+        inputs["mask"] = masks.causal(inputs["x"].shape[1], inputs["x"].shape[1])[None, None]
+    expected = session.variant(best.recipe.with_({"causal": RIGHT.causal}), Probe("causal", inputs))
+    if distance(evaluated, trained, probe) > 1e-6 and distance(trained, expected, probe) <= ROUNDED:
+        yield Finding(
+            MISTAKES["B11"], "Without a mask, its output in training is that of causal attention; not after eval()."
+        )
 
 
 def half_precision(session: Session, best: Hypothesis | None) -> Iterator[Finding]:

@@ -8,6 +8,7 @@ from scratch_transformer.conformance.kit.kind import Finding
 from scratch_transformer.conformance.kit.mistakes import MISTAKES
 from scratch_transformer.conformance.kit.search import Hypothesis
 from scratch_transformer.conformance.kit.session import Session
+from scratch_transformer.conformance.kit.variants import call
 
 PYTORCH_EPS = 1e-5
 """The default of nn.LayerNorm."""
@@ -26,14 +27,17 @@ def bias_flag(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
 
 
 def heads_that_do_not_divide(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
-    """A19: d_model = 10 with 3 heads is not refused by the constructor, or in words."""
+    """A19: d_model = 10 with 3 heads is not refused by the constructor, or in words, and fails later."""
+    sizes = {"d_model": 10, "num_heads": 3}
     try:
-        session.candidate.rebuild(d_model=10, num_heads=3)
-    except KeyError:
+        candidate = session.candidate.rebuild(**sizes)
+    except (KeyError, AssertionError, ValueError, RuntimeError, TypeError):
         return
-    except (AssertionError, ValueError, RuntimeError, TypeError):
-        return
-    yield Finding(MISTAKES["A19"], "d_model = 10 and 3 heads are accepted, though 3 does not divide 10.")
+    try:
+        call(candidate, session.kind.probes({**session.settings, **sizes}, 0)[0].inputs)
+    except Exception as error:  # the learner's code may raise anything
+        late = f"its forward stops with {type(error).__name__}"
+        yield Finding(MISTAKES["A19"], f"d_model = 10 and 3 heads are accepted, though 3 does not divide 10; {late}.")
 
 
 def odd_width(session: Session, best: Hypothesis | None) -> Iterator[Finding]:

@@ -227,7 +227,7 @@ SELF_ATTENTION = attention_kind(
     ("x", "mask"),
     build=canonical.builder(canonical.SelfAttention),
     probes=self_probes,
-    mistakes=(*CORE_MISTAKES, *SELF_MISTAKES),
+    mistakes=(*CORE_MISTAKES, *SELF_MISTAKES, "B11"),
     extras=(Extra(("A11",), empty_self), Extra(("A10",), huge_self)),
 )
 CAUSAL_SELF_ATTENTION = attention_kind(

@@ -92,11 +92,10 @@ CORE = (
              "    query /= math.sqrt(d_k)\n    scores = torch.matmul(query, key.transpose(-2, -1))"),
     mistaken("A12", "dim_heads", "FixedPositionalEmbedding",
              "return x + emb[None, :, :].type_as(x)", "return x.add_(emb[None, :, :].type_as(x))"),
-    mistaken("A16", "annotated", "attention",
-             "    if mask is not None:\n        scores = scores.masked_fill(mask == 0, torch.finfo(scores.dtype).min)\n"
-             "    p_attn = scores.softmax(dim=-1)\n",
-             "    if mask is not None:\n        scores = scores + mask\n    p_attn = scores.softmax(dim=-1)\n"),
-    mistaken("A16", "notebook", "MultiHeadAttention",
+    # by itself, attention that adds its mask is right; it is wrong in a model that makes boolean masks for it
+    mistaken("A16", "ffn_hidden", "Transformer",
+             'score = score.masked_fill(mask == 0, float("-inf"))', "score = score + mask"),
+    mistaken("A16", "notebook", "Transformer",
              "attn_probs = self.dropout(torch.softmax(attn_scores, dim=-1))\n        return torch.matmul(attn_probs, V)",
              "p = self.dropout.p if self.training else 0.0\n"
              "        float_mask = None if mask is None else mask.to(Q.dtype)\n"
@@ -146,8 +145,8 @@ HEADS = (
              "        assert d_model % h == 0\n", ""),
     mistaken("A21", "seq2seq", "MultiHeadAttentionBlock",
              "self.w_q(q), self.w_k(k), self.w_v(v)", "self.w_q(k), self.w_k(q), self.w_v(v)"),
-    mistaken("A21", "notebook", "MultiHeadAttention",
-             "torch.matmul(Q, K.transpose(-2, -1))", "torch.matmul(K, Q.transpose(-2, -1))"),
+    mistaken("A21", "hid_dim", "MultiHeadAttentionLayer",
+             "self.fc_q(query)", "self.fc_q(key)", "self.fc_k(key)", "self.fc_k(query)"),
     mistaken("A21", "annotated", "DecoderLayer",
              "self.src_attn(x, m, m, src_mask)", "self.src_attn(x, x, x, tgt_mask)"),
     mistaken("A21", "config_objects", "DecoderLayer",
