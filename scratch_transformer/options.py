@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import IO, Any
 
 import click
 
@@ -32,9 +33,13 @@ BEAM = click.IntRange(1, 1000)
 
 
 class Refused(click.ClickException):
-    """What the user can mend, in one line; exit status 2."""
+    """What the user can mend, in one line; exit status 2. Of torchrun's processes, a machine's first says it."""
 
     exit_code = 2
+
+    def show(self, file: IO[str] | None = None) -> None:
+        if os.environ.get("LOCAL_RANK", "0") == "0":
+            super().show(file)
 
 
 @contextmanager

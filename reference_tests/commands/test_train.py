@@ -92,6 +92,14 @@ def test_the_module_for_torchrun_is_the_command(tmp_path):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize(("rank", "said"), [("0", ["Error: run is no run: it has no config.json"]), ("1", [])])
+def test_of_torchruns_processes_the_first_one_says_what_is_wrong(tmp_path, monkeypatch, rank, said):
+    (tmp_path / "run").mkdir()
+    monkeypatch.setenv("LOCAL_RANK", rank)
+    result = run("train", "--resume", "run")
+    assert (result.exit_code, result.stderr.splitlines()) == (2, said)
+
+
 def test_help_explains():
     result = run("train", "--help")
     assert result.exit_code == 0

@@ -3,6 +3,7 @@
 Trains FOLDER/ddp and FOLDER/fsdp, four steps of FOLDER/fsdp-begun, and the last two of FOLDER/begun, with FSDP.
 """
 
+import os
 import sys
 from pathlib import Path
 
@@ -12,7 +13,8 @@ from scratch_transformer.translation.train import resume
 
 folder = Path(sys.argv[1])
 tiny.run(folder / "ddp", model__dropout=0.0)
-tiny.run(folder / "fsdp", model__dropout=0.0, training__engine="fsdp")
+said = tiny.run(folder / "fsdp", model__dropout=0.0, training__engine="fsdp")
+assert sum("translated at the end only" in line for line in said) == (os.environ["RANK"] == "0")
 tiny.run(folder / "fsdp-begun", model__dropout=0.0, training__engine="fsdp", training__steps=4)
 resume(folder / "begun", say=lambda line: None, **{"training.engine": "fsdp", "training.steps": 6})
 distribution.stop()

@@ -108,6 +108,8 @@ def _prepare(config: Config, folder: Path, world: World, say: Say) -> Trainer:
     model = checkpoint.build_model(config, source.vocab_size, target.vocab_size)
     say_once(_sizes_in_words(training, kept[1], source, target, model, world))
     trainer = Trainer(config, folder, model, training, kept[0], target, pairs.fingerprint(), world)
+    if config.training.engine == "fsdp" and world.processes > 1 and config.training.exact_match:
+        say_once("with FSDP no process has all weights: sentences are translated at the end only")
     if world.is_main:  # not before: a run that cannot go on with these data stays as it is
         _write_held_out(kept[1].pairs, pairs.skipped, folder)
     return trainer
