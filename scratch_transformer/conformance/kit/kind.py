@@ -141,6 +141,7 @@ class Candidate:
     notes: sentences about how it was resolved.
     defaults: settings -> values that its constructor has where nothing is passed.
     shown: choices of the recipe that resolving it has shown already.
+    drops: whether dropout that ignores eval() takes place. Without it, everything else can be compared.
     """
 
     def __init__(self, kind: Kind, module: nn.Module | None, settings: Settings | None = None) -> None:
@@ -151,6 +152,7 @@ class Candidate:
         self.notes: list[str] = []
         self.defaults: dict[str, Any] = {}
         self.shown: dict[str, Any] = {}
+        self.drops = False
 
     def load(self, state: State) -> State:
         """Give the learner's parameters these values, named canonically.

@@ -21,9 +21,6 @@ EMPTYING = {"causal", "softmax_over", "padding"}
 
 SECONDS = 3.0
 
-FROM_DESIGN = {"norm_order", "final_norm", "positions", "fill"}
-"""Entries that the design decides, or that change nothing but queries without keys."""
-
 TOGETHER = (("LN1", "LN2"), ("LN1", "LN3"), ("LN2", "LN3"), ("LN1", "LN2", "LN3"))
 """Mistakes that often come together."""
 
@@ -139,11 +136,16 @@ def of_parts(kind: Kind, parts: Sequence[Diagnosis]) -> list[Change]:
         for finding in part.findings:
             names = {name for entries in finding.mistake.changes.values() for name in entries}
             values = {name: getattr(part.recipe, name) for name in sorted(names)}
-            entries = tuple((n, v) for n, v in values.items() if v != getattr(RIGHT, n) and n not in FROM_DESIGN)
+            entries = tuple((n, v) for n, v in values.items() if v != getattr(RIGHT, n) and not _is_design(kind, n, v))
             entries = entries or tuple(finding.entries.items())
             if entries and finding.mistake.id in kind.ids:
                 known.setdefault(finding.mistake.id, Change(finding.mistake.id, finding.form, entries))
     return list(known.values())
+
+
+def _is_design(kind: Kind, name: str, value: Any) -> bool:
+    """Whether a right design of a kind decides this, or it changes nothing but queries without keys."""
+    return name == "fill" or any(changes.get(name) == value for changes in kind.designs.values())
 
 
 def changes_of(kind: Kind) -> list[Change]:

@@ -32,7 +32,11 @@ def is_random(candidate: Candidate, probe: Probe, training: bool) -> bool:
     """Whether two calls differ."""
     if candidate.module is not None:
         candidate.module.train(training)
-    first, second = (call(candidate, probe.inputs) for _ in range(2))
+    candidate.drops = True
+    try:
+        first, second = (call(candidate, probe.inputs) for _ in range(2))
+    finally:
+        candidate.drops = False
     return distance(first, second, probe) > 0
 
 

@@ -15,7 +15,7 @@ from scratch_transformer.conformance.kit.kind import Candidate, Inputs, Kind, St
 from scratch_transformer.conformance.kit.resolve import batching
 from scratch_transformer.conformance.kit.resolve.calling import CannotCall, Plan
 from scratch_transformer.conformance.kit.resolve.layout import ZERO, Layout, Parameters, neutral
-from scratch_transformer.conformance.kit.resolve.precision import double
+from scratch_transformer.conformance.kit.resolve.precision import double, without_dropout
 
 Rebuild = Callable[[Mapping[str, Any]], "Candidate"]
 
@@ -63,7 +63,8 @@ class Resolved(Candidate):
 
     def __call__(self, **inputs: Any) -> Tensor:
         high = all(value.dtype == torch.float64 for value in inputs.values() if _is_float(value))
-        with double(high):
+        silent = not self.drops and not (self.module is not None and self.module.training)
+        with double(high), without_dropout(silent):
             output = batching.one_by_one(self._once, inputs, self.plan.order)
             return self.post(output, inputs)
 

@@ -29,16 +29,15 @@ def chosen(thing: Any, kinds: tuple[str, ...], library: Library) -> Outcome:
     if best is None or best.score[0] >= MISTAKEN:
         known = outcomes if any(outcome.candidate is not None for outcome in outcomes.values()) else {}
         callable_ = [kind for kind in kinds if kind not in known or known[kind].candidate is not None]
-        best = _best(thing, callable_, library, outcomes, end, thorough=True, enough=NOTHING if is_named else MISTAKEN)
+        best = _best(thing, callable_, library, outcomes, end, thorough=True)
     assert best is not None
     return best
 
 
 def _best(
-    thing: Any, kinds: Iterable[str], library: Library, outcomes: dict[str, Outcome], end: float, thorough: bool,
-    enough: int = MISTAKEN,
+    thing: Any, kinds: Iterable[str], library: Library, outcomes: dict[str, Outcome], end: float, thorough: bool
 ) -> Outcome | None:  # fmt: skip
-    """The best outcome for kinds in their order, until one is explained by fewer than `enough`."""
+    """The best outcome for kinds in their order, until one is explained: with a mistake, only if thorough."""
     best: Outcome | None = None
     for kind in kinds:
         left = end - time.process_time()
@@ -46,12 +45,15 @@ def _best(
             break
         if best is not None and best.score[0] < NOTHING and not guess.are_related(best.kind.name, kind):
             continue  # what a mistake explains is no other thing altogether
-        library.allow(max(min(left, THOROUGH if thorough else QUICK), 0.5), thorough)
-        outcome = outcomes[kind] = resolve(thing, library.kinds[kind], library)
+        for is_thorough in (False, True) if thorough and kind not in outcomes else (thorough,):
+            library.allow(max(min(left, THOROUGH if is_thorough else QUICK), 0.5), is_thorough)
+            outcome = outcomes[kind] = resolve(thing, library.kinds[kind], library)
+            if outcome.score[0] < MISTAKEN:
+                break
         if outcome.score[0] > 0 and guess.takes_mask(thing) and not any(n in MASKS for n in outcome.kind.inputs):
             outcome.score = NOTHING, float("inf")  # what takes a mask need not be causal by itself
         if best is None or (outcome.candidate is not None and outcome.beats(best)):
             best = outcome
-        if outcome.candidate is not None and outcome.score[0] < enough:
+        if outcome.candidate is not None and outcome.score[0] < (NOTHING if thorough else MISTAKEN):
             break
     return best

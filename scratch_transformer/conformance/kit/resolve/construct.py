@@ -47,6 +47,14 @@ class Attempt:
         made = self.cls(**copy.deepcopy(self.args))
         return made.double().eval() if isinstance(made, nn.Module) else made
 
+    def alike(self, made: Any) -> tuple[Any, ...]:
+        """The same for what only another config object, or another number for the same size, has made again."""
+        shapes = (
+            () if not isinstance(made, nn.Module) else tuple((n, tuple(p.shape)) for n, p in made.named_parameters())
+        )
+        flags = tuple((n, v) for n, v in self.args.items() if isinstance(v, (bool, str, float, type(None))))
+        return type(made), shapes, flags, str(made)
+
 
 class Values:
     """A parameter's name -> its value by the settings; records what was asked for. given: values fixed by name."""

@@ -107,6 +107,12 @@ class Library:
         parts = [thing for thing in (*classes, *functions) if thing is not type(made)]
         return tuple(self.diagnoses[thing] for thing in parts if thing in self.diagnoses)
 
+    def polarities(self, made: Any) -> list[str]:
+        """Of the masks that a module's parts take."""
+        classes = {type(part) for _, part in walk(made)} if isinstance(made, nn.Module) else set()
+        plans = [candidate.plan for cls, candidate in self.resolved.items() if cls in classes]
+        return list(dict.fromkeys(form.polarity for plan in plans for _, form in plan.masks.values()))
+
     def trial(self, kind: Kind, settings: Mapping[str, Any], made: Any = None) -> Trial:
         """The trial for something that was made, its parts' mistakes and designs known."""
         parts = self.parts_of(made)

@@ -65,7 +65,7 @@ def resolve(thing: Any, kind: Kind, library: Library, settings: Mapping[str, Any
         for outcome in _attempts(thing, kind, library, wanted):
             if outcome.beats(best if best.candidate or best.problem else None):
                 best = outcome
-            if best.score[0] < MISTAKEN or library.is_late:
+            if best.score[0] < library.most_tiers or library.is_late:
                 return best
         if best.score[0] < NOTHING or "num_heads" in best.used or _has_heads(thing):
             break
@@ -91,6 +91,7 @@ def _attempts(thing: Any, kind: Kind, library: Library, settings: dict[str, Any]
             yield from _called(made, kind, library, settings, {})
         return
     errors: list[BaseException] = []
+    called: set[tuple[Any, ...]] = set()
     try:
         for attempt in construct.attempts(
             thing, settings, library.namespace_of(thing), library.parts(kind, thing), library.given
@@ -104,7 +105,11 @@ def _attempts(thing: Any, kind: Kind, library: Library, settings: dict[str, Any]
             except Exception as error:
                 errors.append(error)
                 continue
-            yield from _called(made, kind, library, settings, attempt.used)
+            alike = attempt.alike(made)
+            if alike not in called:
+                for outcome in _called(made, kind, library, settings, attempt.used):
+                    called |= {alike} if outcome.candidate is not None else set()
+                    yield outcome
     except Unknown as error:
         yield Outcome(kind, problem=f"its constructor takes {error}, and no value for that is known", error=error)
         return
@@ -149,7 +154,7 @@ def _planned(made: Any, function: Any, kind: Kind, library: Library, settings: d
     best = Outcome(kind, stage="called")
     every = any(probe.inputs.get(name) is not None for probe in first for name in MASKS)
     starts = 0
-    for start, way in _ways(function, kind, plan, library, every):
+    for start, way in _ways(made, function, kind, plan, library, every):
         if library.is_late and error is not None:
             break
         candidate = Resolved(kind, made, settings, start, rebuild=library.rebuilder(made, kind, settings))
@@ -174,7 +179,7 @@ def _planned(made: Any, function: Any, kind: Kind, library: Library, settings: d
     if best.candidate is None:
         best.problem, best.error = _raised("its forward", error), error
         return best
-    if best.score[0] >= NOTHING and library.thorough and not library.is_late:
+    if best.score[0] >= NOTHING and library.thorough and (starts > 1 or every) and not library.is_late:
         best.score = _find_weights(best.candidate, trial, probes_for(best.candidate, first), library)
     if not every or len(first) < len(trial.probes) or best.score[0] >= NOTHING:
         best.score = max(best.score, _find_masks(best.candidate, trial, library.most_tiers))
@@ -182,9 +187,11 @@ def _planned(made: Any, function: Any, kind: Kind, library: Library, settings: d
     return best
 
 
-def _ways(function: Any, kind: Kind, plan: Plan, library: Library, every: bool) -> Iterator[tuple[Plan, Any]]:
+def _ways(
+    made: Any, function: Any, kind: Kind, plan: Plan, library: Library, every: bool
+) -> Iterator[tuple[Plan, Any]]:
     """The plan with the masks that it must have, and what to call."""
-    for start in _with_required_masks(plan, every):
+    for start in _with_required_masks(plan, every, library.polarities(made)):
         for way in adjust.adapted(function, kind, start, library.head_logs):
             yield start, way
 
@@ -228,10 +235,10 @@ SHAPES = (
 """Usual shapes of the decoder's own mask, and of the mask of the source."""
 
 
-def _with_required_masks(plan: Plan, every: bool) -> Iterator[Plan]:
+def _with_required_masks(plan: Plan, every: bool, likely: Sequence[str] = ()) -> Iterator[Plan]:
     """The plan, with a form for every mask that must be given, of each usual polarity and shape.
 
-    every: give all masks that can be given, as there are no probes without.
+    every: give all masks that can be given, as there are no probes without. likely: polarities to try first.
     """
     given = [(parameter, name) for parameter, name, needed in plan.mask_parameters if (needed or every) and name]
     sees_all = torch.ones(1, 1, 3, dtype=torch.bool) if "next_logits" in plan.arguments.values() else None
@@ -243,7 +250,7 @@ def _with_required_masks(plan: Plan, every: bool) -> Iterator[Plan]:
     if not every:
         free = tuple((parameter, name, False) for parameter, name, _ in plan.mask_parameters)
         yield replace(plan, constants={**plan.constants, **{p: None for p, _ in given}}, mask_parameters=free)
-    for polarity in NEUTRAL:
+    for polarity in dict.fromkeys((*likely, *NEUTRAL)):
         for wide, narrow in SHAPES:
             shapes = {"src_mask": narrow, "memory_mask": narrow}
             yield plan.with_masks({p: (name, Form(polarity, shapes.get(name, wide))) for p, name in given})

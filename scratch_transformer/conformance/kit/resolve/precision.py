@@ -1,9 +1,9 @@
-"""Runs a learner's code in float64 on the CPU, whatever it casts to: rounding must not look like a mistake."""
+"""Runs a learner's code in float64 on the CPU, whatever it casts to, and without dropout that ignores eval()."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -12,6 +12,7 @@ from torch.overrides import TorchFunctionMode
 
 LOW = (torch.float32, torch.float16, torch.bfloat16)
 CASTS = (Tensor.float, Tensor.half, Tensor.bfloat16)
+DROPOUTS = (torch.nn.functional.dropout, torch.dropout)
 MOVES = (Tensor.cuda,)
 
 
@@ -26,6 +27,25 @@ class _Double(TorchFunctionMode):
         if func in MOVES:
             return args[0]
         return func(*[_raised(value) for value in args], **{n: _raised(v) for n, v in (kwargs or {}).items()})
+
+
+class _Evaluated(TorchFunctionMode):
+    """Dropout does nothing, even where the code does not tell it that this is no training."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        given = kwargs or {}
+        if func in DROPOUTS:
+            return args[0] if args else given["input"]
+        return func(*args, **given)
+
+
+@contextmanager
+def without_dropout(active: bool) -> Iterator[None]:
+    """What else a component computes is compared apart from it."""
+    with _Evaluated() if active else nullcontext():
+        yield
 
 
 def _raised(value: Any) -> Any:
