@@ -21,7 +21,7 @@ class Recipe:
     eps: float | None = None  # instead of the setting's
     eps_inside: bool = True  # √(σ² + ε), not σ + ε
     norm_dims: str = "features"
-    norm_kind: str = "norm"  # "rms" or "centred": the other of LayerNorm and RMSNorm
+    norm_kind: str = "norm"  # "rms" or "centred": the other of LayerNorm and RMSNorm; "divided only": x / σ
     variance: str = "centred"
 
     # ---- Embedding, positions ----

@@ -183,7 +183,5 @@ OPEN = {
     ("dim_heads", "XTransformer"),
 }
 MISSED = {
-    "LN9-seq2seq-LayerNormalization",
-    "LN9-dim_heads-LayerNorm",
     "P5-ffn_hidden-PositionalEncoding",
 }

@@ -28,21 +28,22 @@ class Norm(nn.Module):
 
     @property
     def centred(self) -> bool:
-        return self.subtracts_mean if self.recipe.norm_kind == "norm" else self.recipe.norm_kind == "centred"
+        return self.subtracts_mean if self.recipe.norm_kind == "norm" else self.recipe.norm_kind != "rms"
 
     def forward(self, x: Tensor) -> Tensor:
         if self._is_right:
             return functional.layer_norm(x, x.shape[-1:], self.weight, self.bias, self.eps)
         dims = DIMS[self.recipe.norm_dims]
         centred = x - x.mean(dims, keepdim=True) if self.centred else x
-        y = centred / self._divisor(x, centred, dims) * self.weight
+        y = x if self.recipe.norm_kind == "divided only" else centred
+        y = y / self._divisor(x, centred, dims) * self.weight
         return y if self.bias is None else y + self.bias
 
     @property
     def _is_right(self) -> bool:
         recipe = self.recipe
         usual = (recipe.ddof, recipe.eps_inside, recipe.norm_dims, recipe.variance) == (0, True, "features", "centred")
-        return usual and self.centred
+        return usual and self.centred and recipe.norm_kind != "divided only"
 
     def _divisor(self, x: Tensor, centred: Tensor, dims: tuple[int, ...]) -> Tensor:
         if self.recipe.variance == "difference of squares":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ from scratch_transformer.conformance.kit.kind import Finding, Probe
 from scratch_transformer.conformance.kit.mistakes import MISTAKES
 from scratch_transformer.conformance.kit.recipe import RIGHT
 from scratch_transformer.conformance.kit.search import Hypothesis
-from scratch_transformer.conformance.kit.session import ROUNDED, Session, distance
+from scratch_transformer.conformance.kit.session import ROUNDED, Session, distance, in_precision
 from scratch_transformer.conformance.kit.variants import call
 
 Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
@@ -62,17 +63,12 @@ def half_precision(session: Session, best: Hypothesis | None) -> Iterator[Findin
     probe = masked[0] if masked else session.ran[0].probe
     inputs = {n: v.half() if isinstance(v, Tensor) and v.is_floating_point() else v for n, v in probe.inputs.items()}
     try:
-        if module is not None:
-            module.half()
-        call(session.candidate, inputs)
+        with nullcontext() if module is None else in_precision(session, module, torch.float16):
+            call(session.candidate, inputs)
     except Exception as error:  # the learner's code may raise anything
         if explain_crash(error) == "A8":
             line = str(error).splitlines()[0]
             yield Finding(MISTAKES["A8"], f"In float16 it stops with: {line}. In float32 it agrees.")
-    finally:
-        if module is not None:
-            module.double()
-            session.candidate.load(session.asked)
 
 
 def softmax_twice(session: Session, best: Hypothesis | None) -> Iterator[Finding]:

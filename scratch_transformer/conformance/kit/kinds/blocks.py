@@ -35,7 +35,14 @@ from scratch_transformer.conformance.kit.kinds.layers import (
 from scratch_transformer.conformance.kit.recipe import Recipe
 
 SIZES = {"d_model": D_MODEL, "num_heads": HEADS, "d_ff": D_FF}
-LAYER_MISTAKES = (*BLOCK_MISTAKES, *FEED_FORWARD_MISTAKES, *CORE_OF_OTHERS, *SELF_MISTAKES, "B6", "B15")
+LAYER_MISTAKES = (
+    *BLOCK_MISTAKES,
+    *FEED_FORWARD_MISTAKES,
+    *CORE_OF_OTHERS,
+    *(id for id in SELF_MISTAKES if id not in BLOCK_MISTAKES),
+    "B6",
+    "B15",
+)
 USUAL = {name: ACTIVATIONS[name] for name in ("ReLU", "GELU", "GELU by tanh")}
 LAYER_DESIGNS = combined(ORDERS, USUAL)
 FINAL = {"": {"final_norm": False}, "final norm": {"final_norm": True}}
@@ -163,7 +170,15 @@ def block_kind(name: str, what: str, synonyms: tuple[str, ...], module: Callable
 ENCODER_LAYER = block_kind(
     "EncoderLayer",
     "Self-attention and feed-forward network, each with a residual connection and a norm.",
-    ("encoderlayer", "encoderblock", "transformerblock", "transformerencoderlayer", "transformerencoderblock", "block"),
+    (
+        "encoderlayer",
+        "encoderblock",
+        "transformerblock",
+        "transformerlayer",
+        "transformerencoderlayer",
+        "transformerencoderblock",
+        "block",
+    ),
     blocks.EncoderLayer,
     inputs=("x", "mask"),
     defaults=SIZES,

@@ -198,13 +198,16 @@ except TypeError as error:
         id="LN9",
         title="the mean is not subtracted",
         severity="mistake",
-        does="Divides by the root mean square without subtracting the mean first: that is RMSNorm, under the name of "
-        "layer normalization.",
+        does="Divides without subtracting the mean first. By the root mean square, that is RMSNorm under the name of layer "
+        "normalization.",
         expected="Layer normalization subtracts the mean of the features, then divides.",
         fix="(x - x.mean(-1, keepdim=True)) / torch.sqrt(variance + eps).",
         source=BA,
         mathematics="right: (x - μ) / √(σ² + ε)      here: x / √(mean(x²) + ε)",
-        changes={"": {"norm_kind": "rms"}},
+        changes={
+            "": {"norm_kind": "rms"},
+            "divided by the standard deviation": {"norm_kind": "divided only"},
+        },
         demo=HEAD
         + """\
 wrong = x / (x.pow(2).mean(-1, keepdim=True) + 1e-5).sqrt()

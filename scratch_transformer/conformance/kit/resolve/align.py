@@ -103,7 +103,7 @@ def learner_units(parameters: Parameters, kind_of: KindOf) -> list[Unit]:
     units: dict[str, Unit] = {}
     for name, positions in parameters.positions.items():
         home = next((path for path in attentions if name.startswith(f"{path}.") or not path), None)
-        if home is not None:
+        if home is not None and not _is_norm(name[len(home) :], positions):
             unit = units.setdefault(home, Unit("attention", home, [], (), _context(home), _layer(home)))
             unit.names.append(name[len(home) + 1 :] if home else name)
             continue
@@ -139,8 +139,14 @@ def _attentions(parameters: Parameters, kind_of: KindOf) -> list[str]:
     return found
 
 
+def _is_norm(name: str, positions: Tensor) -> bool:
+    """Whether a parameter within an attention belongs to a normalization there."""
+    return positions.dim() == 1 and re.search(r"norm|(^|[._])ln", name.lower()) is not None
+
+
 def _has_roles(names: list[str]) -> bool:
-    if any(re.search(r"norm|ln", name.lower()) for name in names) or len(names) > 60:
+    names = [name for name in names if not re.search(r"norm|(^|[._])ln", name.lower())]
+    if len(names) > 60:
         return False
     roles = {role_of(name) for name in names}
     weights = [name for name in names if not name.endswith("bias")]

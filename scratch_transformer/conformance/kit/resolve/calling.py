@@ -16,6 +16,7 @@ from scratch_transformer.conformance.kit.resolve import batching
 from scratch_transformer.conformance.kit.resolve.construct import parameters_of
 from scratch_transformer.conformance.kit.resolve.masks import Form, Inexpressible, split
 from scratch_transformer.conformance.kit.resolve.synonyms import (
+    CROSS_MASK,
     INPUTS,
     SOURCE_MASK,
     TARGET_MASK,
@@ -325,7 +326,7 @@ def _mask_parameters(parameters: list[inspect.Parameter], inputs: tuple[str, ...
         word, required = plain(parameter.name), parameter.default is parameter.empty
         if len(known) <= 1:
             canonical = known[0] if known else ""
-        elif TARGET_MASK.search(word):
+        elif TARGET_MASK.search(word) and not CROSS_MASK.search(word):
             canonical = next((name for name in known if name in ("tgt_mask", "mask")), known[-1])
         elif SOURCE_MASK.search(word):
             canonical = next((name for name in known if name in ("memory_mask", "src_mask")), known[0])

@@ -15,7 +15,7 @@ from torch import nn
 
 from scratch_transformer.conformance.kit.resolve import config
 from scratch_transformer.conformance.kit.resolve.config import Unknown
-from scratch_transformer.conformance.kit.resolve.synonyms import FLAGS, is_setting, plain, settings_of
+from scratch_transformer.conformance.kit.resolve.synonyms import FLAGS, SCALES, is_setting, plain, settings_of
 
 GENERAL: dict[str, Any] = {
     "d_model": 12, "num_heads": 3, "d_ff": 17, "eps": 1e-5, "dropout": 0.0, "vocab_size": 11, "src_vocab_size": 11,
@@ -90,6 +90,16 @@ class Values:
         """Whether the value is given, and not one of the settings."""
         return plain(name) in self.given
 
+    @property
+    def is_attention(self) -> bool:
+        """Whether the settings are those of an attention and nothing else."""
+        return "num_heads" in self.own and "d_ff" not in self.own
+
+    def scales(self, word: str) -> list[float]:
+        """What scores are divided by, or multiplied with: both are tried."""
+        divisor = float(self.settings["d_k"]) ** 0.5
+        return [1 / divisor, divisor] if SCALES[word] else [divisor, 1 / divisor]
+
     def reserve(self, names: Iterable[str]) -> None:
         """What can mean one thing only does: beside hid_dim, input_dim is the size of the vocabulary."""
         for name in names:
@@ -156,6 +166,8 @@ def _options(parameter: inspect.Parameter, values: Values, namespace: Mapping[st
         return submodules or _numbers(name, values)
     if config.is_config(parameter) and default in (parameter.empty, None):
         return config.instances(parameter, namespace, values)
+    if word in SCALES and values.is_attention and default is parameter.empty:
+        return values.scales(word)
     if isinstance(default, bool) or hint == "bool":
         return [FLAGS[word]] if word in FLAGS else ([] if default is not parameter.empty else [True])
     if isinstance(default, str) or (callable(default) and default is not parameter.empty):

@@ -89,6 +89,10 @@ SETTINGS: dict[str, str] = {
     "step": "step stepnum steps currentstep nsteps t iteration globalstep stepno",
 }
 
+SCALES = {"temperature": False, "temp": False, "sqrtdk": False, "scale": True, "scaling": True, "scalefactor": True,
+          "scalingfactor": True, "normfactor": False, "scaler": True}  # fmt: skip
+"""Constructor arguments of an attention for √d_k, or where True more likely for 1/√d_k."""
+
 FLAGS: dict[str, bool] = {
     "bias": True, "qkvbias": True, "usebias": True, "attnbias": True, "hasbias": True, "attentionbias": True,
     "biases": True, "outbias": True, "projbias": True,
@@ -148,6 +152,8 @@ SOURCE_MASK = re.compile(r"(src|source|enc|memory|mem|cross|^s|^e)_?.*mask|srcma
 TARGET_MASK = re.compile(
     r"(tgt|trg|tar|target|dec|self|look|causal|subseq|^t|^d|future|slf).*mask|causal|lookahead|subsequent"
 )
+CROSS_MASK = re.compile(r"(decenc|encdec|encoderdecoder|cross|memory).*mask")
+"""Of these, what says `dec` is no mask of the target."""
 ANY_MASK = re.compile(r"mask|^validlens?$|^encvalidlens?$|^decvalidlens?$|padding|^pad$")
 KEY_PADDING = re.compile(r"pad|validlen|length|attentionmask$")
 
