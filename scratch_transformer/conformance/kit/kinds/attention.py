@@ -175,10 +175,9 @@ def empty_self(settings: Settings) -> Probe:
 
 def builtin_multihead(settings: Settings, recipe: Recipe, state: State, inputs: Inputs) -> Tensor:
     """The same attention by nn.MultiheadAttention, its three projections packed into one matrix."""
-    query = inputs["query"] if "query" in inputs else inputs["x"]
-    key = inputs["key"] if "key" in inputs else inputs.get("memory", query)
-    assert query is not None and key is not None
-    value: Tensor = inputs["value"] if "value" in inputs else key
+    query: Tensor = inputs["query"] if "query" in inputs else inputs["x"]
+    key: Tensor = inputs["key"] if "key" in inputs else inputs.get("memory", query)
+    value: Tensor = inputs.get("value", key)
     mask = inputs["mask"] if "mask" in inputs else causal(query.shape[1])
     h = settings["num_heads"]
     module = torch.nn.MultiheadAttention(settings["d_model"], h, batch_first=True, dtype=query.dtype).eval()

@@ -198,8 +198,8 @@ except TypeError as error:
         id="LN9",
         title="the mean is not subtracted",
         severity="mistake",
-        does="Divides without subtracting the mean first. By the root mean square, that is RMSNorm under the name of layer "
-        "normalization.",
+        does="Divides without subtracting the mean first. By the root mean square, that is RMSNorm under the name of "
+        "layer normalization.",
         expected="Layer normalization subtracts the mean of the features, then divides.",
         fix="(x - x.mean(-1, keepdim=True)) / torch.sqrt(variance + eps).",
         source=BA,

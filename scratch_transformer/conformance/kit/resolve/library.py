@@ -134,8 +134,9 @@ class Library:
 
     def parts(self, kind: Kind, thing: Any = None) -> construct.Part:
         """For the constructor of a composite: ways to make the submodule that a parameter's name asks for."""
-        names = [plain(p.name) for p in construct.parameters_of(thing)] if thing is not None else []
-        alone = any("pos" in name for name in names)
+        parameters = construct.parameters_of(thing) if thing is not None else []
+        alone = any("pos" in plain(p.name) for p in parameters)
+        second = {p.name for p in parameters if p.default is None} if "memory" not in kind.inputs else set()
 
         def options(name: str) -> list[Callable[[], Any]]:
             word = plain(name)
@@ -148,6 +149,8 @@ class Library:
             if kind.name == "Transformer" and word in OUTPUTS:
                 size = kind.defaults["tgt_vocab_size"]
                 return [functools.partial(self.fresh, cls, vocab_size=size) for cls in self._classes(("Projection",))]
+            if name in second and any(other in word for other in PARTS[0][0]):
+                return []  # a layer that can be one of the decoder's too, if it is given this
             for words, kinds in PARTS:
                 if any(word.startswith(w) or word.endswith(w) or w in word for w in words if len(w) > 2 or w == word):
                     return [self._maker(cls) for cls in self._classes(kinds)]
@@ -173,9 +176,10 @@ class Library:
         sides = {"Encoder": ("EncoderLayer",), "Decoder": ("DecoderLayer", "DecoderOnlyBlock")}
         kinds = sides.get(kind.name, ("DecoderOnlyBlock", "EncoderLayer", "DecoderLayer"))
         classes = self._classes(kinds)
+        side = sides.get(kind.name, ("",))[0]
         if word in ("layer", "block"):
-            return [self._maker(cls) for cls in classes]
-        return [lambda cls=cls: nn.ModuleList([self.make(cls), self.make(cls)]) for cls in classes]  # type: ignore[misc]
+            return [functools.partial(self.make, cls, side) for cls in classes]
+        return [lambda cls=cls: nn.ModuleList([self.make(cls, side), self.make(cls, side)]) for cls in classes]  # type: ignore[misc]
 
     def _classes(self, kinds: tuple[str, ...]) -> list[Any]:
         good = [
@@ -195,16 +199,20 @@ class Library:
         wanted = {**kind.defaults, **settings}
         return next(construct.attempts(cls, wanted, self.namespace_of(cls), self.parts(kind), {})).build()
 
-    def make(self, cls: Any) -> Any:
-        """An instance: a copy of the one that was resolved, or the first that can be built."""
-        if cls in self.resolved:
+    def make(self, cls: Any, side: str = "") -> Any:
+        """An instance: a copy of the one that was resolved, or the first that can be built.
+
+        side: the kind of layer that is wanted, of a class that can be several.
+        """
+        side = side if side in self.guesses.get(cls, ()) else ""
+        if cls in self.resolved and (not side or self.resolved[cls].kind.name == side):
             return copy.deepcopy(self.resolved[cls].made)
         if cls in self._building:
             raise RecursionError(f"{cls.__name__} needs itself")
         self._building.append(cls)
         try:
-            kind = self.kinds[self.guesses[cls][0]]
-            for attempt in construct.attempts(cls, kind.defaults, self.namespace_of(cls), self.parts(kind), {}):
+            kind = self.kinds[side or self.guesses[cls][0]]
+            for attempt in construct.attempts(cls, kind.defaults, self.namespace_of(cls), self.parts(kind, cls), {}):
                 self.set_globals(cls, kind.defaults)
                 return attempt.build()
         finally:
