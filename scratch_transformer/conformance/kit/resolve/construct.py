@@ -48,12 +48,10 @@ class Attempt:
         return made.double().eval() if isinstance(made, nn.Module) else made
 
     def alike(self, made: Any) -> tuple[Any, ...]:
-        """The same for what only another config object, or another number for the same size, has made again."""
-        shapes = (
-            () if not isinstance(made, nn.Module) else tuple((n, tuple(p.shape)) for n, p in made.named_parameters())
-        )
-        flags = tuple((n, v) for n, v in self.args.items() if isinstance(v, (bool, str, float, type(None))))
-        return type(made), shapes, flags, str(made)
+        """The same for what only another config object has made again."""
+        sizes = [(n, tuple(v.shape)) for n, v in made.state_dict().items()] if isinstance(made, nn.Module) else []
+        plain_values = [(n, v) for n, v in self.args.items() if isinstance(v, (bool, str, int, float, type(None)))]
+        return type(made), str(made), tuple(sizes), tuple(plain_values)
 
 
 class Values:
