@@ -42,3 +42,9 @@ def test_a_number_without_words(monkeypatch):
     with pytest.raises(InputError, match=r"num2words has no words for 7 in 'en': TypeError") as caught:
         numbers.in_words([7], Data())
     assert "\n" not in str(caught.value)
+
+
+def test_round_numbers_are_more_frequent_than_among_all():
+    drawn = numbers.draw(1_000_000, 20_000, 1500, Random(0))[1500:]
+    share = sum(number % 1000 == 0 for number in drawn) / len(drawn)
+    assert 0.01 < share < 0.1

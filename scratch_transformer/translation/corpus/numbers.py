@@ -21,6 +21,9 @@ SMALL = 1000
 BY_LENGTH = 0.2
 """Share of the rest that is as likely to have three digits as six."""
 
+ROUND = 0.1
+"""Share of the rest that ends in zeros: few numbers do, and they are the first that people try."""
+
 
 def draw(below: int, pairs: int, kept: int, random: Random) -> list[int]:
     """Numbers from 0 to below - 1, each once: first `kept`, equally likely, then at most `pairs` to train on."""
@@ -31,7 +34,10 @@ def draw(below: int, pairs: int, kept: int, random: Random) -> list[int]:
     powers = [10**digits for digits in range(3, len(str(below)) + 1)]
     while len(numbers) < most:
         limit = min(random.choice(powers), below) if powers and random.random() < BY_LENGTH else below
-        numbers[random.randrange(limit)] = None
+        number = random.randrange(limit)
+        if random.random() < ROUND:
+            number -= number % 10 ** random.randrange(1, len(str(below)))
+        numbers[number] = None
     return list(numbers)[:most]
 
 
