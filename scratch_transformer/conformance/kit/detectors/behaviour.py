@@ -75,22 +75,25 @@ def softmax_twice(session: Session, best: Hypothesis | None) -> Iterator[Finding
     """T1, by the functions that are called: the results are those of one."""
     with Calls() as calls:
         call(session.candidate, session.ran[0].probe.inputs)
-    takes_logits = any(name in calls.names for name in ("cross_entropy", "cross_entropy_loss"))
-    if takes_logits and calls.names & {"log_softmax", "LogSoftmax"}:
-        yield Finding(
-            MISTAKES["T1"], "A call goes through log_softmax and through cross_entropy; the loss is the same."
-        )
+    if session.kind.name == "Loss" and calls.names_of_log_probabilities:
+        names = " and ".join(sorted(calls.names_of_log_probabilities))
+        said = f"What {names} gets are log-probabilities already: their exponentials sum to 1. The loss is the same."
+        yield Finding(MISTAKES["T1"], said)
 
 
 class Calls(TorchFunctionMode):
-    """The names of torch's functions that are called."""
+    """Which of torch's functions that take logits are called with log-probabilities."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.names: set[str] = set()
+        self.names_of_log_probabilities: set[str] = set()
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.names.add(getattr(func, "__name__", ""))
+        name = getattr(func, "__name__", "").removesuffix("_loss")
+        if name in ("log_softmax", "cross_entropy") and args and args[0].dim() == 2:
+            sums = args[0].detach().double().logsumexp(-1)
+            if bool((sums.abs() < 1e-6).all()):
+                self.names_of_log_probabilities.add(name)
         return func(*args, **(kwargs or {}))
 
 

@@ -111,7 +111,25 @@ LOG_LOSS = Kind(
 SCHEDULE = Kind(
     name="WarmupSchedule",
     what="The learning rate of every step: a rise, then a slow fall.",
-    synonyms=("noamopt", "noam", "warmupschedule", "scheduledoptim", "rate", "noamlr", "lrrate", "transformerschedule"),
+    synonyms=(
+        *("noamopt", "noam", "warmupschedule", "scheduledoptim", "rate", "noamlr", "lrrate", "transformerschedule"),
+        *(
+            "scheduledoptimizer",
+            "noamscheduler",
+            "noamlrscheduler",
+            "transformerlrscheduler",
+            "learningrate",
+            "noamdecay",
+        ),
+        *(
+            "noamdecay",
+            "warmupscheduler",
+            "customschedule",
+            "noamoptimizer",
+            "transformerscheduler",
+            "learningrateschedule",
+        ),
+    ),
     source="Vaswani et al. 2017, section 5.3, equation 3",
     inputs=("steps",),
     defaults={"d_model": 48, "warmup": 20},

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from scratch_transformer.conformance.kit.kind import Inputs, Kind, Probe
-from scratch_transformer.conformance.kit.resolve import batching, decoders, functions, mask_functions
+from scratch_transformer.conformance.kit.resolve import batching, decoders, functions, mask_functions, schedules
 from scratch_transformer.conformance.kit.resolve.calling import Plan
 from scratch_transformer.conformance.kit.resolve.candidate import Resolved, tensors
 from scratch_transformer.conformance.kit.resolve.layout import walk
@@ -134,7 +134,7 @@ def adapted(function: Any, kind: Kind, plan: Plan, head_logs: bool | None = None
     """
     if kind.name == "WarmupSchedule":
         parameter = next((p for p, name in plan.arguments.items() if name == "steps"), None)
-        return [functions.each_step(function, parameter)] if parameter else [function]
+        return [schedules.each_step(function, parameter)] if parameter else [function]
     if "next_logits" in kind.inputs:
         parameter = next((p for p, name in plan.arguments.items() if name == "next_logits"), None)
         if parameter:

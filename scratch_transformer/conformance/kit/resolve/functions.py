@@ -104,16 +104,3 @@ def held(made: Any) -> Any:
         holder.forward = made.__call__  # type: ignore[method-assign]
         return holder
     return made.__call__
-
-
-# ---- Rates ----
-
-
-def each_step(function: Callable[..., Any], parameter: str) -> Callable[..., Tensor]:
-    """A function of one step as one of many."""
-
-    def rates(**given: Any) -> Tensor:
-        steps = given.pop(parameter)
-        return torch.tensor([float(function(**{**given, parameter: int(n)})) for n in steps], dtype=torch.float64)
-
-    return rates

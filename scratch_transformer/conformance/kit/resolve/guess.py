@@ -11,6 +11,7 @@ from torch import nn
 from scratch_transformer.conformance.kit.kind import Kind
 from scratch_transformer.conformance.kit.resolve.calling import MASKS
 from scratch_transformer.conformance.kit.resolve.construct import parameters_of
+from scratch_transformer.conformance.kit.resolve.schedules import is_schedule
 from scratch_transformer.conformance.kit.resolve.synonyms import input_of, is_mask, plain
 from scratch_transformer.conformance.kit.resolve.weights import weights_of
 
@@ -43,7 +44,7 @@ def kinds_of(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str, ...
         return ()
     is_class = isinstance(thing, type)
     if is_class and not (issubclass(thing, nn.Module) or "__call__" in vars(thing)):
-        return ()
+        kinds = {name: kind for name, kind in kinds.items() if name == "WarmupSchedule" and is_schedule(thing)}
     scored = [(_score(word, kind, thing), order, kind.name) for order, kind in enumerate(kinds.values())]
     found = sorted((-score, order, kind) for score, order, kind in scored if score > 0)
     if not is_class and word.endswith(("mask", "masks")):  # extend_attention_mask is no attention

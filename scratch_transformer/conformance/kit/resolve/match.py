@@ -12,14 +12,15 @@ import torch
 from torch import nn
 
 from scratch_transformer.conformance.kit.kind import Candidate, Kind, Probe
-from scratch_transformer.conformance.kit.resolve import adjust, align, calling, construct, functions, readings
+from scratch_transformer.conformance.kit.resolve import adjust, align, asked, calling, construct, functions, schedules
 from scratch_transformer.conformance.kit.resolve.calling import MASKS, CannotCall, Plan
 from scratch_transformer.conformance.kit.resolve.candidate import Resolved
 from scratch_transformer.conformance.kit.resolve.config import Unknown
 from scratch_transformer.conformance.kit.resolve.layout import Layout, Parameters, prepare
 from scratch_transformer.conformance.kit.resolve.masks import Form, Inexpressible, forms
 from scratch_transformer.conformance.kit.resolve.precision import double
-from scratch_transformer.conformance.kit.resolve.synonyms import input_of, settings_of
+from scratch_transformer.conformance.kit.resolve.readings import readings
+from scratch_transformer.conformance.kit.resolve.synonyms import input_of
 from scratch_transformer.conformance.kit.resolve.trial import MISTAKEN, NOTHING, Score, Trial
 from scratch_transformer.conformance.kit.resolve.weights import Weighted
 
@@ -61,40 +62,28 @@ class Outcome:
 def resolve(thing: Any, kind: Kind, library: Library, settings: Mapping[str, Any] | None = None) -> Outcome:
     """A class, an instance or a function as a candidate of this kind, or why it cannot be one."""
     best = Outcome(kind)
-    for wanted in _settings(thing, kind, settings):
+    for wanted in asked.settings(thing, kind, settings):
         for outcome in _attempts(thing, kind, library, wanted):
             if outcome.beats(best if best.candidate or best.problem else None):
                 best = outcome
             if best.score[0] < library.most_tiers or library.is_late:
                 return best
-        if best.score[0] < NOTHING or "num_heads" in best.used or _has_heads(thing):
+        if best.score[0] < NOTHING or "num_heads" in best.used or asked.has_heads(thing):
             break
     return best
 
 
-def _settings(thing: Any, kind: Kind, settings: Mapping[str, Any] | None) -> Iterator[dict[str, Any]]:
-    """The settings to try: the kind's own; one head, for a class that has no heads."""
-    base = kind.complete(settings or {})
-    yield base
-    if base.get("num_heads", 1) != 1 and kind.name.endswith("Attention") and "num_heads" not in (settings or {}):
-        yield {**base, "num_heads": 1}
-
-
-def _has_heads(thing: Any) -> bool:
-    """Whether a number of heads is among its parameters: with one head, mistakes in splitting them would not show."""
-    return any("num_heads" in settings_of(parameter.name) for parameter in construct.parameters_of(thing))
-
-
 def _attempts(thing: Any, kind: Kind, library: Library, settings: dict[str, Any]) -> Iterator[Outcome]:
     if not isinstance(thing, type) and not functions.is_factory(thing, kind):
-        for made in readings.readings(thing, kind, settings):
+        for made in readings(thing, kind, settings):
             yield from _called(made, kind, library, settings, {})
         return
     errors: list[BaseException] = []
     called: set[tuple[Any, ...]] = set()
+    given = {**schedules.optimizers(thing), **library.given} if kind.name == "WarmupSchedule" else library.given
     try:
         for attempt in construct.attempts(
-            thing, settings, library.namespace_of(thing), library.parts(kind, thing), library.given
+            thing, settings, library.namespace_of(thing), library.parts(kind, thing), given
         ):
             library.set_globals(thing, settings)
             if library.is_late and errors:
@@ -121,7 +110,7 @@ def _called(
     made: Any, kind: Kind, library: Library, settings: dict[str, Any], used: Mapping[str, Any]
 ) -> Iterator[Outcome]:
     """All ways to call what was made."""
-    made = functions.held(made)
+    made = schedules.of_steps(made) if schedules.is_schedule(type(made)) else functions.held(made)
     if isinstance(made, nn.Module):
         prepare(made)
     function = functions.forward_of(made, kind)
