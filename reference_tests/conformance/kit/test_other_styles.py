@@ -1,5 +1,7 @@
 """Ways to write right code that the corpus' styles do not show: each is recognised, and raises no alarm."""
 
+from pathlib import Path
+
 from reference_tests.conformance.kit.learners.checked import check_here
 
 IMPORTS = "import copy\nimport math\nimport torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n\n"
@@ -80,6 +82,28 @@ class EncoderLayer(nn.Module):
         x = self.norm1(x + self.attention(x, x, x, src_mask))
         return self.norm2(x + self.tokenwise(x))
 """
+SEVERAL_NORMS = """
+class Decoder(nn.Module):
+    def __init__(self, vocab_size, word_vec_dim, d_inner, n_head, n_layers, n_position=50):
+        super().__init__()
+        self.word_emb = nn.Embedding(vocab_size, word_vec_dim)
+        self.position_emb = nn.Embedding(n_position, word_vec_dim)
+        self.layer_stack = nn.ModuleList(
+            nn.TransformerDecoderLayer(word_vec_dim, n_head, d_inner, 0.0, batch_first=True) for _ in range(n_layers)
+        )
+        self.layer_norm = nn.LayerNorm(word_vec_dim)
+
+    def forward(self, trg_seq, trg_mask, enc_output, src_mask):
+        x = self.word_emb(trg_seq) + self.position_emb(torch.arange(trg_seq.shape[1]))
+        x = self.layer_norm(x)
+        for layer in self.layer_stack:
+            T = x.shape[1]
+            h = layer.self_attn.num_heads
+            own = ~trg_mask.expand(len(x), T, T).repeat_interleave(h, 0)
+            source = ~src_mask.expand(len(x), T, enc_output.shape[1]).repeat_interleave(h, 0)
+            x = layer(x, enc_output, own, source)
+        return x
+"""
 NOTHING_BUT_NAN = """
 class MultiHeadAttention(nn.Module):
     def __init__(self, d_model, num_heads):
@@ -116,3 +140,17 @@ def test_parts_whose_parameters_names_say_little_and_flags_that_name_parts(tmp_p
 def test_no_mistake_is_told_from_outputs_that_are_nan(tmp_path):
     result = checked(NOTHING_BUT_NAN, tmp_path)["MultiHeadAttention"]
     assert (result.verdict, result.mistakes) == ("unknown mismatch", [])
+
+
+def test_attention_with_the_residual_sum_and_the_norm_inside_and_layers_of_it():
+    results = check_here(Path(__file__).parent / "learners" / "correct" / "residual_inside.py")
+    classes = {name: result for name, result in results.items() if name[0].isupper()}
+    assert alarms(classes) == {}
+    assert classes["MultiHeadAttention"].design == "residual and norm inside"
+    assert "A1" not in [mistake.id for mistake in classes["ScaledDotProductAttention"].mistakes]
+
+
+def test_a_norm_made_after_the_layers_that_the_embeddings_go_through(tmp_path):
+    result = checked(SEVERAL_NORMS, tmp_path)["Decoder"]
+    assert (result.kind, result.verdict in RIGHT) == ("TokenDecoder", True)
+    assert "normalized embeddings" in result.design

@@ -36,6 +36,7 @@ def possible(
     designs = [(name, dict(changes)) for name, changes in variants.kind.designs.items()]
     if len(designs) == 1:
         return designs
+    designs = [design for design in designs if _fits_width(design, variants.settings, outputs)] or designs
     of_outputs = (_fits_output(outputs), *([_fits_half(outputs)] if variants.kind.name == "CausalMask" else ()))
     for keeps in (_fits_parameters(variants, designs, missing), _fits_settings(variants.settings), *of_outputs):
         designs = [design for design in designs if keeps(design)] or designs
@@ -75,6 +76,12 @@ def _fits_settings(settings: Settings) -> Keeps:
     if settings.get("activation") in ("relu", "gelu"):
         wanted["activation"] = settings["activation"]
     return lambda design: all(design[1].get(name, value) == value for name, value in wanted.items())
+
+
+def _fits_width(design: Design, settings: Mapping[str, Any], outputs: Sequence[Tensor]) -> bool:
+    """Whether there is a projection at the end shows in the number of features, whatever weights it may share."""
+    wide = settings["vocab_size"] if design[1].get("head") else settings.get("d_model")
+    return "head" not in design[1] or all(output.shape[-1:] == (wide,) for output in outputs)
 
 
 def _fits_output(outputs: Sequence[Tensor]) -> Keeps:

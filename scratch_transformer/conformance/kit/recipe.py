@@ -49,7 +49,7 @@ class Recipe:
     swapped: str = "none"
     transposed: bool = True  # x Wᵀ, W as nn.Linear keeps it
     unused_biases: str = ""  # projections whose bias is there and never added: "w_q w_k"
-    wrapped: str = "none"  # "post", "pre": residual and norm are inside the attention or the feed-forward network
+    wrapped: str = "none"  # "post", "pre": residual and norm are inside attention or feed-forward; "norm": the norm is
 
     # ---- Activation, blocks, stacks ----
     activation: str = "relu"

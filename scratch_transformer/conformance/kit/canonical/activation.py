@@ -72,7 +72,10 @@ class FeedForward(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if self.norm is None:
             return self._between(x)
-        return self.norm(x + self._between(x)) if self.recipe.wrapped == "post" else x + self._between(self.norm(x))
+        if self.recipe.wrapped == "post":
+            return self.norm(x + self._between(x))
+        y = self._between(self.norm(x))
+        return y if self.recipe.wrapped == "norm" else x + y
 
     def _between(self, x: Tensor) -> Tensor:
         act = ACTIVATIONS[self.recipe.activation]

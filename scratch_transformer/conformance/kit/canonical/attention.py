@@ -47,8 +47,14 @@ class Attention(nn.Module):
             return self._attend(query, key, value, mask)
         if self.recipe.wrapped == "post":
             return self.norm(query + self._attend(query, key, value, mask))
-        y = self.norm(query)  # of self-attention only: all three are the same sequence
-        return query + self._attend(y, y, y, mask)
+        attended = self._attend(*self._normalized(query, key, value), mask)
+        return attended if self.recipe.wrapped == "norm" else query + attended
+
+    def _normalized(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The queries, and what is the same tensor."""
+        assert self.norm is not None
+        y = self.norm(query)
+        return y, y if key is query else key, y if value is query else value
 
     def _attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:
         if self.recipe.swapped == "query and key":

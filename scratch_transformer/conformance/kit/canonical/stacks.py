@@ -109,19 +109,19 @@ class TokenEncoder(Embedded):
         return output
 
 
-class TokenDecoder(nn.Module):
+class TokenDecoder(Embedded):
     """Target ids and the encoder's output to logits, or to the last layer's output."""
 
     def __init__(self, settings: Settings, recipe: Recipe) -> None:
-        super().__init__()
+        super().__init__(settings, recipe)
         d_model = settings["d_model"]
-        self.embed = Embedding(settings["vocab_size"], d_model, recipe)
-        self.pos = Positions(d_model, settings["max_len"], recipe)
         self.stack = Decoder(settings, recipe)
         self.projection = Projected(d_model, settings["vocab_size"], recipe) if recipe.head else None
 
-    def forward(self, ids: Tensor, memory: Tensor, mask: Mask = None, memory_mask: Mask = None) -> Tensor:
-        x = self.stack(self.pos(self.embed(ids)), memory, mask, memory_mask)
+    def forward(  # type: ignore[override]
+        self, ids: Tensor, memory: Tensor, mask: Mask = None, memory_mask: Mask = None
+    ) -> Tensor:
+        x = self.stack(self.embedded(ids), memory, mask, memory_mask)
         return x if self.projection is None else self.projection(x)
 
 
@@ -135,24 +135,25 @@ class Seq2Seq(nn.Module):
         self.tgt_embed = Embedding(tgt, d_model, recipe)
         self.src_pos = Positions(d_model, settings["max_len"], recipe)
         self.tgt_pos = Positions(d_model, settings["max_len"], recipe)
+        self.src_embed_norm = Norm(d_model, 1e-5, recipe) if recipe.embedding_norm else nn.Identity()
+        self.tgt_embed_norm = Norm(d_model, 1e-5, recipe) if recipe.embedding_norm else nn.Identity()
         self.encoder, self.decoder = Encoder(settings, recipe), Decoder(settings, recipe)
         self.projection = Projected(d_model, tgt, recipe)
 
     def forward(self, src: Tensor, tgt: Tensor, src_mask: Mask = None, tgt_mask: Mask = None) -> Tensor:
-        memory = self.encoder(self.src_pos(self.src_embed(src)), src_mask)
-        return self.projection(self.decoder(self.tgt_pos(self.tgt_embed(tgt)), memory, tgt_mask, src_mask))
+        memory = self.encoder(self.src_embed_norm(self.src_pos(self.src_embed(src))), src_mask)
+        y = self.tgt_embed_norm(self.tgt_pos(self.tgt_embed(tgt)))
+        return self.projection(self.decoder(y, memory, tgt_mask, src_mask))
 
 
-class DecoderOnly(nn.Module):
+class DecoderOnly(Embedded):
     """Ids to the logits of the next ids, like GPT."""
 
     def __init__(self, settings: Settings, recipe: Recipe) -> None:
-        super().__init__()
-        d_model, vocab_size = settings["d_model"], settings["vocab_size"]
-        self.embed = Embedding(vocab_size, d_model, recipe)
-        self.pos = Positions(d_model, settings["max_len"], recipe)
+        super().__init__(settings, recipe)
         self.stack = DecoderOnlyStack(settings, recipe)
-        self.projection = Projected(d_model, vocab_size, recipe)
+        self.projection = Projected(settings["d_model"], settings["vocab_size"], recipe)
 
     def forward(self, ids: Tensor) -> Tensor:
-        return self.projection(self.stack(self.pos(self.embed(ids))))
+        output: Tensor = self.projection(self.stack(self.embedded(ids)))
+        return output

@@ -11,7 +11,7 @@ from scratch_transformer.conformance.kit.canonical import attention as canonical
 from scratch_transformer.conformance.kit.canonical.core import ScaledDotProductAttention
 from scratch_transformer.conformance.kit.kind import Extra, Inputs, Kind, Probe, Settings, State
 from scratch_transformer.conformance.kit.kinds.inputs import D_MODEL, HEADS, B, Draw, S, T, causal, keys, queries, real
-from scratch_transformer.conformance.kit.kinds.layers import WRAPPERS
+from scratch_transformer.conformance.kit.kinds.wrapped import WRAPPERS, builtin_wrapped
 from scratch_transformer.conformance.kit.recipe import Recipe
 
 CROSSED = (
@@ -22,7 +22,8 @@ CROSSED = (
 CORE_MISTAKES = ("A1", "A2", "A3", "A4", "A8", "A10", "A11", "A12", "A16", "A18")
 CORE_OF_OTHERS = tuple(id for id in CORE_MISTAKES if id not in ("A10", "A11"))
 """Of the core, what shows in the outputs of a layer or a model."""
-POST = {name: changes for name, changes in WRAPPERS.items() if changes.get("wrapped") != "pre"}
+POST = {name: WRAPPERS[name] for name in ("", "residual and norm inside")}
+"""Of a query, a key and a value, a norm before might be of any."""
 NORM_INSIDE = ("LN1", "LN2", "LN3")
 """Where residual and norm are inside the attention."""
 HEAD_MISTAKES = ("A7", "A13", "A14", "A15", "A19", *CROSSED, "A17", "A23", "A24", "B10", "B12", *NORM_INSIDE)
@@ -184,20 +185,13 @@ def builtin_multihead(settings: Settings, recipe: Recipe, state: State, inputs: 
     module.load_state_dict(packed(state))
     if mask is not None:
         mask = ~mask.expand(query.shape[0], h, query.shape[1], key.shape[1]).flatten(0, 1)
-    if recipe.wrapped == "none":
-        return attended(module, query, key, value, mask)
-    norm = torch.nn.LayerNorm(settings["d_model"], dtype=query.dtype)
-    norm.load_state_dict({name: state[f"norm.{name}"] for name in ("weight", "bias")})
-    y: Tensor = norm(query)
-    if recipe.wrapped == "post":
-        y = norm(query + attended(module, query, key, value, mask))
-        return y
-    return query + attended(module, y, y, y, mask)  # "norm and residual inside" is a design of self-attention only
 
+    def inner(y: Tensor) -> Tensor:
+        k, v = (y if other is query else other for other in (key, value))
+        output: Tensor = module(y, k, v, attn_mask=mask, need_weights=False)[0]
+        return output
 
-def attended(module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
-    output: Tensor = module(query, key, value, attn_mask=mask, need_weights=False)[0]
-    return output
+    return builtin_wrapped(query, inner, recipe, state)
 
 
 def packed(state: State, prefix: str = "") -> State:
@@ -219,7 +213,7 @@ def attention_kind(name: str, what: str, synonyms: tuple[str, ...], inputs: tupl
         source="Vaswani et al. 2017, section 3.2.2",
         inputs=inputs,
         defaults={"d_model": D_MODEL, "num_heads": HEADS},
-        designs=WRAPPERS if inputs[:2] in (("x",), ("x", "mask")) else POST,
+        designs=WRAPPERS if inputs[0] == "x" else POST,
         full={"wrapped": "post"},
         oracle=builtin_multihead,
         builtin="torch.nn.MultiheadAttention",

@@ -13,6 +13,7 @@ from scratch_transformer.conformance.kit.canonical.blocks import Residual
 from scratch_transformer.conformance.kit.canonical.stacks import Projected
 from scratch_transformer.conformance.kit.kind import Extra, Inputs, Kind, Probe, Settings, State
 from scratch_transformer.conformance.kit.kinds.inputs import D_FF, D_MODEL, HEADS, B, Draw, S, T
+from scratch_transformer.conformance.kit.kinds.wrapped import WRAPPERS, builtin_wrapped
 from scratch_transformer.conformance.kit.recipe import Recipe
 
 PAPER = "Vaswani et al. 2017"
@@ -73,17 +74,14 @@ def builtin_gelu(settings: Settings, recipe: Recipe, state: State, inputs: Input
 
 
 def builtin_feed_forward(settings: Settings, recipe: Recipe, state: State, inputs: Inputs) -> Tensor:
-    linear, functional = torch.nn.functional.linear, torch.nn.functional
+    linear = torch.nn.functional.linear
     x: Tensor = inputs["x"]
-    y = x
-    if recipe.wrapped == "pre":
-        y = functional.layer_norm(x, x.shape[-1:], state["norm.weight"], state["norm.bias"])
-    y = builtin_activation(linear(y, state["linear1.weight"], state["linear1.bias"]), recipe)
-    y = linear(y, state["linear2.weight"], state["linear2.bias"])
-    y = y if recipe.wrapped == "none" else x + y
-    if recipe.wrapped == "post":
-        y = functional.layer_norm(y, x.shape[-1:], state["norm.weight"], state["norm.bias"])
-    return y
+
+    def inner(x: Tensor) -> Tensor:
+        y = builtin_activation(linear(x, state["linear1.weight"], state["linear1.bias"]), recipe)
+        return linear(y, state["linear2.weight"], state["linear2.bias"])
+
+    return builtin_wrapped(x, inner, recipe, state)
 
 
 def builtin_activation(x: Tensor, recipe: Recipe) -> Tensor:
@@ -147,7 +145,6 @@ GELU = Kind(
     oracle=builtin_gelu,
     builtin="torch.nn.GELU",
 )
-WRAPPERS = {"": {}, "residual and norm inside": {"wrapped": "post"}, "norm and residual inside": {"wrapped": "pre"}}
 
 
 def combined(*designs: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any]]:

@@ -32,6 +32,7 @@ POSITIONS = {
     "no positions": {"positions": "none"},
 }
 SCALED = {"": {"embedding_scale": "sqrt(d_model)"}, "embeddings not scaled": {"embedding_scale": "none"}}
+NORMALIZED = {"": {"embedding_norm": False}, "normalized embeddings": {"embedding_norm": True}}
 MODEL_SIZES = {**SIZES, "num_layers": 2, "max_len": 20}
 POSITION_MISTAKES = ("E4", "E5", "P2", "P3", "P4", "P9", "P10", "E2")
 FINAL_NORMS = (
@@ -108,7 +109,9 @@ def embedded(settings: Settings, recipe: Recipe, state: State, ids: Tensor, embe
     x = x * settings["d_model"] ** 0.5 if recipe.embedding_scale == "sqrt(d_model)" else x
     positions = Positions(settings["d_model"], settings["max_len"], recipe).double()
     positions.load_state_dict(below(state, f"{pos}.") if recipe.positions == "learned" else {})
-    return positions(x)
+    x = positions(x)
+    norm = below(state, f"{embed}_norm.") if recipe.embedding_norm else {}
+    return torch.nn.functional.layer_norm(x, x.shape[-1:], norm["weight"], norm["bias"]) if norm else x
 
 
 def projected(recipe: Recipe, state: State, x: Tensor) -> Tensor:
@@ -134,10 +137,7 @@ def builtin_gpt(settings: Settings, recipe: Recipe, state: State, inputs: Inputs
 
 
 def builtin_embedding(settings: Settings, recipe: Recipe, state: State, inputs: Inputs) -> Tensor:
-    x = embedded(settings, recipe, state, inputs["ids"], "embed", "pos")
-    if not recipe.embedding_norm:
-        return x
-    return torch.nn.functional.layer_norm(x, x.shape[-1:], state["embed_norm.weight"], state["embed_norm.bias"])
+    return embedded(settings, recipe, state, inputs["ids"], "embed", "pos")
 
 
 def builtin_encoder(settings: Settings, recipe: Recipe, state: State, inputs: Inputs) -> Tensor:
@@ -160,7 +160,7 @@ def model_kind(name: str, what: str, synonyms: tuple[str, ...], module: Any, **m
         what=what,
         synonyms=synonyms,
         build=lambda settings, recipe: module(dict(settings), recipe),
-        full={"final_norm": True, "positions": "learned", **more.pop("more_full", {})},
+        full={"final_norm": True, "positions": "learned", "embedding_norm": True, **more.pop("more_full", {})},
         **more,
     )
 
@@ -177,7 +177,7 @@ SEQ2SEQ = model_kind(
     mistakes=(
         *LAYER_MISTAKES, *CAUSAL_MISTAKES, *CROSS_MISTAKES, *FINAL_NORMS, "B9", "B19", "B20", *POSITION_MISTAKES, "B18",
     ),
-    designs=combined(OUTPUTS, POSITIONS, SCALED, FINAL, ORDERS, USUAL),
+    designs=combined(OUTPUTS, POSITIONS, SCALED, FINAL, ORDERS, USUAL, NORMALIZED),
     oracle=builtin_seq2seq,
     builtin="torch.nn.Transformer",
 )  # fmt: skip
@@ -200,11 +200,10 @@ GPT = model_kind(
     defaults={**MODEL_SIZES, "vocab_size": 11},
     probes=gpt_probes,
     mistakes=(*CAUSAL_LAYER_MISTAKES, *CAUSAL_MISTAKES, *STACK_MISTAKES, *POSITION_MISTAKES, "B18"),
-    designs=combined(OUTPUTS, POSITIONS, SCALED, FINAL, ORDERS, USUAL),
+    designs=combined(OUTPUTS, POSITIONS, SCALED, FINAL, ORDERS, USUAL, NORMALIZED),
     oracle=builtin_gpt,
     builtin="torch.nn.TransformerEncoder with a causal mask",
 )
-NORMALIZED = {"": {"embedding_norm": False}, "normalized embeddings": {"embedding_norm": True}}
 EMBEDDING_WITH_POSITIONS = model_kind(
     "EmbeddingWithPositions",
     "Looks up a vector for every token, and adds the code of its position.",
@@ -216,7 +215,7 @@ EMBEDDING_WITH_POSITIONS = model_kind(
     probes=gpt_probes,
     mistakes=("E1", *POSITION_MISTAKES, "P1", "P5", "LN1", "LN2", "LN3", "LN4", "LN6", "B12", "LN8"),
     designs=combined(POSITIONS, SCALED, NORMALIZED),
-    more_full={"final_norm": False, "embedding_norm": True},
+    more_full={"final_norm": False},
     oracle=builtin_embedding,
     builtin="torch.nn.Embedding, with positions",
 )
@@ -231,7 +230,6 @@ TOKEN_ENCODER = model_kind(
     probes=encoder_probes,
     mistakes=(*LAYER_MISTAKES, *STACK_MISTAKES, *POSITION_MISTAKES),
     designs=combined(POSITIONS, SCALED, NORMALIZED, FINAL, ORDERS, USUAL),
-    more_full={"embedding_norm": True},
     oracle=builtin_encoder,
     builtin="torch.nn.TransformerEncoder",
 )
@@ -246,7 +244,7 @@ TOKEN_DECODER = model_kind(
     defaults={**MODEL_SIZES, "vocab_size": 11, "pad": 1},
     probes=decoder_probes,
     mistakes=(*LAYER_MISTAKES, *CAUSAL_MISTAKES, *CROSS_MISTAKES, *STACK_MISTAKES, "B20", *POSITION_MISTAKES, "B18"),
-    designs=combined(HEADS, OUTPUTS, POSITIONS, SCALED, FINAL, ORDERS, USUAL),
+    designs=combined(HEADS, OUTPUTS, POSITIONS, SCALED, FINAL, ORDERS, USUAL, NORMALIZED),
     oracle=builtin_decoder,
     builtin="torch.nn.TransformerDecoder",
 )

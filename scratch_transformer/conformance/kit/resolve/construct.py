@@ -25,6 +25,8 @@ GENERAL: dict[str, Any] = {
 }  # fmt: skip
 """For what a kind has no setting of its own."""
 MOST_ATTEMPTS = 24
+SHARING = re.compile(r"shar(e|ed|ing)|^tie|tied|tying")
+"""Of weights: vocabularies of two sizes cannot share theirs."""
 FLAG = re.compile(r"^(return|output|log|use|using|need|with|is|has|save|store|verbose|share|tie)(?!put)")
 """How the names of parameters begin that are True or False."""
 ROTARY_BASE = re.compile(r"^base$|theta|ropebase|maxwavelength")
@@ -164,6 +166,8 @@ def _options(parameter: inspect.Parameter, values: Values, namespace: Mapping[st
         return submodules or _numbers(name, values)
     if config.is_config(parameter) and default in (parameter.empty, None):
         return config.instances(parameter, namespace, values)
+    if default is True and SHARING.search(word):
+        return [False]
     if word in SCALES and values.is_attention and default is parameter.empty:
         return values.scales(word)
     if isinstance(default, bool) or hint == "bool":

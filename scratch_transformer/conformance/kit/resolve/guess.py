@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -105,6 +106,18 @@ def _takes_keys(thing: Any) -> bool:
     return any(input_of(p.name, ("key",)) for p in _required(thing))
 
 
+VOCABULARY = re.compile(r"voc|numtokens|ntokens?$|dictsize")
+INSIDE = ("Encoder", "Decoder", "TokenEncoder", "TokenDecoder")
+
+
+def _embeds(kind: Kind, thing: Any) -> float:
+    """A constructor that is told a vocabulary makes the embeddings itself: it is given ids."""
+    if kind.name not in INSIDE or not isinstance(thing, type):
+        return 0.0
+    told = any(VOCABULARY.search(plain(p.name)) for p in parameters_of(thing))
+    return 1.5 if told and kind.name.startswith("Token") else 0.0
+
+
 def _fitness(kind: Kind, thing: Any) -> float:
     """Whether a forward has the tensors and masks that a kind has: 2 for all, less for others."""
     parameters = _parameters(thing)
@@ -115,7 +128,7 @@ def _fitness(kind: Kind, thing: Any) -> float:
     if any(is_mask(p.name) for p in parameters) != any(name in MASKS for name in kind.inputs):
         fit -= 0.5
     named = [input_of(p.name, tuple(tensors)) for p in required]
-    return fit + 0.5 * sum(name is not None for name in named) / max(len(tensors), 1)
+    return fit + _embeds(kind, thing) + 0.5 * sum(name is not None for name in named) / max(len(tensors), 1)
 
 
 def _parameters(thing: Any) -> list[inspect.Parameter]:

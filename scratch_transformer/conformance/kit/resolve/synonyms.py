@@ -15,7 +15,7 @@ SETTINGS: dict[str, str] = {
         valuesize ffnnuminput ffnnumoutputs ffninputsize dembed demb nfeatures featuresize dhidden hiddenunits
         embedwidth modelwidth attdim attndim attentiondim querydim contextdim kdim vdim ndim edim e c d
         embeddingdimension dimensionality inputfeatures infeatures outfeatures numembeddingdims sizemodel
-        parametersshape dhid
+        parametersshape dhid dwordvec wordvecdim wordvecsize demb
     """,
     "num_heads": """
         numheads nheads nhead nhd heads h head numattentionheads numhead headsnum nheadcount attentionheads
