@@ -119,7 +119,7 @@ def test_a_page_begins_with_what_is_broken(document, figures):
     broken = copy.deepcopy(document)
     broken["rows"][0] |= {"status": "wrong", "reason": "relative error 1"}
     page = report.page(broken, {})
-    assert f'<p class="broken">ours auto wrong in {broken["rows"][0]["case"]}: relative error 1' in page
+    assert f'<p class="verdict bad">ours auto wrong in {broken["rows"][0]["case"]}: relative error 1' in page
 
 
 def test_a_file_is_named_after_date_device_and_machine(document):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import jinja2
-
+from scratch_transformer import pages
 from scratch_transformer.benchmarking import plots, ratios
 from scratch_transformer.benchmarking.ratios import Comparison, Row
 from scratch_transformer.benchmarking.results import digits, size
@@ -117,11 +116,10 @@ def table(document: dict[str, Any]) -> Table:
 
 def page(document: dict[str, Any], figures: dict[str, Figure]) -> str:
     """Everything about a run: one HTML document that needs nothing else."""
-    loader = jinja2.PackageLoader("scratch_transformer.benchmarking", ".")
-    templates = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    templates.undefined = jinja2.StrictUndefined
-    templates.filters |= {"size": size, "digits": digits, "error": error, "label": ratios.label, "time": time}
-    return templates.get_template("report.html").render(
+    filters = {"size": size, "digits": digits, "error": error, "label": ratios.label, "time": time}
+    return pages.render(
+        __package__,
+        filters,
         document=document,
         headings=HEADINGS,
         families=grouped(document["rows"]),

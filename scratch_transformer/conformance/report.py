@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import jinja2
-
+from scratch_transformer import pages
 from scratch_transformer.conformance.summary import Summary, by_component, summarise
 from scratch_transformer.conformance.training import chart
 from scratch_transformer.conformance.verify import Check
@@ -23,15 +22,9 @@ WORST = 5
 
 def page(certificate: dict[str, Any]) -> str:
     """The certificate for people: one self-contained HTML document."""
-    loader = jinja2.PackageLoader("scratch_transformer.conformance", ".")
-    templates = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    templates.undefined = jinja2.StrictUndefined
-    templates.filters |= {"error": error, "ratio": ratio}
-    templates.globals |= {"error": error, "ratio": ratio}
     drawing = chart.draw(certificate["training"]) if "training" in certificate else None
-    return templates.get_template("report.html").render(
-        certificate=certificate, worst=_worst(certificate), chart=drawing
-    )
+    filters = {"error": error, "ratio": ratio}
+    return pages.render(__package__, filters, certificate=certificate, worst=_worst(certificate), chart=drawing)
 
 
 def _worst(certificate: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:

@@ -142,10 +142,13 @@ def _table(results: Iterable[Result], width: int) -> Any:
 
 
 def _verdict(result: Result) -> str:
-    verdict = result.verdict
+    return f"[{STYLES.get(result.verdict, 'yellow')}]{named(result)}[/]"
+
+
+def named(result: Result) -> str:
+    """The verdict with the mistakes, those of its parts in brackets."""
     ids = [*result.ids, *(f"({id})" for id in result.inherited)]
-    named = f"{verdict}: {' '.join(ids)}" if ids and verdict != "crashed" else verdict
-    return f"[{STYLES.get(verdict, 'yellow')}]{named}[/]"
+    return f"{result.verdict}: {' '.join(ids)}" if ids and result.verdict != "crashed" else result.verdict
 
 
 def _inherited(results: Iterable[Result]) -> Iterator[str]:
@@ -218,12 +221,9 @@ def _paragraphs(named: Named, result: Result, width: int) -> list[str]:
 
 def page(report: Report, strict: bool = False) -> str:
     """The check as one self-contained HTML document."""
-    import jinja2
+    from scratch_transformer import pages  # needs jinja2, which the terminal does not
 
-    loader = jinja2.PackageLoader("scratch_transformer.conformance.kit", ".")
-    templates = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    templates.undefined = jinja2.StrictUndefined
-    templates.filters["error"] = error
-    return templates.get_template("report.html").render(
-        report=report, sentence=sentence(report), meanings=MEANINGS, status=report.status(strict)
-    )
+    return pages.render(
+        __package__, {"error": error, "named": named},
+        report=report, sentence=sentence(report), meanings=MEANINGS, status=report.status(strict),
+    )  # fmt: skip
