@@ -86,12 +86,12 @@ class DecoderLayer(Layer):
 
     def forward(self, x: Tensor, memory: Tensor, mask: Mask = None, memory_mask: Mask = None) -> Tensor:
         if self.recipe.order == "cross, self":
-            x = self.connect(x, lambda x: self._cross(x, memory, memory_mask), 2)
+            x = self.connect(x, lambda x: self._cross(x, memory, memory_mask, mask), 2)
             x = self.connect(x, lambda x: self._self(x, mask, memory_mask), 1)
         else:
             x = self.connect(x, lambda x: self._self(x, mask, memory_mask), 1)
             if self.recipe.order != "no cross":
-                x = self.connect(x, lambda x: self._cross(x, memory, memory_mask), 2)
+                x = self.connect(x, lambda x: self._cross(x, memory, memory_mask, mask), 2)
         return self.connect(x, self.feed_forward, 3)
 
     def _self(self, x: Tensor, mask: Mask, memory_mask: Mask) -> Tensor:
@@ -99,8 +99,9 @@ class DecoderLayer(Layer):
             mask = memory_mask if memory_mask is not None and memory_mask.shape[-1] == x.shape[1] else None
         return self.self_attn(x, x, x, mask)
 
-    def _cross(self, x: Tensor, memory: Tensor, memory_mask: Mask) -> Tensor:
-        memory = x if self.recipe.memory == "decoder" else memory
+    def _cross(self, x: Tensor, memory: Tensor, memory_mask: Mask, own_mask: Mask) -> Tensor:
+        if self.recipe.memory != "encoder":
+            memory, memory_mask = x, own_mask if self.recipe.memory == "decoder, its mask" else memory_mask
         fits = memory_mask is None or memory_mask.shape[-1] == memory.shape[1]
         mask = memory_mask if fits and self.recipe.memory_mask == "source" else None
         return self.cross_attn(x, memory, memory, mask)

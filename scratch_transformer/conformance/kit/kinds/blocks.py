@@ -50,7 +50,9 @@ STACK_DESIGNS = combined(ORDERS, FINAL, USUAL)
 STACK_MISTAKES = ("B4:pre-norm without final norms", "B9", "B19")
 CAUSAL_MISTAKES = ("A5", "A6", "A25", "B11")
 CAUSAL_LAYER_MISTAKES = tuple(id for id in LAYER_MISTAKES if id not in ("A7", "A24"))
-CROSS_MISTAKES = ("A21:keys and values come from the decoder", "A22", "A27")
+CROSS_MISTAKES = (
+    "A21:keys and values come from the decoder", "A21:keys, values and their mask come from the decoder", "A22", "A27"
+)  # fmt: skip
 
 
 # ---- Probes ----

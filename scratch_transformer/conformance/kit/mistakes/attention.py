@@ -406,6 +406,7 @@ except AssertionError as error:
             "key and value are swapped": {"swapped": "key and value"},
             "x W in place of x Wᵀ": {"transposed": False},
             "keys and values come from the decoder": {"memory": "decoder"},
+            "keys, values and their mask come from the decoder": {"memory": "decoder, its mask"},
         },
         demo="""\
 import torch

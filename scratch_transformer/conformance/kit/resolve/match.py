@@ -314,7 +314,7 @@ def _best(
         if tiers > most:
             break
         if tiers == NOTHING:
-            chosen = [index for _, index in sorted(ranked)[:MOST_MISTAKEN_MASKS]]
+            chosen = [index for _, index in sorted(ranked, key=_order)[:MOST_MISTAKEN_MASKS]]
         ranked = []
         for index in chosen:
             candidate.plan = start.with_masks(options[index])
@@ -324,12 +324,17 @@ def _best(
                 ranked.append(((tier, len(masked) - len(usable), error), index))
                 if len(usable) == len(masked) and (tier == 0 or (tiers == 0 and tier < NOTHING)):
                     break
-        best = min(ranked, default=((NOTHING + 1, 0, float("inf")), 0))
-        tier, left_out, _ = best[0]
-        if not ranked or tier == 0 or (tier < NOTHING and (tiers > 0 or left_out == 0)):
+        best = min(ranked, default=((NOTHING + 1, 0, float("inf")), 0), key=_order)
+        if not ranked or (best[0][0] < NOTHING and best[0][1] == 0):
             break
     candidate.plan = start
     return best[0], options[best[1]] if ranked else {}
+
+
+def _order(entry: tuple[Rank, int]) -> tuple[int, int, int, float, int]:
+    """A form that can express all masks goes before one that cannot, even if only a mistake explains its outputs."""
+    (tier, left_out, error), index = entry
+    return max(tier, NOTHING), left_out, tier, error, index
 
 
 # ---- Weights ----

@@ -179,7 +179,7 @@ HEADS = (
              "scores = scores.masked_fill(", "scores.masked_fill("),
     mistaken("A25", "gpt", "CausalSelfAttention",
              "        att = att.masked_fill(", "        att.masked_fill("),
-    mistaken("A25", "lecture", "MultiHeadAttention",
+    mistaken("A25", "lecture", "BigramLanguageModel",
              "        wei = wei.masked_fill(", "        wei.masked_fill("),
 )  # fmt: skip
 
