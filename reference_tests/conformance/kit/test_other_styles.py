@@ -3,6 +3,8 @@
 from pathlib import Path
 
 from reference_tests.conformance.kit.learners.checked import check_here
+from scratch_transformer.conformance.kit.discover import process
+from scratch_transformer.conformance.kit.discover.target import find
 
 IMPORTS = "import copy\nimport math\nimport torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n\n"
 RIGHT = ("matches the builtin", "matches the paper, not the builtin", "harmless deviation")
@@ -115,6 +117,27 @@ class MultiHeadAttention(nn.Module):
 """
 
 
+NEARLY_NAMED = """
+class FeedFoward(nn.Module):
+    def __init__(self, n_embd):
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(n_embd, 4 * n_embd), nn.ReLU(), nn.Linear(4 * n_embd, n_embd))
+
+    def forward(self, x):
+        return self.net(x)
+
+
+@torch.no_grad()
+def estimate_loss():
+    return {split: model.evaluate(split) for split in ("train", "val")}
+
+
+class SegmentEmbedding(nn.Embedding):
+    def __init__(self, embed_size):
+        super().__init__(3, embed_size, padding_idx=0)
+"""
+
+
 def checked(text, tmp_path):
     path = tmp_path / "learner.py"
     path.write_text(IMPORTS + text)
@@ -154,3 +177,11 @@ def test_a_norm_made_after_the_layers_that_the_embeddings_go_through(tmp_path):
     result = checked(SEVERAL_NORMS, tmp_path)["Decoder"]
     assert (result.kind, result.verdict in RIGHT) == ("TokenDecoder", True)
     assert "normalized embeddings" in result.design
+
+
+def test_a_misspelt_name_is_understood_and_what_only_reminds_of_one_is_no_crash(tmp_path):
+    path = tmp_path / "learner.py"
+    path.write_text(IMPORTS + NEARLY_NAMED)
+    report = process.check(find(str(path)), "learner.py")
+    assert [(result.name, result.verdict) for result in report.results] == [("FeedFoward", "matches the builtin")]
+    assert sorted(report.ignored) == ["SegmentEmbedding", "estimate_loss"]

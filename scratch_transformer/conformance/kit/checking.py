@@ -108,8 +108,16 @@ class Checking:
             shown = entry in asked and identity not in self.job.get("done", [])
             self.emit("start", component=identity)
             result = self.component(entry)
-            if shown and result is not None:
+            if shown and result is not None and self._only_reminds(entry[3], result):
+                self.emit("found", ignored=[result.name], missing=[])
+            elif shown and result is not None:
                 self.emit("result", component=identity, result=result.document())
+
+    def _only_reminds(self, kinds: tuple[str, ...], result: Result) -> bool:
+        """Nobody said what it is, its name hardly does, and it cannot be called: estimate_loss is no component."""
+        is_asked = self.job.get("only") or self.job.get("as_kind")
+        is_lost = result.verdict in ("crashed", "could not be built") and not result.mistakes
+        return not is_asked and is_lost and not any(guess.is_named(result.name, KINDS[kind]) for kind in kinds)
 
     def _unknown(self, value: Any) -> str:
         """What is wrong with --init: arguments that the constructor does not have."""

@@ -22,6 +22,8 @@ NO_COMPONENTS = (
     "hyperparameters",
 )  # fmt: skip
 MOST = 4
+NAMED = 8.0
+"""Likeness of a name that is a synonym, but for a word around it or a letter."""
 FAMILIES = (
     ("MultiheadAttention", "CausalSelfAttention", "SelfAttention", "CrossAttention", "ScaledDotProductAttention"),
     ("EncoderLayer", "DecoderOnlyLayer", "DecoderLayer"),
@@ -77,6 +79,8 @@ def _score(word: str, kind: Kind, thing: Any) -> float:
 def _likeness(word: str, synonym: str) -> float:
     if word == synonym:
         return 10.0
+    if _is_misspelt(word, synonym):
+        return 8.0
     for change in (
         "s",
         "module",
@@ -116,6 +120,18 @@ def _embeds(kind: Kind, thing: Any) -> float:
         return 0.0
     told = any(VOCABULARY.search(plain(p.name)) for p in parameters_of(thing))
     return 1.5 if told and kind.name.startswith("Token") else 0.0
+
+
+def _is_misspelt(word: str, synonym: str) -> bool:
+    """One letter was left out, or is there twice: FeedFoward."""
+    short, long = sorted((word, synonym), key=len)
+    rest = iter(long)
+    return len(short) >= 8 and len(long) == len(short) + 1 and all(letter in rest for letter in short)
+
+
+def is_named(name: str, kind: Kind) -> bool:
+    """Whether the name says that it is of this kind, and does not just remind of it."""
+    return max((_likeness(plain(name), plain(synonym)) for synonym in kind.synonyms), default=0.0) >= NAMED
 
 
 def _fitness(kind: Kind, thing: Any) -> float:
