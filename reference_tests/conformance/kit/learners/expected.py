@@ -183,5 +183,9 @@ OPEN = {
     ("dim_heads", "XTransformer"),
 }
 MISSED = {
+    "A27-seq2seq-DecoderBlock",
+    "A27-annotated-DecoderLayer",
+    "B20-seq2seq-DecoderBlock",
+    "B20-annotated-DecoderLayer",
     "P5-ffn_hidden-PositionalEncoding",
 }

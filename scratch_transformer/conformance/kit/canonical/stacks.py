@@ -74,8 +74,8 @@ class Projected(nn.Module):
 def finished(logits: Tensor, output: str) -> Tensor:
     if output == "logits":
         return logits
-    axis = 1 if output == "probabilities over the tokens" else -1
-    log = output == "log-probabilities"
+    axis = 1 if output.endswith("over the tokens") else -1
+    log = output.startswith("log-probabilities")
     return functional.log_softmax(logits, axis) if log else functional.softmax(logits, axis)
 
 

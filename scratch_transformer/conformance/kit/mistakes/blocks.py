@@ -343,7 +343,10 @@ print("at the end:", torch.relu(second(first(x))).data)
         expected="Over the last axis, the vocabulary: which word comes next. (Or none: the loss has its own.)",
         fix="logits.softmax(dim=-1), or return the logits.",
         source="Vaswani et al. 2017, section 3.4",
-        changes={"": {"output": "probabilities over the tokens"}},
+        changes={
+            "": {"output": "probabilities over the tokens"},
+            "log_softmax": {"output": "log-probabilities over the tokens"},
+        },
         demo="""\
 import torch
 logits = torch.tensor([[[1.0, 2.0, 3.0], [3.0, 1.0, 1.0]]])  # (batch, tokens, vocabulary)

@@ -43,7 +43,7 @@ def readings(function: Any, parameter: str, takes_prompt: bool, head_logs: bool 
     logs = [head_logs] if head_logs is not None else [False, True] if names & set(HEADS) else [False]
     for prompt in ("row", "ids", "list") if takes_prompt else ("row",):
         for last_only in (False, True) if "logit" not in plain(parameter) else (True, False):
-            for pair in (False, True):
+            for pair in (False,) if last_only else (False, True):
                 yield from (Reading(prompt, last_only, pair, log) for log in logs)
 
 

@@ -5,6 +5,7 @@ from reference_tests.conformance.kit.learners.mistaken.blocks import BLOCKS
 from reference_tests.conformance.kit.learners.mistaken.embedding import EMBEDDING
 from reference_tests.conformance.kit.learners.mistaken.normalization import NORMALIZATION
 from reference_tests.conformance.kit.learners.mistaken.pairs import PAIRS
+from reference_tests.conformance.kit.learners.mistaken.rarer import RARER
 from reference_tests.conformance.kit.learners.mistaken.training import TRAINING
 
-MISTAKEN = (*NORMALIZATION, *EMBEDDING, *ATTENTION, *BLOCKS, *TRAINING, *PAIRS)
+MISTAKEN = (*NORMALIZATION, *EMBEDDING, *ATTENTION, *BLOCKS, *TRAINING, *RARER, *PAIRS)
