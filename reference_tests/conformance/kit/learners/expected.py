@@ -187,5 +187,4 @@ MISSED = {
     "A27-annotated-DecoderLayer",
     "B20-seq2seq-DecoderBlock",
     "B20-annotated-DecoderLayer",
-    "P5-ffn_hidden-PositionalEncoding",
 }
