@@ -168,7 +168,10 @@ def model_kind(name: str, what: str, synonyms: tuple[str, ...], module: Any, **m
 SEQ2SEQ = model_kind(
     "Transformer",
     "The whole model: ids of two languages to a score for every next word.",
-    ("transformer", "seq2seqtransformer", "encoderdecoder", "buildtransformer", "makemodel", "transformermodel"),
+    (
+        *("transformer", "seq2seq", "seq2seqtransformer", "encoderdecoder", "transformermodel"),
+        *("buildtransformer", "makemodel"),
+    ),
     stacks.Seq2Seq,
     source="Vaswani et al. 2017, section 3",
     inputs=("src", "tgt", "src_mask", "tgt_mask"),

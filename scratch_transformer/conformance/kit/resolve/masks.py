@@ -23,7 +23,7 @@ POLARITIES = {
 }
 SHAPES = (
     "(B, 1, T, S)", "(B, T, S)", "(T, S)", "(B, 1, 1, S)", "(B, 1, S)", "(B, S)", "(1, T, S)", "(1, 1, T, S)",
-    "(B, h, T, S)", "(B*h, T, S)", "(T, S, B)", "lengths",
+    "(B, h, T, S)", "(B*h, T, S)", "(T, S, B)", "(B, S), causal inside", "lengths",
 )  # fmt: skip
 
 
@@ -59,6 +59,8 @@ def _shaped(keep: Tensor, shape: str, B: int, h: int, T: int, S: int) -> Tensor:
     if shape == "(B*h, T, S)":
         return by_head.reshape(B * h, T, S)
     one = full[:, 0]  # (B, T, S)
+    if shape == "(B, S), causal inside":
+        return _padding_of_causal(one)
     if shape in ("(B, 1, T, S)", "(B, T, S)"):
         return one[:, None] if shape == "(B, 1, T, S)" else one
     if shape == "(T, S, B)":
@@ -71,6 +73,14 @@ def _shaped(keep: Tensor, shape: str, B: int, h: int, T: int, S: int) -> Tensor:
         raise Inexpressible(shape)
     keys = one[:, 0]  # (B, S)
     return {"(B, S)": keys, "(B, 1, S)": keys[:, None], "(B, 1, 1, S)": keys[:, None, None]}[shape]
+
+
+def _padding_of_causal(one: Tensor) -> Tensor:
+    """What is left of a causal mask with padding (B, T, T) for a decoder that is causal without being told."""
+    keys = one.any(-2)  # (B, T)
+    if one.shape[-2] != one.shape[-1] or not torch.equal(one, (keys[:, None] & torch.ones_like(one).tril())):
+        raise Inexpressible("(B, S), causal inside")
+    return keys
 
 
 def _lengths(keep: Tensor, B: int, T: int, S: int) -> Tensor:

@@ -220,6 +220,7 @@ SHAPES = (
     ("(B, 1, T, S)", "(B, 1, 1, S)"), ("(B, T, S)", "(B, 1, S)"), ("(T, S)", "(B, S)"),
     ("(B, 1, T, S)", "(B, 1, T, S)"),
     ("(B, T, S)", "(B, T, S)"), ("(B, 1, T, S)", "(B, S)"), ("(B, S)", "(B, S)"), ("(T, S, B)", "(T, S, B)"),
+    ("(B, S), causal inside", "(B, S)"), ("(B, S), causal inside", "(B, 1, 1, S)"),
 )  # fmt: skip
 """Usual shapes of the decoder's own mask, and of the mask of the source."""
 
@@ -279,7 +280,9 @@ def _separate(
 def _joint(candidate: Resolved, trial: Trial, takers: list[tuple[str, str]], masked: list[Probe], tiers: int) -> Score:
     """Several canonical masks: all in one form, else every combination of the shapes that do not crash."""
     start = candidate.plan
-    same = [{p: (name, form) for p, name in takers} for form in forms(takers[0][0], start.order != "sequence first")]
+    as_before = [dict(start.masks)] if {p for p, _ in takers} <= start.masks.keys() else []
+    alike = [{p: (name, form) for p, name in takers} for form in forms(takers[0][0], start.order != "sequence first")]
+    same = [*as_before, *alike]
     rank, masks = _best(candidate, trial, start, same, masked, tiers)
     if rank[0] >= NOTHING:
         shapes = ("(B, 1, T, S)", "(B, 1, 1, S)", "(B, S)", "(T, S)", "(B, T, S)", "(B, 1, S)")
