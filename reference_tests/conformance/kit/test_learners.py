@@ -9,7 +9,7 @@ from reference_tests.conformance.kit.learners.expected import MISSED, OPEN
 from reference_tests.conformance.kit.learners.judged import judge_correct, judge_mistaken
 from reference_tests.conformance.kit.learners.mistaken.tables import MISTAKEN
 
-STYLES = ("gpt", "notebook", "lecture")
+STYLES = ("gpt", "notebook", "lecture", "formulas", "arrays")
 COMPONENTS = ("Norm", "norm", "Embedd", "Positional", "mask", "GELU", "Projection", "rate", "Loss", "FeedForward")
 QUICK = [m for m in MISTAKEN if any(word in m.component for word in COMPONENTS)]
 

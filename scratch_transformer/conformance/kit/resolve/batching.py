@@ -32,6 +32,14 @@ def one_by_one(call: Callable[[Inputs], Tensor], inputs: Inputs, order: str) -> 
     return _joined(call, inputs, list(axes))
 
 
+def singles(inputs: Inputs, order: str) -> Iterator[Inputs]:
+    """What the calls are given: single sentences and heads, or everything at once."""
+    found = [inputs]
+    for axis in AXES.get(order, ()):
+        found = [one for several in found for one in _along(several, axis)]
+    yield from found
+
+
 def _joined(call: Callable[[Inputs], Tensor], inputs: Inputs, axes: list[int]) -> Tensor:
     if not axes:
         return call(inputs)

@@ -59,7 +59,7 @@ class Resolved(Candidate):
 
     def accepts(self, inputs: Inputs) -> bool:
         """Whether the learner's forward can be given these inputs: not all take a mask."""
-        return self.plan.accepts(inputs)
+        return all(self.plan.accepts(one) for one in batching.singles(inputs, self.plan.order))
 
     def __call__(self, **inputs: Any) -> Tensor:
         high = all(value.dtype == torch.float64 for value in inputs.values() if _is_float(value))
