@@ -117,6 +117,44 @@ class MultiHeadAttention(nn.Module):
 """
 
 
+PASSED_ON = """
+class EncoderBlock(nn.Module):
+    def __init__(self, input_dim, num_heads, dim_feedforward):
+        super().__init__()
+        self.attn = nn.MultiheadAttention(input_dim, num_heads, batch_first=True)
+        widths = (input_dim, dim_feedforward)
+        self.net = nn.Sequential(nn.Linear(*widths), nn.ReLU(), nn.Linear(*reversed(widths)))
+        self.norm1, self.norm2 = nn.LayerNorm(input_dim), nn.LayerNorm(input_dim)
+
+    def forward(self, x):
+        x = self.norm1(x + self.attn(x, x, x)[0])
+        return self.norm2(x + self.net(x))
+
+
+class TransformerEncoder(nn.Module):
+    def __init__(self, num_layers, **block_args):
+        super().__init__()
+        self.layers = nn.ModuleList(EncoderBlock(**block_args) for _ in range(num_layers))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+"""
+WITH_LIGHTNING = """
+import package_that_is_not_there as pl
+
+
+class FeedForward(pl.LightningModule):
+    def __init__(self, model_dim, hidden_dim, lr=1e-3):
+        super().__init__()
+        self.save_hyperparameters()
+        self.inner = nn.Linear(self.hparams.model_dim, self.hparams.hidden_dim)
+        self.outer = nn.Linear(self.hparams.hidden_dim, self.hparams.model_dim)
+
+    def forward(self, x):
+        return self.outer(self.inner(x).relu())
+"""
 NEARLY_NAMED = """
 class FeedFoward(nn.Module):
     def __init__(self, n_embd):
@@ -160,6 +198,12 @@ def test_parts_whose_parameters_names_say_little_and_flags_that_name_parts(tmp_p
     assert results["EncoderLayer"].kind == "EncoderLayer"
 
 
+def test_options_that_a_stack_passes_on_to_its_layers(tmp_path):
+    results = checked(PASSED_ON, tmp_path)
+    assert alarms(results) == {}
+    assert results["TransformerEncoder"].kind == "Encoder"
+
+
 def test_no_mistake_is_told_from_outputs_that_are_nan(tmp_path):
     result = checked(NOTHING_BUT_NAN, tmp_path)["MultiHeadAttention"]
     assert (result.verdict, result.mistakes) == ("unknown mismatch", [])
@@ -179,9 +223,12 @@ def test_a_norm_made_after_the_layers_that_the_embeddings_go_through(tmp_path):
     assert "normalized embeddings" in result.design
 
 
-def test_a_misspelt_name_is_understood_and_what_only_reminds_of_one_is_no_crash(tmp_path):
+def test_a_misspelt_name_is_understood_what_only_reminds_of_one_is_no_crash_and_lightning_may_be_missing(tmp_path):
     path = tmp_path / "learner.py"
-    path.write_text(IMPORTS + NEARLY_NAMED)
+    path.write_text(IMPORTS + NEARLY_NAMED + WITH_LIGHTNING)
     report = process.check(find(str(path)), "learner.py")
-    assert [(result.name, result.verdict) for result in report.results] == [("FeedFoward", "matches the builtin")]
+    assert [(result.name, result.verdict) for result in report.results] == [
+        ("FeedFoward", "matches the builtin"),
+        ("FeedForward", "matches the builtin"),
+    ]
     assert sorted(report.ignored) == ["SegmentEmbedding", "estimate_loss"]

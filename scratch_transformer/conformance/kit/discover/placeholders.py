@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 import ast
+import functools
+import inspect
 import types
 from collections.abc import Iterator
 from typing import Any
 
 MODULES = {"LightningModule", "PreTrainedModel", "Module", "PyTorchModelHubMixin", "Classifier"}
 """Base classes of missing packages that behave like torch.nn.Module."""
+
+
+@functools.cache
+def _lightning() -> type:
+    """A module that keeps its hyperparameters as PyTorch Lightning's does, and trains nothing."""
+    import torch
+
+    class LightningModule(torch.nn.Module):
+        def save_hyperparameters(self, *names: str, **options: Any) -> None:
+            frame = inspect.currentframe()
+            given = dict(frame.f_back.f_locals) if frame and frame.f_back else {}
+            self.hparams = types.SimpleNamespace(**{n: v for n, v in given.items() if n not in ("self", "__class__")})
+
+        def log(self, *args: Any, **options: Any) -> None:
+            pass
+
+    return LightningModule
 
 
 class NotInstalled(Exception):
@@ -31,7 +50,7 @@ class Missing:
         if name in MODULES:
             import torch
 
-            return torch.nn.Module
+            return _lightning() if name == "LightningModule" else torch.nn.Module
         return Missing(self.package)
 
     def __getitem__(self, key: Any) -> Missing:

@@ -42,12 +42,25 @@ class Attempt:
     cls: Any
     args: dict[str, Any]
     used: dict[str, Any] = field(default_factory=dict)
+    value: Callable[[str], Any] | None = None
+    """A parameter's name -> its value."""
 
     def build(self) -> Any:
         """The instance in float64 and evaluation mode; its initial weights are the same every time."""
         torch.manual_seed(0)
-        made = self.cls(**copy.deepcopy(self.args))
+        try:
+            made = self.cls(**copy.deepcopy(self.args))
+        except TypeError as error:
+            made = self.cls(**copy.deepcopy({**self.args, **self._passed_on(error)}))
         return made.double().eval() if isinstance(made, nn.Module) else made
+
+    def _passed_on(self, error: TypeError) -> dict[str, Any]:
+        """Values for what a class passes on to its parts as **options, when one of them misses it."""
+        names = re.findall(r"'(\w+)'", str(error)) if "required" in str(error) else []
+        takes_any = any(p.kind is p.VAR_KEYWORD for p in inspect.signature(self.cls).parameters.values())
+        if not names or not takes_any or self.value is None or set(names) & self.args.keys():
+            raise error
+        return {name: self.value(name) for name in names}
 
     def alike(self, made: Any) -> tuple[Any, ...]:
         """The same for what only another config object has made again."""
@@ -144,7 +157,7 @@ def attempts(
             made = {name: value() if isinstance(value, _Lazy) else value for name, value in args.items()}
         except Exception:  # a submodule that cannot be built; perhaps another can
             continue
-        yield Attempt(cls, made, values.used)
+        yield Attempt(cls, made, values.used, values)
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ SETTINGS: dict[str, str] = {
     "d_ff": """
         dff ffdim ffndim ffnhidden ffnhiddensize ffnhiddendim dimfeedforward intermediatesize dimff ffhidden
         ffsize ffnnumhiddens dinner pfdim innerdim ffhiddendim feedforwarddim feedforwardsize ffnsize hiddenff
+        hiddendim hiddensize hid dhidden
         dhid nhid hidden mlpdim mlphidden mlphiddendim dimmlp filtersize innersize inner ff ffw ffwsize ffinnerdim nff
         dfeedforward hiddendimff dimfeedfwd positionwisedim ffinner dmlp nhidden ffndimension feedforwardhidden
         dimhidden intermediate hiddenlayersize ffwdim hiddenfeatures middim
