@@ -23,7 +23,15 @@ def libraries(function: Any) -> set[str]:
             root = (module or "").partition(".")[0]
             if root in ("numpy", "torch"):
                 found.add(root)
-    return found
+    return found or _of_module(inspect.unwrap(function))
+
+
+def _of_module(function: Any) -> set[str]:
+    """Of a function that only calls methods: x.std(-1, keepdims=True) is NumPy's; else what its module imports."""
+    values = getattr(function, "__globals__", {}).values()
+    found = {value.__name__ for value in values if isinstance(value, types.ModuleType)} & {"numpy", "torch"}
+    words = [word for part in function.__code__.co_consts if isinstance(part, tuple) for word in part]
+    return {"numpy"} if "numpy" in found and {"keepdims", "axis"} & {str(word) for word in words} else found
 
 
 def reached(function: Any) -> Iterator[types.FunctionType]:
