@@ -167,6 +167,9 @@ class Library:
         single: list[Callable[[], Any]] = [functools.partial(self.fresh, cls, vocab_size=size) for cls in embeddings]
         if alone:
             return single
+        joined = self._classes(("EmbeddingWithPositions",))
+        if joined:
+            return [functools.partial(self.fresh, cls, vocab_size=size) for cls in joined]
         return [*(functools.partial(self._positioned, e, p, size) for e in embeddings for p in positions), *single]
 
     def _positioned(self, embedding: Any, positions: Any, size: int) -> nn.Module:

@@ -23,7 +23,7 @@ POLARITIES = {
 }
 SHAPES = (
     "(B, 1, T, S)", "(B, T, S)", "(T, S)", "(B, 1, 1, S)", "(B, 1, S)", "(B, S)", "(1, T, S)", "(1, 1, T, S)",
-    "(B, h, T, S)", "(B*h, T, S)", "(T, S, B)", "(B, S), causal inside", "lengths",
+    "(B, h, T, S)", "(B*h, T, S)", "(T, S, B)", "(1, S, B)", "(B, S), causal inside", "lengths",
 )  # fmt: skip
 
 
@@ -72,7 +72,9 @@ def _shaped(keep: Tensor, shape: str, B: int, h: int, T: int, S: int) -> Tensor:
     if not bool((one == one[:, :1]).all()):
         raise Inexpressible(shape)
     keys = one[:, 0]  # (B, S)
-    return {"(B, S)": keys, "(B, 1, S)": keys[:, None], "(B, 1, 1, S)": keys[:, None, None]}[shape]
+    return {"(B, S)": keys, "(B, 1, S)": keys[:, None], "(B, 1, 1, S)": keys[:, None, None], "(1, S, B)": keys.T[None]}[
+        shape
+    ]
 
 
 def _padding_of_causal(one: Tensor) -> Tensor:
@@ -104,7 +106,7 @@ def forms(name: str, batch_first: bool) -> list[Form]:
     if "attnmask" in word or "causal" in word or "look" in word or "subseq" in word:
         shapes = ["(B, 1, T, S)", "(B, T, S)", "(T, S)", *shapes]
     if not batch_first:
-        shapes = ["(T, S, B)", *shapes]
+        shapes = ["(T, S, B)", "(1, S, B)", *shapes]
     polarities = list(POLARITIES)
     if "keypadding" in word or "bias" in word:
         polarities = [*polarities[3:], *polarities[:3]]

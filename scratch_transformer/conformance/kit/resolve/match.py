@@ -220,7 +220,7 @@ SHAPES = (
     ("(B, 1, T, S)", "(B, 1, 1, S)"), ("(B, T, S)", "(B, 1, S)"), ("(T, S)", "(B, S)"),
     ("(B, 1, T, S)", "(B, 1, T, S)"),
     ("(B, T, S)", "(B, T, S)"), ("(B, 1, T, S)", "(B, S)"), ("(B, S)", "(B, S)"), ("(T, S, B)", "(T, S, B)"),
-    ("(B, S), causal inside", "(B, S)"), ("(B, S), causal inside", "(B, 1, 1, S)"),
+    ("(T, S, B)", "(1, S, B)"), ("(B, S), causal inside", "(B, S)"), ("(B, S), causal inside", "(B, 1, 1, S)"),
 )  # fmt: skip
 """Usual shapes of the decoder's own mask, and of the mask of the source."""
 
