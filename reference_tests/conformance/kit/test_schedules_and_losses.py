@@ -74,3 +74,11 @@ def test_smoothing_is_not_zero_when_a_loss_is_checked():
 def test_log_softmax_of_log_probabilities_and_not_of_logits_twice():
     assert check(twice, "Loss").ids == ["T1"]
     assert check(computed_twice, "Loss").ids == []
+
+
+def of_a_language_model(logits, targets):
+    return F.cross_entropy(logits, targets)
+
+
+def test_a_loss_that_is_told_of_no_padding_is_not_accused_of_counting_it():
+    assert check(of_a_language_model, "Loss").verdict == "matches the builtin"

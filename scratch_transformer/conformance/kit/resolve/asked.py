@@ -9,7 +9,7 @@ from scratch_transformer.conformance.kit.kind import Kind
 from scratch_transformer.conformance.kit.resolve.construct import parameters_of
 from scratch_transformer.conformance.kit.resolve.synonyms import settings_of
 
-SMOOTHING = 0.1
+SMOOTHING, NO_PADDING = 0.1, -100
 
 
 def settings(thing: Any, kind: Kind, given: Mapping[str, Any] | None) -> Iterator[dict[str, Any]]:
@@ -17,6 +17,8 @@ def settings(thing: Any, kind: Kind, given: Mapping[str, Any] | None) -> Iterato
     base, own = kind.complete(given or {}), set(given or ())
     if "label_smoothing" in base.keys() - own and _means(thing, "label_smoothing"):
         base["label_smoothing"] = SMOOTHING  # without any, nobody sees where it goes
+    if "label_smoothing" in base and "pad" not in own and not _means(thing, "pad"):
+        base["pad"] = NO_PADDING  # a loss that is told of none cannot leave it out
     yield base
     if base.get("num_heads", 1) != 1 and kind.name.endswith("Attention") and "num_heads" not in own:
         yield {**base, "num_heads": 1}
