@@ -313,12 +313,15 @@ def _best(
     """The option that explains most, (tier, probes left out, error) and its masks."""
     ranked: list[tuple[Rank, int]] = []
     chosen: Sequence[int] = range(len(options))
+    best: tuple[Rank, int] = (NOTHING + 1, 0, float("inf")), 0
     for tiers in (0, MISTAKEN, NOTHING):
-        if tiers > most:
+        explained, left_out = best[0][0] < NOTHING, best[0][1]
+        if tiers > most and not (explained and left_out):
             break
-        if tiers == NOTHING:
-            chosen = [index for _, index in sorted(ranked, key=_order)[:MOST_MISTAKEN_MASKS]]
-        ranked = []
+        if tiers == NOTHING:  # forms that express more than what is explained already
+            others = [entry for entry in ranked if entry[0][0] >= NOTHING and (not explained or entry[0][1] < left_out)]
+            chosen = [index for _, index in sorted(others)[:MOST_MISTAKEN_MASKS]]
+        ranked = [best] if best[0][0] < NOTHING else []
         for index in chosen:
             candidate.plan = start.with_masks(options[index])
             usable = [probe for probe in masked if candidate.accepts(probe.inputs)]
@@ -327,7 +330,7 @@ def _best(
                 ranked.append(((tier, len(masked) - len(usable), error), index))
                 if len(usable) == len(masked) and (tier == 0 or (tiers == 0 and tier < NOTHING)):
                     break
-        best = min(ranked, default=((NOTHING + 1, 0, float("inf")), 0), key=_order)
+        best = min(ranked, default=best, key=_order)
         if not ranked or (best[0][0] < NOTHING and best[0][1] == 0):
             break
     candidate.plan = start
@@ -337,7 +340,7 @@ def _best(
 def _order(entry: tuple[Rank, int]) -> tuple[int, int, int, float, int]:
     """A form that can express all masks goes before one that cannot, even if only a mistake explains its outputs."""
     (tier, left_out, error), index = entry
-    return max(tier, NOTHING), left_out, tier, error, index
+    return tier if tier >= NOTHING else 0, left_out, tier, error, index
 
 
 # ---- Weights ----
