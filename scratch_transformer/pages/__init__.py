@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import jinja2
 
 
-def render(package: str, filters: Mapping[str, Callable[..., Any]], **values: Any) -> str:
+def render(package: str, filters: Mapping[str, Any], **values: Any) -> str:
     """The page of `report.html` in a package. filters: functions, for {{ x|name }} and {{ name(x) }}.
 
     Raises:
