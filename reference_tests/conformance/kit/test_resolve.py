@@ -178,3 +178,19 @@ def test_the_assertion_has_the_diagnosis():
 def test_a_kind_that_is_not_known_is_refused():
     with pytest.raises(ValueError, match="no kind of component is called 'Zebra'"):
         check(nn.LayerNorm(6), "Zebra")
+
+
+def test_what_has_no_place_for_the_weights_of_a_kind_is_not_of_that_kind():
+    """A norm undoes what matrices of ones would do: with them in place of the weights, its numbers would agree."""
+
+    class LayerNorm(nn.Module):
+        def __init__(self, ndim, bias):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(ndim))
+            self.bias = nn.Parameter(torch.zeros(ndim)) if bias else None
+
+        def forward(self, input):
+            return torch.nn.functional.layer_norm(input, self.weight.shape, self.weight, self.bias, 1e-5)
+
+    assert check(LayerNorm).verdict == "matches the builtin"
+    assert check(LayerNorm, "FeedForward").verdict == "unknown mismatch"

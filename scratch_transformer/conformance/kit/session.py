@@ -91,6 +91,8 @@ class Session:
 
     def error(self, recipe: Recipe, stop_above: float = float("inf"), everywhere: bool = False) -> float:
         """The largest relative error over the probes that ran; everywhere: also where the output does not count."""
+        if self.variants.lacks(recipe, self.candidate.missing):
+            return float("inf")
         worst = 0.0
         for result in self.ran:
             probe = replace(result.probe, valid=None) if everywhere else result.probe

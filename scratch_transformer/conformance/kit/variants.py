@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from typing import Any
 
 import torch
@@ -35,6 +35,16 @@ class Variants:
     def weights(self, recipe: Recipe) -> frozenset[str]:
         """The names of the weights that a recipe's module has, without biases: any bias may be left out."""
         return frozenset(name for name in self._made(recipe)[1] if name.endswith("weight"))
+
+    def lacks(self, recipe: Recipe, missing: Collection[str]) -> bool:
+        """Whether a recipe's module has a matrix that the candidate has no place for, and nothing can stand for.
+
+        A square one may be left out, as it may change nothing; a constant for any other is no model of the candidate,
+        though outputs may agree: a norm undoes what a matrix of ones does.
+        """
+        own = self._made(recipe)[1]
+        shapes = [own[name].shape for name in missing if name in own]
+        return any(len(shape) == 2 and shape[0] != shape[1] for shape in shapes)
 
     def module(self, recipe: Recipe, key: Hashable, state: Mapping[str, Tensor]) -> nn.Module:
         """The module of a recipe with these weights. key: tells these weights from others."""

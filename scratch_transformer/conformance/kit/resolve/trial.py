@@ -94,15 +94,19 @@ class Trial:
         if all(output is None for _, output in outputs):
             return NOTHING + 1, float("inf")
         key = hashlib.blake2b(b"".join(values.numpy().tobytes() for values in state.values())).digest()
+        missing = candidate.missing if candidate.module is not None else frozenset(self.asked)
         for tier, design, recipe in self._again():
+            if self._variants.lacks(recipe, missing):
+                continue
             error, _ = self._errors(recipe, key, state, outputs)
             if error <= ROUNDED:
                 candidate.shown = dict(design[1])
                 return tier, error
-        return self._searched(candidate, key, state, outputs, enough)
+        return self._searched(candidate, missing, key, state, outputs, enough)
 
-    def _searched(self, candidate: Candidate, key: bytes, state: State, outputs: Outputs, enough: int) -> Score:
-        missing = candidate.missing if candidate.module is not None else frozenset(self.asked)
+    def _searched(
+        self, candidate: Candidate, missing: frozenset[str], key: bytes, state: State, outputs: Outputs, enough: int
+    ) -> Score:
         given = [output for _, output in outputs if output is not None]
         designs = possible(self._variants, missing, given, self.shown)
         best, deadline = float("inf"), time.process_time() + SECONDS
@@ -112,6 +116,8 @@ class Trial:
             for design, recipe in self._recipes(tier, designs, key):
                 if tier == MISTAKEN and time.process_time() > deadline:
                     break
+                if self._variants.lacks(recipe, missing):
+                    continue
                 error, first = self._errors(recipe, key, state, outputs)
                 if error <= ROUNDED:
                     self.found = tier, design, recipe
