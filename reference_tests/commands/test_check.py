@@ -167,3 +167,17 @@ def test_an_adapter_builds_what_cannot_be_built(folder):
     )
     result = run(folder / "unbuildable.py", "--adapter", folder / "adapters.py")
     assert "adapters.py:4" in result.stdout and "matches the builtin" in result.stdout, result.output
+
+
+@pytest.mark.parametrize(
+    "name, status, text",
+    [
+        ("right", 2, "raise ValueError('no norm')"),
+        ("right", 2, "def LayerNorm(weights, x):\n    return zebra(x)"),
+        ("wrong", 1, "def LayerNorm(weights, x):\n    return zebra(x)"),
+    ],
+)
+def test_an_adapter_that_fails_is_not_passed_over(folder, name, status, text):
+    (folder / "failing.py").write_text(f"{text}\n")
+    result = run(folder / f"{name}.py", "--adapter", folder / "failing.py")
+    assert result.exit_code == status and "failing.py" in result.stdout, result.output

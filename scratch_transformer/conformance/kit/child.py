@@ -63,6 +63,7 @@ def check(job: dict[str, Any], emit: Emit) -> None:
         emit("loading", path=made.path)
         checking.load(made, salvage=made.path in job["salvage"])
     if job["adapter"]:
+        emit("loading", path=job["adapter"])
         checking.load_adapters(find(job["adapter"]).sources[0])
     checking.run()
 

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 BAD = ("mistake",)
-UNSURE = ("unknown mismatch", "crashed", "could not be built", "took too long")
+NOT_COMPARED = ("crashed", "could not be built", "took too long")
 FINE = ("matches the builtin", "matches the paper, not the builtin", "harmless deviation")
 
 
@@ -79,18 +79,27 @@ def from_document(found: dict[str, Any]) -> Result:
 
 @dataclass
 class Report:
-    """All results for a target. problems: of whole files, sentences. ignored: names that are no known component."""
+    """All results for a target. problems: of whole files, sentences. ignored: names that are no known component.
+
+    unheard: whether an adapter failed, so that what it was given for has not been checked.
+    """
 
     target: str
     results: list[Result] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     ignored: list[str] = field(default_factory=list)
+    unheard: bool = False
 
     def status(self, strict: bool = False) -> int:
-        """0: no mistakes. 1: mistakes; if strict, anything that is not as PyTorch's. 2: nothing could be checked."""
+        """0: no mistakes. 1: mistakes; if strict, anything that is not as PyTorch's. 2: nothing could be checked.
+
+        Nothing: not one component, or not the one that an adapter was given for.
+        """
         if any(result.verdict in BAD for result in self.results):
             return 1
-        compared = [result for result in self.results if result.verdict not in UNSURE[1:]]
+        if self.unheard:
+            return 2
+        compared = [result for result in self.results if result.verdict not in NOT_COMPARED]
         if strict and self.results:
             return int(any(result.verdict != FINE[0] for result in self.results))
         return 0 if compared else 2

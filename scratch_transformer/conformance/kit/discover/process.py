@@ -17,7 +17,7 @@ from typing import Any
 
 from scratch_transformer.conformance.kit.discover.sandbox import quiet_environment
 from scratch_transformer.conformance.kit.discover.target import Source, Target
-from scratch_transformer.conformance.kit.finding import Report, Result, from_document
+from scratch_transformer.conformance.kit.finding import NOT_COMPARED, Report, Result, from_document
 
 SILENCE = 90.0
 """Seconds without an event after which the child is ended: it computes 20 s at most, but the machine may be busy."""
@@ -29,6 +29,8 @@ sys.path[:] = [{root!r}, *filter(None, sys.path)]
 from scratch_transformer.conformance.kit.child import main
 main()
 """
+ADAPTER = "adapter:"
+"""How the names of adapters begin, where others begin with a path."""
 Progress = Callable[[str, int, int], None]
 
 
@@ -94,6 +96,7 @@ class _Watch:
     def _dead(self, component: str, why: str) -> None:
         path, _, name = component.rpartition(":")
         verdict = "took too long" if "silence" in why else "crashed"
+        self.report.unheard |= _is_lost_adapter(component, verdict)
         self.report.results.append(
             Result(
                 name,
@@ -153,6 +156,7 @@ class _Watch:
         elif kind == "problem":
             ending = " Only its imports, definitions and constants were run." if event["salvaged"] else ""
             self.report.problems.append(f"{_name(event['path'])}: {event['text']}.{ending}")
+            self.report.unheard |= event["path"] == self.job["adapter"]
         elif kind == "found":
             self.report.ignored += event["ignored"]
             self.report.problems += [
@@ -166,9 +170,11 @@ class _Watch:
             self.progress(self.current.rpartition(":")[2], done, len(self.total))
         elif kind == "result":
             self.report.results.append(from_document(event["result"]))
+            self.report.unheard |= _is_lost_adapter(event["component"], event["result"]["verdict"])
             self.job["done"].append(event["component"])
         elif kind == "failed":
             self.report.problems.append(f"The check itself failed: {event['error']}")
+            self.report.unheard |= self.current.startswith(ADAPTER)
             return True
         return bool(kind == "done")
 
@@ -179,6 +185,11 @@ def _read(process: subprocess.Popen[str], lines: queue.Queue[str | None]) -> Non
         for line in events:
             lines.put(line)
     lines.put(None)
+
+
+def _is_lost_adapter(component: str, verdict: str) -> bool:
+    """Whether it is an adapter that could not be compared with anything."""
+    return component.startswith(ADAPTER) and verdict in NOT_COMPARED
 
 
 def _name(path: str) -> str:
