@@ -183,7 +183,7 @@ def explanation(result: Result, width: int = 100, inherited: bool = True) -> lis
     if result.verdict == "unknown mismatch":
         lines += ["", *textwrap.wrap(_unexplained(result), width)]
         if result.divergence:
-            lines.append(f"  The first place where they differ: {result.divergence}.")
+            lines += textwrap.wrap(result.divergence, width, initial_indent="  ", subsequent_indent="  ")
         lines += [f"  {note}" for note in result.notes]
     return lines
 

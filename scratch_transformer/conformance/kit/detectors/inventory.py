@@ -44,9 +44,9 @@ def _is_norm(name: str) -> bool:
 
 def projection_biases(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     """A14, where parameters are missing; the key's bias too, which no output shows."""
-    missing = {
-        name.split(".")[-2] for name in session.candidate.missing if name.endswith("bias") and ".w_" in f".{name}"
-    }
+    left_out = session.candidate.missing
+    biases = [name for name in left_out if name.endswith("bias") and ".w_" in f".{name}"]
+    missing = {name.split(".")[-2] for name in biases if name.replace("bias", "weight") not in left_out}
     if not missing:
         return
     named = ", ".join(name for name in ("w_q", "w_k", "w_v", "w_o") if name in missing)
