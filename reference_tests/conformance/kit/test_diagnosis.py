@@ -68,7 +68,8 @@ def test_a_mistake_is_named_by_its_own_variant(name, change):
     assert set(named) - {change.id} <= {"A8"}, diagnosis  # -1e9 is a form of A11, and fails in float16
     assert diagnosis.alternatives == ()
     form = next(f.form for f in diagnosis.findings if f.mistake.id == change.id)
-    assert form == change.form or change.id in ("LN3", "A4")  # 1e-9 is 0, and an eps that was fitted has its own form
+    alike = ("LN3", "A4", "A27")  # 1e-9 is 0; an eps that was fitted has its own form; one only stops more often
+    assert form == change.form or change.id in alike
 
 
 @pytest.mark.parametrize(

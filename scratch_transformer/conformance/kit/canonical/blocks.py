@@ -86,16 +86,18 @@ class DecoderLayer(Layer):
 
     def forward(self, x: Tensor, memory: Tensor, mask: Mask = None, memory_mask: Mask = None) -> Tensor:
         if self.recipe.order == "cross, self":
-            x = self.connect(x, lambda x: self._cross(x, memory, memory_mask, mask), 2)
-            x = self.connect(x, lambda x: self._self(x, mask, memory_mask), 1)
+            x = self.connect(x, lambda x: self._cross(x, memory, memory_mask, mask), 1)  # norms in order of use
+            x = self.connect(x, lambda x: self._self(x, mask, memory_mask), 2)
         else:
+            if self.recipe.self_mask == "source, of its length" and x.shape[1] != memory.shape[1]:
+                raise ValueError("the source's mask does not fit the target")
             x = self.connect(x, lambda x: self._self(x, mask, memory_mask), 1)
             if self.recipe.order != "no cross":
                 x = self.connect(x, lambda x: self._cross(x, memory, memory_mask, mask), 2)
         return self.connect(x, self.feed_forward, 3)
 
     def _self(self, x: Tensor, mask: Mask, memory_mask: Mask) -> Tensor:
-        if self.recipe.self_mask == "source":
+        if self.recipe.self_mask != "target":
             mask = memory_mask if memory_mask is not None and memory_mask.shape[-1] == x.shape[1] else None
         return self.self_attn(x, x, x, mask)
 

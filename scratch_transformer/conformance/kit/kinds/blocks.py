@@ -75,11 +75,13 @@ def decoder_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
     own, other = {"x": x, "memory": memory}, real(S, "left")
     padded = causal(T) & keys(real(T))
     quiet = {"x": x * 1e-2, "memory": memory * 1e-2, "mask": causal(T), "memory_mask": None}
+    alike = {"x": draw.normal(B, S, E), "memory": memory, "mask": causal(S), "memory_mask": keys(real(S))}
     return (
         Probe("padded", {**own, "mask": padded, "memory_mask": keys(other)}, queries(real(T)), shows="causal, padded"),
         Probe("causal", {**own, "mask": causal(T), "memory_mask": None}, shows="a causal mask and no padding"),
         Probe("source", {**own, "mask": causal(T), "memory_mask": keys(real(S))}, shows="padding in the source"),
         Probe("quiet", quiet, shows="tokens with a small variance", quiet=True),
+        Probe("alike", alike, shows="source and target of one length"),
     )
 
 

@@ -532,7 +532,10 @@ print("shifted:", shifted.exp() / shifted.exp().sum())
         expected="The target's mask (padding and future) for the self-attention, the source's for the cross-attention.",
         fix="self.self_attention(x, x, x, tgt_mask), then self.cross_attention(x, memory, memory, src_mask).",
         source=MASKS,
-        changes={"": {"self_mask": "source"}},
+        changes={
+            "": {"self_mask": "source"},
+            "it stops where their lengths differ": {"self_mask": "source, of its length"},
+        },
         demo="""\
 import torch
 future = torch.tril(torch.ones(3, 3)).bool()  # the target's mask: may attend
