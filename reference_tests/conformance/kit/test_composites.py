@@ -26,9 +26,14 @@ WHOLES = {
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
-    started = time.process_time()
-    checked = check_here(TUTORIAL.write(tmp_path_factory.mktemp("learner")))
-    checked["seconds"] = time.process_time() - started
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # the computing of all threads counts
+    try:
+        started = time.process_time()
+        checked = check_here(TUTORIAL.write(tmp_path_factory.mktemp("learner")))
+        checked["seconds"] = time.process_time() - started
+    finally:
+        torch.set_num_threads(threads)
     return checked
 
 
@@ -80,3 +85,13 @@ def test_another_default_alone_is_harmless(tmp_path):
     assert result.verdict == "harmless deviation"
     assert result.ids == ["LN3"]
     assert "1e-06 unless told otherwise" in result.mistakes[0].evidence
+
+
+WRONG_NORM = mistaken("LN2", "arrays", "layer_norm", "np.sqrt(var + eps)", "(np.sqrt(var) + eps)")
+
+
+def test_a_function_inherits_from_the_functions_that_it_calls(tmp_path):
+    results = check_here(WRONG_NORM.write(tmp_path), {"layer_norm", "block"})
+    assert results["layer_norm"].ids == ["LN2"]
+    assert results["block"].inherited == ["LN2"]
+    assert "LN2" not in results["block"].ids

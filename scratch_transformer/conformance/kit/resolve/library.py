@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import inspect
 import re
 import sys
 import time
@@ -14,7 +15,7 @@ from typing import Any
 from torch import nn
 
 from scratch_transformer.conformance.kit.kind import Candidate, Diagnosis, Kind
-from scratch_transformer.conformance.kit.resolve import config, construct, decoders, sizes
+from scratch_transformer.conformance.kit.resolve import arrays, config, construct, decoders, sizes
 from scratch_transformer.conformance.kit.resolve.candidate import Resolved
 from scratch_transformer.conformance.kit.resolve.layout import walk
 from scratch_transformer.conformance.kit.resolve.synonyms import plain, settings_of
@@ -98,12 +99,16 @@ class Library:
         return guesses[0] if guesses else None
 
     def parts_of(self, made: Any) -> tuple[Diagnosis, ...]:
-        """What was found out about the classes of a module's submodules, and the functions that they call."""
+        """What was found out about the classes of a module's submodules, and the functions that it calls."""
+        function = made.function if isinstance(made, Weighted) else made
+        if inspect.isfunction(function):
+            called = [one for one in arrays.reached(function) if one is not inspect.unwrap(function)]
+            return tuple(self.diagnoses[one] for one in called if one in self.diagnoses)
         if not isinstance(made, nn.Module):
             return ()
         classes = dict.fromkeys(type(part) for _, part in walk(made))
-        called = {name for cls in classes if cls in self.guesses for name in _read_by_class(cls)}
-        functions = [thing for thing in self.diagnoses if not isinstance(thing, type) and thing.__name__ in called]
+        read = {name for cls in classes if cls in self.guesses for name in _read_by_class(cls)}
+        functions = [thing for thing in self.diagnoses if not isinstance(thing, type) and thing.__name__ in read]
         parts = [thing for thing in (*classes, *functions) if thing is not type(made)]
         return tuple(self.diagnoses[thing] for thing in parts if thing in self.diagnoses)
 
