@@ -1,15 +1,15 @@
 """The kit on learner-like code: what is right raises no alarm, each mistake is named, and no other.
 
-Here the quick part. `tox -e kit` runs everything: learners/whole_corpus.py.
+Here every right style and the quick part of the mistakes. `tox -e kit` runs everything: learners/whole_corpus.py.
 """
 
 import pytest
 
+from reference_tests.conformance.kit.learners.corpus import STYLES
 from reference_tests.conformance.kit.learners.expected import MISSED, OPEN
 from reference_tests.conformance.kit.learners.judged import judge_correct, judge_mistaken
 from reference_tests.conformance.kit.learners.mistaken.tables import MISTAKEN
 
-STYLES = ("gpt", "notebook", "lecture", "formulas", "arrays")
 COMPONENTS = ("Norm", "norm", "Embedd", "Positional", "mask", "GELU", "Projection", "rate", "Loss", "FeedForward")
 QUICK = [m for m in MISTAKEN if any(word in m.component for word in COMPONENTS)]
 
