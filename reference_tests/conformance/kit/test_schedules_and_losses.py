@@ -50,6 +50,19 @@ def test_a_schedule_around_an_optimizer_and_one_on_top():
     assert check(WithoutWarmup, "WarmupSchedule").ids == ["T7"]
 
 
+def for_lambda_lr(step, d_model=512, warmup=4000):
+    return d_model**-0.5 * min((step + 1) ** -0.5, (step + 1) * warmup**-1.5)
+
+
+def two_steps_off(step, d_model=512, warmup=4000):
+    return d_model**-0.5 * min((step + 2) ** -0.5, (step + 2) * warmup**-1.5)
+
+
+def test_steps_may_be_counted_from_zero():
+    assert check(for_lambda_lr, "WarmupSchedule").verdict == "matches the builtin"
+    assert check(two_steps_off, "WarmupSchedule").verdict == "unknown mismatch"
+
+
 def shared_by_the_others(logits, target, pad, smoothing=0.0):
     log_p = logits.log_softmax(-1)
     picked = log_p.gather(-1, target[:, None])[:, 0]

@@ -74,7 +74,7 @@ def reduced(losses: Tensor, counts: Tensor, recipe: Recipe) -> Tensor:
 
 
 class Schedule(nn.Module):
-    """Steps (n,), from 1 -> learning rates (n,)."""
+    """Steps (n,), from 1 (some count from 0) -> learning rates (n,)."""
 
     def __init__(self, settings: dict[str, Any], recipe: Recipe) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ class Schedule(nn.Module):
 
     def forward(self, steps: Tensor) -> Tensor:
         n, w, form = steps.double(), float(self.warmup), self.recipe.schedule
-        if form == "one step late":
+        if form == "counted from 0":
             n = n + 1
         rise, fall = n * w**-1.5, n**-0.5
         factor = self.d_model**-0.5

@@ -139,4 +139,5 @@ SCHEDULE = Kind(
     build=lambda settings, recipe: Schedule(dict(settings), recipe),
     probes=schedule_probes,
     mistakes=("T7",),
+    designs={"": {}, "counted from 0": {"schedule": "counted from 0"}},  # as LambdaLR does
 )
