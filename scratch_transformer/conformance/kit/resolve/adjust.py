@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from scratch_transformer.conformance.kit.kind import Inputs, Kind, Probe
 from scratch_transformer.conformance.kit.resolve import batching, decoders, functions, mask_functions, schedules
-from scratch_transformer.conformance.kit.resolve.calling import Plan
 from scratch_transformer.conformance.kit.resolve.candidate import Resolved, tensors
 from scratch_transformer.conformance.kit.resolve.layout import walk
+from scratch_transformer.conformance.kit.resolve.plan import Plan
 from scratch_transformer.conformance.kit.resolve.precision import double
 from scratch_transformer.conformance.kit.resolve.synonyms import settings_of
 from scratch_transformer.conformance.kit.resolve.trial import Trial

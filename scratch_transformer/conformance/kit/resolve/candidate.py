@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from scratch_transformer.conformance.kit.kind import Candidate, Inputs, Kind, State
 from scratch_transformer.conformance.kit.resolve import batching
-from scratch_transformer.conformance.kit.resolve.calling import CannotCall, Plan
 from scratch_transformer.conformance.kit.resolve.layout import ZERO, Layout, Parameters, neutral
+from scratch_transformer.conformance.kit.resolve.plan import CannotCall, Plan
 from scratch_transformer.conformance.kit.resolve.precision import double, without_dropout
 
 Rebuild = Callable[[Mapping[str, Any]], "Candidate"]

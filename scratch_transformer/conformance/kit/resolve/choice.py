@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from scratch_transformer.conformance.kit.resolve import guess
-from scratch_transformer.conformance.kit.resolve.calling import MASKS
 from scratch_transformer.conformance.kit.resolve.library import Library
 from scratch_transformer.conformance.kit.resolve.match import Outcome, resolve
+from scratch_transformer.conformance.kit.resolve.plan import MASKS
 from scratch_transformer.conformance.kit.resolve.trial import MISTAKEN, NOTHING
 
 SEARCH, QUICK, THOROUGH = 8.0, 2.0, 5.0

@@ -10,8 +10,8 @@ from typing import Any
 from torch import nn
 
 from scratch_transformer.conformance.kit.kind import Kind
-from scratch_transformer.conformance.kit.resolve.calling import MASKS
 from scratch_transformer.conformance.kit.resolve.construct import parameters_of
+from scratch_transformer.conformance.kit.resolve.plan import MASKS
 from scratch_transformer.conformance.kit.resolve.schedules import is_schedule
 from scratch_transformer.conformance.kit.resolve.synonyms import input_of, is_mask, plain
 from scratch_transformer.conformance.kit.resolve.weights import weights_of

@@ -18,9 +18,10 @@ from scratch_transformer.conformance.kit.kind import Kind
 from scratch_transformer.conformance.kit.kinds import KINDS
 from scratch_transformer.conformance.kit.recipe import RIGHT
 from scratch_transformer.conformance.kit.resolve import weight_names, weight_shapes
-from scratch_transformer.conformance.kit.resolve.calling import CONSTANTS, MASKS
+from scratch_transformer.conformance.kit.resolve.calling import CONSTANTS
 from scratch_transformer.conformance.kit.resolve.config import is_config
 from scratch_transformer.conformance.kit.resolve.construct import GENERAL, parameters_of
+from scratch_transformer.conformance.kit.resolve.plan import MASKS
 from scratch_transformer.conformance.kit.resolve.synonyms import input_of, is_mask, plain, settings_of
 from scratch_transformer.conformance.kit.resolve.usage import Structure, structure_of
 
