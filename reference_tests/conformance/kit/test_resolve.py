@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from scratch_transformer.conformance import assert_equivalent, check
-from scratch_transformer.conformance.kit.resolve import attention, masks
+from scratch_transformer.conformance.kit.resolve import asked, attention, masks
 from scratch_transformer.conformance.kit.resolve.construct import attempts
 from scratch_transformer.conformance.kit.resolve.synonyms import input_of, is_mask, role_of, settings_of
 
@@ -194,3 +194,49 @@ def test_what_has_no_place_for_the_weights_of_a_kind_is_not_of_that_kind():
 
     assert check(LayerNorm).verdict == "matches the builtin"
     assert check(LayerNorm, "FeedForward").verdict == "unknown mismatch"
+
+
+class OneHead(nn.Module):
+    def __init__(self, d_in, d_out, context_length, bias=True):
+        super().__init__()
+        self.q, self.k, self.v = (nn.Linear(d_in, d_out, bias) for _ in range(3))
+        self.register_buffer("seen", torch.ones(context_length, context_length).tril())
+
+    def forward(self, x):
+        T = x.shape[1]
+        scores = self.q(x) @ self.k(x).mT / self.k.out_features**0.5
+        return scores.masked_fill(self.seen[:T, :T] == 0, float("-inf")).softmax(-1) @ self.v(x)
+
+
+class JoinedHeads(nn.Module):
+    def __init__(self, d_in, d_out, context_length, num_heads):
+        super().__init__()
+        self.heads = nn.ModuleList(OneHead(d_in, d_out, context_length) for _ in range(num_heads))
+
+    def forward(self, x):
+        return torch.cat([head(x) for head in self.heads], dim=-1)
+
+
+@pytest.mark.parametrize("cls", [OneHead, JoinedHeads])
+def test_one_head_and_heads_of_a_width_of_their_own(cls):
+    result = check(cls, "CausalSelfAttention")
+    assert result.verdict == "matches the paper, not the builtin" and result.ids == ["A14"], result
+
+
+def test_one_head_is_asked_for_first_where_nothing_speaks_of_heads():
+    assert asked.is_one_head(OneHead) and not asked.is_one_head(JoinedHeads)
+    assert not asked.is_one_head(nn.MultiheadAttention)
+
+
+def test_a_config_that_may_name_a_preset_names_none():
+    class Norm(nn.Module):
+        def __init__(self, config):
+            super().__init__()
+            if config.model_type is not None:
+                raise KeyError(config.model_type)
+            self.norm = nn.LayerNorm(config.n_embd)
+
+        def forward(self, x):
+            return self.norm(x)
+
+    assert check(Norm, "LayerNorm").verdict == "matches the builtin"

@@ -97,10 +97,10 @@ def _of(weights: Weights, groups: dict[str, list[str]], E: int, h: int, is_raw: 
     """All layouts for one reading of the names; those with less usual choices come later."""
     choices: list[list[Layout]] = []
     for role, paths in groups.items():
-        matrices = [weights[path] for path in paths if weights[path].dim() >= 2]
+        big = [path for path in paths if weights[path].dim() >= 2]
+        matrices = [weights[path] for path in [path for path in big if not path.endswith("bias")] or big]
         biases = [weights[path] for path in paths if weights[path].dim() == 1 or path.endswith("bias")]
-        matrices = [m for m, path in zip(matrices, paths, strict=False) if not path.endswith("bias")] or matrices
-        raw = any(is_raw(path) for path in paths if weights[path].dim() >= 2)
+        raw = any(map(is_raw, big))
         packed = role if role in PACKED else ""
         made = _packed(packed, matrices, biases, E, h, raw) if packed else _single(role, matrices, biases, E, h, raw)
         if not made:

@@ -13,13 +13,14 @@ NAMES = {
     "config", "cfg", "args", "conf", "hparams", "hp", "params", "configuration", "opt", "settings", "modelargs", "c",
     "modelconfig", "hyperparameters", "hyperparams", "options", "opts", "gptconfig", "kwargs", "param",
 }  # fmt: skip
-WORDS = {
+WORDS: dict[str, Any] = {
     "act": "gelu",
     "activation": "gelu",
     "hiddenact": "gelu",
     "device": "cpu",
     "dtype": None,
     "initializerrange": 0.02,
+    **dict.fromkeys(("modeltype", "modelname", "preset", "pretrained"), None),  # sizes are given one by one
 }
 
 

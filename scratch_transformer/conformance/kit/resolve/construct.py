@@ -29,6 +29,7 @@ SHARING = re.compile(r"shar(e|ed|ing)|^tie|tied|tying")
 """Of weights: vocabularies of two sizes cannot share theirs."""
 FLAG = re.compile(r"^(return|output|log|use|using|need|with|is|has|save|store|verbose|share|tie)(?!put)")
 """How the names of parameters begin that are True or False."""
+OUT = ("dout", "dimout", "outdim", "outputdim", "outfeatures")
 ROTARY_BASE = re.compile(r"^base$|theta|ropebase|maxwavelength")
 
 Part = Callable[[str], list[Callable[[], Any]]]
@@ -211,6 +212,8 @@ def _numbers(name: str, values: Values) -> list[Any]:
     if plain(name) in ("normshape", "normalizedshape", "parametersshape"):
         return [number, [number]]
     others = [values.settings[s] for s in settings_of(name) if s in values.settings]
+    if plain(name) in OUT and values.is_attention:  # of every head, where their outputs are joined
+        others.append(values.settings["d_k"])
     return list(dict.fromkeys([number, *others]))
 
 

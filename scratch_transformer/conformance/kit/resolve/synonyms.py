@@ -23,7 +23,7 @@ SETTINGS: dict[str, str] = {
     """,
     "d_k": """
         dk dv dq headdim dimhead headsize dhead dimkey dimvalue headwidth dkey dvalue dimperhead sizeperhead
-        dimensionperhead dhidhead attentionheadsize headdimension headfeatures dimk dimv
+        dimensionperhead dhidhead dval attentionheadsize headdimension headfeatures dimk dimv
     """,
     "d_ff": """
         dff ffdim ffndim ffnhidden ffnhiddensize ffnhiddendim dimfeedforward intermediatesize dimff ffhidden
