@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from scratch_transformer.conformance.kit.crashes import crash_finding
-from scratch_transformer.conformance.kit.designs import design_notes
+from scratch_transformer.conformance.kit.designs import design_notes, of_session
 from scratch_transformer.conformance.kit.detectors import detected
 from scratch_transformer.conformance.kit.divergence import first_divergence
 from scratch_transformer.conformance.kit.evidence import evidence
@@ -98,7 +98,13 @@ def _design(session: Session, best: Hypothesis | None) -> Recipe:
     designs = session.kind.designs
     if best is not None:
         return RIGHT.with_(designs[best.design])
-    return min((RIGHT.with_(changes) for changes in designs.values()), key=session.error)
+    nearest, least = RIGHT, float("inf")
+    for _, changes in of_session(session) or designs.items():
+        recipe = RIGHT.with_(changes)
+        error = session.error(recipe, stop_above=least)
+        if error < least or nearest is RIGHT:
+            nearest, least = recipe, error
+    return nearest
 
 
 def _named(session: Session, best: Hypothesis | None, design: Recipe) -> Iterator[Finding]:

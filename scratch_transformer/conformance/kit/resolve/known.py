@@ -35,13 +35,13 @@ class Known:
         self._trials: dict[Any, Trial] = {}
         self._building: list[Any] = []
         self.thorough = True
-        self._deadline = float("inf")
+        self.deadline = float("inf")
 
     # ---- Effort ----
 
     def allow(self, seconds: float, thorough: bool) -> None:
         """So much computing from now on. thorough: look for mistakes also, beyond what is right and its parts' ones."""
-        self._deadline, self.thorough = time.process_time() + seconds, thorough
+        self.deadline, self.thorough = time.process_time() + seconds, thorough
 
     @property
     def most_tiers(self) -> int:
@@ -51,7 +51,7 @@ class Known:
     @property
     def is_late(self) -> bool:
         """Whether the time for the component at hand is used up."""
-        return time.process_time() > self._deadline
+        return time.process_time() > self.deadline
 
     # ---- What is known ----
 
@@ -92,6 +92,7 @@ class Known:
         key = (kind.name, tuple(sorted((n, str(v)) for n, v in settings.items())), tuple(map(id, parts)))
         if key not in self._trials:
             self._trials[key] = Trial(kind, settings, parts)
+        self._trials[key].until = self.deadline
         return self._trials[key]
 
     def namespace_of(self, thing: Any) -> dict[str, Any]:

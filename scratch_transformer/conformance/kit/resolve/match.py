@@ -177,7 +177,8 @@ def _planned_with(
     if best.score[0] >= NOTHING and library.thorough and (starts > 1 or every) and not library.is_late:
         best.score = find_weights(best.candidate, trial, probes_for(best.candidate, first), library)
     if not every or len(first) < len(trial.probes) or best.score[0] >= NOTHING:
-        best.score = max(best.score, find_masks(best.candidate, trial, library.most_tiers))
+        hopeless = best.score[0] >= NOTHING and not every  # what no mistake explains without masks, none does with them
+        best.score = max(best.score, find_masks(best.candidate, trial, 0 if hopeless else library.most_tiers))
     adjust.notes(best.candidate)
     return best
 

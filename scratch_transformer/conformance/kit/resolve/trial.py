@@ -53,6 +53,8 @@ class Trial:
         self.shown = shown_by(parts)
         self.found: tuple[int, Design, Recipe] | None = None
         """What explained the candidate last, and its tier: with masks it is what is most likely right."""
+        self.until = float("inf")
+        """When the time for the component at hand is used up: no mistakes are tried from then on."""
         self._variants = Variants(kind, self.settings)
         self._inherited = of_parts(kind, parts)
         self._distances: dict[tuple[str, bytes], float] = {}
@@ -109,7 +111,7 @@ class Trial:
     ) -> Score:
         given = [output for _, output in outputs if output is not None]
         designs = possible(self._variants, missing, given, self.shown)
-        best, deadline = float("inf"), time.process_time() + SECONDS
+        best, deadline = float("inf"), min(time.process_time() + SECONDS, self.until)
         for tier in range(min(enough, NOTHING)):
             if tier and not any(output is not None and output.isfinite().all() for _, output in outputs):
                 break

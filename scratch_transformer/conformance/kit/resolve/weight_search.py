@@ -31,7 +31,7 @@ def find_weights(
     made = align.layouts(candidate.parameters, trial.shapes, trial.settings, library.kind_of_class, library.choices)
     options = list(itertools.islice(made, MOST_LAYOUTS))
     usual = [option for option in options if not option[0]]
-    deadline = time.process_time() + SECONDS
+    deadline = min(time.process_time() + SECONDS, library.deadline)
     rounds: tuple[tuple[list[tuple[str, Layout]], int], ...] = ((usual[:6], MISTAKEN),)
     if thorough:
         rounds = ((usual, MISTAKEN), (options, MISTAKEN))
