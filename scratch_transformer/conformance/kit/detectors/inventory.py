@@ -16,13 +16,13 @@ Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 
 
 def scalar_norm(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
-    """LN4: after loading, all entries of a norm's scale are the same."""
-    for name, values in session.state.items():
+    """LN4: after loading, all entries of a norm's scale are the same, and there are parameters of a single number."""
+    numbers = sum(len(shape) == 0 or max(shape) == 1 for shape in session.candidate.inventory().values())
+    for name, values in session.state.items() if numbers and best is not None else ():
         same = values.dim() == 1 and len(values) > 1 and bool((values == values[0]).all())
         if same and name not in session.candidate.missing and _is_norm(name):
             asked = session.asked[name]
             if not bool((asked == asked[0]).all()):
-                numbers = sum(len(shape) == 0 or max(shape) == 1 for shape in session.candidate.inventory().values())
                 said = f"Its parameters include {numbers} of a single number; there should be {len(values)} in each."
                 yield Finding(MISTAKES["LN4"], said)
                 return
@@ -90,6 +90,8 @@ def table_without_buffer(session: Session, best: Hypothesis | None) -> Iterator[
 
 def shared_layers(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     """B9: different weights were asked for in the layers, and all layers have the last ones."""
+    if best is None:  # perhaps the weights have not been found
+        return
     stacks = {name.split("layers.")[0] + "layers." for name in session.asked if "layers." in name}
     for stack in sorted(stacks):
         rest = [name.removeprefix(f"{stack}0.") for name in session.asked if name.startswith(f"{stack}0.")]

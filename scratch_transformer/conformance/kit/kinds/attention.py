@@ -74,7 +74,7 @@ def builtin_core(settings: Settings, recipe: Recipe, state: State, inputs: Input
 SDPA = Kind(
     name="ScaledDotProductAttention",
     what="Weighs the values by how well each query fits each key.",
-    synonyms=("scaleddotproductattention", "attention", "scaleddotproduct", "dotproductattention", "sdpa", "selfattn"),
+    synonyms=("scaleddotproductattention", "attention", "scaleddotproduct", "dotproductattention", "sdpa", "attn"),
     source="Vaswani et al. 2017, section 3.2.1, equation 1",
     inputs=("query", "key", "value", "mask"),
     defaults={"num_heads": HEADS, "d_k": 4},
@@ -224,7 +224,7 @@ def attention_kind(name: str, what: str, synonyms: tuple[str, ...], inputs: tupl
 MULTIHEAD = attention_kind(
     "MultiheadAttention",
     "Several attentions side by side, each on its own projection of queries, keys and values.",
-    ("multiheadattention", "multiheadattentionblock", "multiheadedattention", "mha", "multihead", "attention"),
+    ("multiheadattention", "multiheadattentionblock", "multiheadedattention", "mha", "multihead", "attention", "attn"),
     ("query", "key", "value", "mask"),
     build=canonical.builder(canonical.Attention),
     probes=multihead_probes,
@@ -234,7 +234,7 @@ MULTIHEAD = attention_kind(
 SELF_ATTENTION = attention_kind(
     "SelfAttention",
     "Multi-head attention of a sequence to itself.",
-    ("selfattention", "multiheadselfattention", "mhsa", "attention"),
+    ("selfattention", "multiheadselfattention", "mhsa", "attention", "attn"),
     ("x", "mask"),
     build=canonical.builder(canonical.SelfAttention),
     probes=self_probes,

@@ -196,6 +196,8 @@ GPT = model_kind(
         "transformerlm",
         "gptmodel",
         "decoderonlytransformer",
+        "languagemodel",
+        "model",
     ),
     stacks.DecoderOnly,
     source="Radford et al. 2019; the decoder of Vaswani et al. 2017 without the encoder",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Iterator
 
 import torch
@@ -14,6 +15,8 @@ from scratch_transformer.conformance.kit.resolve.synonyms import role_of
 ROLES = ("q", "k", "v", "o")
 PACKED = {"qkv": 3, "kv": 2, "qk": 2}
 Weights = dict[str, Tensor]
+BIAS = re.compile(r"bias$|(^|\.)(b_?[qkvo]|[qkvo]_?b)$")
+"""Paths of biases, some of which have a row for every head: bq (h, d_k)."""
 IsRaw = Callable[[str], bool]
 """Path -> positions, within one attention module."""
 
@@ -98,8 +101,8 @@ def _of(weights: Weights, groups: dict[str, list[str]], E: int, h: int, is_raw: 
     choices: list[list[Layout]] = []
     for role, paths in groups.items():
         big = [path for path in paths if weights[path].dim() >= 2]
-        matrices = [weights[path] for path in [path for path in big if not path.endswith("bias")] or big]
-        biases = [weights[path] for path in paths if weights[path].dim() == 1 or path.endswith("bias")]
+        matrices = [weights[path] for path in [path for path in big if not BIAS.search(path)] or big]
+        biases = [weights[path] for path in paths if weights[path].dim() == 1 or BIAS.search(path)]
         raw = any(map(is_raw, big))
         packed = role if role in PACKED else ""
         made = _packed(packed, matrices, biases, E, h, raw) if packed else _single(role, matrices, biases, E, h, raw)
