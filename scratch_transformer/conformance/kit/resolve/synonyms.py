@@ -70,7 +70,8 @@ SETTINGS: dict[str, str] = {
     "max_len": """
         maxlen maxlength maxseqlen maxseqlength seqlen seqlength blocksize contextlength contextsize contextlen
         ctxlen ctx nctx nctxs ctxsize maxctx nposition npositions maxpositionembeddings maxsequencelength
-        srcseqlen tgtseqlen sequencelength maxposition maxpositions srcmaxlen tgtmaxlen numpositions maxtokens windowsize t context
+        srcseqlen tgtseqlen sequencelength maxposition maxpositions srcmaxlen tgtmaxlen numpositions maxtokens
+        windowsize t context
         maxsentencelength maxlenseq maxsrclen maxtgtlen maxtimesteps maxpos srclen tgtlen targetlen sourcelen
         contextwindow maxcontext srcmaxlength trgmaxlength peinput petarget positions maxtrglen numsteps seqlenmax
         maxseq length srcmaxseqlen tgtmaxseqlen maximumpositionencoding maxcontextlength
