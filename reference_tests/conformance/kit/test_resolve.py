@@ -240,3 +240,24 @@ def test_a_config_that_may_name_a_preset_names_none():
             return self.norm(x)
 
     assert check(Norm, "LayerNorm").verdict == "matches the builtin"
+
+
+class AddNorm(nn.Module):
+    def __init__(self, d_model, dropout=0.1):
+        super().__init__()
+        self.norm = nn.LayerNorm(d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x, sublayer):
+        return x + self.dropout(sublayer(x))
+
+
+class Add(AddNorm):
+    def __init__(self, d_model, dropout=0.1):
+        super().__init__(d_model, dropout)
+        del self.norm
+
+
+def test_a_sum_without_a_norm_is_a_mistake_only_where_a_norm_was_made():
+    assert check(AddNorm, "ResidualConnection").ids == ["B14"]
+    assert check(Add, "ResidualConnection").ids == []

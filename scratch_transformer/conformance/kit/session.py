@@ -91,7 +91,7 @@ class Session:
 
     def error(self, recipe: Recipe, stop_above: float = float("inf"), everywhere: bool = False) -> float:
         """The largest relative error over the probes that ran; everywhere: also where the output does not count."""
-        if self.variants.lacks(recipe, self.candidate.missing):
+        if self.variants.lacks(recipe, self.candidate.missing) or self._is_bare(recipe):
             return float("inf")
         worst = 0.0
         for result in self.ran:
@@ -100,6 +100,12 @@ class Session:
             if worst > stop_above:
                 break
         return worst
+
+    def _is_bare(self, recipe: Recipe) -> bool:
+        """Whether a class adds x to f(x) and does no more: without any weights of a norm, that is left to others."""
+        bare = self.kind.name == "ResidualConnection" and recipe.norm_order == "no norm"
+        norms = {name for name in self.asked if "norm" in name}
+        return bare and self.candidate.module is not None and norms <= self.candidate.missing
 
     def worst(self, recipe: Recipe) -> tuple[float, Result | None]:
         """The largest error against the builtin, and the probe that shows it."""
