@@ -20,6 +20,7 @@ NO_COMPONENTS = (
     "config", "args", "dataset", "dataloader", "tokenizer", "trainer", "batch", "vocab", "collate", "translator", "lit",
     "datamodule", "prenorm", "postnorm", "callback", "logger", "metric", "timer", "accumulator", "animator", "cache",
     "hyperparameters",
+    "scalenorm", "batchnorm", "batchnorm1d", "groupnorm", "instancenorm", "weightnorm", "adaptivelayernorm",
 )  # fmt: skip
 MOST = 4
 NAMED = 8.0
