@@ -41,10 +41,10 @@ class Misbehaving:
 MISBEHAVING = {
     "crash at import": Misbehaving(NORM + "vocabulary = {}\nprint(vocabulary['<pad>'])\n", ("KeyError", ":18")),
     "crash before the classes": Misbehaving("values = [1, 2]\nvalues[3]\n" + NORM, ("IndexError", ":2")),
-    "infinite loop": Misbehaving(NORM + "while True:\n    pass\n", ("second",)),
+    "infinite loop": Misbehaving(NORM + "while True:\n    pass\n", ("does not end",)),
     "infinite loop in forward": Misbehaving(
         NORM.replace("        mean = ", "        while True:\n            x = x + 0\n        mean = "),
-        ("second",),
+        ("took too long",),
         checked=False,
     ),
     "sys.exit": Misbehaving(NORM + "import sys\nsys.exit('usage: model.py DATA')\n", ("exit",)),
@@ -80,9 +80,9 @@ train()
 """,
         ("train", "__main__"),
     ),
-    "syntax error": Misbehaving(NORM + "def f(:\n    pass\n", (":17",), checked=False),
+    "syntax error": Misbehaving(NORM + "def f(:\n    pass\n", (":17",)),
     "comment in parentheses": Misbehaving(
-        NORM.replace("from torch import nn", "import torch.nn as nn (the building blocks)"), (":3",), checked=False
+        NORM.replace("from torch import nn", "import torch.nn as nn (the building blocks)"), (":3",)
     ),
     "huge allocation": Misbehaving(NORM + "table = torch.ones(10**13)\n", ("memory",)),
     "huge allocation in the constructor": Misbehaving(

@@ -12,7 +12,7 @@ from scratch_transformer.conformance.kit.resolve.match import Outcome, resolve
 from scratch_transformer.conformance.kit.resolve.plan import MASKS
 from scratch_transformer.conformance.kit.resolve.trial import MISTAKEN, NOTHING
 
-SEARCH, QUICK, THOROUGH = 6.0, 2.0, 5.0
+SEARCH, QUICK, THOROUGH = 10.0, 2.0, 5.0
 """Seconds of computing for one component; of them for each kind, first without looking for mistakes, then with."""
 
 
