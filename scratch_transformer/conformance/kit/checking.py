@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from torch import nn
@@ -143,10 +144,10 @@ class Checking:
         _, name, value, kinds, source, line = entry
         is_asked = self.job.get("only") in (None, "", name)
         self.library.given = self.job.get("init", {}) if is_asked else {}
-        if is_asked and self._unknown(value):
-            kind = KINDS[kinds[0]]
-            return Result(name, source.where(line), kind.name, "could not be built", what=kind.what,
-                          problem=self._unknown(value))  # fmt: skip
+        kind = KINDS[kinds[0]]
+        unchecked = partial(Result, name, source.where(line), kind.name, what=kind.what)
+        if is_asked and (unknown := self._unknown(value)):
+            return unchecked("could not be built", problem=unknown)
         try:
             with self.guard.on() if self.guard else nullcontext(), time_limit(COMPONENT_SECONDS):
                 outcome = self._resolved(value, kinds)
@@ -155,14 +156,10 @@ class Checking:
                     diagnosis = diagnose(outcome.candidate, self.library.parts_of(outcome.candidate.made))
                     diagnosis = self._with_causal_flag(value, diagnosis)
         except TimeUp:
-            kind = KINDS[kinds[0]]
-            return Result(name, source.where(line), kind.name, "took too long", what=kind.what,
-                          problem="Checking it took too long: an endless loop?")  # fmt: skip
+            return unchecked("took too long", problem="Checking it took too long: an endless loop?")
         except Exception as error:  # a fault of the kit's own spoils one component, not the others
-            kind = KINDS[kinds[0]]
-            return Result(name, source.where(line), kind.name, "could not be built", what=kind.what,
-                          problem=f"the check itself fails on it: {type(error).__name__}: {error}",
-                          stub=stubs.stub(kind, name, source.module))  # fmt: skip
+            problem = f"the check itself fails on it: {type(error).__name__}: {error}"
+            return unchecked("could not be built", problem=problem, stub=stubs.stub(kind, name, source.module))
         return self._result(name, source, line, value, outcome, diagnosis)
 
     def _with_causal_flag(self, value: Any, diagnosis: Diagnosis) -> Diagnosis:

@@ -6,12 +6,11 @@ goes to a file. Whatever happens here, the parent (discover/process.py) survives
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from scratch_transformer.conformance.kit.discover import sandbox
@@ -66,13 +65,6 @@ def check(job: dict[str, Any], emit: Emit) -> None:
         emit("loading", path=job["adapter"])
         checking.load_adapters(find(job["adapter"]).sources[0])
     checking.run()
-
-
-def members(module: Any, names: set[str]) -> Iterator[tuple[str, Any]]:
-    """The classes and functions that a source defines, by name, in its order."""
-    for name, value in list(vars(module).items()):
-        if name in names and (inspect.isclass(value) or inspect.isfunction(value)):
-            yield name, value
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from scratch_transformer.conformance.kit.discover.target import Source
 
 TRAINING_CALLS = {"backward", "fit", "zero_grad"}
-TRAINING_NAMES = ("train", "fit", "main", "run_training", "run_epoch")
 DOWNLOADS = {
     "load_dataset": "datasets.load_dataset", "urlretrieve": "urllib.request.urlretrieve", "urlopen": "urlopen",
     "hf_hub_download": "hf_hub_download", "snapshot_download": "snapshot_download",

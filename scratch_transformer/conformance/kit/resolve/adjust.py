@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from scratch_transformer.conformance.kit.kind import Inputs, Kind, Probe
 from scratch_transformer.conformance.kit.resolve import batching, decoders, functions, mask_functions, schedules
-from scratch_transformer.conformance.kit.resolve.candidate import Resolved, tensors
+from scratch_transformer.conformance.kit.resolve.candidate import Resolved
 from scratch_transformer.conformance.kit.resolve.layout import walk
 from scratch_transformer.conformance.kit.resolve.plan import Plan
 from scratch_transformer.conformance.kit.resolve.precision import double
@@ -176,10 +176,3 @@ def notes(candidate: Resolved) -> None:
         candidate.notes.append(
             f"{len(candidate.unregistered)} of its parameters are in a plain Python list: PyTorch does not see them."
         )
-
-
-def returns_several(candidate: Resolved, probe: Probe) -> bool:
-    """Does it return more than one tensor?"""
-    with double():
-        given = candidate.plan.give(probe.inputs)
-        return len(list(tensors(candidate.made(**given)))) > 1

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
-import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -165,16 +163,4 @@ def default_of(cls: Any, setting: str) -> Any:
     for parameter in parameters_of(cls):
         if setting in settings_of(parameter.name) and parameter.default is not parameter.empty:
             return parameter.default
-    return None
-
-
-def statement_line(cls: Any, pattern: str) -> int | None:
-    """The line in the learner's file of the first statement of a class or function that matches."""
-    try:
-        lines, start = inspect.getsourcelines(cls)
-    except (OSError, TypeError):
-        return None
-    for offset, line in enumerate(lines):
-        if re.search(pattern, line):
-            return start + offset
     return None
