@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from docs.measure_tutorials import replaced, table
-from reference_tests.conformance.kit.learners.checked import check_here
+from reference_tests.kit.learners.checked import check_here
 
 PAGE = Path(__file__).parent / "findings.md"
 CODE = Path(__file__).parents[1] / "reference_tests" / "as_taught"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from scratch_transformer.conformance.kit.finding import Report, Result
+    from scratch_transformer.kit.finding import Report, Result
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -38,8 +38,8 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
 
 
 def _checked(target: str) -> Report:
-    from scratch_transformer.conformance.kit.discover import process
-    from scratch_transformer.conformance.kit.discover.target import NotFound, find
+    from scratch_transformer.kit.discover import process
+    from scratch_transformer.kit.discover.target import NotFound, find
 
     try:
         return process.check(find(target), target)

@@ -10,7 +10,7 @@ from reference_tests.mutants.mutant import Mutant
 from reference_tests.mutants.normalization import biased, dividing_by
 from reference_tests.mutants.paper import PAPER
 from scratch_transformer.conformance import COMPONENTS, Component, compare_definition
-from scratch_transformer.conformance.kit import mistakes as kit
+from scratch_transformer.kit import mistakes as kit
 
 MISTAKES = [pytest.param(mutant, id=mutant.id) for mutant in MUTANTS.values() if not mutant.harmless]
 HARMLESS = [pytest.param(mutant, id=mutant.id) for mutant in MUTANTS.values() if mutant.harmless]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from scratch_transformer.conformance.kit.finding import Report
+    from scratch_transformer.kit.finding import Report
 
 
 @click.command()
@@ -49,7 +49,7 @@ def check(
     _write(report, json_file, html_file, strict)
     from rich.console import Console
 
-    from scratch_transformer.conformance.kit.report import show
+    from scratch_transformer.kit.report import show
 
     show(report, Console(highlight=False))
     sys.exit(report.status(strict))
@@ -60,8 +60,8 @@ def _run(target: str, as_kind: str | None, init: dict[str, Any], adapter: str | 
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-    from scratch_transformer.conformance.kit.discover import process
-    from scratch_transformer.conformance.kit.discover.target import NotFound, find
+    from scratch_transformer.kit.discover import process
+    from scratch_transformer.kit.discover.target import NotFound, find
 
     try:
         sources = find(target)
@@ -99,7 +99,7 @@ def _arguments(init: str | None) -> dict[str, Any]:
 def _kind(given: str | None) -> str | None:
     if given is None:
         return None
-    from scratch_transformer.conformance.kit.inprocess import kind_called
+    from scratch_transformer.kit.inprocess import kind_called
 
     try:
         return kind_called(given)
@@ -120,7 +120,7 @@ def _check_files(*paths: str | None) -> None:
 
 def _write(report: Report, json_file: str | None, html_file: str | None, strict: bool) -> None:
     from scratch_transformer.conformance import files
-    from scratch_transformer.conformance.kit.report import page, to_json
+    from scratch_transformer.kit.report import page, to_json
 
     if json_file:
         files.write(json_file, to_json(report, strict))
@@ -132,8 +132,8 @@ def _list() -> None:
     from rich.console import Console
     from rich.markup import escape
 
-    from scratch_transformer.conformance.kit.kinds import KINDS
-    from scratch_transformer.conformance.kit.mistakes import MISTAKES
+    from scratch_transformer.kit.kinds import KINDS
+    from scratch_transformer.kit.mistakes import MISTAKES
 
     console = Console(highlight=False)
     console.print("[bold]Components[/]")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from scratch_transformer.conformance.kit.kind import Mistake
+    from scratch_transformer.kit.kind import Mistake
 
 WIDTH = 88
 SEVERITIES = {
@@ -26,7 +26,7 @@ def explain(mistakes: tuple[str, ...]) -> None:
 
     Without MISTAKE, lists all of them.
     """
-    from scratch_transformer.conformance.kit.mistakes import MISTAKES
+    from scratch_transformer.kit.mistakes import MISTAKES
 
     by_name = {id.lower(): mistake for id, mistake in MISTAKES.items()}
     unknown = [name for name in mistakes if name.lower() not in by_name]
@@ -41,7 +41,7 @@ def explain(mistakes: tuple[str, ...]) -> None:
 
 
 def _explain(mistake: Mistake) -> None:
-    from scratch_transformer.conformance.kit.demonstrate import demonstrate
+    from scratch_transformer.kit.demonstrate import demonstrate
 
     click.echo(click.style(f"{mistake.id}: {mistake.title}", bold=True) + f" ({SEVERITIES[mistake.severity]})\n")
     _paragraph("What the code does", mistake.does)

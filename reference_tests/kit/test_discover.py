@@ -1,0 +1,206 @@
+"""Finding a learner's code and running it where it can do no harm."""
+
+import builtins
+import contextlib
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from scratch_transformer.kit.discover import load, placeholders, process, repair, survey
+from scratch_transformer.kit.discover.target import NotFound, Source, find
+
+NORM = """
+import torch
+from torch import nn
+
+
+class LayerNorm(nn.Module):
+    def __init__(self, features, eps=1e-5):
+        super().__init__()
+        self.eps = eps
+        self.weight = nn.Parameter(torch.ones(features))
+        self.bias = nn.Parameter(torch.zeros(features))
+
+    def forward(self, x):
+        mean = x.mean(-1, keepdim=True)
+        return self.weight * (x - mean) / torch.sqrt(x.var(-1, keepdim=True) + self.eps) + self.bias
+
+"""
+
+
+def test_a_file_a_folder_and_one_name(tmp_path):
+    (tmp_path / "norms.py").write_text(NORM)
+    (tmp_path / "test_norms.py").write_text("")
+    (tmp_path / ".hidden").mkdir()
+    (tmp_path / ".hidden" / "other.py").write_text("")
+    assert [source.module for source in find(str(tmp_path)).sources] == ["norms"]
+    target = find(f"{tmp_path}/norms.py:LayerNorm")
+    assert target.only == "LayerNorm" and target.sources[0].text == NORM
+
+
+def test_a_module_is_found_without_running_it(tmp_path, monkeypatch):
+    package = tmp_path / "learner"
+    package.mkdir()
+    (package / "__init__.py").write_text("raise SystemExit('imported')")
+    (package / "norms.py").write_text(NORM)
+    monkeypatch.syspath_prepend(tmp_path)
+    (source,) = find("learner.norms").sources
+    assert source.module == "learner.norms" and source.folder == str(tmp_path)
+
+
+@pytest.mark.parametrize("missing", ["no_such_file.py", "no_such_module", "no_such_folder/"])
+def test_what_is_not_there_is_said(missing):
+    with pytest.raises(NotFound, match="no such file"):
+        find(missing)
+
+
+def test_lines_of_a_notebook_are_those_of_its_cells(tmp_path):
+    cells = [
+        {"cell_type": "markdown", "source": ["# Norms"]},
+        {"cell_type": "code", "source": ["%matplotlib inline\n", "!pip install x\n", "import torch"]},
+        {"cell_type": "code", "source": "def f(x):\n    %time x\n    return x"},
+    ]
+    (tmp_path / "notes.ipynb").write_text(json.dumps({"cells": cells}))
+    (source,) = find(str(tmp_path / "notes.ipynb")).sources
+    (definition,) = survey.survey(source).definitions
+    assert source.where(definition.line) == "notes.ipynb, cell 3, line 1"
+    assert source.where(None) == "notes.ipynb"
+
+
+@pytest.mark.parametrize(
+    "text, trains",
+    [
+        ("for _ in range(3):\n    loss.backward()\n", 1),
+        ("def train():\n    loss.backward()\n\ntrain()\n", 4),
+        ("def train():\n    loss.backward()\n\nif __name__ == '__main__':\n    train()\n", None),
+        ("class Model:\n    def step(self):\n        self.loss.backward()\n", None),
+    ],
+)
+def test_training_at_import_is_seen(text, trains):
+    assert survey.survey(Source("model.py", text)).trains == trains
+
+
+def test_a_syntax_error_has_its_line():
+    assert survey.survey(Source("model.py", "x = 1\ndef f(:\n")).error.startswith("model.py:2: ")
+
+
+def test_placeholders_can_be_named_but_not_called():
+    missing = placeholders.Missing("einops")
+    assert isinstance(missing.layers["Rearrange"] | None, placeholders.Missing)
+    with pytest.raises(placeholders.NotInstalled, match="pip install einops"):
+        missing.rearrange("b t d -> b d t")
+
+
+# ---- In the child process ----
+
+TROUBLES = {
+    "crash": ("vocabulary = {}\nprint(vocabulary['<pad>'])\n", "KeyError"),
+    "exit": ("import sys\nsys.exit('usage: model.py DATA')\n", "sys.exit"),
+    "download": ("from urllib.request import urlopen\nurlopen('http://127.0.0.1:9/x').read()\n", "download"),
+    "training": ("for _ in range(10**9):\n    torch.zeros(1, requires_grad=True).sum().backward()\n", "__main__"),
+    "package": ("import a_package_nobody_has\n", "pip install a_package_nobody_has"),
+    "writing": ("open(__file__ + '.log', 'w').write('x')\n", "write"),
+    "input": ("name = input('name? ')\n", "asks for input"),
+}
+
+
+@pytest.fixture(scope="module")
+def troubled(tmp_path_factory):
+    """All troubles in one folder, checked in one process."""
+    folder = tmp_path_factory.mktemp("troubled")
+    for name, (text, _) in TROUBLES.items():
+        (folder / f"{name}.py").write_text(NORM + text)
+    before = sorted(path.name for path in folder.rglob("*"))
+    report = process.check(find(str(folder)), "troubled")
+    return report, before, sorted(path.name for path in folder.rglob("*"))
+
+
+@pytest.mark.parametrize("name", TROUBLES)
+def test_trouble_at_import_is_told_and_the_classes_are_checked(troubled, name):
+    report, _, _ = troubled
+    assert any(p.startswith(f"{name}.py") and TROUBLES[name][1] in p for p in report.problems), report.problems
+    (result,) = [result for result in report.results if result.where.startswith(f"{name}.py:")]
+    assert "LN1" in result.ids
+
+
+def test_nothing_is_written_beside_the_learners_files(troubled):
+    _, before, after = troubled
+    assert after == before
+
+
+def test_a_process_that_ends_itself_is_survived(tmp_path):
+    (tmp_path / "ends.py").write_text(NORM + "import os\nos._exit(3)\n")
+    report = process.check(find(str(tmp_path / "ends.py")), "ends.py")
+    assert "exit status 3" in report.problems[0]
+    assert [result.ids for result in report.results] == [["LN1"]]
+
+
+PRINTED = NORM.replace("import torch\nfrom torch import nn\n", "import torch.nn as nn (nn is where the layers are)\n")
+
+
+def test_a_line_that_is_no_python_is_left_out_and_an_import_is_supplied(tmp_path):
+    (tmp_path / "printed.py").write_text(PRINTED)
+    report = process.check(find(str(tmp_path / "printed.py")), "printed.py")
+    assert [(result.name, result.mistakes[0].id) for result in report.results] == [("LayerNorm", "LN1")]
+    assert "Python cannot read line printed.py:2" in report.problems[0]
+    assert report.problems[1] == "printed.py: it uses names that it does not import; assumed: import torch."
+
+
+def test_a_class_that_cannot_be_read_leaves_the_others():
+    text = "class Broken:\n    def f(self:\n        return (1,\n\n\nclass Whole:\n    x = 1\n"
+    mended, sentences = repair.repaired(Source("model.py", text))
+    assert [d.name for d in survey.survey(mended).definitions] == ["Whole"]
+    assert "Broken (model.py:1) cannot be read and is left out" in sentences
+    assert mended.text.splitlines().index("class Whole:") == 5
+
+
+def test_only_names_that_nobody_defines_are_assumed():
+    text = "import math\ndef f(nn):\n    return nn(F.relu(np), math.pi, other)\nnp = 1\n"
+    assert repair.assumed(Source("model.py", text)) == {"F": "import torch.nn.functional as F"}
+
+
+PACKAGE = {
+    "mytransformer/__init__.py": "from .layers import MyBlock\n",
+    "mytransformer/layers/__init__.py": "from .block import MyBlock\nimport not_there_at_all\n",
+    "mytransformer/layers/norm.py": "import torch\nimport not_there_at_all\n"
+    "class MyNorm(torch.nn.Module):\n    def forward(self, x):\n        return x\n",
+    "mytransformer/layers/block.py": "from torch import nn\nfrom .norm import MyNorm\n"
+    "from mytransformer.sizes import WIDTH\n"
+    "class MyBlock(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.norm = MyNorm()\n",
+    "mytransformer/sizes.py": "WIDTH = 4\n",
+}
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """A package whose files import each other, and one of them something that is not installed."""
+    for name, text in PACKAGE.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    before = dict(sys.modules)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(builtins, "open", builtins.open)
+    yield tmp_path / "mytransformer"
+    for name in set(sys.modules) - set(before):
+        del sys.modules[name]
+
+
+@pytest.mark.parametrize("with_init", [True, False], ids=["a package", "a folder without __init__.py"])
+def test_files_of_a_package_import_each_other(package, with_init):
+    if not with_init:
+        (package / "__init__.py").unlink()
+        (package / "layers" / "__init__.py").unlink()
+    loaded = {Path(source.path).stem: load.load(source, NoGuard()) for source in find(str(package)).sources}
+    assert loaded["block"].module.MyBlock().norm.__class__ is loaded["norm"].module.MyNorm
+    assert loaded["norm"].missing == ["not_there_at_all"]
+    assert loaded["block"].missing == []
+
+
+class NoGuard:
+    """In the tests' own process no audit hook is set, for it could not be taken off again."""
+
+    def on(self):
+        return contextlib.nullcontext()

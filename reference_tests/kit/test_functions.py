@@ -1,0 +1,173 @@
+"""Plain functions: with weights as arguments in every form, of arrays, of sizes, of masks, of a model."""
+
+import numpy as np
+import pytest
+import torch
+
+from scratch_transformer.kit import check
+from scratch_transformer.kit.resolve.usage import structure_of
+
+# ---- Weights as arguments ----
+
+
+def linear(x, weight, bias=None):
+    return x @ weight.T if bias is None else x @ weight.T + bias
+
+
+def in_a_dictionary(x, params):
+    hidden = linear(x, params["w1"], params["b1"]).relu()
+    return linear(hidden, params["w2"], params["b2"])
+
+
+def in_a_tuple(x, weights):
+    w1, b1, w2, b2 = weights
+    return (x @ w1 + b1).relu() @ w2 + b2
+
+
+def in_an_object(x, p):
+    return (x @ p.first_weight + p.first_bias).relu() @ p.second_weight + p.second_bias
+
+
+def without_activation(x, W1, b1, W2, b2):
+    return (x @ W1 + b1) @ W2 + b2
+
+
+@pytest.mark.parametrize("function", [in_a_dictionary, in_a_tuple, in_an_object])
+def test_a_network_whose_weights_are_arguments(function):
+    result = check(function, "FeedForward")
+    assert (result.verdict, result.ids) == ("matches the builtin", []), result
+
+
+def test_a_mistake_of_a_function_is_named():
+    assert check(without_activation, "FeedForward").ids == ["B16"]
+
+
+def a_head_each(x, heads, w_o):
+    outputs = []
+    for head in heads:
+        q, k, v = x @ head["w_q"], x @ head["w_k"], x @ head["w_v"]
+        outputs.append(torch.softmax(q @ k.transpose(1, 2) / q.shape[-1] ** 0.5, -1) @ v)
+    return torch.cat(outputs, -1) @ w_o
+
+
+def of_one_sentence(x, w_qkv, w_out, num_heads):
+    T, E = x.shape
+    q, k, v = (x @ w_qkv).reshape(T, 3, num_heads, E // num_heads).permute(1, 2, 0, 3)
+    scores = (q @ k.transpose(-2, -1)).masked_fill(torch.ones(T, T).triu(1).bool(), -torch.inf)
+    return (torch.softmax(scores, -1) @ v).transpose(0, 1).reshape(T, E) @ w_out
+
+
+def test_a_matrix_for_each_head():
+    result = check(a_head_each, "SelfAttention")
+    assert result.verdict == "matches the paper, not the builtin" and result.ids == ["A14"], result
+
+
+def test_one_sentence_at_a_time_without_the_scale():
+    result = check(of_one_sentence, "CausalSelfAttention")
+    assert "A1" in result.ids and "It takes one sentence at a time." in result.notes, result
+
+
+def test_the_structure_of_an_argument():
+    def model(ids, table, layers):
+        x = table[ids]
+        for layer in layers:
+            x = x + in_a_dictionary(x, layer["ff"])
+        return x
+
+    model.__globals__["in_a_dictionary"] = in_a_dictionary
+    assert list(structure_of(model, "table").leaves(2, "table")) == ["table"]
+    leaves = list(structure_of(model, "layers").leaves(2, "layers"))
+    assert leaves[:2] == ["layers.0.ff.w1", "layers.0.ff.b1"] and len(leaves) == 8
+
+
+# ---- Arrays, sizes ----
+
+
+def array_norm(x, gamma, beta):
+    return gamma * (x - x.mean(-1, keepdims=True)) / (np.std(x, -1, keepdims=True) + 1e-5) + beta
+
+
+def norm_by_methods(x, gamma, beta, eps=1e-5):
+    return gamma * (x - x.mean(-1, keepdims=True)) / (x.std(-1, keepdims=True) + eps) + beta
+
+
+def sinusoid_table(d_hid, n_position):
+    angle = [[pos / 10000 ** (2 * (i // 2) / d_hid) for i in range(d_hid)] for pos in range(n_position)]
+    table = torch.tensor(angle)
+    table[:, 0::2], table[:, 1::2] = table[:, 0::2].sin(), table[:, 1::2].cos()
+    return table.unsqueeze(1)
+
+
+def test_a_function_of_arrays():
+    assert check(array_norm, "LayerNorm").ids == ["LN2"]
+    assert check(norm_by_methods, "LayerNorm").ids == ["LN2"]  # an array's std divides by n
+
+
+def test_a_function_of_sizes_in_either_order():
+    assert check(sinusoid_table, "PositionalEncoding").verdict.startswith("matches")
+
+
+# ---- Masks ----
+
+
+def of_two_sequences(seq_q, seq_k):
+    return seq_k.eq(0).unsqueeze(1).expand(-1, seq_q.shape[1], -1)
+
+
+def on_rows(seq_q, seq_k):
+    return seq_q.eq(0).unsqueeze(2).expand(-1, -1, seq_k.shape[1])
+
+
+def added_10000(attention_mask):
+    return (1.0 - attention_mask[:, None, None, :].double()) * -10000.0
+
+
+def of_tokens(x):
+    return torch.full((x.shape[1], x.shape[1]), -torch.inf).triu(1)
+
+
+def hides_the_diagonal(size):
+    return torch.ones(size, size).triu()
+
+
+@pytest.mark.parametrize(
+    "function, kind, ids",
+    [
+        (of_two_sequences, "PaddingMask", []),
+        (on_rows, "PaddingMask", ["A7"]),
+        (added_10000, "PaddingMask", ["A10"]),
+        (of_tokens, "CausalMask", []),
+        (hides_the_diagonal, "CausalMask", ["A6"]),
+    ],
+)
+def test_masks_in_all_forms(function, kind, ids):
+    assert check(function, kind).ids == ids
+
+
+# ---- Decoding ----
+
+
+@torch.no_grad()
+def sampled(model, idx, max_new_tokens, temperature=1.0):
+    model.eval()
+    for _ in range(max_new_tokens):
+        logits, _ = model(idx[:, -model.config.block_size :])
+        probabilities = torch.softmax(logits[:, -1] / temperature, -1)
+        idx = torch.cat([idx, torch.multinomial(probabilities, 1)], 1)
+    return idx
+
+
+def of_a_list(next_logits, bos, eos, max_len):
+    words = [bos]
+    while words[-1] != eos and len(words) < max_len:
+        words.append(int(next_logits(words).argmin()))
+    return words[1:]
+
+
+def test_a_function_that_samples_takes_the_likeliest():
+    result = check(sampled, "GreedyDecoding")
+    assert result.ids == [] and any("at random" in note for note in result.notes), result
+
+
+def test_a_function_of_the_next_words_scores():
+    assert check(of_a_list, "GreedyDecoding").ids == ["D6"]

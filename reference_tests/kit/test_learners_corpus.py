@@ -1,0 +1,65 @@
+"""The corpus of learner-like code is what it says."""
+
+import ast
+import json
+from collections import defaultdict
+
+import pytest
+
+from reference_tests.kit.learners.corpus import STYLES, _replaced
+from reference_tests.kit.learners.mistaken.tables import MISTAKEN
+from scratch_transformer.kit.mistakes import MISTAKES
+
+NOT_SHOWN = {
+    "A11": "every style does one or the other with a query that may attend to nothing",
+    "A17": "every style that keeps its weights keeps them after dropout",
+    "B1": "both orders are right, unless the code claims one and does the other",
+    "P7": "no style decodes step by step from a cache",
+    "T5": "shows where source and target are tokenized, not in a component",
+    "T10": "shows when a training script is resumed",
+    "T11": "shows when a training script is resumed",
+    "T12": "shows when a training script is resumed",
+    "D5": "slow, not wrong",
+    "D7": "a label of a plot",
+}
+
+
+def python_of(mistaken):
+    source = mistaken.source()
+    if not mistaken.file_name.endswith(".ipynb"):
+        return source
+    lines = [line for cell in json.loads(source)["cells"] if cell["cell_type"] == "code" for line in cell["source"]]
+    return "\n".join(line.rstrip("\n") for line in lines if line[0] not in "%!")
+
+
+@pytest.mark.parametrize("mistaken", MISTAKEN, ids=lambda mistaken: mistaken.name)
+def test_a_mistaken_version_is_python_and_defines_its_component(mistaken):
+    """Also: every text that is replaced is there exactly once."""
+    defined = {getattr(node, "name", "") for node in ast.parse(python_of(mistaken)).body}
+    assert mistaken.component in defined
+
+
+def test_names_are_unique():
+    names = [mistaken.name for mistaken in MISTAKEN]
+    assert len(set(names)) == len(names)
+
+
+def test_every_mistake_is_made_in_at_least_two_styles():
+    styles = defaultdict(set)
+    for mistaken in MISTAKEN:
+        for id in mistaken.ids.split():
+            styles[id].add(mistaken.style)
+    assert {id for id in styles if len(styles[id]) < 2} == set()
+    assert styles.keys() - MISTAKES.keys() == set()
+    assert MISTAKES.keys() - styles.keys() == NOT_SHOWN.keys()
+
+
+def test_a_text_that_is_not_there_once_is_refused():
+    with pytest.raises(AssertionError, match="2 times in the file, not once: 'a'"):
+        _replaced("aba", "a", "c")
+    with pytest.raises(AssertionError, match="0 times"):
+        _replaced("aba", "d", "c")
+
+
+def test_there_are_fourteen_styles():
+    assert len(STYLES) == 14

@@ -1,0 +1,234 @@
+"""Ways to write right code that the corpus' styles do not show: each is recognised, and raises no alarm."""
+
+from pathlib import Path
+
+from reference_tests.kit.learners.checked import check_here
+from scratch_transformer.kit.discover import process
+from scratch_transformer.kit.discover.target import find
+
+IMPORTS = "import copy\nimport math\nimport torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n\n"
+RIGHT = ("matches the builtin", "matches the paper, not the builtin", "harmless deviation")
+
+ONLY_THE_LAST = """
+class Block(nn.Module):
+    def __init__(self, width, n_head):
+        super().__init__()
+        self.ln1, self.ln2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.attn = nn.MultiheadAttention(width, n_head, batch_first=True)
+        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+
+    def forward(self, x):
+        T = x.shape[1]
+        y, blocked = self.ln1(x), torch.triu(torch.ones(T, T, dtype=torch.bool), 1)
+        x = x + self.attn(y, y, y, attn_mask=blocked, need_weights=False)[0]
+        return x + self.mlp(self.ln2(x))
+
+
+class GPT(nn.Module):
+    def __init__(self, vocab_size, block_size, n_embd, n_head, n_layer):
+        super().__init__()
+        self.tok = nn.Embedding(vocab_size, n_embd)
+        self.pos = nn.Embedding(block_size, n_embd)
+        self.blocks = nn.ModuleList([Block(n_embd, n_head) for _ in range(n_layer)])
+        self.ln_f = nn.LayerNorm(n_embd)
+        self.lm_head = nn.Linear(n_embd, vocab_size, bias=False)
+        self.tok.weight = self.lm_head.weight
+
+    def forward(self, idx, targets=None):
+        x = self.tok(idx) + self.pos(torch.arange(idx.shape[1]))
+        for block in self.blocks:
+            x = block(x)
+        x = self.ln_f(x)
+        if targets is None:
+            return self.lm_head(x[:, [-1]]), None
+        logits = self.lm_head(x)
+        return logits, F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+"""
+PASSED_IN = """
+class MultiHeadedAttention(nn.Module):
+    def __init__(self, model_dimension, number_of_heads, log_attention_weights):
+        super().__init__()
+        self.h, self.log_attention_weights = number_of_heads, log_attention_weights
+        self.nets = nn.ModuleList([nn.Linear(model_dimension, model_dimension) for _ in range(3)])
+        self.merge = nn.Linear(model_dimension, model_dimension)
+
+    def forward(self, query, key, value, mask):
+        q, k, v = (net(x).unflatten(-1, (self.h, -1)).transpose(1, 2)
+                   for net, x in zip(self.nets, (query, key, value)))
+        scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+        if mask is not None:
+            scores = scores.masked_fill(mask == 0, float("-inf"))
+        weights = scores.softmax(-1)
+        if self.log_attention_weights:
+            self.weights = weights
+        return self.merge((weights @ v).transpose(1, 2).flatten(2))
+
+
+class FeedForwardNet(nn.Module):
+    def __init__(self, model_dimension, width_mult=4):
+        super().__init__()
+        self.one = nn.Linear(model_dimension, width_mult * model_dimension)
+        self.two = nn.Linear(width_mult * model_dimension, model_dimension)
+
+    def forward(self, x):
+        return self.two(self.one(x).relu())
+
+
+class EncoderLayer(nn.Module):
+    def __init__(self, model_dimension, attention, tokenwise):
+        super().__init__()
+        self.attention, self.tokenwise = copy.deepcopy(attention), copy.deepcopy(tokenwise)
+        self.norm1, self.norm2 = nn.LayerNorm(model_dimension), nn.LayerNorm(model_dimension)
+
+    def forward(self, x, src_mask):
+        x = self.norm1(x + self.attention(x, x, x, src_mask))
+        return self.norm2(x + self.tokenwise(x))
+"""
+SEVERAL_NORMS = """
+class Decoder(nn.Module):
+    def __init__(self, vocab_size, word_vec_dim, d_inner, n_head, n_layers, n_position=50):
+        super().__init__()
+        self.word_emb = nn.Embedding(vocab_size, word_vec_dim)
+        self.position_emb = nn.Embedding(n_position, word_vec_dim)
+        self.layer_stack = nn.ModuleList(
+            nn.TransformerDecoderLayer(word_vec_dim, n_head, d_inner, 0.0, batch_first=True) for _ in range(n_layers)
+        )
+        self.layer_norm = nn.LayerNorm(word_vec_dim)
+
+    def forward(self, trg_seq, trg_mask, enc_output, src_mask):
+        x = self.word_emb(trg_seq) + self.position_emb(torch.arange(trg_seq.shape[1]))
+        x = self.layer_norm(x)
+        for layer in self.layer_stack:
+            T = x.shape[1]
+            h = layer.self_attn.num_heads
+            own = ~trg_mask.expand(len(x), T, T).repeat_interleave(h, 0)
+            source = ~src_mask.expand(len(x), T, enc_output.shape[1]).repeat_interleave(h, 0)
+            x = layer(x, enc_output, own, source)
+        return x
+"""
+NOTHING_BUT_NAN = """
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.out = nn.Linear(d_model, d_model)
+
+    def forward(self, q, k, v, mask=None):
+        return self.out(q) / 0.0 - self.out(q) / 0.0
+"""
+
+
+PASSED_ON = """
+class EncoderBlock(nn.Module):
+    def __init__(self, input_dim, num_heads, dim_feedforward):
+        super().__init__()
+        self.attn = nn.MultiheadAttention(input_dim, num_heads, batch_first=True)
+        widths = (input_dim, dim_feedforward)
+        self.net = nn.Sequential(nn.Linear(*widths), nn.ReLU(), nn.Linear(*reversed(widths)))
+        self.norm1, self.norm2 = nn.LayerNorm(input_dim), nn.LayerNorm(input_dim)
+
+    def forward(self, x):
+        x = self.norm1(x + self.attn(x, x, x)[0])
+        return self.norm2(x + self.net(x))
+
+
+class TransformerEncoder(nn.Module):
+    def __init__(self, num_layers, **block_args):
+        super().__init__()
+        self.layers = nn.ModuleList(EncoderBlock(**block_args) for _ in range(num_layers))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+"""
+WITH_LIGHTNING = """
+import package_that_is_not_there as pl
+
+
+class FeedForward(pl.LightningModule):
+    def __init__(self, model_dim, hidden_dim, lr=1e-3):
+        super().__init__()
+        self.save_hyperparameters()
+        self.inner = nn.Linear(self.hparams.model_dim, self.hparams.hidden_dim)
+        self.outer = nn.Linear(self.hparams.hidden_dim, self.hparams.model_dim)
+
+    def forward(self, x):
+        return self.outer(self.inner(x).relu())
+"""
+NEARLY_NAMED = """
+class FeedFoward(nn.Module):
+    def __init__(self, n_embd):
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(n_embd, 4 * n_embd), nn.ReLU(), nn.Linear(4 * n_embd, n_embd))
+
+    def forward(self, x):
+        return self.net(x)
+
+
+@torch.no_grad()
+def estimate_loss():
+    return {split: model.evaluate(split) for split in ("train", "val")}
+
+
+class SegmentEmbedding(nn.Embedding):
+    def __init__(self, embed_size):
+        super().__init__(3, embed_size, padding_idx=0)
+"""
+
+
+def checked(text, tmp_path):
+    path = tmp_path / "learner.py"
+    path.write_text(IMPORTS + text)
+    return check_here(path)
+
+
+def alarms(results):
+    return {name: (r.verdict, r.problem) for name, r in results.items() if r.verdict not in RIGHT}
+
+
+def test_a_language_model_that_returns_all_logits_only_with_targets(tmp_path):
+    results = checked(ONLY_THE_LAST, tmp_path)
+    assert alarms(results) == {}
+    assert results["GPT"].kind == "DecoderOnly"
+
+
+def test_parts_whose_parameters_names_say_little_and_flags_that_name_parts(tmp_path):
+    results = checked(PASSED_IN, tmp_path)
+    assert alarms(results) == {}
+    assert results["EncoderLayer"].kind == "EncoderLayer"
+
+
+def test_options_that_a_stack_passes_on_to_its_layers(tmp_path):
+    results = checked(PASSED_ON, tmp_path)
+    assert alarms(results) == {}
+    assert results["TransformerEncoder"].kind == "Encoder"
+
+
+def test_no_mistake_is_told_from_outputs_that_are_nan(tmp_path):
+    result = checked(NOTHING_BUT_NAN, tmp_path)["MultiHeadAttention"]
+    assert (result.verdict, result.mistakes) == ("unknown mismatch", [])
+
+
+def test_attention_with_the_residual_sum_and_the_norm_inside_and_layers_of_it():
+    results = check_here(Path(__file__).parent / "learners" / "correct" / "residual_inside.py")
+    classes = {name: result for name, result in results.items() if name[0].isupper()}
+    assert alarms(classes) == {}
+    assert classes["MultiHeadAttention"].design == "residual and norm inside"
+    assert "A1" not in [mistake.id for mistake in classes["ScaledDotProductAttention"].mistakes]
+
+
+def test_a_norm_made_after_the_layers_that_the_embeddings_go_through(tmp_path):
+    result = checked(SEVERAL_NORMS, tmp_path)["Decoder"]
+    assert (result.kind, result.verdict in RIGHT) == ("TokenDecoder", True)
+    assert "normalized embeddings" in result.design
+
+
+def test_a_misspelt_name_is_understood_what_only_reminds_of_one_is_no_crash_and_lightning_may_be_missing(tmp_path):
+    path = tmp_path / "learner.py"
+    path.write_text(IMPORTS + NEARLY_NAMED + WITH_LIGHTNING)
+    report = process.check(find(str(path)), "learner.py")
+    assert [(result.name, result.verdict) for result in report.results] == [
+        ("FeedFoward", "matches the builtin"),
+        ("FeedForward", "matches the builtin"),
+    ]
+    assert sorted(report.ignored) == ["SegmentEmbedding", "estimate_loss"]

@@ -1,0 +1,263 @@
+"""From a learner's class to a candidate: settings, masks, weights and ways to call, found by name and by trial."""
+
+import pytest
+import torch
+from torch import nn
+
+from scratch_transformer.kit import assert_equivalent, check
+from scratch_transformer.kit.resolve import asked, attention, masks
+from scratch_transformer.kit.resolve.construct import attempts
+from scratch_transformer.kit.resolve.synonyms import input_of, is_mask, role_of, settings_of
+
+# ---- Names ----
+
+
+@pytest.mark.parametrize(
+    "name, setting",
+    [
+        ("d_model", "d_model"), ("embedDim", "d_model"), ("n_embd", "d_model"), ("encoder_embed_dim", "d_model"),
+        ("h", "num_heads"), ("nhead", "num_heads"), ("num_attention_heads", "num_heads"), ("dim_head", "d_k"),
+        ("ffn_num_hiddens", "d_ff"), ("dim_feedforward", "d_ff"), ("forward_expansion", "d_ff/d_model"),
+        ("p_drop", "dropout"), ("block_size", "max_len"), ("trg_vocab_size", "tgt_vocab_size"),
+        ("n_layer", "num_layers"),
+    ],
+)  # fmt: skip
+def test_settings_by_synonym(name, setting):
+    assert settings_of(name)[0] == setting
+
+
+def test_an_unknown_name_means_nothing():
+    assert settings_of("zebra") == ()
+
+
+@pytest.mark.parametrize(
+    "path, role",
+    [
+        ("W_q.weight", "q"), ("key_proj.bias", "k"), ("to_v.weight", "v"), ("fc_out.weight", "o"),
+        ("heads.1.query.weight", "q"),
+        ("c_attn.weight", "qkv"), ("c_proj.weight", "o"), ("in_proj_weight", "qkv"), ("to_kv.weight", "kv"),
+        ("linears.2.weight", None), ("wo.weight", "o"), ("unifyheads.weight", "o"),
+    ],
+)  # fmt: skip
+def test_roles_of_weights(path, role):
+    assert role_of(path) == role
+
+
+def test_inputs_and_masks_by_synonym():
+    assert input_of("encoder_outputs", ("x", "memory")) == "memory"
+    assert is_mask("src_key_padding_mask") and is_mask("valid_lens") and not is_mask("pad_idx")
+
+
+# ---- Construction ----
+
+
+def test_positional_arguments_config_objects_and_what_is_given():
+    class Attention(nn.Module):
+        def __init__(self, config, h, bias=False, name="attention"):
+            super().__init__()
+            self.seen = (config.n_embd, config["emb_dim"], config.get("zebra", 3), h, bias, name)
+
+    settings = {"d_model": 12, "num_heads": 3}
+    first = next(attempts(Attention, settings, {}, lambda name: [], {"h": 6}))
+    assert first.build().seen == (12, 12, 3, 6, True, "attention")
+
+
+# ---- Masks ----
+
+
+def test_a_mask_is_given_in_any_form():
+    keep = torch.tensor([[True, True, False], [True, False, False]])[:, None, None]
+    given = masks.Form("1 = blocked", "(B, S)").give(keep, 2, 4, 5, 3)
+    assert given.tolist() == [[0, 0, 1], [0, 1, 1]]
+    assert masks.Form("True = may attend", "lengths").give(keep, 2, 4, 5, 3).tolist() == [2, 1]
+    assert masks.Form("0 or -inf, added", "(B*h, T, S)").give(keep, 2, 4, 5, 3).shape == (8, 5, 3)
+    with pytest.raises(masks.Inexpressible):
+        masks.Form("True = may attend", "(T, S)").give(keep, 2, 4, 5, 3)
+
+
+# ---- Weights ----
+
+
+def named(**shapes):
+    start, found = 0, {}
+    for name, shape in shapes.items():
+        size = torch.Size(shape).numel()
+        found[name.replace("__", ".")] = torch.arange(start, start + size).reshape(shape)
+        start += size
+    return found
+
+
+def test_four_projections_are_found_by_name():
+    weights = named(W_o__weight=(6, 6), W_q__weight=(6, 6), W_k__weight=(6, 6), W_v__weight=(6, 6))
+    note, layout = next(attention.layouts(weights, 6, 2, lambda path: False))
+    assert note == "" and torch.equal(layout["w_q.weight"], weights["W_q.weight"])
+    assert (layout["w_q.bias"] == -1).all()
+
+
+def test_packed_by_head_is_among_the_layouts():
+    weights = named(qkv__weight=(18, 6), out__weight=(6, 6))
+    wanted = weights["qkv.weight"].reshape(2, 3, 3, 6)[:, 1].reshape(6, 6)
+    found = [layout["w_k.weight"] for _, layout in attention.layouts(weights, 6, 2, lambda path: False)]
+    assert torch.equal(found[0], weights["qkv.weight"][6:12])
+    assert any(torch.equal(layout, wanted) for layout in found)
+
+
+# ---- Whole components, in styles that no tutorial of the corpus has ----
+
+
+class RawHeads(nn.Module):
+    """Tensors of three dimensions and einsum; keys blocked where the mask is True; returns a tuple."""
+
+    def __init__(self, model_dim, heads):
+        super().__init__()
+        d = model_dim // heads
+        self.wq, self.wk, self.wv = (nn.Parameter(torch.randn(heads, model_dim, d)) for _ in range(3))
+        self.wo = nn.Parameter(torch.randn(heads, d, model_dim))
+
+    def forward(self, queries, keys, values, blocked_mask=None):
+        pairs = ((queries, self.wq), (keys, self.wk), (values, self.wv))
+        q, k, v = (torch.einsum("bte,hed->bhtd", x, w) for x, w in pairs)
+        scores = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
+        if blocked_mask is not None:
+            scores = scores.masked_fill(blocked_mask, -torch.inf)
+        return scores.softmax(-1), torch.einsum("bhtd,hde->bte", scores.softmax(-1) @ v, self.wo)
+
+
+class SequenceFirst(nn.Module):
+    """Packed, head by head; (length, batch, features); no way to give a mask."""
+
+    def __init__(self, emb, n_head):
+        super().__init__()
+        self.h = n_head
+        self.qkv = nn.Linear(emb, 3 * emb)
+        self.proj = nn.Linear(emb, emb)
+
+    def forward(self, x):
+        T, B, E = x.shape
+        q, k, v = self.qkv(x).view(T, B, self.h, 3, E // self.h).permute(3, 1, 2, 0, 4)
+        y = torch.softmax(q @ k.transpose(2, 3) / (E // self.h) ** 0.5, -1) @ v
+        return self.proj(y.permute(2, 0, 1, 3).reshape(T, B, E))
+
+
+class NoScale(SequenceFirst):
+    def forward(self, x):
+        T, B, E = x.shape
+        q, k, v = self.qkv(x).view(T, B, self.h, 3, E // self.h).permute(3, 1, 2, 0, 4)
+        y = torch.softmax(q @ k.transpose(2, 3), -1) @ v
+        return self.proj(y.permute(2, 0, 1, 3).reshape(T, B, E))
+
+
+def test_raw_tensors_and_a_blocking_mask():
+    result = check(RawHeads, "MultiheadAttention")
+    assert result.verdict == "matches the paper, not the builtin" and result.ids == ["A14"], result
+    assert any("True = blocked" in note for note in result.notes)
+
+
+def test_sequence_first_and_packed_by_head():
+    result = check(SequenceFirst, "SelfAttention")
+    assert result.verdict == "matches the builtin", result
+    assert any("sequence first" in note for note in result.notes)
+
+
+def test_a_mistake_is_named_whatever_the_style():
+    assert check(NoScale, "SelfAttention").ids == ["A1"]
+
+
+def test_an_instance_keeps_its_weights():
+    norm = nn.LayerNorm(6)
+    before = {name: values.clone() for name, values in norm.state_dict().items()}
+    assert_equivalent(norm, "LayerNorm")
+    assert all(torch.equal(values, before[name]) for name, values in norm.state_dict().items())
+
+
+def test_the_assertion_has_the_diagnosis():
+    with pytest.raises(AssertionError, match="A1"):
+        assert_equivalent(NoScale(8, 2), "SelfAttention")
+
+
+def test_a_kind_that_is_not_known_is_refused():
+    with pytest.raises(ValueError, match="no kind of component is called 'Zebra'"):
+        check(nn.LayerNorm(6), "Zebra")
+
+
+def test_what_has_no_place_for_the_weights_of_a_kind_is_not_of_that_kind():
+    """A norm undoes what matrices of ones would do: with them in place of the weights, its numbers would agree."""
+
+    class LayerNorm(nn.Module):
+        def __init__(self, ndim, bias):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(ndim))
+            self.bias = nn.Parameter(torch.zeros(ndim)) if bias else None
+
+        def forward(self, input):
+            return torch.nn.functional.layer_norm(input, self.weight.shape, self.weight, self.bias, 1e-5)
+
+    assert check(LayerNorm).verdict == "matches the builtin"
+    assert check(LayerNorm, "FeedForward").verdict == "unknown mismatch"
+
+
+class OneHead(nn.Module):
+    def __init__(self, d_in, d_out, context_length, bias=True):
+        super().__init__()
+        self.q, self.k, self.v = (nn.Linear(d_in, d_out, bias) for _ in range(3))
+        self.register_buffer("seen", torch.ones(context_length, context_length).tril())
+
+    def forward(self, x):
+        T = x.shape[1]
+        scores = self.q(x) @ self.k(x).mT / self.k.out_features**0.5
+        return scores.masked_fill(self.seen[:T, :T] == 0, float("-inf")).softmax(-1) @ self.v(x)
+
+
+class JoinedHeads(nn.Module):
+    def __init__(self, d_in, d_out, context_length, num_heads):
+        super().__init__()
+        self.heads = nn.ModuleList(OneHead(d_in, d_out, context_length) for _ in range(num_heads))
+
+    def forward(self, x):
+        return torch.cat([head(x) for head in self.heads], dim=-1)
+
+
+@pytest.mark.parametrize("cls", [OneHead, JoinedHeads])
+def test_one_head_and_heads_of_a_width_of_their_own(cls):
+    result = check(cls, "CausalSelfAttention")
+    assert result.verdict == "matches the builtin", result
+
+
+def test_one_head_is_asked_for_first_where_nothing_speaks_of_heads():
+    assert asked.is_one_head(OneHead) and not asked.is_one_head(JoinedHeads)
+    assert not asked.is_one_head(nn.MultiheadAttention)
+
+
+def test_a_config_that_may_name_a_preset_names_none():
+    class Norm(nn.Module):
+        def __init__(self, config):
+            super().__init__()
+            if config.model_type is not None:
+                raise KeyError(config.model_type)
+            self.norm = nn.LayerNorm(config.n_embd)
+
+        def forward(self, x):
+            return self.norm(x)
+
+    assert check(Norm, "LayerNorm").verdict == "matches the builtin"
+
+
+class AddNorm(nn.Module):
+    def __init__(self, d_model, dropout=0.1):
+        super().__init__()
+        self.norm = nn.LayerNorm(d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x, sublayer):
+        return x + self.dropout(sublayer(x))
+
+
+class Add(AddNorm):
+    def __init__(self, d_model, dropout=0.1):
+        super().__init__(d_model, dropout)
+        del self.norm
+
+
+def test_a_sum_without_a_norm_is_a_mistake_only_where_a_norm_was_made():
+    assert check(AddNorm, "ResidualConnection").ids == ["B14"]
+    assert check(Add, "ResidualConnection").ids == []

@@ -1,0 +1,97 @@
+"""Schedules as classes around an optimizer or on top of one; losses whose smoothing is a setting."""
+
+import torch
+from torch.optim.lr_scheduler import LRScheduler
+
+from scratch_transformer.kit import check
+
+F = torch.nn.functional
+
+
+class Around:
+    """Sets the rate before each step of its optimizer."""
+
+    def __init__(self, optimizer, d_model, n_warmup_steps):
+        self.optimizer, self.d_model, self.warmup, self.count = optimizer, d_model, n_warmup_steps, 0
+
+    def zero_grad(self):
+        self.optimizer.zero_grad()
+
+    def step(self):
+        self.count += 1
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.d_model**-0.5 * min(self.count**-0.5, self.count * self.warmup**-1.5)
+        self.optimizer.step()
+
+
+class WithoutWarmup(Around):
+    def step(self):
+        self.count += 1
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.d_model**-0.5 * self.count**-0.5
+        self.optimizer.step()
+
+
+class OnTop(LRScheduler):
+    """Counts its own calls; the first is made when it is built."""
+
+    def __init__(self, optimizer, d_model, warmup_steps):
+        self.d_model, self.warmup_steps = d_model, warmup_steps
+        super().__init__(optimizer)
+
+    def get_lr(self):
+        n = self.last_epoch + 1
+        return [self.d_model**-0.5 * min(n**-0.5, n * self.warmup_steps**-1.5) for _ in self.base_lrs]
+
+
+def test_a_schedule_around_an_optimizer_and_one_on_top():
+    assert check(Around, "WarmupSchedule").ids == []
+    assert check(OnTop, "WarmupSchedule").ids == []
+    assert check(WithoutWarmup, "WarmupSchedule").ids == ["T7"]
+
+
+def for_lambda_lr(step, d_model=512, warmup=4000):
+    return d_model**-0.5 * min((step + 1) ** -0.5, (step + 1) * warmup**-1.5)
+
+
+def two_steps_off(step, d_model=512, warmup=4000):
+    return d_model**-0.5 * min((step + 2) ** -0.5, (step + 2) * warmup**-1.5)
+
+
+def test_steps_may_be_counted_from_zero():
+    assert check(for_lambda_lr, "WarmupSchedule").verdict == "matches the builtin"
+    assert check(two_steps_off, "WarmupSchedule").verdict == "unknown mismatch"
+
+
+def shared_by_the_others(logits, target, pad, smoothing=0.0):
+    log_p = logits.log_softmax(-1)
+    picked = log_p.gather(-1, target[:, None])[:, 0]
+    losses = -(1 - smoothing) * picked - smoothing / (logits.shape[-1] - 1) * (log_p.sum(-1) - picked)
+    return losses[target != pad].mean()
+
+
+def twice(logits, target, pad):
+    return F.cross_entropy(logits.log_softmax(-1), target, ignore_index=pad)
+
+
+def computed_twice(logits, target, pad, eps=0.1):
+    keep = target != pad
+    uniform = -logits.log_softmax(-1).mean(-1)[keep].mean()
+    return (1 - eps) * F.nll_loss(logits.log_softmax(-1), target, ignore_index=pad) + eps * uniform
+
+
+def test_smoothing_is_not_zero_when_a_loss_is_checked():
+    assert check(shared_by_the_others, "Loss").ids == ["T3"]
+
+
+def test_log_softmax_of_log_probabilities_and_not_of_logits_twice():
+    assert check(twice, "Loss").ids == ["T1"]
+    assert check(computed_twice, "Loss").ids == []
+
+
+def of_a_language_model(logits, targets):
+    return F.cross_entropy(logits, targets)
+
+
+def test_a_loss_that_is_told_of_no_padding_is_not_accused_of_counting_it():
+    assert check(of_a_language_model, "Loss").verdict == "matches the builtin"

@@ -1,0 +1,90 @@
+"""Activations by name, and the feed-forward network."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from scratch_transformer import functional
+from scratch_transformer.kit.canonical.attention import Projection
+from scratch_transformer.kit.canonical.normalization import Norm
+from scratch_transformer.kit.recipe import Recipe
+
+
+def sigmoid(x: Tensor) -> Tensor:
+    return 1 / (1 + (-x).exp())
+
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": functional.relu,
+    "gelu": functional.gelu,
+    "gelu tanh": lambda x: functional.gelu(x, approximate="tanh"),
+    "quick gelu": lambda x: x * sigmoid(1.702 * x),
+    "gelu with 0.44715": lambda x: 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.44715 * x**3))),
+    "silu": lambda x: x * sigmoid(x),
+    "tanh": torch.tanh,
+    "leaky relu": lambda x: torch.where(x < 0, 0.01 * x, x),
+    "none": lambda x: x,
+}
+
+
+class Activation(nn.Module):
+    def __init__(self, recipe: Recipe) -> None:
+        super().__init__()
+        self.recipe = recipe
+
+    def forward(self, x: Tensor) -> Tensor:
+        return ACTIVATIONS[self.recipe.activation](x)
+
+
+class Softmax(nn.Module):
+    """softmax over the last axis, or the one of the recipe: x (B, h, T, S)."""
+
+    axes = {"keys": -1, "queries": -2, "heads": 1, "batch": 0}
+
+    def __init__(self, recipe: Recipe) -> None:
+        super().__init__()
+        self.recipe = recipe
+
+    def forward(self, x: Tensor) -> Tensor:
+        axis = self.axes[self.recipe.softmax_over]
+        if self.recipe.masking == "overflows":
+            return x.exp() / x.exp().sum(axis, keepdim=True)
+        if self.recipe.output == "log-probabilities":
+            return functional.log_softmax(x, axis)
+        return functional.softmax(x, axis)
+
+
+class FeedForward(nn.Module):
+    """(B, T, d_model) -> the same, with d_ff features in between."""
+
+    def __init__(self, d_model: int, d_ff: int, recipe: Recipe) -> None:
+        super().__init__()
+        self.linear1 = Projection(d_model, d_ff, recipe)
+        self.linear2 = Projection(d_ff, d_model, recipe)
+        self.norm = Norm(d_model, 1e-5, recipe) if recipe.wrapped != "none" else None
+        self.recipe = recipe
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.norm is None:
+            return self._between(x)
+        if self.recipe.wrapped == "post":
+            return self.norm(x + self._between(x))
+        y = self._between(self.norm(x))
+        return y if self.recipe.wrapped == "norm" else x + y
+
+    def _between(self, x: Tensor) -> Tensor:
+        act = ACTIVATIONS[self.recipe.activation]
+        if self.recipe.activation_place == "at the end":
+            return act(self.linear2(self.linear1(x)))
+        if self.recipe.activation_place == "twice":
+            return act(self.linear2(act(self.linear1(x))))
+        return self.linear2(act(self.linear1(x)))
+
+
+def feed_forward(settings: dict[str, Any], recipe: Recipe) -> FeedForward:
+    return FeedForward(settings["d_model"], settings["d_ff"], recipe)

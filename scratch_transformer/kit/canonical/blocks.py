@@ -1,0 +1,116 @@
+"""Residual connections, and the layers of encoder, decoder and decoder-only models, by recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor, nn
+
+from scratch_transformer import masks
+from scratch_transformer.kit.canonical.activation import FeedForward
+from scratch_transformer.kit.canonical.attention import Attention
+from scratch_transformer.kit.canonical.core import Mask
+from scratch_transformer.kit.canonical.normalization import Norm
+from scratch_transformer.kit.recipe import Recipe
+
+Sublayer = Callable[[Tensor], Tensor]
+
+
+def connect(x: Tensor, sublayer: Sublayer, norm: Sublayer, order: str) -> Tensor:
+    """One sublayer with residual and norm, in the order of the recipe."""
+    if order == "pre":
+        return x + sublayer(norm(x))
+    if order == "post":
+        return norm(x + sublayer(x))
+    if order == "residual after norm":
+        x = norm(x)
+        return x + sublayer(x)
+    if order == "norm on the output":
+        return x + norm(sublayer(x))
+    if order == "no residual, post":
+        return norm(sublayer(x))
+    if order == "no residual, pre":
+        return sublayer(norm(x))
+    if order == "residual of the norm":
+        return norm(x) + sublayer(x)
+    assert order == "no norm"
+    return x + sublayer(x)
+
+
+class Residual(nn.Module):
+    """x, sublayer -> norm(x + sublayer(x)) or x + sublayer(norm(x))."""
+
+    def __init__(self, d_model: int, recipe: Recipe) -> None:
+        super().__init__()
+        self.norm, self.recipe = Norm(d_model, 1e-5, recipe), recipe
+
+    def forward(self, x: Tensor, sublayer: Sublayer) -> Tensor:
+        return connect(x, sublayer, self.norm, self.recipe.norm_order)
+
+
+class Layer(nn.Module):
+    """What all layers have: norms, self-attention and feed-forward network."""
+
+    def __init__(self, settings: dict[str, Any], recipe: Recipe, norms: int) -> None:
+        super().__init__()
+        d_model, self.recipe = settings["d_model"], recipe
+        self.self_attn = Attention(d_model, settings["num_heads"], recipe)
+        if norms == 3:
+            self.cross_attn = Attention(d_model, settings["num_heads"], recipe)
+        self.feed_forward = FeedForward(d_model, settings["d_ff"], recipe)
+        for number in range(1, norms + 1 if recipe.norms == "own" else 2):
+            self.add_module(f"norm{number}", Norm(d_model, 1e-5, recipe))
+
+    def connect(self, x: Tensor, sublayer: Sublayer, number: int) -> Tensor:
+        norm = getattr(self, f"norm{number if self.recipe.norms == 'own' else 1}")
+        return connect(x, sublayer, norm, self.recipe.norm_order)
+
+
+class EncoderLayer(Layer):
+    """x (B, S, d_model), mask -> the same shape."""
+
+    def __init__(self, settings: dict[str, Any], recipe: Recipe) -> None:
+        super().__init__(settings, recipe, norms=2)
+
+    def forward(self, x: Tensor, mask: Mask = None) -> Tensor:
+        x = self.connect(x, lambda x: self.self_attn(x, x, x, mask), 1)
+        return self.connect(x, self.feed_forward, 2)
+
+
+class DecoderLayer(Layer):
+    """x (B, T, d_model), memory (B, S, d_model), mask of the target, memory_mask of the source."""
+
+    def __init__(self, settings: dict[str, Any], recipe: Recipe) -> None:
+        super().__init__(settings, recipe, norms=3)
+
+    def forward(self, x: Tensor, memory: Tensor, mask: Mask = None, memory_mask: Mask = None) -> Tensor:
+        if self.recipe.order == "cross, self":
+            x = self.connect(x, lambda x: self._cross(x, memory, memory_mask, mask), 1)  # norms in order of use
+            x = self.connect(x, lambda x: self._self(x, mask, memory_mask), 2)
+        else:
+            if self.recipe.self_mask == "source, of its length" and x.shape[1] != memory.shape[1]:
+                raise ValueError("the source's mask does not fit the target")
+            x = self.connect(x, lambda x: self._self(x, mask, memory_mask), 1)
+            if self.recipe.order != "no cross":
+                x = self.connect(x, lambda x: self._cross(x, memory, memory_mask, mask), 2)
+        return self.connect(x, self.feed_forward, 3)
+
+    def _self(self, x: Tensor, mask: Mask, memory_mask: Mask) -> Tensor:
+        if self.recipe.self_mask != "target":
+            mask = memory_mask if memory_mask is not None and memory_mask.shape[-1] == x.shape[1] else None
+        return self.self_attn(x, x, x, mask)
+
+    def _cross(self, x: Tensor, memory: Tensor, memory_mask: Mask, own_mask: Mask) -> Tensor:
+        if self.recipe.memory != "encoder":
+            memory, memory_mask = x, own_mask if self.recipe.memory == "decoder, its mask" else memory_mask
+        fits = memory_mask is None or memory_mask.shape[-1] == memory.shape[1]
+        mask = memory_mask if fits and self.recipe.memory_mask == "source" else None
+        return self.cross_attn(x, memory, memory, mask)
+
+
+class DecoderOnlyLayer(EncoderLayer):
+    """x (B, T, d_model) attends to itself and what is before."""
+
+    def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
+        return super().forward(x, masks.causal(x.shape[1], device=x.device)[None, None])

@@ -1,0 +1,124 @@
+"""The attention core, softmax(Q Kᵀ / √d_k) V, by recipe: what it is scaled by, and how it is masked and normalized."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from scratch_transformer import functional, masks
+from scratch_transformer.kit.recipe import Recipe
+
+Mask = Tensor | None
+
+# d_k, number of heads, length of the keys -> the factor of the scores
+SCALES: dict[str, Callable[[int, int, int], float]] = {
+    "1/sqrt(d_k)": lambda d_k, h, S: 1 / math.sqrt(d_k),
+    "none": lambda d_k, h, S: 1.0,
+    "1/d_k": lambda d_k, h, S: 1 / d_k,
+    "1/sqrt(d_model)": lambda d_k, h, S: 1 / math.sqrt(h * d_k),
+    "1/d_model": lambda d_k, h, S: 1 / (h * d_k),
+    "1/sqrt(h)": lambda d_k, h, S: 1 / math.sqrt(h),
+    "sqrt(d_k)": lambda d_k, h, S: math.sqrt(d_k),
+    "sqrt(d_model)": lambda d_k, h, S: math.sqrt(h * d_k),
+    "1/sqrt(S)": lambda d_k, h, S: 1 / math.sqrt(S),
+}
+AXES = {"keys": -1, "queries": -2, "heads": -3, "batch": 0}
+FILLS = {
+    "-inf, empty rows zero": float("-inf"),
+    "-inf": float("-inf"),
+    "-1e9": -1e9,
+    "-1e4": -1e4,
+    "1e-9": 1e-9,
+}
+
+
+def attention(
+    query: Tensor, key: Tensor, value: Tensor, mask: Mask, recipe: Recipe, heads: int | None = None
+) -> Tensor:
+    """(B, h, T, d_k), (B, h, S, d_k), (B, h, S, d_v), mask that broadcasts to (B, h, T, S) -> (B, h, T, d_v)."""
+    return attention_weights(query, key, mask, recipe, heads) @ value
+
+
+def attention_weights(query: Tensor, key: Tensor, mask: Mask, recipe: Recipe, heads: int | None = None) -> Tensor:
+    heads = query.shape[-3] if heads is None else heads
+    scores = query @ key.transpose(-2, -1)  # (B, h, T, S)
+    factor = scale(recipe, query.shape[-1], heads, key.shape[-2])
+    mask = edited(mask, recipe, scores)
+    if recipe.scale_place == "after softmax":
+        return masked_softmax(scores, mask, recipe) * factor
+    return masked_softmax(scores * factor, mask, recipe)
+
+
+def scale(recipe: Recipe, d_k: int, heads: int, length: int) -> float:
+    """A scale by name, or a number that was fitted."""
+    return SCALES[recipe.scale](d_k, heads, length) if recipe.scale in SCALES else float(recipe.scale)
+
+
+def masked_softmax(scores: Tensor, mask: Mask, recipe: Recipe) -> Tensor:
+    """softmax over the axis of the recipe, with blocked scores treated as it says."""
+    axis = AXES[recipe.softmax_over]
+    axis = axis if axis >= -scores.dim() else 0
+    if mask is None:
+        return functional.softmax(scores, axis)
+    keep = mask.to(scores.dtype)
+    if recipe.masking == "after softmax":
+        return functional.softmax(scores, axis) * keep
+    if recipe.masking == "times":
+        return functional.softmax(scores * keep, axis)
+    if recipe.masking == "added keep":
+        return functional.softmax(scores + keep, axis)
+    if recipe.masking == "added block":
+        return functional.softmax(scores + (1 - keep), axis)
+    weights = functional.softmax(scores.masked_fill(~mask, FILLS[recipe.fill]), axis)
+    if recipe.fill != "-inf, empty rows zero":
+        return weights
+    return weights.masked_fill(~mask.expand_as(scores).any(axis, keepdim=True), 0.0)
+
+
+def edited(mask: Mask, recipe: Recipe, scores: Tensor) -> Mask:
+    """The mask as a mistaken implementation applies it."""
+    if mask is None or recipe.masking == "ignored":
+        return None
+    if (recipe.causal, recipe.padding) == ("lower", "keys"):
+        return mask
+    T, S = scores.shape[-2:]
+    lower = masks.causal(T, S, device=mask.device)
+    is_causal = mask.shape[-2] == T == S and T > 1 and not bool((mask & ~lower).any())
+    keys = mask.any(-2, keepdim=True)  # (…, 1, S), what is not padded
+    allowed = padded(keys, recipe.padding, T)
+    return allowed & other_causal(lower, recipe.causal) if is_causal else allowed
+
+
+def padded(keys: Tensor, padding: str, T: int) -> Tensor:
+    """A padding mask (B, 1, 1, S), on other axes if the recipe says so."""
+    if padding == "ignored":
+        return torch.ones_like(keys)
+    # rows and columns can only be mixed up where both have one length
+    return keys.transpose(-2, -1) if padding == "queries" and keys.shape[-1] == T else keys
+
+
+def other_causal(lower: Tensor, causal: str) -> Tensor:
+    """What a mistaken implementation has in place of the lower triangle."""
+    ones = torch.ones_like(lower)
+    return {
+        "lower": lower,
+        "future": ~lower,
+        "future and present": ones.triu(),
+        "past": ones.tril(-1),
+        "one ahead": ones.tril(1),
+        "ignored": ones,
+    }[causal]
+
+
+class ScaledDotProductAttention(nn.Module):
+    """The core as a module without parameters."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        super().__init__()
+        self.recipe = recipe
+
+    def forward(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask = None) -> Tensor:
+        return attention(query, key, value, mask, self.recipe)

@@ -1,0 +1,78 @@
+"""Greedy and beam search over a model that is given as a function, by recipe.
+
+next_logits(ids (B, T)) -> logits (B, T, V): at every position those of the next token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from scratch_transformer import functional
+from scratch_transformer.kit.recipe import Recipe
+
+NextLogits = Callable[[Tensor], Tensor]
+Hypothesis = tuple[list[int], float, bool]  # ids, score, is finished
+
+
+def ending(ids: list[int], bos: int, eos: int, ends: str) -> Tensor:
+    """The ids with or without the first bos and the last eos."""
+    if "bos" not in ends and ids and ids[0] == bos:
+        ids = ids[1:]
+    if "eos" not in ends and ids and ids[-1] == eos:
+        ids = ids[:-1]
+    return torch.tensor(ids, dtype=torch.long)
+
+
+class Greedy(nn.Module):
+    """The most probable token, again and again, until eos or max_len ids."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        super().__init__()
+        self.recipe = recipe
+
+    def forward(self, next_logits: NextLogits, bos: int, eos: int, max_len: int) -> Tensor:
+        ids, form = [bos], self.recipe.decoding
+        limit = max_len + {"one more": 1, "one less": -1}.get(form, 0)
+        while len(ids) < limit:
+            logits = next_logits(torch.tensor([ids]))[0]  # (T, V)
+            row = 0 if form == "first position" else -1
+            scores = logits[row]
+            ids.append(int(scores.argmin() if form == "least probable" else scores.argmax()))
+            if ids[-1] == eos and form != "does not stop":
+                break
+        return ending(ids, bos, eos, self.recipe.ends)
+
+
+class Beam(nn.Module):
+    """The best of `beam_size` hypotheses by the sum of log-probabilities, divided by length ** penalty."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        super().__init__()
+        self.recipe = recipe
+
+    def forward(self, next_logits: NextLogits, bos: int, eos: int, max_len: int, beam_size: int) -> Tensor:
+        beams: list[Hypothesis] = [([bos], 0.0, False)]
+        endless = self.recipe.decoding == "finished beams grow on"
+        while (endless or not all(d for _, _, d in beams)) and max(len(ids) for ids, _, _ in beams) < max_len:
+            grown = [new for beam in beams for new in self._grown(beam, next_logits, eos)]
+            if not grown:
+                break
+            beams = sorted(grown, key=self._rank, reverse=True)[:beam_size]
+        return ending(max(beams, key=self._rank)[0], bos, eos, self.recipe.ends)
+
+    def _grown(self, beam: Hypothesis, next_logits: NextLogits, eos: int) -> list[Hypothesis]:
+        ids, score, done = beam
+        if done and not self.recipe.decoding.startswith("finished beams grow"):
+            return [] if self.recipe.decoding == "finished beams are dropped" else [beam]
+        logits = next_logits(torch.tensor([ids]))[0, -1].double()
+        form = self.recipe.decoding
+        gains = logits if form == "sums logits" else functional.log_softmax(logits, -1)
+        gains = gains.exp() if form == "sums probabilities" else gains
+        return [([*ids, token], score + gain, done or token == eos) for token, gain in enumerate(gains.tolist())]
+
+    def _rank(self, beam: Hypothesis) -> float:
+        ids, score, _ = beam
+        return score / (len(ids) - 1 or 1) ** self.recipe.length_penalty

@@ -1,0 +1,91 @@
+"""Token embeddings and positions, by recipe."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from scratch_transformer import functional
+from scratch_transformer.kit.recipe import Recipe
+
+FACTORS = {"none": lambda d: 1.0, "sqrt(d_model)": math.sqrt, "d_model": float, "1/sqrt(d_model)": lambda d: d**-0.5}
+
+
+class Embedding(nn.Module):
+    """ids (B, T) -> (B, T, d_model), times √d_model."""
+
+    def __init__(self, vocab_size: int, d_model: int, recipe: Recipe) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(vocab_size, d_model))
+        self.recipe = recipe
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.weight[ids] * FACTORS[self.recipe.embedding_scale](self.weight.shape[1])
+
+
+class Positions(nn.Module):
+    """x (B, T, d_model) -> x + a code of the positions."""
+
+    def __init__(self, d_model: int, max_len: int, recipe: Recipe) -> None:
+        super().__init__()
+        self.recipe, self.max_len, self.d_model = recipe, max_len, d_model
+        if recipe.positions == "learned":
+            self.weight = nn.Parameter(torch.empty(max_len, d_model))
+
+    def forward(self, x: Tensor) -> Tensor:
+        recipe = self.recipe
+        if recipe.positions == "none":
+            return x
+        axis = 0 if recipe.position_axis == "batch" else 1
+        length = x.shape[axis]
+        if length > self.max_len:
+            raise ValueError(f"a sequence of {length} tokens is longer than max_len={self.max_len}")
+        pe = self.weight[:length] if recipe.positions == "learned" else sinusoids(length, self.d_model, recipe).to(x)
+        pe = pe.unsqueeze(1 - axis)
+        x = x * FACTORS[recipe.input_scale](self.d_model)
+        return x * pe if recipe.adding == "multiplied" else x + pe
+
+
+def sinusoids(length: int, d_model: int, recipe: Recipe) -> Tensor:
+    """(length, d_model), float64."""
+    if (recipe.angles, recipe.layout, recipe.first_position, recipe.positions_dtype) == RIGHT_TABLE:
+        return functional.sinusoidal_positions(length, d_model, dtype=torch.float64)
+    pos = torch.arange(length, dtype=torch.float64) + recipe.first_position
+    if recipe.positions_dtype == "bfloat16":
+        pos = pos.bfloat16().double()
+    of_sine, of_cosine = exponents(d_model, recipe.angles)
+    sines, cosines = ((pos.unsqueeze(1) / 10000**e) for e in (of_sine, of_cosine))
+    sines, cosines = (sines.sin(), cosines.cos())
+    if recipe.layout == "concatenated":
+        return torch.cat([sines, cosines], dim=1)[:, :d_model]
+    pair = [cosines, sines] if recipe.layout == "cosine first" else [sines, cosines]
+    return torch.stack(pair, dim=-1).flatten(1)[:, :d_model]
+
+
+RIGHT_TABLE = ("paper", "interleaved", 0, "float64")
+
+
+def exponents(d_model: int, angles: str) -> tuple[Tensor, Tensor]:
+    """The exponents of 10000 in the sines and the cosines; 2i/d_model in the paper."""
+    two_i = torch.arange(0, d_model, 2, dtype=torch.float64)
+    right = two_i / d_model
+    return {
+        "paper": (right, right),
+        "doubled": (2 * right, 2 * right),
+        "cosine at the next": (right, (two_i + 1) / d_model),
+        "doubled, cosine at the next": (2 * right, 2 * (two_i + 1) / d_model),
+        "halved": (right / 2, right / 2),
+        "to 1": (two_i / max(d_model - 2, 1), two_i / max(d_model - 2, 1)),
+        "inverted": (-right, -right),
+    }[angles]
+
+
+def embedding(settings: dict[str, Any], recipe: Recipe) -> Embedding:
+    return Embedding(settings["vocab_size"], settings["d_model"], recipe)
+
+
+def positions(settings: dict[str, Any], recipe: Recipe) -> Positions:
+    return Positions(settings["d_model"], settings["max_len"], recipe)

@@ -1,0 +1,68 @@
+"""Functions that build masks, by recipe."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from scratch_transformer import masks
+from scratch_transformer.kit.canonical.core import other_causal
+from scratch_transformer.kit.recipe import Recipe
+
+
+def shaped(mask: Tensor, shape: str) -> Tensor:
+    """(…) with leading axes of 1 up to the number of dimensions that the recipe says."""
+    return mask.reshape(*[1] * (int(shape) - mask.dim()), *mask.shape)
+
+
+def levels(mask: Tensor, recipe: Recipe) -> Tensor:
+    """True and False; ½ where scores are lowered by too little to block."""
+    return torch.where(mask, 1.0, 0.5) if recipe.fill == "-1e4" else mask
+
+
+class CausalMask(nn.Module):
+    """length -> boolean (T, T)."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        super().__init__()
+        self.recipe = recipe
+
+    def forward(self, length: int) -> Tensor:
+        allowed = other_causal(masks.causal(length), self.recipe.causal)
+        mask = ~allowed if self.recipe.blocked_is == "True" else allowed
+        return shaped(levels(mask, self.recipe), self.recipe.mask_shape)
+
+
+class PaddingMask(nn.Module):
+    """ids (B, S) -> boolean (B, S), (B, 1, S) or (B, 1, 1, S)."""
+
+    def __init__(self, settings: dict[str, Any], recipe: Recipe) -> None:
+        super().__init__()
+        self.recipe, self.pad = recipe, settings["pad"]
+
+    def forward(self, ids: Tensor) -> Tensor:
+        recipe = self.recipe
+        real = ids != (self.pad + 1 if recipe.counted == "other padding" else self.pad)
+        mask = levels(~real if recipe.blocked_is == "True" else real, recipe)
+        axes = int(recipe.mask_shape) - 2
+        if recipe.padding == "queries":
+            return mask.reshape(ids.shape[0], *[1] * (axes - 1), ids.shape[1], 1)
+        return mask.reshape(ids.shape[0], *[1] * axes, ids.shape[1])
+
+
+class CombinedMask(nn.Module):
+    """ids (B, T) -> boolean (B, 1, T, T) or (B, T, T): padding and future are blocked."""
+
+    def __init__(self, settings: dict[str, Any], recipe: Recipe) -> None:
+        super().__init__()
+        self.recipe, self.pad = recipe, settings["pad"]
+
+    def forward(self, ids: Tensor) -> Tensor:
+        real = ids != (self.pad + 1 if self.recipe.counted == "other padding" else self.pad)
+        keys = real[:, :, None] if self.recipe.padding == "queries" else real[:, None, :]
+        keys = torch.ones_like(keys) if self.recipe.padding == "ignored" else keys
+        allowed = keys & other_causal(masks.causal(ids.shape[1]), self.recipe.causal)
+        mask = levels(~allowed if self.recipe.blocked_is == "True" else allowed, self.recipe)
+        return mask if self.recipe.mask_shape == "3" else mask[:, None]

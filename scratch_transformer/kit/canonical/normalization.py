@@ -1,0 +1,65 @@
+"""Layer and RMS normalization, by recipe."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from scratch_transformer import functional
+from scratch_transformer.kit.recipe import Recipe
+
+DIMS: dict[str, tuple[int, ...]] = {"features": (-1,), "tokens": (-2,), "tokens and features": (-2, -1), "batch": (0,)}
+
+
+class Norm(nn.Module):
+    """Divides by the deviation that the recipe says, then scales and shifts."""
+
+    def __init__(self, d_model: int, eps: float, recipe: Recipe, has_bias: bool = True, centred: bool = True) -> None:
+        super().__init__()
+        self.own_eps, self.recipe, self.subtracts_mean = eps, recipe, centred
+        self.weight = nn.Parameter(torch.ones(d_model))
+        self.bias = nn.Parameter(torch.zeros(d_model)) if has_bias else None
+
+    @property
+    def eps(self) -> float:
+        return self.own_eps if self.recipe.eps is None else self.recipe.eps
+
+    @property
+    def centred(self) -> bool:
+        return self.subtracts_mean if self.recipe.norm_kind == "norm" else self.recipe.norm_kind != "rms"
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self._is_right:
+            return functional.layer_norm(x, x.shape[-1:], self.weight, self.bias, self.eps)
+        dims = DIMS[self.recipe.norm_dims]
+        centred = x - x.mean(dims, keepdim=True) if self.centred else x
+        y = x if self.recipe.norm_kind == "divided only" else centred
+        y = y / self._divisor(x, centred, dims) * self.weight
+        return y if self.bias is None else y + self.bias
+
+    @property
+    def _is_right(self) -> bool:
+        recipe = self.recipe
+        usual = (recipe.ddof, recipe.eps_inside, recipe.norm_dims, recipe.variance) == (0, True, "features", "centred")
+        return usual and self.centred and recipe.norm_kind != "divided only"
+
+    def _divisor(self, x: Tensor, centred: Tensor, dims: tuple[int, ...]) -> Tensor:
+        if self.recipe.variance == "difference of squares":
+            variance = x.square().mean(dims, keepdim=True) - x.mean(dims, keepdim=True).square()
+        else:
+            variance = centred.square().mean(dims, keepdim=True)
+        n = x.shape[dims[0]] if len(dims) == 1 else x.shape[dims[0]] * x.shape[dims[1]]
+        variance = variance * (n / (n - self.recipe.ddof)) if n > self.recipe.ddof else variance * float("nan")
+        if self.recipe.variance == "no root":
+            return variance + self.eps
+        return (variance + self.eps).sqrt() if self.recipe.eps_inside else variance.sqrt() + self.eps
+
+
+def layer_norm(settings: dict[str, Any], recipe: Recipe) -> Norm:
+    return Norm(settings["d_model"], settings["eps"], recipe)
+
+
+def rms_norm(settings: dict[str, Any], recipe: Recipe) -> Norm:
+    return Norm(settings["d_model"], settings["eps"], recipe, has_bias=False, centred=False)

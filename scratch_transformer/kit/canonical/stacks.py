@@ -1,0 +1,159 @@
+"""Stacks of layers, and whole models from ids to logits, by recipe."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from scratch_transformer import functional
+from scratch_transformer.kit.canonical.attention import Projection
+from scratch_transformer.kit.canonical.blocks import DecoderLayer, DecoderOnlyLayer, EncoderLayer
+from scratch_transformer.kit.canonical.core import Mask
+from scratch_transformer.kit.canonical.embedding import Embedding, Positions
+from scratch_transformer.kit.canonical.normalization import Norm
+from scratch_transformer.kit.recipe import Recipe
+
+Settings = dict[str, Any]
+
+
+class Stack(nn.Module):
+    """Layers one after the other, and a final norm if the recipe has one."""
+
+    layer: type[nn.Module]
+
+    def __init__(self, settings: Settings, recipe: Recipe) -> None:
+        super().__init__()
+        self.recipe, number = recipe, settings["num_layers"]
+        if recipe.layers == "shared":
+            self.layers = nn.ModuleList([self.layer(settings, recipe)] * number)
+        else:
+            self.layers = nn.ModuleList([self.layer(settings, recipe) for _ in range(number)])
+        self.norm = Norm(settings["d_model"], 1e-5, recipe) if recipe.final_norm else None
+
+    def through(self, x: Tensor, *others: Any) -> Tensor:
+        start = x
+        for layer in self.layers:
+            x = layer(start if self.recipe.feeding == "first input" else x, *others)
+        return x if self.norm is None else self.norm(x)
+
+
+class Encoder(Stack):
+    layer = EncoderLayer
+
+    def forward(self, x: Tensor, mask: Mask = None) -> Tensor:
+        return self.through(x, mask)
+
+
+class Decoder(Stack):
+    layer = DecoderLayer
+
+    def forward(self, x: Tensor, memory: Tensor, mask: Mask = None, memory_mask: Mask = None) -> Tensor:
+        return self.through(x, memory, mask, memory_mask)
+
+
+class DecoderOnlyStack(Stack):
+    layer = DecoderOnlyLayer
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.through(x)
+
+
+class Projected(nn.Module):
+    """x (B, T, d_model) -> logits (B, T, vocab_size), or their softmax or log_softmax."""
+
+    def __init__(self, d_model: int, vocab_size: int, recipe: Recipe) -> None:
+        super().__init__()
+        linear = Projection(d_model, vocab_size, recipe)
+        self.weight, self.bias, self.recipe = linear.weight, linear.bias, recipe
+
+    def forward(self, x: Tensor) -> Tensor:
+        return finished(x @ self.weight.T + self.bias, self.recipe.output)
+
+
+def finished(logits: Tensor, output: str) -> Tensor:
+    if output == "logits":
+        return logits
+    axis = 1 if output.endswith("over the tokens") else -1
+    log = output.startswith("log-probabilities")
+    return functional.log_softmax(logits, axis) if log else functional.softmax(logits, axis)
+
+
+class Embedded(nn.Module):
+    """Ids (B, T) to embeddings with positions (B, T, d_model), normalized if the recipe says so."""
+
+    def __init__(self, settings: Settings, recipe: Recipe) -> None:
+        super().__init__()
+        d_model = settings["d_model"]
+        self.embed = Embedding(settings["vocab_size"], d_model, recipe)
+        self.pos = Positions(d_model, settings["max_len"], recipe)
+        self.embed_norm = Norm(d_model, 1e-5, recipe) if recipe.embedding_norm else None
+
+    def embedded(self, ids: Tensor) -> Tensor:
+        x = self.pos(self.embed(ids))
+        return x if self.embed_norm is None else self.embed_norm(x)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.embedded(ids)
+
+
+class TokenEncoder(Embedded):
+    """Source ids to the encoder's output: embedding, positions and layers in one."""
+
+    def __init__(self, settings: Settings, recipe: Recipe) -> None:
+        super().__init__(settings, recipe)
+        self.stack = Encoder(settings, recipe)
+
+    def forward(self, ids: Tensor, mask: Mask = None) -> Tensor:
+        output: Tensor = self.stack(self.embedded(ids), mask)
+        return output
+
+
+class TokenDecoder(Embedded):
+    """Target ids and the encoder's output to logits, or to the last layer's output."""
+
+    def __init__(self, settings: Settings, recipe: Recipe) -> None:
+        super().__init__(settings, recipe)
+        d_model = settings["d_model"]
+        self.stack = Decoder(settings, recipe)
+        self.projection = Projected(d_model, settings["vocab_size"], recipe) if recipe.head else None
+
+    def forward(  # type: ignore[override]
+        self, ids: Tensor, memory: Tensor, mask: Mask = None, memory_mask: Mask = None
+    ) -> Tensor:
+        x = self.stack(self.embedded(ids), memory, mask, memory_mask)
+        return x if self.projection is None else self.projection(x)
+
+
+class Seq2Seq(nn.Module):
+    """Source and target ids to logits."""
+
+    def __init__(self, settings: Settings, recipe: Recipe) -> None:
+        super().__init__()
+        d_model, src, tgt = settings["d_model"], settings["src_vocab_size"], settings["tgt_vocab_size"]
+        self.src_embed = Embedding(src, d_model, recipe)
+        self.tgt_embed = Embedding(tgt, d_model, recipe)
+        self.src_pos = Positions(d_model, settings["max_len"], recipe)
+        self.tgt_pos = Positions(d_model, settings["max_len"], recipe)
+        self.src_embed_norm = Norm(d_model, 1e-5, recipe) if recipe.embedding_norm else nn.Identity()
+        self.tgt_embed_norm = Norm(d_model, 1e-5, recipe) if recipe.embedding_norm else nn.Identity()
+        self.encoder, self.decoder = Encoder(settings, recipe), Decoder(settings, recipe)
+        self.projection = Projected(d_model, tgt, recipe)
+
+    def forward(self, src: Tensor, tgt: Tensor, src_mask: Mask = None, tgt_mask: Mask = None) -> Tensor:
+        memory = self.encoder(self.src_embed_norm(self.src_pos(self.src_embed(src))), src_mask)
+        y = self.tgt_embed_norm(self.tgt_pos(self.tgt_embed(tgt)))
+        return self.projection(self.decoder(y, memory, tgt_mask, src_mask))
+
+
+class DecoderOnly(Embedded):
+    """Ids to the logits of the next ids, like GPT."""
+
+    def __init__(self, settings: Settings, recipe: Recipe) -> None:
+        super().__init__(settings, recipe)
+        self.stack = DecoderOnlyStack(settings, recipe)
+        self.projection = Projected(settings["d_model"], settings["vocab_size"], recipe)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        output: Tensor = self.projection(self.stack(self.embedded(ids)))
+        return output

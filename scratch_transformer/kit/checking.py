@@ -1,0 +1,224 @@
+"""Resolves and diagnoses the components of loaded sources, parts before wholes."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from torch import nn
+
+from scratch_transformer.kit.diagnose import diagnose
+from scratch_transformer.kit.discover import load, survey
+from scratch_transformer.kit.discover.sandbox import Guard, TimeUp, time_limit
+from scratch_transformer.kit.discover.target import Source
+from scratch_transformer.kit.finding import Named, Result
+from scratch_transformer.kit.kind import Diagnosis, Finding
+from scratch_transformer.kit.kinds import KINDS
+from scratch_transformer.kit.resolve import adapters, config, construct, guess, stubs
+from scratch_transformer.kit.resolve.choice import chosen
+from scratch_transformer.kit.resolve.library import Library
+from scratch_transformer.kit.resolve.lines import line_of
+from scratch_transformer.kit.resolve.match import Outcome, resolve
+from scratch_transformer.kit.resolve.synonyms import plain
+
+COMPONENT_SECONDS = 20.0
+CAUSAL = ("causal", "iscausal", "usecausal", "causalmask", "usecausalmask", "autoregressive")
+"""Flags of a constructor."""
+Emit = Callable[..., None]
+
+
+class Checking:
+    """job: as in child.py. guard: of the sandbox. emit: where events go."""
+
+    def __init__(self, job: dict[str, Any], guard: Guard | None, emit: Emit) -> None:
+        self.job, self.guard, self.emit = job, guard, emit
+        self.library = Library(KINDS)
+        self.adapted: dict[str, tuple[adapters.Adapted, Source]] = {}
+        self.found: list[tuple[int, str, Any, tuple[str, ...], Source, int]] = []
+        self.order = {name: index for index, name in enumerate(KINDS)}
+
+    # ---- Finding ----
+
+    def load(self, source: Source, salvage: bool) -> None:
+        """Runs a source and notes its components; tells what is wrong with the file as a whole."""
+        assert self.guard is not None
+        loaded = load.load(source, self.guard, salvage)
+        source = loaded.source
+        for note in loaded.notes:
+            self.emit("problem", text=note, salvaged=False, path=source.path)
+        definitions = {d.name: d for d in survey.survey(source).definitions}
+        if loaded.problem:
+            self.emit("problem", text=loaded.problem, salvaged=loaded.salvaged, path=source.path)
+        ignored = []
+        for name, value in vars(loaded.module).items():
+            is_own = name in definitions and (inspect.isclass(value) or inspect.isfunction(value))
+            if is_own and not self.add(name, value, source, definitions[name].line):
+                ignored.append(name)
+        self.emit("found", ignored=ignored, missing=loaded.missing)
+
+    def load_adapters(self, source: Source) -> None:
+        """Runs adapters.py; what it adapts needs no resolving."""
+        assert self.guard is not None
+        loaded = load.load(source, self.guard)
+        if loaded.problem:
+            self.emit("problem", text=loaded.problem, salvaged=loaded.salvaged, path=source.path)
+        for name, candidate in adapters.adapted(vars(loaded.module), KINDS):
+            self.adapted[name] = (candidate, source)
+
+    def adapter(self, name: str) -> Result:
+        """The result of one adapter."""
+        candidate, source = self.adapted[name]
+        function = candidate.function
+        with self.guard.on() if self.guard else nullcontext(), time_limit(COMPONENT_SECONDS):
+            diagnosis = diagnose(candidate)
+        outcome = Outcome(candidate.kind)
+        return self._result(name, source, function.__code__.co_firstlineno, function, outcome, diagnosis)
+
+    def add(self, name: str, value: Any, source: Source, line: int) -> bool:
+        only, as_kind = self.job.get("only"), self.job.get("as_kind")
+        kinds = guess.kinds_of(name, value, KINDS)
+        if only and name == only:
+            kinds = (as_kind,) if as_kind else kinds
+        elif as_kind and not only:
+            kinds = (as_kind,) if as_kind in kinds else ()
+        if kinds:
+            self.library.add(value, kinds)
+            rank = self.order[kinds[0]]
+            self.found.append((rank, name, value, kinds, source, line))
+        return bool(kinds)
+
+    # ---- Checking ----
+
+    def run(self) -> None:
+        only = self.job.get("only")
+        wanted = sorted(self.found, key=lambda entry: (entry[0], entry[5]))
+        asked = [entry for entry in wanted if not only or entry[1] == only]
+        self.emit("components", names=[*map(self._id, asked), *(f"adapter:{name}" for name in self.adapted)])
+        for name in self.adapted:
+            identity = f"adapter:{name}"
+            if identity not in [*self.job["skip"], *self.job["done"]]:
+                self.emit("start", component=identity)
+                self.emit("result", component=identity, result=self.adapter(name).document())
+        last = max((wanted.index(entry) for entry in asked), default=-1)
+        for entry in wanted[: last + 1]:  # what comes before may be a part of what is asked for
+            identity = self._id(entry)
+            if identity in self.job.get("skip", []):
+                continue
+            shown = entry in asked and identity not in self.job.get("done", [])
+            self.emit("start", component=identity)
+            result = self.component(entry)
+            if shown and result is not None and self._only_reminds(entry[2], entry[3], result):
+                self.emit("found", ignored=[result.name], missing=[])
+            elif shown and result is not None:
+                self.emit("result", component=identity, result=result.document())
+
+    def _only_reminds(self, value: Any, kinds: tuple[str, ...], result: Result) -> bool:
+        """Nobody said what it is, its name hardly does, and it cannot be called: estimate_loss is no component.
+
+        Nor is a function that computes something else: expand_mask.
+        """
+        is_asked = self.job.get("only") or self.job.get("as_kind")
+        is_module = isinstance(value, type) and issubclass(value, nn.Module)
+        lost = ("crashed", "could not be built", *(() if is_module else ("unknown mismatch",)))
+        is_lost = result.verdict in lost and not result.mistakes
+        return not is_asked and is_lost and not any(guess.is_named(result.name, KINDS[kind]) for kind in kinds)
+
+    def _unknown(self, value: Any) -> str:
+        """What is wrong with --init: arguments that the constructor does not have."""
+        given, parameters = self.job.get("init", {}), construct.parameters_of(value)
+        names = [p.name for p in parameters]
+        unknown = [repr(name) for name in given if name not in names]
+        takes_any = unknown and any(p.kind is p.VAR_KEYWORD for p in inspect.signature(value).parameters.values())
+        if not unknown or takes_any or any(map(config.is_config, parameters)):
+            return ""
+        return f"its constructor takes no {', '.join(unknown)} (--init); it takes {', '.join(names) or 'nothing'}"
+
+    def _id(self, entry: tuple[int, str, Any, tuple[str, ...], Source, int]) -> str:
+        return f"{entry[4].path}:{entry[1]}"
+
+    def component(self, entry: tuple[int, str, Any, tuple[str, ...], Source, int]) -> Result | None:
+        _, name, value, kinds, source, line = entry
+        is_asked = self.job.get("only") in (None, "", name)
+        self.library.given = self.job.get("init", {}) if is_asked else {}
+        kind = KINDS[kinds[0]]
+        unchecked = partial(Result, name, source.where(line), kind.name, what=kind.what)
+        if is_asked and (unknown := self._unknown(value)):
+            return unchecked("could not be built", problem=unknown)
+        try:
+            with self.guard.on() if self.guard else nullcontext(), time_limit(COMPONENT_SECONDS):
+                outcome = self._resolved(value, kinds)
+                diagnosis = None
+                if outcome.candidate is not None:
+                    diagnosis = diagnose(outcome.candidate, self.library.parts_of(outcome.candidate.made))
+                    diagnosis = self._with_causal_flag(value, diagnosis)
+        except TimeUp:
+            return unchecked("took too long", problem="Checking it took too long: an endless loop?")
+        except Exception as error:  # a fault of the kit's own spoils one component, not the others
+            problem = f"the check itself fails on it: {type(error).__name__}: {error}"
+            return unchecked("could not be built", problem=problem, stub=stubs.stub(kind, name, source.module))
+        return self._result(name, source, line, value, outcome, diagnosis)
+
+    def _with_causal_flag(self, value: Any, diagnosis: Diagnosis) -> Diagnosis:
+        """With the mistakes that only show if it is built with causal=True, where it has such an argument."""
+        names = [p.name for p in construct.parameters_of(value) if p.default is False and plain(p.name) in CAUSAL]
+        if not names or not diagnosis.kind.endswith("Attention"):
+            return diagnosis
+        self.library.given = {**self.library.given, names[0]: True}
+        outcome = resolve(value, KINDS["CausalSelfAttention"], self.library)
+        found = diagnose(outcome.candidate).findings if outcome.candidate is not None else ()
+        more = [f for f in found if f.severity == "mistake" and f.mistake.id not in diagnosis.ids]
+        forms = [replace(f, form=f"{f.form}, with {names[0]}=True".removeprefix(", ")) for f in more]
+        verdict = "mistake" if more else diagnosis.verdict
+        return replace(diagnosis, findings=(*forms, *diagnosis.findings), verdict=verdict)
+
+    def _resolved(self, value: Any, kinds: tuple[str, ...]) -> Outcome:
+        best = chosen(value, kinds, self.library)
+        if best.candidate is not None:
+            self.library.resolved[value] = best.candidate
+        return best
+
+    def _result(
+        self, name: str, source: Source, line: int, value: Any, outcome: Outcome, diagnosis: Diagnosis | None
+    ) -> Result:
+        kind = outcome.kind
+        result = Result(name, source.where(line), kind.name, what=kind.what, against=kind.builtin or "the reference")
+        if diagnosis is None:
+            return self._not_built(result, value, outcome, source)
+        within = self.library.parts_of(outcome.candidate.made) if outcome.candidate else ()
+        parts = {f.mistake.id for part in within for f in part.findings if f.severity != "note"}
+        parts &= {f.mistake.id for f in diagnosis.findings if f.severity != "note"}
+        own = [f for f in diagnosis.findings if f.mistake.id not in parts]
+        self.library.diagnoses[value] = diagnosis
+        result.verdict, result.error, result.design = diagnosis.verdict, diagnosis.error, diagnosis.design
+        result.inherited = [f.mistake.id for f in diagnosis.findings if f.mistake.id in parts]
+        result.mistakes = [_named(f, value, source) for f in own]
+        result.alternatives = [list(ids) for ids in diagnosis.alternatives]
+        result.divergence, result.probe = diagnosis.divergence, diagnosis.probe
+        result.notes = list(dict.fromkeys(diagnosis.notes))
+        return result
+
+    def _not_built(self, result: Result, value: Any, outcome: Outcome, source: Source) -> Result:
+        from scratch_transformer.kit.crashes import crash_finding
+
+        error = outcome.error
+        finding = crash_finding(error, outcome.kind) if isinstance(error, Exception) else None
+        if finding is not None:
+            result.mistakes = [_named(finding, value, source)]
+        severe = finding is not None and finding.severity == "mistake"
+        result.verdict = "mistake" if severe else "could not be built" if outcome.stage == "built" else "crashed"
+        result.problem = outcome.problem
+        result.stub = stubs.stub(outcome.kind, result.name, source.module)
+        return result
+
+
+def _named(finding: Finding, value: Any, source: Source) -> Named:
+    mistake = finding.mistake
+    line = line_of(mistake.id, value)
+    return Named(
+        mistake.id, mistake.title, finding.severity, mistake.does, mistake.expected, finding.evidence, mistake.fix,
+        mistake.source, finding.form, source.where(line) if line else "",
+    )  # fmt: skip

@@ -1,0 +1,232 @@
+"""Runs a source to get its classes and functions; what cannot be run as a whole is salvaged statement by statement.
+
+For the child process only.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import io
+import linecache
+import os
+import sys
+import traceback
+import types
+from dataclasses import dataclass, field
+from typing import Any
+
+from scratch_transformer.kit.discover import packages, placeholders, repair, survey
+from scratch_transformer.kit.discover.sandbox import Guard, Offline, TimeUp, time_limit
+from scratch_transformer.kit.discover.target import Source
+
+IMPORT_SECONDS = 10.0
+STATEMENT_SECONDS = 2.0
+_FOLDERS: set[str] = set()
+_OPEN = io.open
+_LOADED: dict[str, Loaded] = {}
+_SALVAGING: set[str] = set()
+"""Files that are being salvaged because others import them, for those that import each other."""
+
+
+@dataclass
+class Loaded:
+    """A source's namespace. problem: why it could not be imported as it is, a sentence, and `line` where.
+
+    salvaged: only imports, definitions and constants were run. missing: packages that are not installed. notes: lines
+    that were left out and imports that were supplied, sentences.
+    """
+
+    source: Source
+    module: types.ModuleType
+    problem: str = ""
+    line: int | None = None
+    salvaged: bool = False
+    missing: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def load(source: Source, guard: Guard, salvage: bool = False) -> Loaded:
+    """The namespace of a source: whole if it can be imported, or else what can be saved of it."""
+    notes: list[str] = []
+    known = survey.survey(source)
+    if known.error:
+        source, notes = repair.repaired(source)
+        if not notes:
+            return Loaded(source, _module(source), known.error)
+        known = survey.survey(source)
+    _find_imports(source)
+    packages.prepare(source, guard)
+    before = _already(source, salvage)
+    if before is not None:
+        return before
+    module = _module(source)
+    supplied = repair.supply(module.__dict__, dict.fromkeys(repair.assumed(source).values()))
+    if supplied:
+        notes.append(f"it uses names that it does not import; assumed: {'; '.join(supplied)}")
+    loaded = _loaded(source, module, guard, known, salvage)
+    loaded.notes = notes
+    _LOADED[source.path] = loaded
+    return loaded
+
+
+def _already(source: Source, salvage: bool) -> Loaded | None:
+    """What is there because another of the learner's files has imported it: then its classes are the same."""
+    whole = packages.imported(source)
+    if whole is not None:
+        _read_beside(source)
+        return Loaded(source, whole)
+    before = _LOADED.get(source.path)
+    if before is None or salvage or before.source != source or sys.modules.get(source.module) is not before.module:
+        return None
+    return before
+
+
+def _loaded(source: Source, module: types.ModuleType, guard: Guard, known: survey.Survey, salvage: bool) -> Loaded:
+    if salvage or known.trains:
+        problem = (
+            f'it trains when it is imported ({source.where(known.trains)}): put that under if __name__ == "__main__":'
+            if known.trains
+            else "importing it took too long, or took the process down"
+        )
+        return _salvage(source, module, guard, problem, known.trains)
+    before = dict(module.__dict__)
+    try:
+        tree = survey.parse(source)
+        with guard.on(), time_limit(IMPORT_SECONDS):
+            exec(compile(tree, source.path, "exec"), module.__dict__)
+    except BaseException as error:  # SystemExit and TimeUp too: nothing that the learner's code does ends the check
+        problem, line = _reason(error, source)
+        module.__dict__.clear()
+        module.__dict__.update(before)
+        return _salvage(source, module, guard, problem, line)
+    return Loaded(source, module)
+
+
+def _find_imports(source: Source) -> None:
+    """What lies beside the file, or beside its package, can be imported."""
+    if source.folder not in sys.path:
+        sys.path.insert(0, source.folder)
+
+
+def _module(source: Source) -> types.ModuleType:
+    """An empty module that imports like the file: siblings are found, relative imports work."""
+    is_package = packages.is_package(source)
+    is_free = "." in source.module or is_package or source.module not in sys.modules
+    name = source.module if is_free else f"{source.module}_checked"
+    module = types.ModuleType(name)
+    module.__file__ = source.path
+    module.__package__ = name if is_package else name.rpartition(".")[0]
+    if is_package:
+        module.__path__ = [os.path.dirname(source.path)]
+    module.__dict__["display"] = lambda *values, **options: None  # what notebooks have
+    module.__dict__["get_ipython"] = lambda: placeholders.Missing("IPython")
+    sys.modules[name] = module
+    lines = source.text.splitlines(keepends=True)
+    linecache.cache[source.path] = (len(source.text), None, lines, source.path)  # a notebook's too, and a repaired text
+    _read_beside(source)
+    return module
+
+
+def _read_beside(source: Source) -> None:
+    """Relative paths are read beside the learner's file. The working folder is another, where writing is allowed."""
+    _FOLDERS.add(os.path.dirname(source.path))
+    builtins.open = _open_beside
+
+
+def _open_beside(file: Any, *args: Any, **options: Any) -> Any:
+    if isinstance(file, (str, os.PathLike)) and not os.path.exists(file):
+        beside = (os.path.join(folder, os.fspath(file)) for folder in sorted(_FOLDERS))
+        file = next(filter(os.path.exists, beside), file)
+    return _OPEN(file, *args, **options)
+
+
+# ---- Salvage ----
+
+
+def _salvage(source: Source, module: types.ModuleType, guard: Guard, problem: str, line: int | None) -> Loaded:
+    """Imports, definitions and constants only; what fails is left out, what is not installed has a placeholder."""
+    loaded = Loaded(source, module, problem, line, salvaged=True)
+    for node in survey.parse(source).body:
+        if not (survey.is_harmless(node) or survey.settles(node)):
+            continue
+        try:
+            with guard.on(), time_limit(STATEMENT_SECONDS):
+                _run(node, source, module, guard)
+        except placeholders.NotInstalled as error:
+            loaded.missing.append(error.package)
+        except BaseException as error:
+            if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and not loaded.problem:
+                loaded.problem, loaded.line = _reason(error, source)
+    loaded.missing += [name for name in placeholders.used(module) if name not in loaded.missing]
+    return loaded
+
+
+def _run(node: ast.stmt, source: Source, module: types.ModuleType, guard: Guard) -> None:
+    try:
+        _execute(node, source, module)
+    except ImportError as error:
+        if not isinstance(node, (ast.Import, ast.ImportFrom)):
+            raise
+        if not _salvage_siblings(node, source, module, guard):
+            placeholders.stand_in(node, error, module)
+    except placeholders.NotInstalled:
+        if not getattr(node, "decorator_list", None):
+            raise
+        node.decorator_list = []  # type: ignore[attr-defined]
+        _execute(node, source, module)
+
+
+def _salvage_siblings(node: ast.stmt, source: Source, module: types.ModuleType, guard: Guard) -> bool:
+    """Whether an import works once those of the learner's own files that cannot be imported are salvaged too."""
+    for sibling in packages.siblings(node, module, source):
+        if sibling.path not in _SALVAGING:
+            _SALVAGING.add(sibling.path)
+            try:
+                load(sibling, guard)
+            finally:
+                _SALVAGING.discard(sibling.path)
+    try:
+        _execute(node, source, module)
+    except ImportError:
+        return False
+    return True
+
+
+def _execute(node: ast.stmt, source: Source, module: types.ModuleType) -> None:
+    exec(compile(ast.Module([node], []), source.path, "exec"), module.__dict__)
+
+
+# ---- Why ----
+
+
+def _reason(error: BaseException, source: Source) -> tuple[str, int | None]:
+    """Why an import failed, for people, and the line of the learner's file where it did."""
+    frames = traceback.extract_tb(error.__traceback__)
+    line = next((frame.lineno for frame in reversed(frames) if frame.filename == source.path), None)
+    place = f" ({source.where(line)})" if line else ""
+    return f"{_sentence(error)}{place}", line
+
+
+def _sentence(error: BaseException) -> str:
+    if isinstance(error, SystemExit):
+        return "it calls sys.exit() when it is imported"
+    if isinstance(error, TimeUp):
+        return f"importing it does not end ({error}): an endless loop, or training?"
+    if isinstance(error, Offline) or _is_offline(error):
+        return "it wants to download something when it is imported, and there is no network while it is checked"
+    if isinstance(error, ModuleNotFoundError):
+        return f"it imports {error.name}, which is not installed: pip install {(error.name or '').split('.')[0]}"
+    if isinstance(error, EOFError):
+        return "it asks for input when it is imported"
+    text = " ".join(str(error).split())
+    return f"importing it fails with {type(error).__name__}: {text[:300]}"
+
+
+def _is_offline(error: BaseException | None) -> bool:
+    seen = 0
+    while error is not None and seen < 10:
+        if isinstance(error, Offline) or "network" in str(error) or "offline" in str(error).lower():
+            return True
+        error, seen = error.__cause__ or error.__context__, seen + 1
+    return False

@@ -1,0 +1,123 @@
+"""Files that belong together: one of a package is loaded as that, with its siblings, whatever else the package needs.
+
+For the child process only.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import sys
+import types
+from collections.abc import Iterator
+from pathlib import Path
+
+from scratch_transformer.kit.discover import survey
+from scratch_transformer.kit.discover.sandbox import Guard, time_limit
+from scratch_transformer.kit.discover.target import Source, find
+
+PACKAGE_SECONDS = 10.0
+MOST_FOLDERS = 4
+"""How far above a file what it imports may lie."""
+
+
+def prepare(source: Source, guard: Guard) -> None:
+    """Makes what a source imports importable: its package is imported, or stood in for where that fails."""
+    _add_roots(source)
+    names = source.module.split(".")
+    depth = len(names) - (0 if is_package(source) else 1)
+    folders = Path(source.path).parents
+    for count in range(1, depth + 1):
+        _import_package(".".join(names[:count]), folders[depth - count], guard)
+
+
+def is_package(source: Source) -> bool:
+    """Is it the __init__.py of a package?"""
+    return Path(source.path).name == "__init__.py"
+
+
+def imported(source: Source) -> types.ModuleType | None:
+    """The module of this file, if another that was loaded before has imported it whole: then its classes are those."""
+    for module in list(sys.modules.values()):
+        spec, file = getattr(module, "__spec__", None), getattr(module, "__file__", None)
+        if file == source.path and spec is not None and not getattr(spec, "_initializing", False):
+            return module
+    return None
+
+
+def siblings(node: ast.stmt, module: types.ModuleType, source: Source) -> Iterator[Source]:
+    """The learner's own files that an import statement names."""
+    for name in _modules_of(node, module):
+        for root in dict.fromkeys([source.folder, *sys.path]):
+            path = Path(root).joinpath(*name.split("."))
+            for file in (path.with_suffix(".py"), path / "__init__.py"):
+                if file.is_file() and _is_own(file, source) and file != Path(source.path):
+                    yield from find(str(file)).sources
+                    break
+
+
+def _modules_of(node: ast.stmt, module: types.ModuleType) -> list[str]:
+    """Full names of the modules that an import statement may load."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if not isinstance(node, ast.ImportFrom):
+        return []
+    base = (module.__package__ or "").split(".") if node.level else []
+    base = base[: len(base) - max(node.level - 1, 0)]
+    start = ".".join([*filter(None, base), *filter(None, [node.module])])
+    return [*filter(None, [start]), *(".".join(filter(None, [start, alias.name])) for alias in node.names)]
+
+
+def _is_own(file: Path, source: Source) -> bool:
+    """Is a file of the same project: below one of the few folders around the source that may hold it?"""
+    if "site-packages" in file.parts and "site-packages" not in Path(source.path).parts:
+        return False
+    return any(folder in file.parents for folder in _around(source))
+
+
+def _around(source: Source) -> list[Path]:
+    folder = Path(source.path).parent
+    return [folder, *list(folder.parents)[:MOST_FOLDERS]][: len(folder.parts) - 1]
+
+
+def _add_roots(source: Source) -> None:
+    """Folders above the file from which its absolute imports work: `from models.layers import Block` in models/."""
+    try:
+        body = list(ast.walk(survey.parse(source)))
+    except (SyntaxError, ValueError, RecursionError):
+        return
+    names = {alias.name.split(".")[0] for node in body if isinstance(node, ast.Import) for alias in node.names}
+    names |= {n.module.split(".")[0] for n in body if isinstance(n, ast.ImportFrom) and n.module and not n.level}
+    for name in sorted(names - set(sys.stdlib_module_names) - set(sys.modules)):
+        for folder in _around(source):
+            if (folder / f"{name}.py").is_file() or _holds_python(folder / name):
+                if str(folder) not in sys.path:
+                    sys.path.append(str(folder))
+                break
+
+
+def _holds_python(folder: Path) -> bool:
+    return folder.is_dir() and next(folder.glob("*.py"), None) is not None
+
+
+def _import_package(name: str, folder: Path, guard: Guard) -> None:
+    """Imports a package; an empty one that finds its modules stands in for one that cannot be imported."""
+    known = sys.modules.get(name)
+    if known is not None and str(folder) in map(str, getattr(known, "__path__", ())):
+        return
+    sys.modules.pop(name, None)
+    file = folder / "__init__.py"
+    trains = file.is_file() and survey.survey(find(str(file)).sources[0]).trains
+    try:
+        if trains:
+            raise ImportError(name)
+        with guard.on(), time_limit(PACKAGE_SECONDS):
+            made = importlib.import_module(name)
+        if str(folder) in map(str, getattr(made, "__path__", ())):
+            return
+    except BaseException:  # whatever the learner's package does; its modules may be fine all the same
+        pass
+    package = types.ModuleType(name)
+    package.__path__ = [str(folder)]
+    package.__package__ = name
+    sys.modules[name] = package

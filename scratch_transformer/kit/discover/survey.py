@@ -1,0 +1,166 @@
+"""What a source defines and what it does when imported, from its syntax tree. Nothing is run."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from scratch_transformer.kit.discover.target import Source
+
+TRAINING_CALLS = {"backward", "fit", "zero_grad"}
+DOWNLOADS = {
+    "load_dataset": "datasets.load_dataset", "urlretrieve": "urllib.request.urlretrieve", "urlopen": "urlopen",
+    "hf_hub_download": "hf_hub_download", "snapshot_download": "snapshot_download",
+    "from_pretrained": "from_pretrained", "download_url": "download_url",
+}  # fmt: skip
+PURE_CALLS = {
+    "len", "int", "float", "max", "min", "range", "list", "dict", "tuple", "set", "str", "bool", "round", "abs", "sum",
+    "sorted", "zip", "enumerate", "device", "is_available", "sqrt", "TypeVar", "namedtuple", "dataclass", "field",
+    "NewType", "SimpleNamespace", "getLogger", "partial", "cpu_count", "Path", "manual_seed",
+}  # fmt: skip
+SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A class or function at the top level of a source. parameters: of the function, or of the class's forward."""
+
+    name: str
+    is_class: bool
+    line: int
+    parameters: tuple[str, ...] = ()
+    bases: tuple[str, ...] = ()
+    forward_line: int | None = None
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What a source defines, and what keeps it from being imported.
+
+    error: of syntax, a sentence. trains: the line of a top-level statement that trains. downloads: (line, call) of one
+    that downloads.
+    """
+
+    definitions: tuple[Definition, ...] = ()
+    error: str = ""
+    trains: int | None = None
+    downloads: tuple[int, str] | None = None
+
+
+def survey(source: Source) -> Survey:
+    """Reads a source without running it."""
+    try:
+        tree = parse(source)
+    except (SyntaxError, ValueError, RecursionError) as error:
+        line = getattr(error, "lineno", None)
+        return Survey(error=f"{source.where(line)}: Python cannot read this: {getattr(error, 'msg', error)}")
+    definitions = {node.name: _definition(node) for node in _top(tree.body) if isinstance(node, DEFINITIONS)}
+    trainers = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and _trains(node)}
+    trains = next((node.lineno for node in _actions(tree.body) if _starts_training(node, trainers)), None)
+    return Survey(tuple(definitions.values()), "", trains, _download(tree.body))
+
+
+def parse(source: Source) -> ast.Module:
+    """The syntax tree. Files of tutorials saved as text may start with a byte order mark or hold tabs."""
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # invalid escapes in the learner's strings are not our subject
+        return ast.parse(source.text.lstrip("\ufeff"), filename=source.path)
+
+
+def _top(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Top-level statements, and those within `if` and `try` but not of `if __name__ == "__main__"`."""
+    for node in body:
+        yield node
+        if isinstance(node, ast.If) and not is_main_guard(node):
+            yield from _top(node.body)
+            yield from _top(node.orelse)
+        elif isinstance(node, ast.Try):
+            yield from _top([*node.body, *node.orelse, *node.finalbody])
+
+
+def is_main_guard(node: ast.stmt) -> bool:
+    """Is this `if __name__ == "__main__":`?"""
+    return isinstance(node, ast.If) and "__name__" in {
+        name.id for name in ast.walk(node.test) if isinstance(name, ast.Name)
+    }
+
+
+def _definition(node: ast.stmt) -> Definition:
+    assert isinstance(node, DEFINITIONS)
+    if not isinstance(node, ast.ClassDef):
+        return Definition(node.name, False, node.lineno, _parameters(node))
+    methods = {item.name: item for item in node.body if isinstance(item, ast.FunctionDef)}
+    call = methods.get("forward") or methods.get("__call__")
+    bases = tuple(ast.unparse(base) for base in node.bases)
+    parameters = _parameters(call)[1:] if call else ()
+    return Definition(node.name, True, node.lineno, parameters, bases, call.lineno if call else None)
+
+
+def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[str, ...]:
+    arguments = node.args
+    return tuple(argument.arg for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs))
+
+
+# ---- What happens at import ----
+
+
+def _actions(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    return (node for node in _top(body) if not isinstance(node, DEFINITIONS) and not is_main_guard(node))
+
+
+def calls(node: ast.AST) -> Iterator[tuple[int, str]]:
+    """(line, last part of the name) of every call that happens when `node` runs, not inside definitions in it."""
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        if isinstance(current, ast.Call):
+            name = getattr(current.func, "attr", getattr(current.func, "id", ""))
+            if name:
+                yield current.lineno, name
+        stack.extend(child for child in ast.iter_child_nodes(current) if not isinstance(child, SCOPES))
+
+
+def _trains(node: ast.FunctionDef) -> bool:
+    return any(name in TRAINING_CALLS for part in node.body for _, name in calls(part))
+
+
+def _starts_training(node: ast.stmt, trainers: set[str]) -> bool:
+    names = {name for _, name in calls(node)}
+    return bool(names & TRAINING_CALLS or names & trainers)
+
+
+def _download(body: list[ast.stmt]) -> tuple[int, str] | None:
+    found = [(line, DOWNLOADS[name]) for node in _actions(body) for line, name in calls(node) if name in DOWNLOADS]
+    return min(found, default=None)
+
+
+# ---- What can be run safely ----
+
+
+def is_harmless(node: ast.stmt) -> bool:
+    """A statement that defines something: import, class, function, constant."""
+    if isinstance(node, (ast.Import, ast.ImportFrom, ast.Global, ast.Pass, *DEFINITIONS)):
+        return True
+    if isinstance(node, (ast.Assign, ast.AnnAssign)):
+        return node.value is None or all(_is_pure(name) for _, name in calls(node.value))
+    if isinstance(node, ast.AugAssign):
+        return all(_is_pure(name) for _, name in calls(node.value))
+    if isinstance(node, ast.If):
+        return not is_main_guard(node) and all(is_harmless(part) for part in [*node.body, *node.orelse])
+    if isinstance(node, ast.Try):
+        parts = [*node.body, *node.orelse, *node.finalbody, *(part for h in node.handlers for part in h.body)]
+        return all(is_harmless(part) or isinstance(part, (ast.Raise, ast.Expr)) for part in parts)
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def _is_pure(name: str) -> bool:
+    return name in PURE_CALLS or name[:1].isupper()  # Config(), TransformerConfig(n_embd=...): a dataclass, a class
+
+
+def settles(node: ast.stmt) -> bool:
+    """An assignment whose value has to be computed: chars = sorted(set(text)), model = GPT(config)."""
+    return isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign))

@@ -1,0 +1,318 @@
+"""What the kit is made of: kinds of components, probes, mistakes, candidates, and what is found out about them.
+
+A *kind* ("LayerNorm") has a canonical interface: `module(**inputs) -> Tensor`, with fixed names and shapes of inputs
+and parameters. The reference, its variants and every learner's class, once resolved, share it. So a diagnosis compares
+modules of one interface on probes.
+
+Shapes: batch first. Masks are boolean, True = may attend, and broadcast to (B, heads, T, S).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from torch import Tensor, nn
+
+from scratch_transformer.kit.recipe import RIGHT, Recipe
+
+Settings = Mapping[str, Any]
+State = dict[str, Tensor]
+Inputs = dict[str, Any]
+Verdict = Literal[
+    "matches the builtin",
+    "matches the paper, not the builtin",
+    "harmless deviation",
+    "mistake",
+    "unknown mismatch",
+    "crashed",
+]
+Severity = Literal["mistake", "paper", "harmless", "note"]
+"""Of an entry of the catalogue: wrong; as in the paper and not in PyTorch; of no consequence; worth knowing."""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Inputs that make mistakes visible.
+
+    inputs: canonical inputs by name. An absent mask is None.
+    valid: where the output counts, broadcastable to it; None = everywhere. Outputs at padded queries are nobody's.
+    shows: for a reader: "tokens with a tiny variance".
+    quiet: run with small weights, so that what the norms inside see has a variance about as small as their ε.
+    """
+
+    name: str
+    inputs: Inputs
+    valid: Tensor | None = None
+    shows: str = ""
+    quiet: bool = False
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A component that learners write.
+
+    name: "LayerNorm".
+    what: one sentence for a beginner.
+    synonyms: names under which it is found, in lower case without underscores.
+    source: the section of the paper.
+    inputs: the canonical names of forward's arguments.
+    defaults: settings, all dimensions distinct.
+    build: (settings, recipe) -> canonical module, its parameters not yet set. `Recipe()` is the reference.
+    probes: (settings, seed) -> probes, float64.
+    mistakes: ids of the catalogue's entries that can occur in it; "B8:GELU" for one form only.
+    designs: recipes that are all right ("pre-norm", "post-norm"), by the words that describe them.
+    full: the recipe with all parameters that any design has; a candidate's `missing` ones are of these.
+    oracle: (settings, design's recipe, state, inputs) -> output of the builtin from torch.nn, or None if there is none.
+    builtin: what the oracle is: "torch.nn.LayerNorm"; "" without one.
+    extras: probes for one mistake each, tried after everything else.
+    """
+
+    name: str
+    what: str
+    synonyms: tuple[str, ...]
+    source: str
+    inputs: tuple[str, ...]
+    defaults: Settings
+    build: Callable[[Settings, Recipe], nn.Module]
+    probes: Callable[[Settings, int], tuple[Probe, ...]]
+    mistakes: tuple[str, ...] = ()
+    designs: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: {"": {}})
+    full: Mapping[str, Any] = field(default_factory=dict)
+    oracle: Callable[[Settings, Recipe, State, Inputs], Tensor] | None = None
+    builtin: str = ""
+    extras: tuple[Extra, ...] = ()
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """The mistakes that can occur in it, whatever their form."""
+        return frozenset(id.partition(":")[0] for id in self.mistakes)
+
+    def complete(self, settings: Settings) -> dict[str, Any]:
+        """All settings: the given ones, and defaults for the others."""
+        return {**self.defaults, **settings}
+
+    def reference(self, settings: Settings | None = None, recipe: Recipe = RIGHT, seed: int = 0) -> nn.Module:
+        """The canonical module in float64 and in evaluation mode, all its parameters random."""
+        module = self.build(self.complete(settings or {}), recipe).double().eval()
+        module.load_state_dict(random_state(module, seed))
+        return module
+
+
+@dataclass(frozen=True)
+class Extra:
+    """A probe that tells apart what all other probes leave alike, such as a query that may attend to nothing.
+
+    mistakes: the ids that it can show.
+    probe: (settings) -> probe.
+    limit: the largest relative error that counts as equal.
+    low_precision: run the candidate in float32, and take any larger error for the (only) mistake, whose exact numbers
+        are rounding errors.
+    """
+
+    mistakes: tuple[str, ...]
+    probe: Callable[[Settings], Probe]
+    limit: float = 1e-6
+    low_precision: bool = False
+
+
+def random_state(module: nn.Module, seed: int, quiet: bool = False) -> State:
+    """Random values for every parameter and learned buffer: biases that start at zero hide a forgotten bias."""
+    from scratch_transformer.conformance.draw import Draw
+
+    draw = Draw(seed)
+    return {name: draw.normal(*values.shape, scale=_scale(name, quiet)) for name, values in module.state_dict().items()}
+
+
+def _scale(name: str, quiet: bool) -> float:
+    """Norms scale to 0.005, and biases are as small: a variance of 2.5e-5 beside ε = 1e-5."""
+    is_small = quiet and ("norm" in name or name.endswith("bias") or "embed" in name)
+    return 0.005 if is_small else 0.5
+
+
+class Candidate:
+    """What is diagnosed: a module of the canonical interface. `resolve/` makes one of a learner's class.
+
+    kind, settings: what it is, and the settings that it was really built with (not the ones that were assumed).
+    module: the learner's own module, for what only an inventory shows; None for a function.
+    missing: canonical parameters that the learner's module has no place for.
+    notes: sentences about how it was resolved.
+    defaults: settings -> values that its constructor has where nothing is passed.
+    shown: choices of the recipe that resolving it has shown already.
+    drops: whether dropout that ignores eval() takes place. Without it, everything else can be compared.
+    """
+
+    def __init__(self, kind: Kind, module: nn.Module | None, settings: Settings | None = None) -> None:
+        self.kind = kind
+        self.module = module
+        self.settings: dict[str, Any] = dict(settings or {})
+        self.missing: frozenset[str] = frozenset()
+        self.notes: list[str] = []
+        self.defaults: dict[str, Any] = {}
+        self.shown: dict[str, Any] = {}
+        self.drops = False
+
+    def load(self, state: State) -> State:
+        """Give the learner's parameters these values, named canonically.
+
+        Returns the state that they now stand for, with all canonical names: what a shared or a scalar parameter holds,
+        and the neutral value (a bias of 0, a scale of 1) for a missing one.
+        """
+        assert self.module is not None
+        self.module.load_state_dict(state)
+        return dict(state)
+
+    def accepts(self, inputs: Inputs) -> bool:
+        """Whether it can be given these inputs: not every forward takes a mask."""
+        return True
+
+    def __call__(self, **inputs: Any) -> Tensor:
+        """Canonical inputs to canonical output. Never called with gradients."""
+        assert self.module is not None
+        output: Tensor = self.module(**inputs)
+        return output
+
+    def inventory(self) -> dict[str, tuple[int, ...]]:
+        """The learner's parameters: name -> shape."""
+        parameters = {} if self.module is None else dict(self.module.named_parameters())
+        return {name: tuple(values.shape) for name, values in parameters.items()}
+
+    def rebuild(self, **settings: Any) -> Candidate:
+        """The same class built with other settings: an odd d_model, dropout = 0.5. Whatever it raises is passed on.
+
+        Raises KeyError if the class has no such setting.
+        """
+        raise KeyError(f"{self.kind.name} cannot be built again with {settings}")
+
+    def intermediates(self, **inputs: Any) -> dict[str, Tensor]:
+        """Outputs of submodules by canonical path ("layers.0.self_attn"), where they are known."""
+        return {}
+
+
+class CanonicalCandidate(Candidate):
+    """A module that is canonical already: the reference, a variant, or somebody's adapter."""
+
+    def __init__(
+        self, kind: Kind, settings: Settings | None = None, recipe: Recipe = RIGHT, module: nn.Module | None = None
+    ) -> None:
+        self.recipe = recipe
+        super().__init__(kind, module or kind.reference(settings, recipe), kind.complete(settings or {}))
+
+    def load(self, state: State) -> State:
+        assert self.module is not None
+        own = self.module.state_dict()
+        self.module.load_state_dict({name: state.get(name, values) for name, values in own.items()})
+        loaded = self.module.state_dict()
+        self.missing = frozenset(state.keys() - own.keys())
+        return {name: loaded.get(name, neutral(name, values)) for name, values in state.items()}
+
+    def rebuild(self, **settings: Any) -> Candidate:
+        unknown = settings.keys() - self.settings.keys()
+        if unknown:
+            raise KeyError(f"{self.kind.name} has no setting {', '.join(sorted(unknown))}")
+        return CanonicalCandidate(self.kind, {**self.settings, **settings}, self.recipe)
+
+    def intermediates(self, **inputs: Any) -> dict[str, Tensor]:
+        assert self.module is not None
+        return record(self.module, inputs)
+
+
+def neutral(name: str, like: Tensor) -> Tensor:
+    """What a parameter that isn't there does: a bias adds 0, a norm's scale multiplies by 1."""
+    return like.new_zeros(like.shape) if name.endswith("bias") else like.new_ones(like.shape)
+
+
+def record(module: nn.Module, inputs: Inputs) -> dict[str, Tensor]:
+    """The output of every submodule in a call, by path, in the order in which they finish."""
+    outputs: dict[str, Tensor] = {}
+
+    def keep(path: str, module: nn.Module, args: Any, output: Any) -> None:
+        if isinstance(output, Tensor):
+            outputs.setdefault(path, output)
+
+    named = [(path, part) for path, part in module.named_modules() if path]
+    handles = [part.register_forward_hook(functools.partial(keep, path)) for path, part in named]
+    try:
+        module(**inputs)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return outputs
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """An entry of the catalogue.
+
+    id, title: "LN1", "unbiased variance".
+    severity: see `Severity`.
+    does, expected, fix: sentences for a beginner.
+    mathematics: the equation of both, for `explain`.
+    source: the paper's section.
+    changes: of the reference's recipe; several where the mistake has several forms, by the words for each form.
+    severities: of forms that are less, or more, severe than the mistake in general.
+    demo: Python source of about ten lines that shows it, ending in a print.
+    explain_only: why running code cannot show it.
+    """
+
+    id: str
+    title: str
+    severity: Severity
+    does: str
+    expected: str
+    fix: str
+    source: str
+    mathematics: str = ""
+    changes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    severities: Mapping[str, Severity] = field(default_factory=dict)
+    demo: str = ""
+    explain_only: str = ""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A mistake in somebody's code, with the numbers that show it.
+
+    form: which form of the mistake. entries: of the recipe of a whole that contains it, where its own does not show it.
+    """
+
+    mistake: Mistake
+    evidence: str
+    form: str = ""
+    entries: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def severity(self) -> Severity:
+        return self.mistake.severities.get(self.form, self.mistake.severity)
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What was found out about a candidate.
+
+    error: the largest relative error against the builtin (or the reference) over all probes.
+    against: what was compared with: "torch.nn.LayerNorm".
+    findings: what explains the error, and what else was seen; sorted by severity.
+    alternatives: other explanations that all probes leave alike: lists of ids.
+    design: what it is, of several right ways: "pre-norm, GELU".
+    divergence: without an explanation, the first intermediate that differs.
+    probe: the probe on which the error is largest.
+    """
+
+    kind: str
+    verdict: Verdict
+    error: float
+    against: str
+    findings: tuple[Finding, ...] = ()
+    alternatives: tuple[tuple[str, ...], ...] = ()
+    design: str = ""
+    divergence: str = ""
+    probe: str = ""
+    notes: tuple[str, ...] = ()
+    recipe: Recipe = RIGHT
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        return tuple(finding.mistake.id for finding in self.findings)

@@ -1,0 +1,248 @@
+"""Encoder layer, decoder layer, decoder-only block, and their stacks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from scratch_transformer.kit.canonical import blocks, stacks
+from scratch_transformer.kit.kind import Inputs, Kind, Probe, Settings, State
+from scratch_transformer.kit.kinds.attention import CORE_OF_OTHERS, SELF_MISTAKES, packed
+from scratch_transformer.kit.kinds.inputs import (
+    D_FF,
+    D_MODEL,
+    HEADS,
+    B,
+    Draw,
+    S,
+    T,
+    causal,
+    keys,
+    queries,
+    real,
+)
+from scratch_transformer.kit.kinds.layers import (
+    ACTIVATIONS,
+    BLOCK_MISTAKES,
+    FEED_FORWARD_MISTAKES,
+    ORDERS,
+    builtin_activation,
+    combined,
+)
+from scratch_transformer.kit.recipe import Recipe
+
+SIZES = {"d_model": D_MODEL, "num_heads": HEADS, "d_ff": D_FF}
+LAYER_MISTAKES = (
+    *BLOCK_MISTAKES,
+    *FEED_FORWARD_MISTAKES,
+    *CORE_OF_OTHERS,
+    *(id for id in SELF_MISTAKES if id not in BLOCK_MISTAKES),
+    "B6",
+    "B15",
+)
+USUAL = {name: ACTIVATIONS[name] for name in ("ReLU", "GELU", "GELU by tanh")}
+LAYER_DESIGNS = combined(ORDERS, USUAL)
+FINAL = {"": {"final_norm": False}, "final norm": {"final_norm": True}}
+STACK_DESIGNS = combined(ORDERS, FINAL, USUAL)
+STACK_MISTAKES = ("B4:pre-norm without final norms", "B9", "B19")
+CAUSAL_MISTAKES = ("A5", "A6", "A25", "B11")
+CAUSAL_LAYER_MISTAKES = tuple(id for id in LAYER_MISTAKES if id not in ("A7", "A24"))
+CROSS_MISTAKES = (
+    "A21:keys and values come from the decoder", "A21:keys, values and their mask come from the decoder", "A22", "A27"
+)  # fmt: skip
+
+
+# ---- Probes ----
+
+
+def encoder_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
+    x = Draw(seed).normal(B, S, settings["d_model"])
+    left, right = real(S, "left"), real(S)
+    return (
+        Probe("left padding", {"x": x, "mask": keys(left)}, queries(left), shows="left padding"),
+        Probe("right padding", {"x": x, "mask": keys(right)}, queries(right), shows="right padding"),
+        Probe("no mask", {"x": x, "mask": None}, shows="no mask"),
+        Probe("quiet", {"x": x * 1e-2, "mask": None}, shows="tokens with a small variance", quiet=True),
+    )
+
+
+def decoder_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
+    draw, E = Draw(seed), settings["d_model"]
+    x, memory = draw.normal(B, T, E), draw.normal(B, S, E)
+    own, other = {"x": x, "memory": memory}, real(S, "left")
+    padded = causal(T) & keys(real(T))
+    quiet = {"x": x * 1e-2, "memory": memory * 1e-2, "mask": causal(T), "memory_mask": None}
+    alike = {"x": draw.normal(B, S, E), "memory": memory, "mask": causal(S), "memory_mask": keys(real(S))}
+    return (
+        Probe("padded", {**own, "mask": padded, "memory_mask": keys(other)}, queries(real(T)), shows="causal, padded"),
+        Probe("causal", {**own, "mask": causal(T), "memory_mask": None}, shows="a causal mask and no padding"),
+        Probe("source", {**own, "mask": causal(T), "memory_mask": keys(real(S))}, shows="padding in the source"),
+        Probe("quiet", quiet, shows="tokens with a small variance", quiet=True),
+        Probe("alike", alike, shows="source and target of one length"),
+    )
+
+
+def causal_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
+    x = Draw(seed).normal(B, T, settings["d_model"])
+    return (
+        Probe("tokens", {"x": x}, shows="random tokens"),
+        Probe("fewer", {"x": x[:, :3] * 1e-2}, shows="a shorter sequence with a small variance", quiet=True),
+    )
+
+
+# ---- torch.nn's layers with the same weights ----
+
+
+def torch_layer(settings: Settings, recipe: Recipe, state: State, prefix: str, decoder: bool) -> nn.Module:
+    cls = nn.TransformerDecoderLayer if decoder else nn.TransformerEncoderLayer
+    layer = cls(
+        settings["d_model"], settings["num_heads"], settings["d_ff"], 0.0, lambda x: builtin_activation(x, recipe),
+        batch_first=True, norm_first=recipe.norm_order == "pre", dtype=torch.float64,
+    )  # fmt: skip
+    layer.load_state_dict(torch_layer_state(state, prefix, decoder))
+    return layer.eval()
+
+
+def torch_layer_state(state: State, prefix: str, decoder: bool) -> State:
+    attentions = {"self_attn": "self_attn", "multihead_attn": "cross_attn"} if decoder else {"self_attn": "self_attn"}
+    renamed = {
+        f"{theirs}.{n}": v for theirs, ours in attentions.items() for n, v in packed(state, f"{prefix}{ours}.").items()
+    }
+    plain = {"linear1": "feed_forward.linear1", "linear2": "feed_forward.linear2"}
+    plain |= {f"norm{n}": f"norm{n}" for n in range(1, 4 if decoder else 3)}
+    for theirs, ours in plain.items():
+        renamed |= {f"{theirs}.{part}": state[f"{prefix}{ours}.{part}"] for part in ("weight", "bias")}
+    return renamed
+
+
+def run_encoder_layer(layer: nn.Module, x: Tensor, mask: Tensor | None, settings: Settings) -> Tensor:
+    if mask is not None:
+        mask = ~mask.expand(x.shape[0], settings["num_heads"], x.shape[1], x.shape[1]).flatten(0, 1)
+    output: Tensor = layer(x, src_mask=mask)
+    return output
+
+
+def run_decoder_layer(layer: nn.Module, inputs: Inputs, x: Tensor, settings: Settings) -> Tensor:
+    h, memory = settings["num_heads"], inputs["memory"]
+    mask, memory_mask = inputs.get("mask"), inputs.get("memory_mask")
+    if mask is not None:
+        mask = ~mask.expand(x.shape[0], h, x.shape[1], x.shape[1]).flatten(0, 1)
+    if memory_mask is not None:
+        memory_mask = ~memory_mask.expand(x.shape[0], h, x.shape[1], memory.shape[1]).flatten(0, 1)
+    output: Tensor = layer(x, memory, tgt_mask=mask, memory_mask=memory_mask)
+    return output
+
+
+def builtin_stack(
+    settings: Settings, recipe: Recipe, state: State, inputs: Inputs, prefix: str = "", decoder: bool = False
+) -> Tensor:
+    """Layers "layers.N." (or the one layer itself) and a final norm."""
+    x = inputs["x"]
+    mask = inputs["mask"] if "mask" in inputs else causal(x.shape[1])
+    is_stack = any(name.startswith(f"{prefix}layers.") for name in state)
+    prefixes = [f"{prefix}layers.{i}." for i in range(settings["num_layers"])] if is_stack else [prefix]
+    for path in prefixes:
+        layer = torch_layer(settings, recipe, state, path, decoder)
+        x = run_decoder_layer(layer, inputs, x, settings) if decoder else run_encoder_layer(layer, x, mask, settings)
+    if is_stack and recipe.final_norm:
+        weight, bias = state[f"{prefix}norm.weight"], state[f"{prefix}norm.bias"]
+        x = torch.nn.functional.layer_norm(x, x.shape[-1:], weight, bias)
+    return x
+
+
+def builtin_decoder(settings: Settings, recipe: Recipe, state: State, inputs: Inputs) -> Tensor:
+    return builtin_stack(settings, recipe, state, inputs, decoder=True)
+
+
+# ---- Kinds ----
+
+
+def block_kind(name: str, what: str, synonyms: tuple[str, ...], module: Callable[..., nn.Module], **more: Any) -> Kind:
+    return Kind(
+        name=name,
+        what=what,
+        synonyms=synonyms,
+        source="Vaswani et al. 2017, section 3.1",
+        build=lambda settings, recipe: module(dict(settings), recipe),
+        **more,
+    )
+
+
+ENCODER_LAYER = block_kind(
+    "EncoderLayer",
+    "Self-attention and feed-forward network, each with a residual connection and a norm.",
+    (
+        "encoderlayer",
+        "encoderblock",
+        "transformerblock",
+        "transformerlayer",
+        "transformerencoderlayer",
+        "transformerencoderblock",
+        "block",
+    ),
+    blocks.EncoderLayer,
+    inputs=("x", "mask"),
+    defaults=SIZES,
+    probes=encoder_probes,
+    mistakes=LAYER_MISTAKES,
+    designs=LAYER_DESIGNS,
+    oracle=builtin_stack,
+    builtin="torch.nn.TransformerEncoderLayer",
+)
+ENCODER = block_kind(
+    "Encoder",
+    "Encoder layers one after the other.",
+    ("encoder", "transformerencoder", "encoderstack"),
+    stacks.Encoder,
+    inputs=("x", "mask"),
+    defaults={**SIZES, "num_layers": 2},
+    probes=encoder_probes,
+    mistakes=(*LAYER_MISTAKES, *STACK_MISTAKES),
+    designs=STACK_DESIGNS,
+    full={"final_norm": True},
+    oracle=builtin_stack,
+    builtin="torch.nn.TransformerEncoder",
+)
+DECODER_LAYER = block_kind(
+    "DecoderLayer",
+    "Self-attention, attention to the encoder's output, and feed-forward network.",
+    ("decoderlayer", "decoderblock", "transformerdecoderlayer", "transformerdecoderblock"),
+    blocks.DecoderLayer,
+    inputs=("x", "memory", "mask", "memory_mask"),
+    defaults=SIZES,
+    probes=decoder_probes,
+    mistakes=(*(id for id in LAYER_MISTAKES if id != "A7"), *CAUSAL_MISTAKES, *CROSS_MISTAKES, "B20"),
+    designs=LAYER_DESIGNS,
+    oracle=builtin_decoder,
+    builtin="torch.nn.TransformerDecoderLayer",
+)
+DECODER = block_kind(
+    "Decoder",
+    "Decoder layers one after the other.",
+    ("decoder", "transformerdecoder", "decoderstack"),
+    stacks.Decoder,
+    inputs=("x", "memory", "mask", "memory_mask"),
+    defaults={**SIZES, "num_layers": 2},
+    probes=decoder_probes,
+    mistakes=(*(id for id in LAYER_MISTAKES if id != "A7"), *CAUSAL_MISTAKES, *CROSS_MISTAKES, *STACK_MISTAKES, "B20"),
+    designs=STACK_DESIGNS,
+    full={"final_norm": True},
+    oracle=builtin_decoder,
+    builtin="torch.nn.TransformerDecoder",
+)
+DECODER_ONLY_LAYER = block_kind(
+    "DecoderOnlyLayer",
+    "Causal self-attention and feed-forward network, as in GPT.",
+    ("block", "transformerblock", "gptblock", "decoderblock", "gpt2block", "decoderonlylayer", "causalblock"),
+    blocks.DecoderOnlyLayer,
+    inputs=("x",),
+    defaults=SIZES,
+    probes=causal_probes,
+    mistakes=(*CAUSAL_LAYER_MISTAKES, *CAUSAL_MISTAKES),
+    designs=LAYER_DESIGNS,
+    oracle=builtin_stack,
+    builtin="torch.nn.TransformerEncoderLayer with a causal mask",
+)

@@ -1,0 +1,209 @@
+"""Activations, softmax, the feed-forward network, the residual connection, and the projection to the vocabulary."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from scratch_transformer.kit.canonical.activation import Activation, Softmax, feed_forward
+from scratch_transformer.kit.canonical.blocks import Residual
+from scratch_transformer.kit.canonical.stacks import Projected
+from scratch_transformer.kit.kind import Extra, Inputs, Kind, Probe, Settings, State
+from scratch_transformer.kit.kinds.inputs import D_FF, D_MODEL, HEADS, B, Draw, S, T
+from scratch_transformer.kit.kinds.wrapped import WRAPPERS, builtin_wrapped
+from scratch_transformer.kit.recipe import Recipe
+
+PAPER = "Vaswani et al. 2017"
+ORDERS = {"post-norm": {"norm_order": "post"}, "pre-norm": {"norm_order": "pre"}}
+BLOCK_MISTAKES = ("B1", "B2", "B3", "B13", "B14", "LN1", "LN2", "LN3", "LN4", "LN6", "LN7", "LN9", "LN10")
+FEED_FORWARD_MISTAKES = (
+    *(
+        f"B8:{form}"
+        for form in ("GELU", "tanh in place of erf", "sigmoid in place of erf", "SiLU", "tanh", "leaky ReLU")
+    ),
+    *("B16", "B17"),
+)
+
+
+def softmax_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
+    draw = Draw(seed)
+    return (Probe("ordinary", {"x": draw.normal(B, HEADS, T, S)}, shows="ordinary scores"),)
+
+
+def large(settings: Settings) -> Probe:
+    x = torch.tensor([[[[1000.0, 999.0, 0.0]]]], dtype=torch.float64)
+    return Probe("large", {"x": x}, shows="scores of 1000")
+
+
+def gelu_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
+    x = torch.linspace(-6, 6, B * T * D_MODEL, dtype=torch.float64).reshape(B, T, D_MODEL)
+    return (Probe("from -6 to 6", {"x": x}, shows="numbers from -6 to 6"),)
+
+
+def token_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
+    x = Draw(seed).normal(B, T, settings["d_model"], scale=2)
+    return (Probe("tokens", {"x": x}, shows="random tokens"),)
+
+
+def residual_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
+    """The sublayer is a fixed non-linear function."""
+    draw, d_model = Draw(seed), settings["d_model"]
+    x, W = draw.normal(B, T, d_model) + draw.normal(B, T, 1), draw.normal(d_model, d_model)
+
+    def sublayer(x: Tensor) -> Tensor:
+        return torch.tanh(x @ W.to(x.dtype)) * 2
+
+    tiny = {"x": x * 1e-3, "sublayer": lambda x: sublayer(x) * 1e-3}
+    return (
+        Probe("tokens", {"x": x, "sublayer": sublayer}, shows="random tokens and a fixed sublayer"),
+        Probe("small", tiny, shows="tokens with a small variance"),
+    )
+
+
+def builtin_softmax(settings: Settings, recipe: Recipe, state: State, inputs: Inputs) -> Tensor:
+    x: Tensor = inputs["x"]
+    return torch.log_softmax(x, -1) if recipe.output == "log-probabilities" else torch.softmax(x, -1)
+
+
+def builtin_gelu(settings: Settings, recipe: Recipe, state: State, inputs: Inputs) -> Tensor:
+    approximate = "tanh" if recipe.activation == "gelu tanh" else "none"
+    return torch.nn.functional.gelu(inputs["x"], approximate=approximate)
+
+
+def builtin_feed_forward(settings: Settings, recipe: Recipe, state: State, inputs: Inputs) -> Tensor:
+    linear = torch.nn.functional.linear
+    x: Tensor = inputs["x"]
+
+    def inner(x: Tensor) -> Tensor:
+        y = builtin_activation(linear(x, state["linear1.weight"], state["linear1.bias"]), recipe)
+        return linear(y, state["linear2.weight"], state["linear2.bias"])
+
+    return builtin_wrapped(x, inner, recipe, state)
+
+
+def builtin_activation(x: Tensor, recipe: Recipe) -> Tensor:
+    functional = torch.nn.functional
+    if recipe.activation.startswith("gelu"):
+        return functional.gelu(x, approximate="tanh" if recipe.activation == "gelu tanh" else "none")
+    return functional.silu(x) if recipe.activation == "silu" else functional.relu(x)
+
+
+def builtin_residual(settings: Settings, recipe: Recipe, state: State, inputs: Inputs) -> Tensor:
+    x, sublayer = inputs["x"], inputs["sublayer"]
+
+    def norm(x: Tensor) -> Tensor:
+        return torch.nn.functional.layer_norm(x, x.shape[-1:], state["norm.weight"], state["norm.bias"])
+
+    output: Tensor = x + sublayer(norm(x)) if recipe.norm_order == "pre" else norm(x + sublayer(x))
+    return output
+
+
+def builtin_projection(settings: Settings, recipe: Recipe, state: State, inputs: Inputs) -> Tensor:
+    logits = torch.nn.functional.linear(inputs["x"], state["weight"], state["bias"])
+    if recipe.output == "logits":
+        return logits
+    return torch.log_softmax(logits, -1) if recipe.output == "log-probabilities" else torch.softmax(logits, -1)
+
+
+SOFTMAX = Kind(
+    name="softmax",
+    what="Turns scores into positive weights that sum to 1.",
+    synonyms=("softmax", "stablesoftmax", "mysoftmax", "softmaxstable"),
+    source=f"{PAPER}, section 3.2.1",
+    inputs=("x",),
+    defaults={},
+    build=lambda settings, recipe: Softmax(recipe),
+    probes=softmax_probes,
+    mistakes=("A2", "A12", "A26"),
+    extras=(Extra(("A26",), large),),
+    oracle=builtin_softmax,
+    builtin="torch.softmax",
+)
+ACTIVATIONS = {
+    "ReLU": {"activation": "relu"},
+    "GELU": {"activation": "gelu"},
+    "GELU by tanh": {"activation": "gelu tanh"},
+    "SiLU": {"activation": "silu"},
+}
+GELU = Kind(
+    name="GELU",
+    what="A smooth relative of max(0, x).",
+    synonyms=("gelu", "newgelu", "gelunew", "gaussianerrorlinearunit", "fastgelu", "gelutanh", "mygelu"),
+    source="Hendrycks & Gimpel 2016",
+    inputs=("x",),
+    defaults={},
+    build=lambda settings, recipe: Activation(recipe),
+    probes=gelu_probes,
+    mistakes=(
+        *("B8:tanh in place of erf", "B8:sigmoid in place of erf", "B8:0.44715 in place of 0.044715"),
+        *("B8:ReLU in place of GELU", "A12"),
+    ),
+    designs={"exact, with erf": {"activation": "gelu"}, "by tanh": {"activation": "gelu tanh"}},
+    oracle=builtin_gelu,
+    builtin="torch.nn.GELU",
+)
+
+
+def combined(*designs: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any]]:
+    """Every choice of the first with every choice of the others."""
+    first, *rest = designs
+    if not rest:
+        return first
+    others = combined(*rest)
+    return {", ".join(filter(None, (a, b))): {**first[a], **others[b]} for b in others for a in first}
+
+
+FEED_FORWARD = Kind(
+    name="FeedForward",
+    what="Two linear maps with an activation between, applied to every token alone.",
+    synonyms=(
+        *("feedforward", "feedforwardblock", "positionwisefeedforward", "feedforwardnetwork", "mlp", "ffn", "ff"),
+        *("positionwisefeedforwardnetwork", "positionwiseffn", "pointwisefeedforward", "transitionlayer"),
+    ),
+    source=f"{PAPER}, section 3.3, equation 2",
+    inputs=("x",),
+    defaults={"d_model": D_MODEL, "d_ff": D_FF},
+    build=lambda settings, recipe: feed_forward(dict(settings), recipe),
+    probes=token_probes,
+    mistakes=(*FEED_FORWARD_MISTAKES, "B7", "B10", "B12", "A12", "LN1", "LN2", "LN3"),
+    designs=combined(ACTIVATIONS, WRAPPERS),
+    full={"wrapped": "post"},
+    oracle=builtin_feed_forward,
+    builtin="torch.nn.TransformerEncoderLayer's linear1, activation and linear2",
+)
+RESIDUAL = Kind(
+    name="ResidualConnection",
+    what="Adds a sublayer's output to its input, and normalizes before or after.",
+    synonyms=("residualconnection", "sublayerconnection", "addnorm", "addandnorm", "residual", "residualblock"),
+    source=f"{PAPER}, section 3.1",
+    inputs=("x", "sublayer"),
+    defaults={"d_model": D_MODEL},
+    build=lambda settings, recipe: Residual(settings["d_model"], recipe),
+    probes=residual_probes,
+    mistakes=(*BLOCK_MISTAKES, "B6", "B12", "A12"),
+    designs=ORDERS,
+    oracle=builtin_residual,
+    builtin="torch.nn.LayerNorm in the order of torch.nn.TransformerEncoderLayer",
+)
+OUTPUTS = {
+    "logits": {"output": "logits"},
+    "log-probabilities": {"output": "log-probabilities"},
+    "probabilities": {"output": "probabilities"},
+}
+PROJECTION = Kind(
+    name="Projection",
+    what="Turns the decoder's output into one number for every word of the vocabulary.",
+    synonyms=("projectionlayer", "projection", "generator", "outputprojection", "lmhead", "outputlayer"),
+    source=f"{PAPER}, section 3.4",
+    inputs=("x",),
+    defaults={"d_model": D_MODEL, "vocab_size": 13},
+    build=lambda settings, recipe: Projected(settings["d_model"], settings["vocab_size"], recipe),
+    probes=token_probes,
+    mistakes=("B18", "B12", "A12"),
+    designs=OUTPUTS,
+    oracle=builtin_projection,
+    builtin="torch.nn.Linear",
+)

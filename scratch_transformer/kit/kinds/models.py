@@ -1,0 +1,255 @@
+"""Whole models from ids to logits: encoder-decoder and decoder-only; encoders and decoders with embeddings inside."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from scratch_transformer.kit.canonical import stacks
+from scratch_transformer.kit.canonical.embedding import Positions
+from scratch_transformer.kit.kind import Inputs, Kind, Probe, Settings, State
+from scratch_transformer.kit.kinds.blocks import (
+    CAUSAL_LAYER_MISTAKES,
+    CAUSAL_MISTAKES,
+    CROSS_MISTAKES,
+    FINAL,
+    LAYER_MISTAKES,
+    SIZES,
+    STACK_MISTAKES,
+    USUAL,
+    builtin_stack,
+)
+from scratch_transformer.kit.kinds.inputs import B, Draw, S, T, causal, keys, queries, real
+from scratch_transformer.kit.kinds.layers import ORDERS, OUTPUTS, combined
+from scratch_transformer.kit.recipe import Recipe
+
+POSITIONS = {
+    "sinusoidal positions": {"positions": "sinusoidal"},
+    "learned positions": {"positions": "learned"},
+    "no positions": {"positions": "none"},
+}
+SCALED = {"": {"embedding_scale": "sqrt(d_model)"}, "embeddings not scaled": {"embedding_scale": "none"}}
+NORMALIZED = {"": {"embedding_norm": False}, "normalized embeddings": {"embedding_norm": True}}
+MODEL_SIZES = {**SIZES, "num_layers": 2, "max_len": 20}
+POSITION_MISTAKES = ("E4", "E5", "P2", "P3", "P4", "P9", "P10", "E2")
+FINAL_NORMS = (
+    "B4:post-norm without final norms",
+    "B4:pre-norm without final norms",
+    "B4:final norms after post-norm",
+)
+
+
+def tokens(draw: Draw, batch: int, length: int, vocab_size: int, pad: int, where: Tensor) -> Tensor:
+    """Random ids other than pad, and pad where `where` is False."""
+    ids = draw.ids(batch, length, below=vocab_size - 1)
+    ids = ids + (ids >= pad)
+    return ids.masked_fill(~where, pad)
+
+
+def seq2seq_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
+    draw, (s, t) = Draw(seed), (settings["src_pad"], settings["tgt_pad"])
+    sizes = settings["src_vocab_size"], settings["tgt_vocab_size"]
+    probes = []
+    gap = (torch.arange(T) != 2).expand(B, T)  # at the end of the target only later tokens see padding, and none count
+    for name, shows, src_real, tgt_real in (
+        ("no padding", "ids without padding", torch.ones(B, S).bool(), torch.ones(B, T).bool()),
+        ("padded", "padding in source and target", real(S), real(T)),
+        ("gap", "padding inside the target", real(S, "left"), gap),
+    ):
+        src, tgt = tokens(draw, B, S, sizes[0], s, src_real), tokens(draw, B, T, sizes[1], t, tgt_real)
+        masks = {"src_mask": keys(src_real), "tgt_mask": causal(T) & keys(tgt_real)}
+        probes.append(Probe(name, {"src": src, "tgt": tgt, **masks}, queries(tgt_real), shows=shows))
+    return (*probes, replace(probes[0], name="quiet", quiet=True, shows="small weights"))
+
+
+def gpt_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
+    draw = Draw(seed)
+    return (
+        Probe("ids", {"ids": draw.ids(B, T, below=settings["vocab_size"])}, shows="random ids"),
+        Probe("fewer ids", {"ids": draw.ids(B, 3, below=settings["vocab_size"])}, shows="fewer ids", quiet=True),
+    )
+
+
+def encoder_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
+    draw, where = Draw(seed), real(S)
+    ids = tokens(draw, B, S, settings["vocab_size"], settings["pad"], where)
+    other = tokens(draw, B, S, settings["vocab_size"], settings["pad"], where | True)
+    return (
+        Probe("padded", {"ids": ids, "mask": keys(where)}, queries(where), shows="right padding"),
+        Probe("no padding", {"ids": other, "mask": keys(where | True)}, shows="ids without padding", quiet=True),
+    )
+
+
+def decoder_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
+    draw, where = Draw(seed), real(T)
+    ids = tokens(draw, B, T, settings["vocab_size"], settings["pad"], where)
+    memory = draw.normal(B, S, settings["d_model"])
+    masks = {"mask": causal(T) & keys(where), "memory_mask": keys(real(S))}
+    free = {"mask": causal(T), "memory_mask": keys(real(S) | True)}
+    other = tokens(draw, B, T, settings["vocab_size"], settings["pad"], where | True)
+    return (
+        Probe("padded", {"ids": ids, "memory": memory, **masks}, queries(where), shows="padding"),
+        Probe("no padding", {"ids": other, "memory": memory, **free}, shows="ids without padding"),
+        Probe("quiet", {"ids": other, "memory": memory * 1e-2, **free}, shows="small weights", quiet=True),
+    )
+
+
+# ---- torch.nn's stacks with the same weights, inside embeddings and projection that torch.nn does not have ----
+
+
+def below(state: State, prefix: str) -> State:
+    return {name.removeprefix(prefix): values for name, values in state.items() if name.startswith(prefix)}
+
+
+def embedded(settings: Settings, recipe: Recipe, state: State, ids: Tensor, embed: str, pos: str) -> Tensor:
+    x = torch.nn.functional.embedding(ids, state[f"{embed}.weight"])
+    x = x * settings["d_model"] ** 0.5 if recipe.embedding_scale == "sqrt(d_model)" else x
+    positions = Positions(settings["d_model"], settings["max_len"], recipe).double()
+    positions.load_state_dict(below(state, f"{pos}.") if recipe.positions == "learned" else {})
+    x = positions(x)
+    norm = below(state, f"{embed}_norm.") if recipe.embedding_norm else {}
+    return torch.nn.functional.layer_norm(x, x.shape[-1:], norm["weight"], norm["bias"]) if norm else x
+
+
+def projected(recipe: Recipe, state: State, x: Tensor) -> Tensor:
+    logits = torch.nn.functional.linear(x, state["projection.weight"], state["projection.bias"])
+    if recipe.output == "logits":
+        return logits
+    return torch.log_softmax(logits, -1) if recipe.output == "log-probabilities" else torch.softmax(logits, -1)
+
+
+def builtin_seq2seq(settings: Settings, recipe: Recipe, state: State, inputs: Inputs) -> Tensor:
+    x = embedded(settings, recipe, state, inputs["src"], "src_embed", "src_pos")
+    encoder = {"x": x, "mask": inputs["src_mask"]}
+    memory = builtin_stack(settings, recipe, below(state, "encoder."), encoder)
+    y = embedded(settings, recipe, state, inputs["tgt"], "tgt_embed", "tgt_pos")
+    decoder = {"x": y, "memory": memory, "mask": inputs["tgt_mask"], "memory_mask": inputs["src_mask"]}
+    y = builtin_stack(settings, recipe, below(state, "decoder."), decoder, decoder=True)
+    return projected(recipe, state, y)
+
+
+def builtin_gpt(settings: Settings, recipe: Recipe, state: State, inputs: Inputs) -> Tensor:
+    x = embedded(settings, recipe, state, inputs["ids"], "embed", "pos")
+    return projected(recipe, state, builtin_stack(settings, recipe, below(state, "stack."), {"x": x}))
+
+
+def builtin_embedding(settings: Settings, recipe: Recipe, state: State, inputs: Inputs) -> Tensor:
+    return embedded(settings, recipe, state, inputs["ids"], "embed", "pos")
+
+
+def builtin_encoder(settings: Settings, recipe: Recipe, state: State, inputs: Inputs) -> Tensor:
+    x = builtin_embedding(settings, recipe, state, inputs)
+    return builtin_stack(settings, recipe, below(state, "stack."), {"x": x, "mask": inputs["mask"]})
+
+
+def builtin_decoder(settings: Settings, recipe: Recipe, state: State, inputs: Inputs) -> Tensor:
+    x = embedded(settings, recipe, state, inputs["ids"], "embed", "pos")
+    x = builtin_stack(settings, recipe, below(state, "stack."), {**inputs, "x": x}, decoder=True)
+    return projected(recipe, state, x) if recipe.head else x
+
+
+# ---- Kinds ----
+
+
+def model_kind(name: str, what: str, synonyms: tuple[str, ...], module: Any, **more: Any) -> Kind:
+    return Kind(
+        name=name,
+        what=what,
+        synonyms=synonyms,
+        build=lambda settings, recipe: module(dict(settings), recipe),
+        full={"final_norm": True, "positions": "learned", "embedding_norm": True, **more.pop("more_full", {})},
+        **more,
+    )
+
+
+SEQ2SEQ = model_kind(
+    "Transformer",
+    "The whole model: ids of two languages to a score for every next word.",
+    (
+        *("transformer", "seq2seq", "seq2seqtransformer", "encoderdecoder", "transformermodel"),
+        *("buildtransformer", "makemodel"),
+    ),
+    stacks.Seq2Seq,
+    source="Vaswani et al. 2017, section 3",
+    inputs=("src", "tgt", "src_mask", "tgt_mask"),
+    defaults={**MODEL_SIZES, "src_vocab_size": 13, "tgt_vocab_size": 11, "src_pad": 0, "tgt_pad": 1},
+    probes=seq2seq_probes,
+    mistakes=(
+        *LAYER_MISTAKES, *CAUSAL_MISTAKES, *CROSS_MISTAKES, *FINAL_NORMS, "B9", "B19", "B20", *POSITION_MISTAKES, "B18",
+    ),
+    designs=combined(OUTPUTS, POSITIONS, SCALED, FINAL, ORDERS, USUAL, NORMALIZED),
+    oracle=builtin_seq2seq,
+    builtin="torch.nn.Transformer",
+)  # fmt: skip
+GPT = model_kind(
+    "DecoderOnly",
+    "A language model: ids to a score for every next id, like GPT.",
+    (
+        "gpt",
+        "gpt2",
+        "decoderonly",
+        "languagemodel",
+        "gptlanguagemodel",
+        "transformerlm",
+        "gptmodel",
+        "decoderonlytransformer",
+        "languagemodel",
+        "model",
+    ),
+    stacks.DecoderOnly,
+    source="Radford et al. 2019; the decoder of Vaswani et al. 2017 without the encoder",
+    inputs=("ids",),
+    defaults={**MODEL_SIZES, "vocab_size": 11},
+    probes=gpt_probes,
+    mistakes=(*CAUSAL_LAYER_MISTAKES, *CAUSAL_MISTAKES, *STACK_MISTAKES, *POSITION_MISTAKES, "B18"),
+    designs=combined(OUTPUTS, POSITIONS, SCALED, FINAL, ORDERS, USUAL, NORMALIZED),
+    oracle=builtin_gpt,
+    builtin="torch.nn.TransformerEncoder with a causal mask",
+)
+EMBEDDING_WITH_POSITIONS = model_kind(
+    "EmbeddingWithPositions",
+    "Looks up a vector for every token, and adds the code of its position.",
+    ("transformerembedding", "embeddings", "embeddingwithpositions", "tokenandpositionembedding", "bertembeddings"),
+    stacks.Embedded,
+    source="Vaswani et al. 2017, sections 3.4 and 3.5",
+    inputs=("ids",),
+    defaults={"vocab_size": 13, "d_model": SIZES["d_model"], "max_len": 20},
+    probes=gpt_probes,
+    mistakes=("E1", *POSITION_MISTAKES, "P1", "P5", "LN1", "LN2", "LN3", "LN4", "LN6", "B12", "LN8"),
+    designs=combined(POSITIONS, SCALED, NORMALIZED),
+    more_full={"final_norm": False},
+    oracle=builtin_embedding,
+    builtin="torch.nn.Embedding, with positions",
+)
+TOKEN_ENCODER = model_kind(
+    "TokenEncoder",
+    "An encoder with its embeddings: ids to one vector for every token.",
+    ("encoder", "transformerencoder"),
+    stacks.TokenEncoder,
+    source="Vaswani et al. 2017, section 3.1",
+    inputs=("ids", "mask"),
+    defaults={**MODEL_SIZES, "vocab_size": 13, "pad": 0},
+    probes=encoder_probes,
+    mistakes=(*LAYER_MISTAKES, *STACK_MISTAKES, *POSITION_MISTAKES),
+    designs=combined(POSITIONS, SCALED, NORMALIZED, FINAL, ORDERS, USUAL),
+    oracle=builtin_encoder,
+    builtin="torch.nn.TransformerEncoder",
+)
+HEADS = {"": {"head": True}, "without the projection": {"head": False}}
+TOKEN_DECODER = model_kind(
+    "TokenDecoder",
+    "A decoder with its embeddings: ids and the encoder's output to a score for every next word.",
+    ("decoder", "transformerdecoder"),
+    stacks.TokenDecoder,
+    source="Vaswani et al. 2017, section 3.1",
+    inputs=("ids", "memory", "mask", "memory_mask"),
+    defaults={**MODEL_SIZES, "vocab_size": 11, "pad": 1},
+    probes=decoder_probes,
+    mistakes=(*LAYER_MISTAKES, *CAUSAL_MISTAKES, *CROSS_MISTAKES, *STACK_MISTAKES, "B20", *POSITION_MISTAKES, "B18"),
+    designs=combined(HEADS, OUTPUTS, POSITIONS, SCALED, FINAL, ORDERS, USUAL, NORMALIZED),
+    oracle=builtin_decoder,
+    builtin="torch.nn.TransformerDecoder",
+)

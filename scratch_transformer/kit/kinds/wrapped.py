@@ -1,0 +1,31 @@
+"""Attention and feed-forward classes that have the normalization, or the residual sum too, inside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from scratch_transformer.kit.kind import State
+from scratch_transformer.kit.recipe import Recipe
+
+WRAPPERS = {
+    "": {},
+    "residual and norm inside": {"wrapped": "post"},
+    "norm and residual inside": {"wrapped": "pre"},
+    "norm inside": {"wrapped": "norm"},
+}
+
+
+def builtin_wrapped(x: Tensor, inner: Callable[[Tensor], Tensor], recipe: Recipe, state: State) -> Tensor:
+    """What torch.nn makes of a design: inner(normalized or plain x), and what is done to that."""
+
+    def norm(x: Tensor) -> Tensor:
+        return torch.nn.functional.layer_norm(x, x.shape[-1:], state["norm.weight"], state["norm.bias"])
+
+    if recipe.wrapped == "post":
+        return norm(x + inner(x))
+    if recipe.wrapped == "pre":
+        return x + inner(norm(x))
+    return inner(norm(x) if recipe.wrapped == "norm" else x)

@@ -1,0 +1,142 @@
+"""D1 … D8: mistakes in greedy and beam search, and in looking at attention."""
+
+from scratch_transformer.kit.kind import Mistake
+
+SEARCH = "Vaswani et al. 2017, section 6.1"
+
+DECODING = (
+    Mistake(
+        id="D1",
+        title="the beam sums raw logits",
+        severity="mistake",
+        does="Adds up the logits of the chosen words. A logit says nothing by itself: adding a number to all logits of "
+        "a step changes no probability, but changes which beam wins.",
+        expected="Add up log-probabilities: log_softmax of the logits.",
+        fix="scores = scores + logits.log_softmax(-1).",
+        source=SEARCH,
+        changes={"logits": {"decoding": "sums logits"}, "probabilities": {"decoding": "sums probabilities"}},
+        demo="""\
+import torch
+a, b = torch.tensor([2.0, 0.0]), torch.tensor([7.0, 6.9])  # logits after two different beginnings
+print("log-probabilities of the best words:", a.log_softmax(-1)[0].item(), b.log_softmax(-1)[0].item())
+print("by log-probability the first wins; by logits the second:", a[0].item(), b[0].item())
+""",
+    ),
+    Mistake(
+        id="D2",
+        title="finished hypotheses are dropped",
+        severity="mistake",
+        does="A hypothesis that has said the end token leaves the beam, and is forgotten or never compared.",
+        expected="Keep finished hypotheses with their score, and return the best of all.",
+        fix="Move it to a list of finished ones, and compare at the end.",
+        source=SEARCH,
+        changes={"": {"decoding": "finished beams are dropped"}},
+        demo="""\
+beams = {"yes <end>": -0.5, "yes it": -2.0}
+open_beams = {words: score for words, score in beams.items() if not words.endswith("<end>")}
+print("kept:", max(beams, key=beams.get))
+print("dropped:", max(open_beams, key=open_beams.get))
+""",
+    ),
+    Mistake(
+        id="D3",
+        title="finished beams keep growing",
+        severity="mistake",
+        does="A hypothesis goes on after the end token; its score keeps falling, so short answers lose.",
+        expected="After the end token a hypothesis stays as it is.",
+        fix="If a beam ends in eos, keep it, with its score, instead of expanding it.",
+        source=SEARCH,
+        changes={
+            "": {"decoding": "finished beams grow"},
+            "up to the longest length": {"decoding": "finished beams grow on"},
+        },
+        demo="""\
+finished, other = -1.0, -1.2  # sums of log-probabilities; the first has said <end>
+for step in range(3):
+    finished -= 0.4  # whatever is written after <end>
+    other -= 0.1
+print("after three more steps:", round(finished, 1), "against", round(other, 1), "- the shorter answer has lost")
+""",
+    ),
+    Mistake(
+        id="D4",
+        title="decoding does not stop at the end token",
+        severity="mistake",
+        does="Goes on writing after the model has said the end token, up to the longest length.",
+        expected="Stop at the end token.",
+        fix="if next_word == eos: break.",
+        source=SEARCH,
+        changes={"": {"decoding": "does not stop"}},
+        demo="""\
+words = iter(["ein", "Haus", "<end>", "Haus", "Haus"])
+written = []
+for word in words:
+    written.append(word)
+    if word == "<end>":
+        break
+print("stops:", written)
+print("goes on:", written + list(words))
+""",
+    ),
+    Mistake(
+        id="D5",
+        title="no cache of keys and values",
+        severity="note",
+        does="Computes all positions again for every new word: n words cost n² / 2 positions instead of n.",
+        expected="Right, only slow. Keys and values of earlier words can be kept.",
+        fix="Keep K and V of every layer, and compute only the newest position.",
+        source="not in the paper",
+        explain_only="Results are the same.",
+        demo="""\
+n = 100
+print("positions computed without a cache:", sum(range(1, n + 1)))
+print("with a cache:", n)
+""",
+    ),
+    Mistake(
+        id="D6",
+        title="takes the least probable word",
+        severity="mistake",
+        does="Chooses the word with the smallest score.",
+        expected="The word with the largest score.",
+        fix="logits[:, -1].argmax(-1).",
+        source=SEARCH,
+        changes={"": {"decoding": "least probable"}},
+        demo="""\
+import torch
+scores = torch.tensor([0.1, 0.7, 0.2])
+print("largest:", scores.argmax().item(), "smallest:", scores.argmin().item())
+""",
+    ),
+    Mistake(
+        id="D7",
+        title="labels of the attention map are swapped",
+        severity="mistake",
+        does="The picture of the cross-attention has the source's words on the rows.",
+        expected="Rows are queries (target words), columns are keys (source words).",
+        fix="Label the rows with the target's words, the columns with the source's.",
+        source="Vaswani et al. 2017, figures 3 to 5",
+        explain_only="It is in the picture, not in the model.",
+        demo="""\
+import torch
+target, source = ["a", "house"], ["ein", "Haus", "<end>"]
+weights = torch.tensor([[0.9, 0.1, 0.0], [0.1, 0.8, 0.1]])  # (queries, keys)
+print("rows are", weights.shape[0], "target words:", target, "and columns", weights.shape[1], "source words:", source)
+""",
+    ),
+    Mistake(
+        id="D8",
+        title="takes the wrong position's word",
+        severity="mistake",
+        does="Reads the next word from the first position instead of the last.",
+        expected="The last position's scores are those of the next word.",
+        fix="logits[:, -1].",
+        source=SEARCH,
+        changes={"": {"decoding": "first position"}},
+        demo="""\
+import torch
+logits = torch.eye(3)  # (positions, vocabulary)
+print("last position:", logits[-1].argmax().item(), "first position:", logits[0].argmax().item())
+""",
+    ),
+)

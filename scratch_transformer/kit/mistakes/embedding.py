@@ -1,0 +1,315 @@
+"""E1 … E5 and P1 … P11: mistakes in embeddings and positions."""
+
+from scratch_transformer.kit.kind import Mistake
+
+EMBEDDING_SOURCE = "Vaswani et al. 2017, section 3.4"
+POSITIONS_SOURCE = "Vaswani et al. 2017, section 3.5"
+FORMULA = "PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(pos / 10000^(2i/d_model))"
+
+TABLE = """\
+import torch
+def table(angles, d_model=4):
+    pe = torch.zeros(3, d_model)
+    pe[:, 0::2], pe[:, 1::2] = angles.sin(), angles.cos()
+    return pe
+pos, two_i = torch.arange(3.0).unsqueeze(1), torch.arange(0, 4, 2)
+right = table(pos / 10000 ** (two_i / 4))
+"""
+
+EMBEDDING = (
+    Mistake(
+        id="E1",
+        title="torch.sqrt of a number",
+        severity="mistake",
+        does="Calls torch.sqrt with a plain number. It wants a tensor, and stops with a TypeError.",
+        expected="math.sqrt for numbers, torch.sqrt for tensors.",
+        fix="self.embedding(x) * math.sqrt(self.d_model).",
+        source=EMBEDDING_SOURCE,
+        demo="""\
+import math, torch
+try:
+    torch.sqrt(512, dtype=torch.float32)
+except TypeError as error:
+    print("TypeError:", str(error).splitlines()[0])
+print("math.sqrt(512) =", math.sqrt(512))
+""",
+    ),
+    Mistake(
+        id="E2",
+        title="embeddings are not multiplied by √d_model",
+        severity="harmless",
+        does="Adds the positions to the embeddings as they are (or times something else), not times √d_model.",
+        expected="The paper multiplies the embeddings by √d_model. Training can make up for a missing factor, but the "
+        "positions weigh more at the start, and weights of a model with the factor do not fit.",
+        fix="self.embedding(x) * math.sqrt(self.d_model).",
+        source=EMBEDDING_SOURCE,
+        mathematics="right: √d_model · W[id]      here: W[id]; the ratio is √d_model = 22.6 for d_model = 512",
+        changes={
+            "not scaled": {"embedding_scale": "none"},
+            "times d_model": {"embedding_scale": "d_model"},
+            "divided by √d_model": {"embedding_scale": "1/sqrt(d_model)"},
+        },
+        demo="""\
+import torch
+torch.manual_seed(0)
+d_model = 512
+embedding = torch.nn.Embedding(10, d_model)
+torch.nn.init.normal_(embedding.weight, std=d_model**-0.5)
+token, position = embedding(torch.tensor(3)), torch.full((d_model,), 0.5**0.5)
+print("length of a position's code:", position.norm().item())
+print("length of a token without the factor:", token.norm().item())
+print("and with it:", (token * d_model**0.5).norm().item())
+""",
+    ),
+    Mistake(
+        id="E4",
+        title="the padding's row is overwritten",
+        severity="harmless",
+        does="Sets padding_idx, so the padding's vector should be zero and stay so, but initializes all weights "
+        "afterwards: the padding gets random numbers that are never trained.",
+        expected="The row of padding_idx is zero.",
+        fix="with torch.no_grad(): embedding.weight[padding_idx].zero_() after the initialization.",
+        source="documentation of torch.nn.Embedding",
+        demo="""\
+import torch
+embedding = torch.nn.Embedding(5, 4, padding_idx=0)
+print("at first:", embedding.weight[0].data)
+for parameter in embedding.parameters():
+    torch.nn.init.xavier_uniform_(parameter)
+print("after initializing everything:", embedding.weight[0].data)
+""",
+    ),
+    Mistake(
+        id="E5",
+        title="padding_idx is a fixed number",
+        severity="harmless",
+        does="padding_idx is written into the class. Where the tokenizer's padding has another id, a real word is "
+        "never trained.",
+        expected="The padding's id is an argument.",
+        fix="nn.Embedding(vocab_size, d_model, padding_idx=pad_id).",
+        source="documentation of torch.nn.Embedding",
+        demo="""\
+import torch
+embedding = torch.nn.Embedding(5, 4, padding_idx=0)
+embedding(torch.tensor([0, 1, 2])).sum().backward()
+print("gradient of every row:", embedding.weight.grad.sum(1))
+print("if id 0 is a word, it never learns anything")
+""",
+    ),
+    Mistake(
+        id="P1",
+        title="an odd d_model crashes",
+        severity="note",
+        does="With an odd d_model the table of positions has one column less for cosines than are computed, and the "
+        "constructor stops with an error.",
+        expected="The last cosine is left out. (The paper's d_model is even, so it says nothing.)",
+        fix="pe[:, 1::2] = torch.cos(angles)[:, : d_model // 2].",
+        source=POSITIONS_SOURCE,
+        demo="""\
+import torch
+d_model = 7
+pe, angles = torch.zeros(5, d_model), torch.zeros(5, 4)
+pe[:, 0::2] = angles.sin()
+try:
+    pe[:, 1::2] = angles.cos()
+except RuntimeError as error:
+    print("RuntimeError:", error)
+pe[:, 1::2] = angles.cos()[:, : d_model // 2]
+print("with the last cosine left out:", pe.shape)
+""",
+    ),
+    Mistake(
+        id="P2",
+        title="other frequencies",
+        severity="mistake",
+        does="The exponent of 10000 is not 2i/d_model: it is doubled (2i runs over even numbers already), or the "
+        "cosine "
+        "has another one than the sine beside it.",
+        expected="Sine and cosine of a pair have one frequency, 1 / 10000^(2i/d_model).",
+        fix="torch.exp(torch.arange(0, d_model, 2) * (-math.log(10000.0) / d_model)) for sine and cosine alike.",
+        source=POSITIONS_SOURCE,
+        mathematics=FORMULA,
+        changes={
+            "the exponent is doubled": {"angles": "doubled"},
+            "the cosine has the next exponent": {"angles": "cosine at the next"},
+            "doubled, and the cosine has the next": {"angles": "doubled, cosine at the next"},
+            "the exponent is halved": {"angles": "halved"},
+            "the last exponent is 1": {"angles": "to 1"},
+            "multiplied instead of divided": {"angles": "inverted"},
+        },
+        demo=TABLE
+        + """\
+wrong = table(pos / 10000 ** (2 * two_i / 4))
+print("right:", right, sep="\\n")
+print("doubled:", wrong, sep="\\n")
+""",
+    ),
+    Mistake(
+        id="P3",
+        title="another order of sines and cosines",
+        severity="harmless",
+        does="All sines come first and then all cosines (or the cosine before the sine), where the paper alternates.",
+        expected="sin, cos, sin, cos, … It is only another order of the columns, which training does not mind; weights "
+        "of a model with the paper's order do not fit.",
+        fix="pe[:, 0::2] = sines; pe[:, 1::2] = cosines.",
+        source=POSITIONS_SOURCE,
+        mathematics=FORMULA,
+        changes={
+            "all sines, then all cosines": {"layout": "concatenated"},
+            "cosine before sine": {"layout": "cosine first"},
+        },
+        demo=TABLE
+        + """\
+angles = pos / 10000 ** (two_i / 4)
+wrong = torch.cat([angles.sin(), angles.cos()], dim=1)
+print("right:", right, sep="\\n")
+print("concatenated:", wrong, sep="\\n")
+print("the same after reordering the columns:", torch.equal(wrong[:, [0, 2, 1, 3]], right))
+""",
+    ),
+    Mistake(
+        id="P4",
+        title="positions along the batch",
+        severity="mistake",
+        does="Takes the rows of the table by the number of the sample, not of the token: all tokens of a sentence get "
+        "the same code. It happens when batch-first data meets code for (length, batch, d_model).",
+        expected="Token t gets row t.",
+        fix="x + self.pe[:, : x.size(1)] for x of shape (batch, length, d_model).",
+        source=POSITIONS_SOURCE,
+        changes={"": {"position_axis": "batch"}},
+        demo="""\
+import torch
+pe = torch.arange(4.0).view(4, 1, 1)  # (length, 1, d_model)
+x = torch.zeros(2, 3, 1)  # (batch, length, d_model)
+print("by sample:", (x + pe[: x.size(0)])[..., 0], sep="\\n")
+print("by token:", (x + pe[: x.size(1)].transpose(0, 1))[..., 0], sep="\\n")
+""",
+    ),
+    Mistake(
+        id="P5",
+        title="the table of positions is no buffer",
+        severity="mistake",
+        does="The table is a plain attribute. model.to('cuda') does not move it, and the code stops on a GPU.",
+        expected="A buffer: it moves with the model, is saved with it, and is not trained.",
+        fix="self.register_buffer('pe', pe).",
+        source="documentation of torch.nn.Module.register_buffer",
+        demo="""\
+import torch
+class Positions(torch.nn.Module):
+    def __init__(self, is_buffer):
+        super().__init__()
+        if is_buffer:
+            self.register_buffer("pe", torch.zeros(3, 4))
+        else:
+            self.pe = torch.zeros(3, 4)
+for is_buffer in (True, False):
+    print("buffer" if is_buffer else "attribute", "- after .double():", Positions(is_buffer).double().pe.dtype)
+""",
+    ),
+    Mistake(
+        id="P6",
+        title="a silent limit of the length",
+        severity="note",
+        does="A sequence longer than the table fails in an addition of tensors, in words about shapes.",
+        expected="An error that says which length was given and which is the longest.",
+        fix="if x.size(1) > self.pe.size(1): raise ValueError(...)",
+        source=POSITIONS_SOURCE,
+        demo="""\
+import torch
+pe, x = torch.zeros(1, 5, 4), torch.zeros(1, 6, 4)
+try:
+    x + pe[:, : x.size(1)]
+except RuntimeError as error:
+    print("RuntimeError:", error)
+""",
+    ),
+    Mistake(
+        id="P7",
+        title="positions do not advance in step-wise decoding",
+        severity="mistake",
+        does="When decoding one token at a time with stored keys and values, every new token gets position 0.",
+        expected="The n-th token gets position n, however it is computed.",
+        fix="Add self.pe[:, offset : offset + x.size(1)], offset being the number of tokens already seen.",
+        source=POSITIONS_SOURCE,
+        explain_only="It needs a model that stores keys and values between calls; compare its steps with one full "
+        "pass.",
+        demo="""\
+import torch
+pe = torch.arange(4.0).view(1, 4, 1)
+x = torch.zeros(1, 4, 1)
+steps = [x[:, t : t + 1] + pe[:, :1] for t in range(4)]
+print("all at once:", (x + pe).flatten())
+print("step by step, wrong:", torch.cat(steps, 1).flatten())
+steps = [x[:, t : t + 1] + pe[:, t : t + 1] for t in range(4)]
+print("step by step, right:", torch.cat(steps, 1).flatten())
+""",
+    ),
+    Mistake(
+        id="P8",
+        title="positions counted in bfloat16",
+        severity="mistake",
+        does="Counts the positions in bfloat16, which has 8 binary digits: 256 and 257 are the same number there.",
+        expected="Count in integers or float32, and round the finished table.",
+        fix="torch.arange(length, dtype=torch.float32).",
+        source=POSITIONS_SOURCE,
+        changes={"": {"positions_dtype": "bfloat16"}},
+        demo="""\
+import torch
+pos = torch.arange(254, 262)
+print("float32: ", pos.float().tolist())
+print("bfloat16:", pos.bfloat16().tolist())
+""",
+    ),
+    Mistake(
+        id="P9",
+        title="the first position is not 0",
+        severity="harmless",
+        does="Counts the positions from 1.",
+        expected="The first token has position 0 in PyTorch's tutorials and here; the paper does not say. Training "
+        "does "
+        "not mind.",
+        fix="torch.arange(length).",
+        source=POSITIONS_SOURCE,
+        changes={"from 1": {"first_position": 1}},
+        demo="""\
+import torch
+for first in (0, 1):
+    pos = torch.arange(first, first + 3.0)
+    print("first position", first, "- its code:", torch.stack([pos.sin(), pos.cos()], 1)[0])
+""",
+    ),
+    Mistake(
+        id="P10",
+        title="positions are multiplied, not added",
+        severity="mistake",
+        does="Multiplies the embeddings with the code of the positions.",
+        expected="Add them.",
+        fix="x + self.pe[:, : x.size(1)].",
+        source=POSITIONS_SOURCE,
+        changes={"": {"adding": "multiplied"}},
+        demo="""\
+import torch
+x, pe = torch.full((1, 4), 2.0), torch.tensor([[0.0, 1.0, 0.0, 1.0]])  # position 0: sin 0, cos 0, ...
+print("added:", x + pe)
+print("multiplied, position 0 loses half of its features:", x * pe)
+""",
+    ),
+    Mistake(
+        id="P11",
+        title="√d_model inside the positions",
+        severity="note",
+        does="Multiplies its input by √d_model before adding the positions. That is the embedding's factor in another "
+        "place: right, unless the embedding has it too.",
+        expected="The factor √d_model once, in the embedding or here.",
+        fix="Keep it in one of the two.",
+        source=EMBEDDING_SOURCE,
+        changes={"": {"input_scale": "sqrt(d_model)"}},
+        demo="""\
+import torch
+x, d_model = torch.ones(1, 4), 4
+once = x * d_model**0.5
+print("once:", once)
+print("in the embedding and again with the positions:", once * d_model**0.5)
+""",
+    ),
+)

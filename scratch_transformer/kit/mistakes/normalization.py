@@ -1,0 +1,254 @@
+"""LN1 … LN11: mistakes in layer normalization (and RMSNorm, where they apply)."""
+
+from scratch_transformer.kit.kind import Mistake
+
+BA = "Ba et al. 2016, equation 3; Vaswani et al. 2017, section 3.1"
+
+HEAD = """\
+import torch
+x = torch.tensor([[1.0, 2.0, 3.0, 6.0]])
+right = torch.nn.functional.layer_norm(x, (4,))
+mean = x.mean(-1, keepdim=True)
+"""
+
+NORMALIZATION = (
+    Mistake(
+        id="LN1",
+        title="the variance divides by n - 1",
+        severity="mistake",
+        does="Divides by a standard deviation that was computed with n - 1 in place of n. x.std() and x.var() do that "
+        "unless they are told otherwise.",
+        expected="Divide the sum of squares by n, the number of features. n - 1 is for estimating from a sample; here "
+        "all features are at hand.",
+        fix="x.std(-1, keepdim=True, unbiased=False), or x.var(-1, keepdim=True, unbiased=False).",
+        source=BA,
+        mathematics="right: σ² = Σ (x - μ)² / n      here: s² = Σ (x - μ)² / (n - 1)\n"
+        "so every output is √((n - 1)/n) times as large: 0.935414 for n = 8, 0.999023 for n = 512, NaN for n = 1",
+        changes={"": {"ddof": 1}},
+        demo=HEAD
+        + """\
+wrong = (x - mean) / (x.var(-1, keepdim=True) + 1e-5).sqrt()
+print("PyTorch:", right)
+print("x.var():", wrong)
+print("ratio:", (wrong / right)[0, 0].item(), "and sqrt(3/4) is", 0.75**0.5)
+""",
+    ),
+    Mistake(
+        id="LN2",
+        title="eps outside the root",
+        severity="mistake",
+        does="Divides by σ + ε: the small number ε is added after the square root.",
+        expected="Divide by √(σ² + ε): ε is added to the variance, inside the root.",
+        fix="torch.sqrt(variance + eps) in place of std + eps.",
+        source=BA,
+        mathematics="right: (x - μ) / √(σ² + ε)      here: (x - μ) / (σ + ε)\n"
+        "the same for a large σ; for σ = 0.001 and ε = 0.00001 the output is √(σ² + ε) / (σ + ε) = 3.28 times as large",
+        changes={"": {"eps_inside": False}},
+        demo="""\
+import torch
+x = torch.tensor([[1.0, 2.0, 3.0, 6.0]]) * 0.0005
+right = torch.nn.functional.layer_norm(x, (4,), eps=1e-5)
+mean, std = x.mean(-1, keepdim=True), x.std(-1, keepdim=True, unbiased=False)
+wrong = (x - mean) / (std + 1e-5)
+print("PyTorch:", right)
+print("std + eps:", wrong)
+print("ratio at std =", std.item(), "is", (wrong / right)[0, 0].item())
+""",
+    ),
+    Mistake(
+        id="LN3",
+        title="another eps",
+        severity="harmless",
+        does="Uses another ε than PyTorch's 0.00001, or another than the one it was given.",
+        expected="ε = 0.00001 is PyTorch's default. The paper names none. It matters only for tokens whose features "
+        "are "
+        "almost equal.",
+        fix="eps=1e-5, if the weights are to be exchanged with PyTorch's.",
+        source=BA,
+        mathematics="(x - μ) / √(σ² + ε): at σ = 0.001, ε = 1e-12 in place of 1e-5 gives 3.317 times as much; at σ = 1 "
+        "the same to 5 digits",
+        changes={
+            "1e-6": {"eps": 1e-6},
+            "1e-12": {"eps": 1e-12},
+            "1e-8": {"eps": 1e-8},
+            "1e-5": {"eps": 1e-5},
+            "0": {"eps": 0.0},
+        },
+        demo="""\
+import torch
+x = torch.tensor([[1.0, 2.0, 3.0, 6.0]])
+for size in (1.0, 0.01, 0.0005):
+    usual = torch.nn.functional.layer_norm(x * size, (4,), eps=1e-5)
+    other = torch.nn.functional.layer_norm(x * size, (4,), eps=1e-12)
+    std = (x * size).std(unbiased=False).item()
+    print(f"standard deviation {std:.4f}: ratio {(other / usual)[0, 0].item():.4f}")
+""",
+    ),
+    Mistake(
+        id="LN4",
+        title="one scale and one shift for all features",
+        severity="mistake",
+        does="Has a single number for the scale and one for the shift, shared by all features.",
+        expected="One scale and one shift for every feature: 2 · d_model learned numbers.",
+        fix="nn.Parameter(torch.ones(d_model)) in place of nn.Parameter(torch.ones(1)); zeros likewise.",
+        source=BA,
+        mathematics="right: y_i = γ_i · x̂_i + β_i      here: y_i = γ · x̂_i + β",
+        demo="""\
+import torch
+d_model = 512
+right = torch.nn.LayerNorm(d_model)
+alpha, bias = torch.nn.Parameter(torch.ones(1)), torch.nn.Parameter(torch.zeros(1))
+print("PyTorch learns", sum(p.numel() for p in right.parameters()), "numbers")
+print("here there are", alpha.numel() + bias.numel())
+""",
+    ),
+    Mistake(
+        id="LN5",
+        title="the variance as a difference of squares",
+        severity="mistake",
+        does="Computes the variance as mean(x²) - mean(x)². Where the mean is large, two large and nearly equal "
+        "numbers "
+        "are subtracted, and few digits are left, or even a negative variance: its root is NaN (not a number).",
+        expected="Subtract the mean first: mean((x - mean)²).",
+        fix="(x - mean).pow(2).mean(-1, keepdim=True).",
+        source=BA,
+        mathematics="mean(x²) - mean(x)² = mean((x - mean(x))²) with unlimited digits; float32 has 7",
+        changes={"": {"variance": "difference of squares"}},
+        demo="""\
+import torch
+torch.manual_seed(0)
+x = torch.randn(1000, 64) + 1e4
+difference = (x**2).mean(-1) - x.mean(-1) ** 2
+centred = (x - x.mean(-1, keepdim=True)).pow(2).mean(-1)
+print("should be near 1:", centred[:4])
+print("difference of squares:", difference[:4])
+print("negative, so NaN after the root:", (difference < 0).float().mean().item())
+""",
+    ),
+    Mistake(
+        id="LN6",
+        title="no shift",
+        severity="harmless",
+        does="Has a scale, but no shift (bias) that is added at the end.",
+        expected="PyTorch and Ba et al. have both. Some newer models leave the shift out on purpose.",
+        fix="self.bias = nn.Parameter(torch.zeros(d_model)), added to the result; or leave it: "
+        "nn.LayerNorm(bias=False).",
+        source=BA,
+        mathematics="right: y = γ · x̂ + β      here: y = γ · x̂",
+        demo="""\
+import torch
+x = torch.tensor([[1.0, 2.0, 3.0, 6.0]])
+norm = torch.nn.LayerNorm(4)
+torch.nn.init.constant_(norm.bias, 5.0)
+print("with a shift that was learned:", norm(x).mean().item())
+print("without:", torch.nn.functional.layer_norm(x, (4,)).mean().item())
+""",
+    ),
+    Mistake(
+        id="LN7",
+        title="normalizes over the wrong axis",
+        severity="mistake",
+        does="Takes mean and variance over the tokens (or over the whole sample or the batch), so the output of a "
+        "token "
+        "depends on the other tokens, on padding and on the future.",
+        expected="Take them over the features of each token alone: the last axis.",
+        fix="mean(-1, keepdim=True) and var(-1, keepdim=True, unbiased=False).",
+        source=BA,
+        mathematics="right: μ_bt = Σ_i x_bti / d_model      here: μ_bi = Σ_t x_bti / T",
+        changes={
+            "over the tokens": {"norm_dims": "tokens"},
+            "over tokens and features": {"norm_dims": "tokens and features"},
+            "over the batch": {"norm_dims": "batch"},
+        },
+        demo="""\
+import torch
+torch.manual_seed(0)
+x = torch.randn(1, 5, 4)
+changed = x.clone()
+changed[0, 4] += 10  # only the last token
+def wrong(x):
+    return (x - x.mean(1, keepdim=True)) / x.std(1, keepdim=True)
+print("first token, over the tokens:", wrong(x)[0, 0, 0].item(), "->", wrong(changed)[0, 0, 0].item())
+right = torch.nn.LayerNorm(4)
+print("first token, over the features:", right(x)[0, 0, 0].item(), "->", right(changed)[0, 0, 0].item())
+""",
+    ),
+    Mistake(
+        id="LN8",
+        title="super().__init__() is not called",
+        severity="mistake",
+        does="Writes super.__init__() or leaves it out. nn.Module's own constructor must run before any parameter is "
+        "set.",
+        expected="super().__init__() in the first line of __init__, with both pairs of parentheses.",
+        fix="super().__init__()",
+        source="documentation of torch.nn.Module",
+        demo="""\
+import torch
+class Norm(torch.nn.Module):
+    def __init__(self):
+        super.__init__()
+        self.alpha = torch.nn.Parameter(torch.ones(4))
+try:
+    Norm()
+except TypeError as error:
+    print("TypeError:", error)
+""",
+    ),
+    Mistake(
+        id="LN9",
+        title="the mean is not subtracted",
+        severity="mistake",
+        does="Divides without subtracting the mean first. By the root mean square, that is RMSNorm under the name of "
+        "layer normalization.",
+        expected="Layer normalization subtracts the mean of the features, then divides.",
+        fix="(x - x.mean(-1, keepdim=True)) / torch.sqrt(variance + eps).",
+        source=BA,
+        mathematics="right: (x - μ) / √(σ² + ε)      here: x / √(mean(x²) + ε)",
+        changes={
+            "": {"norm_kind": "rms"},
+            "divided by the standard deviation": {"norm_kind": "divided only"},
+        },
+        demo=HEAD
+        + """\
+wrong = x / (x.pow(2).mean(-1, keepdim=True) + 1e-5).sqrt()
+print("PyTorch:", right, "mean", right.mean().item())
+print("without the mean:", wrong, "mean", wrong.mean().item())
+""",
+    ),
+    Mistake(
+        id="LN10",
+        title="divides by the variance",
+        severity="mistake",
+        does="Divides by the variance instead of its square root, the standard deviation.",
+        expected="Divide by √(σ² + ε).",
+        fix="torch.sqrt(variance + eps) in the denominator.",
+        source=BA,
+        mathematics="right: (x - μ) / √(σ² + ε)      here: (x - μ) / (σ² + ε)",
+        changes={"": {"variance": "no root"}},
+        demo=HEAD
+        + """\
+wrong = (x - mean) / (x.var(-1, keepdim=True, unbiased=False) + 1e-5)
+print("PyTorch:", right, "variance", right.var(unbiased=False).item())
+print("without the root:", wrong, "variance", wrong.var(unbiased=False).item())
+""",
+    ),
+    Mistake(
+        id="LN11",
+        title="the mean is subtracted in RMSNorm",
+        severity="mistake",
+        does="Subtracts the mean before dividing: that is layer normalization, under the name of RMSNorm.",
+        expected="RMSNorm only divides by the root mean square.",
+        fix="x / torch.sqrt(x.pow(2).mean(-1, keepdim=True) + eps).",
+        source="Zhang & Sennrich 2019, equation 4",
+        mathematics="right: x / √(mean(x²) + ε)      here: (x - μ) / √(σ² + ε)",
+        changes={"": {"norm_kind": "centred"}},
+        demo="""\
+import torch
+x = torch.tensor([[1.0, 2.0, 3.0, 6.0]])
+right = x / (x.pow(2).mean(-1, keepdim=True) + 1e-5).sqrt()
+wrong = torch.nn.functional.layer_norm(x, (4,))
+print("root mean square:", right)
+print("with the mean subtracted:", wrong)
+""",
+    ),
+)

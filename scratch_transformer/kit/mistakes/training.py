@@ -1,0 +1,206 @@
+"""T1 … T12: mistakes in the loss, the schedule and the training loop."""
+
+from scratch_transformer.kit.kind import Mistake
+
+LOSS = "Vaswani et al. 2017, section 5.4"
+RATE = "Vaswani et al. 2017, section 5.3, equation 3"
+
+LOGITS = """\
+import torch
+torch.manual_seed(0)
+F = torch.nn.functional
+logits, target = torch.randn(4, 5), torch.tensor([1, 2, 3, 4])
+"""
+PADDED = """\
+import torch
+torch.manual_seed(0)
+F = torch.nn.functional
+logits, target = torch.randn(6, 5), torch.tensor([1, 2, 3, 0, 0, 0])  # 0 is padding
+"""
+
+TRAINING = (
+    Mistake(
+        id="T1",
+        title="log_softmax twice",
+        severity="harmless",
+        does="The loss gets log-probabilities where it expects logits, and takes their log_softmax once more.",
+        expected="Logits. Here it does no harm: log-probabilities sum to 1 already, so log_softmax leaves them as they "
+        "are. It only costs time.",
+        fix="Return the logits from the model, or use nn.NLLLoss with log-probabilities.",
+        source=LOSS,
+        mathematics="log_softmax(log p) = log p - log Σ p = log p - log 1 = log p",
+        demo=LOGITS
+        + """\
+print("once:", F.cross_entropy(logits, target).item())
+print("twice:", F.cross_entropy(F.log_softmax(logits, -1), target).item())
+""",
+    ),
+    Mistake(
+        id="T2",
+        title="softmax, then cross-entropy",
+        severity="mistake",
+        does="The loss gets probabilities where it expects logits, and takes their softmax again. Even a perfect model "
+        "has a large loss, and its gradients are tiny.",
+        expected="nn.CrossEntropyLoss wants logits: it contains the softmax.",
+        fix="Return the logits from the model; use softmax only to look at probabilities.",
+        source=LOSS,
+        mathematics="probabilities are between 0 and 1, so the loss is at least ln(e + V - 1) - 1 for V classes",
+        changes={"": {"loss_input": "softmax twice"}},
+        demo="""\
+import math, torch
+F = torch.nn.functional
+logits, target = 100 * torch.eye(5), torch.arange(5)  # certain and right
+print("logits:", F.cross_entropy(logits, target).item())
+print("probabilities:", F.cross_entropy(logits.softmax(-1), target).item())
+print("cannot be less than", math.log(math.e + 5 - 1) - 1)
+""",
+    ),
+    Mistake(
+        id="T3",
+        title="label smoothing over other classes",
+        severity="harmless",
+        does="Shares the smoothing ε among the other V - 1 classes, or among all but the target and the padding, "
+        "instead of all V.",
+        expected="PyTorch gives ε/V to each of the V classes, the target included. The paper names only ε = 0.1; the "
+        "difference is small. If the probabilities do not sum to 1, it is a mistake.",
+        fix="nn.CrossEntropyLoss(label_smoothing=0.1).",
+        source=LOSS,
+        mathematics="PyTorch: q = (1 - ε) · target + ε/V      here: ε/(V - 1) or ε/(V - 2) for the others",
+        changes={
+            "V - 1 classes": {"smoothing": "other classes"},
+            "V - 2 classes, without padding": {"smoothing": "without padding"},
+            "the probabilities sum to more than 1": {"smoothing": "unnormalized"},
+        },
+        severities={"the probabilities sum to more than 1": "mistake"},
+        demo="""\
+import torch
+V, eps, target = 5, 0.1, 2
+all_classes, others = torch.full((V,), eps / V), torch.full((V,), eps / (V - 1))
+all_classes[target] += 1 - eps
+others[target] = 1 - eps
+print("over all classes:", all_classes, "sum", all_classes.sum().item())
+print("over the others:", others, "sum", others.sum().item())
+""",
+    ),
+    Mistake(
+        id="T4",
+        title="the loss counts padding",
+        severity="mistake",
+        does="Padding enters the loss: as if it were words to be learned, or by dividing by the number of all "
+        "positions. "
+        "The loss of a sentence changes with the length of its padding.",
+        expected="Average over the real tokens only.",
+        fix="nn.CrossEntropyLoss(ignore_index=pad_id).",
+        source=LOSS,
+        changes={
+            "padding is learned": {"counted": "everything"},
+            "divided by all positions": {"reduction": "mean over all positions"},
+        },
+        demo=PADDED
+        + """\
+print("right:", F.cross_entropy(logits, target, ignore_index=0).item())
+print("padding is learned:", F.cross_entropy(logits, target).item())
+total = F.cross_entropy(logits, target, ignore_index=0, reduction="sum")
+print("divided by all positions:", (total / len(target)).item())
+""",
+    ),
+    Mistake(
+        id="T5",
+        title="the padding of another tokenizer",
+        severity="mistake",
+        does="Ignores (or masks) an id that is not the padding here: often the source's, where the target's is "
+        "another.",
+        expected="The padding's id of the language that is at hand.",
+        fix="ignore_index=tokenizer_tgt.token_to_id('[PAD]') in the loss, for targets.",
+        source=LOSS,
+        changes={"": {"counted": "other padding"}},
+        demo=PADDED
+        + """\
+print("right, padding 0 is ignored:", F.cross_entropy(logits, target, ignore_index=0).item())
+print("id 1, a word, is ignored:", F.cross_entropy(logits, target, ignore_index=1).item())
+""",
+    ),
+    Mistake(
+        id="T7",
+        title="another schedule of the learning rate",
+        severity="mistake",
+        does="The learning rate does not follow the paper: it starts at its largest, or rises or falls otherwise.",
+        expected="It rises linearly for the warm-up steps, then falls with the root of the step; Adam has β2 = 0.98.",
+        fix="d_model**-0.5 * min(step**-0.5, step * warmup**-1.5), and Adam(betas=(0.9, 0.98), eps=1e-9).",
+        source=RATE,
+        mathematics="lr = d_model^(-1/2) · min(step^(-1/2), step · warmup^(-3/2))\n"
+        "d_model = 512, warmup = 4000: 1.74693e-7 at step 1, 6.98771e-4 at step 4000",
+        changes={
+            "no warm-up": {"schedule": "no warm-up"},
+            "constant": {"schedule": "constant"},
+            "no decay after the warm-up": {"schedule": "warm-up only"},
+            "max in place of min": {"schedule": "maximum"},
+            "warmup^(-1/2) in place of warmup^(-3/2)": {"schedule": "linear exponent"},
+            "without d_model": {"schedule": "without d_model"},
+            "d_model^(1/2)": {"schedule": "times sqrt(d_model)"},
+        },
+        severities={"without d_model": "harmless"},
+        demo="""\
+def rate(step, d_model=512, warmup=4000):
+    return d_model**-0.5 * min(step**-0.5, step * warmup**-1.5)
+for step in (1, 1000, 4000, 16000):
+    print(f"step {step}: paper {rate(step):.5e}, without warm-up {512**-0.5 * step**-0.5:.5e}")
+""",
+    ),
+    Mistake(
+        id="T10",
+        title="resumes without the model's weights",
+        severity="mistake",
+        does="After a restart, epoch and optimizer are restored, and the model starts from random weights.",
+        expected="model.load_state_dict(checkpoint['model']) too.",
+        fix="Save and load model, optimizer, schedule, epoch and random states together.",
+        source="documentation of torch.save",
+        explain_only="It is in the training loop, which the kit does not run.",
+        demo="""\
+import torch
+torch.manual_seed(0)
+model = torch.nn.Linear(2, 1)
+checkpoint = {"epoch": 7, "model": model.state_dict()}
+resumed = torch.nn.Linear(2, 1)
+print("epoch", checkpoint["epoch"], "- same weights:", torch.equal(resumed.weight, model.weight))
+resumed.load_state_dict(checkpoint["model"])
+print("after load_state_dict:", torch.equal(resumed.weight, model.weight))
+""",
+    ),
+    Mistake(
+        id="T11",
+        title="the latest checkpoint by name",
+        severity="mistake",
+        does="Sorts the names of checkpoints as text, where epoch 100 comes before epoch 99.",
+        expected="Sort by the number.",
+        fix="max(files, key=lambda file: int(re.search(r'\\\\d+', file.stem)[0])), or names with leading zeros.",
+        source="documentation of Python's sorted",
+        explain_only="It is in the training loop, which the kit does not run.",
+        demo="""\
+files = ["model_9.pt", "model_99.pt", "model_100.pt"]
+print("as text:", sorted(files)[-1])
+print("by number:", max(files, key=lambda name: int(name[6:-3])))
+""",
+    ),
+    Mistake(
+        id="T12",
+        title="another split after a restart",
+        severity="mistake",
+        does="Splits training and validation data at random without a fixed seed. After a restart, validation "
+        "sentences "
+        "have been trained on.",
+        expected="The same split in every run.",
+        fix="random_split(data, sizes, generator=torch.Generator().manual_seed(42)).",
+        source="documentation of torch.utils.data.random_split",
+        explain_only="It is in the training loop, which the kit does not run.",
+        demo="""\
+import torch
+data = list(range(10))
+first = torch.utils.data.random_split(data, [8, 2])[1].indices
+second = torch.utils.data.random_split(data, [8, 2])[1].indices
+print("validation in two runs:", first, second)
+seeded = [torch.utils.data.random_split(data, [8, 2], torch.Generator().manual_seed(42))[1].indices for _ in "ab"]
+print("with a seed:", *seeded)
+""",
+    ),
+)

@@ -1,0 +1,166 @@
+"""A learner's module or function with the canonical interface of its kind."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from scratch_transformer.kit.kind import Candidate, Inputs, Kind, State
+from scratch_transformer.kit.resolve import batching
+from scratch_transformer.kit.resolve.layout import ZERO, Layout, Parameters, neutral
+from scratch_transformer.kit.resolve.plan import CannotCall, Plan
+from scratch_transformer.kit.resolve.precision import double, without_dropout
+
+Rebuild = Callable[[Mapping[str, Any]], "Candidate"]
+
+
+class Resolved(Candidate):
+    """made: the learner's module, or function. plan: how to call it. layout: where its weights are.
+
+    post: what turns its output into the canonical one (adds x where it returns only the positions).
+    """
+
+    def __init__(
+        self, kind: Kind, made: Any, settings: Mapping[str, Any], plan: Plan, layout: Layout | None = None,
+        rebuild: Rebuild | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(kind, made if isinstance(made, nn.Module) else None, settings)
+        self.made, self.plan, self._rebuild = made, plan, rebuild
+        self.function: Callable[..., Any] = made
+        self.layout: Layout = layout or {}
+        self.parameters = Parameters(made) if isinstance(made, nn.Module) else None
+        self.shape_of: Callable[[Inputs], torch.Size | None] = lambda inputs: None
+        self.post: Callable[[Tensor, Inputs], Tensor] = lambda output, inputs: output
+        self.output_index: int | None = None
+        thing = getattr(made, "function", made)
+        self.defaults = {"eps": default_of(type(thing) if isinstance(thing, nn.Module) else thing, "eps")}
+        self.update_missing()
+
+    def update_missing(self) -> None:
+        """Canonical parameters for which the layout has only constants."""
+        self.missing = frozenset(name for name, positions in self.layout.items() if bool((positions < 0).all()))
+
+    @property
+    def unregistered(self) -> list[str]:
+        """Parameters in plain lists, which no optimizer sees."""
+        return self.parameters.unregistered if self.parameters else []
+
+    def load(self, state: State) -> State:
+        if self.parameters is None:  # a function that takes no weights
+            self.missing = frozenset(state)
+            return {name: neutral(name, values) for name, values in state.items()}
+        return self.parameters.load(self.layout, state)
+
+    def accepts(self, inputs: Inputs) -> bool:
+        """Whether the learner's forward can be given these inputs: not all take a mask."""
+        return all(self.plan.accepts(one) for one in batching.singles(inputs, self.plan.order))
+
+    def __call__(self, **inputs: Any) -> Tensor:
+        high = all(value.dtype == torch.float64 for value in inputs.values() if _is_float(value))
+        silent = not self.drops and not (self.module is not None and self.module.training)
+        with double(high), without_dropout(silent):
+            output = batching.one_by_one(self._once, inputs, self.plan.order)
+            return self.post(output, inputs)
+
+    def _once(self, inputs: Inputs) -> Tensor:
+        """One call, of the whole batch or of what the function takes at a time."""
+        return self.plan.output(self._tensor(self.function(**self.plan.give(inputs)), inputs))
+
+    def _tensor(self, output: Any, inputs: Inputs) -> Tensor:
+        """The output among what was returned: the first tensor of the right shape, else the first."""
+        found = list(tensors(output))
+        if not found:
+            raise CannotCall(f"it returns {type(output).__name__}, no tensor")
+        expected = self.shape_of(inputs)
+        if expected is not None:
+            turned = [t for t in found if self.plan.output(t).shape == expected]
+            found = turned or [_unflattened(t, expected) for t in found]
+        return found[0]
+
+    def rebuild(self, **settings: Any) -> Candidate:
+        if self._rebuild is None:
+            raise KeyError(f"{self.kind.name} cannot be built again")
+        return self._rebuild(settings)
+
+    def intermediates(self, **inputs: Any) -> dict[str, Tensor]:
+        """Outputs of the learner's own submodules whose canonical path the layout tells."""
+        if self.module is None:
+            return {}
+        outputs: dict[str, Tensor] = {}
+        handles = [
+            part.register_forward_hook(self._keep(canonical, outputs))
+            for path, part in self.module.named_modules()
+            if path and (canonical := self._canonical_path(path))
+        ]
+        try:
+            self(**inputs)
+        finally:
+            for handle in handles:
+                handle.remove()
+        return outputs
+
+    def _keep(self, path: str, outputs: dict[str, Tensor]) -> Callable[..., None]:
+        def hook(module: nn.Module, args: Any, output: Any) -> None:
+            found = next(tensors(output), None)
+            if found is not None:
+                outputs.setdefault(path, self.plan.output(found))
+
+        return hook
+
+    def _canonical_path(self, path: str) -> str | None:
+        """The canonical module whose weights are exactly those within the learner's module at `path`."""
+        assert self.parameters is not None
+        own = {
+            i for n, p in self.parameters.positions.items() if n.startswith(f"{path}.") for i in p.flatten().tolist()
+        }
+        if not own:
+            return None
+        groups: dict[str, set[int]] = {}
+        for name, positions in self.layout.items():
+            parts = name.split(".")
+            for end in range(1, len(parts)):
+                groups.setdefault(".".join(parts[:end]), set()).update(positions.flatten().tolist())
+        same = [name for name, positions in groups.items() if positions - {ZERO, -2} == own]
+        return max(same, key=len, default=None)
+
+
+def _unflattened(output: Tensor, expected: torch.Size) -> Tensor:
+    """(B·T, V), as a loss wants it, as (B, T, V); anything else as it is."""
+    is_flat = output.dim() == 2 and len(expected) == 3 and output.shape == (expected[0] * expected[1], expected[2])
+    return output.reshape(expected) if is_flat else output
+
+
+def _is_float(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.is_floating_point()
+
+
+def tensors(output: Any, depth: int = 0) -> Iterator[Tensor]:
+    """The tensors in what a forward returned, in order: of a tuple, a list, a dictionary, a dataclass."""
+    if isinstance(output, Tensor):
+        yield output
+    elif depth > 3 or output is None or isinstance(output, (str, int, float)):
+        return
+    elif isinstance(output, Mapping):
+        for value in output.values():
+            yield from tensors(value, depth + 1)
+    elif isinstance(output, (tuple, list)):
+        for value in output:
+            yield from tensors(value, depth + 1)
+    elif dataclasses.is_dataclass(output):
+        for field in dataclasses.fields(output):
+            yield from tensors(getattr(output, field.name), depth + 1)
+
+
+def default_of(cls: Any, setting: str) -> Any:
+    """The default of the constructor's parameter for a setting, or None."""
+    from scratch_transformer.kit.resolve.construct import parameters_of
+    from scratch_transformer.kit.resolve.synonyms import settings_of
+
+    for parameter in parameters_of(cls):
+        if setting in settings_of(parameter.name) and parameter.default is not parameter.empty:
+            return parameter.default
+    return None

@@ -1,0 +1,165 @@
+"""Which kinds a class or function may be, by its name and what its forward takes, before anything is built."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from torch import nn
+
+from scratch_transformer.kit.kind import Kind
+from scratch_transformer.kit.resolve.construct import parameters_of
+from scratch_transformer.kit.resolve.plan import MASKS
+from scratch_transformer.kit.resolve.schedules import is_schedule
+from scratch_transformer.kit.resolve.synonyms import input_of, is_mask, plain
+from scratch_transformer.kit.resolve.weights import weights_of
+
+NO_COMPONENTS = (
+    "config", "args", "dataset", "dataloader", "tokenizer", "trainer", "batch", "vocab", "collate", "translator", "lit",
+    "datamodule", "prenorm", "postnorm", "callback", "logger", "metric", "timer", "accumulator", "animator", "cache",
+    "hyperparameters",
+    "scalenorm", "batchnorm", "batchnorm1d", "groupnorm", "instancenorm", "weightnorm", "adaptivelayernorm",
+)  # fmt: skip
+MOST = 4
+NAMED = 8.0
+"""Likeness of a name that is a synonym, but for a word around it or a letter."""
+FAMILIES = (
+    ("MultiheadAttention", "CausalSelfAttention", "SelfAttention", "CrossAttention", "ScaledDotProductAttention"),
+    ("EncoderLayer", "DecoderOnlyLayer", "DecoderLayer"),
+    ("Encoder", "TokenEncoder"),
+    ("Decoder", "TokenDecoder", "DecoderOnly"),
+    ("Transformer", "DecoderOnly", "TokenEncoder"),
+    ("Loss", "LossOfLogProbabilities"),
+)
+"""Kinds that go by the same names; what the forward takes tells more."""
+
+
+def are_related(kind: str, other: str) -> bool:
+    """Whether both go by the same names."""
+    return any(kind in family and other in family for family in FAMILIES)
+
+
+def kinds_of(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str, ...]:
+    """Names of kinds, the likeliest first; () for what is no component."""
+    word = plain(name)
+    if any(word.endswith(other) for other in NO_COMPONENTS) or inspect.isabstract(thing):
+        return ()
+    is_class = isinstance(thing, type)
+    if is_class and not (issubclass(thing, nn.Module) or "__call__" in vars(thing)):
+        kinds = {name: kind for name, kind in kinds.items() if name == "WarmupSchedule" and is_schedule(thing)}
+    scored = [(_score(word, kind, thing), order, kind.name) for order, kind in enumerate(kinds.values())]
+    found = sorted((-score, order, kind) for score, order, kind in scored if score > 0)
+    if not is_class and word.endswith(("mask", "masks")):  # extend_attention_mask is no attention
+        found = [entry for entry in found if entry[2].endswith("Mask")]
+    best = [kind for _, _, kind in found[:MOST]]
+    family = next((family for family in FAMILIES if best and best[0] in family), ())
+    relatives = sorted((name for name in family if name in kinds), key=lambda name: -_fitness(kinds[name], thing))
+    if family and not any(score < -9 for score, _, _ in found):  # the name does not tell which of them
+        best = [*relatives, *best]
+    best = list(dict.fromkeys([*best, *relatives]))
+    # What says that it is causal, or is given keys, must be more than right for one sequence that sees all of itself.
+    return tuple(kind for kind in best if kind != "SelfAttention" or not ("causal" in word or _takes_keys(thing)))
+
+
+def is_norm_by_name(name: str, kinds: Mapping[str, Kind]) -> bool:
+    """Whether a name says which norm it is: an RMSNorm with a mistake is no LayerNorm, though both take the same."""
+    return sum(plain(name) in map(plain, kinds[norm].synonyms) for norm in ("LayerNorm", "RMSNorm")) == 1
+
+
+def _score(word: str, kind: Kind, thing: Any) -> float:
+    """How well the name fits a kind; 0 if it does not, or if the forward cannot take the kind's inputs."""
+    score = max((_likeness(word, plain(synonym)) for synonym in kind.synonyms), default=0.0)
+    if score == 0 or not callable(thing):
+        return 0.0
+    fitness = _fitness(kind, thing)
+    return score + fitness if score >= 10 or fitness > -1 else 0.0
+
+
+def _likeness(word: str, synonym: str) -> float:
+    if word == synonym:
+        return 10.0
+    if _is_misspelt(word, synonym):
+        return 8.0
+    for change in (
+        "s",
+        "module",
+        "layer",
+        "block",
+        "my",
+        "custom",
+        "simple",
+        "v1",
+        "v2",
+        "1",
+        "2",
+        "transformer",
+        "naive",
+    ):
+        if word in (synonym + change, change + synonym) or word.replace(change, "") == synonym:
+            return 8.0
+    if len(synonym) > 3 and (word.endswith(synonym) or word.startswith(synonym)):
+        return 4.0 + 3.0 * len(synonym) / len(word)
+    if len(synonym) > 4 and synonym in word:
+        return 3.0 * len(synonym) / len(word)
+    return 0.0
+
+
+def _takes_keys(thing: Any) -> bool:
+    """Whether its forward must be given keys beside the queries: then it is right only if it is with other keys too."""
+    return any(input_of(p.name, ("key",)) for p in _required(thing))
+
+
+VOCABULARY = re.compile(r"voc|numtokens|ntokens?$|dictsize")
+INSIDE = ("Encoder", "Decoder", "TokenEncoder", "TokenDecoder")
+
+
+def _embeds(kind: Kind, thing: Any) -> float:
+    """A constructor that is told a vocabulary makes the embeddings itself: it is given ids."""
+    if kind.name not in INSIDE or not isinstance(thing, type):
+        return 0.0
+    told = any(VOCABULARY.search(plain(p.name)) for p in parameters_of(thing))
+    return 1.5 if told and kind.name.startswith("Token") else 0.0
+
+
+def _is_misspelt(word: str, synonym: str) -> bool:
+    """One letter was left out, or is there twice: FeedFoward."""
+    short, long = sorted((word, synonym), key=len)
+    rest = iter(long)
+    return len(short) >= 8 and len(long) == len(short) + 1 and all(letter in rest for letter in short)
+
+
+def is_named(name: str, kind: Kind) -> bool:
+    """Whether the name says that it is of this kind, and does not just remind of it."""
+    return max((_likeness(plain(name), plain(synonym)) for synonym in kind.synonyms), default=0.0) >= NAMED
+
+
+def _fitness(kind: Kind, thing: Any) -> float:
+    """Whether a forward has the tensors and masks that a kind has: 2 for all, less for others."""
+    parameters = _parameters(thing)
+    taken = weights_of(thing, kind) if inspect.isfunction(thing) else []
+    required = [p for p in _required(thing) if p.name not in taken]
+    tensors = [name for name in kind.inputs if name not in MASKS]
+    fit = 2.0 - abs(len(required) - len(tensors))
+    if any(is_mask(p.name) for p in parameters) != any(name in MASKS for name in kind.inputs):
+        fit -= 0.5
+    named = [input_of(p.name, tuple(tensors)) for p in required]
+    return fit + _embeds(kind, thing) + 0.5 * sum(name is not None for name in named) / max(len(tensors), 1)
+
+
+def _parameters(thing: Any) -> list[inspect.Parameter]:
+    """Of a function, or of a class's forward."""
+    forward = getattr(thing, "forward", None) if isinstance(thing, type) else thing
+    forward = forward or vars(thing).get("__call__")
+    return [p for p in parameters_of(forward) if p.name != "self"]
+
+
+def _required(thing: Any) -> list[inspect.Parameter]:
+    """Those that are no mask and have no default."""
+    return [p for p in _parameters(thing) if p.default is p.empty and not is_mask(p.name)]
+
+
+def takes_mask(thing: Any) -> bool:
+    """Whether it can be given a mask."""
+    return any(is_mask(p.name) for p in _parameters(thing))

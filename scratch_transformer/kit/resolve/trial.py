@@ -1,0 +1,178 @@
+"""How well a way of calling and a layout of weights explain a learner's outputs, by the reference and every variant."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import time
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from scratch_transformer.kit.designs import Design, possible, shown_by
+from scratch_transformer.kit.kind import Candidate, Diagnosis, Inputs, Kind, Probe, State, random_state
+from scratch_transformer.kit.recipe import RIGHT, Recipe
+from scratch_transformer.kit.search import (
+    FILLS,
+    TOGETHER,
+    Change,
+    changes_of,
+    compatible,
+    of_parts,
+    subsets,
+    with_changes,
+)
+from scratch_transformer.kit.session import ROUNDED, distance
+from scratch_transformer.kit.variants import Variants, call
+
+Score = tuple[int, float]
+"""Tier and error: 0 = a right design, 1 = with the mistakes of its parts, 2 = with a mistake, 3 = nothing fits,
+4 = it stops with an error."""
+MISTAKEN, NOTHING = 2, 3
+Outputs = list[tuple[Probe, Tensor | None]]
+"""Of a candidate; None where it stopped with an error."""
+SECONDS = 1.0
+"""Of computing, for the search for a mistake in one layout of weights."""
+MOST_NEAR = 12
+"""Designs that are combined with mistakes: those that were nearest by themselves."""
+MOST_SUBSETS = 24
+
+
+class Trial:
+    """For one kind and its settings. parts: what was found out about the parts."""
+
+    def __init__(self, kind: Kind, settings: Mapping[str, Any], parts: Sequence[Diagnosis] = (), seed: int = 0) -> None:
+        self.kind, self.settings = kind, kind.complete(settings)
+        self.probes = kind.probes(self.settings, seed)
+        full = kind.build(self.settings, RIGHT.with_(kind.full)).double()
+        self.asked: State = random_state(full, seed)
+        self.shapes = {name: tuple(values.shape) for name, values in self.asked.items()}
+        self.shown = shown_by(parts)
+        self.found: tuple[int, Design, Recipe] | None = None
+        """What explained the candidate last, and its tier: with masks it is what is most likely right."""
+        self.until = float("inf")
+        """When the time for the component at hand is used up: no mistakes are tried from then on."""
+        self._variants = Variants(kind, self.settings)
+        self._inherited = of_parts(kind, parts)
+        self._distances: dict[tuple[str, bytes], float] = {}
+
+    # ---- Recipes to try ----
+
+    def _recipes(self, tier: int, designs: list[Design], key: bytes) -> Iterator[tuple[Design, Recipe]]:
+        """Right ones; with the mistakes of the parts; with one mistake, or a few that come together."""
+        by_name = dict(designs)
+        if tier == 0:
+            yield from ((design, RIGHT.with_(design[1])) for design in designs)
+            return
+        near = sorted(designs, key=lambda design: self._distances.get((design[0], key), 0.0))[:MOST_NEAR]
+        known = [c for c in subsets(self._inherited) if compatible(c)][:MOST_SUBSETS]
+        if tier == 1:
+            combinations = [known[:1], known[1:]]
+            expected = [design for design in near if self._as_shown(design)] or near
+            near = [*expected, *(design for design in near if design not in expected)]
+        else:
+            combinations = [_mistaken(changes_of(self.kind), known[0] if known else ())]
+        for some in combinations:
+            for hypothesis in with_changes(near, some):
+                yield (hypothesis.design, by_name[hypothesis.design]), hypothesis.recipe
+
+    def _as_shown(self, design: Design) -> bool:
+        return all(self.shown.get(name, value) == value for name, value in design[1].items())
+
+    # ---- Scores ----
+
+    def score(self, candidate: Candidate, probes: Iterable[Probe], enough: int = NOTHING) -> Score:
+        """Of a candidate whose parameters can be loaded. enough: the number of tiers to try; 0: only what was found."""
+        try:
+            state = candidate.load(self.asked)
+        except Exception:  # the learner's code may raise anything
+            return NOTHING, float("inf")
+        outputs = [(probe, _output(candidate, probe)) for probe in probes]
+        if "next_logits" in self.kind.inputs:  # a search that drops its beams fails on some models only
+            outputs = [(probe, output) for probe, output in outputs if output is not None]
+        if all(output is None for _, output in outputs):
+            return NOTHING + 1, float("inf")
+        key = hashlib.blake2b(b"".join(values.numpy().tobytes() for values in state.values())).digest()
+        missing = candidate.missing if candidate.module is not None else frozenset(self.asked)
+        for tier, design, recipe in self._again():
+            if self._variants.lacks(recipe, missing):
+                continue
+            error, _ = self._errors(recipe, key, state, outputs)
+            if error <= ROUNDED:
+                candidate.shown = dict(design[1])
+                return tier, error
+        return self._searched(candidate, missing, key, state, outputs, enough)
+
+    def _searched(
+        self, candidate: Candidate, missing: frozenset[str], key: bytes, state: State, outputs: Outputs, enough: int
+    ) -> Score:
+        given = [output for _, output in outputs if output is not None]
+        designs = possible(self._variants, missing, given, self.shown)
+        best, deadline = float("inf"), min(time.process_time() + SECONDS, self.until)
+        for tier in range(min(enough, NOTHING)):
+            if tier and not any(output is not None and output.isfinite().all() for _, output in outputs):
+                break
+            for design, recipe in self._recipes(tier, designs, key):
+                if tier == MISTAKEN and time.process_time() > deadline:
+                    break
+                if self._variants.lacks(recipe, missing):
+                    continue
+                error, first = self._errors(recipe, key, state, outputs)
+                if error <= ROUNDED:
+                    self.found = tier, design, recipe
+                    candidate.shown = dict(design[1])
+                    return tier, error
+                if tier == 0:
+                    self._distances[design[0], key] = first
+                    best = min(best, error)
+        return NOTHING, best
+
+    def _again(self) -> Iterator[tuple[int, Design, Recipe]]:
+        """What was found, with every way to treat queries that may attend to nothing."""
+        if self.found is not None:
+            tier, design, recipe = self.found
+            yield from ((tier, design, recipe.with_({"fill": fill})) for fill in FILLS)
+
+    def _errors(self, recipe: Recipe, key: bytes, state: State, outputs: Outputs) -> tuple[float, float]:
+        """The largest error until one is too large, and that on the first probe."""
+        errors = [0.0]
+        for probe, output in outputs:
+            expected = self._variants.output(recipe, key, state, probe)
+            if output is not None or expected is not None:  # some mistakes stop with an error, like queries for keys
+                errors.append(distance(output, expected, probe))
+            if errors[-1] > ROUNDED:
+                break
+        return max(errors), errors[1] if len(errors) > 1 else 0.0
+
+    def expected_shape(self, inputs: Inputs) -> torch.Size | None:
+        """Of the output."""
+        design = next(iter(self.kind.designs.values()))
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                module = self._variants.module(RIGHT.with_(design), b"", self.asked)
+                return torch.Size(call(module, inputs).shape)
+            except (RuntimeError, ValueError, IndexError):
+                return None
+
+
+def _mistaken(changes: list[Change], known: Sequence[Change]) -> list[tuple[Change, ...]]:
+    """One mistake, a few that come together, and one besides all that are in the parts."""
+    together = [
+        c
+        for ids in TOGETHER
+        for c in itertools.product(*([change for change in changes if change.id == i] for i in ids))
+    ]
+    besides = [(*known, c) for c in changes if known and compatible((*known, c))]
+    return [*((c,) for c in changes), *together, *besides]
+
+
+def _output(candidate: Candidate, probe: Probe) -> Tensor | None:
+    """None if it stops with an error."""
+    try:
+        return call(candidate, probe.inputs)
+    except Exception:  # the learner's code may raise anything
+        return None
