@@ -13,12 +13,14 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from scratch_transformer.attention.tiled import workers
 from scratch_transformer.precision import HALF_PRECISION
 
 # Scores of a tile: 4 MiB of float32, which a third level cache holds. Found with `scratch-transformer bench`.
 TILE = 1 << 20
 TILE_ON_GPU = 1 << 25
 QUERIES = 256
+LONGEST = 2 * QUERIES
 SHORT = 512
 KEYS = 512
 
@@ -87,11 +89,15 @@ class Problem:
 
     @cached_property
     def queries_per_block(self) -> int:
-        """Long blocks make the best of matrix products; short ones waste less beyond a diagonal."""
+        """Long blocks make the best of matrix products; short ones waste less beyond a diagonal.
+
+        Every block widens float16 and bfloat16 anew: twice as long, it is done half as often.
+        """
+        longest = LONGEST if self.query.dtype in HALF_PRECISION else QUERIES
         is_short = self.key.shape[2] <= SHORT
         if self.lower is None and self.upper is None:
-            return QUERIES // 2 if is_short else QUERIES
-        return QUERIES // 4 if is_short else QUERIES // 2
+            return longest // 2 if is_short else longest
+        return longest // 4 if is_short else longest // 2
 
     def blocks(self) -> list[Block]:
         """All queries, cut into blocks: those of the same heads one after the other, and the last queries first.
@@ -104,9 +110,9 @@ class Problem:
         return [replace(group, t0=t0, t1=min(t0 + step, T)) for group in groups for t0 in reversed(starts)]
 
     def groups(self, tasks: int = 1) -> list[Block]:
-        """All heads, several at a time where that makes a tile, but enough groups of so many tasks for all threads."""
+        """All heads, several at a time where that makes a tile, but enough groups of so many tasks to share out."""
         B, K, _, T, _ = self.query.shape
-        enough = torch.get_num_threads() if self.query.device.type == "cpu" else 1
+        enough = workers.enough() if self.query.device.type == "cpu" else 1
         if self.dropout_p > 0:
             enough = 1  # what is dropped follows from the tiles, and must not depend on the number of threads
         step = max(1, min(self._heads_per_tile(), K, B * K * tasks // enough))
