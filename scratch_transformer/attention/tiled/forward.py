@@ -36,9 +36,11 @@ def forward(problem: Problem, out: Tensor, norms: Tensor) -> None:
 def needs_shift(problem: Problem) -> bool:
     """Whether scores may be too large to exponentiate as they are: |q · k| ≤ ‖q‖ ‖k‖ (Cauchy and Schwarz).
 
-    Not looked at on a GPU, which would have to be waited for, nor with float masks, of which anything may come.
+    Not looked at on a GPU, which would have to be waited for, nor with float masks, of which anything may come, nor
+    with so few queries that there are fewer scores than numbers in the keys.
     """
-    if problem.query.device.type != "cpu" or problem.has_float_mask:
+    _, _, G, T, D = problem.query.shape
+    if problem.query.device.type != "cpu" or problem.has_float_mask or G * T < D:
         return True
     bounds: list[float] = []
 

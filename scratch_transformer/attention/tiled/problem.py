@@ -119,14 +119,26 @@ class Problem:
         return [Block(b, h0, min(h0 + step, K), 0, T) for b in range(B) for h0 in range(0, K, step)]
 
     def _heads_per_tile(self) -> int:
-        _, _, G, T, _ = self.query.shape
-        tile = G * min(self.queries_per_block, T) * min(KEYS, self.key.shape[2])
+        tile = self._rows * min(self.keys_per_tile, self.key.shape[2])
         return (TILE if self.query.device.type == "cpu" else TILE_ON_GPU) // tile
+
+    @cached_property
+    def keys_per_tile(self) -> int:
+        """Many for few queries: such a tile is no larger."""
+        return KEYS * max(1, QUERIES // self._rows)
+
+    @cached_property
+    def _rows(self) -> int:
+        """Of a tile, for each head and each key: scores, or numbers of the key where they are more and are widened."""
+        _, _, G, T, D = self.query.shape
+        rows = G * min(self.queries_per_block, T)
+        return max(rows, D) if self.query.dtype in HALF_PRECISION else rows
 
     def key_tiles(self, block: Block) -> list[slice]:
         """The keys that any query of a block may attend to, a tile at a time."""
         start, stop = self._key_range(block)
-        return [slice(s0, min(s0 + KEYS, stop)) for s0 in range(start, stop, KEYS)]
+        step = self.keys_per_tile
+        return [slice(s0, min(s0 + step, stop)) for s0 in range(start, stop, step)]
 
     def _number_of_keys(self, block: Block) -> int:
         start, stop = self._key_range(block)

@@ -11,6 +11,7 @@ from torch import Tensor
 from scratch_transformer.attention.tiled.problem import LONGEST, Block, Problem
 from scratch_transformer.attention.tiled.workers import Scratch
 
+
 def query_rows(problem: Problem, block: Block, scratch: Scratch) -> Tensor:
     """The block's queries as rows of a matrix for each head of keys: (heads, G · queries, D)."""
     return rows(problem.queries(problem.query, block), "query", scratch)
