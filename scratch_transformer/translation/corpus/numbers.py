@@ -24,8 +24,8 @@ BY_LENGTH = 0.2
 ROUND = 0.1
 """Share of the rest that ends in zeros: few numbers do, and they are the first that people try."""
 
-TINY, TIMES = 20, 20
-"""Numbers below TINY come TIMES times. Their words are learned from few others: "zero" is in no other number."""
+TINY, TIMES = 10, 100
+"""Numbers below TINY come TIMES times: "zero" is in no other number, and short sentences share few batches."""
 
 
 def draw(below: int, pairs: int, kept: int, random: Random) -> list[int]:
