@@ -86,7 +86,10 @@ def _constructed(ours: Module) -> Module:
         stack.layers = ModuleList(layers)
         return stack
     if isinstance(ours, LAYERS):
-        return builtin(**_arguments_of_layer(ours))
+        layer = builtin(**_arguments_of_layer(ours))
+        for name, child in ours.named_children():  # one may have been replaced, or given another ε
+            setattr(layer, name, _built(child))
+        return layer
     names = [name for name in inspect.signature(builtin).parameters if hasattr(ours, name)]
     arguments = {name: getattr(ours, name) for name in names}
     if isinstance(ours, nn.MultiheadAttention):
