@@ -94,7 +94,8 @@ def test_the_points_are_in_the_order_of_computation():
         "encoder.layers.0.self_attention.scores", "encoder.layers.0.self_attention.weights",
         "encoder.layers.0.self_attention.heads", "encoder.layers.0.self_attention.w_o",
         "encoder.layers.0.residual_connections.0.sum", "encoder.layers.0.feed_forward.hidden", "encoder.norm",
-        "tgt_embed.embedding", "decoder.layers.0.self_attention.masked_scores", "decoder.layers.0.cross_attention.weights",
+        "tgt_embed.embedding", "decoder.layers.0.self_attention.masked_scores",
+        "decoder.layers.0.cross_attention.weights",
     ]  # fmt: skip
     places = [names.index(name) for name in wanted]
     assert places == sorted(places) and len(set(names)) == len(names)

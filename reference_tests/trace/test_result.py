@@ -23,7 +23,7 @@ def found():
 def test_by_name_by_number_and_in_order(found):
     point = found["self_attn.scores"]
     assert point.shape == (2, 3, 5, 5) and point.letters == ("B", "h", "S", "S") and point.module == "self_attn"
-    assert point is found[found.names.index("self_attn.scores")] and list(found)[0] is found[0]
+    assert point is found[found.names.index("self_attn.scores")] and next(iter(found)) is found[0]
     assert len(found[2:5]) == 3 and "norm2" in found and "norm3" not in found and point in found
     assert found["output"] is found["norm2"] is found[-1]
 

@@ -32,8 +32,8 @@ Made on {date} with torch {torch}, one thread, seed {seed}:
 
     python -m scratch_transformer.translation.trained NEW_FOLDER
 
-which is `scratch-transformer train --preset shipped`, the mean of its last {averaged} checkpoints, rounded to float16. On
-the same kind of machine it makes the same bits again, elsewhere equal scores. The settings are in `config.json`.
+which is `scratch-transformer train --preset shipped`, the mean of its last {averaged} checkpoints, rounded to float16.
+On the same kind of machine it makes the same bits again, elsewhere equal scores. The settings are in `config.json`.
 
 | numbers | how many | translated exactly |
 | --- | --- | --- |
