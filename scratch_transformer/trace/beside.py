@@ -97,7 +97,7 @@ def _arguments_of_layer(layer: Any) -> dict[str, Any]:
 def _activation(ours: Any) -> Any:
     name = getattr(ours, "__name__", "")
     is_ours = getattr(ours, "__module__", "") == "scratch_transformer.functional"
-    if isinstance(ours, OURS):
+    if isinstance(ours, Module):
         return _built(ours)
     return getattr(torch.nn.functional, name) if is_ours else ours
 
