@@ -36,13 +36,14 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     checks.check_linear(x, weight, bias)
     if weight.dim() == 1:
         return x @ weight
-    if bias is None and weight.layout == torch.strided:
+    is_strided = weight.layout == torch.strided
+    if bias is None and is_strided:
         return x @ weight.T
     rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
-    if weight.layout != torch.strided:
-        y = rows.mm(weight.t()) if bias is None else rows.mm(weight.t()) + bias
+    if bias is None:
+        y = rows.mm(weight.t())
     else:  # addmm rounds x Wᵀ + b once; in half precision `x @ weight.T + bias` would round twice
-        y = torch.addmm(bias, rows, weight.T)
+        y = torch.addmm(bias, rows, weight.T) if is_strided else rows.mm(weight.t()) + bias
     return y.reshape(*x.shape[:-1], weight.shape[0])
 
 

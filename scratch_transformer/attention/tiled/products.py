@@ -23,6 +23,8 @@ import torch
 
 from scratch_transformer.attention.tiled import workers
 
+mkldnn: Any = torch.backends.mkldnn  # its settings are unknown to mypy
+
 # How many times as fast such a product must be to be taken; without the instructions it is as fast as any.
 PAYS = 1.3
 
@@ -98,11 +100,11 @@ def against(dtype: torch.dtype, device: torch.device) -> str | None:
 
 
 def _can() -> bool:
-    return hasattr(torch.backends.mkldnn, "matmul")  # since torch 2.9
+    return hasattr(mkldnn, "matmul")  # since torch 2.9
 
 
 def _setting() -> Any:
-    return torch.backends.mkldnn.matmul
+    return mkldnn.matmul
 
 
 @functools.cache
