@@ -67,6 +67,17 @@ def chosen(query, key=None, value=None, *args, **kwargs):
 # ---- By itself ----
 
 
+def test_few_queries_of_many_keys_are_not_left_to_what_copies_them():
+    """Half precision, or keys that heads share; else the fewest steps are best."""
+    query, shared = without_data(1, 8, 1, 16), without_data(1, 2, 4096, 16)
+    assert chosen(query, without_data(1, 8, 4096, 16)).startswith("naive")
+    assert chosen(query, shared, enable_gqa=True).startswith("tiled")
+    half = without_data(1, 8, 4096, 16, dtype=torch.bfloat16)
+    assert chosen(half[:, :, :1], half).startswith("tiled")
+    assert chosen(half[:, :, :1], half[:, :, :1000]).startswith("naive")
+    assert chosen(half[:, :, :20], half).startswith("naive")
+
+
 def test_few_scores_on_the_cpu():
     assert FEW == 1 << 20
     few, many = without_data(4, 8, 128, 64), without_data(1, 1, 1024, 64)

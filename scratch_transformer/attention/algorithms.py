@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from scratch_transformer.attention import decode, hopper_flash, naive, tiled, triton_flash
+from scratch_transformer.precision import HALF_PRECISION
 
 try:
     from torch.compiler import is_exporting
@@ -26,6 +27,9 @@ _log = logging.getLogger("scratch_transformer.attention")
 
 # Scores below which the naive algorithm is faster on a CPU: it has fewer steps.
 FEW_SCORES = 1 << 20
+# So few queries of so many keys that copies of the keys decide: the naive algorithm makes some of half precision and of
+# keys that heads share, the tiled one does not.
+FEW_QUERIES, MANY_KEYS = 16, 1 << 10
 # Scores up to which the naive algorithm is faster on a GPU without kernels of its own: 2 GiB of float32.
 MANY_SCORES_ON_GPU = 1 << 29
 
@@ -156,7 +160,7 @@ def _choose(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None,
         if query.is_cuda and ALGORITHMS[name].unsupported(query, key, value, attn_mask, dropout_p) is None:
             return Choice(name, advantage)
     scores = query.shape[:-1].numel() * key.shape[-2]
-    if query.device.type == "cpu" and scores < FEW_SCORES:
+    if query.device.type == "cpu" and scores < FEW_SCORES and not _would_copy(query, key):
         return Choice("naive", f"the fewest steps, for fewer than {FEW_SCORES} scores")
     if query.device.type != "cpu" and scores <= MANY_SCORES_ON_GPU:
         return Choice("naive", f"the fewest steps, and {MANY_SCORES_ON_GPU} scores fit the memory")
@@ -164,6 +168,12 @@ def _choose(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None,
     if reason is not None:
         return Choice("naive", f"tiled can't: {reason}")
     return Choice("tiled", "never holds all scores, and keeps every core busy")
+
+
+def _would_copy(query: Tensor, key: Tensor) -> bool:
+    """Whether the naive algorithm would copy many keys for few queries."""
+    is_decoding = query.shape[-2] <= FEW_QUERIES and key.shape[-2] >= MANY_KEYS
+    return is_decoding and (query.dtype in HALF_PRECISION or query.shape[:-2] != key.shape[:-2])
 
 
 def _is_transformed() -> bool:
