@@ -120,7 +120,7 @@ class Case(abc.ABC):
         return error
 
     def limit_beside(self, theirs: float) -> float:
-        """The largest error that ours may have where PyTorch's is `theirs`: a factor, and one rounding of the result."""
+        """The largest error that ours may have where PyTorch's is `theirs`: a factor, and a rounding of the result."""
         return self.error_factor * theirs + torch.finfo(DTYPES[self.dtype]).eps / 4
 
 

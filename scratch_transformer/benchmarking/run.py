@@ -23,7 +23,7 @@ COMPILED = "compiles for long; only with --full"
 
 Progress = Callable[[str], None]
 
-Keep = Callable[[dict[str, Any]], None]
+Keep = Callable[[dict[str, Any]], object]
 
 
 def run(
