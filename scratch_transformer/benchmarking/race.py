@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -56,9 +57,7 @@ def line_up(case: Case, device: str, left_out: Mapping[str, str] | None = None) 
             found.out[rival.name] = Result(case, rival, "left out", left_out[rival.name])
             continue
         try:
-            prepared = case.prepare(rival, inputs)
-            found.errors[rival.name] = case.check(_first_call(rival, prepared), right)
-            found.ready[rival.name] = prepared
+            found.ready[rival.name], found.errors[rival.name] = _checked(case, rival, inputs, right)
         except Unsupported as error:
             found.out[rival.name] = Result(case, rival, "unsupported", str(error))
         except Wrong as error:
@@ -68,7 +67,6 @@ def line_up(case: Case, device: str, left_out: Mapping[str, str] | None = None) 
         except Exception as error:  # ours broke down: that must be seen, and must not end the others' race
             found.out[rival.name] = Result(case, rival, "failed", _first_lines([f"{type(error).__name__}: {error}"]))
         if rival.name in found.out:
-            prepared = None  # its results, and its graph, make room for the next
             memory.give_back(device)
     _refuse_the_inaccurate(rivals, case, found)
     return found
@@ -81,10 +79,14 @@ def _refuse_the_inaccurate(rivals: list[Rival], case: Case, found: Lineup) -> No
     for rival, error in known.items():
         if rival.is_ours and error is not None and error > (limit := case.limit_beside(theirs)):
             del found.ready[rival.name]
-            reason = (
-                f"relative error {error:.1e} against float64; PyTorch's is {theirs:.1e}, and ours may be {limit:.1e}"
-            )
+            beside = f"PyTorch's is {theirs:.1e}, and ours may be {limit:.1e}"
+            reason = f"relative error {error:.1e} against float64; {beside}"
             found.out[rival.name] = Result(case, rival, "wrong", reason)
+
+
+def _checked(case: Case, rival: Rival, inputs: Any, right: Any) -> tuple[Prepared, float | None]:
+    prepared = case.prepare(rival, inputs)
+    return prepared, case.check(_first_call(rival, prepared), right)
 
 
 def _first_call(rival: Rival, prepared: Prepared) -> tuple[Tensor, ...]:
