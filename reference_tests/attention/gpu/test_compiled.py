@@ -36,9 +36,11 @@ SHARED_MEMORY = {80: 163 * 1024, 86: 99 * 1024, 90: 227 * 1024}
 DTYPES = {torch.float16: "fp16", torch.bfloat16: "bf16", torch.float32: "fp32"}
 INTEGERS = {"H", "G", "T", "S", "lower", "upper", "threshold", "begin", "end", "keys_per_split", "splits"}
 FLOATS = {"scale", "keep_scale"}
-# the most that a special choice of the table must hold, and a plain one: a causal band
-SPECIAL = {"GROUP": 2, "MASK": tiles.ADDITIVE.value, "HAS_LOWER": True, "HAS_UPPER": True, "DROPOUT": True}
+# the most that each choice of the table must hold
 PLAIN = {"MASK": tiles.NO_MASK.value, "HAS_LOWER": False, "HAS_UPPER": True, "DROPOUT": False}
+BANDED = {**PLAIN, "GROUP": 2, "HAS_LOWER": True}
+MASKED = {**BANDED, "MASK": tiles.ADDITIVE.value, "DROPOUT": True}
+NEEDS = {"plain": PLAIN, "banded": BANDED, "masked": MASKED}
 
 
 def types_of(kernel, constants, dtype):
@@ -68,37 +70,45 @@ def compiled(kernel, capability, dtype, width, chosen, **options):
 
 def flash_cases():
     for capability, dtype in [(90, torch.bfloat16), (80, torch.bfloat16), (86, torch.bfloat16), (80, torch.float32)]:
-        for kernel, choices in launch.table(dtype, SHARED_MEMORY[capability]).items():
-            for width, (plain, special) in choices.items():
-                yield from variants(capability, dtype, kernel, width, [True] if plain == special else [False, True])
+        for kernel, widths in launch.table(dtype, SHARED_MEMORY[capability]).items():
+            for width, choices in widths.items():
+                yield from variants(capability, dtype, kernel, width, choices)
 
 
 def variants(capability, dtype, kernel, width, choices):
-    """A kernel that adds to dQ on the way needs more registers than one that doesn't, nearly always."""
-    for special in choices:
-        for add in (False, True) if kernel == "grad_key_value" and len(choices) > 1 else (False,):
-            name = f"sm{capability}-{DTYPES[dtype]}-{kernel}-D{width}" + "-special" * special + "-add" * add
-            yield pytest.param(capability, dtype, kernel, width, special, add, id=name)
+    """Of equal choices the one that must hold most. A kernel that adds to dQ on the way needs more registers than one
+    that doesn't, nearly always.
+    """
+    for needs, name in enumerate(NEEDS):
+        if choices[needs] in choices[needs + 1 :]:
+            continue
+        for add in (False, True) if kernel == "grad_key_value" and dtype != torch.float32 else (False,):
+            words = [f"sm{capability}", DTYPES[dtype], kernel, f"D{width}", name] + ["add"] * add
+            yield pytest.param(capability, dtype, kernel, width, needs, add, id="-".join(words))
 
 
-@pytest.mark.parametrize(("capability", "dtype", "kernel", "width", "special", "add"), list(flash_cases()))
-def test_flash_fits(capability, dtype, kernel, width, special, add, record_property):
-    chosen = launch.tiles(kernel, width, dtype, SHARED_MEMORY[capability], special).options()
-    options = {**(SPECIAL if special else PLAIN), "ADD_GRAD_QUERY": add}
+@pytest.mark.parametrize(("capability", "dtype", "kernel", "width", "needs", "add"), list(flash_cases()))
+def test_flash_fits(capability, dtype, kernel, width, needs, add, record_property):
+    chosen = launch.tiles(kernel, width, dtype, SHARED_MEMORY[capability], needs).options()
+    options = {**list(NEEDS.values())[needs], "ADD_GRAD_QUERY": add}
+    if needs == launch.PLAIN and kernel != "grad_key_value":
+        options["GROUP"] = 2  # there, shared heads are nothing special
     result = compiled(KERNELS[kernel], capability, dtype, width, chosen, **options)
     record_property("registers", result.registers)
     record_property("shared", result.shared)
     assert result.stack == 0, "registers are spilled"
     assert result.shared <= SHARED_MEMORY[capability]
     assert (result.count("HGMMA") + result.count("HMMA") > 0) == (dtype != torch.float32), "tensor cores"
-    if capability == 90 and not special:
-        assert result.count("HGMMA") > 0, "wgmma, which the smaller tiles of a special choice are too small for"
+    if capability == 90 and (needs < launch.MASKED or kernel != "grad_key_value"):
+        assert result.count("HGMMA") > 0, "wgmma, which the smaller tiles of a masked choice are too small for"
+    if chosen["num_stages"] >= 3:
+        assert result.copies_under_way >= 2, "the next tile's copies are waited for, too"
 
 
 @pytest.mark.parametrize(("kernel", "width"), [("forward", 40), ("grad_query", 16), ("grad_key_value", 80)])
 def test_flash_of_another_width_fits(kernel, width):
     """float16, for a change, and no band at all."""
-    chosen = launch.tiles(kernel, width, torch.float16, SHARED_MEMORY[90], False).options()
+    chosen = launch.tiles(kernel, width, torch.float16, SHARED_MEMORY[90], launch.PLAIN).options()
     result = compiled(KERNELS[kernel], 90, torch.float16, width, chosen, **{**PLAIN, "HAS_UPPER": False})
     assert result.stack == 0
     assert result.shared <= SHARED_MEMORY[90]

@@ -67,7 +67,7 @@ def _unsupported_tensors(
         return f"the kernels take heads of a width from 1 to {MAX_WIDTH}, not {widths}"
     if any(x.dim() > 4 for x in tensors):
         return "a tensor has more than four dimensions"
-    if any(_length(x) * abs(x.stride(-2)) >= 2**31 for x in tensors if x.dim() > 1):
+    if any(_span(x) >= 2**31 for x in tensors):
         return "a head spans 2³¹ numbers or more, which 32-bit addresses don't reach"
     if attn_mask is not None and attn_mask.requires_grad and torch.is_grad_enabled():
         return "the kernels don't compute the gradient of attn_mask"
@@ -76,8 +76,9 @@ def _unsupported_tensors(
     return None
 
 
-def _length(x: Tensor) -> int:
-    return x.shape[-2]
+def _span(x: Tensor) -> int:
+    """How far apart two numbers of a head can lie in memory, at most."""
+    return sum(size * abs(stride) for size, stride in zip(x.shape[-2:], x.stride()[-2:], strict=True))
 
 
 def prepare(

@@ -24,6 +24,7 @@ _CALL = (
 )
 
 
+@launch.on_its_device
 def _forward(query, key, value, mask, seed, dropout_p, lower, upper, scale, deterministic):
     query, key, value = (rows(x) for x in (query, key, value))
     (B, H, T, _), Dv = query.shape, value.shape[-1]
@@ -40,11 +41,11 @@ def _forward(query, key, value, mask, seed, dropout_p, lower, upper, scale, dete
     return out, logsumexp
 
 
+@launch.on_its_device
 def _backward(grad_out, query, key, value, mask, seed, dropout_p, lower, upper, scale, deterministic, out, logsumexp):
     grad_out, query, key, value, out = (rows(x) for x in (grad_out, query, key, value, out))
     B, H, T, _ = query.shape
-    adding = query.new_zeros(query.shape, dtype=torch.float32) if not deterministic else None
-    grad_query = torch.empty_like(query) if adding is None else adding
+    grad_query = torch.empty_like(query) if deterministic else torch.zeros_like(query, dtype=torch.float32)
     grad_key, grad_value = torch.empty_like(key), torch.empty_like(value)
     if not query.numel() or not key.numel():
         return torch.zeros_like(query), torch.zeros_like(key), torch.zeros_like(value)
@@ -83,8 +84,9 @@ def rows(x: Tensor) -> Tensor:
 
 def _options(kernel, query, key, value, mask, dropout_p, lower, upper):
     D, Dv = query.shape[-1], value.shape[-1]
-    special = mask is not None or lower is not None or dropout_p > 0 or query.shape[1] != key.shape[1]
-    chosen = launch.tiles(kernel, max(D, Dv), query.dtype, launch.shared_memory(query.device), special)
+    banded = lower is not None or (kernel == "grad_key_value" and query.shape[1] != key.shape[1])
+    needs = launch.MASKED if mask is not None or dropout_p > 0 else launch.BANDED if banded else launch.PLAIN
+    chosen = launch.tiles(kernel, max(D, Dv), query.dtype, launch.shared_memory(query.device), needs)
     return {
         "GROUP": query.shape[1] // key.shape[1],
         "D": D,

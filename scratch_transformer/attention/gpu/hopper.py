@@ -28,6 +28,7 @@ OPTIONS = {"num_warps": 4, "maxnreg": 168}
 SLOTS = {"forward": {64: 3, 128: 2}, "grad_query": {64: 3, 128: 3}, "grad_key_value": {64: 3, 128: 2}}
 
 
+@launch.on_its_device
 def _forward(query, key, value, is_causal, scale):
     query, key, value = (_aligned(x) for x in (query, key, value))
     B, H, T, D = query.shape
@@ -42,6 +43,7 @@ def _forward(query, key, value, is_causal, scale):
     return out, logsumexp
 
 
+@launch.on_its_device
 def _backward(grad_out, query, key, value, is_causal, scale, out, logsumexp):
     grad_out, query, key, value = (_aligned(x) for x in (grad_out, query, key, value))
     (B, H, T, D), (G, S) = query.shape, key.shape[1:3]

@@ -71,9 +71,10 @@ def split_kernel(
 
     part_max and part_sum, (B, H, T, splits): the largest score in base 2, and Σ exp2(scores - part_max). All float32.
     """
-    split = tl.program_id(0)
-    b = (tl.program_id(1) // G).to(tl.int64)
-    g = (tl.program_id(1) % G).to(tl.int64)
+    split = tl.program_id(0) % splits
+    head = tl.program_id(0) // splits  # not a dimension of the grid: there are at most 65535 in all but the first
+    b = (head // G).to(tl.int64)
+    g = (head % G).to(tl.int64)
     r = tl.arange(0, BLOCK_R)
     h = g * GROUP + r // T
     t = r % T
@@ -148,11 +149,15 @@ def combine_kernel(
 
 
 def num_splits(keys: int, programs: int, processors: int) -> int:
-    """How many splits give every processor work, if each of `programs` goes through `keys` keys."""
-    wanted = triton.cdiv(PROGRAMS_PER_PROCESSOR * processors, programs)
+    """How many splits give every processor work, if each of `programs` goes through `keys` keys.
+
+    Rounded down: a few programs more than run at once would make everybody wait for them.
+    """
+    wanted = PROGRAMS_PER_PROCESSOR * processors // programs
     return max(1, min(wanted, keys // KEYS_PER_SPLIT, MAX_SPLITS))
 
 
+@launch.on_its_device
 def _split_kv(query, key, value, mask, lower, upper, scale):
     query, key, value = (rows(x) for x in (query, key, value))
     (B, H, T, D), (G, S), Dv = query.shape, key.shape[1:3], value.shape[-1]
@@ -166,7 +171,7 @@ def _split_kv(query, key, value, mask, lower, upper, scale):
     part = query.new_empty(B, H, T, splits, Dv, dtype=torch.float32)
     part_max, part_sum = part.new_empty(2, B, H, T, splits)
     block_dv = launch.block_width(Dv)
-    split_kernel[(splits, B * G)](
+    split_kernel[(splits * B * G,)](
         query, key, value, mask_and_seed(query, mask, None)[0], part, part_max, part_sum,
         *query.stride()[:3], *key.stride()[:3], *value.stride()[:3], *mask_strides(mask),
         G, T, S, lower or 0, upper or 0, scale, begin, end, keys_per_split, splits,
