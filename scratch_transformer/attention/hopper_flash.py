@@ -2,9 +2,10 @@
 
 softmax(Q Kᵀ · scale) V, dense or causal, for heads of width 64 or 128 in float16 or bfloat16, forward and backward; all
 else is for `triton_flash.py`, and `unsupported` and `falls_back` say why. See `gpu/hopper_forward.py` for how the
-kernels work. They are deterministic.
+kernels work.
 
-They have been compiled, and executed in a simulator of Gluon, but not on a GPU yet: "auto" does not choose them.
+They have been compiled, and executed in a simulator of Gluon, but not on a GPU yet. "auto" prefers them where they can
+run; with SCRATCH_TRANSFORMER_ATTENTION=triton in the environment it leaves them out.
 
 Source: Shah et al. 2024, FlashAttention-3.
 """
