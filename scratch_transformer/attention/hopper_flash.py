@@ -40,7 +40,7 @@ def unsupported(
 
 
 def _unsupported_machine(device: torch.device) -> str | None:
-    if device.type != "cuda" or torch.cuda.get_device_capability(device) != (9, 0):
+    if device.type != "cuda" or call.capability(device) != (9, 0):
         return "the GPU is not a Hopper"
     if not call.TRITON_VERSION.startswith(TRITON):
         return f"the kernels are written for Triton {TRITON}x, and {call.TRITON_VERSION} is installed"
@@ -94,8 +94,8 @@ def run(
         return triton_flash.run(
             query, key, value, is_causal=is_causal, scale=scale, bottom_right=bottom_right, window=window
         )
-    from scratch_transformer.attention.gpu.hopper import hopper_forward
+    from scratch_transformer.attention.gpu.hopper import attend
 
     ours = call.prepare(query, key, value, None, is_causal, scale, bottom_right=bottom_right, window=window)
-    out, _ = hopper_forward(ours.query, ours.key, ours.value, ours.upper == 0, ours.scale)
-    return out.reshape(*out.shape[4 - query.dim() :])
+    out, _ = attend(ours.query, ours.key, ours.value, ours.upper == 0, ours.scale)
+    return call.like(out, query)

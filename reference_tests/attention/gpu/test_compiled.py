@@ -3,6 +3,7 @@
 Needs Triton, whose wheel brings the assembler along: `tox -e kernels`.
 """
 
+import functools
 import os
 import re
 
@@ -131,25 +132,37 @@ def test_split_keys_fit(capability, width, dtype):
 
 HOPPER_KERNELS = {
     "forward": hopper.hopper_forward_kernel,
+    "grads": hopper.hopper_grads_kernel,
     "grad_query": hopper.hopper_grad_query_kernel,
     "grad_key_value": hopper.hopper_grad_key_value_kernel,
 }
 
 
-def compiled_for_hopper(name, width, dtype, is_causal, group=1):
+@functools.cache
+def compiled_for_hopper(name, width, dtype, is_causal, group=1, turns=True):
     kernel = HOPPER_KERNELS[name]
     constants = {"GROUP": group, "CAUSAL": is_causal, "D": width, "SLOTS": hopper.SLOTS[name][width]}
+    constants |= {"TURNS": turns} if name == "forward" else {}
 
     def type_of(argument):
         if not argument.endswith("_desc"):
-            return {"logsumexp": "*fp32", "delta": "*fp32", "scale": "fp32"}.get(argument, "i32")
+            pointers = {"logsumexp": "*fp32", "delta": "*fp32", "order": "*i32", "pieces": "*i32", "scale": "fp32"}
+            return pointers.get(argument, "i32")
         rows = 128 if name == "forward" and argument in ("k_desc", "v_desc") else 64
-        element = gl.float16 if dtype == torch.float16 else gl.bfloat16
-        layout = gl.NVMMASharedLayout.get_default_for([1, 1, rows, width], element)
-        return f"tensordesc<{DTYPES[dtype]}[1, 1, {rows}, {width}],{layout!r}>"
+        added = name == "grads" and argument == "dq_desc"
+        element, columns = (torch.float32, width // 2) if added else (dtype, width)
+        pieces = 2 if name == "grads" and argument in ("k_desc", "dk_desc") else 1
+        like = torch.empty(1, 1, rows, width, dtype=element, device="meta")
+        layout = hopper._geometry(like.shape, like.stride(), element, rows, columns, pieces)["layout"]
+        return f"tensordesc<{DTYPES[element]}[1, 1, {rows}, {columns}],{layout!r}>"
 
     signature = {argument: type_of(argument) for argument in kernel.arg_names if argument not in constants}
     return compile_kernel(kernel, signature, constants, 90, source=GluonASTSource, **hopper.OPTIONS)
+
+
+SPILLED = {"grads": 80}
+"""Bytes of stack, where not 0: addresses and counters, read once for each tile. dK, dV, and what makes them, fill 240
+registers of a thread at width 128."""
 
 
 @pytest.mark.parametrize("is_causal", [False, True], ids=["dense", "causal"])
@@ -157,24 +170,53 @@ def compiled_for_hopper(name, width, dtype, is_causal, group=1):
 @pytest.mark.parametrize("name", HOPPER_KERNELS)
 def test_hopper_kernels_do_what_they_promise(name, width, is_causal):
     result = compiled_for_hopper(name, width, torch.bfloat16, is_causal)
-    assert result.stack == 0, "registers are spilled"
+    assert result.stack <= (SPILLED.get(name, 0) if width == 128 else 0), "registers are spilled"
     assert result.shared <= SHARED_MEMORY[90]
     assert result.count("HGMMA") > 0, "no asynchronous products"
     assert result.count("UTMALDG") > 0, "no bulk copies in"
     assert result.count("UTMASTG") > 0, "no bulk copies out"
+    assert (result.count("UTMAREDG") > 0) == (name == "grads"), "bulk copies that add, in one walk"
     assert result.count("USETMAXREG") > 0, "registers are not dealt out by role"
     assert result.count("HMMA") == 0
 
 
-def test_hopper_softmax_runs_during_a_product():
+@pytest.mark.parametrize("turns", [False, True], ids=["freely", "in-turns"])
+def test_hopper_softmax_runs_during_a_product(turns):
     """Scores ready, exponentials, product with V ready: in this order in the machine code of the forward pass."""
-    result = compiled_for_hopper("forward", 128, torch.float16, True)
+    result = compiled_for_hopper("forward", 128, torch.bfloat16, True, turns=turns)
+    assert result.stack == 0
     events = re.findall(r"WARPGROUP\.DEPBAR\.LE gsb0, 0x[01]|MUFU\.EX2", result.sass)
     after_scores = events.index("WARPGROUP.DEPBAR.LE gsb0, 0x1")
     exponentials = events[after_scores + 1 :].index("WARPGROUP.DEPBAR.LE gsb0, 0x0")
     assert exponentials >= 64
 
 
+def test_hopper_dq_reads_queries_from_registers():
+    """Of the products with Q, dO and dS, all have their left operand there: no descriptor of shared memory."""
+    result = compiled_for_hopper("grad_query", 128, torch.bfloat16, True)
+    products = re.findall(r"wgmma\.mma_async[^;]*?\{[^}]*\}, (\{|%)", result.ptx, re.S)
+    assert products and set(products) == {"{"}
+
+
+def test_hopper_memory_is_ordered_before_dq():
+    """In one walk: stores, fence, barrier of the consumer's warps, arrival; in this order, for each consumer."""
+    result = compiled_for_hopper("grads", 64, torch.bfloat16, False)
+    events = re.findall(r"stmatrix|fence\.proxy\.async|bar\.sync|mbarrier\.arrive\.shared|m64n32k16", result.ptx)
+    before_dq = "".join(event[0] + event[-1] for event in events).split("m6")[0]
+    stored = before_dq.rindex("sx")
+    assert before_dq[stored:].startswith("sxfcbcmd")
+
+
 def test_hopper_kernels_with_shared_heads_hardly_spill():
     """The loop over heads costs a few registers, which are spilled outside the loop over tiles."""
     assert compiled_for_hopper("grad_key_value", 128, torch.bfloat16, True, group=4).stack <= 32
+    assert compiled_for_hopper("grads", 128, torch.float16, True, group=4).stack <= SPILLED["grads"]
+
+
+def test_a_layout_is_gluons_default_unless_its_columns_are_read_in_pieces():
+    for rows, columns, dtype, element in [(64, 64, torch.bfloat16, gl.bfloat16), (128, 128, torch.float16, gl.float16)]:
+        found = hopper._geometry((1, 1, rows, columns), (1, 1, columns, 1), dtype, rows, columns, 1)
+        assert found["layout"] == gl.NVMMASharedLayout.get_default_for([1, 1, rows, columns], element)
+        assert found["block_shape"] == [1, 1, rows, columns]
+    halves = hopper._geometry((1, 1, 64, 64), (1, 1, 64, 1), torch.bfloat16, 64, 64, 2)
+    assert halves["layout"].swizzle_byte_width == 64

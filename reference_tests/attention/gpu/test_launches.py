@@ -11,7 +11,8 @@ pytest.importorskip("triton", reason="needs triton: tox -e kernels")
 if os.environ.get("TRITON_INTERPRET") == "1":
     pytest.skip("the interpreter has no Gluon", allow_module_level=True)
 
-from scratch_transformer.attention.gpu import delta, dropout, flash, hopper, launch, split_kv
+from benchmarks.contact.smoke import deterministic as in_fixed_order
+from scratch_transformer.attention.gpu import delta, dropout, flash, hopper, hopper_work, launch, split_kv
 
 
 class Gpus:
@@ -41,6 +42,8 @@ def gpus(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device", found.device)
     monkeypatch.setattr(launch, "shared_memory", lambda device: 227 * 1024)
     monkeypatch.setattr(launch, "num_processors", lambda device: 132)
+    for table in ("order", "dealt"):
+        monkeypatch.setattr(hopper_work, table, lambda *shape: torch.empty(12, 3, dtype=torch.int32))
     for module in (delta, dropout, flash, hopper, split_kv):
         for name in [name for name in vars(module) if name.endswith("_kernel")]:
             monkeypatch.setattr(module, name, found.kernel(name))
@@ -63,13 +66,15 @@ def launch_everything(device):
     split_kv._split_kv(one, key, key, None, None, None, 0.125)
     dropout.kept_weights(torch.empty(1, dtype=torch.int64, device=device), (2, 4, 5, 5), 0.5)
     hopper._forward(query, key, key, True, 0.125)
-    hopper._backward(out, query, key, key, True, 0.125, out, logsumexp)
+    for fixed in (False, True):
+        with in_fixed_order(fixed):
+            hopper._backward(out, query, key, key, True, 0.125, out, logsumexp)
 
 
 @pytest.mark.parametrize("device", ["cuda:0", "cuda:1"])
 def test_every_launch_goes_to_the_gpu_where_the_tensors_are(gpus, device):
     launch_everything(device)
-    assert len({name for name, *_ in gpus.launches}) == 10
+    assert len({name for name, *_ in gpus.launches}) == 11
     assert {current for *_, current in gpus.launches} == {torch.device(device).index}
     assert gpus.current == 0
 

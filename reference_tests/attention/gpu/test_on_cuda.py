@@ -39,7 +39,7 @@ def attention(name, given, **options):
 
 @functools.cache
 def first_launch():
-    """Why the Hopper kernels had better not run here, or None: a mistake with barriers would hang this process for ever."""
+    """Why the Hopper kernels had better not run here, or None: a mistake with barriers would hang this process."""
     command = [sys.executable, "-m", "benchmarks.contact.smoke", "hopper-no-queries-beyond"]
     try:
         run = subprocess.run(command, timeout=120, capture_output=True, text=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import importlib.util
 import math
@@ -50,9 +51,15 @@ def _unsupported_device(device: torch.device) -> str | None:
         return None
     if device.type != "cuda" or torch.version.hip is not None:
         return f"the kernels are for NVIDIA GPUs, and the tensors are on {device}"
-    if torch.cuda.get_device_capability(device) < (8, 0):
+    if capability(device) < (8, 0):
         return "the GPU is older than compute capability 8.0, the oldest that Triton compiles for"
     return None
+
+
+@functools.cache
+def capability(device: torch.device) -> tuple[int, int]:
+    """Which generation of GPUs it is: asked once."""
+    return torch.cuda.get_device_capability(device)
 
 
 def _unsupported_tensors(
@@ -97,13 +104,12 @@ def prepare(
     is_causal, bottom_right, window: as in `masks.band`.
     """
     dtype = cast_dtype(query)
-    query, key, value = (_four_dimensions(x).to(dtype) for x in (query, key, value))
+    query, key, value = (_four_dimensions(x, dtype) for x in (query, key, value))
     B = max(query.shape[0], key.shape[0], value.shape[0])
     G = max(key.shape[1], value.shape[1])
     H = max(query.shape[1], G)
     T, S = query.shape[2], key.shape[2]
-    query = query.expand(B, H, -1, -1)
-    key, value = (x.expand(B, G, -1, -1) for x in (key, value))
+    query, key, value = _expanded(query, B, H), _expanded(key, B, G), _expanded(value, B, G)
     if attn_mask is not None:
         attn_mask = attn_mask.expand(B, H, T, S)
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else float(scale)
@@ -114,5 +120,15 @@ def prepare(
     return Call(query, key, value, attn_mask, lower, upper, scale)
 
 
-def _four_dimensions(x: Tensor) -> Tensor:
-    return x[(None,) * (4 - x.dim())]
+def _four_dimensions(x: Tensor, dtype: torch.dtype) -> Tensor:
+    x = x if x.dtype == dtype else x.to(dtype)  # what need not be done costs a microsecond each time
+    return x if x.dim() == 4 else x[(None,) * (4 - x.dim())]
+
+
+def _expanded(x: Tensor, batch: int, heads: int) -> Tensor:
+    return x if x.shape[0] == batch and x.shape[1] == heads else x.expand(batch, heads, -1, -1)
+
+
+def like(out: Tensor, query: Tensor) -> Tensor:
+    """A result (B, H, T, Dv) in as many dimensions as query came with."""
+    return out if query.dim() == 4 else out.reshape(*out.shape[4 - query.dim() :])

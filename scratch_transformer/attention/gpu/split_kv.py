@@ -8,12 +8,15 @@ heads that share a key are rows of one matrix: keys and values are read once for
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
 from scratch_transformer.attention.gpu import launch
+from scratch_transformer.attention.gpu.eager import is_plain
 from scratch_transformer.attention.gpu.flash import mask_and_seed, mask_kind, mask_strides, rows
 from scratch_transformer.attention.gpu.tiles import ADDITIVE, LOG2E, clip_scores, load_tile, mask_scores
 
@@ -199,3 +202,8 @@ split_kv = torch.library.custom_op(
 @split_kv.register_fake
 def _(query: Tensor, key, value: Tensor, mask, lower, upper, scale):
     return query.new_empty(*query.shape[:3], value.shape[-1])
+
+
+def attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, *rest: Any) -> Tensor:
+    """The operator, or without torch's dispatcher what it does."""
+    return (_split_kv if is_plain(query, key, value, mask) else split_kv)(query, key, value, mask, *rest)
