@@ -38,6 +38,7 @@ limited() {  # seconds, command: killed at the limit, and everything that it pri
 
 one_by_one() {  # seconds, processes at a time, module and its arguments: a process for each name that it lists
     local limit=$1 processes=$2; shift 2
+    [ -z "$DRY" ] || limit=600  # a processor may be busy with something else
     "$PYTHON" -m "$1" --list $DRY | timeout -k 5 570 xargs -r -P "$processes" -I{} \
         timeout -k 5 "$limit" "$PYTHON" -m "$@" {} $DRY 2>&1 | tee -a "$SCREEN"
     return "${PIPESTATUS[1]}"

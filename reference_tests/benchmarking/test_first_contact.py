@@ -24,7 +24,7 @@ def contact(monkeypatch, tmp_path):
 def test_the_script_runs_its_steps_and_keeps_what_they_found(contact):
     environment = os.environ | {"PYTHON": sys.executable, "OUT": str(contact / "out")}
     command = ["bash", "benchmarks/first_contact.sh", "--dry", "smoke", "bench", "profile", "summary"]
-    run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
+    run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900)
     assert run.returncode == 0, run.stderr
     assert "first launches: 1 of 1 passed" in run.stdout
     assert "step smoke: passed" in run.stdout

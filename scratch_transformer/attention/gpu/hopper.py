@@ -24,7 +24,7 @@ from scratch_transformer.attention.gpu.hopper_grad_query import hopper_grad_quer
 from scratch_transformer.attention.gpu.hopper_grads import hopper_grads_kernel
 from scratch_transformer.attention.gpu.hopper_tiles import BLOCK, CONSUMERS, ROWS
 
-_BLOCK, _ROWS = BLOCK.value, ROWS.value
+_BLOCK, _ROWS, _PIECES = BLOCK.value, ROWS.value, CONSUMERS.value
 _L2 = 32 * 2**20  # bytes of keys and values that stay in the 50 MB of L2 cache while others pass through
 # 12 warps: a producer and two consumers of four each. 65536 registers of a processor / (12 · 32), in steps of 8.
 OPTIONS = {"num_warps": 4, "maxnreg": 168}
@@ -67,9 +67,10 @@ def _one_walk(query, key, value, grad_out, is_causal, scale, logsumexp, delta):
     dq = torch.zeros_like(_side_by_side(query), dtype=torch.float32)  # collects what all programs add
     dk, dv = _side_by_side(key), _side_by_side(value)
     hopper_grads_kernel[(_grid(key),)](
-        _tiles(key, _ROWS, pieces=CONSUMERS.value), _tiles(value, _ROWS), _tiles(query, _ROWS), _tiles(grad_out, _ROWS),
-        _tiles(dq, _ROWS, query.shape[-1] // CONSUMERS.value), _tiles(dk, _ROWS, pieces=CONSUMERS.value), _tiles(dv, _ROWS), logsumexp, delta,
-        *_own_keys(query, key, is_causal, logsumexp), scale, **_constants("grads", query, key, is_causal),
+        _tiles(key, _ROWS, pieces=_PIECES), _tiles(value, _ROWS), _tiles(query, _ROWS), _tiles(grad_out, _ROWS),
+        _tiles(dq, _ROWS, query.shape[-1] // _PIECES), _tiles(dk, _ROWS, pieces=_PIECES), _tiles(dv, _ROWS),
+        logsumexp, delta, *_own_keys(query, key, is_causal, logsumexp), scale,
+        **_constants("grads", query, key, is_causal),
     )  # fmt: skip
     return dq.to(query.dtype), dk, dv
 
@@ -105,7 +106,7 @@ def _grid(key):
 
 def _own_keys(query, key, is_causal, logsumexp):
     """order, G, rows, T and num_tiles of the kernels whose programs own keys."""
-    (B, G, S, _), tiles = key.shape, _whole_tiles(key.shape[2]) // _BLOCK
+    (B, G), tiles = key.shape[:2], _whole_tiles(key.shape[2]) // _BLOCK
     order = hopper_work.order(*_work(tiles, B * G, query, is_causal), "first" if is_causal else None, key.device)
     return order, G, logsumexp.shape[-1], query.shape[2], tiles
 
@@ -144,8 +145,8 @@ def _fits(shape: torch.Size, strides: tuple[int, ...]) -> bool:
 def _tiles(x: Tensor, rows: int, columns: int = 0, pieces: int = 1) -> TensorDescriptor:
     """A descriptor of x (B, H, T, D) for copies of (1, 1, rows, columns), D of them unless given.
 
-    pieces: in how many parts the columns are read from shared memory. The constructor is gone round: it would check, for
-    some microseconds, what `_aligned` has seen to.
+    pieces: in how many parts the columns are read from shared memory. The constructor is gone round: it would check,
+    for some microseconds, what `_aligned` has seen to.
     """
     descriptor = object.__new__(TensorDescriptor)
     vars(descriptor).update(_geometry(x.shape, x.stride(), x.dtype, rows, columns or x.shape[3], pieces), base=x)

@@ -8,8 +8,8 @@ Three things overlap that plain Triton does one after the other:
 - Softmax and products of different consumers: while one computes exponentials, the other one's products run. Left to
   themselves they may well do the same thing at the same time; so they take turns in sending products off ("ping-pong").
 
-The kernel is persistent: one program per processor, which does the pieces of work dealt to it (`hopper_work.py`). Tiles of
-keys are walked from the last to the first, for only the last one can lie across the diagonal or the end of the keys.
+The kernel is persistent: one program per processor, which does the pieces of work dealt to it (`hopper_work.py`). Tiles
+of keys are walked from the last to the first, for only the last one can lie across the diagonal or the end of the keys.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _produce(
 ):
     q_desc, k_desc, v_desc = descriptors
     q_smem, k_smem, v_smem = buffers
-    q_ready, q_empty, k_ready, k_empty, v_ready, v_empty, turn = barriers
+    q_ready, q_empty, k_ready, k_empty, v_ready, v_empty, _ = barriers
     H, _, S = sizes
     pieces, rounds, num_tiles = work
     pieces += gl.program_id(0) * (rounds + 1)
@@ -188,8 +188,8 @@ def hopper_forward_kernel(
 ):  # fmt: skip
     """out = softmax(Q Kᵀ · scale) V and logsumexp in base 2, (B, H, rows): T rounded up to BLOCK.
 
-    Descriptors: tiles of (1, 1, ROWS, D) of queries and results, (1, 1, BLOCK, D) of keys and values. pieces: (programs,
-    1 + rounds), `hopper_work.dealt`. TURNS: whether the consumers' products take turns.
+    Descriptors: tiles of (1, 1, ROWS, D) of queries and results, (1, 1, BLOCK, D) of keys and values.
+    pieces: (programs, 1 + rounds), `hopper_work.dealt`. TURNS: whether the consumers' products take turns.
     """
     q_smem = gl.allocate_shared_memory(q_desc.dtype, [CONSUMERS, 1, 1, ROWS, D], q_desc.layout)
     k_smem = gl.allocate_shared_memory(k_desc.dtype, [SLOTS, 1, 1, BLOCK, D], k_desc.layout)

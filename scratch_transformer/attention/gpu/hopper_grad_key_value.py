@@ -5,7 +5,8 @@ the forward pass (`hopper_forward.py`). Scores lie as K Qᵀ, keys by queries: s
 products with dO and Q want their left operand, and nothing is transposed.
 
 Not persistent: two results of 64 × 128 and two products on their way fill a consumer's registers, and what a loop over
-pieces of work keeps would be spilled. The hardware hands out the programs in order, the longest first (`hopper_work.py`).
+pieces of work keeps would be spilled. The hardware hands out the programs in order, the longest first
+(`hopper_work.py`).
 """
 
 from __future__ import annotations

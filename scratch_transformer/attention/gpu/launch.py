@@ -101,7 +101,7 @@ FLOAT32 = {  # no tensor cores compute it: each thread multiplies numbers, and t
 }
 
 
-def table(dtype: torch.dtype, shared_memory: int) -> dict[str, dict[int, tuple[Tiles, ...]]]:
+def table(dtype: torch.dtype, shared_memory: int) -> dict[str, dict[int, tuple[Tiles, Tiles, Tiles]]]:
     """The table for GPUs with so many bytes of shared memory per block."""
     if dtype == torch.float32:
         return FLOAT32
