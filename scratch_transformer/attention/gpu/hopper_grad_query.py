@@ -135,7 +135,8 @@ def hopper_grad_query_kernel(
 ):  # fmt: skip
     """dQ. All descriptors: tiles of (1, 1, ROWS, D); logsumexp in base 2 and delta: (B, H, rows).
 
-    pieces: (programs, 1 + rounds), `hopper_work.dealt`. rows is T rounded up to BLOCK: beyond T queries are zero, and so is what they add, with any finite logsumexp.
+    rows is T rounded up to BLOCK: beyond T queries are zero, and so is what they add, with any finite logsumexp.
+    pieces: (programs, 1 + rounds), `hopper_work.dealt`.
     """
     q_smem = gl.allocate_shared_memory(q_desc.dtype, [CONSUMERS, 1, 1, ROWS, D], q_desc.layout)
     do_smem = gl.allocate_shared_memory(q_desc.dtype, [CONSUMERS, 1, 1, ROWS, D], do_desc.layout)

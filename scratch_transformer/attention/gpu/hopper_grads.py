@@ -1,13 +1,13 @@
-"""All gradients in one walk on Hopper: dV = Pᵀ dO, dK = dSᵀ Q · scale, and dQ = dS K · scale, added up on the way.
+"""All gradients in one walk on Hopper: dV = Pᵀ dO, dK = dSᵀ Q · scale, and dQ = dS K · scale, added up as it goes.
 
-Five products for each pair of tiles, where `hopper_grad_query.py` and `hopper_grad_key_value.py` together compute seven:
-neither the scores nor dO Vᵀ is computed twice. The price is the order of the sums in dQ, which is not fixed.
+Five products for each pair of tiles, where `hopper_grad_query.py` and `hopper_grad_key_value.py` compute seven: neither
+the scores nor dO Vᵀ is computed twice. The price is the order of the sums in dQ, which is not fixed.
 
 A program owns 128 keys, 64 for each consumer, and walks along the queries, with scores as K Qᵀ, keys by queries, as in
 `hopper_grad_key_value.py`. A tile of dQ needs dS of all 128 keys. So both consumers put theirs into shared memory, and
-each multiplies all of it with half of K's columns. Its half of dQ, float32, is added to global memory by the copy engine
-while the next tiles are computed. There are two places for dS: who has found the other one's dS of a step complete knows
-that it is done with that of the step before.
+each multiplies all of it with half of K's columns. Its half of dQ, float32, is added to global memory by the copy
+engine while the next tiles are computed. There are two places for dS: who has found the other one's dS of a step
+complete knows that it is done with that of the step before.
 """
 
 from __future__ import annotations
