@@ -106,6 +106,17 @@ def test_flash_fits(capability, dtype, kernel, width, needs, add, record_propert
         assert result.copies_under_way >= 2, "the next tile's copies are waited for, too"
 
 
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_flash_fits_blackwell(kernel):
+    """sm_100 has as much shared memory as sm_90, and takes its tiles; its products run in a memory of their own."""
+    chosen = launch.tiles(kernel, 128, torch.bfloat16, SHARED_MEMORY[90], launch.PLAIN).options()
+    result = compiled(KERNELS[kernel], 100, torch.bfloat16, 128, chosen, **PLAIN)
+    assert result.stack == 0
+    assert result.shared <= SHARED_MEMORY[90]
+    assert result.count("UTC[A-Z]*MMA") > 0 and result.count("HMMA") == 0
+    assert result.copies_under_way >= 2
+
+
 @pytest.mark.parametrize(("kernel", "width"), [("forward", 40), ("grad_query", 16), ("grad_key_value", 80)])
 def test_flash_of_another_width_fits(kernel, width):
     """float16, for a change, and no band at all."""

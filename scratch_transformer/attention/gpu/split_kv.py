@@ -8,6 +8,7 @@ heads that share a key are rows of one matrix: keys and values are read once for
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
@@ -172,23 +173,39 @@ def _split_kv(query, key, value, mask, lower, upper, scale):
     splits = num_splits(end - begin, B * G, launch.num_processors(query.device))
     keys_per_split = triton.cdiv(triton.cdiv(end - begin, splits), WHOLE_TILES) * WHOLE_TILES
     part = query.new_empty(B, H, T, splits, Dv, dtype=torch.float32)
-    part_max, part_sum = part.new_empty(2, B, H, T, splits)
-    block_dv = launch.block_width(Dv)
+    part_max = query.new_empty(B, H, T, splits, dtype=torch.float32)
+    part_sum = torch.empty_like(part_max)
+    kind = mask_kind(mask), lower is not None, upper is not None
+    constants = _constants(H // G, T, D, Dv, query.dtype, *kind)
     split_kernel[(splits * B * G,)](
         query, key, value, mask_and_seed(query, mask, None)[0], part, part_max, part_sum,
         *query.stride()[:3], *key.stride()[:3], *value.stride()[:3], *mask_strides(mask),
         G, T, S, lower or 0, upper or 0, scale, begin, end, keys_per_split, splits,
-        GROUP=H // G, D=D, DV=Dv, BLOCK_R=launch.block_width(H // G * T),
-        BLOCK_D=launch.block_width(D), BLOCK_DV=block_dv, MASK=mask_kind(mask),
-        HAS_LOWER=lower is not None, HAS_UPPER=upper is not None,
-        PRECISION="ieee" if query.dtype == torch.float32 else "tf32",
-        **launch.split_options(max(D, Dv), query.dtype),
+        **constants,
     )  # fmt: skip
     combine_kernel[(B * H * T,)](
         part, part_max, part_sum, out, splits,
-        DV=Dv, BLOCK_SPLITS=triton.next_power_of_2(splits), BLOCK_DV=block_dv,
+        DV=Dv, BLOCK_SPLITS=triton.next_power_of_2(splits), BLOCK_DV=constants["BLOCK_DV"],
     )  # fmt: skip
     return out
+
+
+@functools.lru_cache(maxsize=1024)
+def _constants(group, T, D, Dv, dtype, kind_of_mask, has_lower, has_upper):
+    """The same dictionary for the same kind of call: nobody changes it."""
+    return {
+        "GROUP": group,
+        "D": D,
+        "DV": Dv,
+        "BLOCK_R": launch.block_width(group * T),
+        "BLOCK_D": launch.block_width(D),
+        "BLOCK_DV": launch.block_width(Dv),
+        "MASK": kind_of_mask,
+        "HAS_LOWER": has_lower,
+        "HAS_UPPER": has_upper,
+        "PRECISION": "ieee" if dtype == torch.float32 else "tf32",
+        **launch.split_options(max(D, Dv), dtype),
+    }
 
 
 split_kv = torch.library.custom_op(
