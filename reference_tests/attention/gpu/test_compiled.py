@@ -126,7 +126,7 @@ def test_flash_of_another_width_fits(kernel, width):
     assert result.shared <= SHARED_MEMORY[90]
 
 
-@pytest.mark.parametrize(("capability", "width"), [(80, 64), (90, 128), (90, 256)])
+@pytest.mark.parametrize(("capability", "width"), [(80, 64), (80, 128), (90, 128), (90, 256)])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=DTYPES.get)
 def test_split_keys_fit(capability, width, dtype):
     options = {**PLAIN, "MASK": tiles.BOOLEAN.value, "BLOCK_R": 16}
@@ -137,6 +137,9 @@ def test_split_keys_fit(capability, width, dtype):
     assert (result.count("HMMA") > 0) == (dtype != torch.float32)
     if chosen["num_stages"] > 1:
         assert result.count("LDGSTS") > 0, "keys and values are not loaded ahead"
+        assert result.copies_under_way >= 2, "the next tile's copies are waited for, too"
+        programs = split_kv.PROGRAMS_PER_PROCESSOR if capability == 90 else 3
+        assert programs * (result.shared + 1024) <= SHARED_MEMORY[capability] + 1024, "too few programs at once"
 
 
 # ---- Hopper ----

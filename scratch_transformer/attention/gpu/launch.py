@@ -152,4 +152,5 @@ def split_options(width: int, dtype: torch.dtype) -> dict[str, int]:
         return {"BLOCK_S": 16, "num_warps": 8, "num_stages": 1}
     if dtype == torch.float32 or width > 128:
         return {"BLOCK_S": 64, "num_warps": 4, "num_stages": 1}
-    return {"BLOCK_S": 64, "num_warps": 4, "num_stages": 3 if width <= 64 else 2}
+    # 48 KB: so that as many programs are at work at once as `split_kv` counts on
+    return {"BLOCK_S": 64 if width <= 64 else 32, "num_warps": 4, "num_stages": 3}
