@@ -102,7 +102,7 @@ def normalized(text: str) -> str:
 def train(kind: str, vocab_size: int, texts: Iterable[str]) -> Tokenizer:
     """Learn a vocabulary of at most `vocab_size` tokens, the special ones included.
 
-    kind: "word" (punctuation apart), "char" or "bpe". The most frequent tokens are kept.
+    kind: "word", "char" or "bpe", pieces of words; punctuation stands apart. The most frequent tokens are kept.
     """
     import tokenizers
     from tokenizers import decoders, models, pre_tokenizers, trainers
@@ -112,7 +112,7 @@ def train(kind: str, vocab_size: int, texts: Iterable[str]) -> Tokenizer:
     if kind == "bpe":
         library = tokenizers.Tokenizer(models.BPE(unk_token="<unk>"))
         trainer: Any = trainers.BpeTrainer(limit_alphabet=max(1, vocab_size - len(SPECIAL)), **options)
-        library.pre_tokenizer = words
+        library.pre_tokenizer = pre_tokenizers.Sequence([words, pre_tokenizers.Punctuation("isolated")])
     else:
         library = tokenizers.Tokenizer(models.WordLevel({"<unk>": 0}, unk_token="<unk>"))
         trainer = trainers.WordLevelTrainer(**options)
