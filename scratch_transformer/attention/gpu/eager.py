@@ -12,8 +12,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import Parameter
 
-PLAIN = (Tensor, torch.nn.Parameter)
+PLAIN = (Tensor, Parameter)
 
 
 def is_plain(*tensors: Tensor | None) -> bool:
@@ -22,7 +23,7 @@ def is_plain(*tensors: Tensor | None) -> bool:
         torch.compiler.is_compiling()
         or torch._C._len_torch_dispatch_stack()
         or torch._C._are_functorch_transforms_active()
-        or torch._C._get_tracing_state()
+        or torch.jit.is_tracing()
     ) and all(x is None or type(x) in PLAIN for x in tensors)
 
 
