@@ -7,8 +7,8 @@
 #   benchmarks/first_contact.sh --dry            the same on a processor with tiny cases, to see that the script works
 #
 # Results: $OUT, or first-contact/. The log, and Triton's compiled kernels, stay in first-contact/ between calls. PYTHON
-# names another interpreter. Needs nothing that is not there already: torch, triton, and for the tests pytest with
-# pytest-xdist and pytest-timeout.
+# names another interpreter. Needs torch and triton, for the tests pytest and hypothesis (faster and safer with pytest-xdist
+# and pytest-timeout), for bench click, rich, jinja2 and matplotlib. The package need not be installed.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -50,7 +50,9 @@ smoke() {  # 3 minutes: a mistake with barriers hangs a kernel for ever, so each
 
 tests() {  # 6 minutes
     local files=(reference_tests/attention/gpu/test_{on_cuda,triton_flash,decode}.py)
-    local how=(-n 8 --timeout 120)
+    local how=()
+    "$PYTHON" -c 'import xdist' 2>/dev/null && how+=(-n 8)
+    "$PYTHON" -c 'import pytest_timeout' 2>/dev/null && how+=(--timeout 120)
     [ -z "$DRY" ] || how=(--collect-only -q)
     limited 570 "$PYTHON" -m pytest "${files[@]}" "${how[@]}" -W default -p no:cacheprovider
 }

@@ -142,7 +142,7 @@ def all_gradients(kernel, problem, seed):
         tiles(problem.k), tiles(problem.v), tiles(problem.q), tiles(problem.grad),
         tiles(grads[0], ROWS, problem.constants["D"] // 2), tiles(grads[1]), tiles(grads[2]),
         problem.padded(problem.logsumexp), problem.padded(problem.delta),
-        *problem.work_on_keys, problem.scale, **problem.constants,
+        *problem.work_on_keys, problem.shape[3], problem.scale, **problem.constants,
     )  # fmt: skip
     return grads
 
@@ -152,6 +152,18 @@ def test_all_gradients_in_one_walk(problem, seed):
     grads = all_gradients(simulator.load("hopper_grads").hopper_grads_kernel, problem, seed)
     for grad, expected in zip(grads, problem.grads, strict=True):
         assert_near(grad, expected)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_keys_beyond_the_last_have_no_weight_however_low_all_scores_are(causal):
+    """They are zero, and so are their scores; where all others are at -500, exp2(0 + 500) is infinite."""
+    problem = Problem(2, 1, 140, 140, 64, causal, 1, 2)
+    problem.q, problem.k = problem.q.abs() * 10, -problem.k.abs() * 10
+    problem.solve()
+    assert problem.logsumexp[..., 128:].max() < -128
+    grads = all_gradients(simulator.load("hopper_grads").hopper_grads_kernel, problem, 0)
+    assert all(grad.isfinite().all() for grad in grads)
+    assert_near(grads[2], problem.grads[2])
 
 
 # ---- The simulator notices mistakes ----

@@ -69,7 +69,7 @@ def _one_walk(query, key, value, grad_out, is_causal, scale, logsumexp, delta):
     hopper_grads_kernel[(_grid(key),)](
         _tiles(key, _ROWS, pieces=_PIECES), _tiles(value, _ROWS), _tiles(query, _ROWS), _tiles(grad_out, _ROWS),
         _tiles(dq, _ROWS, query.shape[-1] // _PIECES), _tiles(dk, _ROWS, pieces=_PIECES), _tiles(dv, _ROWS),
-        logsumexp, delta, *_own_keys(query, key, is_causal, logsumexp), scale,
+        logsumexp, delta, *_own_keys(query, key, is_causal, logsumexp), key.shape[2], scale,
         **_constants("grads", query, key, is_causal),
     )  # fmt: skip
     return dq.to(query.dtype), dk, dv

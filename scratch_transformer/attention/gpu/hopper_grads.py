@@ -44,7 +44,7 @@ def _consume(
     dq_desc, dk_desc, dv_desc = descriptors
     k_smem, v_smem, q_smem, do_smem, ds_smem, dq_smem = buffers
     k_ready, ready, empty, ds_ready = barriers
-    G, rows, T = sizes
+    G, rows, T, S = sizes
     order, num_tiles = work
     dtype: gl.constexpr = k_smem.dtype
     HALF: gl.constexpr = D // CONSUMERS
@@ -85,9 +85,12 @@ def _consume(
             dp = warpgroup_mma(v, do.permute((1, 0)), none, use_acc=False, is_async=True)
             scores = warpgroup_mma_wait(num_outstanding=1, deps=(scores,))
             weights = gl.exp2(scores * (scale * LOG2E) - lse)
-            if CAUSAL:  # noqa: SIM102  # known at compile time, what follows is not
+            if CAUSAL:  # known at compile time, what follows is not
                 if first_t < first + BLOCK:  # the first tiles, which the diagonal crosses
                     weights = gl.where(s <= gl.expand_dims(t, 0), weights, 0.0)
+            else:
+                if start + ROWS > S:  # keys beyond the last are zero, but not times an infinite weight, in dQ
+                    weights = gl.where(s < S, weights, 0.0)
             row_delta = gl.expand_dims(gl.load(delta + row + t), 0)
             dp = warpgroup_mma_wait(num_outstanding=0, deps=(dp,))
             p = gl.convert_layout(weights.to(dtype), weights_layout)
@@ -130,10 +133,10 @@ def _consume(
     tma.store_wait(0)
 
 
-@gluon.jit(do_not_specialize=["rows", "T", "num_tiles"])
+@gluon.jit(do_not_specialize=["rows", "T", "num_tiles", "S"])
 def hopper_grads_kernel(
     k_desc, v_desc, q_desc, do_desc, dq_desc, dk_desc, dv_desc, logsumexp, delta, order,
-    G, rows, T, num_tiles, scale,
+    G, rows, T, num_tiles, S, scale,
     GROUP: gl.constexpr, CAUSAL: gl.constexpr, D: gl.constexpr, SLOTS: gl.constexpr,
 ):  # fmt: skip
     """dK, dV, and what they add to dQ, float32. Descriptors: tiles of (1, 1, ROWS, D), of dQ (1, 1, ROWS, D / 2).
@@ -156,6 +159,7 @@ def hopper_grads_kernel(
     used = (k_smem, v_smem, q_smem, do_smem, ds_smem, dq_smem)
     fence_async_shared()  # the barriers, written by threads, are next seen by the copy engine
     sizes = (G, rows, T)
+    all_sizes = (G, rows, T, S)
     work = (order, num_tiles)
     written = (dq_desc, dk_desc, dv_desc)
     gl.warp_specialize(
@@ -164,8 +168,8 @@ def hopper_grads_kernel(
                 produce_queries,
                 ((k_desc, v_desc, q_desc, do_desc), buffers, barriers, sizes, work, GROUP, CAUSAL, SLOTS),
             ),
-            (_consume, (written, logsumexp, delta, used, met, sizes, work, scale, 0, GROUP, CAUSAL, D, SLOTS)),
-            (_consume, (written, logsumexp, delta, used, met, sizes, work, scale, 1, GROUP, CAUSAL, D, SLOTS)),
+            (_consume, (written, logsumexp, delta, used, met, all_sizes, work, scale, 0, GROUP, CAUSAL, D, SLOTS)),
+            (_consume, (written, logsumexp, delta, used, met, all_sizes, work, scale, 1, GROUP, CAUSAL, D, SLOTS)),
         ],
         [4, 4],
         [240, 240],
