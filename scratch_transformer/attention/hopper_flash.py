@@ -2,7 +2,8 @@
 
 softmax(Q Kᵀ · scale) V, dense or causal, for heads of width 64 or 128 in float16 or bfloat16, forward and backward; all
 else is for `triton_flash.py`, and `unsupported` and `falls_back` say why. See `gpu/hopper_forward.py` for how the
-kernels work.
+kernels work. The gradients of queries are added up in no fixed order, as PyTorch's own kernels do it, unless
+`torch.use_deterministic_algorithms` asks for one: then two walks compute seven products instead of five.
 
 They have been compiled, and executed in a simulator of Gluon, but not on a GPU yet. "auto" prefers them where they can
 run; with SCRATCH_TRANSFORMER_ATTENTION=triton in the environment it leaves them out.
