@@ -128,7 +128,7 @@ class OnAGpu(torch.Tensor):
     is_cuda = True
 
 
-@pytest.mark.parametrize("able", [{"decode", "triton"}, {"triton"}, {"decode"}, set()], ids=str)
+@pytest.mark.parametrize("able", [{"decode", "hopper", "triton"}, {"hopper", "triton"}, {"triton"}, set()])
 def test_the_first_kernel_that_can(able, qkv, monkeypatch):
     asked = []
     for name in algorithms.KERNELS:
@@ -145,6 +145,22 @@ def test_the_first_kernel_that_can(able, qkv, monkeypatch):
     assert choice.reason == algorithms.KERNELS.get(first, choice.reason)
     assert asked
     assert all(len(one) == 5 and all(a is b for a, b in zip(one, call, strict=True)) for one in asked)
+
+
+def test_the_environment_can_leave_the_hopper_kernels_out(qkv, monkeypatch):
+    for name in algorithms.KERNELS:
+        can = SimpleNamespace(unsupported=lambda *call, reason="few" if name == "decode" else None: reason)
+        monkeypatch.setitem(ALGORITHMS, name, can)
+    query = qkv[0].as_subclass(OnAGpu)
+    assert chosen(query).startswith("hopper: ")
+    monkeypatch.setenv("SCRATCH_TRANSFORMER_ATTENTION", "triton")
+    assert chosen(query).startswith("triton: ")
+    assert chosen(query).endswith("SCRATCH_TRANSFORMER_ATTENTION=triton leaves hopper out")
+    assert chosen(query, algorithm="hopper") == "hopper: asked for"
+    monkeypatch.setenv("SCRATCH_TRANSFORMER_ATTENTION", "hoper")
+    with pytest.raises(ValueError, match="must be triton or not set, but is 'hoper'"):
+        chosen(query)
+    assert chosen(qkv[0]).startswith("naive")  # no GPU: nobody asks for the word
 
 
 @pytest.mark.parametrize("few", [True, False])

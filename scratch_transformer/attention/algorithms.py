@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
@@ -65,11 +66,14 @@ ALGORITHMS: dict[str, Algorithm] = {
     "hopper": hopper_flash,
     "decode": decode,
 }
-# What "auto" takes on a GPU, the first that can. Not hopper_flash, which has not run on one yet.
+# What "auto" takes on a GPU, the first that can.
 KERNELS = {
     "decode": "few queries: keys and values are read once, by all processors",
+    "hopper": "a kernel for this very GPU: copies, products and softmax overlap",
     "triton": "a kernel of its own: scores never leave the chip",
 }
+# Set to "triton" in the environment, "auto" leaves hopper out: those kernels are young.
+VARIABLE = "SCRATCH_TRANSFORMER_ATTENTION"
 
 
 @dataclass(frozen=True)
@@ -152,12 +156,27 @@ def _check_name(algorithm: str) -> None:
         raise ValueError(f"attention: algorithm must be one of {known}, but is {algorithm!r}")
 
 
+def _kernels() -> dict[str, str]:
+    """`KERNELS`, or what the environment leaves of them.
+
+    Raises:
+        ValueError: its word is unknown.
+    """
+    word = os.environ.get(VARIABLE, "")
+    if not word:
+        return KERNELS
+    if word != "triton":
+        raise ValueError(f"attention: {VARIABLE}, in the environment, must be triton or not set, but is {word!r}")
+    left_out = f"; {VARIABLE}=triton leaves hopper out"
+    return {name: advantage + left_out for name, advantage in KERNELS.items() if name != "hopper"}
+
+
 def _choose(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, dropout_p: float) -> Choice:
     """The fastest that can run the call."""
     if _is_transformed():
         return Choice("naive", "forward-mode derivatives, torch.func and torch.export look into every operation")
-    for name, advantage in KERNELS.items():
-        if query.is_cuda and ALGORITHMS[name].unsupported(query, key, value, attn_mask, dropout_p) is None:
+    for name, advantage in _kernels().items() if query.is_cuda else ():
+        if ALGORITHMS[name].unsupported(query, key, value, attn_mask, dropout_p) is None:
             return Choice(name, advantage)
     scores = query.shape[:-1].numel() * key.shape[-2]
     if query.device.type == "cpu" and scores < FEW_SCORES and not _would_copy(query, key):
