@@ -190,5 +190,5 @@ def test_changes_are_of_the_same_rival_in_the_same_case(document):
 
 def test_other_machines_are_pointed_out(document):
     other = copy.deepcopy(document)
-    other["environment"] |= {"torch": "9.9", "load": 99}
+    other["environment"] |= {"torch": "9.9", "used by others": 1.9}
     assert compare.differences(document, other) == [f"torch: {document['environment']['torch']} → 9.9"]

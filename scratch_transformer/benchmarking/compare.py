@@ -43,7 +43,7 @@ def changes(before: dict[str, Any], after: dict[str, Any]) -> list[Change]:
 def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     """What differs between the machines and versions of two runs: a warning that their times may not be comparable."""
     first, second = before["environment"], after["environment"]
-    names = [name for name in second if name not in ("load", "scratch_transformer")]
+    names = [name for name in second if name not in ("used by others", "scratch_transformer")]
     return [f"{name}: {first.get(name)} → {second[name]}" for name in names if first.get(name) != second[name]]
 
 

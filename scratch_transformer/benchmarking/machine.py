@@ -14,6 +14,8 @@ from scratch_transformer.benchmarking.case import DTYPES
 from scratch_transformer.benchmarking.timing import Prepared, measure, timer_of
 from scratch_transformer.conformance.environment import environment
 
+UNKNOWN = "unknown"
+
 ENOUGH = 0.3
 """Seconds: no single product of matrices takes longer than about this."""
 
@@ -68,10 +70,9 @@ def copy_rate(device: str) -> float:
 
 
 def description(device: str, found: Limits) -> dict[str, Any]:
-    """Versions, hardware, threads, how busy the machine was, and its limits, for the results' file."""
+    """Versions, hardware, threads and its limits, for the results' file; who else used it, `run` fills in."""
     where: dict[str, Any] = dict(environment(device))
     where["threads"] = torch.get_num_threads()
     where["processors"] = os.cpu_count()
-    if hasattr(os, "getloadavg"):
-        where["load"] = round(os.getloadavg()[0], 2)
+    where["used by others"] = UNKNOWN
     return {"environment": where, "limits": asdict(found)}

@@ -10,7 +10,7 @@ import io
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from scratch_transformer.benchmarking import ratios
+from scratch_transformer.benchmarking import ratios, results
 from scratch_transformer.benchmarking.ratios import Row
 from scratch_transformer.benchmarking.timing import Spread
 
@@ -213,6 +213,9 @@ def ratio(document: dict[str, Any]) -> Figure | None:
     for axes, group in zip(panels, groups, strict=True):
         _ratio_panel(axes, [(name, [c for c in found if ratios.family(c.ours) == name]) for name in group], tallest)
     _ratio_axis(panels, [comparison.ratio for comparison in found if comparison.ratio is not None])
+    where = document["environment"]
+    title = f"Right of 1, in red: faster than the best of PyTorch's ({where['processor']}, torch {where['torch']})"
+    figure.suptitle("\n".join(filter(None, (title, results.disturbance(document)))), fontsize=10)
     return figure
 
 
@@ -236,7 +239,7 @@ def _ratio_panel(axes: Axes, families: Sequence[tuple[tuple[str, ...], list[rati
         tick.set_fontweight("bold" if ": mean" in text else "normal")
     axes.set_ylim(rows, -1)
     axes.set_xscale("log")
-    axes.set_xlabel("time of the best builtin / ours")
+    axes.set_xlabel("← PyTorch faster      time of the best builtin / ours      ours faster →")
 
 
 def _ratio_axis(panels: Sequence[Axes], found: Sequence[Spread]) -> None:

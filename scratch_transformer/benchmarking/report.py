@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from scratch_transformer import pages
-from scratch_transformer.benchmarking import plots, ratios
+from scratch_transformer.benchmarking import plots, ratios, results
 from scratch_transformer.benchmarking.ratios import Comparison, Row
 from scratch_transformer.benchmarking.results import digits, size
 from scratch_transformer.benchmarking.timing import Spread
@@ -128,4 +128,5 @@ def page(document: dict[str, Any], figures: dict[str, Figure]) -> str:
         cases=ratios.by_case(document["rows"]),
         left_out=ratios.left_out(document["rows"]),
         broken=ratios.broken(document),
+        disturbance=results.disturbance(document),
     )

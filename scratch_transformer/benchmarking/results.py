@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from scratch_transformer.benchmarking.machine import Limits, description
+from scratch_transformer.benchmarking.others import BUSY
 from scratch_transformer.benchmarking.race import Result
 from scratch_transformer.benchmarking.timing import spread, timer_of
 
@@ -100,6 +101,15 @@ def size(bytes_: float | None) -> str:
             return f"{digits(bytes_)} {unit}" if bytes_ else "0"
         bytes_ /= 1024
     return f"{digits(bytes_)} GiB"
+
+
+def disturbance(document: dict[str, Any]) -> str:
+    """Who else used the processors, in words; empty if nobody worth mentioning, or on a GPU."""
+    used = document["environment"].get("used by others")
+    if document["device"] != "cpu" or not isinstance(used, float) or used < BUSY:
+        return ""
+    processors = document["environment"]["processors"]
+    return f"measured beside other processes, which used {used:.1f} of {processors} processors: not to be relied on"
 
 
 def file_name(document: dict[str, Any]) -> str:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from scratch_transformer.benchmarking import grid, memory, results
+from scratch_transformer.benchmarking import grid, memory, others, results
 from scratch_transformer.benchmarking.attention_case import AttentionCase
 from scratch_transformer.benchmarking.case import Case, Rival
 from scratch_transformer.benchmarking.machine import Limits, limits
@@ -45,6 +45,7 @@ def run(
         progress(f"memory of {of_length.name}")
         results.append(document, "memory", weigh(of_length, device, extent), found)
         keep(document)
+    watch = others.Watch()  # from here on times are taken, and no other process of ours works
     for case in chosen:
         progress(case.name)
         if time.monotonic() < end:
@@ -52,6 +53,7 @@ def run(
         else:
             raced = [Result(case, rival, "left out", NO_TIME) for rival in case.rivals(device)]
         results.append(document, "rows", raced, found)
+        document["environment"]["used by others"] = round(watch.others(), 2)
         keep(document)
     return document
 

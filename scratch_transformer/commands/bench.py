@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,17 +36,22 @@ SUBJECTS = ("attention", "variants", "layers", "training")
     show_default=True,
     help="Folder for the JSON, the page and the picture.",
 )
+@click.option("--wait", "waits", is_flag=True, help="Begin when other processes leave the processors alone.")
 @click.pass_context
-def bench(context: click.Context, device: str, is_quick: bool, subjects: tuple[str, ...], out: Path) -> None:
+def bench(
+    context: click.Context, device: str, is_quick: bool, subjects: tuple[str, ...], out: Path, waits: bool
+) -> None:
     """Measure ours beside PyTorch's builtins, in time and memory.
 
-    Every result is checked before it is timed. Exit status: 0 if all of ours were right, 1 if not, 2 if nothing could
+    Every result is checked before it is timed. Results that were taken beside other busy processes are marked as such.
+    Exit status: 0 if all of ours were right, 1 if not, 2 if nothing could
     be measured.
     """
     if context.invoked_subcommand is not None:
         return
     importlib.import_module("matplotlib")  # find out before an hour of work whether it is there
     _make_folder(out)
+    _look_around(waits)
     from scratch_transformer.benchmarking import ratios
 
     document = _run("quick" if is_quick else "full", device, subjects or SUBJECTS, out)
@@ -81,6 +87,20 @@ def compare(before: Path, after: Path) -> None:
             )
 
 
+def _look_around(waits: bool) -> None:
+    """Others on the processors: waits for them to be done, or warns."""
+    from scratch_transformer.benchmarking import others
+
+    if waits:
+        others.wait(lambda line: click.echo(line, err=True))
+    elif (used := others.now()) >= others.BUSY:
+        click.echo(
+            f"warning: other processes use {used:.1f} of {os.cpu_count()} processors: the results will be marked; "
+            "--wait begins when they are done",
+            err=True,
+        )
+
+
 def _make_folder(out: Path) -> None:
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -109,14 +129,17 @@ def _run(extent: Any, device: str, subjects: tuple[str, ...], out: Path) -> dict
 
     console = Console(stderr=True)
     columns = (TextColumn("{task.description:60}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+    # without a thread of its own that draws it: attention looks whether it is alone
+    with Progress(
+        *columns, console=console, transient=True, auto_refresh=False, disable=not console.is_terminal
+    ) as progress:
         bar = progress.add_task("starting", total=run.steps(extent, device, subjects))
         started = -1
 
         def report(name: str) -> None:
             nonlocal started
             started += 1
-            progress.update(bar, completed=started, description=name)
+            progress.update(bar, completed=started, description=name, refresh=True)
 
         return run.run(extent, device, subjects, report, lambda document: _keep(document, out))
 
@@ -150,10 +173,12 @@ def _print(document: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.markup import escape
 
-    from scratch_transformer.benchmarking import ratios, report
+    from scratch_transformer.benchmarking import ratios, report, results
 
     console = Console(highlight=False)
     _print_whole(console, report.table(document))
+    if said := results.disturbance(document):
+        console.print(said, style="bold red", soft_wrap=True)
     for (backend, status, reason), count in ratios.left_out(document["rows"]).items():
         console.print(escape(f"{backend}: {status} in {count} cases: {reason}"), style="dim", soft_wrap=True)
     for row in ratios.broken(document):

@@ -10,6 +10,8 @@ import torch
 
 from scratch_transformer import __version__
 
+LOW_PRECISION = ("avx512_bf16", "avx512_fp16", "amx_bf16", "amx_fp16", "bf16", "asimdhp")
+
 
 def environment(device: str = "cpu") -> dict[str, str]:
     """Versions and hardware, by name."""
@@ -20,6 +22,7 @@ def environment(device: str = "cpu") -> dict[str, str]:
         "NumPy": numpy.__version__,
         "platform": platform.platform(),
         "processor": _processor(),
+        "instructions": _instructions(),
         "device": _device(device),
     }
 
@@ -32,7 +35,17 @@ def _device(device: str) -> str:
 
 def _processor() -> str:
     """The processor's name; Python alone says `x86_64` or nothing on Linux."""
+    return _cpuinfo("model name") or platform.processor() or platform.machine()
+
+
+def _instructions() -> str:
+    """What decides how fast it multiplies: PyTorch's word for it, and what it has for low precision."""
+    flags = _cpuinfo("flags").split()
+    return ", ".join([torch.backends.cpu.get_cpu_capability(), *(flag for flag in LOW_PRECISION if flag in flags)])
+
+
+def _cpuinfo(name: str) -> str:
+    """What Linux says of its first processor under this name, or nothing."""
     cpuinfo = Path("/proc/cpuinfo")
     lines = cpuinfo.read_text(encoding="utf-8").splitlines() if cpuinfo.is_file() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
+    return next((line.partition(":")[2].strip() for line in lines if line.partition(":")[0].strip() == name), "")

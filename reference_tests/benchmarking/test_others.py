@@ -1,0 +1,64 @@
+"""Who else uses the processors: seen, waited for, and said in what was measured beside them."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+from scratch_transformer.benchmarking import others, results
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Processors' time by hand: all, ours, and the wall's."""
+    times = {"all": 100.0, "ours": 10.0, "wall": 0.0}
+    monkeypatch.setattr(others, "_busy", lambda: times["all"])
+    monkeypatch.setattr(others, "_ours", lambda: times["ours"])
+    monkeypatch.setattr(others.time, "monotonic", lambda: times["wall"])
+    return times
+
+
+def pass_time(clock, all, ours, wall):
+    for name, seconds in {"all": all, "ours": ours, "wall": wall}.items():
+        clock[name] += seconds
+
+
+def test_what_is_ours_does_not_count(clock):
+    watch = others.Watch()
+    assert watch.others() == 0
+    pass_time(clock, all=18.0, ours=12.0, wall=10.0)
+    assert watch.others() == pytest.approx(0.6)
+
+
+def test_waits_until_the_others_are_done(clock, monkeypatch):
+    loads, said = [1.5, 0.2, 0.05], []
+    monkeypatch.setattr(
+        others.time, "sleep", lambda seconds: pass_time(clock, all=loads.pop(0) * seconds, ours=0.0, wall=seconds)
+    )
+    others.wait(said.append)
+    assert [line.split(" of ")[0] for line in said] == [f"waiting: other processes use {n}" for n in (1.5, 0.2)]
+    assert loads == []
+
+
+def test_a_busy_process_is_seen():
+    """For real: at least a good part of one processor, whatever else goes on."""
+    busy = subprocess.Popen([sys.executable, "-c", "print(flush=True)\nwhile True: pass"], stdout=subprocess.PIPE)
+    try:
+        busy.stdout.readline()
+        watch = others.Watch()
+        time.sleep(1)
+        assert watch.others() > 0.1
+    finally:
+        busy.kill()
+        busy.communicate()
+
+
+@pytest.mark.parametrize(
+    "device, used, says",
+    [("cpu", 0.83, "which used 0.8 of 2 processors"), ("cpu", 0.05, ""), ("cpu", "unknown", ""), ("cuda", 0.83, "")],
+)
+def test_disturbed_results_say_so(device, used, says):
+    document = {"device": device, "environment": {"used by others": used, "processors": 2}}
+    said = results.disturbance(document)
+    assert bool(said) == bool(says) and says in said

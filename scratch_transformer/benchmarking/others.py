@@ -1,0 +1,56 @@
+"""How much of the processors other processes use: times taken beside them are slower, and scatter."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+
+import psutil
+
+BUSY = 0.1
+"""Processors: others that use less disturb nothing that can be seen in the results."""
+
+LOOK = 3.0
+"""Seconds."""
+
+
+class Watch:
+    """From its creation on."""
+
+    def __init__(self) -> None:
+        self._start = time.monotonic()
+        self._all, self._ours = _busy(), _ours()
+
+    def others(self) -> float:
+        """Processors that others have used so far, on average: 1.0 is one processor all the time."""
+        seconds = time.monotonic() - self._start
+        used = (_busy() - self._all) - (_ours() - self._ours)
+        return max(0.0, used / seconds) if seconds > 0 else 0.0
+
+
+def now() -> float:
+    """Processors that others use, over `LOOK` seconds."""
+    watch = Watch()
+    time.sleep(LOOK)
+    return watch.others()
+
+
+def wait(tell: Callable[[str], object]) -> None:
+    """Until others use less than `BUSY`. tell: told how much they use, whenever they use more."""
+    while (used := now()) >= BUSY:
+        tell(f"waiting: other processes use {used:.1f} of {os.cpu_count()} processors")
+
+
+def _busy() -> float:
+    """Seconds that all processors together have worked, for whomever, since the machine started."""
+    times = psutil.cpu_times()
+    idle = times.idle + getattr(times, "iowait", 0.0)
+    counted_twice = getattr(times, "guest", 0.0) + getattr(times, "guest_nice", 0.0)
+    return sum(times) - idle - counted_twice
+
+
+def _ours() -> float:
+    """Seconds of this process, and of its children that have ended."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
