@@ -131,16 +131,19 @@ _PAPER |= {"model.attention_bias": False, "model.num_layers": 6, "training.batch
 _PAPER |= {"training.warmup_steps": 4000, "training.lr_factor": 1.0, "training.checkpoint_every": 1000}
 _BASE = {"model.d_model": 512, "model.num_heads": 8, "model.d_ff": 2048, "model.dropout": 0.1, "training.keep": 5}
 _BIG = {"model.d_model": 1024, "model.num_heads": 16, "model.d_ff": 4096, "model.dropout": 0.3, "training.keep": 20}
+_SHIPPED = {"model.d_model": 64, "model.d_ff": 128, "training.steps": 1500, "training.warmup_steps": 200}
+_SHIPPED |= {"training.lr_factor": 0.5, "training.exact_match": 0, "training.log_every": 50}
 PRESETS: dict[str, dict[str, Any]] = {
     "tiny": {},
+    "shipped": _SHIPPED,
     "base": {**_PAPER, **_BASE, "training.steps": 100_000},
     "big": {**_PAPER, **_BIG, "training.steps": 300_000},
 }
-"""What differs from the defaults. base, big: Vaswani et al. 2017, table 3 and section 5."""
+"""What differs from the defaults. shipped: the model that comes with the package. base, big: Vaswani et al. 2017, table 3 and section 5."""
 
 
 def preset(name: str) -> Config:
-    """The configuration "tiny" (the defaults: two minutes on two CPU cores), or the paper's "base" or "big"."""
+    """The configuration "tiny" (the defaults: two minutes on two CPU cores), "shipped", or the paper's "base" or "big"."""
     if name not in PRESETS:
         raise InputError(f"there is no preset {name!r}: expected one of {', '.join(PRESETS)}")
     return Config().replace(**PRESETS[name])

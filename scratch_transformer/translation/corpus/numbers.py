@@ -24,11 +24,20 @@ BY_LENGTH = 0.2
 ROUND = 0.1
 """Share of the rest that ends in zeros: few numbers do, and they are the first that people try."""
 
+TINY, TIMES = 20, 20
+"""Numbers below TINY come TIMES times. Their words are learned from few others: "zero" is in no other number."""
+
 
 def draw(below: int, pairs: int, kept: int, random: Random) -> list[int]:
-    """Numbers from 0 to below - 1, each once: first `kept`, equally likely, then at most `pairs` to train on."""
+    """Numbers from 0 to below - 1: first `kept`, equally likely, then at most `pairs` to train on.
+
+    Each comes once, but for the tiny ones to train on, where there is room beside all the small ones.
+    """
     numbers = dict.fromkeys(random.sample(range(below), min(kept, below)))
-    most = min(len(numbers) + pairs, below)
+    again = [n for n in range(TINY) if n not in numbers] * (TIMES - 1)
+    if min(below, pairs) < SMALL + len(again):
+        again = []
+    most = min(len(numbers) + pairs - len(again), below)
     small = range(min(SMALL, below, pairs))
     numbers.update(dict.fromkeys(small))
     powers = [10**digits for digits in range(3, len(str(below)) + 1)]
@@ -38,7 +47,7 @@ def draw(below: int, pairs: int, kept: int, random: Random) -> list[int]:
         if random.random() < ROUND:
             number -= number % 10 ** random.randrange(1, len(str(below)))
         numbers[number] = None
-    return list(numbers)[:most]
+    return list(numbers)[:most] + again
 
 
 def in_words(numbers: Iterable[int], data: Data) -> list[tuple[str, str]]:
