@@ -21,11 +21,11 @@ SMALL = 1000
 BY_LENGTH = 0.2
 """Share of the rest that is as likely to have three digits as six."""
 
-ROUND = 0.1
-"""Share of the rest that ends in zeros: few numbers do, and they are the first that people try."""
+ROUND = 0.2
+"""Share of the rest with zeros in a row, at the end or within: few numbers have, and they are the first that people try."""
 
-TINY, TIMES = 20, 20
-"""Numbers below TINY come TIMES times. Their words are learned from few others: "zero" is in no other number."""
+TINY, TIMES = 10, 100
+"""Numbers below TINY come TIMES times: "zero" is in no other number, and short sentences share few batches."""
 
 
 def draw(below: int, pairs: int, kept: int, random: Random) -> list[int]:
@@ -45,7 +45,8 @@ def draw(below: int, pairs: int, kept: int, random: Random) -> list[int]:
         limit = min(random.choice(powers), below) if powers and random.random() < BY_LENGTH else below
         number = random.randrange(limit)
         if random.random() < ROUND:
-            number -= number % 10 ** random.randrange(1, len(str(below)))
+            low, high = sorted(random.sample(range(len(str(below))), 2))
+            number -= number % 10**high - number % 10**low
         numbers[number] = None
     return list(numbers)[:most] + again
 
