@@ -125,7 +125,7 @@ def attention(place: str, kind: str, queries: str, keys: str) -> Iterator[Point]
     )  # fmt: skip
     yield Point(
         f"{place}.weights", "Scores become shares", "softmax", f"heads {queries} {keys}",
-        r"A_{t j} = \frac{\exp s_{t j}}{\sum_{j'} \exp s_{t j'}}",
+        r"A_{t j} = \frac{e^{s_{t j}}}{\sum_k e^{s_{t k}}}",
         "The softmax turns every row of scores into shares that add up to 1: how one token divides its attention.",
         (f"{CORE}:attention_weights", "weights_BHTS ="),
     )  # fmt: skip
@@ -252,7 +252,7 @@ def story(norm: str) -> list[Point]:
     points.append(
         Point(
             "probabilities", "The next token", "next token", "target vocabulary",
-            r"P(\mathrm{next} = v) = \frac{\exp \mathrm{logits}_v}{\sum_{v'} \exp \mathrm{logits}_{v'}}",
+            r"P(v) = \frac{e^{\mathrm{logits}_v}}{\sum_w e^{\mathrm{logits}_w}}",
             "The softmax of the last row: how likely each token is to come next. The likeliest is written, and the "
             "decoder starts again with one token more.",
             (f"{FUNCTIONS}:softmax", "exponentials /"),

@@ -1,6 +1,6 @@
 // The architecture as in the paper's figure 1, from bottom to top, encoder left and decoder right; one layer is open.
 
-import { element } from "./dom.js";
+import { drawn, element } from "./dom.js";
 import { addressOf, hasLayers, partOf, STACKS, stackOf } from "./places.js";
 
 const TITLES = { self_attention: "Self-attention", cross_attention: "Attention to source", feed_forward: "Feed-forward", norm: "Norm" };
@@ -23,7 +23,8 @@ export function diagram(points, layers, current, open, go, isThere) {
     onclick: () => go(point, layer),
   }, point.short);
   const box = (title, members, layer, kind = "plain") => {
-    const isCurrent = members.includes(current.point) && current.layer === layer;
+    const isCurrent = members.includes(current.point) && current.layer === layer, [main, ...others] = members.filter((point) => !point.detail);
+    if (!isCurrent && main && !others.length) return element("button", { type: "button", class: `box alone ${isThere(main, layer) ? "" : "absent"}`, onclick: () => go(main, layer) }, title);
     return element("div", { class: `box ${kind} ${isCurrent ? "current" : ""}` },
       element("span", { class: "name" }, title), element("div", { class: "chips" }, ...members.map((point) => chip(point, layer))));
   };
@@ -37,7 +38,22 @@ export function diagram(points, layers, current, open, go, isThere) {
     }
     return element("div", { class: "layer open", role: "group", "aria-label": `Layer ${layer}` }, flow, element("span", { class: "name" }, `Layer ${layer}`));
   };
-  return element("div", { class: "stacks" }, stack("encoder"), stack("decoder"));
+  const memory = drawn("svg", { class: "memory", "aria-hidden": "true" });
+  const stacks = element("div", { class: `stacks ${open.encoder ? "encoder" : open.decoder ? "decoder" : ""}` }, stack("encoder"), stack("decoder"), memory);
+  new ResizeObserver(() => joined(stacks, memory)).observe(stacks);
+  return stacks;
+}
+
+/** The encoder's output goes into every layer of the decoder: drawn to the open one's attention, or to the first. */
+function joined(stacks, memory) {
+  const whole = stacks.getBoundingClientRect();
+  const from = stacks.querySelector(".encoder > .flow > :last-child").getBoundingClientRect();
+  const to = (stacks.querySelector(".cross_attention") || stacks.querySelector(".decoder > .flow > .layer")).getBoundingClientRect();
+  const [x, y] = [from.right - whole.left, (from.top + from.bottom) / 2 - whole.top];
+  const [end, height] = [to.left - whole.left - 5, (to.top + to.bottom) / 2 - whole.top], middle = Math.min((x + end) / 2, x + 13);
+  memory.replaceChildren(
+    drawn("path", { d: `M${x} ${y}C${middle} ${y} ${middle} ${y} ${middle} ${y + Math.sign(height - y) * Math.min(10, Math.abs(height - y) / 2)}L${middle} ${height - Math.sign(height - y) * Math.min(10, Math.abs(height - y) / 2)}Q${middle} ${height} ${end} ${height}` }),
+    drawn("path", { class: "tip", d: `M${end + 5} ${height}l-7 -4v8z` }));
 }
 
 /** Where opening a layer leads: to its first weights. */

@@ -39,5 +39,5 @@ function listing(point, source) {
   return element("figure", { class: "code" },
     element("figcaption", {}, source.file, element("span", {}, `, line ${source.line + point.lines[0]}`)),
     element("pre", { tabindex: 0, "aria-label": `Source of ${source.name}` }, code),
-    element("details", {}, element("summary", {}, "What it says about itself"), element("pre", { class: "doc" }, source.doc)));
+    element("details", {}, element("summary", {}, "Its documentation"), element("pre", { class: "doc" }, source.doc)));
 }

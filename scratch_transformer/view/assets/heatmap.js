@@ -45,7 +45,8 @@ export function heatMap(matrix, { chosen = -1, told, onrow, label }) {
   });
   const observer = new ResizeObserver(paint);
   observer.observe(canvas);
-  return element("figure", { class: `heat ${matrix.columns ? "words" : "wide"}` }, map, legend(matrix, scale), reader);
+  const natural = size.width ? `--natural:${Math.round(size.width * matrix.count + 74)}px` : null;
+  return element("figure", { class: `heat ${matrix.columns ? "words" : "wide"}`, style: natural }, map, legend(matrix, scale), reader);
 }
 
 /** A small picture of a matrix, without words. */
@@ -62,13 +63,14 @@ export function thumbnail(matrix) {
 }
 
 function sizes({ rows, columns, count }) {
-  const height = rows.length <= 8 ? 34 : rows.length <= 14 ? 26 : rows.length <= 28 ? 20 : 14;
-  return { height, width: columns ? height * 1.5 : null, count };
+  const height = rows.length <= 6 ? 42 : rows.length <= 10 ? 34 : rows.length <= 16 ? 26 : rows.length <= 28 ? 20 : 14;
+  return { height, width: columns ? (rows.length <= 6 ? 62 : height * 1.5) : null, count };
 }
 
 function columnNames(matrix, size) {
   if (!matrix.columns) return element("p", { class: "axis", "aria-hidden": "true" }, matrix.unit, element("span", {}, "→"));
-  const names = element("div", { class: "column-names", "aria-hidden": "true", style: `grid-template-columns:repeat(${matrix.count},minmax(0,${size.width}px))` });
+  const isFlat = matrix.columns.every((token) => token.length * 8.5 < size.width);
+  const names = element("div", { class: `column-names ${isFlat ? "flat" : ""}`, "aria-hidden": "true", style: `grid-template-columns:repeat(${matrix.count},minmax(0,${size.width}px))` });
   names.append(...matrix.columns.map((token) => element("span", {}, tokenElement(token))));
   return names;
 }
@@ -135,9 +137,10 @@ function inCell(x, kind) {
 }
 
 function legend(matrix, scale) {
-  const of = (x) => (matrix.kind === "share" ? `${Math.round(100 * x)} %` : written(x));
+  const of = (x) => (matrix.kind === "share" ? `${Math.round(100 * x)} %` : x === 0 ? "0" : written(x).replace(/(\.\d\d)\d\d$/, "$1"));
   const [low, high] = [scale.isSigned ? -scale.largest : 0, scale.largest];
-  return element("figcaption", { class: `legend ${scale.isSigned ? "signed" : matrix.kind}` },
+  const kind = scale.isSigned ? "signed" : matrix.kind === "share" ? "share" : "positive";
+  return element("figcaption", { class: `legend ${kind}` },
     element("span", {}, of(low)), element("i", { "aria-hidden": "true" }), element("span", {}, of(high)));
 }
 

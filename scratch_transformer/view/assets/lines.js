@@ -3,10 +3,10 @@
 import { drawn, percent, plain } from "./dom.js";
 
 export function attentionLines(matrix, { chosen = -1, onrow }) {
-  const pitch = 30, width = 300, [left, right] = [104, 196];
+  const pitch = 34, width = 270, [left, right] = [92, 188];
   const height = pitch * Math.max(matrix.rows.length, matrix.columns.length);
   const y = (i, n) => (height - n * pitch) / 2 + (i + 0.5) * pitch;
-  const picture = drawn("svg", { viewBox: `0 0 ${width} ${height}`, class: "lines", role: "group", "aria-label": "Attention as lines from queries to keys" });
+  const picture = drawn("svg", { viewBox: `0 0 ${width} ${height}`, width, height, class: "lines", role: "group", "aria-label": "Attention as lines from queries to keys" });
   const strands = drawn("g", { class: "strands", "aria-hidden": "true" });
   matrix.rows.forEach((_, row) => {
     for (let column = 0; column < matrix.count; column++) {
