@@ -11,7 +11,7 @@ from scratch_transformer.translation.checkpoint import Run
 from scratch_transformer.view import bundle
 from scratch_transformer.view.payload import payload
 
-DEFAULT = "forty-two"
+DEFAULT = "four hundred and twenty-one"
 
 
 def page(run: Run, sentence: str | None = None) -> str:
@@ -30,12 +30,16 @@ def page(run: Run, sentence: str | None = None) -> str:
         script=Markup(bundle.script().replace("</", "<\\/")),
         style=Markup(bundle.style()),
         document=document,
+        is_numbers=is_numbers(run),
     )
 
 
 def default_sentence(run: Run) -> str:
-    """"forty-two" for numbers in English; else the first held-out sentence."""
-    data = run.config.data
-    is_numbers = data.tsv is None and data.source_file is None and data.hub is None and data.source == "en"
-    return DEFAULT if is_numbers else run.held_out()[0][0]
+    """For numbers in English one whose words change places; else the first held-out sentence."""
+    return DEFAULT if is_numbers(run) else run.held_out()[0][0]
 
+
+def is_numbers(run: Run) -> bool:
+    """Whether the run translates numbers in English words."""
+    data = run.config.data
+    return data.tsv is None and data.source_file is None and data.hub is None and data.source == "en"

@@ -62,18 +62,26 @@ export function mixtures(weights, v) {
   return y;
 }
 
-/** exp(xᵢ) / Σ exp(xⱼ) along an axis, on x - max(x), which keeps exp from overflowing; of -∞ alone: zeros. */
-export function softmax(x, axis = x.shape.length - 1) {
-  const y = tensor(x.shape), n = x.shape[axis];
-  const stride = x.shape.slice(axis + 1).reduce((size, m) => size * m, 1);
-  for (let start = 0; start < x.data.length; start++) {
-    if (Math.floor(start / stride) % n !== 0) continue; // not the first of its axis
-    let largest = -Infinity, sum = 0;
-    for (let i = 0; i < n; i++) largest = Math.max(largest, x.data[start + i * stride]);
+/**
+ * exp(xᵢ) / Σ exp(xⱼ) along an axis, on x - max(x), which keeps exp from overflowing; of -∞ alone: zeros.
+ * record: told of the maxima, the exponentials and their sums.
+ */
+export function softmax(x, axis = x.shape.length - 1, record = () => {}) {
+  const n = x.shape[axis], [outer, inner] = [x.shape.slice(0, axis), x.shape.slice(axis + 1)].map((sizes) => sizes.reduce((a, b) => a * b, 1));
+  const reduced = x.shape.map((size, i) => (i === axis ? 1 : size)), maxima = tensor(reduced), sums = tensor(reduced);
+  const exponentials = tensor(x.shape), y = tensor(x.shape);
+  for (let group = 0; group < outer * inner; group++) {
+    const start = Math.floor(group / inner) * n * inner + group % inner;
+    let largest = -Infinity;
+    for (let i = 0; i < n; i++) largest = Math.max(largest, x.data[start + i * inner]);
+    maxima.data[group] = largest;
     if (largest === -Infinity) continue;
-    for (let i = 0; i < n; i++) sum += y.data[start + i * stride] = Math.exp(x.data[start + i * stride] - largest);
-    for (let i = 0; i < n; i++) y.data[start + i * stride] /= sum;
+    for (let i = 0; i < n; i++) sums.data[group] += exponentials.data[start + i * inner] = Math.exp(x.data[start + i * inner] - largest);
+    for (let i = 0; i < n; i++) y.data[start + i * inner] = exponentials.data[start + i * inner] / sums.data[group];
   }
+  record("maxima", maxima);
+  record("exponentials", exponentials);
+  record("sums", sums);
   return y;
 }
 

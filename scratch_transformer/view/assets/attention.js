@@ -12,9 +12,8 @@ import { CAUSAL, FILLS, SCALES } from "./recipe.js";
 export function attention(query, key, value, mask, W, how, off, record) {
   if (how.swapped === "query and key") [query, key] = [key, query]; // mistake
   if (how.swapped === "key and value") [key, value] = [value, key]; // mistake
-  const q = record("query", split(project(query, W.w_q, "w_q", how), W.h, how)); // (h, T, d_k)
-  const k = record("key", split(project(key, W.w_k, "w_k", how), W.h, how));
-  const v = record("value", split(project(value, W.w_v, "w_v", how), W.h, how));
+  const part = (name, x, projection) => record(name, split(record(projection, project(x, W[projection], projection, how)), W.h, how));
+  const q = part("query", query, "w_q"), k = part("key", key, "w_k"), v = part("value", value, "w_v"); // (h, T, d_k)
   const [h, T, d_k] = q.shape, S = k.shape[1];
   const factor = SCALES[how.scale](d_k, h, S);
   const scores = products(q, k); // (h, T, S)
@@ -23,8 +22,8 @@ export function attention(query, key, value, mask, W, how, off, record) {
   if (how.scale_place === "after softmax") weights = map(weights, (x) => x * factor); // mistake
   record("weights", weights);
   const heads = record("heads", silenced(mixtures(weights, v), off)); // (h, T, d_k)
-  const merged = record("concatenated", merge(heads, how)); // (T, d_model)
-  return record("output", how.merge === "no projection" ? merged : project(merged, W.w_o, "w_o", how));
+  const merged = record("joined", merge(heads, how)); // (T, d_model)
+  return record("w_o", how.merge === "no projection" ? merged : project(merged, W.w_o, "w_o", how));
 }
 
 function project(x, { weight, bias }, name, how) {
@@ -33,7 +32,7 @@ function project(x, { weight, bias }, name, how) {
 
 /** Whether query t may attend to key s, or null if nothing is blocked. */
 export function allowed(mask, T, S, how) {
-  if (how.masking === "ignored") return null;
+  if (how.masking === "ignored" || (!mask.causal && mask.real.every(Boolean))) return null;
   const real = (t, s) => ({ keys: mask.real[s], queries: T === S ? mask.real[t] : mask.real[s], ignored: true })[how.padding];
   const order = mask.causal && T > 1 ? CAUSAL[how.causal] : () => true;
   return (t, s) => real(t, s) && order(t, s);
@@ -44,12 +43,15 @@ function normalized(scores, may, how, record) {
   const [, T, S] = scores.shape, axis = { keys: 2, queries: 1, heads: 0 }[how.softmax_over];
   const keep = (i) => !may || may(Math.floor(i / S) % T, i % S);
   if (how.softmax_over === "batch") return map(scores, (x, i) => (keep(i) ? 1 : 0)); // mistake: one sample's softmax
-  const masked = (f) => record("masked_scores", map(scores, f));
-  if (how.masking === "after softmax") return map(softmax(scores, axis), (x, i) => (keep(i) ? x : 0)); // mistakes
-  if (how.masking === "times") return softmax(masked((x, i) => (keep(i) ? x : 0)), axis);
-  if (how.masking === "added keep") return softmax(masked((x, i) => x + keep(i)), axis);
-  if (how.masking === "added block") return softmax(masked((x, i) => x + !keep(i)), axis);
-  return softmax(masked((x, i) => (keep(i) ? x : FILLS[how.fill])), axis);
+  if (!may) return softmax(scores, axis, record);
+  if (how.masking === "after softmax") return map(softmax(scores, axis, record), (x, i) => (keep(i) ? x : 0)); // mistake
+  const masked = {
+    "before softmax": (x, i) => (keep(i) ? x : FILLS[how.fill]),
+    "times": (x, i) => (keep(i) ? x : 0), // mistakes
+    "added keep": (x, i) => x + keep(i),
+    "added block": (x, i) => x + !keep(i),
+  }[how.masking];
+  return softmax(record("masked_scores", map(scores, masked)), axis, record);
 }
 
 /** (L, d_model) -> (h, L, d_k): head i has the i-th d_k features of every token. */

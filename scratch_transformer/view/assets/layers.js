@@ -4,10 +4,11 @@ import { add, linear, map, sinusoids, tensor } from "./arithmetic.js";
 import { ACTIVATIONS, ANGLES, EMBEDDING_SCALES, LAYOUTS } from "./recipe.js";
 
 /** A learned vector for every token, times √d_model: ids -> (T, d_model). Section 3.4. */
-export function embed(ids, table, how) {
-  const d = table.shape[1], factor = EMBEDDING_SCALES[how.embedding_scale](d), x = tensor([ids.length, d]);
-  ids.forEach((id, t) => { for (let i = 0; i < d; i++) x.data[t * d + i] = table.data[id * d + i] * factor; });
-  return x;
+export function embed(ids, table, how, record) {
+  const d = table.shape[1], x = tensor([ids.length, d]);
+  ids.forEach((id, t) => x.data.set(table.data.subarray(id * d, (id + 1) * d), t * d));
+  const factor = EMBEDDING_SCALES[how.embedding_scale](d);
+  return record("scaled", map(record("embedding", x), (v) => v * factor));
 }
 
 /** The code of the positions 0 … T - 1: (T, d_model). Section 3.5. learned: its table, if it was learned. */
@@ -31,7 +32,7 @@ export function layerNorm(x, { alpha, bias }, how, record) {
   const over = { features: (i) => Math.floor(i / d), tokens: (i) => i % d, "tokens and features": () => 0 }[how.norm_dims];
   const groups = { features: T, tokens: d, "tokens and features": 1 }[how.norm_dims], n = T * d / groups;
   const mean = record("mean", means(x, over, groups));
-  const centred = how.norm_kind === "rms" ? x : map(x, (v, i) => v - mean.data[over(i)]);
+  const centred = record("centred", how.norm_kind === "rms" ? x : map(x, (v, i) => v - mean.data[over(i)]));
   const squares = map(how.variance === "difference of squares" ? x : centred, (v) => v * v);
   let variance = means(squares, over, groups);
   if (how.variance === "difference of squares") variance = map(variance, (v, g) => v - mean.data[g] ** 2); // mistake
@@ -42,7 +43,7 @@ export function layerNorm(x, { alpha, bias }, how, record) {
   });
   const shown = how.norm_kind === "divided only" ? x : centred;
   const ready = record("normalized", map(shown, (v, i) => v / divisor.data[over(i)]));
-  return record("output", map(ready, (v, i) => v * alpha.data[i % d] + bias.data[i % d]));
+  return record("", map(ready, (v, i) => v * alpha.data[i % d] + bias.data[i % d]));
 }
 
 function means(x, over, groups) {
@@ -55,9 +56,9 @@ function means(x, over, groups) {
 export function feedForward(x, { linear_1, linear_2 }, how, record) {
   const activate = (y) => map(y, ACTIVATIONS[how.activation]);
   let hidden = record("linear_1", linear(x, turned(linear_1.weight, how), linear_1.bias));
-  if (how.activation_place !== "at the end") hidden = record("activation", activate(hidden));
+  if (how.activation_place !== "at the end") hidden = record("hidden", activate(hidden));
   const y = linear(hidden, turned(linear_2.weight, how), linear_2.bias);
-  return record("output", how.activation_place === "between" ? y : activate(y));
+  return record("linear_2", how.activation_place === "between" ? y : activate(y));
 }
 
 function turned(weight, how) {

@@ -24,7 +24,7 @@ export function itinerary(points, layers) {
 
 /** The part of a layer that a point belongs to: "self_attention", "feed_forward", "norm", "sum", or none. */
 export function partOf(point) {
-  if (/\.norm\.\w+$/.test(point.place)) return "norm";
+  if (/\.norm(\.\w+)?$/.test(point.place)) return "norm";
   if (/connections\.\d\.sum$/.test(point.place)) return "sum";
   return Object.keys(PARTS).find((part) => point.place.includes(`.${part}.`)) || "";
 }

@@ -13,7 +13,7 @@ export async function open(document) {
   const { config, tokenizers, recorded } = document;
   const model = new Transformer(config, await unpack(document.weights));
   const [source, target] = tokenizers.map((t) => new Tokenizer(t));
-  return { document, config, model, source, target, recorded: { ...recorded, tensors: await unpack(recorded.torch) } };
+  return { document, config, model, source, target, recorded: { ...recorded, tensors: await unpack(recorded.torch), ours: await unpack(recorded.ours, recorded.torch) } };
 }
 
 /** The ids of a sentence with its end. Throws Trouble, in a sentence, for what cannot be read. */
@@ -77,7 +77,7 @@ export function pass(session, source, prefix, state) {
 
 /** The probabilities of the next token, the likeliest first: [{id, p}]. */
 export function ranked(found, state, count) {
-  const p = nextProbabilities(found.get("logits"), state.temperature, state.changes);
+  const p = nextProbabilities(found.get("projection_layer.proj"), state.temperature, state.changes);
   return [...p].map((value, id) => ({ id, p: value })).sort((a, b) => b.p - a.p).slice(0, count);
 }
 

@@ -8,7 +8,7 @@ import { recipe } from "./recipe.js";
 
 const nothing = (name, x) => x;
 /** record under a longer name: within(record, "norm")("mean", x) is record("norm.mean", x). */
-const within = (record, path) => (name, x) => record(`${path}.${name}`, x);
+const within = (record, path) => (name, x) => record(name ? `${path}.${name}` : path, x);
 
 export class Transformer {
   /** config: d_model, num_heads, num_layers, norm. weights: name in the state_dict -> tensor. */
@@ -37,14 +37,15 @@ export class Transformer {
     const layer = (x, i) => this.decoderLayer(i, x, memory, masks, how, off, within(record, `decoder.layers.${i}`));
     const x = this.stack("decoder", start, layer, how, record), { weight, bias } = this.part("projection_layer.proj");
     const logits = linear(x, weight, bias);
-    return record("logits", how.output === "logits" ? logits : overTokens(logits, how.output));
+    return record("projection_layer.proj", how.output === "logits" ? logits : overTokens(logits, how.output));
   }
 
   embedded(side, ids, how, record) {
-    const x = record(`${side}_embed.output`, embed(ids, this.part(`${side}_embed.embedding`).weight, how));
+    const at = within(record, `${side}_pos`), table = this.part(`${side}_embed.embedding`).weight;
+    const x = embed(ids, table, how, within(record, `${side}_embed`));
     const learned = this.weights.get(`${side}_pos.pe`);
-    const pe = record(`${side}_pos.pe`, positions(ids.length, this.config.d_model, learned, how));
-    return record(`${side}_pos.output`, placed(x, pe, how)); // (T, d_model)
+    const pe = at("positions", positions(ids.length, this.config.d_model, learned, how));
+    return at("sum", placed(x, pe, how)); // (T, d_model)
   }
 
   stack(name, start, layer, how, record) {

@@ -2,9 +2,10 @@
 
 import { tensor } from "./arithmetic.js";
 
-/** {tensors: [name, shape], width, deflated} -> Map of name -> tensor. */
-export async function unpack({ tensors, width, deflated, aliases = {} }) {
-  const planes = await inflated(Uint8Array.from(atob(deflated), (letter) => letter.charCodeAt(0)));
+/** {tensors: [name, shape], width, deflated} -> Map of name -> tensor. beside: what only differing bits were packed of. */
+export async function unpack({ tensors, width, deflated, aliases = {} }, beside = null) {
+  const planes = await inflated(deflated);
+  if (beside) (await inflated(beside.deflated)).forEach((byte, i) => { planes[i] ^= byte; });
   const count = planes.length / width, bytes = new Uint8Array(planes.length);
   for (let plane = 0; plane < width; plane++) {
     for (let i = 0; i < count; i++) bytes[i * width + plane] = planes[plane * count + i];
@@ -21,7 +22,8 @@ export async function unpack({ tensors, width, deflated, aliases = {} }) {
   return found;
 }
 
-async function inflated(bytes) {
+async function inflated(text) {
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
