@@ -21,12 +21,14 @@ export function diagram(points, layers, current, open, go, isThere) {
     type: "button", class: `chip ${point.detail ? "detail" : ""} ${isThere(point, layer) ? "" : "absent"}`, title: point.title, "data-at": `${addressOf(point.place)} ${layer}`,
     "aria-current": current.point === point && current.layer === layer ? "step" : null, "aria-label": `${point.title} (${point.short})`,
     onclick: () => go(point, layer),
-  }, point.short);
+  }, ...subscripted(point.short));
+  // a mask that blocks nothing is nothing; what a mistake leaves out is struck through
+  const isShown = (layer) => (point) => isThere(point, layer) || !point.place.endsWith("masked_scores");
   const box = (title, members, layer, kind = "plain") => {
     const isCurrent = members.includes(current.point) && current.layer === layer, [main, ...others] = members.filter((point) => !point.detail);
     if (!isCurrent && main && !others.length) return element("button", { type: "button", class: `box alone ${isThere(main, layer) ? "" : "absent"}`, onclick: () => go(main, layer) }, title);
     return element("div", { class: `box ${kind} ${isCurrent ? "current" : ""}` },
-      element("span", { class: "name" }, title), element("div", { class: "chips" }, ...members.map((point) => chip(point, layer))));
+      element("span", { class: "name" }, title), element("div", { class: "chips" }, ...members.filter(isShown(layer)).map((point) => chip(point, layer))));
   };
   const closed = (inside, layer) => element("button", { type: "button", class: "layer closed", "aria-expanded": "false", onclick: () => go(landing(inside), layer) }, `Layer ${layer}`);
   const opened = (inside, layer) => {
@@ -54,6 +56,12 @@ function joined(stacks, memory) {
   memory.replaceChildren(
     drawn("path", { d: `M${x} ${y}C${middle} ${y} ${middle} ${y} ${middle} ${y + Math.sign(height - y) * Math.min(10, Math.abs(height - y) / 2)}L${middle} ${height - Math.sign(height - y) * Math.min(10, Math.abs(height - y) / 2)}Q${middle} ${height} ${end} ${height}` }),
     drawn("path", { class: "tip", d: `M${end + 5} ${height}l-7 -4v8z` }));
+}
+
+/** "W_q" with its q below the line. */
+function subscripted(text) {
+  const [head, below] = text.split("_");
+  return below ? [head, element("sub", {}, below)] : [head];
 }
 
 /** Where opening a layer leads: to its first weights. */

@@ -45,7 +45,7 @@ export function heatMap(matrix, { chosen = -1, told, onrow, label }) {
   });
   const observer = new ResizeObserver(paint);
   observer.observe(canvas);
-  const natural = size.width ? `--natural:${Math.round(size.width * matrix.count + 74)}px` : null;
+  const natural = size.width ? `--natural:${Math.round(32 * matrix.count + 96)}px` : null;
   return element("figure", { class: `heat ${matrix.columns ? "words" : "wide"}`, style: natural }, map, legend(matrix, scale), reader);
 }
 

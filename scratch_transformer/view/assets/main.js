@@ -8,6 +8,9 @@ import { explanation } from "./explain.js";
 import { addressOf, crumbs, hasLayers, headName, itinerary, nameIn, stackOf } from "./places.js";
 import { showSentence } from "./sentence.js";
 import { BOS, EOS, Trouble, isAltered, open, pass, read, translation, warning } from "./session.js";
+import { recipe } from "./recipe.js";
+import { Tokenizer } from "./tokenizer.js";
+import { Transformer } from "./transformer.js";
 import { RIGHT, fromHash, toHash, withChanges } from "./state.js";
 import { tensorView, viewOf } from "./tensorview.js";
 
@@ -168,6 +171,7 @@ async function main() {
   addEventListener("popstate", () => show(fromHash(location.hash, start, session), false));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => render());
 
+  globalThis.view = { session, recipe, Tokenizer, Transformer }; // for whoever opens the browser's console
   connectKnobs(session, change);
   show(fromHash(location.hash, start, session), false);
   selfCheck(session);
