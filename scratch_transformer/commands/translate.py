@@ -37,7 +37,12 @@ MAPS = (".json", ".png", ".svg", ".pdf")
               help="Who attends to whom: a picture (.png, .svg, .pdf), or .json for BertViz.")  # fmt: skip
 @click.option("--device", type=Device(), default="cpu", show_default=True, help="Where to compute, in torch's terms.")
 def translate(
-    sentences: tuple[str, ...], folder: str | None, n_best: int | None, attention: Path | None, device: str, **options: Any
+    sentences: tuple[str, ...],
+    folder: str | None,
+    n_best: int | None,
+    attention: Path | None,
+    device: str,
+    **options: Any,
 ) -> None:
     """Translate SENTENCES, with a model that `train` made, or the one that comes with the package: "forty-two".
 

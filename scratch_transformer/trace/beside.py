@@ -66,9 +66,11 @@ def _built(ours: Module) -> Module:
     if type(ours) not in OURS:
         return _copied(ours)
     built = _constructed(ours)
-    built.load_state_dict(ours.state_dict())
     like = next((tensor for tensor in ours.state_dict().values() if tensor.is_floating_point()), None)
-    return built if like is None else built.to(like)
+    if like is not None:
+        built.to(like)
+    built.load_state_dict(ours.state_dict())
+    return built
 
 
 def _constructed(ours: Module) -> Module:
@@ -147,7 +149,7 @@ class TorchModel(Module):
         proj = ours.projection_layer.proj
         self.projection_layer = torch.nn.Linear(proj.in_features, proj.out_features)
         self.to(proj.weight)
-        stacks = to_torch({name: tensor for name, tensor in ours.state_dict().items()})
+        stacks = to_torch(ours.state_dict())
         outside = {f"projection_layer.{name}": tensor for name, tensor in proj.state_dict().items()}
         embeddings = {f"{side}_embed.weight": getattr(self, f"{side}_embed").weight for side in ("src", "tgt")}
         self.load_state_dict({**stacks, **outside, **embeddings})

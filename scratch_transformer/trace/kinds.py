@@ -140,7 +140,8 @@ HEADS = Kind(
     "Every token becomes the weighted mean of the values that it looked at, in each head for itself.",
 )  # fmt: skip
 JOINED = Kind(
-    "joined", "B Q d_model", "Concat(head₁, …, head_h)", r"\operatorname{Concat}(\mathrm{head}_1, \dots, \mathrm{head}_h)",
+    "joined", "B Q d_model", "Concat(head₁, …, head_h)",
+    r"\operatorname{Concat}(\mathrm{head}_1, \dots, \mathrm{head}_h)",
     "The heads are laid side by side again: one vector for each token.",
 )  # fmt: skip
 OUTPUT_PROJECTION = Kind(

@@ -1,4 +1,4 @@
-"""Records what the reference computes while it computes it: every operation on a tensor, and the line that asked for it.
+"""Records what the reference computes while it computes it: every operation on a tensor, and the line it is on.
 
 A `TorchFunctionMode` sees each operation of this thread. The frames above it say which function of the reference it
 belongs to (`sites`), in which module, and on which line. So the reference knows nothing of being watched, the lines are
@@ -51,7 +51,7 @@ class _Call:
     site: Site
     number: int
     module: str | None
-    is_leaf: bool
+    is_whole: bool  # of a module without others in it: what the site returns, the module returns
     operations: Counter[str] = field(default_factory=Counter)
     calls: Counter[CodeType] = field(default_factory=Counter)
     result: Tensor | None = None
@@ -123,8 +123,9 @@ class Recorder(TorchFunctionMode):
         calls[frame.f_code] += 1
         owners = (self._modules.get(id(f.f_locals.get("self"))) for f in _frames(frame))
         path, module = next((owner for owner in owners if owner is not None), (None, None))
-        is_leaf = module is not None and not any(True for _ in module.children())
-        return _Call(frame, site, calls[frame.f_code] - 1, path, is_leaf)
+        is_within = any(call.module == path for call in self._open)
+        is_whole = module is not None and not is_within and not any(True for _ in module.children())
+        return _Call(frame, site, calls[frame.f_code] - 1, path, is_whole)
 
     def _close(self, chain: list[FrameType]) -> None:
         """End the sites that are not running any more. chain: those that are, the outermost first."""
@@ -139,7 +140,7 @@ class Recorder(TorchFunctionMode):
         if not returns or result is None or line is None:
             return
         kind = returns[min(call.number, len(returns) - 1)]
-        if call.site.names_module or call.is_leaf:
+        if call.site.names_module or call.is_whole:
             self._of_modules[_identity(result)] = (call.site, kind, line)
             self._kept.append(result)
         else:
@@ -161,7 +162,7 @@ class Recorder(TorchFunctionMode):
 def recording(model: Any) -> Iterator[Recorder]:
     """A recorder that watches `model`, a module or a function, for as long as the block runs. It leaves nothing behind.
 
-    Operations are seen by the mode. Which tensor a module returns is told by a hook on each, which is removed at the end.
+    Operations are seen by the mode. What a module returns is told by a hook on each, which is removed at the end.
     """
     recorder = Recorder(model)
     handles = []

@@ -156,7 +156,8 @@ class Trace(Sequence[Point]):
 def _row(point: Point) -> tuple[str, ...]:
     difference = "" if point.difference is None else f"{point.difference:.0e}" if point.difference else "0"
     shape = " × ".join(map(str, point.shape)) or "()"
-    return point.name, shape, " ".join(point.letters), point.equation, point.where, difference
+    where = point.where.removeprefix("scratch_transformer/")
+    return point.name, shape, " ".join(point.letters), point.equation, where, difference
 
 
 def _described(point: Point) -> dict[str, Any]:

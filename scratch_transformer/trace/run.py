@@ -38,16 +38,21 @@ def trace(model: Any, *inputs: Any, beside: Callable[..., Any] | None = None, **
 
     Raises:
         TypeError: model is nothing that can be called, or a run is given anything but a sentence.
+        ValueError: dropout_p is not 0.
         InputError: the run cannot read the sentence.
     """
     if isinstance(model, Run):
         from scratch_transformer.trace.sentence import trace_sentence
 
         if len(inputs) != 1 or not isinstance(inputs[0], str) or named_inputs:
-            raise TypeError(f"trace: a run translates one sentence: expected a str, but got {inputs} {named_inputs or ''}")
+            raise TypeError(
+                f"trace: a run translates one sentence: expected a str, but got {inputs} {named_inputs or ''}"
+            )
         return trace_sentence(model, inputs[0])
     if not callable(model):
         raise TypeError(f"trace: model must be a module, a function or a trained run, but is {model!r}")
+    if named_inputs.get("dropout_p"):
+        raise ValueError(f"trace: dropout_p must be 0, for nothing is dropped, but is {named_inputs['dropout_p']}")
     with exact(), torch.no_grad(), use_algorithm("naive"), _evaluating(model):
         recorder, output = watched(model, inputs, named_inputs)
         builtin = torch_beside(model) if beside is None else beside

@@ -1,7 +1,7 @@
 """Where in the reference each named tensor is made: a function, and the tensor operation in it.
 
-The functions are named as they are imported, so a renamed one is noticed at once, and the tests notice an operation that
-is gone. Nothing is written into the reference itself.
+The functions are named as they are imported, so a renamed one is noticed at once, and the tests notice an operation
+that is gone. Nothing is written into the reference itself.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from scratch_transformer.trace.kinds import Kind
 class Site:
     """A function of the reference.
 
-    inside: for an operation by name, what its first, second, ... result is; None: nothing that has a name. Operations in
-        functions that it calls count as its own, unless those have a site themselves.
+    inside: for an operation by name, what its first, second, ... result is; None: nothing that has a name. Operations
+        in functions that it calls count as its own, unless those have a site themselves.
     returns: what the function's first, second, ... call within the calling site returns; the last one for all others.
     by: the operations that compute the equation, where not the last one does: the line that is shown.
     names_module: what it returns is a module's own output, and has its name.

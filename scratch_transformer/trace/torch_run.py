@@ -1,4 +1,4 @@
-"""The same run on torch: what its modules take and return, told by hooks on a copy, and what is between, by its functions.
+"""The same run on torch: what its modules take and return, by hooks on a copy, and what is between, by its functions.
 
 torch's modules compute with fused functions, which show nothing of their inside. So what `layer_norm` or the attention
 has in between is computed once more here, from the tensors that reached torch's own module, with torch's own functions.
@@ -20,7 +20,7 @@ Values = dict[str, Tensor]
 
 
 def torch_values(builtin: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Values:
-    """Every tensor of a run of torch's, by name; the output of a module has the module's name, of the whole "output"."""
+    """Every tensor of a run of torch's, by name; what a module returns has the module's, and the whole is "output"."""
     values: Values = {}
     if not isinstance(builtin, nn.Module):
         values |= _attention_function(*args, **kwargs)
@@ -92,7 +92,8 @@ def _layer_norm(module: Any, given: dict[str, Any], output: Any) -> Values:
 def _rms_norm(module: Any, given: dict[str, Any], output: Any) -> Values:
     x, dims = given["x"], tuple(range(-len(module.normalized_shape), 0))
     return {
-        "mean_square": torch.linalg.vector_norm(x, dim=dims, keepdim=True).square() / math.prod(module.normalized_shape),
+        "mean_square": torch.linalg.vector_norm(x, dim=dims, keepdim=True).square()
+        / math.prod(module.normalized_shape),
         "normalized": F.rms_norm(x, module.normalized_shape, eps=module.eps),
     }
 
@@ -142,7 +143,9 @@ def _multihead_attention(module: Any, given: dict[str, Any], output: Any) -> Val
     values = {"w_q": q, "w_k": k, "w_v": v}
     mask, is_causal = _mask(module, given, len(q), q.shape[1], k.shape[1])
     if module.bias_k is not None:
-        k, v = (torch.cat([x, extra.expand(len(x), -1, -1)], 1) for x, extra in ((k, module.bias_k), (v, module.bias_v)))
+        k, v = (
+            torch.cat([x, extra.expand(len(x), -1, -1)], 1) for x, extra in ((k, module.bias_k), (v, module.bias_v))
+        )
     if module.add_zero_attn:
         k, v = F.pad(k, (0, 0, 0, 1)), F.pad(v, (0, 0, 0, 1))
     if mask is not None:
@@ -162,7 +165,7 @@ def _separate_weights(module: Any) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _mask(module: Any, given: dict[str, Any], B: int, T: int, S: int) -> tuple[Tensor | None, bool]:
-    """Both masks of torch's call as one that is added to the scores, and whether only the hint of a causal one counts."""
+    """Both masks of torch's call as one that is added to the scores; or that only the hint of a causal one counts."""
     attn_mask, padding = given["attn_mask"], given["key_padding_mask"]
     if given["is_causal"] and padding is None and not given["need_weights"]:
         return None, True

@@ -22,7 +22,7 @@ BY_LENGTH = 0.2
 """Share of the rest that is as likely to have three digits as six."""
 
 ROUND = 0.2
-"""Share of the rest with zeros in a row, at the end or within: few numbers have, and they are the first that people try."""
+"""Share of the rest with zeros in a row, at the end or within: few have, and they are the first that people try."""
 
 TINY, TIMES = 10, 100
 """Numbers below TINY come TIMES times: "zero" is in no other number, and short sentences share few batches."""
