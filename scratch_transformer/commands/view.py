@@ -19,8 +19,8 @@ from scratch_transformer.options import one_line_errors
 def view(sentence: str | None, folder: str | None, out: Path, is_opened: bool) -> None:
     """Look inside: write a page in which a trained model translates, every number of it to be seen.
 
-    The page is one file and needs no network. It computes the whole Transformer itself, for any sentence; of SENTENCE it
-    has torch.nn's numbers too.
+    The page is one file and needs no network. It computes the whole Transformer itself, for any sentence; of SENTENCE
+    it has torch.nn's numbers too.
     """
     import latex2mathml  # noqa: F401  (missing: said before anything is computed)
     import pygments  # noqa: F401
