@@ -1,7 +1,7 @@
-"""Everything that happens in one pass, in order: what it is called on the page, one sentence, and where it is asked for.
+"""Everything that happens in one pass, in order: how it is called on the page, one sentence, and where it is asked for.
 
-A place is a name of the trace, with * for the number of the layer: "encoder.layers.*.self_attention.scores". The equations
-are the trace's; so are the sentences, where there is none here.
+A place is a name of the trace, with * for the number of the layer: "encoder.layers.*.self_attention.scores". The
+equations are the trace's; so are the sentences, where there is none here.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ def embeddings(side: str, tokens: str) -> Iterator[Point]:
         "fast ones at the left, slow ones at the right, that no other place has.",
     )  # fmt: skip
     yield Point(
-        f"{side}_pos.sum", "Token and position, added", "sum", axes, (f"{MODEL}:PositionalEncoding.forward", "x + self.pe"),
+        f"{side}_pos.sum", "Token and position, added", "sum", axes,
+        (f"{MODEL}:PositionalEncoding.forward", "x + self.pe"),
         "What a token means and where it stands become one vector. From here on the model sees nothing but this sum.",
     )  # fmt: skip
 
@@ -115,8 +116,8 @@ def attention(place: str, says: dict[str, str], queries: str, keys: str) -> Iter
         "would make the softmax that follows put everything on one key, and learn no more.",
     )  # fmt: skip
     yield Point(
-        f"{place}.masked_scores", "What may not be seen is blocked", "mask", scores, (weights, "masks.apply"), says["mask"],
-        detail="mask" not in says or place.startswith("encoder") or "cross" in place,
+        f"{place}.masked_scores", "What may not be seen is blocked", "mask", scores, (weights, "masks.apply"),
+        says["mask"], detail=says["mask"] is NO_PADDING,
     )  # fmt: skip
     softmax = f"{FUNCTIONS}:softmax"
     yield Point(
@@ -157,7 +158,7 @@ def attention(place: str, says: dict[str, str], queries: str, keys: str) -> Iter
 
 
 NO_PADDING = (
-    "Padding gets -∞ here: no sentence may depend on what fills it up to the length of its neighbours in the batch."
+    "Padding gets −∞ here: no sentence may depend on what fills it up to the length of its neighbours in the batch."
 )
 ENCODER = {
     "self_attention": {
@@ -177,7 +178,7 @@ DECODER = {
         "{num_heads} heads.",
         "key": "And every written token says what it can be found by: its vector times W_k.",
         "value": "What a written token hands over to those that attend to it: its vector times W_v.",
-        "mask": "A token may look at itself and at what was written before it, so all that comes later gets -∞. In "
+        "mask": "A token may look at itself and at what was written before it, so all that comes later gets −∞. In "
         "training the answer stands there, and without this mask it would be copied.",
         "sum": "What was found among the written tokens is added to what was there.",
     },
@@ -236,7 +237,8 @@ def output() -> Iterator[Point]:
         "The last vectors become one number for each of the {target_vocabulary} tokens of the target’s vocabulary.",
     )  # fmt: skip
     yield Point(
-        "probabilities", "The next token", "next token", "target vocabulary", (f"{FUNCTIONS}:softmax", "exponentials /"),
+        "probabilities", "The next token", "next token", "target vocabulary",
+        (f"{FUNCTIONS}:softmax", "exponentials /"),
         "The softmax of the last row: how likely each token is to come next. The likeliest is written, and the "
         "decoder starts again with one token more.",
     )  # fmt: skip

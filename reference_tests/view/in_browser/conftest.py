@@ -25,8 +25,8 @@ def browser():
     found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
     if found is None:
         pytest.fail(
-            "these tests need Chromium or Chrome: `apt-get install chromium`, `brew install --cask chromium`, or its path "
-            "in the environment variable CHROMIUM",
+            "these tests need Chromium or Chrome: `apt-get install chromium`, `brew install --cask chromium`, or its "
+            "path in the environment variable CHROMIUM",
             pytrace=False,
         )
     with sync_playwright() as playwright:
