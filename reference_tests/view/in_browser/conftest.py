@@ -56,6 +56,7 @@ class Visit:
 
     def __init__(self, page, file, address=""):
         self.page, self.errors, self.requests = page, [], []
+        page.set_default_timeout(120_000)  # a machine may be busy with other things
         page.on("console", lambda message: self.errors.append(message.text))
         page.on("pageerror", lambda error: self.errors.append(str(error)))
         page.on("request", lambda request: self.requests.append(request.url))
@@ -74,7 +75,7 @@ class Visit:
 
     def checked(self):
         """The largest difference that the page has found between its numbers and the recorded ones."""
-        self.page.wait_for_selector("#self-check[data-right]", timeout=60_000)
+        self.page.wait_for_selector("#self-check[data-right]")
         return float(self.page.get_attribute("#self-check", "data-largest"))
 
 

@@ -15,7 +15,7 @@ export function diagram(points, layers, current, open, go, isThere) {
     const norm = after.filter((point) => partOf(point) === "norm"), output = after.filter((point) => partOf(point) !== "norm");
     if (norm.length) items.push(box("Last norm", norm, 1));
     if (output.length) items.push(box("Output", output, 1, "output"));
-    return element("section", { class: `stack ${name}`, "aria-label": STACKS[name] }, element("h3", {}, STACKS[name]), element("div", { class: "flow" }, ...items));
+    return element("section", { class: `stack ${name}`, "aria-label": STACKS[name] }, element("h2", {}, STACKS[name]), element("div", { class: "flow" }, ...items));
   };
   const chip = (point, layer) => element("button", {
     type: "button", class: `chip ${point.detail ? "detail" : ""} ${isThere(point, layer) ? "" : "absent"}`, title: point.title, "data-at": `${addressOf(point.place)} ${layer}`,

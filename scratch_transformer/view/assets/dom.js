@@ -33,6 +33,11 @@ export function plain(token) {
   return SPECIAL[token] ? `‹${SPECIAL[token]}›` : token === "▁" ? "␣" : token.replaceAll("▁", " ").trim() || token;
 }
 
+/** A token in quotation marks, unless it is a special one. */
+export function quoted(token) {
+  return SPECIAL[token] ? plain(token) : `“${plain(token)}”`;
+}
+
 /** A token as an element; a space that belongs to it is a small mark. */
 export function tokenElement(token, tag = "span", attributes = {}) {
   const special = SPECIAL[token];

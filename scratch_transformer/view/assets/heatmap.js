@@ -64,11 +64,12 @@ export function thumbnail(matrix) {
 
 function sizes({ rows, columns, count }) {
   const height = rows.length <= 6 ? 42 : rows.length <= 10 ? 34 : rows.length <= 16 ? 26 : rows.length <= 28 ? 20 : 14;
+  if (count === 1) return { height, width: 110, count };
   return { height, width: columns ? (rows.length <= 6 ? 62 : height * 1.5) : null, count };
 }
 
 function columnNames(matrix, size) {
-  if (!matrix.columns) return element("p", { class: "axis", "aria-hidden": "true" }, matrix.unit, element("span", {}, "→"));
+  if (!matrix.columns) return element("p", { class: "axis", "aria-hidden": "true" }, matrix.unit, matrix.unit ? element("span", {}, "→") : "");
   const isFlat = matrix.columns.every((token) => token.length * 8.5 < size.width);
   const names = element("div", { class: `column-names ${isFlat ? "flat" : ""}`, "aria-hidden": "true", style: `grid-template-columns:repeat(${matrix.count},minmax(0,${size.width}px))` });
   names.append(...matrix.columns.map((token) => element("span", {}, tokenElement(token))));
@@ -116,7 +117,7 @@ function draw(canvas, matrix, size, scale, chosen, shown) {
       context.fillStyle = css;
       const [left, top] = [column * cell, row * size.height];
       context.fillRect(left + gap / 2, top + 1, cell - gap, size.height - 2);
-      if (cell >= 24 && size.height >= 20) {
+      if (cell >= 24 && size.height >= 20 && scale.largest >= 0.05) {
         context.fillStyle = Number.isFinite(x) ? ink : scheme === "light" ? "#5c5850" : "#b5b0a6";
         context.fillText(inCell(x, matrix.kind), left + cell / 2, top + size.height / 2 + 0.5);
       }

@@ -92,7 +92,7 @@ async function main() {
   }
 
   function write() {
-    const first = places.find(({ point }) => stackOf(point) === "decoder");
+    const first = places.find(({ point }) => stackOf(point) === "decoder" && !point.detail);
     change({ token: computed.present.token + 1, at: addressOf(first.point.place) });
   }
 
@@ -145,7 +145,7 @@ async function main() {
     const number = places.slice(0, i + 1).filter(({ point }) => !point.detail).length, { token, total } = computed.present;
     byId("step").textContent = `step ${number} of ${main.length}, token ${token} of ${total}`;
     byId("progress").style.width = `${100 * number / main.length}%`;
-    byId("back").disabled = i === 0;
+    byId("back").disabled = number <= 1;
     byId("forth").disabled = i === places.length - 1 && token === total;
   }
 
@@ -157,7 +157,7 @@ async function main() {
     byId("sentence").value = texts[(at + 1) % texts.length];
     change({ sentence: texts[(at + 1) % texts.length], token: 0, query: 0 });
   });
-  byId("begin").addEventListener("click", () => change({ at: addressOf(places[0].point.place), token: 1, query: 0 }));
+  byId("begin").addEventListener("click", () => change({ at: addressOf(places.find(({ point }) => !point.detail).point.place), token: 1, query: 0 }));
   byId("back").addEventListener("click", () => step(-1));
   byId("forth").addEventListener("click", () => step(1));
   addEventListener("keydown", (event) => {
@@ -181,13 +181,15 @@ async function main() {
 
 /** Buttons that are made anew keep the focus that the old ones had. */
 function keepFocus(replace) {
-  const old = document.activeElement, key = old && old !== document.body && old.id === "" ? old.getAttribute("aria-label") || old.textContent : null;
+  const old = document.activeElement, key = old && old !== document.body && old.id === "" ? nameOf(old) : null;
   const region = old ? old.closest("#diagram, #numbers, #layers, #target-tokens") : null;
   replace();
   if (!key || !region || document.activeElement === old) return;
-  const same = [...region.querySelectorAll("button, canvas, [tabindex]")].find((other) => (other.getAttribute("aria-label") || other.textContent) === key);
+  const same = [...region.querySelectorAll("button, canvas, [tabindex]")].find((other) => nameOf(other) === key);
   if (same) same.focus({ preventScroll: true });
 }
+
+const nameOf = (made) => made.dataset.at || made.getAttribute("aria-label") || made.textContent;
 
 /** The page's numbers beside torch.nn's, and its translations beside Python's, said at the bottom. */
 async function selfCheck(session) {

@@ -1,6 +1,6 @@
 // The sentence, its tokens, and the translation that grows token by token.
 
-import { byId, element, percent, plain, tokenElement } from "./dom.js";
+import { byId, element, percent, plain, quoted, tokenElement } from "./dom.js";
 import { EOS, isAltered } from "./session.js";
 
 /** Shows a translation. present: the pass that is looked at. choose(token): the number of a written token. */
@@ -30,5 +30,5 @@ function targetToken(session, id, number, written, present, choose) {
 
 function decided(session, present) {
   const before = present.prefix.length === 1 ? "Nothing is written yet" : `${present.prefix.length - 1} ${present.prefix.length === 2 ? "token is" : "tokens are"} written`;
-  return `${before}; this is the pass that decides on “${plain(session.target.vocabulary[present.next])}”.`;
+  return `${before}; this is the pass that decides on ${quoted(session.target.vocabulary[present.next])}.`;
 }

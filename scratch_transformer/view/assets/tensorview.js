@@ -1,7 +1,7 @@
 // The centre: one tensor, as a heat map, and what else shows it best: lines between words, or the likeliest tokens.
 
-import { theirs } from "./check.js";
-import { element, percent, plain, power, written } from "./dom.js";
+import { difference, theirs } from "./check.js";
+import { element, percent, plain, power, quoted, written } from "./dom.js";
 import { asTable, heatMap, thumbnail } from "./heatmap.js";
 import { attentionLines, largest } from "./lines.js";
 import { nextWord } from "./nextword.js";
@@ -20,7 +20,7 @@ export function matrixOf(view, numbers, head) {
   const tokens = columnAxis in UNITS ? null : view.names(columnAxis, count);
   return {
     rows: view.names(rowAxis, rows), columns: tokens, count, kind: isShare ? "share" : "signed",
-    unit: columnAxis === "one" ? "one number for each" : `${count} ${UNITS[columnAxis] || ""}`,
+    unit: columnAxis === "one" ? "" : `${count} ${UNITS[columnAxis] || ""}`,
     at: (row, column) => value(offset + row * count + column),
   };
 }
@@ -103,13 +103,14 @@ function labelOf(point, matrix) {
 /** What is worth seeing in these very numbers. */
 function remark(session, present, view, matrix, chosen, state) {
   const { point, x } = view;
+  if (view.torch && state.numbers === "difference") return `The largest difference from PyTorch’s numbers is ${power(difference(x, view.torch))}.`;
   if (point.place.endsWith("weights")) {
-    if (chosen >= 0) return `“${plain(matrix.rows[chosen])}” gives ${largest(matrix, chosen, 3)}.${wrongSum(matrix, chosen)}`;
+    if (chosen >= 0) return `${quoted(matrix.rows[chosen])} gives ${largest(matrix, chosen, 3)}.${wrongSum(matrix, chosen)}`;
     return `Choose a word to see where it looks. Head ${state.head} looks most sharply from ${sharpest(matrix)}.`;
   }
   if (point.place === "probabilities") {
     const [best] = ranked(present.tensors, state, 1), text = present.prefix.length > 1 ? `After “${session.target.decode(present.prefix)}”` : "At the start";
-    return `${text}, the model gives ${percent(best.p)} to “${plain(session.target.vocabulary[best.id])}”. The map has this for every place at once; its last row is the one that counts.`;
+    return `${text}, the model gives ${percent(best.p)} to ${quoted(session.target.vocabulary[best.id])}.${unsure(session)} The map has this for every place at once; its last row is the one that counts.`;
   }
   const names = { one: "number", width: "features", hidden: "hidden features", source: "source tokens", target: "target tokens" };
   return x.shape.map((n, i) => `${n} ${names[point.axes[i]] || (point.axes[i] === "vocabulary" ? "tokens of the vocabulary" : point.axes[i])}`).join(" × ");
@@ -122,10 +123,14 @@ function wrongSum(matrix, row) {
   return Math.abs(sum - 1) < 1e-6 ? "" : ` Its shares add up to ${written(100 * sum)} %.`;
 }
 
+function unsure({ config }) {
+  return config.label_smoothing ? ` Trained with label smoothing ${config.label_smoothing}, it is never quite sure.` : "";
+}
+
 function sharpest(matrix) {
   let best = [0, 0];
   matrix.rows.forEach((_, row) => {
     for (let column = 0; column < matrix.count; column++) if (matrix.rows[row] !== matrix.columns[column] && matrix.at(row, column) > matrix.at(...best)) best = [row, column];
   });
-  return `“${plain(matrix.rows[best[0]])}” to “${plain(matrix.columns[best[1]])}”, ${percent(matrix.at(...best))}`;
+  return `${quoted(matrix.rows[best[0]])} to ${quoted(matrix.columns[best[1]])}, ${percent(matrix.at(...best))}`;
 }
