@@ -27,8 +27,8 @@ from scratch_transformer.trace.sites import SITES, Site
 
 PACKAGE = str(Path(__file__).parents[1])
 
-Line = tuple[CodeType, int]
-"""A function's code, and the number of a line of it."""
+Line = tuple[CodeType | None, int]
+"""A function's code, and the number of a line of it; a function of C has none."""
 
 
 @dataclass(frozen=True)
@@ -94,8 +94,7 @@ class Recorder(TorchFunctionMode):
         site, kind, line = self._of_modules.get(_identity(tensor), (None, kinds.OUTPUT, None))
         kind = kinds.BY_MODULE.get(path.rpartition(".")[2], kind) if kind is kinds.LINEAR else kind
         function = site.function if site else module.forward if isinstance(module, Module) else module
-        code = getattr(function, "__code__", None)
-        self._emit(name, path, tensor, kind, line or (code, code.co_firstlineno if code else 0), function)
+        self._emit(name, path, tensor, kind, line or _first_line(function), function)
 
     def _operation(self, name: str, result: Tensor, frame: FrameType) -> None:
         frames = list(_frames(frame))
@@ -190,6 +189,11 @@ def _frames(frame: FrameType | None) -> Iterator[FrameType]:
 
 def _sites(frames: Iterator[FrameType]) -> list[FrameType]:
     return [frame for frame in frames if frame.f_code in SITES][::-1]
+
+
+def _first_line(function: Callable[..., Any]) -> Line:
+    code = getattr(function, "__code__", None)
+    return code, code.co_firstlineno if code else 0
 
 
 def _identity(tensor: Tensor) -> tuple[int, int]:
