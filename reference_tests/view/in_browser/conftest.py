@@ -70,6 +70,10 @@ class Visit:
         self.page.fill("#sentence", text)
         return self.text("#answer")
 
+    def tokens(self, side):
+        """How many tokens of the source or the target are shown, with their ends."""
+        return self.page.locator(f"#{side}-tokens li").count()
+
     def hash(self):
         return dict(pair.split("=") for pair in self.page.evaluate("location.hash").removeprefix("#").split("&"))
 

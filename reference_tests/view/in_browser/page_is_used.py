@@ -27,8 +27,9 @@ def test_steps_by_keys_and_buttons_through_every_point(open_page):
 
 def test_keys_for_tokens_and_heads(open_page):
     visit = open_page(CROSS)
+    last = visit.tokens("target") - 1
     visit.page.keyboard.press("Shift+ArrowLeft")
-    assert visit.hash()["token"] == "3"
+    assert visit.hash()["token"] == str(last - 1)
     visit.page.keyboard.press("2")
     assert visit.hash()["head"] == "2"
     assert visit.page.get_attribute(".head:nth-child(2)", "aria-pressed") == "true"
@@ -105,8 +106,8 @@ def test_pytorchs_numbers_and_the_difference(open_page):
     assert visit.hash()["numbers"] == "difference"
     visit.page.click("summary:has-text('table')")
     cells = visit.page.eval_on_selector_all(".scroll td", "cells => cells.map((cell) => cell.textContent)")
-    assert len(cells) == 24
-    assert all(cell == "0.0000" or "10⁻¹" in cell for cell in cells)
+    assert len(cells) == visit.tokens("source") * (visit.tokens("target") - 1)
+    assert {cell for cell in cells if cell != "0.0000" and "10⁻¹" not in cell} == set()
     visit.translate("seven")
     assert "recorded for another sentence" in visit.text("#why")
     visit.page.click("text=Show that one")
@@ -189,7 +190,7 @@ def test_padding_changes_nothing_unless_the_mask_is_wrong(open_page):
     right = open_page().text("#answer")
     assert open_page("#padding=8").text("#answer") == right
     padded, wrong = (open_page(f"#padding=8{m}&at=probabilities") for m in ("", "&mistake=A24%3Apadding+is+ignored"))
-    assert padded.page.locator("#source-tokens li").count() == wrong.page.locator("#source-tokens li").count() == 14
+    assert padded.tokens("source") == wrong.tokens("source") == open_page().tokens("source") + 8
     assert padded.text(".next tbody") != wrong.text(".next tbody")
 
 

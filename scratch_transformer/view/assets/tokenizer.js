@@ -32,7 +32,8 @@ export class Tokenizer {
   /** Characters, then again and again the two neighbours that were joined most often in the training texts. */
   merged(pieces) {
     for (;;) {
-      let best = -1, rank = Infinity;
+      let best = -1;
+      let rank = Infinity;
       for (let i = 0; i + 1 < pieces.length; i++) {
         const other = this.ranks.get(`${pieces[i]} ${pieces[i + 1]}`);
         if (other < rank) [best, rank] = [i, other];
@@ -50,6 +51,9 @@ export class Tokenizer {
   /** The text of ids without the special ones; unknown ones are "<unk>". */
   decode(ids) {
     const pieces = ids.filter((id) => id !== 0 && id !== 2).map((id) => this.vocabulary[id]);
-    return pieces.map((piece, i) => piece.replaceAll(SPACE, i ? " " : "")).join("").trim();
+    return pieces
+      .map((piece, i) => piece.replaceAll(SPACE, i ? " " : ""))
+      .join("")
+      .trim();
   }
 }
