@@ -63,4 +63,7 @@ function connectSentence(reader) {
   });
 }
 
-main();
+main().catch((error) => {
+  byId("trouble").textContent = `This page cannot start in this browser: ${error.message}.`;
+  throw error;
+});

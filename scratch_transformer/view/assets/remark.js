@@ -40,16 +40,20 @@ export function remark(reader, view, matrix, chosen) {
   if (torch && reader.state.numbers === "difference") {
     return `The largest difference from PyTorch’s numbers is ${power(difference(x, torch))}.`;
   }
-  if (point.place.endsWith("weights")) return aboutWeights(reader.state, matrix, chosen);
+  if (point.place.endsWith("weights")) return aboutWeights(reader, view, matrix, chosen);
   if (point.place === "probabilities") return aboutNext(reader);
   return x.shape.map((n, i) => `${n} ${COUNTED[point.axes[i]] || point.axes[i]}`).join(" × ");
 }
 
-function aboutWeights({ head }, matrix, chosen) {
+function aboutWeights({ session, state, present }, { point }, matrix, chosen) {
   if (chosen < 0) {
-    return `Choose a word to see where it looks. Head ${head} looks most sharply from ${sharpest(matrix)}.`;
+    return `Choose a word to see where it looks. Head ${state.head} looks most sharply from ${sharpest(matrix)}.`;
   }
-  return `${quoted(matrix.rows[chosen])} gives ${largest(matrix, chosen, 3)}.${wrongSum(matrix, chosen)}`;
+  const token = quoted(matrix.rows[chosen]);
+  const shares = `${largest(matrix, chosen, 3)}.${wrongSum(matrix, chosen)}`;
+  if (point.axes[1] !== "target") return `${token} gives ${shares}`;
+  const next = [...present.prefix, present.next][chosen + 1];
+  return `At ${token} the decoder decides on ${quoted(session.target.vocabulary[next])}. It gives ${shares}`;
 }
 
 /** With a mistake, the shares of a query may add up to anything. */
