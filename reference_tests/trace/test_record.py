@@ -195,6 +195,20 @@ def test_another_thread_is_not_recorded():
     assert sum(point.kind.name == "linear_1" for point in recorder.points) == 1
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision(dtype):
+    layer, x = encoder_layer(), torch.randn(2, 5, 12)
+    wide, half = trace(layer, x), trace(layer.to(dtype), x.to(dtype))
+    assert half.names == wide.names and [p.equation for p in half] == [p.equation for p in wide]
+    assert half.output.dtype == dtype and max(point.error for point in half) < 8 * torch.finfo(dtype).eps
+
+
+def test_of_a_compiled_module_the_module_is_traced():
+    layer, compiled = encoder_layer(), torch.nn.Module()
+    compiled._orig_mod = layer  # as torch.compile has it; it takes half a minute to load
+    assert trace(compiled, torch.randn(2, 5, 12)).names == trace(layer, torch.randn(2, 5, 12)).names
+
+
 def test_what_is_refused():
     with pytest.raises(TypeError, match="model must be a module, a function or a trained run, but is 3"):
         trace(3)

@@ -70,7 +70,7 @@ class Recorder(TorchFunctionMode):
         self._open: list[_Call] = []
         self._calls: Counter[CodeType] = Counter()
         self._made: dict[tuple[int, int], int] = {}
-        self._of_modules: dict[tuple[int, int], tuple[Site, Kind, Line]] = {}
+        self._of_modules: dict[tuple[int, int] | str | None, tuple[Site, Kind, Line]] = {}
         self._kept: list[Tensor] = []  # a tensor that is gone could leave its id to another one
 
     def __torch_function__(
@@ -91,7 +91,8 @@ class Recorder(TorchFunctionMode):
         if _identity(tensor) in self._made:
             self.names.setdefault(name, self._made[_identity(tensor)])
             return
-        site, kind, line = self._of_modules.get(_identity(tensor), (None, kinds.OUTPUT, None))
+        of_module = self._of_modules.get(_identity(tensor)) or self._of_modules.get(path)
+        site, kind, line = of_module or (None, kinds.OUTPUT, None)
         kind = kinds.BY_MODULE.get(path.rpartition(".")[2], kind) if kind is kinds.LINEAR else kind
         function = site.function if site else module.forward if isinstance(module, Module) else module
         self._emit(name, path, tensor, kind, line or _first_line(function), function)
@@ -141,6 +142,8 @@ class Recorder(TorchFunctionMode):
         kind = returns[min(call.number, len(returns) - 1)]
         if call.site.names_module or call.is_whole:
             self._of_modules[_identity(result)] = (call.site, kind, line)
+            if call.is_whole:  # in half precision the module returns another tensor: this one, rounded
+                self._of_modules[call.module] = (call.site, kind, line)
             self._kept.append(result)
         else:
             self._emit(_joined(call.module, kind.name), call.module or "", result, kind, line, call.site.function)

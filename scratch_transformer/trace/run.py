@@ -53,6 +53,7 @@ def trace(model: Any, *inputs: Any, beside: Callable[..., Any] | None = None, **
         raise TypeError(f"trace: model must be a module, a function or a trained run, but is {model!r}")
     if named_inputs.get("dropout_p"):
         raise ValueError(f"trace: dropout_p must be 0, for nothing is dropped, but is {named_inputs['dropout_p']}")
+    model = getattr(model, "_orig_mod", model)  # what torch.compile was given: it computes the same
     with exact(), torch.no_grad(), use_algorithm("naive"), _evaluating(model):
         recorder, output = watched(model, inputs, named_inputs)
         builtin, adapt = (torch_beside(model) or (None, as_they_are)) if beside is None else (beside, as_they_are)

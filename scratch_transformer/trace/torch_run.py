@@ -194,7 +194,9 @@ def _attention_function(
     scores = torch.matmul(query, key.mT) * (query.shape[-1] ** -0.5 if scale is None else scale)
     masked = scores
     if is_causal:
-        masked = masked.masked_fill(torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1), -torch.inf)
+        masked = masked.masked_fill(
+            torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1), -torch.inf
+        )
     if attn_mask is not None:
         masked = masked.masked_fill(~attn_mask, -torch.inf) if attn_mask.dtype == torch.bool else masked + attn_mask
     return {

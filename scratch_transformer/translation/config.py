@@ -138,7 +138,7 @@ _BIG = {"model.d_model": 1024, "model.num_heads": 16, "model.d_ff": 4096, "model
 _SHIPPED: dict[str, Any] = {
     "model.d_model": 64,
     "model.d_ff": 128,
-    "training.steps": 1800,
+    "training.steps": 1700,
     "training.warmup_steps": 200,
 }
 _SHIPPED |= {
@@ -147,7 +147,7 @@ _SHIPPED |= {
     "training.lr_factor": 0.5,
     "training.exact_match": 0,
     "training.log_every": 50,
-    "training.keep": 8,
+    "training.keep": 4,
 }
 PRESETS: dict[str, dict[str, Any]] = {
     "tiny": {},

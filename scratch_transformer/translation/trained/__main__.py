@@ -18,7 +18,7 @@ from scratch_transformer.translation.files import digest, tensors_to_bytes, writ
 from scratch_transformer.translation.train import train
 from scratch_transformer.translation.trained import FOLDER
 
-AVERAGED = 8
+AVERAGED = 4
 ROUND = [digits * 10**zeros for zeros in (1, 2, 3, 4) for digits in range(1, 100)]
 FEW = [thousands * 1000 + rest for thousands in range(7, 1000, 7) for rest in range(1, 100, 7)]
 
