@@ -53,7 +53,7 @@ def payload(run: Run, sentence: str) -> dict[str, Any]:
             "label_smoothing": run.config.training.label_smoothing,
         },
         "weights": weights(run),
-        "tokenizers": [tokenizer(t, run.config.tokens.kind) for t in (run.source_tokenizer, run.target_tokenizer)],
+        "tokenizers": [tokenizer(run.source_tokenizer), tokenizer(run.target_tokenizer)],
         "recorded": record(recorded),
         "examples": examples(run, sentence),
         "mistakes": mistakes.offered(m),
@@ -71,11 +71,19 @@ def weights(run: Run) -> dict[str, Any]:
     return packed
 
 
-def tokenizer(of: Tokenizer, kind: str) -> dict[str, Any]:
-    """A vocabulary by id, and the pairs that byte-pair encoding joins, the first one first."""
-    model = json.loads(of.library.to_str())["model"]
-    merges = [pair if isinstance(pair, list) else pair.split(" ") for pair in model.get("merges", [])]
-    return {"kind": kind, "vocabulary": of.tokens(range(of.vocab_size)), "merges": merges}
+SPLITS = {"Punctuation": "punctuation", "Split": "characters"}
+
+
+def tokenizer(of: Tokenizer) -> dict[str, Any]:
+    """A vocabulary by id, how words are split first, and what byte-pair encoding joins, the first pair first."""
+    saved = json.loads(of.library.to_str())
+    before, merges = saved["pre_tokenizer"], saved["model"].get("merges")
+    steps = before.get("pretokenizers", [before])
+    return {
+        "vocabulary": of.tokens(range(of.vocab_size)),
+        "split": next((SPLITS[step["type"]] for step in steps if step["type"] in SPLITS), ""),
+        "merges": merges and [pair if isinstance(pair, list) else pair.split(" ") for pair in merges],
+    }
 
 
 def record(traced: Trace) -> dict[str, Any]:
