@@ -86,7 +86,8 @@ def test_every_mistake_is_the_catalogues(run, open_page):
     source, target = [*source, 0, 0, 0], [2, *translate(run, [source], Search())[0][0].ids]
     masked = masks.padding(torch.tensor([source]), 0), masks.causal(len(target))[None, None]
     found = open_page().page.evaluate(
-        """([source, target, all]) => all.map((changes) => [...view.session.model.forward(source, target, {changes}).data])""",
+        """([source, target, all]) => all.map((changes) =>
+            [...view.session.model.forward(source, target, {changes}).data])""",
         [source, target, [{}, *(changes for _, _, changes in MISTAKES)]],
     )
     right, *wrong = (torch.tensor(logits, dtype=torch.float64) for logits in found)
