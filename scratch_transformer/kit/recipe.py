@@ -23,6 +23,7 @@ class Recipe:
     norm_dims: str = "features"
     norm_kind: str = "norm"  # "rms" or "centred": the other of LayerNorm and RMSNorm; "divided only": x / σ
     variance: str = "centred"
+    norm_scale: str = "weight"  # "1 + weight", as in Gemma
 
     # ---- Embedding, positions ----
     embedding_scale: str = "sqrt(d_model)"

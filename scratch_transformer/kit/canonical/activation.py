@@ -26,6 +26,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "quick gelu": lambda x: x * sigmoid(1.702 * x),
     "gelu with 0.44715": lambda x: 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.44715 * x**3))),
     "silu": lambda x: x * sigmoid(x),
+    "relu squared": lambda x: functional.relu(x) ** 2,
     "sigmoid": sigmoid,
     "tanh": torch.tanh,
     "leaky relu": lambda x: torch.where(x < 0, 0.01 * x, x),
