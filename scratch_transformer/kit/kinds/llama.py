@@ -34,12 +34,14 @@ FEEDS = {**GATED, **{name: ACTIVATIONS[name] for name in ("SiLU", "GELU", "GELU 
 QUERY_NORM = {"": {"qk_norm": False}, "normalized queries and keys": {"qk_norm": True}}
 TURNING = (*ROTARY_MISTAKES, "R3", "R4", "R5", "R8")
 """Of attention with rotary positions."""
-NOT_OF_RMS = ("LN6", "LN9", "LN1")
+DESIGNS_TODAY = ("LN1", "LN6", "LN9", "A14", "A15", "B1", "B4", "B7", "E2")
+"""What is no mistake, and no news, in a model of today: no biases, no mean, pre-norm, embeddings as they are."""
 NO_TURN = {"no rotary positions": {"rotary": "none"}}
 
 
 def only(mistakes: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(id for id in mistakes if id not in NOT_OF_RMS))
+    known = (id for id in mistakes if id.partition(":")[0] not in (*DESIGNS_TODAY, "B8"))
+    return tuple(dict.fromkeys(known))
 
 
 # ---- Attention ----
@@ -63,7 +65,7 @@ def attention_kind(name: str, what: str, of: Kind, module: type[canonical.Attent
         defaults={**of.defaults, "rope_base": BASE},
         build=canonical.builder(module),
         probes=of.probes,
-        mistakes=(*TURNING, *(id for id in of.mistakes if not id.startswith("LN"))),
+        mistakes=only((*TURNING, *(id for id in of.mistakes if not id.startswith("LN")))),
         designs=designs,
         full={"qk_norm": True},
         oracle=of.oracle,
@@ -150,7 +152,7 @@ LLAMA = Kind(
     defaults={**SIZES, "num_layers": 2, "max_len": 20, "vocab_size": 11, "rope_base": BASE},
     build=lambda settings, recipe: stacks.DecoderOnly(dict(settings), recipe),
     probes=gpt_probes,
-    mistakes=only((*TURNING, *GATED_MISTAKES, *CAUSAL_LAYER_MISTAKES, *CAUSAL_MISTAKES, *STACK_MISTAKES, "B18", "E2")),
+    mistakes=only((*TURNING, *GATED_MISTAKES, *CAUSAL_LAYER_MISTAKES, *CAUSAL_MISTAKES, *STACK_MISTAKES, "B18")),
     designs=combined(FINAL, POSITIONS, SCALED, ORDERS_TODAY, NORMS, FEEDS, QUERY_NORM),
     full={"gated": True, "qk_norm": True, "final_norm": True, "positions": "learned"},
     oracle=builtin_gpt,

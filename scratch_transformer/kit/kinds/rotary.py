@@ -54,7 +54,7 @@ ROTARY = Kind(
     ),
     source="Su et al. 2021, section 3.2.2",
     inputs=("x", "positions"),
-    defaults={"num_heads": 3, "d_k": 8, "max_len": 19, "rope_base": BASE, "takes_positions": True},
+    defaults={"num_heads": 3, "d_k": 4, "max_len": 19, "rope_base": BASE, "takes_positions": True},
     build=lambda settings, recipe: RotaryEmbedding(settings["rope_base"], recipe),
     probes=rotary_probes,
     mistakes=(*ROTARY_MISTAKES, "R5", "R9", "R10", "A12"),
