@@ -55,9 +55,9 @@ class Layer(nn.Module):
     def __init__(self, settings: dict[str, Any], recipe: Recipe, norms: int) -> None:
         super().__init__()
         d_model, self.recipe = settings["d_model"], recipe
-        self.self_attn = Attention(d_model, settings["num_heads"], recipe)
+        self.self_attn = Attention(settings, recipe)
         if norms == 3:
-            self.cross_attn = Attention(d_model, settings["num_heads"], recipe)
+            self.cross_attn = Attention(settings, recipe)
         self.feed_forward = FeedForward(d_model, settings["d_ff"], recipe)
         for number in range(1, norms + 1 if recipe.norms == "own" else 2):
             self.add_module(f"norm{number}", Norm(d_model, 1e-5, recipe))

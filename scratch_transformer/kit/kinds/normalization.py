@@ -35,7 +35,8 @@ def builtin_layer_norm(settings: Settings, recipe: Recipe, state: State, inputs:
 
 def builtin_rms_norm(settings: Settings, recipe: Recipe, state: State, inputs: Inputs) -> Tensor:
     x: Tensor = inputs["x"]
-    return torch.nn.functional.rms_norm(x, x.shape[-1:], state["weight"], settings["eps"])
+    weight = state["weight"] + 1 if recipe.norm_scale == "1 + weight" else state["weight"]
+    return torch.nn.functional.rms_norm(x, x.shape[-1:], weight, settings["eps"])
 
 
 def build(function: Any) -> Any:
@@ -66,7 +67,8 @@ RMS_NORM = Kind(
     defaults={"d_model": D_MODEL, "eps": EPS},
     build=build(canonical.rms_norm),
     probes=probes,
-    mistakes=("LN2", "LN3", "LN4", "LN7", "LN8", "LN10", "LN11"),
+    mistakes=("LN2", "LN3", "LN4", "LN7", "LN8", "LN10", "LN11", "LN12"),
+    designs={"": {"norm_kind": "rms"}, "1 + weight": {"norm_kind": "rms", "norm_scale": "1 + weight"}},
     oracle=builtin_rms_norm,
     builtin="torch.nn.RMSNorm",
 )

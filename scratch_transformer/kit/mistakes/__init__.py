@@ -5,9 +5,12 @@ from scratch_transformer.kit.mistakes.attention import ATTENTION
 from scratch_transformer.kit.mistakes.blocks import BLOCKS
 from scratch_transformer.kit.mistakes.decoding import DECODING
 from scratch_transformer.kit.mistakes.embedding import EMBEDDING
+from scratch_transformer.kit.mistakes.grouped import GROUPED
 from scratch_transformer.kit.mistakes.normalization import NORMALIZATION
+from scratch_transformer.kit.mistakes.rotary import ROTARY
 from scratch_transformer.kit.mistakes.training import TRAINING
 
 MISTAKES: dict[str, Mistake] = {
-    mistake.id: mistake for mistake in (*NORMALIZATION, *EMBEDDING, *ATTENTION, *BLOCKS, *TRAINING, *DECODING)
+    mistake.id: mistake
+    for mistake in (*(*NORMALIZATION, *EMBEDDING, *ROTARY, *ATTENTION, *GROUPED, *BLOCKS, *TRAINING, *DECODING),)
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 from collections.abc import Mapping
@@ -27,13 +28,15 @@ MOST = 4
 NAMED = 8.0
 """Likeness of a name that is a synonym, but for a word around it or a letter."""
 FAMILIES = (
-    ("MultiheadAttention", "CausalSelfAttention", "SelfAttention", "CrossAttention", "ScaledDotProductAttention"),
-    ("EncoderLayer", "DecoderOnlyLayer", "DecoderLayer"),
+    ("MultiheadAttention", "CausalSelfAttention", "SelfAttention", "CrossAttention", "ScaledDotProductAttention",
+     "CausalRotaryAttention", "RotaryAttention"),
+    ("EncoderLayer", "DecoderOnlyLayer", "DecoderLayer", "LlamaBlock", "MaskedLlamaBlock"),
+    ("SwiGLU", "FeedForward"),
     ("Encoder", "TokenEncoder"),
-    ("Decoder", "TokenDecoder", "DecoderOnly"),
-    ("Transformer", "DecoderOnly", "TokenEncoder"),
+    ("Decoder", "TokenDecoder", "DecoderOnly", "LlamaModel"),
+    ("Transformer", "DecoderOnly", "TokenEncoder", "LlamaModel"),
     ("Loss", "LossOfLogProbabilities"),
-)
+)  # fmt: skip
 """Kinds that go by the same names; what the forward takes tells more."""
 
 
@@ -112,6 +115,24 @@ def _takes_keys(thing: Any) -> bool:
     return any(input_of(p.name, ("key",)) for p in _required(thing))
 
 
+TODAY = ("RotaryEmbedding", "CausalRotaryAttention", "RotaryAttention", "LlamaBlock", "MaskedLlamaBlock", "LlamaModel")
+OF_TODAY = re.compile(r"rope|rotary|freqs?cis|freqscomplex|tokenpositions|rms|swiglu|silu|cossin|rotatehalf")
+
+
+def _of_today(kind: Kind, thing: Any) -> float:
+    """What speaks of rotary positions, RMSNorm or gates is more likely a part of Llama than of GPT-2."""
+    if kind.name not in TODAY or kind.name == "RotaryEmbedding" or not isinstance(thing, type):
+        return 0.0
+    return 1.0 if any(OF_TODAY.search(plain(name)) for name in names_in(thing)) else -0.4
+
+
+@functools.lru_cache(maxsize=512)
+def names_in(cls: type) -> frozenset[str]:
+    """The names of attributes, globals and parameters in the methods of a class."""
+    codes = [getattr(member, "__code__", None) for member in vars(cls).values()]
+    return frozenset(name for c in codes if c is not None for name in (*c.co_names, *c.co_varnames))
+
+
 VOCABULARY = re.compile(r"voc|numtokens|ntokens?$|dictsize")
 INSIDE = ("Encoder", "Decoder", "TokenEncoder", "TokenDecoder")
 
@@ -146,7 +167,12 @@ def _fitness(kind: Kind, thing: Any) -> float:
     if any(is_mask(p.name) for p in parameters) != any(name in MASKS for name in kind.inputs):
         fit -= 0.5
     named = [input_of(p.name, tuple(tensors)) for p in required]
-    return fit + _embeds(kind, thing) + 0.5 * sum(name is not None for name in named) / max(len(tensors), 1)
+    return (
+        fit
+        + _embeds(kind, thing)
+        + _of_today(kind, thing)
+        + 0.5 * sum(name is not None for name in named) / max(len(tensors), 1)
+    )
 
 
 def _parameters(thing: Any) -> list[inspect.Parameter]:

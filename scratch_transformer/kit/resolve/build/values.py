@@ -13,7 +13,7 @@ GENERAL: dict[str, Any] = {
     "d_model": 12, "num_heads": 3, "d_ff": 17, "eps": 1e-5, "dropout": 0.0, "vocab_size": 11, "src_vocab_size": 11,
     "tgt_vocab_size": 13, "num_layers": 2, "max_len": 19, "pad": 0, "label_smoothing": 0.0, "warmup": 40,
     "src_pad": 0, "tgt_pad": 1,
-    "factor": 1.0, "d_ff/d_model": 2, "batch": 2,
+    "factor": 1.0, "d_ff/d_model": 2, "batch": 2, "rope_base": 10000.0,
 }  # fmt: skip
 """For what a kind has no setting of its own."""
 

@@ -16,13 +16,15 @@ from scratch_transformer.kit.resolve.library.known import Known
 from scratch_transformer.kit.resolve.names.settings import FLAGS, settings_of
 from scratch_transformer.kit.resolve.names.words import plain
 
+ATTENTIONS = ("MultiheadAttention", "SelfAttention", "CausalSelfAttention", "RotaryAttention", "CausalRotaryAttention")
 PARTS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("srcattn", "crossatt", "encdecatt", "memoryatt", "encatt"), ("MultiheadAttention", "CrossAttention")),
-    (("attn", "attention", "mha", "selfatt"), ("MultiheadAttention", "SelfAttention", "CausalSelfAttention")),
-    (("feedforward", "ffn", "ff", "mlp", "posffn", "positionwise", "pointwise"), ("FeedForward",)),
+    (("attn", "attention", "mha", "selfatt"), ATTENTIONS),
+    (("feedforward", "ffn", "ff", "mlp", "posffn", "positionwise", "pointwise"), ("FeedForward", "SwiGLU")),
     (("norm", "ln"), ("LayerNorm", "RMSNorm")),
+    (("rope", "rotary", "rotaryemb", "rotaryembedding"), ("RotaryEmbedding",)),
     (("encoderlayer", "encoderblock"), ("EncoderLayer",)),
-    (("decoderlayer", "decoderblock"), ("DecoderLayer", "DecoderOnlyBlock")),
+    (("decoderlayer", "decoderblock"), ("DecoderLayer", "DecoderOnlyLayer", "LlamaBlock")),
     (("encoder",), ("Encoder", "TokenEncoder")),
     (("decoder",), ("Decoder", "TokenDecoder")),
     (("pos",), ("PositionalEncoding",)),
@@ -34,6 +36,8 @@ WITHIN: dict[str, tuple[str, ...]] = {
     "EncoderLayer": ("FeedForward", "MultiheadAttention"),
     "DecoderLayer": ("FeedForward", "MultiheadAttention"),
     "DecoderOnlyLayer": ("FeedForward", "CausalSelfAttention"),
+    "LlamaBlock": ("SwiGLU", "FeedForward", "CausalRotaryAttention", "CausalSelfAttention"),
+    "MaskedLlamaBlock": ("SwiGLU", "FeedForward", "RotaryAttention", "SelfAttention"),
 }
 """What a layer is made of, for a required parameter whose name says nothing."""
 NO_PART = re.compile(
@@ -93,7 +97,7 @@ class Parts(Known):
 
     def _layers(self, kind: Kind, word: str) -> list[Callable[[], Any]]:
         sides = {"Encoder": ("EncoderLayer",), "Decoder": ("DecoderLayer", "DecoderOnlyBlock")}
-        kinds = sides.get(kind.name, ("DecoderOnlyBlock", "EncoderLayer", "DecoderLayer"))
+        kinds = sides.get(kind.name, ("DecoderOnlyLayer", "LlamaBlock", "EncoderLayer", "DecoderLayer"))
         classes = self._classes(kinds)
         side = sides.get(kind.name, ("",))[0]
         if word in ("layer", "block"):

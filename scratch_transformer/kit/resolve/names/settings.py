@@ -27,6 +27,15 @@ SETTINGS: dict[str, str] = {
         dk dv dq headdim dimhead headsize dhead dimkey dimvalue headwidth dkey dvalue dimperhead sizeperhead
         dimensionperhead dhidhead dval attentionheadsize headdimension headfeatures dimk dimv
     """,
+    "num_kv_heads": """
+        nkvheads numkvheads nkvhead numkeyvalueheads kvheads nkv numkv nheadkv nheadskv numheadskv kvhead hkv
+        numkvgroups nkvgroups numgroups ngroups kvgroups nkeyvalueheads kh
+        numheadkv
+    """,
+    "rope_base": """
+        theta ropetheta base ropebase rotarybase thetabase freqbase thetaropebase rotarytheta ropefreqbase
+        rotaryembbase basetheta frequencybase
+    """,
     "d_ff": """
         dff ffdim ffndim ffnhidden ffnhiddensize ffnhiddendim dimfeedforward intermediatesize dimff ffhidden
         ffsize ffnnumhiddens dinner pfdim innerdim ffhiddendim feedforwarddim feedforwardsize ffnsize hiddenff
@@ -93,7 +102,7 @@ SETTINGS: dict[str, str] = {
     "step": "step stepnum steps currentstep nsteps t iteration globalstep stepno",
 }
 
-FRACTIONS = ("dropout", "eps", "label_smoothing", "factor", "d_ff/d_model")
+FRACTIONS = ("dropout", "eps", "label_smoothing", "factor", "d_ff/d_model", "rope_base")
 """Settings that need not be whole numbers."""
 SHARING = re.compile(r"shar(e|ed|ing)|^tie|tied|tying")
 """Of weights: vocabularies of two sizes cannot share theirs."""

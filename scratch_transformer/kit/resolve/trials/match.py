@@ -119,10 +119,13 @@ def _called(
     if "knows_eos" in kind.defaults:
         names = [p.name for p in construct.parameters_of(function)]
         actual["knows_eos"] = any(input_of(name, ("eos",)) for name in names)
+    if "takes_positions" in kind.defaults:
+        names = [p.name for p in construct.parameters_of(function)]
+        actual["takes_positions"] = any(input_of(name, ("positions",)) for name in names)
     problem: Outcome | None = None
     try:
         orders = calling.orders(kind, not isinstance(made, nn.Module) or isinstance(made, Weighted))
-        for plan in calling.plans(function, kind.inputs, actual, orders):
+        for plan in calling.plans(function, kind.inputs, actual, orders, library.tables(function, actual)):
             outcome = _planned(made, function, kind, library, actual, plan)
             outcome.used = used
             if outcome.candidate is not None:

@@ -96,6 +96,9 @@ def _score(ours: Unit, theirs: Unit) -> float:
                 score += 3 * (here in theirs.context) - 3 * (there in theirs.context)
     for word in ("position", "projection"):
         score += 2 if (word in ours.context) == (word in theirs.context) else -2
+    for word, name in (("gate", "gate"), ("up", "linear1"), ("down", "linear2")):
+        if word in theirs.context:
+            score += 3 if ours.path.endswith(name) else -3
     if ours.layer is not None or theirs.layer is not None:
         score += 2 if ours.layer == theirs.layer else -1
     if tuple(theirs.shape) == ours.shape and not theirs.raw:

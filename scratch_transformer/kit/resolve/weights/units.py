@@ -83,6 +83,9 @@ def _context(path: str) -> tuple[str, ...]:
         found.append("source")
     if re.search(r"(^|[._])(tgt|trg|target|dec\w*_emb|decoder_emb|output_emb|tar)", word):
         found.append("target")
+    for role, words in (("gate", r"gate|w_?g(?=[._]|$)"), ("up", r"(^|[._])up(?=[._]|$)|up_?proj"), ("down", "down")):
+        if re.search(words, word):
+            found.append(role)
     if re.search(r"pos(?!ition_?wise|_?ff|_?feed|t)", word):
         found.append("position")
     if re.search(r"(proj|prj|generator|head$|lm_head|fc_out|out$|logits|vocab|linear$|output$|final|classifier)", word):
