@@ -61,7 +61,9 @@ class Recipe:
     swapped: str = "none"
     transposed: bool = True  # x Wᵀ, W as nn.Linear keeps it
     unused_biases: str = ""  # projections whose bias is there and never added: "w_q w_k"
-    kv_order: str = "each repeated"  # "all repeated": heads 0 1 0 1 for 0 0 1 1, where query heads share keys and values
+    kv_order: str = (
+        "each repeated"  # "all repeated": heads 0 1 0 1 for 0 0 1 1, where query heads share keys and values
+    )
     qk_norm: bool = False  # queries and keys of every head are normalized, as in Qwen 3
     wrapped: str = "none"  # "post", "pre": residual and norm are inside attention or feed-forward; "norm": the norm is
 

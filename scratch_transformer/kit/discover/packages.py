@@ -45,14 +45,14 @@ def imported(source: Source) -> types.ModuleType | None:
     return None
 
 
-def siblings(node: ast.stmt, module: types.ModuleType, source: Source) -> Iterator[Source]:
-    """The learner's own files that an import statement names."""
+def siblings(node: ast.stmt, module: types.ModuleType, source: Source) -> Iterator[tuple[str, Source]]:
+    """The learner's own files that an import statement names, each with the name under which it does."""
     for name in _modules_of(node, module):
         for root in dict.fromkeys([source.folder, *sys.path]):
             path = Path(root).joinpath(*name.split("."))
             for file in (path.with_suffix(".py"), path / "__init__.py"):
                 if file.is_file() and _is_own(file, source) and file != Path(source.path):
-                    yield from find(str(file)).sources
+                    yield from ((name, sibling) for sibling in find(str(file)).sources)
                     break
 
 

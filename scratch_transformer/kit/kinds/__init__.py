@@ -1,13 +1,32 @@
 """All kinds of components that the kit knows, by name, from the smallest to the largest."""
 
 from scratch_transformer.kit.kind import Kind
-from scratch_transformer.kit.kinds import attention, blocks, decoding, embedding, layers, llama, models, rotary, training
+from scratch_transformer.kit.kinds import (
+    attention,
+    blocks,
+    decoding,
+    embedding,
+    layers,
+    llama,
+    models,
+    rotary,
+    training,
+)
 from scratch_transformer.kit.kinds import normalization as norms
 
 KINDS: dict[str, Kind] = {
     kind.name: kind
     for kind in (
-        *(norms.LAYER_NORM, norms.RMS_NORM, layers.SOFTMAX, layers.GELU, layers.SILU, layers.LINEAR, embedding.EMBEDDING, embedding.POSITIONS),
+        *(
+            norms.LAYER_NORM,
+            norms.RMS_NORM,
+            layers.SOFTMAX,
+            layers.GELU,
+            layers.SILU,
+            layers.LINEAR,
+            embedding.EMBEDDING,
+            embedding.POSITIONS,
+        ),
         models.EMBEDDING_WITH_POSITIONS,
         *(decoding.CAUSAL_MASK, decoding.PADDING_MASK, decoding.TARGET_MASK),
         rotary.ROTARY,

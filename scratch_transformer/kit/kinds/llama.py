@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 
 from scratch_transformer.kit.canonical import attention as canonical
 from scratch_transformer.kit.canonical import blocks, stacks
-from scratch_transformer.kit.kind import Extra, Inputs, Kind, Settings, State
+from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.kinds import attention
 from scratch_transformer.kit.kinds.blocks import (
     CAUSAL_LAYER_MISTAKES,
@@ -23,7 +23,6 @@ from scratch_transformer.kit.kinds.blocks import (
 from scratch_transformer.kit.kinds.layers import ACTIVATIONS, GATED, GATED_MISTAKES, ORDERS, combined
 from scratch_transformer.kit.kinds.models import builtin_gpt, gpt_probes
 from scratch_transformer.kit.kinds.rotary import BASE, ROTARY_MISTAKES
-from scratch_transformer.kit.recipe import Recipe
 
 TURNED = {
     "rotary positions": {"rotary": "interleaved"},

@@ -12,7 +12,5 @@ from scratch_transformer.kit.mistakes.training import TRAINING
 
 MISTAKES: dict[str, Mistake] = {
     mistake.id: mistake
-    for mistake in (
-        *(*NORMALIZATION, *EMBEDDING, *ROTARY, *ATTENTION, *GROUPED, *BLOCKS, *TRAINING, *DECODING),
-    )
+    for mistake in (*(*NORMALIZATION, *EMBEDDING, *ROTARY, *ATTENTION, *GROUPED, *BLOCKS, *TRAINING, *DECODING),)
 }

@@ -175,7 +175,12 @@ def _fitness(kind: Kind, thing: Any) -> float:
     if any(is_mask(p.name) for p in parameters) != any(name in MASKS for name in kind.inputs):
         fit -= 0.5
     named = [input_of(p.name, tuple(tensors)) for p in required]
-    return fit + _embeds(kind, thing) + _of_today(kind, thing) + 0.5 * sum(name is not None for name in named) / max(len(tensors), 1)
+    return (
+        fit
+        + _embeds(kind, thing)
+        + _of_today(kind, thing)
+        + 0.5 * sum(name is not None for name in named) / max(len(tensors), 1)
+    )
 
 
 def _parameters(thing: Any) -> list[inspect.Parameter]:

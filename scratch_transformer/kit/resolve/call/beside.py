@@ -16,8 +16,12 @@ from scratch_transformer.kit.resolve.names.words import plain
 POSITIONS = re.compile(
     r"^(token|input|cache|seq|time|abs(olute)?)?_?(position(id|_id)?s?|pos(id|_id|ition)?s?|posn|poses)(idx|ids?)?$"
 )
-START = re.compile(r"start(pos|ing|position|idx)|^offset$|posoffset|positionoffset|(cur|current|past|cache|kv)(pos|len|length|position)$|^startat$|^t0$")
-TABLE = re.compile(r"freq|cis$|^cos|cos$|^sin|sin$|cossin|sincos|rope|rotary|rotation|rotmat|positionembeddings?$|^posemb")
+START = re.compile(
+    r"start(pos|ing|position|idx)|^offset$|posoffset|positionoffset|(cur|current|past|cache|kv)(pos|len|length|position)$|^startat$|^t0$"
+)
+TABLE = re.compile(
+    r"freq|cis$|^cos|cos$|^sin|sin$|cossin|sincos|rope|rotary|rotation|rotmat|positionembeddings?$|^posemb"
+)
 LENGTHS = ("seqlen", "seqlength", "sequencelength", "length", "ntokens")
 MOST = 10
 """Combinations of values to try."""

@@ -61,7 +61,10 @@ def orders(kind: Kind, is_function: bool) -> tuple[str, ...]:
 
 
 def plans(
-    function: Any, inputs: tuple[str, ...], settings: Mapping[str, Any], orders: Sequence[str] = ("batch first",),
+    function: Any,
+    inputs: tuple[str, ...],
+    settings: Mapping[str, Any],
+    orders: Sequence[str] = ("batch first",),
     tables: Sequence[tuple[Tensor, ...]] = (),
 ) -> Iterator[Plan]:
     """Ways to call `function` with the inputs of its kind, the likeliest first.

@@ -12,7 +12,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from scratch_transformer.kit.kind import Diagnosis, Kind
-from scratch_transformer.kit.resolve.build import construct
+from scratch_transformer.kit.resolve.build.values import override_globals
 from scratch_transformer.kit.resolve.call import beside, calling
 from scratch_transformer.kit.resolve.candidate import Resolved
 from scratch_transformer.kit.resolve.functions import arrays, decoders
@@ -127,7 +127,7 @@ class Known:
         """Sets the module-level hyperparameters that the code of a class reads to our settings."""
         namespace = self.namespace_of(thing)
         names = _global_names(namespace)
-        construct.override_globals(namespace, names, settings, set(namespace))
+        override_globals(namespace, names, settings, set(namespace))
 
 
 def _global_names(namespace: Mapping[str, Any]) -> set[str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from scratch_transformer.kit.kind import Candidate, Kind
 from scratch_transformer.kit.resolve.build import config, construct
+from scratch_transformer.kit.resolve.build.values import GENERAL
 from scratch_transformer.kit.resolve.candidate import Resolved
 from scratch_transformer.kit.resolve.functions import sizes
 from scratch_transformer.kit.resolve.functions.weighted import Weighted
@@ -33,7 +34,7 @@ class Library(Parts):
             if not known >= changes.keys() and not any(config.is_config(p) for p in parameters):
                 raise KeyError(f"{cls.__name__} has no {', '.join(changes)}")
             wanted = {**settings, **changes}
-            flags = {name: value for name, value in changes.items() if name not in construct.GENERAL}
+            flags = {name: value for name, value in changes.items() if name not in GENERAL}
             kept = {n: v for n, v in self.given.items() if not changes.keys() & {*settings_of(n), plain(n)}}
             given = {**kept, **flags}
             attempt = next(construct.attempts(cls, wanted, self.namespace_of(cls), self.parts(kind), given))

@@ -13,7 +13,7 @@ from torch import nn
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.build import config, construct
 from scratch_transformer.kit.resolve.library.known import Known
-from scratch_transformer.kit.resolve.names.settings import settings_of
+from scratch_transformer.kit.resolve.names.settings import FLAGS, settings_of
 from scratch_transformer.kit.resolve.names.words import plain
 
 ATTENTIONS = ("MultiheadAttention", "SelfAttention", "CausalSelfAttention", "RotaryAttention", "CausalRotaryAttention")
@@ -74,7 +74,7 @@ class Parts(Known):
             for words, kinds in PARTS:
                 if any(word.startswith(w) or word.endswith(w) or w in word for w in words if len(w) > 2 or w == word):
                     return [self._maker(cls) for cls in self._classes(kinds)]
-            if settings_of(name) or word in construct.FLAGS or config.is_config_name(name):
+            if settings_of(name) or word in FLAGS or config.is_config_name(name):
                 return []
             return [self._maker(cls) for cls in self._classes(WITHIN.get(kind.name, ()))]
 

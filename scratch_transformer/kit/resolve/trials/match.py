@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torch import nn
@@ -75,7 +78,7 @@ def _attempts(thing: Any, kind: Kind, library: Library, settings: dict[str, Any]
         for made in readings(thing, kind, settings):
             yield from _called(made, kind, library, settings, {})
         return
-    errors: list[BaseException] = []
+    failed: list[construct.Attempt] = []
     called: set[tuple[Any, ...]] = set()
     given = {**schedules.optimizers(thing), **library.given} if kind.name == "WarmupSchedule" else library.given
     try:
@@ -83,13 +86,13 @@ def _attempts(thing: Any, kind: Kind, library: Library, settings: dict[str, Any]
             thing, settings, library.namespace_of(thing), library.parts(kind, thing), given
         ):
             library.set_globals(thing, settings)
-            if library.is_late and errors:
+            if library.is_late and failed:
                 break
             try:
                 with double():
                     made = attempt.build()
-            except Exception as error:
-                errors.append(error)
+            except Exception:
+                failed.append(attempt)
                 continue
             alike = attempt.alike(made)
             if alike not in called:
@@ -99,8 +102,9 @@ def _attempts(thing: Any, kind: Kind, library: Library, settings: dict[str, Any]
     except Unknown as error:
         yield Outcome(kind, problem=f"its constructor takes {error}, and no value for that is known", error=error)
         return
-    if errors:
-        yield Outcome(kind, problem=_raised("its constructor", errors[0]), error=errors[0])
+    if failed:  # the one that came farthest says most
+        best = max(failed, key=lambda attempt: attempt.reached)
+        yield Outcome(kind, problem=_raised("its constructor", best.error), error=best.error)
 
 
 def _called(
@@ -211,4 +215,14 @@ def _raised(what: str, error: BaseException | None) -> str:
     if error is None:
         return f"{what} cannot be called"
     text = " ".join(str(error).split())[:240]
-    return f"{what} stops with {type(error).__name__}: {text}" if not isinstance(error, CannotCall) else text
+    if isinstance(error, CannotCall):
+        return text
+    return f"{what} stops with {type(error).__name__}: {text}".removesuffix(": ") + _line(error)
+
+
+def _line(error: BaseException) -> str:
+    """Where in the learner's code it happened: the innermost line that is neither the kit's nor a library's."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [f for f in frames if not any(part in f.filename for part in ("site-packages", "scratch_transformer/kit"))]
+    own = [frame for frame in own if frame.line and not frame.filename.startswith(("<frozen", sys.base_prefix))]
+    return f" ({Path(own[-1].filename).name}:{own[-1].lineno}: {(own[-1].line or '')[:80]})" if own else ""
