@@ -45,6 +45,12 @@ def _gated(ours: list[Unit], theirs: list[Unit], base: Pairs) -> Pairs:
         found = sorted((base[i] for i in places if i in base), key=theirs.index)
         shapes = [unit.shape for unit in found]
         odd = [unit for unit in found if shapes.count(unit.shape) == 1]
+        if len(found) == 2:  # no gate
+            last = ours[places[2]].shape
+            turned = [unit for unit in found if tuple(unit.shape) == last and not unit.raw]
+            down = turned[0] if len(turned) == 1 else found[1]
+            fixed.pop(gate, None)
+            fixed |= {places[1]: found[0] if down is found[1] else found[1], places[2]: down}
         if len(found) == 3 and len(odd) == 1:
             first, second = (unit for unit in found if unit is not odd[0])
             if "up" in first.context or "gate" in second.context:
