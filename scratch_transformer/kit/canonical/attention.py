@@ -46,7 +46,7 @@ class Attention(nn.Module):
         self.w_v = Projection(E, kv * d_k, recipe, "w_v")
         self.w_o = Projection(h * d_k, E, recipe, "w_o")
         self.q_norm, self.k_norm = (Norm(d_k, 1e-5, recipe) if recipe.qk_norm else nn.Identity() for _ in "qk")
-        self.rotary = RotaryEmbedding(settings.get("rope_base", 10000.0), recipe)
+        self.rotary = RotaryEmbedding(settings.get("rope_base", 10000.0), recipe, h * d_k)
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask = None) -> Tensor:
         if self.norm is None:

@@ -63,13 +63,14 @@ def rotated(x: Tensor, positions: Tensor, base: float, recipe: Recipe, width: in
 class RotaryEmbedding(nn.Module):
     """x (B, h, T, d_k), positions (T,) -> x turned by its positions."""
 
-    def __init__(self, base: float, recipe: Recipe) -> None:
+    def __init__(self, base: float, recipe: Recipe, width: int | None = None) -> None:
         super().__init__()
-        self.base, self.recipe = base, recipe
+        self.base, self.recipe, self.width = base, recipe, width
 
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
         if self.recipe.rotary_axis == "heads":
             return rotated(x.transpose(1, 2), torch.arange(x.shape[1]), self.base, self.recipe).transpose(1, 2)
         if self.recipe.rotary_axis == "given positions ignored":
             positions = torch.arange(x.shape[-2])
-        return rotated(x, positions, self.base, self.recipe)
+        width = self.width or (x.shape[1] * x.shape[-1] if x.dim() == 4 else None)
+        return rotated(x, positions, self.base, self.recipe, width)

@@ -7,10 +7,11 @@ from scratch_transformer.kit.mistakes.decoding import DECODING
 from scratch_transformer.kit.mistakes.embedding import EMBEDDING
 from scratch_transformer.kit.mistakes.grouped import GROUPED
 from scratch_transformer.kit.mistakes.normalization import NORMALIZATION
+from scratch_transformer.kit.mistakes.optimizing import OPTIMIZING
 from scratch_transformer.kit.mistakes.rotary import ROTARY
 from scratch_transformer.kit.mistakes.training import TRAINING
 
 MISTAKES: dict[str, Mistake] = {
     mistake.id: mistake
-    for mistake in (*(*NORMALIZATION, *EMBEDDING, *ROTARY, *ATTENTION, *GROUPED, *BLOCKS, *TRAINING, *DECODING),)
+    for mistake in (*(*NORMALIZATION, *EMBEDDING, *ROTARY, *ATTENTION, *GROUPED, *BLOCKS, *TRAINING, *OPTIMIZING, *DECODING),)
 }

@@ -48,6 +48,8 @@ FIXED: dict[str, Any] = {
 
 def orders(kind: Kind, is_function: bool) -> tuple[str, ...]:
     """The orders of dimensions in which a component may take its tensors, the likeliest first."""
+    if kind.name in ("AdamW", "GradientClipping", "Sampling", "CosineSchedule"):
+        return ("batch first",)
     if kind.name == "CausalMask":  # square, so transposing it would hide a mistake
         return "batch first", "batch last"
     usual: tuple[str, ...] = ("batch first", "sequence first")

@@ -18,7 +18,7 @@ from scratch_transformer.kit.resolve.call import calling, forwards
 from scratch_transformer.kit.resolve.call.plan import MASKS, CannotCall, Plan
 from scratch_transformer.kit.resolve.call.precision import double
 from scratch_transformer.kit.resolve.candidate import Resolved
-from scratch_transformer.kit.resolve.functions import rotations, schedules
+from scratch_transformer.kit.resolve.functions import rotations, schedules, training
 from scratch_transformer.kit.resolve.functions.readings import readings
 from scratch_transformer.kit.resolve.functions.weighted import Weighted
 from scratch_transformer.kit.resolve.names.inputs import input_of
@@ -74,6 +74,10 @@ def resolve(thing: Any, kind: Kind, library: Library, settings: Mapping[str, Any
 
 
 def _attempts(thing: Any, kind: Kind, library: Library, settings: dict[str, Any]) -> Iterator[Outcome]:
+    if kind.name in training.KINDS:
+        settings = settings | training.told(thing, kind, settings)
+        yield from _called(training.reading(thing, kind, settings), kind, library, settings, {})
+        return
     if not isinstance(thing, type) and not forwards.is_factory(thing, kind):
         for made in readings(thing, kind, settings):
             yield from _called(made, kind, library, settings, {})
