@@ -29,7 +29,6 @@ EXPONENTS: dict[str, Callable[[Tensor, int, int], Tensor]] = {
     "inverted": lambda i, d, width: 2 * i / d,
     "from 1": lambda i, d, width: -2 * (i + 1) / d,
     "of d_model": lambda i, d, width: -2 * i / width,
-    "to 1": lambda i, d, width: -i / max(d // 2 - 1, 1),
 }
 
 
