@@ -100,7 +100,8 @@ def _attempts(thing: Any, kind: Kind, library: Library, settings: dict[str, Any]
                     called |= {alike} if outcome.candidate is not None else set()
                     yield outcome
     except Unknown as error:
-        yield Outcome(kind, problem=f"its constructor takes {error}, and no value for that is known", error=error)
+        known = "" if "," in str(error) else ", and no value for that is known"
+        yield Outcome(kind, problem=f"its constructor takes {error}{known}", error=error)
         return
     if failed:  # the one that came farthest says most
         best = max(failed, key=lambda attempt: attempt.reached)
