@@ -97,8 +97,13 @@ class Wish:
     @property
     def wants_config(self) -> bool:
         is_class = isinstance(self.hint, type) and self.hint.__module__ not in ("builtins", "torch")
-        named = config.is_config(self.parameter) and self.hint not in (int, float, str, bool)
-        return named or (self.use.is_config and self.is_required and (is_class or not settings_of(self.name)))
+        return self.is_named_config or (
+            self.use.is_config and self.is_required and (is_class or not settings_of(self.name))
+        )
+
+    @property
+    def is_named_config(self) -> bool:
+        return config.is_config(self.parameter) and self.hint not in (int, float, str, bool)
 
     @property
     def wants_fraction(self) -> bool:
@@ -133,7 +138,7 @@ def options(wish: Wish, values: Values, parts: Part) -> list[Any]:
     submodules: list[Any] = [] if is_number else [Lazy(make) for make in parts(name)]
     if wish.wants_module:
         return submodules or (numbers(wish, values) if wish.hint is None else _of_torch(wish, values))
-    if wish.wants_config and default in (wish.parameter.empty, None):
+    if wish.wants_config and (wish.is_named_config or not submodules) and default in (wish.parameter.empty, None):
         return config.instances(wish.parameter, wish.namespace, values, wish.use.attributes | wish.use.keys, wish.owner)
     if default is True and SHARING.search(word):
         return [False]

@@ -45,7 +45,7 @@ NO_PART = re.compile(
     r"(weights?|types?|modes?|names?|dropout|drop|prob|sizes?|dims?|len|length|scores?|maps?|probs)$"
 )
 """Names that speak of a part without asking for one: attention_dropout, embed_size, log_attention_weights."""
-NUMBERS = {"dim", "dims", "size", "num", "number", "n", "mult", "multiple", "multiplier", "ratio", "factor", "rate",
+NUMBERS = {"rate", "dim", "dims", "size", "num", "number", "n", "mult", "multiple", "multiplier", "ratio", "factor",
            "dropout", "drop", "prob", "len", "length", "max", "mode", "bias", "eps", "theta", "scale", "width"}  # fmt: skip
 OUTPUTS = ("generator", "projection", "projectionlayer", "proj", "output", "outputlayer")
 LAYERS = ("layers", "layer", "blocks", "block")

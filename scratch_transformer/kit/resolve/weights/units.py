@@ -14,6 +14,7 @@ from torch import nn
 from scratch_transformer.kit.resolve.names.roles import role_of
 from scratch_transformer.kit.resolve.weights.layout import Parameters, walk
 
+LINEAR = (nn.Linear, nn.MultiheadAttention, nn.LazyLinear, nn.Embedding)
 Shapes = Mapping[str, tuple[int, ...]]
 KindOf = Callable[[type], str | None]
 
@@ -161,6 +162,7 @@ def raw_test(parameters: Parameters, path: str = "") -> Callable[[str], bool]:
     def is_raw(name: str) -> bool:
         full = f"{path}.{name}" if path else name
         owner = modules.get(full.rpartition(".")[0])
-        return not isinstance(owner, (nn.Linear, nn.MultiheadAttention, nn.LazyLinear, nn.Embedding))
+        is_reference = type(owner).__module__.startswith("scratch_transformer")  # in place of a part
+        return not is_reference and not isinstance(owner, LINEAR)
 
     return is_raw
