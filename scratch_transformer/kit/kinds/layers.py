@@ -197,6 +197,7 @@ FEED_FORWARD = Kind(
     synonyms=(
         *("feedforward", "feedforwardblock", "positionwisefeedforward", "feedforwardnetwork", "mlp", "ffn", "ff"),
         *("positionwisefeedforwardnetwork", "positionwiseffn", "pointwisefeedforward", "transitionlayer"),
+        *("siluffn", "geluffn", "reluffn", "gatedmlp", "geglu", "reglu", "glu", "gatedfeedforward", "feedforwardnet"),
     ),
     source=f"{PAPER}, section 3.3, equation 2",
     inputs=("x",),
@@ -259,7 +260,16 @@ OUTPUTS = {
 PROJECTION = Kind(
     name="Projection",
     what="Turns the decoder's output into one number for every word of the vocabulary.",
-    synonyms=("projectionlayer", "projection", "generator", "outputprojection", "lmhead", "outputlayer"),
+    synonyms=(
+        "projectionlayer",
+        "projection",
+        "generator",
+        "outputprojection",
+        "lmhead",
+        "outputlayer",
+        "unembed",
+        "unembedding",
+    ),
     source=f"{PAPER}, section 3.4",
     inputs=("x",),
     defaults={"d_model": D_MODEL, "vocab_size": 13},

@@ -50,7 +50,16 @@ ROTARY = Kind(
     synonyms=(
         *("rotaryembedding", "rotarypositionalembedding", "rope", "rotarypositionembedding", "rotary"),
         *("rotarypositionalencoding", "rotarypositionencoding", "ropeembedding", "rotarype", "ropepositionalencoding"),
-        *("applyrotaryemb", "applyrope", "rotate", "applyrotaryembedding", "applyrotaryembeddings", "applyrotary"),
+        *("precomputefreqscis", "precomputefreqs", "precomputethetaposfrequencies", "computeropeparams"),
+        *("precomputeropeparams", "buildropecache", "computefreqscis", "ropeparams", "getrotarymatrix"),
+        *(
+            "applyrotaryemb",
+            "applyrope",
+            "applyrotaryposemb",
+            "applyrotaryembedding",
+            "applyrotaryembeddings",
+            "applyrotary",
+        ),
     ),
     source="Su et al. 2021, section 3.2.2",
     inputs=("x", "positions"),

@@ -16,6 +16,7 @@ from scratch_transformer.kit.resolve.call.plan import MASKS
 from scratch_transformer.kit.resolve.functions.schedules import is_schedule
 from scratch_transformer.kit.resolve.functions.weighted import weights_of
 from scratch_transformer.kit.resolve.names.inputs import input_of, is_mask
+from scratch_transformer.kit.resolve.names.settings import settings_of
 from scratch_transformer.kit.resolve.names.words import plain
 
 NO_COMPONENTS = (
@@ -36,6 +37,7 @@ FAMILIES = (
     ("Decoder", "TokenDecoder", "DecoderOnly", "LlamaModel"),
     ("Transformer", "DecoderOnly", "TokenEncoder", "LlamaModel"),
     ("Loss", "LossOfLogProbabilities"),
+    ("LayerNorm", "RMSNorm"),
 )  # fmt: skip
 """Kinds that go by the same names; what the forward takes tells more."""
 
@@ -87,8 +89,14 @@ def _score(word: str, kind: Kind, thing: Any) -> float:
     score = max((_likeness(word, plain(synonym)) for synonym in kind.synonyms), default=0.0)
     if score == 0 or not callable(thing):
         return 0.0
+    if kind.name in ("SiLU", "GELU", "softmax") and isinstance(thing, type) and any(map(is_size, parameters_of(thing))):
+        return 0.0  # SiLUFFN is a network
     fitness = _fitness(kind, thing)
     return score + fitness if score >= 10 or fitness > -1 else 0.0
+
+
+def is_size(parameter: inspect.Parameter) -> bool:
+    return parameter.default is parameter.empty and bool({"d_model", "d_ff"} & set(settings_of(parameter.name)))
 
 
 def _likeness(word: str, synonym: str) -> float:

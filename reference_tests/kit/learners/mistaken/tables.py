@@ -6,6 +6,7 @@ from reference_tests.kit.learners.mistaken.embedding import EMBEDDING
 from reference_tests.kit.learners.mistaken.normalization import NORMALIZATION
 from reference_tests.kit.learners.mistaken.pairs import PAIRS
 from reference_tests.kit.learners.mistaken.rarer import RARER
+from reference_tests.kit.learners.mistaken.today import TODAY
 from reference_tests.kit.learners.mistaken.training import TRAINING
 
-MISTAKEN = (*NORMALIZATION, *EMBEDDING, *ATTENTION, *BLOCKS, *TRAINING, *RARER, *PAIRS)
+MISTAKEN = (*NORMALIZATION, *EMBEDDING, *ATTENTION, *BLOCKS, *TRAINING, *RARER, *PAIRS, *TODAY)

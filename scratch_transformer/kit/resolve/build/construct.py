@@ -132,7 +132,7 @@ def _combined(choices: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
     for choice in ranked:
         args = {name: found[index] for (name, found), index in zip(choices.items(), choice, strict=True)}
         models, heads = (
-            [value for name, value in args.items() if settings_of(name)[:1] == (setting,) and type(value) is int]
+            [value for name, value in args.items() if settings_of(name) == (setting,) and type(value) is int]
             for setting in ("d_model", "num_heads")
         )
         if not any(max(models, default=0) % head for head in heads if head):

@@ -15,9 +15,9 @@ from scratch_transformer.kit.kind import Diagnosis, Kind
 from scratch_transformer.kit.resolve.build.values import override_globals
 from scratch_transformer.kit.resolve.call import beside, calling
 from scratch_transformer.kit.resolve.candidate import Resolved
-from scratch_transformer.kit.resolve.functions import arrays, decoders
+from scratch_transformer.kit.resolve.functions import arrays, decoders, rotations
 from scratch_transformer.kit.resolve.functions.weighted import Weighted
-from scratch_transformer.kit.resolve.library import supplied, tables
+from scratch_transformer.kit.resolve.library import supplied
 from scratch_transformer.kit.resolve.trial import MISTAKEN, NOTHING, Trial
 from scratch_transformer.kit.resolve.weights.layout import walk
 
@@ -110,7 +110,7 @@ class Known:
         key = module, rows, d_k, base
         if key not in self._tables:
             namespace = vars(sys.modules.get(module, types.ModuleType("none")))
-            own = tables.made_by(namespace, module, rows, d_k, base)
+            own = rotations.made_by(namespace, module, rows, d_k, base)
             self._tables[key] = [*own, *beside.usual(rows, d_k, base)] if d_k % 2 == 0 else own
         return self._tables[key]
 

@@ -19,6 +19,7 @@ SETTINGS: dict[str, str] = {
         embeddingdimension dimensionality inputfeatures infeatures outfeatures numembeddingdims sizemodel
         parametersshape dhid dwordvec wordvecdim wordvecsize demb
     """,
+    "d_out": "outfeatures outputfeatures dout outputdim outdim outputsize nout fanout out outputdimension outdims",
     "num_heads": """
         numheads nheads nhead nhd heads h head numattentionheads numhead headsnum nheadcount attentionheads
         numberofheads noheads attnheads numatthead hn numofheads headcount nattnheads numqueryheads nquery

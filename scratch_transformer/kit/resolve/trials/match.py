@@ -18,7 +18,7 @@ from scratch_transformer.kit.resolve.call import calling, forwards
 from scratch_transformer.kit.resolve.call.plan import MASKS, CannotCall, Plan
 from scratch_transformer.kit.resolve.call.precision import double
 from scratch_transformer.kit.resolve.candidate import Resolved
-from scratch_transformer.kit.resolve.functions import schedules
+from scratch_transformer.kit.resolve.functions import rotations, schedules
 from scratch_transformer.kit.resolve.functions.readings import readings
 from scratch_transformer.kit.resolve.functions.weighted import Weighted
 from scratch_transformer.kit.resolve.names.inputs import input_of
@@ -139,6 +139,8 @@ def _called(
     if isinstance(made, nn.Module):
         prepare(made)
     function = forwards.forward_of(made, kind)
+    if kind.name == "RotaryEmbedding":
+        function = rotations.as_turning(made, {**kind.defaults, **settings}) or function
     actual = instance.settings_of_instance(made, kind, settings, used)
     if "knows_eos" in kind.defaults:
         names = [p.name for p in construct.parameters_of(function)]

@@ -16,7 +16,7 @@ from scratch_transformer.kit.resolve.weights.layout import ZERO, Layout, missing
 ROLES = ("q", "k", "v", "o")
 PACKED = {"qkv": 3, "kv": 2, "qk": 2}
 Weights = dict[str, Tensor]
-BIAS = re.compile(r"bias$|(^|\.)(b_?[qkvo]|[qkvo]_?b)$")
+BIAS = re.compile(r"bias$|(^|\.)(b_?[qkvo]|[qkvo]_?b)$", re.I)
 """Paths of biases, some of which have a row for every head: bq (h, d_k)."""
 IsRaw = Callable[[str], bool]
 """Path -> positions, within one attention module."""
@@ -133,8 +133,8 @@ def _of(weights: Weights, groups: dict[str, list[str]], sizes: Sizes, is_raw: Is
         if not made:
             return
         choices.append(made)
-    ranked = sorted(itertools.product(*(range(len(options)) for options in choices)), key=sum)
-    for choice in ranked:
+    ranked = sorted(itertools.product(*(range(len(options)) for options in choices)), key=lambda c: (len({*c}), sum(c)))
+    for choice in ranked:  # what is turned in one projection is most likely turned in all
         layout: Layout = {}
         for options, index in zip(choices, choice, strict=True):
             layout |= options[index]

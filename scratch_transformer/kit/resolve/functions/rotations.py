@@ -1,15 +1,16 @@
-"""The tables of angles that a learner's own functions and classes make, for what takes one beside its tensors."""
+"""Tables of angles that a learner's own functions and classes make: for what takes one, and to be checked themselves."""
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from scratch_transformer.kit.canonical import rotary
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.call.precision import double
 from scratch_transformer.kit.resolve.candidate import tensors
@@ -31,6 +32,42 @@ def made_by(namespace: Mapping[str, Any], module: str, rows: int, d_k: int, base
                     found.append(table)
                     break
     return found
+
+
+def as_turning(made: Any, settings: Mapping[str, Any]) -> Callable[..., Tensor] | None:
+    """What makes a table, as a function that turns x (B, h, T, d_k) by it; None for what makes none."""
+    rows, d_k, base = settings["max_len"], settings["d_k"], settings["rope_base"]
+    if isinstance(made, nn.Module):
+        table = of_module(made, rows, d_k)
+    elif inspect.isfunction(made):
+        arguments = next(_arguments(made, rows, d_k, base), None)
+        table = _table(made, arguments, rows) if arguments else ()
+    else:
+        return None
+    if not table or any(part.shape[-1] not in (d_k, d_k // 2) for part in table):
+        return None
+    cos, sin = _cos_and_sin(table, rows)
+
+    def turn(x: Tensor) -> Tensor:
+        """x (B, h, T, d_k)."""
+        c, s = cos[: x.shape[-2]].to(x.dtype), sin[: x.shape[-2]].to(x.dtype)
+        half = d_k // 2
+        across = c.shape[-1] == d_k and bool(torch.equal(s[:, :half], s[:, half:]))
+        order = "halves" if across else "interleaved"
+        if c.shape[-1] == half:
+            c, s = (rotary.joined(part, part, order) for part in (c, s))
+        turned = rotary.TURNS["forward"](*rotary.pairs(x, order), rotary.pairs(c, order), rotary.pairs(s, order))
+        return rotary.joined(*turned, order)
+
+    return turn
+
+
+def _cos_and_sin(table: tuple[Tensor, ...], rows: int) -> tuple[Tensor, Tensor]:
+    """(rows, d_k) or (rows, d_k/2), of cosines and sines, complex numbers, or angles."""
+    flat = [part.reshape(rows, -1) for part in table]
+    if len(flat) == 2:
+        return flat[0], flat[1]
+    return (flat[0].real, flat[0].imag) if flat[0].is_complex() else (flat[0].cos(), flat[0].sin())
 
 
 def of_module(made: nn.Module, rows: int, d_k: int) -> tuple[Tensor, ...]:
