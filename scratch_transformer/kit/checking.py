@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.discover import load, survey
+from scratch_transformer.kit.discover import load, packages, survey
 from scratch_transformer.kit.discover.sandbox import Guard, TimeUp, time_limit
 from scratch_transformer.kit.discover.target import Source
 from scratch_transformer.kit.judge.diagnose import diagnose
@@ -60,6 +60,9 @@ class Checking:
             is_own = name in definitions and (inspect.isclass(value) or inspect.isfunction(value))
             if is_own and not self.add(name, value, source, definitions[name].line):
                 ignored.append(name)
+        for name, value in packages.beside(loaded.module, source):
+            if value not in self.library.guesses and (kinds := guess.kinds_of(name, value, KINDS)):
+                self.library.add(value, kinds)  # a part, perhaps, of what is defined here
         self.emit("found", ignored=ignored, missing=loaded.missing)
 
     def load_adapters(self, source: Source) -> None:

@@ -56,6 +56,23 @@ def siblings(node: ast.stmt, module: types.ModuleType, source: Source) -> Iterat
                     break
 
 
+def beside(module: types.ModuleType, source: Source) -> Iterator[tuple[str, type]]:
+    """The classes of the learner's other files that a module has imported, by itself or within their modules."""
+    values = dict(vars(module))
+    for value in list(values.values()):
+        if isinstance(value, types.ModuleType) and _is_beside(value, source):
+            values |= {name: inner for name, inner in vars(value).items() if name not in values}
+    for name, value in values.items():
+        home = sys.modules.get(getattr(value, "__module__", "")) if isinstance(value, type) else None
+        if home is not None and home is not module and _is_beside(home, source):
+            yield name, value
+
+
+def _is_beside(module: types.ModuleType, source: Source) -> bool:
+    file = getattr(module, "__file__", None)
+    return bool(file) and str(file).endswith(".py") and _is_own(Path(str(file)), source)
+
+
 def _modules_of(node: ast.stmt, module: types.ModuleType) -> list[str]:
     """Full names of the modules that an import statement may load."""
     if isinstance(node, ast.Import):

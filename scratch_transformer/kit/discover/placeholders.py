@@ -34,9 +34,9 @@ def _lightning() -> type:
 class NotInstalled(Exception):
     """A package is needed that is not installed."""
 
-    def __init__(self, package: str, why: str = "") -> None:
+    def __init__(self, package: str, why: str = "", placeholder: Missing | None = None) -> None:
         super().__init__(why or f"{package} is not installed: pip install {package}")
-        self.package = package
+        self.package, self.placeholder = package, placeholder
 
 
 class Missing:
@@ -69,10 +69,10 @@ class Missing:
         return (object,)
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        raise NotInstalled(self.package, self.why)
+        raise NotInstalled(self.package, self.why, self)
 
     def __iter__(self) -> Iterator[Any]:
-        raise NotInstalled(self.package, self.why)
+        raise NotInstalled(self.package, self.why, self)
 
 
 def stand_in(

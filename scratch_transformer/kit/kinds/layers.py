@@ -260,7 +260,16 @@ OUTPUTS = {
 PROJECTION = Kind(
     name="Projection",
     what="Turns the decoder's output into one number for every word of the vocabulary.",
-    synonyms=("projectionlayer", "projection", "generator", "outputprojection", "lmhead", "outputlayer", "unembed", "unembedding"),
+    synonyms=(
+        "projectionlayer",
+        "projection",
+        "generator",
+        "outputprojection",
+        "lmhead",
+        "outputlayer",
+        "unembed",
+        "unembedding",
+    ),
     source=f"{PAPER}, section 3.4",
     inputs=("x",),
     defaults={"d_model": D_MODEL, "vocab_size": 13},

@@ -72,6 +72,16 @@ def kinds_of(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str, ...
     return tuple(kind for kind in best if kind != "SelfAttention" or not ("causal" in word or _takes_keys(thing)))
 
 
+def kind_named(name: str, kinds: Mapping[str, Kind]) -> str | None:
+    """The kind that a name alone suggests, for what is not there."""
+    word = plain(name)
+    scored = [
+        (max((_likeness(word, plain(s)) for s in kind.synonyms), default=0.0), kind.name) for kind in kinds.values()
+    ]
+    best = max(scored, key=lambda pair: pair[0], default=(0.0, ""))
+    return best[1] if best[0] >= 5 else None
+
+
 def is_norm_by_name(name: str, kinds: Mapping[str, Kind]) -> bool:
     """Whether a name says which norm it is: an RMSNorm with a mistake is no LayerNorm, though both take the same."""
     return sum(plain(name) in map(plain, kinds[norm].synonyms) for norm in ("LayerNorm", "RMSNorm")) == 1

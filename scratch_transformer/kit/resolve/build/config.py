@@ -90,7 +90,7 @@ class Config(dict):
             return FLAGS[word]
         if word in WORDS:
             return WORDS[word]
-        if word in SECTIONS:
+        if word in SECTIONS or (name.isupper() and len(name) > 1):
             return Config(self.__dict__["_value"], None, owner)
         if FLAG.match(word):
             return False

@@ -110,12 +110,20 @@ def attempts(
             choices[parameter.name] = found
         elif parameter.default is parameter.empty:
             raise Unknown(parameter.name)
+    refused = ""
     for args in itertools.islice(_combined(choices), MOST_ATTEMPTS):
+        made: dict[str, Any] = {}
         try:
-            made = {name: value() if isinstance(value, Lazy) else value for name, value in args.items()}
-        except Exception:  # a submodule that cannot be built; perhaps another can
+            for name, value in args.items():
+                made[name] = value() if isinstance(value, Lazy) else value
+        except Exception as error:  # a submodule that cannot be built; perhaps another can
+            missing = next(name for name in args if name not in made)
+            refused = refused or f"{missing}, and what that may be cannot be built ({type(error).__name__}: {error})"
             continue
+        refused = "no"
         yield from _mended(Attempt(cls, made, values.used, values), uses, values)
+    if refused not in ("", "no"):
+        raise Unknown(refused)
 
 
 def _combined(choices: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
@@ -124,7 +132,7 @@ def _combined(choices: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
     for choice in ranked:
         args = {name: found[index] for (name, found), index in zip(choices.items(), choice, strict=True)}
         models, heads = (
-            [value for name, value in args.items() if settings_of(name)[:1] == (setting,) and type(value) is int]
+            [value for name, value in args.items() if settings_of(name) == (setting,) and type(value) is int]
             for setting in ("d_model", "num_heads")
         )
         if not any(max(models, default=0) % head for head in heads if head):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
+import re
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -88,13 +90,20 @@ class Wish:
     @property
     def wants_module(self) -> bool:
         is_module = isinstance(self.hint, type) and issubclass(self.hint, nn.Module)
+        if self.use.is_config and not self.use.called and any(map(settings_of, self.use.attributes)):
+            return False
         return is_module or (not isinstance(self.hint, type) and any(text in self.text for text in MODULE_LIKE))
 
     @property
     def wants_config(self) -> bool:
         is_class = isinstance(self.hint, type) and self.hint.__module__ not in ("builtins", "torch")
-        named = config.is_config(self.parameter) and self.hint not in (int, float, str, bool)
-        return named or (self.use.is_config and self.is_required and (is_class or not settings_of(self.name)))
+        return self.is_named_config or (
+            self.use.is_config and self.is_required and (is_class or not settings_of(self.name))
+        )
+
+    @property
+    def is_named_config(self) -> bool:
+        return config.is_config(self.parameter) and self.hint not in (int, float, str, bool)
 
     @property
     def wants_fraction(self) -> bool:
@@ -125,10 +134,11 @@ def options(wish: Wish, values: Values, parts: Part) -> list[Any]:
     name, word, default = wish.name, wish.word, wish.default
     if wish.wants_class:
         return made_by_name(wish) if wish.is_required else []
-    submodules: list[Any] = [Lazy(make) for make in parts(name)]
+    is_number = wish.hint in (int, float) or re.search(r"\b(int|float)\b", wish.text)
+    submodules: list[Any] = [] if is_number else [Lazy(make) for make in parts(name)]
     if wish.wants_module:
-        return submodules or (numbers(wish, values) if wish.hint is None else _of_torch(wish))
-    if wish.wants_config and default in (wish.parameter.empty, None):
+        return submodules or (numbers(wish, values) if wish.hint is None else _of_torch(wish, values))
+    if wish.wants_config and (wish.is_named_config or not submodules) and default in (wish.parameter.empty, None):
         return config.instances(wish.parameter, wish.namespace, values, wish.use.attributes | wish.use.keys, wish.owner)
     if default is True and SHARING.search(word):
         return [False]
@@ -187,9 +197,15 @@ def made_by_name(wish: Wish) -> list[Any]:
     return [*(cls for names, cls in CLASSES if found & names), *own[:2]]
 
 
-def _of_torch(wish: Wish) -> list[Any]:
-    """A module of torch.nn's that is annotated as such."""
-    return [cls() for names, cls in CLASSES if set(words(wish.name)) & names and cls in (nn.ReLU, nn.Dropout)]
+def _of_torch(wish: Wish, values: Values) -> list[Any]:
+    """An instance of the class of torch.nn that is annotated: nn.Embedding of the settings."""
+    if not wish.hint.__module__.startswith("torch.nn") or wish.hint is nn.Module:
+        return []
+    required = [p.name for p in inspect.signature(wish.hint).parameters.values() if p.default is p.empty]
+    try:
+        return [Lazy(functools.partial(wish.hint, **{name: values(name) for name in required}))]
+    except Unknown:
+        return []
 
 
 def _texts(wish: Wish) -> list[Any]:

@@ -17,6 +17,7 @@ from scratch_transformer.kit.resolve.call import beside, calling
 from scratch_transformer.kit.resolve.candidate import Resolved
 from scratch_transformer.kit.resolve.functions import arrays, decoders, rotations
 from scratch_transformer.kit.resolve.functions.weighted import Weighted
+from scratch_transformer.kit.resolve.library import supplied
 from scratch_transformer.kit.resolve.trial import MISTAKEN, NOTHING, Trial
 from scratch_transformer.kit.resolve.weights.layout import walk
 
@@ -37,6 +38,8 @@ class Known:
         self._trials: dict[Any, Trial] = {}
         self._building: list[Any] = []
         self._tables: dict[Any, list[tuple[Tensor, ...]]] = {}
+        self.supplied: list[str] = []
+        """What the reference stands in for at the moment."""
         self.thorough = True
         self.deadline = float("inf")
 
@@ -62,7 +65,7 @@ class Known:
         self.guesses[thing] = kinds
 
     def kind_of_class(self, cls: type) -> str | None:
-        if issubclass(cls, Weighted):
+        if issubclass(cls, (Weighted, supplied.Supplied)):
             return cls.kind_name
         if cls in self.resolved:
             return self.resolved[cls].kind.name

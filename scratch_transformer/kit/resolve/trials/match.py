@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from scratch_transformer.kit.resolve.library.library import Library
 
 
+MOST_SUPPLIED = 3
+"""Parts of one component that the reference may stand in for."""
+
+
 @dataclass
 class Outcome:
     """candidate: None if it could not be built or called; then problem says why, and error is what was raised.
@@ -60,7 +64,26 @@ class Outcome:
 
 
 def resolve(thing: Any, kind: Kind, library: Library, settings: Mapping[str, Any] | None = None) -> Outcome:
-    """A class, an instance or a function as a candidate of this kind, or why it cannot be one."""
+    """A class, an instance or a function as a candidate of this kind, or why it cannot be one.
+
+    Where a part of it is missing or broken, the reference takes the part's place.
+    """
+    best = _resolved(thing, kind, library, settings)
+    fault = library.at_fault(best.error, thing) if isinstance(thing, type) and best.candidate is None else None
+    if fault is None or fault[0] in library.supplied or len(library.supplied) >= MOST_SUPPLIED or library.is_late:
+        return best
+    for pair in (False, True):
+        with library.supplying(*fault, {**kind.complete(settings or {})}, pair):
+            again = resolve(thing, kind, library, settings)
+        if again.candidate is not None:
+            why = _raised("it", best.error).removeprefix("it stops with ")
+            note = f"Its {fault[0]} cannot be used ({why}); the reference's was put in its place."
+            again.candidate.notes.append(note)
+            return again
+    return best
+
+
+def _resolved(thing: Any, kind: Kind, library: Library, settings: Mapping[str, Any] | None) -> Outcome:
     best = Outcome(kind)
     for wanted in asked.settings(thing, kind, settings):
         for outcome in _attempts(thing, kind, library, wanted):
@@ -104,7 +127,8 @@ def _attempts(thing: Any, kind: Kind, library: Library, settings: dict[str, Any]
                     called |= {alike} if outcome.candidate is not None else set()
                     yield outcome
     except Unknown as error:
-        yield Outcome(kind, problem=f"its constructor takes {error}, and no value for that is known", error=error)
+        known = "" if "," in str(error) else ", and no value for that is known"
+        yield Outcome(kind, problem=f"its constructor takes {error}{known}", error=error)
         return
     if failed:  # the one that came farthest says most
         best = max(failed, key=lambda attempt: attempt.reached)
@@ -168,7 +192,8 @@ def _planned_with(
     for start, way in _ways(made, function, kind, plan, library, every):
         if library.is_late and error is not None:
             break
-        candidate = Resolved(kind, made, settings, start, rebuild=library.rebuilder(made, kind, settings))
+        rebuild = None if library.supplied else library.rebuilder(made, kind, settings)
+        candidate = Resolved(kind, made, settings, start, rebuild=rebuild)
         candidate.shape_of = trial.expected_shape
         candidate.function = way
         probes = [probe for probe in first if candidate.accepts(probe.inputs)]

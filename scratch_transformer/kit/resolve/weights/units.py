@@ -15,6 +15,7 @@ from torch import nn
 from scratch_transformer.kit.resolve.names.roles import role_of
 from scratch_transformer.kit.resolve.weights.layout import Parameters, walk
 
+LINEAR = (nn.Linear, nn.MultiheadAttention, nn.LazyLinear, nn.Embedding)
 Shapes = Mapping[str, tuple[int, ...]]
 KindOf = Callable[[type], str | None]
 
@@ -178,7 +179,7 @@ def raw_test(parameters: Parameters, path: str = "") -> Callable[[str], bool]:
     def is_raw(name: str) -> bool:
         full = f"{path}.{name}" if path else name
         owner = modules.get(full.rpartition(".")[0])
-        if isinstance(owner, (nn.Linear, nn.MultiheadAttention, nn.LazyLinear, nn.Embedding)):
+        if isinstance(owner, LINEAR):
             return False
         return owner is None or owner is parameters.module or not multiplies_by_transpose(owner)
 
