@@ -198,6 +198,7 @@ class Checking:
         result.mistakes = [_named(f, value, source) for f in own]
         result.alternatives = [list(ids) for ids in diagnosis.alternatives]
         result.divergence, result.probe = diagnosis.divergence, diagnosis.probe
+        result.ordinary, result.unexplained = diagnosis.ordinary, diagnosis.unexplained
         result.notes = list(dict.fromkeys(diagnosis.notes))
         return result
 
@@ -220,5 +221,5 @@ def _named(finding: Finding, value: Any, source: Source) -> Named:
     line = line_of(mistake.id, value)
     return Named(
         mistake.id, mistake.title, finding.severity, mistake.does, mistake.expected, finding.evidence, mistake.fix,
-        mistake.source, finding.form, source.where(line) if line else "",
+        mistake.source, finding.words, source.where(line) if line else "",
     )  # fmt: skip

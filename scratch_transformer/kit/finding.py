@@ -31,7 +31,9 @@ class Result:
     """What was found out about one class or function.
 
     where: file and line. error: the worst relative error against `against`; None if nothing could be compared.
+    ordinary: the error on ordinary inputs, where `error` is on inputs made to show mistakes; None if it is the same.
     inherited: ids of mistakes that are in a part of it, which is reported by itself. stub: of an adapter to fill in.
+    unexplained: mistakes are named, but its numbers differ for another reason too.
     """
 
     name: str
@@ -50,6 +52,8 @@ class Result:
     problem: str = ""
     notes: list[str] = field(default_factory=list)
     stub: str = ""
+    ordinary: float | None = None
+    unexplained: bool = False
 
     @property
     def ids(self) -> list[str]:
@@ -67,8 +71,9 @@ class Result:
     def document(self) -> dict[str, Any]:
         """For JSON: no infinities."""
         found = asdict(self)
-        if self.error is not None and not abs(self.error) < float("inf"):
-            found["error"] = None
+        for name in ("error", "ordinary"):
+            if found[name] is not None and not abs(found[name]) < float("inf"):
+                found[name] = None
         return found
 
 

@@ -41,6 +41,7 @@ class Probe:
     valid: where the output counts, broadcastable to it; None = everywhere. Outputs at padded queries are nobody's.
     shows: for a reader: "tokens with a tiny variance".
     quiet: run with small weights, so that what the norms inside see has a variance about as small as their ε.
+    provoking: made to show a mistake; what it shows is larger than on input as it comes.
     """
 
     name: str
@@ -48,6 +49,11 @@ class Probe:
     valid: Tensor | None = None
     shows: str = ""
     quiet: bool = False
+    provoking: bool = False
+
+    @property
+    def is_ordinary(self) -> bool:
+        return not (self.quiet or self.provoking)
 
 
 @dataclass(frozen=True)
@@ -276,12 +282,23 @@ class Finding:
     """A mistake in somebody's code, with the numbers that show it.
 
     form: which form of the mistake. entries: of the recipe of a whole that contains it, where its own does not show it.
+    explains: whether it is the reason why the numbers differ, though no recipe has it: they are other ones every time.
+    twins: other forms with the same numbers in the sizes at hand.
     """
 
     mistake: Mistake
     evidence: str
     form: str = ""
     entries: Mapping[str, Any] = field(default_factory=dict)
+    explains: bool = False
+    twins: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """Which form of the mistake it is, as far as the numbers tell."""
+        if not self.twins:
+            return self.form
+        return f"{', or '.join((self.form, *self.twins))}: with its sizes these are the same"
 
     @property
     def severity(self) -> Severity:
@@ -293,6 +310,8 @@ class Diagnosis:
     """What was found out about a candidate.
 
     error: the largest relative error against the builtin (or the reference) over all probes.
+    ordinary: the largest over those that are ordinary input; None if it is the same.
+    unexplained: mistakes are named, but the numbers differ for another reason too.
     against: what was compared with: "torch.nn.LayerNorm".
     findings: what explains the error, and what else was seen; sorted by severity.
     alternatives: other explanations that all probes leave alike: lists of ids.
@@ -312,6 +331,8 @@ class Diagnosis:
     probe: str = ""
     notes: tuple[str, ...] = ()
     recipe: Recipe = RIGHT
+    ordinary: float | None = None
+    unexplained: bool = False
 
     @property
     def ids(self) -> tuple[str, ...]:

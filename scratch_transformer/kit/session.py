@@ -107,12 +107,12 @@ class Session:
         norms = {name for name in self.asked if "norm" in name}
         return bare and self.candidate.module is not None and norms <= self.candidate.missing
 
-    def worst(self, recipe: Recipe) -> tuple[float, Result | None]:
-        """The largest error against the builtin, and the probe that shows it."""
+    def worst(self, recipe: Recipe, ordinary: bool = False) -> tuple[float, Result | None]:
+        """The largest error against the builtin, and the probe that shows it. ordinary: leave provoking ones out."""
         errors = [
             (distance(result.output, self.builtin(recipe, result.probe), result.probe), result)
             for result in self.ran
-            if result.output is not None
+            if result.output is not None and (result.probe.is_ordinary or not ordinary)
         ]
         return max(errors, key=lambda pair: pair[0], default=(float("inf"), None))
 

@@ -59,7 +59,7 @@ def residual_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
     tiny = {"x": x * 1e-3, "sublayer": lambda x: sublayer(x) * 1e-3}
     return (
         Probe("tokens", {"x": x, "sublayer": sublayer}, shows="random tokens and a fixed sublayer"),
-        Probe("small", tiny, shows="tokens with a small variance"),
+        Probe("small", tiny, shows="tokens with a small variance", provoking=True),
     )
 
 

@@ -19,7 +19,10 @@ def probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
     sizes = torch.logspace(0, -4, B * T, dtype=torch.float64).reshape(B, T, 1)
     return (
         Probe("ordinary", {"x": x * 2}, shows="ordinary tokens"),
-        Probe("shrinking", {"x": x * sizes}, shows="tokens whose standard deviation falls from 1 to 0.0001"),
+        Probe(
+            "shrinking", {"x": x * sizes}, shows="tokens whose standard deviation falls from 1 to 0.0001",
+            provoking=True,
+        ),  # fmt: skip
     )
 
 

@@ -193,10 +193,10 @@ print("with -inf:", scores.half().masked_fill(blocked, float("-inf")).softmax(-1
     Mistake(
         id="A10",
         title="blocks with a number that is too small",
-        severity="mistake",
-        does="Sets blocked scores to a finite number that ordinary scores can fall below; blocked keys then get "
-        "weight.",
-        expected="-∞ is below every score.",
+        severity="harmless",
+        does="Sets blocked scores to a finite number such as -10000. Its exponential is 0 in every precision, so blocked "
+        "keys get no weight, unless scores differ by that much.",
+        expected="-∞ is below every score, however large scores become.",
         fix="float('-inf'), or torch.finfo(scores.dtype).min.",
         source=MASKS,
         mathematics="softmax(s_1, -10000) gives the blocked key all the weight where s_1 < -10000",
