@@ -139,6 +139,8 @@ def _sorted(findings: Iterable[Finding]) -> list[Finding]:
         unique.setdefault(finding.mistake.id, finding)
     if "B11" in unique:
         unique.pop("A25", None)  # what evaluation shows of it
+    if "B21" in unique:
+        unique.pop("B12", None)  # new weights, not dropout
     return sorted(unique.values(), key=lambda finding: SEVERITIES.index(finding.severity))
 
 

@@ -56,6 +56,7 @@ class Recipe:
     activation_place: str = "between"
     norm_order: str = "post"
     norms: str = "own"
+    residual: str = "input"  # "memory", "value", "key", "block's input": what is added to a sublayer's output
     final_norm: bool = False
     layers: str = "own weights"
     feeding: str = "previous layer"
@@ -63,6 +64,7 @@ class Recipe:
     memory_mask: str = "source"
     self_mask: str = "target"
     order: str = "self, cross"
+    roles: str = "right"  # "swapped": the encoder reads the target
 
     # ---- Output, loss, schedule, decoding, masks ----
     head: bool = True  # whether a decoder ends in the projection

@@ -45,10 +45,11 @@ class Attention(nn.Module):
     def forward(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask = None) -> Tensor:
         if self.norm is None:
             return self._attend(query, key, value, mask)
+        added = {"value": value, "key": key}.get(self.recipe.residual, query)
         if self.recipe.wrapped == "post":
-            return self.norm(query + self._attend(query, key, value, mask))
+            return self.norm(added + self._attend(query, key, value, mask))
         attended = self._attend(*self._normalized(query, key, value), mask)
-        return attended if self.recipe.wrapped == "norm" else query + attended
+        return attended if self.recipe.wrapped == "norm" else added + attended
 
     def _normalized(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The queries, and what is the same tensor."""

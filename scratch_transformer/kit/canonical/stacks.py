@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from scratch_transformer import functional
+from scratch_transformer import functional, masks
 from scratch_transformer.kit.canonical.attention import Projection
 from scratch_transformer.kit.canonical.blocks import DecoderLayer, DecoderOnlyLayer, EncoderLayer
 from scratch_transformer.kit.canonical.core import Mask
@@ -125,6 +125,17 @@ class TokenDecoder(Embedded):
         return x if self.projection is None else self.projection(x)
 
 
+def keys_of(mask: Mask) -> Mask:
+    """Of the target's mask, its padding (B, 1, 1, T)."""
+    return None if mask is None else mask.any(-2, keepdim=True)
+
+
+def causal_of(mask: Mask, length: int) -> Tensor:
+    """The source's mask, and the future blocked too."""
+    lower = masks.causal(length)[None, None]
+    return lower if mask is None else lower & mask
+
+
 class Seq2Seq(nn.Module):
     """Source and target ids to logits."""
 
@@ -141,6 +152,8 @@ class Seq2Seq(nn.Module):
         self.projection = Projected(d_model, tgt, recipe)
 
     def forward(self, src: Tensor, tgt: Tensor, src_mask: Mask = None, tgt_mask: Mask = None) -> Tensor:
+        if self.recipe.roles == "swapped":
+            src, tgt, src_mask, tgt_mask = tgt, src, keys_of(tgt_mask), causal_of(src_mask, src.shape[1])
         memory = self.encoder(self.src_embed_norm(self.src_pos(self.src_embed(src))), src_mask)
         y = self.tgt_embed_norm(self.tgt_pos(self.tgt_embed(tgt)))
         return self.projection(self.decoder(y, memory, tgt_mask, src_mask))

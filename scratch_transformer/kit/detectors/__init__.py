@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from scratch_transformer.kit.detectors.behaviour import BEHAVIOUR
+from scratch_transformer.kit.detectors.construction import CONSTRUCTION
 from scratch_transformer.kit.detectors.dropout import DROPOUT
 from scratch_transformer.kit.detectors.embedding import EMBEDDING
 from scratch_transformer.kit.detectors.inventory import INVENTORY
@@ -16,7 +17,7 @@ from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.search import Hypothesis
 from scratch_transformer.kit.session import Session
 
-DETECTORS = (*INVENTORY, *BEHAVIOUR, *DROPOUT, *EMBEDDING, *SETTINGS)
+DETECTORS = (*INVENTORY, *CONSTRUCTION, *BEHAVIOUR, *DROPOUT, *EMBEDDING, *SETTINGS)
 
 
 def detected(session: Session, best: Hypothesis | None) -> Iterator[Finding]:

@@ -26,8 +26,13 @@ POST = {name: WRAPPERS[name] for name in ("", "residual and norm inside")}
 """Of a query, a key and a value, a norm before might be of any."""
 NORM_INSIDE = ("LN1", "LN2", "LN3")
 """Where residual and norm are inside the attention."""
-HEAD_MISTAKES = ("A7", "A13", "A14", "A15", "A19", *CROSSED, "A17", "A23", "A24", "B10", "B12", *NORM_INSIDE)
-
+HEAD_MISTAKES = (
+    *("A7", "A13", "A14", "A15", "A19", *CROSSED, "A17", "A23", "A24", "A28", "A29", "A30", "A31"),
+    *("B10", "B12", "B21", "B22", *NORM_INSIDE),
+)
+OTHER_RESIDUALS = tuple(f"B23:attention's output is added to the {name}" for name in ("values", "keys"))
+WITH_MASKS = ("A7", "A24", "A29", "A31")
+"""Of what is given masks."""
 SELF_MISTAKES = tuple(id for id in HEAD_MISTAKES if id not in CROSSED[:2])
 """Where query, key and value are one, exchanging them changes nothing."""
 
@@ -228,7 +233,7 @@ MULTIHEAD = attention_kind(
     ("query", "key", "value", "mask"),
     build=canonical.builder(canonical.Attention),
     probes=multihead_probes,
-    mistakes=(*CORE_MISTAKES, *HEAD_MISTAKES),
+    mistakes=(*CORE_MISTAKES, *HEAD_MISTAKES, *OTHER_RESIDUALS),
     extras=(Extra(("A11",), empty_query), Extra(("A10",), huge_query)),
 )
 SELF_ATTENTION = attention_kind(
@@ -250,7 +255,7 @@ CAUSAL_SELF_ATTENTION = attention_kind(
     probes=causal_probes,
     mistakes=(
         *(id for id in CORE_MISTAKES if id != "A11"),
-        *(id for id in SELF_MISTAKES if id not in ("A7", "A24")),
+        *(id for id in SELF_MISTAKES if id not in WITH_MASKS),
         "A5",
         "A6",
         "A25",
@@ -267,7 +272,7 @@ CROSS_ATTENTION = attention_kind(
     probes=cross_probes,
     mistakes=(
         *(id for id in CORE_MISTAKES if id != "A11"),
-        *(id for id in SELF_MISTAKES if id != "A7"),
+        *(id for id in SELF_MISTAKES if id not in ("A7", "A29")),
         "A21:keys and values come from the decoder",
     ),
     extras=(Extra(("A10",), huge_cross),),

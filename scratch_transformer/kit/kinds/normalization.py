@@ -54,7 +54,7 @@ LAYER_NORM = Kind(
     defaults={"d_model": D_MODEL, "eps": EPS},
     build=build(canonical.layer_norm),
     probes=probes,
-    mistakes=("LN1", "LN2", "LN3", "LN4", "LN5", "LN6", "LN7", "LN8", "LN9", "LN10"),
+    mistakes=("LN1", "LN2", "LN3", "LN4", "LN5", "LN6", "LN7", "LN8", "LN9", "LN10", "B22"),
     oracle=builtin_layer_norm,
     builtin="torch.nn.LayerNorm",
     extras=(Extra(("LN5",), far_from_zero, limit=3e-2, low_precision=True),),
@@ -69,7 +69,7 @@ RMS_NORM = Kind(
     defaults={"d_model": D_MODEL, "eps": EPS},
     build=build(canonical.rms_norm),
     probes=probes,
-    mistakes=("LN2", "LN3", "LN4", "LN7", "LN8", "LN10", "LN11"),
+    mistakes=("LN2", "LN3", "LN4", "LN7", "LN8", "LN10", "LN11", "B22"),
     oracle=builtin_rms_norm,
     builtin="torch.nn.RMSNorm",
 )
