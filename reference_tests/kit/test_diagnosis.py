@@ -5,15 +5,15 @@ import torch
 
 from reference_tests.kit.made import variant
 from reference_tests.mutants.catalogue import MUTANTS
-from scratch_transformer.kit import search
-from scratch_transformer.kit.designs import shown_by
-from scratch_transformer.kit.diagnose import diagnose
+from scratch_transformer.kit.judge import search
+from scratch_transformer.kit.judge.designs import shown_by
+from scratch_transformer.kit.judge.diagnose import diagnose
+from scratch_transformer.kit.judge.search import changes_of
+from scratch_transformer.kit.judge.session import EXACT
 from scratch_transformer.kit.kind import CanonicalCandidate
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.recipe import RIGHT
-from scratch_transformer.kit.search import changes_of
-from scratch_transformer.kit.session import EXACT
 
 COMPOSITES = ("Encoder", "Decoder", "TokenEncoder", "TokenDecoder", "Transformer", "DecoderOnly")
 SMOOTHED = {"label_smoothing": 0.1}

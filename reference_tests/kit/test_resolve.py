@@ -5,9 +5,13 @@ import torch
 from torch import nn
 
 from scratch_transformer.kit import assert_equivalent, check
-from scratch_transformer.kit.resolve import asked, attention, masks
-from scratch_transformer.kit.resolve.construct import attempts
-from scratch_transformer.kit.resolve.synonyms import input_of, is_mask, role_of, settings_of
+from scratch_transformer.kit.resolve.build import asked
+from scratch_transformer.kit.resolve.build.construct import attempts
+from scratch_transformer.kit.resolve.call import masks
+from scratch_transformer.kit.resolve.names.inputs import input_of, is_mask
+from scratch_transformer.kit.resolve.names.roles import role_of
+from scratch_transformer.kit.resolve.names.settings import settings_of
+from scratch_transformer.kit.resolve.weights import attention
 
 # ---- Names ----
 

@@ -11,19 +11,21 @@ from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.diagnose import diagnose
 from scratch_transformer.kit.discover import load, survey
 from scratch_transformer.kit.discover.sandbox import Guard, TimeUp, time_limit
 from scratch_transformer.kit.discover.target import Source
-from scratch_transformer.kit.finding import Named, Result
+from scratch_transformer.kit.judge.diagnose import diagnose
 from scratch_transformer.kit.kind import Diagnosis, Finding
 from scratch_transformer.kit.kinds import KINDS
-from scratch_transformer.kit.resolve import adapters, config, construct, guess, stubs
-from scratch_transformer.kit.resolve.choice import chosen
-from scratch_transformer.kit.resolve.library import Library
-from scratch_transformer.kit.resolve.lines import line_of
-from scratch_transformer.kit.resolve.match import Outcome, resolve
-from scratch_transformer.kit.resolve.synonyms import plain
+from scratch_transformer.kit.report import stubs
+from scratch_transformer.kit.report.finding import Named, Result
+from scratch_transformer.kit.report.lines import line_of
+from scratch_transformer.kit.resolve import adapters, guess
+from scratch_transformer.kit.resolve.build import config, construct
+from scratch_transformer.kit.resolve.library.library import Library
+from scratch_transformer.kit.resolve.names.words import plain
+from scratch_transformer.kit.resolve.trials.choice import chosen
+from scratch_transformer.kit.resolve.trials.match import Outcome, resolve
 
 COMPONENT_SECONDS = 20.0
 CAUSAL = ("causal", "iscausal", "usecausal", "causalmask", "usecausalmask", "autoregressive")
@@ -203,7 +205,7 @@ class Checking:
         return result
 
     def _not_built(self, result: Result, value: Any, outcome: Outcome, source: Source) -> Result:
-        from scratch_transformer.kit.crashes import crash_finding
+        from scratch_transformer.kit.judge.crashes import crash_finding
 
         error = outcome.error
         finding = crash_finding(error, outcome.kind) if isinstance(error, Exception) else None

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from scratch_transformer.kit.kind import Candidate, Inputs, Kind, State
-from scratch_transformer.kit.resolve import batching
-from scratch_transformer.kit.resolve.layout import ZERO, Layout, Parameters, neutral
-from scratch_transformer.kit.resolve.plan import CannotCall, Plan
-from scratch_transformer.kit.resolve.precision import double, without_dropout
+from scratch_transformer.kit.resolve.call import batching
+from scratch_transformer.kit.resolve.call.plan import CannotCall, Plan
+from scratch_transformer.kit.resolve.call.precision import double, without_dropout
+from scratch_transformer.kit.resolve.weights.layout import ZERO, Layout, Parameters, neutral
 
 Rebuild = Callable[[Mapping[str, Any]], "Candidate"]
 
@@ -157,8 +157,8 @@ def tensors(output: Any, depth: int = 0) -> Iterator[Tensor]:
 
 def default_of(cls: Any, setting: str) -> Any:
     """The default of the constructor's parameter for a setting, or None."""
-    from scratch_transformer.kit.resolve.construct import parameters_of
-    from scratch_transformer.kit.resolve.synonyms import settings_of
+    from scratch_transformer.kit.resolve.build.construct import parameters_of
+    from scratch_transformer.kit.resolve.names.settings import settings_of
 
     for parameter in parameters_of(cls):
         if setting in settings_of(parameter.name) and parameter.default is not parameter.empty:

@@ -10,11 +10,12 @@ from typing import Any
 from torch import nn
 
 from scratch_transformer.kit.kind import Kind
-from scratch_transformer.kit.resolve.construct import parameters_of
-from scratch_transformer.kit.resolve.plan import MASKS
-from scratch_transformer.kit.resolve.schedules import is_schedule
-from scratch_transformer.kit.resolve.synonyms import input_of, is_mask, plain
-from scratch_transformer.kit.resolve.weights import weights_of
+from scratch_transformer.kit.resolve.build.construct import parameters_of
+from scratch_transformer.kit.resolve.call.plan import MASKS
+from scratch_transformer.kit.resolve.functions.schedules import is_schedule
+from scratch_transformer.kit.resolve.functions.weighted import weights_of
+from scratch_transformer.kit.resolve.names.inputs import input_of, is_mask
+from scratch_transformer.kit.resolve.names.words import plain
 
 NO_COMPONENTS = (
     "config", "args", "dataset", "dataloader", "tokenizer", "trainer", "batch", "vocab", "collate", "translator", "lit",
