@@ -171,6 +171,8 @@ class Checking:
             return diagnosis
         self.library.given = {**self.library.given, names[0]: True}
         outcome = resolve(value, KINDS["CausalSelfAttention"], self.library)
+        if outcome.candidate is not None:
+            outcome.candidate.is_causal_by_name = True
         found = diagnose(outcome.candidate).findings if outcome.candidate is not None else ()
         more = [f for f in found if f.severity == "mistake" and f.mistake.id not in diagnosis.ids]
         forms = [replace(f, form=f"{f.form}, with {names[0]}=True".removeprefix(", ")) for f in more]

@@ -148,6 +148,8 @@ class Candidate:
     defaults: settings -> values that its constructor has where nothing is passed.
     shown: choices of the recipe that resolving it has shown already.
     drops: whether dropout that ignores eval() takes place. Without it, everything else can be compared.
+    refused: a mask's parameter, and the error with which it stops when it is given any.
+    is_causal_by_name: whether somebody expects that it hides the future without being given a mask.
     """
 
     def __init__(self, kind: Kind, module: nn.Module | None, settings: Settings | None = None) -> None:
@@ -159,6 +161,8 @@ class Candidate:
         self.defaults: dict[str, Any] = {}
         self.shown: dict[str, Any] = {}
         self.drops = False
+        self.refused: tuple[str, Exception] | None = None
+        self.is_causal_by_name = True
 
     def load(self, state: State) -> State:
         """Give the learner's parameters these values, named canonically.
@@ -179,6 +183,10 @@ class Candidate:
         assert self.module is not None
         output: Tensor = self.module(**inputs)
         return output
+
+    def apart(self, **inputs: Any) -> list[Tensor]:
+        """Its outputs with the padding in one mask and the future in another, where it takes two for the same."""
+        return []
 
     def inventory(self) -> dict[str, tuple[int, ...]]:
         """The learner's parameters: name -> shape."""

@@ -18,10 +18,11 @@ from scratch_transformer.kit.judge.detectors import detected
 from scratch_transformer.kit.judge.divergence import first_divergence
 from scratch_transformer.kit.judge.evidence import evidence
 from scratch_transformer.kit.judge.extras import from_extras
-from scratch_transformer.kit.judge.search import Hypothesis, Known, Match, find
+from scratch_transformer.kit.judge.search import Change, Hypothesis, Known, Match, find
 from scratch_transformer.kit.judge.session import EXACT, ROUNDED, Session, says_nothing
 from scratch_transformer.kit.kind import Candidate, Diagnosis, Finding, Verdict
 from scratch_transformer.kit.mistakes import MISTAKES
+from scratch_transformer.kit.mistakes.attention import NOT_ASKED
 from scratch_transformer.kit.recipe import RIGHT, Recipe
 
 SEVERITIES = ("mistake", "paper", "harmless", "note")
@@ -101,7 +102,7 @@ def _design(session: Session, best: Hypothesis | None) -> Recipe:
     """The right recipe that a candidate is measured against: its own design, else the nearest one."""
     designs = session.kind.designs
     if best is not None:
-        notes = [c for c in best.changes if Finding(MISTAKES[c.id], "", c.form).severity == "note"]
+        notes = [c for c in best.changes if Finding(MISTAKES[c.id], "", _form(session, c)).severity == "note"]
         of_notes = {name: value for change in notes for name, value in change.entries}
         return RIGHT.with_({**designs[best.design], **of_notes})  # another activation is another design
     nearest, least = RIGHT, float("inf")
@@ -116,7 +117,13 @@ def _design(session: Session, best: Hypothesis | None) -> Recipe:
 def _named(session: Session, best: Hypothesis | None, match: Match, design: Recipe) -> Iterator[Finding]:
     for change in best.changes if best else ():
         said = evidence(session, change, design)
-        yield Finding(MISTAKES[change.id], said, change.form, twins=match.twins.get(change.id, ()))
+        yield Finding(MISTAKES[change.id], said, _form(session, change), twins=match.twins.get(change.id, ()))
+
+
+def _form(session: Session, change: Change) -> str:
+    """What takes a mask, or is not called a decoder, need not hide the future."""
+    is_asked = change.id != "A25" or session.candidate.is_causal_by_name
+    return change.form if is_asked else NOT_ASKED
 
 
 def _verdict(best: Hypothesis | None, findings: Iterable[Finding], error: float) -> Verdict:

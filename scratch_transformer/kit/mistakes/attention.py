@@ -5,6 +5,7 @@ from scratch_transformer.kit.kind import Mistake
 CORE = "Vaswani et al. 2017, section 3.2.1, equation 1"
 HEADS = "Vaswani et al. 2017, section 3.2.2"
 MASKS = "Vaswani et al. 2017, section 3.2.3"
+NOT_ASKED = "nobody asks for one: it takes a mask, or its name does not say that it is a decoder"
 
 QKV = """\
 import torch
@@ -493,6 +494,7 @@ print("right:", scores.softmax(-1))
         source=MASKS,
         mathematics="right: query i sees key j if j ≤ i      here: for all j",
         changes={"": {"causal": "ignored"}},
+        severities={NOT_ASKED: "note"},
         demo="""\
 import torch
 torch.manual_seed(0)
