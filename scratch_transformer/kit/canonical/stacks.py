@@ -141,6 +141,7 @@ class Seq2Seq(nn.Module):
 
     def __init__(self, settings: Settings, recipe: Recipe) -> None:
         super().__init__()
+        self.recipe, self.pads = recipe, (settings["src_pad"], settings["tgt_pad"])
         d_model, src, tgt = settings["d_model"], settings["src_vocab_size"], settings["tgt_vocab_size"]
         self.src_embed = Embedding(src, d_model, recipe)
         self.tgt_embed = Embedding(tgt, d_model, recipe)
@@ -152,7 +153,10 @@ class Seq2Seq(nn.Module):
         self.projection = Projected(d_model, tgt, recipe)
 
     def forward(self, src: Tensor, tgt: Tensor, src_mask: Mask = None, tgt_mask: Mask = None) -> Tensor:
-        if self.recipe.roles == "swapped":
+        if self.recipe.roles.startswith("swapped"):
+            if self.recipe.roles == "swapped before masks are made":
+                own, other = tgt != self.pads[0], src != self.pads[1]  # each looks for the other's padding
+                tgt_mask, src_mask = own[:, None, None, :], other[:, None, None, :]
             src, tgt, src_mask, tgt_mask = tgt, src, keys_of(tgt_mask), causal_of(src_mask, src.shape[1])
         memory = self.encoder(self.src_embed_norm(self.src_pos(self.src_embed(src))), src_mask)
         y = self.tgt_embed_norm(self.tgt_pos(self.tgt_embed(tgt)))

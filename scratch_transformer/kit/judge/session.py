@@ -136,7 +136,7 @@ def distance(actual: Tensor | None, expected: Tensor | None, probe: Probe) -> fl
     if actual is None or expected is None or not isinstance(actual, Tensor) or actual.shape != expected.shape:
         return float("inf")
     actual, expected = actual.detach().double(), expected.detach().double()
-    if probe.valid is not None:
+    if probe.valid is not None and _fits(probe.valid, actual):
         actual, expected = (x.masked_fill(~probe.valid, 0.0) for x in (actual, expected))
     if not torch.equal(actual.isfinite(), expected.isfinite()) or says_nothing(actual):
         return float("inf")
@@ -144,6 +144,12 @@ def distance(actual: Tensor | None, expected: Tensor | None, probe: Probe) -> fl
     scale = expected.abs().max().item() if expected.numel() else 0.0
     difference = (actual - expected).abs().max().item() if expected.numel() else 0.0
     return difference / scale if scale > 0 else difference
+
+
+def _fits(valid: Tensor, output: Tensor) -> bool:
+    """Not so where source and target were swapped."""
+    pairs = zip(reversed(valid.shape), reversed(output.shape), strict=False)
+    return valid.dim() <= output.dim() and all(a in (1, b) for a, b in pairs)
 
 
 def says_nothing(output: Tensor) -> bool:

@@ -10,7 +10,7 @@ from torch import Tensor
 from scratch_transformer.kit.canonical import attention as canonical
 from scratch_transformer.kit.canonical.core import ScaledDotProductAttention
 from scratch_transformer.kit.kind import Extra, Inputs, Kind, Probe, Settings, State
-from scratch_transformer.kit.kinds.inputs import D_MODEL, HEADS, B, Draw, S, T, causal, keys, queries, real
+from scratch_transformer.kit.kinds.inputs import D_MODEL, HEADS, B, Draw, S, T, causal, gap, keys, queries, real
 from scratch_transformer.kit.kinds.wrapped import WRAPPERS, builtin_wrapped
 from scratch_transformer.kit.recipe import Recipe
 
@@ -45,12 +45,12 @@ def core_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
     h, d_k = shape
     q, k, v = draw.normal(B, h, T, d_k, scale=2), draw.normal(B, h, S, d_k), draw.normal(B, h, S, d_k)
     here = {"query": draw.normal(B, h, T, d_k), "key": draw.normal(B, h, T, d_k), "value": draw.normal(B, h, T, d_k)}
-    both = causal(T) & keys(real(T))
+    both = causal(T) & keys(gap(T))
     return (
         Probe("no mask", {"query": q, "key": k, "value": v, "mask": None}, shows="no mask"),
         Probe("left padding", {"query": q, "key": k, "value": v, "mask": keys(real(S, "left"))}, shows="left padding"),
         Probe("causal", {**here, "mask": causal(T)}, shows="a causal mask"),
-        Probe("causal, padded", {**here, "mask": both}, queries(real(T))[:, None], shows="causal mask and padding"),
+        Probe("causal, padded", {**here, "mask": both}, queries(gap(T))[:, None], shows="causal mask and padding"),
     )
 
 
@@ -99,26 +99,26 @@ def multihead_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
     draw, E = Draw(seed), settings["d_model"]
     q, k, v = draw.normal(B, T, E), draw.normal(B, S, E), draw.normal(B, S, E)
     x, y, z = draw.normal(B, T, E), draw.normal(B, T, E), draw.normal(B, T, E)
-    here, valid = {"query": x, "key": y, "value": z}, queries(real(T))
+    here, valid, other = {"query": x, "key": y, "value": z}, queries(real(T)), queries(gap(T))
     return (
         Probe("self", {"query": x, "key": x, "value": x, "mask": None}, shows="self-attention without a mask"),
         Probe("cross", {"query": q, "key": k, "value": v, "mask": None}, shows="other keys and values than queries"),
         Probe("left padding", {"query": q, "key": k, "value": v, "mask": keys(real(S, "left"))}, shows="left padding"),
         Probe("right padding", {**here, "mask": keys(real(T))}, valid, shows="right padding"),
         Probe("causal", {**here, "mask": causal(T)}, shows="a causal mask"),
-        Probe("causal, padded", {**here, "mask": causal(T) & keys(real(T))}, valid, shows="causal mask and padding"),
+        Probe("causal, padded", {**here, "mask": causal(T) & keys(gap(T))}, other, shows="causal mask and padding"),
     )
 
 
 def self_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
     draw, E = Draw(seed), settings["d_model"]
-    x, valid, left = draw.normal(B, T, E), queries(real(T)), real(T, "left")
+    x, valid, left, other = draw.normal(B, T, E), queries(real(T)), real(T, "left"), queries(gap(T))
     return (
         Probe("no mask", {"x": x, "mask": None}, shows="no mask"),
         Probe("left padding", {"x": x, "mask": keys(left)}, queries(left), shows="left padding"),
         Probe("right padding", {"x": x, "mask": keys(real(T))}, valid, shows="right padding"),
         Probe("causal", {"x": x, "mask": causal(T)}, shows="a causal mask"),
-        Probe("causal, padded", {"x": x, "mask": causal(T) & keys(real(T))}, valid, shows="causal mask and padding"),
+        Probe("causal, padded", {"x": x, "mask": causal(T) & keys(gap(T))}, other, shows="causal mask and padding"),
     )
 
 

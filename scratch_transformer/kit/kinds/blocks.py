@@ -20,6 +20,7 @@ from scratch_transformer.kit.kinds.inputs import (
     S,
     T,
     causal,
+    gap,
     keys,
     queries,
     real,
@@ -77,11 +78,11 @@ def decoder_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
     draw, E = Draw(seed), settings["d_model"]
     x, memory = draw.normal(B, T, E), draw.normal(B, S, E)
     own, other = {"x": x, "memory": memory}, real(S, "left")
-    padded = causal(T) & keys(real(T))
+    padded = causal(T) & keys(gap(T))
     quiet = {"x": x * 1e-2, "memory": memory * 1e-2, "mask": causal(T), "memory_mask": None}
     alike = {"x": draw.normal(B, S, E), "memory": memory, "mask": causal(S), "memory_mask": keys(real(S))}
     return (
-        Probe("padded", {**own, "mask": padded, "memory_mask": keys(other)}, queries(real(T)), shows="causal, padded"),
+        Probe("padded", {**own, "mask": padded, "memory_mask": keys(other)}, queries(gap(T)), shows="causal, padded"),
         Probe("causal", {**own, "mask": causal(T), "memory_mask": None}, shows="a causal mask and no padding"),
         Probe("source", {**own, "mask": causal(T), "memory_mask": keys(real(S))}, shows="padding in the source"),
         Probe("quiet", quiet, shows="tokens with a small variance", quiet=True),
