@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from torch import nn
@@ -14,9 +15,11 @@ from torch import nn
 from scratch_transformer.kit.discover import load, survey
 from scratch_transformer.kit.discover.sandbox import Guard, TimeUp, time_limit
 from scratch_transformer.kit.discover.target import Source
+from scratch_transformer.kit.judge import scripts
 from scratch_transformer.kit.judge.diagnose import diagnose
 from scratch_transformer.kit.kind import Diagnosis, Finding
 from scratch_transformer.kit.kinds import KINDS
+from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.report import stubs
 from scratch_transformer.kit.report.finding import Named, Result
 from scratch_transformer.kit.report.lines import line_of
@@ -30,6 +33,7 @@ from scratch_transformer.kit.resolve.trials.match import Outcome, resolve
 COMPONENT_SECONDS = 20.0
 CAUSAL = ("causal", "iscausal", "usecausal", "causalmask", "usecausalmask", "autoregressive")
 """Flags of a constructor."""
+SCRIPT = "training script"
 Emit = Callable[..., None]
 
 
@@ -48,6 +52,7 @@ class Checking:
     def load(self, source: Source, salvage: bool) -> None:
         """Runs a source and notes its components; tells what is wrong with the file as a whole."""
         assert self.guard is not None
+        self._read(source)
         loaded = load.load(source, self.guard, salvage)
         source = loaded.source
         for note in loaded.notes:
@@ -61,6 +66,18 @@ class Checking:
             if is_own and not self.add(name, value, source, definitions[name].line):
                 ignored.append(name)
         self.emit("found", ignored=ignored, missing=loaded.missing)
+
+    def _read(self, source: Source) -> None:
+        """Tells what the text of a training script shows; it is not run for that."""
+        others = [other["text"] for other in self.job.get("sources", ()) if other["path"] != source.path]
+        for found in scripts.read(source.text, others):
+            name = found.function or Path(source.path).stem
+            identity = f"{source.path}:{found.id} in {name}"
+            if identity not in self.job["done"] and self.job.get("only") in (None, name):
+                result = Result(name, source.where(found.line), SCRIPT, "mistake", what="Trains a model. Read, not run.")
+                finding = Finding(MISTAKES[found.id], found.evidence)
+                result.mistakes = [named(finding, source.where(found.line))]
+                self.emit("result", component=identity, result=result.document())
 
     def load_adapters(self, source: Source) -> None:
         """Runs adapters.py; what it adapts needs no resolving."""
@@ -199,7 +216,7 @@ class Checking:
         self.library.diagnoses[value] = diagnosis
         result.verdict, result.error, result.design = diagnosis.verdict, diagnosis.error, diagnosis.design
         result.inherited = [f.mistake.id for f in diagnosis.findings if f.mistake.id in parts]
-        result.mistakes = [_named(f, value, source) for f in own]
+        result.mistakes = [_located(f, value, source) for f in own]
         result.alternatives = [list(ids) for ids in diagnosis.alternatives]
         result.divergence, result.probe = diagnosis.divergence, diagnosis.probe
         result.ordinary, result.unexplained = diagnosis.ordinary, diagnosis.unexplained
@@ -212,7 +229,7 @@ class Checking:
         error = outcome.error
         finding = crash_finding(error, outcome.kind) if isinstance(error, Exception) else None
         if finding is not None:
-            result.mistakes = [_named(finding, value, source)]
+            result.mistakes = [_located(finding, value, source)]
         severe = finding is not None and finding.severity == "mistake"
         result.verdict = "mistake" if severe else "could not be built" if outcome.stage == "built" else "crashed"
         result.problem = outcome.problem
@@ -220,10 +237,15 @@ class Checking:
         return result
 
 
-def _named(finding: Finding, value: Any, source: Source) -> Named:
+def _located(finding: Finding, value: Any, source: Source) -> Named:
+    line = line_of(finding.mistake.id, value)
+    return named(finding, source.where(line) if line else "")
+
+
+def named(finding: Finding, where: str) -> Named:
+    """A finding as plain data. where: the line to look at, for people."""
     mistake = finding.mistake
-    line = line_of(mistake.id, value)
     return Named(
         mistake.id, mistake.title, finding.severity, mistake.does, mistake.expected, finding.evidence, mistake.fix,
-        mistake.source, finding.words, source.where(line) if line else "",
+        mistake.source, finding.words, where,
     )  # fmt: skip
