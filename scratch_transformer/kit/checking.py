@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -20,9 +20,8 @@ from scratch_transformer.kit.judge.diagnose import diagnose
 from scratch_transformer.kit.kind import Diagnosis, Finding
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.mistakes import MISTAKES
-from scratch_transformer.kit.report import stubs
+from scratch_transformer.kit.report import lines, stubs
 from scratch_transformer.kit.report.finding import Named, Result
-from scratch_transformer.kit.report.lines import line_of
 from scratch_transformer.kit.resolve import adapters, guess
 from scratch_transformer.kit.resolve.build import config, construct
 from scratch_transformer.kit.resolve.library.library import Library
@@ -76,7 +75,7 @@ class Checking:
             if identity not in self.job["done"] and self.job.get("only") in (None, name):
                 result = Result(name, source.where(found.line), SCRIPT, "mistake", what="Trains a model. Read, not run.")
                 finding = Finding(MISTAKES[found.id], found.evidence)
-                result.mistakes = [named(finding, source.where(found.line))]
+                result.mistakes = [_named(finding, source, found.line)]
                 self.emit("result", component=identity, result=result.document())
 
     def load_adapters(self, source: Source) -> None:
@@ -238,14 +237,16 @@ class Checking:
 
 
 def _located(finding: Finding, value: Any, source: Source) -> Named:
-    line = line_of(finding.mistake.id, value)
-    return named(finding, source.where(line) if line else "")
+    """With the line of a class or function to look at."""
+    found = lines.place(finding.mistake.id, finding.form, value)
+    return _named(finding, source) if found is None else _named(finding, source, *found)
 
 
-def named(finding: Finding, where: str) -> Named:
-    """A finding as plain data. where: the line to look at, for people."""
+def _named(finding: Finding, source: Source, line: int = 0, put: Sequence[str] = ()) -> Named:
+    """A finding as plain data. line: to look at, of the file. put: what should stand there."""
     mistake = finding.mistake
+    first, code = lines.excerpt(source.text, line) if line else (0, [])
     return Named(
         mistake.id, mistake.title, finding.severity, mistake.does, mistake.expected, finding.evidence, mistake.fix,
-        mistake.source, finding.words, where,
+        mistake.source, finding.words, source.where(line) if line else "", code, first, line, list(put),
     )  # fmt: skip

@@ -12,7 +12,10 @@ FINE = ("matches the builtin", "matches the paper, not the builtin", "harmless d
 
 @dataclass
 class Named:
-    """A mistake of the catalogue, found: its texts and the numbers that show it."""
+    """A mistake of the catalogue, found: its texts, the numbers that show it, and the learner's own lines.
+
+    code: lines of the file from line `first` on; `line` is the one to look at, and `put` what should stand there.
+    """
 
     id: str
     title: str
@@ -24,6 +27,10 @@ class Named:
     source: str
     form: str = ""
     where: str = ""
+    code: list[str] = field(default_factory=list)
+    first: int = 0
+    line: int = 0
+    put: list[str] = field(default_factory=list)
 
 
 @dataclass
