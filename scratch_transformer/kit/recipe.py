@@ -48,6 +48,8 @@ class Recipe:
     rotates: str = "q k"
     rotary_place: str = "heads"  # "all features": before they are split into heads
 
+    step_positions: str = "right"  # of tokens that come one by one, after a prompt or from the first on
+
     # ---- Attention ----
     scale: str = "1/sqrt(d_k)"  # or a number
     scale_place: str = "scores"
@@ -75,6 +77,7 @@ class Recipe:
     gating: str = "product"
     norm_order: str = "post"
     norms: str = "own"
+    residual: str = "input"  # "memory", "value", "key", "block's input": what is added to a sublayer's output
     final_norm: bool = False
     layers: str = "own weights"
     feeding: str = "previous layer"
@@ -82,6 +85,7 @@ class Recipe:
     memory_mask: str = "source"
     self_mask: str = "target"
     order: str = "self, cross"
+    roles: str = "right"  # "swapped": the encoder reads the target
 
     # ---- Output, loss, schedule, decoding, masks ----
     head: bool = True  # whether a decoder ends in the projection

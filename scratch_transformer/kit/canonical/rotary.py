@@ -32,6 +32,17 @@ EXPONENTS: dict[str, Callable[[Tensor, int, int], Tensor]] = {
 }
 
 
+def counted(length: int, recipe: Recipe) -> Tensor:
+    """The positions 0, 1, 2, …, or those that a step-wise decoder gives to tokens that come one by one."""
+    form, positions = recipe.step_positions, torch.arange(length)
+    if form.startswith("all the first"):
+        prompt = 3 if form.endswith("after a prompt") else 0
+        return positions.where(positions < prompt, 0)
+    shift = {"right": 0, "one too small": -1, "one too large": 1}[form]
+    prompt = 3 if shift else 0
+    return positions.where(positions < prompt, positions + shift)
+
+
 def angles(positions: Tensor, d: int, width: int, base: float, recipe: Recipe) -> Tensor:
     """positions (L,) -> (L, d/2): position · base^(-2i/d)."""
     exponents = EXPONENTS[recipe.rotary_angles](torch.arange(d // 2, dtype=torch.float64), d, width)
