@@ -171,7 +171,7 @@ EXPECTED = {
     },
     "course": {
         "Linear": "Linear",
-        "Embedding": "InputEmbedding",
+        "Embedding": "Embedding",
         "RMSNorm": "RMSNorm",
         "silu": "SiLU",
         "SwiGLU": "SwiGLU",

@@ -25,6 +25,7 @@ KINDS: dict[str, Kind] = {
             layers.GELU,
             layers.SILU,
             layers.LINEAR,
+            embedding.PLAIN_EMBEDDING,
             embedding.EMBEDDING,
             embedding.POSITIONS,
         ),

@@ -40,6 +40,7 @@ FAMILIES = (
     ("Loss", "LossOfLogProbabilities"),
     ("LayerNorm", "RMSNorm"),
     ("WarmupSchedule", "CosineSchedule"),
+    ("Embedding", "InputEmbedding"),
 )  # fmt: skip
 """Kinds that go by the same names; what the forward takes tells more."""
 
@@ -91,6 +92,8 @@ def _score(word: str, kind: Kind, thing: Any) -> float:
     """How well the name fits a kind; 0 if it does not, or if the forward cannot take the kind's inputs."""
     score = max((_likeness(word, plain(synonym)) for synonym in kind.synonyms), default=0.0)
     if score == 0 or not callable(thing):
+        return 0.0
+    if kind.name == "Embedding" and not any(plain(p.name) == "numembeddings" for p in parameters_of(thing)):
         return 0.0
     if kind.name == "Sampling" and not training.takes_logits(thing):
         return 0.0

@@ -115,6 +115,7 @@ def usual(rows: int, d_k: int, base: float) -> list[tuple[Tensor, ...]]:
         *((table.cos(), table.sin()) for table in (angle, wide, repeated)),
         (angle,),
         (wide,),
+        (torch.cat((angle.cos(), angle.sin()), -1),),
     ]
 
 

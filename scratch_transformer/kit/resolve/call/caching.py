@@ -32,6 +32,7 @@ def pieces(
     passed = next((p.name for p in found if PASSED.search(plain(p.name)) and p.default is None), None)
     switch = {p.name: True for p in found if SWITCH.search(plain(p.name)) and (p.default is False or p.default is p.empty)}
     start = next((p.name for p in found if beside.START.search(plain(p.name))), None)
+    positions = next((p.name for p in found if beside.POSITIONS.match(plain(p.name)) and p.default is None), None)
     if passed is None and not (keeps(made) and (switch or start)):
         return None
     made, outputs, kept, begin = copy.deepcopy(made), [], None, 0
@@ -39,6 +40,8 @@ def pieces(
         given = dict(_piece(plan, inputs, begin, length)) | switch
         if start is not None:
             given[start] = begin
+        if positions is not None:
+            given[positions] = torch.arange(begin, begin + length)
         if passed is not None:
             given[passed] = kept
         returned = made(**given)

@@ -143,7 +143,7 @@ def _by_name(
         elif shared := _shared_input(parameter.name, tensors):
             found[parameter.name] = shared
             left = [name for name in left if name != shared]
-        elif known and is_setting(parameter.name):
+        elif known and is_setting(parameter.name) and not (parameter is parameters[0] and "x" in left):
             constants[parameter.name] = settings[known[0]]
         elif plain(parameter.name) in FIXED:
             constants[parameter.name] = FIXED[plain(parameter.name)]
