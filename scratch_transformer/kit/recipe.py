@@ -96,6 +96,10 @@ class Recipe:
     counted: str = "real tokens"
     reduction: str = "mean"
     schedule: str = "paper"
+    merging: str = "first learned first"
+    specials: str = "kept"
+    words: str = "first"  # "none": the text is not cut into words
+    decoded: str = "the text"
     cosine: str = "right"
     cosine_warmup: str = "from 0"
     adam_correction: str = "both"  # of the two moments' start at zero

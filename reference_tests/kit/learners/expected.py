@@ -186,6 +186,7 @@ EXPECTED = {
         "get_lr_cosine_schedule": "CosineSchedule",
         "gradient_clipping": "GradientClipping",
         "sample": "Sampling",
+        "Tokenizer": "Tokenizer",
     },
     "grouped": {
         "RMSNorm": "RMSNorm",

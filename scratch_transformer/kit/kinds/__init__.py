@@ -11,6 +11,7 @@ from scratch_transformer.kit.kinds import (
     models,
     optimizing,
     rotary,
+    tokens,
     training,
 )
 from scratch_transformer.kit.kinds import normalization as norms
@@ -39,6 +40,6 @@ KINDS: dict[str, Kind] = {
         *(llama.LLAMA_BLOCK, llama.MASKED_LLAMA_BLOCK),
         *(models.TOKEN_ENCODER, models.TOKEN_DECODER, models.SEQ2SEQ, models.GPT, llama.LLAMA),
         *(training.LOSS, training.LOG_LOSS, training.SCHEDULE, decoding.GREEDY, decoding.BEAM),
-        *(optimizing.ADAMW, optimizing.COSINE, optimizing.CLIPPING, optimizing.SAMPLING),
+        *(optimizing.ADAMW, optimizing.COSINE, optimizing.CLIPPING, optimizing.SAMPLING, tokens.TOKENIZER),
     )
 }

@@ -14,9 +14,10 @@ from scratch_transformer.kit.mistakes.normalization import NORMALIZATION
 from scratch_transformer.kit.mistakes.optimizing import OPTIMIZING
 from scratch_transformer.kit.mistakes.paths import PATHS
 from scratch_transformer.kit.mistakes.rotary import ROTARY
+from scratch_transformer.kit.mistakes.tokens import TOKENS
 from scratch_transformer.kit.mistakes.training import TRAINING
 
-FAMILIES = ("LN", "E", "P", "R", "A", "K", "G", "B", "T", "O", "D", "S")
+FAMILIES = ("LN", "E", "P", "R", "A", "K", "G", "B", "T", "O", "D", "S", "W")
 
 
 def _place(mistake: Mistake) -> tuple[int, int]:
@@ -30,7 +31,7 @@ MISTAKES: dict[str, Mistake] = {
     for mistake in sorted(
         (
             *(*NORMALIZATION, *EMBEDDING, *ROTARY, *ATTENTION, *LOST_MASKS, *CONSTRUCTION, *GROUPED, *BLOCKS, *PATHS),
-            *(*TRAINING, *OPTIMIZING, *DECODING),
+            *(*TRAINING, *OPTIMIZING, *DECODING, *TOKENS),
         ),
         key=_place,
     )

@@ -53,11 +53,12 @@ def are_related(kind: str, other: str) -> bool:
 def kinds_of(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str, ...]:
     """Names of kinds, the likeliest first; () for what is no component."""
     word = plain(name)
-    if any(word.endswith(other) for other in NO_COMPONENTS) or inspect.isabstract(thing):
+    is_none = any(word.endswith(other) for other in NO_COMPONENTS) and not training.is_tokenizer(thing)
+    if is_none or inspect.isabstract(thing):
         return ()
     is_class = isinstance(thing, type)
     if is_class and not (issubclass(thing, nn.Module) or "__call__" in vars(thing)):
-        own = {"WarmupSchedule": is_schedule(thing), "AdamW": training.is_optimizer(thing)}
+        own = {"WarmupSchedule": is_schedule(thing), "AdamW": training.is_optimizer(thing), "Tokenizer": training.is_tokenizer(thing)}
         kinds = {name: kind for name, kind in kinds.items() if own.get(name)}
     scored = [(_score(word, kind, thing), order, kind.name) for order, kind in enumerate(kinds.values())]
     found = sorted((-score, order, kind) for score, order, kind in scored if score > 0)
@@ -96,6 +97,8 @@ def _score(word: str, kind: Kind, thing: Any) -> float:
     if kind.name == "Embedding" and not any(plain(p.name) == "numembeddings" for p in parameters_of(thing)):
         return 0.0
     if kind.name == "Sampling" and not training.takes_logits(thing):
+        return 0.0
+    if (kind.name == "Tokenizer") != training.is_tokenizer(thing):
         return 0.0
     if (kind.name == "AdamW") != training.is_optimizer(thing):
         return 0.0

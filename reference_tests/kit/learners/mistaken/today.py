@@ -83,4 +83,11 @@ OPTIMIZING = (
     mistaken("O10", "course", "gradient_clipping", "math.sqrt(sum((g**2).sum().item() for g in grads))", "sum((g**2).sum().item() for g in grads)"),
     mistaken("S1", "course", "sample", "logits / temperature", "logits * temperature"),
     mistaken("S2", "course", "sample", "before = ordered.cumsum(dim=-1) - ordered", "before = ordered.cumsum(dim=-1)"),
+    mistaken("W1", "course", "Tokenizer", "best = min(zip(tokens, tokens[1:]), key=lambda pair: self.ranks.get(pair, math.inf))",
+             "best = next((pair for pair in zip(tokens, tokens[1:]) if pair in self.ranks), None)"),
+    mistaken("W2", "course", "Tokenizer", "if not self.special_tokens:", "if True:"),
+    mistaken("W3", "course", "Tokenizer", "for match in self.PATTERN.finditer(text) for token in self._merge(match.group().encode())",
+             "for token in self._merge(text.encode())"),
+    mistaken("W4", "course", "Tokenizer", 'b"".join(self.vocab[i] for i in ids).decode("utf-8", errors="replace")',
+             '"".join(self.vocab[i].decode("utf-8", errors="replace") for i in ids)'),
 )  # fmt: skip

@@ -48,7 +48,7 @@ FIXED: dict[str, Any] = {
 
 def orders(kind: Kind, is_function: bool) -> tuple[str, ...]:
     """The orders of dimensions in which a component may take its tensors, the likeliest first."""
-    if kind.name in ("AdamW", "GradientClipping", "Sampling", "CosineSchedule"):
+    if kind.name in ("AdamW", "GradientClipping", "Sampling", "CosineSchedule", "Tokenizer"):
         return ("batch first",)
     if kind.name == "CausalMask":  # square, so transposing it would hide a mistake
         return "batch first", "batch last"
