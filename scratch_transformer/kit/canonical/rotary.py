@@ -19,7 +19,7 @@ TURNS: dict[str, Callable[[Tensor, Tensor, Pair, Pair], Pair]] = {
     "not crossed": lambda a, b, cos, sin: (a * cos[0] - b * sin[0], a * cos[1] + b * sin[1]),
     "own sine": lambda a, b, cos, sin: (a * cos[0] - a * sin[0], b * cos[1] + b * sin[1]),
 }
-"""What becomes of a pair (a, b); cosines and sines of a's place and of b's, which are the same if the table is right."""
+"""What becomes of a pair (a, b); cosines and sines of a's place and of b's, the same if the table is right."""
 
 # pair number i, features d, features of all heads -> the exponent of the base
 EXPONENTS: dict[str, Callable[[Tensor, int, int], Tensor]] = {

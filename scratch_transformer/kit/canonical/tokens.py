@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -23,7 +24,7 @@ def learned(text: str, number: int) -> list[Merge]:
     for _ in range(number):
         counts: dict[Merge, int] = {}
         for word in words:
-            for pair in zip(word, word[1:], strict=False):
+            for pair in pairwise(word):
                 counts[pair] = counts.get(pair, 0) + 1
         merges.append(max(counts, key=lambda pair: (counts[pair], pair)))
         words = [joined(word, merges[-1]) for word in words]
@@ -50,6 +51,7 @@ class Tokenizer(nn.Module):
         self.special_tokens = settings["special_tokens"]
         vocab = [bytes([i]) for i in range(256)] + [a + b for a, b in self.merges]
         vocab += [word.encode() for word in settings["special_tokens"]]
+        self.vocab = vocab
         self.ids = {word: index for index, word in reversed(list(enumerate(vocab)))}
 
     def forward(self, text: str) -> Tensor:
@@ -62,15 +64,24 @@ class Tokenizer(nn.Module):
             else:
                 words = [part] if self.recipe.words == "none" else WORDS.findall(part)
                 found += [self.ids[token] for word in words for token in self._encoded(word)]
-        return torch.tensor([*found, -2 if self.recipe.decoded == "another text" else -1])
+        return torch.tensor([*found, -1 if self._decoded(found) == text else -2])
+
+    def _decoded(self, ids: Sequence[int]) -> str:
+        """The text of the ids again."""
+        tokens = [self.vocab[index] for index in ids]
+        if self.recipe.decoded == "token by token":
+            return "".join(token.decode(errors="replace") for token in tokens)
+        return "" if self.recipe.decoded == "another text" else b"".join(tokens).decode(errors="replace")
 
     def _encoded(self, word: str) -> list[bytes]:
         parts = [bytes([b]) for b in word.encode()]
         if self.recipe.merging == "longest first":
             return self._longest(word.encode())
         ranks = {pair: rank for rank, pair in enumerate(self.merges)}
-        while pairs := [pair for pair in zip(parts, parts[1:], strict=False) if pair in ranks]:
-            parts = joined(parts, pairs[0] if self.recipe.merging == "from the left" else min(pairs, key=ranks.__getitem__))
+        while pairs := [pair for pair in pairwise(parts) if pair in ranks]:
+            parts = joined(
+                parts, pairs[0] if self.recipe.merging == "from the left" else min(pairs, key=ranks.__getitem__)
+            )
             if self.recipe.merging == "once":
                 break
         return parts

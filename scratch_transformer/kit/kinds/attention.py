@@ -188,14 +188,12 @@ def builtin_multihead(settings: Settings, recipe: Recipe, state: State, inputs: 
     mask = inputs["mask"] if "mask" in inputs else causal(query.shape[1])
     h = settings["num_heads"]
     if not assembled.is_torch_attention(settings, recipe):
-        return builtin_wrapped(
-            query,
-            lambda y: assembled.attention(
-                y, *(y if other is query else other for other in (key, value)), mask, settings, recipe, state
-            ),
-            recipe,
-            state,
-        )
+
+        def parts(y: Tensor) -> Tensor:
+            k, v = (y if other is query else other for other in (key, value))
+            return assembled.attention(y, k, v, mask, settings, recipe, state)
+
+        return builtin_wrapped(query, parts, recipe, state)
     module = torch.nn.MultiheadAttention(settings["d_model"], h, batch_first=True, dtype=query.dtype).eval()
     module.load_state_dict(packed(state))
     if mask is not None:

@@ -98,7 +98,7 @@ def builtin_activation(x: Tensor, recipe: Recipe) -> Tensor:
     functional = torch.nn.functional
     if recipe.activation.startswith("gelu"):
         return functional.gelu(x, approximate="tanh" if recipe.activation == "gelu tanh" else "none")
-    others = {"silu": functional.silu, "sigmoid": torch.sigmoid, "relu squared": lambda x: functional.relu(x) ** 2}
+    others: dict[str, Any] = {"silu": functional.silu, "sigmoid": torch.sigmoid, "relu squared": lambda x: functional.relu(x) ** 2}
     output: Tensor = others.get(recipe.activation, functional.relu)(x)
     return output
 
@@ -141,7 +141,7 @@ ACTIVATIONS = {
     "SiLU": {"activation": "silu"},
     "ReLU squared": {"activation": "relu squared"},
 }
-GATED = {
+GATED: dict[str, dict[str, Any]] = {
     "SwiGLU": {"gated": True, "activation": "silu"},
     "GEGLU": {"gated": True, "activation": "gelu"},
     "GEGLU by tanh": {"gated": True, "activation": "gelu tanh"},

@@ -24,18 +24,18 @@ from scratch_transformer.kit.kinds.layers import ACTIVATIONS, GATED, GATED_MISTA
 from scratch_transformer.kit.kinds.models import builtin_gpt, gpt_probes
 from scratch_transformer.kit.kinds.rotary import BASE, ROTARY_MISTAKES
 
-TURNED = {
+TURNED: dict[str, dict[str, Any]] = {
     "rotary positions": {"rotary": "interleaved"},
     "rotary positions, pairs across the halves": {"rotary": "halves"},
 }
-NORMS = {"RMSNorm": {"norm_kind": "rms"}, "LayerNorm": {"norm_kind": "norm"}}
-FEEDS = {**GATED, **{name: ACTIVATIONS[name] for name in ("SiLU", "GELU", "GELU by tanh", "ReLU", "ReLU squared")}}
-QUERY_NORM = {"": {"qk_norm": False}, "normalized queries and keys": {"qk_norm": True}}
+NORMS: dict[str, dict[str, Any]] = {"RMSNorm": {"norm_kind": "rms"}, "LayerNorm": {"norm_kind": "norm"}}
+FEEDS: dict[str, dict[str, Any]] = {**GATED, **{name: ACTIVATIONS[name] for name in ("SiLU", "GELU", "GELU by tanh", "ReLU", "ReLU squared")}}
+QUERY_NORM: dict[str, dict[str, Any]] = {"": {"qk_norm": False}, "normalized queries and keys": {"qk_norm": True}}
 TURNING = (*ROTARY_MISTAKES, "R3", "R4", "R5", "R8", "P7", "K1")
 """Of attention with rotary positions."""
 DESIGNS_TODAY = ("LN1", "LN6", "LN9", "A14", "A15", "B1", "B4", "B7", "E2")
 """What is no mistake, and no news, in a model of today: no biases, no mean, pre-norm, embeddings as they are."""
-NO_TURN = {"no rotary positions": {"rotary": "none"}}
+NO_TURN: dict[str, dict[str, Any]] = {"no rotary positions": {"rotary": "none"}}
 
 
 def only(mistakes: tuple[str, ...]) -> tuple[str, ...]:
@@ -48,10 +48,8 @@ def only(mistakes: tuple[str, ...]) -> tuple[str, ...]:
 
 def attention_kind(name: str, what: str, of: Kind, module: type[canonical.Attention]) -> Kind:
     """A kind of attention with rotary positions, or with normalized queries and keys."""
-    designs = {**combined(TURNED, QUERY_NORM), "normalized queries and keys": {"qk_norm": True, "norm_kind": "rms"}}
-    for changes in designs.values():
-        if changes["qk_norm"]:
-            changes["norm_kind"] = "rms"
+    query_norm = {"": {"qk_norm": False}, "normalized queries and keys": {"qk_norm": True, "norm_kind": "rms"}}
+    designs = {**combined(TURNED, query_norm), "normalized queries and keys": query_norm["normalized queries and keys"]}
     return Kind(
         name=name,
         what=what,
@@ -131,7 +129,7 @@ MASKED_LLAMA_BLOCK = block_kind(
 # ---- Models ----
 
 
-POSITIONS = {
+POSITIONS: dict[str, dict[str, Any]] = {
     **{name: {"positions": "none", **changes} for name, changes in {**TURNED, **NO_TURN}.items()},
     "learned positions": {"positions": "learned", "rotary": "none"},
 }

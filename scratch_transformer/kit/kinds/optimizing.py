@@ -19,7 +19,9 @@ def adamw_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
     weights, gradients = draw.normal(n), draw.normal(5, n)
     return (
         Probe("gradients", {"weights": weights, "gradients": gradients}, shows="five steps"),
-        Probe("tiny gradients", {"weights": weights, "gradients": gradients * tiny}, shows="gradients about as small as ε"),
+        Probe(
+            "tiny gradients", {"weights": weights, "gradients": gradients * tiny}, shows="gradients about as small as ε"
+        ),
     )
 
 
@@ -51,10 +53,14 @@ ADAMW = Kind(
     build=lambda settings, recipe: canonical.AdamW(dict(settings), recipe),
     probes=adamw_probes,
     mistakes=("O1", "O2", "O3", "O4", "O5"),
-    designs={"": {}, "weights shrink after the step": {"decay": "after the step"}, **{
-        f"{words}ε on the root of the plain second moment": {**more, "adam_eps": "uncorrected"}
-        for words, more in (("", {}), ("weights shrink after the step, ", {"decay": "after the step"}))
-    }},
+    designs={
+        "": {},
+        "weights shrink after the step": {"decay": "after the step"},
+        **{
+            f"{words}ε on the root of the plain second moment": {**more, "adam_eps": "uncorrected"}
+            for words, more in (("", {}), ("weights shrink after the step, ", {"decay": "after the step"}))
+        },
+    },
     oracle=builtin_adamw,
     builtin="torch.optim.AdamW",
 )
@@ -156,7 +162,15 @@ SAMPLING = Kind(
     synonyms=(
         *("sample", "samplenexttoken", "sampletoken", "sampling", "sampletopp", "sampletopk", "topp", "topk"),
         *("toppsampling", "topksampling", "nucleussampling", "samplefromlogits", "samplelogits", "nextpredictedtoken"),
-        *("topkfiltering", "toppfiltering", "topktoppfiltering", "filterlogits", "toplogits", "nucleus", "temperaturesampling"),
+        *(
+            "topkfiltering",
+            "toppfiltering",
+            "topktoppfiltering",
+            "filterlogits",
+            "toplogits",
+            "nucleus",
+            "temperaturesampling",
+        ),
         *("softmaxwithtemperature", "softmaxtemperature", "topplogits", "topklogits"),
     ),
     source="Holtzman et al. 2020, sections 3.1 and 3.2; Fan et al. 2018, section 5.4",

@@ -15,7 +15,9 @@ SPECIAL = (END, f"{END}{END}")
 
 
 def probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
-    words = Probe("words", {"text": "there is the lowest theory: another newer other, low  and wide thenewest\n"}, shows="words")
+    words = Probe(
+        "words", {"text": "there is the lowest theory: another newer other, low  and wide thenewest\n"}, shows="words"
+    )
     others = Probe("bytes", {"text": "the naïve café – 日本 🙂"}, shows="letters of several bytes")
     if not settings["special_tokens"]:
         return words, others
@@ -26,7 +28,8 @@ def probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
 def builtin(settings: Settings, recipe: Recipe, state: State, inputs: Inputs) -> Tensor:
     """tokenizers' byte-level BPE with the same merges; where that is not installed, the reference."""
     try:
-        from tokenizers import AddedToken, Tokenizer as Theirs, decoders, models, pre_tokenizers
+        from tokenizers import AddedToken, decoders, models, pre_tokenizers
+        from tokenizers import Tokenizer as Theirs
     except ImportError:
         return Tokenizer(settings, recipe)(**inputs)
     letters = _letters()
@@ -34,7 +37,9 @@ def builtin(settings: Settings, recipe: Recipe, state: State, inputs: Inputs) ->
     def word(token: bytes) -> str:
         return "".join(letters[b] for b in token)
 
-    vocab = {word(bytes([b])): b for b in range(256)} | {word(a + b): 256 + i for i, (a, b) in enumerate(settings["merges"])}
+    vocab = {word(bytes([b])): b for b in range(256)} | {
+        word(a + b): 256 + i for i, (a, b) in enumerate(settings["merges"])
+    }
     merges = [(word(a), word(b)) for a, b in settings["merges"]]
     theirs = Theirs(models.BPE(vocab, merges))
     theirs.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)

@@ -123,7 +123,7 @@ print("sigmoid:", torch.sigmoid(x))
         severity="mistake",
         does="Token by token, with stored keys and values, its outputs are not those of one call for all tokens.",
         expected="The same outputs: a cache saves work and changes nothing.",
-        fix="Store keys and values after the rotation, append along the axis of the tokens, and let the new queries see "
+        fix="Store keys and values after the rotation, append along the axis of the tokens, and let new queries see "
         "all that is stored.",
         source="Pope et al. 2023, section 2.1",
         mathematics="softmax(q_t [k_1 … k_t]ᵀ / √d_k) [v_1 … v_t], whether k_1 … k_{t-1} are stored or computed again",

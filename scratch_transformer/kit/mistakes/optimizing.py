@@ -227,8 +227,8 @@ print("multiplied by 0.5:", torch.softmax(logits * 0.5, -1))
         id="S2",
         title="top-p keeps other ids",
         severity="mistake",
-        does="Keeps other ids than the likeliest ones that together reach p: the one that reaches it is left out, or the "
-        "unlikely ones are taken.",
+        does="Keeps other ids than the likeliest ones that together reach p: the one that reaches it is left out, or "
+        "the unlikely ones are taken.",
         expected="The fewest of the likeliest whose sum is at least p, the one that reaches it included.",
         fix="remove where cumsum - probability >= p, in descending order.",
         source=NUCLEUS,

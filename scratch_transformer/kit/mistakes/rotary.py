@@ -69,7 +69,7 @@ print("doubled:", 10000.0 ** (-2 * i / d), "is what 2 * i gives, where i counts 
         id="R3",
         title="values are rotated too",
         severity="mistake",
-        does="Turns the values as well. What is summed is then turned by each key's own position, which nothing undoes.",
+        does="Turns the values as well. What is summed is then turned by each key's position, which nothing undoes.",
         expected="Queries and keys only: positions are for the scores.",
         fix="q, k = rotate(q), rotate(k); leave v as it is.",
         source=SU,

@@ -9,7 +9,7 @@ TOKENS = (
         id="W1",
         title="merges in another order than they were learned",
         severity="mistake",
-        does="Merges the first pair of a word that can be merged, or takes the longest token, or stops after one merge. "
+        does="Merges the first pair of a word that can be merged, takes the longest token, or stops after one merge. "
         "A model that was trained with the right pieces sees others.",
         expected="Of all pairs in a word, the one that was learned first; then again, until there is none.",
         fix="min(pairs, key=lambda pair: rank.get(pair, inf)), in a loop.",
@@ -62,7 +62,7 @@ print("words first:", re.findall(r" ?\\w+", "the end"))
         expected="Join the bytes of all tokens, then decode them as UTF-8 once.",
         fix="b''.join(self.vocab[i] for i in ids).decode('utf-8', errors='replace').",
         source="Radford et al. 2019, section 2.2",
-        changes={"": {"decoded": "another text"}},
+        changes={"": {"decoded": "another text"}, "token by token": {"decoded": "token by token"}},
         demo="""\
 tokens = ["é".encode()[:1], "é".encode()[1:]]
 print("joined first:", b"".join(tokens).decode())

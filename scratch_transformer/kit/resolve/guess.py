@@ -58,7 +58,11 @@ def kinds_of(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str, ...
         return ()
     is_class = isinstance(thing, type)
     if is_class and not (issubclass(thing, nn.Module) or "__call__" in vars(thing)):
-        own = {"WarmupSchedule": is_schedule(thing), "AdamW": training.is_optimizer(thing), "Tokenizer": training.is_tokenizer(thing)}
+        own = {
+            "WarmupSchedule": is_schedule(thing),
+            "AdamW": training.is_optimizer(thing),
+            "Tokenizer": training.is_tokenizer(thing),
+        }
         kinds = {name: kind for name, kind in kinds.items() if own.get(name)}
     scored = [(_score(word, kind, thing), order, kind.name) for order, kind in enumerate(kinds.values())]
     found = sorted((-score, order, kind) for score, order, kind in scored if score > 0)
@@ -109,6 +113,7 @@ def _score(word: str, kind: Kind, thing: Any) -> float:
 
 
 def is_size(parameter: inspect.Parameter) -> bool:
+    """Whether a constructor must be told how wide its tokens are."""
     return parameter.default is parameter.empty and bool({"d_model", "d_ff"} & set(settings_of(parameter.name)))
 
 

@@ -1,5 +1,6 @@
 """An assignment of a course: everything from nn.Module and nn.Parameter, from Linear to the training step."""
 
+import itertools
 import math
 import re
 from collections.abc import Callable, Iterable
@@ -159,7 +160,7 @@ def cross_entropy(inputs: Tensor, targets: Tensor) -> Tensor:
 
 class AdamW(torch.optim.Optimizer):
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
-        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay))
+        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
 
     def step(self, closure: Callable | None = None):
         loss = None if closure is None else closure()
@@ -210,7 +211,9 @@ def sample(logits: Tensor, temperature: float = 1.0, top_p: float = 1.0) -> Tens
 class Tokenizer:
     PATTERN = re.compile(r"'(?:[sdmt]|ll|ve|re)| ?[^\W\d_]+| ?\d+| ?[^\s\w]+|\s+(?!\S)|\s+")
 
-    def __init__(self, vocab: dict[int, bytes], merges: list[tuple[bytes, bytes]], special_tokens: list[str] | None = None):
+    def __init__(
+        self, vocab: dict[int, bytes], merges: list[tuple[bytes, bytes]], special_tokens: list[str] | None = None
+    ):
         self.vocab = vocab
         self.ids = {token: i for i, token in vocab.items()}
         self.ranks = {pair: rank for rank, pair in enumerate(merges)}
@@ -225,12 +228,14 @@ class Tokenizer:
         return ids
 
     def _encode_chunk(self, text: str) -> list[int]:
-        return [self.ids[token] for match in self.PATTERN.finditer(text) for token in self._merge(match.group().encode())]
+        return [
+            self.ids[token] for match in self.PATTERN.finditer(text) for token in self._merge(match.group().encode())
+        ]
 
     def _merge(self, word: bytes) -> list[bytes]:
         tokens = [bytes([b]) for b in word]
         while len(tokens) > 1:
-            best = min(zip(tokens, tokens[1:]), key=lambda pair: self.ranks.get(pair, math.inf))
+            best = min(itertools.pairwise(tokens), key=lambda pair: self.ranks.get(pair, math.inf))
             if best not in self.ranks:
                 break
             merged, i = [], 0

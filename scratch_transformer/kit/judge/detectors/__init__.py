@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from scratch_transformer.kit.judge.detectors.behaviour import BEHAVIOUR
-from scratch_transformer.kit.judge.detectors.construction import CONSTRUCTION
 from scratch_transformer.kit.judge.detectors.cache import CACHE
+from scratch_transformer.kit.judge.detectors.construction import CONSTRUCTION
 from scratch_transformer.kit.judge.detectors.dropout import DROPOUT
 from scratch_transformer.kit.judge.detectors.embedding import EMBEDDING
 from scratch_transformer.kit.judge.detectors.inventory import INVENTORY

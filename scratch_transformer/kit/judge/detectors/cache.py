@@ -13,7 +13,7 @@ from scratch_transformer.kit.kinds.inputs import causal
 from scratch_transformer.kit.mistakes import MISTAKES
 
 Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
-CHUNKS = ((3, 1, 1), (1, 1, 1, 1, 1))
+CHUNKS: tuple[tuple[int, ...], ...] = ((3, 1, 1), (1, 1, 1, 1, 1))
 """A prompt and two more tokens; where a prompt is refused, one token after the other."""
 POSITIONS = ("all the first after a prompt", "all the first", "one too small", "one too large")
 
@@ -24,7 +24,8 @@ def cached(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     if best is None or probe is None:
         return
     session.candidate.load(session.asked)
-    output, chunks = None, CHUNKS[0]
+    output: torch.Tensor | None = None
+    chunks = CHUNKS[0]
     for chunks in CHUNKS if "mask" not in probe.inputs else CHUNKS[1:]:  # one token needs no mask
         try:
             output = session.candidate.stepwise(probe.inputs, chunks)
@@ -60,7 +61,12 @@ def _probe(session: Session) -> Probe | None:
     for result in session.ran:
         inputs = result.probe.inputs
         x = inputs.get("x", inputs.get("ids"))
-        if result.probe.quiet or not isinstance(x, torch.Tensor) or x.shape[1] < 5 or set(inputs) - {"x", "ids", "mask"}:
+        if (
+            result.probe.quiet
+            or not isinstance(x, torch.Tensor)
+            or x.shape[1] < 5
+            or set(inputs) - {"x", "ids", "mask"}
+        ):
             continue
         one = {name: value[:1, :5] for name, value in inputs.items() if name != "mask"}
         return Probe("cached", one | ({"mask": causal(5)} if "mask" in inputs else {}), shows="a cache")

@@ -1,4 +1,4 @@
-"""What a forward is given beside its tensors: positions, tables of angles for rotary positions, where a cache stands."""
+"""What a forward is given beside its tensors: positions, tables of angles, lengths, where a cache stands."""
 
 from __future__ import annotations
 
@@ -55,6 +55,8 @@ class Positions(PerCall):
 
 @dataclass(frozen=True)
 class Length(PerCall):
+    """Of the sequence."""
+
     def of(self, batch: int, length: int) -> int:
         return length
 

@@ -30,7 +30,9 @@ def pieces(
     """
     found = parameters_of(made.forward)
     passed = next((p.name for p in found if PASSED.search(plain(p.name)) and p.default is None), None)
-    switch = {p.name: True for p in found if SWITCH.search(plain(p.name)) and (p.default is False or p.default is p.empty)}
+    switch = {
+        p.name: True for p in found if SWITCH.search(plain(p.name)) and (p.default is False or p.default is p.empty)
+    }
     start = next((p.name for p in found if beside.START.search(plain(p.name))), None)
     positions = next((p.name for p in found if beside.POSITIONS.match(plain(p.name)) and p.default is None), None)
     if passed is None and not (keeps(made) and (switch or start)):

@@ -71,7 +71,9 @@ def plans(
 ) -> Iterator[Plan]:
     """Ways to call `function` with the inputs of its kind, the likeliest first.
 
-    tables: of angles, for a parameter that takes one. Raises CannotCall, with the parameter's name, if a required parameter means nothing here.
+    tables: of angles, for a parameter that takes one.
+
+    Raises CannotCall, with the parameter's name, if a required parameter means nothing here.
     """
     tensors = tuple(name for name in inputs if name not in MASKS)
     parameters = [p for p in parameters_of(function) if p.name != "self"]

@@ -100,7 +100,9 @@ class Plan:
         for first, second in itertools.permutations(takers, 2):
             try:
                 padding, rest = split(inputs["mask"])
-                masks = {p: takers[p].give(m, size[0], self.heads, *size[1:]) for p, m in ((first, padding), (second, rest))}
+                masks = {
+                    p: takers[p].give(m, size[0], self.heads, *size[1:]) for p, m in ((first, padding), (second, rest))
+                }
             except Inexpressible:
                 continue
             yield self.give({**inputs, "mask": None}) | masks

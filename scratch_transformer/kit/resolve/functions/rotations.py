@@ -1,4 +1,4 @@
-"""Tables of angles that a learner's own functions and classes make: for what takes one, and to be checked themselves."""
+"""Tables of angles that a learner's functions and classes make: for what takes one, and to be checked themselves."""
 
 from __future__ import annotations
 

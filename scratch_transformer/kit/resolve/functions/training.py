@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -132,7 +133,7 @@ def _encoding(cls: Any, settings: Mapping[str, Any]) -> Callable[..., Any]:
 
 
 def _clipping(function: Any, settings: Mapping[str, Any]) -> Callable[..., Any]:
-    first, *others = [p for p in parameters_of(function)]
+    first, *others = parameters_of(function)
     limit = next((p.name for p in others if "eps" not in plain(p.name)), None)
     options = {} if limit is None else {limit: settings["max_norm"]}
 
@@ -181,13 +182,19 @@ def _drawing(function: Any, settings: Mapping[str, Any]) -> Callable[..., Any]:
         error: Exception | None = None
         for form in forms:
             try:
-                return _of_all(lambda x, form=form: function(**{first: form(x.clone())}, **options), logits)
+                return _of_all(functools.partial(_asked, function, first, form, options), logits)
             except Exception as raised:  # it takes one sentence's logits, or those of several
                 error = error or raised
         assert error is not None
         raise error
 
     return probabilities
+
+
+def _asked(
+    function: Any, first: str, form: Callable[[Tensor], Tensor], options: Mapping[str, Any], logits: Tensor
+) -> Any:
+    return function(**{first: form(logits.clone())}, **options)
 
 
 def _of_all(draw: Callable[[Tensor], Any], logits: Tensor) -> Tensor:

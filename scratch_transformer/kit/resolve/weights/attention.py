@@ -40,6 +40,7 @@ class Sizes:
 
 
 def sizes_of(settings: Mapping[str, int]) -> Sizes:
+    """As the settings say: as many heads of keys as of queries, and d_model / heads features, unless they say so."""
     E, h = settings["d_model"], settings.get("num_heads", 1)
     return Sizes(E, h, settings.get("num_kv_heads") or h, settings.get("d_k") or E // h)
 
