@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from reference_tests.kit.learners.checked import check_here
 from reference_tests.kit.made import variant
 from scratch_transformer.kit.canonical import rotary
 from scratch_transformer.kit.judge.diagnose import diagnose
@@ -116,3 +117,55 @@ def test_a_packed_matrix_of_shared_heads_is_split():
     _, layout = next(attention.layouts(weights, sizes, lambda path: False))
     assert torch.equal(layout["w_k.weight"], packed[24:36])
     assert torch.equal(layout["w_v.weight"], packed[36:])
+
+
+# ---- Caches ----
+
+STEPS = '''
+import torch, torch.nn as nn, torch.nn.functional as F
+
+class CausalSelfAttention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.h = num_heads
+        self.qkv, self.out = nn.Linear(d_model, 3 * d_model), nn.Linear(d_model, d_model)
+
+    def turned(self, x, start):
+        half = x.shape[-1] // 2
+        t = torch.arange(start, start + x.shape[-2]).double()
+        angles = torch.outer(t, 10000.0 ** (-torch.arange(half) / half))
+        a, b, c, s = x[..., :half], x[..., half:], angles.cos(), angles.sin()
+        return torch.cat((a * c - b * s, a * s + b * c), -1)
+
+    def forward(self, x, past=None):
+        q, k, v = (y.unflatten(-1, (self.h, -1)).transpose(1, 2) for y in self.qkv(x).chunk(3, -1))
+        start = 0 if past is None else past[0].shape[-2]
+        q, k = self.turned(q, START), self.turned(k, START)
+        if past is not None:
+            k, v = torch.cat((past[0], k), -2), torch.cat((past[1], v), -2)
+        mask = torch.ones(x.shape[1], k.shape[-2]).tril(k.shape[-2] - x.shape[1]).bool()
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        return self.out(y.transpose(1, 2).flatten(2)), (k, KEPT)
+'''
+
+
+def checked(tmp_path, start="start", kept="v"):
+    path = tmp_path / "steps.py"
+    path.write_text(STEPS.replace("START", start).replace("KEPT", kept), encoding="utf-8")
+    return check_here(path)["CausalSelfAttention"]
+
+
+def test_a_cache_that_is_right_is_said_to_be(tmp_path):
+    result = checked(tmp_path)
+    assert result.verdict == "matches the builtin"
+    assert "With its cache it gives, token by token, what one call gives." in result.notes
+
+
+@pytest.mark.parametrize("start", ["0", "max(start - 1, 0)", "start + (start > 0)"])
+def test_positions_that_do_not_go_on_are_named(tmp_path, start):
+    result = checked(tmp_path, start)
+    assert (result.verdict, result.ids) == ("mistake", ["P7"])
+
+
+def test_another_cache_is_named(tmp_path):
+    assert checked(tmp_path, kept="k").ids == ["K1"]

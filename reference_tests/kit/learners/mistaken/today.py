@@ -64,7 +64,6 @@ TODAY = (
 BIASED = "lr_t = lr * math.sqrt(1 - beta2**t) / (1 - beta1**t)"
 OPTIMIZING = (
     mistaken("O1", "course", "AdamW", BIASED, "lr_t = lr"),
-    mistaken("O1", "course", "AdamW", BIASED, "lr_t = lr / (1 - beta1**t)"),
     mistaken("O2", "course", "AdamW", "state, grad = self.state[p], p.grad.data", "state, grad = self.state[p], p.grad.data + decay * p.data",
              "                p.data -= lr * decay * p.data\n", ""),
     mistaken("O3", "course", "AdamW", "p.data -= lr_t * m / (torch.sqrt(v) + eps)",
@@ -73,7 +72,6 @@ OPTIMIZING = (
     mistaken("O5", "course", "AdamW", "(1 - beta2) * grad**2", "(1 - beta2) * grad.abs()"),
     mistaken("O6", "course", "get_lr_cosine_schedule", "(it - warmup_iters) / (cosine_cycle_iters - warmup_iters)",
              "(it - warmup_iters) / cosine_cycle_iters"),
-    mistaken("O6", "course", "get_lr_cosine_schedule", "    if it > cosine_cycle_iters:\n        return min_learning_rate\n", ""),
     mistaken("O7", "course", "get_lr_cosine_schedule", "0.5 * (1 + math.cos(math.pi * progress))", "0.5 * (1 - math.cos(math.pi * progress))"),
     mistaken("O8", "course", "get_lr_cosine_schedule",
              "    if it < warmup_iters:\n        return it / warmup_iters * max_learning_rate\n", "",

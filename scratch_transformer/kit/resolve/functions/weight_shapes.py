@@ -95,6 +95,8 @@ def _others(units: list[Unit], canonical: Mapping[str, Shape]) -> dict[str, Shap
         there = [unit for unit in ours if unit.layer == layer]
         if len(here) < len(there) and not any("pos" in unit.path for unit in here):
             there = [unit for unit in there if "pos" not in unit.path]
+        if len(here) < len(there):  # without a gate
+            there = [unit for unit in there if unit.path.rpartition(".")[2] != "gate"]
         for unit, other in zip(here, there, strict=False):
             rows, columns = other.shape
             is_table = "bias" not in other.names and (other.path == "" or re.search("embed|pos", other.path))
