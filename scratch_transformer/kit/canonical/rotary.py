@@ -27,6 +27,7 @@ EXPONENTS: dict[str, Callable[[Tensor, int, int], Tensor]] = {
     "doubled": lambda i, d, width: -4 * i / d,
     "halved": lambda i, d, width: -i / d,
     "inverted": lambda i, d, width: 2 * i / d,
+    "from -1": lambda i, d, width: -2 * (i - 1) / d,
     "from 1": lambda i, d, width: -2 * (i + 1) / d,
     "of d_model": lambda i, d, width: -2 * i / width,
 }

@@ -51,10 +51,12 @@ print("mixed:", wrong, "length", wrong.norm().item(), "and x has", x.norm().item
             "the exponent is halved": {"rotary_angles": "halved"},
             "multiplied instead of divided": {"rotary_angles": "inverted"},
             "counted from 1": {"rotary_angles": "from 1"},
+            "counted from -1": {"rotary_angles": "from -1"},
             "of d_model instead of one head's features": {"rotary_angles": "of d_model"},
         },
         severities={
             "counted from 1": "harmless",
+            "counted from -1": "harmless",
             "of d_model instead of one head's features": "harmless",
         },
         demo="""\

@@ -204,7 +204,7 @@ def _block_diagonal(W: Tensor, h: int) -> Tensor:
 
 def _heads(matrices: list[Tensor], role: str, d: int) -> list[Tensor]:
     """One matrix a head, (d, E) or, for the output, (E, d); bare ones may be turned."""
-    if any(W.dim() != 2 for W in matrices):
+    if any(W.dim() != 2 or d not in W.shape for W in matrices) or len({tuple(sorted(W.shape)) for W in matrices}) > 1:
         return []
     if role == "o":
         return [torch.cat([W if W.shape[1] == d else W.T for W in matrices], 1)]
