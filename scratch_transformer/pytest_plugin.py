@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from scratch_transformer.kit.finding import Report, Result
+    from scratch_transformer.kit.report.finding import Report, Result
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -38,7 +38,7 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
 
 
 def _checked(target: str) -> Report:
-    from scratch_transformer.kit.discover import process
+    from scratch_transformer.kit import process
     from scratch_transformer.kit.discover.target import NotFound, find
 
     try:

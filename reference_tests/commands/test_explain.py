@@ -4,8 +4,8 @@ import pytest
 from click.testing import CliRunner
 
 from scratch_transformer.commands.explain import explain
-from scratch_transformer.kit.demonstrate import demonstrate
 from scratch_transformer.kit.mistakes import MISTAKES
+from scratch_transformer.kit.mistakes.demonstrate import demonstrate
 
 
 def run(*arguments):

@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from scratch_transformer.kit.diagnose import diagnose
+from scratch_transformer.kit.judge.diagnose import diagnose
 from scratch_transformer.kit.kind import CanonicalCandidate, Diagnosis, State
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.recipe import RIGHT

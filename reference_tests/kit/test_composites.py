@@ -9,8 +9,8 @@ from torch import nn
 from reference_tests.kit.learners.checked import check_here
 from reference_tests.kit.learners.corpus import mistaken
 from reference_tests.kit.made import Made
+from scratch_transformer.kit.judge.session import Session, in_precision
 from scratch_transformer.kit.kinds import KINDS
-from scratch_transformer.kit.session import Session, in_precision
 
 TUTORIAL = mistaken(
     "LN1 LN2 LN3", "seq2seq", "LayerNormalization",

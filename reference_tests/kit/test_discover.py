@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from scratch_transformer.kit.discover import load, placeholders, process, repair, survey
+from scratch_transformer.kit import process
+from scratch_transformer.kit.discover import load, placeholders, repair, survey
 from scratch_transformer.kit.discover.target import NotFound, Source, find
 
 NORM = """

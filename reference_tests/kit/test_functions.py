@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from scratch_transformer.kit import check
-from scratch_transformer.kit.resolve.usage import structure_of
+from scratch_transformer.kit.resolve.functions.usage import structure_of
 
 # ---- Weights as arguments ----
 

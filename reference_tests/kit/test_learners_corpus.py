@@ -19,9 +19,18 @@ NOT_SHOWN = {
     "T10": "shows when a training script is resumed",
     "T11": "shows when a training script is resumed",
     "T12": "shows when a training script is resumed",
+    "K1": "shows with a cache: in test_today.py",
+    "S3": "the one style that samples removes probabilities, not logits",
+    "S4": "the one style that samples has no top-k",
+    "R5": "shows where one order of axes is meant and another given: in test_today.py",
+    "R8": "heads that are split after the rotation: in test_today.py",
     "D5": "slow, not wrong",
     "D7": "a label of a plot",
 }
+
+
+ONCE = {"G6", *(f"O{n}" for n in range(1, 11)), "S1", "S2", "W1", "W2", "W3", "W4"}
+"""What one style has alone: the optimizer, its schedule, sampling and the tokenizer of a course."""
 
 
 def python_of(mistaken):
@@ -49,7 +58,7 @@ def test_every_mistake_is_made_in_at_least_two_styles():
     for mistaken in MISTAKEN:
         for id in mistaken.ids.split():
             styles[id].add(mistaken.style)
-    assert {id for id in styles if len(styles[id]) < 2} == set()
+    assert {id for id in styles if len(styles[id]) < 2} == ONCE
     assert styles.keys() - MISTAKES.keys() == set()
     assert MISTAKES.keys() - styles.keys() == NOT_SHOWN.keys()
 
@@ -61,5 +70,5 @@ def test_a_text_that_is_not_there_once_is_refused():
         _replaced("aba", "d", "c")
 
 
-def test_there_are_fourteen_styles():
-    assert len(STYLES) == 14
+def test_there_are_eighteen_styles():
+    assert len(STYLES) == 18

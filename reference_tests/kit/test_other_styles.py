@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from reference_tests.kit.learners.checked import check_here
-from scratch_transformer.kit.discover import process
+from scratch_transformer.kit import process
 from scratch_transformer.kit.discover.target import find
 
 IMPORTS = "import copy\nimport math\nimport torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n\n"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from scratch_transformer.kit.finding import Report
+    from scratch_transformer.kit.report.finding import Report
 
 
 @click.command()
@@ -49,7 +49,7 @@ def check(
     _write(report, json_file, html_file, strict)
     from rich.console import Console
 
-    from scratch_transformer.kit.report import show
+    from scratch_transformer.kit.report.text import show
 
     show(report, Console(highlight=False))
     sys.exit(report.status(strict))
@@ -60,7 +60,7 @@ def _run(target: str, as_kind: str | None, init: dict[str, Any], adapter: str | 
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-    from scratch_transformer.kit.discover import process
+    from scratch_transformer.kit import process
     from scratch_transformer.kit.discover.target import NotFound, find
 
     try:
@@ -120,7 +120,7 @@ def _check_files(*paths: str | None) -> None:
 
 def _write(report: Report, json_file: str | None, html_file: str | None, strict: bool) -> None:
     from scratch_transformer.conformance import files
-    from scratch_transformer.kit.report import page, to_json
+    from scratch_transformer.kit.report.text import page, to_json
 
     if json_file:
         files.write(json_file, to_json(report, strict))

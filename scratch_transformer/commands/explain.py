@@ -41,7 +41,7 @@ def explain(mistakes: tuple[str, ...]) -> None:
 
 
 def _explain(mistake: Mistake) -> None:
-    from scratch_transformer.kit.demonstrate import demonstrate
+    from scratch_transformer.kit.mistakes.demonstrate import demonstrate
 
     click.echo(click.style(f"{mistake.id}: {mistake.title}", bold=True) + f" ({SEVERITIES[mistake.severity]})\n")
     _paragraph("What the code does", mistake.does)

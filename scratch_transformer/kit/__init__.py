@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from scratch_transformer.kit.finding import Result
+    from scratch_transformer.kit.report.finding import Result
 
 __all__ = ["assert_equivalent", "check"]
 
@@ -40,7 +40,7 @@ def assert_equivalent(thing: Any, kind: str | None = None, strict: bool = False,
 
     strict: harmless deviations, and what is as in the paper but not as in PyTorch, are refused too.
     """
-    from scratch_transformer.kit.finding import FINE
+    from scratch_transformer.kit.report.finding import FINE
 
     result = check(thing, kind, **settings)
     if result.verdict not in (FINE[:1] if strict else FINE):

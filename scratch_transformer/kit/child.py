@@ -1,7 +1,7 @@
 """The child process: loads a learner's sources, resolves and diagnoses their components, and reports line by line.
 
 It reads one line of JSON from its input, the job, and writes one line for each event. What the learner's code prints
-goes to a file. Whatever happens here, the parent (discover/process.py) survives it.
+goes to a file. Whatever happens here, the parent (process.py) survives it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def check(job: dict[str, Any], emit: Emit) -> None:
 
     torch.set_num_threads(1)
     torch.backends.mha.set_fastpath_enabled(False)
-    from scratch_transformer.kit import diagnose, kinds  # noqa: F401  before limits: they read files
+    from scratch_transformer.kit import kinds  # noqa: F401  before limits: they read files
 
     sys.argv = [job["sources"][0]["path"] if job["sources"] else "check"]
     guard = sandbox.Guard(os.getcwd())

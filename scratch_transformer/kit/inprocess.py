@@ -10,13 +10,13 @@ from typing import Any
 from torch import nn
 
 from scratch_transformer.kit.checking import Checking
-from scratch_transformer.kit.diagnose import diagnose
 from scratch_transformer.kit.discover.target import Source
-from scratch_transformer.kit.finding import Result
+from scratch_transformer.kit.judge.diagnose import diagnose
 from scratch_transformer.kit.kinds import KINDS
+from scratch_transformer.kit.report.finding import Result
 from scratch_transformer.kit.resolve import guess
-from scratch_transformer.kit.resolve.match import resolve
-from scratch_transformer.kit.resolve.synonyms import plain
+from scratch_transformer.kit.resolve.names.words import plain
+from scratch_transformer.kit.resolve.trials.match import resolve
 
 
 def check_here(thing: Any, kind: str | None, settings: Mapping[str, Any]) -> Result:
@@ -59,11 +59,11 @@ def kind_called(given: str) -> str:
 
 def _read(module: nn.Module, defaults: Mapping[str, Any]) -> dict[str, Any]:
     """Settings from the attributes and shapes of an instance."""
-    from scratch_transformer.kit.resolve.adjust import _attribute
+    from scratch_transformer.kit.resolve.build.instance import attribute
 
     found: dict[str, Any] = {}
     for name in defaults:
-        value = _attribute(module, name)
+        value = attribute(module, name)
         if value is not None:
             found[name] = value
     shapes = [tuple(values.shape) for values in module.parameters()]

@@ -23,6 +23,7 @@ class Recipe:
     norm_dims: str = "features"
     norm_kind: str = "norm"  # "rms" or "centred": the other of LayerNorm and RMSNorm; "divided only": x / σ
     variance: str = "centred"
+    norm_scale: str = "weight"  # "1 + weight", as in Gemma
 
     # ---- Embedding, positions ----
     embedding_scale: str = "sqrt(d_model)"
@@ -35,6 +36,19 @@ class Recipe:
     input_scale: str = "none"  # of what the positions are added to
     adding: str = "added"
     embedding_norm: bool = False  # after embedding and positions, as in BERT
+
+    # ---- Rotary positions ----
+    rotary: str = "none"  # "interleaved": features 0 and 1 are a pair; "halves": 0 and d_k/2
+    rotary_table: str = "own"  # "other": cosines and sines in the order of the other pairing
+    rotary_out: str = "own"  # "other": the features come out in the order of the other pairing
+    rotary_turn: str = "forward"
+    rotary_angles: str = "paper"
+    rotary_first: int = 0
+    rotary_axis: str = "time"
+    rotates: str = "q k"
+    rotary_place: str = "heads"  # "all features": before they are split into heads
+
+    step_positions: str = "right"  # of tokens that come one by one, after a prompt or from the first on
 
     # ---- Attention ----
     scale: str = "1/sqrt(d_k)"  # or a number
@@ -49,13 +63,21 @@ class Recipe:
     swapped: str = "none"
     transposed: bool = True  # x Wᵀ, W as nn.Linear keeps it
     unused_biases: str = ""  # projections whose bias is there and never added: "w_q w_k"
+    kv_order: str = (
+        "each repeated"  # "all repeated": heads 0 1 0 1 for 0 0 1 1, where query heads share keys and values
+    )
+    qk_norm: bool = False  # queries and keys of every head are normalized, as in Qwen 3
     wrapped: str = "none"  # "post", "pre": residual and norm are inside attention or feed-forward; "norm": the norm is
 
     # ---- Activation, blocks, stacks ----
     activation: str = "relu"
     activation_place: str = "between"
+    gated: bool = False  # activation(x W_gateᵀ) ⊙ (x W_1ᵀ), as in SwiGLU
+    gate: str = "gate"  # which of the two goes through the activation
+    gating: str = "product"
     norm_order: str = "post"
     norms: str = "own"
+    residual: str = "input"  # "memory", "value", "key", "block's input": what is added to a sublayer's output
     final_norm: bool = False
     layers: str = "own weights"
     feeding: str = "previous layer"
@@ -63,6 +85,7 @@ class Recipe:
     memory_mask: str = "source"
     self_mask: str = "target"
     order: str = "self, cross"
+    roles: str = "right"  # "swapped": the encoder reads the target
 
     # ---- Output, loss, schedule, decoding, masks ----
     head: bool = True  # whether a decoder ends in the projection
@@ -73,6 +96,23 @@ class Recipe:
     counted: str = "real tokens"
     reduction: str = "mean"
     schedule: str = "paper"
+    merging: str = "first learned first"
+    specials: str = "kept"
+    words: str = "first"  # "none": the text is not cut into words
+    decoded: str = "the text"
+    cosine: str = "right"
+    cosine_warmup: str = "from 0"
+    adam_correction: str = "both"  # of the two moments' start at zero
+    adam_eps: str = "outside"  # "inside": √(v̂ + ε); "uncorrected": √v + ε
+    adam_moments: str = "right"
+    decay: str = "before the step"  # "after the step": as right; "in the gradient": Adam with L2, no AdamW
+    decay_rate: str = "times the learning rate"  # "alone"
+    clipping: str = "right"
+    clip_eps: float = 1e-6
+    temperature: str = "divides"
+    top_p: str = "right"
+    top_k: str = "right"
+    removed: str = "-inf"  # the logits of what may not be drawn
     decoding: str = "right"
     length_penalty: float = 0.0
     ends: str = "bos, eos"  # which of them the decoded ids include

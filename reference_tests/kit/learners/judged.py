@@ -3,7 +3,7 @@
 from reference_tests.kit.learners.checked import check_here
 from reference_tests.kit.learners.corpus import STYLES
 from reference_tests.kit.learners.expected import ALSO, EXPECTED
-from scratch_transformer.kit.finding import FINE
+from scratch_transformer.kit.report.finding import FINE
 
 
 def judge_correct(style):

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from scratch_transformer.kit.canonical import blocks, stacks
 from scratch_transformer.kit.kind import Inputs, Kind, Probe, Settings, State
-from scratch_transformer.kit.kinds.attention import CORE_OF_OTHERS, SELF_MISTAKES, packed
+from scratch_transformer.kit.kinds import assembled
+from scratch_transformer.kit.kinds.attention import CORE_OF_OTHERS, SELF_MISTAKES, WITH_MASKS, packed
 from scratch_transformer.kit.kinds.inputs import (
     D_FF,
     D_MODEL,
@@ -20,6 +21,7 @@ from scratch_transformer.kit.kinds.inputs import (
     S,
     T,
     causal,
+    gap,
     keys,
     queries,
     real,
@@ -40,18 +42,22 @@ LAYER_MISTAKES = (
     *FEED_FORWARD_MISTAKES,
     *CORE_OF_OTHERS,
     *(id for id in SELF_MISTAKES if id not in BLOCK_MISTAKES),
-    "B6",
-    "B15",
+    *("B6", "B15", "B24"),
+    "B23:the feed-forward network's output is added to the block's first input",
 )
 USUAL = {name: ACTIVATIONS[name] for name in ("ReLU", "GELU", "GELU by tanh")}
 LAYER_DESIGNS = combined(ORDERS, USUAL)
 FINAL = {"": {"final_norm": False}, "final norm": {"final_norm": True}}
 STACK_DESIGNS = combined(ORDERS, FINAL, USUAL)
 STACK_MISTAKES = ("B4:pre-norm without final norms", "B9", "B19")
-CAUSAL_MISTAKES = ("A5", "A6", "A25", "B11")
-CAUSAL_LAYER_MISTAKES = tuple(id for id in LAYER_MISTAKES if id not in ("A7", "A24"))
+CAUSAL_MISTAKES = ("P7", "K1", "A5", "A6", "A25", "B11")
+ENCODER_MISTAKES = tuple(id for id in LAYER_MISTAKES if id != "A29")
+"""It is given one mask only."""
+CAUSAL_LAYER_MISTAKES = tuple(id for id in LAYER_MISTAKES if id not in WITH_MASKS)
 CROSS_MISTAKES = (
-    "A21:keys and values come from the decoder", "A21:keys, values and their mask come from the decoder", "A22", "A27"
+    "A21:keys and values come from the decoder", "A21:keys, values and their mask come from the decoder", "A22", "A27",
+    "B23:attention's output is added to the encoder's",
+    "B23:the feed-forward network's output is added to the input of the sublayer before",
 )  # fmt: skip
 
 
@@ -73,11 +79,11 @@ def decoder_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
     draw, E = Draw(seed), settings["d_model"]
     x, memory = draw.normal(B, T, E), draw.normal(B, S, E)
     own, other = {"x": x, "memory": memory}, real(S, "left")
-    padded = causal(T) & keys(real(T))
+    padded = causal(T) & keys(gap(T))
     quiet = {"x": x * 1e-2, "memory": memory * 1e-2, "mask": causal(T), "memory_mask": None}
     alike = {"x": draw.normal(B, S, E), "memory": memory, "mask": causal(S), "memory_mask": keys(real(S))}
     return (
-        Probe("padded", {**own, "mask": padded, "memory_mask": keys(other)}, queries(real(T)), shows="causal, padded"),
+        Probe("padded", {**own, "mask": padded, "memory_mask": keys(other)}, queries(gap(T)), shows="causal, padded"),
         Probe("causal", {**own, "mask": causal(T), "memory_mask": None}, shows="a causal mask and no padding"),
         Probe("source", {**own, "mask": causal(T), "memory_mask": keys(real(S))}, shows="padding in the source"),
         Probe("quiet", quiet, shows="tokens with a small variance", quiet=True),
@@ -145,11 +151,13 @@ def builtin_stack(
     is_stack = any(name.startswith(f"{prefix}layers.") for name in state)
     prefixes = [f"{prefix}layers.{i}." for i in range(settings["num_layers"])] if is_stack else [prefix]
     for path in prefixes:
+        if not decoder and not assembled.is_torch_layer(settings, recipe):
+            x = assembled.layer(x, mask, settings, recipe, state, path)
+            continue
         layer = torch_layer(settings, recipe, state, path, decoder)
         x = run_decoder_layer(layer, inputs, x, settings) if decoder else run_encoder_layer(layer, x, mask, settings)
     if is_stack and recipe.final_norm:
-        weight, bias = state[f"{prefix}norm.weight"], state[f"{prefix}norm.bias"]
-        x = torch.nn.functional.layer_norm(x, x.shape[-1:], weight, bias)
+        x = assembled.norm(x, recipe, state, f"{prefix}norm")
     return x
 
 
@@ -187,7 +195,7 @@ ENCODER_LAYER = block_kind(
     inputs=("x", "mask"),
     defaults=SIZES,
     probes=encoder_probes,
-    mistakes=LAYER_MISTAKES,
+    mistakes=ENCODER_MISTAKES,
     designs=LAYER_DESIGNS,
     oracle=builtin_stack,
     builtin="torch.nn.TransformerEncoderLayer",
@@ -200,7 +208,7 @@ ENCODER = block_kind(
     inputs=("x", "mask"),
     defaults={**SIZES, "num_layers": 2},
     probes=encoder_probes,
-    mistakes=(*LAYER_MISTAKES, *STACK_MISTAKES),
+    mistakes=(*ENCODER_MISTAKES, *STACK_MISTAKES),
     designs=STACK_DESIGNS,
     full={"final_norm": True},
     oracle=builtin_stack,

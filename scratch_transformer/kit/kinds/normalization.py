@@ -19,7 +19,10 @@ def probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
     sizes = torch.logspace(0, -4, B * T, dtype=torch.float64).reshape(B, T, 1)
     return (
         Probe("ordinary", {"x": x * 2}, shows="ordinary tokens"),
-        Probe("shrinking", {"x": x * sizes}, shows="tokens whose standard deviation falls from 1 to 0.0001"),
+        Probe(
+            "shrinking", {"x": x * sizes}, shows="tokens whose standard deviation falls from 1 to 0.0001",
+            provoking=True,
+        ),  # fmt: skip
     )
 
 
@@ -35,7 +38,8 @@ def builtin_layer_norm(settings: Settings, recipe: Recipe, state: State, inputs:
 
 def builtin_rms_norm(settings: Settings, recipe: Recipe, state: State, inputs: Inputs) -> Tensor:
     x: Tensor = inputs["x"]
-    return torch.nn.functional.rms_norm(x, x.shape[-1:], state["weight"], settings["eps"])
+    weight = state["weight"] + 1 if recipe.norm_scale == "1 + weight" else state["weight"]
+    return torch.nn.functional.rms_norm(x, x.shape[-1:], weight, settings["eps"])
 
 
 def build(function: Any) -> Any:
@@ -51,7 +55,7 @@ LAYER_NORM = Kind(
     defaults={"d_model": D_MODEL, "eps": EPS},
     build=build(canonical.layer_norm),
     probes=probes,
-    mistakes=("LN1", "LN2", "LN3", "LN4", "LN5", "LN6", "LN7", "LN8", "LN9", "LN10"),
+    mistakes=("LN1", "LN2", "LN3", "LN4", "LN5", "LN6", "LN7", "LN8", "LN9", "LN10", "B22"),
     oracle=builtin_layer_norm,
     builtin="torch.nn.LayerNorm",
     extras=(Extra(("LN5",), far_from_zero, limit=3e-2, low_precision=True),),
@@ -60,13 +64,14 @@ LAYER_NORM = Kind(
 RMS_NORM = Kind(
     name="RMSNorm",
     what="Divides the features of every token by their root mean square, then scales them.",
-    synonyms=("rmsnorm", "rootmeansquarenorm", "rmsnormalization", "llamarmsnorm", "t5layernorm"),
+    synonyms=("rmsnorm", "norm", "rms", "rootmeansquarenorm", "rmsnormalization", "llamarmsnorm", "t5layernorm"),
     source="Zhang & Sennrich 2019; not in Vaswani et al. 2017",
     inputs=("x",),
     defaults={"d_model": D_MODEL, "eps": EPS},
     build=build(canonical.rms_norm),
     probes=probes,
-    mistakes=("LN2", "LN3", "LN4", "LN7", "LN8", "LN10", "LN11"),
+    mistakes=("LN2", "LN3", "LN4", "LN7", "LN8", "LN10", "LN11", "LN12", "B22"),
+    designs={"": {"norm_kind": "rms"}, "1 + weight": {"norm_kind": "rms", "norm_scale": "1 + weight"}},
     oracle=builtin_rms_norm,
     builtin="torch.nn.RMSNorm",
 )

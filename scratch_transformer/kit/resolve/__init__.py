@@ -1,7 +1,11 @@
 """A learner's class or function -> a candidate with the canonical interface of its kind.
 
-match.py tries all of it in turn. synonyms.py: what names mean. guess.py: which kinds a class may be. construct.py,
-config.py: building it. plan.py, calling.py: calling it. masks.py, mask_search.py: how it takes masks. layout.py,
-attention.py, align.py, weight_search.py: where its weights are. trial.py: how well all this explains what it computes.
-known.py, parts.py, library.py: what is known of the rest of the learner's code.
+guess.py: which kinds it may be. trials/: all ways to build, call and load it, until one explains what it computes.
+
+Something new to understand has one place:
+names/settings.py: a name of a constructor's parameter. names/inputs.py: of a forward's. names/roles.py: of a weight.
+build/: how classes are constructed; config.py: what configs look like.
+call/: how forwards are called; masks.py: forms of masks.
+weights/attention.py: where projections can be. weights/units.py: what the path of a module says.
+functions/: what is no class. library/parts.py: the learner's own parts of a composite.
 """

@@ -9,8 +9,8 @@ from typing import Any
 from torch import Tensor
 
 from scratch_transformer.kit.kind import Candidate, Inputs, Kind, State
+from scratch_transformer.kit.resolve.call.precision import double
 from scratch_transformer.kit.resolve.candidate import tensors
-from scratch_transformer.kit.resolve.precision import double
 
 
 class Adapted(Candidate):

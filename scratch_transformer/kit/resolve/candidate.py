@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -10,11 +11,13 @@ import torch
 from torch import Tensor, nn
 
 from scratch_transformer.kit.kind import Candidate, Inputs, Kind, State
-from scratch_transformer.kit.resolve import batching
-from scratch_transformer.kit.resolve.layout import ZERO, Layout, Parameters, neutral
-from scratch_transformer.kit.resolve.plan import CannotCall, Plan
-from scratch_transformer.kit.resolve.precision import double, without_dropout
+from scratch_transformer.kit.resolve.call import batching, caching
+from scratch_transformer.kit.resolve.call.plan import CannotCall, Plan
+from scratch_transformer.kit.resolve.call.precision import double, without_dropout
+from scratch_transformer.kit.resolve.weights.layout import ZERO, Layout, Parameters, neutral
 
+CAUSAL = re.compile(r"gpt|causal|masked|decod|autoregress|lm$|language|generat", re.IGNORECASE)
+"""In the name of what hides the future by itself."""
 Rebuild = Callable[[Mapping[str, Any]], "Candidate"]
 
 
@@ -38,6 +41,7 @@ class Resolved(Candidate):
         self.output_index: int | None = None
         thing = getattr(made, "function", made)
         self.defaults = {"eps": default_of(type(thing) if isinstance(thing, nn.Module) else thing, "eps")}
+        self.is_causal_by_name = _is_causal(kind, thing) and not _takes_mask(plan)
         self.update_missing()
 
     def update_missing(self) -> None:
@@ -80,6 +84,19 @@ class Resolved(Candidate):
             turned = [t for t in found if self.plan.output(t).shape == expected]
             found = turned or [_unflattened(t, expected) for t in found]
         return found[0]
+
+    def apart(self, **inputs: Any) -> list[Tensor]:
+        if self.plan.order in batching.AXES:
+            return []
+        with double(), without_dropout(True):
+            given = self.plan.apart(inputs)
+            return [self.post(self.plan.output(self._tensor(self.function(**g), inputs)), inputs) for g in given]
+
+    def stepwise(self, inputs: Inputs, chunks: tuple[int, ...]) -> Tensor | None:
+        if self.module is None or self.plan.order != "batch first" or self.function != self.module.forward:
+            return None
+        with double(), without_dropout(True), torch.no_grad():
+            return caching.pieces(self.module, self.plan, inputs, chunks, lambda output: next(tensors(output)))
 
     def rebuild(self, **settings: Any) -> Candidate:
         if self._rebuild is None:
@@ -128,6 +145,18 @@ class Resolved(Candidate):
         return max(same, key=len, default=None)
 
 
+def _takes_mask(plan: Plan) -> bool:
+    """Of what attends to itself: its caller says what is hidden."""
+    return any(name in ("mask", "tgt_mask", "") for _, name, _ in plan.mask_parameters)
+
+
+def _is_causal(kind: Kind, thing: Any) -> bool:
+    """Whether a mask or a decoder is asked for, by the kind or by the name, or it writes text."""
+    name = str(getattr(type(thing) if isinstance(thing, nn.Module) else thing, "__name__", ""))
+    writes = hasattr(thing, "generate") or hasattr(thing, "sample")
+    return kind.name.endswith(("Mask", "Transformer")) or bool(CAUSAL.search(name)) or writes
+
+
 def _unflattened(output: Tensor, expected: torch.Size) -> Tensor:
     """(B·T, V), as a loss wants it, as (B, T, V); anything else as it is."""
     is_flat = output.dim() == 2 and len(expected) == 3 and output.shape == (expected[0] * expected[1], expected[2])
@@ -157,8 +186,8 @@ def tensors(output: Any, depth: int = 0) -> Iterator[Tensor]:
 
 def default_of(cls: Any, setting: str) -> Any:
     """The default of the constructor's parameter for a setting, or None."""
-    from scratch_transformer.kit.resolve.construct import parameters_of
-    from scratch_transformer.kit.resolve.synonyms import settings_of
+    from scratch_transformer.kit.resolve.build.construct import parameters_of
+    from scratch_transformer.kit.resolve.names.settings import settings_of
 
     for parameter in parameters_of(cls):
         if setting in settings_of(parameter.name) and parameter.default is not parameter.empty:

@@ -12,10 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from scratch_transformer.kit.designs import Design, possible, shown_by
-from scratch_transformer.kit.kind import Candidate, Diagnosis, Inputs, Kind, Probe, State, random_state
-from scratch_transformer.kit.recipe import RIGHT, Recipe
-from scratch_transformer.kit.search import (
+from scratch_transformer.kit.judge.designs import Design, possible, shown_by
+from scratch_transformer.kit.judge.search import (
     FILLS,
     TOGETHER,
     Change,
@@ -25,8 +23,10 @@ from scratch_transformer.kit.search import (
     subsets,
     with_changes,
 )
-from scratch_transformer.kit.session import ROUNDED, distance
-from scratch_transformer.kit.variants import Variants, call
+from scratch_transformer.kit.judge.session import ROUNDED, distance
+from scratch_transformer.kit.judge.variants import Variants, call
+from scratch_transformer.kit.kind import Candidate, Diagnosis, Inputs, Kind, Probe, State, random_state
+from scratch_transformer.kit.recipe import RIGHT, Recipe
 
 Score = tuple[int, float]
 """Tier and error: 0 = a right design, 1 = with the mistakes of its parts, 2 = with a mistake, 3 = nothing fits,

@@ -1,0 +1,125 @@
+"""Which of the right designs a candidate can have: by its parameters, its settings and the form of its output."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from scratch_transformer.kit.judge.session import Session
+from scratch_transformer.kit.judge.variants import Variants
+from scratch_transformer.kit.kind import Diagnosis, Finding, Settings
+from scratch_transformer.kit.mistakes import MISTAKES
+from scratch_transformer.kit.recipe import RIGHT, Recipe
+
+Design = tuple[str, dict[str, Any]]
+Keeps = Callable[[Design], bool]
+SHOWN = {
+    **dict.fromkeys(("FeedForward", "SwiGLU"), ("activation",)),
+    **dict.fromkeys(("LayerNorm", "RMSNorm"), ("norm_kind",)),
+    **dict.fromkeys(("RotaryEmbedding", "RotaryAttention", "CausalRotaryAttention"), ("rotary",)),
+    "PositionalEncoding": ("positions",),
+    **dict.fromkeys(("InputEmbedding", "Embedding"), ("embedding_scale",)),
+    "ResidualConnection": ("norm_order",),
+    **dict.fromkeys(("EncoderLayer", "DecoderLayer", "DecoderOnlyLayer"), ("norm_order", "activation")),
+}
+"""Choices of a whole that its parts show."""
+
+
+def possible(
+    variants: Variants, missing: Collection[str], outputs: Sequence[Tensor], shown: Mapping[str, Any]
+) -> list[Design]:
+    """Designs that nothing speaks against; what the parts show comes first.
+
+    missing: canonical parameters that the candidate has no place for. outputs: what it gave.
+    """
+    designs = [(name, dict(changes)) for name, changes in variants.kind.designs.items()]
+    if len(designs) == 1:
+        return designs
+    designs = [design for design in designs if _fits_width(design, variants.settings, outputs)] or designs
+    of_outputs = (_fits_output(outputs), *([_fits_half(outputs)] if variants.kind.name == "CausalMask" else ()))
+    for keeps in (_fits_parameters(variants, designs, missing), _fits_settings(variants.settings), *of_outputs):
+        designs = [design for design in designs if keeps(design)] or designs
+    return sorted(designs, key=lambda design: sum(shown.get(name, value) != value for name, value in design[1].items()))
+
+
+def of_session(session: Session, parts: Sequence[Diagnosis] = ()) -> list[Design]:
+    """The possible designs of what was run."""
+    candidate = session.candidate
+    outputs = [result.output for result in session.ran if result.output is not None]
+    return possible(session.variants, candidate.missing, outputs, {**shown_by(parts), **candidate.shown})
+
+
+def shown_by(parts: Sequence[Diagnosis]) -> dict[str, Any]:
+    """The choices of the parts that were understood, where they agree."""
+    found: dict[str, set[Any]] = {}
+    for part in parts:
+        names = SHOWN.get(part.kind, ()) if part.verdict != "unknown mismatch" else ()
+        for name in names:
+            found.setdefault(name, set()).add(getattr(part.recipe, name))
+    return {name: values.pop() for name, values in found.items() if len(values) == 1}
+
+
+def _fits_parameters(variants: Variants, designs: list[Design], missing: Collection[str]) -> Keeps:
+    """Weights that only some designs have must be there, or missing, as the design says."""
+    weights = [variants.weights(RIGHT.with_(changes)) for _, changes in designs]
+    optional = frozenset.union(*weights) - frozenset.intersection(*weights)
+    present = optional - set(missing)
+    return lambda design: variants.weights(RIGHT.with_(design[1])) & optional == present
+
+
+def _fits_settings(settings: Settings) -> Keeps:
+    """norm_first and activation, if the learner's class has such arguments."""
+    wanted: dict[str, Any] = {}
+    if isinstance(settings.get("norm_first"), bool):
+        wanted["norm_order"] = "pre" if settings["norm_first"] else "post"
+    if settings.get("activation") in ("relu", "gelu"):
+        wanted["activation"] = settings["activation"]
+    return lambda design: all(design[1].get(name, value) == value for name, value in wanted.items())
+
+
+def _fits_width(design: Design, settings: Mapping[str, Any], outputs: Sequence[Tensor]) -> bool:
+    """Whether there is a projection at the end shows in the number of features, whatever weights it may share."""
+    wide = settings["vocab_size"] if design[1].get("head") else settings.get("d_model")
+    return "head" not in design[1] or all(output.shape[-1:] == (wide,) for output in outputs)
+
+
+def _fits_output(outputs: Sequence[Tensor]) -> Keeps:
+    """Probabilities sum to one, log-probabilities to one after exp."""
+    doubles = [output.double() for output in outputs]
+    kind = "logits"
+    if doubles and all(o.dim() > 0 for o in doubles):
+        if all(_near_one(o.exp().sum(-1)) for o in doubles):
+            kind = "log-probabilities"
+        elif all(_near_one(o.sum(-1)) and bool((o >= 0).all()) for o in doubles):
+            kind = "probabilities"
+    return lambda design: design[1].get("output", kind) == kind
+
+
+def _fits_half(outputs: Sequence[Tensor]) -> Keeps:
+    """True above the diagonal of a causal mask means blocked, True below it that one may attend."""
+    square = [output for output in outputs if output.dim() > 1 and output.shape[-1] > 1]
+    corners = {(bool(output[..., 0, -1].any()), bool(output[..., -1, 0].any())) for output in square}
+    blocked = {(True, False): "True", (False, True): "False"}.get(*corners) if len(corners) == 1 else None
+    return lambda design: blocked is None or design[1].get("blocked_is") == blocked
+
+
+def _near_one(sums: torch.Tensor) -> bool:
+    return bool(((sums - 1).abs() < 1e-4).all())
+
+
+def design_notes(session: Session, recipe: Recipe, design: str) -> Iterator[Finding]:
+    """Entries of the catalogue that a right design amounts to: pre-norm, GELU, no final norms."""
+    changes = session.kind.designs[design]
+    for id, _, only in (name.partition(":") for name in session.kind.mistakes):
+        for form, entries in MISTAKES[id].changes.items():
+            if changes.get("gated") and id == "B8":
+                continue  # SiLU is what a gate has
+            is_design = entries.items() <= changes.items() and not (id == "E2" and recipe.positions == "learned")
+            departs = any(getattr(RIGHT, name) != value for name, value in entries.items()) or len(entries) > 1
+            if is_design and departs and (not only or form == only):
+                finding = Finding(MISTAKES[id], "It agrees with PyTorch's, set up in this way.", form)
+                if finding.severity != "mistake":
+                    yield finding

@@ -1,0 +1,32 @@
+"""What no variant can show: inventories, behaviour in training, other settings, crashes.
+
+A detector is a function (session, best hypothesis or None) -> findings. It runs where the kind can have its mistakes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from scratch_transformer.kit.judge.detectors.behaviour import BEHAVIOUR
+from scratch_transformer.kit.judge.detectors.cache import CACHE
+from scratch_transformer.kit.judge.detectors.construction import CONSTRUCTION
+from scratch_transformer.kit.judge.detectors.dropout import DROPOUT
+from scratch_transformer.kit.judge.detectors.embedding import EMBEDDING
+from scratch_transformer.kit.judge.detectors.inventory import INVENTORY
+from scratch_transformer.kit.judge.detectors.settings import SETTINGS
+from scratch_transformer.kit.judge.search import Hypothesis
+from scratch_transformer.kit.judge.session import Session
+from scratch_transformer.kit.kind import Finding
+
+DETECTORS = (*CACHE, *INVENTORY, *CONSTRUCTION, *BEHAVIOUR, *DROPOUT, *EMBEDDING, *SETTINGS)
+
+
+def detected(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """What all detectors find. One that fails on somebody's code finds nothing."""
+    for ids, detect in DETECTORS:
+        if set(ids) & session.kind.ids:
+            try:
+                findings = list(detect(session, best))
+            except Exception:  # the learner's code may raise anything
+                continue
+            yield from (finding for finding in findings if finding.mistake.id in session.kind.ids)

@@ -1,0 +1,132 @@
+"""What repeated calls, training mode and other precisions show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from scratch_transformer import masks
+from scratch_transformer.kit.judge.crashes import explain_crash
+from scratch_transformer.kit.judge.search import Hypothesis
+from scratch_transformer.kit.judge.session import ROUNDED, Session, distance, in_precision
+from scratch_transformer.kit.judge.variants import call
+from scratch_transformer.kit.kind import Finding, Probe
+from scratch_transformer.kit.mistakes import MISTAKES
+from scratch_transformer.kit.recipe import RIGHT
+
+Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
+
+
+def input_changed(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """A12."""
+    for result in session.ran:
+        inputs = {k: v.clone() if isinstance(v, Tensor) else v for k, v in result.probe.inputs.items()}
+        with torch.no_grad():
+            session.candidate(**inputs)
+        for name, value in inputs.items():
+            if isinstance(value, Tensor) and not torch.equal(value, result.probe.inputs[name]):
+                yield Finding(MISTAKES["A12"], f"After a call, {name} has other values than before.")
+                return
+
+
+def other_in_training(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """B11: without dropout, training mode computes something else, namely with a causal mask."""
+    module = session.candidate.module
+    if module is None or best is None or session.settings.get("dropout"):
+        return
+    probe = session.ran[0].probe
+    evaluated = call(session.candidate, probe.inputs)
+    module.train()
+    try:
+        trained = call(session.candidate, probe.inputs)
+    finally:
+        module.eval()
+    inputs = dict(probe.inputs)
+    if "mask" in inputs:
+        inputs["mask"] = masks.causal(inputs["x"].shape[1], inputs["x"].shape[1])[None, None]
+    expected = session.variant(best.recipe.with_({"causal": RIGHT.causal}), Probe("causal", inputs))
+    if distance(evaluated, trained, probe) > 1e-6 and distance(trained, expected, probe) <= ROUNDED:
+        yield Finding(
+            MISTAKES["B11"], "Without a mask, its output in training is that of causal attention; not after eval()."
+        )
+
+
+def refuses_masks(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """A31, as far as resolving it showed."""
+    if session.candidate.refused is not None:
+        parameter, error = session.candidate.refused
+        line = next(iter(str(error).splitlines()), "")[:200]
+        said = f"Without {parameter} it computes; with it, in every usual form, it stops: {type(error).__name__}: {line}."
+        yield Finding(MISTAKES["A31"], said)
+
+
+def masks_overwritten(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """A29, of what takes padding and future in a mask each."""
+    result = next((r for r in session.ran if r.probe.name == "causal, padded"), None)
+    if result is None or best is None:
+        return
+    probe = result.probe
+    for output in session.candidate.apart(**probe.inputs):
+        if distance(output, session.variant(best.recipe, probe), probe) <= ROUNDED:
+            continue
+        for form, entries in MISTAKES["A29"].changes.items():
+            if distance(output, session.variant(best.recipe.with_(entries), probe), probe) <= ROUNDED:
+                said = "With the padding in one mask and the future in the other, its output is that of one alone."
+                yield Finding(MISTAKES["A29"], said, form, entries)
+                return
+
+
+def half_precision(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """A8: a masked call in float16."""
+    module = session.candidate.module
+    masked = [r.probe for r in session.ran if any("mask" in n and v is not None for n, v in r.probe.inputs.items())]
+    probe = masked[0] if masked else session.ran[0].probe
+    inputs = {n: v.half() if isinstance(v, Tensor) and v.is_floating_point() else v for n, v in probe.inputs.items()}
+    try:
+        with nullcontext() if module is None else in_precision(session, module, torch.float16):
+            call(session.candidate, inputs)
+    except Exception as error:  # the learner's code may raise anything
+        if explain_crash(error) == "A8":
+            line = str(error).splitlines()[0]
+            yield Finding(MISTAKES["A8"], f"In float16 it stops with: {line}. In float32 it agrees.")
+
+
+def softmax_twice(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """T1, by the functions that are called: the results are those of one."""
+    with Calls() as calls:
+        call(session.candidate, session.ran[0].probe.inputs)
+    if session.kind.name == "Loss" and calls.names_of_log_probabilities:
+        names = " and ".join(sorted(calls.names_of_log_probabilities))
+        said = f"What {names} gets are log-probabilities already: their exponentials sum to 1. The loss is the same."
+        yield Finding(MISTAKES["T1"], said)
+
+
+class Calls(TorchFunctionMode):
+    """Which of torch's functions that take logits are called with log-probabilities."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names_of_log_probabilities: set[str] = set()
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = getattr(func, "__name__", "").removesuffix("_loss")
+        if name in ("log_softmax", "cross_entropy") and args and args[0].dim() == 2:
+            sums = args[0].detach().double().logsumexp(-1)
+            if bool((sums.abs() < 1e-6).all()):
+                self.names_of_log_probabilities.add(name)
+        return func(*args, **(kwargs or {}))
+
+
+BEHAVIOUR: tuple[tuple[tuple[str, ...], Detector], ...] = (
+    (("A12",), input_changed),
+    (("B11",), other_in_training),
+    (("A31",), refuses_masks),
+    (("A29",), masks_overwritten),
+    (("A8",), half_precision),
+    (("T1",), softmax_twice),
+)

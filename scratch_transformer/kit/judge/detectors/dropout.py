@@ -1,0 +1,148 @@
+"""Where a class that takes a probability of dropout drops out, and where not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from scratch_transformer.kit.judge.search import Hypothesis
+from scratch_transformer.kit.judge.session import Session, distance
+from scratch_transformer.kit.judge.variants import call
+from scratch_transformer.kit.kind import Candidate, Finding, Probe, State
+from scratch_transformer.kit.mistakes import MISTAKES
+
+Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
+BUILT = "Built with dropout = 0.5, two calls in training mode"
+
+
+def with_dropout(session: Session, state: State | None = None) -> Candidate | None:
+    """The candidate built again with dropout, if its class can have it."""
+    try:
+        candidate = session.candidate.rebuild(dropout=0.5)
+        candidate.load(session.asked if state is None else state)
+    except Exception:  # it has no such setting, or cannot be built twice
+        return None
+    return candidate
+
+
+def is_random(candidate: Candidate, probe: Probe, training: bool) -> bool:
+    """Whether two calls differ."""
+    if candidate.module is not None:
+        candidate.module.train(training)
+    candidate.drops = True
+    try:
+        first, second = (call(candidate, probe.inputs) for _ in range(2))
+    finally:
+        candidate.drops = False
+    return distance(first, second, probe) > 0
+
+
+def random_in_evaluation(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """B12: dropout, or anything random, after eval()."""
+    for candidate in (session.candidate, with_dropout(session)):
+        if candidate is not None and is_random(candidate, session.ran[0].probe, training=False):
+            yield Finding(MISTAKES["B12"], "After model.eval(), two calls with the same input give different outputs.")
+            return
+
+
+def attention_dropout(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """A18, and A17: what is kept after a call in training mode."""
+    candidate = with_dropout(session) if session.kind.name.endswith("Attention") else None
+    if candidate is None or candidate.module is None:
+        return
+    probe = session.ran[0].probe
+    if not is_random(candidate, probe, training=True):
+        yield Finding(MISTAKES["A18"], f"{BUILT} give the same output.")
+        return
+    if not drops_weights(candidate, probe):
+        said = "With the same values for all keys, its output in training mode is that of evaluation, or dropped"
+        yield Finding(MISTAKES["A18"], f"{said}: the weights still sum to 1.")
+        return
+    for name, value in vars(candidate.module).items():
+        if _is_weights(value, probe) and ((value.sum(-1) - 1).abs() > 1e-3).any():
+            sums = value.sum(-1).flatten()[:3].tolist()
+            said = f"Rows of self.{name} sum to {', '.join(f'{s:.2f}' for s in sums)} in training mode."
+            yield Finding(MISTAKES["A17"], said)
+            return
+
+
+def drops_weights(candidate: Candidate, probe: Probe) -> bool:
+    """Where all keys have one value, only the sum of the weights matters: it varies if some of them are dropped.
+
+    An output that is dropped is zero; what is left of it is scaled by one number.
+    """
+    assert candidate.module is not None
+    inputs = dict(probe.inputs)
+    for name in ("x", "value", "memory"):
+        if isinstance(inputs.get(name), Tensor):
+            inputs[name] = inputs[name][:, :1].expand_as(inputs[name])
+    candidate.module.eval()
+    still = call(candidate, inputs)
+    candidate.module.train()
+    ratios = (call(candidate, inputs) / still).flatten()
+    kept = ratios[ratios.abs() > 1e-6]
+    return bool(kept.numel() == 0 or (kept.max() - kept.min()) > 1e-6)
+
+
+def _is_weights(value: Any, probe: Probe) -> bool:
+    query = probe.inputs.get("query", probe.inputs.get("x"))
+    return (
+        isinstance(value, Tensor)
+        and value.dim() in (3, 4)
+        and value.is_floating_point()
+        and isinstance(query, Tensor)
+        and value.shape[-2] == query.shape[-2]
+        and bool((value >= 0).all())
+    )
+
+
+def residual_dropout(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """B6: sublayers that return a constant, by weights of zero, still differ between calls where they are dropped."""
+    silent = dict(session.asked)
+    for name in silent:
+        if name.endswith(("w_o.weight", "linear2.weight")):
+            silent[name] = torch.zeros_like(silent[name])
+    if not (session.kind.name.endswith("Layer") or session.kind.name == "ResidualConnection"):
+        return
+    constants = {name for name in silent if name.endswith(("w_o.bias", "linear2.bias"))}
+    candidate = with_dropout(session, silent)
+    if candidate is None or constants & session.candidate.missing:
+        return
+    if not is_random(candidate, session.ran[0].probe, training=True):
+        what = " give the same output" if session.kind.name == "ResidualConnection" else " drop no sublayer's output"
+        yield Finding(MISTAKES["B6"], f"{BUILT}{what}.")
+
+
+def dropout_after_the_sum(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """B24: in training, features of the output are exactly zero, which neither a sum nor a norm gives."""
+    of_sum = ("EncoderLayer", "DecoderLayer", "DecoderOnlyLayer", "ResidualConnection")
+    if best is None or session.kind.name not in of_sum or best.recipe.norm_order not in ("post", "pre"):
+        return
+    candidate = with_dropout(session)
+    if candidate is None or candidate.module is None:
+        return
+    candidate.module.train()
+    probe = session.ran[0].probe
+    zeros = (call(candidate, probe.inputs) == 0).double().mean().item()
+    if zeros > 0.2 and not (call(session.candidate, probe.inputs) == 0).any():
+        yield Finding(MISTAKES["B24"], f"Built with dropout = 0.5, in training {zeros:.0%} of its output is 0.")
+
+
+def inner_dropout(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """B7."""
+    is_plain = session.kind.name == "FeedForward" and not (best is not None and best.recipe.gated)
+    candidate = with_dropout(session) if is_plain else None
+    if candidate is not None and not is_random(candidate, session.ran[0].probe, training=True):
+        yield Finding(MISTAKES["B7"], f"{BUILT} give the same output.")
+
+
+DROPOUT: tuple[tuple[tuple[str, ...], Detector], ...] = (
+    (("B12",), random_in_evaluation),
+    (("A18", "A17"), attention_dropout),
+    (("B6",), residual_dropout),
+    (("B24",), dropout_after_the_sum),
+    (("B7",), inner_dropout),
+)

@@ -1,0 +1,86 @@
+"""What shows in embeddings and tables of positions: padding's row, long sequences, few binary digits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import nn
+
+from scratch_transformer.kit.judge.search import Hypothesis
+from scratch_transformer.kit.judge.session import Session, in_precision
+from scratch_transformer.kit.judge.variants import call
+from scratch_transformer.kit.kind import Candidate, Finding
+from scratch_transformer.kit.mistakes import MISTAKES
+
+Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
+LENGTH_WORDS = r"length|long|max|exceed|block|positions?\b|context"
+
+
+def padding_rows(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """E4 and E5, of a freshly built embedding."""
+    fresh = session.candidate.rebuild().module
+    for path, part in () if fresh is None else fresh.named_modules():
+        if isinstance(part, nn.Embedding) and part.padding_idx is not None:
+            yield from _padding(session, path, part)
+            return
+
+
+def _padding(session: Session, path: str, part: nn.Embedding) -> Iterator[Finding]:
+    pad, given = part.padding_idx, session.candidate.settings
+    assert pad is not None
+    largest = part.weight[pad].abs().max().item()
+    if largest > 0:
+        yield Finding(
+            MISTAKES["E4"], f"self.{path} has padding_idx = {pad}, but row {pad} has numbers up to {largest:.2g}."
+        )
+    asked = [given[name] for name in ("padding_idx", "pad", "src_pad", "tgt_pad") if name in given]
+    if pad not in asked:
+        said = f"padding_idx is {pad}" + (
+            f", although the padding's id is {asked[0]}." if asked else ", whatever is given."
+        )
+        yield Finding(MISTAKES["E5"], said)
+
+
+def too_long(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """P6: a sequence longer than max_len."""
+    longest = session.candidate.settings.get("max_len")
+    if longest is None:
+        return
+    x = torch.zeros(1, longest + 1, session.settings["d_model"], dtype=torch.float64)
+    try:
+        call(session.candidate, {"x": x})
+    except Exception as error:  # the learner's code may raise anything
+        line = next(iter(str(error).splitlines()), "")
+        if not isinstance(error, (ValueError, AssertionError)) and not re.search(LENGTH_WORDS, line.lower()):
+            said = (
+                f"With {longest + 1} tokens, one more than the table has, it stops with {type(error).__name__}: {line}"
+            )
+            yield Finding(MISTAKES["P6"], said)
+
+
+def few_digits(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """P8: in bfloat16, positions 256 and 257 have one code."""
+    candidate = _with_length(session.candidate, 300)
+    module = candidate.module
+    if module is None or (best is not None and best.recipe.positions != "sinusoidal"):
+        return
+    with in_precision(session, module, torch.bfloat16):
+        code = call(candidate, {"x": torch.zeros(1, 300, session.settings["d_model"], dtype=torch.bfloat16)})[0]
+    if torch.equal(code[256], code[257]) and not torch.equal(code[255], code[256]):
+        yield Finding(MISTAKES["P8"], "In bfloat16, the codes of positions 256 and 257 are the same.")
+
+
+def _with_length(candidate: Candidate, length: int) -> Candidate:
+    try:
+        return candidate.rebuild(max_len=length)
+    except KeyError:
+        return candidate
+
+
+EMBEDDING: tuple[tuple[tuple[str, ...], Detector], ...] = (
+    (("E4", "E5"), padding_rows),
+    (("P6",), too_long),
+    (("P8",), few_digits),
+)

@@ -1,0 +1,99 @@
+"""What the list of parameters, buffers and attributes shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import nn
+
+from scratch_transformer.kit.judge.search import Hypothesis
+from scratch_transformer.kit.judge.session import Session
+from scratch_transformer.kit.kind import Finding
+from scratch_transformer.kit.mistakes import MISTAKES
+
+Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
+
+
+def scalar_norm(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """LN4: after loading, all entries of a norm's scale are the same, and there are parameters of a single number."""
+    numbers = sum(len(shape) == 0 or max(shape) == 1 for shape in session.candidate.inventory().values())
+    for name, values in session.state.items() if numbers and best is not None else ():
+        same = values.dim() == 1 and len(values) > 1 and bool((values == values[0]).all())
+        if same and name not in session.candidate.missing and _is_norm(name):
+            asked = session.asked[name]
+            if not bool((asked == asked[0]).all()):
+                said = f"Its parameters include {numbers} of a single number; there should be {len(values)} in each."
+                yield Finding(MISTAKES["LN4"], said)
+                return
+
+
+def norm_without_bias(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """LN6, where the norm has a scale."""
+    missing = [name for name in session.candidate.missing if name.endswith("bias") and _is_norm(name)]
+    present = [name for name in session.state if _is_norm(name) and name not in session.candidate.missing]
+    beside = [name for name in missing if name.removesuffix("bias") + "weight" in present]
+    if beside:
+        yield Finding(MISTAKES["LN6"], f"No parameter plays the part of {', '.join(sorted(beside))}.")
+
+
+def _is_norm(name: str) -> bool:
+    parts = name.split(".")
+    return len(parts) == 1 or parts[-2].startswith("norm")
+
+
+def projection_biases(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """A14, where parameters are missing; the key's bias too, which no output shows."""
+    left_out = session.candidate.missing
+    biases = [name for name in left_out if name.endswith("bias") and ".w_" in f".{name}"]
+    missing = {name.split(".")[-2] for name in biases if name.replace("bias", "weight") not in left_out}
+    if not missing:
+        return
+    named = ", ".join(name for name in ("w_q", "w_k", "w_v", "w_o") if name in missing)
+    every = "None of the four projections has a bias" if len(missing) == 4 else f"There is no bias in {named}"
+    yield Finding(MISTAKES["A14"], f"{every}. Apart from that it agrees with nn.MultiheadAttention.", "left out")
+
+
+def python_list(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """B10: modules in a list, a tuple or a dictionary, which torch does not look into."""
+    module = session.candidate.module
+    for path, part in () if module is None else module.named_modules():
+        for name, value in vars(part).items():
+            hidden = _modules_in(value)
+            if hidden and not name.startswith("_") and not (set(hidden) <= set(part.modules())):
+                where = f"{path}.{name}" if path else name
+                said = (
+                    f"self.{where} is a Python {type(value).__name__} of {len(hidden)} modules; their parameters are "
+                )
+                yield Finding(MISTAKES["B10"], said + "not among model.parameters().")
+                return
+
+
+def _modules_in(value: object) -> list[nn.Module]:
+    values = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    return [item for item in values if isinstance(item, nn.Module)]
+
+
+def shared_layers(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """B9: different weights were asked for in the layers, and all layers have the last ones."""
+    if best is None:  # perhaps the weights have not been found
+        return
+    stacks = {name.split("layers.")[0] + "layers." for name in session.asked if "layers." in name}
+    for stack in sorted(stacks):
+        rest = [name.removeprefix(f"{stack}0.") for name in session.asked if name.startswith(f"{stack}0.")]
+        pairs = [(f"{stack}0.{name}", f"{stack}1.{name}") for name in rest if f"{stack}1.{name}" in session.asked]
+        pairs = [pair for pair in pairs if not set(pair) & session.candidate.missing]
+        if pairs and all(torch.equal(session.state[a], session.state[b]) for a, b in pairs):
+            yield Finding(
+                MISTAKES["B9"], f"After one layer of {stack[:-1]} gets new weights, the others have them too."
+            )
+            return
+
+
+INVENTORY: tuple[tuple[tuple[str, ...], Detector], ...] = (
+    (("LN4",), scalar_norm),
+    (("LN6",), norm_without_bias),
+    (("A14",), projection_biases),
+    (("B10",), python_list),
+    (("B9",), shared_layers),
+)

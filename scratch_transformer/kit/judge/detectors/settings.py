@@ -1,0 +1,78 @@
+"""What shows in a class's defaults, and when it is built again with other settings: an odd width, no biases."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+
+from scratch_transformer.kit.judge.search import Hypothesis
+from scratch_transformer.kit.judge.session import Session
+from scratch_transformer.kit.judge.variants import call
+from scratch_transformer.kit.kind import Finding
+from scratch_transformer.kit.mistakes import MISTAKES
+
+PYTORCH_EPS = 1e-5
+"""The default of nn.LayerNorm."""
+Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
+
+
+def bias_flag(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """A15: bias=False leaves a bias in a projection of attention. A norm keeps its own; qkv_bias is not of the output."""
+    try:
+        candidate = session.candidate.rebuild(bias=False)
+    except KeyError:
+        return
+    if any("qkv" in name for name in inspect.signature(type(candidate.module).__init__).parameters):
+        return
+    shapes = candidate.inventory()
+    left = [name for name in shapes if name.endswith("bias") and _is_projections(name, shapes, session.kind.name)]
+    if left:
+        yield Finding(MISTAKES["A15"], f"Built with bias=False, it still has {', '.join(left)}.")
+
+
+def _is_projections(bias: str, shapes: Mapping[str, tuple[int, ...]], kind: str) -> bool:
+    """Whether a bias belongs to a matrix; in a layer, to a matrix of its attention."""
+    matrix = shapes.get(f"{bias.removesuffix('bias')}weight", ())
+    return len(matrix) == 2 and (kind.endswith("Attention") or "att" in bias.lower())
+
+
+def heads_that_do_not_divide(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """A19: d_model = 10 with 3 heads is not refused by the constructor, or in words, and fails later."""
+    sizes = {"d_model": 10, "num_heads": 3}
+    try:
+        candidate = session.candidate.rebuild(**sizes)
+    except (KeyError, AssertionError, ValueError, RuntimeError, TypeError):
+        return
+    try:
+        call(candidate, session.kind.probes({**session.settings, **sizes}, 0)[0].inputs)
+    except Exception as error:  # the learner's code may raise anything
+        late = f"its forward stops with {type(error).__name__}"
+        yield Finding(MISTAKES["A19"], f"d_model = 10 and 3 heads are accepted, though 3 does not divide 10; {late}.")
+
+
+def odd_width(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """P1."""
+    try:
+        session.candidate.rebuild(d_model=7)
+    except KeyError:
+        return
+    except Exception as error:  # the learner's code may raise anything
+        if not isinstance(error, (AssertionError, ValueError)):
+            line = next(iter(str(error).splitlines()), "")
+            yield Finding(MISTAKES["P1"], f"With d_model = 7 it stops with {type(error).__name__}: {line}")
+
+
+def other_default(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """LN3: the ε of a norm that is told none, as most layers make theirs."""
+    default, usual = session.candidate.defaults.get("eps"), PYTORCH_EPS
+    if session.kind.name == "LayerNorm" and isinstance(default, float) and default != usual:
+        said = f"Its eps is {default:g} unless told otherwise; PyTorch's is {usual:g}."
+        yield Finding(MISTAKES["LN3"], said, f"{default:g}", {"eps": default})
+
+
+SETTINGS: tuple[tuple[tuple[str, ...], Detector], ...] = (
+    (("A15",), bias_flag),
+    (("A19",), heads_that_do_not_divide),
+    (("P1",), odd_width),
+    (("LN3",), other_default),
+)

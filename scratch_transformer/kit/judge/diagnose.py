@@ -1,0 +1,163 @@
+"""What is right and wrong about a candidate: the reference, its variants and pairs of them, on probes.
+
+    diagnosis = diagnose(candidate)
+    print(diagnosis.verdict, diagnosis.ids)
+
+A mistake is named only if the reference with this mistake put in reproduces the candidate's numbers to rounding; what
+several mistakes explain alike is reported as such; what none explains stays unexplained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from scratch_transformer.conformance.switches import exact
+from scratch_transformer.kit.judge.crashes import crash_finding
+from scratch_transformer.kit.judge.designs import design_notes, of_session
+from scratch_transformer.kit.judge.detectors import detected
+from scratch_transformer.kit.judge.divergence import first_divergence
+from scratch_transformer.kit.judge.evidence import evidence
+from scratch_transformer.kit.judge.extras import from_extras
+from scratch_transformer.kit.judge.search import Change, Hypothesis, Known, Match, find
+from scratch_transformer.kit.judge.session import EXACT, ROUNDED, Session, says_nothing
+from scratch_transformer.kit.kind import Candidate, Diagnosis, Finding, Verdict
+from scratch_transformer.kit.mistakes import MISTAKES
+from scratch_transformer.kit.mistakes.attention import NOT_ASKED
+from scratch_transformer.kit.recipe import RIGHT, Recipe
+
+SEVERITIES = ("mistake", "paper", "harmless", "note")
+VERDICTS: dict[str, Verdict] = {
+    "mistake": "mistake",
+    "paper": "matches the paper, not the builtin",
+    "harmless": "harmless deviation",
+}
+
+
+def diagnose(candidate: Candidate, parts: Known = (), seed: int = 0) -> Diagnosis:
+    """Find out what a candidate computes.
+
+    parts: what was found out about its parts, or ids of mistakes in them; they are tried first.
+    """
+    with exact():
+        try:
+            session = Session(candidate, seed)
+        except Exception as error:  # the learner's code may raise anything
+            return _crashed(candidate, error)
+        if not session.ran:
+            return _crashed(candidate, session.crashes[0].error if session.crashes else None)
+        if all(says_nothing(result.output) for result in session.ran if result.output is not None):
+            return _without_numbers(candidate)
+        return _diagnosed(session, parts)
+
+
+def _without_numbers(candidate: Candidate) -> Diagnosis:
+    """No mistake can be told from NaN: it equals nothing, not even itself."""
+    notes = (*candidate.notes, "Its outputs are NaN or infinite, all of them, whatever it is given.")
+    builtin = candidate.kind.builtin or "the reference"
+    return Diagnosis(candidate.kind.name, "unknown mismatch", float("inf"), builtin, notes=notes)
+
+
+def _crashed(candidate: Candidate, error: Exception | None) -> Diagnosis:
+    finding = None if error is None else crash_finding(error, candidate.kind)
+    findings = () if finding is None else (finding,)
+    said = "It cannot be given any of the inputs." if error is None else f"{type(error).__name__}: {_first_line(error)}"
+    notes = (*candidate.notes, said)
+    builtin = candidate.kind.builtin or "the reference"
+    return Diagnosis(candidate.kind.name, "crashed", float("inf"), builtin, findings, notes=notes)
+
+
+def _diagnosed(session: Session, parts: Known) -> Diagnosis:
+    kind, candidate = session.kind, session.candidate
+    match = find(session, parts)
+    best = match.hypotheses[0] if match.hypotheses else None
+    design = _design(session, best)
+    recipe = best.recipe if best else design
+    findings = [*_named(session, best, match, design), *detected(session, best)]
+    if best is not None:
+        findings += [*design_notes(session, recipe, best.design), *from_extras(session, best)]
+    findings += [f for r in session.crashes if r.error is not None and (f := crash_finding(r.error, kind)) is not None]
+    findings = _sorted(findings)
+    error, worst = session.worst(design)
+    ordinary, usual = session.worst(design, ordinary=True)
+    verdict = _verdict(best, findings, error)
+    unexplained = best is None and verdict == "mistake" and not any(finding.explains for finding in findings)
+    return Diagnosis(
+        kind=kind.name,
+        verdict=verdict,
+        error=error,
+        against=kind.builtin or "the reference",
+        findings=tuple(findings),
+        alternatives=tuple(h.ids for h in match.hypotheses[1:]),
+        design=best.design if best else "",
+        divergence=first_divergence(session, design) if unexplained or verdict == "unknown mismatch" else "",
+        probe=worst.probe.shows if worst else "",
+        notes=(*candidate.notes, *_notes(session, match)),
+        recipe=recipe,
+        ordinary=ordinary if usual is not None and ordinary != error else None,
+        unexplained=unexplained,
+    )
+
+
+def _design(session: Session, best: Hypothesis | None) -> Recipe:
+    """The right recipe that a candidate is measured against: its own design, else the nearest one."""
+    designs = session.kind.designs
+    if best is not None:
+        notes = [c for c in best.changes if Finding(MISTAKES[c.id], "", _form(session, c)).severity == "note"]
+        of_notes = {name: value for change in notes for name, value in change.entries}
+        return RIGHT.with_({**designs[best.design], **of_notes})  # another activation is another design
+    nearest, least = RIGHT, float("inf")
+    for _, changes in of_session(session) or designs.items():
+        recipe = RIGHT.with_(changes)
+        error = session.error(recipe, stop_above=least)
+        if error < least or nearest is RIGHT:
+            nearest, least = recipe, error
+    return nearest
+
+
+def _named(session: Session, best: Hypothesis | None, match: Match, design: Recipe) -> Iterator[Finding]:
+    for change in best.changes if best else ():
+        said = evidence(session, change, design)
+        yield Finding(MISTAKES[change.id], said, _form(session, change), twins=match.twins.get(change.id, ()))
+
+
+def _form(session: Session, change: Change) -> str:
+    """What takes a mask, or is not called a decoder, need not hide the future."""
+    is_asked = change.id != "A25" or session.candidate.is_causal_by_name
+    return change.form if is_asked else NOT_ASKED
+
+
+def _verdict(best: Hypothesis | None, findings: Iterable[Finding], error: float) -> Verdict:
+    """error: against the builtin, which has the last word; the reference only explains deviations from it."""
+    severities = {finding.severity for finding in findings}
+    if "mistake" in severities:
+        return "mistake"
+    if best is None:
+        return "unknown mismatch"
+    for severity in ("paper", "harmless"):
+        if severity in severities:
+            return VERDICTS[severity]
+    return "matches the builtin" if error <= ROUNDED else "unknown mismatch"
+
+
+def _sorted(findings: Iterable[Finding]) -> list[Finding]:
+    """The worst first, each mistake once."""
+    unique: dict[str, Finding] = {}
+    for finding in findings:
+        unique.setdefault(finding.mistake.id, finding)
+    if "B11" in unique:
+        unique.pop("A25", None)  # what evaluation shows of it
+    if "B21" in unique:
+        unique.pop("B12", None)  # new weights, not dropout
+    return sorted(unique.values(), key=lambda finding: SEVERITIES.index(finding.severity))
+
+
+def _notes(session: Session, match: Match) -> Iterator[str]:
+    if EXACT < match.error <= ROUNDED:
+        yield f"Somewhere it computes in single precision (float32): it agrees to {match.error:.0e} only."
+    for result in session.crashes:
+        error = result.error
+        yield f"With {result.probe.shows} it stops with {type(error).__name__}: {_first_line(error)}"
+
+
+def _first_line(error: Exception | None) -> str:
+    return next(iter(str(error).strip().splitlines()), "")[:200]

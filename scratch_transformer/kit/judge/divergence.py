@@ -1,0 +1,40 @@
+"""For what no mistake explains: the first intermediate result that differs from the reference's."""
+
+from __future__ import annotations
+
+from scratch_transformer.kit.judge.session import ROUNDED, Session, distance
+from scratch_transformer.kit.kind import Probe, record
+from scratch_transformer.kit.recipe import Recipe
+
+
+def first_divergence(session: Session, recipe: Recipe) -> str:
+    """A sentence, or "" where the candidate's intermediates are not known."""
+    for result in session.ran:
+        if distance(result.output, session.variant(recipe, result.probe), result.probe) > ROUNDED:
+            return _in_probe(session, recipe, result.probe)
+    return ""
+
+
+def _in_probe(session: Session, recipe: Recipe, probe: Probe) -> str:
+    try:
+        theirs = session.candidate.intermediates(**probe.inputs)
+        ours = record(session.module(recipe), probe.inputs)
+    except Exception:  # the learner's code may raise anything
+        return ""
+    agreed = ""
+    for path in ours:
+        if path not in theirs:
+            continue
+        # a part's output has (batch, time, …) like the whole's, so the same places count
+        fits = probe.valid is not None and ours[path].shape[:2] == probe.valid.shape[:2]
+        part = Probe(probe.name, {}, probe.valid if fits and ours[path].dim() == 3 else None)
+        error = distance(theirs[path], ours[path], part)
+        if error > ROUNDED:
+            after = f"; everything before, up to {agreed}, agrees" if agreed else ""
+            return f"With {probe.shows}, the first part whose output differs is {path} (by {_percent(error)}){after}."
+        agreed = path
+    return f"With {probe.shows}, the parts agree; they are put together differently." if agreed else ""
+
+
+def _percent(error: float) -> str:
+    return "shape or NaN" if error == float("inf") else f"{100 * error:.2g} % of the largest value"

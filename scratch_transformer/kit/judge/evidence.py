@@ -1,0 +1,83 @@
+"""The numbers that show a mistake, in a sentence."""
+
+from __future__ import annotations
+
+import math
+
+from scratch_transformer.kit.canonical.core import scale
+from scratch_transformer.kit.judge.search import Change
+from scratch_transformer.kit.judge.session import Session
+from scratch_transformer.kit.recipe import RIGHT, Recipe
+
+ROUNDING = 1e-12
+"""Relative errors below this come from the order of additions."""
+
+
+def evidence(session: Session, change: Change, design: Recipe) -> str:
+    """What was measured, where this mistake shows in a single number, and how far off the outputs are."""
+    special = SPECIAL.get(change.id)
+    own = special(session, change) if special else ""
+    return f"{own} {_general(session, design)}".strip()
+
+
+def _general(session: Session, design: Recipe) -> str:
+    error, result = session.worst(design)
+    if result is None:
+        return ""
+    against = session.kind.builtin or "the reference"
+    if error == float("inf"):
+        return f"With {result.probe.shows}, shape or NaNs differ from {against}'s."
+    if error < ROUNDING:
+        return f"It agrees with {against}, set up in this way."
+    said = f"With {result.probe.shows}, its output differs from {against}'s by {share(error)}"
+    usual, ordinary = (error, None) if result.probe.is_ordinary else session.worst(design, ordinary=True)
+    return f"{said}." if ordinary is None else f"{said}; with {ordinary.probe.shows}, by {share(usual)}."
+
+
+def share(error: float) -> str:
+    """0.043 -> "4.3 % of the largest value"; 2.5 -> "2.5 times the largest value"; 1e-16 -> "rounding"."""
+    if error < ROUNDING:
+        return "rounding"
+    return f"{100 * error:.2g} % of the largest value" if error < 1 else f"{error:.2g} times the largest value"
+
+
+def _unbiased(session: Session, change: Change) -> str:
+    n = session.settings["d_model"]
+    ratio = math.sqrt((n - 1) / n)
+    measured = _ratio(session, "ordinary")
+    seen = f"Its normalized values are {measured:.6f} times PyTorch's; " if measured else ""
+    return f"{seen}√((n - 1)/n) is {ratio:.6f} for n = {n}."
+
+
+def _eps_outside(session: Session, change: Change) -> str:
+    measured = _ratio(session, "shrinking")
+    return (
+        f"For the token with the smallest deviation it gives {measured:.4g} times PyTorch's values." if measured else ""
+    )
+
+
+def _ratio(session: Session, probe: str) -> float | None:
+    """Of the last token's normalized features, the candidate's to the builtin's."""
+    result = next((r for r in session.ran if r.probe.name == probe), None)
+    if result is None or result.output is None or session.kind.name not in ("LayerNorm", "RMSNorm"):
+        return None
+    expected = session.builtin(RIGHT, result.probe)
+    if expected is None or expected.shape != result.output.shape:
+        return None
+    bias = session.state.get("bias", 0.0)
+    theirs, right = (x[-1, -1].double() - bias for x in (result.output, expected))
+    return ((theirs @ right) / (right @ right)).item()
+
+
+def _scaled(session: Session, change: Change) -> str:
+    settings, entries = session.settings, dict(change.entries)
+    h = settings["num_heads"]
+    d_k = settings.get("d_k") or settings["d_model"] // h
+    if "scale" not in entries:
+        return ""
+    here = scale(Recipe(scale=entries["scale"]), d_k, h, 7)
+    length = " (for 7 keys)" if entries["scale"] == "1/sqrt(S)" else ""
+    return f"The scores are multiplied by {here:.4g}{length}; 1/√d_k is {d_k**-0.5:.4g} for d_k = {d_k}."
+
+
+SPECIAL = {"LN1": _unbiased, "LN2": _eps_outside, "A1": _scaled}

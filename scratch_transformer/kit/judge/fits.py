@@ -1,0 +1,84 @@
+"""Mistakes with a continuous parameter, fitted: normalization's ε and divisor, and the scale of attention's scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from scratch_transformer.kit.judge.session import EXACT, Session
+from scratch_transformer.kit.recipe import Recipe
+
+Fit = list[tuple[str, str, dict[str, Any]]]
+
+
+def fitted(session: Session, designs: Sequence[Recipe]) -> list[Fit]:
+    """Lists of (id, form, changes), one for every fit that is worth a try."""
+    fits: list[Fit] = []
+    if session.kind.name in ("LayerNorm", "RMSNorm"):
+        fits += _normalization(session)
+    if session.kind.name.endswith("Attention") and session.ran:
+        fits += _scale(session, designs[0])
+    return fits
+
+
+def _normalization(session: Session) -> list[Fit]:
+    """ε from the token with the smallest deviation, for all four ways to divide."""
+    result = next((r for r in session.ran if r.probe.name == "shrinking"), None)
+    if result is None or result.output is None or result.output.shape != result.probe.inputs["x"].shape:
+        return []
+    x = result.probe.inputs["x"][-1, -1]
+    y = (result.output[-1, -1].double() - session.state.get("bias", 0.0)) / session.state["weight"]
+    centred = x - x.mean() if session.kind.name == "LayerNorm" else x
+    divisor = ((centred @ centred) / (centred @ y)).item()  # y = centred / divisor
+    variance, n = centred.square().mean().item(), x.numel()
+    fits: list[Fit] = []
+    for ddof in (0, 1) if session.kind.name == "LayerNorm" else (0,):
+        s2 = variance * n / (n - ddof)
+        for inside, eps in ((True, divisor**2 - s2), (False, divisor - s2**0.5)):
+            changes: Fit = [] if ddof == 0 else [("LN1", "", {"ddof": 1})]
+            changes += [] if inside else [("LN2", "", {"eps_inside": False})]
+            for value in {_tidy(eps), eps}:
+                if abs(value - session.settings["eps"]) > 1e-3 * session.settings["eps"] and value >= 0:
+                    fits.append([*changes, ("LN3", f"{value:.3g}", {"eps": value})])
+    return fits
+
+
+def _tidy(value: float) -> float:
+    """1.0000003e-06 -> 1e-06; less than 1e-15 is rounding."""
+    return float(f"{value:.2g}") if abs(value) > 1e-15 else 0.0
+
+
+def _scale(session: Session, design: Recipe) -> list[Fit]:
+    """The factor of the scores that fits best, if one fits."""
+
+    def error(log_factor: float) -> float:
+        return session.error(design.with_({"scale": repr(2.0**log_factor)}))
+
+    grid = torch.linspace(-7, 7, 29).tolist()
+    errors = [error(point) for point in grid]
+    best = errors.index(min(errors))
+    if not 0 < best < len(grid) - 1 or errors[best] > 0.5:
+        return []
+    factor = 2.0 ** _minimum(error, grid[best - 1], grid[best + 1])
+    if error(torch.tensor(factor, dtype=torch.float64).log2().item()) > 1e3 * EXACT:
+        return []
+    return [[("A1", f"multiplied by {value:.6g}", {"scale": repr(value)})] for value in dict.fromkeys((factor,))]
+
+
+def _minimum(function: Callable[[float], float], low: float, high: float) -> float:
+    """Golden-section search."""
+    ratio = (5**0.5 - 1) / 2
+    a, b = high - ratio * (high - low), low + ratio * (high - low)
+    at_a, at_b = function(a), function(b)
+    for _ in range(60):
+        if at_a < at_b:
+            high, b, at_b = b, a, at_a
+            a = high - ratio * (high - low)
+            at_a = function(a)
+        else:
+            low, a, at_a = a, b, at_b
+            b = low + ratio * (high - low)
+            at_b = function(b)
+    return (low + high) / 2

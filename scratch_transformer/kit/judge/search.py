@@ -1,0 +1,202 @@
+"""The search for the recipe that reproduces a candidate: right ones first, then one mistake, then two."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from scratch_transformer.kit.judge.designs import of_session
+from scratch_transformer.kit.judge.fits import fitted
+from scratch_transformer.kit.judge.session import EXACT, ROUNDED, Session
+from scratch_transformer.kit.kind import Diagnosis, Kind
+from scratch_transformer.kit.mistakes import MISTAKES
+from scratch_transformer.kit.recipe import RIGHT, Recipe
+
+FILLS = ("-1e9", "-inf, empty rows zero", "-inf")
+EMPTYING = {"causal", "softmax_over", "padding"}
+"""Mistakes that can leave a row without keys; what becomes of it depends on what blocked scores are filled with."""
+
+SECONDS = 3.0
+
+TOGETHER = (("LN1", "LN2"), ("LN1", "LN3"), ("LN2", "LN3"), ("LN1", "LN2", "LN3"))
+"""Mistakes that often come together."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """One form of a mistake."""
+
+    id: str
+    form: str
+    entries: tuple[tuple[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A design with changes."""
+
+    design: str
+    changes: tuple[Change, ...] = ()
+    recipe: Recipe = RIGHT
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        return tuple(change.id for change in self.changes)
+
+
+@dataclass(frozen=True)
+class Match:
+    """The hypotheses that reproduce a candidate: the first is the simplest; the others are numerically the same.
+
+    twins: of the first, other forms of its mistakes that its sizes cannot tell apart, by id: √d_model is d_k for 64 and 8.
+    """
+
+    hypotheses: tuple[Hypothesis, ...] = ()
+    error: float = float("inf")
+    tried: int = 0
+    twins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+Known = Sequence[Diagnosis | str]
+"""What is known about a candidate's parts: their diagnoses, or the ids of their mistakes."""
+
+
+def find(session: Session, parts: Known = (), seconds: float | None = None) -> Match:
+    """The simplest explanation of a candidate's outputs: exact, or else up to float32's rounding.
+
+    seconds: of computing, after which to give up trying pairs of mistakes; SECONDS unless given.
+    """
+    tried, end = 0, time.process_time() + (SECONDS if seconds is None else seconds)
+    rounded: list[tuple[float, Hypothesis]] = []
+    for is_last, tier in _tiers(session, parts):
+        if is_last and rounded:
+            break
+        found: list[tuple[float, Hypothesis]] = []
+        design = None
+        for hypothesis in _distinct(tier):
+            if (found and hypothesis.design != design) or time.process_time() > end:
+                break
+            tried, design = tried + 1, hypothesis.design
+            error = session.error(hypothesis.recipe, stop_above=ROUNDED)
+            if error <= EXACT:
+                found.append((error, hypothesis))
+            elif error <= ROUNDED:
+                rounded.append((error, hypothesis))
+        if found:
+            return _chosen(session, found, tried)
+    return _chosen(session, rounded, tried) if rounded else Match(tried=tried)
+
+
+def _chosen(session: Session, found: list[tuple[float, Hypothesis]], tried: int) -> Match:
+    """Those with the smallest error, the simplest first."""
+    best = min(error for error, _ in found)
+    limit = EXACT if best <= EXACT else 10 * best
+    chosen = [hypothesis for error, hypothesis in found if error <= limit]
+    if len({hypothesis.ids for hypothesis in chosen}) > 1:  # where outputs don't count they may tell them apart
+        errors = [session.error(hypothesis.recipe, everywhere=True) for hypothesis in chosen]
+        chosen = [h for h, error in zip(chosen, errors, strict=True) if error <= max(limit, 10 * min(errors))]
+    first = chosen[0]
+    others = {h.ids: h for h in reversed(chosen) if not set(h.ids) >= set(first.ids)}  # none that only supposes more
+    return Match((first, *others.values()), best, tried, _twins(first, [h for h in chosen if h.ids == first.ids]))
+
+
+def _twins(first: Hypothesis, alike: Sequence[Hypothesis]) -> dict[str, tuple[str, ...]]:
+    """The other forms of the first one's mistakes, among hypotheses of the same mistakes; what has no words is none."""
+    twins: dict[str, tuple[str, ...]] = {}
+    for change in first.changes:
+        forms = [c.form for h in alike for c in h.changes if c.id == change.id and c.form and change.form]
+        twins[change.id] = tuple(form for form in dict.fromkeys(forms) if form != change.form)
+    return twins
+
+
+def _tiers(session: Session, parts: Known) -> Iterator[tuple[bool, Iterable[Hypothesis]]]:
+    """From what needs the fewest mistakes to what needs the most; with True, what is tried for exact matches only."""
+    kind = session.kind
+    known = [part for part in parts if isinstance(part, Diagnosis)]
+    designs, changes = of_session(session, known), changes_of(kind)
+    yield False, [Hypothesis(name, (), RIGHT.with_(entries)) for name, entries in designs]
+    base = of_parts(kind, known)
+    named = [_forms(changes, part) for part in dict.fromkeys(p for p in parts if isinstance(p, str))]
+    found = [*subsets(base), *(c for forms in itertools.product(*filter(None, named)) for c in subsets(forms))]
+    found = sorted((c for c in found if c and compatible(c)), key=len, reverse=True)[:200]
+    yield False, with_changes(designs, found[:1])
+    yield False, with_changes(designs, found[1:])
+    yield False, with_changes(designs, [(change,) for change in changes])
+    fits = fitted(session, [RIGHT.with_(entries) for _, entries in designs])
+    yield False, with_changes(designs, [tuple(Change(id, f, tuple(e.items())) for id, f, e in fit) for fit in fits])
+    together = [c for ids in TOGETHER for c in itertools.product(*(_forms(changes, id) for id in ids))]
+    yield False, with_changes(designs, together)
+    for all_known in found[:1]:
+        yield True, with_changes(designs, [(*all_known, c) for c in changes if compatible((*all_known, c))])
+    yield True, with_changes(designs, [pair for pair in itertools.combinations(changes, 2) if compatible(pair)])
+
+
+def subsets(changes: Sequence[Change]) -> list[tuple[Change, ...]]:
+    """The largest first; all of them, if they are few."""
+    n = len(changes)
+    sizes = range(n, 0, -1) if n <= 4 else (n, n - 1, 1)
+    return [subset for size in sizes for subset in itertools.combinations(changes, size)]
+
+
+def of_parts(kind: Kind, parts: Sequence[Diagnosis]) -> list[Change]:
+    """The mistakes that were found in the parts, each once, as changes."""
+    known: dict[str, Change] = {}
+    for part in parts:
+        for finding in part.findings:
+            names = {name for entries in finding.mistake.changes.values() for name in entries}
+            values = {name: getattr(part.recipe, name) for name in sorted(names)}
+            entries = tuple((n, v) for n, v in values.items() if v != getattr(RIGHT, n) and not _is_design(kind, n, v))
+            entries = entries or tuple(finding.entries.items())
+            if entries and finding.mistake.id in kind.ids:
+                known.setdefault(finding.mistake.id, Change(finding.mistake.id, finding.form, entries))
+    return list(known.values())
+
+
+def _is_design(kind: Kind, name: str, value: Any) -> bool:
+    """Whether a right design of a kind decides this, or it changes nothing but queries without keys."""
+    return name == "fill" or any(changes.get(name) == value for changes in kind.designs.values())
+
+
+def changes_of(kind: Kind) -> list[Change]:
+    """Every form of every mistake that can occur in a kind and changes its outputs."""
+    return [
+        Change(id, form, tuple(entries.items()))
+        for id, _, only in (name.partition(":") for name in kind.mistakes)
+        for form, entries in MISTAKES[id].changes.items()
+        if not only or form == only
+    ]
+
+
+def _forms(changes: list[Change], id: str) -> list[Change]:
+    return [change for change in changes if change.id == id]
+
+
+def compatible(changes: Iterable[Change]) -> bool:
+    """Whether they change different entries of the recipe, and are different mistakes."""
+    names = [name for change in changes for name, _ in change.entries]
+    return len(names) == len(set(names))
+
+
+def with_changes(
+    designs: Sequence[tuple[str, dict[str, Any]]], combinations: Sequence[Sequence[Change]]
+) -> Iterator[Hypothesis]:
+    """All combinations in the first design, then in the next."""
+    for design, entries in designs:
+        for changes in combinations:
+            merged = {name: value for change in changes for name, value in change.entries}
+            recipe = RIGHT.with_({**entries, **merged})
+            fills = FILLS if merged.keys() & EMPTYING and "fill" not in merged else (recipe.fill,)
+            for fill in fills:
+                yield Hypothesis(design, tuple(changes), recipe.with_({"fill": fill}))
+
+
+def _distinct(hypotheses: Iterable[Hypothesis]) -> Iterator[Hypothesis]:
+    """Leaves out a recipe that has been tried, or is that of a right design."""
+    seen = set()
+    for hypothesis in hypotheses:
+        if hypothesis.recipe not in seen:
+            seen.add(hypothesis.recipe)
+            yield hypothesis

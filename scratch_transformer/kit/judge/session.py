@@ -1,0 +1,157 @@
+"""A candidate on its probes, beside the reference and its variants with the same weights."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+from scratch_transformer.kit.judge.variants import Variants, call
+from scratch_transformer.kit.kind import Candidate, Probe, Settings, State, random_state
+from scratch_transformer.kit.recipe import RIGHT, Recipe
+
+EXACT = 1e-9
+"""Largest relative error of what agrees, in float64. Rounding differs by 1e-15; sensitive probes amplify it."""
+
+ROUNDED = 2e-5
+"""The same for code that goes through float32 somewhere, such as a table of positions made in float32."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a candidate made of a probe: an output, or an exception."""
+
+    probe: Probe
+    output: Tensor | None
+    error: Exception | None = None
+
+
+class Session:
+    """Loads the candidate with random weights, runs it on all probes, and measures how far recipes are from it.
+
+    state: what the candidate's parameters stand for, by canonical name.
+    """
+
+    def __init__(self, candidate: Candidate, seed: int = 0) -> None:
+        self.candidate, self.kind = candidate, candidate.kind
+        self.settings: Settings = self.kind.complete(candidate.settings)
+        self.variants = Variants(self.kind, self.settings)
+        full = self.kind.build(self.settings, RIGHT.with_(self.kind.full)).double()
+        self.probes = tuple(p for p in self.kind.probes(self.settings, seed) if candidate.accepts(p.inputs))
+        self.quiet_asked = random_state(full, seed + 1, quiet=True)
+        self.asked: State = random_state(full, seed)
+        self.quiet_state, quiet = self._loaded(self.quiet_asked, is_quiet=True)
+        self.state, others = self._loaded(self.asked, is_quiet=False)
+        self.results = [*others, *quiet]
+
+    def _loaded(self, asked: State, is_quiet: bool) -> tuple[State, list[Result]]:
+        """Load weights and run the probes that want them."""
+        probes = [probe for probe in self.probes if probe.quiet == is_quiet]
+        if not probes and is_quiet:
+            return {}, []
+        state = {name: values.detach().double().clone() for name, values in self.candidate.load(asked).items()}
+        return state, [self.run(probe) for probe in probes]
+
+    @property
+    def ran(self) -> list[Result]:
+        """The probes that gave an output."""
+        return [result for result in self.results if result.output is not None]
+
+    @property
+    def crashes(self) -> list[Result]:
+        return [result for result in self.results if result.error is not None]
+
+    def run(self, probe: Probe) -> Result:
+        try:
+            return Result(probe, call(self.candidate, probe.inputs))
+        except Exception as error:  # the learner's code may raise anything
+            return Result(probe, None, error)
+
+    def module(self, recipe: Recipe) -> nn.Module:
+        """The canonical module of a recipe with the candidate's weights."""
+        return self.variants.module(recipe, False, self.state)
+
+    def variant(self, recipe: Recipe, probe: Probe) -> Tensor | None:
+        """A recipe's output on a probe, with the candidate's weights."""
+        state = self.quiet_state if probe.quiet else self.state
+        return self.variants.output(recipe, probe.quiet, state, probe)
+
+    def builtin(self, recipe: Recipe, probe: Probe) -> Tensor | None:
+        """What torch.nn makes of a probe; where there is no builtin, the reference."""
+        if self.kind.oracle is None:
+            return self.variant(recipe, probe)
+        state = self.quiet_state if probe.quiet else self.state
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return self.kind.oracle(self.settings, recipe, state, probe.inputs)
+
+    def error(self, recipe: Recipe, stop_above: float = float("inf"), everywhere: bool = False) -> float:
+        """The largest relative error over the probes that ran; everywhere: also where the output does not count."""
+        if self.variants.lacks(recipe, self.candidate.missing) or self._is_bare(recipe):
+            return float("inf")
+        worst = 0.0
+        for result in self.ran:
+            probe = replace(result.probe, valid=None) if everywhere else result.probe
+            worst = max(worst, distance(result.output, self.variant(recipe, probe), probe))
+            if worst > stop_above:
+                break
+        return worst
+
+    def _is_bare(self, recipe: Recipe) -> bool:
+        """Whether a class adds x to f(x) and does no more: without any weights of a norm, that is left to others."""
+        bare = self.kind.name == "ResidualConnection" and recipe.norm_order == "no norm"
+        norms = {name for name in self.asked if "norm" in name}
+        return bare and self.candidate.module is not None and norms <= self.candidate.missing
+
+    def worst(self, recipe: Recipe, ordinary: bool = False) -> tuple[float, Result | None]:
+        """The largest error against the builtin, and the probe that shows it. ordinary: leave provoking ones out."""
+        errors = [
+            (distance(result.output, self.builtin(recipe, result.probe), result.probe), result)
+            for result in self.ran
+            if result.output is not None and (result.probe.is_ordinary or not ordinary)
+        ]
+        return max(errors, key=lambda pair: pair[0], default=(float("inf"), None))
+
+
+@contextlib.contextmanager
+def in_precision(session: Session, module: nn.Module, dtype: torch.dtype) -> Iterator[None]:
+    """A candidate's module in another precision. Afterwards its tables are what they were: rounding is not undone."""
+    buffers = [(part, dict(part._buffers)) for part in module.modules()]
+    module.to(dtype)
+    try:
+        yield
+    finally:
+        module.double()
+        for part, tables in buffers:
+            part._buffers.update(tables)
+        session.candidate.load(session.asked)
+
+
+def distance(actual: Tensor | None, expected: Tensor | None, probe: Probe) -> float:
+    """‖actual - expected‖∞ / ‖expected‖∞ where the output counts; infinite for another shape or other NaNs."""
+    if actual is None or expected is None or not isinstance(actual, Tensor) or actual.shape != expected.shape:
+        return float("inf")
+    actual, expected = actual.detach().double(), expected.detach().double()
+    if probe.valid is not None and _fits(probe.valid, actual):
+        actual, expected = (x.masked_fill(~probe.valid, 0.0) for x in (actual, expected))
+    if not torch.equal(actual.isfinite(), expected.isfinite()) or says_nothing(actual):
+        return float("inf")
+    actual, expected = actual.nan_to_num(), expected.nan_to_num()
+    scale = expected.abs().max().item() if expected.numel() else 0.0
+    difference = (actual - expected).abs().max().item() if expected.numel() else 0.0
+    return difference / scale if scale > 0 else difference
+
+
+def _fits(valid: Tensor, output: Tensor) -> bool:
+    """Not so where source and target were swapped."""
+    pairs = zip(reversed(valid.shape), reversed(output.shape), strict=False)
+    return valid.dim() <= output.dim() and all(a in (1, b) for a, b in pairs)
+
+
+def says_nothing(output: Tensor) -> bool:
+    """NaN everywhere is no likeness to what is NaN everywhere too."""
+    return output.numel() > 1 and not bool(output.isfinite().any())

@@ -1,0 +1,83 @@
+"""The canonical modules of many recipes with given weights, run on probes: each module and each output made once."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Collection, Hashable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from scratch_transformer.kit.kind import Inputs, Kind, Probe, Settings
+from scratch_transformer.kit.recipe import Recipe
+
+STRUCTURE = ("final_norm", "embedding_norm", "positions", "wrapped", "head", "norms", "layers", "gated", "qk_norm")
+"""The entries of a recipe that decide which parameters a module has."""
+
+
+class Variants:
+    """Of one kind with its settings. Recipes with the same parameters share a module."""
+
+    def __init__(self, kind: Kind, settings: Settings) -> None:
+        self.kind, self.settings = kind, settings
+        self._modules: dict[tuple[Any, ...], tuple[nn.Module, dict[str, Tensor]]] = {}
+        self._loaded: dict[tuple[Any, ...], Hashable] = {}
+        self._outputs: dict[tuple[Hashable, Recipe, str], Tensor | None] = {}
+
+    def _made(self, recipe: Recipe) -> tuple[nn.Module, dict[str, Tensor]]:
+        structure = _structure(recipe)
+        if structure not in self._modules:
+            made = self.kind.build(self.settings, recipe).double().eval()
+            self._modules[structure] = made, made.state_dict()
+        return self._modules[structure]
+
+    def weights(self, recipe: Recipe) -> frozenset[str]:
+        """The names of the weights that a recipe's module has, without biases: any bias may be left out."""
+        return frozenset(name for name in self._made(recipe)[1] if name.endswith("weight"))
+
+    def lacks(self, recipe: Recipe, missing: Collection[str]) -> bool:
+        """Whether a recipe's module has a matrix that the candidate has no place for, and nothing can stand for.
+
+        A square one may be left out, as it may change nothing; a constant for any other is no model of the candidate,
+        though outputs may agree: a norm undoes what a matrix of ones does.
+        """
+        own = self._made(recipe)[1]
+        shapes = [own[name].shape for name in missing if name in own]
+        return any(len(shape) == 2 and shape[0] != shape[1] for shape in shapes)
+
+    def module(self, recipe: Recipe, key: Hashable, state: Mapping[str, Tensor]) -> nn.Module:
+        """The module of a recipe with these weights. key: tells these weights from others."""
+        module, own = self._made(recipe)
+        structure = _structure(recipe)
+        if self._loaded.get(structure) != key:
+            for name, values in own.items():
+                if name in state:
+                    values.copy_(state[name])
+            self._loaded[structure] = key
+        for part in module.modules():
+            vars(part)["recipe"] = recipe  # a module's own way to set attributes takes ten times as long
+        return module
+
+    def output(self, recipe: Recipe, key: Hashable, state: Mapping[str, Tensor], probe: Probe) -> Tensor | None:
+        """Its output on a probe; None if it crashes, as some mistakes do on some inputs."""
+        name = (key, recipe, probe.name)
+        if name not in self._outputs:
+            try:
+                self._outputs[name] = call(self.module(recipe, key, state), probe.inputs)
+            except (RuntimeError, ValueError, IndexError):
+                self._outputs[name] = None
+        return self._outputs[name]
+
+
+def _structure(recipe: Recipe) -> tuple[Any, ...]:
+    return tuple(getattr(recipe, name) for name in STRUCTURE)
+
+
+def call(module: Any, inputs: Inputs) -> Tensor:
+    """The output for copies of the inputs, without gradients and warnings."""
+    copies = {name: value.clone() if isinstance(value, Tensor) else value for name, value in inputs.items()}
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        output: Tensor = module(**copies)
+        return output

@@ -1,0 +1,1 @@
+"""What was found out, as plain data, for the terminal, as a page."""

@@ -1,0 +1,73 @@
+"""The settings with which a component is asked for."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from scratch_transformer.kit.kind import Kind
+from scratch_transformer.kit.resolve.build.config import is_config
+from scratch_transformer.kit.resolve.build.construct import parameters_of
+from scratch_transformer.kit.resolve.names.settings import settings_of
+
+SMOOTHING, NO_PADDING = 0.1, -100
+SHARED = {"d_model": 24, "num_heads": 6, "num_kv_heads": 3}
+"""With three heads, keys and values can only be shared by all of them."""
+
+
+def settings(thing: Any, kind: Kind, given: Mapping[str, Any] | None) -> Iterator[dict[str, Any]]:
+    """The settings to try: the kind's own, or what a person has given; one head too, where that can be meant."""
+    base, own = kind.complete(given or {}), set(given or ())
+    if "label_smoothing" in base.keys() - own and _means(thing, "label_smoothing"):
+        base["label_smoothing"] = SMOOTHING  # without any, nobody sees where it goes
+    if "label_smoothing" in base and "pad" not in own and not _means(thing, "pad"):
+        base["pad"] = NO_PADDING  # a loss that is told of none cannot leave it out
+    if "num_heads" in base and "d_model" in base and not own & {"num_heads", "d_model"} and shares_heads(thing):
+        base |= SHARED
+    is_free = base.get("num_heads", 1) != 1 and kind.name.endswith("Attention") and "num_heads" not in own
+    if not is_free:
+        yield base
+    elif kind.name != "ScaledDotProductAttention" and is_one_head(thing):
+        yield from ({**base, "num_heads": 1}, base)  # the search takes long where nothing fits
+    else:
+        yield from (base, {**base, "num_heads": 1})
+
+
+def shares_heads(thing: Any) -> bool:
+    """Whether a class, or what reads the same config, is told how many heads keys and values have."""
+    if not isinstance(thing, type):
+        return False
+    if _means(thing, "num_kv_heads"):
+        return True
+    if not any(is_config(p) for p in parameters_of(thing)):
+        return False
+    classes = [value for value in vars(sys.modules.get(thing.__module__)).values() if isinstance(value, type)]
+    inits = [getattr(vars(cls).get("__init__"), "__code__", None) for cls in classes]
+    read = {name for code in inits if code is not None for name in code.co_names}
+    return any("num_kv_heads" in settings_of(name)[:1] for name in read)
+
+
+def has_heads(thing: Any) -> bool:
+    """Whether a number of heads is among its parameters: with one head, mistakes in splitting them would not show."""
+    return _means(thing, "num_heads")
+
+
+def is_one_head(thing: Any) -> bool:
+    """Whether a class says what it is built with, and neither that nor anything that its methods read is of heads."""
+    if not isinstance(thing, type):
+        return False
+    try:
+        parameters = list(inspect.signature(thing).parameters.values())
+    except (TypeError, ValueError):
+        return False
+    is_open = any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) or is_config(p) for p in parameters)
+    codes = [getattr(member, "__code__", None) for member in vars(thing).values()]
+    read = {name for code in codes if code is not None for name in code.co_names}
+    names = read | {parameter.name for parameter in parameters}
+    return bool(parameters) and not is_open and not any("num_heads" in settings_of(name) for name in names)
+
+
+def _means(thing: Any, setting: str) -> bool:
+    return any(setting in settings_of(parameter.name) for parameter in parameters_of(thing))

@@ -1,0 +1,187 @@
+"""Builds a learner's class from settings: what may be given for its parameters, combined, mended by what it raises."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import itertools
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import nn
+
+from scratch_transformer.kit.resolve.build import config, options
+from scratch_transformer.kit.resolve.build.config import Unknown
+from scratch_transformer.kit.resolve.build.options import Lazy, Part
+from scratch_transformer.kit.resolve.build.reading import Use, uses_of
+from scratch_transformer.kit.resolve.build.values import Values
+from scratch_transformer.kit.resolve.names.settings import settings_of
+
+MOST_ATTEMPTS, MOST_REPAIRS = 24, 3
+
+
+@dataclass
+class Attempt:
+    """A way to call a constructor. used: the settings that went into it; a config is asked for some while it builds.
+
+    error: what it raised.
+    """
+
+    cls: Any
+    args: dict[str, Any]
+    used: dict[str, Any] = field(default_factory=dict)
+    value: Callable[[str], Any] | None = None
+    """A parameter's name -> its value."""
+    repairs: int = 0
+    error: Exception | None = None
+
+    def build(self) -> Any:
+        """The instance in float64 and evaluation mode; its initial weights are the same every time."""
+        torch.manual_seed(0)
+        try:
+            made = self._made()
+        except Exception as error:
+            self.error = error
+            raise
+        return made.double().eval() if isinstance(made, nn.Module) else made
+
+    def _made(self) -> Any:
+        try:
+            return self.cls(**copy.deepcopy(self.args))
+        except TypeError as error:
+            return self.cls(**copy.deepcopy({**self.args, **self._passed_on(error)}))
+
+    def _passed_on(self, error: TypeError) -> dict[str, Any]:
+        """Values for what a class passes on to its parts as **options, when one of them misses it."""
+        names = re.findall(r"'(\w+)'", str(error)) if "required" in str(error) else []
+        takes_any = any(p.kind is p.VAR_KEYWORD for p in inspect.signature(self.cls).parameters.values())
+        if not names or not takes_any or self.value is None or set(names) & self.args.keys():
+            raise error
+        return {name: self.value(name) for name in names}
+
+    def alike(self, made: Any) -> tuple[Any, ...]:
+        """The same for what only another config object has made again."""
+        sizes = [(n, tuple(v.shape)) for n, v in made.state_dict().items()] if isinstance(made, nn.Module) else []
+        plain_values = [(n, v) for n, v in self.args.items() if isinstance(v, (bool, str, int, float, type(None)))]
+        return type(made), str(made), tuple(sizes), tuple(plain_values)
+
+    @property
+    def reached(self) -> int:
+        """The line of the constructor at which it stopped."""
+        trace = self.error.__traceback__ if self.error is not None else None
+        code = getattr(getattr(self.cls, "__init__", self.cls), "__code__", None)
+        line = 0
+        while trace is not None:
+            if trace.tb_frame.f_code is code:
+                line = trace.tb_lineno
+            trace = trace.tb_next
+        return line
+
+
+def parameters_of(function: Any) -> list[inspect.Parameter]:
+    """Named parameters of a callable; [] for one without a signature."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    return [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+
+
+def attempts(
+    cls: Any, settings: Mapping[str, Any], namespace: Mapping[str, Any], parts: Part, given: Mapping[str, Any]
+) -> Iterator[Attempt]:
+    """Ways to call the constructor, the likeliest first; after one that failed, what its error suggests.
+
+    given: arguments that a person has fixed, by name.
+
+    Raises Unknown, with the parameter's name, if one has no value at all.
+    """
+    choices: dict[str, list[Any]] = {}
+    values = Values(settings, given)
+    values.reserve(parameter.name for parameter in parameters_of(cls))
+    uses = uses_of(cls)
+    for parameter in parameters_of(cls):
+        wish = options.wish(parameter, uses.get(parameter.name), cls, namespace)
+        found = [given[parameter.name]] if parameter.name in given else options.options(wish, values, parts)
+        if found:
+            choices[parameter.name] = found
+        elif parameter.default is parameter.empty:
+            raise Unknown(parameter.name)
+    refused = ""
+    for args in itertools.islice(_combined(choices), MOST_ATTEMPTS):
+        made: dict[str, Any] = {}
+        try:
+            for name, value in args.items():
+                made[name] = value() if isinstance(value, Lazy) else value
+        except Exception as error:  # a submodule that cannot be built; perhaps another can
+            missing = next(name for name in args if name not in made)
+            refused = refused or f"{missing}, and what that may be cannot be built ({type(error).__name__}: {error})"
+            continue
+        refused = "no"
+        yield from _mended(Attempt(cls, made, values.used, values), uses, values)
+    if refused not in ("", "no"):
+        raise Unknown(refused)
+
+
+def _combined(choices: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
+    """One choice for every parameter, the likeliest together; heads that do not divide the model never."""
+    ranked = sorted(itertools.product(*(range(len(found)) for found in choices.values())), key=sum)
+    for choice in ranked:
+        args = {name: found[index] for (name, found), index in zip(choices.items(), choice, strict=True)}
+        models, heads = (
+            [value for name, value in args.items() if settings_of(name) == (setting,) and type(value) is int]
+            for setting in ("d_model", "num_heads")
+        )
+        if not any(max(models, default=0) % head for head in heads if head):
+            yield args
+
+
+def _mended(attempt: Attempt, uses: Mapping[str, Use], values: Values) -> Iterator[Attempt]:
+    """The attempt, and when that has failed, others with what its error asks for."""
+    yield attempt
+    if attempt.error is None or attempt.repairs >= MOST_REPAIRS:
+        return
+    changed = _asked_for(attempt, str(attempt.error), uses, values)
+    if changed:
+        args = {**attempt.args, **changed}
+        yield from _mended(replace(attempt, args=args, repairs=attempt.repairs + 1, error=None), uses, values)
+
+
+def _asked_for(attempt: Attempt, text: str, uses: Mapping[str, Use], values: Values) -> dict[str, Any]:
+    """Other arguments, by what an error says is wrong with those that were given."""
+    found = re.search(r"'(\w+)' object (has no attribute '(\w+)'|is not (callable|iterable|subscriptable))", text)
+    if found is None:
+        if re.search(r"float' object cannot be interpreted|must be int, not float|got \(?float|not float", text):
+            return {n: int(v) for n, v in attempt.args.items() if type(v) is float and v.is_integer()}
+        return _of_length(attempt, text, values)
+    culprits = [n for n, v in attempt.args.items() if type(v).__name__ == found[1]]
+    told = [n for n in culprits if _explains(uses.get(n, Use()), found)] or culprits
+    for name in told:
+        if found[3] or found[4] == "subscriptable":
+            return {name: config.Config(values)}
+        if found[4] == "iterable":
+            return {name: [attempt.args[name]] * values.settings["num_layers"]}
+        if found[4] == "callable":
+            return {name: nn.ReLU()} if not uses.get(name, Use()).called else {name: nn.LayerNorm}
+    return {}
+
+
+def _explains(use: Use, found: re.Match[str]) -> bool:
+    """Whether the use of a parameter is what an error complains of."""
+    if found[3]:
+        return found[3] in use.attributes
+    return {"callable": use.called, "iterable": use.listed, "subscriptable": bool(use.keys) or use.listed}[found[4]]
+
+
+def _of_length(attempt: Attempt, text: str, values: Values) -> dict[str, Any]:
+    """len(vocabulary) in place of its size."""
+    if "has no len()" not in text:
+        return {}
+    return {
+        name: range(value)
+        for name, value in attempt.args.items()
+        if type(value) is int and "vocab" in "".join(settings_of(name))
+    }

@@ -1,0 +1,104 @@
+"""What a built module tells about the settings that it was really built with: its attributes, and its shapes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor, nn
+
+from scratch_transformer.kit.kind import Kind
+from scratch_transformer.kit.resolve.names.roles import role_of
+from scratch_transformer.kit.resolve.names.settings import settings_of
+from scratch_transformer.kit.resolve.weights.layout import walk
+
+OPTIONAL = ("num_kv_heads", "d_k")
+"""Settings that a kind need not have."""
+READ = ("rope_base", "num_heads", "eps", "num_layers", "label_smoothing", "pad", "warmup", "d_k", "max_len")
+
+
+def settings_of_instance(made: Any, kind: Kind, wanted: Mapping[str, Any], used: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that something was really built with: asked for, else read from its attributes and shapes."""
+    kept = (*kind.defaults, *(name for name in OPTIONAL if name in used))
+    settings = {name: value for name, value in wanted.items() if name in kept}
+    if not used.keys() & {"pad", "src_pad", "tgt_pad"}:
+        settings |= {name: 0 for name in ("src_pad", "tgt_pad") if name in settings}  # the number that people write out
+    if not isinstance(made, nn.Module):
+        return settings
+    for name in kind.defaults:
+        if name not in used and name in READ:
+            value = attribute(made, name)
+            if value is not None:
+                settings[name] = value
+    sizes = [tuple(values.shape) for values in made.parameters() if not _is_lazy(values)]
+    settings |= _from_shapes(kind, settings, sizes, used)
+    return settings | _of_heads(made, settings)
+
+
+def _of_heads(made: nn.Module, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """How many heads share keys and values, and how wide a head is, where projections are not d_model wide."""
+    h, E = settings.get("num_heads"), settings.get("d_model")
+    groups: dict[str, dict[str, list[tuple[int, ...]]]] = {}
+    for name, values in made.named_parameters():
+        role, path = role_of(name), name.removesuffix(".weight").rpartition(".")[0]
+        if role in ("q", "k", "v") and values.dim() == 2 and not _is_lazy(values):
+            groups.setdefault(re.sub(r"\.\d+$", "", path), {}).setdefault(role, []).append(tuple(values.shape))
+    whole = [roles for roles in groups.values() if roles.keys() == {"q", "k", "v"}]
+    if not h or not E or not whole or any(E not in shape for roles in whole for s in roles.values() for shape in s):
+        return {}
+    q, k = (sum(_out(shape, E) for shape in whole[0][role]) for role in "qk")
+    if q % h:
+        return {}
+    found = {} if q == E else {"d_k": q // h}
+    shared = {"num_kv_heads": k * h // q} if k < q and q % k == 0 and (k * h) % q == 0 else {}
+    return found | shared
+
+
+def _out(shape: tuple[int, ...], E: int) -> int:
+    """The other side of a matrix than d_model."""
+    return shape[0] if shape[1] == E else shape[1]
+
+
+def _is_lazy(values: Tensor) -> bool:
+    return isinstance(values, nn.parameter.UninitializedParameter)
+
+
+def attribute(made: nn.Module, setting: str) -> Any:
+    """A number that an attribute of the module, or of a part, holds under a name for this setting."""
+    for _, part in walk(made):
+        for name, value in vars(part).items():
+            is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            if (
+                is_number
+                and not name.startswith("_")
+                and setting in settings_of(name)[:1]
+                and len(name) > (0 if part is made else 1)
+            ):
+                return value
+    return None
+
+
+def _from_shapes(
+    kind: Kind, settings: Mapping[str, Any], sizes: list[tuple[int, ...]], used: Mapping[str, Any]
+) -> dict[str, Any]:
+    """d_model and d_ff by the shapes of the weights, where nobody asked for them."""
+    found: dict[str, Any] = {}
+    flat = [size for shape in sizes for size in shape if size > 1]
+    d_model = settings.get("d_model")
+    if d_model is not None and d_model not in flat and flat and "d_model" in kind.defaults:
+        d_model = max(set(flat), key=lambda size: (flat.count(size), -flat.index(size)))
+        found["d_model"] = d_model
+    if "d_ff" in kind.defaults and settings.get("d_ff") not in flat and d_model:
+        pairs = [tuple(s for s in shape if s > 1) for shape in sizes]
+        wide = [
+            max(pair)
+            for pair in pairs
+            if len(pair) == 2 and d_model in pair and max(pair) not in (d_model, 3 * d_model)
+        ]
+        vocabulary = {value for name, value in settings.items() if "vocab" in name or name == "max_len"}
+        wide = [size for size in wide if size not in vocabulary]
+        wide = [size for size in wide if not (size % 2 == 0 and size // 2 in wide)]  # gate and up in one matrix
+        if wide:
+            found["d_ff"] = max(set(wide), key=wide.count)
+    return found

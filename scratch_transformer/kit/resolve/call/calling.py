@@ -1,0 +1,223 @@
+"""Ways to call a learner's forward with the inputs of its kind, by the names and the number of its parameters."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from scratch_transformer.kit.kind import Kind
+from scratch_transformer.kit.resolve.build.construct import parameters_of
+from scratch_transformer.kit.resolve.call import batching, beside
+from scratch_transformer.kit.resolve.call.plan import MASKS, CannotCall, Plan
+from scratch_transformer.kit.resolve.names.inputs import CROSS_MASK, INPUTS, SOURCE_MASK, TARGET_MASK, input_of, is_mask
+from scratch_transformer.kit.resolve.names.settings import is_setting, settings_of
+from scratch_transformer.kit.resolve.names.words import plain
+
+CONSTANTS: dict[str, Any] = {
+    "training": False, "train": False, "returnattention": False, "returnattn": False, "needweights": False,
+    "returnweights": False, "iscausal": False, "causal": False, "usecache": False, "returnattentionweights": False,
+}  # fmt: skip
+
+
+ROWS = 23
+"""Of a table of angles, where nothing says how long it is."""
+OPTIONS = ("bos", "eos", "max_len", "beam_size", "positions")
+"""Inputs that a function may also have a default for, or do without."""
+FIXED: dict[str, Any] = {
+    "factor": 1.0,
+    "scale": 1.0,
+    "dim": -1,
+    "axis": -1,
+    "dropout": None,
+    "device": "cpu",
+    "step": 1,
+    "temperature": 1.0,
+    "topk": None,
+    "topp": None,
+    "contextsize": 64,
+    "contextlength": 64,
+    "blocksize": 64,
+}
+"""For required parameters of functions that are no settings of the kind."""
+
+
+def orders(kind: Kind, is_function: bool) -> tuple[str, ...]:
+    """The orders of dimensions in which a component may take its tensors, the likeliest first."""
+    if kind.name in ("AdamW", "GradientClipping", "Sampling", "CosineSchedule", "Tokenizer"):
+        return ("batch first",)
+    if kind.name == "CausalMask":  # square, so transposing it would hide a mistake
+        return "batch first", "batch last"
+    usual: tuple[str, ...] = ("batch first", "sequence first")
+    if kind.name == "PositionalEncoding":
+        usual = (*usual, "ids")
+    if kind.name == "RotaryEmbedding":
+        usual = ("batch first", "heads after the length")
+    is_of_tokens = bool({"x", "query", "ids", "src"} & set(kind.inputs)) and not kind.name.endswith("Mask")
+    alone = batching.orders(kind) if is_of_tokens else ()
+    return (*usual, *(order for order in alone if is_function or "head" in order))
+
+
+def plans(
+    function: Any,
+    inputs: tuple[str, ...],
+    settings: Mapping[str, Any],
+    orders: Sequence[str] = ("batch first",),
+    tables: Sequence[tuple[Tensor, ...]] = (),
+) -> Iterator[Plan]:
+    """Ways to call `function` with the inputs of its kind, the likeliest first.
+
+    tables: of angles, for a parameter that takes one.
+
+    Raises CannotCall, with the parameter's name, if a required parameter means nothing here.
+    """
+    tensors = tuple(name for name in inputs if name not in MASKS)
+    parameters = [p for p in parameters_of(function) if p.name != "self"]
+    mask_like = [p for p in parameters if is_mask(p.name)]
+    others = [p for p in parameters if not is_mask(p.name)]
+    heads = int(settings.get("num_heads", 1))
+    extra = _beside(others, tensors, tables, settings)
+    others = [p for p in others if p.name not in extra]
+    arguments, constants = _by_name(others, tensors, settings)
+    for names in filter(None, (arguments, _by_position(others, tensors), _of_outputs(arguments))):
+        plan = Plan(names, constants, {}, mask_parameters=_mask_parameters(mask_like, inputs), heads=heads)
+        for more in beside.combinations(extra):
+            for order in orders:
+                is_single = order.startswith("one") and "head" in order
+                yield replace(plan, constants={**constants, **more}, order=order, heads=1 if is_single else heads)
+        plan = replace(plan, constants={**constants, **next(beside.combinations(extra))})
+        if targets := _targets(others, names, tensors):
+            yield replace(plan, arguments={**names, targets: "ids"})
+
+
+def _beside(
+    parameters: list[inspect.Parameter], tensors: tuple[str, ...], tables: Sequence[tuple[Tensor, ...]],
+    settings: Mapping[str, Any],
+) -> dict[str, list[Any]]:  # fmt: skip
+    """Parameters that take positions, tables of angles or lengths -> what they may be given; optional ones: tables."""
+    is_of_words = "next_logits" in tensors or not {"x", "query", "ids", "src"} & set(tensors)
+    found: dict[str, list[Any]] = {}
+    for parameter in parameters[1:] if not is_of_words else ():
+        if "positions" in tensors and input_of(parameter.name, ("positions",)):
+            continue
+        values = beside.options(parameter.name, tables, int(settings.get("max_len", ROWS)))
+        is_open = parameter.default is parameter.empty
+        if values and (is_open or (parameter.default is None and isinstance(values[0], beside.Table))):
+            found[parameter.name] = values
+    return found
+
+
+def _targets(parameters: list[inspect.Parameter], names: Mapping[str, str], tensors: tuple[str, ...]) -> str | None:
+    """The parameter of a language model that takes what to predict: some give all logits only with it."""
+    optional = (p.name for p in parameters if p.default is None and p.name not in names)
+    return next((name for name in optional if tensors == ("ids",) and input_of(name, ("target",))), None)
+
+
+def _by_name(
+    parameters: list[inspect.Parameter], tensors: tuple[str, ...], settings: Mapping[str, Any]
+) -> tuple[dict[str, str], dict[str, Any]]:
+    """Parameter -> canonical input where the names tell, and what the other required ones get."""
+    found: dict[str, str] = {}
+    left = list(tensors)
+    for parameter in parameters:
+        name = input_of(parameter.name, tuple(left))
+        if (
+            name == "x"
+            and plain(parameter.name) not in ("x", "input")
+            and len(parameters) > 1
+            and parameter != parameters[0]
+        ):
+            name = None
+        is_open = parameter.default is parameter.empty or parameter.default is None or name in OPTIONS
+        if name is not None and is_open:
+            found[parameter.name] = name
+            left.remove(name)
+    unmatched = [p for p in parameters if p.name not in found and p.default is p.empty]
+    constants: dict[str, Any] = {}
+    for parameter in unmatched:
+        known = [setting for setting in settings_of(parameter.name) if setting in settings]
+        if plain(parameter.name) in CONSTANTS:
+            constants[parameter.name] = CONSTANTS[plain(parameter.name)]
+        elif shared := _shared_input(parameter.name, tensors):
+            found[parameter.name] = shared
+            left = [name for name in left if name != shared]
+        elif known and is_setting(parameter.name) and not (parameter is parameters[0] and "x" in left):
+            constants[parameter.name] = settings[known[0]]
+        elif plain(parameter.name) in FIXED:
+            constants[parameter.name] = FIXED[plain(parameter.name)]
+        elif "next_logits" in tensors and _is_source(parameter, left):
+            constants[parameter.name] = torch.full((1, 3), 7)
+        elif "bos" in left and plain(parameter.name) in INPUTS["ids"].split():
+            found[parameter.name] = "bos"
+            left.remove("bos")
+        elif left:
+            found[parameter.name] = left.pop(left.index("max_len") if "max_len" in left else 0)
+        elif len(tensors) == 1:
+            constants[parameter.name] = None
+        else:
+            constants[parameter.name] = None
+    for parameter in parameters:
+        known = [setting for setting in settings_of(parameter.name) if setting in settings]
+        is_number = isinstance(parameter.default, (int, float)) and not isinstance(parameter.default, bool)
+        if parameter.name not in found and known and is_number and is_setting(parameter.name):
+            constants[parameter.name] = settings[known[0]]
+    if not found:
+        raise CannotCall("its forward takes no tensor")
+    return _complete(found, tensors), constants
+
+
+def _is_source(parameter: inspect.Parameter, left: list[str]) -> bool:
+    """Of a decoder: what may mean the source, unless it must be the first ids."""
+    word = plain(parameter.name)
+    return word in INPUTS["src"].split() and ("bos" not in left or word.startswith("s") or "enc" in word)
+
+
+def _shared_input(name: str, tensors: tuple[str, ...]) -> str | None:
+    """Layers that are given query, key and value: x three times, or in a decoder the memory as key and value."""
+    role = input_of(name, ("query", "key", "value"))
+    if role is None or "query" in tensors:
+        return None
+    if role != "query" and "memory" in tensors:
+        return "memory"
+    return "x" if "x" in tensors else None
+
+
+def _complete(found: dict[str, str], tensors: tuple[str, ...]) -> dict[str, str]:
+    missing = set(tensors) - set(found.values()) - set(OPTIONS)
+    if missing - {"key", "value"} or (missing == {"key"} and "value" in found.values() and len(found) < 2):
+        raise CannotCall(f"its forward takes no {', '.join(sorted(missing))}")
+    return found
+
+
+def _by_position(parameters: list[inspect.Parameter], tensors: tuple[str, ...]) -> dict[str, str] | None:
+    required = [p.name for p in parameters if p.default is p.empty]
+    return dict(zip(required, tensors, strict=True)) if len(required) == len(tensors) else None
+
+
+def _of_outputs(arguments: Mapping[str, str]) -> dict[str, str] | None:
+    """The sublayer's output in place of the sublayer: add_and_norm(x, y)."""
+    if "sublayer" not in arguments.values():
+        return None
+    return {parameter: "sublayer's output" if name == "sublayer" else name for parameter, name in arguments.items()}
+
+
+def _mask_parameters(parameters: list[inspect.Parameter], inputs: tuple[str, ...]) -> tuple[tuple[str, str, bool], ...]:
+    """Which canonical mask each mask parameter takes."""
+    known = [name for name in MASKS if name in inputs]
+    found = []
+    for index, parameter in enumerate(parameters):
+        word, required = plain(parameter.name), parameter.default is parameter.empty
+        if len(known) <= 1:
+            canonical = known[0] if known else ""
+        elif TARGET_MASK.search(word) and not CROSS_MASK.search(word):
+            canonical = next((name for name in known if name in ("tgt_mask", "mask")), known[-1])
+        elif SOURCE_MASK.search(word):
+            canonical = next((name for name in known if name in ("memory_mask", "src_mask")), known[0])
+        else:
+            canonical = known[min(index, len(known) - 1)]
+        found.append((parameter.name, canonical, required))
+    return tuple(found)

@@ -1,0 +1,107 @@
+"""What is no ordinary module: factories, models without forward, plain classes with tensors, functions of numbers."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from scratch_transformer.kit.kind import Kind
+from scratch_transformer.kit.resolve.build.construct import parameters_of
+from scratch_transformer.kit.resolve.names.settings import is_setting
+from scratch_transformer.kit.resolve.names.words import plain
+
+MODELS = ("Transformer", "DecoderOnly", "TokenEncoder", "TokenDecoder", "LlamaModel")
+HEADS = (
+    "generator",
+    "projection_layer",
+    "projection",
+    "proj",
+    "fc_out",
+    "lm_head",
+    "head",
+    "out",
+    "project",
+    "linear",
+    "fc",
+)
+
+
+def is_factory(thing: Any, kind: Kind) -> bool:
+    """A function that makes a model: make_model(src_vocab, tgt_vocab, N=6, d_model=512)."""
+    if not inspect.isfunction(thing) or kind.name not in MODELS:
+        return False
+    names = [p.name for p in parameters_of(thing)]
+    return bool(names) and sum(map(is_setting, names)) > len(names) / 2
+
+
+def forward_of(made: Any, kind: Kind) -> Callable[..., Any]:
+    """What to call: forward, __call__, or for a model without forward its encode, decode and project joined."""
+    if not isinstance(made, nn.Module):
+        return made
+    has_own = type(made).forward is not nn.Module.forward and "forward" in dir(type(made))
+    if kind.name == "Transformer" and not has_own and hasattr(made, "encode") and hasattr(made, "decode"):
+        return _joined(made)
+    return made.forward
+
+
+def _joined(made: Any) -> Callable[..., Any]:
+    """src, tgt, src_mask, tgt_mask -> what encode, decode and project give."""
+    order = [plain(p.name) for p in parameters_of(made.decode)]
+
+    def forward(src: Tensor, tgt: Tensor, src_mask: Tensor | None = None, tgt_mask: Tensor | None = None) -> Any:
+        memory = made.encode(src, src_mask) if len(parameters_of(made.encode)) > 1 else made.encode(src)
+        given: list[Any] = []
+        for name in order:
+            if "mask" in name:
+                given.append(src_mask if name.startswith(("src", "s", "enc", "mem")) else tgt_mask)
+            else:
+                is_target = name.startswith(("tgt", "trg", "y", "dec", "ids", "out")) and "enc" not in name
+                given.append(tgt if is_target else memory)
+        return made.decode(*given)
+
+    return forward
+
+
+def head_of(made: Any, d_model: int, vocabulary: int) -> Callable[[Tensor], Tensor] | None:
+    """The part of a model that gives the logits, where its forward leaves that to the caller."""
+    for name in HEADS:
+        part = getattr(made, name, None)
+        if callable(part):
+            try:
+                shape = part(torch.zeros(1, 2, d_model)).shape
+            except Exception:  # not that part
+                continue
+            if shape[-1] == vocabulary:
+                return part
+    return None
+
+
+class Holder(nn.Module):
+    """A plain class with tensors (self.gamma = torch.ones(d)) as a module, its tensors as parameters."""
+
+    def __init__(self, made: Any) -> None:
+        super().__init__()
+        self.__dict__["made"] = made
+        for name, value in list(vars(made).items()):
+            if isinstance(value, Tensor) and value.is_floating_point() and not name.startswith("_"):
+                parameter = nn.Parameter(value.detach().double())
+                self.register_parameter(name, parameter)
+                setattr(made, name, parameter)
+
+    def forward(self, *args: Any, **options: Any) -> Any:
+        return self.__dict__["made"](*args, **options)
+
+
+def held(made: Any) -> Any:
+    """A plain instance that has tensors and can be called, as a module; everything else as it is."""
+    if isinstance(made, nn.Module) or inspect.isfunction(made) or isinstance(made, type) or not callable(made):
+        return made
+    if any(isinstance(value, Tensor) for value in vars(made).values()):
+        holder = Holder(made)
+        holder.forward = made.__call__  # type: ignore[method-assign]
+        return holder
+    return made.__call__

@@ -1,0 +1,128 @@
+"""The forms in which learners take masks: which value blocks, of which type, of which shape. Found by trial."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from scratch_transformer.kit.resolve.names.inputs import KEY_PADDING, SOURCE_MASK
+from scratch_transformer.kit.resolve.names.words import plain
+
+POLARITIES = {
+    "True = may attend": lambda keep: keep,
+    "1 = may attend": lambda keep: keep.long(),
+    "1.0 = may attend": lambda keep: keep.double(),
+    "True = blocked": lambda keep: ~keep,
+    "1 = blocked": lambda keep: (~keep).long(),
+    "1.0 = blocked": lambda keep: (~keep).double(),
+    "0 or -inf, added": lambda keep: torch.zeros(keep.shape, dtype=torch.float64).masked_fill(~keep, float("-inf")),
+    "0 or -1e9, added": lambda keep: torch.zeros(keep.shape, dtype=torch.float64).masked_fill(~keep, -1e9),
+}
+SHAPES = (
+    "(B, 1, T, S)", "(B, T, S)", "(T, S)", "(B, 1, 1, S)", "(B, 1, S)", "(B, S)", "(1, T, S)", "(1, 1, T, S)",
+    "(B, h, T, S)", "(B*h, T, S)", "(T, S, B)", "(1, S, B)", "(B, S), causal inside", "lengths",
+)  # fmt: skip
+
+
+class Inexpressible(Exception):
+    """This mask cannot be given in this form: a causal mask has no shape (B, S)."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """polarity: a key of POLARITIES. shape: one of SHAPES."""
+
+    polarity: str
+    shape: str
+
+    def __str__(self) -> str:
+        return self.shape if self.shape == "lengths" else f"{self.shape}, {self.polarity}"
+
+    def give(self, keep: Tensor, B: int, h: int, T: int, S: int) -> Tensor:
+        """A canonical mask, True = may attend, that broadcasts to (B, h, T, S), in this form.
+
+        Raises Inexpressible.
+        """
+        if self.shape == "lengths":
+            return _lengths(keep, B, T, S)
+        return POLARITIES[self.polarity](_shaped(keep, self.shape, B, h, T, S)).contiguous()
+
+
+def _shaped(keep: Tensor, shape: str, B: int, h: int, T: int, S: int) -> Tensor:
+    full = keep.expand(B, keep.shape[1], T, S)
+    by_head = full.expand(B, h, T, S)
+    if shape == "(B, h, T, S)":
+        return by_head
+    if shape == "(B*h, T, S)":
+        return by_head.reshape(B * h, T, S)
+    one = full[:, 0]  # (B, T, S)
+    if shape == "(B, S), causal inside":
+        return _padding_of_causal(one)
+    if shape in ("(B, 1, T, S)", "(B, T, S)"):
+        return one[:, None] if shape == "(B, 1, T, S)" else one
+    if shape == "(T, S, B)":
+        return one.permute(1, 2, 0)
+    if shape in ("(T, S)", "(1, T, S)", "(1, 1, T, S)"):
+        if not bool((one == one[:1]).all()):
+            raise Inexpressible(shape)
+        return {"(T, S)": one[0], "(1, T, S)": one[:1], "(1, 1, T, S)": one[None, :1]}[shape]
+    if not bool((one == one[:, :1]).all()):
+        raise Inexpressible(shape)
+    keys = one[:, 0]  # (B, S)
+    return {"(B, S)": keys, "(B, 1, S)": keys[:, None], "(B, 1, 1, S)": keys[:, None, None], "(1, S, B)": keys.T[None]}[
+        shape
+    ]
+
+
+def _padding_of_causal(one: Tensor) -> Tensor:
+    """What is left of a causal mask with padding (B, T, T) for a decoder that is causal without being told."""
+    keys = one.any(-2)  # (B, T)
+    if one.shape[-2] != one.shape[-1] or not torch.equal(one, (keys[:, None] & torch.ones_like(one).tril())):
+        raise Inexpressible("(B, S), causal inside")
+    return keys
+
+
+def _lengths(keep: Tensor, B: int, T: int, S: int) -> Tensor:
+    keys = _shaped(keep, "(B, S)", B, 1, T, S)
+    lengths = keys.sum(-1)
+    if not bool((keys == (torch.arange(S) < lengths[:, None])).all()):
+        raise Inexpressible("lengths")
+    return lengths
+
+
+def forms(name: str, batch_first: bool) -> list[Form]:
+    """All forms for a parameter of this name, the likeliest first."""
+    word = plain(name)
+    if "valid" in word or "lengths" in word:
+        return [Form("True = may attend", "lengths")]
+    shapes = list(SHAPES[:-1])
+    if SOURCE_MASK.search(word) or KEY_PADDING.search(word):
+        shapes = ["(B, 1, 1, S)", "(B, 1, S)", "(B, S)", *shapes]
+    if KEY_PADDING.search(word):
+        shapes = ["(B, S)", "(B, 1, 1, S)", "(B, 1, S)", *shapes]
+    if "attnmask" in word or "causal" in word or "look" in word or "subseq" in word:
+        shapes = ["(B, 1, T, S)", "(B, T, S)", "(T, S)", *shapes]
+    if not batch_first:
+        shapes = ["(T, S, B)", "(1, S, B)", *shapes]
+    polarities = list(POLARITIES)
+    if "keypadding" in word or "bias" in word:
+        polarities = [*polarities[3:], *polarities[:3]]
+    # All shapes of one polarity before the next: a wrong shape crashes, a wrong polarity only looks wrong.
+    return [Form(polarity, shape) for polarity, shape in itertools.product(polarities, dict.fromkeys(shapes))]
+
+
+def split(keep: Tensor) -> Iterator[Tensor]:
+    """A mask (B, 1, T, T) as its padding part (B, 1, 1, T) and the rest (1, 1, T, T).
+
+    Raises Inexpressible if it is not both joined by `and`.
+    """
+    padding = keep.any(-2, keepdim=True)
+    rest = keep.any(0, keepdim=True)
+    if not bool(((padding & rest) == keep).all()):
+        raise Inexpressible("split")
+    yield padding
+    yield rest

@@ -1,0 +1,172 @@
+"""A way to call a learner's forward with canonical inputs: which argument is which, in which order of dimensions."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from scratch_transformer.kit.resolve.call import batching, beside
+from scratch_transformer.kit.resolve.call.masks import Form, Inexpressible, split
+
+MASKS = ("mask", "memory_mask", "src_mask", "tgt_mask")
+
+
+class CannotCall(Exception):
+    """No way is known to call this with the inputs of its kind; the message says why."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How to call. arguments: parameter -> canonical input, or a constant in `constants`.
+
+    masks: mask parameter -> (canonical mask, its form). order: "batch first", "sequence first"; "ids": positions are
+    asked for with token ids; "batch last" of a mask; those of batching.py.
+    """
+
+    arguments: Mapping[str, str]
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    masks: Mapping[str, tuple[str, Form]] = field(default_factory=dict)
+    order: str = "batch first"
+    mask_parameters: tuple[tuple[str, str, bool], ...] = ()
+    """(parameter, canonical mask, required), as far as the names say."""
+    heads: int = 1
+    whole: bool = True
+    """The canonical inputs are all used: none of query, key, value stands for another."""
+
+    def with_masks(self, masks: Mapping[str, tuple[str, Form]]) -> Plan:
+        return replace(self, masks=dict(masks))
+
+    def accepts(self, inputs: Mapping[str, Any]) -> bool:
+        """Can these inputs be given this way?"""
+        try:
+            self.give(inputs)
+        except (Inexpressible, CannotCall):
+            return False
+        return True
+
+    def give(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Canonical inputs -> the learner's keyword arguments.
+
+        Raises Inexpressible for a mask that cannot be given, CannotCall for inputs that should be one but differ.
+        """
+        batch, length, _ = sizes(inputs, "mask")
+        given: dict[str, Any] = beside.given(self.constants, batch, length)
+        for parameter, name in self.arguments.items():
+            given[parameter] = self._turned(_value(inputs, name))
+        _check_equal(inputs, set(self.arguments.values()))
+        return given | self._masks(inputs)
+
+    def _turned(self, value: Any) -> Any:
+        if self.order == "ids" and isinstance(value, Tensor):
+            return torch.ones(value.shape[:2], dtype=torch.long)
+        if self.order == "heads after the length":
+            return value.transpose(1, 2) if isinstance(value, Tensor) and value.dim() == 4 else value
+        if self.order in batching.AXES:
+            return batching.without_axes(value, self.order) if isinstance(value, Tensor) else value
+        turn = self.order == "sequence first" and isinstance(value, Tensor) and value.dim() >= 2
+        return value.transpose(0, 1) if turn else value
+
+    def output(self, value: Tensor) -> Tensor:
+        if self.order == "batch last" and value.dim() == 3:
+            return value.permute(2, 0, 1)
+        if self.order in batching.AXES:
+            return batching.with_axes(value, self.order)
+        return value if self.order == "ids" else self._turned(value)
+
+    def _masks(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        given: dict[str, Any] = {}
+        for name in [name for name in MASKS if name in inputs]:
+            keep = inputs[name]
+            takers = {p: form for p, (canonical, form) in self.masks.items() if canonical == name}
+            if keep is None:
+                given |= self._absent(name, takers, inputs)
+                continue
+            if not takers and ("src" in inputs or "ids" in inputs):
+                continue  # it sees the padding itself
+            if not takers:
+                raise Inexpressible(f"it takes no {name}")
+            given |= self._shared(keep, takers, sizes(inputs, name))
+        return given
+
+    def apart(self, inputs: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """The ways to give a mask's padding to one parameter, and the rest of it to another."""
+        takers = {p: form for p, (canonical, form) in self.masks.items() if canonical == "mask"}
+        size = sizes(inputs, "mask")
+        for first, second in itertools.permutations(takers, 2):
+            try:
+                padding, rest = split(inputs["mask"])
+                masks = {
+                    p: takers[p].give(m, size[0], self.heads, *size[1:]) for p, m in ((first, padding), (second, rest))
+                }
+            except Inexpressible:
+                continue
+            yield self.give({**inputs, "mask": None}) | masks
+
+    def _absent(self, name: str, takers: Mapping[str, Form], inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """None where that is possible; else a mask that blocks nothing."""
+        B, T, S = sizes(inputs, name)
+        free = torch.ones(B, 1, 1, S, dtype=torch.bool)
+        required = {p for p, canonical, needed in self.mask_parameters if needed and canonical == name}
+        forms = {p: form for p, form in takers.items() if p in required}
+        return {p: forms[p].give(free, B, self.heads, T, S) if p in forms else None for p in required}
+
+    def _shared(self, keep: Tensor, takers: Mapping[str, Form], size: tuple[int, int, int]) -> dict[str, Any]:
+        """One canonical mask to one parameter that can take it, or to two: its padding, and the rest."""
+        B, T, S = size
+        required = {p for p, _, needed in self.mask_parameters if needed}
+        for parameter, form in takers.items():
+            try:
+                whole = {parameter: form.give(keep, B, self.heads, T, S)}
+            except Inexpressible:
+                continue
+            others = {p: f.give(keep.new_ones(B, 1, 1, S), B, self.heads, T, S) for p, f in takers.items()
+                      if p in required and p != parameter}  # fmt: skip
+            return others | whole
+        parts = tuple(split(keep)) if keep.dim() == 4 and T == S else ()
+        for order in itertools.permutations(takers):
+            if len(order) == len(parts) == 2:
+                try:
+                    return {p: takers[p].give(m, B, self.heads, T, S) for p, m in zip(order, parts, strict=True)}
+                except Inexpressible:
+                    continue
+        raise Inexpressible("no parameter takes this mask")
+
+
+def _value(inputs: Mapping[str, Any], name: str) -> Any:
+    return inputs["sublayer"](inputs["x"]) if name == "sublayer's output" else inputs[name]
+
+
+def _check_equal(inputs: Mapping[str, Any], used: set[str]) -> None:
+    """Attention that takes one sequence for keys and values can only be given inputs in which both are the same."""
+    stands_for = {"key": ("query",), "value": ("key", "query")}
+    for name, others in stands_for.items():
+        if name in inputs and name not in used:
+            other = next(o for o in others if o in used)
+            if inputs[name] is not inputs[other]:
+                raise CannotCall(f"it takes no {name} of its own")
+
+
+def sizes(inputs: Mapping[str, Any], mask: str) -> tuple[int, int, int]:
+    """B, T, S of the attention that a mask belongs to."""
+    first = next((v for n, v in inputs.items() if isinstance(v, Tensor) and n not in MASKS), None)
+    if not isinstance(first, Tensor):
+        return 1, 1, 1
+    own = inputs.get("query", inputs.get("x", inputs.get("ids", inputs.get("tgt", first))))
+    other = inputs.get("key", inputs.get("memory", inputs.get("src", own)))
+    if mask == "src_mask":
+        queries, keys = other, other
+    elif mask == "tgt_mask" or (mask == "mask" and "memory_mask" in inputs):
+        queries, keys = own, own
+    else:
+        queries, keys = own, other
+    return own.shape[0], _length(queries), _length(keys)
+
+
+def _length(x: Tensor) -> int:
+    """Of (B, L) ids, (B, L, E) tokens, (B, h, L, d_k) heads."""
+    return x.shape[-2] if x.dim() > 2 else x.shape[-1]

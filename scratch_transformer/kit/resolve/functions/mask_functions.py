@@ -1,0 +1,99 @@
+"""Functions that build masks: what they are given (ids, other masks, sizes, tokens), and what their output says."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from scratch_transformer.kit.kind import Inputs, Kind
+from scratch_transformer.kit.resolve.build.construct import parameters_of
+from scratch_transformer.kit.resolve.names.inputs import input_of, is_mask
+from scratch_transformer.kit.resolve.names.settings import settings_of
+from scratch_transformer.kit.resolve.names.words import plain
+
+WEAK = -5e4
+"""What is added to blocked scores should be lower."""
+FEATURES = 4
+
+
+def readings(function: Callable[..., Any], kind: Kind, pad: int = 0) -> list[Callable[..., Any]]:
+    """Readings of a function as one of the canonical inputs, besides the plain one; the likeliest first."""
+    if not kind.name.endswith("Mask") or not inspect.isfunction(function):
+        return []
+    required = [p.name for p in parameters_of(function) if p.default is p.empty]
+    if kind.name == "CausalMask":
+        return _of_lengths(function, required)
+    if kind.name == "PaddingMask" and required and is_mask(required[0]):
+        return [_of_ids(function, required, pad, dtype) for dtype in (torch.long, torch.bool, torch.float64)]
+    both = [name for name in required if input_of(name, ("ids",)) or plain(name).startswith("seq")]
+    if kind.name == "PaddingMask" and len(both) == 2 and len(required) <= 3:
+        return [_of_both(function, both, [name for name in required if name not in both], pad)]
+    return []
+
+
+def _of_lengths(function: Callable[..., Any], required: list[str]) -> list[Callable[..., Any]]:
+    """Tokens or ids in place of their number: make_causal_mask(x); both sizes: attention_mask(queries, keys)."""
+    if len(required) == 2 and not any("batch" in name for name in required):
+        return [lambda length: function(**dict.fromkeys(required, length))]
+    if len(required) != 1:
+        return []
+    name = required[0]
+    by_ids = [
+        lambda length: function(**{name: torch.ones(1, length, dtype=torch.long)}),
+        lambda length: function(**{name: torch.ones(1, length, FEATURES)}),
+    ]
+    is_number = any(setting in ("max_len", "num_heads") for setting in settings_of(name)) or not input_of(
+        name, ("ids",)
+    )
+    return [function, *by_ids] if is_number else [*by_ids, function]
+
+
+def _of_ids(function: Callable[..., Any], required: list[str], pad: int, dtype: torch.dtype) -> Callable[..., Any]:
+    """A mask of 1 and 0 in place of ids."""
+
+    def mask(ids: Tensor) -> Any:
+        options: dict[str, Any] = {"dtype": torch.float64, "device": "cpu"}
+        others = {name: options.get(plain(name), ids.shape) for name in required[1:]}
+        return function(**{required[0]: (ids != pad).to(dtype)}, **others)
+
+    return mask
+
+
+def _of_both(function: Callable[..., Any], both: list[str], rest: list[str], pad: int) -> Callable[..., Any]:
+    """The ids of queries and of keys."""
+    return lambda ids: function(**dict.fromkeys(both, ids), **dict.fromkeys(rest, pad))
+
+
+# ---- Outputs ----
+
+
+def form_of(output: Tensor) -> str:
+    """ "boolean", "numbers" that are 0 or not, or "added": 0 and far below."""
+    if output.dtype == torch.bool:
+        return "boolean"
+    return "added" if bool((output < 0).any()) else "numbers"
+
+
+def as_mask(form: str) -> Callable[[Tensor, Inputs], Tensor]:
+    """Turns outputs of this form into what the canonical functions return: True and False, or ½ for a weak block."""
+
+    def convert(output: Tensor, inputs: Inputs) -> Tensor:
+        mask = output if form == "boolean" else output == 0 if form == "added" else output != 0
+        if form == "added" and bool((output < 0).any()) and output.min() > WEAK:
+            return _collapsed(torch.where(mask, 1.0, 0.5).double(), inputs)
+        return _collapsed(mask, inputs)
+
+    return convert
+
+
+def _collapsed(mask: Tensor, inputs: Inputs) -> Tensor:
+    """A mask of padding that was expanded to all queries, (B, S, S), with one row, (B, 1, S); or one column."""
+    if "ids" not in inputs or mask.dim() < 3 or mask.shape[-1] != mask.shape[-2]:
+        return mask
+    if torch.equal(mask, mask[..., :1, :].expand_as(mask)):
+        return mask[..., :1, :]
+    return mask[..., :, :1] if torch.equal(mask, mask[..., :, :1].expand_as(mask)) else mask

@@ -1,0 +1,160 @@
+"""What is known about a learner's code while it is checked: which class is what, and what was found out."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import time
+import types
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor, nn
+
+from scratch_transformer.kit.kind import Diagnosis, Kind
+from scratch_transformer.kit.resolve.build.values import override_globals
+from scratch_transformer.kit.resolve.call import beside, calling
+from scratch_transformer.kit.resolve.candidate import Resolved
+from scratch_transformer.kit.resolve.functions import arrays, decoders, rotations
+from scratch_transformer.kit.resolve.functions.weighted import Weighted
+from scratch_transformer.kit.resolve.library import supplied
+from scratch_transformer.kit.resolve.trial import MISTAKEN, NOTHING, Trial
+from scratch_transformer.kit.resolve.weights.layout import walk
+
+
+class Known:
+    """Classes with their kinds, in the order in which they were found.
+
+    given: constructor arguments that a person has fixed. diagnoses: of what was diagnosed already.
+    """
+
+    def __init__(self, kinds: Mapping[str, Kind], given: Mapping[str, Any] | None = None) -> None:
+        self.kinds = kinds
+        self.given = dict(given or {})
+        self.guesses: dict[Any, tuple[str, ...]] = {}
+        self.resolved: dict[Any, Resolved] = {}
+        self.choices: dict[type, int] = {}
+        self.diagnoses: dict[Any, Diagnosis] = {}
+        self._trials: dict[Any, Trial] = {}
+        self._building: list[Any] = []
+        self._tables: dict[Any, list[tuple[Tensor, ...]]] = {}
+        self.supplied: list[str] = []
+        """What the reference stands in for at the moment."""
+        self.thorough = True
+        self.deadline = float("inf")
+
+    # ---- Effort ----
+
+    def allow(self, seconds: float, thorough: bool) -> None:
+        """So much computing from now on. thorough: look for mistakes also, beyond what is right and its parts' ones."""
+        self.deadline, self.thorough = time.process_time() + seconds, thorough
+
+    @property
+    def most_tiers(self) -> int:
+        """Tiers of a trial to look through."""
+        return NOTHING if self.thorough else MISTAKEN
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the time for the component at hand is used up."""
+        return time.process_time() > self.deadline
+
+    # ---- What is known ----
+
+    def add(self, thing: Any, kinds: tuple[str, ...]) -> None:
+        self.guesses[thing] = kinds
+
+    def kind_of_class(self, cls: type) -> str | None:
+        if issubclass(cls, (Weighted, supplied.Supplied)):
+            return cls.kind_name
+        if cls in self.resolved:
+            return self.resolved[cls].kind.name
+        guesses = self.guesses.get(cls)
+        return guesses[0] if guesses else None
+
+    def parts_of(self, made: Any) -> tuple[Diagnosis, ...]:
+        """What was found out about the classes of a module's submodules, and the functions that it calls."""
+        function = made.function if isinstance(made, Weighted) else made
+        if inspect.isfunction(function):
+            called = [one for one in arrays.reached(function) if one is not inspect.unwrap(function)]
+            return tuple(self.diagnoses[one] for one in called if one in self.diagnoses)
+        if not isinstance(made, nn.Module):
+            return ()
+        classes = dict.fromkeys(type(part) for _, part in walk(made))
+        read = {name for cls in classes if cls in self.guesses for name in _read_by_class(cls)}
+        functions = [thing for thing in self.diagnoses if not isinstance(thing, type) and thing.__name__ in read]
+        parts = [thing for thing in (*classes, *functions) if thing is not type(made)]
+        return tuple(self.diagnoses[thing] for thing in parts if thing in self.diagnoses)
+
+    def polarities(self, made: Any) -> list[str]:
+        """Of the masks that a module's parts take."""
+        classes = {type(part) for _, part in walk(made)} if isinstance(made, nn.Module) else set()
+        plans = [candidate.plan for cls, candidate in self.resolved.items() if cls in classes]
+        return list(dict.fromkeys(form.polarity for plan in plans for _, form in plan.masks.values()))
+
+    def trial(self, kind: Kind, settings: Mapping[str, Any], made: Any = None) -> Trial:
+        """The trial for something that was made, its parts' mistakes and designs known."""
+        parts = self.parts_of(made)
+        key = (kind.name, tuple(sorted((n, str(v)) for n, v in settings.items())), tuple(map(id, parts)))
+        if key not in self._trials:
+            self._trials[key] = Trial(kind, settings, parts)
+        self._trials[key].until = self.deadline
+        return self._trials[key]
+
+    def tables(self, function: Any, settings: Mapping[str, Any]) -> list[tuple[Tensor, ...]]:
+        """Of angles, for a forward that takes one: those that the learner's code makes, then the usual ones."""
+        heads = settings.get("num_heads") or 1
+        d_k = settings.get("d_k") or settings.get("d_model", 4 * heads) // heads
+        rows, base = int(settings.get("max_len", calling.ROWS)), float(settings.get("rope_base", 10000.0))
+        module = getattr(inspect.unwrap(getattr(function, "__func__", function)), "__module__", "") or ""
+        key = module, rows, d_k, base
+        if key not in self._tables:
+            namespace = vars(sys.modules.get(module, types.ModuleType("none")))
+            own = rotations.made_by(namespace, module, rows, d_k, base)
+            self._tables[key] = [*own, *beside.usual(rows, d_k, base)] if d_k % 2 == 0 else own
+        return self._tables[key]
+
+    def namespace_of(self, thing: Any) -> dict[str, Any]:
+        return vars(sys.modules.get(getattr(thing, "__module__", ""), types.ModuleType("none")))
+
+    @property
+    def head_logs(self) -> bool | None:
+        """Whether the projection that was found ends in log_softmax; None without one."""
+        found = [c for c in self.resolved.values() if c.kind.name == "Projection"]
+        return any(decoders.gives_log_probabilities(c.made, c.settings["d_model"]) for c in found) if found else None
+
+    # ---- Globals ----
+
+    def set_globals(self, thing: Any, settings: Mapping[str, Any]) -> None:
+        """Sets the module-level hyperparameters that the code of a class reads to our settings."""
+        namespace = self.namespace_of(thing)
+        names = _global_names(namespace)
+        override_globals(namespace, names, settings, set(namespace))
+
+
+def _global_names(namespace: Mapping[str, Any]) -> set[str]:
+    """Globals that the functions and methods of a module read."""
+    names: set[str] = set()
+    for value in list(namespace.values()):
+        if isinstance(value, type):
+            names |= _read_by_class(value)
+        else:
+            names |= _read_by(value)
+    return names
+
+
+def _read_by_class(cls: type) -> set[str]:
+    return {name for member in vars(cls).values() for name in _read_by(getattr(member, "__func__", member))}
+
+
+def _read_by(function: Any) -> set[str]:
+    code = getattr(function, "__code__", None)
+    if not isinstance(code, types.CodeType):
+        return set()
+    import dis
+
+    read = {i.argval for i in dis.get_instructions(code) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            read |= {i.argval for i in dis.get_instructions(constant) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    return {str(name) for name in read}

@@ -1,0 +1,104 @@
+"""What is known about a learner's code while it is checked: which class is what, and how each was built."""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from scratch_transformer.kit.kind import Candidate, Kind
+from scratch_transformer.kit.resolve import guess
+from scratch_transformer.kit.resolve.build import config, construct
+from scratch_transformer.kit.resolve.build.values import GENERAL
+from scratch_transformer.kit.resolve.candidate import Resolved
+from scratch_transformer.kit.resolve.functions import sizes
+from scratch_transformer.kit.resolve.functions.weighted import Weighted
+from scratch_transformer.kit.resolve.library import supplied
+from scratch_transformer.kit.resolve.library.parts import Parts
+from scratch_transformer.kit.resolve.names.settings import settings_of
+from scratch_transformer.kit.resolve.names.words import plain
+
+
+class Library(Parts):
+    """Knows the learner's classes, makes parts of composites, and builds the same classes again, set up otherwise."""
+
+    def rebuilder(self, made: Any, kind: Kind, settings: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], Candidate]:
+        """Builds the same class with other settings. Whatever its constructor raises is passed on."""
+        cls = made if isinstance(made, types.FunctionType) else type(made)
+
+        def rebuild(changes: Mapping[str, Any]) -> Candidate:
+            if not isinstance(cls, type) or isinstance(made, Weighted):
+                if changes.keys() == {"d_model"} and sizes.widened(made, changes["d_model"]):
+                    return self.resolved[made]
+                raise KeyError(f"{kind.name} is a function")
+            parameters = construct.parameters_of(cls)
+            known = {name for p in parameters for name in (*settings_of(p.name), plain(p.name))}
+            if not known >= changes.keys() and not any(config.is_config(p) for p in parameters):
+                raise KeyError(f"{cls.__name__} has no {', '.join(changes)}")
+            wanted = {**settings, **changes}
+            flags = {name: value for name, value in changes.items() if name not in GENERAL}
+            kept = {n: v for n, v in self.given.items() if not changes.keys() & {*settings_of(n), plain(n)}}
+            given = {**kept, **flags}
+            attempt = next(construct.attempts(cls, wanted, self.namespace_of(cls), self.parts(kind), given))
+            again = attempt.build()
+            if not known | attempt.used.keys() >= changes.keys():
+                raise KeyError(f"the config of {cls.__name__} has no {', '.join(changes)}")
+            return self._adopt(again, kind, wanted)
+
+        return rebuild
+
+    # ---- Parts that are missing or broken ----
+
+    def at_fault(self, error: BaseException | None, thing: Any) -> tuple[str, Any, str] | None:
+        """The part in which an error happened, or that is not there: its name, itself, its kind. None if no part is."""
+        missing = getattr(error, "placeholder", None)
+        if missing is not None:
+            names = (n for n, value in self.namespace_of(thing).items() if value is missing)
+            named = ((name, guess.kind_named(name, self.kinds)) for name in names)
+            return next(((name, missing, kind) for name, kind in named if kind), None)
+        part = supplied.culprit(error, thing, self.guesses)
+        return (part.__name__, part, self.guesses[part][0]) if part is not None else None
+
+    @contextmanager
+    def supplying(self, name: str, part: Any, kind: str, settings: Mapping[str, Any], pair: bool) -> Iterator[None]:
+        """The reference in place of a part, wherever the learner's code names it."""
+        modules = {getattr(thing, "__module__", "") for thing in self.guesses}
+        namespaces = [vars(sys.modules[module]) for module in modules if module in sys.modules]
+        new = supplied.class_of(self.kinds[kind], settings, pair)
+        self.supplied.append(name)
+        try:
+            with supplied.in_place(namespaces, part, new):
+                yield
+        finally:
+            self.supplied.remove(name)
+
+    def _adopt(self, made: Any, kind: Kind, settings: Mapping[str, Any]) -> Candidate:
+        """Something built again, called as before; its weights are looked for anew, by name only."""
+        from scratch_transformer.kit.resolve.build import instance
+        from scratch_transformer.kit.resolve.weights import align
+        from scratch_transformer.kit.resolve.weights.layout import Parameters, prepare
+
+        before = self.resolved.get(type(made))
+        if before is None:
+            raise KeyError(f"{type(made).__name__} is not known yet")
+        prepare(made)
+        settings = {**{name: settings[name] for name in settings if name in kind.defaults}, **_extra(settings)}
+        candidate = Resolved(kind, made, settings, before.plan)
+        candidate.post = before.post
+        candidate.function = made
+        try:
+            shapes = self.trial(kind, instance.settings_of_instance(made, kind, settings, settings), made).shapes
+        except (AssertionError, ValueError, RuntimeError):  # refused by the reference: 3 heads for d_model = 10
+            shapes = {}
+        parameters = Parameters(made)
+        options = align.layouts(parameters, shapes, kind.complete(settings), self.kind_of_class, self.choices)
+        candidate.layout = next(iter(options), ("", {}))[1] if shapes else {}
+        candidate.parameters = parameters
+        candidate.update_missing()
+        return candidate
+
+
+def _extra(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: settings[name] for name in ("dropout", "bias") if name in settings}

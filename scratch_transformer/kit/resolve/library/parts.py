@@ -1,0 +1,145 @@
+"""What a composite is made of: the learner's own parts, for the arguments of its constructor."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import re
+from collections.abc import Callable
+from typing import Any
+
+from torch import nn
+
+from scratch_transformer.kit.kind import Kind
+from scratch_transformer.kit.resolve.build import config, construct
+from scratch_transformer.kit.resolve.library.known import Known
+from scratch_transformer.kit.resolve.names.settings import FLAGS, settings_of
+from scratch_transformer.kit.resolve.names.words import plain, words
+
+ATTENTIONS = ("MultiheadAttention", "SelfAttention", "CausalSelfAttention", "RotaryAttention", "CausalRotaryAttention")
+PARTS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
+    (("srcattn", "crossatt", "encdecatt", "memoryatt", "encatt"), ("MultiheadAttention", "CrossAttention")),
+    (("attn", "attention", "mha", "selfatt"), ATTENTIONS),
+    (("feedforward", "ffn", "ff", "mlp", "posffn", "positionwise", "pointwise"), ("FeedForward", "SwiGLU")),
+    (("norm", "ln"), ("LayerNorm", "RMSNorm")),
+    (("rope", "rotary", "rotaryemb", "rotaryembedding"), ("RotaryEmbedding",)),
+    (("encoderlayer", "encoderblock"), ("EncoderLayer",)),
+    (("decoderlayer", "decoderblock"), ("DecoderLayer", "DecoderOnlyLayer", "LlamaBlock")),
+    (("encoder",), ("Encoder", "TokenEncoder")),
+    (("decoder",), ("Decoder", "TokenDecoder")),
+    (("pos",), ("PositionalEncoding",)),
+    (("embed", "emb"), ("Embedding", "InputEmbedding")),
+    (("generator", "projection", "proj", "output", "linear"), ("Projection",)),
+)
+"""What a constructor's parameter may mean: words in its name -> kinds."""
+WITHIN: dict[str, tuple[str, ...]] = {
+    "EncoderLayer": ("FeedForward", "MultiheadAttention"),
+    "DecoderLayer": ("FeedForward", "MultiheadAttention"),
+    "DecoderOnlyLayer": ("FeedForward", "CausalSelfAttention"),
+    "LlamaBlock": ("SwiGLU", "FeedForward", "CausalRotaryAttention", "CausalSelfAttention"),
+    "MaskedLlamaBlock": ("SwiGLU", "FeedForward", "RotaryAttention", "SelfAttention"),
+}
+"""What a layer is made of, for a required parameter whose name says nothing."""
+NO_PART = re.compile(
+    r"^(return|output|log|use|using|need|with|is|has|num|save|store|verbose|share|tie)(?!put)|"
+    r"(weights?|types?|modes?|names?|dropout|drop|prob|sizes?|dims?|len|length|scores?|maps?|probs|theta|base|scaling)$"
+)
+"""Names that speak of a part without asking for one: attention_dropout, embed_size, log_attention_weights."""
+NUMBERS = {"rate", "dim", "dims", "size", "num", "number", "n", "mult", "multiple", "multiplier", "ratio", "factor",
+           "dropout", "drop", "prob", "len", "length", "max", "mode", "bias", "eps", "theta", "scale", "width"}  # fmt: skip
+OUTPUTS = ("generator", "projection", "projectionlayer", "proj", "output", "outputlayer")
+LAYERS = ("layers", "layer", "blocks", "block")
+
+
+class Parts(Known):
+    """Knows the classes, and makes instances of them where a composite asks for them."""
+
+    def parts(self, kind: Kind, thing: Any = None) -> construct.Part:
+        """For the constructor of a composite: ways to make the submodule that a parameter's name asks for."""
+        parameters = construct.parameters_of(thing) if thing is not None else []
+        alone = any("pos" in plain(p.name) for p in parameters)
+        second = {p.name for p in parameters if p.default is None} if "memory" not in kind.inputs else set()
+
+        def options(name: str) -> list[Callable[[], Any]]:
+            word = plain(name)
+            if (NO_PART.search(word) or set(words(name)) & NUMBERS) and word not in OUTPUTS:
+                return []
+            if word in LAYERS or word.endswith(("layers", "blocks")):
+                return self._layers(kind, word)
+            if word in ("srcembed", "tgtembed", "srcemb", "tgtemb", "embedding", "embed"):
+                return self._embeddings("tgt_vocab_size" if word.startswith("tgt") else "src_vocab_size", alone)
+            if kind.name == "Transformer" and word in OUTPUTS:
+                size = kind.defaults["tgt_vocab_size"]
+                return [functools.partial(self.fresh, cls, vocab_size=size) for cls in self._classes(("Projection",))]
+            if name in second and any(other in word for other in PARTS[0][0]):
+                return []  # a layer that can be one of the decoder's too, if it is given this
+            for known, kinds in PARTS:
+                if any(word.startswith(w) or word.endswith(w) or w in word for w in known if len(w) > 2 or w == word):
+                    return [self._maker(cls) for cls in self._classes(kinds) if cls is not thing]
+            if settings_of(name) or word in FLAGS or config.is_config_name(name):
+                return []
+            return [self._maker(cls) for cls in self._classes(WITHIN.get(kind.name, ()))]
+
+        return options
+
+    def _embeddings(self, vocabulary: str, alone: bool) -> list[Callable[[], Any]]:
+        """An embedding, alone and followed by the positions."""
+        embeddings, positions = self._classes(("InputEmbedding",)), self._classes(("PositionalEncoding",))
+        size = self.kinds["Transformer"].defaults[vocabulary]
+        single: list[Callable[[], Any]] = [functools.partial(self.fresh, cls, vocab_size=size) for cls in embeddings]
+        if alone:
+            return single
+        joined = self._classes(("EmbeddingWithPositions",))
+        if joined:
+            return [functools.partial(self.fresh, cls, vocab_size=size) for cls in joined]
+        return [*(functools.partial(self._positioned, e, p, size) for e in embeddings for p in positions), *single]
+
+    def _positioned(self, embedding: Any, positions: Any, size: int) -> nn.Module:
+        return nn.Sequential(self.fresh(embedding, vocab_size=size), self.make(positions))
+
+    def _layers(self, kind: Kind, word: str) -> list[Callable[[], Any]]:
+        sides = {"Encoder": ("EncoderLayer",), "Decoder": ("DecoderLayer", "DecoderOnlyBlock")}
+        kinds = sides.get(kind.name, ("DecoderOnlyLayer", "LlamaBlock", "EncoderLayer", "DecoderLayer"))
+        classes = self._classes(kinds)
+        side = sides.get(kind.name, ("",))[0]
+        if word in ("layer", "block"):
+            return [functools.partial(self.make, cls, side) for cls in classes]
+        return [lambda cls=cls: nn.ModuleList([self.make(cls, side), self.make(cls, side)]) for cls in classes]  # type: ignore[misc]
+
+    def _classes(self, kinds: tuple[str, ...]) -> list[Any]:
+        good = [
+            cls for name in kinds for cls, c in self.resolved.items() if c.kind.name == name and isinstance(cls, type)
+        ]
+        classes = [(cls, guess) for cls, guess in self.guesses.items() if isinstance(cls, type)]
+        first = [cls for name in kinds for cls, guess in classes if name == guess[0]]
+        rest = [cls for name in kinds for cls, guess in classes if name in guess]
+        return list(dict.fromkeys([*good, *first] or rest))[:2]
+
+    def _maker(self, cls: Any) -> Callable[[], Any]:
+        return lambda: self.make(cls)
+
+    def fresh(self, cls: Any, **settings: Any) -> Any:
+        """An instance with other settings than usual."""
+        kind = self.kinds[self.guesses[cls][0]]
+        wanted = {**kind.defaults, **settings}
+        return next(construct.attempts(cls, wanted, self.namespace_of(cls), self.parts(kind), {})).build()
+
+    def make(self, cls: Any, side: str = "") -> Any:
+        """An instance: a copy of the one that was resolved, or the first that can be built.
+
+        side: the kind of layer that is wanted, of a class that can be several.
+        """
+        side = side if side in self.guesses.get(cls, ()) else ""
+        if cls in self.resolved and (not side or self.resolved[cls].kind.name == side):
+            return copy.deepcopy(self.resolved[cls].made)
+        if cls in self._building:
+            raise RecursionError(f"{cls.__name__} needs itself")
+        self._building.append(cls)
+        try:
+            kind = self.kinds[side or self.guesses[cls][0]]
+            for attempt in construct.attempts(cls, kind.defaults, self.namespace_of(cls), self.parts(kind, cls), {}):
+                self.set_globals(cls, kind.defaults)
+                return attempt.build()
+        finally:
+            self._building.pop()
+        raise LookupError(f"{cls.__name__} cannot be built")

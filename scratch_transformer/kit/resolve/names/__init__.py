@@ -1,0 +1,1 @@
+"""What the names in a learner's code mean: of constructors' parameters, of forward's, of weights."""

@@ -1,0 +1,82 @@
+"""What the parameters of forward mean: tokens, ids, memory, masks. A new name for one of them goes in here."""
+
+from __future__ import annotations
+
+import re
+
+from scratch_transformer.kit.resolve.names.settings import settings_of
+from scratch_transformer.kit.resolve.names.words import plain
+
+INPUTS: dict[str, str] = {
+    "query": "query queries q xq inputsq queryinput qin xquery querytensor qx inputq queryvectors",
+    "key": "key keys k xk inputsk keyinput kin xkey keytensor kx inputk keyvectors",
+    "value": "value values v xv inputsv valueinput vin xvalue valuetensor vx inputv val valuevectors",
+    "memory": """
+        memory encoderoutput encoutput encout encoderout encoderoutputs encoutputs encoderhiddenstates context enc
+        m srcenc eoutputs encoded kv y cross crossinput encx encsrc encoderx encodings encoding encoderstates ctx
+        mem encoderoutputtensor encoderhidden encoderstate crosskv eoutput encodedsrc srcencoded xenc xencoder
+        encval encodermemory keyvalue contextx encodersequence encodero enchidden
+    """,
+    "ids": """
+        ids x idx inputids tokens inputs input seq tokenids src tgt trg target inp inputseq sequence text
+        inputtokens xids trginput tgtseq sent sentence srcseq batch
+    """,
+    "positions": """
+        positions tokenpositions positionids pos posids inputpos inputpositions position positionidx positionindices
+        posidx tokenpos cachepositions
+    """,
+    "steps": "steps step stepnum t iteration globalstep stepno n it currentstep nsteps epoch i",
+    "length": "length size sz n seqlen len t l maxlen sequencelength dim ntokens blocksize num",
+    "next_logits": "model decoder net transformer logitsfn nextlogits stepfn fn decode predict",
+    "bos": """
+        bos sos startsymbol start bosid sosid startid startsymb sostoken bostoken bosidx sosidx begin startindex
+        gosymbol starttoken
+    """,
+    "eos": "eos endsymbol end eosid endid eostoken eosidx stop endsymb endtoken eossymbol",
+    "max_len": """
+        maxlen maxlength maxnewtokens maxsteps maxtokens steps maxseqlen n length limit maxdecodelen nnewtokens
+        newtokens numnewtokens ntokens numtokens ntokenstogenerate tokenstogenerate numtokenstogenerate maxgenlen
+        genlen numsteps nsteps generatelength maxoutputlen maxtargetlen targetlen maxtgtlen nwords numwords
+    """,
+    "beam_size": "beamsize beamwidth k beam nbeams numbeams width beams",
+    "x": "x scores logits input inputs z a hiddenstates",
+    "src": """
+        src source srctokens srcids encinput encinputs encoderinput encoderinputs srcseq inputids encx inp inputs
+        srcs input encoderinputids srcinput sourceids sourcetokens encoderx e srcsequence x xsrc s encseq
+    """,
+    "tgt": """
+        tgt target trg tgttokens tgtids decinput decinputs decoderinput decoderinputs tgtseq trgseq decx tar
+        decoderinputids tgtinput targetids output outputs decoderx tgts targets tgtsequence y xtgt t decseq
+        targettokens trginput
+    """,
+    "target": "target targets y labels label tgt trg truth gold gt tgtout trues ytrue targetids tgty",
+    "logits": "logits x pred preds predictions outputs output input inputs yhat scores logprobs ypred",
+    "sublayer": """
+        sublayer sublayerfn fn f func function sublayeroutput module layer block sublayerx sublayermodule net
+    """,
+}
+
+SOURCE_MASK = re.compile(r"(src|source|enc|memory|mem|cross|^s|^e)_?.*mask|srcmask|encmask|encpad|memorymask")
+TARGET_MASK = re.compile(
+    r"(tgt|trg|tar|target|dec|self|look|causal|subseq|^t|^d|future|slf).*mask|causal|lookahead|subsequent"
+)
+CROSS_MASK = re.compile(r"(decenc|encdec|encoderdecoder|cross|memory).*mask")
+"""Of these, what says `dec` is no mask of the target."""
+ANY_MASK = re.compile(r"mask|^validlens?$|^encvalidlens?$|^decvalidlens?$|padding|^pad$")
+KEY_PADDING = re.compile(r"pad|validlen|length|attentionmask$")
+
+
+def is_mask(name: str) -> bool:
+    """Whether a forward's parameter takes a mask."""
+    if "pad" in settings_of(name)[:1]:
+        return False
+    return bool(ANY_MASK.search(plain(name))) or bool(TARGET_MASK.search(plain(name)))
+
+
+def input_of(name: str, among: tuple[str, ...]) -> str | None:
+    """The canonical input that a parameter's name means, of those that the kind has."""
+    word = plain(name)
+    for canonical in among:
+        if word == plain(canonical) or word in INPUTS.get(canonical, "").split():
+            return canonical
+    return None

@@ -1,0 +1,45 @@
+"""What the names of weights say about their part in attention. A new name for a projection goes in here."""
+
+from __future__ import annotations
+
+import re
+
+FILLERS = {
+    "w", "weight", "weights", "bias", "b", "proj", "projection", "projections", "linear", "linears", "layer", "layers",
+    "lin", "dense", "fc", "matrix", "mat", "to", "head", "heads", "net", "transform", "map", "c", "all", "mh", "mha",
+    "multihead", "attn", "attention", "self", "embedding", "embed", "kernel", "mapping", "param", "fn", "ff", "mlp",
+    "vectors", "vector", "inner", "block", "module", "model", "a", "for", "the", "of", "s", "params", "msa",
+}  # fmt: skip
+ROLES = {
+    "q": {"q", "query", "queries", "qs", "wq", "querys", "qw", "qb", "bq"},
+    "k": {"k", "key", "keys", "ks", "wk", "kw", "kb", "bk"},
+    "v": {"v", "value", "values", "vs", "wv", "val", "vals", "vw", "vb", "bv"},
+    "o": {
+        "o", "out", "output", "outputs", "os", "wo", "concat", "concatenate", "combine", "unify", "unifyheads", "final",
+        "merge", "mix", "outputproj", "bo", "ow", "resid", "collapse", "cat", "last", "post",
+    },
+    "qkv": {"qkv", "in", "kqv", "wqkv", "qvk", "vkq", "input", "packed", "inproj", "fused"},
+    "kv": {"kv", "wkv"},
+    "qk": {"qk", "wqk"},
+}  # fmt: skip
+
+
+def role_of(path: str) -> str | None:
+    """The role of a weight of attention by its path: "q", "k", "v", "o", "qkv", "kv", "qk"; None if it says nothing.
+
+    attn.heads.0.query.weight -> "q"; c_attn.weight -> "qkv"; out_proj.bias, fc.weight, c_proj.weight -> "o".
+    """
+    parts = [part for part in path.split(".") if not part.isdigit()]
+    for part in reversed(parts):
+        words = [word.lower() for word in re.split(r"_|(?<=[a-z])(?=[A-Z])|\d+", part) if word]
+        if not words or part.lower() in ("weight", "bias"):
+            continue
+        if "".join(words) in ("cattn", "attnproj", "qkvproj"):
+            return "qkv" if "".join(words) != "attnproj" else "o"
+        telling = [word for word in words if word not in FILLERS]
+        for role, names in ROLES.items():
+            if telling and (telling[0] in names or "".join(telling) in names):
+                return role
+        if not telling and set(words) & {"proj", "projection", "fc", "dense", "linear", "lin"}:
+            return "o"
+    return None

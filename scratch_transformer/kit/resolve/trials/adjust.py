@@ -1,0 +1,114 @@
+"""What a call tells about a component: what it returns, and what is worth a note."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from scratch_transformer.kit.kind import Inputs, Kind, Probe
+from scratch_transformer.kit.resolve.call import batching, forwards
+from scratch_transformer.kit.resolve.call.plan import Plan
+from scratch_transformer.kit.resolve.call.precision import double
+from scratch_transformer.kit.resolve.candidate import Resolved
+from scratch_transformer.kit.resolve.functions import decoders, mask_functions, schedules
+from scratch_transformer.kit.resolve.trial import Trial
+
+# ---- What it returns ----
+
+
+def adapt_output(candidate: Resolved, probe: Probe, trial: Trial) -> None:
+    """Where a learner's positions are returned alone, x is added: whoever wrote them adds it outside."""
+    if candidate.kind.name.endswith("Mask"):
+        with double():
+            candidate.post = mask_functions.as_mask(mask_functions.form_of(candidate(**probe.inputs)))
+        return
+    if candidate.kind.name in forwards.MODELS:
+        _add_head(candidate, probe, trial)
+        return
+    if "position" not in candidate.kind.name.lower():
+        return
+    expected = trial.expected_shape(probe.inputs)
+    x = probe.inputs.get("x")
+    if expected is None or not isinstance(x, Tensor):
+        return
+    shifted = {**probe.inputs, "x": x + 1.0}
+    with double():
+        here, there = candidate(**probe.inputs), candidate(**shifted)
+    if here.shape == there.shape and torch.equal(here, there):
+        candidate.post = _add
+        candidate.notes.append("It returns the positions alone; they are compared after adding them to the input.")
+
+
+def gives_last_only(candidate: Resolved, probe: Probe) -> bool:
+    """Does a language model return the logits of the last position alone, as suffices for writing text?"""
+    if candidate.kind.name not in ("DecoderOnly", "LlamaModel"):
+        return False
+    with double():
+        output = candidate(**probe.inputs)
+    return output.dim() == 3 and 1 in output.shape[:2] and 1 not in probe.inputs["ids"].shape
+
+
+def _add_head(candidate: Resolved, probe: Probe, trial: Trial) -> None:
+    """Logits for a model whose forward ends before the projection."""
+    expected, settings = trial.expected_shape(probe.inputs), trial.settings
+    with double():
+        output = candidate(**probe.inputs)
+        if expected is None or output.shape == expected or output.shape[-1] != settings["d_model"]:
+            return
+        head = forwards.head_of(candidate.made, settings["d_model"], int(expected[-1]))
+    if head is not None:
+        candidate.post = lambda output, inputs: head(output)
+        candidate.notes.append("Its forward ends before the projection to the vocabulary, which was applied to it.")
+
+
+def adapted(function: Any, kind: Kind, plan: Plan, head_logs: bool | None = None) -> list[Any]:
+    """The ways in which a function may have to be called: once for every step of a schedule, with a toy model.
+
+    head_logs: whether the projection in the same file ends in log_softmax; None without one.
+    """
+    if kind.name in ("WarmupSchedule", "CosineSchedule"):
+        parameter = next((p for p, name in plan.arguments.items() if name == "steps"), None)
+        return [schedules.each_step(function, parameter)] if parameter else [function]
+    if "next_logits" in kind.inputs:
+        parameter = next((p for p, name in plan.arguments.items() if name == "next_logits"), None)
+        if parameter:
+            ways = decoders.readings(function, parameter, bool(decoders.prompt_of(plan.arguments)), head_logs)
+            return [decoders.Decoder(function, plan.arguments, way) for way in ways]
+    return [function]
+
+
+def _add(output: Tensor, inputs: Inputs) -> Tensor:
+    x: Tensor = inputs["x"]
+    if output.dim() == 2:
+        output = output[None]
+    return x + output[:, : x.shape[1]]
+
+
+# ---- Notes ----
+
+
+def notes(candidate: Resolved) -> None:
+    """How it was understood, in sentences, where that is not a matter of course."""
+    plan, kind = candidate.plan, candidate.kind
+    if kind.name == "GreedyDecoding" and not candidate.settings["knows_eos"]:
+        candidate.notes.append("It is told no end token, so it always writes max_len words.")
+    if getattr(candidate.function, "samples", False):
+        candidate.notes.append("It draws words at random; the likeliest was taken instead.")
+    if getattr(getattr(candidate.function, "reading", None), "head_logs", False):
+        candidate.notes.append("Its model's projection was taken to give log-probabilities.")
+    if plan.order == "ids":
+        candidate.notes.append("It takes token ids, of which it only uses the shape.")
+    elif plan.order in batching.AXES:
+        candidate.notes.append(f"It takes {plan.order}.")
+    elif plan.order == "sequence first":
+        candidate.notes.append(f"Its tensors are {plan.order}: (length, batch, features).")
+    for parameter, (_, form) in plan.masks.items():
+        candidate.notes.append(f"Its {parameter} was given as {form}.")
+    if "mask" in kind.inputs and not plan.mask_parameters:
+        candidate.notes.append("It takes no mask, so masks were not checked.")
+    if candidate.unregistered:
+        candidate.notes.append(
+            f"{len(candidate.unregistered)} of its parameters are in a plain Python list: PyTorch does not see them."
+        )

@@ -1,0 +1,59 @@
+"""As which of the kinds that go by its name a component is best explained, in bounded time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from scratch_transformer.kit.resolve import guess
+from scratch_transformer.kit.resolve.call.plan import MASKS
+from scratch_transformer.kit.resolve.library.library import Library
+from scratch_transformer.kit.resolve.trial import MISTAKEN, NOTHING
+from scratch_transformer.kit.resolve.trials.match import Outcome, resolve
+
+SEARCH, QUICK, THOROUGH = 10.0, 2.0, 5.0
+"""Seconds of computing for one component; of them for each kind, first without looking for mistakes, then with."""
+
+
+def chosen(thing: Any, kinds: tuple[str, ...], library: Library) -> Outcome:
+    """What was made of it, as the kind that explains it best.
+
+    First without looking for mistakes, as its likeliest kind and relatives of that; then with, as any of them.
+    """
+    end = time.process_time() + SEARCH
+    is_named = guess.is_norm_by_name(getattr(thing, "__name__", ""), library.kinds)
+    relatives = [kind for kind in kinds if kind == kinds[0] or guess.are_related(kinds[0], kind)]
+    outcomes: dict[str, Outcome] = {}
+    best = None if is_named else _best(thing, relatives, library, outcomes, end, thorough=False)
+    if best is None or best.score[0] >= MISTAKEN:
+        known = outcomes if any(outcome.candidate is not None for outcome in outcomes.values()) else {}
+        callable_ = [kind for kind in kinds if kind not in known or known[kind].candidate is not None]
+        best = _best(thing, callable_, library, outcomes, end, thorough=True)
+    assert best is not None
+    return best
+
+
+def _best(
+    thing: Any, kinds: Iterable[str], library: Library, outcomes: dict[str, Outcome], end: float, thorough: bool
+) -> Outcome | None:  # fmt: skip
+    """The best outcome for kinds in their order, until one is explained: with a mistake, only if thorough."""
+    best: Outcome | None = None
+    for kind in kinds:
+        left = end - time.process_time()
+        if left < 0 and best is not None:
+            break
+        if best is not None and best.score[0] < NOTHING and not guess.are_related(best.kind.name, kind):
+            continue  # what a mistake explains is no other thing altogether
+        for is_thorough in (False, True) if thorough and kind not in outcomes else (thorough,):
+            library.allow(max(min(left, THOROUGH if is_thorough else QUICK), 0.5), is_thorough)
+            outcome = outcomes[kind] = resolve(thing, library.kinds[kind], library)
+            if outcome.score[0] < MISTAKEN:
+                break
+        if outcome.score[0] > 0 and guess.takes_mask(thing) and not any(n in MASKS for n in outcome.kind.inputs):
+            outcome.score = NOTHING, float("inf")  # what takes a mask need not be causal by itself
+        if best is None or (outcome.candidate is not None and outcome.beats(best)):
+            best = outcome
+        if outcome.candidate is not None and outcome.score[0] < (NOTHING if thorough else MISTAKEN):
+            break
+    return best

@@ -1,0 +1,160 @@
+"""In which form a learner's forward takes its masks: by trial, all usual ones."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import torch
+
+from scratch_transformer.kit.kind import Probe
+from scratch_transformer.kit.resolve.call.masks import Form, forms
+from scratch_transformer.kit.resolve.call.plan import MASKS, Plan
+from scratch_transformer.kit.resolve.candidate import Resolved
+from scratch_transformer.kit.resolve.trial import MISTAKEN, NOTHING, Score, Trial
+
+MOST_MISTAKEN_MASKS = 8
+NEUTRAL = ("True = may attend", "1 = may attend", "True = blocked", "0 or -inf, added")
+SHAPES = (
+    ("(B, 1, T, S)", "(B, 1, 1, S)"), ("(B, T, S)", "(B, 1, S)"), ("(T, S)", "(B, S)"),
+    ("(B, 1, T, S)", "(B, 1, T, S)"),
+    ("(B, T, S)", "(B, T, S)"), ("(B, 1, T, S)", "(B, S)"), ("(B, S)", "(B, S)"), ("(T, S, B)", "(T, S, B)"),
+    ("(T, S, B)", "(1, S, B)"), ("(B, S), causal inside", "(B, S)"), ("(B, S), causal inside", "(B, 1, 1, S)"),
+)  # fmt: skip
+"""Usual shapes of the decoder's own mask, and of the mask of the source."""
+
+
+def with_required_masks(plan: Plan, every: bool, likely: Sequence[str] = ()) -> Iterator[Plan]:
+    """The plan, with a form for every mask that must be given, of each usual polarity and shape.
+
+    every: give all masks that can be given, as there are no probes without. likely: polarities to try first.
+    """
+    given = [(parameter, name) for parameter, name, needed in plan.mask_parameters if (needed or every) and name]
+    sees_all = torch.ones(1, 1, 3, dtype=torch.bool) if "next_logits" in plan.arguments.values() else None
+    nameless = {parameter: sees_all for parameter, name, needed in plan.mask_parameters if needed and not name}
+    plan = replace(plan, constants={**plan.constants, **nameless})
+    if not given:
+        yield plan
+        return
+    if not every:
+        free = tuple((parameter, name, False) for parameter, name, _ in plan.mask_parameters)
+        yield replace(plan, constants={**plan.constants, **{p: None for p, _ in given}}, mask_parameters=free)
+    for polarity in dict.fromkeys((*likely, *NEUTRAL)):
+        for wide, narrow in SHAPES:
+            shapes = {"src_mask": narrow, "memory_mask": narrow}
+            yield plan.with_masks({p: (name, Form(polarity, shapes.get(name, wide))) for p, name in given})
+
+
+def find_masks(candidate: Resolved, trial: Trial, tiers: int) -> Score:
+    """Sets the forms of all masks by trial. Returns how well the masked probes are explained then."""
+    wanted = {name for probe in trial.probes for name in MASKS if probe.inputs.get(name) is not None}
+    takers = [(p, name) for p, name, _ in candidate.plan.mask_parameters if name in wanted]
+    if not takers:
+        return 0, 0.0
+    masked = [p for p in trial.probes if any(p.inputs.get(name) is not None for name in MASKS)]
+    if len({name for _, name in takers}) == 1:
+        return _separate(candidate, trial, takers, masked, tiers)
+    return _joint(candidate, trial, takers, masked, tiers)
+
+
+def _separate(
+    candidate: Resolved, trial: Trial, takers: list[tuple[str, str]], masked: list[Probe], tiers: int
+) -> Score:
+    """One canonical mask: each parameter that can take it by itself; the best first."""
+    start, results = candidate.plan, []
+    for parameter, name in takers:
+        others = {p: taken for p, taken in start.masks.items() if p != parameter}
+        options = [
+            {**others, parameter: (name, form)} for form in forms(parameter, candidate.plan.order != "sequence first")
+        ]
+        results.append((*_best(candidate, trial, start, options, masked, tiers), parameter))
+    results.sort(key=lambda result: result[0])
+    chosen = {parameter: masks[parameter] for (tier, *_), masks, parameter in results if tier < NOTHING and masks}
+    if not chosen:
+        chosen = results[0][1]
+    candidate.plan = start.with_masks(chosen)
+    return results[0][0][0], results[0][0][2]
+
+
+def _joint(candidate: Resolved, trial: Trial, takers: list[tuple[str, str]], masked: list[Probe], tiers: int) -> Score:
+    """Several canonical masks: all in one form, else every combination of the shapes that do not crash."""
+    start = candidate.plan
+    as_before = [dict(start.masks)] if {p for p, _ in takers} <= start.masks.keys() else []
+    alike = [{p: (name, form) for p, name in takers} for form in forms(takers[0][0], start.order != "sequence first")]
+    same = [*as_before, *alike]
+    rank, masks = _best(candidate, trial, start, same, masked, tiers)
+    if rank[0] >= NOTHING:
+        shapes = ("(B, 1, T, S)", "(B, 1, 1, S)", "(B, S)", "(T, S)", "(B, T, S)", "(B, 1, S)")
+        mixed = [
+            {p: (name, Form(polarity, shape)) for (p, name), shape in zip(takers, combination, strict=True)}
+            for polarity in NEUTRAL
+            for combination in itertools.product(shapes, repeat=len(takers))
+            if len(takers) < 4
+        ]
+        rank, masks = min(
+            (rank, masks), _best(candidate, trial, start, mixed[:150], masked, tiers), key=lambda pair: pair[0]
+        )
+    candidate.plan = start.with_masks(masks)
+    return rank[0], rank[2]
+
+
+def refusal(candidate: Resolved, trial: Trial) -> tuple[str, Exception] | None:
+    """The mask's parameter and the error of the likeliest form, of a candidate that stops with every form.
+
+    None where it may want something else than a mask: a flag, or lengths.
+    """
+    masked = [p for p in trial.probes if any(p.inputs.get(name) is not None for name in MASKS)]
+    for probe in masked:
+        try:
+            if candidate.accepts(probe.inputs):
+                candidate(**probe.inputs)
+                return None
+        except Exception as error:  # the learner's code may raise anything
+            is_flag = "Boolean value of Tensor" in str(error)
+            return None if is_flag else (next(iter(candidate.plan.masks), "mask"), error)
+    return None
+
+
+Rank = tuple[int, int, float]
+
+
+def _best(
+    candidate: Resolved,
+    trial: Trial,
+    start: Plan,
+    options: list[dict[str, tuple[str, Form]]],
+    masked: list[Probe],
+    most: int,
+) -> tuple[Rank, dict[str, tuple[str, Form]]]:
+    """The option that explains most, (tier, probes left out, error) and its masks."""
+    ranked: list[tuple[Rank, int]] = []
+    chosen: Sequence[int] = range(len(options))
+    best: tuple[Rank, int] = (NOTHING + 1, 0, float("inf")), 0
+    for tiers in (0, MISTAKEN, NOTHING):
+        explained, left_out = best[0][0] < NOTHING, best[0][1]
+        if tiers > most and not (explained and left_out):
+            break
+        if tiers == NOTHING:  # forms that express more than what is explained already
+            others = [entry for entry in ranked if entry[0][0] >= NOTHING and (not explained or entry[0][1] < left_out)]
+            chosen = [index for _, index in sorted(others)[:MOST_MISTAKEN_MASKS]]
+        ranked = [best] if best[0][0] < NOTHING else []
+        for index in chosen:
+            candidate.plan = start.with_masks(options[index])
+            usable = [probe for probe in masked if candidate.accepts(probe.inputs)]
+            if usable:
+                tier, error = trial.score(candidate, usable, tiers)
+                ranked.append(((tier, len(masked) - len(usable), error), index))
+                if len(usable) == len(masked) and (tier == 0 or (tiers == 0 and tier < NOTHING)):
+                    break
+        best = min(ranked, default=best, key=_order)
+        if not ranked or (best[0][0] < NOTHING and best[0][1] == 0):
+            break
+    candidate.plan = start
+    return best[0], options[best[1]] if ranked else {}
+
+
+def _order(entry: tuple[Rank, int]) -> tuple[int, int, int, float, int]:
+    """A form that can express all masks goes before one that cannot, even if only a mistake explains its outputs."""
+    (tier, left_out, error), index = entry
+    return tier if tier >= NOTHING else 0, left_out, tier, error, index

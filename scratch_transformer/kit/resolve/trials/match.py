@@ -1,0 +1,272 @@
+"""Resolves a class or function: builds it, finds out how to call it, where its weights are, and how it takes masks."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from scratch_transformer.kit.kind import Candidate, Kind, Probe
+from scratch_transformer.kit.resolve.build import asked, construct, instance
+from scratch_transformer.kit.resolve.build.config import Unknown
+from scratch_transformer.kit.resolve.call import calling, forwards
+from scratch_transformer.kit.resolve.call.plan import MASKS, CannotCall, Plan
+from scratch_transformer.kit.resolve.call.precision import double
+from scratch_transformer.kit.resolve.candidate import Resolved
+from scratch_transformer.kit.resolve.functions import rotations, schedules, training
+from scratch_transformer.kit.resolve.functions.readings import readings
+from scratch_transformer.kit.resolve.functions.weighted import Weighted
+from scratch_transformer.kit.resolve.names.inputs import input_of
+from scratch_transformer.kit.resolve.trial import MISTAKEN, NOTHING, Score, Trial
+from scratch_transformer.kit.resolve.trials import adjust
+from scratch_transformer.kit.resolve.trials.mask_search import find_masks, refusal, with_required_masks
+from scratch_transformer.kit.resolve.trials.probing import is_alike, open_probes, probes_for
+from scratch_transformer.kit.resolve.trials.weight_search import find_weights
+from scratch_transformer.kit.resolve.weights.layout import prepare
+
+if TYPE_CHECKING:
+    from scratch_transformer.kit.resolve.library.library import Library
+
+
+MOST_SUPPLIED = 3
+"""Parts of one component that the reference may stand in for."""
+
+
+@dataclass
+class Outcome:
+    """candidate: None if it could not be built or called; then problem says why, and error is what was raised.
+
+    stage: "built" (its constructor), "called" (its forward), "done".
+    """
+
+    kind: Kind
+    candidate: Resolved | None = None
+    score: Score = (NOTHING, float("inf"))
+    stage: str = "built"
+    problem: str = ""
+    error: BaseException | None = None
+    notes: list[str] = field(default_factory=list)
+    used: Mapping[str, Any] = field(default_factory=dict)
+    """The settings that its constructor asked for."""
+
+    def beats(self, other: Outcome | None) -> bool:
+        """Better explained; without an explanation, at least callable."""
+        if other is None or other.candidate is None:
+            return True
+        if self.candidate is None:
+            return False
+        return (self.score[0], self.score[1] > 1e6) < (other.score[0], other.score[1] > 1e6)
+
+
+def resolve(thing: Any, kind: Kind, library: Library, settings: Mapping[str, Any] | None = None) -> Outcome:
+    """A class, an instance or a function as a candidate of this kind, or why it cannot be one.
+
+    Where a part of it is missing or broken, the reference takes the part's place.
+    """
+    best = _resolved(thing, kind, library, settings)
+    fault = library.at_fault(best.error, thing) if isinstance(thing, type) and best.candidate is None else None
+    if fault is None or fault[0] in library.supplied or len(library.supplied) >= MOST_SUPPLIED or library.is_late:
+        return best
+    for pair in (False, True):
+        with library.supplying(*fault, {**kind.complete(settings or {})}, pair):
+            again = resolve(thing, kind, library, settings)
+        if again.candidate is not None:
+            why = _raised("it", best.error).removeprefix("it stops with ")
+            note = f"Its {fault[0]} cannot be used ({why}); the reference's was put in its place."
+            again.candidate.notes.append(note)
+            return again
+    return best
+
+
+def _resolved(thing: Any, kind: Kind, library: Library, settings: Mapping[str, Any] | None) -> Outcome:
+    best = Outcome(kind)
+    for wanted in asked.settings(thing, kind, settings):
+        for outcome in _attempts(thing, kind, library, wanted):
+            if outcome.beats(best if best.candidate or best.problem else None):
+                best = outcome
+            if best.score[0] < library.most_tiers or library.is_late:
+                return best
+        if best.score[0] < NOTHING or "num_heads" in best.used or asked.has_heads(thing):
+            break
+    return best
+
+
+def _attempts(thing: Any, kind: Kind, library: Library, settings: dict[str, Any]) -> Iterator[Outcome]:
+    if kind.name in training.KINDS:
+        settings = settings | training.told(thing, kind, settings)
+        yield from _called(training.reading(thing, kind, settings), kind, library, settings, {})
+        return
+    if not isinstance(thing, type) and not forwards.is_factory(thing, kind):
+        for made in readings(thing, kind, settings):
+            yield from _called(made, kind, library, settings, {})
+        return
+    failed: list[construct.Attempt] = []
+    called: set[tuple[Any, ...]] = set()
+    given = {**schedules.optimizers(thing), **library.given} if kind.name == "WarmupSchedule" else library.given
+    try:
+        for attempt in construct.attempts(
+            thing, settings, library.namespace_of(thing), library.parts(kind, thing), given
+        ):
+            library.set_globals(thing, settings)
+            if library.is_late and failed:
+                break
+            try:
+                with double():
+                    made = attempt.build()
+            except Exception:
+                failed.append(attempt)
+                continue
+            alike = attempt.alike(made)
+            if alike not in called:
+                for outcome in _called(made, kind, library, settings, attempt.used):
+                    called |= {alike} if outcome.candidate is not None else set()
+                    yield outcome
+    except Unknown as error:
+        known = "" if "," in str(error) else ", and no value for that is known"
+        yield Outcome(kind, problem=f"its constructor takes {error}{known}", error=error)
+        return
+    if failed:  # the one that came farthest says most
+        best = max(failed, key=lambda attempt: attempt.reached)
+        yield Outcome(kind, problem=_raised("its constructor", best.error), error=best.error)
+
+
+def _called(
+    made: Any, kind: Kind, library: Library, settings: dict[str, Any], used: Mapping[str, Any]
+) -> Iterator[Outcome]:
+    """All ways to call what was made."""
+    made = schedules.of_steps(made) if schedules.is_schedule(type(made)) else forwards.held(made)
+    if isinstance(made, nn.Module):
+        prepare(made)
+    function = forwards.forward_of(made, kind)
+    if kind.name == "RotaryEmbedding":
+        function = rotations.as_turning(made, {**kind.defaults, **settings}) or function
+    actual = instance.settings_of_instance(made, kind, settings, used)
+    if "knows_eos" in kind.defaults:
+        names = [p.name for p in construct.parameters_of(function)]
+        actual["knows_eos"] = any(input_of(name, ("eos",)) for name in names)
+    if "takes_positions" in kind.defaults:
+        names = [p.name for p in construct.parameters_of(function)]
+        actual["takes_positions"] = any(input_of(name, ("positions",)) for name in names)
+    problem: Outcome | None = None
+    try:
+        orders = calling.orders(kind, not isinstance(made, nn.Module) or isinstance(made, Weighted))
+        for plan in calling.plans(function, kind.inputs, actual, orders, library.tables(function, actual)):
+            outcome = _planned(made, function, kind, library, actual, plan)
+            outcome.used = used
+            if outcome.candidate is not None:
+                yield outcome
+            else:
+                problem = problem or outcome
+            if library.is_late:
+                break
+    except CannotCall as error:
+        problem = Outcome(kind, stage="called", problem=str(error), error=error)
+    if problem is not None:
+        yield problem
+
+
+def _planned(made: Any, function: Any, kind: Kind, library: Library, settings: dict[str, Any], plan: Plan) -> Outcome:
+    """Called with what has no mask; where that stops always, with sources and targets of one length."""
+    trial = library.trial(kind, settings, made)
+    outcome = _planned_with(open_probes(trial.probes), made, function, kind, library, settings, plan)
+    alike = [probe for probe in trial.probes if is_alike(probe)]
+    if outcome.candidate is None and alike and library.thorough and not library.is_late:
+        again = _planned_with(alike, made, function, kind, library, settings, plan)
+        return again if again.candidate is not None and again.score[0] < NOTHING else outcome
+    return outcome
+
+
+def _planned_with(
+    first: list[Probe], made: Any, function: Any, kind: Kind, library: Library, settings: dict[str, Any], plan: Plan
+) -> Outcome:
+    trial = library.trial(kind, settings, made)
+    error: BaseException | None = None
+    best = Outcome(kind, stage="called")
+    every = any(probe.inputs.get(name) is not None for probe in first for name in MASKS)
+    starts = 0
+    for start, way in _ways(made, function, kind, plan, library, every):
+        if library.is_late and error is not None:
+            break
+        rebuild = None if library.supplied else library.rebuilder(made, kind, settings)
+        candidate = Resolved(kind, made, settings, start, rebuild=rebuild)
+        candidate.shape_of = trial.expected_shape
+        candidate.function = way
+        probes = [probe for probe in first if candidate.accepts(probe.inputs)]
+        raised = _try(candidate, probes[:1]) if probes else CannotCall("it cannot be given the inputs of its kind")
+        if raised is not None:
+            error = error or raised
+            continue
+        adjust.adapt_output(candidate, probes[0], trial)
+        if adjust.gives_last_only(candidate, probes[0]):
+            error = error or CannotCall("it returns the logits of the last position only")
+            continue
+        starts += 1
+        score = find_weights(candidate, trial, probes, library, thorough=starts == 1 and not every)
+        outcome = Outcome(kind, candidate, score, "done")
+        if outcome.beats(best):
+            best = outcome
+        if score[0] == 0 or (score[0] < NOTHING and "next_logits" not in kind.inputs):
+            break
+    if best.candidate is None:
+        best.problem, best.error = _raised("its forward", error), error
+        return best
+    if best.score[0] >= NOTHING and library.thorough and (starts > 1 or every) and not library.is_late:
+        best.score = find_weights(best.candidate, trial, probes_for(best.candidate, first), library)
+    if not every or len(first) < len(trial.probes) or best.score[0] >= NOTHING:
+        hopeless = best.score[0] >= NOTHING and not every  # what no mistake explains without masks, none does with them
+        best.score = max(best.score, _masked(best, trial, 0 if hopeless else library.most_tiers))
+    adjust.notes(best.candidate)
+    return best
+
+
+def _masked(best: Outcome, trial: Trial, tiers: int) -> Score:
+    """How well it is explained with masks; what is explained without, and stops with each, has that one mistake."""
+    assert best.candidate is not None
+    score = find_masks(best.candidate, trial, tiers)
+    if score[0] <= NOTHING or best.score[0] >= NOTHING:
+        return score
+    best.candidate.refused = refusal(best.candidate, trial)
+    if best.candidate.refused is None:
+        return score
+    best.candidate.plan = best.candidate.plan.with_masks({})
+    return MISTAKEN, best.score[1]
+
+
+def _ways(
+    made: Any, function: Any, kind: Kind, plan: Plan, library: Library, every: bool
+) -> Iterator[tuple[Plan, Any]]:
+    """The plan with the masks that it must have, and what to call."""
+    for start in with_required_masks(plan, every, library.polarities(made)):
+        for way in adjust.adapted(function, kind, start, library.head_logs):
+            yield start, way
+
+
+def _try(candidate: Candidate, probes: Sequence[Probe]) -> Exception | None:
+    try:
+        for probe in probes:
+            candidate(**probe.inputs)
+    except Exception as error:
+        return error
+    return None
+
+
+def _raised(what: str, error: BaseException | None) -> str:
+    if error is None:
+        return f"{what} cannot be called"
+    text = " ".join(str(error).split())[:240]
+    if isinstance(error, CannotCall):
+        return text
+    return f"{what} stops with {type(error).__name__}: {text}".removesuffix(": ") + _line(error)
+
+
+def _line(error: BaseException) -> str:
+    """Where in the learner's code it happened: the innermost line that is neither the kit's nor a library's."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [f for f in frames if not any(part in f.filename for part in ("site-packages", "scratch_transformer/kit"))]
+    own = [frame for frame in own if frame.line and not frame.filename.startswith(("<frozen", sys.base_prefix))]
+    return f" ({Path(own[-1].filename).name}:{own[-1].lineno}: {(own[-1].line or '')[:80]})" if own else ""

@@ -1,0 +1,1 @@
+"""Where the canonical weights are among a learner's parameters."""

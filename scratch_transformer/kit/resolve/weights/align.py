@@ -1,0 +1,146 @@
+"""Where a composite's weights are: its units matched to the canonical ones, and the numbers of each put in place."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping
+
+import torch
+from torch import Tensor
+
+from scratch_transformer.kit.resolve.names.words import plain
+from scratch_transformer.kit.resolve.weights import attention
+from scratch_transformer.kit.resolve.weights.layout import Layout, Parameters, missing, walk
+from scratch_transformer.kit.resolve.weights.pairing import Pairs, pairings
+from scratch_transformer.kit.resolve.weights.units import KindOf, Shapes, Unit, canonical_units, learner_units, raw_test
+
+MOST_LAYOUTS = 64
+
+
+def layouts(
+    parameters: Parameters, shapes: Shapes, settings: Mapping[str, int], kind_of: KindOf, choices: Mapping[type, int]
+) -> Iterator[tuple[str, Layout]]:
+    """Layouts to try, the likeliest first. choices: for classes of attention, which of its layouts was right."""
+    ours, theirs = canonical_units(shapes), learner_units(parameters, kind_of)
+    if not any(unit.path.startswith("layers.") or ".layers." in unit.path for unit in ours):  # no stack
+        for unit in [*ours, *theirs]:
+            unit.layer = None
+    has_attention = any(unit.kind == "attention" for unit in ours)
+    made = 0
+    for note, pairs, index in _numbered(ours, theirs):
+        layout = _layout(pairs, ours, parameters, shapes, settings, choices, index)
+        if layout is None or (index and not has_attention):
+            continue
+        yield note, layout
+        made += 1
+        if made >= MOST_LAYOUTS:
+            return
+
+
+def _numbered(ours: list[Unit], theirs: list[Unit]) -> Iterator[tuple[str, Pairs, int]]:
+    """Pairings, each with several layouts of the attentions by number; the first of all usual ones come first."""
+    found = list(pairings(ours, theirs))
+    usual = [pairing for pairing in found if not pairing[0]]
+    yield from ((*pairing, 0) for pairing in usual)
+    for pairing in usual:
+        yield from ((*pairing, index) for index in range(1, 8 if pairing is usual[0] else 3))
+    yield from ((*pairing, index) for pairing in found[len(usual) :] for index in range(3))
+
+
+# ---- From pairs to positions ----
+
+
+def _layout(
+    pairs: dict[int, Unit], ours: list[Unit], parameters: Parameters, shapes: Shapes, settings: Mapping[str, int],
+    choices: Mapping[type, int], index: int,
+) -> Layout | None:  # fmt: skip
+    layout: Layout = {name: missing(shape, name) for name, shape in shapes.items()}
+    modules = dict(walk(parameters.module))
+    for i, unit in enumerate(ours):
+        if i not in pairs:
+            continue
+        theirs = pairs[i]
+        weights = {name: parameters.positions[theirs.full(name)] for name in theirs.names}
+        if unit.kind == "attention":
+            chosen = choices.get(type(modules.get(theirs.path)), 0) if index == 0 else index
+            found = attention_layout(weights, settings, parameters, theirs.path, chosen)
+            if found is None:
+                return None
+            layout |= {unit.full(name): positions for name, positions in found.items() if unit.full(name) in shapes}
+        else:
+            layout |= _plain(unit, theirs, weights, shapes, parameters)
+    return layout | _tied([unit for i, unit in enumerate(ours) if i not in pairs], layout, shapes)
+
+
+def _tied(left: list[Unit], layout: Layout, shapes: Shapes) -> Layout:
+    """A projection without weights of its own uses the embedding's: x @ wte.T."""
+    found: Layout = {}
+    for name in (unit.full("weight") for unit in left if "projection" in unit.context):
+        others = (layout[other] for other in layout if "embed" in other and shapes[other] == shapes.get(name))
+        found |= dict.fromkeys([name], next(others, layout[name])) if name in shapes else {}
+    return found
+
+
+def attention_layout(
+    weights: Mapping[str, Tensor], settings: Mapping[str, int], parameters: Parameters, path: str, chosen: int
+) -> Layout | None:
+    """The layout number `chosen` of one attention; None if there are fewer."""
+    found = attention.layouts(dict(weights), attention.sizes_of(settings), raw_test(parameters, path))
+    return next((layout for _, layout in itertools.islice(found, chosen, chosen + 1)), None)
+
+
+def _plain(
+    ours: Unit, theirs: Unit, weights: dict[str, Tensor], shapes: Shapes, parameters: Parameters
+) -> dict[str, Tensor]:
+    """A normalization, or a matrix with or without bias."""
+    layout: dict[str, Tensor] = {}
+    scale, shift = _scale_and_shift(theirs, weights, parameters)
+    for name in ours.names:
+        full = ours.full(name)
+        found = shift if name.endswith("bias") else scale
+        if found is None:
+            continue
+        fitted = _fitted(found, tuple(shapes[full]))
+        if fitted is not None:
+            layout[full] = fitted
+    return layout
+
+
+def _scale_and_shift(
+    theirs: Unit, weights: dict[str, Tensor], parameters: Parameters
+) -> tuple[Tensor | None, Tensor | None]:
+    """Which is the weight and which the bias: by shape, by name, by the initial value (ones and zeros), by order."""
+    if theirs.kind == "matrix":
+        big = next((w for w in weights.values() if w.dim() >= 2), None)
+        return big, next((w for w in weights.values() if w.dim() == 1), None)
+    names = list(weights)
+    shifts = [
+        name
+        for name in names
+        if re.search(r"bias|beta|shift|offset|^b(_?\d)?$|b_2", plain(name)) or name in ("b", "b_2")
+    ]
+    if not shifts:
+        shifts = [name for name in names if not parameters.initial[theirs.full(name)].any()]
+    if not shifts and len(names) == 2:
+        shifts = names[1:]
+    scales = [name for name in names if name not in shifts]
+    return (weights[scales[0]] if scales else None), (weights[shifts[0]] if shifts else None)
+
+
+def _fitted(positions: Tensor, shape: tuple[int, ...]) -> Tensor | None:
+    """Positions in the canonical shape: squeezed, transposed, or one number for all."""
+    if tuple(positions.shape) == shape:
+        return positions
+    if positions.numel() == 1:
+        return positions.reshape(-1).expand(shape).clone()
+    if positions.numel() == torch.Size(shape).numel():
+        squeezed = positions.squeeze()
+        if tuple(squeezed.shape) == shape:
+            return squeezed
+        if squeezed.dim() == 2 and tuple(squeezed.T.shape) == shape:
+            return squeezed.T
+        return positions.reshape(shape) if len(shape) == 1 else None
+    if positions.dim() == 2 and len(shape) == 2 and positions.shape[1] == shape[1] and positions.shape[0] > shape[0]:
+        return positions[: shape[0]]  # a table of positions that is longer than needed
+    return None

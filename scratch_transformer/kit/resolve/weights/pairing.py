@@ -1,0 +1,131 @@
+"""Which of a learner's units stands for which canonical one: by shape, by what the paths say, and by order."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+from scratch_transformer.kit.resolve.weights.units import Unit
+
+Pairs = dict[int, Unit]
+"""Index of a canonical unit -> the learner's."""
+
+
+def pairings(ours: list[Unit], theirs: list[Unit]) -> Iterator[tuple[str, Pairs]]:
+    """Index of a canonical unit -> the learner's; the likeliest first, then with norms or attentions swapped."""
+    base = _gated(ours, theirs, match(ours, theirs))
+    yield "", base
+    moved = _norm_elsewhere(ours, base)
+    if moved:
+        yield "", moved
+    for kind, words in (("norm", "normalizations"), ("attention", "attentions")):
+        groups: dict[int | None, list[int]] = {}
+        for index, unit in enumerate(ours):
+            if unit.kind == kind and index in base:
+                groups.setdefault((unit.context[:1], unit.layer), []).append(index)  # type: ignore[arg-type]
+        size = max((len(group) for group in groups.values()), default=0)
+        if not 2 <= size <= 3:
+            continue
+        for order in list(itertools.permutations(range(size)))[1:]:
+            swapped = dict(base)
+            for group in groups.values():
+                if len(group) == size:
+                    swapped |= {group[i]: base[group[j]] for i, j in enumerate(order)}
+            yield f"{words} found by trial", swapped
+
+
+def _gated(ours: list[Unit], theirs: list[Unit], base: Pairs) -> Pairs:
+    """Of gate, up and down, the one of another shape is the last map; of bare matrices, shapes do not tell alone."""
+    index = {unit.path: i for i, unit in enumerate(ours)}
+    fixed = dict(base)
+    for path, gate in index.items():
+        if path.rpartition(".")[2] != "gate":
+            continue
+        places = [gate, index[f"{path[:-4]}linear1"], index[f"{path[:-4]}linear2"]]
+        found = sorted((base[i] for i in places if i in base), key=theirs.index)
+        shapes = [unit.shape for unit in found]
+        odd = [unit for unit in found if shapes.count(unit.shape) == 1]
+        if len(found) == 2:  # no gate
+            last = ours[places[2]].shape
+            turned = [unit for unit in found if tuple(unit.shape) == last and not unit.raw]
+            down = turned[0] if len(turned) == 1 else found[1]
+            fixed.pop(gate, None)
+            fixed |= {places[1]: found[0] if down is found[1] else found[1], places[2]: down}
+        if len(found) == 3 and len(odd) == 1:
+            first, second = (unit for unit in found if unit is not odd[0])
+            if "up" in first.context or "gate" in second.context:
+                first, second = second, first
+            fixed |= dict(zip(places, (first, second, odd[0]), strict=True))
+    return fixed
+
+
+NORMS = (("norm", "embed_norm"), ("stack.norm", "embed_norm"), ("encoder.norm", "src_embed_norm"),
+         ("decoder.norm", "tgt_embed_norm"))  # fmt: skip
+"""The norm after the layers, and that of the embeddings: of a single one in a class, trial tells which it is."""
+
+
+def _norm_elsewhere(ours: list[Unit], base: Pairs) -> Pairs:
+    """With a norm that stood after the layers put before them, or the other way round; {} if there is none."""
+    index = {unit.path: i for i, unit in enumerate(ours)}
+    moved = dict(base)
+    for last, first in NORMS:
+        here, there = index.get(last), index.get(first)
+        if here is not None and there is not None and (here in base) != (there in base):
+            old, new = (here, there) if here in base else (there, here)
+            moved[new] = moved.pop(old)
+    return moved if moved != base else {}
+
+
+def match(ours: list[Unit], theirs: list[Unit]) -> Pairs:
+    """For every canonical unit, the learner's of its kind and shape that fits its place best and is next in order."""
+    pairs: Pairs = {}
+    free = list(theirs)
+    scored = sorted(
+        (-_score(unit, other) - _by_order(unit, j, theirs), i, j)
+        for i, unit in enumerate(ours)
+        for j, other in enumerate(theirs)
+        if _fits(unit, other)
+    )
+    for _, i, j in scored:
+        if i not in pairs and theirs[j] in free:
+            pairs[i] = theirs[j]
+            free.remove(theirs[j])
+    return pairs
+
+
+def _by_order(ours: Unit, number: int, theirs: list[Unit]) -> float:
+    """Norms outside the layers: those made before the first layer are the embeddings', the others the last."""
+    if ours.kind != "norm" or theirs[number].layer is not None:
+        return 0.0
+    side = theirs[number].context[:1]
+    first = next((j for j, unit in enumerate(theirs) if unit.layer is not None and unit.context[:1] == side), -1)
+    return 1.0 if first >= 0 and ours.path.endswith("embed_norm") == (number < first) else 0.0
+
+
+def _fits(ours: Unit, theirs: Unit) -> bool:
+    if ours.kind != theirs.kind:
+        return False
+    if ours.kind == "attention":
+        return True
+    shape = tuple(size for size in theirs.shape if size != 1) or theirs.shape
+    if ours.kind == "norm":
+        return shape in (ours.shape, (1,))
+    return sorted(shape) == sorted(ours.shape)
+
+
+def _score(ours: Unit, theirs: Unit) -> float:
+    score = 0.0
+    for one, other in (("encoder", "decoder"), ("self", "cross"), ("source", "target")):
+        for here, there in ((one, other), (other, one)):
+            if here in ours.context:
+                score += 3 * (here in theirs.context) - 3 * (there in theirs.context)
+    for word in ("position", "projection"):
+        score += 2 if (word in ours.context) == (word in theirs.context) else -2
+    for word, name in (("gate", "gate"), ("up", "linear1"), ("down", "linear2")):
+        if word in theirs.context:
+            score += 3 if ours.path.endswith(name) else -3
+    if ours.layer is not None or theirs.layer is not None:
+        score += 2 if ours.layer == theirs.layer else -1
+    if tuple(theirs.shape) == ours.shape and not theirs.raw:
+        score += 0.5
+    return score

@@ -1,0 +1,205 @@
+"""The units of a composite: its attentions, normalizations, matrices with their biases, and embeddings.
+
+Of the canonical state and of a learner's module, each with what its path says about its place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import torch
+from torch import nn
+
+from scratch_transformer.kit.resolve.names.roles import role_of
+from scratch_transformer.kit.resolve.weights.layout import Parameters, walk
+
+LINEAR = (nn.Linear, nn.MultiheadAttention, nn.LazyLinear, nn.Embedding)
+Shapes = Mapping[str, tuple[int, ...]]
+KindOf = Callable[[type], str | None]
+
+
+@dataclass
+class Unit:
+    """kind: "attention", "norm", "matrix". names: of its parameters, after `path`. shape: of its matrix or scale."""
+
+    kind: str
+    path: str
+    names: list[str] = field(default_factory=list)
+    shape: tuple[int, ...] = ()
+    context: tuple[str, ...] = ()
+    layer: int | None = None
+    raw: bool = False
+    """A bare parameter: x @ W or x @ W.T."""
+
+    def full(self, name: str) -> str:
+        return f"{self.path}.{name}" if self.path else name
+
+
+# ---- Canonical units ----
+
+
+def canonical_units(shapes: Shapes) -> list[Unit]:
+    """The units of a canonical state, in its order."""
+    units: dict[str, Unit] = {}
+    for name, shape in shapes.items():
+        match = re.match(r"(.*?)\.?(w_[qkvo]\.)?(weight|bias|pe|[^.]+)$", name)
+        path, projection, last = match.groups() if match else ("", None, name)
+        unit = units.setdefault(path, Unit("matrix", path, context=_context(path), layer=_layer(path)))
+        unit.names.append(f"{projection or ''}{last}")
+        if projection:
+            unit.kind = "attention"
+        elif last != "bias":
+            unit.shape = tuple(shape)
+            unit.kind = "norm" if len(shape) == 1 else "matrix"
+    return list(units.values())
+
+
+def _layer(path: str) -> int | None:
+    """The number of the layer in a stack: layers.0.norm1, blks.block0.addnorm1."""
+    match = re.search(r"(?:^|\.)(?:\w*(?:layer|block|blk|enc|dec|h)s?_?)?(\d+)(?=\.|$)", path)
+    return int(match[1]) if match else None
+
+
+NORM = r"norm|(^|[._])ln(?=[._\d]|$)"
+CROSS = re.compile(
+    r"cross|src_att|enc_?dec|encoder_?decoder|enc_?att|encoder_?att|multihead_attn|memory|dec_?enc|context|"
+    r"inter_att|co_?att|mha2|att\w*_?2|second"
+)
+
+
+def _context(path: str) -> tuple[str, ...]:
+    """What a path says about the place: encoder, decoder, self, cross, source, target, final."""
+    word, found = path.lower(), []
+    if re.search(r"(^|[._])(enc|encoder|encode)(?!_?\w*att)", word):
+        found.append("encoder")
+    both = re.search(r"enc_?dec|encoder_?decoder|dec_?enc", word)
+    if re.search(r"(^|[._])(dec|decoder)(?!ode_)", word) and not both:
+        found.append("decoder")
+    if CROSS.search(word):
+        found.append("cross")
+    elif re.search(r"self|masked|mha1|att\w*_?1|slf", word):
+        found.append("self")
+    if re.search(r"(^|[._])(src|source|enc\w*_emb|encoder_emb|input_emb|inp)", word):
+        found.append("source")
+    if re.search(r"(^|[._])(tgt|trg|target|dec\w*_emb|decoder_emb|output_emb|tar)", word):
+        found.append("target")
+    for role, words in (("gate", r"gate|w_?g(?=[._]|$)"), ("up", r"(^|[._])up(?=[._]|$)|up_?proj"), ("down", "down")):
+        if re.search(words, word):
+            found.append(role)
+    if re.search(r"pos(?!ition_?wise|_?ff|_?feed|t)", word):
+        found.append("position")
+    if re.search(r"(proj|prj|generator|head$|lm_head|fc_out|out$|logits|vocab|linear$|output$|final|classifier)", word):
+        found.append("projection")
+    return tuple(found)
+
+
+# ---- A learner's units ----
+
+
+def learner_units(parameters: Parameters, kind_of: KindOf) -> list[Unit]:
+    """The units of a learner's module, in the order in which they were made."""
+    attentions, is_raw = _attentions(parameters, kind_of), raw_test(parameters)
+    modules = dict(walk(parameters.module))
+    units: dict[str, Unit] = {}
+    for name, positions in parameters.positions.items():
+        home = next((path for path in attentions if name.startswith(f"{path}.") or not path), None)
+        if home is not None and not _in_norm(name[len(home) :], modules.get(name.rpartition(".")[0]), kind_of):
+            unit = units.setdefault(home, Unit("attention", home, [], (), _context(home), _layer(home)))
+            unit.names.append(name[len(home) + 1 :] if home else name)
+            continue
+        path, _, last = name.rpartition(".")
+        bias = positions.dim() == 1 and re.search(r"bias|beta|shift|(^|_)b(_?\d)?$", last) is not None
+        raw = last not in ("weight", "bias") and positions.dim() >= 2
+        matrix = None if raw else _matrix_of(name, parameters)
+        key, bias = name if raw else matrix or path, bias or matrix is not None
+        unit = units.setdefault(key, Unit("matrix", path, [], (), _context(name), _layer(name)))
+        unit.names.append(last)
+        if not unit.shape or not bias:
+            unit.shape, unit.raw = tuple(positions.shape), is_raw(name)
+            unit.kind = "norm" if positions.dim() == 1 else "matrix"
+    return list(units.values())
+
+
+def _matrix_of(name: str, parameters: Parameters) -> str | None:
+    """The bare matrix that a bare bias belongs to: W_in of b_in, weight1 of bias1."""
+    path, _, last = name.rpartition(".")
+    if parameters.positions[name].dim() != 1:
+        return None
+    rest = re.sub(r"^(bias|b)_?|_?(bias|b)$", "", last.lower(), count=1)
+    for other, positions in parameters.positions.items():
+        there, _, word = other.rpartition(".")
+        if there == path and positions.dim() >= 2 and word != "weight":
+            stem = re.sub(r"^(weights?|w)_?|_?(weights?|w)$", "", word.lower(), count=1)
+            if stem == rest and rest != last.lower():
+                return other
+    return None
+
+
+def _in_norm(name: str, owner: nn.Module | None, kind_of: KindOf) -> bool:
+    """Whether a parameter within an attention belongs to a normalization there."""
+    is_norm = isinstance(owner, nn.LayerNorm) or (kind_of(type(owner)) or "").endswith("Norm")
+    return is_norm or re.search(NORM, name.lower()) is not None
+
+
+def _attentions(parameters: Parameters, kind_of: KindOf) -> list[str]:
+    """The paths of the modules that are attentions: of a class known as one, or named so with weights q, k and v."""
+    found: list[str] = []
+    for path, module in walk(parameters.module):
+        if any(path.startswith(f"{other}.") for other in found):
+            continue
+        own = [
+            name[len(path) + 1 :] if path else name
+            for name in parameters.positions
+            if name.startswith(f"{path}.") or not path
+        ]
+        known = kind_of(type(module)) or ""
+        named = "att" in type(module).__name__.lower() or re.search(r"att|mha", path.rpartition(".")[2].lower())
+        is_known = isinstance(module, nn.MultiheadAttention) or (known.endswith("Attention") and own)
+        looks_so = named and path and own and not isinstance(module, (nn.ModuleList, nn.Linear)) and _has_roles(own)
+        if is_known or looks_so:
+            found.append(path)
+    return found
+
+
+def _has_roles(names: list[str]) -> bool:
+    names = [name for name in names if not re.search(NORM, name.lower())]
+    if len(names) > 60:
+        return False
+    roles = {role_of(name) for name in names}
+    weights = [name for name in names if not name.endswith("bias")]
+    return {"q", "k", "v"} <= roles or "qkv" in roles or {"q", "kv"} <= roles or len(weights) == 4
+
+
+def raw_test(parameters: Parameters, path: str = "") -> Callable[[str], bool]:
+    """Is a parameter bare, used as x @ W perhaps, and no nn.Linear's, nn.Embedding's, or that of a class like them?"""
+    modules = dict(walk(parameters.module))
+
+    def is_raw(name: str) -> bool:
+        full = f"{path}.{name}" if path else name
+        owner = modules.get(full.rpartition(".")[0])
+        if isinstance(owner, LINEAR):
+            return False
+        return owner is None or owner is parameters.module or not multiplies_by_transpose(owner)
+
+    return is_raw
+
+
+def multiplies_by_transpose(module: nn.Module) -> bool:
+    """Whether a class of the learner's with one matrix computes x Wᵀ, as nn.Linear does: seen by calling it."""
+    matrices = [p for p in module.parameters() if p.dim() == 2]
+    if len(matrices) != 1 or len(list(module.parameters())) > 2:
+        return False
+    W = matrices[0]
+    x = torch.linspace(-1, 1, 2 * W.shape[1], dtype=W.dtype).reshape(1, 2, -1)
+    kept = W.data
+    try:
+        with torch.no_grad():
+            W.data = torch.sin(torch.arange(W.numel(), dtype=W.dtype)).reshape(W.shape)
+            difference = module(x)[0, 0] - module(x)[0, 1] - (x[0, 0] - x[0, 1]) @ W.T
+            return bool(difference.abs().max() < 1e-6)
+    except Exception:  # the learner's code may raise anything
+        return False
+    finally:
+        W.data = kept
