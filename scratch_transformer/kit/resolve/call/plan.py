@@ -12,6 +12,7 @@ from torch import Tensor
 
 from scratch_transformer.kit.resolve.call import batching, beside
 from scratch_transformer.kit.resolve.call.masks import Form, Inexpressible, split
+from scratch_transformer.kit.resolve.call.tokenizer import Tokenizer
 
 MASKS = ("mask", "memory_mask", "src_mask", "tgt_mask")
 
@@ -124,6 +125,8 @@ class Plan:
 
 
 def _value(inputs: Mapping[str, Any], name: str) -> Any:
+    if name == "tokenizer":
+        return Tokenizer(int(inputs["bos"]), int(inputs.get("eos", -1)))
     return inputs["sublayer"](inputs["x"]) if name == "sublayer's output" else inputs[name]
 
 
