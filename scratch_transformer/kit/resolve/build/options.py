@@ -108,8 +108,7 @@ class Wish:
     @property
     def wants_fraction(self) -> bool:
         """A float and no whole number: annotated so, or by its default."""
-        by_default = isinstance(self.default, float) and not self.default.is_integer()
-        return by_default or ("float" in self.text and "int" not in self.text)
+        return isinstance(self.default, float) or ("float" in self.text and "int" not in self.text)
 
     @property
     def wants_text(self) -> bool:
@@ -154,7 +153,7 @@ def options(wish: Wish, values: Values, parts: Part) -> list[Any]:
         return ["cpu"] if wish.hint is not torch.device else [torch.device("cpu")]
     if word == "dtype" or wish.hint is torch.dtype:
         return [torch.float64] if wish.is_required else []
-    found = [] if submodules and not is_setting(name) else numbers(wish, values)
+    found = [] if submodules and (wish.use.listed or not is_setting(name)) else numbers(wish, values)
     if word == "eps" and isinstance(default, float) and not found:
         return []
     if found or submodules:
