@@ -25,7 +25,7 @@ def why_not(thing: Any) -> str:
 
 
 @functools.lru_cache(maxsize=1024)
-def _why(thing: Hashable, depth: int) -> str:
+def _why(thing: Any, depth: int) -> str:
     tree = _tree(thing)
     if tree is None:
         return ""
@@ -109,7 +109,7 @@ def _made_of(thing: Any, tree: ast.AST, depth: int) -> str:
     for name, value in values.items():
         is_part = name in used or name.lower() in given
         if is_part and isinstance(value, type) and value is not thing and issubclass(value, nn.Module):
-            why = _why(value, depth + 1)
+            why = _why(value, depth + 1)  # type: ignore[arg-type]
             if why.startswith(("recurrent", "convolutional", "made of")):
                 return f"made of {name}, which is {why.partition(':')[0]}"
     return ""

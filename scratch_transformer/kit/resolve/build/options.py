@@ -133,7 +133,11 @@ def options(wish: Wish, values: Values, parts: Part) -> list[Any]:
     name, word, default = wish.name, wish.word, wish.default
     if wish.wants_class:
         return made_by_name(wish) if wish.is_required else []
-    is_number = wish.hint in (int, float) or re.search(r"\b(int|float)\b", wish.text)
+    is_number = (
+        not (wish.is_required or default is None)
+        or wish.hint in (int, float)
+        or re.search(r"\b(int|float)\b", wish.text)
+    )
     submodules: list[Any] = [] if is_number else [Lazy(make) for make in parts(name)]
     if wish.wants_module:
         return submodules or (numbers(wish, values) if wish.hint is None else _of_torch(wish, values))
