@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from torch import nn
@@ -15,12 +16,13 @@ from torch import nn
 from scratch_transformer.kit.discover import load, packages, survey
 from scratch_transformer.kit.discover.sandbox import Guard, TimeUp, time_limit
 from scratch_transformer.kit.discover.target import Source
+from scratch_transformer.kit.judge import scripts
 from scratch_transformer.kit.judge.diagnose import diagnose
 from scratch_transformer.kit.kind import Diagnosis, Finding
 from scratch_transformer.kit.kinds import KINDS
-from scratch_transformer.kit.report import stubs
+from scratch_transformer.kit.mistakes import MISTAKES
+from scratch_transformer.kit.report import lines, stubs
 from scratch_transformer.kit.report.finding import Named, Result
-from scratch_transformer.kit.report.lines import line_of
 from scratch_transformer.kit.resolve import adapters, foreign, guess
 from scratch_transformer.kit.resolve.build import config, construct
 from scratch_transformer.kit.resolve.library.library import Library
@@ -33,6 +35,7 @@ FILE_SECONDS, LEAST_SECONDS = 18.0, 1.5
 """Of computing, for what is hard to resolve: what the easy components of a file leave, the others share."""
 CAUSAL = ("causal", "iscausal", "usecausal", "causalmask", "usecausalmask", "autoregressive")
 """Flags of a constructor."""
+SCRIPT = "training script"
 Emit = Callable[..., None]
 
 
@@ -53,6 +56,7 @@ class Checking:
     def load(self, source: Source, salvage: bool) -> None:
         """Runs a source and notes its components; tells what is wrong with the file as a whole."""
         assert self.guard is not None
+        self._read(source)
         loaded = load.load(source, self.guard, salvage)
         source = loaded.source
         for note in loaded.notes:
@@ -71,6 +75,20 @@ class Checking:
             if value not in self.library.guesses and (kinds := guess.kinds_of(name, value, KINDS)):
                 self.library.add(value, kinds)  # a part, perhaps, of what is defined here
         self.emit("found", ignored=ignored, missing=loaded.missing)
+
+    def _read(self, source: Source) -> None:
+        """Tells what the text of a training script shows; it is not run for that."""
+        others = [other["text"] for other in self.job.get("sources", ()) if other["path"] != source.path]
+        for found in scripts.read(source.text, others):
+            name = found.function or Path(source.path).stem
+            identity = f"{source.path}:{found.id} in {name}"
+            if identity not in self.job["done"] and self.job.get("only") in (None, name):
+                result = Result(
+                    name, source.where(found.line), SCRIPT, "mistake", what="Trains a model. Read, not run."
+                )
+                finding = Finding(MISTAKES[found.id], found.evidence)
+                result.mistakes = [_named(finding, source, found.line)]
+                self.emit("result", component=identity, result=result.document())
 
     def load_adapters(self, source: Source) -> None:
         """Runs adapters.py; what it adapts needs no resolving."""
@@ -187,6 +205,8 @@ class Checking:
             return diagnosis
         self.library.given = {**self.library.given, names[0]: True}
         outcome = resolve(value, KINDS["CausalSelfAttention"], self.library)
+        if outcome.candidate is not None:
+            outcome.candidate.is_causal_by_name = True
         found = diagnose(outcome.candidate).findings if outcome.candidate is not None else ()
         more = [f for f in found if f.severity == "mistake" and f.mistake.id not in diagnosis.ids]
         forms = [replace(f, form=f"{f.form}, with {names[0]}=True".removeprefix(", ")) for f in more]
@@ -215,9 +235,10 @@ class Checking:
         self.library.diagnoses[value] = diagnosis
         result.verdict, result.error, result.design = diagnosis.verdict, diagnosis.error, diagnosis.design
         result.inherited = [f.mistake.id for f in diagnosis.findings if f.mistake.id in parts]
-        result.mistakes = [_named(f, value, source) for f in own]
+        result.mistakes = [_located(f, value, source) for f in own]
         result.alternatives = [list(ids) for ids in diagnosis.alternatives]
         result.divergence, result.probe = diagnosis.divergence, diagnosis.probe
+        result.ordinary, result.unexplained = diagnosis.ordinary, diagnosis.unexplained
         result.notes = list(dict.fromkeys(diagnosis.notes))
         return result
 
@@ -227,7 +248,7 @@ class Checking:
         error = outcome.error
         finding = crash_finding(error, outcome.kind) if isinstance(error, Exception) else None
         if finding is not None:
-            result.mistakes = [_named(finding, value, source)]
+            result.mistakes = [_located(finding, value, source)]
         severe = finding is not None and finding.severity == "mistake"
         result.verdict = "mistake" if severe else "could not be built" if outcome.stage == "built" else "crashed"
         result.problem = outcome.problem
@@ -235,10 +256,17 @@ class Checking:
         return result
 
 
-def _named(finding: Finding, value: Any, source: Source) -> Named:
+def _located(finding: Finding, value: Any, source: Source) -> Named:
+    """With the line of a class or function to look at."""
+    found = lines.place(finding.mistake.id, finding.form, value)
+    return _named(finding, source) if found is None else _named(finding, source, *found)
+
+
+def _named(finding: Finding, source: Source, line: int = 0, put: Sequence[str] = ()) -> Named:
+    """A finding as plain data. line: to look at, of the file. put: what should stand there."""
     mistake = finding.mistake
-    line = line_of(mistake.id, value)
+    first, code = lines.excerpt(source.text, line) if line else (0, [])
     return Named(
         mistake.id, mistake.title, finding.severity, mistake.does, mistake.expected, finding.evidence, mistake.fix,
-        mistake.source, finding.form, source.where(line) if line else "",
+        mistake.source, finding.words, source.where(line) if line else "", code, first, line, list(put),
     )  # fmt: skip

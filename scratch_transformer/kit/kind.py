@@ -41,6 +41,7 @@ class Probe:
     valid: where the output counts, broadcastable to it; None = everywhere. Outputs at padded queries are nobody's.
     shows: for a reader: "tokens with a tiny variance".
     quiet: run with small weights, so that what the norms inside see has a variance about as small as their ε.
+    provoking: made to show a mistake; what it shows is larger than on input as it comes.
     """
 
     name: str
@@ -48,6 +49,11 @@ class Probe:
     valid: Tensor | None = None
     shows: str = ""
     quiet: bool = False
+    provoking: bool = False
+
+    @property
+    def is_ordinary(self) -> bool:
+        return not (self.quiet or self.provoking)
 
 
 @dataclass(frozen=True)
@@ -142,6 +148,8 @@ class Candidate:
     defaults: settings -> values that its constructor has where nothing is passed.
     shown: choices of the recipe that resolving it has shown already.
     drops: whether dropout that ignores eval() takes place. Without it, everything else can be compared.
+    refused: a mask's parameter, and the error with which it stops when it is given any.
+    is_causal_by_name: whether somebody expects that it hides the future without being given a mask.
     """
 
     def __init__(self, kind: Kind, module: nn.Module | None, settings: Settings | None = None) -> None:
@@ -153,6 +161,8 @@ class Candidate:
         self.defaults: dict[str, Any] = {}
         self.shown: dict[str, Any] = {}
         self.drops = False
+        self.refused: tuple[str, Exception] | None = None
+        self.is_causal_by_name = True
 
     def load(self, state: State) -> State:
         """Give the learner's parameters these values, named canonically.
@@ -174,6 +184,10 @@ class Candidate:
         output: Tensor = self.module(**inputs)
         return output
 
+    def apart(self, **inputs: Any) -> list[Tensor]:
+        """Its outputs with the padding in one mask and the future in another, where it takes two for the same."""
+        return []
+
     def inventory(self) -> dict[str, tuple[int, ...]]:
         """The learner's parameters: name -> shape."""
         parameters = {} if self.module is None else dict(self.module.named_parameters())
@@ -185,6 +199,10 @@ class Candidate:
         Raises KeyError if the class has no such setting.
         """
         raise KeyError(f"{self.kind.name} cannot be built again with {settings}")
+
+    def stepwise(self, inputs: Inputs, chunks: tuple[int, ...]) -> Tensor | None:
+        """The outputs for a sequence that comes in pieces, keys and values being kept; None if it keeps none."""
+        return None
 
     def intermediates(self, **inputs: Any) -> dict[str, Tensor]:
         """Outputs of submodules by canonical path ("layers.0.self_attn"), where they are known."""
@@ -276,12 +294,23 @@ class Finding:
     """A mistake in somebody's code, with the numbers that show it.
 
     form: which form of the mistake. entries: of the recipe of a whole that contains it, where its own does not show it.
+    explains: whether it is the reason why the numbers differ, though no recipe has it: they are other ones every time.
+    twins: other forms with the same numbers in the sizes at hand.
     """
 
     mistake: Mistake
     evidence: str
     form: str = ""
     entries: Mapping[str, Any] = field(default_factory=dict)
+    explains: bool = False
+    twins: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """Which form of the mistake it is, as far as the numbers tell."""
+        if not self.twins:
+            return self.form
+        return f"{', or '.join((self.form, *self.twins))}: with its sizes these are the same"
 
     @property
     def severity(self) -> Severity:
@@ -293,6 +322,8 @@ class Diagnosis:
     """What was found out about a candidate.
 
     error: the largest relative error against the builtin (or the reference) over all probes.
+    ordinary: the largest over those that are ordinary input; None if it is the same.
+    unexplained: mistakes are named, but the numbers differ for another reason too.
     against: what was compared with: "torch.nn.LayerNorm".
     findings: what explains the error, and what else was seen; sorted by severity.
     alternatives: other explanations that all probes leave alike: lists of ids.
@@ -312,6 +343,8 @@ class Diagnosis:
     probe: str = ""
     notes: tuple[str, ...] = ()
     recipe: Recipe = RIGHT
+    ordinary: float | None = None
+    unexplained: bool = False
 
     @property
     def ids(self) -> tuple[str, ...]:

@@ -178,7 +178,7 @@ EXPECTED = {
     },
     "course": {
         "Linear": "Linear",
-        "Embedding": "InputEmbedding",
+        "Embedding": "Embedding",
         "RMSNorm": "RMSNorm",
         "silu": "SiLU",
         "SwiGLU": "SwiGLU",
@@ -193,6 +193,7 @@ EXPECTED = {
         "get_lr_cosine_schedule": "CosineSchedule",
         "gradient_clipping": "GradientClipping",
         "sample": "Sampling",
+        "Tokenizer": "Tokenizer",
     },
     "grouped": {
         "RMSNorm": "RMSNorm",

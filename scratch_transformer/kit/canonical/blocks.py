@@ -17,12 +17,12 @@ from scratch_transformer.kit.recipe import Recipe
 Sublayer = Callable[[Tensor], Tensor]
 
 
-def connect(x: Tensor, sublayer: Sublayer, norm: Sublayer, order: str) -> Tensor:
-    """One sublayer with residual and norm, in the order of the recipe."""
+def connect(x: Tensor, sublayer: Sublayer, norm: Sublayer, order: str, residual: Tensor | None = None) -> Tensor:
+    """One sublayer with residual and norm, in the order of the recipe. residual: what is added in place of x."""
     if order == "pre":
-        return x + sublayer(norm(x))
+        return (x if residual is None else residual) + sublayer(norm(x))
     if order == "post":
-        return norm(x + sublayer(x))
+        return norm((x if residual is None else residual) + sublayer(x))
     if order == "residual after norm":
         x = norm(x)
         return x + sublayer(x)
@@ -62,9 +62,15 @@ class Layer(nn.Module):
         for number in range(1, norms + 1 if recipe.norms == "own" else 2):
             self.add_module(f"norm{number}", Norm(d_model, 1e-5, recipe))
 
-    def connect(self, x: Tensor, sublayer: Sublayer, number: int) -> Tensor:
+    def connect(self, x: Tensor, sublayer: Sublayer, number: int, residual: Tensor | None = None) -> Tensor:
         norm = getattr(self, f"norm{number if self.recipe.norms == 'own' else 1}")
-        return connect(x, sublayer, norm, self.recipe.norm_order)
+        return connect(x, sublayer, norm, self.recipe.norm_order, residual)
+
+    def fed_forward(self, x: Tensor, number: int, *inputs: Tensor) -> Tensor:
+        """The last sublayer. inputs: of the block, and of the sublayer before, which some add in place of x."""
+        places = {"block's input": 0, "earlier input": -1}
+        place = places.get(self.recipe.residual)
+        return self.connect(x, self.feed_forward, number, None if place is None else inputs[place])
 
 
 class EncoderLayer(Layer):
@@ -74,8 +80,8 @@ class EncoderLayer(Layer):
         super().__init__(settings, recipe, norms=2)
 
     def forward(self, x: Tensor, mask: Mask = None) -> Tensor:
-        x = self.connect(x, lambda x: self.self_attn(x, x, x, mask), 1)
-        return self.connect(x, self.feed_forward, 2)
+        y = self.connect(x, lambda x: self.self_attn(x, x, x, mask), 1)
+        return self.fed_forward(y, 2, x)
 
 
 class DecoderLayer(Layer):
@@ -85,16 +91,20 @@ class DecoderLayer(Layer):
         super().__init__(settings, recipe, norms=3)
 
     def forward(self, x: Tensor, memory: Tensor, mask: Mask = None, memory_mask: Mask = None) -> Tensor:
+        first = x
         if self.recipe.order == "cross, self":
-            x = self.connect(x, lambda x: self._cross(x, memory, memory_mask, mask), 1)  # norms in order of use
+            x = before = self.connect(
+                x, lambda x: self._cross(x, memory, memory_mask, mask), 1
+            )  # norms in order of use
             x = self.connect(x, lambda x: self._self(x, mask, memory_mask), 2)
         else:
             if self.recipe.self_mask == "source, of its length" and x.shape[1] != memory.shape[1]:
                 raise ValueError("the source's mask does not fit the target")
-            x = self.connect(x, lambda x: self._self(x, mask, memory_mask), 1)
+            x = before = self.connect(x, lambda x: self._self(x, mask, memory_mask), 1)
             if self.recipe.order != "no cross":
-                x = self.connect(x, lambda x: self._cross(x, memory, memory_mask, mask), 2)
-        return self.connect(x, self.feed_forward, 3)
+                added = memory if self.recipe.residual in ("memory", "value", "key") else None
+                x = self.connect(x, lambda x: self._cross(x, memory, memory_mask, mask), 2, added)
+        return self.fed_forward(x, 3, first, before)
 
     def _self(self, x: Tensor, mask: Mask, memory_mask: Mask) -> Tensor:
         if self.recipe.self_mask != "target":

@@ -84,12 +84,23 @@ def edited(mask: Mask, recipe: Recipe, scores: Tensor) -> Mask:
         return None
     if (recipe.causal, recipe.padding) == ("lower", "keys"):
         return mask
+    if "lost" in recipe.causal + recipe.padding:
+        return overwritten(mask, recipe)
     T, S = scores.shape[-2:]
     lower = masks.causal(T, S, device=mask.device)
     is_causal = mask.shape[-2] == T == S and T > 1 and not bool((mask & ~lower).any())
     keys = mask.any(-2, keepdim=True)  # (…, 1, S), what is not padded
     allowed = padded(keys, recipe.padding, T)
     return allowed & other_causal(lower, recipe.causal) if is_causal else allowed
+
+
+def overwritten(mask: Tensor, recipe: Recipe) -> Tensor:
+    """What is left of a mask of padding and future where applying one of them undoes the other."""
+    keys, lower = mask.any(-2, keepdim=True), masks.causal(*mask.shape[-2:], device=mask.device)
+    is_causal = mask.shape[-2] == mask.shape[-1] > 1 and not bool((mask & ~lower).any())
+    if bool(keys.all()) or not is_causal:
+        return mask
+    return (lower if recipe.padding.startswith("lost") else keys).expand_as(mask)
 
 
 def padded(keys: Tensor, padding: str, T: int) -> Tensor:
@@ -110,6 +121,7 @@ def other_causal(lower: Tensor, causal: str) -> Tensor:
         "past": ones.tril(-1),
         "one ahead": ones.tril(1),
         "ignored": ones,
+        "itself only": ones.tril().triu(),
     }[causal]
 
 

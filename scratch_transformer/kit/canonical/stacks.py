@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from scratch_transformer import functional
+from scratch_transformer import functional, masks
 from scratch_transformer.kit.canonical.attention import Projection
 from scratch_transformer.kit.canonical.blocks import DecoderLayer, DecoderOnlyLayer, EncoderLayer
 from scratch_transformer.kit.canonical.core import Mask
@@ -125,11 +125,23 @@ class TokenDecoder(Embedded):
         return x if self.projection is None else self.projection(x)
 
 
+def keys_of(mask: Mask) -> Mask:
+    """Of the target's mask, its padding (B, 1, 1, T)."""
+    return None if mask is None else mask.any(-2, keepdim=True)
+
+
+def causal_of(mask: Mask, length: int) -> Tensor:
+    """The source's mask, and the future blocked too."""
+    lower = masks.causal(length)[None, None]
+    return lower if mask is None else lower & mask
+
+
 class Seq2Seq(nn.Module):
     """Source and target ids to logits."""
 
     def __init__(self, settings: Settings, recipe: Recipe) -> None:
         super().__init__()
+        self.recipe, self.pads = recipe, (settings["src_pad"], settings["tgt_pad"])
         d_model, src, tgt = settings["d_model"], settings["src_vocab_size"], settings["tgt_vocab_size"]
         self.src_embed = Embedding(src, d_model, recipe)
         self.tgt_embed = Embedding(tgt, d_model, recipe)
@@ -141,6 +153,11 @@ class Seq2Seq(nn.Module):
         self.projection = Projected(d_model, tgt, recipe)
 
     def forward(self, src: Tensor, tgt: Tensor, src_mask: Mask = None, tgt_mask: Mask = None) -> Tensor:
+        if self.recipe.roles.startswith("swapped"):
+            if self.recipe.roles == "swapped before masks are made":
+                own, other = tgt != self.pads[0], src != self.pads[1]  # each looks for the other's padding
+                tgt_mask, src_mask = own[:, None, None, :], other[:, None, None, :]
+            src, tgt, src_mask, tgt_mask = tgt, src, keys_of(tgt_mask), causal_of(src_mask, src.shape[1])
         memory = self.encoder(self.src_embed_norm(self.src_pos(self.src_embed(src))), src_mask)
         y = self.tgt_embed_norm(self.tgt_pos(self.tgt_embed(tgt)))
         return self.projection(self.decoder(y, memory, tgt_mask, src_mask))

@@ -18,10 +18,11 @@ from scratch_transformer.kit.judge.detectors import detected
 from scratch_transformer.kit.judge.divergence import first_divergence
 from scratch_transformer.kit.judge.evidence import evidence
 from scratch_transformer.kit.judge.extras import from_extras
-from scratch_transformer.kit.judge.search import Hypothesis, Known, Match, find
+from scratch_transformer.kit.judge.search import Change, Hypothesis, Known, Match, find
 from scratch_transformer.kit.judge.session import EXACT, ROUNDED, Session, says_nothing
 from scratch_transformer.kit.kind import Candidate, Diagnosis, Finding, Verdict
 from scratch_transformer.kit.mistakes import MISTAKES
+from scratch_transformer.kit.mistakes.attention import NOT_ASKED
 from scratch_transformer.kit.recipe import RIGHT, Recipe
 
 SEVERITIES = ("mistake", "paper", "harmless", "note")
@@ -71,13 +72,15 @@ def _diagnosed(session: Session, parts: Known) -> Diagnosis:
     best = match.hypotheses[0] if match.hypotheses else None
     design = _design(session, best)
     recipe = best.recipe if best else design
-    findings = [*_named(session, best, design), *detected(session, best)]
+    findings = [*_named(session, best, match, design), *detected(session, best)]
     if best is not None:
         findings += [*design_notes(session, recipe, best.design), *from_extras(session, best)]
     findings += [f for r in session.crashes if r.error is not None and (f := crash_finding(r.error, kind)) is not None]
     findings = _sorted(findings)
     error, worst = session.worst(design)
+    ordinary, usual = session.worst(design, ordinary=True)
     verdict = _verdict(best, findings, error)
+    unexplained = best is None and verdict == "mistake" and not any(finding.explains for finding in findings)
     return Diagnosis(
         kind=kind.name,
         verdict=verdict,
@@ -86,10 +89,12 @@ def _diagnosed(session: Session, parts: Known) -> Diagnosis:
         findings=tuple(findings),
         alternatives=tuple(h.ids for h in match.hypotheses[1:]),
         design=best.design if best else "",
-        divergence=first_divergence(session, design) if verdict == "unknown mismatch" else "",
+        divergence=first_divergence(session, design) if unexplained or verdict == "unknown mismatch" else "",
         probe=worst.probe.shows if worst else "",
         notes=(*candidate.notes, *_notes(session, match)),
         recipe=recipe,
+        ordinary=ordinary if usual is not None and ordinary != error else None,
+        unexplained=unexplained,
     )
 
 
@@ -97,7 +102,9 @@ def _design(session: Session, best: Hypothesis | None) -> Recipe:
     """The right recipe that a candidate is measured against: its own design, else the nearest one."""
     designs = session.kind.designs
     if best is not None:
-        return RIGHT.with_(designs[best.design])
+        notes = [c for c in best.changes if Finding(MISTAKES[c.id], "", _form(session, c)).severity == "note"]
+        of_notes = {name: value for change in notes for name, value in change.entries}
+        return RIGHT.with_({**designs[best.design], **of_notes})  # another activation is another design
     nearest, least = RIGHT, float("inf")
     for _, changes in of_session(session) or designs.items():
         recipe = RIGHT.with_(changes)
@@ -107,9 +114,16 @@ def _design(session: Session, best: Hypothesis | None) -> Recipe:
     return nearest
 
 
-def _named(session: Session, best: Hypothesis | None, design: Recipe) -> Iterator[Finding]:
+def _named(session: Session, best: Hypothesis | None, match: Match, design: Recipe) -> Iterator[Finding]:
     for change in best.changes if best else ():
-        yield Finding(MISTAKES[change.id], evidence(session, change, design), change.form)
+        said = evidence(session, change, design)
+        yield Finding(MISTAKES[change.id], said, _form(session, change), twins=match.twins.get(change.id, ()))
+
+
+def _form(session: Session, change: Change) -> str:
+    """What takes a mask, or is not called a decoder, need not hide the future."""
+    is_asked = change.id != "A25" or session.candidate.is_causal_by_name
+    return change.form if is_asked else NOT_ASKED
 
 
 def _verdict(best: Hypothesis | None, findings: Iterable[Finding], error: float) -> Verdict:
@@ -132,6 +146,8 @@ def _sorted(findings: Iterable[Finding]) -> list[Finding]:
         unique.setdefault(finding.mistake.id, finding)
     if "B11" in unique:
         unique.pop("A25", None)  # what evaluation shows of it
+    if "B21" in unique:
+        unique.pop("B12", None)  # new weights, not dropout
     return sorted(unique.values(), key=lambda finding: SEVERITIES.index(finding.severity))
 
 

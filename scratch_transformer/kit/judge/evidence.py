@@ -9,6 +9,9 @@ from scratch_transformer.kit.judge.search import Change
 from scratch_transformer.kit.judge.session import Session
 from scratch_transformer.kit.recipe import RIGHT, Recipe
 
+ROUNDING = 1e-12
+"""Relative errors below this come from the order of additions."""
+
 
 def evidence(session: Session, change: Change, design: Recipe) -> str:
     """What was measured, where this mistake shows in a single number, and how far off the outputs are."""
@@ -24,12 +27,18 @@ def _general(session: Session, design: Recipe) -> str:
     against = session.kind.builtin or "the reference"
     if error == float("inf"):
         return f"With {result.probe.shows}, shape or NaNs differ from {against}'s."
-    return f"With {result.probe.shows}, its output differs from {against}'s by {percent(error)} the largest value."
+    if error < ROUNDING:
+        return f"It agrees with {against}, set up in this way."
+    said = f"With {result.probe.shows}, its output differs from {against}'s by {share(error)}"
+    usual, ordinary = (error, None) if result.probe.is_ordinary else session.worst(design, ordinary=True)
+    return f"{said}." if ordinary is None else f"{said}; with {ordinary.probe.shows}, by {share(usual)}."
 
 
-def percent(error: float) -> str:
-    """0.043 -> "4.3 % of"; 2.5 -> "2.5 times"."""
-    return f"{100 * error:.2g} % of" if error < 1 else f"{error:.2g} times"
+def share(error: float) -> str:
+    """0.043 -> "4.3 % of the largest value"; 2.5 -> "2.5 times the largest value"; 1e-16 -> "rounding"."""
+    if error < ROUNDING:
+        return "rounding"
+    return f"{100 * error:.2g} % of the largest value" if error < 1 else f"{error:.2g} times the largest value"
 
 
 def _unbiased(session: Session, change: Change) -> str:

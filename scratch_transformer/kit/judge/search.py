@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,12 +49,15 @@ class Hypothesis:
 
 @dataclass(frozen=True)
 class Match:
-    """The hypotheses that reproduce a candidate: the first is the simplest; the others are numerically the same."""
+    """The hypotheses that reproduce a candidate: the first is the simplest; the others are numerically the same.
+
+    twins: of the first, other forms of its mistakes that its sizes cannot tell apart, by id: √d_model is d_k for 64 and 8.
+    """
 
     hypotheses: tuple[Hypothesis, ...] = ()
     error: float = float("inf")
     tried: int = 0
-    notes: tuple[str, ...] = field(default=())
+    twins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 Known = Sequence[Diagnosis | str]
@@ -97,7 +100,16 @@ def _chosen(session: Session, found: list[tuple[float, Hypothesis]], tried: int)
         chosen = [h for h, error in zip(chosen, errors, strict=True) if error <= max(limit, 10 * min(errors))]
     first = chosen[0]
     others = {h.ids: h for h in reversed(chosen) if not set(h.ids) >= set(first.ids)}  # none that only supposes more
-    return Match((first, *others.values()), best, tried)
+    return Match((first, *others.values()), best, tried, _twins(first, [h for h in chosen if h.ids == first.ids]))
+
+
+def _twins(first: Hypothesis, alike: Sequence[Hypothesis]) -> dict[str, tuple[str, ...]]:
+    """The other forms of the first one's mistakes, among hypotheses of the same mistakes; what has no words is none."""
+    twins: dict[str, tuple[str, ...]] = {}
+    for change in first.changes:
+        forms = [c.form for h in alike for c in h.changes if c.id == change.id and c.form and change.form]
+        twins[change.id] = tuple(form for form in dict.fromkeys(forms) if form != change.form)
+    return twins
 
 
 def _tiers(session: Session, parts: Known) -> Iterator[tuple[bool, Iterable[Hypothesis]]]:

@@ -107,12 +107,12 @@ class Session:
         norms = {name for name in self.asked if "norm" in name}
         return bare and self.candidate.module is not None and norms <= self.candidate.missing
 
-    def worst(self, recipe: Recipe) -> tuple[float, Result | None]:
-        """The largest error against the builtin, and the probe that shows it."""
+    def worst(self, recipe: Recipe, ordinary: bool = False) -> tuple[float, Result | None]:
+        """The largest error against the builtin, and the probe that shows it. ordinary: leave provoking ones out."""
         errors = [
             (distance(result.output, self.builtin(recipe, result.probe), result.probe), result)
             for result in self.ran
-            if result.output is not None
+            if result.output is not None and (result.probe.is_ordinary or not ordinary)
         ]
         return max(errors, key=lambda pair: pair[0], default=(float("inf"), None))
 
@@ -136,7 +136,7 @@ def distance(actual: Tensor | None, expected: Tensor | None, probe: Probe) -> fl
     if actual is None or expected is None or not isinstance(actual, Tensor) or actual.shape != expected.shape:
         return float("inf")
     actual, expected = actual.detach().double(), expected.detach().double()
-    if probe.valid is not None:
+    if probe.valid is not None and _fits(probe.valid, actual):
         actual, expected = (x.masked_fill(~probe.valid, 0.0) for x in (actual, expected))
     if not torch.equal(actual.isfinite(), expected.isfinite()) or says_nothing(actual):
         return float("inf")
@@ -144,6 +144,12 @@ def distance(actual: Tensor | None, expected: Tensor | None, probe: Probe) -> fl
     scale = expected.abs().max().item() if expected.numel() else 0.0
     difference = (actual - expected).abs().max().item() if expected.numel() else 0.0
     return difference / scale if scale > 0 else difference
+
+
+def _fits(valid: Tensor, output: Tensor) -> bool:
+    """Not so where source and target were swapped."""
+    pairs = zip(reversed(valid.shape), reversed(output.shape), strict=False)
+    return valid.dim() <= output.dim() and all(a in (1, b) for a, b in pairs)
 
 
 def says_nothing(output: Tensor) -> bool:

@@ -11,7 +11,7 @@ from scratch_transformer.kit.canonical import attention as canonical
 from scratch_transformer.kit.canonical.core import ScaledDotProductAttention
 from scratch_transformer.kit.kind import Extra, Inputs, Kind, Probe, Settings, State
 from scratch_transformer.kit.kinds import assembled
-from scratch_transformer.kit.kinds.inputs import D_MODEL, HEADS, B, Draw, S, T, causal, keys, queries, real
+from scratch_transformer.kit.kinds.inputs import D_MODEL, HEADS, B, Draw, S, T, causal, gap, keys, queries, real
 from scratch_transformer.kit.kinds.wrapped import WRAPPERS, builtin_wrapped
 from scratch_transformer.kit.recipe import Recipe
 
@@ -27,8 +27,13 @@ POST = {name: WRAPPERS[name] for name in ("", "residual and norm inside")}
 """Of a query, a key and a value, a norm before might be of any."""
 NORM_INSIDE = ("LN1", "LN2", "LN3")
 """Where residual and norm are inside the attention."""
-HEAD_MISTAKES = ("A7", "A13", "A14", "A15", "A19", *CROSSED, "A17", "A23", "A24", "G3", "B10", "B12", *NORM_INSIDE)
-
+HEAD_MISTAKES = (
+    *("A7", "A13", "A14", "A15", "A19", *CROSSED, "A17", "A23", "A24", "G3", "A28", "A29", "A30", "A31"),
+    *("B10", "B12", "B21", "B22", *NORM_INSIDE),
+)
+OTHER_RESIDUALS = tuple(f"B23:attention's output is added to the {name}" for name in ("values", "keys"))
+WITH_MASKS = ("A7", "A24", "A29", "A31")
+"""Of what is given masks."""
 SELF_MISTAKES = tuple(id for id in HEAD_MISTAKES if id not in CROSSED[:2])
 """Where query, key and value are one, exchanging them changes nothing."""
 
@@ -41,12 +46,12 @@ def core_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
     h, d_k = shape
     q, k, v = draw.normal(B, h, T, d_k, scale=2), draw.normal(B, h, S, d_k), draw.normal(B, h, S, d_k)
     here = {"query": draw.normal(B, h, T, d_k), "key": draw.normal(B, h, T, d_k), "value": draw.normal(B, h, T, d_k)}
-    both = causal(T) & keys(real(T))
+    both = causal(T) & keys(gap(T))
     return (
         Probe("no mask", {"query": q, "key": k, "value": v, "mask": None}, shows="no mask"),
         Probe("left padding", {"query": q, "key": k, "value": v, "mask": keys(real(S, "left"))}, shows="left padding"),
         Probe("causal", {**here, "mask": causal(T)}, shows="a causal mask"),
-        Probe("causal, padded", {**here, "mask": both}, queries(real(T))[:, None], shows="causal mask and padding"),
+        Probe("causal, padded", {**here, "mask": both}, queries(gap(T))[:, None], shows="causal mask and padding"),
     )
 
 
@@ -81,7 +86,7 @@ SDPA = Kind(
     defaults={"num_heads": HEADS, "d_k": 4},
     build=lambda settings, recipe: ScaledDotProductAttention(recipe),
     probes=core_probes,
-    mistakes=(*CORE_MISTAKES, "A24"),
+    mistakes=(*CORE_MISTAKES, "A24", "A31"),
     oracle=builtin_core,
     builtin="torch.nn.functional.scaled_dot_product_attention",
     extras=(Extra(("A11",), empty_row), Extra(("A10",), huge)),
@@ -95,26 +100,26 @@ def multihead_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
     draw, E = Draw(seed), settings["d_model"]
     q, k, v = draw.normal(B, T, E), draw.normal(B, S, E), draw.normal(B, S, E)
     x, y, z = draw.normal(B, T, E), draw.normal(B, T, E), draw.normal(B, T, E)
-    here, valid = {"query": x, "key": y, "value": z}, queries(real(T))
+    here, valid, other = {"query": x, "key": y, "value": z}, queries(real(T)), queries(gap(T))
     return (
         Probe("self", {"query": x, "key": x, "value": x, "mask": None}, shows="self-attention without a mask"),
         Probe("cross", {"query": q, "key": k, "value": v, "mask": None}, shows="other keys and values than queries"),
         Probe("left padding", {"query": q, "key": k, "value": v, "mask": keys(real(S, "left"))}, shows="left padding"),
         Probe("right padding", {**here, "mask": keys(real(T))}, valid, shows="right padding"),
         Probe("causal", {**here, "mask": causal(T)}, shows="a causal mask"),
-        Probe("causal, padded", {**here, "mask": causal(T) & keys(real(T))}, valid, shows="causal mask and padding"),
+        Probe("causal, padded", {**here, "mask": causal(T) & keys(gap(T))}, other, shows="causal mask and padding"),
     )
 
 
 def self_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
     draw, E = Draw(seed), settings["d_model"]
-    x, valid, left = draw.normal(B, T, E), queries(real(T)), real(T, "left")
+    x, valid, left, other = draw.normal(B, T, E), queries(real(T)), real(T, "left"), queries(gap(T))
     return (
         Probe("no mask", {"x": x, "mask": None}, shows="no mask"),
         Probe("left padding", {"x": x, "mask": keys(left)}, queries(left), shows="left padding"),
         Probe("right padding", {"x": x, "mask": keys(real(T))}, valid, shows="right padding"),
         Probe("causal", {"x": x, "mask": causal(T)}, shows="a causal mask"),
-        Probe("causal, padded", {"x": x, "mask": causal(T) & keys(real(T))}, valid, shows="causal mask and padding"),
+        Probe("causal, padded", {"x": x, "mask": causal(T) & keys(gap(T))}, other, shows="causal mask and padding"),
     )
 
 
@@ -238,7 +243,7 @@ MULTIHEAD = attention_kind(
     ("query", "key", "value", "mask"),
     build=canonical.builder(canonical.Attention),
     probes=multihead_probes,
-    mistakes=(*CORE_MISTAKES, *HEAD_MISTAKES),
+    mistakes=(*CORE_MISTAKES, *HEAD_MISTAKES, *OTHER_RESIDUALS),
     extras=(Extra(("A11",), empty_query), Extra(("A10",), huge_query)),
 )
 SELF_ATTENTION = attention_kind(
@@ -260,7 +265,7 @@ CAUSAL_SELF_ATTENTION = attention_kind(
     probes=causal_probes,
     mistakes=(
         *(id for id in CORE_MISTAKES if id != "A11"),
-        *(id for id in SELF_MISTAKES if id not in ("A7", "A24")),
+        *(id for id in SELF_MISTAKES if id not in WITH_MASKS),
         "A5",
         "A6",
         "A25",
@@ -277,7 +282,7 @@ CROSS_ATTENTION = attention_kind(
     probes=cross_probes,
     mistakes=(
         *(id for id in CORE_MISTAKES if id != "A11"),
-        *(id for id in SELF_MISTAKES if id != "A7"),
+        *(id for id in SELF_MISTAKES if id not in ("A7", "A29")),
         "A21:keys and values come from the decoder",
     ),
     extras=(Extra(("A10",), huge_cross),),

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from scratch_transformer.kit.canonical import blocks, stacks
 from scratch_transformer.kit.kind import Inputs, Kind, Probe, Settings, State
 from scratch_transformer.kit.kinds import assembled
-from scratch_transformer.kit.kinds.attention import CORE_OF_OTHERS, SELF_MISTAKES, packed
+from scratch_transformer.kit.kinds.attention import CORE_OF_OTHERS, SELF_MISTAKES, WITH_MASKS, packed
 from scratch_transformer.kit.kinds.inputs import (
     D_FF,
     D_MODEL,
@@ -21,6 +21,7 @@ from scratch_transformer.kit.kinds.inputs import (
     S,
     T,
     causal,
+    gap,
     keys,
     queries,
     real,
@@ -41,18 +42,22 @@ LAYER_MISTAKES = (
     *FEED_FORWARD_MISTAKES,
     *CORE_OF_OTHERS,
     *(id for id in SELF_MISTAKES if id not in BLOCK_MISTAKES),
-    "B6",
-    "B15",
+    *("B6", "B15", "B24"),
+    "B23:the feed-forward network's output is added to the block's first input",
 )
 USUAL = {name: ACTIVATIONS[name] for name in ("ReLU", "GELU", "GELU by tanh")}
 LAYER_DESIGNS = combined(ORDERS, USUAL)
 FINAL = {"": {"final_norm": False}, "final norm": {"final_norm": True}}
 STACK_DESIGNS = combined(ORDERS, FINAL, USUAL)
 STACK_MISTAKES = ("B4:pre-norm without final norms", "B9", "B19")
-CAUSAL_MISTAKES = ("A5", "A6", "A25", "B11")
-CAUSAL_LAYER_MISTAKES = tuple(id for id in LAYER_MISTAKES if id not in ("A7", "A24"))
+CAUSAL_MISTAKES = ("P7", "K1", "A5", "A6", "A25", "B11")
+ENCODER_MISTAKES = tuple(id for id in LAYER_MISTAKES if id != "A29")
+"""It is given one mask only."""
+CAUSAL_LAYER_MISTAKES = tuple(id for id in LAYER_MISTAKES if id not in WITH_MASKS)
 CROSS_MISTAKES = (
-    "A21:keys and values come from the decoder", "A21:keys, values and their mask come from the decoder", "A22", "A27"
+    "A21:keys and values come from the decoder", "A21:keys, values and their mask come from the decoder", "A22", "A27",
+    "B23:attention's output is added to the encoder's",
+    "B23:the feed-forward network's output is added to the input of the sublayer before",
 )  # fmt: skip
 
 
@@ -74,11 +79,11 @@ def decoder_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
     draw, E = Draw(seed), settings["d_model"]
     x, memory = draw.normal(B, T, E), draw.normal(B, S, E)
     own, other = {"x": x, "memory": memory}, real(S, "left")
-    padded = causal(T) & keys(real(T))
+    padded = causal(T) & keys(gap(T))
     quiet = {"x": x * 1e-2, "memory": memory * 1e-2, "mask": causal(T), "memory_mask": None}
     alike = {"x": draw.normal(B, S, E), "memory": memory, "mask": causal(S), "memory_mask": keys(real(S))}
     return (
-        Probe("padded", {**own, "mask": padded, "memory_mask": keys(other)}, queries(real(T)), shows="causal, padded"),
+        Probe("padded", {**own, "mask": padded, "memory_mask": keys(other)}, queries(gap(T)), shows="causal, padded"),
         Probe("causal", {**own, "mask": causal(T), "memory_mask": None}, shows="a causal mask and no padding"),
         Probe("source", {**own, "mask": causal(T), "memory_mask": keys(real(S))}, shows="padding in the source"),
         Probe("quiet", quiet, shows="tokens with a small variance", quiet=True),
@@ -190,7 +195,7 @@ ENCODER_LAYER = block_kind(
     inputs=("x", "mask"),
     defaults=SIZES,
     probes=encoder_probes,
-    mistakes=LAYER_MISTAKES,
+    mistakes=ENCODER_MISTAKES,
     designs=LAYER_DESIGNS,
     oracle=builtin_stack,
     builtin="torch.nn.TransformerEncoderLayer",
@@ -203,7 +208,7 @@ ENCODER = block_kind(
     inputs=("x", "mask"),
     defaults={**SIZES, "num_layers": 2},
     probes=encoder_probes,
-    mistakes=(*LAYER_MISTAKES, *STACK_MISTAKES),
+    mistakes=(*ENCODER_MISTAKES, *STACK_MISTAKES),
     designs=STACK_DESIGNS,
     full={"final_norm": True},
     oracle=builtin_stack,

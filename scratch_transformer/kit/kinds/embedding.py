@@ -32,6 +32,21 @@ def builtin_embedding(settings: Settings, recipe: Recipe, state: State, inputs: 
     return rows * settings["d_model"] ** 0.5 if recipe.embedding_scale == "sqrt(d_model)" else rows
 
 
+PLAIN_EMBEDDING = Kind(
+    name="Embedding",
+    what="Looks up a learned vector for every token.",
+    synonyms=("embedding", "myembedding", "customembedding"),
+    source="Bengio et al. 2003, section 2",
+    inputs=("ids",),
+    defaults={"vocab_size": VOCABULARY, "d_model": D_MODEL},
+    build=lambda settings, recipe: embedding(dict(settings), recipe),
+    probes=id_probes,
+    mistakes=("E4", "E5", "B12", "LN8"),
+    designs={"": {"embedding_scale": "none"}},
+    oracle=builtin_embedding,
+    builtin="torch.nn.Embedding",
+)
+"""With the names of torch.nn.Embedding, which does not multiply by √d_model."""
 EMBEDDING = Kind(
     name="InputEmbedding",
     what="Looks up a learned vector for every token, and multiplies it by √d_model.",
@@ -44,7 +59,7 @@ EMBEDDING = Kind(
     defaults={"vocab_size": VOCABULARY, "d_model": D_MODEL},
     build=lambda settings, recipe: embedding(dict(settings), recipe),
     probes=id_probes,
-    mistakes=("E1", "E2", "E4", "E5", "B12", "LN8"),
+    mistakes=("E1", "E2", "E4", "E5", "B12", "B21", "B22", "LN8"),
     oracle=builtin_embedding,
     builtin="torch.nn.Embedding, times √d_model",
 )
@@ -63,7 +78,7 @@ POSITIONS = Kind(
     defaults={"d_model": D_MODEL, "max_len": MAX_LEN},
     build=lambda settings, recipe: positions(dict(settings), recipe),
     probes=position_probes,
-    mistakes=("P1", "P2", "P3", "P4", "P5", "P6", "P8", "P9", "P10", "P11", "E1", "A12", "B12", "LN8"),
+    mistakes=("P1", "P2", "P3", "P4", "P5", "P6", "P8", "P9", "P10", "P11", "E1", "A12", "B12", "B22", "LN8"),
     designs={"sinusoidal": {}, "learned": {"positions": "learned"}},
     full={"positions": "learned"},
 )

@@ -20,6 +20,16 @@ def real(length: int, side: str = "right", batch: int = B) -> Tensor:
     return position < length - padded if side == "right" else position >= padded
 
 
+def gap(length: int, batch: int = B) -> Tensor:
+    """(batch, length), True = no padding: the second token of the second sample is padding.
+
+    Under a causal mask only padding with tokens after it shows, and every token has one before it to attend to.
+    """
+    real = torch.ones(batch, length, dtype=torch.bool)
+    real[1, 1] = False
+    return real
+
+
 def keys(real: Tensor) -> Tensor:
     """(B, S) -> (B, 1, 1, S): the mask of padding."""
     return real[:, None, None, :]
@@ -35,4 +45,4 @@ def queries(real: Tensor) -> Tensor:
     return real[..., None]
 
 
-__all__ = ["D_FF", "D_MODEL", "EPS", "HEADS", "B", "Draw", "S", "T", "causal", "keys", "queries", "real"]
+__all__ = ["D_FF", "D_MODEL", "EPS", "HEADS", "B", "Draw", "S", "T", "causal", "gap", "keys", "queries", "real"]

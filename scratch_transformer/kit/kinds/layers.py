@@ -59,7 +59,7 @@ def residual_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
     tiny = {"x": x * 1e-3, "sublayer": lambda x: sublayer(x) * 1e-3}
     return (
         Probe("tokens", {"x": x, "sublayer": sublayer}, shows="random tokens and a fixed sublayer"),
-        Probe("small", tiny, shows="tokens with a small variance"),
+        Probe("small", tiny, shows="tokens with a small variance", provoking=True),
     )
 
 
@@ -204,7 +204,7 @@ FEED_FORWARD = Kind(
     defaults={"d_model": D_MODEL, "d_ff": D_FF},
     build=lambda settings, recipe: feed_forward(dict(settings), recipe),
     probes=token_probes,
-    mistakes=(*GATED_MISTAKES, *FEED_FORWARD_MISTAKES, "B7", "B10", "B12", "A12", "LN1", "LN2", "LN3"),
+    mistakes=(*GATED_MISTAKES, *FEED_FORWARD_MISTAKES, "B7", "B10", "B12", "B21", "B22", "A12", "LN1", "LN2", "LN3"),
     designs={**combined(ACTIVATIONS, WRAPPERS), **GATED},
     full={"wrapped": "post", "gated": True},
     oracle=builtin_feed_forward,
@@ -247,7 +247,7 @@ RESIDUAL = Kind(
     defaults={"d_model": D_MODEL},
     build=lambda settings, recipe: Residual(settings["d_model"], recipe),
     probes=residual_probes,
-    mistakes=(*BLOCK_MISTAKES, "B6", "B12", "A12"),
+    mistakes=(*BLOCK_MISTAKES, "B6", "B12", "B21", "B22", "B24", "A12"),
     designs=ORDERS,
     oracle=builtin_residual,
     builtin="torch.nn.LayerNorm in the order of torch.nn.TransformerEncoderLayer",
@@ -275,7 +275,7 @@ PROJECTION = Kind(
     defaults={"d_model": D_MODEL, "vocab_size": 13},
     build=lambda settings, recipe: Projected(settings["d_model"], settings["vocab_size"], recipe),
     probes=token_probes,
-    mistakes=("B18", "B12", "A12"),
+    mistakes=("B18", "B12", "B21", "B22", "A12"),
     designs=OUTPUTS,
     oracle=builtin_projection,
     builtin="torch.nn.Linear",

@@ -15,6 +15,7 @@ from scratch_transformer.kit.kinds.blocks import (
     CAUSAL_LAYER_MISTAKES,
     CAUSAL_MISTAKES,
     CROSS_MISTAKES,
+    ENCODER_MISTAKES,
     FINAL,
     LAYER_MISTAKES,
     SIZES,
@@ -22,7 +23,7 @@ from scratch_transformer.kit.kinds.blocks import (
     USUAL,
     builtin_stack,
 )
-from scratch_transformer.kit.kinds.inputs import B, Draw, S, T, causal, keys, queries, real
+from scratch_transformer.kit.kinds.inputs import B, Draw, S, T, causal, gap, keys, queries, real
 from scratch_transformer.kit.kinds.layers import ORDERS, OUTPUTS, combined
 from scratch_transformer.kit.recipe import Recipe
 
@@ -51,7 +52,7 @@ def tokens(draw: Draw, batch: int, length: int, vocab_size: int, pad: int, where
 
 def seq2seq_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
     draw, (s, t) = Draw(seed), (settings["src_pad"], settings["tgt_pad"])
-    sizes = settings["src_vocab_size"], settings["tgt_vocab_size"]
+    words = min(settings["src_vocab_size"], settings["tgt_vocab_size"])  # of both, for what swaps them
     probes = []
     gap = (torch.arange(T) != 2).expand(B, T)  # at the end of the target only later tokens see padding, and none count
     for name, shows, src_real, tgt_real in (
@@ -59,7 +60,7 @@ def seq2seq_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
         ("padded", "padding in source and target", real(S), real(T)),
         ("gap", "padding inside the target", real(S, "left"), gap),
     ):
-        src, tgt = tokens(draw, B, S, sizes[0], s, src_real), tokens(draw, B, T, sizes[1], t, tgt_real)
+        src, tgt = tokens(draw, B, S, words, s, src_real), tokens(draw, B, T, words, t, tgt_real)
         masks = {"src_mask": keys(src_real), "tgt_mask": causal(T) & keys(tgt_real)}
         probes.append(Probe(name, {"src": src, "tgt": tgt, **masks}, queries(tgt_real), shows=shows))
     return (*probes, replace(probes[0], name="quiet", quiet=True, shows="small weights"))
@@ -84,7 +85,7 @@ def encoder_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
 
 
 def decoder_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
-    draw, where = Draw(seed), real(T)
+    draw, where = Draw(seed), gap(T)
     ids = tokens(draw, B, T, settings["vocab_size"], settings["pad"], where)
     memory = draw.normal(B, S, settings["d_model"])
     masks = {"mask": causal(T) & keys(where), "memory_mask": keys(real(S))}
@@ -178,7 +179,7 @@ SEQ2SEQ = model_kind(
     defaults={**MODEL_SIZES, "src_vocab_size": 13, "tgt_vocab_size": 11, "src_pad": 0, "tgt_pad": 1},
     probes=seq2seq_probes,
     mistakes=(
-        *LAYER_MISTAKES, *CAUSAL_MISTAKES, *CROSS_MISTAKES, *FINAL_NORMS, "B9", "B19", "B20", *POSITION_MISTAKES, "B18",
+        "B25", *LAYER_MISTAKES, *CAUSAL_MISTAKES, *CROSS_MISTAKES, *FINAL_NORMS, "B9", "B19", "B20", *POSITION_MISTAKES, "B18",
     ),
     designs=combined(OUTPUTS, POSITIONS, SCALED, FINAL, ORDERS, USUAL, NORMALIZED),
     oracle=builtin_seq2seq,
@@ -233,7 +234,7 @@ TOKEN_ENCODER = model_kind(
     inputs=("ids", "mask"),
     defaults={**MODEL_SIZES, "vocab_size": 13, "pad": 0},
     probes=encoder_probes,
-    mistakes=(*LAYER_MISTAKES, *STACK_MISTAKES, *POSITION_MISTAKES),
+    mistakes=(*ENCODER_MISTAKES, *STACK_MISTAKES, *POSITION_MISTAKES),
     designs=combined(POSITIONS, SCALED, NORMALIZED, FINAL, ORDERS, USUAL),
     oracle=builtin_encoder,
     builtin="torch.nn.TransformerEncoder",

@@ -19,7 +19,12 @@ def probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
     sizes = torch.logspace(0, -4, B * T, dtype=torch.float64).reshape(B, T, 1)
     return (
         Probe("ordinary", {"x": x * 2}, shows="ordinary tokens"),
-        Probe("shrinking", {"x": x * sizes}, shows="tokens whose standard deviation falls from 1 to 0.0001"),
+        Probe(
+            "shrinking",
+            {"x": x * sizes},
+            shows="tokens whose standard deviation falls from 1 to 0.0001",
+            provoking=True,
+        ),  # fmt: skip
     )
 
 
@@ -52,7 +57,7 @@ LAYER_NORM = Kind(
     defaults={"d_model": D_MODEL, "eps": EPS},
     build=build(canonical.layer_norm),
     probes=probes,
-    mistakes=("LN1", "LN2", "LN3", "LN4", "LN5", "LN6", "LN7", "LN8", "LN9", "LN10"),
+    mistakes=("LN1", "LN2", "LN3", "LN4", "LN5", "LN6", "LN7", "LN8", "LN9", "LN10", "B22"),
     oracle=builtin_layer_norm,
     builtin="torch.nn.LayerNorm",
     extras=(Extra(("LN5",), far_from_zero, limit=3e-2, low_precision=True),),
@@ -67,7 +72,7 @@ RMS_NORM = Kind(
     defaults={"d_model": D_MODEL, "eps": EPS},
     build=build(canonical.rms_norm),
     probes=probes,
-    mistakes=("LN2", "LN3", "LN4", "LN7", "LN8", "LN10", "LN11", "LN12"),
+    mistakes=("LN2", "LN3", "LN4", "LN7", "LN8", "LN10", "LN11", "LN12", "B22"),
     designs={"": {"norm_kind": "rms"}, "1 + weight": {"norm_kind": "rms", "norm_scale": "1 + weight"}},
     oracle=builtin_rms_norm,
     builtin="torch.nn.RMSNorm",

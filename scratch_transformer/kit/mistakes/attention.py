@@ -5,6 +5,7 @@ from scratch_transformer.kit.kind import Mistake
 CORE = "Vaswani et al. 2017, section 3.2.1, equation 1"
 HEADS = "Vaswani et al. 2017, section 3.2.2"
 MASKS = "Vaswani et al. 2017, section 3.2.3"
+NOT_ASKED = "nobody asks for one: it takes a mask, or its name does not say that it is a decoder"
 
 QKV = """\
 import torch
@@ -193,10 +194,10 @@ print("with -inf:", scores.half().masked_fill(blocked, float("-inf")).softmax(-1
     Mistake(
         id="A10",
         title="blocks with a number that is too small",
-        severity="mistake",
-        does="Sets blocked scores to a finite number that ordinary scores can fall below; blocked keys then get "
-        "weight.",
-        expected="-∞ is below every score.",
+        severity="harmless",
+        does="Sets blocked scores to a finite number such as -10000. Its exponential is 0 in every precision, so blocked "
+        "keys get no weight, unless scores differ by that much.",
+        expected="-∞ is below every score, however large scores become.",
         fix="float('-inf'), or torch.finfo(scores.dtype).min.",
         source=MASKS,
         mathematics="softmax(s_1, -10000) gives the blocked key all the weight where s_1 < -10000",
@@ -493,6 +494,7 @@ print("right:", scores.softmax(-1))
         source=MASKS,
         mathematics="right: query i sees key j if j ≤ i      here: for all j",
         changes={"": {"causal": "ignored"}},
+        severities={NOT_ASKED: "note"},
         demo="""\
 import torch
 torch.manual_seed(0)

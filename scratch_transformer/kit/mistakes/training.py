@@ -1,4 +1,4 @@
-"""T1 … T12: mistakes in the loss, the schedule and the training loop."""
+"""T1 … T13: mistakes in the loss, the schedule and the training loop."""
 
 from scratch_transformer.kit.kind import Mistake
 
@@ -201,6 +201,23 @@ second = torch.utils.data.random_split(data, [8, 2])[1].indices
 print("validation in two runs:", first, second)
 seeded = [torch.utils.data.random_split(data, [8, 2], torch.Generator().manual_seed(42))[1].indices for _ in "ab"]
 print("with a seed:", *seeded)
+""",
+    ),
+    Mistake(
+        id="T13",
+        title="the labels are not shifted",
+        severity="mistake",
+        does="The decoder is given the target, and asked for the same tokens: position t is to say token t, which it is "
+        "looking at. It learns to copy, the loss falls to nothing, and in use there is nothing to copy.",
+        expected="Position t is asked for token t + 1: the decoder gets tgt[:, :-1], the loss tgt[:, 1:].",
+        fix="logits = model(src, tgt[:, :-1]); loss = criterion(logits.reshape(-1, V), tgt[:, 1:].reshape(-1)).",
+        source="Vaswani et al. 2017, section 3.1: the outputs are shifted right",
+        mathematics="right: -Σ_t log p(y_(t+1) | y_1 … y_t)      here: -Σ_t log p(y_t | y_1 … y_t)",
+        demo="""\
+sentence = ["<s>", "a", "small", "cat", "</s>"]
+print("the decoder sees:", sentence[:-1])
+print("right, is asked for:", sentence[1:])
+print("here, is asked for:", sentence[:-1], "- it only has to copy")
 """,
     ),
 )

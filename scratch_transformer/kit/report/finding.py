@@ -12,7 +12,10 @@ FINE = ("matches the builtin", "matches the paper, not the builtin", "harmless d
 
 @dataclass
 class Named:
-    """A mistake of the catalogue, found: its texts and the numbers that show it."""
+    """A mistake of the catalogue, found: its texts, the numbers that show it, and the learner's own lines.
+
+    code: lines of the file from line `first` on; `line` is the one to look at, and `put` what should stand there.
+    """
 
     id: str
     title: str
@@ -24,6 +27,10 @@ class Named:
     source: str
     form: str = ""
     where: str = ""
+    code: list[str] = field(default_factory=list)
+    first: int = 0
+    line: int = 0
+    put: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -31,7 +38,9 @@ class Result:
     """What was found out about one class or function.
 
     where: file and line. error: the worst relative error against `against`; None if nothing could be compared.
+    ordinary: the error on ordinary inputs, where `error` is on inputs made to show mistakes; None if it is the same.
     inherited: ids of mistakes that are in a part of it, which is reported by itself. stub: of an adapter to fill in.
+    unexplained: mistakes are named, but its numbers differ for another reason too.
     """
 
     name: str
@@ -50,6 +59,8 @@ class Result:
     problem: str = ""
     notes: list[str] = field(default_factory=list)
     stub: str = ""
+    ordinary: float | None = None
+    unexplained: bool = False
 
     @property
     def ids(self) -> list[str]:
@@ -67,8 +78,9 @@ class Result:
     def document(self) -> dict[str, Any]:
         """For JSON: no infinities."""
         found = asdict(self)
-        if self.error is not None and not abs(self.error) < float("inf"):
-            found["error"] = None
+        for name in ("error", "ordinary"):
+            if found[name] is not None and not abs(found[name]) < float("inf"):
+                found[name] = None
         return found
 
 

@@ -6,6 +6,8 @@ import inspect
 import re
 from typing import Any
 
+from scratch_transformer.kit.report.fixes import fixed
+
 PATTERNS: dict[str, str] = {
     "LN1": r"\.(std|var)\(", "LN2": r"eps", "LN3": r"eps", "LN4": r"Parameter\(", "LN5": r"\*\*\s*2|pow\(|square",
     "LN6": r"Parameter\(", "LN7": r"mean\(|\.std\(|\.var\(", "LN8": r"super", "LN9": r"eps|std|var",
@@ -24,19 +26,50 @@ PATTERNS: dict[str, str] = {
 }  # fmt: skip
 
 
-def line_of(id: str, thing: Any) -> int | None:
-    """The first line of a class or function that fits a mistake; its forward's if none does."""
+AROUND = 2
+"""Lines shown before and after the one at fault."""
+
+
+def place(id: str, form: str, thing: Any) -> tuple[int, list[str]] | None:
+    """The line of a class or function to look at for a mistake, and what to put there, [] where more has to change.
+
+    The line that the fix changes; else the first that fits the mistake; else the head of forward.
+    """
     target = thing if isinstance(thing, type) or inspect.isfunction(thing) else type(thing)
     forward = getattr(target, "forward", None) if isinstance(target, type) else None
-    for part in filter(None, (forward, target)):
-        try:
-            lines, start = inspect.getsourcelines(part)
-        except (OSError, TypeError):
-            continue
-        pattern = PATTERNS.get(id)
+    parts = [part for part in map(_lines, filter(None, (forward, target))) if part is not None]
+    if forward is not None and _file(forward) != _file(target):  # it is inherited: not the learner's
+        parts = parts[1:]
+    for lines, start in parts:
+        found = fixed(id, form, lines[1:])
+        if found is not None:
+            return start + 1 + found[0], found[1]
+    for lines, start in parts:
         for offset, line in enumerate(lines):
             text = line.split("#")[0]
+            pattern = PATTERNS.get(id)
             if offset and pattern and re.search(pattern, text) and not text.strip().startswith(("def ", '"', "'")):
-                return start + offset
-    code = getattr(forward or target, "__code__", None)
-    return code.co_firstlineno if code else None
+                return start + offset, []
+    return (parts[0][1], []) if parts else None
+
+
+def excerpt(text: str, line: int) -> tuple[int, list[str]]:
+    """The number of the first line shown, and the lines around one of a file."""
+    lines = text.splitlines()
+    first = max(line - AROUND, 1)
+    return first, [shown.rstrip() for shown in lines[first - 1 : line + AROUND]]
+
+
+def _lines(part: Any) -> tuple[list[str], int] | None:
+    try:
+        lines, start = inspect.getsourcelines(part)
+    except (OSError, TypeError):
+        return None
+    return [line.rstrip("\n") for line in lines], start
+
+
+def _file(part: Any) -> str | None:
+    try:
+        return inspect.getsourcefile(part)
+    except TypeError:
+        return None

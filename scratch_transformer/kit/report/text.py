@@ -38,6 +38,12 @@ def error(value: float | None) -> str:
     return "0" if value == 0 else f"{value:.0e}"
 
 
+def errors(result: Result) -> str:
+    """The error on ordinary input, and in brackets a larger one on input that was made to show mistakes."""
+    worst = error(result.error)
+    return worst if result.ordinary is None else f"{error(result.ordinary)} ({worst})"
+
+
 def to_json(report: Report, strict: bool = False) -> str:
     """The whole check, with the exit status."""
     return json.dumps({**report.document(), "status": report.status(strict)}, indent=2, ensure_ascii=False) + "\n"
@@ -80,7 +86,7 @@ def show(report: Report, console: Console) -> None:
             console.print(f"[dim]{escape(line)}[/]", soft_wrap=True)
     for result in report.results:
         for line in explanation(result, min(console.width, 100), inherited=False):
-            console.print(escape(line), soft_wrap=True)
+            console.print(_coloured(line), soft_wrap=True)
     for line in _inherited(report.results):
         console.print(escape(f"\n{line}"), soft_wrap=True)
     _worth_knowing(report, console)
@@ -88,6 +94,18 @@ def show(report: Report, console: Console) -> None:
         console.print(f"\n[dim]Not known as components: {escape(', '.join(report.ignored))}.[/]", soft_wrap=True)
     colour = {0: "green", 1: "red", 2: "yellow"}[report.status()]
     console.print(f"\n[bold {colour}]{escape(sentence(report))}[/]", soft_wrap=True)
+
+
+def _coloured(line: str) -> str:
+    """The line to look at in bold, and a fix in red and green."""
+    from rich.markup import escape
+
+    style = (
+        {">": "bold yellow", "-": "red", "+": "green"}.get(line[4:5])
+        if line[:4] == "    " and line[5:6] == " "
+        else None
+    )
+    return f"[{style}]{escape(line)}[/]" if style else escape(line)
 
 
 def _worth_knowing(report: Report, console: Console) -> None:
@@ -117,6 +135,8 @@ def _legend(results: Iterable[Result]) -> Iterator[str]:
     if any(result.error is not None for result in results):
         yield "error: the largest difference from PyTorch's output, as a share of the largest number in it"
         yield "       (1e-15 is rounding, 1e-02 is 1 %)"
+    if any(result.ordinary is not None for result in results):
+        yield "(9e-01) in brackets: the error on inputs made to show mistakes, such as tokens with a tiny variance"
 
 
 def _table(results: Iterable[Result], width: int) -> Any:
@@ -137,7 +157,7 @@ def _table(results: Iterable[Result], width: int) -> Any:
     for result in results:
         place = result.where.partition(":")[2] or result.where if len(files) == 1 else result.where
         kind = [result.kind] if wide else []
-        drawn.add_row(result.name, place, *kind, _verdict(result), error(result.error))
+        drawn.add_row(result.name, place, *kind, _verdict(result), errors(result))
     return drawn
 
 
@@ -180,20 +200,22 @@ def explanation(result: Result, width: int = 100, inherited: bool = True) -> lis
         if result.stub:
             lines += ["  To have it checked, put this into adapters.py, fill it in, and add --adapter adapters.py:", ""]
             lines += [f"    {line}" for line in result.stub.splitlines()]
-    if result.verdict == "unknown mismatch":
-        lines += ["", *textwrap.wrap(_unexplained(result), width)]
+    if result.verdict == "unknown mismatch" or result.unexplained:
+        lines += ["", *textwrap.wrap(unexplained(result), width)]
         if result.divergence:
             lines += textwrap.wrap(result.divergence, width, initial_indent="  ", subsequent_indent="  ")
         lines += [f"  {note}" for note in result.notes]
     return lines
 
 
-def _unexplained(result: Result) -> str:
+def unexplained(result: Result) -> str:
+    """That its numbers are not accounted for: by nothing, or not by the mistakes that are named."""
     probe = f", with {result.probe}" if result.probe else ""
-    return (
-        f"{result.name}, {result.where}: its numbers differ from those of {result.against} (relative error "
-        f"{error(result.error)}{probe}), and no mistake of the catalogue explains them."
-    )
+    differs = f"differ from those of {result.against} (relative error {error(result.error)}{probe})"
+    if result.unexplained:
+        ids = " and ".join(named.id for named in result.mistakes if named.severity == "mistake")
+        return f"{result.name}, {result.where}: {ids or 'a mistake'} is named, but its numbers {differs} for another reason too."
+    return f"{result.name}, {result.where}: its numbers {differs}, and no mistake of the catalogue explains them."
 
 
 def _paragraphs(named: Named, result: Result, width: int) -> list[str]:
@@ -210,10 +232,24 @@ def _paragraphs(named: Named, result: Result, width: int) -> list[str]:
         if text:
             whole = f"{heading}: {' '.join(text.split())}"
             lines += textwrap.wrap(whole, width, initial_indent="  ", subsequent_indent="      ")
+        if heading == "Look at":
+            lines += [f"    {sign} {number or '':>4}  {code}".rstrip() for sign, number, code in listing(named)]
     others = [" and ".join(ids) for ids in result.alternatives if named.id not in ids]
     if others:
         lines.append(f"  These numbers could also come from {', or '.join(others)}.")
     return lines
+
+
+def listing(named: Named) -> list[tuple[str, int, str]]:
+    """(sign, number, line) of the learner's own lines: ">" the one to look at; "-" and "+" what the fix changes."""
+    shown: list[tuple[str, int, str]] = []
+    for number, code in enumerate(named.code, named.first):
+        if number != named.line:
+            shown.append((" ", number, code))
+            continue
+        shown.append(("-" if named.put else ">", number, code))
+        shown += [("+", 0, new) for new in named.put]
+    return shown
 
 
 # ---- The page ----
@@ -224,6 +260,6 @@ def page(report: Report, strict: bool = False) -> str:
     from scratch_transformer import pages  # needs jinja2, which the terminal does not
 
     return pages.render(
-        __package__, {"error": error, "named": named},
+        __package__, {"error": error, "named": named, "unexplained": unexplained, "listing": listing},
         report=report, sentence=sentence(report), meanings=MEANINGS, status=report.status(strict),
     )  # fmt: skip

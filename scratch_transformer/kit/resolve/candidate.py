@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -10,11 +11,13 @@ import torch
 from torch import Tensor, nn
 
 from scratch_transformer.kit.kind import Candidate, Inputs, Kind, State
-from scratch_transformer.kit.resolve.call import batching
+from scratch_transformer.kit.resolve.call import batching, caching
 from scratch_transformer.kit.resolve.call.plan import CannotCall, Plan
 from scratch_transformer.kit.resolve.call.precision import double, without_dropout
 from scratch_transformer.kit.resolve.weights.layout import ZERO, Layout, Parameters, neutral
 
+CAUSAL = re.compile(r"gpt|causal|masked|decod|autoregress|lm$|language|generat", re.IGNORECASE)
+"""In the name of what hides the future by itself."""
 Rebuild = Callable[[Mapping[str, Any]], "Candidate"]
 
 
@@ -38,6 +41,7 @@ class Resolved(Candidate):
         self.output_index: int | None = None
         thing = getattr(made, "function", made)
         self.defaults = {"eps": default_of(type(thing) if isinstance(thing, nn.Module) else thing, "eps")}
+        self.is_causal_by_name = _is_causal(kind, thing) and not _takes_mask(plan)
         self.update_missing()
 
     def update_missing(self) -> None:
@@ -80,6 +84,19 @@ class Resolved(Candidate):
             turned = [t for t in found if self.plan.output(t).shape == expected]
             found = turned or [_unflattened(t, expected) for t in found]
         return found[0]
+
+    def apart(self, **inputs: Any) -> list[Tensor]:
+        if self.plan.order in batching.AXES:
+            return []
+        with double(), without_dropout(True):
+            given = self.plan.apart(inputs)
+            return [self.post(self.plan.output(self._tensor(self.function(**g), inputs)), inputs) for g in given]
+
+    def stepwise(self, inputs: Inputs, chunks: tuple[int, ...]) -> Tensor | None:
+        if self.module is None or self.plan.order != "batch first" or self.function != self.module.forward:
+            return None
+        with double(), without_dropout(True), torch.no_grad():
+            return caching.pieces(self.module, self.plan, inputs, chunks, lambda output: next(tensors(output)))
 
     def rebuild(self, **settings: Any) -> Candidate:
         if self._rebuild is None:
@@ -126,6 +143,18 @@ class Resolved(Candidate):
                 groups.setdefault(".".join(parts[:end]), set()).update(positions.flatten().tolist())
         same = [name for name, positions in groups.items() if positions - {ZERO, -2} == own]
         return max(same, key=len, default=None)
+
+
+def _takes_mask(plan: Plan) -> bool:
+    """Of what attends to itself: its caller says what is hidden."""
+    return any(name in ("mask", "tgt_mask", "") for _, name, _ in plan.mask_parameters)
+
+
+def _is_causal(kind: Kind, thing: Any) -> bool:
+    """Whether a mask or a decoder is asked for, by the kind or by the name, or it writes text."""
+    name = str(getattr(type(thing) if isinstance(thing, nn.Module) else thing, "__name__", ""))
+    writes = hasattr(thing, "generate") or hasattr(thing, "sample")
+    return kind.name.endswith(("Mask", "Transformer")) or bool(CAUSAL.search(name)) or writes
 
 
 def _unflattened(output: Tensor, expected: torch.Size) -> Tensor:

@@ -56,6 +56,33 @@ def other_in_training(session: Session, best: Hypothesis | None) -> Iterator[Fin
         )
 
 
+def refuses_masks(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """A31, as far as resolving it showed."""
+    if session.candidate.refused is not None:
+        parameter, error = session.candidate.refused
+        line = next(iter(str(error).splitlines()), "")[:200]
+        said = (
+            f"Without {parameter} it computes; with it, in every usual form, it stops: {type(error).__name__}: {line}."
+        )
+        yield Finding(MISTAKES["A31"], said)
+
+
+def masks_overwritten(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """A29, of what takes padding and future in a mask each."""
+    result = next((r for r in session.ran if r.probe.name == "causal, padded"), None)
+    if result is None or best is None:
+        return
+    probe = result.probe
+    for output in session.candidate.apart(**probe.inputs):
+        if distance(output, session.variant(best.recipe, probe), probe) <= ROUNDED:
+            continue
+        for form, entries in MISTAKES["A29"].changes.items():
+            if distance(output, session.variant(best.recipe.with_(entries), probe), probe) <= ROUNDED:
+                said = "With the padding in one mask and the future in the other, its output is that of one alone."
+                yield Finding(MISTAKES["A29"], said, form, entries)
+                return
+
+
 def half_precision(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     """A8: a masked call in float16."""
     module = session.candidate.module
@@ -100,6 +127,8 @@ class Calls(TorchFunctionMode):
 BEHAVIOUR: tuple[tuple[tuple[str, ...], Detector], ...] = (
     (("A12",), input_changed),
     (("B11",), other_in_training),
+    (("A31",), refuses_masks),
+    (("A29",), masks_overwritten),
     (("A8",), half_precision),
     (("T1",), softmax_twice),
 )

@@ -116,6 +116,21 @@ def residual_dropout(session: Session, best: Hypothesis | None) -> Iterator[Find
         yield Finding(MISTAKES["B6"], f"{BUILT}{what}.")
 
 
+def dropout_after_the_sum(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """B24: in training, features of the output are exactly zero, which neither a sum nor a norm gives."""
+    of_sum = ("EncoderLayer", "DecoderLayer", "DecoderOnlyLayer", "ResidualConnection")
+    if best is None or session.kind.name not in of_sum or best.recipe.norm_order not in ("post", "pre"):
+        return
+    candidate = with_dropout(session)
+    if candidate is None or candidate.module is None:
+        return
+    candidate.module.train()
+    probe = session.ran[0].probe
+    zeros = (call(candidate, probe.inputs) == 0).double().mean().item()
+    if zeros > 0.2 and not (call(session.candidate, probe.inputs) == 0).any():
+        yield Finding(MISTAKES["B24"], f"Built with dropout = 0.5, in training {zeros:.0%} of its output is 0.")
+
+
 def inner_dropout(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     """B7."""
     is_plain = session.kind.name == "FeedForward" and not (best is not None and best.recipe.gated)
@@ -128,5 +143,6 @@ DROPOUT: tuple[tuple[tuple[str, ...], Detector], ...] = (
     (("B12",), random_in_evaluation),
     (("A18", "A17"), attention_dropout),
     (("B6",), residual_dropout),
+    (("B24",), dropout_after_the_sum),
     (("B7",), inner_dropout),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session
@@ -74,20 +74,6 @@ def _modules_in(value: object) -> list[nn.Module]:
     return [item for item in values if isinstance(item, nn.Module)]
 
 
-def table_without_buffer(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
-    """P5: a tensor that is a plain attribute."""
-    module = session.candidate.module
-    for path, part in () if module is None else module.named_modules():
-        for name, value in vars(part).items():
-            if isinstance(value, Tensor) and value.is_floating_point() and value.dim() >= 2 and not value.requires_grad:
-                if value.shape[-1] != session.settings.get("d_model"):
-                    continue
-                where = f"{path}.{name}" if path else name
-                said = f"self.{where}, of shape {tuple(value.shape)}, is neither a parameter nor a buffer."
-                yield Finding(MISTAKES["P5"], said)
-                return
-
-
 def shared_layers(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     """B9: different weights were asked for in the layers, and all layers have the last ones."""
     if best is None:  # perhaps the weights have not been found
@@ -109,6 +95,5 @@ INVENTORY: tuple[tuple[tuple[str, ...], Detector], ...] = (
     (("LN6",), norm_without_bias),
     (("A14",), projection_biases),
     (("B10",), python_list),
-    (("P5",), table_without_buffer),
     (("B9",), shared_layers),
 )

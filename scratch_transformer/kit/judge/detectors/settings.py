@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import inspect
+from collections.abc import Callable, Iterator, Mapping
 
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session
@@ -16,14 +17,23 @@ Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 
 
 def bias_flag(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
-    """A15: bias=False leaves a bias."""
+    """A15: bias=False leaves a bias in a projection of attention. A norm keeps its own; qkv_bias is not of the output."""
     try:
         candidate = session.candidate.rebuild(bias=False)
     except KeyError:
         return
-    left = [name for name in candidate.inventory() if name.endswith("bias")]
+    if any("qkv" in name for name in inspect.signature(type(candidate.module).__init__).parameters):
+        return
+    shapes = candidate.inventory()
+    left = [name for name in shapes if name.endswith("bias") and _is_projections(name, shapes, session.kind.name)]
     if left:
         yield Finding(MISTAKES["A15"], f"Built with bias=False, it still has {', '.join(left)}.")
+
+
+def _is_projections(bias: str, shapes: Mapping[str, tuple[int, ...]], kind: str) -> bool:
+    """Whether a bias belongs to a matrix; in a layer, to a matrix of its attention."""
+    matrix = shapes.get(f"{bias.removesuffix('bias')}weight", ())
+    return len(matrix) == 2 and (kind.endswith("Attention") or "att" in bias.lower())
 
 
 def heads_that_do_not_divide(session: Session, best: Hypothesis | None) -> Iterator[Finding]:

@@ -49,6 +49,8 @@ FIXED: dict[str, Any] = {
 
 def orders(kind: Kind, is_function: bool) -> tuple[str, ...]:
     """The orders of dimensions in which a component may take its tensors, the likeliest first."""
+    if kind.name in ("AdamW", "GradientClipping", "Sampling", "CosineSchedule", "Tokenizer"):
+        return ("batch first",)
     if kind.name == "CausalMask":  # square, so transposing it would hide a mistake
         return "batch first", "batch last"
     usual: tuple[str, ...] = ("batch first", "sequence first")
@@ -144,7 +146,7 @@ def _by_name(
         elif shared := _shared_input(parameter.name, tensors):
             found[parameter.name] = shared
             left = [name for name in left if name != shared]
-        elif known and is_setting(parameter.name) and not _is_last_tensor(unmatched, left):
+        elif known and is_setting(parameter.name) and not _is_tensor(parameter, parameters, unmatched, left):
             constants[parameter.name] = settings[known[0]]
         elif plain(parameter.name) in FIXED:
             constants[parameter.name] = FIXED[plain(parameter.name)]
@@ -169,9 +171,12 @@ def _by_name(
     return _complete(found, tensors), constants
 
 
-def _is_last_tensor(unmatched: list[inspect.Parameter], left: list[str]) -> bool:
-    """Whether every parameter without a meaning must be a tensor: forward(embeddings) is given no number."""
-    return len(unmatched) == len(left) and not set(left) & {*OPTIONS, "next_logits", "length", "steps"}
+def _is_tensor(
+    parameter: inspect.Parameter, all_: list[inspect.Parameter], unmatched: list[inspect.Parameter], left: list[str]
+) -> bool:
+    """Whether what has the name of a size is a tensor: forward(embeddings); every parameter without a meaning must be."""
+    none_else = len(unmatched) == len(left) and not set(left) & {*OPTIONS, "next_logits", "length", "steps"}
+    return none_else or (parameter is all_[0] and "x" in left)
 
 
 def _is_source(parameter: inspect.Parameter, left: list[str]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -95,6 +95,20 @@ class Plan:
                 raise Inexpressible(f"it takes no {name}")
             given |= self._shared(keep, takers, sizes(inputs, name))
         return given
+
+    def apart(self, inputs: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """The ways to give a mask's padding to one parameter, and the rest of it to another."""
+        takers = {p: form for p, (canonical, form) in self.masks.items() if canonical == "mask"}
+        size = sizes(inputs, "mask")
+        for first, second in itertools.permutations(takers, 2):
+            try:
+                padding, rest = split(inputs["mask"])
+                masks = {
+                    p: takers[p].give(m, size[0], self.heads, *size[1:]) for p, m in ((first, padding), (second, rest))
+                }
+            except Inexpressible:
+                continue
+            yield self.give({**inputs, "mask": None}) | masks
 
     def _absent(self, name: str, takers: Mapping[str, Form], inputs: Mapping[str, Any]) -> dict[str, Any]:
         """None where that is possible; else a mask that blocks nothing."""

@@ -98,7 +98,17 @@ SETTINGS: dict[str, str] = {
         srcpadid tgtpadid srcpadtoken padding tgtpad srcpad paddingindex ignoreidx padvalue
     """,
     "label_smoothing": "smoothing labelsmoothing eps epsilon ls smooth alpha epsls smoothingfactor",
-    "warmup": "warmup warmupsteps nwarmupsteps numwarmupsteps warmupstep nwarmup warmsteps warm",
+    "warmup": "warmup warmupsteps nwarmupsteps numwarmupsteps warmupstep nwarmup warmsteps warm warmupiters tw twarmup warmupiterations warmupit",
+    "max_lr": """
+        maxlearningrate maxlr lrmax alphamax peaklr peaklearningrate learningrate lr baselr initiallr amax maxalpha
+        learningratemax etamax
+    """,
+    "min_lr": "minlearningrate minlr lrmin alphamin etamin amin minalpha learningratemin finallr endlr",
+    "total": """
+        cosinecycleiters totalsteps maxiters lrdecayiters maxsteps numtrainingsteps totaliters cosinesteps tc cosineiters
+        numiterations annealingiters numsteps decaysteps lrdecaysteps cosinecycle maxit cosineannealingiters
+        cosinecyclesteps totaliterations tcosine maxiterations cosineannealingsteps
+    """,
     "factor": "factor scale lrmul lrscale initlr lrfactor k multiplier",
     "step": "step stepnum steps currentstep nsteps t iteration globalstep stepno",
 }

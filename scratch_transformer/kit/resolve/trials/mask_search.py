@@ -100,6 +100,23 @@ def _joint(candidate: Resolved, trial: Trial, takers: list[tuple[str, str]], mas
     return rank[0], rank[2]
 
 
+def refusal(candidate: Resolved, trial: Trial) -> tuple[str, Exception] | None:
+    """The mask's parameter and the error of the likeliest form, of a candidate that stops with every form.
+
+    None where it may want something else than a mask: a flag, or lengths.
+    """
+    masked = [p for p in trial.probes if any(p.inputs.get(name) is not None for name in MASKS)]
+    for probe in masked:
+        try:
+            if candidate.accepts(probe.inputs):
+                candidate(**probe.inputs)
+                return None
+        except Exception as error:  # the learner's code may raise anything
+            is_flag = "Boolean value of Tensor" in str(error)
+            return None if is_flag else (next(iter(candidate.plan.masks), "mask"), error)
+    return None
+
+
 Rank = tuple[int, int, float]
 
 

@@ -19,13 +19,13 @@ from scratch_transformer.kit.resolve.call.plan import MASKS, CannotCall, Plan
 from scratch_transformer.kit.resolve.call.precision import double
 from scratch_transformer.kit.resolve.call.tokenizer import is_tokenizer
 from scratch_transformer.kit.resolve.candidate import Resolved
-from scratch_transformer.kit.resolve.functions import rotations, schedules
+from scratch_transformer.kit.resolve.functions import rotations, schedules, training
 from scratch_transformer.kit.resolve.functions.readings import readings
 from scratch_transformer.kit.resolve.functions.weighted import Weighted
 from scratch_transformer.kit.resolve.names.inputs import input_of
-from scratch_transformer.kit.resolve.trial import NOTHING, Score
+from scratch_transformer.kit.resolve.trial import MISTAKEN, NOTHING, Score, Trial
 from scratch_transformer.kit.resolve.trials import adjust
-from scratch_transformer.kit.resolve.trials.mask_search import find_masks, with_required_masks
+from scratch_transformer.kit.resolve.trials.mask_search import find_masks, refusal, with_required_masks
 from scratch_transformer.kit.resolve.trials.probing import is_alike, open_probes, probes_for
 from scratch_transformer.kit.resolve.trials.weight_search import find_weights
 from scratch_transformer.kit.resolve.weights.layout import prepare
@@ -98,6 +98,10 @@ def _resolved(thing: Any, kind: Kind, library: Library, settings: Mapping[str, A
 
 
 def _attempts(thing: Any, kind: Kind, library: Library, settings: dict[str, Any]) -> Iterator[Outcome]:
+    if kind.name in training.KINDS:
+        settings = settings | training.told(thing, kind, settings)
+        yield from _called(training.reading(thing, kind, settings), kind, library, settings, {})
+        return
     if not isinstance(thing, type) and not forwards.is_factory(thing, kind):
         for made in readings(thing, kind, settings):
             yield from _called(made, kind, library, settings, {})
@@ -216,9 +220,22 @@ def _planned_with(
         best.score = find_weights(best.candidate, trial, probes_for(best.candidate, first), library)
     if not every or len(first) < len(trial.probes) or best.score[0] >= NOTHING:
         hopeless = best.score[0] >= NOTHING and not every  # what no mistake explains without masks, none does with them
-        best.score = max(best.score, find_masks(best.candidate, trial, 0 if hopeless else library.most_tiers))
+        best.score = max(best.score, _masked(best, trial, 0 if hopeless else library.most_tiers))
     adjust.notes(best.candidate)
     return best
+
+
+def _masked(best: Outcome, trial: Trial, tiers: int) -> Score:
+    """How well it is explained with masks; what is explained without, and stops with each, has that one mistake."""
+    assert best.candidate is not None
+    score = find_masks(best.candidate, trial, tiers)
+    if score[0] <= NOTHING or best.score[0] >= NOTHING:
+        return score
+    best.candidate.refused = refusal(best.candidate, trial)
+    if best.candidate.refused is None:
+        return score
+    best.candidate.plan = best.candidate.plan.with_masks({})
+    return MISTAKEN, best.score[1]
 
 
 def _ways(

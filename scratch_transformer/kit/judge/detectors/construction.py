@@ -1,0 +1,194 @@
+"""When weights and masks are made, and whether they are filled, shared, and moved with the module."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import linecache
+import re
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
+
+from scratch_transformer.kit.judge.search import Hypothesis
+from scratch_transformer.kit.judge.session import Session, distance
+from scratch_transformer.kit.judge.variants import call
+from scratch_transformer.kit.kind import Candidate, Finding
+from scratch_transformer.kit.mistakes import MISTAKES
+
+Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
+INITIALISES = re.compile(
+    r"\.apply\((self\.)?\w*init|(?<!self)\.reset_parameters\(|parameters\(\)\s*:[\s\S]{0,200}?(init\.|xavier|kaiming|normal_|uniform_)"
+)
+"""In a file that has this, the whole may fill what its parts leave empty."""
+MATRICES = re.compile(r"dim\(\) *> *1")
+"""What it fills then are matrices only."""
+
+
+# ---- Weights that are made in forward ----
+
+
+def made_in_forward(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """B21: a second call registers parameters, or gives other numbers though nothing is dropped out."""
+    probe = session.ran[0].probe
+    first = call(session.candidate, probe.inputs)
+    with _registered() as owners:
+        second = call(session.candidate, probe.inputs)
+    made = sorted({type(owner).__name__ for owner in owners})
+    differs = distance(first, second, probe) > 0
+    if differs:
+        what = f"Every call makes new {', '.join(made)}, so" if made else "Something in it is drawn at random, so"
+        said = f"{what} two calls with one input differ by {100 * distance(first, second, probe):.2g} %."
+        yield Finding(MISTAKES["B21"], said, explains=True)
+    elif any("Norm" in name for name in made):
+        yield Finding(MISTAKES["B21"], f"Every call makes a new {', '.join(made)}, which is never trained.")
+
+
+@contextlib.contextmanager
+def _registered() -> Iterator[list[nn.Module]]:
+    """The modules that get parameters meanwhile."""
+    owners: list[nn.Module] = []
+    hook = register_module_parameter_registration_hook(lambda owner, name, values: owners.append(owner))
+    try:
+        yield owners
+    finally:
+        hook.remove()
+
+
+# ---- Parameters that nobody fills ----
+
+
+def uninitialised(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """B22: built while torch.empty gives NaN, it has parameters that are NaN."""
+    text = _file_of(session.candidate)
+    filled_later = INITIALISES.search(text)
+    if filled_later and not MATRICES.search(text):
+        return
+    with _empty_is_nan():
+        module = session.candidate.rebuild().module
+    named = () if module is None else module.named_parameters()
+    left = [name for name, values in named if values.isnan().any() and not (filled_later and values.dim() > 1)]
+    if left:
+        said = f"Nothing fills {', '.join(f'self.{name}' for name in left[:4])} after torch.empty."
+        yield Finding(MISTAKES["B22"], said)
+
+
+@contextlib.contextmanager
+def _empty_is_nan() -> Iterator[None]:
+    before = torch.are_deterministic_algorithms_enabled(), torch.utils.deterministic.fill_uninitialized_memory
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.utils.deterministic.fill_uninitialized_memory = True  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before[0])
+        torch.utils.deterministic.fill_uninitialized_memory = before[1]  # type: ignore[attr-defined]
+
+
+def _file_of(candidate: Candidate) -> str:
+    """The text of the file that a class is in; "" if it is in none."""
+    try:
+        path = inspect.getsourcefile(type(candidate.module))
+    except TypeError:
+        return ""
+    return "".join(linecache.getlines(path)) if path else ""
+
+
+# ---- One small projection ----
+
+
+def shared_projection(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """A28: the projections are block-diagonal, and all blocks are one."""
+    heads = session.settings.get("num_heads", 1)
+    if best is None or heads < 2:
+        return
+    for name, weight in session.state.items():
+        if name.endswith(("w_q.weight", "w_k.weight", "w_v.weight")) and name not in session.candidate.missing:
+            d_k = weight.shape[0] // heads
+            block = weight[:d_k, :d_k]
+            if weight.dim() == 2 and bool(block.any()) and torch.equal(weight, torch.block_diag(*[block] * heads)):
+                said = f"One matrix of {d_k} × {d_k} projects each of the {heads} heads."
+                yield Finding(MISTAKES["A28"], said)
+                return
+
+
+# ---- Tensors that stay behind ----
+
+
+def left_behind(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """P5, A30: a table of positions, or a mask, that the constructor makes and a move to another device forgets."""
+    fresh = _made_again(session)
+    width = session.settings.get("d_model")
+    found: set[str] = set()
+    for path, name, value, owner in _plain_tensors(session.candidate if fresh is None else fresh):
+        is_table = value.dim() >= 2 and value.is_floating_point() and value.shape[-1] == width
+        id = "A30" if _is_mask(value) else "P5" if is_table else ""
+        if id in session.kind.ids - found and not _moves(name, owner) and _stays(session, fresh):
+            found.add(id)
+            where = f"{path}.{name}" if path else name
+            said = f"self.{where}, of shape {tuple(value.shape)}, is neither a parameter nor a buffer."
+            yield Finding(MISTAKES[id], said)
+
+
+def _made_again(session: Session) -> Candidate | None:
+    """What the constructor makes, before any call keeps anything."""
+    try:
+        return session.candidate.rebuild()
+    except Exception:  # it cannot be built again
+        return None
+
+
+def _plain_tensors(candidate: Candidate) -> Iterator[tuple[str, str, Tensor, type[nn.Module]]]:
+    """Path, name, value and class of the tensors that are plain attributes of a module or of a part of it."""
+    for path, part in () if candidate.module is None else candidate.module.named_modules():
+        for name, value in list(vars(part).items()):
+            if isinstance(value, Tensor) and not value.requires_grad:
+                yield path, name, value, type(part)
+
+
+def _moves(name: str, owner: type[nn.Module]) -> bool:
+    """Whether the class itself moves the attribute, as far as its text tells."""
+    try:
+        text = inspect.getsource(owner)
+    except (OSError, TypeError):
+        return False
+    return bool(re.search(rf"self\.{name}\b[^\n]*(\.to\(|\.cuda\(|type_as)", text))
+
+
+def _stays(session: Session, fresh: Candidate | None) -> bool:
+    """Whether forward stops where the module is on another device than the attribute."""
+    if fresh is None or fresh.module is None:
+        return True
+    inputs = {n: _elsewhere(v) for n, v in session.ran[0].probe.inputs.items()}
+    fresh.module.float().to("meta")
+    try:
+        call(fresh, inputs)
+    except Exception as error:  # anything may not exist on a device without numbers
+        return bool(re.search(r"device|meta", str(error)))
+    return False
+
+
+def _elsewhere(value: object) -> object:
+    if not isinstance(value, Tensor):
+        return value
+    return value.to("meta", torch.float32) if value.is_floating_point() else value.to("meta")
+
+
+def _is_mask(value: Tensor) -> bool:
+    """Square in its last axes, with two values, and a triangle."""
+    if value.dim() < 2 or value.shape[-1] != value.shape[-2] or value.shape[-1] < 2:
+        return False
+    square = value.double().reshape(-1, *value.shape[-2:])[0]
+    lower, upper = square[-1, 0], square[0, -1]
+    inside = torch.ones_like(square).tril().bool()
+    return bool(lower != upper) and all(len(half.unique()) <= 2 for half in (square[inside], square[~inside]))
+
+
+CONSTRUCTION: tuple[tuple[tuple[str, ...], Detector], ...] = (
+    (("B21",), made_in_forward),
+    (("B22",), uninitialised),
+    (("A28",), shared_projection),
+    (("P5", "A30"), left_behind),
+)

@@ -1,0 +1,35 @@
+"""What the text of a training script shows, without running it: what its loss is given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from scratch_transformer.kit.judge.scripts import losses, shifts
+from scratch_transformer.kit.judge.scripts.flow import Script, parsed
+
+
+@dataclass(frozen=True)
+class Read:
+    """A mistake in a script. function: that it is in, "" for the file itself. line: from 1."""
+
+    id: str
+    function: str
+    line: int
+    evidence: str
+
+
+def read(text: str, others: Sequence[str] = ()) -> Iterator[Read]:
+    """The mistakes that a file's text shows, each once in a function. others: files that define what it imports."""
+    script = parsed(text)
+    if script is None:
+        return
+    classes = {name: node for other in others if (more := parsed(other)) for name, node in more.classes.items()}
+    script = Script(script.tree, script.text, {**classes, **script.classes})
+    seen: set[tuple[str, str]] = set()
+    for find in (losses.softmaxed, losses.counting_padding, shifts.unshifted):
+        for id, node, evidence in find(script):
+            function = script.function_of(node)
+            if (id, function) not in seen:
+                seen.add((id, function))
+                yield Read(id, function, node.lineno, evidence)

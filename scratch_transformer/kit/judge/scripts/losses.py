@@ -1,0 +1,104 @@
+"""T2 and T4 by reading: what nn.CrossEntropyLoss is given, and whether it ignores padding."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from scratch_transformer.kit.judge.scripts.flow import Script, without_layout
+
+Found = Iterator[tuple[str, ast.expr, str]]
+"""(id, where, evidence)."""
+PADS = re.compile(
+    r"\bpad_?(idx|id|index|token)|_pad\b|pad_?token|padding_idx|['\"](<pad>|\[PAD\]|<PAD>)['\"]|\bPAD\b|pad_sequence"
+)
+OTHERWISE = re.compile(r"-100\b|masked_select|pack_padded_sequence|packed")
+"""Other ways to leave padding out."""
+OF_TOKENS = re.compile(r"tgt|trg|dec_|decoder|tar_|target_(ids|seq|tokens)", re.IGNORECASE)
+OF_SENTENCES = re.compile(r"pooled|num_labels|n(um)?_class|\bcls\b")
+IN_BATCHES = re.compile(r"\w*loader|\bbatch(es)?\b|BucketIterator|_iter(ator)?\b", re.IGNORECASE)
+"""Where sentences come in batches, they are padded; a few written out by hand may all have one length."""
+
+
+def losses(script: Script) -> Iterator[tuple[ast.Call, ast.Call]]:
+    """Every call of a cross-entropy on (logits, target), and the call that says how it is set up: often another."""
+    for call in script.calls():
+        if len(call.args) < 2:
+            continue
+        if ast.unparse(call.func).rpartition(".")[2] == "cross_entropy":
+            yield call, call
+            continue
+        made = script.source_of(call.func, call)
+        if isinstance(made, ast.Call) and ast.unparse(made.func).rpartition(".")[2] == "CrossEntropyLoss":
+            yield call, made
+
+
+def softmaxed(script: Script) -> Found:
+    """T2: the first argument is a softmax, or what a model of this file returns is one."""
+    for call, _ in losses(script):
+        given = script.source_of(call.args[0], call)
+        if _is_softmax(given, script, call):
+            yield "T2", call, f"The loss gets {ast.unparse(given)}, which is a softmax already."
+        elif isinstance(given, ast.Call) and (cls := script.class_of(given.func, call)) is not None:
+            returned = _returned(cls, script)
+            if returned is not None:
+                said = f"The loss gets what {cls.name} returns, and that ends in {ast.unparse(returned)}."
+                yield "T2", call, said
+
+
+def _is_softmax(value: ast.expr, script: Script, before: ast.AST) -> bool:
+    """F.softmax(x, -1), x.softmax(-1), nn.Softmax(-1)(x), self.softmax(x) where that is nn.Softmax."""
+    value = without_layout(value)
+    if not isinstance(value, ast.Call):
+        return False
+    if ast.unparse(value.func).rpartition(".")[2] == "softmax" and not _is_own(value.func):
+        return True
+    made = script.source_of(value.func, before)
+    return isinstance(made, ast.Call) and ast.unparse(made.func).rpartition(".")[2] == "Softmax"
+
+
+def _is_own(function: ast.expr) -> bool:
+    """self.softmax: an attribute, which may be anything."""
+    return isinstance(function, ast.Attribute) and ast.unparse(function.value) == "self"
+
+
+def _returned(cls: ast.ClassDef, script: Script) -> ast.expr | None:
+    """The softmax that a class's forward returns, always."""
+    forward = next((f for f in cls.body if isinstance(f, ast.FunctionDef) and f.name == "forward"), None)
+    returns = [node for node in ast.walk(forward) if isinstance(node, ast.Return)] if forward is not None else []
+    values = [script.source_of(node.value, node) for node in returns if node.value is not None]
+    found = [value for value, node in zip(values, returns, strict=True) if _is_softmax(value, script, node)]
+    return found[0] if found and len(found) == len(values) else None
+
+
+def counting_padding(script: Script) -> Found:
+    """T4: no ignore_index, no weights, and the mean over tokens of a file that pads them."""
+    padded = PADS.search(script.text)
+    if padded is None or OTHERWISE.search(script.text) or not IN_BATCHES.search(script.text):
+        return
+    line = script.text[: padded.start()].count("\n") + 1
+    for call, made in losses(script):
+        words = {word.arg for word in made.keywords}
+        positional = made.args[2:] if made is call else made.args
+        if (
+            words & {"ignore_index", "weight", "reduction", "reduce", None}
+            or positional
+            or not _of_tokens(call, script)
+        ):
+            continue
+        said = f"It has no ignore_index, though the file pads (line {line}: {_line(script.text, line)})."
+        yield "T4", made, said
+
+
+def _of_tokens(call: ast.Call, script: Script) -> bool:
+    """Whether the loss is over the words of a sentence, and not over one label for each sentence."""
+    logits, target = (ast.unparse(value) for value in call.args[:2])
+    is_flat = re.search(r"view\(-1|reshape\(-1|flatten\(|transpose\(1, ?2|transpose\(-|permute\(0, ?2", logits)
+    source = ast.unparse(script.source_of(call.args[1], call))
+    is_cut = re.search(r"\[[^\]]*1:", source + target)
+    return bool(is_flat and not OF_SENTENCES.search(logits) and (is_cut or OF_TOKENS.search(target)))
+
+
+def _line(text: str, number: int) -> str:
+    return text.splitlines()[number - 1].strip()[:80]

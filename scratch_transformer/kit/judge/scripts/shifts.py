@@ -1,0 +1,67 @@
+"""T13 by reading: whether a model is asked for the tokens that it is given."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from scratch_transformer.kit.judge.scripts.flow import MODEL, Script, sliced
+from scratch_transformer.kit.judge.scripts.losses import Found, losses
+
+SHIFTS = re.compile(r":-1\]|:, 1:|\[1:|roll\(|shift|\bbos\b|\bsos\b", re.IGNORECASE)
+"""In the text of a model: it may shift what it is given by itself."""
+IS_CAUSAL = re.compile(r"causal|tril|triu|subsequent|def generate|future|autoregress", re.IGNORECASE)
+
+
+def unshifted(script: Script) -> Found:
+    """T13: model(src, tgt), and the loss with tgt; or a language model's own input as its labels."""
+    for call, _ in losses(script):
+        label, label_cut = sliced(_followed(call.args[1], call, script))
+        logits, logits_cut = call.args[0], sliced(call.args[0])[1]
+        output = script.source_of(logits, call)
+        if isinstance(output, ast.Subscript):
+            logits_cut = logits_cut or ast.unparse(output.slice)
+            output = script.source_of(output.value, call)
+        if not isinstance(output, ast.Call) or not label or (logits_cut and ":" in logits_cut):
+            continue
+        inputs = [sliced(_followed(value, output, script)) for value in output.args]
+        if (label, label_cut) in _decoded(output, inputs, script, call):
+            said = f"{ast.unparse(output)} is given {_named(label, label_cut)}, and the loss asks for the same tokens."
+            yield "T13", call, said
+
+
+def _decoded(output: ast.Call, inputs: list[tuple[str, str]], script: Script, before: ast.AST) -> list[tuple[str, str]]:
+    """Of a model's inputs, those that its decoder sees; [] where it may shift them itself."""
+    cls = script.class_of(output.func, before)
+    if cls is None or not MODEL.search(ast.unparse(output.func) + cls.name):
+        return []
+    text = "\n".join(ast.unparse(other) for other in _used(cls, script))
+    if SHIFTS.search(ast.unparse(cls)) or not IS_CAUSAL.search(text):
+        return []
+    return inputs[1:] if len([name for name, _ in inputs if name and "mask" not in name.lower()]) > 1 else inputs[:1]
+
+
+def _used(cls: ast.ClassDef, script: Script, depth: int = 4) -> list[ast.AST]:
+    """A class, and the classes and functions that it uses."""
+    found: list[ast.AST] = [cls]
+    functions = {node.name: node for node in script.tree.body if isinstance(node, ast.FunctionDef)}
+    known: dict[str, ast.AST] = {**functions, **script.classes}
+    for _ in range(depth):
+        names = {node.id for part in found for node in ast.walk(part) if isinstance(node, ast.Name)}
+        found += [node for name, node in known.items() if name in names and node not in found]
+    return found
+
+
+def _followed(value: ast.expr, before: ast.AST, script: Script) -> ast.expr:
+    """A name's value where that is a name again, perhaps cut; else the name itself."""
+    for _ in range(4):
+        name, cut = sliced(value)
+        origin = script.assigned(name, before) if name and not cut else None
+        if origin is None or not sliced(origin)[0] or sliced(origin)[0] == name:
+            break
+        before, value = origin, origin
+    return value
+
+
+def _named(name: str, cut: str) -> str:
+    return f"{name}[{cut}]" if cut else name

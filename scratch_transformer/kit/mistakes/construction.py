@@ -1,0 +1,62 @@
+"""B21, B22, A28: weights that are made at the wrong time, not at all, or too few of them."""
+
+from scratch_transformer.kit.kind import Mistake
+
+CONSTRUCTION = (
+    Mistake(
+        id="A28",
+        title="one projection for all heads",
+        severity="mistake",
+        does="Cuts the features into heads first, and then projects each with the same small matrix (d_k × d_k). All "
+        "heads share it, and none sees more than its own share of the features.",
+        expected="Each head has its own projection of all d_model features; nn.Linear(d_model, d_model) is all of them "
+        "side by side.",
+        fix="self.queries = nn.Linear(d_model, d_model), applied before the features are cut into heads.",
+        source="Vaswani et al. 2017, section 3.2.2",
+        mathematics="right: head_i = Attention(Q W_i, …), W_i of shape (d_model, d_k)\n"
+        "here: W_q is block-diagonal, h times the same block of shape (d_k, d_k)",
+        demo="""\
+import torch
+d_model, heads = 512, 8
+right, wrong = torch.nn.Linear(d_model, d_model), torch.nn.Linear(d_model // heads, d_model // heads)
+print("weights of all heads:", right.weight.numel())
+print("one small matrix for all of them:", wrong.weight.numel())
+""",
+    ),
+    Mistake(
+        id="B21",
+        title="weights that are made anew in every call",
+        severity="mistake",
+        does="Layers (or random weights) are made inside forward. They are new at every call, are not among the model's "
+        "parameters, and are never trained.",
+        expected="Layers are made once, in __init__, and used in forward.",
+        fix="self.linear = nn.Linear(...) in __init__; self.linear(x) in forward.",
+        source="documentation of torch.nn.Module",
+        demo="""\
+import torch
+class Wrong(torch.nn.Module):
+    def forward(self, x):
+        return torch.nn.Linear(4, 1)(x)
+model, x = Wrong(), torch.ones(4)
+print("the same input twice:", model(x).item(), model(x).item())
+print("parameters to train:", sum(p.numel() for p in model.parameters()))
+""",
+    ),
+    Mistake(
+        id="B22",
+        title="parameters without initial values",
+        severity="mistake",
+        does="Parameters are made with torch.empty (or torch.Tensor(n, m)) and never filled: they hold whatever the memory "
+        "held before, huge numbers or NaN included.",
+        expected="Every parameter is initialised: torch.zeros, torch.ones, or nn.init.",
+        fix="nn.init.xavier_uniform_(self.weight) after nn.Parameter(torch.empty(...)); torch.ones for a norm's scale.",
+        source="documentation of torch.empty",
+        demo="""\
+import torch
+torch.use_deterministic_algorithms(True)  # makes torch.empty say what it is
+print("torch.empty:", torch.empty(3))
+torch.use_deterministic_algorithms(False)
+print("torch.ones:", torch.ones(3))
+""",
+    ),
+)

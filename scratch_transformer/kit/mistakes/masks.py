@@ -1,0 +1,70 @@
+"""A29 … A31: masks that do not arrive: overwritten, left behind on another device, refused."""
+
+from scratch_transformer.kit.kind import Mistake
+
+MASKS = "Vaswani et al. 2017, section 3.2.3"
+
+LOST_MASKS = (
+    Mistake(
+        id="A29",
+        title="one mask overwrites the other",
+        severity="mistake",
+        does="Applies the padding mask and the causal mask one after the other, and the second starts again from the "
+        "scores (or the mask) without the first. Where both are needed, one of them is lost.",
+        expected="A key is blocked if either mask blocks it.",
+        fix="mask = padding & causal, and one masked_fill; or apply the second to what the first returned.",
+        source=MASKS,
+        mathematics="right: softmax(s + log m_1 + log m_2)      here: softmax(s + log m_2)",
+        changes={
+            "the padding is lost": {"padding": "lost beside causal"},
+            "the causal mask is lost": {"causal": "lost beside padding"},
+        },
+        demo="""\
+import torch
+scores, causal = torch.zeros(3, 3), torch.tril(torch.ones(3, 3)).bool()
+padding = torch.tensor([[False, True, True]])  # the first key is padding
+blocked = scores.masked_fill(~padding, float("-inf"))
+wrong = scores.masked_fill(~causal, float("-inf"))  # of scores, not of blocked
+right = blocked.masked_fill(~causal, float("-inf"))
+print("the last query, overwritten:", wrong.softmax(-1)[2])
+print("right:", right.softmax(-1)[2])
+""",
+    ),
+    Mistake(
+        id="A30",
+        title="the mask is a plain attribute",
+        severity="mistake",
+        does="A mask is kept as self.mask = torch.tril(...). model.to('cuda') does not move it, so the model stops with "
+        "an error about two devices.",
+        expected="A buffer moves with the module. persistent=False keeps it out of the checkpoint.",
+        fix="self.register_buffer('mask', torch.tril(torch.ones(T, T)), persistent=False).",
+        source="documentation of torch.nn.Module.register_buffer",
+        demo="""\
+import torch
+module = torch.nn.Module()
+module.attribute = torch.tril(torch.ones(3, 3))
+module.register_buffer("mask", torch.tril(torch.ones(3, 3)), persistent=False)
+module.to("meta")  # stands for a GPU
+print("attribute:", module.attribute.device, "- buffer:", module.mask.device)
+""",
+    ),
+    Mistake(
+        id="A31",
+        title="stops with a mask",
+        severity="mistake",
+        does="Takes a mask, and stops with an error when it is given one, in whatever form: boolean or numbers, for every "
+        "query or for the keys alone. Without a mask it computes.",
+        expected="A mask that broadcasts to (batch, heads, queries, keys) blocks keys.",
+        fix="Call it with a mask of the shape that your model makes, and mend what the error names.",
+        source=MASKS,
+        demo="""\
+import torch
+scores, mask = torch.zeros(2, 4, 3, 3), torch.ones(2, 3).bool()  # 2 samples, 4 heads; the mask of the keys
+try:
+    scores.masked_fill(mask == 0, float("-inf"))
+except RuntimeError as error:
+    print("it stops with:", error)
+print("with axes for heads and queries:", scores.masked_fill(mask[:, None, None, :] == 0, float("-inf")).shape)
+""",
+    ),
+)

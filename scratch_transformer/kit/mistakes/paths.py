@@ -1,0 +1,79 @@
+"""B23 … B25: a tensor that takes another way through the blocks than it should."""
+
+from scratch_transformer.kit.kind import Mistake
+
+BLOCK = "Vaswani et al. 2017, section 3.1"
+
+PATHS = (
+    Mistake(
+        id="B23",
+        title="the residual adds another tensor",
+        severity="mistake",
+        does="What is added to a sublayer's output is not that sublayer's input: the value or the encoder's output in "
+        "place of the query, or the block's first input in place of what the attention made of it.",
+        expected="norm(x + f(x)): the same x on both sides; in attention to the encoder, x is the decoder's.",
+        fix="x = self.norm(x + self.dropout(sublayer(x))), step by step with one name.",
+        source=BLOCK,
+        mathematics="right: y = norm(x + attention(x)), norm(y + f(y))      here, for example: norm(x + f(y))",
+        changes={
+            "the feed-forward network's output is added to the block's first input": {"residual": "block's input"},
+            "the feed-forward network's output is added to the input of the sublayer before": {
+                "residual": "earlier input"
+            },
+            "attention's output is added to the encoder's": {"residual": "memory"},
+            "attention's output is added to the values": {"residual": "value"},
+            "attention's output is added to the keys": {"residual": "key"},
+        },
+        demo="""\
+import torch
+norm, x = torch.nn.LayerNorm(4), torch.tensor([1.0, 2.0, 3.0, 6.0])
+def attention(x):
+    return x.flip(-1)
+def feed_forward(x):
+    return torch.relu(x)
+y = norm(x + attention(x))
+print("right:", norm(y + feed_forward(y)).data)
+print("the block's first input:", norm(x + feed_forward(y)).data)
+""",
+    ),
+    Mistake(
+        id="B24",
+        title="dropout after the sum",
+        severity="mistake",
+        does="In training mode, dropout comes after the residual sum and its norm, so it zeroes features of the sum "
+        "itself: nothing passes around a sublayer undisturbed.",
+        expected="Dropout on the sublayer's output alone, before x is added and before the norm.",
+        fix="x = self.norm(x + self.dropout(sublayer(x))).",
+        source="Vaswani et al. 2017, section 5.4",
+        mathematics="right: norm(x + dropout(f(x)))      here: dropout(norm(x + f(x)))",
+        demo="""\
+import torch
+torch.manual_seed(0)
+norm, dropout = torch.nn.LayerNorm(6), torch.nn.Dropout(0.5).train()
+x, f = torch.arange(6.0), torch.ones(6)
+print("right:", norm(x + dropout(f)).data)
+print("after the norm, features are gone:", dropout(norm(x + f)).data)
+""",
+    ),
+    Mistake(
+        id="B25",
+        title="encoder and decoder get each other's input",
+        severity="mistake",
+        does="The encoder reads the target, and the decoder the source.",
+        expected="The encoder reads the source; the decoder reads the target, shifted by one, and attends to the "
+        "encoder's output.",
+        fix="memory = self.encode(src, src_mask); self.decode(tgt, memory, tgt_mask, src_mask).",
+        source=BLOCK,
+        changes={
+            "": {"roles": "swapped"},
+            "and looks for each other's padding": {"roles": "swapped before masks are made"},
+        },
+        demo="""\
+import torch
+model = torch.nn.Transformer(8, 2, 1, 1, 16, batch_first=True)
+source, target = torch.randn(1, 7, 8), torch.randn(1, 5, 8)
+print("right, one output for each target token:", model(source, target).shape)
+print("swapped, one for each source token:", model(target, source).shape)
+""",
+    ),
+)

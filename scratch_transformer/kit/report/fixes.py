@@ -1,0 +1,94 @@
+"""The fix of a mistake on the learner's own line, where one line is all that has to change."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+Rewrite = Callable[[str], str]
+MASK = r"(?P<mask>(?:self\.)?\w*mask\w*(?:\[[^\]]*\])?)"
+SCORES = r"(?P<scores>\w+)"
+LEAST = r"-\s*1e4|-\s*10000(?:\.0*)?|-\s*1e\+?0?9|-\s*1e1[0-9]|float\(['\"]-1e\d+['\"]\)|-\s*1e20"
+INF = 'float("-inf")'
+
+
+def fixed(id: str, form: str, lines: Sequence[str]) -> tuple[int, list[str]] | None:
+    """The index of the line to change, and what to put in its place; None if no single line is at fault for sure."""
+    rewrite = _rewrite(id, form)
+    for index, line in enumerate(lines) if rewrite else ():
+        code, hash, comment = line.partition("#")
+        if code.lstrip().startswith(("def ", "class ", '"', "'", "assert", "raise", "import", "from")) and id != "LN3":
+            continue
+        new = rewrite(code.rstrip()) if rewrite else code
+        if new != code.rstrip():
+            return index, (new + ("  " + hash + comment if hash else "")).split("\n")
+    return None
+
+
+def _rewrite(id: str, form: str) -> Rewrite | None:
+    if id == "A1":
+        return _unscaled if form == "not scaled" else _rescaled if form.startswith("divided by") else None
+    if id == "A16":
+        test = "!= 0" if form.startswith("1 = blocked") else "== 0"
+        return _by(rf"{SCORES} \+ {MASK}", rf"\g<scores>.masked_fill(\g<mask> {test}, {INF})")
+    if id == "A4" and not form:
+        return _by(rf"{SCORES} \* {MASK}", rf"\g<scores>.masked_fill(\g<mask> == 0, {INF})")
+    if id in ("A5", "A6") and form in ("hides the diagonal", "sees one token ahead"):
+        return _by(r"(tril\(.*), (?:diagonal=)?-?1\)", r"\1)")
+    patterns = REWRITES.get(id)
+    return _by(*patterns) if patterns else None
+
+
+REWRITES: Mapping[str, tuple[str, str]] = {
+    "LN1": (r"(\.(?:std|var)\((?:(?!unbiased|correction|ddof)[^()]|\([^()]*\))*)\)", r"\1, unbiased=False)"),
+    "LN2": (r"(?<![\w.])\((\w+) \+ ((?:self\.)?\w*eps\w*)\)", r"torch.sqrt(\1**2 + \2)"),
+    "LN3": (r"(\beps\w*(?:: float)? ?= ?)1e-(?!0?5\b)\d+", r"\g<1>1e-5"),
+    "A2": (r"(softmax\((?:.*, )?(?:dim=|axis=)?)(?:-[23]|[0-3])\)", r"\g<1>-1)"),
+    "A4": (r"(?<!-)\b1e-\d+|-\s*1e-\d+", INF),
+    "A8": (LEAST, INF),
+    "A10": (LEAST, INF),
+    "A12": (r"(\w+) (\+|\*)= ", r"\1 = \1 \2 "),
+    "A14": (r", bias=False", ""),
+    "A19": (
+        r"^(\s*)(.*?)([\w.]+) ?// ?([\w.]+)(.*)$",
+        r"\1assert \3 % \4 == 0, f'{\4=} must divide {\3=}'" + "\n" + r"\1\2\3 // \4\5",
+    ),
+    "A30": (r"^(\s*)self\.(\w+) = (.*[)\]])$", r'\1self.register_buffer("\2", \3, persistent=False)'),
+    "B9": (r"\[(\w+)\] ?\* ?([\w.]+)", r"[copy.deepcopy(\1) for _ in range(\2)]"),
+    "B10": (r"^(\s*self\.\w+ = )(\[.*\])$", r"\1nn.ModuleList(\2)"),
+    "B12": (
+        r"(F\.dropout|functional\.dropout)\(((?:(?!training)[^()]|\([^()]*\))*)\)",
+        r"\1(\2, training=self.training)",
+    ),
+    "P5": (r"^(\s*)self\.(\w+) = (.*[)\]]|\w+)$", r'\1self.register_buffer("\2", \3)'),
+}
+"""Id -> pattern of the code at fault, and its replacement."""
+
+
+def _by(pattern: str, replacement: str) -> Rewrite:
+    return lambda code: re.sub(pattern, replacement, code, count=1)
+
+
+def _query(code: str) -> str | None:
+    """The name of the first operand of q @ kᵀ, torch.matmul(q, kᵀ), torch.bmm(q, kᵀ)."""
+    found = re.search(r"(?:matmul|bmm)\((\w+),|(\w+) @ ", code)
+    return next(filter(None, found.groups()), None) if found else None
+
+
+def _unscaled(code: str) -> str:
+    """scores = q @ k.transpose(-2, -1): the whole right side is divided."""
+    query, product = (
+        _query(code),
+        re.match(r"^(\s*\w+ = )((?:torch\.)?(?:matmul|bmm)\(.*\)|\w+ @ \w+[\w.()\-, ]*)$", code),
+    )
+    is_scores = re.search(r"transpose|permute|\.mT\b|\.T\b|swapaxes", code)
+    return f"{product[1]}{product[2]} / {query}.size(-1) ** 0.5" if query and product and is_scores else code
+
+
+def _rescaled(code: str) -> str:
+    """… / math.sqrt(self.d_model), … * C**-0.5: another divisor."""
+    query = _query(code)
+    divisor = (
+        r" / (?:\(?(?:math|np|torch)\.sqrt\([^()]*(?:\([^()]*\))?\)\)?|\(?[\w.]+ ?\*\* ?\(?[\d./ ]+\)?\)?|[\w.]+)$"
+    )
+    return re.sub(divisor, f" / {query}.size(-1) ** 0.5", code) if query else code
