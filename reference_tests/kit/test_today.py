@@ -21,7 +21,9 @@ def test_a_rotation_keeps_lengths_and_scores_depend_on_distances(order):
     q, k = torch.randn(2, 1, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     turned = [[rotary.rotated(x, torch.tensor([t]), 1e4, recipe) for t in (3, 9)] for x in (q, k)]
     torch.testing.assert_close(turned[0][0].norm(), q.norm(), rtol=1e-12, atol=0)
-    here, there = ((rotary.rotated(q, torch.tensor([t + 2]), 1e4, recipe) * turned[1][i]).sum() for i, t in enumerate((3, 9)))
+    here, there = (
+        (rotary.rotated(q, torch.tensor([t + 2]), 1e4, recipe) * turned[1][i]).sum() for i, t in enumerate((3, 9))
+    )
     torch.testing.assert_close(here, there, rtol=1e-12, atol=1e-12)
 
 

@@ -210,7 +210,9 @@ def sample(logits: Tensor, temperature: float = 1.0, top_p: float = 1.0) -> Tens
 class Tokenizer:
     PATTERN = re.compile(r"'(?:[sdmt]|ll|ve|re)| ?[^\W\d_]+| ?\d+| ?[^\s\w]+|\s+(?!\S)|\s+")
 
-    def __init__(self, vocab: dict[int, bytes], merges: list[tuple[bytes, bytes]], special_tokens: list[str] | None = None):
+    def __init__(
+        self, vocab: dict[int, bytes], merges: list[tuple[bytes, bytes]], special_tokens: list[str] | None = None
+    ):
         self.vocab = vocab
         self.ids = {token: i for i, token in vocab.items()}
         self.ranks = {pair: rank for rank, pair in enumerate(merges)}
@@ -225,7 +227,9 @@ class Tokenizer:
         return ids
 
     def _encode_chunk(self, text: str) -> list[int]:
-        return [self.ids[token] for match in self.PATTERN.finditer(text) for token in self._merge(match.group().encode())]
+        return [
+            self.ids[token] for match in self.PATTERN.finditer(text) for token in self._merge(match.group().encode())
+        ]
 
     def _merge(self, word: bytes) -> list[bytes]:
         tokens = [bytes([b]) for b in word]
