@@ -38,6 +38,13 @@ EXPECTED = {
         "greedy_decode": "GreedyDecoding",
         "beam_search": "BeamSearch",
     },
+    "pieces": {
+        "MultiHeadAttention": "MultiheadAttention",
+        "FeedForward": "FeedForward",
+        "EncoderLayer": "EncoderLayer",
+        "Encoder": "Encoder",
+        "greedy_decode": "GreedyDecoding",
+    },
     "gpt": {
         "LayerNorm": "LayerNorm",
         "NewGELU": "GELU",

@@ -20,7 +20,9 @@ def probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
     return (
         Probe("ordinary", {"x": x * 2}, shows="ordinary tokens"),
         Probe(
-            "shrinking", {"x": x * sizes}, shows="tokens whose standard deviation falls from 1 to 0.0001",
+            "shrinking",
+            {"x": x * sizes},
+            shows="tokens whose standard deviation falls from 1 to 0.0001",
             provoking=True,
         ),  # fmt: skip
     )

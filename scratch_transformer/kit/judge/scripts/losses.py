@@ -10,7 +10,9 @@ from scratch_transformer.kit.judge.scripts.flow import Script, without_layout
 
 Found = Iterator[tuple[str, ast.expr, str]]
 """(id, where, evidence)."""
-PADS = re.compile(r"\bpad_?(idx|id|index|token)|_pad\b|pad_?token|padding_idx|['\"](<pad>|\[PAD\]|<PAD>)['\"]|\bPAD\b|pad_sequence")
+PADS = re.compile(
+    r"\bpad_?(idx|id|index|token)|_pad\b|pad_?token|padding_idx|['\"](<pad>|\[PAD\]|<PAD>)['\"]|\bPAD\b|pad_sequence"
+)
 OTHERWISE = re.compile(r"-100\b|masked_select|pack_padded_sequence|packed")
 """Other ways to leave padding out."""
 OF_TOKENS = re.compile(r"tgt|trg|dec_|decoder|tar_|target_(ids|seq|tokens)", re.IGNORECASE)
@@ -79,7 +81,11 @@ def counting_padding(script: Script) -> Found:
     for call, made in losses(script):
         words = {word.arg for word in made.keywords}
         positional = made.args[2:] if made is call else made.args
-        if words & {"ignore_index", "weight", "reduction", "reduce", None} or positional or not _of_tokens(call, script):
+        if (
+            words & {"ignore_index", "weight", "reduction", "reduce", None}
+            or positional
+            or not _of_tokens(call, script)
+        ):
             continue
         said = f"It has no ignore_index, though the file pads (line {line}: {_line(script.text, line)})."
         yield "T4", made, said

@@ -203,7 +203,8 @@ def settings_of(name: str) -> tuple[str, ...]:
     if not found and len(name) > 1:
         parts = [part for part in re.split(r"_|(?<=[a-z])(?=[A-Z])", name) if part]
         for start in range(1, len(parts)):  # encoder_embed_dim, config_n_layer: what follows a prefix counts
-            found = found or _settings().get(plain("".join(parts[start:])), ())
+            rest = plain("".join(parts[start:]))
+            found = found or (_settings().get(rest, ()) if len(rest) > 1 else ())
     return tuple(dict.fromkeys(found))
 
 

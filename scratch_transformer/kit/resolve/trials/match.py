@@ -17,6 +17,7 @@ from scratch_transformer.kit.resolve.build.config import Unknown
 from scratch_transformer.kit.resolve.call import calling, forwards
 from scratch_transformer.kit.resolve.call.plan import MASKS, CannotCall, Plan
 from scratch_transformer.kit.resolve.call.precision import double
+from scratch_transformer.kit.resolve.call.tokenizer import is_tokenizer
 from scratch_transformer.kit.resolve.candidate import Resolved
 from scratch_transformer.kit.resolve.functions import rotations, schedules, training
 from scratch_transformer.kit.resolve.functions.readings import readings
@@ -148,7 +149,7 @@ def _called(
     actual = instance.settings_of_instance(made, kind, settings, used)
     if "knows_eos" in kind.defaults:
         names = [p.name for p in construct.parameters_of(function)]
-        actual["knows_eos"] = any(input_of(name, ("eos",)) for name in names)
+        actual["knows_eos"] = any(input_of(name, ("eos",)) or is_tokenizer(name) for name in names)
     if "takes_positions" in kind.defaults:
         names = [p.name for p in construct.parameters_of(function)]
         actual["takes_positions"] = any(input_of(name, ("positions",)) for name in names)
