@@ -19,6 +19,7 @@ NOT_SHOWN = {
     "T10": "shows when a training script is resumed",
     "T11": "shows when a training script is resumed",
     "T12": "shows when a training script is resumed",
+    "T13": "shows in training scripts, which test_scripts.py has",
     "D5": "slow, not wrong",
     "D7": "a label of a plot",
 }

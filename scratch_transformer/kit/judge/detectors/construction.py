@@ -129,7 +129,7 @@ def left_behind(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
             found.add(id)
             where = f"{path}.{name}" if path else name
             said = f"self.{where}, of shape {tuple(value.shape)}, is neither a parameter nor a buffer."
-            yield Finding(MISTAKES[id], said)
+            yield Finding(MISTAKES[id], said, f"self.{where}")
 
 
 def _made_again(session: Session) -> Candidate | None:
