@@ -93,7 +93,7 @@ def named(**shapes):
 
 def test_four_projections_are_found_by_name():
     weights = named(W_o__weight=(6, 6), W_q__weight=(6, 6), W_k__weight=(6, 6), W_v__weight=(6, 6))
-    note, layout = next(attention.layouts(weights, 6, 2, lambda path: False))
+    note, layout = next(attention.layouts(weights, attention.Sizes(6, 2, 2, 3), lambda path: False))
     assert note == "" and torch.equal(layout["w_q.weight"], weights["W_q.weight"])
     assert (layout["w_q.bias"] == -1).all()
 
@@ -101,7 +101,10 @@ def test_four_projections_are_found_by_name():
 def test_packed_by_head_is_among_the_layouts():
     weights = named(qkv__weight=(18, 6), out__weight=(6, 6))
     wanted = weights["qkv.weight"].reshape(2, 3, 3, 6)[:, 1].reshape(6, 6)
-    found = [layout["w_k.weight"] for _, layout in attention.layouts(weights, 6, 2, lambda path: False)]
+    found = [
+        layout["w_k.weight"]
+        for _, layout in attention.layouts(weights, attention.Sizes(6, 2, 2, 3), lambda path: False)
+    ]
     assert torch.equal(found[0], weights["qkv.weight"][6:12])
     assert any(torch.equal(layout, wanted) for layout in found)
 

@@ -4,7 +4,7 @@ import pytest
 
 from scratch_transformer.kit.judge.scripts import read
 
-SEQ2SEQ = '''
+SEQ2SEQ = """
 import torch
 import torch.nn as nn
 from torch.utils.data import DataLoader
@@ -29,8 +29,8 @@ def train(model, loader):
         loss.backward()
 
 model = Seq2Seq(100)
-'''
-LANGUAGE_MODEL = '''
+"""
+LANGUAGE_MODEL = """
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -50,8 +50,8 @@ for _ in range(100):
     B, T, C = logits.shape
     loss = F.cross_entropy(logits.view(B * T, C), y.view(B * T))
     loss.backward()
-'''
-TRAINER = '''
+"""
+TRAINER = """
 import torch.nn as nn
 from model import make_model
 
@@ -65,22 +65,22 @@ class Trainer:
         output = self.model(batch.src, tgt_input)
         output = output.contiguous().view(-1, output.size(-1))
         return self.loss_fn(output, tgt_output.contiguous().view(-1))
-'''
-CLASSIFIER = '''
+"""
+CLASSIFIER = """
 import torch.nn as nn
 pad_idx = 0
 criterion = nn.CrossEntropyLoss()
 for batch, labels in loader:
     logits = model(batch, batch != pad_idx)
     loss = criterion(logits.view(-1, num_labels), labels.view(-1))
-'''
-MASKED = '''
+"""
+MASKED = """
 import torch.nn.functional as F
 for batch in loader:
     logits = model(batch.ids)
     target = batch.ids.masked_fill(batch.ids == pad_idx, -100)
     loss = F.cross_entropy(logits[:, :-1].reshape(-1, V), target[:, 1:].reshape(-1))
-'''
+"""
 RIGHT = {"seq2seq": SEQ2SEQ, "gpt": LANGUAGE_MODEL, "trainer": TRAINER, "classifier": CLASSIFIER, "masked": MASKED}
 WRONG = [
     ("T4", SEQ2SEQ, "nn.CrossEntropyLoss(ignore_index=PAD_IDX)", "nn.CrossEntropyLoss()"),

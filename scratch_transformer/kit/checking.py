@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -12,7 +13,7 @@ from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.discover import load, survey
+from scratch_transformer.kit.discover import load, packages, survey
 from scratch_transformer.kit.discover.sandbox import Guard, TimeUp, time_limit
 from scratch_transformer.kit.discover.target import Source
 from scratch_transformer.kit.judge import scripts
@@ -22,14 +23,16 @@ from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.report import lines, stubs
 from scratch_transformer.kit.report.finding import Named, Result
-from scratch_transformer.kit.resolve import adapters, guess
+from scratch_transformer.kit.resolve import adapters, foreign, guess
 from scratch_transformer.kit.resolve.build import config, construct
 from scratch_transformer.kit.resolve.library.library import Library
 from scratch_transformer.kit.resolve.names.words import plain
-from scratch_transformer.kit.resolve.trials.choice import chosen
+from scratch_transformer.kit.resolve.trials.choice import SEARCH, chosen
 from scratch_transformer.kit.resolve.trials.match import Outcome, resolve
 
-COMPONENT_SECONDS = 20.0
+COMPONENT_SECONDS = 12.0
+FILE_SECONDS, LEAST_SECONDS = 18.0, 1.5
+"""Of computing, for what is hard to resolve: what the easy components of a file leave, the others share."""
 CAUSAL = ("causal", "iscausal", "usecausal", "causalmask", "usecausalmask", "autoregressive")
 """Flags of a constructor."""
 SCRIPT = "training script"
@@ -45,6 +48,8 @@ class Checking:
         self.adapted: dict[str, tuple[adapters.Adapted, Source]] = {}
         self.found: list[tuple[int, str, Any, tuple[str, ...], Source, int]] = []
         self.order = {name: index for index, name in enumerate(KINDS)}
+        self.end, self.left = float("inf"), 1
+        """When the time for the whole is used up, and how many components are left."""
 
     # ---- Finding ----
 
@@ -61,9 +66,14 @@ class Checking:
             self.emit("problem", text=loaded.problem, salvaged=loaded.salvaged, path=source.path)
         ignored = []
         for name, value in vars(loaded.module).items():
-            is_own = name in definitions and (inspect.isclass(value) or inspect.isfunction(value))
-            if is_own and not self.add(name, value, source, definitions[name].line):
-                ignored.append(name)
+            if name not in definitions or not (inspect.isclass(value) or inspect.isfunction(value)):
+                continue
+            why = self._why_not(name, value) if guess.kinds_of(name, value, KINDS) else ""
+            if why or not self.add(name, value, source, definitions[name].line):
+                ignored.append(f"{name} ({why})" if why else name)
+        for name, value in packages.beside(loaded.module, source):
+            if value not in self.library.guesses and (kinds := guess.kinds_of(name, value, KINDS)):
+                self.library.add(value, kinds)  # a part, perhaps, of what is defined here
         self.emit("found", ignored=ignored, missing=loaded.missing)
 
     def _read(self, source: Source) -> None:
@@ -73,7 +83,9 @@ class Checking:
             name = found.function or Path(source.path).stem
             identity = f"{source.path}:{found.id} in {name}"
             if identity not in self.job["done"] and self.job.get("only") in (None, name):
-                result = Result(name, source.where(found.line), SCRIPT, "mistake", what="Trains a model. Read, not run.")
+                result = Result(
+                    name, source.where(found.line), SCRIPT, "mistake", what="Trains a model. Read, not run."
+                )
                 finding = Finding(MISTAKES[found.id], found.evidence)
                 result.mistakes = [_named(finding, source, found.line)]
                 self.emit("result", component=identity, result=result.document())
@@ -109,6 +121,10 @@ class Checking:
             self.found.append((rank, name, value, kinds, source, line))
         return bool(kinds)
 
+    def _why_not(self, name: str, value: Any) -> str:
+        """Why something that was found by its name is no part of a Transformer, if nobody said that it is one."""
+        return "" if self.job.get("only") == name or self.job.get("as_kind") else foreign.why_not(value)
+
     # ---- Checking ----
 
     def run(self) -> None:
@@ -122,6 +138,8 @@ class Checking:
                 self.emit("start", component=identity)
                 self.emit("result", component=identity, result=self.adapter(name).document())
         last = max((wanted.index(entry) for entry in asked), default=-1)
+        self.end = time.process_time() + FILE_SECONDS * max(len({entry[4].path for entry in wanted}), 1)
+        self.left = last + 1
         for entry in wanted[: last + 1]:  # what comes before may be a part of what is asked for
             identity = self._id(entry)
             if identity in self.job.get("skip", []):
@@ -196,7 +214,9 @@ class Checking:
         return replace(diagnosis, findings=(*forms, *diagnosis.findings), verdict=verdict)
 
     def _resolved(self, value: Any, kinds: tuple[str, ...]) -> Outcome:
-        best = chosen(value, kinds, self.library)
+        fair = 2 * (self.end - time.process_time()) / max(self.left, 1)
+        self.left -= 1
+        best = chosen(value, kinds, self.library, min(max(fair, LEAST_SECONDS), SEARCH))
         if best.candidate is not None:
             self.library.resolved[value] = best.candidate
         return best

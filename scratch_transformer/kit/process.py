@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -19,8 +20,9 @@ from scratch_transformer.kit.discover.sandbox import quiet_environment
 from scratch_transformer.kit.discover.target import Source, Target
 from scratch_transformer.kit.report.finding import NOT_COMPARED, Report, Result, from_document
 
-SILENCE = 90.0
-"""Seconds without an event after which the child is ended: it computes 20 s at most, but the machine may be busy."""
+SILENCE, MOST_COMPUTED, LEAST_COMPUTED = 20.0, 25.0, 0.2
+"""Seconds without an event after which the child is looked at; it is ended if it has computed more since its last event
+than any component may, or hardly at all since the last look: a busy machine alone ends nothing."""
 MOST_RESTARTS = 8
 ROOT = str(Path(__file__).resolve().parents[2])
 START = """
@@ -135,11 +137,17 @@ class _Watch:
             reader.join()
 
     def _events(self, process: subprocess.Popen[str], lines: queue.Queue[str | None]) -> tuple[bool, int | None]:
+        before = seen = _computed(process.pid)
         while True:
             try:
                 line = lines.get(timeout=SILENCE)
             except queue.Empty:
-                return False, None
+                now = _computed(process.pid)
+                if now - before > MOST_COMPUTED or now - seen < LEAST_COMPUTED:
+                    return False, None
+                seen = now
+                continue
+            before = seen = _computed(process.pid)
             if line is None:
                 return False, process.wait()
             try:
@@ -177,6 +185,15 @@ class _Watch:
             self.report.unheard |= self.current.startswith(ADAPTER)
             return True
         return bool(kind == "done")
+
+
+def _computed(pid: int) -> float:
+    """Seconds that a process has computed; where that cannot be seen, the time itself."""
+    try:
+        times = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
+        return (int(times[11]) + int(times[12])) / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError, AttributeError):
+        return time.monotonic()
 
 
 def _read(process: subprocess.Popen[str], lines: queue.Queue[str | None]) -> None:

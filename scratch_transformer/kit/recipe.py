@@ -23,6 +23,7 @@ class Recipe:
     norm_dims: str = "features"
     norm_kind: str = "norm"  # "rms" or "centred": the other of LayerNorm and RMSNorm; "divided only": x / σ
     variance: str = "centred"
+    norm_scale: str = "weight"  # "1 + weight", as in Gemma
 
     # ---- Embedding, positions ----
     embedding_scale: str = "sqrt(d_model)"
@@ -35,6 +36,17 @@ class Recipe:
     input_scale: str = "none"  # of what the positions are added to
     adding: str = "added"
     embedding_norm: bool = False  # after embedding and positions, as in BERT
+
+    # ---- Rotary positions ----
+    rotary: str = "none"  # "interleaved": features 0 and 1 are a pair; "halves": 0 and d_k/2
+    rotary_table: str = "own"  # "other": cosines and sines in the order of the other pairing
+    rotary_out: str = "own"  # "other": the features come out in the order of the other pairing
+    rotary_turn: str = "forward"
+    rotary_angles: str = "paper"
+    rotary_first: int = 0
+    rotary_axis: str = "time"
+    rotates: str = "q k"
+    rotary_place: str = "heads"  # "all features": before they are split into heads
 
     # ---- Attention ----
     scale: str = "1/sqrt(d_k)"  # or a number
@@ -49,11 +61,18 @@ class Recipe:
     swapped: str = "none"
     transposed: bool = True  # x Wᵀ, W as nn.Linear keeps it
     unused_biases: str = ""  # projections whose bias is there and never added: "w_q w_k"
+    kv_order: str = (
+        "each repeated"  # "all repeated": heads 0 1 0 1 for 0 0 1 1, where query heads share keys and values
+    )
+    qk_norm: bool = False  # queries and keys of every head are normalized, as in Qwen 3
     wrapped: str = "none"  # "post", "pre": residual and norm are inside attention or feed-forward; "norm": the norm is
 
     # ---- Activation, blocks, stacks ----
     activation: str = "relu"
     activation_place: str = "between"
+    gated: bool = False  # activation(x W_gateᵀ) ⊙ (x W_1ᵀ), as in SwiGLU
+    gate: str = "gate"  # which of the two goes through the activation
+    gating: str = "product"
     norm_order: str = "post"
     norms: str = "own"
     residual: str = "input"  # "memory", "value", "key", "block's input": what is added to a sublayer's output

@@ -26,6 +26,8 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "quick gelu": lambda x: x * sigmoid(1.702 * x),
     "gelu with 0.44715": lambda x: 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.44715 * x**3))),
     "silu": lambda x: x * sigmoid(x),
+    "relu squared": lambda x: functional.relu(x) ** 2,
+    "sigmoid": sigmoid,
     "tanh": torch.tanh,
     "leaky relu": lambda x: torch.where(x < 0, 0.01 * x, x),
     "none": lambda x: x,
@@ -60,10 +62,12 @@ class Softmax(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """(B, T, d_model) -> the same, with d_ff features in between."""
+    """(B, T, d_model) -> the same, with d_ff features in between, which a gate may multiply."""
 
     def __init__(self, d_model: int, d_ff: int, recipe: Recipe) -> None:
         super().__init__()
+        if recipe.gated:
+            self.gate = Projection(d_model, d_ff, recipe)
         self.linear1 = Projection(d_model, d_ff, recipe)
         self.linear2 = Projection(d_ff, d_model, recipe)
         self.norm = Norm(d_model, 1e-5, recipe) if recipe.wrapped != "none" else None
@@ -79,11 +83,26 @@ class FeedForward(nn.Module):
 
     def _between(self, x: Tensor) -> Tensor:
         act = ACTIVATIONS[self.recipe.activation]
+        if self.recipe.gated:
+            return self.linear2(self._gated(x))
         if self.recipe.activation_place == "at the end":
             return act(self.linear2(self.linear1(x)))
         if self.recipe.activation_place == "twice":
             return act(self.linear2(act(self.linear1(x))))
         return self.linear2(act(self.linear1(x)))
+
+    def _gated(self, x: Tensor) -> Tensor:
+        """act(x W_gateᵀ) ⊙ (x W_1ᵀ), (B, T, d_ff)."""
+        act, place = ACTIVATIONS[self.recipe.activation], self.recipe.activation_place
+        gate, up = self.gate(x), self.linear1(x)
+        if self.recipe.gate == "the other":
+            gate, up = up, gate
+        if place == "after the product":
+            return act(gate * up)
+        up = act(up) if place == "on both" else up
+        if self.recipe.gating == "sum":
+            return act(gate) + up
+        return act(gate) * up
 
 
 def feed_forward(settings: dict[str, Any], recipe: Recipe) -> FeedForward:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 from scratch_transformer import masks
 from scratch_transformer.kit.canonical.core import Mask, attention
 from scratch_transformer.kit.canonical.normalization import Norm
+from scratch_transformer.kit.canonical.rotary import RotaryEmbedding
 from scratch_transformer.kit.recipe import Recipe
 
 
@@ -31,16 +33,20 @@ class Projection(nn.Module):
 class Attention(nn.Module):
     """query (B, T, E), key and value (B, S, E), mask that broadcasts to (B, h, T, S) -> (B, T, E)."""
 
-    def __init__(self, d_model: int, num_heads: int, recipe: Recipe) -> None:
+    def __init__(self, settings: Mapping[str, Any], recipe: Recipe) -> None:
         super().__init__()
-        if d_model % num_heads:
-            raise AssertionError(f"num_heads must divide d_model, but {d_model=} and {num_heads=}")
-        self.num_heads, self.recipe = num_heads, recipe
-        self.norm = Norm(d_model, 1e-5, recipe) if recipe.wrapped != "none" else None
-        self.w_q = Projection(d_model, d_model, recipe, "w_q")
-        self.w_k = Projection(d_model, d_model, recipe, "w_k")
-        self.w_v = Projection(d_model, d_model, recipe, "w_v")
-        self.w_o = Projection(d_model, d_model, recipe, "w_o")
+        E, h = settings["d_model"], settings["num_heads"]
+        kv, d_k = settings.get("num_kv_heads") or h, settings.get("d_k") or E // h
+        if "d_k" not in settings and E % h:
+            raise AssertionError(f"num_heads must divide d_model, but d_model={E} and num_heads={h}")
+        self.num_heads, self.kv_heads, self.recipe = h, kv, recipe
+        self.norm = Norm(E, 1e-5, recipe) if recipe.wrapped != "none" else None
+        self.w_q = Projection(E, h * d_k, recipe, "w_q")
+        self.w_k = Projection(E, kv * d_k, recipe, "w_k")
+        self.w_v = Projection(E, kv * d_k, recipe, "w_v")
+        self.w_o = Projection(h * d_k, E, recipe, "w_o")
+        self.q_norm, self.k_norm = (Norm(d_k, 1e-5, recipe) if recipe.qk_norm else nn.Identity() for _ in "qk")
+        self.rotary = RotaryEmbedding(settings.get("rope_base", 10000.0), recipe)
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask = None) -> Tensor:
         if self.norm is None:
@@ -62,7 +68,7 @@ class Attention(nn.Module):
             query, key = key, query
         elif self.recipe.swapped == "key and value":
             key, value = value, key
-        q, k, v = self._split(self.w_q(query)), self._split(self.w_k(key)), self._split(self.w_v(value))
+        q, k, v = self._heads(query, key, value)
         heads = attention(q, k, v, mask, self.recipe, self.num_heads)  # (B, h, T, d_k)
         merged = self._merge(heads)
         if self.recipe.merge == "no projection":
@@ -70,13 +76,40 @@ class Attention(nn.Module):
         output: Tensor = self.w_o(merged)
         return output
 
-    def _split(self, x: Tensor) -> Tensor:
+    def _heads(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """q (B, h, T, d_k), k and v (B, h, S, d_k): each its own head, or one that several queries share."""
+        h, kv, is_late = self.num_heads, self.kv_heads, self.recipe.rotary_place == "heads"
+        q, k, v = self.w_q(query), self.w_k(key), self.w_v(value)
+        if not is_late:
+            q, k, v = self._turned(q, k, v)
+        q, k, v = self.q_norm(self._split(q, h)), self.k_norm(self._split(k, kv)), self._split(v, kv)
+        q, k, v = self._turned(q, k, v) if is_late else (q, k, v)
+        return q, self._repeated(k), self._repeated(v)
+
+    def _turned(self, *heads: Tensor) -> tuple[Tensor, ...]:
+        """q, k, v at the positions 0, 1, …: those turned that the recipe says."""
+        if self.recipe.rotary == "none":
+            return heads
+        asked = self.recipe.rotates.split()
+        return tuple(
+            self.rotary(x, torch.arange(x.shape[-2])) if name in asked else x
+            for name, x in zip("qkv", heads, strict=True)
+        )
+
+    def _repeated(self, x: Tensor) -> Tensor:
+        """(B, kv, S, d_k) -> (B, h, S, d_k)."""
+        times = self.num_heads // self.kv_heads
+        if self.recipe.kv_order == "all repeated":
+            return x.repeat(1, times, 1, 1)
+        return x.repeat_interleave(times, 1)
+
+    def _split(self, x: Tensor, heads: int) -> Tensor:
         B, L, E = x.shape
         if self.recipe.split == "view":
-            return x.reshape(B, self.num_heads, L, E // self.num_heads)
+            return x.reshape(B, heads, L, E // heads)
         if self.recipe.split == "interleaved":
-            return x.reshape(B, L, E // self.num_heads, self.num_heads).permute(0, 3, 1, 2)
-        return x.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)  # (B, L, E) -> (B, h, L, d_k)
+            return x.reshape(B, L, E // heads, heads).permute(0, 3, 1, 2)
+        return x.unflatten(-1, (heads, -1)).transpose(1, 2)  # (B, L, E) -> (B, heads, L, d_k)
 
     def _merge(self, heads: Tensor) -> Tensor:
         B, h, T, d_k = heads.shape
@@ -114,6 +147,6 @@ def builder(cls: type[Attention]) -> Any:
     """(settings, recipe) -> a module of this class."""
 
     def build(settings: dict[str, Any], recipe: Recipe) -> Attention:
-        return cls(settings["d_model"], settings["num_heads"], recipe)
+        return cls(settings, recipe)
 
     return build

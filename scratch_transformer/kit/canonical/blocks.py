@@ -55,9 +55,9 @@ class Layer(nn.Module):
     def __init__(self, settings: dict[str, Any], recipe: Recipe, norms: int) -> None:
         super().__init__()
         d_model, self.recipe = settings["d_model"], recipe
-        self.self_attn = Attention(d_model, settings["num_heads"], recipe)
+        self.self_attn = Attention(settings, recipe)
         if norms == 3:
-            self.cross_attn = Attention(d_model, settings["num_heads"], recipe)
+            self.cross_attn = Attention(settings, recipe)
         self.feed_forward = FeedForward(d_model, settings["d_ff"], recipe)
         for number in range(1, norms + 1 if recipe.norms == "own" else 2):
             self.add_module(f"norm{number}", Norm(d_model, 1e-5, recipe))
@@ -93,7 +93,9 @@ class DecoderLayer(Layer):
     def forward(self, x: Tensor, memory: Tensor, mask: Mask = None, memory_mask: Mask = None) -> Tensor:
         first = x
         if self.recipe.order == "cross, self":
-            x = before = self.connect(x, lambda x: self._cross(x, memory, memory_mask, mask), 1)  # norms in order of use
+            x = before = self.connect(
+                x, lambda x: self._cross(x, memory, memory_mask, mask), 1
+            )  # norms in order of use
             x = self.connect(x, lambda x: self._self(x, mask, memory_mask), 2)
         else:
             if self.recipe.self_mask == "source, of its length" and x.shape[1] != memory.shape[1]:

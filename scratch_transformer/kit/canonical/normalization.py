@@ -27,16 +27,20 @@ class Norm(nn.Module):
         return self.own_eps if self.recipe.eps is None else self.recipe.eps
 
     @property
+    def scale(self) -> Tensor:
+        return self.weight + 1 if self.recipe.norm_scale == "1 + weight" else self.weight
+
+    @property
     def centred(self) -> bool:
         return self.subtracts_mean if self.recipe.norm_kind == "norm" else self.recipe.norm_kind != "rms"
 
     def forward(self, x: Tensor) -> Tensor:
         if self._is_right:
-            return functional.layer_norm(x, x.shape[-1:], self.weight, self.bias, self.eps)
+            return functional.layer_norm(x, x.shape[-1:], self.scale, self.bias, self.eps)
         dims = DIMS[self.recipe.norm_dims]
         centred = x - x.mean(dims, keepdim=True) if self.centred else x
         y = x if self.recipe.norm_kind == "divided only" else centred
-        y = y / self._divisor(x, centred, dims) * self.weight
+        y = y / self._divisor(x, centred, dims) * self.scale
         return y if self.bias is None else y + self.bias
 
     @property
@@ -51,6 +55,7 @@ class Norm(nn.Module):
         else:
             variance = centred.square().mean(dims, keepdim=True)
         n = x.shape[dims[0]] if len(dims) == 1 else x.shape[dims[0]] * x.shape[dims[1]]
+        variance = variance * n if self.recipe.variance == "sum" else variance
         variance = variance * (n / (n - self.recipe.ddof)) if n > self.recipe.ddof else variance * float("nan")
         if self.recipe.variance == "no root":
             return variance + self.eps

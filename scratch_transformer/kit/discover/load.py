@@ -16,7 +16,7 @@ import types
 from dataclasses import dataclass, field
 from typing import Any
 
-from scratch_transformer.kit.discover import packages, placeholders, repair, survey
+from scratch_transformer.kit.discover import packages, placeholders, repair, standins, survey
 from scratch_transformer.kit.discover.sandbox import Guard, Offline, TimeUp, time_limit
 from scratch_transformer.kit.discover.target import Source
 
@@ -56,6 +56,7 @@ def load(source: Source, guard: Guard, salvage: bool = False) -> Loaded:
             return Loaded(source, _module(source), known.error)
         known = survey.survey(source)
     _find_imports(source)
+    standins.install()
     packages.prepare(source, guard)
     before = _already(source, salvage)
     if before is not None:
@@ -65,6 +66,8 @@ def load(source: Source, guard: Guard, salvage: bool = False) -> Loaded:
     if supplied:
         notes.append(f"it uses names that it does not import; assumed: {'; '.join(supplied)}")
     loaded = _loaded(source, module, guard, known, salvage)
+    for name in standins.used():
+        notes.append(f"{name} is not installed; the kit's own functions stood in for it")
     loaded.notes = notes
     _LOADED[source.path] = loaded
     return loaded
@@ -165,12 +168,15 @@ def _salvage(source: Source, module: types.ModuleType, guard: Guard, problem: st
 def _run(node: ast.stmt, source: Source, module: types.ModuleType, guard: Guard) -> None:
     try:
         _execute(node, source, module)
-    except ImportError as error:
-        if not isinstance(node, (ast.Import, ast.ImportFrom)):
+    except Exception as error:
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            if not _salvage_siblings(node, source, module, guard):
+                names = repair.unbound(source, module) if _is_star(node) else []
+                own = next((sibling.where(None) for _, sibling in packages.siblings(node, module, source)), "")
+                placeholders.stand_in(node, error, module, own, names)
+            return
+        if not isinstance(error, placeholders.NotInstalled):
             raise
-        if not _salvage_siblings(node, source, module, guard):
-            placeholders.stand_in(node, error, module)
-    except placeholders.NotInstalled:
         if not getattr(node, "decorator_list", None):
             raise
         node.decorator_list = []  # type: ignore[attr-defined]
@@ -179,18 +185,22 @@ def _run(node: ast.stmt, source: Source, module: types.ModuleType, guard: Guard)
 
 def _salvage_siblings(node: ast.stmt, source: Source, module: types.ModuleType, guard: Guard) -> bool:
     """Whether an import works once those of the learner's own files that cannot be imported are salvaged too."""
-    for sibling in packages.siblings(node, module, source):
+    for name, sibling in packages.siblings(node, module, source):
         if sibling.path not in _SALVAGING:
             _SALVAGING.add(sibling.path)
             try:
-                load(sibling, guard)
+                sys.modules.setdefault(name, load(sibling, guard).module)
             finally:
                 _SALVAGING.discard(sibling.path)
     try:
         _execute(node, source, module)
-    except ImportError:
+    except Exception:  # whatever the learner's other file does
         return False
     return True
+
+
+def _is_star(node: ast.stmt) -> bool:
+    return isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names)
 
 
 def _execute(node: ast.stmt, source: Source, module: types.ModuleType) -> None:

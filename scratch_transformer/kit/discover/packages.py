@@ -45,15 +45,32 @@ def imported(source: Source) -> types.ModuleType | None:
     return None
 
 
-def siblings(node: ast.stmt, module: types.ModuleType, source: Source) -> Iterator[Source]:
-    """The learner's own files that an import statement names."""
+def siblings(node: ast.stmt, module: types.ModuleType, source: Source) -> Iterator[tuple[str, Source]]:
+    """The learner's own files that an import statement names, each with the name under which it does."""
     for name in _modules_of(node, module):
         for root in dict.fromkeys([source.folder, *sys.path]):
             path = Path(root).joinpath(*name.split("."))
             for file in (path.with_suffix(".py"), path / "__init__.py"):
                 if file.is_file() and _is_own(file, source) and file != Path(source.path):
-                    yield from find(str(file)).sources
+                    yield from ((name, sibling) for sibling in find(str(file)).sources)
                     break
+
+
+def beside(module: types.ModuleType, source: Source) -> Iterator[tuple[str, type]]:
+    """The classes of the learner's other files that a module has imported, by itself or within their modules."""
+    values = dict(vars(module))
+    for value in list(values.values()):
+        if isinstance(value, types.ModuleType) and _is_beside(value, source):
+            values |= {name: inner for name, inner in vars(value).items() if name not in values}
+    for name, value in values.items():
+        home = sys.modules.get(getattr(value, "__module__", "")) if isinstance(value, type) else None
+        if home is not None and home is not module and _is_beside(home, source):
+            yield name, value
+
+
+def _is_beside(module: types.ModuleType, source: Source) -> bool:
+    file = getattr(module, "__file__", None)
+    return bool(file) and str(file).endswith(".py") and _is_own(Path(str(file)), source)
 
 
 def _modules_of(node: ast.stmt, module: types.ModuleType) -> list[str]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 MODULES = {"LightningModule", "PreTrainedModel", "Module", "PyTorchModelHubMixin", "Classifier"}
@@ -33,16 +34,19 @@ def _lightning() -> type:
 class NotInstalled(Exception):
     """A package is needed that is not installed."""
 
-    def __init__(self, package: str) -> None:
-        super().__init__(f"{package} is not installed: pip install {package}")
-        self.package = package
+    def __init__(self, package: str, why: str = "", placeholder: Missing | None = None) -> None:
+        super().__init__(why or f"{package} is not installed: pip install {package}")
+        self.package, self.placeholder = package, placeholder
 
 
 class Missing:
-    """Anything of a missing package: it can be named, subscripted and looked into, but not called."""
+    """Anything of a missing package: it can be named, subscripted and looked into, but not called.
 
-    def __init__(self, package: str) -> None:
-        self.__dict__["package"] = package
+    why: what is missing if that is no package: a name that a file of the learner's lacks.
+    """
+
+    def __init__(self, package: str, why: str = "") -> None:
+        self.__dict__["package"], self.__dict__["why"] = package, why
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name.endswith("__"):
@@ -51,7 +55,7 @@ class Missing:
             import torch
 
             return _lightning() if name == "LightningModule" else torch.nn.Module
-        return Missing(self.package)
+        return Missing(self.package, self.why)
 
     def __getitem__(self, key: Any) -> Missing:
         return self
@@ -65,20 +69,29 @@ class Missing:
         return (object,)
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        raise NotInstalled(self.package)
+        raise NotInstalled(self.package, self.why, self)
 
     def __iter__(self) -> Iterator[Any]:
-        raise NotInstalled(self.package)
+        raise NotInstalled(self.package, self.why, self)
 
 
-def stand_in(node: ast.Import | ast.ImportFrom, error: ImportError, module: types.ModuleType) -> None:
-    """Puts placeholders where a failed import statement would have put names."""
-    package = (error.name or getattr(node, "module", None) or node.names[0].name).split(".")[0]
+def stand_in(
+    node: ast.Import | ast.ImportFrom, error: Exception, module: types.ModuleType, own: str, names: Iterable[str]
+) -> None:
+    """Puts placeholders where a failed import statement would have put names.
+
+    own: the learner's file that it names, which is there but lacks them. names: what a star would have brought.
+    """
+    package = (getattr(error, "name", None) or getattr(node, "module", None) or node.names[0].name).split(".")[0]
     for alias in node.names:
         if isinstance(node, ast.Import):
             _import(alias, package, module)
         elif alias.name != "*":
-            setattr(module, alias.asname or alias.name, getattr(Missing(package), alias.name))
+            known = getattr(sys.modules.get(f"{node.module}"), alias.name, None) if own else None
+            missing = Missing(package, f"there is no {alias.name} in {own}" if own else "")
+            setattr(module, alias.asname or alias.name, known or getattr(missing, alias.name))
+    for name in names:
+        setattr(module, name, Missing(package, f"there is no {name} in {own}" if own else ""))
 
 
 def _import(alias: ast.alias, package: str, module: types.ModuleType) -> None:
@@ -94,4 +107,4 @@ def _import(alias: ast.alias, package: str, module: types.ModuleType) -> None:
 
 def used(module: types.ModuleType) -> list[str]:
     """The packages that have placeholders in a namespace."""
-    return sorted({value.package for value in vars(module).values() if isinstance(value, Missing)})
+    return sorted({value.package for value in vars(module).values() if isinstance(value, Missing) and not value.why})

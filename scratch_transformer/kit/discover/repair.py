@@ -6,6 +6,7 @@ import ast
 import builtins
 import re
 import symtable
+import types
 import warnings
 from collections.abc import Iterable
 from dataclasses import replace
@@ -110,6 +111,13 @@ def assumed(source: Source) -> dict[str, str]:
     bound = {s.get_name() for s in table.get_symbols() if s.is_assigned() or s.is_imported() or s.is_namespace()}
     used = set(_globals(table)) - bound - set(vars(builtins))
     return {name: statement for name, statement in ASSUMED.items() if name in used}
+
+
+def unbound(source: Source, module: types.ModuleType) -> list[str]:
+    """Names that a source uses and that nothing in it defines or imports: a star import may bring them."""
+    table = symtable.symtable(source.text.lstrip("\ufeff"), source.path, "exec")
+    bound = {s.get_name() for s in table.get_symbols() if s.is_assigned() or s.is_imported() or s.is_namespace()}
+    return sorted(set(_globals(table)) - bound - set(vars(builtins)) - set(vars(module)))
 
 
 def _globals(table: symtable.SymbolTable) -> Iterable[str]:

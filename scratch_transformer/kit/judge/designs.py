@@ -17,7 +17,9 @@ from scratch_transformer.kit.recipe import RIGHT, Recipe
 Design = tuple[str, dict[str, Any]]
 Keeps = Callable[[Design], bool]
 SHOWN = {
-    "FeedForward": ("activation",),
+    **dict.fromkeys(("FeedForward", "SwiGLU"), ("activation",)),
+    **dict.fromkeys(("LayerNorm", "RMSNorm"), ("norm_kind",)),
+    **dict.fromkeys(("RotaryEmbedding", "RotaryAttention", "CausalRotaryAttention"), ("rotary",)),
     "PositionalEncoding": ("positions",),
     "InputEmbedding": ("embedding_scale",),
     "ResidualConnection": ("norm_order",),
@@ -113,6 +115,8 @@ def design_notes(session: Session, recipe: Recipe, design: str) -> Iterator[Find
     changes = session.kind.designs[design]
     for id, _, only in (name.partition(":") for name in session.kind.mistakes):
         for form, entries in MISTAKES[id].changes.items():
+            if changes.get("gated") and id == "B8":
+                continue  # SiLU is what a gate has
             is_design = entries.items() <= changes.items() and not (id == "E2" and recipe.positions == "learned")
             departs = any(getattr(RIGHT, name) != value for name, value in entries.items()) or len(entries) > 1
             if is_design and departs and (not only or form == only):

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from scratch_transformer.kit.kind import Inputs, Kind, Probe, Settings
 from scratch_transformer.kit.recipe import Recipe
 
-STRUCTURE = ("final_norm", "embedding_norm", "positions", "wrapped", "head", "norms", "layers")
+STRUCTURE = ("final_norm", "embedding_norm", "positions", "wrapped", "head", "norms", "layers", "gated", "qk_norm")
 """The entries of a recipe that decide which parameters a module has."""
 
 

@@ -1,19 +1,41 @@
 """All kinds of components that the kit knows, by name, from the smallest to the largest."""
 
 from scratch_transformer.kit.kind import Kind
-from scratch_transformer.kit.kinds import attention, blocks, decoding, embedding, layers, models, training
+from scratch_transformer.kit.kinds import (
+    attention,
+    blocks,
+    decoding,
+    embedding,
+    layers,
+    llama,
+    models,
+    rotary,
+    training,
+)
 from scratch_transformer.kit.kinds import normalization as norms
 
 KINDS: dict[str, Kind] = {
     kind.name: kind
     for kind in (
-        *(norms.LAYER_NORM, norms.RMS_NORM, layers.SOFTMAX, layers.GELU, embedding.EMBEDDING, embedding.POSITIONS),
+        *(
+            norms.LAYER_NORM,
+            norms.RMS_NORM,
+            layers.SOFTMAX,
+            layers.GELU,
+            layers.SILU,
+            layers.LINEAR,
+            embedding.EMBEDDING,
+            embedding.POSITIONS,
+        ),
         models.EMBEDDING_WITH_POSITIONS,
         *(decoding.CAUSAL_MASK, decoding.PADDING_MASK, decoding.TARGET_MASK),
+        rotary.ROTARY,
         *(attention.SDPA, attention.MULTIHEAD, attention.SELF_ATTENTION, attention.CAUSAL_SELF_ATTENTION),
-        *(attention.CROSS_ATTENTION, layers.FEED_FORWARD, layers.RESIDUAL, layers.PROJECTION),
+        *(attention.CROSS_ATTENTION, llama.CAUSAL_ROTARY_ATTENTION, llama.ROTARY_ATTENTION),
+        *(layers.SWIGLU, layers.FEED_FORWARD, layers.RESIDUAL, layers.PROJECTION),
         *(blocks.ENCODER_LAYER, blocks.ENCODER, blocks.DECODER_LAYER, blocks.DECODER, blocks.DECODER_ONLY_LAYER),
-        *(models.TOKEN_ENCODER, models.TOKEN_DECODER, models.SEQ2SEQ, models.GPT),
+        *(llama.LLAMA_BLOCK, llama.MASKED_LLAMA_BLOCK),
+        *(models.TOKEN_ENCODER, models.TOKEN_DECODER, models.SEQ2SEQ, models.GPT, llama.LLAMA),
         *(training.LOSS, training.LOG_LOSS, training.SCHEDULE, decoding.GREEDY, decoding.BEAM),
     )
 }

@@ -10,6 +10,7 @@ from torch import Tensor
 from scratch_transformer.kit.canonical import attention as canonical
 from scratch_transformer.kit.canonical.core import ScaledDotProductAttention
 from scratch_transformer.kit.kind import Extra, Inputs, Kind, Probe, Settings, State
+from scratch_transformer.kit.kinds import assembled
 from scratch_transformer.kit.kinds.inputs import D_MODEL, HEADS, B, Draw, S, T, causal, gap, keys, queries, real
 from scratch_transformer.kit.kinds.wrapped import WRAPPERS, builtin_wrapped
 from scratch_transformer.kit.recipe import Recipe
@@ -27,7 +28,7 @@ POST = {name: WRAPPERS[name] for name in ("", "residual and norm inside")}
 NORM_INSIDE = ("LN1", "LN2", "LN3")
 """Where residual and norm are inside the attention."""
 HEAD_MISTAKES = (
-    *("A7", "A13", "A14", "A15", "A19", *CROSSED, "A17", "A23", "A24", "A28", "A29", "A30", "A31"),
+    *("A7", "A13", "A14", "A15", "A19", *CROSSED, "A17", "A23", "A24", "G3", "A28", "A29", "A30", "A31"),
     *("B10", "B12", "B21", "B22", *NORM_INSIDE),
 )
 OTHER_RESIDUALS = tuple(f"B23:attention's output is added to the {name}" for name in ("values", "keys"))
@@ -186,6 +187,15 @@ def builtin_multihead(settings: Settings, recipe: Recipe, state: State, inputs: 
     value: Tensor = inputs.get("value", key)
     mask = inputs["mask"] if "mask" in inputs else causal(query.shape[1])
     h = settings["num_heads"]
+    if not assembled.is_torch_attention(settings, recipe):
+        return builtin_wrapped(
+            query,
+            lambda y: assembled.attention(
+                y, *(y if other is query else other for other in (key, value)), mask, settings, recipe, state
+            ),
+            recipe,
+            state,
+        )
     module = torch.nn.MultiheadAttention(settings["d_model"], h, batch_first=True, dtype=query.dtype).eval()
     module.load_state_dict(packed(state))
     if mask is not None:

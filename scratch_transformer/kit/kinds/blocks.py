@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from scratch_transformer.kit.canonical import blocks, stacks
 from scratch_transformer.kit.kind import Inputs, Kind, Probe, Settings, State
+from scratch_transformer.kit.kinds import assembled
 from scratch_transformer.kit.kinds.attention import CORE_OF_OTHERS, SELF_MISTAKES, WITH_MASKS, packed
 from scratch_transformer.kit.kinds.inputs import (
     D_FF,
@@ -150,11 +151,13 @@ def builtin_stack(
     is_stack = any(name.startswith(f"{prefix}layers.") for name in state)
     prefixes = [f"{prefix}layers.{i}." for i in range(settings["num_layers"])] if is_stack else [prefix]
     for path in prefixes:
+        if not decoder and not assembled.is_torch_layer(settings, recipe):
+            x = assembled.layer(x, mask, settings, recipe, state, path)
+            continue
         layer = torch_layer(settings, recipe, state, path, decoder)
         x = run_decoder_layer(layer, inputs, x, settings) if decoder else run_encoder_layer(layer, x, mask, settings)
     if is_stack and recipe.final_norm:
-        weight, bias = state[f"{prefix}norm.weight"], state[f"{prefix}norm.bias"]
-        x = torch.nn.functional.layer_norm(x, x.shape[-1:], weight, bias)
+        x = assembled.norm(x, recipe, state, f"{prefix}norm")
     return x
 
 

@@ -55,6 +55,8 @@ POSITIONS = Kind(
         *("positionalencoding", "positionalembedding", "positionencoding", "sinusoidalpositionalencoding", "posenc"),
         *("positionalencoder", "sinusoidalpositionalembedding", "positionembedding", "sinusoidalencoding"),
         *("sinusoidencodingtable", "sinusoidtable", "sinusoidalpositions", "positionalencodingtable"),
+        *("posembed", "positionembed", "positionalembed", "learnedpositionalencoding", "learnedpositionalembedding"),
+        *("posembedding", "learnablepositionalencoding", "absolutepositionalembedding"),
     ),
     source="Vaswani et al. 2017, section 3.5",
     inputs=("x",),

@@ -74,21 +74,33 @@ def builtin_gelu(settings: Settings, recipe: Recipe, state: State, inputs: Input
 
 
 def builtin_feed_forward(settings: Settings, recipe: Recipe, state: State, inputs: Inputs) -> Tensor:
-    linear = torch.nn.functional.linear
     x: Tensor = inputs["x"]
 
     def inner(x: Tensor) -> Tensor:
-        y = builtin_activation(linear(x, state["linear1.weight"], state["linear1.bias"]), recipe)
-        return linear(y, state["linear2.weight"], state["linear2.bias"])
+        return builtin_mlp(x, recipe, state)
 
     return builtin_wrapped(x, inner, recipe, state)
+
+
+def builtin_mlp(x: Tensor, recipe: Recipe, state: State, prefix: str = "") -> Tensor:
+    """linear1, activation and linear2, with a gate or without."""
+
+    def linear(name: str, x: Tensor) -> Tensor:
+        weight, bias = state[f"{prefix}{name}.weight"], state[f"{prefix}{name}.bias"]
+        return torch.nn.functional.linear(x, weight, bias)
+
+    y = linear("linear1", x)
+    return linear("linear2", builtin_activation(linear("gate", x), recipe) * y if recipe.gated else
+                  builtin_activation(y, recipe))  # fmt: skip
 
 
 def builtin_activation(x: Tensor, recipe: Recipe) -> Tensor:
     functional = torch.nn.functional
     if recipe.activation.startswith("gelu"):
         return functional.gelu(x, approximate="tanh" if recipe.activation == "gelu tanh" else "none")
-    return functional.silu(x) if recipe.activation == "silu" else functional.relu(x)
+    others = {"silu": functional.silu, "sigmoid": torch.sigmoid, "relu squared": lambda x: functional.relu(x) ** 2}
+    output: Tensor = others.get(recipe.activation, functional.relu)(x)
+    return output
 
 
 def builtin_residual(settings: Settings, recipe: Recipe, state: State, inputs: Inputs) -> Tensor:
@@ -127,7 +139,30 @@ ACTIVATIONS = {
     "GELU": {"activation": "gelu"},
     "GELU by tanh": {"activation": "gelu tanh"},
     "SiLU": {"activation": "silu"},
+    "ReLU squared": {"activation": "relu squared"},
 }
+GATED = {
+    "SwiGLU": {"gated": True, "activation": "silu"},
+    "GEGLU": {"gated": True, "activation": "gelu"},
+    "GEGLU by tanh": {"gated": True, "activation": "gelu tanh"},
+    "ReGLU": {"gated": True, "activation": "relu"},
+    "GLU": {"gated": True, "activation": "sigmoid"},
+}
+GATED_MISTAKES = ("G1", "G2", "G4", "G5")
+SILU = Kind(
+    name="SiLU",
+    what="x times its sigmoid, a smooth relative of max(0, x).",
+    synonyms=("silu", "swish", "sigmoidlinearunit", "mysilu"),
+    source="Hendrycks & Gimpel 2016; Ramachandran et al. 2017",
+    inputs=("x",),
+    defaults={},
+    build=lambda settings, recipe: Activation(recipe),
+    probes=gelu_probes,
+    mistakes=("G6", "B8:GELU", "B8:ReLU in place of GELU", "B8:sigmoid in place of erf", "A12"),
+    designs={"": {"activation": "silu"}},
+    oracle=lambda settings, recipe, state, inputs: torch.nn.functional.silu(inputs["x"]),
+    builtin="torch.nn.SiLU",
+)
 GELU = Kind(
     name="GELU",
     what="A smooth relative of max(0, x).",
@@ -162,17 +197,46 @@ FEED_FORWARD = Kind(
     synonyms=(
         *("feedforward", "feedforwardblock", "positionwisefeedforward", "feedforwardnetwork", "mlp", "ffn", "ff"),
         *("positionwisefeedforwardnetwork", "positionwiseffn", "pointwisefeedforward", "transitionlayer"),
+        *("siluffn", "geluffn", "reluffn", "gatedmlp", "geglu", "reglu", "glu", "gatedfeedforward", "feedforwardnet"),
     ),
     source=f"{PAPER}, section 3.3, equation 2",
     inputs=("x",),
     defaults={"d_model": D_MODEL, "d_ff": D_FF},
     build=lambda settings, recipe: feed_forward(dict(settings), recipe),
     probes=token_probes,
-    mistakes=(*FEED_FORWARD_MISTAKES, "B7", "B10", "B12", "B21", "B22", "A12", "LN1", "LN2", "LN3"),
-    designs=combined(ACTIVATIONS, WRAPPERS),
-    full={"wrapped": "post"},
+    mistakes=(*GATED_MISTAKES, *FEED_FORWARD_MISTAKES, "B7", "B10", "B12", "B21", "B22", "A12", "LN1", "LN2", "LN3"),
+    designs={**combined(ACTIVATIONS, WRAPPERS), **GATED},
+    full={"wrapped": "post", "gated": True},
     oracle=builtin_feed_forward,
     builtin="torch.nn.TransformerEncoderLayer's linear1, activation and linear2",
+)
+SWIGLU = Kind(
+    name="SwiGLU",
+    what="A feed-forward network in which SiLU of one projection, the gate, multiplies another, as in Llama.",
+    synonyms=("swiglu", "swigluffn", "swiglufeedforward", "swiglumlp", "ffnswiglu", "feedforwardswiglu", "llamamlp"),
+    source="Shazeer 2020, equation 6",
+    inputs=("x",),
+    defaults=FEED_FORWARD.defaults,
+    build=FEED_FORWARD.build,
+    probes=token_probes,
+    mistakes=("G1", "G2", "G4", "G5", "G6", "B8:GELU", "B8:ReLU in place of GELU", "B7", "B10", "B12", "A12"),
+    designs={"": GATED["SwiGLU"]},
+    full={"gated": True},
+    oracle=builtin_feed_forward,
+    builtin="torch.nn.functional.linear and silu",
+)
+LINEAR = Kind(
+    name="Linear",
+    what="x Wᵀ, and perhaps a bias.",
+    synonyms=("linear", "mylinear", "linearlayer", "customlinear", "affine", "dense"),
+    source=f"{PAPER}, section 3.3",
+    inputs=("x",),
+    defaults={"d_model": D_MODEL, "d_out": 17},
+    build=lambda settings, recipe: Projected(settings["d_model"], settings["d_out"], recipe),
+    probes=token_probes,
+    mistakes=("B12", "A12"),
+    oracle=builtin_projection,
+    builtin="torch.nn.Linear",
 )
 RESIDUAL = Kind(
     name="ResidualConnection",
@@ -196,7 +260,16 @@ OUTPUTS = {
 PROJECTION = Kind(
     name="Projection",
     what="Turns the decoder's output into one number for every word of the vocabulary.",
-    synonyms=("projectionlayer", "projection", "generator", "outputprojection", "lmhead", "outputlayer"),
+    synonyms=(
+        "projectionlayer",
+        "projection",
+        "generator",
+        "outputprojection",
+        "lmhead",
+        "outputlayer",
+        "unembed",
+        "unembedding",
+    ),
     source=f"{PAPER}, section 3.4",
     inputs=("x",),
     defaults={"d_model": D_MODEL, "vocab_size": 13},

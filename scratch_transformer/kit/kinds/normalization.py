@@ -20,7 +20,9 @@ def probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
     return (
         Probe("ordinary", {"x": x * 2}, shows="ordinary tokens"),
         Probe(
-            "shrinking", {"x": x * sizes}, shows="tokens whose standard deviation falls from 1 to 0.0001",
+            "shrinking",
+            {"x": x * sizes},
+            shows="tokens whose standard deviation falls from 1 to 0.0001",
             provoking=True,
         ),  # fmt: skip
     )
@@ -38,7 +40,8 @@ def builtin_layer_norm(settings: Settings, recipe: Recipe, state: State, inputs:
 
 def builtin_rms_norm(settings: Settings, recipe: Recipe, state: State, inputs: Inputs) -> Tensor:
     x: Tensor = inputs["x"]
-    return torch.nn.functional.rms_norm(x, x.shape[-1:], state["weight"], settings["eps"])
+    weight = state["weight"] + 1 if recipe.norm_scale == "1 + weight" else state["weight"]
+    return torch.nn.functional.rms_norm(x, x.shape[-1:], weight, settings["eps"])
 
 
 def build(function: Any) -> Any:
@@ -63,13 +66,14 @@ LAYER_NORM = Kind(
 RMS_NORM = Kind(
     name="RMSNorm",
     what="Divides the features of every token by their root mean square, then scales them.",
-    synonyms=("rmsnorm", "rootmeansquarenorm", "rmsnormalization", "llamarmsnorm", "t5layernorm"),
+    synonyms=("rmsnorm", "norm", "rms", "rootmeansquarenorm", "rmsnormalization", "llamarmsnorm", "t5layernorm"),
     source="Zhang & Sennrich 2019; not in Vaswani et al. 2017",
     inputs=("x",),
     defaults={"d_model": D_MODEL, "eps": EPS},
     build=build(canonical.rms_norm),
     probes=probes,
-    mistakes=("LN2", "LN3", "LN4", "LN7", "LN8", "LN10", "LN11", "B22"),
+    mistakes=("LN2", "LN3", "LN4", "LN7", "LN8", "LN10", "LN11", "LN12", "B22"),
+    designs={"": {"norm_kind": "rms"}, "1 + weight": {"norm_kind": "rms", "norm_scale": "1 + weight"}},
     oracle=builtin_rms_norm,
     builtin="torch.nn.RMSNorm",
 )

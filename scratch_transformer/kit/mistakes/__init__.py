@@ -8,12 +8,14 @@ from scratch_transformer.kit.mistakes.blocks import BLOCKS
 from scratch_transformer.kit.mistakes.construction import CONSTRUCTION
 from scratch_transformer.kit.mistakes.decoding import DECODING
 from scratch_transformer.kit.mistakes.embedding import EMBEDDING
+from scratch_transformer.kit.mistakes.grouped import GROUPED
 from scratch_transformer.kit.mistakes.masks import LOST_MASKS
 from scratch_transformer.kit.mistakes.normalization import NORMALIZATION
 from scratch_transformer.kit.mistakes.paths import PATHS
+from scratch_transformer.kit.mistakes.rotary import ROTARY
 from scratch_transformer.kit.mistakes.training import TRAINING
 
-FAMILIES = ("LN", "E", "P", "A", "B", "T", "D")
+FAMILIES = ("LN", "E", "P", "R", "A", "G", "B", "T", "D")
 
 
 def _place(mistake: Mistake) -> tuple[int, int]:
@@ -25,7 +27,10 @@ def _place(mistake: Mistake) -> tuple[int, int]:
 MISTAKES: dict[str, Mistake] = {
     mistake.id: mistake
     for mistake in sorted(
-        (*NORMALIZATION, *EMBEDDING, *ATTENTION, *LOST_MASKS, *CONSTRUCTION, *BLOCKS, *PATHS, *TRAINING, *DECODING),
+        (
+            *(*NORMALIZATION, *EMBEDDING, *ROTARY, *ATTENTION, *GROUPED, *LOST_MASKS, *CONSTRUCTION),
+            *(*BLOCKS, *PATHS, *TRAINING, *DECODING),
+        ),
         key=_place,
     )
 }

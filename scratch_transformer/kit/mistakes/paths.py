@@ -64,7 +64,10 @@ print("after the norm, features are gone:", dropout(norm(x + f)).data)
         "encoder's output.",
         fix="memory = self.encode(src, src_mask); self.decode(tgt, memory, tgt_mask, src_mask).",
         source=BLOCK,
-        changes={"": {"roles": "swapped"}, "and looks for each other's padding": {"roles": "swapped before masks are made"}},
+        changes={
+            "": {"roles": "swapped"},
+            "and looks for each other's padding": {"roles": "swapped before masks are made"},
+        },
         demo="""\
 import torch
 model = torch.nn.Transformer(8, 2, 1, 1, 16, batch_first=True)

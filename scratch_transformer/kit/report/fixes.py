@@ -52,10 +52,16 @@ REWRITES: Mapping[str, tuple[str, str]] = {
     "A10": (LEAST, INF),
     "A12": (r"(\w+) (\+|\*)= ", r"\1 = \1 \2 "),
     "A14": (r", bias=False", ""),
-    "A19": (r"^(\s*)(.*?)([\w.]+) ?// ?([\w.]+)(.*)$", r"\1assert \3 % \4 == 0, f'{\4=} must divide {\3=}'" + "\n" + r"\1\2\3 // \4\5"),
+    "A19": (
+        r"^(\s*)(.*?)([\w.]+) ?// ?([\w.]+)(.*)$",
+        r"\1assert \3 % \4 == 0, f'{\4=} must divide {\3=}'" + "\n" + r"\1\2\3 // \4\5",
+    ),
     "B9": (r"\[(\w+)\] ?\* ?([\w.]+)", r"[copy.deepcopy(\1) for _ in range(\2)]"),
     "B10": (r"^(\s*self\.\w+ = )(\[.*\])$", r"\1nn.ModuleList(\2)"),
-    "B12": (r"(F\.dropout|functional\.dropout)\(((?:(?!training)[^()]|\([^()]*\))*)\)", r"\1(\2, training=self.training)"),
+    "B12": (
+        r"(F\.dropout|functional\.dropout)\(((?:(?!training)[^()]|\([^()]*\))*)\)",
+        r"\1(\2, training=self.training)",
+    ),
 }
 """Id -> pattern of the code at fault, and its replacement."""
 
@@ -72,7 +78,10 @@ def _query(code: str) -> str | None:
 
 def _unscaled(code: str) -> str:
     """scores = q @ k.transpose(-2, -1): the whole right side is divided."""
-    query, product = _query(code), re.match(r"^(\s*\w+ = )((?:torch\.)?(?:matmul|bmm)\(.*\)|\w+ @ \w+[\w.()\-, ]*)$", code)
+    query, product = (
+        _query(code),
+        re.match(r"^(\s*\w+ = )((?:torch\.)?(?:matmul|bmm)\(.*\)|\w+ @ \w+[\w.()\-, ]*)$", code),
+    )
     is_scores = re.search(r"transpose|permute|\.mT\b|\.T\b|swapaxes", code)
     return f"{product[1]}{product[2]} / {query}.size(-1) ** 0.5" if query and product and is_scores else code
 
@@ -80,5 +89,7 @@ def _unscaled(code: str) -> str:
 def _rescaled(code: str) -> str:
     """… / math.sqrt(self.d_model), … * C**-0.5: another divisor."""
     query = _query(code)
-    divisor = r" / (?:\(?(?:math|np|torch)\.sqrt\([^()]*(?:\([^()]*\))?\)\)?|\(?[\w.]+ ?\*\* ?\(?[\d./ ]+\)?\)?|[\w.]+)$"
+    divisor = (
+        r" / (?:\(?(?:math|np|torch)\.sqrt\([^()]*(?:\([^()]*\))?\)\)?|\(?[\w.]+ ?\*\* ?\(?[\d./ ]+\)?\)?|[\w.]+)$"
+    )
     return re.sub(divisor, f" / {query}.size(-1) ** 0.5", code) if query else code

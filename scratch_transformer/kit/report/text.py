@@ -100,7 +100,11 @@ def _coloured(line: str) -> str:
     """The line to look at in bold, and a fix in red and green."""
     from rich.markup import escape
 
-    style = {">": "bold yellow", "-": "red", "+": "green"}.get(line[4:5]) if line[:4] == "    " and line[5:6] == " " else None
+    style = (
+        {">": "bold yellow", "-": "red", "+": "green"}.get(line[4:5])
+        if line[:4] == "    " and line[5:6] == " "
+        else None
+    )
     return f"[{style}]{escape(line)}[/]" if style else escape(line)
 
 

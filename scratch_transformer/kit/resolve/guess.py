@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 from collections.abc import Mapping
@@ -15,6 +16,7 @@ from scratch_transformer.kit.resolve.call.plan import MASKS
 from scratch_transformer.kit.resolve.functions.schedules import is_schedule
 from scratch_transformer.kit.resolve.functions.weighted import weights_of
 from scratch_transformer.kit.resolve.names.inputs import input_of, is_mask
+from scratch_transformer.kit.resolve.names.settings import settings_of
 from scratch_transformer.kit.resolve.names.words import plain
 
 NO_COMPONENTS = (
@@ -27,13 +29,16 @@ MOST = 4
 NAMED = 8.0
 """Likeness of a name that is a synonym, but for a word around it or a letter."""
 FAMILIES = (
-    ("MultiheadAttention", "CausalSelfAttention", "SelfAttention", "CrossAttention", "ScaledDotProductAttention"),
-    ("EncoderLayer", "DecoderOnlyLayer", "DecoderLayer"),
+    ("MultiheadAttention", "CausalSelfAttention", "SelfAttention", "CrossAttention", "ScaledDotProductAttention",
+     "CausalRotaryAttention", "RotaryAttention"),
+    ("EncoderLayer", "DecoderOnlyLayer", "DecoderLayer", "LlamaBlock", "MaskedLlamaBlock"),
+    ("SwiGLU", "FeedForward"),
     ("Encoder", "TokenEncoder"),
-    ("Decoder", "TokenDecoder", "DecoderOnly"),
-    ("Transformer", "DecoderOnly", "TokenEncoder"),
+    ("Decoder", "TokenDecoder", "DecoderOnly", "LlamaModel"),
+    ("Transformer", "DecoderOnly", "TokenEncoder", "LlamaModel"),
     ("Loss", "LossOfLogProbabilities"),
-)
+    ("LayerNorm", "RMSNorm"),
+)  # fmt: skip
 """Kinds that go by the same names; what the forward takes tells more."""
 
 
@@ -64,6 +69,16 @@ def kinds_of(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str, ...
     return tuple(kind for kind in best if kind != "SelfAttention" or not ("causal" in word or _takes_keys(thing)))
 
 
+def kind_named(name: str, kinds: Mapping[str, Kind]) -> str | None:
+    """The kind that a name alone suggests, for what is not there."""
+    word = plain(name)
+    scored = [
+        (max((_likeness(word, plain(s)) for s in kind.synonyms), default=0.0), kind.name) for kind in kinds.values()
+    ]
+    best = max(scored, key=lambda pair: pair[0], default=(0.0, ""))
+    return best[1] if best[0] >= 5 else None
+
+
 def is_norm_by_name(name: str, kinds: Mapping[str, Kind]) -> bool:
     """Whether a name says which norm it is: an RMSNorm with a mistake is no LayerNorm, though both take the same."""
     return sum(plain(name) in map(plain, kinds[norm].synonyms) for norm in ("LayerNorm", "RMSNorm")) == 1
@@ -74,8 +89,14 @@ def _score(word: str, kind: Kind, thing: Any) -> float:
     score = max((_likeness(word, plain(synonym)) for synonym in kind.synonyms), default=0.0)
     if score == 0 or not callable(thing):
         return 0.0
+    if kind.name in ("SiLU", "GELU", "softmax") and isinstance(thing, type) and any(map(is_size, parameters_of(thing))):
+        return 0.0  # SiLUFFN is a network
     fitness = _fitness(kind, thing)
     return score + fitness if score >= 10 or fitness > -1 else 0.0
+
+
+def is_size(parameter: inspect.Parameter) -> bool:
+    return parameter.default is parameter.empty and bool({"d_model", "d_ff"} & set(settings_of(parameter.name)))
 
 
 def _likeness(word: str, synonym: str) -> float:
@@ -112,6 +133,24 @@ def _takes_keys(thing: Any) -> bool:
     return any(input_of(p.name, ("key",)) for p in _required(thing))
 
 
+TODAY = ("RotaryEmbedding", "CausalRotaryAttention", "RotaryAttention", "LlamaBlock", "MaskedLlamaBlock", "LlamaModel")
+OF_TODAY = re.compile(r"rope|rotary|freqs?cis|freqscomplex|tokenpositions|rms|swiglu|silu|cossin|rotatehalf")
+
+
+def _of_today(kind: Kind, thing: Any) -> float:
+    """What speaks of rotary positions, RMSNorm or gates is more likely a part of Llama than of GPT-2."""
+    if kind.name not in TODAY or kind.name == "RotaryEmbedding" or not isinstance(thing, type):
+        return 0.0
+    return 1.0 if any(OF_TODAY.search(plain(name)) for name in names_in(thing)) else -0.4
+
+
+@functools.lru_cache(maxsize=512)
+def names_in(cls: type) -> frozenset[str]:
+    """The names of attributes, globals and parameters in the methods of a class."""
+    codes = [getattr(member, "__code__", None) for member in vars(cls).values()]
+    return frozenset(name for c in codes if c is not None for name in (*c.co_names, *c.co_varnames))
+
+
 VOCABULARY = re.compile(r"voc|numtokens|ntokens?$|dictsize")
 INSIDE = ("Encoder", "Decoder", "TokenEncoder", "TokenDecoder")
 
@@ -146,7 +185,12 @@ def _fitness(kind: Kind, thing: Any) -> float:
     if any(is_mask(p.name) for p in parameters) != any(name in MASKS for name in kind.inputs):
         fit -= 0.5
     named = [input_of(p.name, tuple(tensors)) for p in required]
-    return fit + _embeds(kind, thing) + 0.5 * sum(name is not None for name in named) / max(len(tensors), 1)
+    return (
+        fit
+        + _embeds(kind, thing)
+        + _of_today(kind, thing)
+        + 0.5 * sum(name is not None for name in named) / max(len(tensors), 1)
+    )
 
 
 def _parameters(thing: Any) -> list[inspect.Parameter]:

@@ -61,7 +61,9 @@ def refuses_masks(session: Session, best: Hypothesis | None) -> Iterator[Finding
     if session.candidate.refused is not None:
         parameter, error = session.candidate.refused
         line = next(iter(str(error).splitlines()), "")[:200]
-        said = f"Without {parameter} it computes; with it, in every usual form, it stops: {type(error).__name__}: {line}."
+        said = (
+            f"Without {parameter} it computes; with it, in every usual form, it stops: {type(error).__name__}: {line}."
+        )
         yield Finding(MISTAKES["A31"], said)
 
 

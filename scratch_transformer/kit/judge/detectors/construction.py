@@ -12,11 +12,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
-from scratch_transformer.kit.kind import Candidate, Finding
-from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session, distance
 from scratch_transformer.kit.judge.variants import call
+from scratch_transformer.kit.kind import Candidate, Finding
+from scratch_transformer.kit.mistakes import MISTAKES
 
 Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 INITIALISES = re.compile(

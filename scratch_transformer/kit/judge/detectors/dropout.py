@@ -133,7 +133,8 @@ def dropout_after_the_sum(session: Session, best: Hypothesis | None) -> Iterator
 
 def inner_dropout(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     """B7."""
-    candidate = with_dropout(session) if session.kind.name == "FeedForward" else None
+    is_plain = session.kind.name == "FeedForward" and not (best is not None and best.recipe.gated)
+    candidate = with_dropout(session) if is_plain else None
     if candidate is not None and not is_random(candidate, session.ran[0].probe, training=True):
         yield Finding(MISTAKES["B7"], f"{BUILT} give the same output.")
 

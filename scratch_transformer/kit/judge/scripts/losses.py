@@ -79,7 +79,11 @@ def counting_padding(script: Script) -> Found:
     for call, made in losses(script):
         words = {word.arg for word in made.keywords}
         positional = made.args[2:] if made is call else made.args
-        if words & {"ignore_index", "weight", "reduction", "reduce", None} or positional or not _of_tokens(call, script):
+        if (
+            words & {"ignore_index", "weight", "reduction", "reduce", None}
+            or positional
+            or not _of_tokens(call, script)
+        ):
             continue
         said = f"It has no ignore_index, though the file pads (line {line}: {_line(script.text, line)})."
         yield "T4", made, said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -12,6 +13,8 @@ from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.names.settings import settings_of
 
 SMOOTHING, NO_PADDING = 0.1, -100
+SHARED = {"d_model": 24, "num_heads": 6, "num_kv_heads": 3}
+"""With three heads, keys and values can only be shared by all of them."""
 
 
 def settings(thing: Any, kind: Kind, given: Mapping[str, Any] | None) -> Iterator[dict[str, Any]]:
@@ -21,6 +24,8 @@ def settings(thing: Any, kind: Kind, given: Mapping[str, Any] | None) -> Iterato
         base["label_smoothing"] = SMOOTHING  # without any, nobody sees where it goes
     if "label_smoothing" in base and "pad" not in own and not _means(thing, "pad"):
         base["pad"] = NO_PADDING  # a loss that is told of none cannot leave it out
+    if "num_heads" in base and "d_model" in base and not own & {"num_heads", "d_model"} and shares_heads(thing):
+        base |= SHARED
     is_free = base.get("num_heads", 1) != 1 and kind.name.endswith("Attention") and "num_heads" not in own
     if not is_free:
         yield base
@@ -28,6 +33,20 @@ def settings(thing: Any, kind: Kind, given: Mapping[str, Any] | None) -> Iterato
         yield from ({**base, "num_heads": 1}, base)  # the search takes long where nothing fits
     else:
         yield from (base, {**base, "num_heads": 1})
+
+
+def shares_heads(thing: Any) -> bool:
+    """Whether a class, or what reads the same config, is told how many heads keys and values have."""
+    if not isinstance(thing, type):
+        return False
+    if _means(thing, "num_kv_heads"):
+        return True
+    if not any(is_config(p) for p in parameters_of(thing)):
+        return False
+    classes = [value for value in vars(sys.modules.get(thing.__module__)).values() if isinstance(value, type)]
+    inits = [getattr(vars(cls).get("__init__"), "__code__", None) for cls in classes]
+    read = {name for code in inits if code is not None for name in code.co_names}
+    return any("num_kv_heads" in settings_of(name)[:1] for name in read)
 
 
 def has_heads(thing: Any) -> bool:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Protocol
 
-from scratch_transformer.kit.resolve.names.settings import FLAGS, settings_of
+from scratch_transformer.kit.resolve.build.literals import literal_of
+from scratch_transformer.kit.resolve.names.settings import FLAG, FLAGS, FRACTIONS, settings_of
 from scratch_transformer.kit.resolve.names.words import plain
 
 NAMES = {
@@ -23,6 +24,19 @@ WORDS: dict[str, Any] = {
     "initializerrange": 0.02,
     **dict.fromkeys(("modeltype", "modelname", "preset", "pretrained"), None),  # sizes are given one by one
 }
+ENDINGS = ("config", "args", "hparams", "params", "cfg", "hyperparameters", "hyperparams")
+SECTIONS = (
+    "model",
+    "transformer",
+    "network",
+    "arch",
+    "architecture",
+    "encoder",
+    "decoder",
+    "attention",
+    "hyperparameters",
+)
+"""Of configs: config.model.n_heads."""
 
 
 class Value(Protocol):
@@ -49,21 +63,37 @@ def is_config(parameter: inspect.Parameter) -> bool:
 class Config(dict):
     """Answers to config.n_embd, config["emb_dim"] and config.get("emb_dim"), whatever the name, as `value` knows it."""
 
-    def __init__(self, value: Value, real: Any = None) -> None:
+    def __init__(self, value: Value, real: Any = None, owner: Any = None) -> None:
+        """real: the learner's own, for what is no setting. owner: the class that is built with it."""
         super().__init__()
-        self.__dict__["_value"], self.__dict__["_real"] = value, real
+        self.__dict__.update(_value=value, _real=real, _owner=owner)
 
     def _find(self, name: str) -> Any:
         real, value = self.__dict__["_real"], self.__dict__["_value"]
         own = real.get(name, Unknown) if isinstance(real, Mapping) else getattr(real, name, Unknown)
-        if value.fixes(name) or (settings_of(name) and not isinstance(own, bool)):
-            return value(name)
+        if value.fixes(name) or (settings_of(name) and is_number(own, Unknown, None) and fits(name, own)):
+            try:
+                return value(name)
+            except Unknown:
+                pass
         if own is not Unknown:
-            return own
-        if plain(name) in FLAGS:
-            return FLAGS[plain(name)]
-        if plain(name) in WORDS:
-            return WORDS[plain(name)]
+            return Config(value, own) if isinstance(own, Mapping) or dataclasses.is_dataclass(own) else own
+        return self._supposed(name)
+
+    def _supposed(self, name: str) -> Any:
+        """For what neither the settings nor the learner's config have: what its file says, flags, usual words."""
+        word, owner = plain(name), self.__dict__["_owner"]
+        known = literal_of(owner, name) if owner is not None else []
+        if known:
+            return known[0]
+        if word in FLAGS:
+            return FLAGS[word]
+        if word in WORDS:
+            return WORDS[word]
+        if word in SECTIONS or (name.isupper() and len(name) > 1):
+            return Config(self.__dict__["_value"], None, owner)
+        if FLAG.match(word):
+            return False
         raise Unknown(name)
 
     def __getattr__(self, name: str) -> Any:
@@ -96,49 +126,84 @@ class Config(dict):
         return self
 
     def __reduce__(self) -> Any:
-        return Config, (self.__dict__["_value"], self.__dict__["_real"])
+        return Config, (self.__dict__["_value"], self.__dict__["_real"], self.__dict__["_owner"])
 
 
-def instances(parameter: inspect.Parameter, namespace: Mapping[str, Any], value: Value) -> list[Any]:
-    """Config objects to try: of the annotated class, or of one whose name says config, then the stand-in for any."""
+def instances(
+    parameter: inspect.Parameter, namespace: Mapping[str, Any], value: Value, read: Collection[str], owner: Any
+) -> list[Any]:
+    """Config objects to try: of the annotated class, of one that says config and has what is read, a stand-in for any.
+
+    read: the attributes or keys that the owner reads from it.
+    """
     annotation = parameter.annotation
     if isinstance(annotation, str):
         annotation = namespace.get(annotation)
-    classes = [annotation] if inspect.isclass(annotation) and annotation is not parameter.empty else []
-    classes += [
-        found
-        for name, found in namespace.items()
-        if inspect.isclass(found)
-        and found not in classes
-        and plain(name).endswith(("config", "args", "hparams", "params"))
-    ]
-    dictionaries = [d for name, d in namespace.items() if isinstance(d, dict) and is_config_name(name)]
-    found = [made for made in (_instance(cls, value) for cls in classes[:3]) if made is not None]
-    return [*found, *(Config(value, d) for d in dictionaries[:2]), Config(value, *found[:1])]
+    classes = [annotation] if inspect.isclass(annotation) and annotation not in (parameter.empty, dict) else []
+    others = [c for n, c in namespace.items() if inspect.isclass(c) and plain(n).endswith(ENDINGS) and c not in classes]
+    classes += sorted(others, key=lambda cls: _lacks(cls, read))
+    made = [made for made in (_instance(cls, value, owner) for cls in classes[:3]) if made is not None]
+    made = [one for one in made if not _lacks(one, read)] or made
+    present = [d for name, d in namespace.items() if is_config_name(name) and _holds_values(d)]
+    present = sorted(present, key=lambda one: _lacks(one, read))
+    real = next((one for one in [*made, *present] if not _lacks(one, read)), next(iter([*made, *present]), None))
+    return [*made[:2], *(Config(value, d, owner) for d in present[:2]), Config(value, real, owner)]
+
+
+def _holds_values(thing: Any) -> bool:
+    """A dictionary, or an object made of one: not a class, a function or a module."""
+    is_object = hasattr(thing, "__dict__") and not callable(thing) and not inspect.ismodule(thing)
+    return isinstance(thing, Mapping) or is_object
+
+
+def _lacks(config: Any, read: Collection[str]) -> int:
+    """How many of the names it does not have."""
+    if isinstance(config, Mapping):
+        return sum(name not in config for name in read)
+    fields = getattr(config, "__annotations__", {})
+    return sum(not hasattr(config, name) and name not in fields for name in read)
 
 
 def is_config_name(name: str) -> bool:
     """Whether a global of this name holds hyperparameters."""
-    return any(word in plain(name) for word in ("config", "cfg", "hparam")) and not name.startswith("__")
+    return any(word in plain(name) for word in ("config", "cfg", "hparam", "args")) and not name.startswith("__")
 
 
-def _instance(cls: type, value: Value) -> Any:
+def is_number(value: Any, *others: Any) -> bool:
+    """A number that is no truth value, or one of the others."""
+    return type(value) in (int, float) or any(value is other for other in others)
+
+
+def fits(name: str, own: Any) -> bool:
+    """Whether a setting of this name may stand in place of a value: no whole number for a fraction."""
+    is_fraction = isinstance(own, float) and not own.is_integer()
+    return not is_fraction or any(setting in FRACTIONS for setting in settings_of(name))
+
+
+def _instance(cls: type, value: Value, owner: Any) -> Any:
     """A config of this class, every field that is known by its name filled; None if it cannot be made."""
     if dataclasses.is_dataclass(cls):
-        names = [field.name for field in dataclasses.fields(cls) if field.init]
+        fields = [field for field in dataclasses.fields(cls) if field.init]
+        names = [field.name for field in fields]
+        missing = dataclasses.MISSING
+        open_ = [f.name for f in fields if f.default is missing and f.default_factory is missing]
     else:
         try:
-            names = [p.name for p in inspect.signature(cls).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
+            parameters = [p for p in inspect.signature(cls).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
         except (TypeError, ValueError):
             return None
+        names, open_ = [p.name for p in parameters], [p.name for p in parameters if p.default is p.empty]
+    known = _known(names, cls, value)
+    stand_in = Config(value, None, owner)
+    known |= {name: stand_in.get(name) for name in open_ if name not in known}
     try:
-        made = cls(**_known(names, cls, value))
+        made = cls(**known)
     except Exception:
         return None
     for name in {name for base in cls.__mro__ for name in vars(base)} - set(names):
         if isinstance(getattr(made, name, None), (int, float)) and not name.startswith("_"):
-            for known in _known([name], cls, value).values():
-                _try_to_set(made, name, known)
+            for found in _known([name], cls, value).values():
+                _try_to_set(made, name, found)
     return made
 
 
@@ -146,7 +211,8 @@ def _known(names: list[str], cls: type, value: Value) -> dict[str, Any]:
     known: dict[str, Any] = {}
     for name in names:
         default = getattr(cls, name, None)
-        if value.fixes(name) or (settings_of(name) and not isinstance(default, (bool, str))):
+        is_open = is_number(default, None) or inspect.isdatadescriptor(default)
+        if value.fixes(name) or (settings_of(name) and is_open and fits(name, default)):
             try:
                 known[name] = value(name)
             except Unknown:

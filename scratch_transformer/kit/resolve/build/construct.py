@@ -1,4 +1,4 @@
-"""Builds a learner's class from settings: constructor parameters by synonym, config object, submodule or trial."""
+"""Builds a learner's class from settings: what may be given for its parameters, combined, mended by what it raises."""
 
 from __future__ import annotations
 
@@ -6,55 +6,53 @@ import copy
 import inspect
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import nn
 
-from scratch_transformer.kit.resolve.build import config
+from scratch_transformer.kit.resolve.build import config, options
 from scratch_transformer.kit.resolve.build.config import Unknown
-from scratch_transformer.kit.resolve.names.settings import FLAGS, SCALES, is_setting, settings_of
-from scratch_transformer.kit.resolve.names.words import plain
+from scratch_transformer.kit.resolve.build.options import Lazy, Part
+from scratch_transformer.kit.resolve.build.reading import Use, uses_of
+from scratch_transformer.kit.resolve.build.values import Values
+from scratch_transformer.kit.resolve.names.settings import settings_of
 
-GENERAL: dict[str, Any] = {
-    "d_model": 12, "num_heads": 3, "d_ff": 17, "eps": 1e-5, "dropout": 0.0, "vocab_size": 11, "src_vocab_size": 11,
-    "tgt_vocab_size": 13, "num_layers": 2, "max_len": 19, "pad": 0, "label_smoothing": 0.0, "warmup": 40,
-    "src_pad": 0, "tgt_pad": 1,
-    "factor": 1.0, "d_ff/d_model": 2,
-}  # fmt: skip
-"""For what a kind has no setting of its own."""
-MOST_ATTEMPTS = 24
-SHARING = re.compile(r"shar(e|ed|ing)|^tie|tied|tying")
-"""Of weights: vocabularies of two sizes cannot share theirs."""
-FLAG = re.compile(r"^(return|output|log|use|using|need|with|is|has|save|store|verbose|share|tie)(?!put)")
-"""How the names of parameters begin that are True or False."""
-OUT = ("dout", "dimout", "outdim", "outputdim", "outfeatures")
-ROTARY_BASE = re.compile(r"^base$|theta|ropebase|maxwavelength")
-
-Part = Callable[[str], list[Callable[[], Any]]]
-"""A parameter's name -> ways to make the submodule that it may mean."""
+MOST_ATTEMPTS, MOST_REPAIRS = 24, 3
 
 
 @dataclass
 class Attempt:
-    """A way to call a constructor. used: the settings that went into it; a config is asked for some while it builds."""
+    """A way to call a constructor. used: the settings that went into it; a config is asked for some while it builds.
+
+    error: what it raised.
+    """
 
     cls: Any
     args: dict[str, Any]
     used: dict[str, Any] = field(default_factory=dict)
     value: Callable[[str], Any] | None = None
     """A parameter's name -> its value."""
+    repairs: int = 0
+    error: Exception | None = None
 
     def build(self) -> Any:
         """The instance in float64 and evaluation mode; its initial weights are the same every time."""
         torch.manual_seed(0)
         try:
-            made = self.cls(**copy.deepcopy(self.args))
-        except TypeError as error:
-            made = self.cls(**copy.deepcopy({**self.args, **self._passed_on(error)}))
+            made = self._made()
+        except Exception as error:
+            self.error = error
+            raise
         return made.double().eval() if isinstance(made, nn.Module) else made
+
+    def _made(self) -> Any:
+        try:
+            return self.cls(**copy.deepcopy(self.args))
+        except TypeError as error:
+            return self.cls(**copy.deepcopy({**self.args, **self._passed_on(error)}))
 
     def _passed_on(self, error: TypeError) -> dict[str, Any]:
         """Values for what a class passes on to its parts as **options, when one of them misses it."""
@@ -70,61 +68,17 @@ class Attempt:
         plain_values = [(n, v) for n, v in self.args.items() if isinstance(v, (bool, str, int, float, type(None)))]
         return type(made), str(made), tuple(sizes), tuple(plain_values)
 
-
-class Values:
-    """A parameter's name -> its value by the settings; records what was asked for. given: values fixed by name."""
-
-    def __init__(self, settings: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-        self.own = set(settings)
-        self.settings = {**GENERAL, **settings}
-        if "d_k" not in settings:
-            self.settings["d_k"] = self.settings["d_model"] // self.settings["num_heads"]
-        self.given = {plain(name): value for name, value in given.items()}
-        self.used: dict[str, Any] = {}
-        self.names: dict[str, str] = {}
-        """Setting -> the parameter that asked for it first."""
-
-    def __call__(self, name: str) -> Any:
-        if self.fixes(name):
-            self.used[plain(name)] = self.given[plain(name)]
-            return self.given[plain(name)]
-        one_side = [setting[4:] for setting in settings_of(name) if setting[:4] in ("src_", "tgt_")]
-        for setting in one_side:  # an encoder's source vocabulary is its vocabulary
-            if setting in self.own:
-                self.used[setting] = self.settings[setting]
-                return self.settings[setting]
-        meanings = settings_of(name)
-        for setting in sorted(meanings, key=lambda meant: (meant not in self.own, self._is_taken(meant, name))):
-            if setting in self.settings:
-                self.used[setting] = self.settings[setting]
-                self.names.setdefault(setting, name)
-                return self.settings[setting]
-        raise Unknown(name)
-
-    def fixes(self, name: str) -> bool:
-        """Whether the value is given, and not one of the settings."""
-        return plain(name) in self.given
-
     @property
-    def is_attention(self) -> bool:
-        """Whether the settings are those of an attention and nothing else."""
-        return "num_heads" in self.own and "d_ff" not in self.own
-
-    def scales(self, word: str) -> list[float]:
-        """What scores are divided by, or multiplied with: both are tried."""
-        divisor = float(self.settings["d_k"]) ** 0.5
-        return [1 / divisor, divisor] if SCALES[word] else [divisor, 1 / divisor]
-
-    def reserve(self, names: Iterable[str]) -> None:
-        """What can mean one thing only does: beside hid_dim, input_dim is the size of the vocabulary."""
-        for name in names:
-            meanings = settings_of(name)
-            if len(meanings) == 1 and is_setting(name):
-                self.names.setdefault(meanings[0], name)
-
-    def _is_taken(self, setting: str, name: str) -> bool:
-        """Another parameter means this: beside d_model, `hidden` is d_ff."""
-        return self.names.get(setting, name) != name
+    def reached(self) -> int:
+        """The line of the constructor at which it stopped."""
+        trace = self.error.__traceback__ if self.error is not None else None
+        code = getattr(getattr(self.cls, "__init__", self.cls), "__code__", None)
+        line = 0
+        while trace is not None:
+            if trace.tb_frame.f_code is code:
+                line = trace.tb_lineno
+            trace = trace.tb_next
+        return line
 
 
 def parameters_of(function: Any) -> list[inspect.Parameter]:
@@ -139,125 +93,95 @@ def parameters_of(function: Any) -> list[inspect.Parameter]:
 def attempts(
     cls: Any, settings: Mapping[str, Any], namespace: Mapping[str, Any], parts: Part, given: Mapping[str, Any]
 ) -> Iterator[Attempt]:
-    """Ways to call the constructor, the likeliest first. given: arguments that a person has fixed, by name.
+    """Ways to call the constructor, the likeliest first; after one that failed, what its error suggests.
+
+    given: arguments that a person has fixed, by name.
 
     Raises Unknown, with the parameter's name, if one has no value at all.
     """
-    options: dict[str, list[Any]] = {}
+    choices: dict[str, list[Any]] = {}
     values = Values(settings, given)
     values.reserve(parameter.name for parameter in parameters_of(cls))
+    uses = uses_of(cls)
     for parameter in parameters_of(cls):
-        found = [given[parameter.name]] if parameter.name in given else _options(parameter, values, namespace, parts)
+        wish = options.wish(parameter, uses.get(parameter.name), cls, namespace)
+        found = [given[parameter.name]] if parameter.name in given else options.options(wish, values, parts)
         if found:
-            options[parameter.name] = found
+            choices[parameter.name] = found
         elif parameter.default is parameter.empty:
             raise Unknown(parameter.name)
-    ranked = sorted(itertools.product(*(range(len(found)) for found in options.values())), key=sum)
-    for choice in ranked[:MOST_ATTEMPTS]:
-        args = {name: found[index] for (name, found), index in zip(options.items(), choice, strict=True)}
+    refused = ""
+    for args in itertools.islice(_combined(choices), MOST_ATTEMPTS):
+        made: dict[str, Any] = {}
         try:
-            made = {name: value() if isinstance(value, _Lazy) else value for name, value in args.items()}
-        except Exception:  # a submodule that cannot be built; perhaps another can
+            for name, value in args.items():
+                made[name] = value() if isinstance(value, Lazy) else value
+        except Exception as error:  # a submodule that cannot be built; perhaps another can
+            missing = next(name for name in args if name not in made)
+            refused = refused or f"{missing}, and what that may be cannot be built ({type(error).__name__}: {error})"
             continue
-        yield Attempt(cls, made, values.used, values)
+        refused = "no"
+        yield from _mended(Attempt(cls, made, values.used, values), uses, values)
+    if refused not in ("", "no"):
+        raise Unknown(refused)
 
 
-@dataclass(frozen=True)
-class _Lazy:
-    make: Callable[[], Any]
-
-    def __call__(self) -> Any:
-        return self.make()
-
-
-def _options(parameter: inspect.Parameter, values: Values, namespace: Mapping[str, Any], parts: Part) -> list[Any]:
-    """What a parameter may be, the likeliest first; [] to leave it at its default."""
-    name, default, word = parameter.name, parameter.default, plain(parameter.name)
-    hint = (
-        parameter.annotation if isinstance(parameter.annotation, str) else getattr(parameter.annotation, "__name__", "")
-    )
-    submodules: list[Any] = [_Lazy(make) for make in parts(name)]
-    if any(text in hint for text in ("Module", "Block", "Layer", "Attention", "Encoder", "Decoder", "Embedding")):
-        return submodules or _numbers(name, values)
-    if config.is_config(parameter) and default in (parameter.empty, None):
-        return config.instances(parameter, namespace, values)
-    if default is True and SHARING.search(word):
-        return [False]
-    if word in SCALES and values.is_attention and default is parameter.empty:
-        return values.scales(word)
-    if isinstance(default, bool) or hint == "bool":
-        return [FLAGS[word]] if word in FLAGS else ([] if default is not parameter.empty else [True])
-    if isinstance(default, str) or (callable(default) and default is not parameter.empty):
-        return []
-    if word == "device":
-        return ["cpu"]
-    if word == "dtype":
-        return []
-    numbers = [] if submodules and not is_setting(name) else _numbers(name, values)
-    if word == "eps" and isinstance(default, float) and not numbers:
-        return []
-    if numbers or submodules:
-        if default is None and not numbers:
-            return []
-        return [*numbers, *submodules] if numbers else submodules
-    if default is not parameter.empty:
-        return []
-    return [FLAGS[word]] if word in FLAGS else _guesses(hint, word, values)
+def _combined(choices: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
+    """One choice for every parameter, the likeliest together; heads that do not divide the model never."""
+    ranked = sorted(itertools.product(*(range(len(found)) for found in choices.values())), key=sum)
+    for choice in ranked:
+        args = {name: found[index] for (name, found), index in zip(choices.items(), choice, strict=True)}
+        models, heads = (
+            [value for name, value in args.items() if settings_of(name) == (setting,) and type(value) is int]
+            for setting in ("d_model", "num_heads")
+        )
+        if not any(max(models, default=0) % head for head in heads if head):
+            yield args
 
 
-def _numbers(name: str, values: Values) -> list[Any]:
-    try:
-        number = values(name)
-    except Unknown:
-        return []
-    if plain(name) in ("normshape", "normalizedshape", "parametersshape"):
-        return [number, [number]]
-    others = [values.settings[s] for s in settings_of(name) if s in values.settings]
-    if plain(name) in OUT and values.is_attention:  # of every head, where their outputs are joined
-        others.append(values.settings["d_k"])
-    return list(dict.fromkeys([number, *others]))
+def _mended(attempt: Attempt, uses: Mapping[str, Use], values: Values) -> Iterator[Attempt]:
+    """The attempt, and when that has failed, others with what its error asks for."""
+    yield attempt
+    if attempt.error is None or attempt.repairs >= MOST_REPAIRS:
+        return
+    changed = _asked_for(attempt, str(attempt.error), uses, values)
+    if changed:
+        args = {**attempt.args, **changed}
+        yield from _mended(replace(attempt, args=args, repairs=attempt.repairs + 1, error=None), uses, values)
 
 
-def _guesses(hint: str, word: str, values: Values) -> list[Any]:
-    """A required parameter that no name explains."""
-    if "act" in word or "nonlin" in word:
-        return ["relu", nn.ReLU(), torch.relu]
-    if "bool" in hint or FLAG.match(word):
-        return [False, True]
-    if ROTARY_BASE.search(word):
-        return [10000.0]
-    if "float" in hint:
-        return [0.0]
-    if "str" in hint:
-        return ["cpu"]
-    known = values.settings
-    return [known["d_model"], known["num_heads"], known["max_len"], None]
+def _asked_for(attempt: Attempt, text: str, uses: Mapping[str, Use], values: Values) -> dict[str, Any]:
+    """Other arguments, by what an error says is wrong with those that were given."""
+    found = re.search(r"'(\w+)' object (has no attribute '(\w+)'|is not (callable|iterable|subscriptable))", text)
+    if found is None:
+        if re.search(r"float' object cannot be interpreted|must be int, not float|got \(?float|not float", text):
+            return {n: int(v) for n, v in attempt.args.items() if type(v) is float and v.is_integer()}
+        return _of_length(attempt, text, values)
+    culprits = [n for n, v in attempt.args.items() if type(v).__name__ == found[1]]
+    told = [n for n in culprits if _explains(uses.get(n, Use()), found)] or culprits
+    for name in told:
+        if found[3] or found[4] == "subscriptable":
+            return {name: config.Config(values)}
+        if found[4] == "iterable":
+            return {name: [attempt.args[name]] * values.settings["num_layers"]}
+        if found[4] == "callable":
+            return {name: nn.ReLU()} if not uses.get(name, Use()).called else {name: nn.LayerNorm}
+    return {}
 
 
-# ---- Globals ----
+def _explains(use: Use, found: re.Match[str]) -> bool:
+    """Whether the use of a parameter is what an error complains of."""
+    if found[3]:
+        return found[3] in use.attributes
+    return {"callable": use.called, "iterable": use.listed, "subscriptable": bool(use.keys) or use.listed}[found[4]]
 
 
-def override_globals(
-    namespace: dict[str, Any], names: set[str], settings: Mapping[str, Any], own: set[str]
-) -> dict[str, Any]:
-    """Sets module-level hyperparameters (n_embd, block_size) to the settings. Returns the names with their settings.
-
-    names: the globals that the learner's functions read. own: names that are defined in the source.
-    """
-    values, changed = Values(settings, {}), {}
-    for name in sorted(names):
-        present = name in namespace
-        value = namespace.get(name)
-        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if (present and not is_number) or (not present and name not in own and len(name) < 3):
-            continue
-        if not present and hasattr(__builtins__, name):
-            continue
-        try:
-            namespace[name] = values(name)
-        except Unknown:
-            if not present and plain(name) == "device":
-                namespace[name] = "cpu"
-            continue
-        changed[name] = namespace[name]
-    return changed
+def _of_length(attempt: Attempt, text: str, values: Values) -> dict[str, Any]:
+    """len(vocabulary) in place of its size."""
+    if "has no len()" not in text:
+        return {}
+    return {
+        name: range(value)
+        for name, value in attempt.args.items()
+        if type(value) is int and "vocab" in "".join(settings_of(name))
+    }

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from torch import Tensor, nn
 
 from scratch_transformer.kit.kind import Kind
+from scratch_transformer.kit.resolve.names.roles import role_of
 from scratch_transformer.kit.resolve.names.settings import settings_of
 from scratch_transformer.kit.resolve.weights.layout import walk
 
-READ = ("num_heads", "eps", "num_layers", "label_smoothing", "pad", "warmup", "d_k", "max_len")
+OPTIONAL = ("num_kv_heads", "d_k")
+"""Settings that a kind need not have."""
+READ = ("rope_base", "num_heads", "eps", "num_layers", "label_smoothing", "pad", "warmup", "d_k", "max_len")
 
 
 def settings_of_instance(made: Any, kind: Kind, wanted: Mapping[str, Any], used: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that something was really built with: asked for, else read from its attributes and shapes."""
-    settings = {name: value for name, value in wanted.items() if name in kind.defaults}
+    kept = (*kind.defaults, *(name for name in OPTIONAL if name in used))
+    settings = {name: value for name, value in wanted.items() if name in kept}
     if not used.keys() & {"pad", "src_pad", "tgt_pad"}:
         settings |= {name: 0 for name in ("src_pad", "tgt_pad") if name in settings}  # the number that people write out
     if not isinstance(made, nn.Module):
@@ -27,7 +32,32 @@ def settings_of_instance(made: Any, kind: Kind, wanted: Mapping[str, Any], used:
             if value is not None:
                 settings[name] = value
     sizes = [tuple(values.shape) for values in made.parameters() if not _is_lazy(values)]
-    return settings | _from_shapes(kind, settings, sizes, used)
+    settings |= _from_shapes(kind, settings, sizes, used)
+    return settings | _of_heads(made, settings)
+
+
+def _of_heads(made: nn.Module, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """How many heads share keys and values, and how wide a head is, where projections are not d_model wide."""
+    h, E = settings.get("num_heads"), settings.get("d_model")
+    groups: dict[str, dict[str, list[tuple[int, ...]]]] = {}
+    for name, values in made.named_parameters():
+        role, path = role_of(name), name.removesuffix(".weight").rpartition(".")[0]
+        if role in ("q", "k", "v") and values.dim() == 2 and not _is_lazy(values):
+            groups.setdefault(re.sub(r"\.\d+$", "", path), {}).setdefault(role, []).append(tuple(values.shape))
+    whole = [roles for roles in groups.values() if roles.keys() == {"q", "k", "v"}]
+    if not h or not E or not whole or any(E not in shape for roles in whole for s in roles.values() for shape in s):
+        return {}
+    q, k = (sum(_out(shape, E) for shape in whole[0][role]) for role in "qk")
+    if q % h:
+        return {}
+    found = {} if q == E else {"d_k": q // h}
+    shared = {"num_kv_heads": k * h // q} if k < q and q % k == 0 and (k * h) % q == 0 else {}
+    return found | shared
+
+
+def _out(shape: tuple[int, ...], E: int) -> int:
+    """The other side of a matrix than d_model."""
+    return shape[0] if shape[1] == E else shape[1]
 
 
 def _is_lazy(values: Tensor) -> bool:
@@ -68,6 +98,7 @@ def _from_shapes(
         ]
         vocabulary = {value for name, value in settings.items() if "vocab" in name or name == "max_len"}
         wide = [size for size in wide if size not in vocabulary]
+        wide = [size for size in wide if not (size % 2 == 0 and size // 2 in wide)]  # gate and up in one matrix
         if wide:
             found["d_ff"] = max(set(wide), key=wide.count)
     return found

@@ -8,10 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.build.construct import parameters_of
-from scratch_transformer.kit.resolve.call import batching
+from scratch_transformer.kit.resolve.call import batching, beside
 from scratch_transformer.kit.resolve.call.plan import MASKS, CannotCall, Plan
 from scratch_transformer.kit.resolve.names.inputs import CROSS_MASK, INPUTS, SOURCE_MASK, TARGET_MASK, input_of, is_mask
 from scratch_transformer.kit.resolve.names.settings import is_setting, settings_of
@@ -23,7 +24,9 @@ CONSTANTS: dict[str, Any] = {
 }  # fmt: skip
 
 
-OPTIONS = ("bos", "eos", "max_len", "beam_size")
+ROWS = 23
+"""Of a table of angles, where nothing says how long it is."""
+OPTIONS = ("bos", "eos", "max_len", "beam_size", "positions")
 """Inputs that a function may also have a default for, or do without."""
 FIXED: dict[str, Any] = {
     "factor": 1.0,
@@ -50,30 +53,58 @@ def orders(kind: Kind, is_function: bool) -> tuple[str, ...]:
     usual: tuple[str, ...] = ("batch first", "sequence first")
     if kind.name == "PositionalEncoding":
         usual = (*usual, "ids")
+    if kind.name == "RotaryEmbedding":
+        usual = ("batch first", "heads after the length")
     is_of_tokens = bool({"x", "query", "ids", "src"} & set(kind.inputs)) and not kind.name.endswith("Mask")
     alone = batching.orders(kind) if is_of_tokens else ()
     return (*usual, *(order for order in alone if is_function or "head" in order))
 
 
 def plans(
-    function: Any, inputs: tuple[str, ...], settings: Mapping[str, Any], orders: Sequence[str] = ("batch first",)
+    function: Any,
+    inputs: tuple[str, ...],
+    settings: Mapping[str, Any],
+    orders: Sequence[str] = ("batch first",),
+    tables: Sequence[tuple[Tensor, ...]] = (),
 ) -> Iterator[Plan]:
     """Ways to call `function` with the inputs of its kind, the likeliest first.
 
-    Raises CannotCall, with the parameter's name, if a required parameter means nothing here.
+    tables: of angles, for a parameter that takes one. Raises CannotCall, with the parameter's name, if a required parameter means nothing here.
     """
     tensors = tuple(name for name in inputs if name not in MASKS)
     parameters = [p for p in parameters_of(function) if p.name != "self"]
     mask_like = [p for p in parameters if is_mask(p.name)]
     others = [p for p in parameters if not is_mask(p.name)]
     heads = int(settings.get("num_heads", 1))
+    extra = _beside(others, tensors, tables, settings)
+    others = [p for p in others if p.name not in extra]
     arguments, constants = _by_name(others, tensors, settings)
     for names in filter(None, (arguments, _by_position(others, tensors), _of_outputs(arguments))):
         plan = Plan(names, constants, {}, mask_parameters=_mask_parameters(mask_like, inputs), heads=heads)
-        for order in orders:
-            yield replace(plan, order=order, heads=1 if "head" in order else heads)
+        for more in beside.combinations(extra):
+            for order in orders:
+                is_single = order.startswith("one") and "head" in order
+                yield replace(plan, constants={**constants, **more}, order=order, heads=1 if is_single else heads)
+        plan = replace(plan, constants={**constants, **next(beside.combinations(extra))})
         if targets := _targets(others, names, tensors):
             yield replace(plan, arguments={**names, targets: "ids"})
+
+
+def _beside(
+    parameters: list[inspect.Parameter], tensors: tuple[str, ...], tables: Sequence[tuple[Tensor, ...]],
+    settings: Mapping[str, Any],
+) -> dict[str, list[Any]]:  # fmt: skip
+    """Parameters that take positions, tables of angles or lengths -> what they may be given; optional ones: tables."""
+    is_of_words = "next_logits" in tensors or not {"x", "query", "ids", "src"} & set(tensors)
+    found: dict[str, list[Any]] = {}
+    for parameter in parameters[1:] if not is_of_words else ():
+        if "positions" in tensors and input_of(parameter.name, ("positions",)):
+            continue
+        values = beside.options(parameter.name, tables, int(settings.get("max_len", ROWS)))
+        is_open = parameter.default is parameter.empty
+        if values and (is_open or (parameter.default is None and isinstance(values[0], beside.Table))):
+            found[parameter.name] = values
+    return found
 
 
 def _targets(parameters: list[inspect.Parameter], names: Mapping[str, str], tensors: tuple[str, ...]) -> str | None:

@@ -14,7 +14,7 @@ from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.names.settings import is_setting
 from scratch_transformer.kit.resolve.names.words import plain
 
-MODELS = ("Transformer", "DecoderOnly", "TokenEncoder", "TokenDecoder")
+MODELS = ("Transformer", "DecoderOnly", "TokenEncoder", "TokenDecoder", "LlamaModel")
 HEADS = (
     "generator",
     "projection_layer",

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from scratch_transformer.kit.resolve.call import batching
+from scratch_transformer.kit.resolve.call import batching, beside
 from scratch_transformer.kit.resolve.call.masks import Form, Inexpressible, split
 
 MASKS = ("mask", "memory_mask", "src_mask", "tgt_mask")
@@ -54,7 +54,8 @@ class Plan:
 
         Raises Inexpressible for a mask that cannot be given, CannotCall for inputs that should be one but differ.
         """
-        given: dict[str, Any] = dict(self.constants)
+        batch, length, _ = sizes(inputs, "mask")
+        given: dict[str, Any] = beside.given(self.constants, batch, length)
         for parameter, name in self.arguments.items():
             given[parameter] = self._turned(_value(inputs, name))
         _check_equal(inputs, set(self.arguments.values()))
@@ -63,6 +64,8 @@ class Plan:
     def _turned(self, value: Any) -> Any:
         if self.order == "ids" and isinstance(value, Tensor):
             return torch.ones(value.shape[:2], dtype=torch.long)
+        if self.order == "heads after the length":
+            return value.transpose(1, 2) if isinstance(value, Tensor) and value.dim() == 4 else value
         if self.order in batching.AXES:
             return batching.without_axes(value, self.order) if isinstance(value, Tensor) else value
         turn = self.order == "sequence first" and isinstance(value, Tensor) and value.dim() >= 2
@@ -97,7 +100,9 @@ class Plan:
         for first, second in itertools.permutations(takers, 2):
             try:
                 padding, rest = split(inputs["mask"])
-                masks = {p: takers[p].give(m, size[0], self.heads, *size[1:]) for p, m in ((first, padding), (second, rest))}
+                masks = {
+                    p: takers[p].give(m, size[0], self.heads, *size[1:]) for p, m in ((first, padding), (second, rest))
+                }
             except Inexpressible:
                 continue
             yield self.give({**inputs, "mask": None}) | masks
@@ -148,7 +153,9 @@ def _check_equal(inputs: Mapping[str, Any], used: set[str]) -> None:
 
 def sizes(inputs: Mapping[str, Any], mask: str) -> tuple[int, int, int]:
     """B, T, S of the attention that a mask belongs to."""
-    first = next(v for n, v in inputs.items() if isinstance(v, Tensor) and n not in MASKS)
+    first = next((v for n, v in inputs.items() if isinstance(v, Tensor) and n not in MASKS), None)
+    if not isinstance(first, Tensor):
+        return 1, 1, 1
     own = inputs.get("query", inputs.get("x", inputs.get("ids", inputs.get("tgt", first))))
     other = inputs.get("key", inputs.get("memory", inputs.get("src", own)))
     if mask == "src_mask":

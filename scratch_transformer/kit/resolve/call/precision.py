@@ -63,10 +63,12 @@ def double(active: bool = True) -> Iterator[None]:
         with torch.no_grad():
             yield
         return
-    before = torch.get_default_dtype()
+    before, float_tensor = torch.get_default_dtype(), torch.FloatTensor
     torch.set_default_dtype(torch.float64)
     try:
         with torch.no_grad(), _Double():
+            setattr(torch, "FloatTensor", torch.DoubleTensor)  # noqa: B010  isinstance(x, torch.FloatTensor)
             yield
     finally:
+        setattr(torch, "FloatTensor", float_tensor)  # noqa: B010
         torch.set_default_dtype(before)

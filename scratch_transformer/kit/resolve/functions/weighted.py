@@ -18,7 +18,8 @@ from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.recipe import RIGHT
 from scratch_transformer.kit.resolve.build.config import is_config
-from scratch_transformer.kit.resolve.build.construct import GENERAL, parameters_of
+from scratch_transformer.kit.resolve.build.construct import parameters_of
+from scratch_transformer.kit.resolve.build.values import GENERAL
 from scratch_transformer.kit.resolve.call.calling import CONSTANTS
 from scratch_transformer.kit.resolve.call.plan import MASKS
 from scratch_transformer.kit.resolve.functions import weight_names, weight_shapes

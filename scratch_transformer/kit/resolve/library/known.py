@@ -9,13 +9,15 @@ import types
 from collections.abc import Mapping
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from scratch_transformer.kit.kind import Diagnosis, Kind
-from scratch_transformer.kit.resolve.build import construct
+from scratch_transformer.kit.resolve.build.values import override_globals
+from scratch_transformer.kit.resolve.call import beside, calling
 from scratch_transformer.kit.resolve.candidate import Resolved
-from scratch_transformer.kit.resolve.functions import arrays, decoders
+from scratch_transformer.kit.resolve.functions import arrays, decoders, rotations
 from scratch_transformer.kit.resolve.functions.weighted import Weighted
+from scratch_transformer.kit.resolve.library import supplied
 from scratch_transformer.kit.resolve.trial import MISTAKEN, NOTHING, Trial
 from scratch_transformer.kit.resolve.weights.layout import walk
 
@@ -35,6 +37,9 @@ class Known:
         self.diagnoses: dict[Any, Diagnosis] = {}
         self._trials: dict[Any, Trial] = {}
         self._building: list[Any] = []
+        self._tables: dict[Any, list[tuple[Tensor, ...]]] = {}
+        self.supplied: list[str] = []
+        """What the reference stands in for at the moment."""
         self.thorough = True
         self.deadline = float("inf")
 
@@ -60,7 +65,7 @@ class Known:
         self.guesses[thing] = kinds
 
     def kind_of_class(self, cls: type) -> str | None:
-        if issubclass(cls, Weighted):
+        if issubclass(cls, (Weighted, supplied.Supplied)):
             return cls.kind_name
         if cls in self.resolved:
             return self.resolved[cls].kind.name
@@ -96,6 +101,19 @@ class Known:
         self._trials[key].until = self.deadline
         return self._trials[key]
 
+    def tables(self, function: Any, settings: Mapping[str, Any]) -> list[tuple[Tensor, ...]]:
+        """Of angles, for a forward that takes one: those that the learner's code makes, then the usual ones."""
+        heads = settings.get("num_heads") or 1
+        d_k = settings.get("d_k") or settings.get("d_model", 4 * heads) // heads
+        rows, base = int(settings.get("max_len", calling.ROWS)), float(settings.get("rope_base", 10000.0))
+        module = getattr(inspect.unwrap(getattr(function, "__func__", function)), "__module__", "") or ""
+        key = module, rows, d_k, base
+        if key not in self._tables:
+            namespace = vars(sys.modules.get(module, types.ModuleType("none")))
+            own = rotations.made_by(namespace, module, rows, d_k, base)
+            self._tables[key] = [*own, *beside.usual(rows, d_k, base)] if d_k % 2 == 0 else own
+        return self._tables[key]
+
     def namespace_of(self, thing: Any) -> dict[str, Any]:
         return vars(sys.modules.get(getattr(thing, "__module__", ""), types.ModuleType("none")))
 
@@ -111,7 +129,7 @@ class Known:
         """Sets the module-level hyperparameters that the code of a class reads to our settings."""
         namespace = self.namespace_of(thing)
         names = _global_names(namespace)
-        construct.override_globals(namespace, names, settings, set(namespace))
+        override_globals(namespace, names, settings, set(namespace))
 
 
 def _global_names(namespace: Mapping[str, Any]) -> set[str]:

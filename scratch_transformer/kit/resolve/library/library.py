@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from scratch_transformer.kit.kind import Candidate, Kind
+from scratch_transformer.kit.resolve import guess
 from scratch_transformer.kit.resolve.build import config, construct
+from scratch_transformer.kit.resolve.build.values import GENERAL
 from scratch_transformer.kit.resolve.candidate import Resolved
 from scratch_transformer.kit.resolve.functions import sizes
 from scratch_transformer.kit.resolve.functions.weighted import Weighted
+from scratch_transformer.kit.resolve.library import supplied
 from scratch_transformer.kit.resolve.library.parts import Parts
 from scratch_transformer.kit.resolve.names.settings import settings_of
 from scratch_transformer.kit.resolve.names.words import plain
@@ -33,7 +38,7 @@ class Library(Parts):
             if not known >= changes.keys() and not any(config.is_config(p) for p in parameters):
                 raise KeyError(f"{cls.__name__} has no {', '.join(changes)}")
             wanted = {**settings, **changes}
-            flags = {name: value for name, value in changes.items() if name not in construct.GENERAL}
+            flags = {name: value for name, value in changes.items() if name not in GENERAL}
             kept = {n: v for n, v in self.given.items() if not changes.keys() & {*settings_of(n), plain(n)}}
             given = {**kept, **flags}
             attempt = next(construct.attempts(cls, wanted, self.namespace_of(cls), self.parts(kind), given))
@@ -43,6 +48,31 @@ class Library(Parts):
             return self._adopt(again, kind, wanted)
 
         return rebuild
+
+    # ---- Parts that are missing or broken ----
+
+    def at_fault(self, error: BaseException | None, thing: Any) -> tuple[str, Any, str] | None:
+        """The part in which an error happened, or that is not there: its name, itself, its kind. None if no part is."""
+        missing = getattr(error, "placeholder", None)
+        if missing is not None:
+            names = (n for n, value in self.namespace_of(thing).items() if value is missing)
+            named = ((name, guess.kind_named(name, self.kinds)) for name in names)
+            return next(((name, missing, kind) for name, kind in named if kind), None)
+        part = supplied.culprit(error, thing, self.guesses)
+        return (part.__name__, part, self.guesses[part][0]) if part is not None else None
+
+    @contextmanager
+    def supplying(self, name: str, part: Any, kind: str, settings: Mapping[str, Any], pair: bool) -> Iterator[None]:
+        """The reference in place of a part, wherever the learner's code names it."""
+        modules = {getattr(thing, "__module__", "") for thing in self.guesses}
+        namespaces = [vars(sys.modules[module]) for module in modules if module in sys.modules]
+        new = supplied.class_of(self.kinds[kind], settings, pair)
+        self.supplied.append(name)
+        try:
+            with supplied.in_place(namespaces, part, new):
+                yield
+        finally:
+            self.supplied.remove(name)
 
     def _adopt(self, made: Any, kind: Kind, settings: Mapping[str, Any]) -> Candidate:
         """Something built again, called as before; its weights are looked for anew, by name only."""

@@ -13,16 +13,18 @@ from torch import nn
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.build import config, construct
 from scratch_transformer.kit.resolve.library.known import Known
-from scratch_transformer.kit.resolve.names.settings import settings_of
-from scratch_transformer.kit.resolve.names.words import plain
+from scratch_transformer.kit.resolve.names.settings import FLAGS, settings_of
+from scratch_transformer.kit.resolve.names.words import plain, words
 
+ATTENTIONS = ("MultiheadAttention", "SelfAttention", "CausalSelfAttention", "RotaryAttention", "CausalRotaryAttention")
 PARTS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("srcattn", "crossatt", "encdecatt", "memoryatt", "encatt"), ("MultiheadAttention", "CrossAttention")),
-    (("attn", "attention", "mha", "selfatt"), ("MultiheadAttention", "SelfAttention", "CausalSelfAttention")),
-    (("feedforward", "ffn", "ff", "mlp", "posffn", "positionwise", "pointwise"), ("FeedForward",)),
+    (("attn", "attention", "mha", "selfatt"), ATTENTIONS),
+    (("feedforward", "ffn", "ff", "mlp", "posffn", "positionwise", "pointwise"), ("FeedForward", "SwiGLU")),
     (("norm", "ln"), ("LayerNorm", "RMSNorm")),
+    (("rope", "rotary", "rotaryemb", "rotaryembedding"), ("RotaryEmbedding",)),
     (("encoderlayer", "encoderblock"), ("EncoderLayer",)),
-    (("decoderlayer", "decoderblock"), ("DecoderLayer", "DecoderOnlyBlock")),
+    (("decoderlayer", "decoderblock"), ("DecoderLayer", "DecoderOnlyLayer", "LlamaBlock")),
     (("encoder",), ("Encoder", "TokenEncoder")),
     (("decoder",), ("Decoder", "TokenDecoder")),
     (("pos",), ("PositionalEncoding",)),
@@ -34,13 +36,17 @@ WITHIN: dict[str, tuple[str, ...]] = {
     "EncoderLayer": ("FeedForward", "MultiheadAttention"),
     "DecoderLayer": ("FeedForward", "MultiheadAttention"),
     "DecoderOnlyLayer": ("FeedForward", "CausalSelfAttention"),
+    "LlamaBlock": ("SwiGLU", "FeedForward", "CausalRotaryAttention", "CausalSelfAttention"),
+    "MaskedLlamaBlock": ("SwiGLU", "FeedForward", "RotaryAttention", "SelfAttention"),
 }
 """What a layer is made of, for a required parameter whose name says nothing."""
 NO_PART = re.compile(
     r"^(return|output|log|use|using|need|with|is|has|num|save|store|verbose|share|tie)(?!put)|"
-    r"(weights?|types?|modes?|names?|dropout|drop|prob|sizes?|dims?|len|length|scores?|maps?|probs)$"
+    r"(weights?|types?|modes?|names?|dropout|drop|prob|sizes?|dims?|len|length|scores?|maps?|probs|theta|base|scaling)$"
 )
 """Names that speak of a part without asking for one: attention_dropout, embed_size, log_attention_weights."""
+NUMBERS = {"rate", "dim", "dims", "size", "num", "number", "n", "mult", "multiple", "multiplier", "ratio", "factor",
+           "dropout", "drop", "prob", "len", "length", "max", "mode", "bias", "eps", "theta", "scale", "width"}  # fmt: skip
 OUTPUTS = ("generator", "projection", "projectionlayer", "proj", "output", "outputlayer")
 LAYERS = ("layers", "layer", "blocks", "block")
 
@@ -56,7 +62,7 @@ class Parts(Known):
 
         def options(name: str) -> list[Callable[[], Any]]:
             word = plain(name)
-            if NO_PART.search(word) and word not in OUTPUTS:
+            if (NO_PART.search(word) or set(words(name)) & NUMBERS) and word not in OUTPUTS:
                 return []
             if word in LAYERS or word.endswith(("layers", "blocks")):
                 return self._layers(kind, word)
@@ -67,10 +73,10 @@ class Parts(Known):
                 return [functools.partial(self.fresh, cls, vocab_size=size) for cls in self._classes(("Projection",))]
             if name in second and any(other in word for other in PARTS[0][0]):
                 return []  # a layer that can be one of the decoder's too, if it is given this
-            for words, kinds in PARTS:
-                if any(word.startswith(w) or word.endswith(w) or w in word for w in words if len(w) > 2 or w == word):
-                    return [self._maker(cls) for cls in self._classes(kinds)]
-            if settings_of(name) or word in construct.FLAGS or config.is_config_name(name):
+            for known, kinds in PARTS:
+                if any(word.startswith(w) or word.endswith(w) or w in word for w in known if len(w) > 2 or w == word):
+                    return [self._maker(cls) for cls in self._classes(kinds) if cls is not thing]
+            if settings_of(name) or word in FLAGS or config.is_config_name(name):
                 return []
             return [self._maker(cls) for cls in self._classes(WITHIN.get(kind.name, ()))]
 
@@ -93,7 +99,7 @@ class Parts(Known):
 
     def _layers(self, kind: Kind, word: str) -> list[Callable[[], Any]]:
         sides = {"Encoder": ("EncoderLayer",), "Decoder": ("DecoderLayer", "DecoderOnlyBlock")}
-        kinds = sides.get(kind.name, ("DecoderOnlyBlock", "EncoderLayer", "DecoderLayer"))
+        kinds = sides.get(kind.name, ("DecoderOnlyLayer", "LlamaBlock", "EncoderLayer", "DecoderLayer"))
         classes = self._classes(kinds)
         side = sides.get(kind.name, ("",))[0]
         if word in ("layer", "block"):

@@ -21,6 +21,10 @@ INPUTS: dict[str, str] = {
         ids x idx inputids tokens inputs input seq tokenids src tgt trg target inp inputseq sequence text
         inputtokens xids trginput tgtseq sent sentence srcseq batch
     """,
+    "positions": """
+        positions tokenpositions positionids pos posids inputpos inputpositions position positionidx positionindices
+        posidx tokenpos cachepositions
+    """,
     "steps": "steps step stepnum t iteration globalstep stepno n it currentstep nsteps epoch i",
     "length": "length size sz n seqlen len t l maxlen sequencelength dim ntokens blocksize num",
     "next_logits": "model decoder net transformer logitsfn nextlogits stepfn fn decode predict",

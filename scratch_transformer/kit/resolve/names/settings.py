@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 
-from scratch_transformer.kit.resolve.names.words import plain
+from scratch_transformer.kit.resolve.names.words import plain, words
 
 # Names in lower case without underscores, whatever their style.
 SETTINGS: dict[str, str] = {
@@ -19,6 +19,7 @@ SETTINGS: dict[str, str] = {
         embeddingdimension dimensionality inputfeatures infeatures outfeatures numembeddingdims sizemodel
         parametersshape dhid dwordvec wordvecdim wordvecsize demb
     """,
+    "d_out": "outfeatures outputfeatures dout outputdim outdim outputsize nout fanout out outputdimension outdims",
     "num_heads": """
         numheads nheads nhead nhd heads h head numattentionheads numhead headsnum nheadcount attentionheads
         numberofheads noheads attnheads numatthead hn numofheads headcount nattnheads numqueryheads nquery
@@ -26,6 +27,15 @@ SETTINGS: dict[str, str] = {
     "d_k": """
         dk dv dq headdim dimhead headsize dhead dimkey dimvalue headwidth dkey dvalue dimperhead sizeperhead
         dimensionperhead dhidhead dval attentionheadsize headdimension headfeatures dimk dimv
+    """,
+    "num_kv_heads": """
+        nkvheads numkvheads nkvhead numkeyvalueheads kvheads nkv numkv nheadkv nheadskv numheadskv kvhead hkv
+        numkvgroups nkvgroups numgroups ngroups kvgroups nkeyvalueheads kh
+        numheadkv
+    """,
+    "rope_base": """
+        theta ropetheta base ropebase rotarybase thetabase freqbase thetaropebase rotarytheta ropefreqbase
+        rotaryembbase basetheta frequencybase
     """,
     "d_ff": """
         dff ffdim ffndim ffnhidden ffnhiddensize ffnhiddendim dimfeedforward intermediatesize dimff ffhidden
@@ -93,6 +103,15 @@ SETTINGS: dict[str, str] = {
     "step": "step stepnum steps currentstep nsteps t iteration globalstep stepno",
 }
 
+FRACTIONS = ("dropout", "eps", "label_smoothing", "factor", "d_ff/d_model", "rope_base")
+"""Settings that need not be whole numbers."""
+SHARING = re.compile(r"shar(e|ed|ing)|^tie|tied|tying")
+"""Of weights: vocabularies of two sizes cannot share theirs."""
+FLAG = re.compile(r"^(return|output|log|use|using|need|with|is|has|save|store|verbose|share|tie)(?!put)")
+"""How the names of parameters begin that are True or False."""
+OUT = ("dout", "dimout", "outdim", "outputdim", "outfeatures")
+ROTARY_BASE = re.compile(r"^base$|theta|ropebase|maxwavelength")
+
 SCALES = {"temperature": False, "temp": False, "sqrtdk": False, "scale": True, "scaling": True, "scalefactor": True,
           "scalingfactor": True, "normfactor": False, "scaler": True}  # fmt: skip
 """Constructor arguments of an attention for √d_k, or where True more likely for 1/√d_k."""
@@ -108,6 +127,53 @@ FLAGS: dict[str, bool] = {
 }  # fmt: skip
 
 
+COUNT = {"n", "num", "number", "no", "nb", "nr", "count", "total", "amount"}
+SIZE = {"dim", "dims", "dimension", "dimensions", "size", "width", "d", "units", "unit", "features", "channels"}
+LENGTH = {"len", "length", "size", "max", "maximum", "window"}
+SOURCE, TARGET = {"src", "source", "enc", "encoder"}, {"tgt", "trg", "target", "dec", "decoder"}
+FEED_FORWARD = {"ff", "ffn", "ffw", "mlp", "pf", "inner", "intermediate", "feed", "feedforward"}
+RATIO = {"mult", "multiplier", "ratio", "expansion", "factor"}
+PLACES = {"seq", "sequence", "context", "ctx", "position", "positions", "pos", "sentence", "timesteps", "block"}
+VECTORS = {"model", "embed", "embedding", "embeddings", "embd", "emb", "hidden", "hid", "feature", "features", "token",
+           "word", "vector", "state", "residual"}  # fmt: skip
+
+# The words that a name must have, some of each set, and those that it must not have -> settings. The first that fits.
+RULES: tuple[tuple[tuple[set[str], ...], set[str], tuple[str, ...]], ...] = (
+    (({"drop", "dropout", "dropouts", "droprate"},), {"path"}, ("dropout",)),
+    (({"smoothing"},), set(), ("label_smoothing",)),
+    (({"eps", "epsilon"},), set(), ("eps",)),
+    (({"warmup"},), {"ratio", "lr"}, ("warmup",)),
+    (({"batch"}, {"size", "max", "maximum"}), {"norm", "first"}, ("batch",)),
+    (({"pad", "padding"}, {"id", "idx", "index", "token", "value", "symbol"}), set(), ("pad",)),
+    (({"kv"}, {"head", "heads", "group", "groups"}), SIZE, ("num_kv_heads",)),
+    (({"key", "value"}, {"head", "heads"}), SIZE, ("num_kv_heads",)),
+    (({"query"}, {"group", "groups"}), SIZE, ("num_kv_heads",)),
+    (({"head", "heads"}, SIZE), COUNT - {"n"}, ("d_k",)),
+    (({"head", "heads"},), {"layer", "layers", "lm", "bias", "init"}, ("num_heads",)),
+    (({"key", "keys", "value", "values", "query", "queries", "qk", "kv"}, SIZE), set(), ("d_k", "d_model")),
+    (({"vocab", "vocabulary"},), {"path", "file"}, ("vocab_size",)),
+    (({"token", "tokens", "word", "words", "embedding", "embeddings", "class", "classes"}, COUNT), SIZE - {"size"},
+     ("vocab_size",)),
+    ((FEED_FORWARD, RATIO), set(), ("d_ff/d_model",)),
+    ((RATIO, {"hidden", "forward", "dim", "expansion", "expand"}), {"scale", "bias", "of"}, ("d_ff/d_model",)),
+    ((FEED_FORWARD, SIZE | {"hidden", "hid"}), {"activation"}, ("d_ff",)),
+    ((PLACES, LENGTH | COUNT), {"batch", "type"}, ("max_len",)),
+    (({"max", "maximum"}, {"len", "length", "tokens", "seq"}), {"batch"}, ("max_len",)),
+    (({"layer", "layers", "block", "blocks", "stack", "stacks"}, COUNT), {"norm", *SIZE}, ("num_layers",)),
+    ((VECTORS, SIZE), {"batch"}, ("d_model",)),
+)  # fmt: skip
+"""For names that no list has: words in any order."""
+
+
+def _by_words(name: str) -> tuple[str, ...]:
+    found = set(words(name))
+    for wanted, unwanted, settings in RULES:
+        if all(found & some for some in wanted) and not found & unwanted:
+            side = "src_" if found & SOURCE else "tgt_" if found & TARGET else ""
+            return tuple(f"{side}{setting}" if setting in ("vocab_size", "pad") else setting for setting in settings)
+    return ()
+
+
 @functools.lru_cache(maxsize=1)
 def _settings() -> dict[str, tuple[str, ...]]:
     table: dict[str, tuple[str, ...]] = {}
@@ -117,16 +183,17 @@ def _settings() -> dict[str, tuple[str, ...]]:
     return table
 
 
+@functools.lru_cache(maxsize=4096)
 def settings_of(name: str) -> tuple[str, ...]:
     """The settings that a parameter's name may mean, the likeliest first; () if the name says nothing."""
-    found = _settings().get(plain(name), ())
+    found = _settings().get(plain(name), ()) or _by_words(name)
     if not found and len(name) > 1:
-        words = [word for word in re.split(r"_|(?<=[a-z])(?=[A-Z])", name) if word]
-        for start in range(1, len(words)):  # encoder_embed_dim, config_n_layer: what follows a prefix counts
-            found = found or _settings().get(plain("".join(words[start:])), ())
+        parts = [part for part in re.split(r"_|(?<=[a-z])(?=[A-Z])", name) if part]
+        for start in range(1, len(parts)):  # encoder_embed_dim, config_n_layer: what follows a prefix counts
+            found = found or _settings().get(plain("".join(parts[start:])), ())
     return tuple(dict.fromkeys(found))
 
 
 def is_setting(name: str) -> bool:
     """Whether the whole name, and not only its end, is one for a setting."""
-    return plain(name) in _settings()
+    return plain(name) in _settings() or bool(_by_words(name))

@@ -43,7 +43,7 @@ def adapt_output(candidate: Resolved, probe: Probe, trial: Trial) -> None:
 
 def gives_last_only(candidate: Resolved, probe: Probe) -> bool:
     """Does a language model return the logits of the last position alone, as suffices for writing text?"""
-    if candidate.kind.name != "DecoderOnly":
+    if candidate.kind.name not in ("DecoderOnly", "LlamaModel"):
         return False
     with double():
         output = candidate(**probe.inputs)

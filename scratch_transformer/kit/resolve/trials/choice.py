@@ -16,12 +16,14 @@ SEARCH, QUICK, THOROUGH = 10.0, 2.0, 5.0
 """Seconds of computing for one component; of them for each kind, first without looking for mistakes, then with."""
 
 
-def chosen(thing: Any, kinds: tuple[str, ...], library: Library) -> Outcome:
+def chosen(thing: Any, kinds: tuple[str, ...], library: Library, seconds: float = SEARCH) -> Outcome:
     """What was made of it, as the kind that explains it best.
 
     First without looking for mistakes, as its likeliest kind and relatives of that; then with, as any of them.
+
+    seconds: of computing, as far as the file's other components leave any.
     """
-    end = time.process_time() + SEARCH
+    end = time.process_time() + seconds
     is_named = guess.is_norm_by_name(getattr(thing, "__name__", ""), library.kinds)
     relatives = [kind for kind in kinds if kind == kinds[0] or guess.are_related(kinds[0], kind)]
     outcomes: dict[str, Outcome] = {}

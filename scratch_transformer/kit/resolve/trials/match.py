@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torch import nn
@@ -15,7 +18,7 @@ from scratch_transformer.kit.resolve.call import calling, forwards
 from scratch_transformer.kit.resolve.call.plan import MASKS, CannotCall, Plan
 from scratch_transformer.kit.resolve.call.precision import double
 from scratch_transformer.kit.resolve.candidate import Resolved
-from scratch_transformer.kit.resolve.functions import schedules
+from scratch_transformer.kit.resolve.functions import rotations, schedules
 from scratch_transformer.kit.resolve.functions.readings import readings
 from scratch_transformer.kit.resolve.functions.weighted import Weighted
 from scratch_transformer.kit.resolve.names.inputs import input_of
@@ -28,6 +31,10 @@ from scratch_transformer.kit.resolve.weights.layout import prepare
 
 if TYPE_CHECKING:
     from scratch_transformer.kit.resolve.library.library import Library
+
+
+MOST_SUPPLIED = 3
+"""Parts of one component that the reference may stand in for."""
 
 
 @dataclass
@@ -57,7 +64,26 @@ class Outcome:
 
 
 def resolve(thing: Any, kind: Kind, library: Library, settings: Mapping[str, Any] | None = None) -> Outcome:
-    """A class, an instance or a function as a candidate of this kind, or why it cannot be one."""
+    """A class, an instance or a function as a candidate of this kind, or why it cannot be one.
+
+    Where a part of it is missing or broken, the reference takes the part's place.
+    """
+    best = _resolved(thing, kind, library, settings)
+    fault = library.at_fault(best.error, thing) if isinstance(thing, type) and best.candidate is None else None
+    if fault is None or fault[0] in library.supplied or len(library.supplied) >= MOST_SUPPLIED or library.is_late:
+        return best
+    for pair in (False, True):
+        with library.supplying(*fault, {**kind.complete(settings or {})}, pair):
+            again = resolve(thing, kind, library, settings)
+        if again.candidate is not None:
+            why = _raised("it", best.error).removeprefix("it stops with ")
+            note = f"Its {fault[0]} cannot be used ({why}); the reference's was put in its place."
+            again.candidate.notes.append(note)
+            return again
+    return best
+
+
+def _resolved(thing: Any, kind: Kind, library: Library, settings: Mapping[str, Any] | None) -> Outcome:
     best = Outcome(kind)
     for wanted in asked.settings(thing, kind, settings):
         for outcome in _attempts(thing, kind, library, wanted):
@@ -75,7 +101,7 @@ def _attempts(thing: Any, kind: Kind, library: Library, settings: dict[str, Any]
         for made in readings(thing, kind, settings):
             yield from _called(made, kind, library, settings, {})
         return
-    errors: list[BaseException] = []
+    failed: list[construct.Attempt] = []
     called: set[tuple[Any, ...]] = set()
     given = {**schedules.optimizers(thing), **library.given} if kind.name == "WarmupSchedule" else library.given
     try:
@@ -83,13 +109,13 @@ def _attempts(thing: Any, kind: Kind, library: Library, settings: dict[str, Any]
             thing, settings, library.namespace_of(thing), library.parts(kind, thing), given
         ):
             library.set_globals(thing, settings)
-            if library.is_late and errors:
+            if library.is_late and failed:
                 break
             try:
                 with double():
                     made = attempt.build()
-            except Exception as error:
-                errors.append(error)
+            except Exception:
+                failed.append(attempt)
                 continue
             alike = attempt.alike(made)
             if alike not in called:
@@ -97,10 +123,12 @@ def _attempts(thing: Any, kind: Kind, library: Library, settings: dict[str, Any]
                     called |= {alike} if outcome.candidate is not None else set()
                     yield outcome
     except Unknown as error:
-        yield Outcome(kind, problem=f"its constructor takes {error}, and no value for that is known", error=error)
+        known = "" if "," in str(error) else ", and no value for that is known"
+        yield Outcome(kind, problem=f"its constructor takes {error}{known}", error=error)
         return
-    if errors:
-        yield Outcome(kind, problem=_raised("its constructor", errors[0]), error=errors[0])
+    if failed:  # the one that came farthest says most
+        best = max(failed, key=lambda attempt: attempt.reached)
+        yield Outcome(kind, problem=_raised("its constructor", best.error), error=best.error)
 
 
 def _called(
@@ -111,14 +139,19 @@ def _called(
     if isinstance(made, nn.Module):
         prepare(made)
     function = forwards.forward_of(made, kind)
+    if kind.name == "RotaryEmbedding":
+        function = rotations.as_turning(made, {**kind.defaults, **settings}) or function
     actual = instance.settings_of_instance(made, kind, settings, used)
     if "knows_eos" in kind.defaults:
         names = [p.name for p in construct.parameters_of(function)]
         actual["knows_eos"] = any(input_of(name, ("eos",)) for name in names)
+    if "takes_positions" in kind.defaults:
+        names = [p.name for p in construct.parameters_of(function)]
+        actual["takes_positions"] = any(input_of(name, ("positions",)) for name in names)
     problem: Outcome | None = None
     try:
         orders = calling.orders(kind, not isinstance(made, nn.Module) or isinstance(made, Weighted))
-        for plan in calling.plans(function, kind.inputs, actual, orders):
+        for plan in calling.plans(function, kind.inputs, actual, orders, library.tables(function, actual)):
             outcome = _planned(made, function, kind, library, actual, plan)
             outcome.used = used
             if outcome.candidate is not None:
@@ -155,7 +188,8 @@ def _planned_with(
     for start, way in _ways(made, function, kind, plan, library, every):
         if library.is_late and error is not None:
             break
-        candidate = Resolved(kind, made, settings, start, rebuild=library.rebuilder(made, kind, settings))
+        rebuild = None if library.supplied else library.rebuilder(made, kind, settings)
+        candidate = Resolved(kind, made, settings, start, rebuild=rebuild)
         candidate.shape_of = trial.expected_shape
         candidate.function = way
         probes = [probe for probe in first if candidate.accepts(probe.inputs)]
@@ -221,4 +255,14 @@ def _raised(what: str, error: BaseException | None) -> str:
     if error is None:
         return f"{what} cannot be called"
     text = " ".join(str(error).split())[:240]
-    return f"{what} stops with {type(error).__name__}: {text}" if not isinstance(error, CannotCall) else text
+    if isinstance(error, CannotCall):
+        return text
+    return f"{what} stops with {type(error).__name__}: {text}".removesuffix(": ") + _line(error)
+
+
+def _line(error: BaseException) -> str:
+    """Where in the learner's code it happened: the innermost line that is neither the kit's nor a library's."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [f for f in frames if not any(part in f.filename for part in ("site-packages", "scratch_transformer/kit"))]
+    own = [frame for frame in own if frame.line and not frame.filename.startswith(("<frozen", sys.base_prefix))]
+    return f" ({Path(own[-1].filename).name}:{own[-1].lineno}: {(own[-1].line or '')[:80]})" if own else ""

@@ -86,8 +86,7 @@ def attention_layout(
     weights: Mapping[str, Tensor], settings: Mapping[str, int], parameters: Parameters, path: str, chosen: int
 ) -> Layout | None:
     """The layout number `chosen` of one attention; None if there are fewer."""
-    heads, d_model = settings.get("num_heads", 1), settings["d_model"]
-    found = attention.layouts(dict(weights), d_model, heads, raw_test(parameters, path))
+    found = attention.layouts(dict(weights), attention.sizes_of(settings), raw_test(parameters, path))
     return next((layout for _, layout in itertools.islice(found, chosen, chosen + 1)), None)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -15,52 +16,75 @@ from scratch_transformer.kit.resolve.weights.layout import ZERO, Layout, missing
 ROLES = ("q", "k", "v", "o")
 PACKED = {"qkv": 3, "kv": 2, "qk": 2}
 Weights = dict[str, Tensor]
-BIAS = re.compile(r"bias$|(^|\.)(b_?[qkvo]|[qkvo]_?b)$")
+BIAS = re.compile(r"bias$|(^|\.)(b_?[qkvo]|[qkvo]_?b)$", re.I)
 """Paths of biases, some of which have a row for every head: bq (h, d_k)."""
 IsRaw = Callable[[str], bool]
 """Path -> positions, within one attention module."""
 
 
-def layouts(weights: Weights, d_model: int, heads: int, is_raw: IsRaw) -> Iterator[tuple[str, Layout]]:
+@dataclass(frozen=True)
+class Sizes:
+    """E: d_model. h: heads of queries; kv: of keys and values. d: features of a head."""
+
+    E: int
+    h: int
+    kv: int
+    d: int
+
+    def heads(self, role: str) -> int:
+        return self.kv if role in ("k", "v") else self.h
+
+    def shape(self, role: str) -> tuple[int, int]:
+        """Of a weight."""
+        return (self.E, self.h * self.d) if role == "o" else (self.heads(role) * self.d, self.E)
+
+
+def sizes_of(settings: Mapping[str, int]) -> Sizes:
+    E, h = settings["d_model"], settings.get("num_heads", 1)
+    return Sizes(E, h, settings.get("num_kv_heads") or h, settings.get("d_k") or E // h)
+
+
+def layouts(weights: Weights, sizes: Sizes, is_raw: IsRaw) -> Iterator[tuple[str, Layout]]:
     """Layouts to try, the likeliest first, with a sentence for those that are not a matter of course.
 
     is_raw: whether a path is a bare nn.Parameter, whose orientation is not known, and no part of an nn.Linear.
     """
     seen: set[tuple[bytes, ...]] = set()
-    for note, layout in _all(weights, d_model, heads, is_raw):
+    for note, layout in _all(weights, sizes, is_raw):
         key = tuple(layout[name].contiguous().numpy().tobytes() for name in sorted(layout))
-        if key not in seen and _fits(layout, d_model):
+        if key not in seen and _fits(layout, sizes):
             seen.add(key)
             yield note, layout
 
 
-def _fits(layout: Layout, d_model: int) -> bool:
+def _fits(layout: Layout, sizes: Sizes) -> bool:
+    shapes = {name: sizes.shape(name[2]) for name in layout}
     return all(
-        tuple(positions.shape) == ((d_model, d_model) if name.endswith("weight") else (d_model,))
+        tuple(positions.shape) == (shapes[name] if name.endswith("weight") else shapes[name][:1])
         for name, positions in layout.items()
     )
 
 
-def _all(weights: Weights, E: int, h: int, is_raw: IsRaw) -> Iterator[tuple[str, Layout]]:
+def _all(weights: Weights, sizes: Sizes, is_raw: IsRaw) -> Iterator[tuple[str, Layout]]:
     named = _named(weights)
     ordered = _ordered(weights)
     for groups, note in ((named, ""), (ordered, "projections found by their order")):
         if groups is None:
             continue
-        yield from ((note, layout) for layout in _of(weights, groups, E, h, is_raw))
+        yield from ((note, layout) for layout in _of(weights, groups, sizes, is_raw))
     for groups in filter(None, (named, ordered)):
         if {"q", "k", "v"} <= groups.keys():
-            yield from _permuted(weights, groups, E, h, is_raw)
+            yield from _permuted(weights, groups, sizes, is_raw)
 
 
 def _permuted(
-    weights: Weights, groups: dict[str, list[str]], E: int, h: int, is_raw: IsRaw
+    weights: Weights, groups: dict[str, list[str]], sizes: Sizes, is_raw: IsRaw
 ) -> Iterator[tuple[str, Layout]]:
     present = [role for role in ROLES if role in groups]
     for order in list(itertools.permutations(present))[1:]:
         other = dict(zip(order, (groups[role] for role in present), strict=True))
         moved = ", ".join(f"W_{a} is its {b}" for a, b in zip(order, present, strict=True) if a != b)
-        first = next(iter(_of(weights, other, E, h, is_raw)), None)
+        first = next(iter(_of(weights, other, sizes, is_raw)), None)
         if first is not None:
             yield f"weights found by trial: {moved}", first
 
@@ -96,7 +120,7 @@ def _ordered(weights: Weights) -> dict[str, list[str]] | None:
 # ---- From paths to positions ----
 
 
-def _of(weights: Weights, groups: dict[str, list[str]], E: int, h: int, is_raw: IsRaw) -> Iterator[Layout]:
+def _of(weights: Weights, groups: dict[str, list[str]], sizes: Sizes, is_raw: IsRaw) -> Iterator[Layout]:
     """All layouts for one reading of the names; those with less usual choices come later."""
     choices: list[list[Layout]] = []
     for role, paths in groups.items():
@@ -104,67 +128,68 @@ def _of(weights: Weights, groups: dict[str, list[str]], E: int, h: int, is_raw: 
         matrices = [weights[path] for path in [path for path in big if not BIAS.search(path)] or big]
         biases = [weights[path] for path in paths if weights[path].dim() == 1 or BIAS.search(path)]
         raw = any(map(is_raw, big))
-        packed = role if role in PACKED else ""
-        made = _packed(packed, matrices, biases, E, h, raw) if packed else _single(role, matrices, biases, E, h, raw)
+        packed = role in PACKED
+        made = _packed(role, matrices, biases, sizes) if packed else _single(role, matrices, biases, sizes, raw)
         if not made:
             return
         choices.append(made)
-    ranked = sorted(itertools.product(*(range(len(options)) for options in choices)), key=sum)
-    for choice in ranked:
+    ranked = sorted(itertools.product(*(range(len(options)) for options in choices)), key=lambda c: (len({*c}), sum(c)))
+    for choice in ranked:  # what is turned in one projection is most likely turned in all
         layout: Layout = {}
         for options, index in zip(choices, choice, strict=True):
             layout |= options[index]
-        yield _completed(layout, E)
+        yield _completed(layout, sizes)
 
 
-def _completed(layout: Layout, E: int) -> Layout:
+def _completed(layout: Layout, sizes: Sizes) -> Layout:
     for role in ROLES:
-        layout.setdefault(f"w_{role}.weight", missing((E, E), "weight"))
-        layout.setdefault(f"w_{role}.bias", missing((E,), "bias"))
+        shape = sizes.shape(role)
+        layout.setdefault(f"w_{role}.weight", missing(shape, "weight"))
+        layout.setdefault(f"w_{role}.bias", missing(shape[:1], "bias"))
     return layout
 
 
-def _single(role: str, matrices: list[Tensor], biases: list[Tensor], E: int, h: int, raw: bool) -> list[Layout]:
+def _single(role: str, matrices: list[Tensor], biases: list[Tensor], sizes: Sizes, raw: bool) -> list[Layout]:
     """Layouts of one projection: w_{role}.weight and .bias."""
+    shape = sizes.shape(role)
     if len(matrices) == 1:
         W = matrices[0]
         turned = [W.T, W] if raw and W.dim() == 2 else [W]
-        options = [found for option in turned for found in _square(option, role, E, h)]
-    elif len(matrices) == h:
-        options = _heads(matrices, role)
+        options = [found for option in turned for found in _square(option, role, sizes)]
+    elif len(matrices) == sizes.heads(role):
+        options = _heads(matrices, role, sizes.d)
     else:
         return []
-    layouts: list[Layout] = [{f"w_{role}.weight": option} for option in options if option.shape == (E, E)]
-    bias = _bias(biases, E, h)
+    layouts: list[Layout] = [{f"w_{role}.weight": option} for option in options if option.shape == shape]
+    bias = _bias(biases, shape[0], sizes.heads(role))
     if bias is not None:
         layouts = [{**layout, f"w_{role}.bias": bias} for layout in layouts]
     return layouts
 
 
-def _square(W: Tensor, role: str, E: int, h: int) -> list[Tensor]:
-    """One tensor as (E out, E in)."""
-    d_k = E // h
-    shape = tuple(W.shape)
+def _square(W: Tensor, role: str, sizes: Sizes) -> list[Tensor]:
+    """One tensor as (out, in)."""
+    E, n, d, shape, wanted = sizes.E, sizes.heads(role), sizes.d, tuple(W.shape), sizes.shape(role)
     if role == "o":
         threes = {
-            (h, d_k, E): lambda: W.reshape(E, E).T,
-            (E, h, d_k): lambda: W.reshape(E, E),
-            (h, E, d_k): lambda: W.permute(1, 0, 2).reshape(E, E),
+            (n, d, E): lambda: W.reshape(n * d, E).T,
+            (E, n, d): lambda: W.reshape(E, n * d),
+            (n, E, d): lambda: W.permute(1, 0, 2).reshape(E, n * d),
         }
     else:
         threes = {
-            (h, E, d_k): lambda: W.permute(0, 2, 1).reshape(E, E),
-            (h, d_k, E): lambda: W.reshape(E, E),
-            (E, h, d_k): lambda: W.reshape(E, E).T,
+            (n, E, d): lambda: W.permute(0, 2, 1).reshape(n * d, E),
+            (n, d, E): lambda: W.reshape(n * d, E),
+            (E, n, d): lambda: W.reshape(E, n * d).T,
         }
     if shape in threes:
         return [threes[shape]()]
-    if shape == (E, E):
+    if shape == wanted:
         return [W]
-    if shape == (d_k, d_k):  # one small matrix that all heads share
-        return [_block_diagonal(W, h)]
-    if W.dim() == 2 and shape[1] == E and E % shape[0] == 0 and shape[0] % d_k == 0 and role in "kv":
-        return [W.reshape(-1, d_k, E).repeat_interleave(E // shape[0], 0).reshape(E, E)]  # heads share keys and values
+    if shape == (d, d) and wanted == (E, E):  # one small matrix that all heads share
+        return [_block_diagonal(W, n)]
+    if W.dim() == 2 and shape[1] == E and wanted[0] % shape[0] == 0 and shape[0] % d == 0 and role in "kv":
+        return [W.reshape(-1, d, E).repeat_interleave(wanted[0] // shape[0], 0).reshape(wanted)]  # shared by heads
     return []
 
 
@@ -176,51 +201,59 @@ def _block_diagonal(W: Tensor, h: int) -> Tensor:
     return full
 
 
-def _heads(matrices: list[Tensor], role: str) -> list[Tensor]:
-    """One matrix a head; the smaller side is the head's."""
+def _heads(matrices: list[Tensor], role: str, d: int) -> list[Tensor]:
+    """One matrix a head, (d, E) or, for the output, (E, d); bare ones may be turned."""
     if any(W.dim() != 2 for W in matrices):
         return []
     if role == "o":
-        turned = [W if W.shape[0] >= W.shape[1] else W.T for W in matrices]
-        return [torch.cat(turned, 1)]
-    return [torch.cat([W if W.shape[0] <= W.shape[1] else W.T for W in matrices])]
+        return [torch.cat([W if W.shape[1] == d else W.T for W in matrices], 1)]
+    return [torch.cat([W if W.shape[0] == d else W.T for W in matrices])]
 
 
-def _bias(biases: list[Tensor], E: int, h: int) -> Tensor | None:
+def _bias(biases: list[Tensor], size: int, heads: int) -> Tensor | None:
     if not biases:
         return None
     joined = torch.cat([bias.flatten() for bias in biases])
-    if len(joined) == E // h and h > 1:
-        return joined.repeat(h)
-    return joined if len(joined) == E else None
+    if len(joined) == size // heads and heads > 1:
+        return joined.repeat(heads)
+    return joined if len(joined) == size else None
 
 
-def _packed(role: str, matrices: list[Tensor], biases: list[Tensor], E: int, h: int, raw: bool) -> list[Layout]:
+def _packed(role: str, matrices: list[Tensor], biases: list[Tensor], sizes: Sizes) -> list[Layout]:
     """Layouts of several projections in one matrix: one after the other, or head by head; in any order."""
-    n = PACKED[role]
+    n, E = PACKED[role], sizes.E
+    rows = sum(sizes.shape(name)[0] for name in role)
     if len(matrices) != 1:
         return []
     W = matrices[0]
-    W = W.reshape(n * E, E) if W.dim() == 3 and tuple(W.shape) == (n, E, E) else W
-    if tuple(W.shape) == (E, n * E):
+    W = W.reshape(rows, E) if W.dim() == 3 and tuple(W.shape) == (n, rows // n, E) else W
+    if tuple(W.shape) == (E, rows):
         W = W.T
-    if tuple(W.shape) != (n * E, E):
+    if tuple(W.shape) != (rows, E):
         return []
     bias = torch.cat([b.flatten() for b in biases]) if biases else None
-    layouts = []
-    for part in (_blocks, _by_head, _by_feature, _by_feature_first):
-        for order in itertools.permutations(role):
+    bias = bias if bias is not None and len(bias) == rows else None
+    parts = (_by_head, _by_feature, _by_feature_first) if sizes.h == sizes.kv or role == "kv" else ()
+    orders = list(itertools.permutations(role))
+    layouts = [_in_blocks(W, bias, order, sizes) for order in orders]
+    for part in parts:
+        for order in orders:
             layout: Layout = {}
             for index, name in enumerate(order):
-                layout[f"w_{name}.weight"] = part(W, index, n, h)
-                if bias is not None and len(bias) == n * E:
-                    layout[f"w_{name}.bias"] = part(bias, index, n, h)
+                layout[f"w_{name}.weight"] = part(W, index, n, sizes.heads(name))
+                if bias is not None:
+                    layout[f"w_{name}.bias"] = part(bias, index, n, sizes.heads(name))
             layouts.append(layout)
     return sorted(layouts, key=lambda layout: next(iter(layout)) != f"w_{role[0]}.weight")
 
 
-def _blocks(W: Tensor, index: int, n: int, h: int) -> Tensor:
-    return W.chunk(n)[index]
+def _in_blocks(W: Tensor, bias: Tensor | None, order: Sequence[str], sizes: Sizes) -> Layout:
+    """One after the other."""
+    ends = [sizes.shape(name)[0] for name in order]
+    layout: Layout = {f"w_{name}.weight": part for name, part in zip(order, W.split(ends), strict=True)}
+    if bias is not None:
+        layout |= {f"w_{name}.bias": part for name, part in zip(order, bias.split(ends), strict=True)}
+    return layout
 
 
 def _by_head(W: Tensor, index: int, n: int, h: int) -> Tensor:

@@ -13,7 +13,7 @@ Pairs = dict[int, Unit]
 
 def pairings(ours: list[Unit], theirs: list[Unit]) -> Iterator[tuple[str, Pairs]]:
     """Index of a canonical unit -> the learner's; the likeliest first, then with norms or attentions swapped."""
-    base = match(ours, theirs)
+    base = _gated(ours, theirs, match(ours, theirs))
     yield "", base
     moved = _norm_elsewhere(ours, base)
     if moved:
@@ -32,6 +32,31 @@ def pairings(ours: list[Unit], theirs: list[Unit]) -> Iterator[tuple[str, Pairs]
                 if len(group) == size:
                     swapped |= {group[i]: base[group[j]] for i, j in enumerate(order)}
             yield f"{words} found by trial", swapped
+
+
+def _gated(ours: list[Unit], theirs: list[Unit], base: Pairs) -> Pairs:
+    """Of gate, up and down, the one of another shape is the last map; of bare matrices, shapes do not tell alone."""
+    index = {unit.path: i for i, unit in enumerate(ours)}
+    fixed = dict(base)
+    for path, gate in index.items():
+        if path.rpartition(".")[2] != "gate":
+            continue
+        places = [gate, index[f"{path[:-4]}linear1"], index[f"{path[:-4]}linear2"]]
+        found = sorted((base[i] for i in places if i in base), key=theirs.index)
+        shapes = [unit.shape for unit in found]
+        odd = [unit for unit in found if shapes.count(unit.shape) == 1]
+        if len(found) == 2:  # no gate
+            last = ours[places[2]].shape
+            turned = [unit for unit in found if tuple(unit.shape) == last and not unit.raw]
+            down = turned[0] if len(turned) == 1 else found[1]
+            fixed.pop(gate, None)
+            fixed |= {places[1]: found[0] if down is found[1] else found[1], places[2]: down}
+        if len(found) == 3 and len(odd) == 1:
+            first, second = (unit for unit in found if unit is not odd[0])
+            if "up" in first.context or "gate" in second.context:
+                first, second = second, first
+            fixed |= dict(zip(places, (first, second, odd[0]), strict=True))
+    return fixed
 
 
 NORMS = (("norm", "embed_norm"), ("stack.norm", "embed_norm"), ("encoder.norm", "src_embed_norm"),
@@ -96,6 +121,9 @@ def _score(ours: Unit, theirs: Unit) -> float:
                 score += 3 * (here in theirs.context) - 3 * (there in theirs.context)
     for word in ("position", "projection"):
         score += 2 if (word in ours.context) == (word in theirs.context) else -2
+    for word, name in (("gate", "gate"), ("up", "linear1"), ("down", "linear2")):
+        if word in theirs.context:
+            score += 3 if ours.path.endswith(name) else -3
     if ours.layer is not None or theirs.layer is not None:
         score += 2 if ours.layer == theirs.layer else -1
     if tuple(theirs.shape) == ours.shape and not theirs.raw:

@@ -9,11 +9,13 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+import torch
 from torch import nn
 
 from scratch_transformer.kit.resolve.names.roles import role_of
 from scratch_transformer.kit.resolve.weights.layout import Parameters, walk
 
+LINEAR = (nn.Linear, nn.MultiheadAttention, nn.LazyLinear, nn.Embedding)
 Shapes = Mapping[str, tuple[int, ...]]
 KindOf = Callable[[type], str | None]
 
@@ -83,6 +85,9 @@ def _context(path: str) -> tuple[str, ...]:
         found.append("source")
     if re.search(r"(^|[._])(tgt|trg|target|dec\w*_emb|decoder_emb|output_emb|tar)", word):
         found.append("target")
+    for role, words in (("gate", r"gate|w_?g(?=[._]|$)"), ("up", r"(^|[._])up(?=[._]|$)|up_?proj"), ("down", "down")):
+        if re.search(words, word):
+            found.append(role)
     if re.search(r"pos(?!ition_?wise|_?ff|_?feed|t)", word):
         found.append("position")
     if re.search(r"(proj|prj|generator|head$|lm_head|fc_out|out$|logits|vocab|linear$|output$|final|classifier)", word):
@@ -107,13 +112,29 @@ def learner_units(parameters: Parameters, kind_of: KindOf) -> list[Unit]:
         path, _, last = name.rpartition(".")
         bias = positions.dim() == 1 and re.search(r"bias|beta|shift|(^|_)b(_?\d)?$", last) is not None
         raw = last not in ("weight", "bias") and positions.dim() >= 2
-        key = name if raw else path
+        matrix = None if raw else _matrix_of(name, parameters)
+        key, bias = name if raw else matrix or path, bias or matrix is not None
         unit = units.setdefault(key, Unit("matrix", path, [], (), _context(name), _layer(name)))
         unit.names.append(last)
         if not unit.shape or not bias:
             unit.shape, unit.raw = tuple(positions.shape), is_raw(name)
             unit.kind = "norm" if positions.dim() == 1 else "matrix"
     return list(units.values())
+
+
+def _matrix_of(name: str, parameters: Parameters) -> str | None:
+    """The bare matrix that a bare bias belongs to: W_in of b_in, weight1 of bias1."""
+    path, _, last = name.rpartition(".")
+    if parameters.positions[name].dim() != 1:
+        return None
+    rest = re.sub(r"^(bias|b)_?|_?(bias|b)$", "", last.lower(), count=1)
+    for other, positions in parameters.positions.items():
+        there, _, word = other.rpartition(".")
+        if there == path and positions.dim() >= 2 and word != "weight":
+            stem = re.sub(r"^(weights?|w)_?|_?(weights?|w)$", "", word.lower(), count=1)
+            if stem == rest and rest != last.lower():
+                return other
+    return None
 
 
 def _in_norm(name: str, owner: nn.Module | None, kind_of: KindOf) -> bool:
@@ -152,12 +173,33 @@ def _has_roles(names: list[str]) -> bool:
 
 
 def raw_test(parameters: Parameters, path: str = "") -> Callable[[str], bool]:
-    """Is a parameter bare, used as x @ W perhaps, and no nn.Linear's or nn.Embedding's?"""
+    """Is a parameter bare, used as x @ W perhaps, and no nn.Linear's, nn.Embedding's, or that of a class like them?"""
     modules = dict(walk(parameters.module))
 
     def is_raw(name: str) -> bool:
         full = f"{path}.{name}" if path else name
         owner = modules.get(full.rpartition(".")[0])
-        return not isinstance(owner, (nn.Linear, nn.MultiheadAttention, nn.LazyLinear, nn.Embedding))
+        if isinstance(owner, LINEAR):
+            return False
+        return owner is None or owner is parameters.module or not multiplies_by_transpose(owner)
 
     return is_raw
+
+
+def multiplies_by_transpose(module: nn.Module) -> bool:
+    """Whether a class of the learner's with one matrix computes x Wᵀ, as nn.Linear does: seen by calling it."""
+    matrices = [p for p in module.parameters() if p.dim() == 2]
+    if len(matrices) != 1 or len(list(module.parameters())) > 2:
+        return False
+    W = matrices[0]
+    x = torch.linspace(-1, 1, 2 * W.shape[1], dtype=W.dtype).reshape(1, 2, -1)
+    kept = W.data
+    try:
+        with torch.no_grad():
+            W.data = torch.sin(torch.arange(W.numel(), dtype=W.dtype)).reshape(W.shape)
+            difference = module(x)[0, 0] - module(x)[0, 1] - (x[0, 0] - x[0, 1]) @ W.T
+            return bool(difference.abs().max() < 1e-6)
+    except Exception:  # the learner's code may raise anything
+        return False
+    finally:
+        W.data = kept

@@ -1,0 +1,75 @@
+"""Rotary positions: every pair of features is turned by an angle that grows with the position, by recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from scratch_transformer.kit.recipe import Recipe
+
+Pair = tuple[Tensor, Tensor]
+
+TURNS: dict[str, Callable[[Tensor, Tensor, Pair, Pair], Pair]] = {
+    "forward": lambda a, b, cos, sin: (a * cos[0] - b * sin[0], a * sin[1] + b * cos[1]),
+    "backward": lambda a, b, cos, sin: (a * cos[0] + b * sin[0], b * cos[1] - a * sin[1]),
+    "without minus": lambda a, b, cos, sin: (a * cos[0] + b * sin[0], a * sin[1] + b * cos[1]),
+    "minus on both": lambda a, b, cos, sin: (a * cos[0] - b * sin[0], b * cos[1] - a * sin[1]),
+    "not crossed": lambda a, b, cos, sin: (a * cos[0] - b * sin[0], a * cos[1] + b * sin[1]),
+    "own sine": lambda a, b, cos, sin: (a * cos[0] - a * sin[0], b * cos[1] + b * sin[1]),
+}
+"""What becomes of a pair (a, b); cosines and sines of a's place and of b's, which are the same if the table is right."""
+
+# pair number i, features d, features of all heads -> the exponent of the base
+EXPONENTS: dict[str, Callable[[Tensor, int, int], Tensor]] = {
+    "paper": lambda i, d, width: -2 * i / d,
+    "doubled": lambda i, d, width: -4 * i / d,
+    "halved": lambda i, d, width: -i / d,
+    "inverted": lambda i, d, width: 2 * i / d,
+    "from 1": lambda i, d, width: -2 * (i + 1) / d,
+    "of d_model": lambda i, d, width: -2 * i / width,
+    "to 1": lambda i, d, width: -i / max(d // 2 - 1, 1),
+}
+
+
+def angles(positions: Tensor, d: int, width: int, base: float, recipe: Recipe) -> Tensor:
+    """positions (L,) -> (L, d/2): position · base^(-2i/d)."""
+    exponents = EXPONENTS[recipe.rotary_angles](torch.arange(d // 2, dtype=torch.float64), d, width)
+    return (positions.double() + recipe.rotary_first).unsqueeze(-1) * base**exponents
+
+
+def pairs(x: Tensor, order: str) -> Pair:
+    """Features (…, d) -> the first and the second of every pair: neighbours, or one of each half."""
+    first, second = x.chunk(2, -1) if order == "halves" else x.unflatten(-1, (-1, 2)).unbind(-1)
+    return first, second
+
+
+def joined(first: Tensor, second: Tensor, order: str) -> Tensor:
+    """The inverse of `pairs`."""
+    return torch.cat((first, second), -1) if order == "halves" else torch.stack((first, second), -1).flatten(-2)
+
+
+def rotated(x: Tensor, positions: Tensor, base: float, recipe: Recipe, width: int | None = None) -> Tensor:
+    """x (…, L, d) at positions (L,), turned. width: the features of all heads together."""
+    angle = angles(positions, x.shape[-1], width or x.shape[-1], base, recipe).to(x.device)
+    other = {"interleaved": "halves", "halves": "interleaved"}[recipe.rotary]
+    table = joined(angle, angle, other if recipe.rotary_table == "other" else recipe.rotary).to(x.dtype)
+    cos, sin = pairs(table.cos(), recipe.rotary), pairs(table.sin(), recipe.rotary)
+    turned = TURNS[recipe.rotary_turn](*pairs(x, recipe.rotary), cos, sin)
+    return joined(*turned, other if recipe.rotary_out == "other" else recipe.rotary)
+
+
+class RotaryEmbedding(nn.Module):
+    """x (B, h, T, d_k), positions (T,) -> x turned by its positions."""
+
+    def __init__(self, base: float, recipe: Recipe) -> None:
+        super().__init__()
+        self.base, self.recipe = base, recipe
+
+    def forward(self, x: Tensor, positions: Tensor) -> Tensor:
+        if self.recipe.rotary_axis == "heads":
+            return rotated(x.transpose(1, 2), torch.arange(x.shape[1]), self.base, self.recipe).transpose(1, 2)
+        if self.recipe.rotary_axis == "given positions ignored":
+            positions = torch.arange(x.shape[-2])
+        return rotated(x, positions, self.base, self.recipe)

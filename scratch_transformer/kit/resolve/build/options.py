@@ -1,0 +1,234 @@
+"""What may be given for a parameter of a constructor, by its annotation, its default, its name and its use."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from scratch_transformer.kit.resolve.build import config
+from scratch_transformer.kit.resolve.build.config import Unknown
+from scratch_transformer.kit.resolve.build.literals import literal_of
+from scratch_transformer.kit.resolve.build.reading import Use
+from scratch_transformer.kit.resolve.build.values import Values
+from scratch_transformer.kit.resolve.names.settings import (
+    FLAG,
+    FLAGS,
+    FRACTIONS,
+    OUT,
+    ROTARY_BASE,
+    SCALES,
+    SHARING,
+    is_setting,
+    settings_of,
+)
+from scratch_transformer.kit.resolve.names.words import plain, words
+
+Part = Callable[[str], list[Callable[[], Any]]]
+"""A parameter's name -> ways to make the submodule that it may mean."""
+MODULE_LIKE = ("Module", "Block", "Layer", "Attention", "Encoder", "Decoder", "Embedding", "Norm", "FeedForward")
+CLASSES: tuple[tuple[set[str], Callable[..., Any]], ...] = (
+    ({"norm", "ln", "normalization"}, nn.LayerNorm),
+    ({"act", "activation", "nonlinearity", "relu", "gelu"}, nn.ReLU),
+    ({"dropout", "drop"}, nn.Dropout),
+    ({"linear", "proj", "projection"}, nn.Linear),
+)
+"""Words of names, and what is passed to be made there: norm_layer=nn.LayerNorm."""
+
+
+@dataclass(frozen=True)
+class Lazy:
+    """Something that is made when it is needed."""
+
+    make: Callable[[], Any]
+
+    def __call__(self) -> Any:
+        return self.make()
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What is known of a parameter before a value is looked for. text: of its annotation; hint: what that is."""
+
+    parameter: inspect.Parameter
+    text: str
+    hint: Any
+    use: Use
+    owner: Any
+    namespace: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        return self.parameter.name
+
+    @property
+    def word(self) -> str:
+        return plain(self.parameter.name)
+
+    @property
+    def default(self) -> Any:
+        return self.parameter.default
+
+    @property
+    def is_required(self) -> bool:
+        return self.parameter.default is self.parameter.empty
+
+    @property
+    def wants_class(self) -> bool:
+        """A class to make something of: norm_cls, Type[nn.Module], norm(dim)."""
+        typed = typing.get_origin(self.hint) is type or self.hint is type or "Type[" in self.text
+        named = self.name.endswith(("_cls", "_class", "_type")) or self.word.endswith("cls")
+        return typed or (named and not isinstance(self.default, str)) or (self.use.called and bool(made_by_name(self)))
+
+    @property
+    def wants_module(self) -> bool:
+        is_module = isinstance(self.hint, type) and issubclass(self.hint, nn.Module)
+        if self.use.is_config and not self.use.called and any(map(settings_of, self.use.attributes)):
+            return False
+        return is_module or (not isinstance(self.hint, type) and any(text in self.text for text in MODULE_LIKE))
+
+    @property
+    def wants_config(self) -> bool:
+        is_class = isinstance(self.hint, type) and self.hint.__module__ not in ("builtins", "torch")
+        return self.is_named_config or (
+            self.use.is_config and self.is_required and (is_class or not settings_of(self.name))
+        )
+
+    @property
+    def is_named_config(self) -> bool:
+        return config.is_config(self.parameter) and self.hint not in (int, float, str, bool)
+
+    @property
+    def wants_fraction(self) -> bool:
+        """A float and no whole number: annotated so, or by its default."""
+        by_default = isinstance(self.default, float) and not self.default.is_integer()
+        return by_default or ("float" in self.text and "int" not in self.text)
+
+    @property
+    def wants_text(self) -> bool:
+        return isinstance(self.default, str) or self.hint is str or "Literal" in self.text
+
+
+def wish(parameter: inspect.Parameter, use: Use | None, owner: Any, namespace: Mapping[str, Any]) -> Wish:
+    """For one parameter of a constructor."""
+    annotation, hint = parameter.annotation, parameter.annotation
+    if isinstance(annotation, str):
+        try:
+            hint = eval(annotation, dict(namespace))
+        except Exception:  # a name that only type checkers see
+            hint = None
+    text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
+    text = "" if annotation is parameter.empty else text if typing.get_origin(hint) is None else str(annotation)
+    return Wish(parameter, text, None if hint is parameter.empty else hint, use or Use(), owner, namespace)
+
+
+def options(wish: Wish, values: Values, parts: Part) -> list[Any]:
+    """What a parameter may be, the likeliest first; [] to leave it at its default, or if nothing is known."""
+    name, word, default = wish.name, wish.word, wish.default
+    if wish.wants_class:
+        return made_by_name(wish) if wish.is_required else []
+    is_number = wish.hint in (int, float) or re.search(r"\b(int|float)\b", wish.text)
+    submodules: list[Any] = [] if is_number else [Lazy(make) for make in parts(name)]
+    if wish.wants_module:
+        return submodules or (numbers(wish, values) if wish.hint is None else _of_torch(wish, values))
+    if wish.wants_config and (wish.is_named_config or not submodules) and default in (wish.parameter.empty, None):
+        return config.instances(wish.parameter, wish.namespace, values, wish.use.attributes | wish.use.keys, wish.owner)
+    if default is True and SHARING.search(word):
+        return [False]
+    if word in SCALES and values.is_attention and wish.is_required:
+        return values.scales(word)
+    if isinstance(default, bool) or wish.hint is bool:
+        return [FLAGS[word]] if word in FLAGS else ([True] if wish.is_required else [])
+    if wish.wants_text:
+        return _texts(wish) if wish.is_required else []
+    if callable(default) and not wish.is_required:
+        return []
+    if word == "device" or wish.hint is torch.device:
+        return ["cpu"] if wish.hint is not torch.device else [torch.device("cpu")]
+    if word == "dtype" or wish.hint is torch.dtype:
+        return [torch.float64] if wish.is_required else []
+    found = [] if submodules and not is_setting(name) else numbers(wish, values)
+    if word == "eps" and isinstance(default, float) and not found:
+        return []
+    if found or submodules:
+        if default is None and not found:
+            return []
+        return [*found, *submodules] if found else submodules
+    if not wish.is_required:
+        return []
+    return [FLAGS[word]] if word in FLAGS else _guesses(wish, values)
+
+
+def numbers(wish: Wish, values: Values) -> list[Any]:
+    """Of the settings that the name may mean; none that is whole where a fraction is wanted."""
+    try:
+        number = values(wish.name)
+    except Unknown:
+        return []
+    if wish.word in ("normshape", "normalizedshape", "parametersshape"):
+        return [number, [number]]
+    meant = settings_of(wish.name)
+    others = [values.settings[s] for s in meant if s in values.settings]
+    if wish.word in OUT and values.is_attention:  # of every head, where their outputs are joined
+        others.append(values.settings["d_k"])
+    found = list(dict.fromkeys([number, *others]))
+    if wish.wants_fraction and not values.fixes(wish.name):
+        fractions = [values.settings[s] for s in meant if s in FRACTIONS and s in values.settings]
+        return [float(value) for value in fractions]
+    return found
+
+
+def made_by_name(wish: Wish) -> list[Any]:
+    """Classes that a name asks for: of the learner's own, or torch's."""
+    found = set(words(wish.name)) | {wish.word}
+    own = [
+        value
+        for name, value in wish.namespace.items()
+        if isinstance(value, type) and issubclass(value, nn.Module) and value is not wish.owner
+        and value.__module__ == getattr(wish.owner, "__module__", "") and found & set(words(name)) - {"layer", "cls"}
+    ]  # fmt: skip
+    return [*(cls for names, cls in CLASSES if found & names), *own[:2]]
+
+
+def _of_torch(wish: Wish, values: Values) -> list[Any]:
+    """An instance of the class of torch.nn that is annotated: nn.Embedding of the settings."""
+    if not wish.hint.__module__.startswith("torch.nn") or wish.hint is nn.Module:
+        return []
+    required = [p.name for p in inspect.signature(wish.hint).parameters.values() if p.default is p.empty]
+    try:
+        return [Lazy(functools.partial(wish.hint, **{name: values(name) for name in required}))]
+    except Unknown:
+        return []
+
+
+def _texts(wish: Wish) -> list[Any]:
+    """A required text: what its file gives, what it is compared with, what its annotation allows."""
+    allowed = [value for value in typing.get_args(wish.hint) if isinstance(value, str)]
+    known = [value for value in [*literal_of(wish.owner, wish.name), *wish.use.compared] if isinstance(value, str)]
+    usual = ["relu"] if "act" in wish.word or "nonlin" in wish.word else ["cpu"]
+    return list(dict.fromkeys([*known, *allowed, *usual]))[:4]
+
+
+def _guesses(wish: Wish, values: Values) -> list[Any]:
+    """A required parameter that no name explains: by its use, by what its file gives, by its annotation."""
+    if "act" in wish.word or "nonlin" in wish.word:
+        return ["relu", nn.ReLU(), torch.relu]
+    if "bool" in wish.text or FLAG.match(wish.word):
+        return [False, True]
+    if ROTARY_BASE.search(wish.word):
+        return [10000.0]
+    known = [value for value in literal_of(wish.owner, wish.name) if not isinstance(value, (list, dict))]
+    meant = [values.settings[s] for s in wish.use.meant if s in values.settings]
+    if "float" in wish.text:
+        return [*[value for value in known if isinstance(value, (int, float))][:1], 0.0]
+    if wish.use.compared and any(isinstance(value, str) for value in wish.use.compared):
+        return _texts(wish)
+    of_settings = [values.settings[name] for name in ("d_model", "num_heads", "max_len")]
+    return list(dict.fromkeys([*meant[:2], *known[:2], *of_settings, None]))

@@ -1,0 +1,223 @@
+"""What a constructor does with its parameters, read from its source: what no name tells, their use may tell.
+
+`parent.n_heads` wants an object with settings, `config["dim"]` a dictionary, `norm(dim)` a class, `nn.Dropout(rate)` a
+dropout, `range(count)` a number of layers; what is handed on to another class is used as that one does.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import nn
+
+from scratch_transformer.kit.resolve.names.settings import settings_of
+
+MOST_DEEP = 4
+OF_DICTIONARIES = ("get", "items", "keys", "values", "pop", "update", "copy", "setdefault", "__dict__")
+
+
+@dataclass
+class Use:
+    """attributes, keys: that are read from it. meant: settings that its use suggests.
+
+    called: whether it makes something, like a class. listed: whether it is gone through, like a list.
+    """
+
+    attributes: set[str] = field(default_factory=set)
+    keys: set[str] = field(default_factory=set)
+    meant: list[str] = field(default_factory=list)
+    called: bool = False
+    listed: bool = False
+    compared: list[Any] = field(default_factory=list)
+    """What it is compared with: mode == "sum"."""
+
+    @property
+    def is_config(self) -> bool:
+        """Whether it is read like an object or dictionary of hyperparameters."""
+        return any(settings_of(name) for name in self.attributes | self.keys)
+
+    def add(self, other: Use) -> None:
+        self.attributes |= other.attributes
+        self.keys |= other.keys
+        self.meant += other.meant
+        self.called |= other.called
+        self.listed |= other.listed
+        self.compared += other.compared
+
+
+def uses_of(thing: Any) -> dict[str, Use]:
+    """For every parameter of a constructor or function what is done with it; {} if the source cannot be read."""
+    return _uses(thing, 0)
+
+
+@functools.lru_cache(maxsize=512)
+def _uses(thing: Any, depth: int) -> dict[str, Use]:
+    function = _constructor(thing)
+    tree = _tree(thing)
+    if function is None or tree is None or depth > MOST_DEEP:
+        return {}
+    reader = _Reader(getattr(inspect.unwrap(function), "__globals__", {}), depth)
+    reader.read(tree, getattr(function, "__name__", ""))
+    return reader.found
+
+
+def _constructor(thing: Any) -> Any:
+    if isinstance(thing, type):
+        return getattr(thing, "__init__", None)
+    return thing if inspect.isfunction(thing) else None
+
+
+def _tree(thing: Any) -> ast.AST | None:
+    """Of a class with its own constructor or of a function; of a class without one the first that it inherits."""
+    owner = thing
+    if isinstance(thing, type):
+        owner = next((base for base in thing.__mro__ if "__init__" in vars(base)), thing)
+        if owner is nn.Module or owner is object:
+            return None
+    try:
+        return ast.parse(textwrap.dedent(inspect.getsource(owner))).body[0]
+    except (OSError, TypeError, SyntaxError, IndexError):
+        return None
+
+
+class _Reader(ast.NodeVisitor):
+    """Collects into `found`. names: of variables -> the parameter that they hold; self.x too, as "self.x"."""
+
+    def __init__(self, namespace: Mapping[str, Any], depth: int) -> None:
+        self.namespace, self.depth = namespace, depth
+        self.found: dict[str, Use] = {}
+        self.names: dict[str, str] = {}
+        self.is_constructor = False
+
+    def read(self, tree: ast.AST, name: str) -> None:
+        functions = [n for n in ast.walk(tree) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))]
+        first = next((function for function in functions if function.name == name), None)
+        if first is None:
+            return
+        arguments = first.args
+        for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+            if one.arg != "self":
+                self.found[one.arg] = Use()
+                self.names[one.arg] = one.arg
+        self.visit(first)
+        own = {name: held for name, held in self.names.items() if name.startswith("self.")}
+        for function in functions:
+            if function is not first:  # self.config.n_head in forward
+                self.names = dict(own)
+                self.visit(function)
+
+    def held(self, node: ast.AST | None) -> str | None:
+        """The parameter that an expression is."""
+        if isinstance(node, ast.Name):
+            return self.names.get(node.id)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
+            return self.names.get(f"self.{node.attr}")
+        return None
+
+    def use(self, node: ast.AST | None) -> Use | None:
+        name = self.held(node)
+        return self.found.get(name) if name else None
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        held = self.held(node.value)
+        for target in node.targets if held else ():
+            if isinstance(target, ast.Name):
+                self.names[target.id] = str(held)
+            elif isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
+                self.names[f"{target.value.id}.{target.attr}"] = str(held)
+        self.generic_visit(node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        use = self.use(node.value)
+        if use is not None:
+            use.attributes |= {node.attr} - set(OF_DICTIONARIES)
+        self.generic_visit(node)
+
+    def visit_Subscript(self, node: ast.Subscript) -> None:
+        use = self.use(node.value)
+        if use is not None:
+            if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
+                use.keys.add(node.slice.value)
+            else:
+                use.listed = True
+        self.generic_visit(node)
+
+    def visit_BinOp(self, node: ast.BinOp) -> None:
+        if isinstance(node.op, (ast.FloorDiv, ast.Mod)):
+            self._meant(node.left, "d_model")
+            self._meant(node.right, "num_heads")
+        self.generic_visit(node)
+
+    def visit_Compare(self, node: ast.Compare) -> None:
+        use = self.use(node.left)
+        if use is not None:
+            values = [part for other in node.comparators for part in getattr(other, "elts", [other])]
+            use.compared += [part.value for part in values if isinstance(part, ast.Constant) and part.value is not None]
+        self.generic_visit(node)
+
+    def visit_For(self, node: ast.For) -> None:
+        self._gone_through(node.iter)
+        self.generic_visit(node)
+
+    def visit_comprehension(self, node: ast.comprehension) -> None:
+        self._gone_through(node.iter)
+        self.generic_visit(node)
+
+    def _gone_through(self, node: ast.expr) -> None:
+        use = self.use(node)
+        if use is not None:
+            use.listed = True
+
+    def _meant(self, node: ast.AST, setting: str) -> None:
+        use = self.use(node)
+        if use is not None:
+            use.meant.append(setting)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        called = self.use(node.func)
+        if called is not None and isinstance(node.func, ast.Name):
+            called.called = True
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "get" and node.args:
+            use, key = self.use(node.func.value), node.args[0]
+            if use is not None and isinstance(key, ast.Constant):
+                use.keys.add(str(key.value))
+        if isinstance(node.func, ast.Name) and node.func.id == "range":
+            for one in node.args:
+                self._meant(one, "num_layers")
+        else:
+            self._handed_on(node)
+        self.generic_visit(node)
+
+    def _handed_on(self, node: ast.Call) -> None:
+        """To a class of torch or of the learner's: what its parameter of this place means."""
+        callee = self._value(node.func)
+        if not isinstance(callee, type) and not inspect.isfunction(callee):
+            return
+        try:
+            names = [n for n in inspect.signature(callee).parameters if n != "self"]
+        except (TypeError, ValueError):
+            return
+        given = {**dict(zip(names, node.args, strict=False)), **{k.arg: k.value for k in node.keywords if k.arg}}
+        is_torch = (getattr(callee, "__module__", "") or "").startswith("torch")
+        others = {} if is_torch else _uses(callee, self.depth + 1)
+        for name, value in given.items():
+            use = self.use(value)
+            if use is not None:
+                use.meant += settings_of(name)
+                if name in others:
+                    use.add(others[name])
+
+    def _value(self, node: ast.expr) -> Any:
+        """The class or function that an expression names."""
+        if isinstance(node, ast.Name):
+            return self.namespace.get(node.id)
+        if isinstance(node, ast.Attribute):
+            owner = self._value(node.value)
+            return getattr(owner, node.attr, None) if inspect.ismodule(owner) else None
+        return None

@@ -1,0 +1,104 @@
+"""The value of a setting for every name that may mean it; in a constructor, a config object, a module's globals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from scratch_transformer.kit.resolve.build.config import Unknown
+from scratch_transformer.kit.resolve.names.settings import SCALES, is_setting, settings_of
+from scratch_transformer.kit.resolve.names.words import plain
+
+GENERAL: dict[str, Any] = {
+    "d_model": 12, "num_heads": 3, "d_ff": 17, "eps": 1e-5, "dropout": 0.0, "vocab_size": 11, "src_vocab_size": 11,
+    "tgt_vocab_size": 13, "num_layers": 2, "max_len": 19, "pad": 0, "label_smoothing": 0.0, "warmup": 40,
+    "src_pad": 0, "tgt_pad": 1,
+    "factor": 1.0, "d_ff/d_model": 2, "batch": 2, "rope_base": 10000.0,
+}  # fmt: skip
+"""For what a kind has no setting of its own."""
+
+
+class Values:
+    """A parameter's name -> its value by the settings; records what was asked for. given: values fixed by name."""
+
+    def __init__(self, settings: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+        self.own = set(settings)
+        self.settings = {**GENERAL, **settings}
+        if "d_k" not in settings:
+            self.settings["d_k"] = self.settings["d_model"] // self.settings["num_heads"]
+        self.settings.setdefault("num_kv_heads", self.settings["num_heads"])
+        self.given = {plain(name): value for name, value in given.items()}
+        self.used: dict[str, Any] = {}
+        self.names: dict[str, str] = {}
+        """Setting -> the parameter that asked for it first."""
+
+    def __call__(self, name: str) -> Any:
+        if self.fixes(name):
+            self.used[plain(name)] = self.given[plain(name)]
+            return self.given[plain(name)]
+        one_side = [setting[4:] for setting in settings_of(name) if setting[:4] in ("src_", "tgt_")]
+        for setting in one_side:  # an encoder's source vocabulary is its vocabulary
+            if setting in self.own:
+                self.used[setting] = self.settings[setting]
+                return self.settings[setting]
+        meanings = settings_of(name)
+        for setting in sorted(meanings, key=lambda meant: (meant not in self.own, self._is_taken(meant, name))):
+            if setting in self.settings:
+                self.used[setting] = self.settings[setting]
+                self.names.setdefault(setting, name)
+                return self.settings[setting]
+        raise Unknown(name)
+
+    def fixes(self, name: str) -> bool:
+        """Whether the value is given, and not one of the settings."""
+        return plain(name) in self.given
+
+    @property
+    def is_attention(self) -> bool:
+        """Whether the settings are those of an attention and nothing else."""
+        return "num_heads" in self.own and "d_ff" not in self.own
+
+    def scales(self, word: str) -> list[float]:
+        """What scores are divided by, or multiplied with: both are tried."""
+        divisor = float(self.settings["d_k"]) ** 0.5
+        return [1 / divisor, divisor] if SCALES[word] else [divisor, 1 / divisor]
+
+    def reserve(self, names: Iterable[str]) -> None:
+        """What can mean one thing only does: beside hid_dim, input_dim is the size of the vocabulary."""
+        for name in names:
+            meanings = settings_of(name)
+            if len(meanings) == 1 and is_setting(name):
+                self.names.setdefault(meanings[0], name)
+
+    def _is_taken(self, setting: str, name: str) -> bool:
+        """Another parameter means this: beside d_model, `hidden` is d_ff."""
+        return self.names.get(setting, name) != name
+
+
+# ---- Globals ----
+
+
+def override_globals(
+    namespace: dict[str, Any], names: set[str], settings: Mapping[str, Any], own: set[str]
+) -> dict[str, Any]:
+    """Sets module-level hyperparameters (n_embd, block_size) to the settings. Returns the names with their settings.
+
+    names: the globals that the learner's functions read. own: names that are defined in the source.
+    """
+    values, changed = Values(settings, {}), {}
+    for name in sorted(names):
+        present = name in namespace
+        value = namespace.get(name)
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if (present and not is_number) or (not present and name not in own and len(name) < 3):
+            continue
+        if not present and hasattr(__builtins__, name):
+            continue
+        try:
+            namespace[name] = values(name)
+        except Unknown:
+            if not present and plain(name) == "device":
+                namespace[name] = "cpu"
+            continue
+        changed[name] = namespace[name]
+    return changed

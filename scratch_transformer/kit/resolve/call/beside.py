@@ -1,0 +1,127 @@
+"""What a forward is given beside its tensors: positions, tables of angles for rotary positions, where a cache stands."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from scratch_transformer.kit.resolve.names.words import plain
+
+POSITIONS = re.compile(
+    r"^(token|input|cache|seq|time|abs(olute)?)?_?(position(id|_id)?s?|pos(id|_id|ition)?s?|posn|poses)(idx|ids?)?$"
+)
+START = re.compile(
+    r"start(pos|ing|position|idx)|^offset$|posoffset|positionoffset|(cur|current|past|cache|kv)(pos|len|length|position)$|^startat$|^t0$"
+)
+TABLE = re.compile(
+    r"freq|cis$|^cos|cos$|^sin|sin$|cossin|sincos|rope|rotary|rotation|rotmat|positionembeddings?$|^posemb"
+)
+LENGTHS = ("seqlen", "seqlength", "sequencelength", "length", "ntokens")
+MOST = 10
+"""Combinations of values to try."""
+
+
+class PerCall:
+    """A value that depends on the inputs of a call."""
+
+    def of(self, batch: int, length: int) -> Any:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Positions(PerCall):
+    """0, 1, 2, … of shape (T,), (1, T) or (B, T)."""
+
+    form: str
+
+    def of(self, batch: int, length: int) -> Tensor:
+        positions = torch.arange(length)
+        rows = {"(T,)": None, "(1, T)": 1, "(B, T)": batch}[self.form]
+        return positions if rows is None else positions.expand(rows, length)
+
+
+@dataclass(frozen=True)
+class Length(PerCall):
+    def of(self, batch: int, length: int) -> int:
+        return length
+
+
+@dataclass(frozen=True, eq=False)
+class Table(PerCall):
+    """A tensor, or several, with a row for every position; rows: how many there are. whole: also the later ones."""
+
+    parts: tuple[Tensor, ...]
+    rows: int
+    whole: bool = False
+
+    def of(self, batch: int, length: int) -> Any:
+        given = self.parts if self.whole else tuple(self._beginning(part, length) for part in self.parts)
+        return given[0] if len(given) == 1 else given
+
+    def _beginning(self, part: Tensor, length: int) -> Tensor:
+        axis = next((axis for axis, size in enumerate(part.shape) if size == self.rows), 0)
+        return part.narrow(axis, 0, min(length, part.shape[axis]))
+
+
+def options(name: str, tables: Sequence[tuple[Tensor, ...]], rows: int) -> list[Any]:
+    """Values for a parameter, the likeliest first; [] for one that is nothing of this."""
+    word = plain(name)
+    if word in LENGTHS:
+        return [Length()]
+    if START.search(word):
+        return [0]
+    if POSITIONS.match(word):
+        return [Positions(form) for form in ("(T,)", "(1, T)", "(B, T)")]
+    if TABLE.search(word):
+        return _tables(word, tables, rows)
+    return []
+
+
+def _tables(word: str, tables: Sequence[tuple[Tensor, ...]], rows: int) -> list[Any]:
+    """The cosines alone or the sines alone, by the name; else a whole table."""
+    index = 0 if re.search(r"cos$|^cos(?!sin)", word) else 1 if re.search(r"sin$|^sin(?!cos)", word) else None
+    found: list[Any] = []
+    for parts in tables:
+        if index is None:
+            found += [Table(parts, rows), Table(parts, rows, whole=True)]
+        elif len(parts) == 2:
+            found += [Table(parts[index : index + 1], rows), Table(parts[index : index + 1], rows, whole=True)]
+    return found
+
+
+def usual(rows: int, d_k: int, base: float) -> list[tuple[Tensor, ...]]:
+    """The forms that tables of angles have: complex, cosines and sines of every pair or every feature, angles."""
+    exponents = torch.arange(0, d_k, 2, dtype=torch.float64) / d_k
+    angle = torch.outer(torch.arange(rows, dtype=torch.float64), base**-exponents)
+    wide, repeated = torch.cat((angle, angle), -1), angle.repeat_interleave(2, -1)
+    return [
+        (torch.polar(torch.ones_like(angle), angle),),
+        *((table.cos(), table.sin()) for table in (angle, wide, repeated)),
+        (angle,),
+        (wide,),
+    ]
+
+
+def combinations(found: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
+    """Choices of a value for every parameter, tables of one form together; the likeliest first."""
+    names = list(found)
+    tabled = [name for name in names if found[name] and isinstance(found[name][0], Table)]
+    others = [name for name in names if name not in tabled]
+    made = 0
+    for together in zip(*(found[name] for name in tabled), strict=False) if tabled else [()]:
+        for choice in itertools.product(*(found[name] for name in others)):
+            yield dict(zip([*tabled, *others], [*together, *choice], strict=True))
+            made += 1
+            if made >= MOST:
+                return
+
+
+def given(constants: Mapping[str, Any], batch: int, length: int) -> dict[str, Any]:
+    """The constants of a plan for a call of this size."""
+    return {name: v.of(batch, length) if isinstance(v, PerCall) else v for name, v in constants.items()}

@@ -1,0 +1,126 @@
+"""What has the name of a part of a Transformer and is none: recurrent, convolutional, abstract, not written yet."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import sys
+import textwrap
+from collections.abc import Iterator
+from typing import Any
+
+from torch import nn
+
+RECURRENT = ("LSTM", "GRU", "RNN", "LSTMCell", "GRUCell", "RNNCell", "RNNBase")
+CONVOLUTIONS = ("Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "conv1d", "conv2d")
+CALLED = ("forward", "__call__", "encode", "decode")
+MOST_DEEP = 3
+Function = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def why_not(thing: Any) -> str:
+    """Why a class or function is no part of a Transformer, in a few words; "" if nothing speaks against it."""
+    return _why(thing, 0) if isinstance(thing, type) or inspect.isfunction(thing) else ""
+
+
+@functools.lru_cache(maxsize=1024)
+def _why(thing: Any, depth: int) -> str:
+    tree = _tree(thing)
+    if tree is None:
+        return ""
+    if isinstance(tree, Function):
+        return _of_function(tree)
+    if isinstance(thing, type) and issubclass(thing, nn.Module):
+        inherited = (type_ for type_ in thing.__mro__ if type_ is not nn.Module)
+        if not any(name in vars(base) for base in inherited for name in CALLED):
+            return "abstract: it has no forward"
+    return _of_class(tree) or (_made_of(thing, tree, depth) if depth < MOST_DEEP else "")
+
+
+def _tree(thing: Any) -> ast.AST | None:
+    try:
+        return ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(thing)))).body[0]
+    except (OSError, TypeError, SyntaxError, IndexError, ValueError):
+        return None
+
+
+def _of_function(tree: Any) -> str:
+    first = [*tree.args.posonlyargs, *tree.args.args][:1]
+    if first and first[0].arg == "self":
+        return "a method, outside its class"
+    if _is_unwritten(tree):
+        return "not written yet"
+    returned = [node.value for node in _own(tree) if isinstance(node, ast.Return) and node.value is not None]
+    if not returned and not any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in _own(tree)):
+        return "it returns nothing"
+    calls = [value.func for value in returned if isinstance(value, ast.Call)]
+    called = [getattr(call, "id", getattr(call, "attr", "")) for call in calls]
+    if returned and len(called) == len(returned) and all(name.lower().endswith(("config", "args")) for name in called):
+        return "it makes a configuration"
+    return ""
+
+
+def _of_class(tree: ast.AST) -> str:
+    for node in ast.walk(tree):
+        if isinstance(node, Function) and node.name in ("__init__", "forward") and _is_unwritten(node):
+            return "not written yet"
+        if isinstance(node, ast.Attribute) and node.attr == "fft":
+            return "it computes Fourier transforms"
+        if isinstance(node, ast.Call):
+            name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            if name in RECURRENT:
+                return f"recurrent: nn.{name}"
+            if name in CONVOLUTIONS and not _is_pointwise(node):
+                return f"convolutional: {name}"
+    return ""
+
+
+def _is_unwritten(function: Any) -> bool:
+    """Nothing but a docstring, `pass`, `...`; or it ends in NotImplementedError."""
+    body = [node for node in function.body if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))]
+    if not body or all(isinstance(node, ast.Pass) for node in body):
+        return function.name != "__init__"
+    raised = [node.exc for node in body if isinstance(node, ast.Raise)]
+    return any("NotImplementedError" in ast.unparse(error) for error in raised if error is not None)
+
+
+def _is_pointwise(call: ast.Call) -> bool:
+    """A convolution with a kernel of one position is a linear layer."""
+    given = [word.value for word in call.keywords if word.arg == "kernel_size"] or call.args[2:3]
+    return any(isinstance(value, ast.Constant) and value.value == 1 for value in given)
+
+
+def _own(function: Any) -> Iterator[ast.AST]:
+    """The nodes of a function without those of functions inside."""
+    waiting: list[ast.AST] = list(function.body)
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not isinstance(node, (*Function, ast.ClassDef, ast.Lambda)):
+            waiting += ast.iter_child_nodes(node)
+
+
+def _made_of(thing: Any, tree: ast.AST, depth: int) -> str:
+    """A class that makes, or is given, what is recurrent or convolutional is that too."""
+    given = {parameter.lower() for parameter in _parameters(thing)}
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    for name, value in _namespace(thing).items():
+        is_part = name in used or name.lower() in given
+        if is_part and isinstance(value, type) and value is not thing and issubclass(value, nn.Module):
+            why = _why(value, depth + 1)
+            if why.startswith(("recurrent", "convolutional", "made of")):
+                return f"made of {name}, which is {why.partition(':')[0]}"
+    return ""
+
+
+def _namespace(thing: Any) -> dict[str, Any]:
+    module = sys.modules.get(getattr(thing, "__module__", ""))
+    return dict(vars(module)) if module is not None else {}
+
+
+def _parameters(thing: Any) -> list[str]:
+    try:
+        return list(inspect.signature(thing).parameters)
+    except (TypeError, ValueError):
+        return []

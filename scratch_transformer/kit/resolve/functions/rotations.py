@@ -1,0 +1,111 @@
+"""Tables of angles that a learner's own functions and classes make: for what takes one, and to be checked themselves."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from scratch_transformer.kit.canonical import rotary
+from scratch_transformer.kit.resolve.build.construct import parameters_of
+from scratch_transformer.kit.resolve.call.precision import double
+from scratch_transformer.kit.resolve.candidate import tensors
+from scratch_transformer.kit.resolve.names.settings import settings_of
+from scratch_transformer.kit.resolve.names.words import plain
+
+MAKERS = re.compile(r"freq|rope|rotary|cossin|sincos|angles|theta|rotation")
+ROWS = ("end", "length", "seqlen", "maxlen", "n", "t", "context", "maxseqlen", "maxpositionembeddings", "l")
+
+
+def made_by(namespace: Mapping[str, Any], module: str, rows: int, d_k: int, base: float) -> list[tuple[Tensor, ...]]:
+    """Tables of `rows` positions for heads of d_k features, as the learner's functions make them."""
+    found: list[tuple[Tensor, ...]] = []
+    for name, value in list(namespace.items()):
+        if inspect.isfunction(value) and value.__module__ == module and MAKERS.search(plain(name)):
+            for arguments in _arguments(value, rows, d_k, base):
+                table = _table(value, arguments, rows)
+                if table:
+                    found.append(table)
+                    break
+    return found
+
+
+def as_turning(made: Any, settings: Mapping[str, Any]) -> Callable[..., Tensor] | None:
+    """What makes a table, as a function that turns x (B, h, T, d_k) by it; None for what makes none."""
+    rows, d_k, base = settings["max_len"], settings["d_k"], settings["rope_base"]
+    if isinstance(made, nn.Module):
+        table = of_module(made, rows, d_k)
+    elif inspect.isfunction(made):
+        arguments = next(_arguments(made, rows, d_k, base), None)
+        table = _table(made, arguments, rows) if arguments else ()
+    else:
+        return None
+    if not table or any(part.shape[-1] not in (d_k, d_k // 2) for part in table):
+        return None
+    cos, sin = _cos_and_sin(table, rows)
+
+    def turn(x: Tensor) -> Tensor:
+        """x (B, h, T, d_k)."""
+        c, s = cos[: x.shape[-2]].to(x.dtype), sin[: x.shape[-2]].to(x.dtype)
+        half = d_k // 2
+        across = c.shape[-1] == d_k and bool(torch.equal(s[:, :half], s[:, half:]))
+        order = "halves" if across else "interleaved"
+        if c.shape[-1] == half:
+            c, s = (rotary.joined(part, part, order) for part in (c, s))
+        turned = rotary.TURNS["forward"](*rotary.pairs(x, order), rotary.pairs(c, order), rotary.pairs(s, order))
+        return rotary.joined(*turned, order)
+
+    return turn
+
+
+def _cos_and_sin(table: tuple[Tensor, ...], rows: int) -> tuple[Tensor, Tensor]:
+    """(rows, d_k) or (rows, d_k/2), of cosines and sines, complex numbers, or angles."""
+    flat = [part.reshape(rows, -1) for part in table]
+    if len(flat) == 2:
+        return flat[0], flat[1]
+    return (flat[0].real, flat[0].imag) if flat[0].is_complex() else (flat[0].cos(), flat[0].sin())
+
+
+def of_module(made: nn.Module, rows: int, d_k: int) -> tuple[Tensor, ...]:
+    """What a class for rotary positions returns, if that is a table and no turned tensor."""
+    x = torch.zeros(1, rows, 1, d_k, dtype=torch.float64)
+    for arguments in ((x, torch.arange(rows)[None]), (x, rows), (torch.arange(rows),), (rows,), (x[:, :, 0],), ()):
+        try:
+            with double(), torch.no_grad():
+                table = tuple(tensors(made(*arguments)))
+        except Exception:  # the learner's code may raise anything
+            continue
+        if table and all(rows in part.shape and part.shape != x.shape and bool(part.any()) for part in table[:1]):
+            return table[:2]
+    return ()
+
+
+def _arguments(function: Any, rows: int, d_k: int, base: float) -> Iterator[dict[str, Any]]:
+    """Values for the parameters of a function of numbers; nothing if one of them is none."""
+    values: dict[str, Any] = {}
+    for parameter in parameters_of(function):
+        word, meant = plain(parameter.name), settings_of(parameter.name)
+        if word in ROWS or "max_len" in meant:
+            values[parameter.name] = rows
+        elif {"d_model", "d_k"} & set(meant) or word in ("dim", "d"):
+            values[parameter.name] = d_k
+        elif "rope_base" in meant:
+            values[parameter.name] = base
+        elif word == "device":
+            values[parameter.name] = "cpu"
+        elif parameter.default is parameter.empty:
+            return
+    yield values
+
+
+def _table(function: Any, arguments: dict[str, Any], rows: int) -> tuple[Tensor, ...]:
+    try:
+        with double(), torch.no_grad():
+            table = tuple(tensors(function(**arguments)))
+    except Exception:  # the learner's code may raise anything
+        return ()
+    return table[:2] if table and all(rows in part.shape for part in table[:2]) else ()

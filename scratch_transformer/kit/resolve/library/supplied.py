@@ -1,0 +1,128 @@
+"""The reference in place of a part that is missing or broken, so that the whole can be judged all the same."""
+
+from __future__ import annotations
+
+import inspect
+import traceback
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from scratch_transformer.kit.kind import Kind
+from scratch_transformer.kit.recipe import RIGHT
+from scratch_transformer.kit.resolve.call.plan import MASKS
+from scratch_transformer.kit.resolve.names.inputs import input_of, is_mask
+
+
+class Supplied(nn.Module):
+    """The reference of a kind, called as its place in a learner's code calls it. pair: it returns two things.
+
+    Its parameters have the canonical names.
+    """
+
+    kind_name = ""
+
+    def __init__(self, kind: Kind, settings: Mapping[str, Any], pair: bool = False) -> None:
+        super().__init__()
+        own = {name: value for name, value in settings.items() if name in kind.defaults}
+        reference = kind.build(kind.complete(own), RIGHT).double().eval()
+        self.__dict__.update(kind=kind, reference=reference, pair=pair)
+        self._modules.update(reference._modules)
+        self._parameters.update(reference._parameters)
+        self._buffers.update(reference._buffers)
+
+    def forward(self, *args: Any, **named: Any) -> Any:
+        output = self.__dict__["reference"](**_inputs(self.__dict__["kind"], args, named))
+        return (output, None) if self.__dict__["pair"] else output
+
+    def __deepcopy__(self, memo: Any) -> Supplied:
+        return self
+
+
+def class_of(kind: Kind, settings: Mapping[str, Any], pair: bool = False) -> type[Supplied]:
+    """A class that makes the reference, whatever its constructor is given."""
+
+    def make(self: Supplied, *args: Any, **named: Any) -> None:
+        numbers = [value for value in (*args, *named.values()) if type(value) is int]
+        wide = [value for value in numbers if value not in settings.values()]
+        sizes = {"d_ff": wide[0]} if wide and "d_ff" in kind.defaults else {}
+        Supplied.__init__(self, kind, {**settings, **sizes}, pair)
+
+    return type(kind.name, (Supplied,), {"__init__": make, "kind_name": kind.name})
+
+
+def _inputs(kind: Kind, args: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
+    """What a call gives, by canonical names: by the words that it says, then in order."""
+    tensors = [name for name in kind.inputs if name not in MASKS]
+    masks = [name for name in kind.inputs if name in MASKS]
+    found: dict[str, Any] = {}
+    loose = list(args)
+    for word, value in named.items():
+        meant = input_of(word, tuple(tensors)) if not is_mask(word) else None
+        if meant and meant not in found:
+            found[meant] = value
+        else:
+            loose.append(value)
+    flows = [v for v in loose if isinstance(v, Tensor) and _flows(v, kind)]
+    for name, value in zip([name for name in tensors if name not in found], flows, strict=False):
+        found[name] = value
+    for name in tensors:  # attention that is given x alone, or queries and one other sequence
+        found.setdefault(name, found.get("key", found.get("query", flows[-1] if flows else None)))
+    given = [v for v in loose if isinstance(v, Tensor) and not any(v is other for other in found.values())]
+    own = found[tensors[0]]
+    given.sort(key=lambda mask: not _is_causal(mask, own.shape[1]))
+    keeps = [_keep(mask, own.shape) for mask in given]
+    return {**found, **{name: (keeps[i] if i < len(keeps) else None) for i, name in enumerate(masks)}}
+
+
+def _flows(value: Tensor, kind: Kind) -> bool:
+    """Tokens, or ids; no mask."""
+    if value.dim() == 2 and not value.is_floating_point() and value.dtype != torch.bool:
+        return bool({"ids", "src", "tgt"} & set(kind.inputs))
+    return value.dim() == 3 and value.is_floating_point() and value.shape[-1] == kind.defaults.get("d_model")
+
+
+def _is_causal(mask: Tensor, length: int) -> bool:
+    """Whether rows differ: then it is the decoder's own, which comes first."""
+    return mask.shape[-1] == length and mask.dim() > 1 and not bool((mask == mask[..., :1, :]).all())
+
+
+def _keep(mask: Tensor, shape: torch.Size) -> Tensor:
+    """Any usual mask as True = may attend, (B, h, T, S)."""
+    negative = mask.is_floating_point() and bool((mask < 0).any())
+    keep = mask >= 0 if negative else mask.bool()
+    if keep.dim() == 2:
+        return keep[:, None, None] if keep.shape[0] == shape[0] != shape[1] else keep[None, None]
+    return keep[:, None] if keep.dim() == 3 else keep
+
+
+# ---- Which part is at fault ----
+
+
+def culprit(error: BaseException | None, thing: Any, classes: Mapping[Any, Any]) -> Any:
+    """The learner's class in whose constructor or forward an error happened, another than `thing`; or None."""
+    codes = {
+        member.__code__: cls
+        for cls in classes
+        if isinstance(cls, type) and cls is not thing
+        for member in vars(cls).values()
+        if inspect.isfunction(member)
+    }
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__ if error else None)]
+    return next((codes[frame.f_code] for frame in frames if frame.f_code in codes), None)
+
+
+@contextmanager
+def in_place(namespaces: Iterable[dict[str, Any]], old: Any, new: Any) -> Iterator[None]:
+    """Every global that is `old` is `new` in the block."""
+    places = [(names, name) for names in namespaces for name, value in list(names.items()) if value is old]
+    for names, name in places:
+        names[name] = new
+    try:
+        yield
+    finally:
+        for names, name in places:
+            names[name] = old
