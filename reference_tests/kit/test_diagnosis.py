@@ -55,8 +55,8 @@ def of_decoders():
 
 
 def changed(name, change):
-    is_inside = (
-        (name.endswith("Attention") and change.id == "B23") or (name == "FeedForward" and change.id.startswith("LN"))
+    is_inside = (name.endswith("Attention") and change.id == "B23") or (
+        name == "FeedForward" and change.id.startswith("LN")
     )
     more = WRAPPED if is_inside else {}
     settings = SMOOTHED if change.id == "T3" else {}

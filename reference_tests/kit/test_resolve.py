@@ -23,7 +23,10 @@ from scratch_transformer.kit.resolve.weights import attention
         ("h", "num_heads"), ("nhead", "num_heads"), ("num_attention_heads", "num_heads"), ("dim_head", "d_k"),
         ("ffn_num_hiddens", "d_ff"), ("dim_feedforward", "d_ff"), ("forward_expansion", "d_ff/d_model"),
         ("p_drop", "dropout"), ("block_size", "max_len"), ("trg_vocab_size", "tgt_vocab_size"),
-        ("n_layer", "num_layers"),
+        ("n_layer", "num_layers"), ("heads_count", "num_heads"), ("size_of_embedding", "d_model"), ("dim_keys", "d_k"),
+        ("attention_dropout_rate", "dropout"), ("count_of_layers", "num_layers"), ("kv_heads_num", "num_kv_heads"),
+        ("feed_forward_width", "d_ff"), ("ffwhiddendim", "d_ff"), ("maximum_sequence_length", "max_len"),
+        ("vocabulary_len", "vocab_size"), ("hidden_multiplier", "d_ff/d_model"), ("batch_size", "batch"),
     ],
 )  # fmt: skip
 def test_settings_by_synonym(name, setting):
@@ -62,8 +65,49 @@ def test_positional_arguments_config_objects_and_what_is_given():
             self.seen = (config.n_embd, config["emb_dim"], config.get("zebra", 3), h, bias, name)
 
     settings = {"d_model": 12, "num_heads": 3}
-    first = next(attempts(Attention, settings, {}, lambda name: [], {"h": 6}))
+    first = next(attempts(Attention, settings, {}, lambda *_: [], {"h": 6}))
     assert first.build().seen == (12, 12, 3, 6, True, "attention")
+
+
+class Trained:
+    learning_rate = 0.1
+    n_heads = 5
+
+
+class Modelled:
+    width, n_heads, ratio = 64, 4, 0.5
+
+
+class Other(nn.Module):
+    def __init__(self, hyper, count, rate, mode, depth=0.5):
+        super().__init__()
+        self.width, self.ratio = hyper.width, hyper.ratio
+        self.drop = nn.Dropout(rate)
+        self.many = [nn.Linear(hyper.width, hyper.width) for _ in range(count)]
+        self.mode, self.depth = ("sum" if mode == "sum" else 1 / 0), depth
+
+
+def test_use_tells_what_names_do_not():
+    """An object of settings, a dropout, a number of layers, a text; a fraction is never given a whole number."""
+    made = next(attempts(Other, {"d_model": 12, "num_layers": 2}, {"T": Trained, "M": Modelled}, lambda *_: [], {}))
+    made = made.build()
+    assert (made.width, made.drop.p, len(made.many), made.mode, made.depth) == (12, 0.0, 2, "sum", 0.5)
+
+
+def test_an_error_says_what_to_give_instead():
+    class Sized(nn.Module):
+        def __init__(self, vocab, d_model):
+            super().__init__()
+            self.table = nn.Embedding(len(vocab), d_model)
+
+    tried = []
+    for attempt in attempts(Sized, {"d_model": 12, "vocab_size": 7}, {}, lambda *_: [], {}):
+        try:
+            tried.append(attempt.build().table.num_embeddings)
+            break
+        except TypeError:
+            tried.append(0)
+    assert tried == [0, 7]
 
 
 # ---- Masks ----

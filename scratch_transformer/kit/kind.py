@@ -200,6 +200,10 @@ class Candidate:
         """
         raise KeyError(f"{self.kind.name} cannot be built again with {settings}")
 
+    def stepwise(self, inputs: Inputs, chunks: tuple[int, ...]) -> Tensor | None:
+        """The outputs for a sequence that comes in pieces, keys and values being kept; None if it keeps none."""
+        return None
+
     def intermediates(self, **inputs: Any) -> dict[str, Tensor]:
         """Outputs of submodules by canonical path ("layers.0.self_attn"), where they are known."""
         return {}

@@ -48,6 +48,8 @@ class Recipe:
     rotates: str = "q k"
     rotary_place: str = "heads"  # "all features": before they are split into heads
 
+    step_positions: str = "right"  # of tokens that come one by one, after a prompt or from the first on
+
     # ---- Attention ----
     scale: str = "1/sqrt(d_k)"  # or a number
     scale_place: str = "scores"
@@ -94,6 +96,23 @@ class Recipe:
     counted: str = "real tokens"
     reduction: str = "mean"
     schedule: str = "paper"
+    merging: str = "first learned first"
+    specials: str = "kept"
+    words: str = "first"  # "none": the text is not cut into words
+    decoded: str = "the text"
+    cosine: str = "right"
+    cosine_warmup: str = "from 0"
+    adam_correction: str = "both"  # of the two moments' start at zero
+    adam_eps: str = "outside"  # "inside": √(v̂ + ε); "uncorrected": √v + ε
+    adam_moments: str = "right"
+    decay: str = "before the step"  # "after the step": as right; "in the gradient": Adam with L2, no AdamW
+    decay_rate: str = "times the learning rate"  # "alone"
+    clipping: str = "right"
+    clip_eps: float = 1e-6
+    temperature: str = "divides"
+    top_p: str = "right"
+    top_k: str = "right"
+    removed: str = "-inf"  # the logits of what may not be drawn
     decoding: str = "right"
     length_penalty: float = 0.0
     ends: str = "bos, eos"  # which of them the decoded ids include

@@ -5,6 +5,7 @@ import sys
 import types
 
 from scratch_transformer.kit.checking import Checking
+from scratch_transformer.kit.discover import standins
 from scratch_transformer.kit.discover.survey import survey
 from scratch_transformer.kit.discover.target import find
 
@@ -12,6 +13,7 @@ from scratch_transformer.kit.discover.target import find
 def check_here(path, names=None):
     """Results by name of all components of a file, or of those that are named; the others are built where needed."""
     (source,) = find(str(path)).sources
+    standins.install()
     module = types.ModuleType(f"learner_{source.module}_{len(sys.modules)}")
     module.__file__ = f"<{module.__name__}>"
     linecache.cache[module.__file__] = (len(source.text), None, source.text.splitlines(keepends=True), module.__file__)

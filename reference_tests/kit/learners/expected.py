@@ -38,6 +38,13 @@ EXPECTED = {
         "greedy_decode": "GreedyDecoding",
         "beam_search": "BeamSearch",
     },
+    "pieces": {
+        "MultiHeadAttention": "MultiheadAttention",
+        "FeedForward": "FeedForward",
+        "EncoderLayer": "EncoderLayer",
+        "Encoder": "Encoder",
+        "greedy_decode": "GreedyDecoding",
+    },
     "gpt": {
         "LayerNorm": "LayerNorm",
         "NewGELU": "GELU",
@@ -171,7 +178,7 @@ EXPECTED = {
     },
     "course": {
         "Linear": "Linear",
-        "Embedding": "InputEmbedding",
+        "Embedding": "Embedding",
         "RMSNorm": "RMSNorm",
         "silu": "SiLU",
         "SwiGLU": "SwiGLU",
@@ -186,6 +193,7 @@ EXPECTED = {
         "get_lr_cosine_schedule": "CosineSchedule",
         "gradient_clipping": "GradientClipping",
         "sample": "Sampling",
+        "Tokenizer": "Tokenizer",
     },
     "grouped": {
         "RMSNorm": "RMSNorm",

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from scratch_transformer import masks
 from scratch_transformer.kit.canonical.core import Mask, attention
 from scratch_transformer.kit.canonical.normalization import Norm
-from scratch_transformer.kit.canonical.rotary import RotaryEmbedding
+from scratch_transformer.kit.canonical.rotary import RotaryEmbedding, counted
 from scratch_transformer.kit.recipe import Recipe
 
 
@@ -46,7 +46,7 @@ class Attention(nn.Module):
         self.w_v = Projection(E, kv * d_k, recipe, "w_v")
         self.w_o = Projection(h * d_k, E, recipe, "w_o")
         self.q_norm, self.k_norm = (Norm(d_k, 1e-5, recipe) if recipe.qk_norm else nn.Identity() for _ in "qk")
-        self.rotary = RotaryEmbedding(settings.get("rope_base", 10000.0), recipe)
+        self.rotary = RotaryEmbedding(settings.get("rope_base", 10000.0), recipe, h * d_k)
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask = None) -> Tensor:
         if self.norm is None:
@@ -92,7 +92,7 @@ class Attention(nn.Module):
             return heads
         asked = self.recipe.rotates.split()
         return tuple(
-            self.rotary(x, torch.arange(x.shape[-2])) if name in asked else x
+            self.rotary(x, counted(x.shape[-2], self.recipe)) if name in asked else x
             for name, x in zip("qkv", heads, strict=True)
         )
 

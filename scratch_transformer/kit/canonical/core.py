@@ -121,6 +121,7 @@ def other_causal(lower: Tensor, causal: str) -> Tensor:
         "past": ones.tril(-1),
         "one ahead": ones.tril(1),
         "ignored": ones,
+        "itself only": ones.tril().triu(),
     }[causal]
 
 

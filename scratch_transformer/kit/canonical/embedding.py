@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from scratch_transformer import functional
+from scratch_transformer.kit.canonical.rotary import counted
 from scratch_transformer.kit.recipe import Recipe
 
 FACTORS = {"none": lambda d: 1.0, "sqrt(d_model)": math.sqrt, "d_model": float, "1/sqrt(d_model)": lambda d: d**-0.5}
@@ -44,6 +45,7 @@ class Positions(nn.Module):
         if length > self.max_len:
             raise ValueError(f"a sequence of {length} tokens is longer than max_len={self.max_len}")
         pe = self.weight[:length] if recipe.positions == "learned" else sinusoids(length, self.d_model, recipe).to(x)
+        pe = pe if recipe.step_positions == "right" else pe[counted(length, recipe).clamp(max=len(pe) - 1)]
         pe = pe.unsqueeze(1 - axis)
         x = x * FACTORS[recipe.input_scale](self.d_model)
         return x * pe if recipe.adding == "multiplied" else x + pe

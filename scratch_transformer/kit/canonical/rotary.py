@@ -29,8 +29,18 @@ EXPONENTS: dict[str, Callable[[Tensor, int, int], Tensor]] = {
     "inverted": lambda i, d, width: 2 * i / d,
     "from 1": lambda i, d, width: -2 * (i + 1) / d,
     "of d_model": lambda i, d, width: -2 * i / width,
-    "to 1": lambda i, d, width: -i / max(d // 2 - 1, 1),
 }
+
+
+def counted(length: int, recipe: Recipe) -> Tensor:
+    """The positions 0, 1, 2, …, or those that a step-wise decoder gives to tokens that come one by one."""
+    form, positions = recipe.step_positions, torch.arange(length)
+    if form.startswith("all the first"):
+        prompt = 3 if form.endswith("after a prompt") else 0
+        return positions.where(positions < prompt, 0)
+    shift = {"right": 0, "one too small": -1, "one too large": 1}[form]
+    prompt = 3 if shift else 0
+    return positions.where(positions < prompt, positions + shift)
 
 
 def angles(positions: Tensor, d: int, width: int, base: float, recipe: Recipe) -> Tensor:
@@ -63,13 +73,14 @@ def rotated(x: Tensor, positions: Tensor, base: float, recipe: Recipe, width: in
 class RotaryEmbedding(nn.Module):
     """x (B, h, T, d_k), positions (T,) -> x turned by its positions."""
 
-    def __init__(self, base: float, recipe: Recipe) -> None:
+    def __init__(self, base: float, recipe: Recipe, width: int | None = None) -> None:
         super().__init__()
-        self.base, self.recipe = base, recipe
+        self.base, self.recipe, self.width = base, recipe, width
 
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
         if self.recipe.rotary_axis == "heads":
             return rotated(x.transpose(1, 2), torch.arange(x.shape[1]), self.base, self.recipe).transpose(1, 2)
         if self.recipe.rotary_axis == "given positions ignored":
             positions = torch.arange(x.shape[-2])
-        return rotated(x, positions, self.base, self.recipe)
+        width = self.width or (x.shape[1] * x.shape[-1] if x.dim() == 4 else None)
+        return rotated(x, positions, self.base, self.recipe, width)

@@ -21,7 +21,7 @@ SHOWN = {
     **dict.fromkeys(("LayerNorm", "RMSNorm"), ("norm_kind",)),
     **dict.fromkeys(("RotaryEmbedding", "RotaryAttention", "CausalRotaryAttention"), ("rotary",)),
     "PositionalEncoding": ("positions",),
-    "InputEmbedding": ("embedding_scale",),
+    **dict.fromkeys(("InputEmbedding", "Embedding"), ("embedding_scale",)),
     "ResidualConnection": ("norm_order",),
     **dict.fromkeys(("EncoderLayer", "DecoderLayer", "DecoderOnlyLayer"), ("norm_order", "activation")),
 }

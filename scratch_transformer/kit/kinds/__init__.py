@@ -9,7 +9,9 @@ from scratch_transformer.kit.kinds import (
     layers,
     llama,
     models,
+    optimizing,
     rotary,
+    tokens,
     training,
 )
 from scratch_transformer.kit.kinds import normalization as norms
@@ -24,6 +26,7 @@ KINDS: dict[str, Kind] = {
             layers.GELU,
             layers.SILU,
             layers.LINEAR,
+            embedding.PLAIN_EMBEDDING,
             embedding.EMBEDDING,
             embedding.POSITIONS,
         ),
@@ -37,5 +40,6 @@ KINDS: dict[str, Kind] = {
         *(llama.LLAMA_BLOCK, llama.MASKED_LLAMA_BLOCK),
         *(models.TOKEN_ENCODER, models.TOKEN_DECODER, models.SEQ2SEQ, models.GPT, llama.LLAMA),
         *(training.LOSS, training.LOG_LOSS, training.SCHEDULE, decoding.GREEDY, decoding.BEAM),
+        *(optimizing.ADAMW, optimizing.COSINE, optimizing.CLIPPING, optimizing.SAMPLING, tokens.TOKENIZER),
     )
 }

@@ -50,7 +50,7 @@ LAYER_DESIGNS = combined(ORDERS, USUAL)
 FINAL = {"": {"final_norm": False}, "final norm": {"final_norm": True}}
 STACK_DESIGNS = combined(ORDERS, FINAL, USUAL)
 STACK_MISTAKES = ("B4:pre-norm without final norms", "B9", "B19")
-CAUSAL_MISTAKES = ("A5", "A6", "A25", "B11")
+CAUSAL_MISTAKES = ("P7", "K1", "A5", "A6", "A25", "B11")
 ENCODER_MISTAKES = tuple(id for id in LAYER_MISTAKES if id != "A29")
 """It is given one mask only."""
 CAUSAL_LAYER_MISTAKES = tuple(id for id in LAYER_MISTAKES if id not in WITH_MASKS)

@@ -31,7 +31,7 @@ TURNED = {
 NORMS = {"RMSNorm": {"norm_kind": "rms"}, "LayerNorm": {"norm_kind": "norm"}}
 FEEDS = {**GATED, **{name: ACTIVATIONS[name] for name in ("SiLU", "GELU", "GELU by tanh", "ReLU", "ReLU squared")}}
 QUERY_NORM = {"": {"qk_norm": False}, "normalized queries and keys": {"qk_norm": True}}
-TURNING = (*ROTARY_MISTAKES, "R3", "R4", "R5", "R8")
+TURNING = (*ROTARY_MISTAKES, "R3", "R4", "R5", "R8", "P7", "K1")
 """Of attention with rotary positions."""
 DESIGNS_TODAY = ("LN1", "LN6", "LN9", "A14", "A15", "B1", "B4", "B7", "E2")
 """What is no mistake, and no news, in a model of today: no biases, no mean, pre-norm, embeddings as they are."""

@@ -11,11 +11,13 @@ from scratch_transformer.kit.mistakes.embedding import EMBEDDING
 from scratch_transformer.kit.mistakes.grouped import GROUPED
 from scratch_transformer.kit.mistakes.masks import LOST_MASKS
 from scratch_transformer.kit.mistakes.normalization import NORMALIZATION
+from scratch_transformer.kit.mistakes.optimizing import OPTIMIZING
 from scratch_transformer.kit.mistakes.paths import PATHS
 from scratch_transformer.kit.mistakes.rotary import ROTARY
+from scratch_transformer.kit.mistakes.tokens import TOKENS
 from scratch_transformer.kit.mistakes.training import TRAINING
 
-FAMILIES = ("LN", "E", "P", "R", "A", "G", "B", "T", "D")
+FAMILIES = ("LN", "E", "P", "R", "A", "K", "G", "B", "T", "O", "D", "S", "W")
 
 
 def _place(mistake: Mistake) -> tuple[int, int]:
@@ -28,8 +30,8 @@ MISTAKES: dict[str, Mistake] = {
     mistake.id: mistake
     for mistake in sorted(
         (
-            *(*NORMALIZATION, *EMBEDDING, *ROTARY, *ATTENTION, *GROUPED, *LOST_MASKS, *CONSTRUCTION),
-            *(*BLOCKS, *PATHS, *TRAINING, *DECODING),
+            *(*NORMALIZATION, *EMBEDDING, *ROTARY, *ATTENTION, *LOST_MASKS, *CONSTRUCTION, *GROUPED, *BLOCKS, *PATHS),
+            *(*TRAINING, *OPTIMIZING, *DECODING, *TOKENS),
         ),
         key=_place,
     )

@@ -231,8 +231,6 @@ except RuntimeError as error:
         expected="The n-th token gets position n, however it is computed.",
         fix="Add self.pe[:, offset : offset + x.size(1)], offset being the number of tokens already seen.",
         source=POSITIONS_SOURCE,
-        explain_only="It needs a model that stores keys and values between calls; compare its steps with one full "
-        "pass.",
         demo="""\
 import torch
 pe = torch.arange(4.0).view(1, 4, 1)

@@ -1,4 +1,4 @@
-"""G1 … G6 and LN12: gated feed-forward networks, shared keys and values, RMSNorm."""
+"""G1 … G6, K1 and LN12: gated feed-forward networks, shared and stored keys and values, RMSNorm."""
 
 from scratch_transformer.kit.kind import Mistake
 
@@ -115,6 +115,24 @@ import torch
 x = torch.tensor([-2.0, 0.0, 2.0])
 print("SiLU:   ", x * torch.sigmoid(x))
 print("sigmoid:", torch.sigmoid(x))
+""",
+    ),
+    Mistake(
+        id="K1",
+        title="a cache that gives other outputs",
+        severity="mistake",
+        does="Token by token, with stored keys and values, its outputs are not those of one call for all tokens.",
+        expected="The same outputs: a cache saves work and changes nothing.",
+        fix="Store keys and values after the rotation, append along the axis of the tokens, and let the new queries see "
+        "all that is stored.",
+        source="Pope et al. 2023, section 2.1",
+        mathematics="softmax(q_t [k_1 … k_t]ᵀ / √d_k) [v_1 … v_t], whether k_1 … k_{t-1} are stored or computed again",
+        demo="""\
+import torch
+k, v, q = torch.randn(3, 4, 2, generator=torch.Generator().manual_seed(0))
+full = torch.softmax(q @ k.T + torch.full((4, 4), float("-inf")).triu(1), -1) @ v
+cached = torch.stack([torch.softmax(q[t] @ k[: t + 1].T, -1) @ v[: t + 1] for t in range(4)])
+print("largest difference:", (full - cached).abs().max().item())
 """,
     ),
     Mistake(

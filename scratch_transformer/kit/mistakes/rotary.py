@@ -52,12 +52,10 @@ print("mixed:", wrong, "length", wrong.norm().item(), "and x has", x.norm().item
             "multiplied instead of divided": {"rotary_angles": "inverted"},
             "counted from 1": {"rotary_angles": "from 1"},
             "of d_model instead of one head's features": {"rotary_angles": "of d_model"},
-            "the last exponent is 1": {"rotary_angles": "to 1"},
         },
         severities={
             "counted from 1": "harmless",
             "of d_model instead of one head's features": "harmless",
-            "the last exponent is 1": "harmless",
         },
         demo="""\
 import torch

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from scratch_transformer.kit.kind import Candidate, Inputs, Kind, State
-from scratch_transformer.kit.resolve.call import batching
+from scratch_transformer.kit.resolve.call import batching, caching
 from scratch_transformer.kit.resolve.call.plan import CannotCall, Plan
 from scratch_transformer.kit.resolve.call.precision import double, without_dropout
 from scratch_transformer.kit.resolve.weights.layout import ZERO, Layout, Parameters, neutral
@@ -91,6 +91,12 @@ class Resolved(Candidate):
         with double(), without_dropout(True):
             given = self.plan.apart(inputs)
             return [self.post(self.plan.output(self._tensor(self.function(**g), inputs)), inputs) for g in given]
+
+    def stepwise(self, inputs: Inputs, chunks: tuple[int, ...]) -> Tensor | None:
+        if self.module is None or self.plan.order != "batch first" or self.function != self.module.forward:
+            return None
+        with double(), without_dropout(True), torch.no_grad():
+            return caching.pieces(self.module, self.plan, inputs, chunks, lambda output: next(tensors(output)))
 
     def rebuild(self, **settings: Any) -> Candidate:
         if self._rebuild is None:

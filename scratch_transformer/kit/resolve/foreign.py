@@ -105,10 +105,11 @@ def _made_of(thing: Any, tree: ast.AST, depth: int) -> str:
     """A class that makes, or is given, what is recurrent or convolutional is that too."""
     given = {parameter.lower() for parameter in _parameters(thing)}
     used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    for name, value in _namespace(thing).items():
+    values: dict[str, Any] = _namespace(thing)
+    for name, value in values.items():
         is_part = name in used or name.lower() in given
         if is_part and isinstance(value, type) and value is not thing and issubclass(value, nn.Module):
-            why = _why(value, depth + 1)
+            why = _why(value, depth + 1)  # type: ignore[arg-type]
             if why.startswith(("recurrent", "convolutional", "made of")):
                 return f"made of {name}, which is {why.partition(':')[0]}"
     return ""

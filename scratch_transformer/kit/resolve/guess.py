@@ -13,6 +13,7 @@ from torch import nn
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.call.plan import MASKS
+from scratch_transformer.kit.resolve.functions import training
 from scratch_transformer.kit.resolve.functions.schedules import is_schedule
 from scratch_transformer.kit.resolve.functions.weighted import weights_of
 from scratch_transformer.kit.resolve.names.inputs import input_of, is_mask
@@ -38,6 +39,8 @@ FAMILIES = (
     ("Transformer", "DecoderOnly", "TokenEncoder", "LlamaModel"),
     ("Loss", "LossOfLogProbabilities"),
     ("LayerNorm", "RMSNorm"),
+    ("WarmupSchedule", "CosineSchedule"),
+    ("Embedding", "InputEmbedding"),
 )  # fmt: skip
 """Kinds that go by the same names; what the forward takes tells more."""
 
@@ -50,11 +53,17 @@ def are_related(kind: str, other: str) -> bool:
 def kinds_of(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str, ...]:
     """Names of kinds, the likeliest first; () for what is no component."""
     word = plain(name)
-    if any(word.endswith(other) for other in NO_COMPONENTS) or inspect.isabstract(thing):
+    is_none = any(word.endswith(other) for other in NO_COMPONENTS) and not training.is_tokenizer(thing)
+    if is_none or inspect.isabstract(thing):
         return ()
     is_class = isinstance(thing, type)
     if is_class and not (issubclass(thing, nn.Module) or "__call__" in vars(thing)):
-        kinds = {name: kind for name, kind in kinds.items() if name == "WarmupSchedule" and is_schedule(thing)}
+        own = {
+            "WarmupSchedule": is_schedule(thing),
+            "AdamW": training.is_optimizer(thing),
+            "Tokenizer": training.is_tokenizer(thing),
+        }
+        kinds = {name: kind for name, kind in kinds.items() if own.get(name)}
     scored = [(_score(word, kind, thing), order, kind.name) for order, kind in enumerate(kinds.values())]
     found = sorted((-score, order, kind) for score, order, kind in scored if score > 0)
     if not is_class and word.endswith(("mask", "masks")):  # extend_attention_mask is no attention
@@ -88,6 +97,14 @@ def _score(word: str, kind: Kind, thing: Any) -> float:
     """How well the name fits a kind; 0 if it does not, or if the forward cannot take the kind's inputs."""
     score = max((_likeness(word, plain(synonym)) for synonym in kind.synonyms), default=0.0)
     if score == 0 or not callable(thing):
+        return 0.0
+    if kind.name == "Embedding" and not any(plain(p.name) == "numembeddings" for p in parameters_of(thing)):
+        return 0.0
+    if kind.name == "Sampling" and not training.takes_logits(thing):
+        return 0.0
+    if (kind.name == "Tokenizer") != training.is_tokenizer(thing):
+        return 0.0
+    if (kind.name == "AdamW") != training.is_optimizer(thing):
         return 0.0
     if kind.name in ("SiLU", "GELU", "softmax") and isinstance(thing, type) and any(map(is_size, parameters_of(thing))):
         return 0.0  # SiLUFFN is a network

@@ -1,6 +1,7 @@
 """An assignment of a course: everything from nn.Module and nn.Parameter, from Linear to the training step."""
 
 import math
+import re
 from collections.abc import Callable, Iterable
 
 import torch
@@ -204,3 +205,44 @@ def sample(logits: Tensor, temperature: float = 1.0, top_p: float = 1.0) -> Tens
     ordered = ordered.masked_fill(before >= top_p, 0.0)
     choice = torch.multinomial(ordered / ordered.sum(dim=-1, keepdim=True), 1)
     return indices.gather(-1, choice)
+
+
+class Tokenizer:
+    PATTERN = re.compile(r"'(?:[sdmt]|ll|ve|re)| ?[^\W\d_]+| ?\d+| ?[^\s\w]+|\s+(?!\S)|\s+")
+
+    def __init__(self, vocab: dict[int, bytes], merges: list[tuple[bytes, bytes]], special_tokens: list[str] | None = None):
+        self.vocab = vocab
+        self.ids = {token: i for i, token in vocab.items()}
+        self.ranks = {pair: rank for rank, pair in enumerate(merges)}
+        self.special_tokens = sorted(special_tokens or [], key=len, reverse=True)
+
+    def encode(self, text: str) -> list[int]:
+        if not self.special_tokens:
+            return self._encode_chunk(text)
+        ids = []
+        for part in re.split("(" + "|".join(map(re.escape, self.special_tokens)) + ")", text):
+            ids += [self.ids[part.encode()]] if part in self.special_tokens else self._encode_chunk(part)
+        return ids
+
+    def _encode_chunk(self, text: str) -> list[int]:
+        return [self.ids[token] for match in self.PATTERN.finditer(text) for token in self._merge(match.group().encode())]
+
+    def _merge(self, word: bytes) -> list[bytes]:
+        tokens = [bytes([b]) for b in word]
+        while len(tokens) > 1:
+            best = min(zip(tokens, tokens[1:]), key=lambda pair: self.ranks.get(pair, math.inf))
+            if best not in self.ranks:
+                break
+            merged, i = [], 0
+            while i < len(tokens):
+                if i + 1 < len(tokens) and (tokens[i], tokens[i + 1]) == best:
+                    merged.append(tokens[i] + tokens[i + 1])
+                    i += 2
+                else:
+                    merged.append(tokens[i])
+                    i += 1
+            tokens = merged
+        return tokens
+
+    def decode(self, ids: list[int]) -> str:
+        return b"".join(self.vocab[i] for i in ids).decode("utf-8", errors="replace")

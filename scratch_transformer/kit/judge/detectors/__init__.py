@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from scratch_transformer.kit.judge.detectors.behaviour import BEHAVIOUR
+from scratch_transformer.kit.judge.detectors.cache import CACHE
 from scratch_transformer.kit.judge.detectors.construction import CONSTRUCTION
 from scratch_transformer.kit.judge.detectors.dropout import DROPOUT
 from scratch_transformer.kit.judge.detectors.embedding import EMBEDDING
@@ -17,7 +18,7 @@ from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session
 from scratch_transformer.kit.kind import Finding
 
-DETECTORS = (*INVENTORY, *CONSTRUCTION, *BEHAVIOUR, *DROPOUT, *EMBEDDING, *SETTINGS)
+DETECTORS = (*CACHE, *INVENTORY, *CONSTRUCTION, *BEHAVIOUR, *DROPOUT, *EMBEDDING, *SETTINGS)
 
 
 def detected(session: Session, best: Hypothesis | None) -> Iterator[Finding]:

@@ -66,7 +66,11 @@ class Attempt:
         """The same for what only another config object has made again."""
         sizes = [(n, tuple(v.shape)) for n, v in made.state_dict().items()] if isinstance(made, nn.Module) else []
         plain_values = [(n, v) for n, v in self.args.items() if isinstance(v, (bool, str, int, float, type(None)))]
-        return type(made), str(made), tuple(sizes), tuple(plain_values)
+        try:
+            words = str(made)
+        except Exception:  # the learner's own extra_repr
+            words = ""
+        return type(made), words, tuple(sizes), tuple(plain_values)
 
     @property
     def reached(self) -> int:

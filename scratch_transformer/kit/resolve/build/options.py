@@ -108,8 +108,7 @@ class Wish:
     @property
     def wants_fraction(self) -> bool:
         """A float and no whole number: annotated so, or by its default."""
-        by_default = isinstance(self.default, float) and not self.default.is_integer()
-        return by_default or ("float" in self.text and "int" not in self.text)
+        return isinstance(self.default, float) or ("float" in self.text and "int" not in self.text)
 
     @property
     def wants_text(self) -> bool:
@@ -134,7 +133,11 @@ def options(wish: Wish, values: Values, parts: Part) -> list[Any]:
     name, word, default = wish.name, wish.word, wish.default
     if wish.wants_class:
         return made_by_name(wish) if wish.is_required else []
-    is_number = wish.hint in (int, float) or re.search(r"\b(int|float)\b", wish.text)
+    is_number = (
+        not (wish.is_required or default is None)
+        or wish.hint in (int, float)
+        or re.search(r"\b(int|float)\b", wish.text)
+    )
     submodules: list[Any] = [] if is_number else [Lazy(make) for make in parts(name)]
     if wish.wants_module:
         return submodules or (numbers(wish, values) if wish.hint is None else _of_torch(wish, values))
@@ -154,7 +157,7 @@ def options(wish: Wish, values: Values, parts: Part) -> list[Any]:
         return ["cpu"] if wish.hint is not torch.device else [torch.device("cpu")]
     if word == "dtype" or wish.hint is torch.dtype:
         return [torch.float64] if wish.is_required else []
-    found = [] if submodules and not is_setting(name) else numbers(wish, values)
+    found = [] if submodules and (wish.use.listed or not is_setting(name)) else numbers(wish, values)
     if word == "eps" and isinstance(default, float) and not found:
         return []
     if found or submodules:

@@ -33,6 +33,10 @@ class PerCall:
     def of(self, batch: int, length: int) -> Any:
         raise NotImplementedError
 
+    def middle(self, begin: int, length: int) -> Any:
+        """For some tokens of one sentence that do not come first."""
+        return self.of(1, length)
+
 
 @dataclass(frozen=True)
 class Positions(PerCall):
@@ -44,6 +48,9 @@ class Positions(PerCall):
         positions = torch.arange(length)
         rows = {"(T,)": None, "(1, T)": 1, "(B, T)": batch}[self.form]
         return positions if rows is None else positions.expand(rows, length)
+
+    def middle(self, begin: int, length: int) -> Tensor:
+        return self.of(1, length) + begin
 
 
 @dataclass(frozen=True)
@@ -61,12 +68,15 @@ class Table(PerCall):
     whole: bool = False
 
     def of(self, batch: int, length: int) -> Any:
-        given = self.parts if self.whole else tuple(self._beginning(part, length) for part in self.parts)
+        return self.middle(0, length)
+
+    def middle(self, begin: int, length: int) -> Any:
+        given = self.parts if self.whole else tuple(self._rows(part, begin, length) for part in self.parts)
         return given[0] if len(given) == 1 else given
 
-    def _beginning(self, part: Tensor, length: int) -> Tensor:
+    def _rows(self, part: Tensor, begin: int, length: int) -> Tensor:
         axis = next((axis for axis, size in enumerate(part.shape) if size == self.rows), 0)
-        return part.narrow(axis, 0, min(length, part.shape[axis]))
+        return part.narrow(axis, begin, min(length, part.shape[axis] - begin))
 
 
 def options(name: str, tables: Sequence[tuple[Tensor, ...]], rows: int) -> list[Any]:
@@ -105,6 +115,7 @@ def usual(rows: int, d_k: int, base: float) -> list[tuple[Tensor, ...]]:
         *((table.cos(), table.sin()) for table in (angle, wide, repeated)),
         (angle,),
         (wide,),
+        (torch.cat((angle.cos(), angle.sin()), -1),),
     ]
 
 

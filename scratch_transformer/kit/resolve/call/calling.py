@@ -14,6 +14,7 @@ from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.call import batching, beside
 from scratch_transformer.kit.resolve.call.plan import MASKS, CannotCall, Plan
+from scratch_transformer.kit.resolve.call.tokenizer import is_tokenizer
 from scratch_transformer.kit.resolve.names.inputs import CROSS_MASK, INPUTS, SOURCE_MASK, TARGET_MASK, input_of, is_mask
 from scratch_transformer.kit.resolve.names.settings import is_setting, settings_of
 from scratch_transformer.kit.resolve.names.words import plain
@@ -48,6 +49,8 @@ FIXED: dict[str, Any] = {
 
 def orders(kind: Kind, is_function: bool) -> tuple[str, ...]:
     """The orders of dimensions in which a component may take its tensors, the likeliest first."""
+    if kind.name in ("AdamW", "GradientClipping", "Sampling", "CosineSchedule", "Tokenizer"):
+        return ("batch first",)
     if kind.name == "CausalMask":  # square, so transposing it would hide a mistake
         return "batch first", "batch last"
     usual: tuple[str, ...] = ("batch first", "sequence first")
@@ -136,12 +139,14 @@ def _by_name(
     constants: dict[str, Any] = {}
     for parameter in unmatched:
         known = [setting for setting in settings_of(parameter.name) if setting in settings]
-        if plain(parameter.name) in CONSTANTS:
+        if "next_logits" in tensors and is_tokenizer(parameter.name):
+            found[parameter.name] = "tokenizer"
+        elif plain(parameter.name) in CONSTANTS:
             constants[parameter.name] = CONSTANTS[plain(parameter.name)]
         elif shared := _shared_input(parameter.name, tensors):
             found[parameter.name] = shared
             left = [name for name in left if name != shared]
-        elif known and is_setting(parameter.name):
+        elif known and is_setting(parameter.name) and not _is_tensor(parameter, parameters, unmatched, left):
             constants[parameter.name] = settings[known[0]]
         elif plain(parameter.name) in FIXED:
             constants[parameter.name] = FIXED[plain(parameter.name)]
@@ -164,6 +169,14 @@ def _by_name(
     if not found:
         raise CannotCall("its forward takes no tensor")
     return _complete(found, tensors), constants
+
+
+def _is_tensor(
+    parameter: inspect.Parameter, all_: list[inspect.Parameter], unmatched: list[inspect.Parameter], left: list[str]
+) -> bool:
+    """Whether what has the name of a size is a tensor: forward(embeddings); every parameter without a meaning must be."""
+    none_else = len(unmatched) == len(left) and not set(left) & {*OPTIONS, "next_logits", "length", "steps"}
+    return none_else or (parameter is all_[0] and "x" in left)
 
 
 def _is_source(parameter: inspect.Parameter, left: list[str]) -> bool:

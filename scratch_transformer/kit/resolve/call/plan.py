@@ -12,6 +12,7 @@ from torch import Tensor
 
 from scratch_transformer.kit.resolve.call import batching, beside
 from scratch_transformer.kit.resolve.call.masks import Form, Inexpressible, split
+from scratch_transformer.kit.resolve.call.tokenizer import Tokenizer
 
 MASKS = ("mask", "memory_mask", "src_mask", "tgt_mask")
 
@@ -88,6 +89,8 @@ class Plan:
                 continue
             if not takers and ("src" in inputs or "ids" in inputs):
                 continue  # it sees the padding itself
+            if not self.mask_parameters and name == "mask" and "memory" in inputs and _is_causal(keep):
+                continue  # a decoder that takes no mask is causal by itself, or wrong
             if not takers:
                 raise Inexpressible(f"it takes no {name}")
             given |= self._shared(keep, takers, sizes(inputs, name))
@@ -137,7 +140,14 @@ class Plan:
         raise Inexpressible("no parameter takes this mask")
 
 
+def _is_causal(keep: Tensor) -> bool:
+    """Whether a mask hides later tokens and nothing else."""
+    return keep.shape[-1] == keep.shape[-2] and torch.equal(keep, torch.ones_like(keep).tril())
+
+
 def _value(inputs: Mapping[str, Any], name: str) -> Any:
+    if name == "tokenizer":
+        return Tokenizer(int(inputs["bos"]), int(inputs.get("eos", -1)))
     return inputs["sublayer"](inputs["x"]) if name == "sublayer's output" else inputs[name]
 
 

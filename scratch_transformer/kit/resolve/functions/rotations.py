@@ -67,6 +67,9 @@ def _cos_and_sin(table: tuple[Tensor, ...], rows: int) -> tuple[Tensor, Tensor]:
     flat = [part.reshape(rows, -1) for part in table]
     if len(flat) == 2:
         return flat[0], flat[1]
+    first, second = flat[0].chunk(2, -1)
+    if not flat[0].is_complex() and bool(((first**2 + second**2 - 1).abs() < 1e-5).all()):  # cosines, then sines
+        return first, second
     return (flat[0].real, flat[0].imag) if flat[0].is_complex() else (flat[0].cos(), flat[0].sin())
 
 

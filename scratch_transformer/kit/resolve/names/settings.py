@@ -98,7 +98,17 @@ SETTINGS: dict[str, str] = {
         srcpadid tgtpadid srcpadtoken padding tgtpad srcpad paddingindex ignoreidx padvalue
     """,
     "label_smoothing": "smoothing labelsmoothing eps epsilon ls smooth alpha epsls smoothingfactor",
-    "warmup": "warmup warmupsteps nwarmupsteps numwarmupsteps warmupstep nwarmup warmsteps warm",
+    "warmup": "warmup warmupsteps nwarmupsteps numwarmupsteps warmupstep nwarmup warmsteps warm warmupiters tw twarmup warmupiterations warmupit",
+    "max_lr": """
+        maxlearningrate maxlr lrmax alphamax peaklr peaklearningrate learningrate lr baselr initiallr amax maxalpha
+        learningratemax etamax
+    """,
+    "min_lr": "minlearningrate minlr lrmin alphamin etamin amin minalpha learningratemin finallr endlr",
+    "total": """
+        cosinecycleiters totalsteps maxiters lrdecayiters maxsteps numtrainingsteps totaliters cosinesteps tc cosineiters
+        numiterations annealingiters numsteps decaysteps lrdecaysteps cosinecycle maxit cosineannealingiters
+        cosinecyclesteps totaliterations tcosine maxiterations cosineannealingsteps
+    """,
     "factor": "factor scale lrmul lrscale initlr lrfactor k multiplier",
     "step": "step stepnum steps currentstep nsteps t iteration globalstep stepno",
 }
@@ -190,7 +200,8 @@ def settings_of(name: str) -> tuple[str, ...]:
     if not found and len(name) > 1:
         parts = [part for part in re.split(r"_|(?<=[a-z])(?=[A-Z])", name) if part]
         for start in range(1, len(parts)):  # encoder_embed_dim, config_n_layer: what follows a prefix counts
-            found = found or _settings().get(plain("".join(parts[start:])), ())
+            rest = plain("".join(parts[start:]))
+            found = found or (_settings().get(rest, ()) if len(rest) > 1 else ())
     return tuple(dict.fromkeys(found))
 
 

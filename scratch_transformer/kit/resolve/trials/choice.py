@@ -12,7 +12,7 @@ from scratch_transformer.kit.resolve.library.library import Library
 from scratch_transformer.kit.resolve.trial import MISTAKEN, NOTHING
 from scratch_transformer.kit.resolve.trials.match import Outcome, resolve
 
-SEARCH, QUICK, THOROUGH = 10.0, 2.0, 5.0
+SEARCH, QUICK, THOROUGH = 6.0, 2.0, 4.0
 """Seconds of computing for one component; of them for each kind, first without looking for mistakes, then with."""
 
 

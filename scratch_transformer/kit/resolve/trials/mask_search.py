@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -140,6 +141,8 @@ def _best(
             chosen = [index for _, index in sorted(others)[:MOST_MISTAKEN_MASKS]]
         ranked = [best] if best[0][0] < NOTHING else []
         for index in chosen:
+            if ranked and time.process_time() > trial.until:
+                break
             candidate.plan = start.with_masks(options[index])
             usable = [probe for probe in masked if candidate.accepts(probe.inputs)]
             if usable:

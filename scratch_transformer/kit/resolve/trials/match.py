@@ -17,8 +17,9 @@ from scratch_transformer.kit.resolve.build.config import Unknown
 from scratch_transformer.kit.resolve.call import calling, forwards
 from scratch_transformer.kit.resolve.call.plan import MASKS, CannotCall, Plan
 from scratch_transformer.kit.resolve.call.precision import double
+from scratch_transformer.kit.resolve.call.tokenizer import is_tokenizer
 from scratch_transformer.kit.resolve.candidate import Resolved
-from scratch_transformer.kit.resolve.functions import rotations, schedules
+from scratch_transformer.kit.resolve.functions import rotations, schedules, training
 from scratch_transformer.kit.resolve.functions.readings import readings
 from scratch_transformer.kit.resolve.functions.weighted import Weighted
 from scratch_transformer.kit.resolve.names.inputs import input_of
@@ -97,6 +98,10 @@ def _resolved(thing: Any, kind: Kind, library: Library, settings: Mapping[str, A
 
 
 def _attempts(thing: Any, kind: Kind, library: Library, settings: dict[str, Any]) -> Iterator[Outcome]:
+    if kind.name in training.KINDS:
+        settings = settings | training.told(thing, kind, settings)
+        yield from _called(training.reading(thing, kind, settings), kind, library, settings, {})
+        return
     if not isinstance(thing, type) and not forwards.is_factory(thing, kind):
         for made in readings(thing, kind, settings):
             yield from _called(made, kind, library, settings, {})
@@ -144,7 +149,7 @@ def _called(
     actual = instance.settings_of_instance(made, kind, settings, used)
     if "knows_eos" in kind.defaults:
         names = [p.name for p in construct.parameters_of(function)]
-        actual["knows_eos"] = any(input_of(name, ("eos",)) for name in names)
+        actual["knows_eos"] = any(input_of(name, ("eos",)) or is_tokenizer(name) for name in names)
     if "takes_positions" in kind.defaults:
         names = [p.name for p in construct.parameters_of(function)]
         actual["takes_positions"] = any(input_of(name, ("positions",)) for name in names)

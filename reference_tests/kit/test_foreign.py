@@ -1,0 +1,100 @@
+"""What has the name of a part of a Transformer and is none is said to be so, in one line."""
+
+import pytest
+
+from scratch_transformer.kit import process
+from scratch_transformer.kit.discover.target import find
+
+SOURCE = """
+import abc
+import torch
+from torch import nn
+
+
+class Encoder(nn.Module):
+    def __init__(self, input_dim, emb_dim, hid_dim):
+        super().__init__()
+        self.embedding = nn.Embedding(input_dim, emb_dim)
+        self.rnn = nn.LSTM(emb_dim, hid_dim)
+
+    def forward(self, src):
+        return self.rnn(self.embedding(src))[0]
+
+
+class Seq2Seq(nn.Module):
+    def __init__(self, encoder, decoder):
+        super().__init__()
+        self.encoder, self.decoder = encoder, decoder
+
+    def forward(self, src, trg):
+        return self.decoder(trg, self.encoder(src))
+
+
+class Decoder(nn.Module):
+    def __init__(self, d_model):
+        super().__init__()
+        self.conv = nn.Conv1d(d_model, d_model, 3)
+
+    def forward(self, x, memory):
+        return self.conv(x)
+
+
+class Transformer(nn.Module):
+    def __init__(self, d_model):
+        super().__init__()
+        self.d_model = d_model
+
+
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.w = nn.Linear(d_model, d_model)
+
+    def forward(self, q, k, v, mask=None):
+        raise NotImplementedError("your code")
+
+
+def transformer(self, x):
+    return x
+
+
+def attention(query, key, value):
+    print(query.shape)
+
+
+class FeedForward(nn.Module):
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        self.w_1 = nn.Conv1d(d_model, d_ff, kernel_size=1)
+        self.w_2 = nn.Conv1d(d_ff, d_model, kernel_size=1)
+
+    def forward(self, x):
+        return self.w_2(torch.relu(self.w_1(x.transpose(1, 2)))).transpose(1, 2)
+"""
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    path = tmp_path_factory.mktemp("foreign") / "models.py"
+    path.write_text(SOURCE, encoding="utf-8")
+    return process.check(find(str(path)), "models.py")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Encoder (recurrent: nn.LSTM)",
+        "Seq2Seq (made of Encoder, which is recurrent)",
+        "Decoder (convolutional: Conv1d)",
+        "Transformer (abstract: it has no forward)",
+        "MultiHeadAttention (not written yet)",
+        "transformer (a method, outside its class)",
+        "attention (it returns nothing)",
+    ],
+)
+def test_it_is_said_why_something_is_no_component(report, said):
+    assert said in report.ignored
+
+
+def test_what_is_one_is_still_checked(report):
+    assert [(result.name, result.verdict) for result in report.results] == [("FeedForward", "matches the builtin")]

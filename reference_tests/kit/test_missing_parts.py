@@ -1,0 +1,91 @@
+"""A part that is missing or broken is replaced by the reference's, and the whole is judged all the same."""
+
+import pytest
+
+from scratch_transformer.kit import process
+from scratch_transformer.kit.discover.target import find
+
+SOURCE = """
+import torch
+from torch import nn
+from a_file_that_nobody_sent import MultiHeadAttention
+from a_package_nobody_has import *
+from beside import Positions, Missing
+
+
+class FeedForward(nn.Module):
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        self.inner = nn.Linear(d_model, d_ff)
+        self.outer = nn.Linear(d_ff, self.dmodel)
+
+    def forward(self, x):
+        return self.outer(torch.relu(self.inner(x)))
+
+
+class EncoderLayer(nn.Module):
+    def __init__(self, d_model, heads, d_ff):
+        super().__init__()
+        self.attention = MultiHeadAttention(d_model, heads)
+        self.feed_forward = FeedForward(d_model, d_ff)
+        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+
+    def forward(self, x, mask):
+        x = self.norm1(x + self.attention(x, x, x, mask))
+        return self.norm2(x + self.feed_forward(x))
+
+
+class EncoderBlock(nn.Module):
+    def __init__(self, d_model, heads, d_ff):
+        super().__init__()
+        self.attention = SelfAttention(d_model, heads)
+        self.feed_forward = PositionwiseFeedForward(d_model, d_ff)
+        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+
+    def forward(self, x, mask):
+        attended, weights = self.attention(x, x, x, mask)
+        x = self.norm1(attended)
+        return self.norm2(x + self.feed_forward(x))
+
+
+class LayerNorm(nn.Module):
+    def __init__(self, d_model):
+        super().__init__()
+        self.inside = Missing(d_model)
+
+    def forward(self, x):
+        return self.inside(x)
+"""
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("parts")
+    (folder / "layers.py").write_text(SOURCE, encoding="utf-8")
+    (folder / "beside.py").write_text("Positions = 3\n", encoding="utf-8")
+    return process.check(find(str(folder / "layers.py")), "layers.py")
+
+
+def result(report, name):
+    return next(result for result in report.results if result.name == name)
+
+
+def test_the_whole_is_judged_and_says_what_was_put_in_place(report):
+    layer = result(report, "EncoderLayer")
+    assert layer.verdict == "matches the builtin", layer
+    assert any("MultiHeadAttention cannot be used" in note for note in layer.notes)
+    assert any("FeedForward cannot be used" in note and "dmodel" in note for note in layer.notes)
+
+
+def test_a_mistake_of_the_whole_is_named_all_the_same(report):
+    assert "B6" in result(report, "EncoderBlock").ids or result(report, "EncoderBlock").verdict != "could not be built"
+
+
+def test_the_broken_part_is_reported_with_its_line(report):
+    part = result(report, "FeedForward")
+    assert part.verdict == "could not be built" and "dmodel" in part.problem and "layers.py:13" in part.problem
+
+
+def test_a_name_that_a_file_lacks_is_told_from_a_package(report):
+    assert "there is no Missing in beside.py" in result(report, "LayerNorm").problem
+    assert not any("pip install beside" in problem for problem in report.problems)

@@ -1,0 +1,59 @@
+"""Packages that are stood in for compute what the packages compute."""
+
+import pytest
+import torch
+
+from scratch_transformer.kit.discover import standins
+
+X = torch.randn(2, 5, 12, dtype=torch.float64)
+
+
+@pytest.mark.parametrize(
+    "pattern, sizes, expected",
+    [
+        ("b t (h d) -> b h t d", {"h": 3}, X.unflatten(-1, (3, 4)).transpose(1, 2)),
+        ("b t (h d) -> b h t d", {"d": 3}, X.unflatten(-1, (4, 3)).transpose(1, 2)),
+        ("b t (k h d) -> k b h t d", {"k": 3, "h": 2}, X.unflatten(-1, (3, 2, 2)).permute(2, 0, 3, 1, 4)),
+        ("b t e -> (b t) e", {}, X.flatten(0, 1)),
+        ("b t e -> b 1 t e", {}, X[:, None]),
+        ("... (h d) -> ... h d", {"h": 4}, X.unflatten(-1, (4, 3))),
+        ("... t e -> (...) e t", {}, X.transpose(1, 2)),
+        ("b ... -> ... b", {}, X.permute(1, 2, 0)),
+    ],
+)
+def test_rearrange(pattern, sizes, expected):
+    assert torch.equal(standins.rearrange(X, pattern, **sizes), expected)
+
+
+def test_repeat_adds_axes_where_the_pattern_has_them():
+    assert torch.equal(standins.repeat(X, "b t e -> b t r e", r=3), X[:, :, None].expand(2, 5, 3, 12))
+    assert torch.equal(standins.repeat(X, "b t e -> b (t r) e", r=2), X.repeat_interleave(2, 1))
+    assert torch.equal(standins.repeat(X[0, 0], "e -> b e", b=4), X[0, 0].expand(4, 12))
+    assert torch.equal(standins.repeat(X, "b t e -> b t (2 e)"), torch.cat((X, X), -1))
+
+
+@pytest.mark.parametrize("reduction, expected", [("mean", X.mean(1)), ("sum", X.sum(1)), ("max", X.amax(1))])
+def test_reduce(reduction, expected):
+    assert torch.equal(standins.reduce(X, "b t e -> b e", reduction), expected)
+
+
+def test_einsum_with_the_pattern_first_or_last():
+    W = torch.randn(3, 12, 4, dtype=torch.float64)
+    expected = torch.einsum("bte,hed->bhtd", X, W)
+    assert torch.equal(standins.einsum(X, W, "batch time e, head e d -> batch head time d"), expected)
+    assert torch.equal(standins.einsum("batch time e, head e d -> batch head time d", X, W), expected)
+
+
+@pytest.mark.parametrize(
+    "pattern, sizes",
+    [("b t -> b t", {}), ("b t (h d) -> b h t d", {}), ("b t e -> b t", {}), ("b t (h d) -> b h t d", {"h": 5})],
+)
+def test_what_does_not_fit_is_refused(pattern, sizes):
+    with pytest.raises(ValueError, match="b t"):
+        standins.rearrange(X, pattern, **sizes)
+
+
+def test_only_what_is_absent_is_stood_in_for():
+    assert standins._FINDER.find_spec("torch") is None
+    spec = standins._FINDER.find_spec("jaxtyping")
+    assert spec is not None and "Float" in standins.CONTENTS["jaxtyping"]()

@@ -1,0 +1,118 @@
+"""What learners' styles of today do not show: positions along the heads, rotation before the split, tables given."""
+
+import pytest
+import torch
+
+from reference_tests.kit.made import variant
+from scratch_transformer.kit.canonical import rotary
+from scratch_transformer.kit.judge.diagnose import diagnose
+from scratch_transformer.kit.kind import CanonicalCandidate
+from scratch_transformer.kit.kinds import KINDS
+from scratch_transformer.kit.recipe import RIGHT
+from scratch_transformer.kit.resolve.call import beside
+from scratch_transformer.kit.resolve.weights import attention
+
+SHARED = {"d_model": 24, "num_heads": 6, "num_kv_heads": 3}
+
+
+@pytest.mark.parametrize("order", ["interleaved", "halves"])
+def test_a_rotation_keeps_lengths_and_scores_depend_on_distances(order):
+    recipe = RIGHT.with_({"rotary": order})
+    q, k = torch.randn(2, 1, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    turned = [[rotary.rotated(x, torch.tensor([t]), 1e4, recipe) for t in (3, 9)] for x in (q, k)]
+    torch.testing.assert_close(turned[0][0].norm(), q.norm(), rtol=1e-12, atol=0)
+    here, there = (
+        (rotary.rotated(q, torch.tensor([t + 2]), 1e4, recipe) * turned[1][i]).sum() for i, t in enumerate((3, 9))
+    )
+    torch.testing.assert_close(here, there, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("order", ["interleaved", "halves"])
+def test_taking_pairs_apart_and_joining_them_changes_nothing(order):
+    x = torch.arange(12.0).reshape(2, 6)
+    assert torch.equal(rotary.joined(*rotary.pairs(x, order), order), x)
+
+
+@pytest.mark.parametrize("id, changes", [("R5", {"rotary_axis": "heads"}), ("R8", {"rotary_place": "all features"})])
+@pytest.mark.parametrize("kind", ["RotaryAttention", "CausalRotaryAttention"])
+def test_positions_in_the_wrong_place_are_named(kind, id, changes):
+    assert id in diagnose(variant(kind, **changes)).ids
+
+
+def test_heads_repeated_in_another_order_are_named_where_heads_share_keys():
+    assert "G3" in diagnose(variant("CausalSelfAttention", SHARED, kv_order="all repeated")).ids
+    assert diagnose(variant("CausalSelfAttention", SHARED)).verdict == "matches the builtin"
+
+
+@pytest.mark.parametrize("settings", [SHARED, {"d_k": 7}, {**SHARED, "d_k": 5}])
+@pytest.mark.parametrize("kind", ["MultiheadAttention", "SelfAttention", "CausalSelfAttention", "RotaryAttention"])
+def test_the_reference_is_the_builtin_with_shared_and_other_heads(kind, settings):
+    kind = KINDS[kind]
+    turns = kind.name.startswith("Rotary")
+    if turns and settings.get("d_k", 4) % 2:
+        return
+    recipe = RIGHT.with_({"rotary": "halves"} if turns else {})
+    settings = kind.complete(settings)
+    module = kind.reference(settings, recipe)
+    for probe in kind.probes(settings, 1):
+        expected = kind.oracle(settings, recipe, module.state_dict(), probe.inputs)
+        torch.testing.assert_close(module(**probe.inputs), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_a_block_with_shared_heads_and_a_gate_is_right():
+    changes = {"gated": True, "activation": "silu", "norm_kind": "rms", "rotary": "interleaved", "norm_order": "pre"}
+    candidate = CanonicalCandidate(KINDS["LlamaBlock"], SHARED, RIGHT.with_(changes))
+    diagnosis = diagnose(candidate)
+    assert diagnosis.verdict == "matches the builtin"
+    assert diagnosis.design == "pre-norm, rotary positions, RMSNorm, SwiGLU"
+
+
+# ---- What a forward is given beside its tensors ----
+
+
+def test_parameters_are_known_by_their_names():
+    tables = beside.usual(9, 4, 1e4)
+    assert isinstance(beside.options("token_positions", tables, 9)[0], beside.Positions)
+    assert beside.options("start_pos", tables, 9) == [0]
+    assert isinstance(beside.options("seq_len", tables, 9)[0], beside.Length)
+    assert all(isinstance(value, beside.Table) for value in beside.options("freqs_cis", tables, 9))
+    assert beside.options("x", tables, 9) == []
+
+
+def test_cosines_and_sines_are_given_together():
+    tables = beside.usual(9, 4, 1e4)
+    found = {name: beside.options(name, tables, 9) for name in ("cos", "sin")}
+    for values in beside.combinations(found):
+        cos, sin = (values[name].of(2, 5) for name in ("cos", "sin"))
+        torch.testing.assert_close(cos**2 + sin**2, torch.ones_like(cos))
+
+
+def test_a_table_is_cut_to_the_length_of_the_call():
+    table = beside.Table((torch.zeros(1, 9, 1, 4),), rows=9)
+    assert table.of(2, 5).shape == (1, 5, 1, 4)
+    assert beside.Table((torch.zeros(9, 4), torch.ones(9, 4)), 9).of(2, 5)[1].shape == (5, 4)
+    assert beside.Table((torch.zeros(9, 4),), 9, whole=True).of(2, 5).shape == (9, 4)
+
+
+# ---- Weights ----
+
+
+def test_projections_of_shared_and_other_heads_are_found():
+    sizes = attention.sizes_of({**SHARED, "d_k": 5})
+    shapes = {"wq": (30, 24), "wk": (15, 24), "wv": (15, 24), "wo": (24, 30)}
+    weights, start = {}, 0
+    for name, (rows, columns) in shapes.items():
+        weights[f"{name}.weight"] = torch.arange(start, start + rows * columns).reshape(rows, columns)
+        start += rows * columns
+    _, layout = next(attention.layouts(weights, sizes, lambda path: False))
+    assert torch.equal(layout["w_k.weight"], weights["wk.weight"])
+    assert layout["w_o.weight"].shape == (24, 30)
+
+
+def test_a_packed_matrix_of_shared_heads_is_split():
+    sizes = attention.sizes_of(SHARED)
+    packed = torch.arange((24 + 2 * 12) * 24).reshape(48, 24)
+    weights = {"qkv.weight": packed, "out.weight": torch.arange(24 * 24).reshape(24, 24) + packed.numel()}
+    _, layout = next(attention.layouts(weights, sizes, lambda path: False))
+    assert torch.equal(layout["w_k.weight"], packed[24:36])
+    assert torch.equal(layout["w_v.weight"], packed[36:])

@@ -1,0 +1,151 @@
+"""One step of AdamW after the other, the cosine schedule, clipped gradients, and the probabilities of sampling."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from scratch_transformer import functional
+from scratch_transformer.kit.recipe import Recipe
+
+Settings = dict[str, Any]
+
+
+class AdamW(nn.Module):
+    """weights (n,), gradients (steps, n) -> the weights after every step, (steps, n)."""
+
+    def __init__(self, settings: Settings, recipe: Recipe) -> None:
+        super().__init__()
+        self.settings, self.recipe = settings, recipe
+
+    def forward(self, weights: Tensor, gradients: Tensor) -> Tensor:
+        settings, form = self.settings, self.recipe.decay
+        lr, decay = settings["lr"], settings["weight_decay"] * (form != "none")
+        shrink = decay if self.recipe.decay_rate == "alone" else lr * decay
+        w, m, v, found = weights.clone(), torch.zeros_like(weights), torch.zeros_like(weights), []
+        for t, g in enumerate(gradients, 1):
+            g = g + decay * w if form == "in the gradient" else g
+            if form == "before the step":
+                w = w - shrink * w
+            m, v = self._moments(m, v, g)
+            w = w - lr * self._direction(m, v, t)
+            w = w - shrink * w if form == "after the step" else w
+            found.append(w)
+        return torch.stack(found)
+
+    def _moments(self, m: Tensor, v: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
+        beta1, beta2, form = self.settings["beta1"], self.settings["beta2"], self.recipe.adam_moments
+        if form == "betas exchanged":
+            beta1, beta2 = beta2, beta1
+        own = (1.0, 1.0) if form == "gradients not weighted" else (1 - beta1, 1 - beta2)
+        return beta1 * m + own[0] * g, beta2 * v + own[1] * (g.abs() if form == "not squared" else g * g)
+
+    def _direction(self, m: Tensor, v: Tensor, t: int) -> Tensor:
+        """m̂ / (√v̂ + ε)."""
+        eps, form, corrected = self.settings["eps"], self.recipe.adam_eps, self.recipe.adam_correction
+        first = 1 - self.settings["beta1"] ** t if corrected in ("both", "of the first") else 1.0
+        second = 1 - self.settings["beta2"] ** t if corrected in ("both", "of the second") else 1.0
+        if form == "uncorrected":
+            return m * (math.sqrt(second) / first) / (v.sqrt() + eps)
+        if form == "inside":
+            return m / first / (v / second + eps).sqrt()
+        return m / first / ((v / second).sqrt() + eps)
+
+
+class CosineSchedule(nn.Module):
+    """Steps (n,), from 0 -> learning rates (n,): up to max_lr in `warmup` steps, down to min_lr at step `total`."""
+
+    def __init__(self, settings: Settings, recipe: Recipe) -> None:
+        super().__init__()
+        self.settings, self.recipe = settings, recipe
+
+    def forward(self, steps: Tensor) -> Tensor:
+        high, low = self.settings["max_lr"], self.settings["min_lr"]
+        n, warmup, total, form = steps.double(), self.settings["warmup"], self.settings["total"], self.recipe.cosine
+        rise = {"from 0": n / warmup, "from 1": (n + 1) / warmup, "from 1, to 1": (n + 1) / (warmup + 1),
+                "none": torch.full_like(n, math.inf)}[self.recipe.cosine_warmup]  # fmt: skip
+        begin, length = {
+            "over all steps": (0, total),
+            "as long as all steps": (warmup, total),
+            "as long as all steps, not cut": (warmup, total),
+        }.get(form, (warmup, total - warmup))
+        progress = (n - begin) / length
+        if form == "as long as all steps, not cut":
+            progress = progress.clamp(max=1.0)
+        wave = (1 + torch.cos(math.pi * progress)) / 2
+        if form == "not halved":
+            wave = 2 * wave
+        elif form == "upside down":
+            wave = 1 - wave
+        elif form == "half the angle":
+            wave = torch.cos(math.pi / 2 * progress)
+        elif form == "linear":
+            wave = 1 - progress
+        fall = high * wave if form == "without the minimum" else low + (high - low) * wave
+        if form not in ("goes on after the end", "as long as all steps, not cut"):
+            fall = torch.where(n > total, low, fall)
+        return torch.where(n < warmup, high * rise, fall) if self.recipe.cosine_warmup != "none" else fall
+
+
+class GradientClipping(nn.Module):
+    """gradients (any number of tensors) -> all of them in one row, of the length max_norm at most."""
+
+    def __init__(self, settings: Settings, recipe: Recipe) -> None:
+        super().__init__()
+        self.max_norm, self.recipe = settings["max_norm"], recipe
+
+    def forward(self, gradients: Sequence[Tensor]) -> Tensor:
+        form = self.recipe.clipping
+        if form == "every number":
+            return torch.cat([g.flatten().clamp(-self.max_norm, self.max_norm) for g in gradients])
+        if form == "each alone":
+            return torch.cat([g.flatten() * self._factor(g.square().sum().sqrt()) for g in gradients])
+        squares = torch.stack([g.square().sum() for g in gradients])
+        norm = {"not rooted": squares.sum(), "sum of lengths": squares.sqrt().sum()}.get(form, squares.sum().sqrt())
+        return torch.cat([g.flatten() for g in gradients]) * self._factor(norm)
+
+    def _factor(self, norm: Tensor) -> Tensor:
+        factor = self.max_norm / (norm + self.recipe.clip_eps)
+        return factor if self.recipe.clipping == "always" else factor.clamp(max=1.0)
+
+
+class Sampling(nn.Module):
+    """logits (V,) -> with which probability each id is drawn, (V,)."""
+
+    def __init__(self, settings: Settings, recipe: Recipe) -> None:
+        super().__init__()
+        self.settings, self.recipe = settings, recipe
+
+    def forward(self, logits: Tensor) -> Tensor:
+        T, k, p = self.settings["temperature"], self.settings["top_k"], self.settings["top_p"]
+        if self.recipe.temperature == "multiplies":
+            T = 1 / T
+        elif self.recipe.temperature == "ignored":
+            T = 1.0
+        late = self.recipe.temperature == "after top-p"
+        logits = logits if late else logits / T
+        if k:
+            kept = k + {"one fewer": -1, "one more": 1}.get(self.recipe.top_k, 0)
+            best = logits.topk(kept, largest=self.recipe.top_k != "the least likely").indices
+            logits = self._without(logits, torch.ones_like(logits, dtype=torch.bool).index_fill(-1, best, False))
+        if p < 1:
+            logits = self._without(logits, self._tail(functional.softmax(logits, -1), p))
+        return functional.softmax(logits / T if late else logits, -1)
+
+    def _tail(self, probabilities: Tensor, p: float) -> Tensor:
+        """What is not among the likeliest ids that together reach p."""
+        order = probabilities.argsort(descending=self.recipe.top_p != "the least likely")
+        sums = probabilities[order].cumsum(-1)
+        before = sums if self.recipe.top_p == "without the one that reaches p" else sums - probabilities[order]
+        tail = torch.zeros_like(probabilities, dtype=torch.bool)
+        removed = before > p if self.recipe.top_p != "one more" else before - probabilities[order].roll(1) > p
+        removed[0] = False
+        tail[order] = removed
+        return tail
+
+    def _without(self, logits: Tensor, removed: Tensor) -> Tensor:
+        return logits.masked_fill(removed, 0.0 if self.recipe.removed == "0" else -math.inf)

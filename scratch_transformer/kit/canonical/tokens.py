@@ -1,0 +1,85 @@
+"""Byte-pair encoding with given merges, by recipe."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from scratch_transformer.kit.recipe import Recipe
+
+WORDS = re.compile(r"'(?:[sdmt]|ll|ve|re)| ?[^\W\d_]+| ?\d+| ?(?:[^\s\w]|_)+|\s+(?!\S)|\s+")
+"""GPT-2's words: with the space before them."""
+Merge = tuple[bytes, bytes]
+
+
+def learned(text: str, number: int) -> list[Merge]:
+    """Merges of the most frequent pair within words, again and again; of equal ones, the greatest."""
+    words = [[bytes([b]) for b in word.encode()] for word in WORDS.findall(text)]
+    merges: list[Merge] = []
+    for _ in range(number):
+        counts: dict[Merge, int] = {}
+        for word in words:
+            for pair in zip(word, word[1:], strict=False):
+                counts[pair] = counts.get(pair, 0) + 1
+        merges.append(max(counts, key=lambda pair: (counts[pair], pair)))
+        words = [joined(word, merges[-1]) for word in words]
+    return merges
+
+
+def joined(word: Sequence[bytes], pair: Merge) -> list[bytes]:
+    """The word with every such pair made one."""
+    found: list[bytes] = []
+    for part in word:
+        if found and (found[-1], part) == pair:
+            found[-1] += part
+        else:
+            found.append(part)
+    return found
+
+
+class Tokenizer(nn.Module):
+    """text -> its ids, and -1 if they give the text again."""
+
+    def __init__(self, settings: Mapping[str, Any], recipe: Recipe) -> None:
+        super().__init__()
+        self.merges, self.recipe = settings["merges"], recipe
+        self.special_tokens = settings["special_tokens"]
+        vocab = [bytes([i]) for i in range(256)] + [a + b for a, b in self.merges]
+        vocab += [word.encode() for word in settings["special_tokens"]]
+        self.ids = {word: index for index, word in reversed(list(enumerate(vocab)))}
+
+    def forward(self, text: str) -> Tensor:
+        specials = self.special_tokens if self.recipe.specials == "kept" else ()
+        pattern = "|".join(re.escape(word) for word in sorted(specials, key=len, reverse=True))
+        found: list[int] = []
+        for part in re.split(f"({pattern})", text) if pattern else [text]:
+            if part in specials:
+                found.append(self.ids[part.encode()])
+            else:
+                words = [part] if self.recipe.words == "none" else WORDS.findall(part)
+                found += [self.ids[token] for word in words for token in self._encoded(word)]
+        return torch.tensor([*found, -2 if self.recipe.decoded == "another text" else -1])
+
+    def _encoded(self, word: str) -> list[bytes]:
+        parts = [bytes([b]) for b in word.encode()]
+        if self.recipe.merging == "longest first":
+            return self._longest(word.encode())
+        ranks = {pair: rank for rank, pair in enumerate(self.merges)}
+        while pairs := [pair for pair in zip(parts, parts[1:], strict=False) if pair in ranks]:
+            parts = joined(
+                parts, pairs[0] if self.recipe.merging == "from the left" else min(pairs, key=ranks.__getitem__)
+            )
+            if self.recipe.merging == "once":
+                break
+        return parts
+
+    def _longest(self, word: bytes) -> list[bytes]:
+        found: list[bytes] = []
+        while word:
+            length = next(n for n in range(len(word), 0, -1) if word[:n] in self.ids)
+            found, word = [*found, word[:length]], word[length:]
+        return found

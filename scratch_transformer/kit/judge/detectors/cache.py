@@ -1,0 +1,75 @@
+"""Whether what keeps keys and values gives, piece by piece, what one call gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import torch
+
+from scratch_transformer.kit.judge.search import Hypothesis
+from scratch_transformer.kit.judge.session import ROUNDED, Session, distance
+from scratch_transformer.kit.kind import Finding, Probe
+from scratch_transformer.kit.kinds.inputs import causal
+from scratch_transformer.kit.mistakes import MISTAKES
+
+Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
+CHUNKS = ((3, 1, 1), (1, 1, 1, 1, 1))
+"""A prompt and two more tokens; where a prompt is refused, one token after the other."""
+POSITIONS = ("all the first after a prompt", "all the first", "one too small", "one too large")
+
+
+def cached(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """P7, K1."""
+    probe = _probe(session)
+    if best is None or probe is None:
+        return
+    session.candidate.load(session.asked)
+    output, chunks = None, CHUNKS[0]
+    for chunks in CHUNKS if "mask" not in probe.inputs else CHUNKS[1:]:  # one token needs no mask
+        try:
+            output = session.candidate.stepwise(probe.inputs, chunks)
+        except Exception:  # some take one token at a time, others none after the first
+            continue
+        if output is not None:
+            break
+    expected = session.variant(best.recipe, probe)
+    if output is None or expected is None:
+        return
+    error = distance(output, expected, probe)
+    if error <= ROUNDED:
+        session.candidate.notes.append("With its cache it gives, token by token, what one call gives.")
+        return
+    pieces = "a prompt of three tokens, then one by one" if chunks == CHUNKS[0] else "one token after the other"
+    said = f"Given {pieces}, with its cache, its outputs differ by {100 * error:.2g} % from those of one call"
+    for form in POSITIONS:
+        other = session.variant(best.recipe.with_({"step_positions": form}), probe)
+        if distance(output, other, probe) <= ROUNDED:
+            yield Finding(MISTAKES["P7"], f"{said}: they are those of other positions.", form)
+            return
+    alone = session.variant(best.recipe.with_({"causal": "itself only"}), probe)
+    form = "every token sees itself only" if distance(output[:, -1:], _last(alone), probe) <= ROUNDED else ""
+    yield Finding(MISTAKES["K1"], f"{said}.", form)
+
+
+def _last(output: torch.Tensor | None) -> torch.Tensor | None:
+    return None if output is None else output[:, -1:]
+
+
+def _probe(session: Session) -> Probe | None:
+    """One sentence of five tokens, causal."""
+    for result in session.ran:
+        inputs = result.probe.inputs
+        x = inputs.get("x", inputs.get("ids"))
+        if (
+            result.probe.quiet
+            or not isinstance(x, torch.Tensor)
+            or x.shape[1] < 5
+            or set(inputs) - {"x", "ids", "mask"}
+        ):
+            continue
+        one = {name: value[:1, :5] for name, value in inputs.items() if name != "mask"}
+        return Probe("cached", one | ({"mask": causal(5)} if "mask" in inputs else {}), shows="a cache")
+    return None
+
+
+CACHE: tuple[tuple[tuple[str, ...], Detector], ...] = ((("P7", "K1"), cached),)

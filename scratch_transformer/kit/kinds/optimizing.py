@@ -1,0 +1,183 @@
+"""AdamW, the cosine schedule, clipped gradients, and sampling: what a language model is trained and asked with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from scratch_transformer.kit.canonical import optimizing as canonical
+from scratch_transformer.kit.kind import Inputs, Kind, Probe, Settings, State
+from scratch_transformer.kit.kinds.inputs import Draw
+from scratch_transformer.kit.recipe import Recipe
+
+
+def adamw_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
+    draw, n = Draw(seed), 6
+    tiny = torch.logspace(0, -7, n, dtype=torch.float64)
+    weights, gradients = draw.normal(n), draw.normal(5, n)
+    return (
+        Probe("gradients", {"weights": weights, "gradients": gradients}, shows="five steps"),
+        Probe(
+            "tiny gradients", {"weights": weights, "gradients": gradients * tiny}, shows="gradients about as small as ε"
+        ),
+    )
+
+
+def builtin_adamw(settings: Settings, recipe: Recipe, state: State, inputs: Inputs) -> Tensor:
+    """torch.optim.AdamW; what shrinks after the step, and the other ε, by its own options, set anew for every step."""
+    weights = torch.nn.Parameter(inputs["weights"].clone())
+    lr, betas, late = settings["lr"], (settings["beta1"], settings["beta2"]), recipe.decay == "after the step"
+    decay = 0.0 if late else settings["weight_decay"]
+    optimizer = torch.optim.AdamW([weights], lr=lr, betas=betas, eps=settings["eps"], weight_decay=decay)
+    found = []
+    for t, gradient in enumerate(inputs["gradients"], 1):
+        if recipe.adam_eps == "uncorrected":
+            optimizer.param_groups[0]["eps"] = settings["eps"] / (1 - betas[1] ** t) ** 0.5
+        weights.grad = gradient.clone()
+        optimizer.step()
+        if late:
+            weights.data -= lr * settings["weight_decay"] * weights.data
+        found.append(weights.detach().clone())
+    return torch.stack(found)
+
+
+ADAMW = Kind(
+    name="AdamW",
+    what="Moves every weight against its gradient, in steps of about one size, and shrinks it a little.",
+    synonyms=("adamw", "adam", "myadamw", "adamwoptimizer", "customadamw"),
+    source="Loshchilov & Hutter 2019, algorithm 2; Kingma & Ba 2015, algorithm 1",
+    inputs=("weights", "gradients"),
+    defaults={"lr": 0.05, "beta1": 0.8, "beta2": 0.95, "eps": 1e-4, "weight_decay": 0.3},
+    build=lambda settings, recipe: canonical.AdamW(dict(settings), recipe),
+    probes=adamw_probes,
+    mistakes=("O1", "O2", "O3", "O4", "O5"),
+    designs={
+        "": {},
+        "weights shrink after the step": {"decay": "after the step"},
+        **{
+            f"{words}ε on the root of the plain second moment": {**more, "adam_eps": "uncorrected"}
+            for words, more in (("", {}), ("weights shrink after the step, ", {"decay": "after the step"}))
+        },
+    },
+    oracle=builtin_adamw,
+    builtin="torch.optim.AdamW",
+)
+
+
+def cosine_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
+    total = settings["total"]
+    return (
+        Probe("steps", {"steps": torch.arange(0, total + 1)}, shows="steps up to the end"),
+        Probe("after", {"steps": torch.arange(0, total + 9)}, shows="steps after the end too"),
+    )
+
+
+WARMUPS = {
+    "": {"cosine_warmup": "from 0"},
+    "the first step has a part already": {"cosine_warmup": "from 1"},
+    "the first step has a part already, of warmup + 1": {"cosine_warmup": "from 1, to 1"},
+}
+COSINE = Kind(
+    name="CosineSchedule",
+    what="The learning rate of every step: a rise in a straight line, then half a cosine down to the least.",
+    synonyms=(
+        *("getlrcosineschedule", "cosineschedule", "lrcosineschedule", "cosinelrschedule", "getcosinelr", "getlr"),
+        *("cosineannealing", "cosinelr", "learningrateschedule", "lrschedule", "cosinewarmup", "cosinescheduler"),
+        *("warmupcosine", "cosinewithwarmup", "cosineannealingschedule", "getcosineschedulewithwarmup"),
+        *("learningrateschedulewithcosineannealing", "cosinelearningrate", "cosinelearningrateschedule"),
+    ),
+    source="Loshchilov & Hutter 2017, section 3; Radford et al. 2018, section 4.1",
+    inputs=("steps",),
+    defaults={"max_lr": 0.3, "min_lr": 0.07, "warmup": 8, "total": 40},
+    build=lambda settings, recipe: canonical.CosineSchedule(dict(settings), recipe),
+    probes=cosine_probes,
+    mistakes=("O6", "O7", "O8"),
+    designs=WARMUPS,
+)
+
+
+def clipping_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
+    draw = Draw(seed)
+    long = [draw.normal(3, 2), draw.normal(5, scale=3), draw.normal(2, 2)]
+    short = [g * 0.01 for g in long]
+    return (
+        Probe("long", {"gradients": long}, shows="gradients longer than allowed"),
+        Probe("short", {"gradients": short}, shows="gradients that are short enough"),
+    )
+
+
+def builtin_clipping(settings: Settings, recipe: Recipe, state: State, inputs: Inputs) -> Tensor:
+    weights = [torch.nn.Parameter(torch.zeros_like(g)) for g in inputs["gradients"]]
+    for weight, gradient in zip(weights, inputs["gradients"], strict=True):
+        weight.grad = gradient.clone()
+    if recipe.clip_eps == 1e-6:
+        torch.nn.utils.clip_grad_norm_(weights, settings["max_norm"])
+    else:
+        norm = torch.nn.utils.get_total_norm([weight.grad for weight in weights if weight.grad is not None])
+        for weight in weights:
+            assert weight.grad is not None
+            weight.grad *= min(1.0, settings["max_norm"] / (float(norm) + recipe.clip_eps))
+    return torch.cat([weight.grad.flatten() for weight in weights if weight.grad is not None])
+
+
+CLIPPING = Kind(
+    name="GradientClipping",
+    what="Shortens the gradient of all weights together to a greatest length.",
+    synonyms=(
+        *("gradientclipping", "clipgradnorm", "clipgradients", "gradclipping", "clipgradient", "gradientclip"),
+        *("clipgradnorml2", "clipgrads", "gradclip", "clipgradbynorm", "clipgradl2norm"),
+    ),
+    source="Pascanu et al. 2013, algorithm 1",
+    inputs=("gradients",),
+    defaults={"max_norm": 2.5},
+    build=lambda settings, recipe: canonical.GradientClipping(dict(settings), recipe),
+    probes=clipping_probes,
+    mistakes=("O9", "O10"),
+    designs={"": {}, "without ε": {"clip_eps": 0.0}},
+    oracle=builtin_clipping,
+    builtin="torch.nn.utils.clip_grad_norm_",
+)
+
+
+def sampling_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
+    draw = Draw(seed)
+    return tuple(
+        Probe(f"logits {i}", {"logits": draw.normal(9, scale=scale)}, shows="random logits")
+        for i, scale in enumerate((0.5, 0.7, 0.3))
+    )
+
+
+def chosen(parameters: tuple[str, ...]) -> dict[str, Any]:
+    """The settings of sampling by which parameters a function has: what it cannot be told is neutral."""
+    told = {"temperature": 0.6, "top_k": 5, "top_p": 0.8}
+    neutral = {"temperature": 1.0, "top_k": 0, "top_p": 1.0}
+    return {name: told[name] if name in parameters else neutral[name] for name in told}
+
+
+SAMPLING = Kind(
+    name="Sampling",
+    what="Draws the next id by its probability, of the likeliest ones only.",
+    synonyms=(
+        *("sample", "samplenexttoken", "sampletoken", "sampling", "sampletopp", "sampletopk", "topp", "topk"),
+        *("toppsampling", "topksampling", "nucleussampling", "samplefromlogits", "samplelogits", "nextpredictedtoken"),
+        *(
+            "topkfiltering",
+            "toppfiltering",
+            "topktoppfiltering",
+            "filterlogits",
+            "toplogits",
+            "nucleus",
+            "temperaturesampling",
+        ),
+        *("softmaxwithtemperature", "softmaxtemperature", "topplogits", "topklogits"),
+    ),
+    source="Holtzman et al. 2020, sections 3.1 and 3.2; Fan et al. 2018, section 5.4",
+    inputs=("logits",),
+    defaults={**chosen(("temperature", "top_k", "top_p"))},
+    build=lambda settings, recipe: canonical.Sampling(dict(settings), recipe),
+    probes=sampling_probes,
+    mistakes=("S1", "S2", "S3", "S4"),
+    designs={"": {}, "top-p before the temperature": {"temperature": "after top-p"}},
+)

@@ -1,0 +1,79 @@
+"""Calls of what keeps keys and values between calls: one piece of a sequence after the other."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from scratch_transformer.kit.resolve.build.construct import parameters_of
+from scratch_transformer.kit.resolve.call import beside
+from scratch_transformer.kit.resolve.call.plan import Plan
+from scratch_transformer.kit.resolve.names.words import plain
+
+PASSED = re.compile(r"^past|cache|layerpast|keyvalues")
+SWITCH = re.compile(r"^usecache$|^usekvcache$|^inference$|^isinfer(ence)?$|^kvcache$|^usecaching$|^decode$|^caching$")
+KEPT = re.compile(r"cache|past|keyhistory|kept")
+Call = Callable[[Mapping[str, Any]], Any]
+
+
+def pieces(
+    made: nn.Module, plan: Plan, inputs: Mapping[str, Any], chunks: tuple[int, ...], tensor: Callable[[Any], Tensor]
+) -> Tensor | None:
+    """The outputs of all pieces, joined; None if nothing says that it keeps keys and values.
+
+    tensor: what of a returned value is the output. Whatever the learner's code raises is passed on.
+    """
+    found = parameters_of(made.forward)
+    passed = next((p.name for p in found if PASSED.search(plain(p.name)) and p.default is None), None)
+    switch = {
+        p.name: True for p in found if SWITCH.search(plain(p.name)) and (p.default is False or p.default is p.empty)
+    }
+    start = next((p.name for p in found if beside.START.search(plain(p.name))), None)
+    positions = next((p.name for p in found if beside.POSITIONS.match(plain(p.name)) and p.default is None), None)
+    if passed is None and not (keeps(made) and (switch or start)):
+        return None
+    made, outputs, kept, begin = copy.deepcopy(made), [], None, 0
+    for length in chunks:
+        given = dict(_piece(plan, inputs, begin, length)) | switch
+        if start is not None:
+            given[start] = begin
+        if positions is not None:
+            given[positions] = torch.arange(begin, begin + length)
+        if passed is not None:
+            given[passed] = kept
+        returned = made(**given)
+        outputs.append(plan.output(tensor(returned)))
+        if passed is not None:
+            kept = _kept(returned)
+            if kept is None:
+                return None
+        begin += length
+    return torch.cat(outputs, 1)
+
+
+def keeps(made: nn.Module) -> bool:
+    """Whether a module, or a part of it, has something that is called a cache."""
+    return any(KEPT.search(plain(name)) for part in made.modules() for name in (*vars(part), *part._buffers))
+
+
+def _piece(plan: Plan, inputs: Mapping[str, Any], begin: int, length: int) -> Iterator[tuple[str, Any]]:
+    """The learner's arguments for some tokens in the middle."""
+    for name, value in plan.constants.items():
+        yield name, value.middle(begin, length) if isinstance(value, beside.PerCall) else value
+    for parameter, name in plan.arguments.items():
+        yield parameter, inputs[name][:, begin : begin + length]
+    for parameter, _, required in plan.mask_parameters:
+        if required:
+            yield parameter, None
+
+
+def _kept(returned: Any) -> Any:
+    """What is to be passed on: the last of what was returned, if there are several."""
+    if isinstance(returned, (tuple, list)) and len(returned) > 1:
+        return returned[-1]
+    return getattr(returned, "past_key_values", None)

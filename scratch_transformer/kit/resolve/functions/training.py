@@ -1,0 +1,210 @@
+"""Optimizers, clipping and sampling as functions of the canonical inputs: steps are taken, draws are made certain."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from scratch_transformer.kit.kind import Kind
+from scratch_transformer.kit.resolve.build.construct import parameters_of
+from scratch_transformer.kit.resolve.call.precision import double
+from scratch_transformer.kit.resolve.names.words import plain
+
+KINDS = ("AdamW", "GradientClipping", "Sampling", "Tokenizer")
+SAMPLING = {
+    "temperature": ("temperature", "temp", "tau", "t", "tmp"),
+    "top_k": ("topk", "k"),
+    "top_p": ("topp", "p", "threshold", "probthreshold", "pthreshold", "nucleusp", "cutoff"),
+}
+"""What the parameters of a sampling function are called."""
+LOGITS = ("logits", "logit", "x", "scores", "inputs", "input", "in", "lastlogits", "nexttokenlogits", "nextlogits", "v")
+OPTIMIZER = {
+    "lr": ("lr", "learningrate", "alpha", "a", "stepsize"),
+    "beta1": ("beta1", "b1"),
+    "beta2": ("beta2", "b2"),
+    "eps": ("eps", "epsilon"),
+    "weight_decay": ("weightdecay", "wd", "lambda", "lam", "lambd", "decay", "lmbda", "weightdecayrate", "l2"),
+}
+
+
+def is_optimizer(thing: Any) -> bool:
+    """A class with `step` that is made with parameters first."""
+    if not isinstance(thing, type) or issubclass(thing, nn.Module):
+        return False
+    first = next((p.name for p in parameters_of(thing) if p.name != "self"), "")
+    return callable(getattr(thing, "step", None)) and plain(first).startswith("param")
+
+
+def is_tokenizer(thing: Any) -> bool:
+    """A class with encode and decode that is made of a vocabulary and merges."""
+    if not isinstance(thing, type) or not all(callable(getattr(thing, name, None)) for name in ("encode", "decode")):
+        return False
+    names = {plain(p.name) for p in parameters_of(thing)}
+    return "merges" in names and bool({"vocab", "vocabulary"} & names)
+
+
+def takes_logits(thing: Any) -> bool:
+    """Whether a function's first argument is of logits, and nothing else that it must be given is unknown."""
+    parameters = parameters_of(thing) if inspect.isfunction(thing) else []
+    known = {name for names in SAMPLING.values() for name in names}
+    required = [p for p in parameters[1:] if p.default is p.empty]
+    return bool(parameters) and plain(parameters[0].name) in LOGITS and all(plain(p.name) in known for p in required)
+
+
+def told(thing: Any, kind: Kind, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that something can be told; the others are neutral."""
+    words = [plain(p.name) for p in parameters_of(thing)]
+    if kind.name == "AdamW" and not set(words) & set(OPTIMIZER["weight_decay"]):
+        return {"weight_decay": 0.0}
+    if kind.name == "Tokenizer" and not any("special" in word for word in words):
+        return {"special_tokens": ()}
+    if kind.name == "Sampling":
+        neutral = {"temperature": 1.0, "top_k": 0, "top_p": 1.0}
+        return {name: settings[name] if set(words) & set(SAMPLING[name]) else neutral[name] for name in SAMPLING}
+    return {}
+
+
+def reading(thing: Any, kind: Kind, settings: Mapping[str, Any]) -> Callable[..., Any] | None:
+    """Something of these kinds as a function of their inputs."""
+    if kind.name == "Tokenizer":
+        return _encoding(thing, settings)
+    if kind.name == "AdamW":
+        return _stepping(thing, settings)
+    return _clipping(thing, settings) if kind.name == "GradientClipping" else _drawing(thing, settings)
+
+
+def _named(thing: Any, names: Mapping[str, tuple[str, ...]], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameter -> the setting that its name means."""
+    return {
+        p.name: settings[setting]
+        for p in parameters_of(thing)
+        for setting, words in names.items()
+        if plain(p.name) in words
+    }
+
+
+# ---- Optimizers ----
+
+
+def _stepping(cls: Any, settings: Mapping[str, Any]) -> Callable[..., Any]:
+    options = _named(cls, OPTIMIZER, settings)
+    options |= {p.name: (settings["beta1"], settings["beta2"]) for p in parameters_of(cls) if plain(p.name) == "betas"}
+
+    def steps(weights: Tensor, gradients: Tensor) -> Tensor:
+        parameter = nn.Parameter(weights.clone())
+        optimizer, found = cls([parameter], **options), []
+        for gradient in gradients:
+            parameter.grad = gradient.clone()
+            with torch.no_grad():
+                optimizer.step()
+            found.append(parameter.detach().clone())
+        return torch.stack(found)
+
+    return steps
+
+
+# ---- Tokenizers ----
+
+
+def _encoding(cls: Any, settings: Mapping[str, Any]) -> Callable[..., Any]:
+    merges, specials = list(settings["merges"]), list(settings["special_tokens"])
+    words = [*(bytes([b]) for b in range(256)), *(a + b for a, b in merges), *(word.encode() for word in specials)]
+    given = {"vocab": dict(enumerate(words)), "merges": merges, "special": specials}
+    options = {
+        p.name: value for p in parameters_of(cls) for word, value in given.items() if plain(p.name).startswith(word)
+    }
+
+    def encode(text: str) -> Tensor:
+        tokenizer = cls(**copy.deepcopy(options))
+        ids = [int(i) for i in tokenizer.encode(text)]
+        return torch.tensor([*ids, -1 if tokenizer.decode(ids) == text else -2])
+
+    return encode
+
+
+# ---- Clipping ----
+
+
+def _clipping(function: Any, settings: Mapping[str, Any]) -> Callable[..., Any]:
+    first, *others = [p for p in parameters_of(function)]
+    limit = next((p.name for p in others if "eps" not in plain(p.name)), None)
+    options = {} if limit is None else {limit: settings["max_norm"]}
+
+    def clipped(gradients: list[Tensor]) -> Tensor:
+        weights = nn.ParameterList([nn.Parameter(torch.zeros_like(g)) for g in gradients])
+        for weight, gradient in zip(weights, gradients, strict=True):
+            weight.grad = gradient.clone()
+        given = {"model": weights, "net": weights}.get(plain(first.name), list(weights))
+        if "grad" in plain(first.name):
+            given = [weight.grad for weight in weights]
+        returned = function(given, **options)
+        if "grad" in plain(first.name) and isinstance(returned, (list, tuple)):
+            return torch.cat([g.flatten() for g in returned])
+        return torch.cat([weight.grad.flatten() for weight in weights if weight.grad is not None])
+
+    return clipped
+
+
+# ---- Sampling ----
+
+
+class Certain(TorchFunctionMode):
+    """torch.multinomial gives the id at a place, and tells with which probability it would have been drawn."""
+
+    def __init__(self, place: int) -> None:
+        super().__init__()
+        self.place, self.probability = place, 0.0
+        self.used = False
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in (torch.multinomial, Tensor.multinomial):
+            weights = (args[0] if args else kwargs["input"]).double()
+            self.used, place = True, min(self.place, weights.shape[-1] - 1)
+            share = weights / weights.sum(-1, keepdim=True)
+            self.probability = float(share.flatten()[place]) if self.place < weights.shape[-1] else 0.0
+            return torch.full((*weights.shape[:-1], 1), place, dtype=torch.long)
+        return func(*args, **(kwargs or {}))
+
+
+def _drawing(function: Any, settings: Mapping[str, Any]) -> Callable[..., Any]:
+    first = parameters_of(function)[0].name
+    options = _named(function, SAMPLING, settings)
+    forms: tuple[Callable[[Tensor], Tensor], ...] = (lambda x: x[None], lambda x: x)
+
+    def probabilities(logits: Tensor) -> Tensor:
+        error: Exception | None = None
+        for form in forms:
+            try:
+                return _of_all(lambda x, form=form: function(**{first: form(x.clone())}, **options), logits)
+            except Exception as raised:  # it takes one sentence's logits, or those of several
+                error = error or raised
+        assert error is not None
+        raise error
+
+    return probabilities
+
+
+def _of_all(draw: Callable[[Tensor], Any], logits: Tensor) -> Tensor:
+    """The probability of every id: that of the place which leads to it; of a function that draws none, its softmax."""
+    found = torch.zeros_like(logits)
+    for place in range(len(logits)):
+        with Certain(place) as certain, double():
+            drawn = draw(logits)
+        drawn = drawn[0] if isinstance(drawn, tuple) else drawn
+        if not certain.used:
+            return _as_probabilities(torch.as_tensor(drawn).reshape(-1), logits)
+        found[int(torch.as_tensor(drawn).reshape(-1)[0])] += certain.probability
+    return found
+
+
+def _as_probabilities(values: Tensor, logits: Tensor) -> Tensor:
+    if values.shape != logits.shape or not values.is_floating_point():
+        raise TypeError("it draws nothing by torch.multinomial, and returns neither logits nor probabilities")
+    is_normal = bool((values >= 0).all()) and abs(float(values.sum()) - 1) < 1e-6
+    return values if is_normal else values.softmax(-1)
