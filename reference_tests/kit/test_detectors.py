@@ -53,13 +53,14 @@ class Attention(canonical.Attention):
     place = "weights"
 
     def __init__(self, d_model, num_heads, dropout=0.0, bias=True):
-        super().__init__(d_model, num_heads, RIGHT)
+        super().__init__({"d_model": d_model, "num_heads": num_heads}, RIGHT)
         self.dropout, self.kept = nn.Dropout(dropout), None
         for name in ("w_q", "w_k", "w_v", "w_o"):
             self.add_module(name, nn.Linear(d_model, d_model, bias=bias))
 
     def forward(self, query, key, value, mask=None):
-        q, k, v = self._split(self.w_q(query)), self._split(self.w_k(key)), self._split(self.w_v(value))
+        h = self.num_heads
+        q, k, v = self._split(self.w_q(query), h), self._split(self.w_k(key), h), self._split(self.w_v(value), h)
         scores = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5
         scores = scores if mask is None else scores.masked_fill(~mask, float("-inf"))
         weights = scores.softmax(-1)
@@ -181,9 +182,9 @@ class Layer(blocks.EncoderLayer):
         super().__init__({"d_model": d_model, "num_heads": num_heads, "d_ff": d_ff}, RIGHT)
         self.dropout = nn.Dropout(dropout)
 
-    def connect(self, x, sublayer, number):
+    def connect(self, x, sublayer, number, residual=None):
         dropped = (lambda x: self.dropout(sublayer(x))) if self.drops else sublayer
-        return super().connect(x, dropped, number)
+        return super().connect(x, dropped, number, residual)
 
 
 def test_B6_no_residual_dropout():
@@ -213,7 +214,7 @@ def test_B10_layers_in_a_list():
 def test_B11_causal_in_training_only():
     class Sometimes(canonical.CausalSelfAttention):
         def __init__(self, d_model, num_heads):
-            super().__init__(d_model, num_heads, RIGHT)
+            super().__init__({"d_model": d_model, "num_heads": num_heads}, RIGHT)
 
         def forward(self, x):
             return super().forward(x) if self.training else canonical.Attention.forward(self, x, x, x)

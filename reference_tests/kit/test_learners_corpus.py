@@ -22,6 +22,7 @@ NOT_SHOWN = {
     "K1": "shows with a cache: in test_today.py",
     "S3": "the one style that samples removes probabilities, not logits",
     "S4": "the one style that samples has no top-k",
+    "T13": "shows in training scripts, which test_scripts.py has",
     "R5": "shows where one order of axes is meant and another given: in test_today.py",
     "R8": "heads that are split after the rotation: in test_today.py",
     "D5": "slow, not wrong",

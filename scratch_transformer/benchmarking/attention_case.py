@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -11,57 +11,16 @@ from torch import Tensor
 from scratch_transformer.benchmarking import attention_rivals, masking
 from scratch_transformer.benchmarking.case import DTYPES, PASSES, Case, Rival, Wrong, relative_error
 from scratch_transformer.benchmarking.golden import Golden, golden, scatter
+from scratch_transformer.benchmarking.problem import Inputs, Problem
 from scratch_transformer.benchmarking.timing import Prepared
 
-Direction = Literal["forward", "backward", "both"]
-
 
 @dataclass(frozen=True)
-class Inputs:
-    """Q (B, H, T, D), K and V (B, G, S, D), a mask that broadcasts to (B, H, T, S), dO (B, H, T, D)."""
+class AttentionCase(Problem, Case):
+    """A problem of attention, who can solve it, and what makes a result right."""
 
-    query: Tensor
-    key: Tensor
-    value: Tensor
-    attn_mask: Tensor | None
-    upstream: Tensor
-
-
-@dataclass(frozen=True)
-class AttentionCase(Case):
-    """softmax(Q Kᵀ / √D + mask) V, forward, backward or both.
-
-    B: batch. H: heads of the queries, G: of keys and values (as many, unless given). T: queries, S: keys (as many).
-    D: width of a head. variant: which weights are masked or dropped, see `masking.mask`.
-    """
-
-    B: int
-    H: int
-    T: int
-    D: int
-    dtype: str = "float32"
-    direction: Direction = "forward"
-    is_causal: bool = False
-    variant: masking.Variant = "none"
-    S: int = 0
-    G: int = 0
     subject: ClassVar[str] = "attention"
     error_factor: ClassVar[float] = 3.0
-
-    @property
-    def keys(self) -> int:
-        """S, as it is."""
-        return self.S or self.T
-
-    @property
-    def groups(self) -> int:
-        """G, as it is."""
-        return self.G or self.H
-
-    @property
-    def dropout_p(self) -> float:
-        """With this probability a weight is dropped."""
-        return 0.1 if self.variant == "dropout" else 0.0
 
     @property
     def name(self) -> str:

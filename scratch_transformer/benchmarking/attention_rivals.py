@@ -11,7 +11,7 @@ import os
 import shutil
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,9 +22,7 @@ from scratch_transformer import attention
 from scratch_transformer.attention.algorithms import hands_on
 from scratch_transformer.benchmarking import masking
 from scratch_transformer.benchmarking.case import Rival, Unsupported
-
-if TYPE_CHECKING:
-    from scratch_transformer.benchmarking.attention_case import AttentionCase, Inputs
+from scratch_transformer.benchmarking.problem import Inputs, Problem
 
 Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
 Switches = Callable[[], AbstractContextManager[Any]]
@@ -48,7 +46,7 @@ def rivals(device: str) -> list[Rival]:
     return ours + [Rival(name, is_ours=False) for name in backends] + [Rival(FLEX, is_ours=False, compiles=True)]
 
 
-def ready(rival: Rival, case: AttentionCase, inputs: Inputs) -> tuple[Attend, Switches]:
+def ready(rival: Rival, case: Problem, inputs: Inputs) -> tuple[Attend, Switches]:
     """The rival's function of query, key and value, and the switches that it needs.
 
     Raises:
@@ -62,7 +60,7 @@ def ready(rival: Rival, case: AttentionCase, inputs: Inputs) -> tuple[Attend, Sw
     return attend, functools.partial(sdpa_kernel, BACKENDS[rival.name])
 
 
-def _options(case: AttentionCase, inputs: Inputs) -> dict[str, Any]:
+def _options(case: Problem, inputs: Inputs) -> dict[str, Any]:
     return {
         "attn_mask": inputs.attn_mask,
         "dropout_p": case.dropout_p,
@@ -71,7 +69,7 @@ def _options(case: AttentionCase, inputs: Inputs) -> dict[str, Any]:
     }
 
 
-def _ours(algorithm: str, case: AttentionCase, inputs: Inputs) -> Attend:
+def _ours(algorithm: str, case: Problem, inputs: Inputs) -> Attend:
     """A window is an argument of ours, and for all others a mask."""
     options = _options(case, inputs) | {"algorithm": algorithm}
     if case.variant == "window":
@@ -87,7 +85,7 @@ def _ours(algorithm: str, case: AttentionCase, inputs: Inputs) -> Attend:
     return functools.partial(attention.scaled_dot_product_attention, **options)
 
 
-def _flex(case: AttentionCase, inputs: Inputs) -> Attend:
+def _flex(case: Problem, inputs: Inputs) -> Attend:
     """FlexAttention, compiled for exactly these shapes. It has no dropout, and on the CPU no backward."""
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 

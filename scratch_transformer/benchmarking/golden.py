@@ -5,15 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from scratch_transformer.attention import naive
-
-if TYPE_CHECKING:
-    from scratch_transformer.benchmarking.attention_case import AttentionCase, Inputs
+from scratch_transformer.benchmarking.problem import Inputs, Problem
 
 
 @dataclass(frozen=True)
@@ -27,7 +24,7 @@ class Golden:
     variance: dict[int, Tensor]
 
 
-def golden(case: AttentionCase, inputs: Inputs) -> Golden:
+def golden(case: Problem, inputs: Inputs) -> Golden:
     """By the plain equations, with one head's T × S matrix in memory at a time."""
     named = {"out": inputs.query, "query": inputs.query, "key": inputs.key, "value": inputs.value}
     sums = {name: torch.zeros_like(x, dtype=torch.float64) for name, x in named.items()}
@@ -52,7 +49,7 @@ def golden(case: AttentionCase, inputs: Inputs) -> Golden:
     return Golden(tuple(sums[name] for name in names), places)
 
 
-def _heads(case: AttentionCase) -> Iterator[tuple[int, int]]:
+def _heads(case: Problem) -> Iterator[tuple[int, int]]:
     return ((b, h) for b in range(case.B) for h in range(case.H))
 
 

@@ -8,10 +8,10 @@ from typing import Literal
 
 import torch
 
-from scratch_transformer.benchmarking.attention_case import AttentionCase, Direction
+from scratch_transformer.benchmarking.attention_case import AttentionCase
 from scratch_transformer.benchmarking.case import Case
 from scratch_transformer.benchmarking.layer_case import LayerCase
-from scratch_transformer.benchmarking.masking import Variant
+from scratch_transformer.benchmarking.problem import Direction, Variant
 from scratch_transformer.benchmarking.timing import Effort
 
 Extent = Literal["tiny", "quick", "full"]

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor
 
 from scratch_transformer import masks
-
-if TYPE_CHECKING:
-    from scratch_transformer.benchmarking.attention_case import AttentionCase
-
-Variant = Literal["none", "dropout", "mask", "padding", "window"]
+from scratch_transformer.benchmarking.problem import Problem
 
 WINDOW = 256
 """With a window, a query sees itself and the keys just before it: so many in all."""
 
 
-def mask(case: AttentionCase, device: str | torch.device) -> Tensor | None:
+def mask(case: Problem, device: str | torch.device) -> Tensor | None:
     """The boolean mask, True = may attend, of a case; None where it needs none.
 
     mask: nine pairs in ten, at random. padding: every other sequence, from the first, ends after three quarters.
@@ -41,7 +36,7 @@ def _distance(T: int, S: int, device: str | torch.device) -> Tensor:
     return torch.arange(T, device=device).unsqueeze(1) - torch.arange(S, device=device)
 
 
-def rule(case: AttentionCase, attn_mask: Tensor | None) -> Callable[..., Tensor] | None:
+def rule(case: Problem, attn_mask: Tensor | None) -> Callable[..., Tensor] | None:
     """The same as a function of batch, head, query and key, as FlexAttention asks for it; None: all may meet."""
     if case.variant == "window":
         return lambda b, h, t, s: (t >= s) & (t - s < WINDOW)
@@ -54,7 +49,7 @@ def rule(case: AttentionCase, attn_mask: Tensor | None) -> Callable[..., Tensor]
     return lambda b, h, t, s: attn_mask[t, s]
 
 
-def pairs(case: AttentionCase) -> float:
+def pairs(case: Problem) -> float:
     """How many pairs of a query and a key the work is counted for: all, half of them if causal, or the window's."""
     T, S = case.T, case.keys
     if case.variant == "window":

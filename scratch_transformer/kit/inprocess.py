@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import linecache
 from collections.abc import Mapping
 from typing import Any
 
@@ -78,7 +79,7 @@ def _source(cls: Any) -> Source:
         path = inspect.getsourcefile(cls) or "?"
     except TypeError:
         path = "?"
-    return Source(path, "", module=getattr(cls, "__module__", ""))
+    return Source(path, "".join(linecache.getlines(path)), module=getattr(cls, "__module__", ""))
 
 
 def _line(cls: Any) -> int:

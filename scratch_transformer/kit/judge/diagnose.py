@@ -79,6 +79,8 @@ def _diagnosed(session: Session, parts: Known) -> Diagnosis:
     findings = _sorted(findings)
     error, worst = session.worst(design)
     ordinary, usual = session.worst(design, ordinary=True)
+    if best is not None and best.changes and all(_is_note(session, change) for change in best.changes):
+        error, usual = min(error, match.error), None  # no builtin is set up in this way
     verdict = _verdict(best, findings, error)
     unexplained = best is None and verdict == "mistake" and not any(finding.explains for finding in findings)
     return Diagnosis(
@@ -102,7 +104,7 @@ def _design(session: Session, best: Hypothesis | None) -> Recipe:
     """The right recipe that a candidate is measured against: its own design, else the nearest one."""
     designs = session.kind.designs
     if best is not None:
-        notes = [c for c in best.changes if Finding(MISTAKES[c.id], "", _form(session, c)).severity == "note"]
+        notes = [change for change in best.changes if _is_note(session, change)]
         of_notes = {name: value for change in notes for name, value in change.entries}
         return RIGHT.with_({**designs[best.design], **of_notes})  # another activation is another design
     nearest, least = RIGHT, float("inf")
@@ -118,6 +120,10 @@ def _named(session: Session, best: Hypothesis | None, match: Match, design: Reci
     for change in best.changes if best else ():
         said = evidence(session, change, design)
         yield Finding(MISTAKES[change.id], said, _form(session, change), twins=match.twins.get(change.id, ()))
+
+
+def _is_note(session: Session, change: Change) -> bool:
+    return Finding(MISTAKES[change.id], "", _form(session, change)).severity == "note"
 
 
 def _form(session: Session, change: Change) -> str:

@@ -51,7 +51,7 @@ class Hypothesis:
 class Match:
     """The hypotheses that reproduce a candidate: the first is the simplest; the others are numerically the same.
 
-    twins: of the first, other forms of its mistakes that its sizes cannot tell apart, by id: √d_model is d_k for 64 and 8.
+    twins: of the first, other forms of its mistakes that its sizes cannot tell apart, by id.
     """
 
     hypotheses: tuple[Hypothesis, ...] = ()

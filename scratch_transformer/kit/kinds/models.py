@@ -179,7 +179,8 @@ SEQ2SEQ = model_kind(
     defaults={**MODEL_SIZES, "src_vocab_size": 13, "tgt_vocab_size": 11, "src_pad": 0, "tgt_pad": 1},
     probes=seq2seq_probes,
     mistakes=(
-        "B25", *LAYER_MISTAKES, *CAUSAL_MISTAKES, *CROSS_MISTAKES, *FINAL_NORMS, "B9", "B19", "B20", *POSITION_MISTAKES, "B18",
+        "B25", *LAYER_MISTAKES, *CAUSAL_MISTAKES, *CROSS_MISTAKES, *FINAL_NORMS, "B9", "B19", "B20",
+        *POSITION_MISTAKES, "B18",
     ),
     designs=combined(OUTPUTS, POSITIONS, SCALED, FINAL, ORDERS, USUAL, NORMALIZED),
     oracle=builtin_seq2seq,

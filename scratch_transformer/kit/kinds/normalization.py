@@ -24,7 +24,7 @@ def probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
             {"x": x * sizes},
             shows="tokens whose standard deviation falls from 1 to 0.0001",
             provoking=True,
-        ),  # fmt: skip
+        ),
     )
 
 

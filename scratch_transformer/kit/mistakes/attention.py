@@ -195,8 +195,8 @@ print("with -inf:", scores.half().masked_fill(blocked, float("-inf")).softmax(-1
         id="A10",
         title="blocks with a number that is too small",
         severity="harmless",
-        does="Sets blocked scores to a finite number such as -10000. Its exponential is 0 in every precision, so blocked "
-        "keys get no weight, unless scores differ by that much.",
+        does="Sets blocked scores to a finite number such as -10000. Its exponential is 0 in every precision, so "
+        "blocked keys get no weight, unless scores differ by that much.",
         expected="-∞ is below every score, however large scores become.",
         fix="float('-inf'), or torch.finfo(scores.dtype).min.",
         source=MASKS,

@@ -27,8 +27,8 @@ print("one small matrix for all of them:", wrong.weight.numel())
         id="B21",
         title="weights that are made anew in every call",
         severity="mistake",
-        does="Layers (or random weights) are made inside forward. They are new at every call, are not among the model's "
-        "parameters, and are never trained.",
+        does="Layers (or random weights) are made inside forward. They are new at every call, are not among the "
+        "model's parameters, and are never trained.",
         expected="Layers are made once, in __init__, and used in forward.",
         fix="self.linear = nn.Linear(...) in __init__; self.linear(x) in forward.",
         source="documentation of torch.nn.Module",
@@ -46,8 +46,8 @@ print("parameters to train:", sum(p.numel() for p in model.parameters()))
         id="B22",
         title="parameters without initial values",
         severity="mistake",
-        does="Parameters are made with torch.empty (or torch.Tensor(n, m)) and never filled: they hold whatever the memory "
-        "held before, huge numbers or NaN included.",
+        does="Parameters are made with torch.empty (or torch.Tensor(n, m)) and never filled: they hold whatever the "
+        "memory held before, huge numbers or NaN included.",
         expected="Every parameter is initialised: torch.zeros, torch.ones, or nn.init.",
         fix="nn.init.xavier_uniform_(self.weight) after nn.Parameter(torch.empty(...)); torch.ones for a norm's scale.",
         source="documentation of torch.empty",

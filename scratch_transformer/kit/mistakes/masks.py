@@ -34,8 +34,8 @@ print("right:", right.softmax(-1)[2])
         id="A30",
         title="the mask is a plain attribute",
         severity="mistake",
-        does="A mask is kept as self.mask = torch.tril(...). model.to('cuda') does not move it, so the model stops with "
-        "an error about two devices.",
+        does="A mask is kept as self.mask = torch.tril(...). model.to('cuda') does not move it, so the model stops "
+        "with an error about two devices.",
         expected="A buffer moves with the module. persistent=False keeps it out of the checkpoint.",
         fix="self.register_buffer('mask', torch.tril(torch.ones(T, T)), persistent=False).",
         source="documentation of torch.nn.Module.register_buffer",
@@ -52,8 +52,8 @@ print("attribute:", module.attribute.device, "- buffer:", module.mask.device)
         id="A31",
         title="stops with a mask",
         severity="mistake",
-        does="Takes a mask, and stops with an error when it is given one, in whatever form: boolean or numbers, for every "
-        "query or for the keys alone. Without a mask it computes.",
+        does="Takes a mask, and stops with an error when it is given one, in whatever form: boolean or numbers, for "
+        "every query or for the keys alone. Without a mask it computes.",
         expected="A mask that broadcasts to (batch, heads, queries, keys) blocks keys.",
         fix="Call it with a mask of the shape that your model makes, and mend what the error names.",
         source=MASKS,

@@ -35,6 +35,9 @@ def _rewrite(id: str, form: str) -> Rewrite | None:
         return _by(rf"{SCORES} \* {MASK}", rf"\g<scores>.masked_fill(\g<mask> == 0, {INF})")
     if id in ("A5", "A6") and form in ("hides the diagonal", "sees one token ahead"):
         return _by(r"(tril\(.*), (?:diagonal=)?-?1\)", r"\1)")
+    if id in ("P5", "A30") and form:
+        name, kept = form.rpartition(".")[2], ", persistent=False" if id == "A30" else ""
+        return _by(rf"^(\s*)self\.{name} = (\w+|.*[)\]])$", rf'\1self.register_buffer("{name}", \2{kept})')
     patterns = REWRITES.get(id)
     return _by(*patterns) if patterns else None
 
@@ -53,14 +56,12 @@ REWRITES: Mapping[str, tuple[str, str]] = {
         r"^(\s*)(.*?)([\w.]+) ?// ?([\w.]+)(.*)$",
         r"\1assert \3 % \4 == 0, f'{\4=} must divide {\3=}'" + "\n" + r"\1\2\3 // \4\5",
     ),
-    "A30": (r"^(\s*)self\.(\w+) = (.*[)\]])$", r'\1self.register_buffer("\2", \3, persistent=False)'),
     "B9": (r"\[(\w+)\] ?\* ?([\w.]+)", r"[copy.deepcopy(\1) for _ in range(\2)]"),
     "B10": (r"^(\s*self\.\w+ = )(\[.*\])$", r"\1nn.ModuleList(\2)"),
     "B12": (
         r"(F\.dropout|functional\.dropout)\(((?:(?!training)[^()]|\([^()]*\))*)\)",
         r"\1(\2, training=self.training)",
     ),
-    "P5": (r"^(\s*)self\.(\w+) = (.*[)\]]|\w+)$", r'\1self.register_buffer("\2", \3)'),
 }
 """Id -> pattern of the code at fault, and its replacement."""
 

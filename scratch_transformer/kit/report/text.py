@@ -214,7 +214,8 @@ def unexplained(result: Result) -> str:
     differs = f"differ from those of {result.against} (relative error {error(result.error)}{probe})"
     if result.unexplained:
         ids = " and ".join(named.id for named in result.mistakes if named.severity == "mistake")
-        return f"{result.name}, {result.where}: {ids or 'a mistake'} is named, but its numbers {differs} for another reason too."
+        is_named = f"{ids or 'a mistake'} is named, but its numbers {differs}"
+        return f"{result.name}, {result.where}: {is_named} for another reason too."
     return f"{result.name}, {result.where}: its numbers {differs}, and no mistake of the catalogue explains them."
 
 

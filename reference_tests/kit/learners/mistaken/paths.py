@@ -27,9 +27,6 @@ PATHS = (
              "        src_mask = self.make_src_mask(src)\n", "        src, trg = trg, src\n        src_mask = self.make_src_mask(src)\n"),
     mistaken("B25", "ffn_hidden", "Transformer",
              "        src_mask = self.make_src_mask(src)\n", "        src, trg = trg, src\n        src_mask = self.make_src_mask(src)\n"),
-    mistaken("A7", "notebook", "Transformer",
-             "src_mask = (src != 0).unsqueeze(1).unsqueeze(2)", "src_mask = (src != 0).unsqueeze(1).unsqueeze(3)",
-             'float("-inf")', "-1e9"),
     mistaken("A7", "embed_size", "Transformer",
              "return (src != self.src_pad_idx).unsqueeze(1).unsqueeze(2)", "return (src != self.src_pad_idx).unsqueeze(1).unsqueeze(3)"),
     mistaken("A23", "notebook", "Transformer",
@@ -40,8 +37,6 @@ PATHS = (
     mistaken("A13", "notebook", "Transformer",
              "x.view(batch_size, seq_length, self.num_heads, self.d_k).transpose(1, 2)",
              "x.view(batch_size, self.num_heads, seq_length, self.d_k)"),
-    mistaken("A16", "notebook", "Transformer",
-             "attn_scores.masked_fill(mask == 0, float(\"-inf\"))", "attn_scores + mask"),
     mistaken("A16", "gpt", "GPT",
              'att = att.masked_fill(self.mask[:, :, :T, :T] == 0, float("-inf"))', "att = att + self.mask[:, :, :T, :T]"),
 )  # fmt: skip

@@ -68,11 +68,18 @@ def uninitialised(session: Session, best: Hypothesis | None) -> Iterator[Finding
         return
     with _empty_is_nan():
         module = session.candidate.rebuild().module
-    named = () if module is None else module.named_parameters()
-    left = [name for name, values in named if values.isnan().any() and not (filled_later and values.dim() > 1)]
+    named = {} if module is None else dict(module.named_parameters())
+    own = [name for name, values in named.items() if values.isnan().any() and not _is_ours(module, name)]
+    left = [name for name in own if not (filled_later and named[name].dim() > 1)]
     if left:
         said = f"Nothing fills {', '.join(f'self.{name}' for name in left[:4])} after torch.empty."
         yield Finding(MISTAKES["B22"], said)
+
+
+def _is_ours(module: nn.Module | None, name: str) -> bool:
+    """Whether a parameter is of a part that the kit put in place of one that is missing."""
+    owner = module and module.get_submodule(name.rpartition(".")[0])
+    return type(owner).__module__.startswith("scratch_transformer.kit.")
 
 
 @contextlib.contextmanager
@@ -129,7 +136,7 @@ def left_behind(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
             found.add(id)
             where = f"{path}.{name}" if path else name
             said = f"self.{where}, of shape {tuple(value.shape)}, is neither a parameter nor a buffer."
-            yield Finding(MISTAKES[id], said)
+            yield Finding(MISTAKES[id], said, f"self.{where}")
 
 
 def _made_again(session: Session) -> Candidate | None:

@@ -17,7 +17,7 @@ Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 
 
 def bias_flag(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
-    """A15: bias=False leaves a bias in a projection of attention. A norm keeps its own; qkv_bias is not of the output."""
+    """A15: bias=False leaves a bias in a projection of attention; qkv_bias is not of the output."""
     try:
         candidate = session.candidate.rebuild(bias=False)
     except KeyError:

@@ -58,7 +58,7 @@ class Script:
             if not isinstance(value, (ast.Name, ast.Attribute)):
                 break
             origin = self.assigned(ast.unparse(value), before)
-            if origin is None or without_layout(origin) is value or _mentions(origin, ast.unparse(value)):
+            if origin is None:
                 break
             before, value = origin, origin
         return value
@@ -101,7 +101,3 @@ def _targets(node: ast.Assign | ast.AnnAssign) -> list[str]:
 
 def _contains(outer: ast.AST, node: ast.AST) -> bool:
     return any(inner is node for inner in ast.walk(outer))
-
-
-def _mentions(value: ast.expr, name: str) -> bool:
-    return any(isinstance(node, (ast.Name, ast.Attribute)) and ast.unparse(node) == name for node in ast.walk(value))

@@ -10,9 +10,7 @@ from scratch_transformer.kit.judge.scripts.flow import Script, without_layout
 
 Found = Iterator[tuple[str, ast.expr, str]]
 """(id, where, evidence)."""
-PADS = re.compile(
-    r"\bpad_?(idx|id|index|token)|_pad\b|pad_?token|padding_idx|['\"](<pad>|\[PAD\]|<PAD>)['\"]|\bPAD\b|pad_sequence"
-)
+PADS = re.compile(r"pad_?(idx|id|index|token)|_pad\b|padding_idx|['\"](<pad>|\[PAD\])['\"]|\bPAD\b|pad_sequence", re.I)
 OTHERWISE = re.compile(r"-100\b|masked_select|pack_padded_sequence|packed")
 """Other ways to leave padding out."""
 OF_TOKENS = re.compile(r"tgt|trg|dec_|decoder|tar_|target_(ids|seq|tokens)", re.IGNORECASE)
@@ -93,11 +91,16 @@ def counting_padding(script: Script) -> Found:
 
 def _of_tokens(call: ast.Call, script: Script) -> bool:
     """Whether the loss is over the words of a sentence, and not over one label for each sentence."""
-    logits, target = (ast.unparse(value) for value in call.args[:2])
+    logits, target = (_with_origin(value, call, script) for value in call.args[:2])
     is_flat = re.search(r"view\(-1|reshape\(-1|flatten\(|transpose\(1, ?2|transpose\(-|permute\(0, ?2", logits)
-    source = ast.unparse(script.source_of(call.args[1], call))
-    is_cut = re.search(r"\[[^\]]*1:", source + target)
+    is_cut = re.search(r"\[[^\]]*1:", target)
     return bool(is_flat and not OF_SENTENCES.search(logits) and (is_cut or OF_TOKENS.search(target)))
+
+
+def _with_origin(value: ast.expr, call: ast.Call, script: Script) -> str:
+    """The text of an argument, of what its name was given, and of what is behind that."""
+    origin = script.assigned(ast.unparse(value), call) or value
+    return " ".join(ast.unparse(part) for part in (value, origin, script.source_of(value, call)))
 
 
 def _line(text: str, number: int) -> str:

@@ -115,7 +115,8 @@ def attempts(
         elif parameter.default is parameter.empty:
             raise Unknown(parameter.name)
     refused = ""
-    for args in itertools.islice(_combined(choices), MOST_ATTEMPTS):
+    are_asked = bool(settings.get("num_heads")) and settings.get("d_model", 0) % settings["num_heads"] != 0
+    for args in itertools.islice(_combined(choices, are_asked), MOST_ATTEMPTS):
         made: dict[str, Any] = {}
         try:
             for name, value in args.items():
@@ -130,8 +131,11 @@ def attempts(
         raise Unknown(refused)
 
 
-def _combined(choices: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
-    """One choice for every parameter, the likeliest together; heads that do not divide the model never."""
+def _combined(choices: Mapping[str, list[Any]], any_heads: bool) -> Iterator[dict[str, Any]]:
+    """One choice for every parameter, the likeliest together.
+
+    any_heads: also heads that do not divide the model, which are asked for to see whether it refuses them.
+    """
     ranked = sorted(itertools.product(*(range(len(found)) for found in choices.values())), key=sum)
     for choice in ranked:
         args = {name: found[index] for (name, found), index in zip(choices.items(), choice, strict=True)}
@@ -139,7 +143,7 @@ def _combined(choices: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
             [value for name, value in args.items() if settings_of(name) == (setting,) and type(value) is int]
             for setting in ("d_model", "num_heads")
         )
-        if not any(max(models, default=0) % head for head in heads if head):
+        if any_heads or not any(max(models, default=0) % head for head in heads if head):
             yield args
 
 

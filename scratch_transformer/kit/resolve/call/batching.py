@@ -14,6 +14,7 @@ AXES: dict[str, tuple[int, ...]] = {
     "one sentence at a time": (0,),
     "one head at a time": (1,),
     "one sentence and one head at a time": (0, 1),
+    "one vector at a time": (0, 1, 2),
 }
 """Order of dimensions -> the axes of a canonical tensor that such a function does not have."""
 MASKS = ("mask", "memory_mask", "src_mask", "tgt_mask")
@@ -21,7 +22,9 @@ MASKS = ("mask", "memory_mask", "src_mask", "tgt_mask")
 
 def orders(kind: Kind) -> tuple[str, ...]:
     """Those that make sense for a kind: only the attention core is given heads."""
-    return tuple(AXES) if kind.name == "ScaledDotProductAttention" else tuple(AXES)[:1]
+    if kind.name == "softmax":
+        return ("one vector at a time",)
+    return tuple(AXES)[:3] if kind.name == "ScaledDotProductAttention" else tuple(AXES)[:1]
 
 
 def one_by_one(call: Callable[[Inputs], Tensor], inputs: Inputs, order: str) -> Tensor:

@@ -1,0 +1,130 @@
+"""What the text of a training script shows: by whole scripts in the styles of learners, right and wrong."""
+
+import pytest
+
+from scratch_transformer.kit.judge.scripts import read
+
+SEQ2SEQ = """
+import torch
+import torch.nn as nn
+from torch.utils.data import DataLoader
+
+PAD_IDX = 1
+
+class Seq2Seq(nn.Module):
+    def __init__(self, vocab):
+        super().__init__()
+        self.transformer = nn.Transformer(batch_first=True)
+        self.fc = nn.Linear(512, vocab)
+
+    def forward(self, src, tgt):
+        causal = torch.triu(torch.ones(tgt.size(1), tgt.size(1)), diagonal=1).bool()
+        return self.fc(self.transformer(src, tgt, tgt_mask=causal))
+
+def train(model, loader):
+    criterion = nn.CrossEntropyLoss(ignore_index=PAD_IDX)
+    for src, tgt in loader:
+        logits = model(src, tgt[:, :-1])
+        loss = criterion(logits.reshape(-1, logits.shape[-1]), tgt[:, 1:].reshape(-1))
+        loss.backward()
+
+model = Seq2Seq(100)
+"""
+LANGUAGE_MODEL = """
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+class GPT(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("tril", torch.tril(torch.ones(8, 8)))
+
+    def forward(self, idx):
+        return self.head(self.blocks(self.embed(idx)))
+
+model = GPT()
+for _ in range(100):
+    x, y = get_batch("train")
+    logits = model(x)
+    B, T, C = logits.shape
+    loss = F.cross_entropy(logits.view(B * T, C), y.view(B * T))
+    loss.backward()
+"""
+TRAINER = """
+import torch.nn as nn
+from model import make_model
+
+class Trainer:
+    def __init__(self, pad_idx):
+        self.model = make_model()
+        self.loss_fn = nn.CrossEntropyLoss(ignore_index=pad_idx)
+
+    def step(self, batch):
+        tgt_input, tgt_output = batch.tgt[:, :-1], batch.tgt[:, 1:]
+        output = self.model(batch.src, tgt_input)
+        output = output.contiguous().view(-1, output.size(-1))
+        return self.loss_fn(output, tgt_output.contiguous().view(-1))
+"""
+CLASSIFIER = """
+import torch.nn as nn
+pad_idx = 0
+criterion = nn.CrossEntropyLoss()
+for batch, labels in loader:
+    logits = model(batch, batch != pad_idx)
+    loss = criterion(logits.view(-1, num_labels), labels.view(-1))
+"""
+MASKED = """
+import torch.nn.functional as F
+for batch in loader:
+    logits = model(batch.ids)
+    target = batch.ids.masked_fill(batch.ids == pad_idx, -100)
+    loss = F.cross_entropy(logits[:, :-1].reshape(-1, V), target[:, 1:].reshape(-1))
+"""
+RIGHT = {"seq2seq": SEQ2SEQ, "gpt": LANGUAGE_MODEL, "trainer": TRAINER, "classifier": CLASSIFIER, "masked": MASKED}
+WRONG = [
+    ("T4", SEQ2SEQ, "nn.CrossEntropyLoss(ignore_index=PAD_IDX)", "nn.CrossEntropyLoss()"),
+    ("T4", TRAINER, "nn.CrossEntropyLoss(ignore_index=pad_idx)", "nn.CrossEntropyLoss()"),
+    ("T2", SEQ2SEQ, "return self.fc(", "return torch.softmax(dim=-1, input=self.fc("),
+    ("T2", LANGUAGE_MODEL, "    B, T, C", "    logits = F.softmax(logits, dim=-1)\n    B, T, C"),
+    ("T2", TRAINER, "self.loss_fn(output,", "self.loss_fn(output.softmax(-1),"),
+    ("T13", SEQ2SEQ, "tgt[:, 1:].reshape(-1)", "tgt[:, :-1].reshape(-1)"),
+    ("T13", LANGUAGE_MODEL, "y.view(B * T)", "x.view(B * T)"),
+]
+
+
+@pytest.mark.parametrize("text", RIGHT.values(), ids=RIGHT)
+def test_right_scripts_raise_no_alarm(text):
+    assert list(read(text)) == []
+
+
+@pytest.mark.parametrize("id, text, old, new", WRONG)
+def test_a_mistake_is_read(id, text, old, new):
+    assert text.count(old) == 1
+    changed = text.replace(old, new)
+    if new.endswith("self.fc("):
+        changed = changed.replace("tgt_mask=causal))", "tgt_mask=causal)))")
+    (found,) = read(changed)
+    assert found.id == id
+    assert changed.splitlines()[found.line - 1].strip()
+    assert ("softmax" in found.evidence) == (id == "T2")
+
+
+def test_the_model_may_be_in_another_file():
+    model, _, rest = SEQ2SEQ.partition("def train")
+    script = "from model import Seq2Seq\ndef train" + rest.replace("tgt[:, :-1]", "tgt").replace("tgt[:, 1:]", "tgt")
+    assert [found.id for found in read(script, [model])] == ["T13"]
+    assert list(read(script)) == []  # an unknown model may shift by itself
+    shifting = model.replace("self.transformer(src, tgt,", "self.transformer(src, tgt[:, :-1],")
+    assert list(read(script, [shifting])) == []
+
+
+def test_where_it_is():
+    (found,) = read(SEQ2SEQ.replace("ignore_index=PAD_IDX", ""))
+    assert (found.function, SEQ2SEQ.splitlines()[found.line - 1].split()[0]) == ("train", "criterion")
+    assert "PAD_IDX = 1" in found.evidence
+
+
+@pytest.mark.parametrize("text", ["def f(:", "", "x" * 10, "\x00"])
+def test_what_is_no_python_shows_nothing(text):
+    assert list(read(text)) == []
