@@ -31,6 +31,8 @@ nitpicky = True
 nitpick_ignore_regex = [
     # Other projects' names would be looked up in the network.
     (r"py:.*", r"(torch|numpy|np|click|rich|matplotlib|collections|typing|pathlib|safetensors|tokenizers)\b.*"),
+    # Types that only occur in signatures.
+    (r"py:.*", r"(.*\.)?(BuiltinUnsupported|Array|\w+Cache|\w+Gradients|HasParamGroups|Precision|Equality)"),
 ]
 suppress_warnings = ["config.cache"]
 
@@ -51,12 +53,14 @@ os.environ["PYTHONWARNINGS"] = "ignore::DeprecationWarning"
 # ---- The API, from docstrings ----
 
 autodoc_member_order = "bysource"
+autodoc_inherit_docstrings = False
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
 python_maximum_signature_line_length = 88
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
+napoleon_use_rtype = False  # what stands before a colon need not be a type
 
 # ---- How it looks ----
 
