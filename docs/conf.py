@@ -1,5 +1,6 @@
 """The documentation site: `tox -e docs`. What its pages compute is in docs/site/."""
 
+import logging
 import os
 import sys
 from pathlib import Path
@@ -49,6 +50,9 @@ nb_ipywidgets_js = {}  # they would come from the network
 os.environ["PYTHONPATH"] = str(ROOT)
 os.environ["MATPLOTLIBRC"] = str(ROOT / "docs" / "matplotlibrc")
 os.environ["PYTHONWARNINGS"] = "ignore::DeprecationWarning"
+
+for talkative in ("fontTools", "traitlets"):
+    logging.getLogger(talkative).setLevel(logging.WARNING)
 
 # ---- The API, from docstrings ----
 

@@ -1,10 +1,11 @@
 """What the site computes while it is built. Sphinx loads this as an extension."""
 
-from docs.site import computed, docstrings, font, mathml, notebooks
+from docs.site import catalogue, computed, docstrings, font, mathml, notebooks
 
 
 def setup(app):
     """Sphinx's hook."""
+    catalogue.setup(app)
     computed.setup(app)
     docstrings.setup(app)
     font.setup(app)

@@ -6,13 +6,33 @@ from docs.site.formulas import ABOVE, BELOW, FUNCTIONS, RELATIONS, TOKEN, NoForm
 
 SECTIONS = ("Args:", "Returns:", "Raises:", "Yields:", "Attributes:", "Example:", "Examples:", "Note:")
 # Words between formulas; other words may be operands: q = (1 - ε) target + ε / C.
-PROSE = set(
-    "True False None a A I above aligned all along an and any are as at away be before below below between but by called can computed does drop each "
-    "either else equals every exact for from given had has have how if in instead into is it its just less like may more neither "
-    "no nor not of on only or outside over per same so stands such than that the their then there these they this those "
-    "to twice under unless up was were what when where which while who with without".split()
-) - {"drop"}
-STRONG = set(RELATIONS) - {","} | set("√Σ∂·×⊙") | set(ABOVE + BELOW)  # noqa: RUF001
+PROSE = {
+    *(
+        "True",
+        "False",
+        "None",
+        "a",
+        "A",
+        "I",
+        "above",
+        "aligned",
+        "all",
+        "along",
+        "an",
+        "and",
+        "any",
+        "are",
+        "as",
+        "at",
+    ),
+    *("away", "be", "before", "below", "between", "but", "by", "called", "can", "computed", "does", "each", "either"),
+    *("else", "equals", "every", "exact", "for", "from", "given", "had", "has", "have", "how", "if", "in", "instead"),
+    *("into", "is", "it", "its", "just", "less", "like", "may", "more", "neither", "no", "nor", "not", "of", "on"),
+    *("only", "or", "outside", "over", "per", "same", "so", "stands", "such", "than", "that", "the", "their", "then"),
+    *("there", "these", "they", "this", "those", "to", "twice", "under", "unless", "up", "was", "were", "what", "when"),
+    *("where", "which", "while", "who", "with", "without"),
+}
+STRONG = set(RELATIONS) - {","} | set("√Σ∂·×⊙") | set(ABOVE + BELOW)
 
 
 def setup(app):
@@ -38,11 +58,13 @@ def restructured(lines):
             rows = taken(lines, at, lambda text: text.startswith("|"))
             made += ["", *table(rows), ""]
             at += len(rows)
-        elif line.strip() and not section and indent >= 4 or "──" in line or "─ " in line:
+        elif (line.strip() and not section and indent >= 4) or "──" in line or "─ " in line:
             block = taken(lines, at, lambda text: text.startswith("    ") or "─" in text)
             made += ["", *display(block), ""]
             at += len(block)
-        elif indent == 0 and line.endswith(":") and line not in SECTIONS and re.match(r"    \w+:", (*lines, "")[at + 1]):
+        elif (
+            indent == 0 and line.endswith(":") and line not in SECTIONS and re.match(r"    \w+:", (*lines, "")[at + 1])
+        ):
             block = taken(lines, at + 1, lambda text: text.startswith("    "))
             made += [inline(line), "", *arguments(block), ""]
             at += 1 + len(block)
@@ -69,7 +91,9 @@ def with_whole_code(lines):
 def taken(lines, at, belongs):
     """The lines from `at` on that belong together; empty ones between them too."""
     end = at
-    while end < len(lines) and (belongs(lines[end]) or (not lines[end].strip() and any(map(belongs, lines[end + 1 : end + 2])))):
+    while end < len(lines) and (
+        belongs(lines[end]) or (not lines[end].strip() and any(map(belongs, lines[end + 1 : end + 2])))
+    ):
         end += 1
     return lines[at:end]
 
@@ -141,7 +165,21 @@ def formulas(text):
     for sequence in sequences(text):
         sequence = trimmed(sequence, text)
         if sequence and is_formula(sequence, text):
-            yield sequence[0][1], sequence[-1][2]
+            for equation in equations(sequence, text):
+                yield equation[0][1], equation[-1][2]
+
+
+def equations(sequence, text):
+    """a = b, c = d are two, which may stand on two lines; a, b = c, d is one."""
+    split, depth = [[]], 0
+    for kind, start, stop in sequence:
+        depth += {"open": 1, "close": -1}.get(kind, 0)
+        if depth == 0 and text[start:stop] == ",":
+            split.append([])
+        else:
+            split[-1].append((kind, start, stop))
+    has_relation = [any(kind == "relation" and text[start:stop] != "," for kind, start, stop in part) for part in split]
+    return split if all(has_relation) else [sequence]
 
 
 def sequences(text):
@@ -190,7 +228,9 @@ def is_prose(found, n, text):
     comma = text[stop:].lstrip().startswith(",") and before != "open"
     if before == "close" or comma:
         return comma or after not in ("sign", "over", "close")
-    return not (before in ("sign", "relation", "over", "open", "") and after in ("sign", "relation", "over", "close", ""))
+    return not (
+        before in ("sign", "relation", "over", "open", "") and after in ("sign", "relation", "over", "close", "")
+    )
 
 
 def trimmed(sequence, text):
@@ -228,7 +268,11 @@ def is_formula(sequence, text):
     )
     if not binary and not any(set(word) & STRONG for word in words):
         return False
-    if any(text[start - 1 : start].strip() or text[stop : stop + 1].strip() for kind, start, stop in sequence if text[start:stop] == "="):
+    if any(
+        text[start - 1 : start].strip() or text[stop : stop + 1].strip()
+        for kind, start, stop in sequence
+        if text[start:stop] == "="
+    ):
         return False  # eps=1e-5 is code
     sides, side = [], []
     for kind, word in zip(kinds, words, strict=True):
@@ -238,11 +282,17 @@ def is_formula(sequence, text):
         else:
             side.append((kind, word))
     sides.append(side)
-    return all(sides) and all(any(is_mathematical(kind, word) for kind, word in side) for side in sides) and sides[0][0][0] != "number"
+    return (
+        all(sides)
+        and all(any(is_mathematical(kind, word) for kind, word in side) for side in sides)
+        and sides[0][0][0] != "number"
+    )
 
 
 def is_mathematical(kind, word):
     """A variable, a function, a root, a script: not a plain word."""
-    return kind in ("identifier", "root", "big", "superscript", "number") or (
-        kind == "name" and (len(word) <= 2 or word in FUNCTIONS or "\u0302" in word)
-    ) or kind == "subscript"
+    return (
+        kind in ("identifier", "root", "big", "superscript", "number")
+        or (kind == "name" and (len(word) <= 2 or word in FUNCTIONS or "\u0302" in word))
+        or kind == "subscript"
+    )

@@ -16,10 +16,25 @@ import re
 
 SUBSCRIPTS = dict(zip("₀₁₂₃₄₅₆₇₈₉₊₋ₐₑₕᵢⱼₖₗₘₙₒₚᵣₛₜᵤᵥₓ", "0123456789+-aehijklmnoprstuvx", strict=True))
 SUPERSCRIPTS = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁱⁿᵏᵗᵀ", [*"0123456789+-inkt", r"\top "], strict=True))
-FUNCTIONS = {"exp", "log", "sin", "cos", "tanh", "erf", "erfc", "max", "min", "mean", "var", "softmax", "sum", "sigmoid"}
+FUNCTIONS = {
+    "exp",
+    "log",
+    "sin",
+    "cos",
+    "tanh",
+    "erf",
+    "erfc",
+    "max",
+    "min",
+    "mean",
+    "var",
+    "softmax",
+    "sum",
+    "sigmoid",
+}
 RELATIONS = {"=": "=", "≈": r"\approx ", "≤": r"\le ", "≥": r"\ge ", "<": "<", ">": ">", "∈": r"\in ", "~": r"\sim "}
 RELATIONS |= {"←": r"\leftarrow ", "→": r"\to ", "∝": r"\propto ", ",": r",\; ", "≠": r"\ne ", "≪": r"\ll "}
-SIGNS = {"+": "+", "-": "-", "·": r"\cdot ", "×": r"\times ", "±": r"\pm ", "⊙": r"\odot "}  # noqa: RUF001
+SIGNS = {"+": "+", "-": "-", "·": r"\cdot ", "×": r"\times ", "±": r"\pm ", "⊙": r"\odot "}
 BRACKETS = {"(": ")", "[": "]"}
 HALF = {"½": r"\tfrac{1}{2}"}
 TOKEN = re.compile(
@@ -29,7 +44,7 @@ TOKEN = re.compile(
     r"|(?P<name>[^\W\d_]+\u0302?(?:(?<=[^\W\d_]{2})\d+(?![\d.]))?|…|\.\.\.)"
     r"|(?P<subscript>_[A-Za-z0-9]+(?:,[a-z]\b)?|_\([^()]*\)|_\{[^{}]*\}|[₀-₉₊₋ₐₑₕᵢⱼₖₗₘₙₒₚᵣₛₜᵤᵥₓ]+)"
     r"|(?P<superscript>\^|[⁰¹²³⁴-⁹⁺⁻ⁱⁿᵏᵗᵀ]+|'+)"
-    r"|(?P<sign>[+\-·×±⊙])"  # noqa: RUF001
+    r"|(?P<sign>[+\-·×±⊙])"
     r"|(?P<relation>[=≈≤≥<>∈~←→∝,≠≪])"
     r"|(?P<over>/)|(?P<root>√)|(?P<open>[(\[])|(?P<close>[)\]]))"
 )
@@ -69,7 +84,9 @@ def parts(kind, word):
         return [(kind, word)]
     return [
         (piece.lastgroup, piece[0])
-        for piece in re.finditer(rf"(?P<subscript>[{BELOW}]+)|(?P<superscript>[{ABOVE}]+)|(?P<name>[^{BELOW}{ABOVE}]+)", word)
+        for piece in re.finditer(
+            rf"(?P<subscript>[{BELOW}]+)|(?P<superscript>[{ABOVE}]+)|(?P<name>[^{BELOW}{ABOVE}]+)", word
+        )
     ]
 
 
@@ -114,7 +131,11 @@ class Reader:
     def product(self):
         result = self.power()
         while self.kind() in ("number", "name", "identifier", "root", "big", "open"):
-            close = self.kind() == "open" or self.tokens[self.at - 1][0] == "number" or result.endswith((r"\partial ", r"\nabla "))
+            close = (
+                self.kind() == "open"
+                or self.tokens[self.at - 1][0] == "number"
+                or result.endswith((r"\partial ", r"\nabla "))
+            )
             result += ("" if close else r"\, ") + self.power()
         return result
 
@@ -182,7 +203,7 @@ def number(word):
     """1.5e-7 is 1.5 · 10⁻⁷."""
     digits, _, exponent = word.replace(",", "{,}").replace("∞", r"\infty ").partition("e")
     power = rf"10^{{{int(exponent)}}}" if exponent else ""
-    return HALF.get(word) or rf" \cdot ".join(part for part in (digits, power) if part and (part != "1" or not power))
+    return HALF.get(word) or r" \cdot ".join(part for part in (digits, power) if part and (part != "1" or not power))
 
 
 def name(word):
