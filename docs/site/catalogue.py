@@ -3,6 +3,7 @@
 import importlib
 import itertools
 import pkgutil
+import re
 from pathlib import Path
 
 from docs.site.docstrings import inline
@@ -43,24 +44,21 @@ def page(mistake):
         "Source": mistake.source,
         "Not recognised by `check`": mistake.explain_only,
     }
-    head = f"# {mistake.id}: {mistake.title}\n\n*{SEVERITIES[mistake.severity].capitalize()}.* In the terminal:"
-    sections = [f"## {title}\n\n{escaped(title, text)}\n" for title, text in parts.items() if text]
+    head = f"# {mistake.id}: {plain(mistake.title)}\n\n*{SEVERITIES[mistake.severity].capitalize()}.* In the terminal:"
+    made = ("The mathematics", "A demonstration", "Its forms")
+    sections = [f"## {title}\n\n{text if title in made else plain(text)}\n" for title, text in parts.items() if text]
     return f"{head} `scratch-transformer explain {mistake.id}`.\n\n" + "\n".join(sections)
 
 
-def escaped(title, text):
-    """Plain sentences as Markdown, in which nothing is markup; the rest as it is."""
-    if title in ("The mathematics", "A demonstration", "Its forms"):
-        return text
-    for sign in "\\`*_<>$":
-        text = text.replace(sign, f"\\{sign}")
-    return text
+def plain(text):
+    """Sentences as Markdown in which nothing is markup."""
+    return re.sub(r"([\\`*_<>$\[\]])", r"\\\1", text)
 
 
 def mathematics(text):
     """Its lines, with formulas where there are any."""
-    lines = "\n".join(f"| {inline(line.strip())}" for line in text.splitlines())
-    return f"```{{eval-rst}}\n{lines}\n```"
+    parts = [part for line in text.splitlines() for part in re.split(r"\s{3,}", line.strip())]
+    return "```{eval-rst}\n" + "\n".join(f"| {inline(part)}" for part in parts) + "\n```"
 
 
 def demonstration(mistake):
@@ -72,14 +70,16 @@ def table():
     """For the index: every mistake in the catalogue's order, a table for each part of the model."""
     made = []
     for part, found in by_part().items():
-        rows = [f"| [{m.id}]({m.id}.md) | [{m.title}]({m.id}.md) | {SEVERITIES[m.severity]} |" for m in found]
+        rows = [f"| [{m.id}]({m.id}.md) | [{plain(m.title)}]({m.id}.md) | {SEVERITIES[m.severity]} |" for m in found]
         made += [f"## {part}", "", "| | | |", "| --- | --- | --- |", *rows, ""]
     return "\n".join(made)
 
 
 def by_part():
     """The mistakes in the catalogue's order, by the part of the model that the head of their file names."""
-    modules = [importlib.import_module(f"{mistakes.__name__}.{m.name}") for m in pkgutil.iter_modules(mistakes.__path__)]
+    modules = [
+        importlib.import_module(f"{mistakes.__name__}.{m.name}") for m in pkgutil.iter_modules(mistakes.__path__)
+    ]
     part = {}
     for module in modules:
         name = module.__doc__.splitlines()[0].partition("mistakes in ")[2].rstrip(".")
