@@ -27,8 +27,8 @@ def run(file):
     return "\n".join(
         [
             f"### {where['processor']}, {document['device']}, {document['date'][:10]}\n",
-            f"torch {where['torch']}, Python {where['Python']}, {where['threads']} threads; the machine multiplied large "
-            f"float32 matrices at {document['limits']['gemm']['float32'] / 1e9:.0f} GFLOP/s and copied "
+            f"torch {where['torch']}, Python {where['Python']}, {where['threads']} threads; the machine multiplied "
+            f"large float32 matrices at {document['limits']['gemm']['float32'] / 1e9:.0f} GFLOP/s and copied "
             f"{document['limits']['bandwidth'] / 1e9:.0f} GB/s.{whole}\n",
             means(document),
             "\n" + picture(document),
@@ -54,7 +54,7 @@ def picture(document):
         matplotlib.rcParams.update(plots.STYLE)
         address = plots.address(plots.ratio(document))
     return (
-        f'```{{raw}} html\n<figure class="plot"><img src="{address}" alt="time of the best builtin over ours, case by case">'
+        f'```{{raw}} html\n<figure class="plot"><img src="{address}" alt="the best builtin\'s time over ours">'
         f"<figcaption>{report.CAPTIONS['ratio']}</figcaption></figure>\n```\n"
     )
 

@@ -135,7 +135,7 @@ def triton_sizes():
     made.append("| --- |" + " --- |" * len(widths))
     for name, table in tables.items():
         cells = [f"{table['forward'][width][0].block_t} × {table['forward'][width][0].block_s}" for width in widths]
-        made.append(f"| {comments[name]} | " + " | ".join(cells) + " |")
+        made.append(f"| {name.capitalize()}: {comments[name].partition(':')[0]} | " + " | ".join(cells) + " |")
     return "\n".join(made)
 
 
@@ -191,7 +191,7 @@ def hopper():
         text(180, bottom + 18, "time", kind="faint"),
     ]
     caption = (
-        f"The three programs of a block of {known['BLOCK']} queries. While one consumer takes the exponentials of a tile, "
+        f"The three programs of a block of {known['BLOCK']} queries. While one consumer takes exponentials of a tile, "
         "the other has the tensor cores, and the producer copies the tiles after it."
     )
     return figure(820, bottom + 28, shapes, caption)
