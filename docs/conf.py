@@ -1,5 +1,6 @@
 """The documentation site: `tox -e docs`. What its pages compute is in docs/site/."""
 
+import logging
 import os
 import sys
 from pathlib import Path
@@ -31,15 +32,17 @@ nitpicky = True
 nitpick_ignore_regex = [
     # Other projects' names would be looked up in the network.
     (r"py:.*", r"(torch|numpy|np|click|rich|matplotlib|collections|typing|pathlib|safetensors|tokenizers)\b.*"),
+    # Types that only occur in signatures.
+    (r"py:.*", r"(.*\.)?(BuiltinUnsupported|Array|\w+Cache|\w+Gradients|HasParamGroups|Precision|Equality)"),
 ]
 suppress_warnings = ["config.cache"]
 
 # ---- Pages are Markdown; a page with code cells is run when the site is built ----
 
-myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath", "fieldlist", "smartquotes", "substitution"]
+myst_enable_extensions = ["amsmath", "attrs_block", "colon_fence", "deflist", "dollarmath", "fieldlist", "smartquotes", "substitution"]
 myst_heading_anchors = 3
 nb_execution_mode = "force"
-nb_execution_timeout = 30
+nb_execution_timeout = 120  # of a cell; it should take seconds, but the machine may be busy
 nb_execution_raise_on_error = True
 nb_execution_show_tb = True
 nb_merge_streams = True
@@ -48,15 +51,20 @@ os.environ["PYTHONPATH"] = str(ROOT)
 os.environ["MATPLOTLIBRC"] = str(ROOT / "docs" / "matplotlibrc")
 os.environ["PYTHONWARNINGS"] = "ignore::DeprecationWarning"
 
+for talkative in ("fontTools", "traitlets"):
+    logging.getLogger(talkative).setLevel(logging.WARNING)
+
 # ---- The API, from docstrings ----
 
 autodoc_member_order = "bysource"
+autodoc_inherit_docstrings = False
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
 python_maximum_signature_line_length = 88
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
+napoleon_use_rtype = False  # what stands before a colon need not be a type
 
 # ---- How it looks ----
 

@@ -1,5 +1,8 @@
 """Formulas as MathML, made when the site is built: a browser shows it without scripts, fonts or a network."""
 
+import re
+
+from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
 
 
@@ -10,16 +13,20 @@ def setup(app):
 
 def visit_math(translator, node):
     """$…$ in a sentence."""
-    from docutils import nodes
-
-    translator.body.append(tex2mathml(node.astext()))
+    translator.body.append(mathml(node.astext()))
     raise nodes.SkipNode
 
 
 def visit_block(translator, node):
     """$$…$$ on lines of its own, which scrolls by itself where it is too wide."""
-    from docutils import nodes
-
     anchor = f' id="{node["ids"][0]}"' if node["ids"] else ""
-    translator.body.append(f'<div class="equation"{anchor}>{tex2mathml(node.astext(), as_block=True)}</div>\n')
+    translator.body.append(f'<div class="equation"{anchor}>{mathml(node.astext(), as_block=True)}</div>\n')
     raise nodes.SkipNode
+
+
+HAT = re.compile(r"<munderover>\s*(<mi>\w</mi>)(.*?)(<mo [^>]*>ˆ</mo>)\s*</munderover>", re.S)
+
+
+def mathml(tex, as_block=False):
+    """Of LaTeX. The index of a letter with a hat belongs beside it, where docutils puts it below."""
+    return HAT.sub(r"<msub><mover>\1\3</mover>\2</msub>", tex2mathml(tex, as_block=as_block))

@@ -49,6 +49,7 @@ def test_the_papers_models():
         ({"data.tsv": "a", "data.hub": "b"}, "the data are given twice, as tsv and hub: expected one of them"),
         ({"data.source_file": "a"}, "data.target_file is missing: source_file and target_file belong together"),
         ({"data.target_file": "a"}, "data.source_file is missing"),
+        ({"tokens.shared": True, "tokens.target_vocab_size": 9}, "tokens.target_vocab_size is for two vocabularies"),
         ({"training.step": 1}, "there is no setting 'training.step'; is it training.steps?"),
         ({"steps": 1}, "there is no setting 'steps'"),
     ],

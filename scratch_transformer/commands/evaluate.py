@@ -17,13 +17,14 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--model", "folder", required=True, metavar="RUN", help="The folder that `train` wrote.")
+@click.option("--model", "folder", metavar="RUN",
+              help="The folder that `train` wrote.  [default: the model that comes with the package]")  # fmt: skip
 @click.option("--beam", type=BEAM, default=1, show_default=True, help="Beam search; 1 is greedy.")
 @click.option("--length-penalty", "alpha", type=float, default=0.6, show_default=True,
               help="α: a score is log P / ((5 + length) / 6)^α.")  # fmt: skip
 @click.option("--json", "json_file", type=click.Path(), help="Write all numbers and translations to this file.")
 @click.option("--device", type=Device(), default="cpu", show_default=True, help="Where to compute, in torch's terms.")
-def evaluate(folder: str, beam: int, alpha: float, json_file: str | None, device: str) -> None:
+def evaluate(folder: str | None, beam: int, alpha: float, json_file: str | None, device: str) -> None:
     """Translate a run's held-out pairs, and compare with what is expected.
 
     BLEU, chrF, CER, WER and exact matches of the translations; accuracy and perplexity of the expected tokens.
@@ -34,9 +35,10 @@ def evaluate(folder: str, beam: int, alpha: float, json_file: str | None, device
         import sacrebleu  # noqa: F401
 
         from scratch_transformer.translation.checkpoint import load_run
+        from scratch_transformer.translation.trained import folder_of
         from scratch_transformer.translation.translator import Search
 
-        run, search = load_run(folder, device), Search(beam, alpha)
+        run, search = load_run(folder_of(folder), device), Search(beam, alpha)
         document = _evaluate(run, search)
         if json_file:
             from scratch_transformer.conformance import files

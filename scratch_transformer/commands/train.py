@@ -26,7 +26,12 @@ ON_RESUME = ("steps", "precision", "compile_", "fsdp", "workers")
 @click.command(epilog="All settings and their defaults: scratch_transformer/translation/config.py, or RUN/config.json.")
 @click.option("--out", type=click.Path(path_type=Path), help="The run's folder, a new one.  [default: run, run-2, ...]")
 @click.option("--resume", type=click.Path(path_type=Path), metavar="RUN", help="Go on with this interrupted run.")
-@click.option("--preset", default="tiny", show_default=True, help="tiny, or the paper's base or big.")
+@click.option(
+    "--preset",
+    default="tiny",
+    show_default=True,
+    help="tiny, shipped (the model that comes with the package), or the paper's base or big.",
+)
 @click.option("--source", help="Language of the sources.  [default: en]")
 @click.option("--target", help="Language of the targets.  [default: de]")
 @click.option("--data", type=click.Path(), metavar="TSV", help="Pairs, one a line: source, tab, target.")

@@ -21,7 +21,8 @@ MAPS = (".json", ".png", ".svg", ".pdf")
 
 @click.command()
 @click.argument("sentences", nargs=-1)
-@click.option("--model", "folder", required=True, metavar="RUN", help="The folder that `train` wrote.")
+@click.option("--model", "folder", metavar="RUN",
+              help="The folder that `train` wrote.  [default: the model that comes with the package]")  # fmt: skip
 @click.option("--beam", type=BEAM, help="Beam search with so many prefixes.  [default: 1, greedy]")
 @click.option("--length-penalty", "alpha", type=float, default=0.6, show_default=True,
               help="α: a score is log P / ((5 + length) / 6)^α.")  # fmt: skip
@@ -36,9 +37,14 @@ MAPS = (".json", ".png", ".svg", ".pdf")
               help="Who attends to whom: a picture (.png, .svg, .pdf), or .json for BertViz.")  # fmt: skip
 @click.option("--device", type=Device(), default="cpu", show_default=True, help="Where to compute, in torch's terms.")
 def translate(
-    sentences: tuple[str, ...], folder: str, n_best: int | None, attention: Path | None, device: str, **options: Any
+    sentences: tuple[str, ...],
+    folder: str | None,
+    n_best: int | None,
+    attention: Path | None,
+    device: str,
+    **options: Any,
 ) -> None:
-    """Translate SENTENCES, with a model that `train` made.
+    """Translate SENTENCES, with a model that `train` made, or the one that comes with the package: "forty-two".
 
     Without SENTENCES, reads them from standard input, one per line: a translation a line.
     """
@@ -46,8 +52,9 @@ def translate(
         search = _search(n_best, **options)
         _check_attention(attention)
         from scratch_transformer.translation.checkpoint import load_run
+        from scratch_transformer.translation.trained import folder_of
 
-        run = load_run(folder, device)
+        run = load_run(folder_of(folder), device)
         _check_max_length(run, search)
         if not sentences and sys.stdin.isatty():
             _converse(run, search, n_best)

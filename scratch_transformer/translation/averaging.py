@@ -40,11 +40,11 @@ def average(folder: Path, last: int | None = None, out: Path | None = None) -> t
         for name, parameter in checkpoint.tensors_of(model).items():
             sums[name] += parameter.detach()
     mean = {name: (total / len(chosen)).float() for name, total in sums.items()}
-    _write(folder, out, tensors_to_bytes(mean))
+    write_run(folder, out, tensors_to_bytes(mean))
     return out, chosen
 
 
-def _write(folder: Path, out: Path, weights: bytes) -> None:
+def write_run(folder: Path, out: Path, weights: bytes) -> None:
     """A whole folder, or none: beside the weights all that a run has but its checkpoints and logs."""
     new = out.with_name(f".new-{out.name}-{os.getpid()}")
     try:

@@ -42,10 +42,14 @@ class Data:
 
 @dataclass(frozen=True)
 class Tokens:
-    """The vocabulary: kind of tokens, at most how many, and whether both languages share one."""
+    """The vocabulary: kind of tokens, at most how many, and whether both languages share one.
+
+    target_vocab_size: at most how many of the target's own; None: as many.
+    """
 
     kind: str = choice("bpe", "word", "char")
     vocab_size: int = number(120, 5, 10_000_000)
+    target_vocab_size: int | None = number(None, 5, 10_000_000)
     shared: bool = False
 
 
@@ -131,16 +135,26 @@ _PAPER |= {"model.attention_bias": False, "model.num_layers": 6, "training.batch
 _PAPER |= {"training.warmup_steps": 4000, "training.lr_factor": 1.0, "training.checkpoint_every": 1000}
 _BASE = {"model.d_model": 512, "model.num_heads": 8, "model.d_ff": 2048, "model.dropout": 0.1, "training.keep": 5}
 _BIG = {"model.d_model": 1024, "model.num_heads": 16, "model.d_ff": 4096, "model.dropout": 0.3, "training.keep": 20}
+_SHIPPED = {"model.d_model": 64, "model.d_ff": 128, "training.steps": 1500, "training.warmup_steps": 200}
+_SHIPPED |= {
+    "data.pairs": 10_000,
+    "tokens.target_vocab_size": 64,
+    "training.lr_factor": 0.5,
+    "training.exact_match": 0,
+    "training.log_every": 50,
+}
 PRESETS: dict[str, dict[str, Any]] = {
     "tiny": {},
+    "shipped": _SHIPPED,
     "base": {**_PAPER, **_BASE, "training.steps": 100_000},
     "big": {**_PAPER, **_BIG, "training.steps": 300_000},
 }
-"""What differs from the defaults. base, big: Vaswani et al. 2017, table 3 and section 5."""
+"""What differs from the defaults. shipped: the model that comes with the package, small enough to be looked into.
+base, big: Vaswani et al. 2017, table 3 and section 5."""
 
 
 def preset(name: str) -> Config:
-    """The configuration "tiny" (the defaults: two minutes on two CPU cores), or the paper's "base" or "big"."""
+    """The configuration "tiny" (the defaults: two minutes on two CPU cores), or another of `PRESETS`."""
     if name not in PRESETS:
         raise InputError(f"there is no preset {name!r}: expected one of {', '.join(PRESETS)}")
     return Config().replace(**PRESETS[name])
@@ -216,6 +230,10 @@ def _check_together(config: Config) -> None:
     if model.share_embeddings == "all" and not config.tokens.shared:
         raise InputError(
             'model.share_embeddings is "all": expected tokens.shared=true, one vocabulary of both languages'
+        )
+    if config.tokens.shared and config.tokens.target_vocab_size is not None:
+        raise InputError(
+            "tokens.target_vocab_size is for two vocabularies: expected tokens.shared=false, or none of it"
         )
     if config.training.batch_tokens < data.max_length:
         raise InputError(

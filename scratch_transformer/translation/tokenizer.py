@@ -112,7 +112,7 @@ def train(kind: str, vocab_size: int, texts: Iterable[str]) -> Tokenizer:
     if kind == "bpe":
         library = tokenizers.Tokenizer(models.BPE(unk_token="<unk>"))
         trainer: Any = trainers.BpeTrainer(limit_alphabet=max(1, vocab_size - len(SPECIAL)), **options)
-        library.pre_tokenizer = words
+        library.pre_tokenizer = pre_tokenizers.Sequence([words, pre_tokenizers.Punctuation("isolated")])
     else:
         library = tokenizers.Tokenizer(models.WordLevel({"<unk>": 0}, unk_token="<unk>"))
         trainer = trainers.WordLevelTrainer(**options)

@@ -122,7 +122,8 @@ def _tokenizers(config: Config, folder: Path, pairs: Corpus, world: World) -> tu
         if not (folder / name).exists():
             sides = (0, 1) if config.tokens.shared else (side,)
             texts = (pair[i] for i in sides for pair in pairs.training)
-            tokenizer.train(config.tokens.kind, config.tokens.vocab_size, texts).save(folder / name)
+            size = config.tokens.target_vocab_size if side else None
+            tokenizer.train(config.tokens.kind, size or config.tokens.vocab_size, texts).save(folder / name)
     world.wait()
     return checkpoint.read_tokenizers(folder, config)
 

@@ -1,5 +1,6 @@
 """Numbers in words."""
 
+from collections import Counter
 from random import Random
 
 import pytest
@@ -16,7 +17,11 @@ def test_in_words():
 
 def test_the_kept_are_drawn_evenly_and_all_small_ones_are_there():
     drawn = numbers.draw(10**6, 3000, 200, Random(0))
-    assert len(drawn) == len(set(drawn)) == 3200
+    assert len(drawn) == 3200
+    times = Counter(drawn)
+    assert {n for n, count in times.items() if count > 1} == set(range(numbers.TINY)) - set(drawn[:200])
+    assert times[0] == numbers.TIMES
+    assert not set(drawn[:200]) & set(drawn[200:])
     assert set(range(1000)) <= set(drawn)
     assert 400_000 < sum(drawn[:200]) / 200 < 600_000
     assert sum(1000 <= n < 10_000 for n in drawn[200:]) > 50  # evenly it would be 18

@@ -21,14 +21,23 @@ SMALL = 1000
 BY_LENGTH = 0.2
 """Share of the rest that is as likely to have three digits as six."""
 
-ROUND = 0.1
-"""Share of the rest that ends in zeros: few numbers do, and they are the first that people try."""
+ROUND = 0.2
+"""Share of the rest with zeros in a row, at the end or within: few have, and they are the first that people try."""
+
+TINY, TIMES = 10, 100
+"""Numbers below TINY come TIMES times: "zero" is in no other number, and short sentences share few batches."""
 
 
 def draw(below: int, pairs: int, kept: int, random: Random) -> list[int]:
-    """Numbers from 0 to below - 1, each once: first `kept`, equally likely, then at most `pairs` to train on."""
+    """Numbers from 0 to below - 1: first `kept`, equally likely, then at most `pairs` to train on.
+
+    Each comes once, but for the tiny ones to train on, where there is room beside all the small ones.
+    """
     numbers = dict.fromkeys(random.sample(range(below), min(kept, below)))
-    most = min(len(numbers) + pairs, below)
+    again = [n for n in range(TINY) if n not in numbers] * (TIMES - 1)
+    if min(below, pairs) < SMALL + len(again):
+        again = []
+    most = min(len(numbers) + pairs - len(again), below)
     small = range(min(SMALL, below, pairs))
     numbers.update(dict.fromkeys(small))
     powers = [10**digits for digits in range(3, len(str(below)) + 1)]
@@ -36,9 +45,10 @@ def draw(below: int, pairs: int, kept: int, random: Random) -> list[int]:
         limit = min(random.choice(powers), below) if powers and random.random() < BY_LENGTH else below
         number = random.randrange(limit)
         if random.random() < ROUND:
-            number -= number % 10 ** random.randrange(1, len(str(below)))
+            low, high = sorted(random.sample(range(len(str(below))), 2))
+            number -= number % 10**high - number % 10**low
         numbers[number] = None
-    return list(numbers)[:most]
+    return list(numbers)[:most] + again
 
 
 def in_words(numbers: Iterable[int], data: Data) -> list[tuple[str, str]]:

@@ -1,0 +1,78 @@
+"""The catalogue's mistakes that can be seen in a translation, with its own names and texts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scratch_transformer.kit.mistakes import MISTAKES
+from scratch_transformer.kit.mistakes.attention import ATTENTION
+from scratch_transformer.kit.mistakes.blocks import BLOCKS
+from scratch_transformer.kit.mistakes.decoding import DECODING
+from scratch_transformer.kit.mistakes.embedding import EMBEDDING
+from scratch_transformer.kit.mistakes.normalization import NORMALIZATION
+from scratch_transformer.translation.config import Model
+
+CHAPTERS = {
+    "Attention": ATTENTION,
+    "Layers and residual connections": BLOCKS,
+    "Normalization": NORMALIZATION,
+    "Embeddings and positions": EMBEDDING,
+    "Decoding": DECODING,
+}
+
+NOT_HERE = {
+    "A11": "every query has a key to attend to",
+    "A26": "no score is large enough to overflow",
+    "D1": "the page decodes greedily, without a beam",
+    "D2": "the page decodes greedily, without a beam",
+    "D3": "the page decodes greedily, without a beam",
+    "LN11": "the model has no RMSNorm",
+    "P8": "sentences are shorter than 256 tokens",
+}
+"""Changes of the forward pass that mean nothing here, and why; mistakes without any change of the numbers besides."""
+
+NO_FORMS = {
+    ("A21", "query and key are swapped"): "cross-attention's masks do not fit",
+    ("A27", "it stops where their lengths differ"): "it computes nothing",
+    ("LN3", "1e-5"): "that is the right one here",
+    ("LN7", "over the batch"): "the batch is one sentence",
+    ("B8", "ReLU in place of GELU"): "the model has ReLU",
+    ("B8", "tanh in place of erf"): "the model has ReLU",
+    ("B8", "sigmoid in place of erf"): "the model has ReLU",
+    ("B8", "0.44715 in place of 0.044715"): "the model has ReLU",
+}
+
+
+def offered(model: Model) -> list[dict[str, Any]]:
+    """Every mistake with a meaning for a trained model, in the catalogue's order: texts, and its forms as changes."""
+    entries = []
+    for chapter, mistakes in CHAPTERS.items():
+        for mistake in mistakes:
+            forms = forms_of(mistake.id, model)
+            if not forms:
+                continue
+            texts = {name: getattr(mistake, name) for name in ("id", "title", "severity", "does", "expected", "fix")}
+            entries.append({**texts, "mathematics": mistake.mathematics, "chapter": chapter, "forms": forms})
+    return entries
+
+
+def forms_of(id: str, model: Model) -> dict[str, dict[str, Any]]:
+    """The forms of a mistake, each with its changes of the recipe, that mean something for this model."""
+    if id in NOT_HERE:
+        return {}
+    changes = MISTAKES[id].changes
+    return {name: dict(change) for name, change in changes.items() if _differs(id, name, change, model)}
+
+
+def _differs(id: str, form: str, change: Any, model: Model) -> bool:
+    """Whether a form is another computation than this model's."""
+    if (id, form) in NO_FORMS:
+        return False
+    right = {"norm_order": model.norm, "final_norm": model.norm == "pre"}
+    if change.keys() <= right.keys() and all(right[name] == value for name, value in change.items()):
+        return False
+    if change.keys() == {"norm_order", "final_norm"} and change["norm_order"] != model.norm:
+        return False
+    if not model.attention_bias and "unused_biases" in change:
+        return False
+    return not (model.positions == "learned" and change.keys() & {"angles", "layout", "first_position"})
