@@ -2,7 +2,7 @@
 
 import importlib
 
-EXTENSIONS = ("catalogue", "computed", "docstrings", "font", "kit", "live", "mathml", "notebooks")
+EXTENSIONS = ("catalogue", "computed", "docstrings", "font", "kit", "links", "live", "mathml", "notebooks")
 
 
 def setup(app):
