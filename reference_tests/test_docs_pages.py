@@ -34,8 +34,13 @@ def test_our_commands_and_their_options_exist(path):
         if words[:1] == ["scratch-transformer"] and not words[1].startswith("-"):
             command = main.get_command(None, words[1])
             assert command is not None, words
-            parameters = [*command.params, *(p for sub in getattr(command, "commands", {}).values() for p in sub.params)]
-            options = {option for parameter in parameters for option in parameter.opts} | {"--help"}
+            parameters = [
+                *command.params,
+                *(p for sub in getattr(command, "commands", {}).values() for p in sub.params),
+            ]
+            options = {
+                option for parameter in parameters for option in (*parameter.opts, *parameter.secondary_opts)
+            } | {"--help"}
             used = {word.partition("=")[0] for word in words if re.fullmatch(r"--[a-z].*", word)}
             assert used <= options, (words, used - options)
 
