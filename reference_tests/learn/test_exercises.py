@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from scratch_transformer.learn.lessons import LESSONS, find
-from scratch_transformer.learn.progress import progress
+from scratch_transformer.learn.progress import NotChecked, progress
 
 SOLUTIONS = Path(__file__).parent / "solutions"
 SUBLAYERS = """\
@@ -154,3 +154,16 @@ def test_a_file_that_stops_when_it_is_imported_is_not_right(tmp_path):
 
 def test_an_empty_folder_has_nothing_begun(tmp_path):
     assert {state.standing for state in progress(tmp_path).values()} == {"not begun"}
+
+
+def test_other_files_of_the_folder_are_left_alone(tmp_path):
+    (tmp_path / "notes.py").write_text("raise SystemExit('not to be run')\n")
+    shutil.copy(SOLUTIONS / "lesson03.py", tmp_path)
+    assert progress(tmp_path)["softmax"].standing == "right"
+
+
+def test_a_check_that_fails_is_told(tmp_path, monkeypatch):
+    shutil.copy(SOLUTIONS / "lesson03.py", tmp_path)
+    monkeypatch.setattr("scratch_transformer.learn.progress.sys.executable", shutil.which("false"))
+    with pytest.raises(NotChecked, match="exit status 1"):
+        progress(tmp_path)

@@ -9,7 +9,6 @@ import click
 
 if TYPE_CHECKING:
     from scratch_transformer.learn.lessons import Lesson
-    from scratch_transformer.learn.progress import State
 
 COLOURS = {"right": "green", "not right yet": "red", "not written yet": "yellow"}
 
@@ -75,8 +74,12 @@ def _hint(lesson: Lesson, given: str) -> None:
 
 def _list(folder: Path) -> None:
     from scratch_transformer.learn.lessons import LESSONS
+    from scratch_transformer.learn.progress import NotChecked, progress
 
-    states = _states(folder)
+    try:
+        states = progress(folder)
+    except NotChecked as error:
+        raise click.ClickException(str(error)) from error
     for lesson in LESSONS:
         state = states[lesson.name]
         words = f"{state.standing}{': ' if state.why else ''}{state.why}"
@@ -87,17 +90,3 @@ def _list(folder: Path) -> None:
     ahead = [lesson for lesson in LESSONS if states[lesson.name].standing != "right"]
     if ahead:
         click.echo(f"Next: {ahead[0].begin if states[ahead[0].name].standing == 'not begun' else ahead[0].check}")
-
-
-def _states(folder: Path) -> dict[str, State]:
-    """With a progress bar where somebody watches."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    from scratch_transformer.learn.progress import progress
-
-    console = Console(stderr=True)
-    columns = (TextColumn("checking {task.description:24}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
-        bar = bars.add_task("", total=None)
-        return progress(folder, lambda name, done, of: bars.update(bar, description=name, completed=done, total=of))

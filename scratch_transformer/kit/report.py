@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from scratch_transformer.kit.finding import Named, Report, Result
+from scratch_transformer.kit.finding import NOT_COMPARED, Named, Report, Result
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,6 +25,7 @@ MEANINGS = {
     "harmless deviation": "differs from PyTorch in a way that costs nothing",
     "mistake": "gives other numbers, and the reason is known: see below",
     "unknown mismatch": "gives other numbers, and no known mistake explains them",
+    "not written yet": "it raises NotImplementedError",
     "crashed": "its forward stops with an error",
     "could not be built": "its constructor could not be called",
     "took too long": "it did not end in time",
@@ -46,7 +47,7 @@ def to_json(report: Report, strict: bool = False) -> str:
 def sentence(report: Report) -> str:
     """The verdict on everything, in one sentence."""
     wrong = [result.name for result in report.results if result.verdict == "mistake"]
-    checked = [r for r in report.results if r.verdict not in ("crashed", "could not be built", "took too long")]
+    checked = [r for r in report.results if r.verdict not in NOT_COMPARED]
     if not report.results:
         return "No component was found to check."
     if wrong:
