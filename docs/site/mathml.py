@@ -38,10 +38,13 @@ def checked(node, as_block=False):
         return f"<code>{escape(node.astext())}</code>"
 
 
+# What docutils does not know, and the same in what it knows.
+SYNONYMS = {r"\\dots(?![a-z])": r"\\ldots", r"\\[bB]igg?[lr]?(?![a-z])": "", r"\\(?:text|display)style(?![a-z])": ""}
 HAT = re.compile(r"<munderover>\s*(<mi>\w</mi>)(.*?)(<mo [^>]*>ˆ</mo>)\s*</munderover>", re.S)
 
 
 def mathml(tex, as_block=False):
     """Of LaTeX. The index of a letter with a hat belongs beside it, where docutils puts it below."""
-    tex = re.sub(r"\\dots(?![a-z])", r"\\ldots", tex)
+    for other, known in SYNONYMS.items():
+        tex = re.sub(other, known, tex)
     return HAT.sub(r"<msub><mover>\1\3</mover>\2</msub>", tex2mathml(tex, as_block=as_block))
