@@ -73,6 +73,7 @@ html_title = "scratch_transformer"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_math_renderer = "mathml"
+html_show_search_summary = False  # it would be fetched, which a browser forbids to pages on the disk
 html_show_sphinx = False
 html_copy_source = False
 html_show_sourcelink = False
