@@ -70,7 +70,7 @@ def test_a_lesson_has_all_its_parts_in_order(lesson):
 def test_a_lesson_breaks_it_by_a_mistake_of_the_catalogue_before_and_after(lesson):
     text = text_of(lesson)
     broken = text[text.index("## Break it") : text.index("## Write it yourself")]
-    used = re.findall(r'with_mistake\("\w+", "(\w+)"', text)
+    used = re.findall(r'with_mistake\(\s*"\w+",\s*"(\w+)"', text)
     assert used and set(used) <= MISTAKES.keys()
     assert any(mistake in broken for mistake in used)
     assert any("hide-input" in cell for cell in re.findall(r"```\{code-cell\}.*?```", broken, re.S)), "a picture"

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from scratch_transformer.kit.finding import NOT_COMPARED, Named, Report, Result
+from scratch_transformer.kit.finding import Named, Report, Result
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -47,7 +47,8 @@ def to_json(report: Report, strict: bool = False) -> str:
 def sentence(report: Report) -> str:
     """The verdict on everything, in one sentence."""
     wrong = [result.name for result in report.results if result.verdict == "mistake"]
-    checked = [r for r in report.results if r.verdict not in NOT_COMPARED]
+    lost = ("not written yet", "crashed", "could not be built", "took too long")
+    checked = [r for r in report.results if r.verdict not in lost]
     if not report.results:
         return "No component was found to check."
     if wrong:
