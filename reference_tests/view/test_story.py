@@ -44,16 +44,11 @@ def test_every_point_has_what_the_page_shows(norm):
 
 
 def test_axes_are_those_of_the_tensors(names):
-    trace = payload.traced(load_run(FOLDER), "seven")
-    sizes = {
-        "source": 2,
-        "target": len(trace.about["target_ids"]),
-        "heads": 4,
-        "features": 64,
-        "width": 16,
-        "hidden": 128,
-    }
-    sizes |= {"one": 1, "vocabulary": 120}
+    run = load_run(FOLDER)
+    trace, m = payload.traced(run, "seven"), run.config.model
+    sizes = {"source": len(trace.about["source_ids"]), "target": len(trace.about["target_ids"]), "one": 1}
+    sizes |= {"heads": m.num_heads, "features": m.d_model, "width": m.d_model // m.num_heads, "hidden": m.d_ff}
+    sizes |= {"vocabulary": run.target_tokenizer.vocab_size}
     for point in story("pre"):
         name = point.place.replace("*", "1")
         if name in names:

@@ -50,9 +50,10 @@ def payload(run: Run, sentence: str) -> dict[str, Any]:
             "d_model": m.d_model, "num_heads": m.num_heads, "num_layers": m.num_layers, "d_ff": m.d_ff, "norm": m.norm,
             "longest": [run.model.src_pos.seq_len, run.model.tgt_pos.seq_len], "parameters": count,
             "languages": [run.config.data.source, run.config.data.target],
+            "label_smoothing": run.config.training.label_smoothing,
         },
         "weights": weights(run),
-        "tokenizers": [tokenizer(t, run.config.tokens.kind) for t in (run.source_tokenizer, run.target_tokenizer)],
+        "tokenizers": [tokenizer(run.source_tokenizer), tokenizer(run.target_tokenizer)],
         "recorded": record(recorded),
         "examples": examples(run, sentence),
         "mistakes": mistakes.offered(m),
@@ -70,11 +71,19 @@ def weights(run: Run) -> dict[str, Any]:
     return packed
 
 
-def tokenizer(of: Tokenizer, kind: str) -> dict[str, Any]:
-    """A vocabulary by id, and the pairs that byte-pair encoding joins, the first one first."""
-    model = json.loads(of.library.to_str())["model"]
-    merges = [pair if isinstance(pair, list) else pair.split(" ") for pair in model.get("merges", [])]
-    return {"kind": kind, "vocabulary": of.tokens(range(of.vocab_size)), "merges": merges}
+SPLITS = {"Punctuation": "punctuation", "Split": "characters"}
+
+
+def tokenizer(of: Tokenizer) -> dict[str, Any]:
+    """A vocabulary by id, how words are split first, and what byte-pair encoding joins, the first pair first."""
+    saved = json.loads(of.library.to_str())
+    before, merges = saved["pre_tokenizer"], saved["model"].get("merges")
+    steps = before.get("pretokenizers", [before])
+    return {
+        "vocabulary": of.tokens(range(of.vocab_size)),
+        "split": next((SPLITS[step["type"]] for step in steps if step["type"] in SPLITS), ""),
+        "merges": merges and [pair if isinstance(pair, list) else pair.split(" ") for pair in merges],
+    }
 
 
 def record(traced: Trace) -> dict[str, Any]:
@@ -121,11 +130,12 @@ def told(run: Run, trace: Trace) -> dict[str, Any]:
         path, fragment = point.source
         listing = listings.setdefault(path, sources.listing(path))
         recorded = by_place.get(point.place)
-        kind = UNRECORDED[point.place.rpartition(".")[2]] if recorded is None else recorded
+        kind: Any = UNRECORDED[point.place.rpartition(".")[2]] if recorded is None else recorded
         points.append({
             "place": point.place, "title": point.title, "short": point.short, "axes": point.axes.split(),
             "says": filled(point.says or kind.sentence, run), "detail": point.detail,
-            "mathml": convert(kind.latex, display="block"), "source": path, "lines": sources.marked(listing, fragment),
+            "mathml": "".join(convert(line, display="block") for line in kind.latex.split(r",\;")),
+            "source": path, "lines": sources.marked(listing, fragment),
         })  # fmt: skip
     return {"points": points, "sources": {k: {n: v for n, v in s.items() if n != "text"} for k, s in listings.items()}}
 
@@ -137,4 +147,4 @@ def filled(says: str, run: Run) -> str:
     settings |= {"d_k": m.d_model // m.num_heads, "target_vocabulary": run.target_tokenizer.vocab_size}
     for name, value in settings.items():
         says = says.replace("{" + name + "}", str(value))
-    return says
+    return says.replace("'", "’")

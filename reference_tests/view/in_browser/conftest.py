@@ -56,6 +56,7 @@ class Visit:
 
     def __init__(self, page, file, address=""):
         self.page, self.errors, self.requests = page, [], []
+        page.set_default_timeout(120_000)  # a machine may be busy with other things
         page.on("console", lambda message: self.errors.append(message.text))
         page.on("pageerror", lambda error: self.errors.append(str(error)))
         page.on("request", lambda request: self.requests.append(request.url))
@@ -69,12 +70,16 @@ class Visit:
         self.page.fill("#sentence", text)
         return self.text("#answer")
 
+    def tokens(self, side):
+        """How many tokens of the source or the target are shown, with their ends."""
+        return self.page.locator(f"#{side}-tokens li").count()
+
     def hash(self):
         return dict(pair.split("=") for pair in self.page.evaluate("location.hash").removeprefix("#").split("&"))
 
     def checked(self):
         """The largest difference that the page has found between its numbers and the recorded ones."""
-        self.page.wait_for_selector("#self-check[data-right]", timeout=60_000)
+        self.page.wait_for_selector("#self-check[data-right]")
         return float(self.page.get_attribute("#self-check", "data-largest"))
 
 

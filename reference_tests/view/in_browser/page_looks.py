@@ -56,7 +56,7 @@ def test_the_tab_key_reaches_everything(open_page):
         "head",
         "head-off",
         "CANVAS",
-        "word",
+        "query",
         "back",
         "forth",
     }

@@ -15,11 +15,15 @@ export function difference(x, y) {
 
 /** Every recorded tensor against the page's own, PyTorch's and Python's: {numbers, largest, tensors, missing}. */
 export function checked(session) {
-  const { recorded } = session, found = pass(session, recorded.source, recorded.prefix, RIGHT);
+  const { recorded } = session;
+  const found = pass(session, recorded.source, recorded.prefix, RIGHT);
   const result = { numbers: 0, largest: 0, tensors: 0, missing: [] };
   for (const [name, theirs] of recorded.tensors) {
     const ours = found.get(name);
-    if (!ours || ours.data.length !== theirs.data.length) { result.missing.push(name); continue; }
+    if (!ours || ours.data.length !== theirs.data.length) {
+      result.missing.push(name);
+      continue;
+    }
     const apart = Math.max(difference(ours, theirs), difference(ours, recorded.ours.get(name)));
     if (!(apart <= result.largest)) result.largest = apart;
     result.numbers += theirs.data.length;
@@ -29,30 +33,33 @@ export function checked(session) {
 }
 
 /** How many of the examples have Python's translation in a state, one a turn, so that the page stays awake. */
-export async function stillRight(session, state, isCurrent, told) {
+export async function stillRight(session, state, isCurrent) {
   const { examples } = session.document;
   let right = 0;
-  for (const [number, [text, expected]] of examples.entries()) {
+  for (const [text, expected] of examples) {
     await new Promise((resume) => setTimeout(resume));
-    if (!isCurrent()) return;
+    if (!isCurrent()) return null;
     right += translation(session, read(session, text), state).text === expected;
-    told(right, number + 1, examples.length);
   }
+  return { right, all: examples.length };
 }
 
-/** What PyTorch computed for a tensor of the current pass, which may be a shorter prefix of the recorded one's. */
-export function theirs(session, name, x, source, prefix, axes) {
-  const { recorded } = session, whole = recorded.tensors.get(name);
+/** What PyTorch computed for a tensor of the present pass, which may be a shorter prefix of the recorded one's. */
+export function theirs({ recorded }, name, { source, prefix }, axes) {
+  const whole = recorded.tensors.get(name);
   const begins = prefix.every((id, i) => id === recorded.prefix[i]);
   if (!whole || !begins || source.join() !== recorded.source.join()) return null;
-  const isTarget = axes.map((axis) => axis === "target");
-  return sliced(whole, whole.shape.map((n, i) => (isTarget[i] ? prefix.length : n)));
+  const shape = whole.shape.map((n, i) => (axes[i] === "target" ? prefix.length : n));
+  return sliced(whole, shape);
 }
 
 function sliced(x, shape) {
   const data = [];
   const walk = (axis, offset) => {
-    if (axis === shape.length) { data.push(x.data[offset]); return; }
+    if (axis === shape.length) {
+      data.push(x.data[offset]);
+      return;
+    }
     const stride = x.shape.slice(axis + 1).reduce((size, n) => size * n, 1);
     for (let i = 0; i < shape[axis]; i++) walk(axis + 1, offset + i * stride);
   };

@@ -33,13 +33,19 @@ export function plain(token) {
   return SPECIAL[token] ? `‹${SPECIAL[token]}›` : token === "▁" ? "␣" : token.replaceAll("▁", " ").trim() || token;
 }
 
+/** A token in quotation marks, unless it is a special one. */
+export function quoted(token) {
+  return SPECIAL[token] ? plain(token) : `“${plain(token)}”`;
+}
+
 /** A token as an element; a space that belongs to it is a small mark. */
 export function tokenElement(token, tag = "span", attributes = {}) {
   const special = SPECIAL[token];
   const made = element(tag, { ...attributes, class: `token ${special ? "special" : ""} ${attributes.class || ""}` });
   if (special) made.append(special);
-  else if (token.startsWith("▁")) made.append(element("span", { class: "space", "aria-hidden": "true" }, "␣"), token.slice(1));
-  else made.append(token);
+  else if (!token.startsWith("▁")) made.append(token);
+  else made.append(element("span", { class: "space", "aria-hidden": "true" }, "␣"), token.slice(1));
+  if (token === "▁") made.append(element("span", { class: "unseen" }, "space"));
   return made;
 }
 
@@ -47,7 +53,8 @@ export function tokenElement(token, tag = "span", attributes = {}) {
 export function written(x) {
   if (Number.isNaN(x)) return "NaN";
   if (!Number.isFinite(x)) return x > 0 ? "∞" : "−∞";
-  const size = Math.abs(x), text = size !== 0 && (size < 1e-3 || size >= 1e5) ? power(x) : x.toFixed(4);
+  const size = Math.abs(x);
+  const text = size !== 0 && (size < 1e-3 || size >= 1e5) ? power(x) : x.toFixed(4);
   return text.replace("-", "−");
 }
 

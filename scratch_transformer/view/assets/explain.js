@@ -1,43 +1,63 @@
 // The right side: the equation, PyTorch's numbers, the lines of code, and what they say about themselves.
 
-import { element, power } from "./dom.js";
+import { element, power, written } from "./dom.js";
 
-/** point: of the story. source: its listing. verdict: {kind, largest, count} about PyTorch's numbers. */
-export function explanation(point, source, verdict, { version, torch, back }) {
-  const equation = element("div", { class: "equation" });
+/** verdict: {kind, largest, count} about PyTorch's numbers. */
+export function explanation(reader, verdict) {
+  const { point, session } = reader;
+  const equation = element("div", { class: "equation", tabindex: 0, role: "group", "aria-label": "Equation" });
   equation.innerHTML = point.mathml;
   return [
     section("Equation", equation),
-    section("PyTorch", verdictText(verdict, torch, back)),
-    section("Code", listing(point, source, version)),
+    section("PyTorch", verdictText(reader, verdict)),
+    section("Code", listing(point, session.document.sources[point.source])),
   ];
 }
 
-function section(title, ...content) {
-  return element("section", {}, element("h3", {}, title), ...content);
+function section(title, content) {
+  return element("section", {}, element("h3", {}, title), content);
 }
 
-function verdictText({ kind, largest, count }, torch, back) {
+function verdictText(reader, { kind, largest, count }) {
+  const { document, recorded } = reader.session;
   if (kind === "other") {
-    return element("p", {}, "PyTorch’s numbers were recorded for another sentence. ",
-      element("button", { type: "button", class: "link", onclick: back }, "Show that one"));
+    const onclick = () => reader.change({ sentence: recorded.sentence, token: 0 });
+    const back = element("button", { type: "button", class: "link", onclick }, "Show that one");
+    return element("p", {}, "PyTorch’s numbers were recorded for another sentence. ", back);
   }
-  if (kind === "other shape") return element("p", {}, "This has another shape than PyTorch’s: there is nothing to compare.");
-  const text = kind === "altered" ? [`With what you have changed, it is up to `, element("strong", {}, power(largest)), ` away from torch.nn’s.`]
-    : [`torch.nn ${torch} computes the same: of ${count.toLocaleString("en")} numbers, none is further away than `, element("strong", {}, power(largest)), "."];
-  return element("p", { class: kind === "altered" && largest > 1e-6 ? "broken" : "" }, ...text);
+  if (kind === "other shape")
+    return element("p", {}, "This has another shape than PyTorch’s: there is nothing to compare.");
+  const size = element("strong", {}, largest < 1e-3 ? power(largest) : written(largest));
+  if (kind === "altered") {
+    const isBroken = largest > 1e-6 ? "broken" : "";
+    return element(
+      "p",
+      { class: isBroken },
+      "With what you have changed, it is up to ",
+      size,
+      " away from torch.nn’s.",
+    );
+  }
+  const all = `torch.nn ${document.torch} computes the same: of ${count.toLocaleString("en")} numbers, `;
+  if (largest === 0) return element("p", {}, all, "all are equal to the last bit.");
+  return element("p", {}, all, "none is further away than ", size, ".");
 }
 
 function listing(point, source) {
-  const code = element("code", {});
-  source.html.forEach((html, number) => {
-    const line = element("span", { class: point.lines.includes(number) ? "line hit" : "line" });
+  const lines = source.html.map((html, number) => {
+    const isHit = point.lines.includes(number);
+    const line = element("span", { class: isHit ? "line hit" : "line" });
     line.innerHTML = html || " ";
-    if (point.lines.includes(number)) line.prepend(element("span", { class: "unseen" }, "computed here: "));
-    code.append(line);
+    if (isHit) line.prepend(element("span", { class: "unseen" }, "computed here: "));
+    return line;
   });
-  return element("figure", { class: "code" },
-    element("figcaption", {}, source.file, element("span", {}, `, line ${source.line + point.lines[0]}`)),
-    element("pre", { tabindex: 0, "aria-label": `Source of ${source.name}` }, code),
-    element("details", {}, element("summary", {}, "Its documentation"), element("pre", { class: "doc" }, source.doc)));
+  const place = element("figcaption", {}, `${source.file}, line ${source.line + point.lines[0]}`);
+  const code = element("pre", { tabindex: 0, "aria-label": `Source of ${source.name}` }, element("code", {}, ...lines));
+  const doc = element(
+    "details",
+    {},
+    element("summary", {}, "Its documentation"),
+    element("pre", { class: "doc" }, source.doc),
+  );
+  return element("figure", { class: "code" }, place, code, doc);
 }

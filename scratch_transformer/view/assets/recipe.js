@@ -3,7 +3,7 @@
 
 export const SCALES = {
   "1/sqrt(d_k)": (d_k) => 1 / Math.sqrt(d_k),
-  "none": () => 1,
+  none: () => 1,
   "1/d_k": (d_k) => 1 / d_k,
   "1/sqrt(d_model)": (d_k, h) => 1 / Math.sqrt(h * d_k),
   "1/d_model": (d_k, h) => 1 / (h * d_k),
@@ -15,11 +15,11 @@ export const SCALES = {
 
 // whether query t may attend to key s
 export const CAUSAL = {
-  "lower": (t, s) => s <= t,
-  "ignored": () => true,
-  "future": (t, s) => s > t,
+  lower: (t, s) => s <= t,
+  ignored: () => true,
+  future: (t, s) => s > t,
   "future and present": (t, s) => s >= t,
-  "past": (t, s) => s < t,
+  past: (t, s) => s < t,
   "one ahead": (t, s) => s <= t + 1,
 };
 
@@ -27,36 +27,36 @@ export const FILLS = { "-inf, empty rows zero": -Infinity, "-1e4": -1e4, "1e-9":
 
 export const EMBEDDING_SCALES = {
   "sqrt(d_model)": Math.sqrt,
-  "none": () => 1,
-  "d_model": (d) => d,
+  none: () => 1,
+  d_model: (d) => d,
   "1/sqrt(d_model)": (d) => 1 / Math.sqrt(d),
 };
 
 // the exponents of 10000 in sine and cosine
 export const ANGLES = {
-  "paper": (i, d) => [i / d, i / d],
-  "doubled": (i, d) => [2 * i / d, 2 * i / d],
+  paper: (i, d) => [i / d, i / d],
+  doubled: (i, d) => [(2 * i) / d, (2 * i) / d],
   "cosine at the next": (i, d) => [i / d, (i + 1) / d],
-  "doubled, cosine at the next": (i, d) => [2 * i / d, 2 * (i + 1) / d],
-  "halved": (i, d) => [i / d / 2, i / d / 2],
+  "doubled, cosine at the next": (i, d) => [(2 * i) / d, (2 * (i + 1)) / d],
+  halved: (i, d) => [i / d / 2, i / d / 2],
   "to 1": (i, d) => [i / Math.max(d - 2, 1), i / Math.max(d - 2, 1)],
-  "inverted": (i, d) => [-i / d, -i / d],
+  inverted: (i, d) => [-i / d, -i / d],
 };
 
 // where the i-th pair stands: column, number, other number, its column
 export const LAYOUTS = {
-  "interleaved": (i, half, sine, cosine) => [2 * i, sine, cosine, 2 * i + 1],
+  interleaved: (i, half, sine, cosine) => [2 * i, sine, cosine, 2 * i + 1],
   "cosine first": (i, half, sine, cosine) => [2 * i, cosine, sine, 2 * i + 1],
-  "concatenated": (i, half, sine, cosine) => [i, sine, cosine, half + i],
+  concatenated: (i, half, sine, cosine) => [i, sine, cosine, half + i],
 };
 
 const sigmoid = (x) => 1 / (1 + Math.exp(-x));
 export const ACTIVATIONS = {
-  "relu": (x) => Math.max(0, x),
-  "none": (x) => x,
-  "gelu": (x) => 0.5 * x * (1 + erf(x * Math.SQRT1_2)),
-  "silu": (x) => x * sigmoid(x),
-  "tanh": Math.tanh,
+  relu: (x) => Math.max(0, x),
+  none: (x) => x,
+  gelu: (x) => 0.5 * x * (1 + erf(x * Math.SQRT1_2)),
+  silu: (x) => x * sigmoid(x),
+  tanh: Math.tanh,
   "leaky relu": (x) => (x < 0 ? 0.01 * x : x),
 };
 
@@ -89,8 +89,16 @@ export const RECIPE = {
   unused_biases: ["", "w_q", "w_v", "w_o"],
   activation: Object.keys(ACTIVATIONS),
   activation_place: ["between", "at the end", "twice"],
-  norm_order: ["pre", "post", "residual after norm", "residual of the norm", "norm on the output",
-    "no residual, pre", "no residual, post", "no norm"],
+  norm_order: [
+    "pre",
+    "post",
+    "residual after norm",
+    "residual of the norm",
+    "norm on the output",
+    "no residual, pre",
+    "no residual, post",
+    "no norm",
+  ],
   norms: ["own", "shared"],
   final_norm: [true, false],
   layers: ["own weights", "shared"],
@@ -113,12 +121,13 @@ export function recipe(config, changes = {}) {
 function erf(x) {
   const a = Math.abs(x);
   if (a < 3) {
-    let term = a, sum = a;
+    let term = a;
+    let sum = a;
     for (let n = 1; Math.abs(term) > 1e-17 * Math.abs(sum) && n < 200; n++) {
-      term *= -a * a / n;
+      term *= (-a * a) / n;
       sum += term / (2 * n + 1);
     }
-    return Math.sign(x) * 2 / Math.sqrt(Math.PI) * sum;
+    return ((Math.sign(x) * 2) / Math.sqrt(Math.PI)) * sum;
   }
   let fraction = 0;
   for (let n = 60; n > 0; n--) fraction = n / 2 / (a + fraction);

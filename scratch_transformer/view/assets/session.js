@@ -5,7 +5,9 @@ import { Tokenizer } from "./tokenizer.js";
 import { Transformer, greedy, likeliest, nextProbabilities } from "./transformer.js";
 import { unpack } from "./unpack.js";
 
-export const PAD = 0, BOS = 2, EOS = 3;
+export const PAD = 0;
+export const BOS = 2;
+export const EOS = 3;
 export const SPECIAL = { "<pad>": "pad", "<unk>": "unknown", "<bos>": "start", "<eos>": "end" };
 
 /** Of a document (payload.py): the model and all that belongs to it. */
@@ -13,14 +15,22 @@ export async function open(document) {
   const { config, tokenizers, recorded } = document;
   const model = new Transformer(config, await unpack(document.weights));
   const [source, target] = tokenizers.map((t) => new Tokenizer(t));
-  return { document, config, model, source, target, recorded: { ...recorded, tensors: await unpack(recorded.torch), ours: await unpack(recorded.ours, recorded.torch) } };
+  return {
+    document,
+    config,
+    model,
+    source,
+    target,
+    recorded: { ...recorded, tensors: await unpack(recorded.torch), ours: await unpack(recorded.ours, recorded.torch) },
+  };
 }
 
 /** The ids of a sentence with its end. Throws Trouble, in a sentence, for what cannot be read. */
 export class Trouble extends Error {}
 
 export function read(session, text) {
-  const ids = session.source.encode(text), [longest] = session.config.longest;
+  const ids = session.source.encode(text);
+  const [longest] = session.config.longest;
   if (!ids.length) throw new Trouble("There is nothing to translate yet: write a sentence.");
   if (ids.length >= longest) {
     throw new Trouble(`This has ${ids.length + 1} tokens with its end, but the model reads at most ${longest}.`);
@@ -52,10 +62,17 @@ export function isAltered(state) {
 
 /** The ids that the model writes for source ids, in a state: {ids, isFinished, probabilities, text}. */
 export function translation(session, ids, state) {
-  const padded = [...ids, ...Array(state.padding).fill(PAD)], [, longest] = session.config.longest;
+  const padded = [...ids, ...Array(state.padding).fill(PAD)];
+  const [, longest] = session.config.longest;
   const limit = isAltered(state) || state.draw ? Math.min(longest, 2 * ids.length + 12) : longest;
   const options = { changes: state.changes, off: state.off, temperature: state.temperature };
-  const written = greedy(session.model, padded, { bos: BOS, eos: EOS, limit, ...options, choose: state.draw ? drawer(state.draw) : likeliest });
+  const written = greedy(session.model, padded, {
+    bos: BOS,
+    eos: EOS,
+    limit,
+    ...options,
+    choose: state.draw ? drawer(state.draw) : likeliest,
+  });
   return { ...written, source: padded, text: textOf(session, written.ids) };
 }
 
@@ -63,14 +80,24 @@ export function translation(session, ids, state) {
 export function textOf(session, ids) {
   const parts = [[]];
   for (const id of ids) id === EOS ? parts.push([]) : parts.at(-1).push(id);
-  return parts.map((part) => session.target.decode(part)).filter(Boolean).join(" | ");
+  return parts
+    .map((part) => session.target.decode(part))
+    .filter(Boolean)
+    .join(" | ");
 }
 
 /** Every named tensor of the pass that decides what comes after `prefix`. */
 export function pass(session, source, prefix, state) {
-  const found = new Map(), options = { changes: state.changes, off: state.off };
-  const logits = session.model.forward(source, prefix, options, (name, x) => { found.set(name, x); return x; });
-  const warm = tensor(logits.shape, logits.data.map((x) => x / state.temperature));
+  const found = new Map();
+  const options = { changes: state.changes, off: state.off };
+  const logits = session.model.forward(source, prefix, options, (name, x) => {
+    found.set(name, x);
+    return x;
+  });
+  const warm = tensor(
+    logits.shape,
+    logits.data.map((x) => x / state.temperature),
+  );
   found.set("probabilities", softmax(warm, 1));
   return found;
 }
@@ -78,7 +105,10 @@ export function pass(session, source, prefix, state) {
 /** The probabilities of the next token, the likeliest first: [{id, p}]. */
 export function ranked(found, state, count) {
   const p = nextProbabilities(found.get("projection_layer.proj"), state.temperature, state.changes);
-  return [...p].map((value, id) => ({ id, p: value })).sort((a, b) => b.p - a.p).slice(0, count);
+  return [...p]
+    .map((value, id) => ({ id, p: value }))
+    .sort((a, b) => b.p - a.p)
+    .slice(0, count);
 }
 
 /** A chooser that draws by the probabilities; the same seed draws the same. */

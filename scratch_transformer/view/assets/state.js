@@ -1,15 +1,30 @@
 // Where the reader is, and which knobs are turned: in the address after #, so that every state has a link.
 
 export const RIGHT = {
-  sentence: "", token: 0, at: "", layer: 1, head: 1, query: 0, numbers: "page",
-  scale: true, mask: true, positions: true, temperature: 1, padding: 0, mistake: "", off: [], draw: 0, changes: {},
+  sentence: "",
+  token: 0,
+  at: "",
+  layer: 1,
+  head: 1,
+  query: 0,
+  numbers: "page",
+  scale: true,
+  mask: true,
+  positions: true,
+  temperature: 1,
+  padding: 0,
+  mistake: "",
+  off: [],
+  draw: 0,
+  changes: {},
 };
 const NUMBERS = ["page", "torch", "difference"];
-const SWITCHES = { scale: { scale: "none" }, mask: { causal: "ignored" }, positions: { positions: "none" } };
+const LEFT_OUT = { scale: { scale: "none" }, mask: { causal: "ignored" }, positions: { positions: "none" } };
 
 /** A state from "#s=forty-two&at=encoder.self_attention.weights&layer=1&head=3"; what makes no sense is left out. */
 export function fromHash(hash, start, session) {
-  const given = new URLSearchParams(hash.replace(/^#/, "")), { config } = session;
+  const given = new URLSearchParams(hash.replace(/^#/, ""));
+  const { config } = session;
   const whole = (name, low, high, otherwise) => {
     const n = given.has(name) ? Number(given.get(name)) : NaN;
     return Number.isInteger(n) && n >= low && n <= high ? n : otherwise;
@@ -30,14 +45,14 @@ export function fromHash(hash, start, session) {
     mistake: given.get("mistake") ?? "",
     off: (given.get("off") ?? "").split(",").filter((name) => isHead(name, config)),
   };
-  for (const name of Object.keys(SWITCHES)) state[name] = given.get(name) !== "off";
+  for (const name of Object.keys(LEFT_OUT)) state[name] = given.get(name) !== "off";
   return withChanges(state, session);
 }
 
 /** The same state, with what its knobs change in the recipe. */
 export function withChanges(state, session) {
   const changes = {};
-  for (const [name, change] of Object.entries(SWITCHES)) if (!state[name]) Object.assign(changes, change);
+  for (const [name, change] of Object.entries(LEFT_OUT)) if (!state[name]) Object.assign(changes, change);
   const [id, form] = mistakeOf(state, session);
   if (id) Object.assign(changes, id.forms[form]);
   return { ...state, mistake: id ? state.mistake : "", changes };
@@ -45,13 +60,14 @@ export function withChanges(state, session) {
 
 /** The entry of the catalogue, and the form of it, that "A1:not scaled" names; the first form of "A1". */
 export function mistakeOf(state, session) {
-  const [id, ...rest] = state.mistake.split(":"), entry = session.document.mistakes.find((m) => m.id === id);
+  const [id, ...rest] = state.mistake.split(":");
+  const entry = session.document.mistakes.find((m) => m.id === id);
   if (!entry) return [null, ""];
   const form = rest.join(":");
   return [entry, form in entry.forms ? form : Object.keys(entry.forms)[0]];
 }
 
-export function toHash(state, start) {
+export function toHash(state) {
   const given = new URLSearchParams();
   given.set("s", state.sentence);
   if (state.token) given.set("token", state.token);
@@ -60,7 +76,7 @@ export function toHash(state, start) {
   for (const name of ["query", "padding", "draw"]) if (state[name]) given.set(name, state[name]);
   if (state.numbers !== "page") given.set("numbers", state.numbers);
   if (state.temperature !== 1) given.set("temperature", state.temperature);
-  for (const name of Object.keys(SWITCHES)) if (!state[name]) given.set(name, "off");
+  for (const name of Object.keys(LEFT_OUT)) if (!state[name]) given.set(name, "off");
   if (state.mistake) given.set("mistake", state.mistake);
   if (state.off.length) given.set("off", state.off.join(","));
   return `#${given}`;
@@ -69,5 +85,10 @@ export function toHash(state, start) {
 function isHead(name, config) {
   const [stack, layer, kind, head] = name.split(".");
   const kinds = { encoder: ["self"], decoder: ["self", "cross"] }[stack] || [];
-  return kinds.includes(kind) && Number(layer) < config.num_layers && Number(head) < config.num_heads && /^\w+\.\d+\.\w+\.\d+$/.test(name);
+  return (
+    kinds.includes(kind) &&
+    Number(layer) < config.num_layers &&
+    Number(head) < config.num_heads &&
+    /^\w+\.\d+\.\w+\.\d+$/.test(name)
+  );
 }

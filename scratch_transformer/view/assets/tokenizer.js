@@ -1,14 +1,18 @@
 // Text to ids and back, as scratch_transformer/translation/tokenizer.py does: words, characters, or byte pairs.
 
 const SPACE = "▁";
-const PUNCTUATION = /[\p{P}!-\/:-@[-`{-~]/u;
+const PUNCTUATION = /([\p{P}!-\/:-@[-`{-~])/u;
 // what Python's str.split() takes for a space
 const SPACES = /[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+/u;
 
 export class Tokenizer {
-  /** kind: "bpe", "word" or "char". vocabulary: the tokens by id. merges: pairs of pieces, the first to be joined first. */
-  constructor({ kind, vocabulary, merges }) {
-    this.kind = kind;
+  /**
+   * vocabulary: the tokens by id. split: how words are taken apart first, "punctuation", "characters" or "".
+   * merges: pairs of pieces of byte-pair encoding, the first to be joined first; null: a part is a token.
+   */
+  constructor({ vocabulary, split, merges }) {
+    this.split = split;
+    this.hasMerges = merges !== null;
     this.vocabulary = vocabulary;
     this.ids = new Map(vocabulary.map((token, id) => [token, id]));
     this.ranks = new Map((merges || []).map(([left, right], rank) => [`${left} ${right}`, rank]));
@@ -24,15 +28,21 @@ export class Tokenizer {
   }
 
   pieces(word) {
-    if (this.kind === "bpe") return this.merged([...word]);
-    if (this.kind === "char") return [...word];
-    return word.split(new RegExp(`(${PUNCTUATION.source})`, "u")).filter(Boolean);
+    const parts = this.parts(word);
+    return this.hasMerges ? parts.flatMap((part) => this.merged([...part])) : parts;
+  }
+
+  parts(word) {
+    if (this.split === "characters") return [...word];
+    if (this.split === "punctuation") return word.split(PUNCTUATION).filter(Boolean);
+    return [word];
   }
 
   /** Characters, then again and again the two neighbours that were joined most often in the training texts. */
   merged(pieces) {
     for (;;) {
-      let best = -1, rank = Infinity;
+      let best = -1;
+      let rank = Infinity;
       for (let i = 0; i + 1 < pieces.length; i++) {
         const other = this.ranks.get(`${pieces[i]} ${pieces[i + 1]}`);
         if (other < rank) [best, rank] = [i, other];
@@ -50,6 +60,9 @@ export class Tokenizer {
   /** The text of ids without the special ones; unknown ones are "<unk>". */
   decode(ids) {
     const pieces = ids.filter((id) => id !== 0 && id !== 2).map((id) => this.vocabulary[id]);
-    return pieces.map((piece, i) => piece.replaceAll(SPACE, i ? " " : "")).join("").trim();
+    return pieces
+      .map((piece, i) => piece.replaceAll(SPACE, i ? " " : ""))
+      .join("")
+      .trim();
   }
 }

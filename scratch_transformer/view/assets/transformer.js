@@ -24,7 +24,8 @@ export class Transformer {
 
   /** ids -> (S, d_model). options: changes of the recipe; off: heads that are switched off, as "encoder.0.self.3". */
   encode(source, { changes = {}, off = [] } = {}, record = nothing) {
-    const how = recipe(this.config, changes), start = this.embedded("src", source, how, record);
+    const how = recipe(this.config, changes);
+    const start = this.embedded("src", source, how, record);
     const mask = { real: source.map((id) => id !== 0), causal: false };
     const layer = (x, i) => this.encoderLayer(i, x, mask, how, off, within(record, `encoder.layers.${i}`));
     return this.stack("encoder", start, layer, how, record);
@@ -32,16 +33,19 @@ export class Transformer {
 
   /** (S, d_model), and ids that were written so far -> logits (T, vocabulary). */
   decode(memory, source, prefix, { changes = {}, off = [] } = {}, record = nothing) {
-    const how = recipe(this.config, changes), start = this.embedded("tgt", prefix, how, record);
+    const how = recipe(this.config, changes);
+    const start = this.embedded("tgt", prefix, how, record);
     const masks = { source: source.map((id) => id !== 0), target: prefix.map(() => true) };
     const layer = (x, i) => this.decoderLayer(i, x, memory, masks, how, off, within(record, `decoder.layers.${i}`));
-    const x = this.stack("decoder", start, layer, how, record), { weight, bias } = this.part("projection_layer.proj");
+    const x = this.stack("decoder", start, layer, how, record);
+    const { weight, bias } = this.part("projection_layer.proj");
     const logits = linear(x, weight, bias);
     return record("projection_layer.proj", how.output === "logits" ? logits : overTokens(logits, how.output));
   }
 
   embedded(side, ids, how, record) {
-    const at = within(record, `${side}_pos`), table = this.part(`${side}_embed.embedding`).weight;
+    const at = within(record, `${side}_pos`);
+    const table = this.part(`${side}_embed.embedding`).weight;
     const x = embed(ids, table, how, within(record, `${side}_embed`));
     const learned = this.weights.get(`${side}_pos.pe`);
     const pe = at("positions", positions(ids.length, this.config.d_model, learned, how));
@@ -51,25 +55,39 @@ export class Transformer {
   stack(name, start, layer, how, record) {
     let x = start;
     for (let i = 0; i < this.config.num_layers; i++) x = layer(how.feeding === "first input" ? start : x, i);
-    return how.final_norm && this.has(`${name}.norm`) ? this.norm(`${name}.norm`, x, how, within(record, `${name}.norm`)) : x;
+    return how.final_norm && this.has(`${name}.norm`)
+      ? this.norm(`${name}.norm`, x, how, within(record, `${name}.norm`))
+      : x;
   }
 
   encoderLayer(i, x, mask, how, off, record) {
     const at = `encoder.layers.${how.layers === "shared" ? this.config.num_layers - 1 : i}`;
-    x = this.sublayer(at, 0, x, (x) => this.attend(`${at}.self_attention`, x, x, mask, how, heads(off, `encoder.${i}.self`), record), how, record);
+    x = this.sublayer(
+      at,
+      0,
+      x,
+      (x) => this.attend(`${at}.self_attention`, x, x, mask, how, heads(off, `encoder.${i}.self`), record),
+      how,
+      record,
+    );
     return this.sublayer(at, 1, x, (x) => this.feed(at, x, how, record), how, record);
   }
 
   decoderLayer(i, x, memory, masks, how, off, record) {
     const at = `decoder.layers.${how.layers === "shared" ? this.config.num_layers - 1 : i}`;
     const toItself = (x) => {
-      const mask = { real: masks.target, causal: true }, T = masks.target.length;
-      if (how.self_mask !== "target") Object.assign(mask, { causal: false, real: masks.source.length === T ? masks.source : masks.target });
+      const mask = { real: masks.target, causal: true };
+      const T = masks.target.length;
+      if (how.self_mask !== "target")
+        Object.assign(mask, { causal: false, real: masks.source.length === T ? masks.source : masks.target });
       return this.attend(`${at}.self_attention`, x, x, mask, how, heads(off, `decoder.${i}.self`), record);
     };
     const toSource = (x) => {
       const [keys, real, causal] = how.memory === "encoder" ? [memory, masks.source, false] : ownKeys(x, masks, how);
-      const mask = { causal, real: how.memory_mask === "source" && real.length === keys.shape[0] ? real : Array(keys.shape[0]).fill(true) };
+      const mask = {
+        causal,
+        real: how.memory_mask === "source" && real.length === keys.shape[0] ? real : Array(keys.shape[0]).fill(true),
+      };
       return this.attend(`${at}.cross_attention`, x, keys, mask, how, heads(off, `decoder.${i}.cross`), record);
     };
     const [first, second] = how.order === "cross, self" ? [toSource, toItself] : [toItself, toSource];
@@ -80,7 +98,8 @@ export class Transformer {
 
   sublayer(at, number, x, f, how, record) {
     const at_ = within(record, `residual_connections.${number}`);
-    const norm = (x) => this.norm(`${at}.residual_connections.${how.norms === "own" ? number : 0}.norm`, x, how, within(at_, "norm"));
+    const norm = (x) =>
+      this.norm(`${at}.residual_connections.${how.norms === "own" ? number : 0}.norm`, x, how, within(at_, "norm"));
     return connect(x, f, norm, how.norm_order, at_);
   }
 
@@ -91,7 +110,10 @@ export class Transformer {
   }
 
   feed(at, x, how, record) {
-    const W = { linear_1: this.part(`${at}.feed_forward_block.linear_1`), linear_2: this.part(`${at}.feed_forward_block.linear_2`) };
+    const W = {
+      linear_1: this.part(`${at}.feed_forward_block.linear_1`),
+      linear_2: this.part(`${at}.feed_forward_block.linear_2`),
+    };
     return feedForward(x, W, how, within(record, "feed_forward"));
   }
 
@@ -110,9 +132,15 @@ export class Transformer {
 
 /** The next token's probabilities: softmax(logits / temperature) of the last position. */
 export function nextProbabilities(logits, temperature = 1, how = {}) {
-  const [T, vocabulary] = logits.shape, row = how.decoding === "first position" ? 0 : T - 1;
+  const [T, vocabulary] = logits.shape;
+  const row = how.decoding === "first position" ? 0 : T - 1;
   const last = logits.data.slice(row * vocabulary, (row + 1) * vocabulary);
-  return softmax(tensor([1, vocabulary], last.map((x) => x / temperature))).data;
+  return softmax(
+    tensor(
+      [1, vocabulary],
+      last.map((x) => x / temperature),
+    ),
+  ).data;
 }
 
 /**
@@ -120,7 +148,10 @@ export function nextProbabilities(logits, temperature = 1, how = {}) {
  * Returns {ids, isFinished, probabilities: of every token that was chosen}; ids without bos and eos.
  */
 export function greedy(model, source, { bos, eos, limit, choose = likeliest, temperature = 1, ...options }) {
-  const memory = model.encode(source, options), prefix = [bos], probabilities = [], changes = options.changes || {};
+  const memory = model.encode(source, options);
+  const prefix = [bos];
+  const probabilities = [];
+  const changes = options.changes || {};
   let isFinished = false;
   while (!isFinished && prefix.length <= limit) {
     const p = nextProbabilities(model.decode(memory, source, prefix, options), temperature, changes);

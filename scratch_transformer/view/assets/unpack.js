@@ -5,13 +5,20 @@ import { tensor } from "./arithmetic.js";
 /** {tensors: [name, shape], width, deflated} -> Map of name -> tensor. beside: what only differing bits were packed of. */
 export async function unpack({ tensors, width, deflated, aliases = {} }, beside = null) {
   const planes = await inflated(deflated);
-  if (beside) (await inflated(beside.deflated)).forEach((byte, i) => { planes[i] ^= byte; });
-  const count = planes.length / width, bytes = new Uint8Array(planes.length);
+  if (beside)
+    (await inflated(beside.deflated)).forEach((byte, i) => {
+      planes[i] ^= byte;
+    });
+  const count = planes.length / width;
+  const bytes = new Uint8Array(planes.length);
   for (let plane = 0; plane < width; plane++) {
     for (let i = 0; i < count; i++) bytes[i * width + plane] = planes[plane * count + i];
   }
-  const read = { 2: float16, 4: (view, at) => view.getFloat32(at, true), 8: (view, at) => view.getFloat64(at, true) }[width];
-  const view = new DataView(bytes.buffer), found = new Map();
+  const read = { 2: float16, 4: (view, at) => view.getFloat32(at, true), 8: (view, at) => view.getFloat64(at, true) }[
+    width
+  ];
+  const view = new DataView(bytes.buffer);
+  const found = new Map();
   let at = 0;
   for (const [name, shape] of tensors) {
     const x = tensor(shape);
@@ -30,7 +37,9 @@ async function inflated(text) {
 
 /** A number of 16 bits: a sign, 5 bits of exponent, 10 of mantissa. */
 function float16(view, at) {
-  const bits = view.getUint16(at, true), exponent = (bits >> 10) & 31, fraction = bits & 1023;
+  const bits = view.getUint16(at, true);
+  const exponent = (bits >> 10) & 31;
+  const fraction = bits & 1023;
   const size = exponent ? 2 ** (exponent - 15) * (1 + fraction / 1024) : 2 ** -14 * (fraction / 1024);
   return bits >> 15 ? -size : size;
 }
