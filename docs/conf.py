@@ -33,7 +33,7 @@ nitpick_ignore_regex = [
     # Other projects' names would be looked up in the network.
     (r"py:.*", r"(torch|numpy|np|click|rich|matplotlib|collections|typing|pathlib|safetensors|tokenizers)\b.*"),
     # Types that only occur in signatures.
-    (r"py:.*", r"(.*\.)?(BuiltinUnsupported|Array|\w+Cache|\w+Gradients|HasParamGroups|Precision|Equality)"),
+    (r"py:.*", r"(.*\.)?(BuiltinUnsupported|InputError|Source|Array|\w+Cache|\w+Gradients|HasParamGroups|Precision|Equality)"),
 ]
 suppress_warnings = ["config.cache"]
 

@@ -16,7 +16,7 @@ def setup(app):
 def process(app, what, name, obj, options, lines):
     """Sphinx's hook: rewrites the lines in place."""
     lines[:] = restructured(lines)
-    if what == "attribute":
+    if what in ("attribute", "data", "property"):
         lines.insert(0, "\\ ")  # napoleon would take the first words before a colon for its type
 
 
