@@ -32,8 +32,9 @@ nitpicky = True
 nitpick_ignore_regex = [
     # Other projects' names would be looked up in the network.
     (r"py:.*", r"(torch|numpy|np|click|rich|matplotlib|collections|typing|pathlib|safetensors|tokenizers)\b.*"),
-    # Types that only occur in signatures.
-    (r"py:.*", r"(.*\.)?(BuiltinUnsupported|InputError|Source|Array|\w+Cache|\w+Gradients|HasParamGroups|Precision|Equality)"),
+    # Types that only occur in signatures, and errors without a page.
+    (r"py:class", r"(.*\.)?(Array|\w+Cache|\w+Gradients|HasParamGroups|Precision|Equality|Source)"),
+    (r"py:exc", r"BuiltinUnsupported|InputError"),
 ]
 suppress_warnings = ["config.cache"]
 
