@@ -9,6 +9,7 @@ import torch
 
 from docs.site.drawing import figure, line, rect, text
 from scratch_transformer import attention, masks
+from scratch_transformer.attention.algorithms import KERNELS
 from scratch_transformer.attention.tiled.problem import Problem
 
 T, S, HEADS, D = 2048, 2048, 8, 64
@@ -137,6 +138,16 @@ def triton_sizes():
         cells = [f"{table['forward'][width][0].block_t} × {table['forward'][width][0].block_s}" for width in widths]
         made.append(f"| {name.capitalize()}: {comments[name].partition(':')[0]} | " + " | ".join(cells) + " |")
     return "\n".join(made)
+
+
+def when(algorithm):
+    """Whether "auto" takes a kernel, and why."""
+    reason = KERNELS.get(algorithm)
+    return (
+        f'`"auto"` takes it where it can run. {reason[:1].upper()}{reason[1:]}.'
+        if reason
+        else "It is taken by name only."
+    )
 
 
 def constants(file):
