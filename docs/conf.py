@@ -39,10 +39,10 @@ suppress_warnings = ["config.cache"]
 
 # ---- Pages are Markdown; a page with code cells is run when the site is built ----
 
-myst_enable_extensions = ["amsmath", "attrs_block", "colon_fence", "deflist", "dollarmath", "fieldlist", "smartquotes", "substitution"]
+myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath", "fieldlist", "smartquotes"]
 myst_heading_anchors = 3
 nb_execution_mode = "force"
-nb_execution_timeout = 120  # of a cell; it should take seconds, but the machine may be busy
+nb_execution_timeout = 120  # a cell takes seconds, but the machine may be busy
 nb_execution_raise_on_error = True
 nb_execution_show_tb = True
 nb_merge_streams = True

@@ -54,6 +54,6 @@ def sentence():
     return (
         f"> We used scratch_transformer {where['scratch_transformer']}, whose {len(found['components'])} components "
         f"equal those of PyTorch {where['torch'].partition('+')[0]} in {all_of_it['definitions']} configurations, "
-        f"outputs and gradients, to a relative error of {worst:.0e} in float64; in lower precision its rounding error is "
-        f"on average {all_of_it['mean_ratio']:.2f} times PyTorch's own."
+        f"outputs and gradients, to a relative error of {worst:.0e} in float64; in lower precision its rounding error "
+        f"is on average {all_of_it['mean_ratio']:.2f} times PyTorch's own."
     )

@@ -60,7 +60,7 @@ def process(app, what, name, obj, options, lines):
     """Sphinx's hook: rewrites the lines in place."""
     lines[:] = restructured(lines)
     if what == "attribute":
-        lines.insert(0, "")  # napoleon would take the first words before a colon for its type
+        lines.insert(0, "\\ ")  # napoleon would take the first words before a colon for its type
 
 
 def restructured(lines):

@@ -8,6 +8,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 EXAMPLE = "docs/examples/my_transformer.py"
 
+# As wide as a block of code; and the page links to the catalogue beside it.
+ENVIRONMENT = {**os.environ, "COLUMNS": "84", "SCRATCH_TRANSFORMER_DOCS": "."}
+
 
 def setup(app):
     """The page of a check lies beside the others."""
@@ -24,7 +27,7 @@ def write(app):
 def run(*options):
     """What `scratch-transformer check` prints of the example."""
     command = [sys.executable, "-m", "scratch_transformer", "check", EXAMPLE, *options]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env={**os.environ, "COLUMNS": "88"})
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=ENVIRONMENT)
     if done.returncode != 1:  # it has mistakes
         raise RuntimeError(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
     return done.stdout

@@ -25,8 +25,11 @@ def measured():
 
 def home():
     """The table of the home page: what, how often, how far apart."""
-    rows = [(name, cases, outputs, gradients) for name, _, cases, outputs, gradients, _ in measured()]
-    return table(("proved equal", "cases", "outputs", "gradients"), rows)
+    rows = [
+        (f"`{name.strip('`').rpartition('.')[2]}`", cases, outputs, gradients)
+        for name, _, cases, outputs, gradients, _ in measured()
+    ]
+    return table(("equal to torch's", "cases", "outputs", "gradients"), rows)
 
 
 def sentence():

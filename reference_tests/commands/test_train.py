@@ -110,7 +110,7 @@ def test_help_explains():
 # ---- What cannot go well: one line, status 2, nothing written ----
 
 FLAGS = [
-    (["--preset", "huge"], "there is no preset 'huge': expected one of tiny, base, big"),
+    (["--preset", "huge"], "there is no preset 'huge': expected one of tiny, shipped, base, big"),
     (["--steps", "0"], "training.steps is 0: expected a whole number from 1 to 99999999"),
     (["--steps", "many"], "Invalid value for '--steps': 'many' is not a valid integer"),
     (["--tokenizer", "byte"], "tokens.kind is 'byte': expected one of bpe, word, char"),

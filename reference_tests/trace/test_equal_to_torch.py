@@ -31,7 +31,14 @@ EXPECTED = {
 }
 ATTENTION = {"scores", "maxima", "exponentials", "sums", "weights", "heads"}
 HEADS = {"query", "key", "value", *ATTENTION, "joined", "out_proj"}
-LAYER = {f"self_attn.{name}" for name in HEADS} | {"sum1", "sum2", "norm1.mean", "norm2.normalized", "linear1", "linear2"}
+LAYER = {f"self_attn.{name}" for name in HEADS} | {
+    "sum1",
+    "sum2",
+    "norm1.mean",
+    "norm2.normalized",
+    "linear1",
+    "linear2",
+}
 
 
 def recorded(component, case):
@@ -48,7 +55,7 @@ def recorded(component, case):
 
 
 def assert_torchs(found):
-    """At every point an error of at most 1e-12; what is zero by mathematics is measured by the largest tensor's 1/1000."""
+    """At every point an error of at most 1e-12; what is nearly zero is measured by 1/1000 of the largest tensor."""
     assert len(found)
     finite = [p.torch[p.torch.isfinite()].abs() for p in found]
     scale = max((x.max().item() for x in finite if x.numel()), default=0.0)
@@ -96,7 +103,9 @@ def test_the_tutorials_model_beside_torchs_own_transformer():
     ours = model_pair.small_model(norm="pre").double()
     src, tgt = model_pair.draw_ids("none")
     theirs = model_pair.TorchModel(ours, norm_first=True).double().eval()
-    logits = torch_beside(ours)(src, tgt, None, masks.causal(tgt.shape[1]))
+    builtin, adapt = torch_beside(ours)
+    args, _ = adapt(src, tgt, None, masks.causal(tgt.shape[1]))
+    logits = builtin(*args)
     positions = (ours.src_pos.pe - model_pair.formula_of_the_paper(ours.src_pos.seq_len, model_pair.D_MODEL)).abs()
     assert (logits - theirs(src, tgt)).abs().max() < 1e-5 and positions.max() < 1e-6  # the buffer was float32
 
@@ -140,7 +149,7 @@ def test_a_difference_shows_from_where_it_arises_on():
     """Torch's side is a run of its own: what is wrong there does not come from ours, and goes on to what follows."""
     torch.manual_seed(0)
     layer = nn.TransformerEncoderLayer(E, 3, 17, batch_first=True).double()
-    other = torch_beside(layer)
+    other, _ = torch_beside(layer)
     with torch.no_grad():
         other.linear1.bias[3] += 0.5
     found = trace(layer, Draw().normal(B, S, E), beside=other)
@@ -150,20 +159,50 @@ def test_a_difference_shows_from_where_it_arises_on():
     assert all(point.difference > 1e-4 for point in list(found)[len(before) :] if not point.name.endswith("norm2.mean"))
 
 
-def test_a_mistake_in_ours_shows(monkeypatch):
+def test_a_normalization_of_another_epsilon_shows():
     torch.manual_seed(0)
     layer = nn.TransformerEncoderLayer(E, 3, 17, batch_first=True, norm_first=True).double()
     layer.norm2.eps = 0.1
-    twin = torch_beside(layer)
+    twin, _ = torch_beside(layer)
     layer.norm2.eps = 1e-5
     found = trace(layer, Draw().normal(B, S, E), beside=twin)
     assert found["norm2.variance"].difference < 1e-12 and found["norm2.normalized"].difference > 0.01
     assert found["output"].difference > 1e-3
 
 
-def test_parts_of_the_tutorials_model_have_none_beside_them():
-    found = trace(model.FeedForwardBlock(E, 17, 0.1), torch.randn(B, S, E))
-    assert found.names == ["linear_1", "hidden", "linear_2"] and found.difference is None
+_X, _MEMORY, _KEEP = (B, T, E), (B, S, E), torch.rand(B, 3, T, S, generator=torch.Generator().manual_seed(1)) > 0.3
+_KEEP[..., 0] = True
+PARTS = {
+    "LayerNormalization": lambda draw: (draw.normal(*_X),),
+    "PositionalEncoding": lambda draw: (draw.normal(*_X),),
+    "InputEmbeddings": lambda draw: (draw.ids(B, T),),
+    "ProjectionLayer": lambda draw: (draw.normal(*_X),),
+    "FeedForwardBlock": lambda draw: (draw.normal(*_X),),
+    "MultiHeadAttentionBlock": lambda draw: (draw.normal(*_X), draw.normal(*_MEMORY), draw.normal(*_MEMORY), _KEEP),
+    "EncoderBlock": lambda draw: (draw.normal(*_X), masks.causal(T)),
+    "Encoder": lambda draw: (draw.normal(*_X), masks.causal(T)),
+    "DecoderBlock": lambda draw: (draw.normal(*_X), draw.normal(*_MEMORY), _KEEP, masks.causal(T)),
+    "Decoder": lambda draw: (draw.normal(*_X), draw.normal(*_MEMORY), _KEEP, None),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_a_part_of_the_tutorials_model(name):
+    whole = model.build_transformer(19, 23, 11, 13, E, 2, 3, 0.2, 17, norm="post")
+    part = next(m for m in whole.modules() if type(m).__name__ == name).double()
+    draw = Draw()
+    draw.randomise(part)
+    found = trace(part, *PARTS[name](draw))
+    assert_torchs(found)
+    assert "output" in found
+
+
+def test_a_residual_connection_has_nothing_beside_it():
+    part = model.ResidualConnection(E, 0.1)
+    found = trace(part, torch.randn(B, S, E), torch.nn.Linear(E, E))
+    assert found.names[-1] == "sum" and found.difference is None
+    found = trace(torch.nn.Sequential(model.FeedForwardBlock(E, 17, 0.1)), torch.randn(B, S, E))
+    assert found.names == ["0.linear_1", "0.hidden", "0.linear_2"] and found.difference is None
 
 
 def test_dropout_has_no_place_in_a_trace():

@@ -19,8 +19,8 @@ from scratch_transformer.options import one_line_errors
 def view(sentence: str | None, folder: str | None, out: Path, is_opened: bool) -> None:
     """Look inside: write a page in which a trained model translates, every number of it to be seen.
 
-    The page is one file and needs no network. It computes the whole Transformer itself, for any sentence; of SENTENCE it
-    has torch.nn's numbers too.
+    The page is one file and needs no network. It computes the whole Transformer itself, for any sentence; of SENTENCE
+    it has torch.nn's numbers too.
     """
     import latex2mathml  # noqa: F401  (missing: said before anything is computed)
     import pygments  # noqa: F401
@@ -29,10 +29,17 @@ def view(sentence: str | None, folder: str | None, out: Path, is_opened: bool) -
         from scratch_transformer.conformance.files import check_writable, write
         from scratch_transformer.translation.checkpoint import load_run
         from scratch_transformer.translation.trained import folder_of
+        from scratch_transformer.translation.translator import unknown_words
         from scratch_transformer.view import page
 
-        check_writable(out)
-        html = page(load_run(folder_of(folder)), sentence)
+        try:
+            check_writable(out)
+        except OSError as error:
+            raise click.UsageError(f"cannot write {out}: {error.strerror or error}") from error
+        run = load_run(folder_of(folder))
+        html = page(run, sentence)
+        if sentence and (words := unknown_words(run, sentence)):
+            click.echo(f"Warning: the model does not know all of {', '.join(map(repr, words))}", err=True)
         write(out, html)
     click.echo(f"{out}: {len(html.encode()) / 1e6:.1f} MB")
     if is_opened:

@@ -27,8 +27,8 @@ from scratch_transformer.trace.sites import SITES, Site
 
 PACKAGE = str(Path(__file__).parents[1])
 
-Line = tuple[CodeType, int]
-"""A function's code, and the number of a line of it."""
+Line = tuple[CodeType | None, int]
+"""A function's code, and the number of a line of it; a function of C has none."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Recorder(TorchFunctionMode):
         self._open: list[_Call] = []
         self._calls: Counter[CodeType] = Counter()
         self._made: dict[tuple[int, int], int] = {}
-        self._of_modules: dict[tuple[int, int], tuple[Site, Kind, Line]] = {}
+        self._of_modules: dict[tuple[int, int] | str | None, tuple[Site, Kind, Line]] = {}
         self._kept: list[Tensor] = []  # a tensor that is gone could leave its id to another one
 
     def __torch_function__(
@@ -91,11 +91,11 @@ class Recorder(TorchFunctionMode):
         if _identity(tensor) in self._made:
             self.names.setdefault(name, self._made[_identity(tensor)])
             return
-        site, kind, line = self._of_modules.get(_identity(tensor), (None, kinds.OUTPUT, None))
+        of_module = self._of_modules.get(_identity(tensor)) or self._of_modules.get(path)
+        site, kind, line = of_module or (None, kinds.OUTPUT, None)
         kind = kinds.BY_MODULE.get(path.rpartition(".")[2], kind) if kind is kinds.LINEAR else kind
         function = site.function if site else module.forward if isinstance(module, Module) else module
-        code = getattr(function, "__code__", None)
-        self._emit(name, path, tensor, kind, line or (code, code.co_firstlineno if code else 0), function)
+        self._emit(name, path, tensor, kind, line or _first_line(function), function)
 
     def _operation(self, name: str, result: Tensor, frame: FrameType) -> None:
         frames = list(_frames(frame))
@@ -142,6 +142,8 @@ class Recorder(TorchFunctionMode):
         kind = returns[min(call.number, len(returns) - 1)]
         if call.site.names_module or call.is_whole:
             self._of_modules[_identity(result)] = (call.site, kind, line)
+            if call.is_whole:  # in half precision the module returns another tensor: this one, rounded
+                self._of_modules[call.module] = (call.site, kind, line)
             self._kept.append(result)
         else:
             self._emit(_joined(call.module, kind.name), call.module or "", result, kind, line, call.site.function)
@@ -190,6 +192,11 @@ def _frames(frame: FrameType | None) -> Iterator[FrameType]:
 
 def _sites(frames: Iterator[FrameType]) -> list[FrameType]:
     return [frame for frame in frames if frame.f_code in SITES][::-1]
+
+
+def _first_line(function: Callable[..., Any]) -> Line:
+    code = getattr(function, "__code__", None)
+    return code, code.co_firstlineno if code else 0
 
 
 def _identity(tensor: Tensor) -> tuple[int, int]:

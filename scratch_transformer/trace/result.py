@@ -55,7 +55,7 @@ class Point:
         """max |ours - torch's|; infinite unless shapes, infinities and NaNs agree. None: there is nothing beside it."""
         if self.torch is None:
             return None
-        ours, theirs = self.tensor, self.torch
+        ours, theirs = self.tensor.to(self.torch.dtype), self.torch  # in half precision ours is float32 within
         if relative_error(ours, theirs) == float("inf"):
             return float("inf")
         finite = theirs.isfinite()
@@ -64,7 +64,7 @@ class Point:
     @property
     def error(self) -> float | None:
         """‖ours - torch's‖∞ / ‖torch's‖∞."""
-        return None if self.torch is None else relative_error(self.tensor, self.torch)
+        return None if self.torch is None else relative_error(self.tensor.to(self.torch.dtype), self.torch)
 
 
 class Trace(Sequence[Point]):

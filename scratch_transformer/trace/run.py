@@ -11,7 +11,7 @@ from torch.nn import Module
 
 from scratch_transformer.attention import use_algorithm
 from scratch_transformer.conformance.switches import exact
-from scratch_transformer.trace.beside import torch_beside, torch_name
+from scratch_transformer.trace.beside import as_they_are, torch_beside, torch_name
 from scratch_transformer.trace.letters import letters
 from scratch_transformer.trace.record import Recorded, watched
 from scratch_transformer.trace.result import Point, Trace
@@ -31,7 +31,7 @@ def trace(model: Any, *inputs: Any, beside: Callable[..., Any] | None = None, **
             `scaled_dot_product_attention`. Or a trained `Run`: then the only input is a sentence, which it translates.
         inputs, named_inputs: what the model is called with.
         beside: torch's module or function to run beside it. Where none is given torch's of the same name, with the same
-            weights; parts of `model.py` have none.
+            weights; it is called in the same way.
 
     Returns:
         The points in order, each with torch's tensor and the difference.
@@ -53,10 +53,11 @@ def trace(model: Any, *inputs: Any, beside: Callable[..., Any] | None = None, **
         raise TypeError(f"trace: model must be a module, a function or a trained run, but is {model!r}")
     if named_inputs.get("dropout_p"):
         raise ValueError(f"trace: dropout_p must be 0, for nothing is dropped, but is {named_inputs['dropout_p']}")
+    model = getattr(model, "_orig_mod", model)  # what torch.compile was given: it computes the same
     with exact(), torch.no_grad(), use_algorithm("naive"), _evaluating(model):
         recorder, output = watched(model, inputs, named_inputs)
-        builtin = torch_beside(model) if beside is None else beside
-        theirs = {} if builtin is None else torch_values(builtin, inputs, named_inputs)
+        builtin, adapt = (torch_beside(model) or (None, as_they_are)) if beside is None else (beside, as_they_are)
+        theirs = {} if builtin is None else torch_values(builtin, *adapt(*inputs, **named_inputs))
     points = [_point(recorded, theirs, model) for recorded in recorder.points]
     return Trace(points, recorder.names, output)
 

@@ -7,7 +7,7 @@ that is gone. Nothing is written into the reference itself.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import CodeType
 from typing import Any
@@ -30,7 +30,7 @@ class Site:
     """
 
     function: Callable[..., Any]
-    inside: dict[str, tuple[Kind | None, ...]] = field(default_factory=dict)
+    inside: Mapping[str, tuple[Kind | None, ...]] = field(default_factory=dict)
     returns: tuple[Kind, ...] = ()
     by: tuple[str, ...] = ()
     names_module: bool = False

@@ -34,15 +34,15 @@ def torch_values(builtin: Callable[..., Any], args: tuple[Any, ...], kwargs: dic
             inside = INSIDE.get(type(module), _nothing)(module, bound.arguments, output)
             prefix = f"{path}." if path else ""
             for name, tensor in inside.items():
-                values[_free(values, prefix + name)] = tensor.detach()
+                values[_free(values, prefix + name)] = tensor.detach().clone()
             if isinstance(first, Tensor):
-                values[_free(values, path or "output")] = first.detach()
+                values[_free(values, path or "output")] = first.detach().clone()
 
         module.register_forward_hook(note, with_kwargs=True)
         if isinstance(module, LAYERS):
             _watch_sums(module, path, values)
     builtin(*args, **kwargs)
-    return values | getattr(builtin, "noted", {})
+    return values
 
 
 def _free(values: Values, name: str) -> str:
@@ -64,7 +64,7 @@ def _watch_sums(layer: Any, path: str, values: Values) -> None:
 
     def taken(name: str) -> Callable[..., None]:
         def note(module: nn.Module, given: tuple[Tensor, ...]) -> None:
-            values[prefix + name] = given[0].detach()
+            values[prefix + name] = given[0].detach().clone()
 
         return note
 
@@ -82,7 +82,8 @@ def _nothing(module: nn.Module, given: dict[str, Any], output: Any) -> Values:
 
 def _layer_norm(module: Any, given: dict[str, Any], output: Any) -> Values:
     x, dims = given["input"], tuple(range(-len(module.normalized_shape), 0))
-    variance, mean = torch.var_mean(x, dims, correction=0, keepdim=True)
+    mean = torch.mean(x, dims, keepdim=True)
+    variance = F.mse_loss(x, mean.expand_as(x), reduction="none").mean(dims, keepdim=True)
     return {
         "mean": mean, "centred": torch.sub(x, mean), "variance": variance,
         "normalized": F.layer_norm(x, module.normalized_shape, eps=module.eps),
@@ -193,7 +194,9 @@ def _attention_function(
     scores = torch.matmul(query, key.mT) * (query.shape[-1] ** -0.5 if scale is None else scale)
     masked = scores
     if is_causal:
-        masked = masked.masked_fill(torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1), -torch.inf)
+        masked = masked.masked_fill(
+            torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1), -torch.inf
+        )
     if attn_mask is not None:
         masked = masked.masked_fill(~attn_mask, -torch.inf) if attn_mask.dtype == torch.bool else masked + attn_mask
     return {

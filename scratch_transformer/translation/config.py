@@ -135,13 +135,19 @@ _PAPER |= {"model.attention_bias": False, "model.num_layers": 6, "training.batch
 _PAPER |= {"training.warmup_steps": 4000, "training.lr_factor": 1.0, "training.checkpoint_every": 1000}
 _BASE = {"model.d_model": 512, "model.num_heads": 8, "model.d_ff": 2048, "model.dropout": 0.1, "training.keep": 5}
 _BIG = {"model.d_model": 1024, "model.num_heads": 16, "model.d_ff": 4096, "model.dropout": 0.3, "training.keep": 20}
-_SHIPPED = {"model.d_model": 64, "model.d_ff": 128, "training.steps": 1500, "training.warmup_steps": 200}
+_SHIPPED: dict[str, Any] = {
+    "model.d_model": 64,
+    "model.d_ff": 128,
+    "training.steps": 1700,
+    "training.warmup_steps": 200,
+}
 _SHIPPED |= {
     "data.pairs": 10_000,
     "tokens.target_vocab_size": 64,
     "training.lr_factor": 0.5,
     "training.exact_match": 0,
     "training.log_every": 50,
+    "training.keep": 4,
 }
 PRESETS: dict[str, dict[str, Any]] = {
     "tiny": {},

@@ -102,7 +102,7 @@ def normalized(text: str) -> str:
 def train(kind: str, vocab_size: int, texts: Iterable[str]) -> Tokenizer:
     """Learn a vocabulary of at most `vocab_size` tokens, the special ones included.
 
-    kind: "word" (punctuation apart), "char" or "bpe". The most frequent tokens are kept.
+    kind: "word", "char" or "bpe", pieces of words; punctuation stands apart. The most frequent tokens are kept.
     """
     import tokenizers
     from tokenizers import decoders, models, pre_tokenizers, trainers

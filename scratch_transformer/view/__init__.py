@@ -1,7 +1,7 @@
 """The page in which the Transformer runs: `scratch-transformer view`.
 
-It holds a run's weights, and computes the whole forward pass itself, in JavaScript (assets/transformer.js). Beside every
-tensor it has the one that torch.nn computed for a recorded sentence.
+It holds a run's weights, and computes the whole forward pass itself, in JavaScript (assets/transformer.js). Beside
+every tensor it has the one that torch.nn computed for a recorded sentence.
 
 page.py       the page from its parts
 payload.py    the data that it is given      story.py    what happens, in order, in words and equations

@@ -38,7 +38,7 @@ def payload(run: Run, sentence: str) -> dict[str, Any]:
     count = sum(p.numel() for p in run.model.parameters())
     if count > MOST_PARAMETERS:
         raise InputError(
-            f"{run.folder}: the model has {count:,} parameters: expected at most {MOST_PARAMETERS:,}, which fit in a page"
+            f"{run.folder}: the model has {count:,} parameters: expected at most {MOST_PARAMETERS:,}, for a page"
         )
     encode(run, sentence, "the sentence")
     recorded = traced(run, sentence)

@@ -149,8 +149,9 @@ async function main() {
     byId("forth").disabled = i === places.length - 1 && token === total;
   }
 
-  byId("ask").addEventListener("submit", (event) => { event.preventDefault(); change({ sentence: byId("sentence").value.trim() || "", token: 0, query: 0 }); });
+  byId("ask").addEventListener("submit", (event) => { event.preventDefault(); change({ sentence: byId("sentence").value.trim(), token: 0, query: 0 }); });
   byId("sentence").addEventListener("input", () => { const text = byId("sentence").value; if (text.trim()) change({ sentence: text, token: 0, query: 0 }, false); });
+  byId("sentence").addEventListener("keydown", (event) => { if (event.key === "Enter") { event.preventDefault(); byId("ask").requestSubmit(); } });
   byId("another").addEventListener("click", () => {
     const texts = data.examples.map(([text]) => text), at = texts.indexOf(state.sentence);
     byId("sentence").value = texts[(at + 1) % texts.length];

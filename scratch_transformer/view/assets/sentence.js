@@ -7,6 +7,8 @@ import { EOS, isAltered } from "./session.js";
 export function showSentence(session, state, written, present, right, choose) {
   const input = byId("sentence");
   if (document.activeElement !== input) input.value = state.sentence;
+  input.style.height = "auto"; // as many lines as it needs
+  input.style.height = `${input.scrollHeight + 2}px`;
   const answer = byId("answer"), isBroken = isAltered(state) && written.text !== right;
   answer.textContent = written.text || "(nothing)";
   answer.classList.toggle("broken", isBroken);

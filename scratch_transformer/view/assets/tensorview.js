@@ -104,7 +104,7 @@ function labelOf(point, matrix) {
 function remark(session, present, view, matrix, chosen, state) {
   const { point, x } = view;
   if (point.place.endsWith("weights")) {
-    if (chosen >= 0) return `“${plain(matrix.rows[chosen])}” gives ${largest(matrix, chosen, 3)}.`;
+    if (chosen >= 0) return `“${plain(matrix.rows[chosen])}” gives ${largest(matrix, chosen, 3)}.${wrongSum(matrix, chosen)}`;
     return `Choose a word to see where it looks. Head ${state.head} looks most sharply from ${sharpest(matrix)}.`;
   }
   if (point.place === "probabilities") {
@@ -113,6 +113,13 @@ function remark(session, present, view, matrix, chosen, state) {
   }
   const names = { one: "number", width: "features", hidden: "hidden features", source: "source tokens", target: "target tokens" };
   return x.shape.map((n, i) => `${n} ${names[point.axes[i]] || (point.axes[i] === "vocabulary" ? "tokens of the vocabulary" : point.axes[i])}`).join(" × ");
+}
+
+/** With a mistake, the shares of a query may add up to anything. */
+function wrongSum(matrix, row) {
+  let sum = 0;
+  for (let column = 0; column < matrix.count; column++) sum += matrix.at(row, column);
+  return Math.abs(sum - 1) < 1e-6 ? "" : ` Its shares add up to ${written(100 * sum)} %.`;
 }
 
 function sharpest(matrix) {

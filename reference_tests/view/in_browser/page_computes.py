@@ -1,0 +1,122 @@
+"""The page's arithmetic: Python's tokens, Python's translations, and the catalogue's mistakes to the last digits."""
+
+import json
+import random
+
+import pytest
+import torch
+
+from scratch_transformer import masks
+from scratch_transformer.kit.canonical.stacks import Seq2Seq
+from scratch_transformer.kit.recipe import Recipe
+from scratch_transformer.translation import tokenizer
+from scratch_transformer.translation.config import Data, Model
+from scratch_transformer.translation.corpus.numbers import in_words
+from scratch_transformer.translation.translator import Search, encode, translate
+from scratch_transformer.view import payload
+from scratch_transformer.view.mistakes import offered
+
+ODD = ["", " ", "a\u00a0b", "▁a", "a▁b", "é", "e\u0301", "\ufeffx", "a\x1cb", "日本語 x", "<eos> a", "😀😀", "a-b,c."]
+
+
+def test_translates_as_python_does(run, open_page):
+    texts = [text for text, _ in run.held_out()[:100]]
+    texts += [text for text, _ in in_words([*range(0, 100, 2), *range(100, 1000, 18)], Data())]
+    assert len(set(texts)) >= 200
+    found = translate(run, [encode(run, text, text) for text in texts], Search())
+    visit = open_page("#at=src_embed.scaled")
+    for text, [hypothesis] in zip(texts, found, strict=True):
+        assert visit.translate(text) == run.target_tokenizer.decode(hypothesis.ids)
+    assert visit.errors == []
+
+
+@pytest.mark.parametrize("kind", ["bpe", "word", "char"])
+def test_tokens_are_pythons(kind, run, open_page):
+    draw = random.Random(0)
+    corpus = [text for pair in run.held_out()[:300] for text in pair] + ["Ünïcode, 日本 & more: a-b (c)! <eos> x_y"]
+    ours = tokenizer.train(kind, 90, corpus)
+    texts = [*ODD, *corpus[:40], corpus[-1]]
+    texts += ["".join(draw.choices("abz üé,-▁ \t日<>.", k=draw.randrange(1, 20))) for _ in range(200)]
+    of_page = open_page().page.evaluate(
+        """([of, texts]) => { const t = new view.Tokenizer(of); return texts.map((text) => {
+            const ids = t.encode(text); return [ids, t.decode(ids)]; }); }""",
+        [payload.tokenizer(ours, kind), texts],
+    )
+    for text, (ids, back) in zip(texts, of_page, strict=True):
+        assert ids == ours.encode(text), (kind, text)
+        assert back == ours.decode(ids), (kind, text)
+
+
+MISTAKES = [
+    (entry["id"], form, change)
+    for entry in offered(Model())
+    for form, change in entry["forms"].items()
+    if "decoding" not in change
+]
+
+
+def canonical(run, changes):
+    """The kit's model with the run's weights."""
+    m = run.config.model
+    sizes = {"d_model": m.d_model, "num_heads": m.num_heads, "d_ff": m.d_ff, "num_layers": m.num_layers, "max_len": 64}
+    sizes |= {"src_vocab_size": run.source_tokenizer.vocab_size, "tgt_vocab_size": run.target_tokenizer.vocab_size}
+    model = Seq2Seq(sizes, Recipe().with_({"norm_order": "pre", "final_norm": True, **changes})).double().eval()
+    state = {kits_name(name): values for name, values in run.model.state_dict().items() if not name.endswith(".pe")}
+    model.load_state_dict({name: state[name] for name in model.state_dict()})
+    return model
+
+
+def kits_name(name):
+    for ours, kits in (
+        ("self_attention_block", "self_attn"), ("cross_attention_block", "cross_attn"), ("_block", ""),
+        ("linear_", "linear"), ("projection_layer.proj", "projection"), (".embedding.weight", ".weight"),
+        (".alpha", ".weight"),
+        *((f"residual_connections.{i}.norm", f"norm{i + 1}") for i in range(3)),
+    ):  # fmt: skip
+        name = name.replace(ours, kits)
+    return name
+
+
+def test_every_mistake_is_the_catalogues(run, open_page):
+    """The logits of a padded sentence with each mistake, beside those of the kit's own model with it."""
+    source = encode(run, "four hundred and twenty-one", "")
+    source, target = [*source, 0, 0, 0], [2, *translate(run, [source], Search())[0][0].ids]
+    visit = open_page()
+    src, tgt = torch.tensor([source]), torch.tensor([target])
+    src_mask, tgt_mask = masks.padding(src, 0), masks.causal(len(target))[None, None]
+
+    def logits(changes):
+        code = "([src, tgt, changes]) => [...view.session.model.forward(src, tgt, {changes}).data]"
+        return torch.tensor(visit.page.evaluate(code, [source, target, changes]), dtype=torch.float64)
+
+    right = logits({})
+    assert len(MISTAKES) > 80
+    for id, form, changes in [("", "", {}), *MISTAKES]:
+        with torch.no_grad():
+            expected = canonical(run, changes)(src, tgt, src_mask, tgt_mask).flatten()
+        ours = logits(changes)
+        # the model keeps its table of positions in float32
+        assert torch.allclose(ours, expected, rtol=1e-5, atol=2e-6), (id, form)
+        if changes and (id, form) not in INVISIBLE:
+            assert not torch.allclose(ours, right, rtol=0, atol=1e-6), f"{id} {form} changes nothing"
+
+
+INVISIBLE = {
+    ("LN5", ""): "in float64, two ways to compute one variance",
+    ("A10", "-10000"): "no score is below -10000",
+    ("A21", "key and value are swapped"): "both are the same tensor in every layer",
+}
+"""Mistakes that a trained model of this size does not show, and why."""
+
+
+def test_mistakes_of_decoding(open_page):
+    visit = open_page("#s=seven&mistake=D4")
+    assert "|" in visit.text("#answer") or "‹end›" in visit.text("#answer") or "no end in sight" in visit.text("#cut")
+    right = open_page("#s=seven").text("#answer")
+    assert open_page("#s=seven&mistake=D6").text("#answer") != right
+    assert open_page("#s=seven&mistake=D8").text("#answer") != right
+
+
+def test_the_page_carries_the_catalogues_own_words(run, open_page):
+    document = json.loads(open_page().page.evaluate("document.getElementById('data').textContent"))
+    assert document["mistakes"] == json.loads(json.dumps(offered(run.config.model)))
