@@ -57,6 +57,7 @@ def _hand_out(lesson: Lesson, folder: Path) -> None:
     click.echo(f"\n  read    docs/lessons/{lesson.page}.md, or the page of this name in the documentation")
     click.echo(f"  check   scratch-transformer check {path}")
     click.echo(f"  stuck?  scratch-transformer learn {lesson.name} --hint")
+    click.echo("  next    scratch-transformer learn    (all lessons, and which exercises are right)")
 
 
 def _hint(lesson: Lesson, given: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from torch import nn
 
@@ -164,7 +165,7 @@ def raw_test(parameters: Parameters, path: str = "") -> Callable[[str], bool]:
     return is_raw
 
 
-def _is_linear(owner: nn.Module | None) -> bool:
+def _is_linear(owner: Any) -> bool:
     """Whether it is somebody's own nn.Linear: its W is (out, in), which a square one does not tell."""
     if type(owner).__name__ != "Linear":
         return False
