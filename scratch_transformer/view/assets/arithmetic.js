@@ -18,10 +18,11 @@ export function linear(x, weight, bias) {
   const [T, n] = x.shape;
   const out = weight.shape[0];
   const y = tensor([T, out]);
-  for (let t = 0; t < T; t++) {
-    for (let o = 0; o < out; o++) {
+  for (let o = 0; o < out; o++) {
+    const row = weight.data.subarray(o * n, (o + 1) * n);
+    for (let t = 0; t < T; t++) {
       let sum = bias ? bias.data[o] : 0;
-      for (let i = 0; i < n; i++) sum += x.data[t * n + i] * weight.data[o * n + i];
+      for (let i = 0, at = t * n; i < n; i++, at++) sum += x.data[at] * row[i];
       y.data[t * out + o] = sum;
     }
   }

@@ -20,6 +20,9 @@ function section(title, content) {
 
 function verdictText(reader, { kind, largest, count }) {
   const { document, recorded } = reader.session;
+  if (kind === "other" && reader.state.sentence === recorded.sentence) {
+    return element("p", {}, "With what you have changed, other tokens are read here than PyTorch has read.");
+  }
   if (kind === "other") {
     const onclick = () => reader.change({ sentence: recorded.sentence, token: 0 });
     const back = element("button", { type: "button", class: "link", onclick }, "Show that one");

@@ -55,52 +55,44 @@ export class Transformer {
   stack(name, start, layer, how, record) {
     let x = start;
     for (let i = 0; i < this.config.num_layers; i++) x = layer(how.feeding === "first input" ? start : x, i);
-    return how.final_norm && this.has(`${name}.norm`)
-      ? this.norm(`${name}.norm`, x, how, within(record, `${name}.norm`))
-      : x;
+    const norm = `${name}.norm`;
+    return how.final_norm && this.has(norm) ? this.norm(norm, x, how, within(record, norm)) : x;
   }
 
   encoderLayer(i, x, mask, how, off, record) {
-    const at = `encoder.layers.${how.layers === "shared" ? this.config.num_layers - 1 : i}`;
-    x = this.sublayer(
-      at,
-      0,
-      x,
-      (x) => this.attend(`${at}.self_attention`, x, x, mask, how, heads(off, `encoder.${i}.self`), record),
-      how,
-      record,
-    );
-    return this.sublayer(at, 1, x, (x) => this.feed(at, x, how, record), how, record);
+    const at = `encoder.layers.${this.weightsOf(i, how)}`;
+    const own = heads(off, `encoder.${i}.self`);
+    const toItself = (x) => this.attend(`${at}.self_attention`, x, x, mask, how, own, record);
+    const alone = (x) => this.feed(at, x, how, record);
+    x = this.sublayer(at, 0, x, toItself, how, record);
+    return this.sublayer(at, 1, x, alone, how, record);
   }
 
   decoderLayer(i, x, memory, masks, how, off, record) {
-    const at = `decoder.layers.${how.layers === "shared" ? this.config.num_layers - 1 : i}`;
-    const toItself = (x) => {
-      const mask = { real: masks.target, causal: true };
-      const T = masks.target.length;
-      if (how.self_mask !== "target")
-        Object.assign(mask, { causal: false, real: masks.source.length === T ? masks.source : masks.target });
-      return this.attend(`${at}.self_attention`, x, x, mask, how, heads(off, `decoder.${i}.self`), record);
-    };
+    const at = `decoder.layers.${this.weightsOf(i, how)}`;
+    const [own, cross] = ["self", "cross"].map((kind) => heads(off, `decoder.${i}.${kind}`));
+    const toItself = (x) => this.attend(`${at}.self_attention`, x, x, ownMask(masks, how), how, own, record);
     const toSource = (x) => {
-      const [keys, real, causal] = how.memory === "encoder" ? [memory, masks.source, false] : ownKeys(x, masks, how);
-      const mask = {
-        causal,
-        real: how.memory_mask === "source" && real.length === keys.shape[0] ? real : Array(keys.shape[0]).fill(true),
-      };
-      return this.attend(`${at}.cross_attention`, x, keys, mask, how, heads(off, `decoder.${i}.cross`), record);
+      const [keys, mask] = crossKeys(x, memory, masks, how);
+      return this.attend(`${at}.cross_attention`, x, keys, mask, how, cross, record);
     };
-    const [first, second] = how.order === "cross, self" ? [toSource, toItself] : [toItself, toSource];
+    const alone = (x) => this.feed(at, x, how, record);
+    const [first, second] = how.order === "cross, self" ? [toSource, toItself] : [toItself, toSource]; // mistake
     x = this.sublayer(at, 0, x, first, how, record);
     if (how.order !== "no cross") x = this.sublayer(at, 1, x, second, how, record);
-    return this.sublayer(at, 2, x, (x) => this.feed(at, x, how, record), how, record);
+    return this.sublayer(at, 2, x, alone, how, record);
+  }
+
+  /** The layer whose weights layer i has: its own, or by mistake those of one layer for all. */
+  weightsOf(i, how) {
+    return how.layers === "shared" ? this.config.num_layers - 1 : i;
   }
 
   sublayer(at, number, x, f, how, record) {
-    const at_ = within(record, `residual_connections.${number}`);
-    const norm = (x) =>
-      this.norm(`${at}.residual_connections.${how.norms === "own" ? number : 0}.norm`, x, how, within(at_, "norm"));
-    return connect(x, f, norm, how.norm_order, at_);
+    const recordHere = within(record, `residual_connections.${number}`);
+    const which = `${at}.residual_connections.${how.norms === "own" ? number : 0}.norm`;
+    const norm = (x) => this.norm(which, x, how, within(recordHere, "norm"));
+    return connect(x, f, norm, how.norm_order, recordHere);
   }
 
   attend(at, x, memory, mask, how, off, record) {
@@ -135,12 +127,8 @@ export function nextProbabilities(logits, temperature = 1, how = {}) {
   const [T, vocabulary] = logits.shape;
   const row = how.decoding === "first position" ? 0 : T - 1;
   const last = logits.data.slice(row * vocabulary, (row + 1) * vocabulary);
-  return softmax(
-    tensor(
-      [1, vocabulary],
-      last.map((x) => x / temperature),
-    ),
-  ).data;
+  const tempered = last.map((x) => x / temperature);
+  return softmax(tensor([1, vocabulary], tempered)).data;
 }
 
 /**
@@ -172,9 +160,19 @@ function heads(off, path) {
   return off.filter((name) => name.startsWith(`${path}.`)).map((name) => Number(name.split(".").pop()));
 }
 
-/** Mistake: keys and values of the cross-attention from the decoder itself. */
-function ownKeys(x, masks, how) {
-  return how.memory === "decoder, its mask" ? [x, masks.target, true] : [x, masks.source, false];
+/** What the decoder's tokens may see of themselves: no padding and no future; by mistake, the source's mask. */
+function ownMask({ source, target }, how) {
+  if (how.self_mask === "target") return { real: target, causal: true };
+  return { real: source.length === target.length ? source : target, causal: false };
+}
+
+/** Keys and mask of the cross-attention: of the encoder's output; by mistake, the decoder's own. */
+function crossKeys(x, memory, { source, target }, how) {
+  const keys = how.memory === "encoder" ? memory : x;
+  const causal = how.memory === "decoder, its mask";
+  const real = causal ? target : source;
+  const fits = how.memory_mask === "source" && real.length === keys.shape[0];
+  return [keys, { causal, real: fits ? real : Array(keys.shape[0]).fill(true) }];
 }
 
 /** Mistake: the softmax of the output over the tokens. */
