@@ -1,29 +1,20 @@
-"""README.md says what is true: its table is measured anew, its code runs, its tree and its commands exist."""
+"""README.md says what is true: its code runs, its example is what the kit says, its commands and links exist."""
 
 import configparser
 import re
+from pathlib import Path
 
 import pytest
 import torch
 
-from docs import measure_readme
+from reference_tests.kit.learners.checked import check_here
 
-ROOT = measure_readme.PAGE.parent
-ERROR = re.compile(r"(?<=\| )(?:\de-\d+|0)(?= \|)")
+ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="module")
 def page():
-    return measure_readme.PAGE.read_text(encoding="utf-8")
-
-
-def test_the_table_is_as_measured(page):
-    """Names, sources and counts exactly; errors by their size, which depends on the processor's rounding."""
-    written = re.search(r"<!-- measured: components -->\n(.*?)\n<!-- end -->", page, re.DOTALL)[1]
-    measured = measure_readme.tables()["components"]
-    assert ERROR.sub("#", written) == ERROR.sub("#", measured)
-    for old, new in zip(ERROR.findall(written), ERROR.findall(measured), strict=True):
-        assert float(new) <= max(20 * float(old), 1e-15), (old, new)
+    return (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_code_runs(page):
@@ -34,22 +25,18 @@ def test_the_code_runs(page):
     assert torch.isfinite(names["logits"]).all()
 
 
-def test_the_tree_names_what_exists(page):
-    tree = re.search(r"```\n(scratch_transformer/\n.*?)```", page, re.DOTALL)[1]
-    for line in tree.splitlines():
-        parent = ROOT / "scratch_transformer" if line.startswith(" ") else ROOT
-        for name in line.strip().split("  ")[0].split():
-            assert (parent / name).exists(), name
-
-
-def test_the_tree_is_complete(page):
-    tree = re.search(r"```\n(scratch_transformer/\n.*?)```", page, re.DOTALL)[1]
-    in_tree = set(re.findall(r"^  (\S+)(?: (\S+\.py))?", tree, re.MULTILINE))
-    named = {name.rstrip("/") for pair in in_tree for name in pair if name}
-    rooms = {
-        path.name for path in (ROOT / "scratch_transformer").iterdir() if path.suffix == ".py" or any(path.glob("*.py"))
-    }
-    assert rooms - named == {"__init__.py", "__main__.py", "cli.py"}
+def test_the_example_is_what_the_kit_says(page):
+    (quoted,) = re.findall(r"```text\n(.*?)```", page, re.DOTALL)
+    head, *parts = quoted.splitlines()
+    torch.manual_seed(0)
+    found = check_here(ROOT / "docs" / "examples" / "my_transformer.py")["LayerNorm"]
+    (named,) = found.mistakes
+    assert head == f"LayerNorm, {named.where}: {named.title} ({named.id})"
+    said = {"The numbers": named.evidence, "The fix": named.fix, "Source": named.source}
+    for part in parts:
+        heading, _, words = part.strip().partition(": ")
+        assert said.pop(heading).startswith(words)
+    assert not said
 
 
 def test_the_tox_environments_exist(page):
@@ -62,3 +49,7 @@ def test_the_tox_environments_exist(page):
 def test_the_links_lead_somewhere(page):
     for target in re.findall(r"\]\((?!http)([^)#]+)\)", page):
         assert (ROOT / target).exists(), target
+
+
+def test_it_is_read_in_two_minutes(page):
+    assert len(page.split()) < 700

@@ -151,6 +151,19 @@ def test_pytest_has_a_test_for_every_component(folder, tmp_path):
     assert "LN1" in result.stdout and "1 failed" in result.stdout
 
 
+def test_what_is_not_written_yet_is_said_to_be_so(folder):
+    """An exercise as it was handed out, and one of which forward is missing: no error, and no adapter to fill in."""
+    missing = "raise NotImplementedError('your code here')"
+    (folder / "begun.py").write_text(RIGHT[: RIGHT.index("mean = ")] + missing)
+    (folder / "handed_out.py").write_text(RIGHT[: RIGHT.index("super()")] + missing)
+    for name in ("begun", "handed_out"):
+        result = run(folder / f"{name}.py", "--json", folder / f"{name}.json")
+        (component,) = json.loads((folder / f"{name}.json").read_text())["components"]
+        assert result.exit_code == 2 and "not written yet" in result.stdout
+        assert "your code here" in result.stdout and "adapters.py" not in result.stdout
+        assert (component["verdict"], component["problem"]) == ("not written yet", "your code here")
+
+
 def test_the_plugin_imports_nothing_heavy():
     code = "import sys, scratch_transformer.pytest_plugin; sys.exit('torch' in sys.modules or 'rich' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

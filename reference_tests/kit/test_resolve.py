@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+import scratch_transformer.nn
 from scratch_transformer.kit import assert_equivalent, check
 from scratch_transformer.kit.resolve.build import asked
 from scratch_transformer.kit.resolve.build.construct import attempts
@@ -196,6 +197,59 @@ class NoScale(SequenceFirst):
         q, k, v = self.qkv(x).view(T, B, self.h, 3, E // self.h).permute(3, 1, 2, 0, 4)
         y = torch.softmax(q @ k.transpose(2, 3), -1) @ v
         return self.proj(y.permute(2, 0, 1, 3).reshape(T, B, E))
+
+
+class Linear(nn.Module):
+    """A learner's own, W as torch's: (out, in)."""
+
+    def __init__(self, d_in, d_out):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(d_out, d_in))
+        self.bias = nn.Parameter(torch.zeros(d_out))
+
+    def forward(self, x):
+        return x @ self.weight.T + self.bias
+
+
+class TheOtherWayRound(nn.Module):
+    """W as in the paper, (in, out)."""
+
+    def __init__(self, d_in, d_out):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(d_in, d_out))
+        self.bias = nn.Parameter(torch.zeros(d_out))
+
+    def forward(self, x):
+        return x @ self.weight + self.bias
+
+
+TheOtherWayRound.__name__ = "Linear"
+
+
+def attention_of(linear):
+    """An attention whose four projections are of a class."""
+
+    class OwnProjections(nn.Module):
+        def __init__(self, d_model, num_heads):
+            super().__init__()
+            assert d_model % num_heads == 0
+            self.h = num_heads
+            self.w_q, self.w_k, self.w_v, self.w_o = (linear(d_model, d_model) for _ in range(4))
+
+        def forward(self, query, key, value, mask=None):
+            q, k, v = self.w_q(query), self.w_k(key), self.w_v(value)
+            q, k, v = (x.unflatten(-1, (self.h, -1)).transpose(1, 2) for x in (q, k, v))
+            scores = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
+            scores = scores if mask is None else scores.masked_fill(~mask, -torch.inf)
+            return self.w_o((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+    return OwnProjections
+
+
+@pytest.mark.parametrize("linear", [Linear, TheOtherWayRound, scratch_transformer.nn.Linear])
+def test_square_projections_of_a_linear_layer_that_is_not_torchs(linear):
+    result = check(attention_of(linear), "MultiheadAttention")
+    assert result.verdict == "matches the builtin", result
 
 
 def test_raw_tensors_and_a_blocking_mask():

@@ -77,7 +77,7 @@ def _read(module: nn.Module, defaults: Mapping[str, Any]) -> dict[str, Any]:
 def _source(cls: Any) -> Source:
     try:
         path = inspect.getsourcefile(cls) or "?"
-    except TypeError:
+    except (OSError, TypeError):  # a built-in class; a class of a notebook's cell
         path = "?"
     return Source(path, "".join(linecache.getlines(path)), module=getattr(cls, "__module__", ""))
 

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 BAD = ("mistake",)
-NOT_COMPARED = ("crashed", "could not be built", "took too long")
+NOT_COMPARED = ("not written yet", "crashed", "could not be built", "took too long")
 FINE = ("matches the builtin", "matches the paper, not the builtin", "harmless deviation")
 
 

@@ -25,6 +25,7 @@ MEANINGS = {
     "harmless deviation": "differs from PyTorch in a way that costs nothing",
     "mistake": "gives other numbers, and the reason is known: see below",
     "unknown mismatch": "gives other numbers, and no known mistake explains them",
+    "not written yet": "it raises NotImplementedError",
     "crashed": "its forward stops with an error",
     "could not be built": "its constructor could not be called",
     "took too long": "it did not end in time",
@@ -52,7 +53,8 @@ def to_json(report: Report, strict: bool = False) -> str:
 def sentence(report: Report) -> str:
     """The verdict on everything, in one sentence."""
     wrong = [result.name for result in report.results if result.verdict == "mistake"]
-    checked = [r for r in report.results if r.verdict not in ("crashed", "could not be built", "took too long")]
+    lost = ("not written yet", "crashed", "could not be built", "took too long")
+    checked = [r for r in report.results if r.verdict not in lost]
     if not report.results:
         return "No component was found to check."
     if wrong:

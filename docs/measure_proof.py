@@ -1,6 +1,6 @@
-"""Writes the table of components in README.md: each compared with its builtin, case by case, on this machine.
+"""Writes the table of components in proof.md: each compared with its builtin, case by case, on this machine.
 
-python -m docs.measure_readme
+python -m docs.measure_proof
 """
 
 from pathlib import Path
@@ -10,7 +10,7 @@ from scratch_transformer.conformance import COMPONENTS, compare_definition
 from scratch_transformer.conformance.oracle import compare_oracle
 from scratch_transformer.conformance.verify import exact
 
-PAGE = Path(__file__).parent.parent / "README.md"
+PAGE = Path(__file__).parent / "proof.md"
 HEAD = ("component", "source", "cases", "error of outputs", "of gradients", "oracle")
 
 

@@ -1,0 +1,5 @@
+"""Lesson 13, Adam and warm-up: right."""
+
+
+def learning_rate(step, d_model, warmup):
+    return d_model**-0.5 * min(step**-0.5, step * warmup**-1.5)

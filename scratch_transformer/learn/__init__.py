@@ -1,0 +1,1 @@
+"""The lessons: `desk` is what their pages use; the rest is what `scratch-transformer learn` hands out and judges."""
