@@ -121,7 +121,7 @@ def test_a_packed_matrix_of_shared_heads_is_split():
 
 # ---- Caches ----
 
-STEPS = '''
+STEPS = """
 import torch, torch.nn as nn, torch.nn.functional as F
 
 class CausalSelfAttention(nn.Module):
@@ -146,7 +146,7 @@ class CausalSelfAttention(nn.Module):
         mask = torch.ones(x.shape[1], k.shape[-2]).tril(k.shape[-2] - x.shape[1]).bool()
         y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
         return self.out(y.transpose(1, 2).flatten(2)), (k, KEPT)
-'''
+"""
 
 
 def checked(tmp_path, start="start", kept="v"):

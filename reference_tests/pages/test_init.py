@@ -37,8 +37,9 @@ def test_the_environment_comes_first(monkeypatch):
 
 
 def test_a_report_links_to_the_catalogue(monkeypatch):
-    from scratch_transformer.kit import check
     from scratch_transformer.kit.finding import Report
+
+    from scratch_transformer.kit import check
     from scratch_transformer.kit.report import page
 
     def layer_norm(x, weight, bias, eps=1e-5):

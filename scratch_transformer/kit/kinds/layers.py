@@ -98,7 +98,11 @@ def builtin_activation(x: Tensor, recipe: Recipe) -> Tensor:
     functional = torch.nn.functional
     if recipe.activation.startswith("gelu"):
         return functional.gelu(x, approximate="tanh" if recipe.activation == "gelu tanh" else "none")
-    others: dict[str, Any] = {"silu": functional.silu, "sigmoid": torch.sigmoid, "relu squared": lambda x: functional.relu(x) ** 2}
+    others: dict[str, Any] = {
+        "silu": functional.silu,
+        "sigmoid": torch.sigmoid,
+        "relu squared": lambda x: functional.relu(x) ** 2,
+    }
     output: Tensor = others.get(recipe.activation, functional.relu)(x)
     return output
 

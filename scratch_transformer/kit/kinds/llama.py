@@ -29,7 +29,10 @@ TURNED: dict[str, dict[str, Any]] = {
     "rotary positions, pairs across the halves": {"rotary": "halves"},
 }
 NORMS: dict[str, dict[str, Any]] = {"RMSNorm": {"norm_kind": "rms"}, "LayerNorm": {"norm_kind": "norm"}}
-FEEDS: dict[str, dict[str, Any]] = {**GATED, **{name: ACTIVATIONS[name] for name in ("SiLU", "GELU", "GELU by tanh", "ReLU", "ReLU squared")}}
+FEEDS: dict[str, dict[str, Any]] = {
+    **GATED,
+    **{name: ACTIVATIONS[name] for name in ("SiLU", "GELU", "GELU by tanh", "ReLU", "ReLU squared")},
+}
 QUERY_NORM: dict[str, dict[str, Any]] = {"": {"qk_norm": False}, "normalized queries and keys": {"qk_norm": True}}
 TURNING = (*ROTARY_MISTAKES, "R3", "R4", "R5", "R8", "P7", "K1")
 """Of attention with rotary positions."""
