@@ -17,6 +17,7 @@ from scratch_transformer.kit.recipe import RIGHT
 
 COMPOSITES = ("Encoder", "Decoder", "TokenEncoder", "TokenDecoder", "Transformer", "DecoderOnly")
 SMOOTHED = {"label_smoothing": 0.1}
+SHARED = {"d_model": 24, "num_heads": 6, "num_kv_heads": 3}
 WRAPPED = {"wrapped": "post"}
 
 # What a kind's probes cannot tell from what is right, or from another mistake, and why.
@@ -59,7 +60,7 @@ def changed(name, change):
         name == "FeedForward" and change.id.startswith("LN")
     )
     more = WRAPPED if is_inside else {}
-    settings = SMOOTHED if change.id == "T3" else {}
+    settings = {"T3": SMOOTHED, "G3": SHARED}.get(change.id, {})
     return variant(name, settings, **{**more, **dict(change.entries)})
 
 

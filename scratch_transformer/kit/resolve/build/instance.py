@@ -98,7 +98,8 @@ def _from_shapes(
         ]
         vocabulary = {value for name, value in settings.items() if "vocab" in name or name == "max_len"}
         wide = [size for size in wide if size not in vocabulary]
-        wide = [size for size in wide if not (size % 2 == 0 and size // 2 in wide)]  # gate and up in one matrix
+        halves = {size for size in wide if size != 2 * d_model}  # keys and values in one matrix are no half of anything
+        wide = [size for size in wide if not (size % 2 == 0 and size // 2 in halves)]  # gate and up in one matrix
         if wide:
             found["d_ff"] = max(set(wide), key=wide.count)
     return found
