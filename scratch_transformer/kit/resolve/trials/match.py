@@ -73,14 +73,17 @@ def resolve(thing: Any, kind: Kind, library: Library, settings: Mapping[str, Any
     fault = library.at_fault(best.error, thing) if isinstance(thing, type) and best.candidate is None else None
     if fault is None or fault[0] in library.supplied or len(library.supplied) >= MOST_SUPPLIED or library.is_late:
         return best
-    for pair in (False, True):
+    why = _raised("it", best.error).removeprefix("it stops with ")
+    for pair in (False, True):  # of a batch of two, a tensor can be taken for two things, so both are tried
         with library.supplying(*fault, {**kind.complete(settings or {})}, pair):
             again = resolve(thing, kind, library, settings)
-        if again.candidate is not None:
-            why = _raised("it", best.error).removeprefix("it stops with ")
-            note = f"Its {fault[0]} cannot be used ({why}); the reference's was put in its place."
-            again.candidate.notes.append(note)
-            return again
+        if again.candidate is None or not again.beats(best):
+            continue
+        note = f"Its {fault[0]} cannot be used ({why}); the reference's was put in its place."
+        again.candidate.notes.append(note)
+        best = again
+        if best.score[0] < NOTHING:
+            break
     return best
 
 
