@@ -54,6 +54,13 @@ def class_of(kind: Kind, settings: Mapping[str, Any], pair: bool = False) -> typ
     return type(kind.name, (Supplied,), {"__init__": make, "kind_name": kind.name})
 
 
+def notes(made: Any) -> list[str]:
+    """A sentence for every part of a module that is the reference's."""
+    parts = [type(part) for part in made.modules()] if isinstance(made, nn.Module) else []
+    names = dict.fromkeys(cls.kind_name for cls in parts if issubclass(cls, Supplied))
+    return [f"One of its parts cannot be built; the reference's {name} was put in its place." for name in names]
+
+
 def _inputs(kind: Kind, args: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
     """What a call gives, by canonical names: by the words that it says, then in order."""
     tensors = [name for name in kind.inputs if name not in MASKS]

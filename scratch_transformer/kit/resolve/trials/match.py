@@ -22,6 +22,7 @@ from scratch_transformer.kit.resolve.candidate import Resolved
 from scratch_transformer.kit.resolve.functions import rotations, schedules, training
 from scratch_transformer.kit.resolve.functions.readings import readings
 from scratch_transformer.kit.resolve.functions.weighted import Weighted
+from scratch_transformer.kit.resolve.library import supplied
 from scratch_transformer.kit.resolve.names.inputs import input_of
 from scratch_transformer.kit.resolve.trial import MISTAKEN, NOTHING, Score, Trial
 from scratch_transformer.kit.resolve.trials import adjust
@@ -225,6 +226,8 @@ def _planned_with(
         hopeless = best.score[0] >= NOTHING and not every  # what no mistake explains without masks, none does with them
         best.score = max(best.score, _masked(best, trial, 0 if hopeless else library.most_tiers))
     adjust.notes(best.candidate)
+    if not library.supplied:
+        best.candidate.notes += supplied.notes(made)
     return best
 
 
