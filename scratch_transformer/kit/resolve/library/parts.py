@@ -144,7 +144,7 @@ class Parts(Known):
         except RecursionError:
             raise
         except Exception:  # the learner's code may raise anything; what is wrong is said where it is checked itself
-            return supplied.class_of(kind, kind.defaults)()
+            return supplied.instance_of(kind)
         finally:
             self._building.pop()
         raise LookupError(f"{cls.__name__} cannot be built")

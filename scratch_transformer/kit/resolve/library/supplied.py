@@ -42,6 +42,12 @@ class Supplied(nn.Module):
         return self
 
 
+def instance_of(kind: Kind) -> nn.Module:
+    """The reference of a kind as a part, of a class that tells its kind."""
+    made: nn.Module = type.__call__(class_of(kind, kind.defaults))
+    return made
+
+
 def class_of(kind: Kind, settings: Mapping[str, Any], pair: bool = False) -> type[Supplied]:
     """A class that makes the reference, whatever its constructor is given."""
 
