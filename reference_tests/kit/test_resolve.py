@@ -90,7 +90,15 @@ class Other(nn.Module):
 
 def test_use_tells_what_names_do_not():
     """An object of settings, a dropout, a number of layers, a text; a fraction is never given a whole number."""
-    made = next(attempts(Other, {"d_model": 12, "num_layers": 2}, {"T": Trained, "M": Modelled}, lambda *_: [], {}))
+    made = next(
+        attempts(
+            Other,
+            {"d_model": 12, "num_layers": 2},
+            {"TrainingConfig": Trained, "ModelConfig": Modelled},
+            lambda *_: [],
+            {},
+        )
+    )
     made = made.build()
     assert (made.width, made.drop.p, len(made.many), made.mode, made.depth) == (12, 0.0, 2, "sum", 0.5)
 

@@ -2,5 +2,5 @@
 
 target.py: a file, module, notebook or directory -> sources. survey.py: a source -> its definitions, and what it does
 when imported; nothing is run. load.py: a source -> its namespace, salvaged if it crashes or trains (placeholders.py for
-missing packages). sandbox.py: no network, no writing, limits.
+missing packages, standins.py for small ones that compute). sandbox.py: no network, no writing, limits.
 """

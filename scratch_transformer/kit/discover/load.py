@@ -141,7 +141,15 @@ def _open_beside(file: Any, *args: Any, **options: Any) -> Any:
     if isinstance(file, (str, os.PathLike)) and not os.path.exists(file):
         beside = (os.path.join(folder, os.fspath(file)) for folder in sorted(_FOLDERS))
         file = next(filter(os.path.exists, beside), file)
+        if not os.path.exists(file) and set("wax") & set(str(args[0] if args else options.get("mode", "r"))):
+            _make_folder(os.path.dirname(os.path.abspath(file)))
     return _OPEN(file, *args, **options)
+
+
+def _make_folder(folder: str) -> None:
+    """For a log file in logs/: within the working folder, where writing is allowed."""
+    if folder.startswith(os.getcwd() + os.sep):
+        os.makedirs(folder, exist_ok=True)
 
 
 # ---- Salvage ----

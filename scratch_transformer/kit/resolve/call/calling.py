@@ -176,7 +176,7 @@ def _by_name(
 def _is_tensor(
     parameter: inspect.Parameter, all_: list[inspect.Parameter], unmatched: list[inspect.Parameter], left: list[str]
 ) -> bool:
-    """Whether what has the name of a size is a tensor: forward(embeddings); every parameter without a meaning must be."""
+    """Whether what has the name of a size is a tensor: forward(embeddings); all without a meaning must be tensors."""
     none_else = len(unmatched) == len(left) and not set(left) & {*OPTIONS, "next_logits", "length", "steps"}
     return none_else or (parameter is all_[0] and "x" in left)
 

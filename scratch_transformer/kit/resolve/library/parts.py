@@ -12,6 +12,7 @@ from torch import nn
 
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.build import config, construct
+from scratch_transformer.kit.resolve.library import supplied
 from scratch_transformer.kit.resolve.library.known import Known
 from scratch_transformer.kit.resolve.names.settings import FLAGS, settings_of
 from scratch_transformer.kit.resolve.names.words import plain, words
@@ -135,11 +136,15 @@ class Parts(Known):
         if cls in self._building:
             raise RecursionError(f"{cls.__name__} needs itself")
         self._building.append(cls)
+        kind = self.kinds[side or self.guesses[cls][0]]
         try:
-            kind = self.kinds[side or self.guesses[cls][0]]
             for attempt in construct.attempts(cls, kind.defaults, self.namespace_of(cls), self.parts(kind, cls), {}):
                 self.set_globals(cls, kind.defaults)
                 return attempt.build()
+        except RecursionError:
+            raise
+        except Exception:  # the learner's code may raise anything; what is wrong is said where it is checked itself
+            return supplied.instance_of(kind)
         finally:
             self._building.pop()
         raise LookupError(f"{cls.__name__} cannot be built")

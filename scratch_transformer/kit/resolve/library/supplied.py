@@ -42,6 +42,12 @@ class Supplied(nn.Module):
         return self
 
 
+def instance_of(kind: Kind) -> nn.Module:
+    """The reference of a kind as a part, of a class that tells its kind."""
+    made: nn.Module = type.__call__(class_of(kind, kind.defaults))
+    return made
+
+
 def class_of(kind: Kind, settings: Mapping[str, Any], pair: bool = False) -> type[Supplied]:
     """A class that makes the reference, whatever its constructor is given."""
 
@@ -52,6 +58,13 @@ def class_of(kind: Kind, settings: Mapping[str, Any], pair: bool = False) -> typ
         Supplied.__init__(self, kind, {**settings, **sizes}, pair)
 
     return type(kind.name, (Supplied,), {"__init__": make, "kind_name": kind.name})
+
+
+def notes(made: Any) -> list[str]:
+    """A sentence for every part of a module that is the reference's."""
+    parts = [type(part) for part in made.modules()] if isinstance(made, nn.Module) else []
+    names = dict.fromkeys(cls.kind_name for cls in parts if issubclass(cls, Supplied))
+    return [f"One of its parts cannot be built; the reference's {name} was put in its place." for name in names]
 
 
 def _inputs(kind: Kind, args: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from scratch_transformer.kit.resolve.candidate import Resolved
 from scratch_transformer.kit.resolve.functions import rotations, schedules, training
 from scratch_transformer.kit.resolve.functions.readings import readings
 from scratch_transformer.kit.resolve.functions.weighted import Weighted
+from scratch_transformer.kit.resolve.library import supplied
 from scratch_transformer.kit.resolve.names.inputs import input_of
 from scratch_transformer.kit.resolve.trial import MISTAKEN, NOTHING, Score, Trial
 from scratch_transformer.kit.resolve.trials import adjust
@@ -73,14 +74,17 @@ def resolve(thing: Any, kind: Kind, library: Library, settings: Mapping[str, Any
     fault = library.at_fault(best.error, thing) if isinstance(thing, type) and best.candidate is None else None
     if fault is None or fault[0] in library.supplied or len(library.supplied) >= MOST_SUPPLIED or library.is_late:
         return best
-    for pair in (False, True):
+    why = _raised("it", best.error).removeprefix("it stops with ")
+    for pair in (False, True):  # of a batch of two, a tensor can be taken for two things, so both are tried
         with library.supplying(*fault, {**kind.complete(settings or {})}, pair):
             again = resolve(thing, kind, library, settings)
-        if again.candidate is not None:
-            why = _raised("it", best.error).removeprefix("it stops with ")
-            note = f"Its {fault[0]} cannot be used ({why}); the reference's was put in its place."
-            again.candidate.notes.append(note)
-            return again
+        if again.candidate is None or not again.beats(best):
+            continue
+        note = f"Its {fault[0]} cannot be used ({why}); the reference's was put in its place."
+        again.candidate.notes.append(note)
+        best = again
+        if best.score[0] < NOTHING:
+            break
     return best
 
 
@@ -222,6 +226,8 @@ def _planned_with(
         hopeless = best.score[0] >= NOTHING and not every  # what no mistake explains without masks, none does with them
         best.score = max(best.score, _masked(best, trial, 0 if hopeless else library.most_tiers))
     adjust.notes(best.candidate)
+    if not library.supplied:
+        best.candidate.notes += supplied.notes(made)
     return best
 
 
