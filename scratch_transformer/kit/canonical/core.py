@@ -96,7 +96,7 @@ def edited(mask: Mask, recipe: Recipe, scores: Tensor) -> Mask:
 
 def overwritten(mask: Tensor, recipe: Recipe) -> Tensor:
     """What is left of a mask of padding and future where applying one of them undoes the other."""
-    keys, lower = mask.any(-2, keepdim=True), masks.causal(*mask.shape[-2:], device=mask.device)
+    keys, lower = mask.any(-2, keepdim=True), masks.causal(mask.shape[-2], mask.shape[-1], mask.device)
     is_causal = mask.shape[-2] == mask.shape[-1] > 1 and not bool((mask & ~lower).any())
     if bool(keys.all()) or not is_causal:
         return mask

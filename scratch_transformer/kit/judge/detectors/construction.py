@@ -7,6 +7,7 @@ import inspect
 import linecache
 import re
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -84,14 +85,15 @@ def _is_ours(module: nn.Module | None, name: str) -> bool:
 
 @contextlib.contextmanager
 def _empty_is_nan() -> Iterator[None]:
-    before = torch.are_deterministic_algorithms_enabled(), torch.utils.deterministic.fill_uninitialized_memory
+    filling: Any = torch.utils.deterministic
+    before = torch.are_deterministic_algorithms_enabled(), filling.fill_uninitialized_memory
     torch.use_deterministic_algorithms(True, warn_only=True)
-    torch.utils.deterministic.fill_uninitialized_memory = True  # type: ignore[attr-defined]
+    filling.fill_uninitialized_memory = True
     try:
         yield
     finally:
         torch.use_deterministic_algorithms(before[0])
-        torch.utils.deterministic.fill_uninitialized_memory = before[1]  # type: ignore[attr-defined]
+        filling.fill_uninitialized_memory = before[1]
 
 
 def _file_of(candidate: Candidate) -> str:

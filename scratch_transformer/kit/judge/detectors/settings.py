@@ -22,7 +22,7 @@ def bias_flag(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
         candidate = session.candidate.rebuild(bias=False)
     except KeyError:
         return
-    if any("qkv" in name for name in inspect.signature(type(candidate.module).__init__).parameters):
+    if any("qkv" in name for name in inspect.signature(type(candidate.module)).parameters):
         return
     shapes = candidate.inventory()
     left = [name for name in shapes if name.endswith("bias") and _is_projections(name, shapes, session.kind.name)]

@@ -35,7 +35,7 @@ class Script:
         found = [node for node in ast.walk(self.tree) if isinstance(node, ast.Call)]
         yield from sorted(found, key=lambda call: (call.lineno, call.col_offset))
 
-    def assigned(self, name: str, before: ast.AST) -> ast.expr | None:
+    def assigned(self, name: str, before: ast.expr) -> ast.expr | None:
         """What a name (self.loss too) got last before a node: in its function, else anywhere in the file."""
         around = [f for f in ast.walk(self.tree) if isinstance(f, ast.FunctionDef) and _contains(f, before)]
         scopes: list[ast.AST] = [*sorted(around, key=lambda f: -f.lineno), self.tree]
@@ -51,7 +51,7 @@ class Script:
                 return max(chosen, key=lambda node: node.lineno).value
         return None
 
-    def source_of(self, value: ast.expr, before: ast.AST) -> ast.expr:
+    def source_of(self, value: ast.expr, before: ast.expr) -> ast.expr:
         """The expression behind a value: names followed back, changes of layout taken off."""
         for _ in range(STEPS):
             value = without_layout(value)
@@ -63,7 +63,7 @@ class Script:
             before, value = origin, origin
         return value
 
-    def class_of(self, called: ast.expr, before: ast.AST) -> ast.ClassDef | None:
+    def class_of(self, called: ast.expr, before: ast.expr) -> ast.ClassDef | None:
         """The class of the model that is called, where a script of this folder defines it."""
         made = self.source_of(called, before)
         name = ast.unparse(made.func).rpartition(".")[2] if isinstance(made, ast.Call) else ""

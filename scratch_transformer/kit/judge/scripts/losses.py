@@ -45,7 +45,7 @@ def softmaxed(script: Script) -> Found:
                 yield "T2", call, said
 
 
-def _is_softmax(value: ast.expr, script: Script, before: ast.AST) -> bool:
+def _is_softmax(value: ast.expr, script: Script, before: ast.expr) -> bool:
     """F.softmax(x, -1), x.softmax(-1), nn.Softmax(-1)(x), self.softmax(x) where that is nn.Softmax."""
     value = without_layout(value)
     if not isinstance(value, ast.Call):
@@ -65,8 +65,9 @@ def _returned(cls: ast.ClassDef, script: Script) -> ast.expr | None:
     """The softmax that a class's forward returns, always."""
     forward = next((f for f in cls.body if isinstance(f, ast.FunctionDef) and f.name == "forward"), None)
     returns = [node for node in ast.walk(forward) if isinstance(node, ast.Return)] if forward is not None else []
-    values = [script.source_of(node.value, node) for node in returns if node.value is not None]
-    found = [value for value, node in zip(values, returns, strict=True) if _is_softmax(value, script, node)]
+    given = [node.value for node in returns if node.value is not None]
+    values = [script.source_of(value, value) for value in given]
+    found = [value for value, at in zip(values, given, strict=True) if _is_softmax(value, script, at)]
     return found[0] if found and len(found) == len(values) else None
 
 

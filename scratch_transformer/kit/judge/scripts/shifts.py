@@ -52,7 +52,7 @@ def _used(cls: ast.ClassDef, script: Script, depth: int = 4) -> list[ast.AST]:
     return found
 
 
-def _followed(value: ast.expr, before: ast.AST, script: Script) -> ast.expr:
+def _followed(value: ast.expr, before: ast.expr, script: Script) -> ast.expr:
     """A name's value where that is a name again, perhaps cut; else the name itself."""
     for _ in range(4):
         name, cut = sliced(value)
