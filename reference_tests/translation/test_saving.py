@@ -41,7 +41,8 @@ def test_what_is_kept(tmp_path):
     for step in (2, 4, 6, 8):
         folder = tmp_path / "checkpoints" / checkpoint.step_name(step)
         folder.mkdir(parents=True)
-        state = {"step": step, "best_step": 2, "best_loss": 1.0, "waited": 0, "data": "", "sha256": {}}
+        state = {"step": step, "epoch": 0, "epoch_start": 0, "best_step": 2, "best_loss": 1.0, "waited": 0}
+        state |= {"data": "", "sha256": {}}
         saving.write_json(folder / "state.json", {"format": saving.config.FORMAT, **state})
     (tmp_path / "checkpoints" / ".new-step-00000010").mkdir()
     (tmp_path / "checkpoints" / ".old-step-00000001-77").mkdir()

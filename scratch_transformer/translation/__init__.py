@@ -18,6 +18,7 @@ The files, in the order of reading:
     train         from a configuration to a trained run
     decoding/     greedy, beam search and sampling, with keys and values kept
     translator    sentences in, translations out
+    streaming     the same for the lines of a file, as they come
     metrics       how good translations are
     attention_maps  who attends to whom: pictures, and data for BertViz
 

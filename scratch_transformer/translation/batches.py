@@ -19,6 +19,10 @@ from scratch_transformer.translation.tokenizer import Tokenizer
 
 Ids = NDArray[np.int32]
 
+POOL = 8
+"""Batches whose pairs are sorted by length together. Were it all of them, a short pair would only ever meet its like, in
+few steps, and would be forgotten by the next."""
+
 
 class Batch(NamedTuple):
     """source (B, S); target_input (B, T) starts with bos, target_output (B, T) ends with eos; padded on the right."""
@@ -80,16 +84,17 @@ def encode(
 def plan(encoded: Encoded, batch_tokens: int, shuffle: tuple[int, int] | None = None) -> list[NDArray[np.int64]]:
     """The indices of the pairs of each batch: as many as fit, padded, into batch_tokens, counted in each language.
 
-    shuffle: (seed, epoch), which pairs of like lengths meet, and the order of the batches. The number of batches does
-    not depend on it.
+    shuffle: (seed, epoch), which pairs of like lengths meet, and the order of the batches.
     """
     random = np.random.default_rng(shuffle) if shuffle else None
     order = random.permutation(len(encoded.sources)) if random else np.arange(len(encoded.sources))
     sources, targets = encoded.sources.lengths, encoded.targets.lengths
-    order = order[np.lexsort((sources[order], targets[order]))]
-    widths = np.maximum(sources, targets)[order].tolist()
+    widths = np.maximum(sources, targets)
+    pool = max(1, POOL * batch_tokens * len(widths) // max(1, int(widths.sum())))  # as many pairs
+    pools = np.arange(len(order)) // (pool if random else len(order))
+    order = order[np.lexsort((sources[order], targets[order], pools))]
     cuts, start, widest = [0], 0, 0
-    for i, width in enumerate(widths):
+    for i, width in enumerate(widths[order].tolist()):
         widest = max(widest, width)
         if widest * (i + 1 - start) > batch_tokens and i > start:
             cuts.append(i)

@@ -116,7 +116,9 @@ def check_digest(path: Path, sha256: str | None) -> None:
     if not path.is_file():
         raise InputError(f"cannot read {path}: there is no such file")
     if sha256 is not None and digest(path) != sha256:
-        raise InputError(f"{path}: is damaged: its checksum is not the one written when it was saved")
+        raise InputError(
+            f"{path}: is damaged or another file than the one that was saved: its checksum is not the same"
+        )
 
 
 def digest(path: Path) -> str:

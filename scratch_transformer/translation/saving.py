@@ -35,9 +35,13 @@ FILES = ("model.safetensors", "optimizer.safetensors")
 
 @dataclass
 class State:
-    """How far a training is: steps done, the best validation, and how many have come since that were not better."""
+    """How far a training is: steps done, the epoch and the steps before it, the best validation, and how many have come
+    since that were not better.
+    """
 
     step: int = 0
+    epoch: int = 0
+    epoch_start: int = 0
     best_step: int = 0
     best_loss: float = math.inf
     waited: int = 0
@@ -62,6 +66,7 @@ def save(folder: Path, state: State, data: str, model: Transformer, optimizer: A
     distribution.write_tensors(new / "optimizer.safetensors", _moments(model, optimizer), world)
     if world.is_main:
         checksums = {file: digest(new / file) for file in FILES}
+        checksums |= {file.name: digest(file) for file in folder.glob("*tokenizer.json")}
         document = {"format": config.FORMAT, **dataclasses.asdict(state), "data": data, "sha256": checksums}
         write_json(new / "state.json", document)
         new.rename(folder / "checkpoints" / name)

@@ -64,8 +64,17 @@ def resume(folder: Path, device: str = "cpu", say: Say = print, **changes: objec
         ModuleNotFoundError: a package that the application needs is not installed.
     """
     config = checkpoint.read_config(folder).replace(**changes)
+    if (folder / "model.safetensors").exists():
+        raise InputError(f"{folder} has weights without a training, as `average` writes them: resume the run itself")
+    found = checkpoint.checkpoints(folder)
+    done = checkpoint.read_state(found[-1])["step"] if found else 0
+    if config.training.steps < done:
+        steps = config.training.steps
+        raise InputError(f"training.steps is {steps}, but {folder} has done {done} already: expected at least {done}")
     world = distribution.start(device)
     if world.is_main:
+        if config.training.steps == done:
+            say(f"all {done} steps are done already: --steps with a larger number trains longer")
         remove_parts(folder)
     trainer = _prepare(config, folder, world, say)
     if world.is_main and changes:
@@ -117,15 +126,15 @@ def _prepare(config: Config, folder: Path, world: World, say: Say) -> Trainer:
 
 def _tokenizers(config: Config, folder: Path, pairs: Corpus, world: World) -> tuple[Tokenizer, Tokenizer]:
     """The run's vocabularies: learned from the training pairs by the main process, unless they are there already."""
-    names = ["tokenizer.json"] if config.tokens.shared else ["source_tokenizer.json", "target_tokenizer.json"]
-    for side, name in enumerate(names if world.is_main else []):
+    found = checkpoint.checkpoints(folder)  # once weights are saved, no other vocabulary will do
+    for side, name in enumerate(checkpoint.tokenizer_names(config) if world.is_main and not found else []):
         if not (folder / name).exists():
             sides = (0, 1) if config.tokens.shared else (side,)
             texts = (pair[i] for i in sides for pair in pairs.training)
             size = config.tokens.target_vocab_size if side else None
             tokenizer.train(config.tokens.kind, size or config.tokens.vocab_size, texts).save(folder / name)
     world.wait()
-    return checkpoint.read_tokenizers(folder, config)
+    return checkpoint.read_tokenizers(folder, config, checkpoint.read_checksums(found[-1]) if found else None)
 
 
 def _run(trainer: Trainer, say: Say) -> float | None:

@@ -78,12 +78,13 @@ class Trainer:
         return state.step >= t.steps or 0 < t.patience <= state.waited
 
     def _rest_of_the_epoch(self) -> Iterator[Step]:
-        """Every epoch has as many steps, so the number of a step says where it belongs."""
-        t, world = self.config.training, self.world
-        per_epoch = len(batches.plan(self.training, t.batch_tokens))
-        epoch, start = divmod(self.state.step, per_epoch)
-        plan = batches.plan(self.training, t.batch_tokens, (t.seed, epoch))
+        t, world, state = self.config.training, self.world, self.state
+        plan = batches.plan(self.training, t.batch_tokens, (t.seed, state.epoch))
+        if state.step == state.epoch_start + len(plan):
+            state.epoch, state.epoch_start = state.epoch + 1, state.step
+            plan = batches.plan(self.training, t.batch_tokens, (t.seed, state.epoch))
         steps = Steps(self.training, plan, world.rank, world.processes, t.accumulate)
+        start = state.step - state.epoch_start
         return batches.load(steps, start, t.workers, pin_memory=world.device.type == "cuda")
 
     def _step(self, step: Step) -> Tensor:
@@ -109,17 +110,21 @@ class Trainer:
 
     def _report(self, losses: Tensor, speed: float, log: Log | None) -> None:
         loss = self.world.sum(losses).mean().item()
-        if not math.isfinite(loss):
-            raise InputError(
-                f"the loss is {loss} at step {self.state.step}: expected training.lr_factor to be smaller than "
-                f"{self.config.training.lr_factor}, or training.clip to be set"
-            )
+        self._check("the loss", loss)
         if log:
             log.trained(self.state.step, loss, self.schedule.get_last_lr()[0], speed)
+
+    def _check(self, name: str, loss: float) -> None:
+        if not math.isfinite(loss):
+            raise InputError(
+                f"{name} is {loss} at step {self.state.step}: expected training.lr_factor to be smaller than "
+                f"{self.config.training.lr_factor}, or training.clip to be set"
+            )
 
     def _validate(self, log: Log | None) -> None:
         t, world = self.config.training, self.world
         loss, smoothed = validation.losses(self.wrapped, self.validation, t.batch_tokens, world)
+        self._check("the loss of validation", smoothed)
         result = replace(self._decode(), loss=loss, smoothed_loss=smoothed)
         # What is trained is also what chooses: unsmoothed, the loss prefers a model that is surer of itself.
         self.state.validated(smoothed)
