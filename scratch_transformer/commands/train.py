@@ -16,11 +16,13 @@ SETTINGS = {
     "target_file": "data.target_file", "hub": "data.hub", "tokenizer": "tokens.kind", "vocab_size": "tokens.vocab_size",
     "shared_vocab": "tokens.shared", "norm": "model.norm", "steps": "training.steps", "seed": "training.seed",
     "precision": "training.precision", "compile_": "training.compile", "fsdp": "training.engine",
-    "workers": "training.workers",
+    "workers": "training.workers", "valid": "data.valid", "test": "data.test", "best": "training.best",
 }  # fmt: skip
 """Which setting an option stands for."""
 
 ON_RESUME = ("steps", "precision", "compile_", "fsdp", "workers")
+MOVED = ("data", "source_file", "target_file", "hub", "valid", "test")
+"""Where the data are: these may change when a run goes on, if there are the same pairs."""
 
 
 @click.command(epilog="All settings and their defaults: scratch_transformer/translation/config.py, or RUN/config.json.")
@@ -37,6 +39,9 @@ ON_RESUME = ("steps", "precision", "compile_", "fsdp", "workers")
 @click.option("--data", type=click.Path(), metavar="TSV", help="Pairs, one a line: source, tab, target.")
 @click.option("--source-file", type=click.Path(), help="Sources, one a line, with --target-file.")
 @click.option("--target-file", type=click.Path(), help="Their translations, line by line.")
+@click.option("--valid", type=click.Path(), metavar="TSV", help="Pairs that choose the best checkpoint.")
+@click.option("--test", type=click.Path(), metavar="TSV", help="Pairs to hold out, for the end and for `evaluate`.")
+@click.option("--best", help="By loss, BLEU, chrF or exact_match of validation.  [default: loss]")
 @click.option("--hub", metavar="NAME", help="A data set of Hugging Face's hub, or a folder of its format: opus_books.")
 @click.option("--pair", metavar="A-B", help="The languages of --hub: en-it.")
 @click.option("--tokenizer", help="bpe, word or char.  [default: bpe]")
@@ -138,7 +143,7 @@ def _refuse_on_resume(
     out: Path | None, preset: str, pair: str | None, others: tuple[str, ...], given: dict[str, Any]
 ) -> None:
     """A run goes on as it began; what may change is where and how fast."""
-    refused = [name for name in given if name not in ON_RESUME]
+    refused = [name for name in given if name not in ON_RESUME + MOVED]
     refused += [name for name, value in {"out": out, "pair": pair, "set": others or None}.items() if value is not None]
     refused += ["preset"] if preset != "tiny" else []
     if refused:

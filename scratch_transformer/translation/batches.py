@@ -20,8 +20,8 @@ from scratch_transformer.translation.tokenizer import Tokenizer
 Ids = NDArray[np.int32]
 
 POOL = 8
-"""Batches whose pairs are sorted by length together. Were it all of them, a short pair would only ever meet its like, in
-few steps, and would be forgotten by the next."""
+"""Batches whose pairs are sorted by length together. Were it all of them, short pairs would only meet their like, in few
+steps, and be forgotten until the next epoch."""
 
 
 class Batch(NamedTuple):

@@ -177,7 +177,7 @@ def checkpoints(folder: Path) -> list[Path]:
 
 
 def best(folder: Path) -> Path:
-    """The checkpoint with the lowest loss of validation, smoothed as in training.
+    """The checkpoint that validated best, by `training.best`.
 
     Raises:
         InputError: there is none.
@@ -204,7 +204,7 @@ def read_state(folder: Path) -> dict[str, Any]:
     if not isinstance(state, dict) or state.get("format") != settings.FORMAT:
         raise InputError(f'{path}: is no checkpoint of this program: expected "format": "{settings.FORMAT}"')
     kinds: dict[str, type] = {"step": int, "epoch": int, "epoch_start": int, "best_step": int, "waited": int}
-    kinds |= {"best_loss": float, "data": str, "sha256": dict}
+    kinds |= {"best_score": float, "data": str, "sha256": dict}
     for name, kind in kinds.items():
         if type(state.get(name)) is not kind:
             raise InputError(f"{path}: {name} is {state.get(name)!r}: expected a JSON {kind.__name__}")

@@ -43,13 +43,13 @@ class State:
     epoch: int = 0
     epoch_start: int = 0
     best_step: int = 0
-    best_loss: float = math.inf
+    best_score: float = -math.inf
     waited: int = 0
 
-    def validated(self, loss: float) -> None:
-        """Take note of a validation."""
-        if loss < self.best_loss:
-            self.best_step, self.best_loss, self.waited = self.step, loss, 0
+    def validated(self, score: float) -> None:
+        """Take note of a validation; a higher score is better."""
+        if score > self.best_score:
+            self.best_step, self.best_score, self.waited = self.step, score, 0
         else:
             self.waited += 1
 

@@ -66,6 +66,10 @@ def resume(folder: Path, device: str = "cpu", say: Say = print, **changes: objec
     config = checkpoint.read_config(folder).replace(**changes)
     if (folder / "model.safetensors").exists():
         raise InputError(f"{folder} has weights without a training, as `average` writes them: resume the run itself")
+    for name in ("tsv", "source_file", "target_file", "valid", "test"):
+        if (path := getattr(config.data, name)) and not Path(path).exists():
+            option = "data" if name == "tsv" else name.replace("_", "-")
+            raise InputError(f"cannot read {path}: there is no such file; if it was moved, --{option} says where to")
     found = checkpoint.checkpoints(folder)
     done = checkpoint.read_state(found[-1])["step"] if found else 0
     if config.training.steps < done:
@@ -125,14 +129,13 @@ def _prepare(config: Config, folder: Path, world: World, say: Say) -> Trainer:
 
 
 def _tokenizers(config: Config, folder: Path, pairs: Corpus, world: World) -> tuple[Tokenizer, Tokenizer]:
-    """The run's vocabularies: learned from the training pairs by the main process, unless they are there already."""
+    """The run's vocabularies: learned from the training pairs by the main process, or those of its checkpoints."""
     found = checkpoint.checkpoints(folder)  # once weights are saved, no other vocabulary will do
     for side, name in enumerate(checkpoint.tokenizer_names(config) if world.is_main and not found else []):
-        if not (folder / name).exists():
-            sides = (0, 1) if config.tokens.shared else (side,)
-            texts = (pair[i] for i in sides for pair in pairs.training)
-            size = config.tokens.target_vocab_size if side else None
-            tokenizer.train(config.tokens.kind, size or config.tokens.vocab_size, texts).save(folder / name)
+        sides = (0, 1) if config.tokens.shared else (side,)
+        texts = (pair[i] for i in sides for pair in pairs.training)
+        size = config.tokens.target_vocab_size if side else None
+        tokenizer.train(config.tokens.kind, size or config.tokens.vocab_size, texts).save(folder / name)
     world.wait()
     return checkpoint.read_tokenizers(folder, config, checkpoint.read_checksums(found[-1]) if found else None)
 

@@ -67,7 +67,13 @@ class Trainer:
                     self._validate(log)
                     since = time.perf_counter()
                     if self._is_over():
-                        return
+                        break
+        if log and state.step < t.steps:
+            score = "lower loss" if t.best == "loss" else f"higher {t.best}"
+            log.say(
+                f"ended early, at step {state.step} of {t.steps}: {state.waited} validations without a {score} than at "
+                f"step {state.best_step}"
+            )
 
     def _is_due(self) -> bool:
         t = self.config.training
@@ -126,13 +132,19 @@ class Trainer:
         loss, smoothed = validation.losses(self.wrapped, self.validation, t.batch_tokens, world)
         self._check("the loss of validation", smoothed)
         result = replace(self._decode(), loss=loss, smoothed_loss=smoothed)
-        # What is trained is also what chooses: unsmoothed, the loss prefers a model that is surer of itself.
-        self.state.validated(smoothed)
+        self.state.validated(self._score(result))
         if log:
             log.validated(self.state.step, result)  # before: what is logged twice is noticed, what is not is lost
         saving.save(self.folder, self.state, self.data, self.objective.model, self.optimizer, world)
         if log:
             saving.prune(self.folder, t.keep)
+
+    def _score(self, result: validation.Result) -> float:
+        """What chooses the best checkpoint, the same in all processes."""
+        best = self.config.training.best
+        if best == "loss":  # as it is trained: unsmoothed, it prefers a model that is surer of itself
+            return -result.smoothed_loss
+        return self.world.sum(torch.tensor(result.scores.get(best, 0.0), dtype=torch.float32)).item()
 
     def _decode(self) -> validation.Result:
         """By the main process alone; with FSDP, where no process has all weights, not at all."""
