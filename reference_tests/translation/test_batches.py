@@ -68,9 +68,10 @@ def test_little_is_padding(encoded):
 def test_short_pairs_are_in_many_steps(words):
     """Sorted all together, they would be in one or two of an epoch, and forgotten by the next."""
     encoded = batches.encode([(TEXTS[0], TEXTS[0])] * 40 + [(TEXTS[4], TEXTS[4])] * 400, (words, words), max_length=10)
-    plan = batches.plan(encoded, 24, (0, 0))
-    assert sum(bool((batch < 40).any()) for batch in plan) > 10
-    assert sum(bool((batch < 40).any()) for batch in batches.plan(encoded, 24)) < 5
+    short = [sum(bool((batch < 40).any()) for batch in batches.plan(encoded, 24, (0, 0), pool)) for pool in (8, None)]
+    assert short[0] > 10 > 5 > short[1]
+    whole = batches.plan(encoded, 24, (0, 0), 8)
+    assert sorted(np.concatenate(whole).tolist()) == list(range(440))
 
 
 def test_the_input_is_the_output_a_token_later(words, encoded):

@@ -100,7 +100,8 @@ def _evaluate(run: Run, search: Search, own: list[Found] | None) -> dict[str, An
     ]
     return {
         "model": str(run.weights), "beam": search.beam, "length_penalty": search.alpha,
-        "pairs": len(pairs), "kind": kind, "left_out": left_out, "scores": scores, "definitions": metrics.MEANINGS, "translations": examples,
+        "pairs": len(pairs), "kind": kind, "left_out": left_out, "scores": scores,
+        "definitions": metrics.MEANINGS, "translations": examples,
     }  # fmt: skip
 
 

@@ -75,7 +75,8 @@ class Model:
 class Training:
     """How the model is trained. The defaults of Adam and the schedule's form are the paper's (section 5.3).
 
-    batch_tokens: tokens of a language, padding included, in one optimizer step, over all processes; accumulate: in how
+    batch_tokens: tokens of a language, padding included, in one optimizer step, over all processes. pool:
+    batches whose pairs are sorted by length together, so that little is padding; None: all. accumulate: in how
     many pieces a process computes its share. Neither accumulate nor the number of processes changes the result, but
     for rounding (and the elements that dropout draws).
     lr_factor: scales the schedule; its peak is lr_factor / √(d_model · warmup_steps).
@@ -87,6 +88,7 @@ class Training:
 
     steps: int = number(600, 1, 99_999_999)
     batch_tokens: int = number(2048, 4)
+    pool: int | None = number(8, 1)
     accumulate: int = number(1, 1)
     warmup_steps: int = number(150, 1)
     lr_factor: float = number(0.3, 0)
@@ -153,6 +155,7 @@ _SHIPPED |= {
     "training.exact_match": 0,
     "training.log_every": 50,
     "training.keep": 4,
+    "training.pool": None,
 }
 PRESETS: dict[str, dict[str, Any]] = {
     "tiny": {},

@@ -85,10 +85,10 @@ class Trainer:
 
     def _rest_of_the_epoch(self) -> Iterator[Step]:
         t, world, state = self.config.training, self.world, self.state
-        plan = batches.plan(self.training, t.batch_tokens, (t.seed, state.epoch))
+        plan = batches.plan(self.training, t.batch_tokens, (t.seed, state.epoch), t.pool)
         if state.step == state.epoch_start + len(plan):
             state.epoch, state.epoch_start = state.epoch + 1, state.step
-            plan = batches.plan(self.training, t.batch_tokens, (t.seed, state.epoch))
+            plan = batches.plan(self.training, t.batch_tokens, (t.seed, state.epoch), t.pool)
         steps = Steps(self.training, plan, world.rank, world.processes, t.accumulate)
         start = state.step - state.epoch_start
         return batches.load(steps, start, t.workers, pin_memory=world.device.type == "cuda")

@@ -17,7 +17,7 @@ PAIRS = [(f"s{i}", f"t{i}") for i in range(100)]
 
 
 def test_the_parts_have_no_pair_in_common(tmp_path):
-    read = corpus.corpus.read(Data(tsv=tsv(tmp_path, PAIRS * 3)))
+    read = corpus.read(Data(tsv=tsv(tmp_path, PAIRS * 3)))
     assert (len(read.training), len(read.validation), len(read.held_out)) == (85, 5, 10)
     assert sorted([*read.training, *read.validation, *read.held_out]) == sorted(PAIRS)
 
@@ -30,7 +30,7 @@ def test_the_seed_alone_decides(tmp_path):
 
 
 def test_the_sizes_can_be_chosen(tmp_path):
-    read = corpus.corpus.read(Data(tsv=tsv(tmp_path, PAIRS), held_out=20, validation=30, pairs=7))
+    read = corpus.read(Data(tsv=tsv(tmp_path, PAIRS), held_out=20, validation=30, pairs=7))
     assert (len(read.training), len(read.validation), len(read.held_out)) == (7, 30, 20)
 
 
@@ -42,7 +42,7 @@ def test_what_made_no_pair_is_kept(tmp_path):
 
 
 def test_texts_are_written_in_one_way(tmp_path):
-    read = corpus.corpus.read(Data(tsv=tsv(tmp_path, [(f" s  {i} ", "e\N{COMBINING ACUTE ACCENT}") for i in range(30)])))
+    read = corpus.read(Data(tsv=tsv(tmp_path, [(f" s  {i} ", "e\N{COMBINING ACUTE ACCENT}") for i in range(30)])))
     assert {target for _, target in read.training} == {"é"}
     assert all(source == " ".join(source.split()) for source, _ in read.training)
 
@@ -59,9 +59,9 @@ def test_no_pair_at_all(tmp_path, content, message):
 
 def test_too_few_pairs(tmp_path):
     with pytest.raises(InputError, match="only 2 different pairs, too few to hold out 1, keep 1 for validation"):
-        corpus.corpus.read(Data(tsv=tsv(tmp_path, PAIRS[:2])))
+        corpus.read(Data(tsv=tsv(tmp_path, PAIRS[:2])))
     with pytest.raises(InputError, match="only 100 different pairs, too few to hold out 99, keep 5"):
-        corpus.corpus.read(Data(tsv=tsv(tmp_path, PAIRS), held_out=99))
+        corpus.read(Data(tsv=tsv(tmp_path, PAIRS), held_out=99))
 
 
 def test_numbers():
@@ -71,9 +71,9 @@ def test_numbers():
 
 
 def test_the_fingerprint_is_that_of_the_pairs(tmp_path):
-    first = corpus.corpus.read(Data(tsv=tsv(tmp_path, PAIRS)))
-    assert first.fingerprint() == corpus.corpus.read(Data(tsv=tsv(tmp_path, PAIRS))).fingerprint()
-    changed = corpus.corpus.read(Data(tsv=tsv(tmp_path, [*PAIRS[:-1], ("s99", "T99")])))
+    first = corpus.read(Data(tsv=tsv(tmp_path, PAIRS)))
+    assert first.fingerprint() == corpus.read(Data(tsv=tsv(tmp_path, PAIRS))).fingerprint()
+    changed = corpus.read(Data(tsv=tsv(tmp_path, [*PAIRS[:-1], ("s99", "T99")])))
     assert first.fingerprint() != changed.fingerprint()
 
 
@@ -96,4 +96,4 @@ def test_files_of_ones_own_to_validate_with_and_to_hold_out(tmp_path):
     one = corpus.read(Data(tsv=tsv, test=test))
     assert one.held_out == pairs(range(48, 60)) and len(one.validation) == 2 and len(one.training) == 38
     with pytest.raises(InputError, match="no pair is left for training: all are in data.valid or data.test too"):
-        corpus.read(Data(tsv=tsv, test=tsv, validation=2))
+        corpus.read(Data(tsv=tsv, valid=tsv))
