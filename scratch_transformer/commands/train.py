@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
+
+# Threads that wait by computing starve where cores are shared (`python -m benchmarks.threads_under_load`). OpenMP reads
+# this when torch is imported.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 from scratch_transformer.options import Device, one_line_errors
 
@@ -56,10 +61,12 @@ MOVED = ("data", "source_file", "target_file", "hub", "valid", "test")
     "--fsdp/--ddp", default=None, help="Shard the model over torchrun's processes, or copy it.  [default: ddp]"
 )
 @click.option("--workers", type=int, help="Processes that prepare batches.  [default: 0]")
+@click.option("--threads", type=click.IntRange(min=1), help="Of each process, on a CPU.  [default: torch's choice]")
 @click.option("--device", type=Device(), default="cpu", show_default=True, help="Where to train, in torch's terms.")
 @click.option("--set", "others", multiple=True, metavar="NAME=VALUE", help="Any setting: --set model.dropout=0.2")
 def train(
-    out: Path | None, resume: Path | None, preset: str, pair: str | None, device: str, others: tuple[str, ...],
+    out: Path | None, resume: Path | None, preset: str, pair: str | None, threads: int | None, device: str,
+    others: tuple[str, ...],
     **options: Any,
 ) -> None:  # fmt: skip
     """Train a model to translate, and save it in a folder.
@@ -75,6 +82,10 @@ def train(
     with one_line_errors():
         from scratch_transformer.translation import config as settings
 
+        if threads is not None:
+            import torch
+
+            torch.set_num_threads(threads)
         changes = dict(_parsed(other) for other in others)
         changes |= {SETTINGS[name]: value for name, value in given.items()}
         if "fsdp" in given:
@@ -105,12 +116,20 @@ def _resume(folder: Path, device: str, changes: dict[str, Any]) -> None:
 
 @contextmanager
 def _interruptible(folder: Path) -> Iterator[None]:
-    """Ctrl-C says how to go on."""
+    """Ctrl-C and a full disk say how to go on."""
+    processes = int(os.environ.get("WORLD_SIZE", "1"))
+    torchrun = f"torchrun --nproc-per-node {processes} -m scratch_transformer.translation.train"
+    again = f"{'scratch-transformer train' if processes == 1 else torchrun} --resume {folder}"
+    from scratch_transformer.translation.errors import CannotWrite
+
     try:
         yield
     except KeyboardInterrupt:
-        click.echo(f"Interrupted. To go on: scratch-transformer train --resume {folder}", err=True)
+        if os.environ.get("RANK", "0") == "0":
+            click.echo(f"Interrupted. To go on: {again}", err=True)
         raise
+    except CannotWrite as error:
+        raise CannotWrite(f"{error}; to go on when there is room: {again}") from None
 
 
 def _parsed(other: str) -> tuple[str, Any]:
@@ -133,6 +152,8 @@ def _languages(pair: str, options: dict[str, Any]) -> dict[str, str]:
 
 def _free_folder() -> Path:
     """The first of run, run-2, run-3, ... that is not there."""
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:  # each process would look at another moment
+        raise click.UsageError("--out is missing: expected a new folder, where several processes train together")
     number = 1
     while (folder := Path("run" if number == 1 else f"run-{number}")).exists():
         number += 1

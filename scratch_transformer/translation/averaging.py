@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import torch
 
 from scratch_transformer.translation import checkpoint
 from scratch_transformer.translation.errors import InputError
-from scratch_transformer.translation.files import digest, tensors_to_bytes, write_bytes, write_json
+from scratch_transformer.translation.files import digest, new_beside, tensors_to_bytes, write_bytes, write_json
 
 
 def average(folder: Path, last: int | None = None, out: Path | None = None) -> tuple[Path, list[Path]]:
@@ -46,7 +45,7 @@ def average(folder: Path, last: int | None = None, out: Path | None = None) -> t
 
 def write_run(folder: Path, out: Path, weights: bytes) -> None:
     """A whole folder, or none: beside the weights all that a run has but its checkpoints and logs."""
-    new = out.with_name(f".new-{out.name}-{os.getpid()}")
+    new = new_beside(out)
     try:
         new.mkdir(parents=True)
         tokenizers = checkpoint.tokenizer_names(checkpoint.read_config(folder))

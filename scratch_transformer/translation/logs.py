@@ -19,10 +19,10 @@ class Log:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
         from torch.utils.tensorboard import SummaryWriter
 
+        self.tensorboard = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
         lines = (folder / "log.jsonl").read_bytes().splitlines() if (folder / "log.jsonl").exists() else []
         write_bytes(folder / "log.jsonl", b"".join(line + b"\n" for line in lines if _step_of(line) <= step))
         self.file = (folder / "log.jsonl").open("a", encoding="utf-8")
-        self.tensorboard = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
         console = Console(stderr=True)
         columns = (TextColumn("{task.description:26}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         self.progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
