@@ -39,6 +39,11 @@ MOVED = ("data", "source_file", "target_file", "hub", "valid", "test")
     show_default=True,
     help="tiny, shipped (the model that comes with the package), or the paper's base or big.",
 )
+@click.option(
+    "--config", "file", type=click.Path(path_type=Path), metavar="FILE", help="Settings: .toml, or a config.json."
+)
+@click.option("--from", "start", type=click.Path(path_type=Path), metavar="RUN",
+              help="Start with this run's weights, vocabularies and settings, on other data.")  # fmt: skip
 @click.option("--source", help="Language of the sources.  [default: en]")
 @click.option("--target", help="Language of the targets.  [default: de]")
 @click.option("--data", type=click.Path(), metavar="TSV", help="Pairs, one a line: source, tab, target.")
@@ -65,8 +70,8 @@ MOVED = ("data", "source_file", "target_file", "hub", "valid", "test")
 @click.option("--device", type=Device(), default="cpu", show_default=True, help="Where to train, in torch's terms.")
 @click.option("--set", "others", multiple=True, metavar="NAME=VALUE", help="Any setting: --set model.dropout=0.2")
 def train(
-    out: Path | None, resume: Path | None, preset: str, pair: str | None, threads: int | None, device: str,
-    others: tuple[str, ...],
+    out: Path | None, resume: Path | None, file: Path | None, start: Path | None, preset: str,
+    pair: str | None, threads: int | None, device: str, others: tuple[str, ...],
     **options: Any,
 ) -> None:  # fmt: skip
     """Train a model to translate, and save it in a folder.
@@ -86,17 +91,19 @@ def train(
             import torch
 
             torch.set_num_threads(threads)
-        changes = dict(_parsed(other) for other in others)
+        changes = _of_file(file) | dict(_parsed(other) for other in others)
         changes |= {SETTINGS[name]: value for name, value in given.items()}
         if "fsdp" in given:
             changes["training.engine"] = "fsdp" if given["fsdp"] else "ddp"
         if pair is not None:
             changes |= _languages(pair, options)
         if resume is None:
-            config = settings.preset(preset).replace(**changes)
+            config = (_of_run(start, preset, changes) if start else settings.preset(preset)).replace(**changes)
             _train(config, out or _free_folder(), device)
         else:
-            _refuse_on_resume(out, preset, pair, others, given)
+            _refuse_on_resume(
+                {"out": out, "config": file, "from": start, "pair": pair, "set": others or None}, preset, given
+            )
             _resume(resume, device, changes)
 
 
@@ -132,6 +139,28 @@ def _interruptible(folder: Path) -> Iterator[None]:
         raise CannotWrite(f"{error}; to go on when there is room: {again}") from None
 
 
+def _of_file(path: Path | None) -> dict[str, Any]:
+    from scratch_transformer.translation import settings_file
+
+    return {} if path is None else settings_file.read(path)
+
+
+def _of_run(start: Path, preset: str, changes: dict[str, Any]) -> Any:
+    """The settings of a run to start with, less where its data were."""
+    from dataclasses import replace
+
+    from scratch_transformer.translation import checkpoint, config
+
+    its = [name for name in changes if name.partition(".")[0] in ("model", "tokens") and name != "model.dropout"]
+    if its or preset != "tiny":
+        raise click.UsageError(
+            f"{its[0] if its else '--preset'} cannot be changed with --from: the model is that of {start}"
+        )
+    settings = checkpoint.read_config(checkpoint.run_of(start))
+    data = config.Data(max_length=settings.data.max_length)
+    return replace(settings, data=data, training=replace(settings.training, start=str(start.resolve())))
+
+
 def _parsed(other: str) -> tuple[str, Any]:
     from scratch_transformer.translation import config as settings
 
@@ -160,12 +189,10 @@ def _free_folder() -> Path:
     return folder
 
 
-def _refuse_on_resume(
-    out: Path | None, preset: str, pair: str | None, others: tuple[str, ...], given: dict[str, Any]
-) -> None:
+def _refuse_on_resume(others: dict[str, Any], preset: str, given: dict[str, Any]) -> None:
     """A run goes on as it began; what may change is where and how fast."""
     refused = [name for name in given if name not in ON_RESUME + MOVED]
-    refused += [name for name, value in {"out": out, "pair": pair, "set": others or None}.items() if value is not None]
+    refused += [name for name, value in others.items() if value is not None]
     refused += ["preset"] if preset != "tiny" else []
     if refused:
         raise click.UsageError(

@@ -4,6 +4,7 @@ The files, in the order of reading:
 
     config        every setting, in dataclasses; the presets tiny, base and big
     fields        what a setting may be
+    settings_file settings from a TOML file
     corpus/       pairs of sentences: numbers in words, files, a hub's data set; the split
     tokenizer     words, characters or pieces of words (BPE), learned from the training pairs
     batches       pairs of similar length together, so that little is padding

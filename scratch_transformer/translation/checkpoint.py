@@ -54,13 +54,18 @@ def load_run(path: str | Path, device: str = "cpu") -> Run:
         InputError: there is no run, or one of its files is missing, damaged, or of another kind.
     """
     given = Path(path)
-    folder = given.parent.parent if given.parent.name == "checkpoints" else given
+    folder = run_of(given)
     config = read_config(folder)
     weights = given if given != folder or (given / "model.safetensors").is_file() else best(folder)
     source, target = read_tokenizers(folder, config, read_checksums(weights))
     model = build_model(config, source.vocab_size, target.vocab_size)
     load_weights(model, weights)
     return Run(folder, weights, config, model.to(device).eval(), source, target)
+
+
+def run_of(given: Path) -> Path:
+    """The run's folder, of itself or of one of its checkpoints."""
+    return given.parent.parent if given.parent.name == "checkpoints" else given
 
 
 def build_model(config: Config, source_vocab_size: int, target_vocab_size: int) -> Transformer:

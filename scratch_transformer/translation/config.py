@@ -80,6 +80,7 @@ class Training:
     many pieces a process computes its share. Neither accumulate nor the number of processes changes the result, but
     for rounding (and the elements that dropout draws).
     lr_factor: scales the schedule; its peak is lr_factor / √(d_model · warmup_steps).
+    start: a run whose best weights and vocabularies are taken, in place of new ones.
     clip: largest norm of the gradient; 0: any. checkpoint_every: steps from one validation and checkpoint to the next.
     keep: the latest checkpoints that stay, besides the best. best: what the best has, the lowest loss of validation,
     smoothed as in training, or the highest score. patience: validations that are no better until the training ends
@@ -101,6 +102,7 @@ class Training:
     compile: bool = False
     engine: str = choice("ddp", "fsdp")
     workers: int = number(0, 0, 256)
+    start: str | None = None
     seed: int = number(0, 0, 2**63 - 1)
     checkpoint_every: int = number(100, 1)
     keep: int = number(3, 1)

@@ -26,6 +26,7 @@ from scratch_transformer.translation.errors import InputError
 from scratch_transformer.translation.files import (
     locked,
     new_beside,
+    read_bytes,
     remove_folder,
     remove_parts,
     write_bytes,
@@ -142,6 +143,10 @@ def _prepare(config: Config, folder: Path, world: World, say: Say) -> Trainer:
             say_once(f"Warning: {unknown:.0%} of the {name} tokens are unknown: expected a larger --vocab-size")
     torch.manual_seed(config.training.seed)
     model = checkpoint.build_model(config, source.vocab_size, target.vocab_size)
+    if config.training.start and not checkpoint.checkpoints(folder):
+        start = checkpoint.load_run(config.training.start)
+        checkpoint.load_weights(model, start.weights)
+        say_once(f"starting with the weights of {start.weights}")
     say_once(_sizes_in_words(training, kept[1], source, target, model, world))
     trainer = Trainer(config, folder, model, training, kept[0], target, pairs.fingerprint(), world)
     if config.training.engine == "fsdp" and world.processes > 1 and config.training.exact_match:
@@ -152,9 +157,12 @@ def _prepare(config: Config, folder: Path, world: World, say: Say) -> Trainer:
 
 
 def _tokenizers(config: Config, folder: Path, pairs: Corpus, world: World) -> tuple[Tokenizer, Tokenizer]:
-    """The run's vocabularies: learned from the training pairs by the main process, or those of its checkpoints."""
+    """The run's vocabularies: learned from the training pairs by the main process, or those of an earlier training."""
     found = checkpoint.checkpoints(folder)  # once weights are saved, no other vocabulary will do
     for side, name in enumerate(checkpoint.tokenizer_names(config) if world.is_main and not found else []):
+        if config.training.start:
+            write_bytes(folder / name, read_bytes(checkpoint.run_of(Path(config.training.start)) / name))
+            continue
         sides = (0, 1) if config.tokens.shared else (side,)
         texts = (pair[i] for i in sides for pair in pairs.training)
         size = config.tokens.target_vocab_size if side else None
