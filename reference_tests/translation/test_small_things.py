@@ -151,11 +151,12 @@ def test_threads_can_be_chosen(monkeypatch, tmp_path):
     assert checkpoint.read_config(tmp_path / "x").training.steps == 1
 
 
-def test_threads_wait_passively_unless_told_otherwise():
+def test_threads_do_not_wait_long_unless_told_to():
     """OpenMP reads it when torch is imported, so the command must say so before."""
     code = "import os, sys, scratch_transformer.commands.train; "
-    code += "print(os.environ['OMP_WAIT_POLICY'], 'torch' in sys.modules)"
-    for given, expected in (({}, "passive"), ({"OMP_WAIT_POLICY": "active"}, "active")):
-        environment = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"} | given
+    code += "print(os.environ.get('GOMP_SPINCOUNT'), 'torch' in sys.modules)"
+    names = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
+    for given, expected in (({}, "20000"), ({names[0]: "active"}, "None"), ({names[1]: "7"}, "7")):
+        environment = {name: value for name, value in os.environ.items() if name not in names} | given
         done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, cwd=ROOT)
         assert done.stdout == f"{expected} False\n"

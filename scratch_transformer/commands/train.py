@@ -10,9 +10,10 @@ from typing import Any
 
 import click
 
-# Threads that wait by computing starve where cores are shared (`python -m benchmarks.threads_under_load`). OpenMP reads
-# this when torch is imported.
-os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+# GNU's OpenMP lets a thread that waits compute for milliseconds, which starves the others where cores are shared: so many
+# turns and no more (`python -m benchmarks.threads_under_load`). It is read when torch is imported.
+if "OMP_WAIT_POLICY" not in os.environ:
+    os.environ.setdefault("GOMP_SPINCOUNT", "20000")
 
 from scratch_transformer.options import Device, one_line_errors
 
