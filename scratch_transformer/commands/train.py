@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
-# GNU's OpenMP lets a thread that waits compute for milliseconds, which starves the others where cores are shared: so many
-# turns and no more (`python -m benchmarks.threads_under_load`). It is read when torch is imported.
+# GNU's OpenMP lets a thread that waits compute for milliseconds, which starves the others where cores are shared: so
+# many turns and no more (`python -m benchmarks.threads_under_load`). It is read when torch is imported.
 if "OMP_WAIT_POLICY" not in os.environ:
     os.environ.setdefault("GOMP_SPINCOUNT", "20000")
 

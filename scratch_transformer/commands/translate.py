@@ -203,7 +203,8 @@ def _converse(run: Run, search: Search, n_best: int | None) -> None:
 def _save_attention(run: Run, source: list[int], best: Hypothesis, path: Path) -> None:
     from scratch_transformer.translation import attention_maps
 
-    attention_maps.save(attention_maps.of_translation(run, source, best.ids), path)
+    if not attention_maps.save(attention_maps.of_translation(run, source, best.ids), path):
+        _warn(f"{path}: the font lacks some characters of these tokens; a .json file has them all")
 
 
 def _print(run: Run, hypotheses: list[Hypothesis], number: int, n_best: int | None, file: TextIO) -> None:
