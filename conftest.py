@@ -9,7 +9,7 @@ import numpy
 import pytest
 import torch
 
-from scratch_transformer.benchmarking.timing import synchronised_time
+from scratch_transformer.benchmarking.timing import timer_of
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -26,6 +26,8 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    if torch.cuda.is_available():  # a GPU's machine has its own torch and Triton, and their warnings end no test
+        config.addinivalue_line("filterwarnings", "default")
     device, dtype = config.getoption("--device"), DTYPES[config.getoption("--dtype")]
     try:
         torch.zeros(1, device=device, dtype=dtype)
@@ -46,7 +48,7 @@ def pytest_collection_modifyitems(config, items):
         if item.get_closest_marker("cuda") and not torch.cuda.is_available():
             item.add_marker(pytest.mark.skip(reason="needs a CUDA device, and torch sees none"))
         if on_cuda(config) and "benchmark" in getattr(item, "fixturenames", ()):
-            use_synchronising_timer(item)
+            use_synchronising_timer(item, timer_of(config.getoption("--device")))
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -91,13 +93,13 @@ def pytest_benchmark_update_machine_info(config, machine_info):
     machine_info["threads"] = torch.get_num_threads()
 
 
-def use_synchronising_timer(item):
+def use_synchronising_timer(item, timer):
     """Times what the GPU did, not how fast work was queued.
 
     pytest-benchmark reads the closest mark only, so the timer is merged into it and put first.
     """
     mark = item.get_closest_marker("benchmark")
-    options = {**(mark.kwargs if mark else {}), "timer": synchronised_time}
+    options = {**(mark.kwargs if mark else {}), "timer": timer}
     item.add_marker(pytest.mark.benchmark(**options), append=False)
 
 

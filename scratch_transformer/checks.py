@@ -19,7 +19,11 @@ def _is_cast(device: torch.device) -> bool:
 
 def check_linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> None:
     """x (*, in_features), weight (out_features, in_features) and bias (out_features,) of one dtype."""
-    if x.dim() == 0 or x.shape[-1] != weight.shape[-1]:
+    if min(x.dim(), weight.dim()) == 0:
+        raise RuntimeError(
+            f"linear: both arguments to linear need to be at least 1D, but x is {x.dim()}D and weight {weight.dim()}D"
+        )
+    if x.shape[-1] != weight.shape[-1]:
         raise RuntimeError(
             f"linear: x has shape {tuple(x.shape)}, but its last dimension must be in_features={weight.shape[-1]} "
             f"of weight {tuple(weight.shape)}: these shapes cannot be multiplied"
@@ -27,14 +31,21 @@ def check_linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> None:
     for name, tensor in (("x", x), ("bias", bias)):
         if tensor is not None and tensor.dtype != weight.dtype and not _is_cast(x.device):
             raise RuntimeError(f"linear: {name} must have weight's dtype, {weight.dtype}, but has {tensor.dtype}")
+    if bias is not None and weight.dim() == 1:
+        raise RuntimeError(f"linear: with a bias, weight must be a matrix, but it has shape {tuple(weight.shape)}")
     if bias is not None and tuple(bias.shape) != (weight.shape[0],):
         raise RuntimeError(f"linear: bias must have shape ({weight.shape[0]},), not {tuple(bias.shape)}")
 
 
-def check_ids(ids: Tensor) -> None:
-    """Integers, as torch takes them for indices."""
+def check_ids(ids: Tensor, scales_sparse: bool = False) -> None:
+    """Integers, as torch takes them for indices. scales_sparse: a sparse gradient is to be divided by frequencies."""
     if ids.dtype not in (torch.int64, torch.int32):
-        raise RuntimeError(f"embedding: ids must be of an int dtype (torch.int64 or torch.int32), but are {ids.dtype}")
+        raise RuntimeError(
+            "embedding: ids must be of an int dtype: Expected tensor for argument #1 'indices' to have one of the "
+            f"following scalar types: Long, Int; but got {ids.dtype}"
+        )
+    if scales_sparse:
+        raise RuntimeError("embedding: scale_grad_by_freq not supported with sparse gradients; use sparse=False")
 
 
 def check_numbers(name: str, x: Tensor) -> None:
@@ -109,7 +120,10 @@ def check_cross_entropy(
             )
         return
     if target.dtype not in (torch.int64, torch.uint8):
-        raise RuntimeError(f"cross_entropy: class indices in target must be torch.int64, but are {target.dtype}")
+        raise RuntimeError(
+            "cross_entropy: class indices in target must be torch.int64 or torch.uint8: expected target dtype to be "
+            f"Long or Byte, but got {target.dtype}"
+        )
     expected = logits.shape[:class_dim] + logits.shape[class_dim + 1 :]
     if target.shape == logits.shape:
         raise RuntimeError(

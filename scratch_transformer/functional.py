@@ -24,7 +24,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
     Args:
         x: (*, in_features).
-        weight: W, (out_features, in_features).
+        weight: W, (out_features, in_features), strided or sparse; or (in_features,): one feature, without a dimension.
         bias: b, (out_features,), or None.
 
     Returns:
@@ -34,14 +34,26 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         RuntimeError: the last dimension of `x` is not in_features, `bias` has another shape, or the dtypes differ.
     """
     checks.check_linear(x, weight, bias)
-    if bias is None:
+    if weight.dim() == 1:
+        return x @ weight
+    is_strided = weight.layout == torch.strided
+    if bias is None and is_strided:
         return x @ weight.T
-    # addmm rounds x Wᵀ + b once; in half precision `x @ weight.T + bias` would round twice
-    y = torch.addmm(bias, x.reshape(math.prod(x.shape[:-1]), x.shape[-1]), weight.T)
+    rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+    if bias is None:
+        y = rows.mm(weight.t())
+    else:  # addmm rounds x Wᵀ + b once; in half precision `x @ weight.T + bias` would round twice
+        y = torch.addmm(bias, rows, weight.T) if is_strided else rows.mm(weight.t()) + bias
     return y.reshape(*x.shape[:-1], weight.shape[0])
 
 
-def embedding(ids: Tensor, weight: Tensor, padding_idx: int | None = None, scale_grad_by_freq: bool = False) -> Tensor:
+def embedding(
+    ids: Tensor,
+    weight: Tensor,
+    padding_idx: int | None = None,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
     """Row `ids[i]` of the table `weight` for every i.
 
     Args:
@@ -49,18 +61,19 @@ def embedding(ids: Tensor, weight: Tensor, padding_idx: int | None = None, scale
         weight: (num_embeddings, d_model).
         padding_idx: the row that receives no gradient.
         scale_grad_by_freq: divide each row's gradient by the number of times that its id occurs in `ids`.
+        sparse: the table's gradient is a sparse tensor of the rows that were looked up.
 
     Returns:
         (*, d_model).
 
     Raises:
         IndexError: an id is outside [0, num_embeddings).
-        RuntimeError: `ids` are not int64 or int32.
+        RuntimeError: `ids` are not int64 or int32, or a sparse gradient is to be scaled by frequency.
     """
-    checks.check_ids(ids)
+    checks.check_ids(ids, scale_grad_by_freq and sparse)
     flat = ids.flatten().long()
     try:
-        rows = weight.index_select(0, flat)
+        rows = _SparseRows.apply(weight, flat, padding_idx) if sparse else weight.index_select(0, flat)
     except IndexError:
         raise IndexError(
             f"embedding: ids must be in [0, {weight.shape[0]}), but range from {int(ids.min())} to {int(ids.max())}: "
@@ -71,9 +84,31 @@ def embedding(ids: Tensor, weight: Tensor, padding_idx: int | None = None, scale
         share = (1 / frequency)[flat].unsqueeze(-1)
         rows = rows.detach() + (rows - rows.detach()) * share  # the value of rows, `share` of its gradient
     rows = rows.reshape(*ids.shape, weight.shape[1])
-    if padding_idx is not None:
+    if padding_idx is not None and not sparse:
         rows = torch.where((ids == padding_idx).unsqueeze(-1), rows.detach(), rows)
     return rows
+
+
+class _SparseRows(torch.autograd.Function):
+    """Rows of a table; the gradient is a sparse tensor of these rows, without those of padding_idx."""
+
+    @staticmethod
+    def forward(weight: Tensor, flat: Tensor, padding_idx: int | None) -> Tensor:
+        return weight.index_select(0, flat)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, int | None], output: Tensor) -> None:
+        weight, flat, padding_idx = inputs
+        ctx.save_for_backward(flat if padding_idx is None else flat[flat != padding_idx])
+        ctx.kept = None if padding_idx is None else flat != padding_idx
+        ctx.shape = weight.shape
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        (flat,) = ctx.saved_tensors
+        rows = grad if ctx.kept is None else grad[ctx.kept]
+        return torch.sparse_coo_tensor(flat.unsqueeze(0), rows, ctx.shape, check_invariants=False), None, None
 
 
 def sinusoidal_positions(
@@ -234,7 +269,7 @@ def rms_norm(
     if x.dim() < len(normalized_shape):
         raise ValueError(f"rms_norm: x has shape {tuple(x.shape)}, but must end in {normalized_shape=}")
     checks.check_normalized("rms_norm", x, normalized_shape, weight=weight)
-    x, dims = x.contiguous(), tuple(range(-len(normalized_shape), 0))
+    dims = tuple(range(-len(normalized_shape), 0))
     mean_square = x.square().mean(dims, keepdim=True)
     return _scale_and_shift(x / torch.sqrt(mean_square + (torch.finfo(x.dtype).eps if eps is None else eps)), weight)
 

@@ -67,6 +67,17 @@ def chosen(query, key=None, value=None, *args, **kwargs):
 # ---- By itself ----
 
 
+def test_few_queries_of_many_keys_are_not_left_to_what_copies_them():
+    """Half precision, or keys that heads share; else the fewest steps are best."""
+    query, shared = without_data(1, 8, 1, 16), without_data(1, 2, 4096, 16)
+    assert chosen(query, without_data(1, 8, 4096, 16)).startswith("naive")
+    assert chosen(query, shared, enable_gqa=True).startswith("tiled")
+    half = without_data(1, 8, 4096, 16, dtype=torch.bfloat16)
+    assert chosen(half[:, :, :1], half).startswith("tiled")
+    assert chosen(half[:, :, :1], half[:, :, :1000]).startswith("naive")
+    assert chosen(half[:, :, :20], half).startswith("naive")
+
+
 def test_few_scores_on_the_cpu():
     assert FEW == 1 << 20
     few, many = without_data(4, 8, 128, 64), without_data(1, 1, 1024, 64)
@@ -117,7 +128,7 @@ class OnAGpu(torch.Tensor):
     is_cuda = True
 
 
-@pytest.mark.parametrize("able", [{"decode", "triton"}, {"triton"}, {"decode"}, set()], ids=str)
+@pytest.mark.parametrize("able", [{"decode", "hopper", "triton"}, {"hopper", "triton"}, {"triton"}, set()])
 def test_the_first_kernel_that_can(able, qkv, monkeypatch):
     asked = []
     for name in algorithms.KERNELS:
@@ -134,6 +145,22 @@ def test_the_first_kernel_that_can(able, qkv, monkeypatch):
     assert choice.reason == algorithms.KERNELS.get(first, choice.reason)
     assert asked
     assert all(len(one) == 5 and all(a is b for a, b in zip(one, call, strict=True)) for one in asked)
+
+
+def test_the_environment_can_leave_the_hopper_kernels_out(qkv, monkeypatch):
+    for name in algorithms.KERNELS:
+        can = SimpleNamespace(unsupported=lambda *call, reason="few" if name == "decode" else None: reason)
+        monkeypatch.setitem(ALGORITHMS, name, can)
+    query = qkv[0].as_subclass(OnAGpu)
+    assert chosen(query).startswith("hopper: ")
+    monkeypatch.setenv("SCRATCH_TRANSFORMER_ATTENTION", "triton")
+    assert chosen(query).startswith("triton: ")
+    assert chosen(query).endswith("SCRATCH_TRANSFORMER_ATTENTION=triton leaves hopper out")
+    assert chosen(query, algorithm="hopper") == "hopper: asked for"
+    monkeypatch.setenv("SCRATCH_TRANSFORMER_ATTENTION", "hoper")
+    with pytest.raises(ValueError, match="must be triton or not set, but is 'hoper'"):
+        chosen(query)
+    assert chosen(qkv[0]).startswith("naive")  # no GPU: nobody asks for the word
 
 
 @pytest.mark.parametrize("few", [True, False])

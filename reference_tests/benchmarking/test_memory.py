@@ -94,5 +94,29 @@ def test_on_a_gpu_torch_counts(monkeypatch):
     assert memory.peak(Takes(), Rival("200", True), "cuda") == 600 - 100
 
 
+@pytest.fixture
+def a_gpu(monkeypatch):
+    """Whose functions do nothing. Collects when memory was given back."""
+    given_back = []
+    for name in ("synchronize", "reset_peak_memory_stats", "memory_allocated", "max_memory_allocated"):
+        monkeypatch.setattr(torch.cuda, name, lambda device: 0)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: given_back.append(True))
+    monkeypatch.setattr(Takes, "draw", lambda self, device: device)
+    return given_back
+
+
+def test_on_a_gpu_too_why_it_was_not_measured_is_said(a_gpu, monkeypatch):
+    with pytest.raises(memory.NotMeasured, match="Unsupported: no number"):
+        memory.peak(Takes(), Rival("all", True), "cuda")
+
+    def too_large(self, rival, inputs):
+        raise torch.OutOfMemoryError("CUDA out of memory.\nTried to allocate")
+
+    monkeypatch.setattr(Takes, "prepare", too_large)
+    with pytest.raises(memory.NotMeasured, match=r"CUDA out of memory\.$"):
+        memory.peak(Takes(), Rival("1", True), "cuda")
+    assert len(a_gpu) == 2
+
+
 def test_available_memory_is_known():
     assert memory.available("cpu") > MIB

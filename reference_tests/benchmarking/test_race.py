@@ -3,6 +3,7 @@
 import warnings
 
 import pytest
+import torch
 
 from reference_tests.benchmarking.made_up import Sums
 from scratch_transformer.benchmarking import memory, race
@@ -46,6 +47,33 @@ def test_a_builtin_that_raises_is_unsupported_and_ours_has_failed():
     found = results(torch_flash=RuntimeError("no kernel\nat all"), ours_tiled=RuntimeError("a bug"))
     assert (found["torch flash"].status, found["torch flash"].reason) == ("unsupported", "no kernel")
     assert (found["ours tiled"].status, found["ours tiled"].reason) == ("failed", "RuntimeError: a bug")
+
+
+def test_whoever_finds_too_little_memory_is_left_out_and_nobody_is_wrong():
+    full = torch.OutOfMemoryError("CUDA out of memory.\nTried to allocate 16 GiB")
+    found = results(ours_naive=full, torch_math=full, torch_flash=4.0)
+    for name in ("ours naive", "torch math"):
+        assert (found[name].status, found[name].reason) == ("left out", "CUDA out of memory.")
+    assert found["torch flash"].status == "timed"
+
+
+def test_inputs_and_graphs_make_room_before_memory_is_weighed(monkeypatch):
+    lineups = []
+    original = race.line_up
+    monkeypatch.setattr(race, "line_up", lambda *args: lineups.append(original(*args)) or lineups[0])
+    held = []
+    monkeypatch.setattr(memory, "peak", lambda *args: held.append(len(lineups[0].ready)) or 0)
+    results(torch_flash=4.0)
+    assert held == [0, 0]
+
+
+def test_ours_may_have_three_times_the_error_of_pytorchs_own_and_a_rounding():
+    """All are within what float32 is allowed at most."""
+    found = results(ours_tiled=4.00006, ours_naive=4.0002, torch_flash=4.00002, torch_math=4.00001)
+    assert found["ours tiled"].status == "timed"
+    assert found["ours naive"].status == "wrong"
+    assert found["ours naive"].reason.endswith("PyTorch's is 2.0e-05, and ours may be 6.0e-05")
+    assert results(ours_naive=4.0002)["ours naive"].status == "timed"
 
 
 def test_torch_gives_its_reasons_as_warnings():

@@ -40,9 +40,9 @@ def test_rivals_take_turns_and_who_begins_rotates(machine):
 
 
 def test_a_short_call_is_repeated_and_the_time_is_of_one(machine):
-    short = machine.job("short", timing.BATCH / 8)
+    short = machine.job("short", timing.BATCH["cpu"] / 8)
     durations = interleave({"short": short}, machine.clock, Effort(2, 60))
-    assert durations["short"] == pytest.approx([timing.BATCH / 8] * 2)
+    assert durations["short"] == pytest.approx([timing.BATCH["cpu"] / 8] * 2)
     assert len(machine.turns) == 2 + 2 * 8
 
 
@@ -94,10 +94,30 @@ def test_the_mean_of_a_ratio_and_its_inverse_is_one():
     assert timing.geometric_mean([4, 1 / 4]) == pytest.approx(1)
 
 
-def test_the_clock_of_a_gpu_waits_for_its_work(monkeypatch):
+def test_who_is_hopeless_costs_the_others_no_round(machine):
+    jobs = {"fast": machine.job("fast", 1.0), "slow": machine.job("slow", 19.0), "hopeless": machine.job("x", 21.0)}
+    durations = interleave(jobs, machine.clock, Effort(rounds=5, seconds=9e9))
+    assert {name: len(seconds) for name, seconds in durations.items()} == {"fast": 5, "slow": 5, "hopeless": 1}
+    assert list(durations) == list(jobs)
+    assert timing.ratio(durations["hopeless"], durations["fast"]) == Spread(21.0, 21.0, 21.0)
+    assert timing.ratio(durations["fast"], durations["hopeless"]).median == 1 / 21
+
+
+def test_who_is_slow_within_a_batch_costs_nobody_anything(machine):
+    batch = timing.BATCH["cuda"]
+    jobs = {"fast": machine.job("fast", batch / 100), "slow": machine.job("slow", batch / 2)}
+    durations = interleave(jobs, machine.clock, Effort(4, 60), batch)
+    assert [len(seconds) for seconds in durations.values()] == [4, 4]
+
+
+def test_batches_are_longer_where_the_first_call_waits_to_be_sent_off():
+    assert timing.batch_of("cuda:1") >= 10e-3 > timing.batch_of("cpu")
+
+
+def test_the_clock_of_a_gpu_waits_for_its_work_and_for_no_other_gpus(monkeypatch):
     waited = []
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda: waited.append(time.perf_counter()))
-    clock = timing.timer_of("cuda:0")
-    assert clock() >= waited[0]
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: waited.append((device, time.perf_counter())))
+    clock = timing.timer_of("cuda:1")
+    assert clock() >= waited[0][1] and waited[0][0] == "cuda:1"
     assert clock.__name__ == "synchronised_time"
     assert timing.timer_of("cpu") is time.perf_counter

@@ -23,7 +23,7 @@ def measured(monkeypatch):
     """Nothing is measured: the run is made up. Collects what was asked for."""
     asked = []
 
-    def run(extent, device, subjects, progress):
+    def run(extent, device, subjects, progress, keep):
         asked.append((extent, device, tuple(subjects)))
         for _ in range(running.steps(extent, device, subjects)):
             progress("a case")
@@ -45,6 +45,17 @@ def test_a_run_is_printed_and_written(measured, tmp_path):
     (file,) = (tmp_path / "new").glob("*.json")
     assert json.loads(file.read_text())["extent"] == "quick"
     assert str(file) in result.stdout
+
+
+def test_a_run_that_ends_early_leaves_what_it_had(monkeypatch, tmp_path):
+    def run_and_die(extent, device, subjects, progress, keep):
+        keep(made_up.document(extent))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(running, "run", run_and_die)
+    assert run("--out", tmp_path).exit_code != 0
+    (file,) = tmp_path.iterdir()
+    assert json.loads(file.read_text())["rows"]
 
 
 @pytest.fixture

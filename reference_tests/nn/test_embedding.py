@@ -32,8 +32,46 @@ def test_from_pretrained_hands_on_every_option():
     assert repr(ours) == repr(builtin)
     assert_agree(ours, builtin, IDS)
     assert nn.Embedding.from_pretrained(table).norm_type == 2
-    with pytest.raises(NotImplementedError, match="^Embedding: sparse=True is not supported.* use sparse=False$"):
-        nn.Embedding.from_pretrained(table, sparse=True)
+    assert nn.Embedding.from_pretrained(table, sparse=True).sparse
+
+
+@pytest.mark.parametrize("ids", [IDS, IDS[:0], torch.full((2, 2), 2)], ids=["some", "none", "padding alone"])
+@pytest.mark.parametrize("padding_idx", [None, 2])
+def test_sparse_gradients(ids, padding_idx):
+    """Of the rows that were looked up, in their order, without those of padding_idx: as torch's, not coalesced."""
+    table = torch.randn(ROWS, WIDTH, dtype=torch.float64)
+    ours, builtin = (
+        library.Embedding(ROWS, WIDTH, padding_idx=padding_idx, sparse=True, _weight=table.clone())
+        for library in (nn, torch.nn)
+    )
+    grad = torch.randn(*ids.shape, WIDTH, dtype=torch.float64)
+    for module in (ours, builtin):
+        module(ids).backward(grad)
+    assert ours.weight.grad.layout == torch.sparse_coo
+    assert torch.equal(ours.weight.grad._indices(), builtin.weight.grad._indices())
+    assert_equal(ours.weight.grad._values(), builtin.weight.grad._values())
+    assert repr(ours) == repr(builtin)
+
+
+def test_sparse_gradients_train_with_torchs_sparse_adam():
+    weights = []
+    for library in (nn, torch.nn):
+        torch.manual_seed(0)
+        module = library.Embedding(ROWS, WIDTH, sparse=True, dtype=torch.float64)
+        optimizer = torch.optim.SparseAdam(module.parameters())
+        for _ in range(3):
+            optimizer.zero_grad()
+            module(IDS).square().sum().backward()
+            optimizer.step()
+        weights.append(module.weight.detach())
+    assert_equal(*weights)
+
+
+def test_sparse_gradients_are_not_scaled():
+    for library in (nn, torch.nn):
+        module = library.Embedding(ROWS, WIDTH, sparse=True, scale_grad_by_freq=True)
+        with pytest.raises(RuntimeError, match="scale_grad_by_freq not supported with sparse gradients"):
+            module(IDS).sum().backward()
 
 
 def test_from_pretrained_uses_the_table_itself():

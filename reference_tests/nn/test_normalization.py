@@ -74,3 +74,12 @@ def test_an_eps_that_is_not_positive(eps, training):
     else:
         with pytest.raises(ValueError, match=f"eps must be positive .*but is {eps}"):
             norm(x)
+
+
+def test_rms_norm_keeps_the_order_in_memory():
+    """As torch's does: what comes in with channels last goes out so."""
+    x = torch.randn(2, 3, 4, 5, dtype=torch.float64).to(memory_format=torch.channels_last)
+    for library in (nn, torch.nn):
+        y = library.RMSNorm((4, 5), dtype=torch.float64)(x)
+        assert y.is_contiguous(memory_format=torch.channels_last)
+        assert y.stride() == x.stride()

@@ -11,7 +11,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from scratch_transformer import checks
-from scratch_transformer.attention import naive
+from scratch_transformer.attention import naive, tiled
 from scratch_transformer.attention.algorithms import ALGORITHMS, choose, hands_on, use_algorithm
 
 __all__ = ["ALGORITHMS", "attention_weights", "explain", "scaled_dot_product_attention", "use_algorithm"]
@@ -88,7 +88,8 @@ def explain(
     checks.check_attention(query, key, value, attn_mask, dropout_p, enable_gqa, window)
     choice = choose(algorithm, query, key, value, attn_mask, dropout_p)
     handed_on = hands_on(choice.algorithm, query, key, is_causal, bottom_right, window)
-    lines = [str(choice) if handed_on is None else f"{choice}; {handed_on}"]
+    more = tiled.note(query) if choice.algorithm == "tiled" else handed_on
+    lines = [f"{choice}; {more}" if more else str(choice)]
     for name, other in ALGORITHMS.items():
         reason = other.unsupported(query, key, value, attn_mask, dropout_p)
         if reason is not None:

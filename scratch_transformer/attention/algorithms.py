@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor
 
 from scratch_transformer.attention import decode, hopper_flash, naive, tiled, triton_flash
+from scratch_transformer.precision import HALF_PRECISION
 
 try:
     from torch.compiler import is_exporting
@@ -26,6 +28,9 @@ _log = logging.getLogger("scratch_transformer.attention")
 
 # Scores below which the naive algorithm is faster on a CPU: it has fewer steps.
 FEW_SCORES = 1 << 20
+# So few queries of so many keys that copies of the keys decide: the naive algorithm makes some of half precision and of
+# keys that heads share, the tiled one does not.
+FEW_QUERIES, MANY_KEYS = 16, 1 << 10
 # Scores up to which the naive algorithm is faster on a GPU without kernels of its own: 2 GiB of float32.
 MANY_SCORES_ON_GPU = 1 << 29
 
@@ -61,11 +66,14 @@ ALGORITHMS: dict[str, Algorithm] = {
     "hopper": hopper_flash,
     "decode": decode,
 }
-# What "auto" takes on a GPU, the first that can. Not hopper_flash, which has not run on one yet.
+# What "auto" takes on a GPU, the first that can.
 KERNELS = {
     "decode": "few queries: keys and values are read once, by all processors",
+    "hopper": "a kernel for this very GPU: copies, products and softmax overlap",
     "triton": "a kernel of its own: scores never leave the chip",
 }
+# Set to "triton" in the environment, "auto" leaves hopper out: those kernels are young.
+VARIABLE = "SCRATCH_TRANSFORMER_ATTENTION"
 
 
 @dataclass(frozen=True)
@@ -148,15 +156,30 @@ def _check_name(algorithm: str) -> None:
         raise ValueError(f"attention: algorithm must be one of {known}, but is {algorithm!r}")
 
 
+def _kernels() -> dict[str, str]:
+    """`KERNELS`, or what the environment leaves of them.
+
+    Raises:
+        ValueError: its word is unknown.
+    """
+    word = os.environ.get(VARIABLE, "")
+    if not word:
+        return KERNELS
+    if word != "triton":
+        raise ValueError(f"attention: {VARIABLE}, in the environment, must be triton or not set, but is {word!r}")
+    left_out = f"; {VARIABLE}=triton leaves hopper out"
+    return {name: advantage + left_out for name, advantage in KERNELS.items() if name != "hopper"}
+
+
 def _choose(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, dropout_p: float) -> Choice:
     """The fastest that can run the call."""
     if _is_transformed():
         return Choice("naive", "forward-mode derivatives, torch.func and torch.export look into every operation")
-    for name, advantage in KERNELS.items():
-        if query.is_cuda and ALGORITHMS[name].unsupported(query, key, value, attn_mask, dropout_p) is None:
+    for name, advantage in _kernels().items() if query.is_cuda else ():
+        if ALGORITHMS[name].unsupported(query, key, value, attn_mask, dropout_p) is None:
             return Choice(name, advantage)
     scores = query.shape[:-1].numel() * key.shape[-2]
-    if query.device.type == "cpu" and scores < FEW_SCORES:
+    if query.device.type == "cpu" and scores < FEW_SCORES and not _would_copy(query, key):
         return Choice("naive", f"the fewest steps, for fewer than {FEW_SCORES} scores")
     if query.device.type != "cpu" and scores <= MANY_SCORES_ON_GPU:
         return Choice("naive", f"the fewest steps, and {MANY_SCORES_ON_GPU} scores fit the memory")
@@ -164,6 +187,12 @@ def _choose(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None,
     if reason is not None:
         return Choice("naive", f"tiled can't: {reason}")
     return Choice("tiled", "never holds all scores, and keeps every core busy")
+
+
+def _would_copy(query: Tensor, key: Tensor) -> bool:
+    """Whether the naive algorithm would copy many keys for few queries."""
+    is_decoding = query.shape[-2] <= FEW_QUERIES and key.shape[-2] >= MANY_KEYS
+    return is_decoding and (query.dtype in HALF_PRECISION or query.shape[:-2] != key.shape[:-2])
 
 
 def _is_transformed() -> bool:

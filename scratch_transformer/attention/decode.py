@@ -48,7 +48,7 @@ def run(
     window: tuple[int | None, int | None] = (None, None),
 ) -> Tensor:
     """Attention for a call that is not `unsupported`: (..., H, T, Dv). Arguments as in `triton_flash.run`."""
-    from scratch_transformer.attention.gpu.split_kv import split_kv
+    from scratch_transformer.attention.gpu.split_kv import attend
 
-    out = split_kv(*prepare(query, key, value, attn_mask, is_causal, scale, bottom_right=bottom_right, window=window))
-    return out.reshape(*out.shape[4 - query.dim() :])
+    out = attend(*prepare(query, key, value, attn_mask, is_causal, scale, bottom_right=bottom_right, window=window))
+    return call.like(out, query)

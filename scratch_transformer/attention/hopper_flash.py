@@ -2,9 +2,11 @@
 
 softmax(Q Kᵀ · scale) V, dense or causal, for heads of width 64 or 128 in float16 or bfloat16, forward and backward; all
 else is for `triton_flash.py`, and `unsupported` and `falls_back` say why. See `gpu/hopper_forward.py` for how the
-kernels work. They are deterministic.
+kernels work. The gradients of queries are added up in no fixed order, as PyTorch's own kernels do it, unless
+`torch.use_deterministic_algorithms` asks for one: then two walks compute seven products instead of five.
 
-They have been compiled, and executed in a simulator of Gluon, but not on a GPU yet: "auto" does not choose them.
+They have been compiled, and executed in a simulator of Gluon, but not on a GPU yet. "auto" prefers them where they can
+run; with SCRATCH_TRANSFORMER_ATTENTION=triton in the environment it leaves them out.
 
 Source: Shah et al. 2024, FlashAttention-3.
 """
@@ -39,7 +41,7 @@ def unsupported(
 
 
 def _unsupported_machine(device: torch.device) -> str | None:
-    if device.type != "cuda" or torch.cuda.get_device_capability(device) != (9, 0):
+    if device.type != "cuda" or call.capability(device) != (9, 0):
         return "the GPU is not a Hopper"
     if not call.TRITON_VERSION.startswith(TRITON):
         return f"the kernels are written for Triton {TRITON}x, and {call.TRITON_VERSION} is installed"
@@ -93,8 +95,8 @@ def run(
         return triton_flash.run(
             query, key, value, is_causal=is_causal, scale=scale, bottom_right=bottom_right, window=window
         )
-    from scratch_transformer.attention.gpu.hopper import hopper_forward
+    from scratch_transformer.attention.gpu.hopper import attend
 
     ours = call.prepare(query, key, value, None, is_causal, scale, bottom_right=bottom_right, window=window)
-    out, _ = hopper_forward(ours.query, ours.key, ours.value, ours.upper == 0, ours.scale)
-    return out.reshape(*out.shape[4 - query.dim() :])
+    out, _ = attend(ours.query, ours.key, ours.value, ours.upper == 0, ours.scale)
+    return call.like(out, query)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from scratch_transformer.attention.gpu.call import prepare, unsupported
+from scratch_transformer.attention.gpu.call import like, prepare, unsupported
 
 __all__ = ["kept_weights", "run", "unsupported"]
 
@@ -41,12 +41,12 @@ def run(
     Dropout draws one number from torch's generator of the device, so it follows `torch.manual_seed`, and a captured
     CUDA graph drops other weights in each replay.
     """
-    from scratch_transformer.attention.gpu.flash import flash_forward
+    from scratch_transformer.attention.gpu.flash import attend
 
     call = prepare(query, key, value, attn_mask, is_causal, scale, bottom_right=bottom_right, window=window)
     seed = _draw_seed(query.device) if dropout_p > 0 else None
-    out, _ = flash_forward(*call[:4], seed, dropout_p, call.lower, call.upper, call.scale, deterministic)
-    return out.reshape(*out.shape[4 - query.dim() :])
+    out, _ = attend(*call[:4], seed, dropout_p, call.lower, call.upper, call.scale, deterministic)
+    return like(out, query)
 
 
 def kept_weights(shape: tuple[int, int, int, int], dropout_p: float, device: torch.device) -> Tensor:

@@ -46,6 +46,7 @@ class AttentionCase(Case):
     S: int = 0
     G: int = 0
     subject: ClassVar[str] = "attention"
+    error_factor: ClassVar[float] = 3.0
 
     @property
     def keys(self) -> int:

@@ -6,6 +6,7 @@ A case is made of names and numbers only, so it can travel to a fresh process, a
 from __future__ import annotations
 
 import abc
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -49,6 +50,8 @@ class Case(abc.ABC):
     """
 
     subject: ClassVar[str]
+    error_factor: ClassVar[float] = math.inf
+    """How many times PyTorch's own error ours may be; infinite where errors beside each other say nothing."""
     dtype: str
 
     @property
@@ -115,6 +118,10 @@ class Case(abc.ABC):
         if not error <= tolerance:
             raise Wrong(f"relative error {error:.1e} against float64, where {tolerance:.0e} is rounding")
         return error
+
+    def limit_beside(self, theirs: float) -> float:
+        """The largest error that ours may have where PyTorch's is `theirs`: a factor, and a rounding of the result."""
+        return self.error_factor * theirs + torch.finfo(DTYPES[self.dtype]).eps / 4
 
 
 def relative_error(outcome: tuple[Tensor, ...], golden: tuple[Tensor, ...]) -> float:

@@ -50,14 +50,25 @@ def peak(case: Case, rival: Rival, device: str = "cpu") -> int:
 
 
 def _peak_on_cuda(case: Case, rival: Rival, device: str) -> int:
-    inputs = case.draw(device)
-    prepared = case.prepare(rival, inputs)
-    torch.cuda.synchronize(device)
-    torch.cuda.reset_peak_memory_stats(device)
-    before = torch.cuda.memory_allocated(device)
-    outcome = prepared()
-    torch.cuda.synchronize(device)
-    return max(torch.cuda.max_memory_allocated(device) - before - _size(outcome), 0)
+    try:
+        prepared = case.prepare(rival, case.draw(device))
+        torch.cuda.synchronize(device)
+        torch.cuda.reset_peak_memory_stats(device)
+        before = torch.cuda.memory_allocated(device)
+        outcome = prepared()
+        torch.cuda.synchronize(device)
+        return max(torch.cuda.max_memory_allocated(device) - before - _size(outcome), 0)
+    except Exception as error:  # a process of its own, as on the CPU, would need minutes to load and compile everything
+        reason = f"{type(error).__name__}: {error}".strip().splitlines()[0]
+    give_back(device)
+    raise NotMeasured(reason)
+
+
+def give_back(device: str) -> None:
+    """Return what is not used any more to the GPU, for others to take."""
+    if torch.device(device).type == "cuda":
+        gc.collect()
+        torch.cuda.empty_cache()
 
 
 def _size(outcome: tuple[Tensor, ...]) -> int:

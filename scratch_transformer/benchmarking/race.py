@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from scratch_transformer.benchmarking import memory
 from scratch_transformer.benchmarking.case import Case, Rival, Unsupported, Wrong
-from scratch_transformer.benchmarking.timing import Effort, Prepared, interleave, timer_of
+from scratch_transformer.benchmarking.timing import Effort, Prepared, batch_of, interleave, timer_of
 
 STATUSES = ("timed", "unsupported", "left out", "wrong", "failed")
 
@@ -55,16 +57,36 @@ def line_up(case: Case, device: str, left_out: Mapping[str, str] | None = None) 
             found.out[rival.name] = Result(case, rival, "left out", left_out[rival.name])
             continue
         try:
-            prepared = case.prepare(rival, inputs)
-            found.errors[rival.name] = case.check(_first_call(rival, prepared), right)
-            found.ready[rival.name] = prepared
+            found.ready[rival.name], found.errors[rival.name] = _checked(case, rival, inputs, right)
         except Unsupported as error:
             found.out[rival.name] = Result(case, rival, "unsupported", str(error))
         except Wrong as error:
             found.out[rival.name] = Result(case, rival, "wrong", str(error))
+        except torch.OutOfMemoryError as error:
+            found.out[rival.name] = Result(case, rival, "left out", _first_lines([str(error)]))
         except Exception as error:  # ours broke down: that must be seen, and must not end the others' race
             found.out[rival.name] = Result(case, rival, "failed", _first_lines([f"{type(error).__name__}: {error}"]))
+        if rival.name in found.out:
+            memory.give_back(device)
+    _refuse_the_inaccurate(rivals, case, found)
     return found
+
+
+def _refuse_the_inaccurate(rivals: list[Rival], case: Case, found: Lineup) -> None:
+    """Ours must be about as exact as PyTorch's own, who know what rounding does in this case."""
+    known = {rival: found.errors[rival.name] for rival in rivals if rival.name in found.ready}
+    theirs = max((error for rival, error in known.items() if error is not None and not rival.is_ours), default=math.inf)
+    for rival, error in known.items():
+        if rival.is_ours and error is not None and error > (limit := case.limit_beside(theirs)):
+            del found.ready[rival.name]
+            beside = f"PyTorch's is {theirs:.1e}, and ours may be {limit:.1e}"
+            reason = f"relative error {error:.1e} against float64; {beside}"
+            found.out[rival.name] = Result(case, rival, "wrong", reason)
+
+
+def _checked(case: Case, rival: Rival, inputs: Any, right: Any) -> tuple[Prepared, float | None]:
+    prepared = case.prepare(rival, inputs)
+    return prepared, case.check(_first_call(rival, prepared), right)
 
 
 def _first_call(rival: Rival, prepared: Prepared) -> tuple[Tensor, ...]:
@@ -78,7 +100,7 @@ def _first_call(rival: Rival, prepared: Prepared) -> tuple[Tensor, ...]:
         try:
             return prepared.outcome()
         except Exception as error:  # each backend, and the compiler, has exceptions of its own
-            if rival.is_ours:
+            if rival.is_ours or isinstance(error, torch.OutOfMemoryError):
                 raise
             reasons = [str(warning.message) for warning in caught if issubclass(warning.category, UserWarning)]
             raise Unsupported(_first_lines([*reasons, str(error)])) from error
@@ -93,7 +115,9 @@ def _first_lines(reasons: list[str]) -> str:
 def race(case: Case, device: str, effort: Effort, left_out: Mapping[str, str] | None = None) -> list[Result]:
     """A result for every rival of the case, in their order."""
     lineup = line_up(case, device, left_out)
-    durations = interleave(lineup.ready, timer_of(device), effort)
+    durations = interleave(lineup.ready, timer_of(device), effort, batch_of(device))
+    lineup.ready.clear()  # inputs, results and graphs make room for those that are weighed
+    memory.give_back(device)
     results = []
     for rival in case.rivals(device):
         if rival.name in lineup.out:

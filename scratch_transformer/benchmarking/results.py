@@ -59,8 +59,8 @@ def speed(result: Result, limits: Limits) -> dict[str, Any]:
 def document(
     results: Sequence[Result], memory: Sequence[Result], device: str, extent: str, limits: Limits
 ) -> dict[str, Any]:
-    """Everything about a run."""
-    return {
+    """Everything about a run, which may have only begun."""
+    found: dict[str, Any] = {
         "schema": SCHEMA,
         "schema_version": SCHEMA_VERSION,
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
@@ -68,9 +68,19 @@ def document(
         "device": device,
         **description(device, limits),
         "definitions": DEFINITIONS,
-        "rows": [row(result, device, limits) | {"durations": result.durations} for result in results],
-        "memory": [row(result, device, limits) for result in memory],
+        "rows": [],
+        "memory": [],
     }
+    append(found, "rows", results, limits)
+    append(found, "memory", memory, limits)
+    return found
+
+
+def append(document: dict[str, Any], part: str, results: Sequence[Result], limits: Limits) -> None:
+    """Further results for a document. part: rows, which keep their single rounds, or memory."""
+    for result in results:
+        durations = {"durations": result.durations} if part == "rows" else {}
+        document[part].append(row(result, document["device"], limits) | durations)
 
 
 def digits(value: float, count: int = 3) -> str:

@@ -12,8 +12,10 @@ from scratch_transformer.benchmarking.case import Case, Rival
 from scratch_transformer.benchmarking.machine import Limits, limits
 from scratch_transformer.benchmarking.race import Result, race
 
-QUADRATIC = ("ours naive", "torch math")
-"""They keep a T × S matrix of every head: several copies, in float32."""
+QUADRATIC = {"forward": 5, "backward": 8, "both": 8}
+"""How many copies of the T × S matrix of every head, in float32, they hold at most who hold any; measured."""
+
+HOLDS_THE_MATRIX = ("ours naive", "torch math")
 
 NO_TIME = "a quick run was over"
 
@@ -21,25 +23,37 @@ COMPILED = "compiles for long; only with --full"
 
 Progress = Callable[[str], None]
 
+Keep = Callable[[dict[str, Any]], object]
+
 
 def run(
-    extent: grid.Extent, device: str, subjects: Sequence[str], progress: Progress = lambda done: None
+    extent: grid.Extent,
+    device: str,
+    subjects: Sequence[str],
+    progress: Progress = lambda done: None,
+    keep: Keep = lambda document: None,
 ) -> dict[str, Any]:
-    """Everything of these subjects, as the document of `results.document`. progress: told the name of each case."""
+    """Everything of these subjects, as the document of `results.document`.
+
+    progress: told the name of each case. keep: given the document so far after each, for whatever ends a run early.
+    """
     chosen = plan(extent, device, subjects)
     progress("the machine's limits")
     found = limits(device, sorted({case.dtype for case in chosen}))
-    raced, weighed, end = [], [], time.monotonic() + grid.enough(extent, device)
+    document, end = results.document([], [], device, extent, found), time.monotonic() + grid.enough(extent, device)
     for of_length in grid.memory(extent, device) if "attention" in subjects else []:
         progress(f"memory of {of_length.name}")
-        weighed += weigh(of_length, device, extent)
+        results.append(document, "memory", weigh(of_length, device, extent), found)
+        keep(document)
     for case in chosen:
         progress(case.name)
         if time.monotonic() < end:
-            raced += race(case, device, grid.EFFORT[extent], left_out(case, device, extent, found))
+            raced = race(case, device, grid.EFFORT[extent], left_out(case, device, extent, found))
         else:
-            raced += [Result(case, rival, "left out", NO_TIME) for rival in case.rivals(device)]
-    return results.document(raced, weighed, device, extent, found)
+            raced = [Result(case, rival, "left out", NO_TIME) for rival in case.rivals(device)]
+        results.append(document, "rows", raced, found)
+        keep(document)
+    return document
 
 
 def plan(extent: grid.Extent, device: str, subjects: Sequence[str]) -> list[Case]:
@@ -53,8 +67,14 @@ def steps(extent: grid.Extent, device: str, subjects: Sequence[str]) -> int:
 
 
 def left_out(case: Case, device: str, extent: grid.Extent, found: Limits | None = None) -> dict[str, str]:
-    """Who need not be tried, and why: who compiles for long, and whose products alone would take too long."""
+    """Who need not be tried, and why: who compiles for long, whose products alone would take too long, and who would
+    fill half of the memory: nobody is let near the machine's own limit.
+    """
     without = {rival.name: COMPILED for rival in case.rivals(device) if rival.compiles and extent != "full"}
+    if isinstance(case, AttentionCase):
+        needed = 4 * QUADRATIC[case.direction] * case.B * case.H * case.T * case.keys
+        if needed > memory.available(device) / 2:
+            without |= dict.fromkeys(HOLDS_THE_MATRIX, f"would take about {results.size(needed)}")
     seconds = case.flops / found.gemm[case.dtype] if found else 0
     if seconds > grid.EFFORT[extent].seconds:
         without["torch math"] = (
@@ -64,7 +84,7 @@ def left_out(case: Case, device: str, extent: grid.Extent, found: Limits | None 
 
 
 def weigh(case: AttentionCase, device: str, extent: grid.Extent) -> list[Result]:
-    """The memory of every rival, untimed; nobody is let near the machine's own limit."""
+    """The memory of every rival, untimed."""
     without = left_out(case, device, extent)
     return [
         Result(case, rival, "left out", without[rival.name]) if rival.name in without else _weigh(case, rival, device)
@@ -73,9 +93,6 @@ def weigh(case: AttentionCase, device: str, extent: grid.Extent) -> list[Result]
 
 
 def _weigh(case: AttentionCase, rival: Rival, device: str) -> Result:
-    needed = 4 * 4 * case.B * case.H * case.T * case.keys * (2 if case.direction == "both" else 1)
-    if rival.name in QUADRATIC and needed > memory.available(device) / 2:
-        return Result(case, rival, "left out", f"would take about {results.size(needed)}")
     try:
         return Result(case, rival, "timed", peak_memory=memory.peak(case, rival, device))
     except memory.NotMeasured as error:

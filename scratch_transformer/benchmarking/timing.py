@@ -19,8 +19,12 @@ from typing import Any
 
 import torch
 
-BATCH = 2e-3
-"""Seconds: a shorter call is repeated within one measurement until they last this long."""
+BATCH = {"cpu": 2e-3, "cuda": 10e-3}
+"""Seconds: a shorter call is repeated within one measurement until they last this long. On a GPU the first of them also
+waits for the processor to send it off: in a longer batch that counts for less."""
+
+HOPELESS = 20
+"""Who takes so many times as long as the fastest, and longer than a batch, is measured once: others need the time."""
 
 Timer = Callable[[], float]
 
@@ -64,22 +68,36 @@ class Spread:
     p80: float
 
 
-def synchronised_time() -> float:
-    """Seconds once the GPU has done all that was queued: it times the work, and not the queueing."""
-    torch.cuda.synchronize()
-    return time.perf_counter()
-
-
 def timer_of(device: str | torch.device) -> Timer:
     """The clock for what runs on a device."""
-    return synchronised_time if torch.device(device).type == "cuda" else time.perf_counter
+    if torch.device(device).type != "cuda":
+        return time.perf_counter
+
+    def synchronised_time() -> float:
+        """Seconds once this GPU has done all that was queued: it times the work, and not the queueing."""
+        torch.cuda.synchronize(device)
+        return time.perf_counter()
+
+    return synchronised_time
 
 
-def interleave(calls: Mapping[str, Prepared], timer: Timer, effort: Effort) -> dict[str, list[float]]:
-    """Seconds per call of every rival in every round. Who begins rotates. All have run once before, for warmth."""
-    names = list(calls)
-    repeats = {name: _repeats(calls[name], timer) for name in names}
-    durations: dict[str, list[float]] = {name: [] for name in names}
+def batch_of(device: str | torch.device) -> float:
+    """How long a measurement should last on a device, at least."""
+    return BATCH["cuda" if torch.device(device).type == "cuda" else "cpu"]
+
+
+def interleave(
+    calls: Mapping[str, Prepared], timer: Timer, effort: Effort, batch: float = BATCH["cpu"]
+) -> dict[str, list[float]]:
+    """Seconds per call of every rival in every round. Who begins rotates. All have run once before, for warmth.
+
+    Who is `HOPELESS` has a single duration.
+    """
+    once = {name: _once(calls[name], timer, batch) for name in calls}
+    limit = max(batch, HOPELESS * min(once.values(), default=0.0))
+    names = [name for name in calls if once[name] <= limit]
+    repeats = {name: max(1, math.ceil(batch / max(once[name], 1e-7))) for name in names}
+    durations: dict[str, list[float]] = {name: [] if name in names else [once[name]] for name in calls}
     start = time.perf_counter()
     with _no_collection():
         for done in range(effort.rounds):
@@ -101,11 +119,11 @@ def measure(prepared: Prepared, timer: Timer, repeats: int = 1) -> float:
         return (timer() - start) / repeats
 
 
-def _repeats(prepared: Prepared, timer: Timer) -> int:
-    once = measure(prepared, timer)
-    if once < BATCH:  # so short that an interruption would mislead: look again
-        once = min(once, measure(prepared, timer))
-    return max(1, math.ceil(BATCH / max(once, 1e-7)))
+def _once(prepared: Prepared, timer: Timer, batch: float) -> float:
+    seconds = measure(prepared, timer)
+    if seconds < batch:  # so short that an interruption would mislead: look again
+        seconds = min(seconds, measure(prepared, timer))
+    return seconds
 
 
 @contextlib.contextmanager
@@ -130,7 +148,9 @@ def spread(values: Sequence[float]) -> Spread:
 
 
 def ratio(theirs: Sequence[float], ours: Sequence[float]) -> Spread:
-    """Theirs over ours, round by round: above one, ours is faster."""
+    """Theirs over ours, round by round: above one, ours is faster. A single duration stands for all rounds."""
+    rounds = max(len(theirs), len(ours))
+    theirs, ours = (list(x) * rounds if len(x) == 1 else x for x in (theirs, ours))
     return spread([a / b for a, b in zip(theirs, ours, strict=True)])
 
 

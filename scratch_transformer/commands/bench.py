@@ -48,7 +48,7 @@ def bench(context: click.Context, device: str, is_quick: bool, subjects: tuple[s
     _make_folder(out)
     from scratch_transformer.benchmarking import ratios
 
-    document = _run("quick" if is_quick else "full", device, subjects or SUBJECTS)
+    document = _run("quick" if is_quick else "full", device, subjects or SUBJECTS, out)
     written = _write(document, out)
     _print(document)
     for path in written:
@@ -100,8 +100,8 @@ def _read(path: Path) -> dict[str, Any]:
     return document
 
 
-def _run(extent: Any, device: str, subjects: tuple[str, ...]) -> dict[str, Any]:
-    """The document, with a progress bar where somebody watches."""
+def _run(extent: Any, device: str, subjects: tuple[str, ...], out: Path) -> dict[str, Any]:
+    """The document, with a progress bar where somebody watches. After each case it is in its file."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -118,7 +118,17 @@ def _run(extent: Any, device: str, subjects: tuple[str, ...]) -> dict[str, Any]:
             started += 1
             progress.update(bar, completed=started, description=name)
 
-        return run.run(extent, device, subjects, report)
+        return run.run(extent, device, subjects, report, lambda document: _keep(document, out))
+
+
+def _keep(document: dict[str, Any], out: Path) -> Path:
+    """The JSON as it is now."""
+    from scratch_transformer.benchmarking import results
+    from scratch_transformer.conformance import files
+
+    path = out / f"{results.file_name(document)}.json"
+    files.write(path, json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+    return path
 
 
 def _write(document: dict[str, Any], out: Path) -> list[Path]:
@@ -127,9 +137,8 @@ def _write(document: dict[str, Any], out: Path) -> list[Path]:
     from scratch_transformer.conformance import files
 
     figures, stem = plots.all_plots(document), results.file_name(document)
-    files.write(out / f"{stem}.json", json.dumps(document, indent=1, ensure_ascii=False) + "\n")
-    files.write(out / f"{stem}.html", report.page(document, figures))
-    written = [out / f"{stem}.json", out / f"{stem}.html"]
+    written = [_keep(document, out), out / f"{stem}.html"]
+    files.write(written[-1], report.page(document, figures))
     for name, figure in figures.items():
         written.append(out / f"{stem}-{name}.png")
         figure.savefig(written[-1], dpi=130, bbox_inches="tight")

@@ -17,11 +17,11 @@ class Embedding(Module):
     weight: (num_embeddings, embedding_dim), drawn from N(0, 1); row padding_idx starts at zero and gets no gradient.
     max_norm: rows that are looked up and are longer than this (in the norm_type-norm) are shortened to it, in place.
     scale_grad_by_freq: divide gradients by how often an id occurs in the batch.
-    Drop-in for `torch.nn.Embedding`, except that `sparse=True` is refused: gradients here are dense.
+    sparse: the gradient of weight is a sparse tensor of the rows looked up, as `torch.optim.SparseAdam` takes it.
+    Drop-in for `torch.nn.Embedding`.
 
     Raises:
         AssertionError: padding_idx is outside the table, or _weight has another shape.
-        NotImplementedError: sparse=True.
     """
 
     __constants__ = [
@@ -43,8 +43,6 @@ class Embedding(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        if sparse:
-            raise NotImplementedError("Embedding: sparse=True is not supported, gradients are dense; use sparse=False")
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim
         self.padding_idx = _resolve_padding_idx(padding_idx, num_embeddings)
@@ -74,7 +72,7 @@ class Embedding(Module):
         """(*) integers -> (*, embedding_dim)."""
         if self.max_norm is not None:
             self._shorten_rows(input, self.max_norm)
-        return functional.embedding(input, self.weight, self.padding_idx, self.scale_grad_by_freq)
+        return functional.embedding(input, self.weight, self.padding_idx, self.scale_grad_by_freq, self.sparse)
 
     @torch.no_grad()
     def _shorten_rows(self, input: Tensor, max_norm: float) -> None:
@@ -91,7 +89,7 @@ class Embedding(Module):
         parts += [
             f"{name}={getattr(self, name)}" for name, default in defaults.items() if getattr(self, name) != default
         ]
-        return ", ".join(parts)
+        return ", ".join([*parts, "sparse=True"] if self.sparse else parts)
 
     @classmethod
     def from_pretrained(

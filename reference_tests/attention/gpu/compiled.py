@@ -22,6 +22,11 @@ class Compiled(NamedTuple):
     ptx: str
     sass: str
 
+    @property
+    def copies_under_way(self) -> int:
+        """How many groups of asynchronous copies a loop leaves under way when it waits, at most."""
+        return max((int(number) for number in re.findall(r"cp\.async\.wait_group\s+(\d+)", self.ptx)), default=0)
+
     def count(self, instruction: str) -> int:
         """How often the machine code has an instruction whose name starts so."""
         return len(re.findall(rf"^\s+/\*\w+\*/\s+(?:@!?U?P\d+ +)?{instruction}\b", self.sass, re.M))

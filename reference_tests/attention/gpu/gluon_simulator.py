@@ -10,6 +10,7 @@ Not simulated: layouts, registers, and instructions, which the compiler checks (
 
 from __future__ import annotations
 
+import functools
 import math
 import random
 import sys
@@ -214,7 +215,7 @@ def global_to_shared(descriptor, coordinates, barrier, result):
     machine.copies.append(copy)
 
 
-def shared_to_global(descriptor, coordinates, source):
+def shared_to_global(descriptor, coordinates, source, adding=False):
     source.read_by_engine()
 
     def copy():
@@ -222,7 +223,8 @@ def shared_to_global(descriptor, coordinates, source):
             machine.copies.remove(copy)
         outside, inside = descriptor.inside(coordinates)
         if inside and copy not in done:
-            descriptor.tensor[outside] = source.data[inside]
+            before = descriptor.tensor[outside] if adding else 0
+            descriptor.tensor[outside] = before + source.data[inside]
         done.append(copy)
 
     done = []
@@ -313,6 +315,8 @@ def _store(pointer, value, mask=True):
 
 def _load(pointer, mask=None, other=0.0):
     offset = pointer.offset
+    if not isinstance(offset, torch.Tensor):
+        return pointer.tensor[offset].item()
     mask = torch.ones_like(offset, dtype=torch.bool) if mask is None else mask
     result = torch.full(offset.shape, other, dtype=pointer.tensor.dtype)
     result[mask] = pointer.tensor[offset[mask]]
@@ -323,6 +327,7 @@ def _language():
     gl = types.ModuleType("triton.experimental.gluon.language")
     layouts = ("NVMMADistributedLayout", "DotOperandLayout", "SliceLayout", "BlockedLayout")
     vars(gl).update({name: lambda *_: None for name in layouts})
+    gl.NVMMASharedLayout = types.SimpleNamespace(get_default_for=lambda *_: None)
     vars(gl).update(
         float32=torch.float32, float16=torch.float16, bfloat16=torch.bfloat16, int64=torch.int64,
         constexpr=lambda x: x, static_range=range, cdiv=lambda a, b: -(-a // b),
@@ -353,13 +358,15 @@ def _modules():
         async_copy_global_to_shared=global_to_shared, async_copy_shared_to_global=shared_to_global,
         store_wait=store_wait,
     )  # fmt: skip
+    reduce = types.ModuleType(f"{gpu.__name__}.hopper_reduce")
+    reduce.async_add_shared_to_global = functools.partial(shared_to_global, adding=True)
     hopper.fence_async_shared = fence
     hopper.warpgroup_mma, hopper.warpgroup_mma_wait = warpgroup_mma, warpgroup_mma_wait
     names = {"triton": types.ModuleType("triton"), "triton.experimental": types.ModuleType("triton.experimental")}
     names["triton.experimental"].gluon = gluon
     names |= {gluon.__name__: gluon, gluon.language.__name__: gluon.language}
     names["triton.experimental.gluon.language.nvidia"] = types.ModuleType("triton.experimental.gluon.language.nvidia")
-    names[hopper.__name__] = hopper
+    names |= {hopper.__name__: hopper, reduce.__name__: reduce}
     return names
 
 

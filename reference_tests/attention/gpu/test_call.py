@@ -34,6 +34,7 @@ def test_what_the_kernels_take():
         (qkv(width=257), {}, r"\(16, 257\)"),
         (qkv(shape=(1, 2, 4, 5, 16)), {}, "four dimensions"),
         (qkv(), {"attn_mask": torch.zeros(5, 7, requires_grad=True)}, "gradient of attn_mask"),
+        (qkv(), {"attn_mask": torch.empty(7, 5, device="meta").as_strided((5, 7), (1, 2**29))}, "2³¹ numbers"),
         (qkv(), {"dropout_p": 1.0}, "dropout_p is 1"),
     ],
 )

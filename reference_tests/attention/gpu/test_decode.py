@@ -104,7 +104,8 @@ def test_what_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("keys", "programs", "expected"), [(100, 1, 1), (4096, 1, 16), (4096, 264, 2), (4096, 10000, 1), (10**6, 1, 128)]
+    ("keys", "programs", "expected"),
+    [(100, 1, 1), (4096, 1, 16), (4096, 264, 2), (8192, 64, 8), (4096, 10000, 1), (10**6, 1, 128)],
 )
 def test_number_of_splits(keys, programs, expected, monkeypatch):
     monkeypatch.undo()

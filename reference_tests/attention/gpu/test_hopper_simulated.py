@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from reference_tests.attention.gpu import gluon_simulator as simulator
+from scratch_transformer.attention.gpu import hopper_work
 from scratch_transformer.attention.naive import naive_attention
 
 TILE, ROWS = 128, 64
@@ -33,9 +34,11 @@ class Problem:
         self.scale, self.constants = 1 / math.sqrt(D), {"GROUP": heads // shared, "CAUSAL": causal, "D": D, "SLOTS": 2}
         sizes = ((heads, T), (shared, S), (shared, S), (heads, T))
         self.q, self.k, self.v, self.grad = (torch.randn(1, *size, D).bfloat16() for size in sizes)
-        self.rows = -(-T // TILE) * TILE
-        self.work = (-(-T // TILE), heads, section)
-        self.work_on_keys = (-(-S // TILE), shared, section)
+        self.tiles, self.tiles_of_keys = -(-T // TILE), -(-S // TILE)
+        self.rows = self.tiles * TILE
+        cpu = torch.device("cpu")
+        self.pieces = hopper_work.dealt(self.tiles, heads, section, programs, causal, cpu)
+        self.order = hopper_work.order(self.tiles_of_keys, shared, section, "first" if causal else None, cpu)
         self.solve()
 
     def solve(self):
@@ -52,9 +55,22 @@ class Problem:
     def padded(self, x):
         return simulator.Pointer(torch.nn.functional.pad(x.float(), (0, self.rows - x.shape[-1])))
 
+    @property
+    def work_on_queries(self):
+        """pieces, H, rows, S, rounds, num_tiles."""
+        heads, _, _, S = self.shape
+        pieces = simulator.Pointer(self.pieces)
+        return pieces, heads, self.rows, S, self.pieces.shape[1] - 1, self.tiles
 
-def tiles(x, rows=ROWS):
-    return simulator.Descriptor(x, [1, 1, rows, x.shape[-1]])
+    @property
+    def work_on_keys(self):
+        """order, G, rows, T, num_tiles."""
+        _, shared, T, _ = self.shape
+        return simulator.Pointer(self.order), shared, self.rows, T, self.tiles_of_keys
+
+
+def tiles(x, rows=ROWS, columns=None):
+    return simulator.Descriptor(x, [1, 1, rows, columns or x.shape[-1]])
 
 
 def unwritten(like):
@@ -70,17 +86,24 @@ def problem(request):
     return Problem(*request.param)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_forward(problem, seed):
-    kernel = simulator.load("hopper_forward").hopper_forward_kernel
-    heads, _, T, S = problem.shape
-    out, logsumexp = unwritten(problem.q), torch.full((1, heads, problem.rows), math.nan)
+def forward(kernel, problem, seed, turns):
+    """The result, and log2 Σ exp2(scores)."""
+    out, logsumexp = unwritten(problem.q), torch.full((1, problem.shape[0], problem.rows), math.nan)
+    pieces, heads, rows, S, *sizes = problem.work_on_queries
     simulator.launch(
-        kernel, problem.programs, seed,
+        kernel, len(problem.pieces), seed,
         tiles(problem.q), tiles(problem.k, TILE), tiles(problem.v, TILE), tiles(out), simulator.Pointer(logsumexp),
-        heads, problem.rows, S, *problem.work, problem.scale, **problem.constants,
+        pieces, heads, rows, S, *sizes, problem.scale, **problem.constants, TURNS=turns,
     )  # fmt: skip
+    return out, logsumexp
+
+
+@pytest.mark.parametrize("turns", [False, True], ids=["freely", "in-turns"])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_forward(problem, seed, turns):
+    out, logsumexp = forward(simulator.load("hopper_forward").hopper_forward_kernel, problem, seed, turns)
     assert_near(out, problem.out)
+    T = problem.shape[2]
     torch.testing.assert_close(logsumexp[..., :T].double(), problem.logsumexp, rtol=1e-5, atol=1e-5)
     assert logsumexp.isfinite().all()
 
@@ -88,13 +111,12 @@ def test_forward(problem, seed):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_grad_query(problem, seed):
     kernel = simulator.load("hopper_grad_query").hopper_grad_query_kernel
-    heads, _, _, S = problem.shape
     grad = unwritten(problem.q)
     simulator.launch(
-        kernel, problem.programs, seed,
+        kernel, len(problem.pieces), seed,
         tiles(problem.q), tiles(problem.grad), tiles(problem.k), tiles(problem.v), tiles(grad),
         problem.padded(problem.logsumexp), problem.padded(problem.delta),
-        heads, problem.rows, S, *problem.work, problem.scale, **problem.constants,
+        *problem.work_on_queries, problem.scale, **problem.constants,
     )  # fmt: skip
     assert_near(grad, problem.grads[0])
 
@@ -102,27 +124,46 @@ def test_grad_query(problem, seed):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_grad_key_value(problem, seed):
     kernel = simulator.load("hopper_grad_key_value").hopper_grad_key_value_kernel
-    _, shared, T, _ = problem.shape
     grad_key, grad_value = unwritten(problem.k), unwritten(problem.v)
     simulator.launch(
-        kernel, problem.work_on_keys[0] * shared, seed,
+        kernel, len(problem.order), seed,
         tiles(problem.k), tiles(problem.v), tiles(problem.q), tiles(problem.grad), tiles(grad_key), tiles(grad_value),
         problem.padded(problem.logsumexp), problem.padded(problem.delta),
-        shared, problem.rows, T, *problem.work_on_keys, problem.scale, **problem.constants,
+        *problem.work_on_keys, problem.scale, **problem.constants,
     )  # fmt: skip
     assert_near(grad_key, problem.grads[1])
     assert_near(grad_value, problem.grads[2])
 
 
-@pytest.mark.parametrize("last_first", [False, True])
-def test_every_piece_of_work_is_done_once_and_the_longest_first(last_first):
-    place = simulator.load("hopper_tiles").place
-    num_tiles, heads, section, H = 5, 7, 3, 7
-    pieces = [place(i, num_tiles, heads, section, H, TILE, last_first) for i in range(num_tiles * heads)]
-    assert sorted(pieces) == [(0, h, t * TILE) for h in range(heads) for t in range(num_tiles)]
-    for first, count in ((0, 3), (3, 3), (6, 1)):
-        starts = [start for _, h, start in pieces if first <= h < first + count]
-        assert starts == sorted(starts, reverse=last_first)
+def all_gradients(kernel, problem, seed):
+    grads = torch.zeros_like(problem.q, dtype=torch.float32), unwritten(problem.k), unwritten(problem.v)
+    simulator.launch(
+        kernel, len(problem.order), seed,
+        tiles(problem.k), tiles(problem.v), tiles(problem.q), tiles(problem.grad),
+        tiles(grads[0], ROWS, problem.constants["D"] // 2), tiles(grads[1]), tiles(grads[2]),
+        problem.padded(problem.logsumexp), problem.padded(problem.delta),
+        *problem.work_on_keys, problem.shape[3], problem.scale, **problem.constants,
+    )  # fmt: skip
+    return grads
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_all_gradients_in_one_walk(problem, seed):
+    grads = all_gradients(simulator.load("hopper_grads").hopper_grads_kernel, problem, seed)
+    for grad, expected in zip(grads, problem.grads, strict=True):
+        assert_near(grad, expected)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_keys_beyond_the_last_have_no_weight_however_low_all_scores_are(causal):
+    """They are zero, and so are their scores; where all others are at -500, exp2(0 + 500) is infinite."""
+    problem = Problem(2, 1, 140, 140, 64, causal, 1, 2)
+    problem.q, problem.k = problem.q.abs() * 10, -problem.k.abs() * 10
+    problem.solve()
+    assert problem.logsumexp[..., 128:].max() < -128
+    grads = all_gradients(simulator.load("hopper_grads").hopper_grads_kernel, problem, 0)
+    assert all(grad.isfinite().all() for grad in grads)
+    assert_near(grads[2], problem.grads[2])
 
 
 # ---- The simulator notices mistakes ----
@@ -135,34 +176,53 @@ def broken(name, wrong, right):
     return simulator.load(name, source.replace(right, wrong))
 
 
-@pytest.mark.parametrize(
-    ("right", "wrong"),
-    [
+MISTAKES = {
+    "hopper_forward": [
         ("mbarrier.wait(k_ready.index(slot), phase)", "pass"),
         ("mbarrier.wait(v_ready.index(last_slot), last_phase)", "pass"),
         ("mbarrier.wait(k_empty.index(slot), phase ^ 1)", "pass"),
         ("mbarrier.arrive(k_empty.index(slot), count=1)", "pass"),
         ("mbarrier.arrive(v_empty.index(last_slot), count=1)", "pass"),
         ("mbarrier.arrive(q_empty.index(WHICH), count=1)", "pass"),
+        ("mbarrier.arrive(turn.index(1 - WHICH), count=1)", "pass"),
         ("i + 1 < end, SLOTS", "i + end > 1, SLOTS"),
         ("        fence_async_shared()\n        tma", "        tma"),
         ("(done & 1) ^ 1", "done & 1"),
         ("start // BLOCK + 1", "start // BLOCK"),
     ],
+    "hopper_grads": [
+        ("mbarrier.wait(k_ready.index(c), 0)", "pass"),
+        ("mbarrier.wait(ready.index(slot), phase)", "pass"),
+        ("mbarrier.arrive(empty.index(slot), count=1)", "pass"),
+        ("            fence_async_shared()\n            gl.thread_barrier()", "            gl.thread_barrier()"),
+        ("            mbarrier.wait(ds_ready.index(place_of_ds), ds_phase)\n", ""),
+        ("slot_and_phase(use, 2)", "slot_and_phase(use * 2, 2)"),
+        ("            tma.store_wait(0)  # the engine has read the last tile's\n", ""),
+        ("slice(WHICH * HALF, HALF, dim=1)", "slice(0, HALF, dim=1)"),
+        ("first_t, WHICH * HALF]", "first_t, 0]"),
+        ("    mbarrier.wait(ds_ready.index(place_of_ds), ds_phase)\n    k.store", "    k.store"),
+        ("num_outstanding=0, deps=(dv, dk, dq))", "num_outstanding=1, deps=(dv, dk, dq))"),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "right", "wrong"), [(name, *change) for name, changes in MISTAKES.items() for change in changes]
 )
-def test_a_mistake_in_the_forward_pass_is_noticed(right, wrong):
-    kernel = broken("hopper_forward", wrong, right).hopper_forward_kernel
-    noticed = 0
+def test_a_mistake_is_noticed(name, right, wrong):
+    module, noticed = broken(name, wrong, right), 0
     for seed, problem in itertools.product(
         SEEDS, [Problem(2, 1, 400, 400, 64, causal, 1, 2) for causal in (True, False)]
     ):
-        out, logsumexp = unwritten(problem.q), torch.full((1, 2, problem.rows), math.nan)
         try:
-            simulator.launch(
-                kernel, 1, seed, tiles(problem.q), tiles(problem.k, TILE), tiles(problem.v, TILE), tiles(out),
-                simulator.Pointer(logsumexp), 2, problem.rows, 400, *problem.work, problem.scale, **problem.constants,
-            )  # fmt: skip
-            assert_near(out, problem.out)
-        except (AssertionError, IndexError, simulator.Deadlock):
+            if name == "hopper_forward":
+                assert_near(forward(module.hopper_forward_kernel, problem, seed, True)[0], problem.out)
+            else:
+                for grad, expected in zip(
+                    all_gradients(module.hopper_grads_kernel, problem, seed), problem.grads, strict=True
+                ):
+                    assert_near(grad, expected)
+        except (AssertionError, TypeError, IndexError, simulator.Deadlock):
             noticed += 1
-    assert noticed > 0
+            break
+    assert noticed

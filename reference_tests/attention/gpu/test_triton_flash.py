@@ -228,6 +228,18 @@ def test_what_the_operators_declare_is_true():
     torch.library.opcheck(flash_forward, (query, key, value, mask, None, 0.0, None, 0, 0.25, True), test_utils=checks)
 
 
+@pytest.mark.parametrize("deterministic", [True, False], ids=["deterministic", "adding"])
+def test_gradients_lie_in_memory_as_the_operators_declare(deterministic):
+    """Also those of heads that lie beside each other, which compiled graphs take for granted."""
+    from scratch_transformer.attention.gpu.flash import flash_backward, flash_forward
+
+    query, key, value = (torch.randn(B, n, H, 16, device=DEVICE).half().transpose(1, 2) for n in (T, S, S))
+    rest = (None, None, 0.0, None, 0, 0.25, deterministic)
+    results = flash_forward(query, key, value, *rest)
+    args = (torch.randn_like(results[0]), query, key, value, *rest, *results)
+    torch.library.opcheck(flash_backward, args, test_utils=("test_schema", "test_faketensor"))
+
+
 def test_no_second_derivative():
     query, key, value = inputs()
     (grad,) = torch.autograd.grad(triton_flash.run(query, key, value).sum(), query, create_graph=True)

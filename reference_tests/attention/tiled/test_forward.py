@@ -26,7 +26,7 @@ def problem(query, key, scale=1.0, mask=None):
 
 
 def test_scores_are_shifted_only_where_they_may_be_large():
-    row = torch.tensor([3.0, 4.0], dtype=torch.float64).view(1, 1, 1, 2)  # of length 5
+    row = torch.tensor([3.0, 4.0], dtype=torch.float64).expand(1, 1, 2, 2)  # of length 5
     bound = forward.SAFE / (25 * math.log2(math.e))
     assert not forward.needs_shift(problem(row, row, 0.99 * bound))
     assert not forward.needs_shift(problem(row, -row, -0.99 * bound))
@@ -36,6 +36,7 @@ def test_scores_are_shifted_only_where_they_may_be_large():
     assert not forward.needs_shift(problem(row, row, 0.0, torch.zeros(1, 1, 1, 1, dtype=torch.bool)))
     for poison in (INF, math.nan):
         assert forward.needs_shift(problem(row * poison, row))
+    assert forward.needs_shift(problem(row[:, :, :1], row, 0.0))  # one score a key is less to look at than two numbers
 
 
 @pytest.mark.parametrize("mask", [None, "bool"])

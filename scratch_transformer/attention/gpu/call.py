@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import importlib.util
 import math
@@ -50,9 +51,15 @@ def _unsupported_device(device: torch.device) -> str | None:
         return None
     if device.type != "cuda" or torch.version.hip is not None:
         return f"the kernels are for NVIDIA GPUs, and the tensors are on {device}"
-    if torch.cuda.get_device_capability(device) < (8, 0):
+    if capability(device) < (8, 0):
         return "the GPU is older than compute capability 8.0, the oldest that Triton compiles for"
     return None
+
+
+@functools.cache
+def capability(device: torch.device) -> tuple[int, int]:
+    """Which generation of GPUs it is: asked once."""
+    return torch.cuda.get_device_capability(device)
 
 
 def _unsupported_tensors(
@@ -67,7 +74,7 @@ def _unsupported_tensors(
         return f"the kernels take heads of a width from 1 to {MAX_WIDTH}, not {widths}"
     if any(x.dim() > 4 for x in tensors):
         return "a tensor has more than four dimensions"
-    if any(_length(x) * abs(x.stride(-2)) >= 2**31 for x in tensors if x.dim() > 1):
+    if any(_span(x.shape, x.stride()) >= 2**31 for x in tensors):
         return "a head spans 2³¹ numbers or more, which 32-bit addresses don't reach"
     if attn_mask is not None and attn_mask.requires_grad and torch.is_grad_enabled():
         return "the kernels don't compute the gradient of attn_mask"
@@ -76,8 +83,10 @@ def _unsupported_tensors(
     return None
 
 
-def _length(x: Tensor) -> int:
-    return x.shape[-2]
+@functools.lru_cache(maxsize=1024)
+def _span(shape: torch.Size, strides: tuple[int, ...]) -> int:
+    """How far apart two numbers of a head can lie in memory, at most."""
+    return sum(size * abs(stride) for size, stride in zip(shape[-2:], strides[-2:], strict=True))
 
 
 def prepare(
@@ -96,13 +105,12 @@ def prepare(
     is_causal, bottom_right, window: as in `masks.band`.
     """
     dtype = cast_dtype(query)
-    query, key, value = (_four_dimensions(x).to(dtype) for x in (query, key, value))
+    query, key, value = (_four_dimensions(x, dtype) for x in (query, key, value))
     B = max(query.shape[0], key.shape[0], value.shape[0])
     G = max(key.shape[1], value.shape[1])
     H = max(query.shape[1], G)
     T, S = query.shape[2], key.shape[2]
-    query = query.expand(B, H, -1, -1)
-    key, value = (x.expand(B, G, -1, -1) for x in (key, value))
+    query, key, value = _expanded(query, B, H), _expanded(key, B, G), _expanded(value, B, G)
     if attn_mask is not None:
         attn_mask = attn_mask.expand(B, H, T, S)
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else float(scale)
@@ -113,5 +121,15 @@ def prepare(
     return Call(query, key, value, attn_mask, lower, upper, scale)
 
 
-def _four_dimensions(x: Tensor) -> Tensor:
-    return x[(None,) * (4 - x.dim())]
+def _four_dimensions(x: Tensor, dtype: torch.dtype) -> Tensor:
+    x = x if x.dtype == dtype else x.to(dtype)  # what need not be done costs a microsecond each time
+    return x if x.dim() == 4 else x[(None,) * (4 - x.dim())]
+
+
+def _expanded(x: Tensor, batch: int, heads: int) -> Tensor:
+    return x if x.shape[0] == batch and x.shape[1] == heads else x.expand(batch, heads, -1, -1)
+
+
+def like(out: Tensor, query: Tensor) -> Tensor:
+    """A result (B, H, T, Dv) in as many dimensions as query came with."""
+    return out if query.dim() == 4 else out.reshape(*out.shape[4 - query.dim() :])

@@ -7,6 +7,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from scratch_transformer.attention.gpu import launch
 from scratch_transformer.attention.gpu.flash import threshold
 from scratch_transformer.attention.gpu.tiles import dropout_keys, is_kept
 
@@ -22,6 +23,7 @@ def _kept_weights_kernel(seed, kept, T, S, threshold, BLOCK_T: tl.constexpr, BLO
     tl.store(pointers, keep.to(tl.uint8), mask=(t[:, None] < T) & (s[None, :] < S))
 
 
+@launch.on_its_device
 def kept_weights(seed: Tensor, shape: tuple[int, int, int, int], dropout_p: float) -> Tensor:
     """Boolean, (B, H, T, S): True where a weight is kept."""
     B, H, T, S = shape

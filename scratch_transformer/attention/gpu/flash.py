@@ -8,12 +8,15 @@ exponentials is handed from forward to backward as `logsumexp`, (B, H, T, 1), in
 
 from __future__ import annotations
 
+import functools
+
 import torch
 import triton
 from torch import Tensor
 
 from scratch_transformer.attention.gpu import launch, tiles
 from scratch_transformer.attention.gpu.delta import compute_delta
+from scratch_transformer.attention.gpu.eager import Eager, is_plain
 from scratch_transformer.attention.gpu.flash_forward import flash_forward_kernel
 from scratch_transformer.attention.gpu.flash_grad_key_value import grad_key_value_kernel
 from scratch_transformer.attention.gpu.flash_grad_query import grad_query_kernel
@@ -24,10 +27,12 @@ _CALL = (
 )
 
 
+@launch.on_its_device
 def _forward(query, key, value, mask, seed, dropout_p, lower, upper, scale, deterministic):
     query, key, value = (rows(x) for x in (query, key, value))
     (B, H, T, _), Dv = query.shape, value.shape[-1]
-    out = query.new_empty(B, T, H, Dv).transpose(1, 2)  # heads side by side: merging them afterwards copies nothing
+    # heads side by side: merging them afterwards copies nothing
+    out = query.new_empty_strided((B, H, T, Dv), (T * H * Dv, Dv, H * Dv, 1))
     logsumexp = _new_logsumexp(query, mask)
     if out.numel():
         options = _options("forward", query, key, value, mask, dropout_p, lower, upper)
@@ -40,11 +45,11 @@ def _forward(query, key, value, mask, seed, dropout_p, lower, upper, scale, dete
     return out, logsumexp
 
 
+@launch.on_its_device
 def _backward(grad_out, query, key, value, mask, seed, dropout_p, lower, upper, scale, deterministic, out, logsumexp):
     grad_out, query, key, value, out = (rows(x) for x in (grad_out, query, key, value, out))
     B, H, T, _ = query.shape
-    adding = query.new_zeros(query.shape, dtype=torch.float32) if not deterministic else None
-    grad_query = torch.empty_like(query) if adding is None else adding
+    grad_query = torch.empty_like(query) if deterministic else torch.zeros_like(query, dtype=torch.float32)
     grad_key, grad_value = torch.empty_like(key), torch.empty_like(value)
     if not query.numel() or not key.numel():
         return torch.zeros_like(query), torch.zeros_like(key), torch.zeros_like(value)
@@ -82,21 +87,31 @@ def rows(x: Tensor) -> Tensor:
 
 
 def _options(kernel, query, key, value, mask, dropout_p, lower, upper):
-    D, Dv = query.shape[-1], value.shape[-1]
-    special = mask is not None or lower is not None or dropout_p > 0 or query.shape[1] != key.shape[1]
-    chosen = launch.tiles(kernel, max(D, Dv), query.dtype, launch.shared_memory(query.device), special)
+    group, widths = query.shape[1] // key.shape[1], (query.shape[-1], value.shape[-1])
+    shared_memory = launch.shared_memory(query.device)
+    kind = mask_kind(mask), lower is not None, upper is not None, dropout_p > 0
+    return _constants(kernel, group, *widths, query.dtype, shared_memory, *kind)
+
+
+@functools.lru_cache(maxsize=1024)
+def _constants(kernel, group, D, Dv, dtype, shared_memory, kind_of_mask, has_lower, has_upper, has_dropout):
+    """The same dictionary for the same kind of call: nobody changes it."""
+    banded = has_lower or (kernel == "grad_key_value" and group > 1)
+    masked = kind_of_mask != tiles.NO_MASK.value or has_dropout
+    needs = launch.MASKED if masked else launch.BANDED if banded else launch.PLAIN
+    chosen = launch.tiles(kernel, max(D, Dv), dtype, shared_memory, needs)
     return {
-        "GROUP": query.shape[1] // key.shape[1],
+        "GROUP": group,
         "D": D,
         "DV": Dv,
         "BLOCK_D": launch.block_width(D),
         "BLOCK_DV": launch.block_width(Dv),
-        "MASK": mask_kind(mask),
-        "HAS_LOWER": lower is not None,
-        "HAS_UPPER": upper is not None,
-        "DROPOUT": dropout_p > 0,
+        "MASK": kind_of_mask,
+        "HAS_LOWER": has_lower,
+        "HAS_UPPER": has_upper,
+        "DROPOUT": has_dropout,
         # torch's float32 products are IEEE products unless the user says otherwise; Triton's would be TF32
-        "PRECISION": "ieee" if query.dtype == torch.float32 else "tf32",
+        "PRECISION": "ieee" if dtype == torch.float32 else "tf32",
         **chosen.options(),
     }
 
@@ -166,11 +181,15 @@ def _setup_context(ctx, inputs, output):
 
 def _gradients(ctx, grad_out, _):
     query, key, value, mask, seed, out, logsumexp = ctx.saved_tensors
-    grads = flash_backward(grad_out, query, key, value, mask, seed, *ctx.rest, out, logsumexp)
+    # where gradients are recorded, somebody wants second derivatives, which the operator refuses
+    is_last = not torch.is_grad_enabled() and is_plain(grad_out, query)
+    backward = _backward if is_last else flash_backward
+    grads = backward(grad_out, query, key, value, mask, seed, *ctx.rest, out, logsumexp)
     return *grads, *(None,) * (2 + len(ctx.rest))
 
 
 flash_forward.register_autograd(_gradients, setup_context=_setup_context)
+attend = Eager(flash_forward, _forward, _setup_context, _gradients, tensors=5)
 
 
 def no_second_derivative(ctx, *gradients):

@@ -5,10 +5,11 @@ Three things overlap that plain Triton does one after the other:
 - Copies: the producer runs ahead of the consumers by as many tiles as the rings hold, and into the next piece of work.
 - Softmax and products within a consumer: the product of the weights with V is issued after the next tile's scores, so
   that the tensor cores are busy with it while the exponentials of those scores are computed.
-- Softmax and products of different consumers: while one computes exponentials, the other one's products run.
+- Softmax and products of different consumers: while one computes exponentials, the other one's products run. Left to
+  themselves they may well do the same thing at the same time; so they take turns in sending products off ("ping-pong").
 
-The kernel is persistent: one program per processor, which takes pieces of work in turn (`hopper_tiles.place`). Tiles of
-keys are walked from the last to the first, for only the last one can lie across the diagonal or the end of the keys.
+The kernel is persistent: one program per processor, which does the pieces of work dealt to it (`hopper_work.py`). Tiles
+of keys are walked from the last to the first, for only the last one can lie across the diagonal or the end of the keys.
 """
 
 from __future__ import annotations
@@ -49,13 +50,13 @@ def _produce(
 ):
     q_desc, k_desc, v_desc = descriptors
     q_smem, k_smem, v_smem = buffers
-    q_ready, q_empty, k_ready, k_empty, v_ready, v_empty = barriers
+    q_ready, q_empty, k_ready, k_empty, v_ready, v_empty, _ = barriers
     H, _, S = sizes
-    num_tiles, num_heads, heads_per_section = work
+    pieces, rounds, num_tiles = work
+    pieces += gl.program_id(0) * (rounds + 1)
     used = 0
-    done = 0
-    for index in range(gl.program_id(0), num_tiles * num_heads, gl.num_programs(0)):
-        b, h, start = place(index, num_tiles, num_heads, heads_per_section, H, BLOCK, CAUSAL)
+    for done in range(gl.load(pieces)):
+        b, h, start = place(gl.load(pieces + 1 + done), num_tiles, H)
         end = _key_tiles(start, S, CAUSAL)
         for i in range(end):
             s = (end - 1 - i) * BLOCK
@@ -74,7 +75,6 @@ def _produce(
             mbarrier.expect(v_ready.index(slot), v_desc.block_type.nbytes)
             tma.async_copy_global_to_shared(v_desc, [b, h // GROUP, s, 0], v_ready.index(slot), v_smem.index(slot))
             used += 1
-        done = done + 1
 
 
 @gluon.jit
@@ -100,12 +100,13 @@ def _wait_for_next(k_ready, used, pred, SLOTS: gl.constexpr):
 @gluon.jit
 def _consume(
     o_desc, logsumexp, buffers, barriers, sizes, work, factor,
-    WHICH: gl.constexpr, CAUSAL: gl.constexpr, D: gl.constexpr, SLOTS: gl.constexpr,
+    WHICH: gl.constexpr, CAUSAL: gl.constexpr, D: gl.constexpr, SLOTS: gl.constexpr, TURNS: gl.constexpr,
 ):  # fmt: skip
     q_smem, k_smem, v_smem = buffers
-    q_ready, q_empty, k_ready, k_empty, v_ready, v_empty = barriers
+    q_ready, q_empty, k_ready, k_empty, v_ready, v_empty, turn = barriers
     H, rows, S = sizes
-    num_tiles, num_heads, heads_per_section = work
+    pieces, rounds, num_tiles = work
+    pieces += gl.program_id(0) * (rounds + 1)
     dtype: gl.constexpr = q_smem.dtype
     scores_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK, 16])
     out_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, D, 16])
@@ -115,9 +116,8 @@ def _consume(
     q_buffer = q_smem.index(WHICH)
     q = q_buffer.reshape([ROWS, D])
     used = 0
-    done = 0
-    for index in range(gl.program_id(0), num_tiles * num_heads, gl.num_programs(0)):
-        b, h, start = place(index, num_tiles, num_heads, heads_per_section, H, BLOCK, CAUSAL)
+    for done in range(gl.load(pieces)):
+        b, h, start = place(gl.load(pieces + 1 + done), num_tiles, H)
         start += WHICH * ROWS
         end = _key_tiles(start, S, CAUSAL)
         t = start + gl.arange(0, ROWS, layout=row_layout)
@@ -147,10 +147,14 @@ def _consume(
             used += 1
             slot, phase = slot_and_phase(used, SLOTS)
             k = k_smem.index(slot).reshape([BLOCK, D])
-            scores = warpgroup_mma(q, k.permute((1, 0)), none, use_acc=False, is_async=True)
             mbarrier.wait(v_ready.index(last_slot), last_phase)
             v = v_smem.index(last_slot).reshape([BLOCK, D])
+            if TURNS:  # the first consumer begins, and each lets the other one go on: its n-th turn is used - done - 1
+                mbarrier.wait(turn.index(WHICH), ((used - done) ^ WHICH) & 1)
+            scores = warpgroup_mma(q, k.permute((1, 0)), none, use_acc=False, is_async=True)
             acc = warpgroup_mma(p, v, acc, is_async=True)
+            if TURNS:
+                mbarrier.arrive(turn.index(1 - WHICH), count=1)
             scores = warpgroup_mma_wait(num_outstanding=1, deps=(scores,))  # the product with V is still running
             mbarrier.arrive(k_empty.index(slot), count=1)
             weights, row_max, row_sum, correction = _softmax(scores, row_max, row_sum, factor)
@@ -175,17 +179,17 @@ def _consume(
         gl.store(logsumexp + (b * H + h) * rows + t, row_max + gl.log2(row_sum))
         tma.store_wait(0)
         mbarrier.arrive(q_empty.index(WHICH), count=1)
-        done = done + 1
 
 
-@gluon.jit(do_not_specialize=["rows", "S", "num_tiles", "num_heads", "heads_per_section"])
+@gluon.jit(do_not_specialize=["rows", "S", "rounds", "num_tiles"])
 def hopper_forward_kernel(
-    q_desc, k_desc, v_desc, o_desc, logsumexp, H, rows, S, num_tiles, num_heads, heads_per_section, scale,
-    GROUP: gl.constexpr, CAUSAL: gl.constexpr, D: gl.constexpr, SLOTS: gl.constexpr,
+    q_desc, k_desc, v_desc, o_desc, logsumexp, pieces, H, rows, S, rounds, num_tiles, scale,
+    GROUP: gl.constexpr, CAUSAL: gl.constexpr, D: gl.constexpr, SLOTS: gl.constexpr, TURNS: gl.constexpr,
 ):  # fmt: skip
     """out = softmax(Q Kᵀ · scale) V and logsumexp in base 2, (B, H, rows): T rounded up to BLOCK.
 
     Descriptors: tiles of (1, 1, ROWS, D) of queries and results, (1, 1, BLOCK, D) of keys and values.
+    pieces: (programs, 1 + rounds), `hopper_work.dealt`. TURNS: whether the consumers' products take turns.
     """
     q_smem = gl.allocate_shared_memory(q_desc.dtype, [CONSUMERS, 1, 1, ROWS, D], q_desc.layout)
     k_smem = gl.allocate_shared_memory(k_desc.dtype, [SLOTS, 1, 1, BLOCK, D], k_desc.layout)
@@ -196,18 +200,19 @@ def hopper_forward_kernel(
     k_empty = allocate_barriers(SLOTS, CONSUMERS)
     v_ready = allocate_barriers(SLOTS, 1)
     v_empty = allocate_barriers(SLOTS, CONSUMERS)
+    turn = allocate_barriers(CONSUMERS, 1)
     fence_async_shared()  # the barriers, written by threads, are next seen by the copy engine
     buffers = (q_smem, k_smem, v_smem)
-    barriers = (q_ready, q_empty, k_ready, k_empty, v_ready, v_empty)
+    barriers = (q_ready, q_empty, k_ready, k_empty, v_ready, v_empty, turn)
     sizes = (H, rows, S)
-    work = (num_tiles, num_heads, heads_per_section)
+    work = (pieces, rounds, num_tiles)
     factor = scale * LOG2E
     # 240 registers for a thread of a consumer, 24 for one of the producer: that is all of a processor's
     gl.warp_specialize(
         [
             (_produce, ((q_desc, k_desc, v_desc), buffers, barriers, sizes, work, GROUP, CAUSAL, SLOTS)),
-            (_consume, (o_desc, logsumexp, buffers, barriers, sizes, work, factor, 0, CAUSAL, D, SLOTS)),
-            (_consume, (o_desc, logsumexp, buffers, barriers, sizes, work, factor, 1, CAUSAL, D, SLOTS)),
+            (_consume, (o_desc, logsumexp, buffers, barriers, sizes, work, factor, 0, CAUSAL, D, SLOTS, TURNS)),
+            (_consume, (o_desc, logsumexp, buffers, barriers, sizes, work, factor, 1, CAUSAL, D, SLOTS, TURNS)),
         ],
         [4, 4],
         [240, 240],

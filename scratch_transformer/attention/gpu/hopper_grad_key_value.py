@@ -5,7 +5,8 @@ the forward pass (`hopper_forward.py`). Scores lie as K Qᵀ, keys by queries: s
 products with dO and Q want their left operand, and nothing is transposed.
 
 Not persistent: two results of 64 × 128 and two products on their way fill a consumer's registers, and what a loop over
-pieces of work keeps would be spilled. The hardware hands out the programs in order, the longest first.
+pieces of work keeps would be spilled. The hardware hands out the programs in order, the longest first
+(`hopper_work.py`).
 """
 
 from __future__ import annotations
@@ -26,44 +27,11 @@ from scratch_transformer.attention.gpu.hopper_tiles import (
     LOG2E,
     ROWS,
     allocate_barriers,
+    first_query,
     place,
+    produce_queries,
     slot_and_phase,
 )
-
-
-@gluon.jit
-def _first_query(start, CAUSAL: gl.constexpr):
-    """The first query that sees any of the keys from `start` on. Causal: T = S."""
-    if CAUSAL:
-        return start
-    else:
-        return start * 0
-
-
-@gluon.jit
-def _produce(
-    descriptors, buffers, barriers, sizes, work, GROUP: gl.constexpr, CAUSAL: gl.constexpr, SLOTS: gl.constexpr
-):
-    k_desc, v_desc, q_desc, do_desc = descriptors
-    k_smem, v_smem, q_smem, do_smem = buffers
-    k_ready, ready, empty = barriers
-    G, _, T = sizes
-    num_tiles, num_heads, heads_per_section = work
-    b, g, start = place(gl.program_id(0), num_tiles, num_heads, heads_per_section, G, BLOCK, False)
-    for c in gl.static_range(CONSUMERS):
-        s = start + c * ROWS
-        mbarrier.expect(k_ready.index(c), 2 * k_desc.block_type.nbytes)
-        tma.async_copy_global_to_shared(k_desc, [b, g, s, 0], k_ready.index(c), k_smem.index(c))
-        tma.async_copy_global_to_shared(v_desc, [b, g, s, 0], k_ready.index(c), v_smem.index(c))
-    used = 0
-    for h in range(g * GROUP, (g + 1) * GROUP):
-        for t in range(_first_query(start, CAUSAL), T, ROWS):
-            slot, phase = slot_and_phase(used, SLOTS)
-            mbarrier.wait(empty.index(slot), phase ^ 1)
-            mbarrier.expect(ready.index(slot), 2 * q_desc.block_type.nbytes)
-            tma.async_copy_global_to_shared(q_desc, [b, h, t, 0], ready.index(slot), q_smem.index(slot))
-            tma.async_copy_global_to_shared(do_desc, [b, h, t, 0], ready.index(slot), do_smem.index(slot))
-            used += 1
 
 
 @gluon.jit
@@ -75,7 +43,7 @@ def _consume(
     k_smem, v_smem, q_smem, do_smem = buffers
     k_ready, ready, empty = barriers
     G, rows, T = sizes
-    num_tiles, num_heads, heads_per_section = work
+    order, num_tiles = work
     dtype: gl.constexpr = k_smem.dtype
     scores_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, ROWS, 16])
     out_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, D, 16])
@@ -84,8 +52,8 @@ def _consume(
     v_buffer = v_smem.index(WHICH)
     k = k_buffer.reshape([ROWS, D])
     v = v_buffer.reshape([ROWS, D])
-    b, g, start = place(gl.program_id(0), num_tiles, num_heads, heads_per_section, G, BLOCK, False)
-    first = _first_query(start, CAUSAL)
+    b, g, start = place(gl.load(order + gl.program_id(0)), num_tiles, G)
+    first = first_query(start, CAUSAL)
     start += WHICH * ROWS
     s = gl.expand_dims(start + gl.arange(0, ROWS, layout=gl.SliceLayout(1, scores_layout)), 1)
     none = gl.zeros([ROWS, ROWS], gl.float32, layout=scores_layout)
@@ -126,15 +94,15 @@ def _consume(
     tma.store_wait(0)
 
 
-@gluon.jit(do_not_specialize=["rows", "T", "num_tiles", "num_heads", "heads_per_section"])
+@gluon.jit(do_not_specialize=["rows", "T", "num_tiles"])
 def hopper_grad_key_value_kernel(
-    k_desc, v_desc, q_desc, do_desc, dk_desc, dv_desc, logsumexp, delta,
-    G, rows, T, num_tiles, num_heads, heads_per_section, scale,
+    k_desc, v_desc, q_desc, do_desc, dk_desc, dv_desc, logsumexp, delta, order,
+    G, rows, T, num_tiles, scale,
     GROUP: gl.constexpr, CAUSAL: gl.constexpr, D: gl.constexpr, SLOTS: gl.constexpr,
 ):  # fmt: skip
     """dK and dV. All descriptors: tiles of (1, 1, ROWS, D); logsumexp in base 2 and delta: (B, H, rows).
 
-    rows is T rounded up to BLOCK, as in `hopper_grad_query_kernel`.
+    rows is T rounded up to BLOCK, as in `hopper_grad_query_kernel`. order: the piece of each program.
     """
     k_smem = gl.allocate_shared_memory(k_desc.dtype, [CONSUMERS, 1, 1, ROWS, D], k_desc.layout)
     v_smem = gl.allocate_shared_memory(k_desc.dtype, [CONSUMERS, 1, 1, ROWS, D], v_desc.layout)
@@ -146,11 +114,14 @@ def hopper_grad_key_value_kernel(
     )  # fmt: skip
     fence_async_shared()  # the barriers, written by threads, are next seen by the copy engine
     sizes = (G, rows, T)
-    work = (num_tiles, num_heads, heads_per_section)
+    work = (order, num_tiles)
     written = (dk_desc, dv_desc)
     gl.warp_specialize(
         [
-            (_produce, ((k_desc, v_desc, q_desc, do_desc), buffers, barriers, sizes, work, GROUP, CAUSAL, SLOTS)),
+            (
+                produce_queries,
+                ((k_desc, v_desc, q_desc, do_desc), buffers, barriers, sizes, work, GROUP, CAUSAL, SLOTS),
+            ),
             (_consume, (written, logsumexp, delta, buffers, barriers, sizes, work, scale, 0, GROUP, CAUSAL, D, SLOTS)),
             (_consume, (written, logsumexp, delta, buffers, barriers, sizes, work, scale, 1, GROUP, CAUSAL, D, SLOTS)),
         ],

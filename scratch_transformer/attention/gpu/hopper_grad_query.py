@@ -45,11 +45,11 @@ def _produce(
     q_smem, do_smem, k_smem, v_smem = buffers
     q_ready, q_empty, ready, empty = barriers
     H, _, S = sizes
-    num_tiles, num_heads, heads_per_section = work
+    pieces, rounds, num_tiles = work
+    pieces += gl.program_id(0) * (rounds + 1)
     used = 0
-    done = 0
-    for index in range(gl.program_id(0), num_tiles * num_heads, gl.num_programs(0)):
-        b, h, start = place(index, num_tiles, num_heads, heads_per_section, H, BLOCK, CAUSAL)
+    for done in range(gl.load(pieces)):
+        b, h, start = place(gl.load(pieces + 1 + done), num_tiles, H)
         for c in gl.static_range(CONSUMERS):
             t = start + c * ROWS
             mbarrier.wait(q_empty.index(c), (done & 1) ^ 1)
@@ -65,7 +65,6 @@ def _produce(
             tma.async_copy_global_to_shared(k_desc, [b, h // GROUP, s, 0], ready.index(slot), k_smem.index(slot))
             tma.async_copy_global_to_shared(v_desc, [b, h // GROUP, s, 0], ready.index(slot), v_smem.index(slot))
             used += 1
-        done = done + 1
 
 
 @gluon.jit
@@ -76,18 +75,18 @@ def _consume(
     q_smem, do_smem, k_smem, v_smem = buffers
     q_ready, q_empty, ready, empty = barriers
     H, rows, S = sizes
-    num_tiles, num_heads, heads_per_section = work
+    pieces, rounds, num_tiles = work
+    pieces += gl.program_id(0) * (rounds + 1)
     dtype: gl.constexpr = q_smem.dtype
     scores_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, ROWS, 16])
     out_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, D, 16])
     ds_layout: gl.constexpr = gl.DotOperandLayout(0, out_layout, 2)
+    operand_layout: gl.constexpr = gl.DotOperandLayout(0, scores_layout, 2)
     q_buffer = q_smem.index(WHICH)
-    q = q_buffer.reshape([ROWS, D])
-    do = do_smem.index(WHICH).reshape([ROWS, D])
+    result = q_buffer.reshape([ROWS, D])
     used = 0
-    done = 0
-    for index in range(gl.program_id(0), num_tiles * num_heads, gl.num_programs(0)):
-        b, h, start = place(index, num_tiles, num_heads, heads_per_section, H, BLOCK, CAUSAL)
+    for done in range(gl.load(pieces)):
+        b, h, start = place(gl.load(pieces + 1 + done), num_tiles, H)
         end = _key_tiles(start, S, CAUSAL)
         start += WHICH * ROWS
         t = start + gl.arange(0, ROWS, layout=gl.SliceLayout(1, scores_layout))
@@ -97,6 +96,8 @@ def _consume(
         none = gl.zeros([ROWS, ROWS], gl.float32, layout=scores_layout)
         dq = gl.zeros([ROWS, D], gl.float32, layout=out_layout)
         mbarrier.wait(q_ready.index(WHICH), done & 1)
+        q = q_buffer.reshape([ROWS, D]).load(operand_layout)
+        do = do_smem.index(WHICH).reshape([ROWS, D]).load(operand_layout)
         for i in range(end):
             slot, phase = slot_and_phase(used, SLOTS)
             k = k_smem.index(slot).reshape([ROWS, D])
@@ -119,23 +120,23 @@ def _consume(
             mbarrier.arrive(empty.index(slot), count=1)
             used += 1
 
-        q.store((dq * scale).to(dtype))  # the results leave through the place of the queries
+        result.store((dq * scale).to(dtype))  # the results leave through the place of the queries
         fence_async_shared()
         tma.async_copy_shared_to_global(dq_desc, [b, h, start, 0], q_buffer)
         tma.store_wait(0)
         mbarrier.arrive(q_empty.index(WHICH), count=1)
-        done = done + 1
 
 
-@gluon.jit(do_not_specialize=["rows", "S", "num_tiles", "num_heads", "heads_per_section"])
+@gluon.jit(do_not_specialize=["rows", "S", "rounds", "num_tiles"])
 def hopper_grad_query_kernel(
-    q_desc, do_desc, k_desc, v_desc, dq_desc, logsumexp, delta,
-    H, rows, S, num_tiles, num_heads, heads_per_section, scale,
+    q_desc, do_desc, k_desc, v_desc, dq_desc, logsumexp, delta, pieces,
+    H, rows, S, rounds, num_tiles, scale,
     GROUP: gl.constexpr, CAUSAL: gl.constexpr, D: gl.constexpr, SLOTS: gl.constexpr,
 ):  # fmt: skip
     """dQ. All descriptors: tiles of (1, 1, ROWS, D); logsumexp in base 2 and delta: (B, H, rows).
 
     rows is T rounded up to BLOCK: beyond T queries are zero, and so is what they add, with any finite logsumexp.
+    pieces: (programs, 1 + rounds), `hopper_work.dealt`.
     """
     q_smem = gl.allocate_shared_memory(q_desc.dtype, [CONSUMERS, 1, 1, ROWS, D], q_desc.layout)
     do_smem = gl.allocate_shared_memory(q_desc.dtype, [CONSUMERS, 1, 1, ROWS, D], do_desc.layout)
@@ -148,7 +149,7 @@ def hopper_grad_query_kernel(
     )  # fmt: skip
     fence_async_shared()  # the barriers, written by threads, are next seen by the copy engine
     sizes = (H, rows, S)
-    work = (num_tiles, num_heads, heads_per_section)
+    work = (pieces, rounds, num_tiles)
     gl.warp_specialize(
         [
             (_produce, ((q_desc, do_desc, k_desc, v_desc), buffers, barriers, sizes, work, GROUP, CAUSAL, SLOTS)),

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
-from triton.experimental.gluon.language.nvidia.hopper import mbarrier
+from triton.experimental.gluon.language.nvidia.hopper import mbarrier, tma
 
 LOG2E = gl.constexpr(1.4426950408889634)
 CONSUMERS = gl.constexpr(2)
@@ -21,21 +21,10 @@ BLOCK = gl.constexpr(128)  # rows of all consumers, and of a tile that they walk
 
 
 @gluon.jit
-def place(index, num_tiles, num_heads, heads_per_section, H, BLOCK: gl.constexpr, LAST_FIRST: gl.constexpr):
-    """(b, h, first row) of the index-th piece of work.
-
-    The heads are cut into sections whose keys and values fit into the L2 cache together. In a section the longest work
-    comes first, over all its heads: programs take pieces in turn, so each gets its share of long and short ones.
-    """
-    section = index // (heads_per_section * num_tiles)
-    first_head = section * heads_per_section
-    heads = gl.minimum(heads_per_section, num_heads - first_head)
-    index -= first_head * num_tiles
-    tile = index // heads
-    if LAST_FIRST:
-        tile = num_tiles - 1 - tile
-    head = first_head + index % heads
-    return head // H, head % H, tile * BLOCK
+def place(piece, num_tiles, H):
+    """(b, h, first row) of a piece of work, which is a tile of a head: pieces are numbered head by head."""
+    head = piece // num_tiles
+    return head // H, head % H, piece % num_tiles * BLOCK
 
 
 @gluon.jit
@@ -51,3 +40,39 @@ def allocate_barriers(NUMBER: gl.constexpr, ARRIVALS: gl.constexpr):
 def slot_and_phase(use, SLOTS: gl.constexpr):
     """Where in a ring of SLOTS its n-th use is, and the phase of the slot's barriers."""
     return use % SLOTS, (use // SLOTS) & 1
+
+
+@gluon.jit
+def first_query(start, CAUSAL: gl.constexpr):
+    """The first query that sees any of the keys from `start` on. Causal: T = S."""
+    if CAUSAL:
+        return start
+    else:
+        return start * 0
+
+
+@gluon.jit
+def produce_queries(
+    descriptors, buffers, barriers, sizes, work, GROUP: gl.constexpr, CAUSAL: gl.constexpr, SLOTS: gl.constexpr
+):
+    """The producer of both kernels that own keys: a piece's keys and values once, then all queries that see them."""
+    k_desc, v_desc, q_desc, do_desc = descriptors
+    k_smem, v_smem, q_smem, do_smem = buffers
+    k_ready, ready, empty = barriers
+    G, _, T = sizes
+    order, num_tiles = work
+    b, g, start = place(gl.load(order + gl.program_id(0)), num_tiles, G)
+    for c in gl.static_range(CONSUMERS):
+        s = start + c * ROWS
+        mbarrier.expect(k_ready.index(c), 2 * k_desc.block_type.nbytes)
+        tma.async_copy_global_to_shared(k_desc, [b, g, s, 0], k_ready.index(c), k_smem.index(c))
+        tma.async_copy_global_to_shared(v_desc, [b, g, s, 0], k_ready.index(c), v_smem.index(c))
+    used = 0
+    for h in range(g * GROUP, (g + 1) * GROUP):
+        for t in range(first_query(start, CAUSAL), T, ROWS):
+            slot, phase = slot_and_phase(used, SLOTS)
+            mbarrier.wait(empty.index(slot), phase ^ 1)
+            mbarrier.expect(ready.index(slot), 2 * q_desc.block_type.nbytes)
+            tma.async_copy_global_to_shared(q_desc, [b, h, t, 0], ready.index(slot), q_smem.index(slot))
+            tma.async_copy_global_to_shared(do_desc, [b, h, t, 0], ready.index(slot), do_smem.index(slot))
+            used += 1

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import functools
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 import triton
+from torch import Tensor
+
+Result = TypeVar("Result")
 
 
 class Tiles(NamedTuple):
@@ -27,76 +31,87 @@ class Tiles(NamedTuple):
         }
 
 
-# kernel -> largest head width -> two choices: plain; and with a mask, a window, dropout or shared heads, which all need
-# registers too.
+# What a kernel needs registers for. A window, and for the gradients of shared keys a loop over heads, are more than a
+# plain call; a mask and dropout are most of all. A causal mask is plain.
+PLAIN, BANDED, MASKED = range(3)
+
+# kernel -> largest head width -> choices: plain, banded, masked.
 # A table instead of a search at run time, which costs a minute per shape. The tiles are the largest found that compile
-# without register spills and fit into shared memory: a test compiles each of them.
+# without register spills and fit into shared memory: a test compiles each of them. Three stages where they fit: with
+# two, all copies are waited for at the head of the loop, and with three those of the next tile are still under way.
 HOPPER = {  # sm_90, 227 KB of shared memory for a block
     "forward": {
-        64: (Tiles(128, 128, 8, 3), Tiles(128, 64, 8, 3)),
-        128: (Tiles(128, 128, 8, 2), Tiles(128, 64, 8, 2)),
-        256: (Tiles(128, 64, 8, 2), Tiles(64, 32, 8, 2)),
+        64: (Tiles(128, 128, 8, 3), Tiles(128, 128, 8, 3), Tiles(128, 64, 8, 3)),
+        128: (Tiles(128, 128, 8, 3), Tiles(128, 64, 8, 2), Tiles(128, 64, 8, 3)),
+        256: (Tiles(128, 64, 8, 2), Tiles(128, 32, 8, 2), Tiles(64, 32, 8, 2)),
     },
     "grad_query": {
-        64: (Tiles(128, 64, 8, 2), Tiles(128, 64, 8, 2)),
-        128: (Tiles(128, 64, 8, 2), Tiles(128, 64, 8, 2)),
-        256: (Tiles(64, 32, 8, 2), Tiles(64, 32, 8, 2)),
+        64: (Tiles(128, 64, 8, 3),) * 3,
+        128: (Tiles(128, 64, 8, 3),) * 3,
+        256: (Tiles(64, 32, 8, 3),) * 3,
     },
     "grad_key_value": {
-        64: (Tiles(64, 128, 8, 2), Tiles(32, 64, 8, 2)),
-        128: (Tiles(32, 128, 8, 2), Tiles(32, 32, 8, 1)),
-        256: (Tiles(16, 64, 8, 1), Tiles(16, 16, 8, 1)),
+        64: (Tiles(64, 128, 8, 3), Tiles(32, 128, 8, 3), Tiles(32, 128, 8, 2)),
+        128: (Tiles(32, 128, 8, 3), Tiles(32, 128, 8, 2), Tiles(32, 32, 8, 2)),
+        256: (Tiles(16, 64, 8, 1), Tiles(16, 64, 8, 1), Tiles(16, 16, 8, 1)),
     },
 }
 AMPERE = {  # sm_80, 163 KB
     "forward": {
-        64: (Tiles(128, 64, 4, 3), Tiles(128, 64, 8, 3)),
-        128: (Tiles(128, 64, 8, 2), Tiles(128, 64, 8, 3)),
-        256: (Tiles(64, 64, 8, 2), Tiles(64, 32, 8, 2)),
+        64: (Tiles(128, 64, 4, 3), Tiles(128, 64, 8, 3), Tiles(128, 64, 8, 3)),
+        128: (Tiles(128, 32, 8, 3), Tiles(128, 32, 8, 3), Tiles(128, 64, 8, 3)),
+        256: (Tiles(64, 64, 8, 2), Tiles(64, 32, 8, 3), Tiles(64, 32, 8, 2)),
     },
     "grad_query": {
-        64: (Tiles(128, 64, 8, 2), Tiles(64, 32, 4, 2)),
-        128: (Tiles(64, 64, 8, 2), Tiles(64, 64, 8, 2)),
-        256: (Tiles(64, 32, 8, 2), Tiles(64, 32, 8, 2)),
+        64: (Tiles(128, 64, 8, 3), Tiles(128, 64, 8, 3), Tiles(64, 32, 4, 3)),
+        128: (Tiles(64, 64, 8, 3),) * 3,
+        256: (Tiles(64, 32, 8, 3), Tiles(64, 32, 8, 2), Tiles(64, 32, 8, 2)),
     },
     "grad_key_value": {
-        64: (Tiles(32, 128, 8, 2), Tiles(32, 64, 8, 1)),
-        128: (Tiles(64, 64, 8, 1), Tiles(32, 32, 8, 1)),
-        256: (Tiles(16, 64, 8, 2), Tiles(16, 32, 8, 1)),
+        64: (Tiles(32, 128, 8, 3), Tiles(32, 64, 8, 1), Tiles(32, 64, 8, 1)),
+        128: (Tiles(64, 64, 8, 2), Tiles(32, 64, 8, 3), Tiles(32, 32, 8, 3)),
+        256: (Tiles(16, 64, 8, 2), Tiles(16, 64, 8, 2), Tiles(16, 32, 8, 2)),
     },
 }
 SMALL = {  # sm_86, sm_89, sm_120, 99 KB
-    "forward": {64: (Tiles(128, 64, 8, 2),) * 2, 128: (Tiles(64, 32, 8, 1),) * 2, 256: (Tiles(64, 32, 8, 1),) * 2},
-    "grad_query": {64: (Tiles(64, 32, 4, 2),) * 2, 128: (Tiles(64, 32, 8, 1),) * 2, 256: (Tiles(32, 16, 8, 1),) * 2},
+    "forward": {
+        64: (Tiles(128, 64, 8, 3),) * 3,
+        128: (Tiles(128, 32, 8, 3), Tiles(128, 32, 8, 3), Tiles(128, 32, 8, 2)),
+        256: (Tiles(64, 32, 8, 2), Tiles(64, 32, 8, 1), Tiles(64, 32, 8, 1)),
+    },
+    "grad_query": {
+        64: (Tiles(128, 32, 8, 3), Tiles(128, 32, 8, 3), Tiles(64, 32, 4, 3)),
+        128: (Tiles(64, 32, 8, 3),) * 3,
+        256: (Tiles(32, 32, 8, 2),) * 3,
+    },
     "grad_key_value": {
-        64: (Tiles(32, 64, 8, 1),) * 2,
-        128: (Tiles(32, 32, 8, 1),) * 2,
-        256: (Tiles(16, 16, 8, 1),) * 2,
+        64: (Tiles(32, 128, 8, 2), Tiles(32, 64, 8, 1), Tiles(32, 64, 8, 1)),
+        128: (Tiles(32, 64, 8, 2), Tiles(32, 64, 8, 2), Tiles(32, 32, 8, 2)),
+        256: (Tiles(16, 32, 8, 2), Tiles(16, 32, 8, 2), Tiles(16, 16, 8, 1)),
     },
 }
 FLOAT32 = {  # no tensor cores compute it: each thread multiplies numbers, and tiles are small on every GPU
-    "forward": {64: (Tiles(32, 16, 8, 1),) * 2, 128: (Tiles(16, 16, 8, 1),) * 2, 256: (Tiles(16, 16, 8, 1),) * 2},
-    "grad_query": {64: (Tiles(32, 16, 8, 1),) * 2, 128: (Tiles(16, 16, 8, 1),) * 2, 256: (Tiles(16, 16, 8, 1),) * 2},
+    "forward": {64: (Tiles(32, 16, 8, 1),) * 3, 128: (Tiles(16, 16, 8, 1),) * 3, 256: (Tiles(16, 16, 8, 1),) * 3},
+    "grad_query": {64: (Tiles(32, 16, 8, 1),) * 3, 128: (Tiles(16, 16, 8, 1),) * 3, 256: (Tiles(16, 16, 8, 1),) * 3},
     "grad_key_value": {
-        64: (Tiles(16, 32, 8, 1),) * 2,
-        128: (Tiles(16, 16, 8, 1),) * 2,
-        256: (Tiles(16, 16, 16, 1),) * 2,
+        64: (Tiles(16, 32, 8, 1),) * 3,
+        128: (Tiles(16, 16, 8, 1),) * 3,
+        256: (Tiles(16, 16, 16, 1),) * 3,
     },
 }
 
 
-def table(dtype: torch.dtype, shared_memory: int) -> dict[str, dict[int, tuple[Tiles, Tiles]]]:
+def table(dtype: torch.dtype, shared_memory: int) -> dict[str, dict[int, tuple[Tiles, Tiles, Tiles]]]:
     """The table for GPUs with so many bytes of shared memory per block."""
     if dtype == torch.float32:
         return FLOAT32
     return HOPPER if shared_memory >= 200 * 1024 else AMPERE if shared_memory >= 160 * 1024 else SMALL
 
 
-def tiles(kernel: str, width: int, dtype: torch.dtype, shared_memory: int, special: bool) -> Tiles:
-    """The tiles of `kernel` for heads of this width; `special`: with a mask, a window,
-    dropout or shared heads."""
+def tiles(kernel: str, width: int, dtype: torch.dtype, shared_memory: int, needs: int) -> Tiles:
+    """The tiles of `kernel` for heads of this width. needs: PLAIN, BANDED or MASKED."""
     choices = table(dtype, shared_memory)[kernel]
-    return choices[next(limit for limit in choices if width <= limit)][special]
+    return choices[next(limit for limit in choices if width <= limit)][needs]
 
 
 @functools.cache
@@ -113,6 +128,19 @@ def num_processors(device: torch.device) -> int:
     return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 4
 
 
+def on_its_device(function: Callable[..., Result]) -> Callable[..., Result]:
+    """Calls it with the device of its first argument, a tensor, as the current one: that is where launches go."""
+
+    @functools.wraps(function)
+    def on_device(x: Tensor, *args: Any) -> Result:
+        if x.device.type != "cuda" or x.device.index == torch.cuda.current_device():
+            return function(x, *args)
+        with torch.cuda.device(x.device):
+            return function(x, *args)
+
+    return on_device
+
+
 def block_width(width: int) -> int:
     """Tiles are powers of two, and 16 is the least that a tensor core multiplies."""
     return max(16, triton.next_power_of_2(width))
@@ -124,4 +152,5 @@ def split_options(width: int, dtype: torch.dtype) -> dict[str, int]:
         return {"BLOCK_S": 16, "num_warps": 8, "num_stages": 1}
     if dtype == torch.float32 or width > 128:
         return {"BLOCK_S": 64, "num_warps": 4, "num_stages": 1}
-    return {"BLOCK_S": 64, "num_warps": 4, "num_stages": 3 if width <= 64 else 2}
+    # 48 KB: so that as many programs are at work at once as `split_kv` counts on
+    return {"BLOCK_S": 64 if width <= 64 else 32, "num_warps": 4, "num_stages": 3}

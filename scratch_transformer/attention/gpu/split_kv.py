@@ -8,12 +8,16 @@ heads that share a key are rows of one matrix: keys and values are read once for
 
 from __future__ import annotations
 
+import functools
+from typing import Any
+
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
 from scratch_transformer.attention.gpu import launch
+from scratch_transformer.attention.gpu.eager import is_plain
 from scratch_transformer.attention.gpu.flash import mask_and_seed, mask_kind, mask_strides, rows
 from scratch_transformer.attention.gpu.tiles import ADDITIVE, LOG2E, clip_scores, load_tile, mask_scores
 
@@ -71,9 +75,10 @@ def split_kernel(
 
     part_max and part_sum, (B, H, T, splits): the largest score in base 2, and Σ exp2(scores - part_max). All float32.
     """
-    split = tl.program_id(0)
-    b = (tl.program_id(1) // G).to(tl.int64)
-    g = (tl.program_id(1) % G).to(tl.int64)
+    split = tl.program_id(0) % splits
+    head = tl.program_id(0) // splits  # not a dimension of the grid: there are at most 65535 in all but the first
+    b = (head // G).to(tl.int64)
+    g = (head % G).to(tl.int64)
     r = tl.arange(0, BLOCK_R)
     h = g * GROUP + r // T
     t = r % T
@@ -148,11 +153,15 @@ def combine_kernel(
 
 
 def num_splits(keys: int, programs: int, processors: int) -> int:
-    """How many splits give every processor work, if each of `programs` goes through `keys` keys."""
-    wanted = triton.cdiv(PROGRAMS_PER_PROCESSOR * processors, programs)
+    """How many splits give every processor work, if each of `programs` goes through `keys` keys.
+
+    Rounded down: a few programs more than run at once would make everybody wait for them.
+    """
+    wanted = PROGRAMS_PER_PROCESSOR * processors // programs
     return max(1, min(wanted, keys // KEYS_PER_SPLIT, MAX_SPLITS))
 
 
+@launch.on_its_device
 def _split_kv(query, key, value, mask, lower, upper, scale):
     query, key, value = (rows(x) for x in (query, key, value))
     (B, H, T, D), (G, S), Dv = query.shape, key.shape[1:3], value.shape[-1]
@@ -164,23 +173,39 @@ def _split_kv(query, key, value, mask, lower, upper, scale):
     splits = num_splits(end - begin, B * G, launch.num_processors(query.device))
     keys_per_split = triton.cdiv(triton.cdiv(end - begin, splits), WHOLE_TILES) * WHOLE_TILES
     part = query.new_empty(B, H, T, splits, Dv, dtype=torch.float32)
-    part_max, part_sum = part.new_empty(2, B, H, T, splits)
-    block_dv = launch.block_width(Dv)
-    split_kernel[(splits, B * G)](
+    part_max = query.new_empty(B, H, T, splits, dtype=torch.float32)
+    part_sum = torch.empty_like(part_max)
+    kind = mask_kind(mask), lower is not None, upper is not None
+    constants = _constants(H // G, T, D, Dv, query.dtype, *kind)
+    split_kernel[(splits * B * G,)](
         query, key, value, mask_and_seed(query, mask, None)[0], part, part_max, part_sum,
         *query.stride()[:3], *key.stride()[:3], *value.stride()[:3], *mask_strides(mask),
         G, T, S, lower or 0, upper or 0, scale, begin, end, keys_per_split, splits,
-        GROUP=H // G, D=D, DV=Dv, BLOCK_R=launch.block_width(H // G * T),
-        BLOCK_D=launch.block_width(D), BLOCK_DV=block_dv, MASK=mask_kind(mask),
-        HAS_LOWER=lower is not None, HAS_UPPER=upper is not None,
-        PRECISION="ieee" if query.dtype == torch.float32 else "tf32",
-        **launch.split_options(max(D, Dv), query.dtype),
+        **constants,
     )  # fmt: skip
     combine_kernel[(B * H * T,)](
         part, part_max, part_sum, out, splits,
-        DV=Dv, BLOCK_SPLITS=triton.next_power_of_2(splits), BLOCK_DV=block_dv,
+        DV=Dv, BLOCK_SPLITS=triton.next_power_of_2(splits), BLOCK_DV=constants["BLOCK_DV"],
     )  # fmt: skip
     return out
+
+
+@functools.lru_cache(maxsize=1024)
+def _constants(group, T, D, Dv, dtype, kind_of_mask, has_lower, has_upper):
+    """The same dictionary for the same kind of call: nobody changes it."""
+    return {
+        "GROUP": group,
+        "D": D,
+        "DV": Dv,
+        "BLOCK_R": launch.block_width(group * T),
+        "BLOCK_D": launch.block_width(D),
+        "BLOCK_DV": launch.block_width(Dv),
+        "MASK": kind_of_mask,
+        "HAS_LOWER": has_lower,
+        "HAS_UPPER": has_upper,
+        "PRECISION": "ieee" if dtype == torch.float32 else "tf32",
+        **launch.split_options(max(D, Dv), dtype),
+    }
 
 
 split_kv = torch.library.custom_op(
@@ -194,3 +219,8 @@ split_kv = torch.library.custom_op(
 @split_kv.register_fake
 def _(query: Tensor, key, value: Tensor, mask, lower, upper, scale):
     return query.new_empty(*query.shape[:3], value.shape[-1])
+
+
+def attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, *rest: Any) -> Tensor:
+    """The operator, or without torch's dispatcher what it does."""
+    return (_split_kv if is_plain(query, key, value, mask) else split_kv)(query, key, value, mask, *rest)

@@ -12,13 +12,12 @@ Everything is linear in dO: divided by total, it saves dividing tiles.
 from __future__ import annotations
 
 import dataclasses
-import math
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from scratch_transformer.attention.tiled import tile, workers
+from scratch_transformer.attention.tiled import products, tile, workers
 from scratch_transformer.attention.tiled.problem import Block, Problem
 from scratch_transformer.attention.tiled.workers import Scratch
 
@@ -50,10 +49,11 @@ def backward(problem: Problem, saved: Saved, gradients: Gradients) -> None:
         _differentiate(problem, group, saved, gradients, scratch)
 
     groups = problem.groups()
-    if gradients.mask is None:
-        workers.run(groups, differentiate, problem.like, PRODUCTS * problem.flops)
-    else:  # summed up over heads: one after the other, so that the sum is the same each time
-        workers.run_in_turn(groups, differentiate, problem.like)
+    with products.narrowed(problem.query.dtype, problem.query.device):
+        if gradients.mask is None:
+            workers.run(groups, differentiate, problem.like, PRODUCTS * problem.flops)
+        else:  # summed up over heads: one after the other, so that the sum is the same each time
+            workers.run_in_turn(groups, differentiate, problem.like)
 
 
 def _differentiate(problem: Problem, group: Block, saved: Saved, gradients: Gradients, scratch: Scratch) -> None:
@@ -67,8 +67,7 @@ def _differentiate(problem: Problem, group: Block, saved: Saved, gradients: Grad
     for t0 in range(0, group.t1, problem.queries_per_block):
         block = dataclasses.replace(group, t0=t0, t1=min(t0 + problem.queries_per_block, group.t1))
         _add_block(problem, block, saved, gradients, key_sum, value_sum, scratch)
-    if not problem.has_float_mask:  # the queries were scaled for powers of 2
-        key_sum.mul_(math.log(2))
+    key_sum.mul_(problem.scale)
     if key_sum is not grad_key:
         grad_key.copy_(key_sum)
         grad_value.copy_(value_sum)

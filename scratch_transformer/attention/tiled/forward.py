@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from scratch_transformer.attention.tiled import tile, workers
+from scratch_transformer.attention.tiled import products, tile, workers
 from scratch_transformer.attention.tiled.problem import Block, Problem
 from scratch_transformer.attention.tiled.workers import Scratch
 
@@ -29,20 +29,35 @@ def forward(problem: Problem, out: Tensor, norms: Tensor) -> None:
     def attend(block: Block, scratch: Scratch) -> None:
         _attend(problem, block, shifts, out, norms, scratch)
 
-    workers.run(problem.blocks(), attend, problem.like, problem.flops)
+    with products.narrowed(problem.query.dtype, problem.query.device):
+        workers.run(problem.blocks(), attend, problem.like, problem.flops)
 
 
 def needs_shift(problem: Problem) -> bool:
     """Whether scores may be too large to exponentiate as they are: |q · k| ≤ ‖q‖ ‖k‖ (Cauchy and Schwarz).
 
-    Not looked at on a GPU, which would have to be waited for, nor with float masks, of which anything may come.
+    Not looked at on a GPU, which would have to be waited for, nor with float masks, of which anything may come, nor
+    with so few queries that there are fewer scores than numbers in the keys.
     """
-    if problem.query.device.type != "cpu" or problem.has_float_mask:
+    _, _, G, T, D = problem.query.shape
+    if problem.query.device.type != "cpu" or problem.has_float_mask or G * T < D:
         return True
-    norms = (torch.linalg.vector_norm(x, dim=-1, dtype=problem.like.dtype) for x in (problem.query, problem.key))
-    longest_query, longest_key = (norm.amax().item() for norm in norms)
+    bounds: list[float] = []
+
+    def bound(group: Block, scratch: Scratch) -> None:
+        query, key = (_longest(x[group.heads], scratch) for x in (problem.query, problem.key))
+        bounds.append(abs(problem.exponent_scale) * query * key)
+
+    workers.run(problem.groups(), bound, problem.like, None)
     # not "≥": NaN must not pass for small
-    return not abs(problem.exponent_scale) * longest_query * longest_key < SAFE
+    return not all(bound < SAFE for bound in bounds)
+
+
+def _longest(x: Tensor, scratch: Scratch) -> float:
+    """The largest norm of some rows; what is not in the dtype of computing is widened in a buffer."""
+    if x.dtype != scratch.dtype:
+        x = scratch("rows", *x.shape).copy_(x)
+    return torch.linalg.vector_norm(x, dim=-1).amax().item()
 
 
 def _attend(problem: Problem, block: Block, shifts: bool, out: Tensor, norms: Tensor, scratch: Scratch) -> None:

@@ -13,12 +13,14 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from scratch_transformer.attention.tiled import workers
 from scratch_transformer.precision import HALF_PRECISION
 
 # Scores of a tile: 4 MiB of float32, which a third level cache holds. Found with `scratch-transformer bench`.
 TILE = 1 << 20
 TILE_ON_GPU = 1 << 25
 QUERIES = 256
+LONGEST = 2 * QUERIES
 SHORT = 512
 KEYS = 512
 
@@ -87,11 +89,15 @@ class Problem:
 
     @cached_property
     def queries_per_block(self) -> int:
-        """Long blocks make the best of matrix products; short ones waste less beyond a diagonal."""
+        """Long blocks make the best of matrix products; short ones waste less beyond a diagonal.
+
+        Every block widens float16 and bfloat16 anew: twice as long, it is done half as often.
+        """
+        longest = LONGEST if self.query.dtype in HALF_PRECISION else QUERIES
         is_short = self.key.shape[2] <= SHORT
         if self.lower is None and self.upper is None:
-            return QUERIES // 2 if is_short else QUERIES
-        return QUERIES // 4 if is_short else QUERIES // 2
+            return longest // 2 if is_short else longest
+        return longest // 4 if is_short else longest // 2
 
     def blocks(self) -> list[Block]:
         """All queries, cut into blocks: those of the same heads one after the other, and the last queries first.
@@ -104,23 +110,35 @@ class Problem:
         return [replace(group, t0=t0, t1=min(t0 + step, T)) for group in groups for t0 in reversed(starts)]
 
     def groups(self, tasks: int = 1) -> list[Block]:
-        """All heads, several at a time where that makes a tile, but enough groups of so many tasks for all threads."""
+        """All heads, several at a time where that makes a tile, but enough groups of so many tasks to share out."""
         B, K, _, T, _ = self.query.shape
-        enough = torch.get_num_threads() if self.query.device.type == "cpu" else 1
+        enough = workers.enough() if self.query.device.type == "cpu" else 1
         if self.dropout_p > 0:
             enough = 1  # what is dropped follows from the tiles, and must not depend on the number of threads
         step = max(1, min(self._heads_per_tile(), K, B * K * tasks // enough))
         return [Block(b, h0, min(h0 + step, K), 0, T) for b in range(B) for h0 in range(0, K, step)]
 
     def _heads_per_tile(self) -> int:
-        _, _, G, T, _ = self.query.shape
-        tile = G * min(self.queries_per_block, T) * min(KEYS, self.key.shape[2])
+        tile = self._rows * min(self.keys_per_tile, self.key.shape[2])
         return (TILE if self.query.device.type == "cpu" else TILE_ON_GPU) // tile
+
+    @cached_property
+    def keys_per_tile(self) -> int:
+        """Many for few queries: such a tile is no larger."""
+        return KEYS * max(1, QUERIES // self._rows)
+
+    @cached_property
+    def _rows(self) -> int:
+        """Of a tile, for each head and each key: scores, or numbers of the key where they are more and are widened."""
+        _, _, G, T, D = self.query.shape
+        rows = G * min(self.queries_per_block, T)
+        return max(rows, D) if self.query.dtype in HALF_PRECISION else rows
 
     def key_tiles(self, block: Block) -> list[slice]:
         """The keys that any query of a block may attend to, a tile at a time."""
         start, stop = self._key_range(block)
-        return [slice(s0, min(s0 + KEYS, stop)) for s0 in range(start, stop, KEYS)]
+        step = self.keys_per_tile
+        return [slice(s0, min(s0 + step, stop)) for s0 in range(start, stop, step)]
 
     def _number_of_keys(self, block: Block) -> int:
         start, stop = self._key_range(block)

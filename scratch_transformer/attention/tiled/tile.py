@@ -8,17 +8,13 @@ import math
 import torch
 from torch import Tensor
 
-from scratch_transformer.attention.tiled.problem import QUERIES, Block, Problem
+from scratch_transformer.attention.tiled.problem import LONGEST, Block, Problem
 from scratch_transformer.attention.tiled.workers import Scratch
 
 
 def query_rows(problem: Problem, block: Block, scratch: Scratch) -> Tensor:
-    """The block's queries times the scale, as rows of a matrix for each head of keys: (heads, G · queries, D)."""
-    query = problem.queries(problem.query, block)
-    if query.dtype != scratch.dtype:
-        return rows(query, "query", scratch).mul_(problem.exponent_scale)
-    buffer = scratch("query", *query.shape)
-    return torch.mul(query, problem.exponent_scale, out=buffer).flatten(1, 2)
+    """The block's queries as rows of a matrix for each head of keys: (heads, G · queries, D)."""
+    return rows(problem.queries(problem.query, block), "query", scratch)
 
 
 def rows(x: Tensor, name: str, scratch: Scratch) -> Tensor:
@@ -38,7 +34,8 @@ def exponents(problem: Problem, block: Block, keys: slice, query: Tensor, key: T
     """scale · Q Kᵀ + mask of a tile, (heads, G · queries, keys): what e or 2 is raised to; -inf or near if blocked."""
     heads, rows, width = query.shape[0], query.shape[1], key.shape[1]
     scores = scratch("scores", heads, rows, width)
-    torch.bmm(query, key.transpose(1, 2), out=scores)
+    # scaled on the way out: bfloat16 queries, once scaled, would be bfloat16 numbers no more
+    scores.baddbmm_(query, key.transpose(1, 2), beta=0, alpha=problem.exponent_scale)
     if problem.upper is not None or problem.lower is not None:
         _block_band(problem, block, keys, scores.view(heads, -1, block.t1 - block.t0, width))
     if problem.mask is not None:
@@ -87,7 +84,7 @@ def _block_band(problem: Problem, block: Block, keys: slice, grid: Tensor) -> No
 def _triangles(dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
     """-inf at and right of the diagonal; -inf left of it."""
     with torch.inference_mode():
-        blocked = torch.full((QUERIES, QUERIES), -math.inf, dtype=dtype, device=device)
+        blocked = torch.full((LONGEST, LONGEST), -math.inf, dtype=dtype, device=device)
         return blocked.triu(), blocked.tril(-1)
 
 

@@ -31,6 +31,8 @@ SLOW = 3.0
 # After two such calls nothing is spread for so long: in seconds, and in times that the call took.
 CROWDED_SECONDS = 5.0
 CROWDED_CALLS = 20
+# Tasks for each thread, then: the last one to end keeps the others waiting for so small a part of the whole.
+SHARES = 4
 
 
 class _Crowd:
@@ -50,10 +52,22 @@ class _Crowd:
 _crowd = _Crowd()
 
 _pools: dict[int, ThreadPoolExecutor] = {}
+_ours: set[int | None] = set()
 _local = threading.local()
 _lock = threading.Lock()
 if hasattr(os, "register_at_fork"):  # the threads of a process are not there in its fork
     os.register_at_fork(after_in_child=_pools.clear)
+
+
+def is_alone() -> bool:
+    """Whether no thread of Python's but the calling one and those of `run` is there."""
+    return all(t.ident in _ours or t is threading.current_thread() for t in threading.enumerate())
+
+
+def enough() -> int:
+    """How many tasks are enough to share out: one for each thread, and more where some threads are held up."""
+    threads = torch.get_num_threads()
+    return threads * SHARES if threads > 1 and time.monotonic() < _crowd.over else threads
 
 
 class Scratch:
@@ -94,10 +108,11 @@ def run_in_turn(tasks: list[Task], work: Callable[[Task, Scratch], Any], like: T
     _work_off(list(reversed(tasks)), work, like)
 
 
-def run(tasks: list[Task], work: Callable[[Task, Scratch], Any], like: Tensor, flops: float) -> None:
+def run(tasks: list[Task], work: Callable[[Task, Scratch], Any], like: Tensor, flops: float | None) -> None:
     """`work(task, scratch)` for every task, the first ones first, several at a time where that is faster.
 
-    like: as in `run_in_turn`. flops: multiplications and additions of all tasks together.
+    like: as in `run_in_turn`. flops: multiplications and additions of all tasks together; None: of products there are
+    too few to tell by the time whether cores are held by others.
     """
     waiting = list(reversed(tasks))
     usual = torch.get_num_threads()
@@ -108,7 +123,8 @@ def run(tasks: list[Task], work: Callable[[Task, Scratch], Any], like: Tensor, f
     else:
         start = time.monotonic()
         _work_off(waiting, work, like)
-        _crowd.note(time.monotonic() - start, flops)
+        if flops is not None:
+            _crowd.note(time.monotonic() - start, flops)
 
 
 def _side_by_side(usual: int, waiting: list[Task], work: Callable[[Task, Scratch], Any], like: Tensor) -> None:
@@ -190,5 +206,6 @@ def _pool(threads: int) -> ThreadPoolExecutor:
 def _alone(everyone: threading.Barrier) -> None:
     """From here on this thread's operations run on this thread alone."""
     everyone.wait()  # so that no thread does this twice
+    _ours.add(threading.get_ident())
     torch.get_num_threads()  # at a thread's first use of it, torch sets the number to everybody's
     torch.set_num_threads(1)

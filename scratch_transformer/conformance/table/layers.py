@@ -30,7 +30,7 @@ LINEAR = Component(
         ErrorCase(
             "wrong width", RuntimeError, ("(2, 5, 13)", "in_features=12"), _LINEAR, lambda d: Call(d.normal(B, T, 13))
         ),
-        ErrorCase("scalar", RuntimeError, ("()", "in_features=12"), _LINEAR, lambda d: Call(d.normal())),
+        ErrorCase("scalar", RuntimeError, ("at least 1D", "x is 0D", "weight 2D"), _LINEAR, lambda d: Call(d.normal())),
         ErrorCase(
             "another dtype", RuntimeError, ("x", "float32", "float64"), _LINEAR, lambda d: Call(d.normal(T, E).double())
         ),
@@ -61,6 +61,12 @@ EMBEDDING = Component(
         Case(
             "max_norm in the 1-norm", lambda draw: Call(draw.ids(B, T)), {**_TABLE, "max_norm": 3.0, "norm_type": 1.0}
         ),
+        Case("sparse gradients", lambda draw: Call(draw.ids(B, T)), {**_TABLE, "sparse": True}),
+        Case(
+            "sparse gradients and padding_idx",
+            lambda draw: Call(draw.ids(B, S, below=3)),
+            {**_TABLE, "sparse": True, "padding_idx": 1},
+        ),
         Case("no ids", lambda draw: Call(draw.ids(0, T)), _TABLE),
     ),
     errors=(
@@ -87,13 +93,6 @@ EMBEDDING = Component(
             AssertionError,
             ("padding_idx=-12", "num_embeddings=11"),
             {**_TABLE, "padding_idx": -12},
-        ),
-        ErrorCase(
-            "sparse gradients",
-            NotImplementedError,
-            ("sparse=True", "sparse=False"),
-            {**_TABLE, "sparse": True},
-            torch_raises=False,
         ),
     ),
     invariants=invariants.EMBEDDING,

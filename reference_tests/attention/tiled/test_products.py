@@ -1,0 +1,226 @@
+"""bfloat16 products by the processor: set for the length of a call, where nobody else can see it, and never longer."""
+
+import contextlib
+import subprocess
+import sys
+import threading
+
+import pytest
+import torch
+
+from reference_tests.attention.tiled.others import builtin, draw, tiled
+from scratch_transformer.attention import explain
+from scratch_transformer.attention.tiled import backward, forward, products, workers
+
+CPU = torch.device("cpu")
+pytestmark = pytest.mark.skipif(
+    not hasattr(torch.backends.mkldnn, "matmul"), reason=f"torch {torch.__version__} has no setting for it"
+)
+
+
+def setting():
+    return torch.backends.mkldnn.matmul.fp32_precision
+
+
+@pytest.fixture(autouse=True)
+def restored():
+    before = setting()
+    yield
+    assert setting() == before
+    assert products._narrowed._calls == 0
+
+
+@pytest.fixture
+def it_pays(monkeypatch):
+    """As on a processor with such products, and alone (the tests' own threads are not counted)."""
+    known = set(threading.enumerate())
+    monkeypatch.setattr(products, "_pays", lambda: True)
+    monkeypatch.setattr(workers, "is_alone", lambda: set(threading.enumerate()) <= known)
+
+
+@pytest.fixture
+def seen(monkeypatch):
+    """The setting at every tile."""
+    seen = []
+    for module in (forward, backward):
+
+        def exponents(*args, original=module.tile.exponents):
+            seen.append(setting())
+            return original(*args)
+
+        monkeypatch.setattr(module.tile, "exponents", exponents)
+    return seen
+
+
+def qkv(dtype=torch.bfloat16, requires_grad=True):
+    return [draw(2, 3, 70, 8).to(dtype).requires_grad_(requires_grad) for _ in range(3)]
+
+
+def test_set_during_both_passes_of_a_call_in_bfloat16(it_pays, seen):
+    q, k, v = qkv()
+    out = tiled(q, k, v)
+    passes = len(seen)
+    assert setting() == "none"
+    torch.autograd.grad(out, (q, k, v), torch.randn_like(out))
+    assert len(seen) > passes > 0
+    assert set(seen) == {"bf16"}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16], ids=str)
+def test_not_for_other_dtypes(dtype, it_pays, seen):
+    tiled(*qkv(dtype))
+    assert set(seen) == {"none"}
+
+
+def test_not_where_it_does_not_pay(it_pays, seen, monkeypatch):
+    monkeypatch.setattr(products, "_pays", lambda: False)
+    tiled(*qkv())
+    assert set(seen) == {"none"}
+
+
+def test_not_beside_another_thread(it_pays, seen):
+    done = threading.Event()
+    other = threading.Thread(target=done.wait)
+    other.start()
+    try:
+        tiled(*qkv())
+    finally:
+        done.set()
+        other.join()
+    assert set(seen) == {"none"}
+
+
+def test_threads_that_share_the_work_are_no_strangers(monkeypatch):
+    workers._pool(3)
+    strangers = {t for t in threading.enumerate() if t.ident not in workers._ours} - {threading.current_thread()}
+    assert len(workers._ours) >= 2
+    assert workers.is_alone() == (not strangers)
+
+
+def test_not_with_deterministic_algorithms(it_pays, seen):
+    torch.use_deterministic_algorithms(True)
+    try:
+        tiled(*qkv())
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert set(seen) == {"none"}
+
+
+def test_not_on_a_torch_that_cannot(it_pays, seen, monkeypatch):
+    monkeypatch.setattr(products, "_can", lambda: False)
+    tiled(*qkv())
+    assert set(seen) == {"none"}
+    assert f"torch {torch.__version__} can't ask for others" in products.advantage(torch.bfloat16, CPU)
+
+
+def test_what_was_set_before_is_set_again(it_pays, seen):
+    torch.backends.mkldnn.matmul.fp32_precision = "ieee"
+    try:
+        tiled(*qkv())
+        assert setting() == "ieee"
+        assert set(seen) == {"bf16"}
+    finally:
+        torch.backends.mkldnn.matmul.fp32_precision = "none"
+
+
+def test_restored_after_an_error(it_pays, monkeypatch):
+    def fail(*args):
+        assert setting() == "bf16"
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(forward.tile, "exponents", fail)
+    with pytest.raises(KeyboardInterrupt):
+        tiled(*qkv())
+
+
+def test_calls_within_and_beside_each_other(it_pays):
+    with products.narrowed(torch.bfloat16, CPU):
+        with products.narrowed(torch.bfloat16, CPU):
+            assert setting() == "bf16"
+        assert setting() == "bf16"
+    assert setting() == "none"
+    first, second = (contextlib.ExitStack() for _ in range(2))
+    first.enter_context(products.narrowed(torch.bfloat16, CPU))
+    second.enter_context(products.narrowed(torch.bfloat16, CPU))
+    first.close()  # the other goes on
+    assert setting() == "bf16"
+    second.close()
+    assert setting() == "none"
+
+
+def test_a_float32_product_in_between_has_float32s_error(it_pays):
+    q, k, v = qkv()
+    a, b = torch.randn(64, 64), torch.randn(64, 64)
+    expected = a.double() @ b.double()
+    out = tiled(q, k, v)
+    assert (a @ b - expected).abs().max() < 1e-4  # bfloat16's would be 1e-1
+    torch.autograd.grad(out, (q, k, v), torch.randn_like(out))
+    assert (a @ b - expected).abs().max() < 1e-4
+
+
+def test_as_close_as_the_builtin(it_pays):
+    """Against float64: outputs and gradients."""
+    q, k, v = qkv()
+    grad = torch.randn(2, 3, 70, 8, dtype=torch.bfloat16)
+
+    def run(attend, dtype):
+        x = [t.detach().to(dtype).requires_grad_() for t in (q, k, v)]
+        out = attend(*x)
+        return [out.detach(), *torch.autograd.grad(out, x, grad.to(dtype))]
+
+    golden, ours, theirs = run(builtin, torch.float64), run(tiled, torch.bfloat16), run(builtin, torch.bfloat16)
+    for g, o, t in zip(golden, ours, theirs, strict=True):
+        assert (o - g).abs().max() <= 2 * (t - g).abs().max()
+
+
+def test_scores_are_exact(it_pays):
+    """What is multiplied are bfloat16 numbers: the scale comes after the product."""
+    q, k, _ = qkv(requires_grad=False)
+    problem = forward.Problem.of(q, k, k, None, None, 0.0, None, None, 0.3)
+    block = problem.blocks()[0]
+    scratch = workers.Scratch(torch.float32, CPU)
+    with products.narrowed(torch.bfloat16, CPU):
+        query = forward.tile.query_rows(problem, block, scratch)
+        keys = problem.key_tiles(block)[0]
+        key = forward.tile.keys_of(problem, problem.key, "key", block, keys, scratch)
+        scores = forward.tile.exponents(problem, block, keys, query, key, scratch)
+    expected = problem.exponent_scale * query.double() @ key.double().transpose(1, 2)
+    assert (scores - expected).abs().max() < 1e-6 * expected.abs().max()
+
+
+def test_compiled(it_pays, seen):
+    q, k, v = qkv(requires_grad=False)
+    compiled = torch.compile(tiled, backend="eager", fullgraph=True)
+    assert torch.equal(compiled(q, k, v), tiled(q, k, v))
+    assert set(seen) == {"bf16"}
+
+
+FORK = """
+import os, sys, torch
+from scratch_transformer.attention.tiled import products
+
+products._pays = lambda: True
+with products.narrowed(torch.bfloat16, torch.device("cpu")):
+    assert torch.backends.mkldnn.matmul.fp32_precision == "bf16"
+    child = os.fork()
+    if child == 0:
+        os._exit(torch.backends.mkldnn.matmul.fp32_precision != "none")
+assert torch.backends.mkldnn.matmul.fp32_precision == "none"
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no fork")
+def test_a_fork_in_the_middle_of_a_call():
+    assert subprocess.run([sys.executable, "-W", "ignore", "-c", FORK], timeout=120).returncode == 0
+
+
+def test_explained(it_pays):
+    q, k, v = (torch.randn(8, 8, 256, 16, dtype=torch.bfloat16) for _ in range(3))
+    assert "; products of bfloat16 by the processor" in explain(q, k, v).splitlines()[0]
+    assert "products" not in explain(q.float(), k.float(), v.float())
+
+
+def test_measured_on_this_machine():
+    """Either answer may be right here: it is an answer, and nothing stays set."""
+    assert products._pays() in (True, False)

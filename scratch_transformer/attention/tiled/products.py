@@ -1,0 +1,126 @@
+"""Products of bfloat16 numbers by the processor's own instructions for them, with sums in float32.
+
+The tiles hold bfloat16 numbers widened to float32. A processor that multiplies bfloat16 itself (AVX512-BF16, AMX) takes
+less than half the time for such products, and Q Kᵀ stays exact to rounding in float32: what oneDNN narrows has been
+bfloat16 before, and it sums in float32. Only weights and gradients on their way through a product are rounded, as the
+builtin rounds them.
+
+oneDNN is told so by a setting of the whole process, which the float32 products of other threads would see. So it is set
+during calls in bfloat16 only, and only while no thread but ours is there: none, then, can start one either.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from scratch_transformer.attention.tiled import workers
+
+mkldnn: Any = torch.backends.mkldnn  # its settings are unknown to mypy
+
+# How many times as fast such a product must be to be taken; without the instructions it is as fast as any.
+PAYS = 1.3
+
+
+class _Narrowed:
+    """How many calls want the setting at the moment, and what it was before the first of them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._calls = 0
+        self._before = "none"
+
+    def enter(self) -> None:
+        with self._lock:
+            if self._calls == 0:
+                self._before = _setting().fp32_precision
+                _setting().fp32_precision = "bf16"
+            self._calls += 1
+
+    def leave(self) -> None:
+        with self._lock:
+            self._calls -= 1
+            if self._calls == 0:
+                _setting().fp32_precision = self._before
+
+    def forget(self) -> None:
+        """In a fork no call goes on."""
+        self._lock = threading.Lock()
+        if self._calls > 0:
+            self._calls = 0
+            _setting().fp32_precision = self._before
+
+
+_narrowed = _Narrowed()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_narrowed.forget)
+
+
+@contextlib.contextmanager
+def narrowed(dtype: torch.dtype, device: torch.device) -> Iterator[None]:
+    """Within it, products of a call in `dtype` are the processor's bfloat16 ones, unless something is `against` it."""
+    if against(dtype, device) is not None:
+        yield
+        return
+    _narrowed.enter()
+    try:
+        yield
+    finally:
+        _narrowed.leave()
+
+
+def advantage(dtype: torch.dtype, device: torch.device) -> str:
+    """In words for `explain`, for bfloat16 on a CPU; else empty."""
+    if dtype != torch.bfloat16 or device.type != "cpu":
+        return ""
+    reason = against(dtype, device)
+    return "products of bfloat16 by the processor" if reason is None else f"products in float32: {reason}"
+
+
+def against(dtype: torch.dtype, device: torch.device) -> str | None:
+    """Why products of a call in `dtype` are float32's, or None if they are bfloat16's."""
+    if dtype != torch.bfloat16 or device.type != "cpu":
+        return "only bfloat16 on a CPU has others"
+    if not _can():
+        return f"torch {torch.__version__} can't ask for others"
+    if torch.are_deterministic_algorithms_enabled():
+        return "deterministic algorithms are asked for, and which threads run would decide"
+    if not workers.is_alone():
+        return "other threads run, whose products would be rounded too"
+    if not _pays():
+        return "this processor multiplies bfloat16 no faster"
+    return None
+
+
+def _can() -> bool:
+    return hasattr(mkldnn, "matmul")  # since torch 2.9
+
+
+def _setting() -> Any:
+    return mkldnn.matmul
+
+
+@functools.cache
+def _pays() -> bool:
+    """Whether such products are faster here: both measured in turns, the fastest of some, about two milliseconds."""
+    with torch.inference_mode():
+        a, b, out = torch.ones(4, 256, 64), torch.ones(4, 64, 512), torch.empty(4, 256, 512)
+        seconds: dict[str, list[float]] = {_setting().fp32_precision: [], "bf16": []}
+        before = _setting().fp32_precision
+        try:
+            for _ in range(8):
+                for name, times in seconds.items():
+                    _setting().fp32_precision = name
+                    start = time.perf_counter()
+                    torch.bmm(a, b, out=out)
+                    times.append(time.perf_counter() - start)
+        finally:
+            _setting().fp32_precision = before
+    return min(seconds[before]) > PAYS * min(seconds["bf16"])
