@@ -12,6 +12,7 @@ The files, in the order of reading:
     distribution  several processes: who computes what, and the weights gathered
     validation    loss, exact matches and samples on pairs that are not trained on
     checkpoint    a run's folder, and a trained model out of it
+    schedules     the learning rate of a step
     trainer       the loop
     saving        the checkpoints of a training, written and continued from
     logs          what a run tells while it trains

@@ -79,6 +79,7 @@ class Training:
     batches whose pairs are sorted by length together, so that little is padding; None: all. accumulate: in how
     many pieces a process computes its share. Neither accumulate nor the number of processes changes the result, but
     for rounding (and the elements that dropout draws).
+    schedule: of the learning rate after the warm-up; inverse_sqrt is the paper's, cosine ends at zero after `steps`.
     lr_factor: scales the schedule; its peak is lr_factor / √(d_model · warmup_steps).
     start: a run whose best weights and vocabularies are taken, in place of new ones.
     clip: largest norm of the gradient; 0: any. checkpoint_every: steps from one validation and checkpoint to the next.
@@ -91,6 +92,7 @@ class Training:
     batch_tokens: int = number(2048, 4)
     pool: int | None = number(8, 1)
     accumulate: int = number(1, 1)
+    schedule: str = choice("inverse_sqrt", "cosine", "constant")
     warmup_steps: int = number(150, 1)
     lr_factor: float = number(0.3, 0)
     beta1: float = number(0.9, 0, 1, below=True)

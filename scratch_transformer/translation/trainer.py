@@ -15,8 +15,8 @@ from torch.nn import Module
 from torch.nn.utils import clip_grad_norm_
 
 from scratch_transformer.model import Transformer
-from scratch_transformer.optim import Adam, WarmupSchedule
-from scratch_transformer.translation import batches, distribution, saving, validation
+from scratch_transformer.optim import Adam
+from scratch_transformer.translation import batches, distribution, saving, schedules, validation
 from scratch_transformer.translation.batches import Encoded, Step, Steps
 from scratch_transformer.translation.config import Config
 from scratch_transformer.translation.distribution import World
@@ -44,9 +44,8 @@ class Trainer:
         self.wrapped: Module = distribution.wrap(self.objective, t.engine, world)
         self.compiled = torch.compile(self.wrapped, dynamic=True) if t.compile else self.wrapped
         self.optimizer = Adam(model.parameters(), betas=(t.beta1, t.beta2), eps=t.eps)
-        self.schedule = WarmupSchedule(self.optimizer, config.model.d_model, t.warmup_steps, t.lr_factor)
         self.state = saving.restore(folder, data, model, self.optimizer)
-        self.schedule.load_state_dict({**self.schedule.state_dict(), "step": self.state.step + 1})
+        self.schedule = schedules.schedule_of(self.optimizer, config, self.state.step)
 
     def run(self, log: Log | None) -> None:
         """Train until the last step, or until validations no longer get better. log: of the main process."""
