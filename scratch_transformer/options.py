@@ -47,5 +47,7 @@ def one_line_errors() -> Iterator[None]:
     """Turn the application's errors of input, and the system's, into one line and exit status 2."""
     try:
         yield
+    except BrokenPipeError:  # nobody reads on, as in `| head -1`: click ends quietly
+        raise
     except (InputError, OSError) as error:
         raise Refused(" ".join(str(error).split())) from error

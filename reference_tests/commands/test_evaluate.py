@@ -57,6 +57,29 @@ def test_pairs_that_the_model_has_no_room_for_are_left_out_and_named(tmp_path):
     ]
 
 
+def test_pairs_of_ones_own(tmp_path):
+    """Every line counts, also one that comes twice, or whose accents are written in another way."""
+    pairs = [("seven", "sieben"), ("seven", "sieben"), ("two", "drei")]
+    (tmp_path / "own.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in pairs) + "no pair\n")
+    result = run("--data", str(tmp_path / "own.tsv"), "--json", str(tmp_path / "tsv.json"))
+    assert result.exit_code == 0, result.output
+    assert "\n3 pairs, greedy" in result.stdout
+    assert "own.tsv, line 4: has 1 columns" in result.stderr
+    document = json.loads((tmp_path / "tsv.json").read_text(encoding="utf-8"))
+    assert document["scores"]["exact_match"] == pytest.approx(2 / 3) and len(document["left_out"]) == 1
+    for side, name in enumerate(("a.en", "a.de")):
+        (tmp_path / name).write_text("".join(f"{pair[side]}\n" for pair in pairs))
+    files = ("--source-file", str(tmp_path / "a.en"), "--target-file", str(tmp_path / "a.de"))
+    assert run(*files).stdout == result.stdout
+    for arguments, message in {
+        files[:2]: "--source-file and --target-file: expected both",
+        (*files, "--data", "x"): "--data and --source-file: expected one of them",
+        ("--data", str(tmp_path / "nowhere.tsv")): "nowhere.tsv: No such file or directory",
+    }.items():
+        refused = run(*arguments)
+        assert refused.exit_code == 2 and message in refused.stderr.splitlines()[-1]
+
+
 @pytest.mark.parametrize(
     "line", [b"\xff", b"5", b"null", b'["one"]', b'["one", 5]', b'{"one": 1, "two": 2}', b"[" * 9999]
 )

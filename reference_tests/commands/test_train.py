@@ -201,6 +201,7 @@ CHECKPOINTS = [
         lambda path: change(path / LAST / "state.json", waited=-1),
         "and waited=-1: expected a step up to 6, and",
     ),
+    (lambda path: change(path / LAST / "state.json", epoch=7), "epoch and epoch_start: expected 0 ≤ epoch ≤ epoch_st"),
     (lambda path: change(path / LAST / "state.json", sha256=[]), "state.json: sha256 is []: expected a JSON dict"),
     (lambda path: (path / LAST / "state.json").write_bytes(b"\xff"), "state.json: expected JSON"),
     (lambda path: shutil.rmtree(path / LAST) or (path / LAST).mkdir(), "state.json: No such file"),
@@ -210,7 +211,7 @@ CHECKPOINTS = [
     (lambda path: (path / "run" / "config.json").write_text("[]"), "config.json: is no configuration of this program"),
     (lambda path: change(path / "run" / "config.json", model={"d_model": 0}), "config.json: model.d_model is 0"),
     (lambda path: change(path / "run" / "config.json", model={}), "is of another model"),
-    (lambda path: (path / "run" / "source_tokenizer.json").write_text("{}"), "source_tokenizer.json: expected a token"),
+    (lambda path: (path / "run" / "source_tokenizer.json").write_text("{}"), "source_tokenizer.json: is damaged"),
 ]
 
 

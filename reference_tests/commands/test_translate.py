@@ -2,14 +2,18 @@
 
 import io
 import json
+import os
 import shutil
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from reference_tests.translation import small_run
 from scratch_transformer.commands.translate import _converse, translate
+from scratch_transformer.translation import streaming
 from scratch_transformer.translation.checkpoint import load_run
 from scratch_transformer.translation.decoding import beam_search
 from scratch_transformer.translation.translator import Search
@@ -112,20 +116,81 @@ def test_bad_input_is_one_line(run, arguments, message, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
-    "text, message",
-    [
-        ("", "no sentences: give them as arguments, or one per line on standard input"),
-        ("one\n\ntwo\n", "line 2 is empty: expected a sentence"),
-        ("one\n" + "a" * 30, "line 2 has 32 tokens with its end, but the model reads at most 20"),
-        (b"one\n\xff\xfe", "standard input is not text in UTF-8: invalid start byte"),
-    ],
-)
-def test_bad_lines_are_one_line(run, text, message):
-    result = run(input=text)
-    assert result.exit_code == 2
-    assert message in result.stderr.splitlines()[-1]
-    assert result.stdout == ""
+def test_no_sentences_at_all(run):
+    result = run(input="")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.splitlines()[-1].endswith("give them as arguments, or one per line on standard input")
+
+
+LINES = b"one\n\nseven\r\n" + b"a" * 30 + b"\n\xff\xfe\nthree\n\xd0\xb6\xd0\xb6\ntwo \xd0\xb6\ntwenty-one"
+WARNINGS = [
+    "line 2 is empty: expected a sentence",
+    "line 4 has 32 tokens with its end, but the model reads at most 20",
+    "line 5 is not text in UTF-8: '\\udcff\\udcfe'",
+    "line 7: the model knows nothing of 'жж'",
+    "line 8: the model does not know all of 'ж'",
+    "4 of 9 lines have no translation",
+]
+
+
+@pytest.mark.parametrize("size", ["1", "2", "64"])
+def test_a_bad_line_costs_that_line_and_no_other(run, size):
+    result = run("--batch-size", size, input=LINES)
+    assert result.exit_code == 0, result.output
+    assert [warning.removeprefix("Warning: ") for warning in result.stderr.splitlines()] == WARNINGS
+    lines = result.stdout.split("\n")
+    assert lines[:7] == ["eins", "", "sieben", "", "", "drei", ""] and lines[8:] == ["einundzwanzig", ""] and lines[7]
+
+
+def test_n_best_of_lines_are_named_by_their_numbers(run):
+    rows = [line.split("\t") for line in run("--beam", "2", "--n-best", "1", input=LINES).stdout.splitlines()]
+    assert [row[0] for row in rows] == ["1", "3", "6", "8", "9"]
+
+
+def test_what_is_drawn_goes_on_from_batch_to_batch(run):
+    drawn = run("--sample", "--temperature", "9", "--batch-size", "1", input="one\n" * 6).stdout.splitlines()
+    assert len(set(drawn)) > 3
+
+
+def test_lines_come_out_before_the_last_has_come_in(folder):
+    """So that a pipe, or a person at its other end, need not wait; at most `batch_size` lines are read ahead."""
+    read = []
+    lines = (read.append(line) or line for line in [b"one\n", b"two\n", b"three\n"])
+    found = streaming.translations(load_run(folder), lines, Search(), 2, print)
+    assert len(next(found)) == 2 and len(read) == 2
+
+
+def test_interrupted_what_is_done_stays(run, tmp_path, monkeypatch):
+    translated = streaming.translate
+
+    def interrupted(*arguments, **options):
+        if (tmp_path / "out.txt").read_text():
+            raise KeyboardInterrupt
+        return translated(*arguments, **options)
+
+    monkeypatch.setattr(streaming, "translate", interrupted)
+    result = run("--batch-size", "2", "--out", str(tmp_path / "out.txt"), input="one\nseven\nthree\n")
+    assert result.exit_code == 1
+    assert (tmp_path / "out.txt").read_text() == "eins\nsieben\n" and result.stdout == ""
+    assert "Warning: interrupted: the first 2 lines are translated" in result.stderr
+
+
+def test_sentences_go_to_the_file_too_and_a_file_that_cannot_be_written_is_one_line(run, tmp_path):
+    assert run("--out", str(tmp_path / "out.txt"), "one", "two").stdout == ""
+    assert (tmp_path / "out.txt").read_text() == "eins\nzwei\n"
+    result = run("--out", str(tmp_path / "nowhere" / "out.txt"), "one")
+    assert result.exit_code == 2 and "No such file or directory" in result.stderr
+
+
+def test_where_nobody_reads_on_it_ends_quietly(folder):
+    command = [sys.executable, "-m", "scratch_transformer", "translate", "--model", folder]
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        command, input="one\n" * 3, stdout=writing, stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]
+    )
+    os.close(writing)
+    assert done.stderr == ""
 
 
 def test_a_folder_that_is_no_run_is_one_line(tmp_path):

@@ -1,5 +1,6 @@
 """Attention maps: the weights the model used, with every axis labelled for what it is."""
 
+import dataclasses
 import json
 import math
 
@@ -113,8 +114,10 @@ def test_pictures_are_written(maps, tmp_path, suffix, start):
         ["$a_1$", "語"], ["<bos>"], maps.encoder[:1], maps.decoder[:1], maps.cross[:1]
     )
     path = tmp_path / f"maps{suffix}"
-    attention_maps.save(one_layer, path)
+    assert not attention_maps.save(one_layer, path)  # the font lacks 語
     assert path.read_bytes().startswith(start)
+    legible = dataclasses.replace(one_layer, source_tokens=["$a_1$", "é"])
+    assert attention_maps.save(legible, path)
 
 
 def test_other_files_are_refused(maps, tmp_path):

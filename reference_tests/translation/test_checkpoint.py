@@ -107,7 +107,7 @@ def test_weights_of_another_model_are_refused(folder):
 
 
 @pytest.mark.parametrize(
-    ("key", "value"), [("step", "6"), ("best_step", None), ("best_loss", "low"), ("sha256", []), ("format", "other")]
+    ("key", "value"), [("step", "6"), ("best_step", None), ("best_score", "low"), ("sha256", []), ("format", "other")]
 )
 def test_a_state_of_another_kind(folder, key, value):
     path = folder / LAST / "state.json"

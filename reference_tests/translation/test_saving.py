@@ -41,7 +41,8 @@ def test_what_is_kept(tmp_path):
     for step in (2, 4, 6, 8):
         folder = tmp_path / "checkpoints" / checkpoint.step_name(step)
         folder.mkdir(parents=True)
-        state = {"step": step, "best_step": 2, "best_loss": 1.0, "waited": 0, "data": "", "sha256": {}}
+        state = {"step": step, "epoch": 0, "epoch_start": 0, "best_step": 2, "best_score": 1.0, "waited": 0}
+        state |= {"data": "", "sha256": {}}
         saving.write_json(folder / "state.json", {"format": saving.config.FORMAT, **state})
     (tmp_path / "checkpoints" / ".new-step-00000010").mkdir()
     (tmp_path / "checkpoints" / ".old-step-00000001-77").mkdir()
@@ -51,7 +52,7 @@ def test_what_is_kept(tmp_path):
 
 def test_the_best_validation_is_remembered():
     state = State()
-    for step, loss in ((2, 3.0), (4, 2.0), (6, 2.5), (8, 2.0)):
+    for step, score in ((2, -3.0), (4, -2.0), (6, -2.5), (8, -2.0)):
         state.step = step
-        state.validated(loss)
-    assert state == State(step=8, best_step=4, best_loss=2.0, waited=2)
+        state.validated(score)
+    assert state == State(step=8, best_step=4, best_score=-2.0, waited=2)

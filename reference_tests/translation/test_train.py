@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 
 import pytest
 import torch
@@ -142,6 +143,79 @@ def test_data_that_changed_are_noticed(tmp_path):
     (tmp_path / "c.tsv").write_text("".join(pairs[:-1]))
     with pytest.raises(InputError, match="the data are not the ones that .*run was trained on so far"):
         resume(tmp_path / "run", say=lambda line: None, **{"training.steps": 9})
+
+
+def write_pairs(path, numbers):
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("".join(f"a {i}\tb {i}\n" for i in numbers))
+    return str(path)
+
+
+def test_data_may_be_moved_but_not_changed(tmp_path):
+    before, after = write_pairs(tmp_path / "c.tsv", range(40)), write_pairs(tmp_path / "moved" / "d.tsv", range(40))
+    sizes = {"data__held_out": 3, "data__validation": 3, "model__dropout": 0.0}
+    tiny.run(tmp_path / "whole", data__tsv=before, **sizes)
+    tiny.run(tmp_path / "run", data__tsv=before, training__steps=3, **sizes)
+    (tmp_path / "c.tsv").unlink()
+    with pytest.raises(
+        InputError, match=r"cannot read .*c.tsv: there is no such file; if it was moved, --data says wh"
+    ):
+        resume(tmp_path / "run", say=print, **{"training.steps": 6})
+    other = write_pairs(tmp_path / "other.tsv", range(1, 41))
+    with pytest.raises(InputError, match="the data are not the ones that"):
+        resume(tmp_path / "run", say=print, **{"training.steps": 6, "data.tsv": other})
+    resume(tmp_path / "run", say=print, **{"training.steps": 6, "data.tsv": after})
+    assert losses(tmp_path / "run") == losses(tmp_path / "whole")
+    assert checkpoint.read_config(tmp_path / "run").data.tsv == after
+
+
+def test_without_a_checkpoint_the_vocabulary_is_that_of_the_data(tmp_path):
+    first, second = write_pairs(tmp_path / "a.tsv", range(40)), write_pairs(tmp_path / "b.tsv", range(50, 90))
+    sizes = {"data__held_out": 3, "data__validation": 3}
+    tiny.run(tmp_path / "run", data__tsv=first, **sizes)
+    tiny.run(tmp_path / "expected", data__tsv=second, **sizes)
+    shutil.rmtree(tmp_path / "run" / "checkpoints")
+    resume(tmp_path / "run", say=print, **{"data.tsv": second})
+    for name in ("source_tokenizer.json", "target_tokenizer.json"):
+        assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "expected" / name).read_bytes()
+
+
+@pytest.mark.parametrize("best", ["BLEU", "chrF", "exact_match"])
+def test_the_best_by_a_score_of_its_translations(tmp_path, monkeypatch, best):
+    """The loss says that the last is the best, and this score that the first is."""
+    scores = iter(
+        [{"BLEU": 3.0, "chrF": 3.0, "exact_match": 0.3}] + [{"BLEU": 2.0, "chrF": 2.0, "exact_match": 0.2}] * 2
+    )
+    monkeypatch.setattr("scratch_transformer.translation.metrics.text_metrics", lambda *arguments: next(scores))
+    losses_ = iter([(3.0, 3.0), (2.0, 2.0), (1.0, 1.0)])
+    monkeypatch.setattr("scratch_transformer.translation.validation.losses", lambda *arguments: next(losses_))
+    tiny.run(tmp_path / "run", training__best=best)
+    assert checkpoint.best(tmp_path / "run").name == "step-00000002"
+    lines = map(json.loads, (tmp_path / "run" / "log.jsonl").read_text().splitlines())
+    assert [line[best] for line in lines if best in line] == pytest.approx(
+        [0.3, 0.2, 0.2] if best[0] == "e" else [3, 2, 2]
+    )
+
+
+def test_a_score_without_translations_chooses_nothing():
+    for others in ({"training__exact_match": 0}, {"training__engine": "fsdp"}):
+        with pytest.raises(InputError, match="training.best is 'BLEU', but no validation pair is decoded"):
+            tiny.config(training__best="BLEU", **others)
+
+
+def test_ending_early_is_said(tmp_path):
+    said = tiny.run(tmp_path / "run", training__lr_factor=0.0, training__patience=1, training__steps=40)
+    assert "ended early, at step 4 of 40: 1 validations without a lower loss than at step 2" in said
+
+
+def test_samples_are_cut_to_the_terminal(tmp_path, monkeypatch):
+    from rich.console import Console
+
+    monkeypatch.setattr(Console, "is_terminal", True)
+    monkeypatch.setattr(Console, "width", 30)
+    said = tiny.run(tmp_path / "run")
+    samples = [line for line in said if line.startswith("    ")]
+    assert samples and all(len(line) <= 30 for line in samples) and any(line.endswith("…") for line in samples)
 
 
 def test_data_that_cannot_be_used_leave_no_folder(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,24 +14,33 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from scratch_transformer.translation.checkpoint import Run
+    from scratch_transformer.translation.corpus import Pair
+    from scratch_transformer.translation.corpus.files import Found
     from scratch_transformer.translation.translator import Search
 
 
 @click.command()
 @click.option("--model", "folder", metavar="RUN",
               help="The folder that `train` wrote.  [default: the model that comes with the package]")  # fmt: skip
+@click.option("--data", type=click.Path(), metavar="TSV",
+              help="Pairs of your own: source, tab, reference.  [default: the run's held-out pairs]")  # fmt: skip
+@click.option("--source-file", type=click.Path(), help="Sources of your own, one a line, with --target-file.")
+@click.option("--target-file", type=click.Path(), help="Their references, line by line.")
 @click.option("--beam", type=BEAM, default=1, show_default=True, help="Beam search; 1 is greedy.")
 @click.option("--length-penalty", "alpha", type=float, default=0.6, show_default=True,
               help="α: a score is log P / ((5 + length) / 6)^α.")  # fmt: skip
 @click.option("--json", "json_file", type=click.Path(), help="Write all numbers and translations to this file.")
 @click.option("--device", type=Device(), default="cpu", show_default=True, help="Where to compute, in torch's terms.")
-def evaluate(folder: str | None, beam: int, alpha: float, json_file: str | None, device: str) -> None:
-    """Translate a run's held-out pairs, and compare with what is expected.
+def evaluate(
+    folder: str | None, beam: int, alpha: float, json_file: str | None, device: str, **files_: str | None
+) -> None:
+    """Translate a run's held-out pairs, or your own, and compare with what is expected.
 
     BLEU, chrF, CER, WER and exact matches of the translations; accuracy and perplexity of the expected tokens.
     """
     with one_line_errors():
         _check_file(json_file)
+        own = _own(**files_)
         import jiwer  # noqa: F401  (missing: said now, not after the translation)
         import sacrebleu  # noqa: F401
 
@@ -39,7 +49,7 @@ def evaluate(folder: str | None, beam: int, alpha: float, json_file: str | None,
         from scratch_transformer.translation.translator import Search
 
         run, search = load_run(folder_of(folder), device), Search(beam, alpha)
-        document = _evaluate(run, search)
+        document = _evaluate(run, search, own)
         if json_file:
             from scratch_transformer.conformance import files
 
@@ -59,11 +69,25 @@ def _check_file(path: str | None) -> None:
         raise click.UsageError(f"cannot write {path}: {error.strerror or error}") from error
 
 
-def _evaluate(run: Run, search: Search) -> dict[str, Any]:
+def _own(data: str | None, source_file: str | None, target_file: str | None) -> list[Found] | None:
+    """The pairs of the user's own files, or what is wrong with a line; None: there are no such files."""
+    from scratch_transformer.translation.corpus import files
+
+    if (source_file is None) != (target_file is None):
+        raise click.UsageError("--source-file and --target-file: expected both, for they belong together line by line")
+    if source_file is None or target_file is None:
+        return None if data is None else list(files.read_tsv(data))
+    if data is not None:
+        raise click.UsageError("--data and --source-file: expected one of them")
+    return list(files.read_aligned(source_file, target_file))
+
+
+def _evaluate(run: Run, search: Search, own: list[Found] | None) -> dict[str, Any]:
     """All scores, and every translation beside its source and reference."""
     from scratch_transformer.translation import metrics, translator
 
-    pairs, sources, left_out = _usable(run)
+    kind = "held-out pair" if own is None else "pair"
+    pairs, sources, left_out = _usable(run, run.held_out() if own is None else own, kind)
     with _progress() as progress:
         bar = progress.add_task("translating", total=len(pairs))
         found = translator.translate(run, sources, search, progress=lambda done: progress.advance(bar, done))
@@ -75,33 +99,35 @@ def _evaluate(run: Run, search: Search) -> dict[str, Any]:
         for (source, reference), translation, hypotheses in zip(pairs, translations, found, strict=True)
     ]
     return {
-        "model": str(run.weights), "beam": search.beam, "length_penalty": search.alpha, "pairs": len(pairs),
-        "left_out": left_out, "scores": scores, "definitions": metrics.MEANINGS, "translations": examples,
+        "model": str(run.weights), "beam": search.beam, "length_penalty": search.alpha,
+        "pairs": len(pairs), "kind": kind, "left_out": left_out, "scores": scores,
+        "definitions": metrics.MEANINGS, "translations": examples,
     }  # fmt: skip
 
 
-def _usable(run: Run) -> tuple[list[tuple[str, str]], list[list[int]], list[str]]:
-    """The held-out pairs that the model has room for, their sources as ids, and why the others are left out."""
+def _usable(run: Run, found: Sequence[Found], kind: str) -> tuple[list[Pair], list[list[int]], list[str]]:
+    """The pairs that the model has room for, their sources as ids, and why the others are left out."""
     from scratch_transformer.translation.errors import InputError
+    from scratch_transformer.translation.tokenizer import normalized
     from scratch_transformer.translation.translator import encode
 
     pairs, sources, left_out = [], [], []
     longest = run.model.tgt_pos.seq_len
-    for number, (source, reference) in enumerate(run.held_out(), start=1):
+    for number, pair in enumerate(found, start=1):
         try:
-            ids, length = encode(run, source, f"held-out pair {number}"), len(run.target_tokenizer.encode(reference))
+            if isinstance(pair, str):
+                raise InputError(pair)
+            source, reference = map(normalized, pair)
+            ids, length = encode(run, source, f"{kind} {number}"), len(run.target_tokenizer.encode(reference))
             if not 0 < length < longest:
-                raise InputError(
-                    f"held-out pair {number}: the reference has {length} tokens: expected 1 to {longest - 1}"
-                )
+                raise InputError(f"{kind} {number}: the reference has {length} tokens: expected 1 to {longest - 1}")
             pairs.append((source, reference))
             sources.append(ids)
         except InputError as error:
             left_out.append(str(error))
     if not pairs:
-        raise InputError(
-            f"{run.folder} has no held-out pairs to compare with" + "".join(f"; {e}" for e in left_out[:1])
-        )
+        where = f"{run.folder} has no held-out pairs" if kind == "held-out pair" else "there are no pairs"
+        raise InputError(f"{where} to compare with" + "".join(f"; {e}" for e in left_out[:1]))
     return pairs, sources, left_out
 
 
@@ -123,6 +149,6 @@ def _print(document: dict[str, Any]) -> None:
     how = "greedy" if document["beam"] == 1 else f"beam {document['beam']}, α = {document['length_penalty']}"
     for reason in document["left_out"]:
         click.echo(f"Warning: left out: {reason}", err=True)
-    click.echo(f"\n{document['pairs']} held-out pairs, {how}, {document['model']}")
+    click.echo(f"\n{document['pairs']} {document['kind']}s, {how}, {document['model']}")
     for name in ("BLEU", "chrF"):
         click.echo(f"{name} {scores[f'{name} signature']}")

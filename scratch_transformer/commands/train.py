@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
+
+# GNU's OpenMP lets a thread that waits compute for milliseconds, which starves the others where cores are shared: so
+# many turns and no more (`python -m benchmarks.threads_under_load`). It is read when torch is imported.
+if "OMP_WAIT_POLICY" not in os.environ:
+    os.environ.setdefault("GOMP_SPINCOUNT", "20000")
 
 from scratch_transformer.options import Device, one_line_errors
 
@@ -16,11 +22,13 @@ SETTINGS = {
     "target_file": "data.target_file", "hub": "data.hub", "tokenizer": "tokens.kind", "vocab_size": "tokens.vocab_size",
     "shared_vocab": "tokens.shared", "norm": "model.norm", "steps": "training.steps", "seed": "training.seed",
     "precision": "training.precision", "compile_": "training.compile", "fsdp": "training.engine",
-    "workers": "training.workers",
+    "workers": "training.workers", "valid": "data.valid", "test": "data.test", "best": "training.best",
 }  # fmt: skip
 """Which setting an option stands for."""
 
 ON_RESUME = ("steps", "precision", "compile_", "fsdp", "workers")
+MOVED = ("data", "source_file", "target_file", "hub", "valid", "test")
+"""Where the data are: these may change when a run goes on, if there are the same pairs."""
 
 
 @click.command(epilog="All settings and their defaults: scratch_transformer/translation/config.py, or RUN/config.json.")
@@ -32,11 +40,19 @@ ON_RESUME = ("steps", "precision", "compile_", "fsdp", "workers")
     show_default=True,
     help="tiny, shipped (the model that comes with the package), or the paper's base or big.",
 )
+@click.option(
+    "--config", "file", type=click.Path(path_type=Path), metavar="FILE", help="Settings: .toml, or a config.json."
+)
+@click.option("--from", "start", type=click.Path(path_type=Path), metavar="RUN",
+              help="Start with this run's weights, vocabularies and settings, on other data.")  # fmt: skip
 @click.option("--source", help="Language of the sources.  [default: en]")
 @click.option("--target", help="Language of the targets.  [default: de]")
 @click.option("--data", type=click.Path(), metavar="TSV", help="Pairs, one a line: source, tab, target.")
 @click.option("--source-file", type=click.Path(), help="Sources, one a line, with --target-file.")
 @click.option("--target-file", type=click.Path(), help="Their translations, line by line.")
+@click.option("--valid", type=click.Path(), metavar="TSV", help="Pairs that choose the best checkpoint.")
+@click.option("--test", type=click.Path(), metavar="TSV", help="Pairs to hold out, for the end and for `evaluate`.")
+@click.option("--best", help="By loss, BLEU, chrF or exact_match of validation.  [default: loss]")
 @click.option("--hub", metavar="NAME", help="A data set of Hugging Face's hub, or a folder of its format: opus_books.")
 @click.option("--pair", metavar="A-B", help="The languages of --hub: en-it.")
 @click.option("--tokenizer", help="bpe, word or char.  [default: bpe]")
@@ -51,10 +67,12 @@ ON_RESUME = ("steps", "precision", "compile_", "fsdp", "workers")
     "--fsdp/--ddp", default=None, help="Shard the model over torchrun's processes, or copy it.  [default: ddp]"
 )
 @click.option("--workers", type=int, help="Processes that prepare batches.  [default: 0]")
+@click.option("--threads", type=click.IntRange(min=1), help="Of each process, on a CPU.  [default: torch's choice]")
 @click.option("--device", type=Device(), default="cpu", show_default=True, help="Where to train, in torch's terms.")
 @click.option("--set", "others", multiple=True, metavar="NAME=VALUE", help="Any setting: --set model.dropout=0.2")
 def train(
-    out: Path | None, resume: Path | None, preset: str, pair: str | None, device: str, others: tuple[str, ...],
+    out: Path | None, resume: Path | None, file: Path | None, start: Path | None, preset: str,
+    pair: str | None, threads: int | None, device: str, others: tuple[str, ...],
     **options: Any,
 ) -> None:  # fmt: skip
     """Train a model to translate, and save it in a folder.
@@ -70,17 +88,23 @@ def train(
     with one_line_errors():
         from scratch_transformer.translation import config as settings
 
-        changes = dict(_parsed(other) for other in others)
+        if threads is not None:
+            import torch
+
+            torch.set_num_threads(threads)
+        changes = _of_file(file) | dict(_parsed(other) for other in others)
         changes |= {SETTINGS[name]: value for name, value in given.items()}
         if "fsdp" in given:
             changes["training.engine"] = "fsdp" if given["fsdp"] else "ddp"
         if pair is not None:
             changes |= _languages(pair, options)
         if resume is None:
-            config = settings.preset(preset).replace(**changes)
+            config = (_of_run(start, preset, changes) if start else settings.preset(preset)).replace(**changes)
             _train(config, out or _free_folder(), device)
         else:
-            _refuse_on_resume(out, preset, pair, others, given)
+            _refuse_on_resume(
+                {"out": out, "config": file, "from": start, "pair": pair, "set": others or None}, preset, given
+            )
             _resume(resume, device, changes)
 
 
@@ -100,12 +124,42 @@ def _resume(folder: Path, device: str, changes: dict[str, Any]) -> None:
 
 @contextmanager
 def _interruptible(folder: Path) -> Iterator[None]:
-    """Ctrl-C says how to go on."""
+    """Ctrl-C and a full disk say how to go on."""
+    processes = int(os.environ.get("WORLD_SIZE", "1"))
+    torchrun = f"torchrun --nproc-per-node {processes} -m scratch_transformer.translation.train"
+    again = f"{'scratch-transformer train' if processes == 1 else torchrun} --resume {folder}"
+    from scratch_transformer.translation.errors import CannotWrite
+
     try:
         yield
     except KeyboardInterrupt:
-        click.echo(f"Interrupted. To go on: scratch-transformer train --resume {folder}", err=True)
+        if os.environ.get("RANK", "0") == "0":
+            click.echo(f"Interrupted. To go on: {again}", err=True)
         raise
+    except CannotWrite as error:
+        raise CannotWrite(f"{error}; to go on when there is room: {again}") from None
+
+
+def _of_file(path: Path | None) -> dict[str, Any]:
+    from scratch_transformer.translation import settings_file
+
+    return {} if path is None else settings_file.read(path)
+
+
+def _of_run(start: Path, preset: str, changes: dict[str, Any]) -> Any:
+    """The settings of a run to start with, less where its data were."""
+    from dataclasses import replace
+
+    from scratch_transformer.translation import checkpoint, config
+
+    its = [name for name in changes if name.partition(".")[0] in ("model", "tokens") and name != "model.dropout"]
+    if its or preset != "tiny":
+        raise click.UsageError(
+            f"{its[0] if its else '--preset'} cannot be changed with --from: the model is that of {start}"
+        )
+    settings = checkpoint.read_config(checkpoint.run_of(start))
+    data = config.Data(max_length=settings.data.max_length)
+    return replace(settings, data=data, training=replace(settings.training, start=str(start.resolve())))
 
 
 def _parsed(other: str) -> tuple[str, Any]:
@@ -128,18 +182,18 @@ def _languages(pair: str, options: dict[str, Any]) -> dict[str, str]:
 
 def _free_folder() -> Path:
     """The first of run, run-2, run-3, ... that is not there."""
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:  # each process would look at another moment
+        raise click.UsageError("--out is missing: expected a new folder, where several processes train together")
     number = 1
     while (folder := Path("run" if number == 1 else f"run-{number}")).exists():
         number += 1
     return folder
 
 
-def _refuse_on_resume(
-    out: Path | None, preset: str, pair: str | None, others: tuple[str, ...], given: dict[str, Any]
-) -> None:
+def _refuse_on_resume(others: dict[str, Any], preset: str, given: dict[str, Any]) -> None:
     """A run goes on as it began; what may change is where and how fast."""
-    refused = [name for name in given if name not in ON_RESUME]
-    refused += [name for name, value in {"out": out, "pair": pair, "set": others or None}.items() if value is not None]
+    refused = [name for name in given if name not in ON_RESUME + MOVED]
+    refused += [name for name, value in others.items() if value is not None]
     refused += ["preset"] if preset != "tiny" else []
     if refused:
         raise click.UsageError(

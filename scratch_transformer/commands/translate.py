@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
 from scratch_transformer.options import BEAM, Device, one_line_errors
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
     from scratch_transformer.translation.checkpoint import Run
     from scratch_transformer.translation.decoding import Hypothesis
     from scratch_transformer.translation.translator import Search
@@ -35,18 +38,25 @@ MAPS = (".json", ".png", ".svg", ".pdf")
 @click.option("--max-length", type=POSITIVE, help="Cut at so many tokens.  [default: what the model can write]")
 @click.option("--attention", type=click.Path(path_type=Path), metavar="FILE",
               help="Who attends to whom: a picture (.png, .svg, .pdf), or .json for BertViz.")  # fmt: skip
+@click.option("--batch-size", type=POSITIVE, default=64, show_default=True,
+              help="Lines of standard input that are read and translated together; 1: each at once.")  # fmt: skip
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+              help="Write the translations to this file, as they come.")  # fmt: skip
 @click.option("--device", type=Device(), default="cpu", show_default=True, help="Where to compute, in torch's terms.")
 def translate(
     sentences: tuple[str, ...],
     folder: str | None,
     n_best: int | None,
     attention: Path | None,
+    batch_size: int,
+    out: Path | None,
     device: str,
     **options: Any,
 ) -> None:
     """Translate SENTENCES, with a model that `train` made, or the one that comes with the package: "forty-two".
 
-    Without SENTENCES, reads them from standard input, one per line: a translation a line.
+    Without SENTENCES, reads them from standard input, one per line: a translation a line. For a line that cannot be
+    translated there is an empty one, and a warning.
     """
     with one_line_errors():
         search = _search(n_best, **options)
@@ -59,15 +69,11 @@ def translate(
         if not sentences and sys.stdin.isatty():
             _converse(run, search, n_best)
             return
-        texts = list(sentences) or _lines()
-        if attention is not None and len(texts) != 1:
-            raise click.UsageError(f"--attention shows one sentence, but there are {len(texts)}")
-        sources = [_encode(run, text, name) for text, name in zip(texts, _names(texts, sentences), strict=True)]
-        found = _translate(run, sources, search)
-        if attention is not None:
-            _save_attention(run, sources[0], found[0][0], attention)
-        for number, hypotheses in enumerate(found, start=1):
-            _print(run, hypotheses, number, n_best)
+        with _output(out) as file:
+            if sentences or attention is not None:
+                _translate_all(run, sentences, search, n_best, attention, file)
+            else:
+                _translate_lines(run, search, n_best, batch_size, file)
 
 
 def _search(
@@ -116,61 +122,97 @@ def _check_max_length(run: Run, search: Search) -> None:
         raise click.UsageError(f"--max-length {search.max_length}: the model writes at most {longest} tokens")
 
 
-def _lines() -> list[str]:
-    """The lines of standard input."""
-    try:
-        lines = sys.stdin.read().splitlines()
-    except UnicodeDecodeError as error:
-        raise click.UsageError(f"standard input is not text in UTF-8: {error.reason}") from error
-    if not lines:
-        raise click.UsageError("no sentences: give them as arguments, or one per line on standard input")
-    return lines
+def _output(path: Path | None) -> Any:
+    """The file to write to: the one that was asked for, or standard output."""
+    return nullcontext(sys.stdout) if path is None else path.open("w", encoding="utf-8")
 
 
-def _names(texts: list[str], arguments: tuple[str, ...]) -> list[str]:
-    return [f"{'sentence' if arguments else 'line'} {number}" for number in range(1, len(texts) + 1)]
-
-
-def _encode(run: Run, text: str, name: str) -> list[int]:
-    """The ids of a sentence; words that the model has never seen are reported, and the sentence is translated."""
-    from scratch_transformer.translation.translator import encode, unknown_words
-
-    ids = encode(run, text, name)
-    if run.source_tokenizer.unk_id in ids:
-        words = ", ".join(map(repr, unknown_words(run, text)))
-        click.echo(f"Warning: {name}: the model does not know all of {words}", err=True)
-    return ids
-
-
-def _translate(run: Run, sources: list[list[int]], search: Search) -> list[list[Hypothesis]]:
+def _translate_all(
+    run: Run, sentences: tuple[str, ...], search: Search, n_best: int | None, attention: Path | None, file: TextIO
+) -> None:
+    """All or, if one of them cannot be translated, none."""
+    from scratch_transformer.translation.streaming import encode_or_warn
     from scratch_transformer.translation.translator import translate as translate_all
 
-    return translate_all(run, sources, search)
+    read = lambda: sys.stdin.buffer.read().decode(errors="surrogateescape")  # noqa: E731
+    kind, texts = ("sentence", list(sentences)) if sentences else ("line", read().splitlines())
+    if attention is not None and len(texts) != 1:
+        raise click.UsageError(f"--attention shows one sentence, but there are {len(texts)}")
+    sources = [encode_or_warn(run, text, f"{kind} {number}", _warn) for number, text in enumerate(texts, start=1)]
+    found = translate_all(run, sources, search)
+    if attention is not None:
+        _save_attention(run, sources[0], found[0][0], attention)
+    for number, hypotheses in enumerate(found, start=1):
+        _print(run, hypotheses, number, n_best, file)
+
+
+def _translate_lines(run: Run, search: Search, n_best: int | None, batch_size: int, file: TextIO) -> None:
+    """Standard input, a batch after the other; what is done stays, whatever comes next."""
+    from scratch_transformer.translation.streaming import translations
+
+    done = left_out = 0
+    with _progress(file) as progress:
+        bar = progress.add_task("lines", total=None)
+        warn = lambda line: progress.console.print(f"Warning: {line}", markup=False, soft_wrap=True)  # noqa: E731
+        try:
+            for batch in translations(run, sys.stdin.buffer, search, batch_size, warn):
+                for number, hypotheses in enumerate(batch, start=done + 1):
+                    _print(run, hypotheses, number, n_best, file)
+                file.flush()
+                done, left_out = done + len(batch), left_out + batch.count([])
+                progress.update(bar, completed=done)
+        except KeyboardInterrupt:
+            warn(f"interrupted: the first {done} lines are translated")
+            raise
+    if not done:
+        raise click.UsageError("no sentences: give them as arguments, or one per line on standard input")
+    if left_out:
+        _warn(f"{left_out} of {done} lines have no translation")
+
+
+def _progress(file: TextIO) -> Progress:
+    """How many lines are done, where somebody watches and sees no translations."""
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True, highlight=False)
+    columns = (SpinnerColumn(), TextColumn("{task.completed:,} {task.description}"), TimeElapsedColumn())
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal or file.isatty())
+
+
+def _warn(line: str) -> None:
+    click.echo(f"Warning: {line}", err=True)
 
 
 def _converse(run: Run, search: Search, n_best: int | None) -> None:
     """A person's lines, each translated at once; mistakes are said, and the next line is read."""
     from scratch_transformer.translation.errors import InputError
+    from scratch_transformer.translation.streaming import encode_or_warn
+    from scratch_transformer.translation.translator import translate as translate_all
 
     click.echo("Sentences, one per line; end with Ctrl-D (Ctrl-Z and Enter on Windows):", err=True)
     for number, line in enumerate(sys.stdin, start=1):
         try:
-            ids = _encode(run, line.strip(), f"line {number}")
+            ids = encode_or_warn(run, line.strip(), f"line {number}", _warn)
         except InputError as error:
             click.echo(f"Error: {error}", err=True)
             continue
-        _print(run, _translate(run, [ids], search)[0], number, n_best)
+        _print(run, translate_all(run, [ids], search)[0], number, n_best, sys.stdout)
 
 
 def _save_attention(run: Run, source: list[int], best: Hypothesis, path: Path) -> None:
     from scratch_transformer.translation import attention_maps
 
-    attention_maps.save(attention_maps.of_translation(run, source, best.ids), path)
+    if not attention_maps.save(attention_maps.of_translation(run, source, best.ids), path):
+        _warn(f"{path}: the font lacks some characters of these tokens; a .json file has them all")
 
 
-def _print(run: Run, hypotheses: list[Hypothesis], number: int, n_best: int | None) -> None:
+def _print(run: Run, hypotheses: list[Hypothesis], number: int, n_best: int | None, file: TextIO) -> None:
+    """The translations of a sentence; of one that has none, an empty line, so that lines stay beside their sources."""
+    if not hypotheses and n_best is None:
+        click.echo(file=file)
     for hypothesis in hypotheses:
         text = run.target_tokenizer.decode(hypothesis.ids)
-        click.echo(text if n_best is None else f"{number}\t{hypothesis.score:.4f}\t{text}")
+        click.echo(text if n_best is None else f"{number}\t{hypothesis.score:.4f}\t{text}", file=file)
         if not hypothesis.is_finished:
-            click.echo(f"Warning: a translation of sentence {number} was cut at its greatest length", err=True)
+            _warn(f"a translation of sentence {number} was cut at its greatest length")

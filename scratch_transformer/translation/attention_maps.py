@@ -97,8 +97,11 @@ def to_bertviz(maps: AttentionMaps) -> dict[str, Any]:
     return {**attention, "encoder_tokens": maps.source_tokens, "decoder_tokens": maps.target_tokens}
 
 
-def save(maps: AttentionMaps, path: Path) -> None:
+def save(maps: AttentionMaps, path: Path) -> bool:
     """Write the maps: .json in BertViz's format; .png, .svg or .pdf as a picture.
+
+    Returns:
+        Whether it can be read: False if the font lacks characters, which are boxes then.
 
     Raises:
         ValueError: another kind of file.
@@ -106,11 +109,13 @@ def save(maps: AttentionMaps, path: Path) -> None:
     if path.suffix == ".json":
         path.write_text(json.dumps(to_bertviz(maps), ensure_ascii=False), encoding="utf-8")
     elif path.suffix in PICTURES:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Glyph .* missing")  # a script that the font lacks
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.filterwarnings("always", "Glyph .* missing")
             figure(maps).savefig(path, dpi=120)
+        return not any("Glyph" in str(warning.message) for warning in caught)
     else:
         raise ValueError(f"attention maps: expected a file that ends in .json, {', '.join(PICTURES)}, not {path.name}")
+    return True
 
 
 # ---- As a picture ----

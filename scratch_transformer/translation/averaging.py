@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import torch
 
 from scratch_transformer.translation import checkpoint
 from scratch_transformer.translation.errors import InputError
-from scratch_transformer.translation.files import tensors_to_bytes, write_bytes
+from scratch_transformer.translation.files import digest, new_beside, tensors_to_bytes, write_bytes, write_json
 
 
 def average(folder: Path, last: int | None = None, out: Path | None = None) -> tuple[Path, list[Path]]:
@@ -26,12 +25,12 @@ def average(folder: Path, last: int | None = None, out: Path | None = None) -> t
     """
     out = folder / "averaged" if out is None else out
     config = checkpoint.read_config(folder)
-    source, target = checkpoint.read_tokenizers(folder, config)
     chosen = checkpoint.checkpoints(folder)[-(last or 0) :]
     if not chosen or (last is not None and len(chosen) < last):
         raise InputError(f"{folder} has {len(chosen)} checkpoints: expected at least {last or 1}")
     if out.exists():
         raise InputError(f"{out} is there already: expected a new folder")
+    source, target = checkpoint.read_tokenizers(folder, config, checkpoint.read_checksums(chosen[-1]))
     model = checkpoint.build_model(config, source.vocab_size, target.vocab_size)
     sums = {name: torch.zeros_like(p, dtype=torch.float64) for name, p in checkpoint.tensors_of(model).items()}
     for path in chosen:
@@ -46,19 +45,14 @@ def average(folder: Path, last: int | None = None, out: Path | None = None) -> t
 
 def write_run(folder: Path, out: Path, weights: bytes) -> None:
     """A whole folder, or none: beside the weights all that a run has but its checkpoints and logs."""
-    new = out.with_name(f".new-{out.name}-{os.getpid()}")
+    new = new_beside(out)
     try:
         new.mkdir(parents=True)
-        for name in (
-            "config.json",
-            "tokenizer.json",
-            "source_tokenizer.json",
-            "target_tokenizer.json",
-            "held_out.jsonl",
-        ):
-            if (folder / name).exists():
-                shutil.copyfile(folder / name, new / name)
+        tokenizers = checkpoint.tokenizer_names(checkpoint.read_config(folder))
+        for name in ("config.json", "held_out.jsonl", *tokenizers):
+            shutil.copyfile(folder / name, new / name)
         write_bytes(new / "model.safetensors", weights)
+        write_json(new / "sha256.json", {name: digest(new / name) for name in ("model.safetensors", *tokenizers)})
         new.rename(out)
     except OSError as error:
         raise InputError(f"cannot create {out}: {error.strerror or error}") from None

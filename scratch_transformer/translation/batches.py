@@ -77,19 +77,24 @@ def encode(
     return Encoded([pairs[i] for i in keep], with_end[0], with_end[1], sum(too_long))
 
 
-def plan(encoded: Encoded, batch_tokens: int, shuffle: tuple[int, int] | None = None) -> list[NDArray[np.int64]]:
+def plan(
+    encoded: Encoded, batch_tokens: int, shuffle: tuple[int, int] | None = None, pool: int | None = None
+) -> list[NDArray[np.int64]]:
     """The indices of the pairs of each batch: as many as fit, padded, into batch_tokens, counted in each language.
 
-    shuffle: (seed, epoch), which pairs of like lengths meet, and the order of the batches. The number of batches does
-    not depend on it.
+    shuffle: (seed, epoch), which pairs of like lengths meet, and the order of the batches.
+    pool: batches whose pairs are sorted by length together; None: all of them. Then short pairs only meet their like,
+    in few steps, and are forgotten until the next epoch.
     """
     random = np.random.default_rng(shuffle) if shuffle else None
     order = random.permutation(len(encoded.sources)) if random else np.arange(len(encoded.sources))
     sources, targets = encoded.sources.lengths, encoded.targets.lengths
-    order = order[np.lexsort((sources[order], targets[order]))]
-    widths = np.maximum(sources, targets)[order].tolist()
+    widths = np.maximum(sources, targets)
+    pairs = pool * batch_tokens * len(order) // int(widths.sum()) if pool else len(order)
+    pools = np.arange(len(order)) // max(1, pairs)
+    order = order[np.lexsort((sources[order], targets[order], pools))]
     cuts, start, widest = [0], 0, 0
-    for i, width in enumerate(widths):
+    for i, width in enumerate(widths[order].tolist()):
         widest = max(widest, width)
         if widest * (i + 1 - start) > batch_tokens and i > start:
             cuts.append(i)

@@ -4,7 +4,8 @@ RUN/config.json                 every setting
 RUN/tokenizer.json              the shared vocabulary, or source_tokenizer.json and target_tokenizer.json
 RUN/held_out.jsonl              the held-out pairs, one ["source", "target"] a line
 RUN/checkpoints/step-00000200/  model.safetensors, optimizer.safetensors, state.json; whole, or not there
-RUN/model.safetensors           instead of checkpoints, in a folder that `scratch-transformer average` wrote
+RUN/model.safetensors           instead of checkpoints, in a folder that `scratch-transformer average` wrote,
+RUN/sha256.json                 and the checksums, which a checkpoint has in its state.json
 RUN/log.jsonl, RUN/tensorboard/ the curves
 """
 
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from scratch_transformer.translation import config as settings
 from scratch_transformer.translation.config import Config
 from scratch_transformer.translation.errors import InputError
-from scratch_transformer.translation.files import read_bytes, read_json, read_tensors
+from scratch_transformer.translation.files import check_digest, read_bytes, read_json, read_tensors
 from scratch_transformer.translation.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -53,13 +54,18 @@ def load_run(path: str | Path, device: str = "cpu") -> Run:
         InputError: there is no run, or one of its files is missing, damaged, or of another kind.
     """
     given = Path(path)
-    folder = given.parent.parent if given.parent.name == "checkpoints" else given
+    folder = run_of(given)
     config = read_config(folder)
-    source, target = read_tokenizers(folder, config)
     weights = given if given != folder or (given / "model.safetensors").is_file() else best(folder)
+    source, target = read_tokenizers(folder, config, read_checksums(weights))
     model = build_model(config, source.vocab_size, target.vocab_size)
     load_weights(model, weights)
     return Run(folder, weights, config, model.to(device).eval(), source, target)
+
+
+def run_of(given: Path) -> Path:
+    """The run's folder, of itself or of one of its checkpoints."""
+    return given.parent.parent if given.parent.name == "checkpoints" else given
 
 
 def build_model(config: Config, source_vocab_size: int, target_vocab_size: int) -> Transformer:
@@ -90,16 +96,15 @@ def tensors_of(model: Transformer) -> dict[str, Tensor]:
 
 
 def load_weights(model: Transformer, folder: Path) -> None:
-    """Give a model the weights of a folder that holds model.safetensors, and perhaps a state.json with its checksum.
+    """Give a model the weights of a folder that holds model.safetensors, and perhaps its checksum.
 
     Raises:
-        InputError: the file is missing or damaged, or holds another model.
+        InputError: the file is missing or damaged, or holds another model, or one that diverged.
     """
     import torch
 
     path = folder / "model.safetensors"
-    checksum = read_state(folder)["sha256"].get(path.name) if (folder / "state.json").exists() else None
-    saved, own = read_tensors(path, checksum), tensors_of(model)
+    saved, own = read_tensors(path, read_checksums(folder).get(path.name)), tensors_of(model)
     for name in sorted(own.keys() ^ saved.keys()):
         raise InputError(f"{path}: {'lacks' if name in own else 'has an unknown'} {name}: it is of another model")
     with torch.no_grad():
@@ -107,6 +112,8 @@ def load_weights(model: Transformer, folder: Path) -> None:
             if saved[name].shape != parameter.shape:
                 shapes = f"{tuple(saved[name].shape)}, not {tuple(parameter.shape)}"
                 raise InputError(f"{path}: {name} has shape {shapes}: it is of another model")
+            if not saved[name].isfinite().all():
+                raise InputError(f"{path}: {name} has values that are no finite numbers: the model is of no use")
             parameter.copy_(saved[name])
 
 
@@ -122,8 +129,21 @@ def read_config(folder: Path) -> Config:
     return settings.from_json(read_json(folder / "config.json"), where=str(folder / "config.json"))
 
 
-def read_tokenizers(folder: Path, config: Config) -> tuple[Tokenizer, Tokenizer]:
-    """The vocabularies of source and target; one and the same if they are shared."""
+def tokenizer_names(config: Config) -> list[str]:
+    """The file of the shared vocabulary, or those of source and target."""
+    return ["tokenizer.json"] if config.tokens.shared else ["source_tokenizer.json", "target_tokenizer.json"]
+
+
+def read_tokenizers(
+    folder: Path, config: Config, checksums: dict[str, str] | None = None
+) -> tuple[Tokenizer, Tokenizer]:
+    """The vocabularies of source and target; one and the same if they are shared. checksums: those that are known.
+
+    Raises:
+        InputError: a file is missing or damaged, or is not the one that the model was trained with.
+    """
+    for name in tokenizer_names(config):
+        check_digest(folder / name, (checksums or {}).get(name))
     if config.tokens.shared:
         shared = Tokenizer.load(folder / "tokenizer.json")
         return shared, shared
@@ -144,13 +164,25 @@ def read_pairs(path: Path) -> list[tuple[str, str]]:
     return pairs
 
 
+def read_checksums(folder: Path) -> dict[str, str]:
+    """The SHA-256 of the files that belong to the weights in a folder: of none, where nobody wrote them down."""
+    if (folder / "state.json").exists():
+        return dict(read_state(folder)["sha256"])
+    if not (folder / "sha256.json").exists():
+        return {}
+    checksums = read_json(folder / "sha256.json")
+    if not isinstance(checksums, dict):
+        raise InputError(f"{folder / 'sha256.json'}: expected the checksums of files by their names")
+    return checksums
+
+
 def checkpoints(folder: Path) -> list[Path]:
     """The checkpoints of a run, the oldest first."""
     return sorted(path for path in (folder / "checkpoints").glob("step-*") if path.is_dir())
 
 
 def best(folder: Path) -> Path:
-    """The checkpoint with the lowest loss of validation, smoothed as in training.
+    """The checkpoint that validated best, by `training.best`.
 
     Raises:
         InputError: there is none.
@@ -176,12 +208,15 @@ def read_state(folder: Path) -> dict[str, Any]:
     state = read_json(path)
     if not isinstance(state, dict) or state.get("format") != settings.FORMAT:
         raise InputError(f'{path}: is no checkpoint of this program: expected "format": "{settings.FORMAT}"')
-    kinds = {"step": int, "best_step": int, "best_loss": float, "waited": int, "data": str, "sha256": dict}
+    kinds: dict[str, type] = {"step": int, "epoch": int, "epoch_start": int, "best_step": int, "waited": int}
+    kinds |= {"best_score": float, "data": str, "sha256": dict}
     for name, kind in kinds.items():
         if type(state.get(name)) is not kind:
             raise InputError(f"{path}: {name} is {state.get(name)!r}: expected a JSON {kind.__name__}")
     if folder.parent.name == "checkpoints" and step_name(state["step"]) != folder.name:
         raise InputError(f"{path}: step is {state['step']}: expected that of the folder, {folder.name}")
+    if not 0 <= state["epoch"] <= state["epoch_start"] <= state["step"]:
+        raise InputError(f"{path}: epoch and epoch_start: expected 0 ≤ epoch ≤ epoch_start ≤ step")
     if not 0 < state["best_step"] <= state["step"] or state["waited"] < 0:
         best_step, waited = state["best_step"], state["waited"]
         raise InputError(f"{path}: {best_step=} and {waited=}: expected a step up to {state['step']}, and at least 0")

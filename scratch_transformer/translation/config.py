@@ -22,6 +22,7 @@ class Data:
     or 20,000 numbers.
     held_out, validation: pairs that are never trained on. Held-out ones are not looked at before the end; validation
     ones choose the best checkpoint. None: 1,000 and 500, but at most a tenth and a twentieth of all.
+    valid, test: files like tsv, to validate with and to hold out, in place of pairs drawn from the others.
     max_length: tokens of a sentence with its end; overlong: what becomes of pairs with more. seed: of the split.
     """
 
@@ -31,6 +32,8 @@ class Data:
     source_file: str | None = None
     target_file: str | None = None
     hub: str | None = None
+    valid: str | None = None
+    test: str | None = None
     below: int = number(1_000_000, 10, 10**12)
     pairs: int | None = number(None, 1)
     held_out: int | None = number(None, 1)
@@ -72,18 +75,24 @@ class Model:
 class Training:
     """How the model is trained. The defaults of Adam and the schedule's form are the paper's (section 5.3).
 
-    batch_tokens: tokens of a language, padding included, in one optimizer step, over all processes; accumulate: in how
+    batch_tokens: tokens of a language, padding included, in one optimizer step, over all processes. pool:
+    batches whose pairs are sorted by length together, so that little is padding; None: all. accumulate: in how
     many pieces a process computes its share. Neither accumulate nor the number of processes changes the result, but
     for rounding (and the elements that dropout draws).
+    schedule: of the learning rate after the warm-up; inverse_sqrt is the paper's, cosine ends at zero after `steps`.
     lr_factor: scales the schedule; its peak is lr_factor / √(d_model · warmup_steps).
+    start: a run whose best weights and vocabularies are taken, in place of new ones.
     clip: largest norm of the gradient; 0: any. checkpoint_every: steps from one validation and checkpoint to the next.
-    keep: the latest checkpoints that stay, besides the best. patience: validations without a better loss until the
-    training ends early; 0: never. exact_match: validation pairs that are decoded; samples: how many of them are shown.
+    keep: the latest checkpoints that stay, besides the best. best: what the best has, the lowest loss of validation,
+    smoothed as in training, or the highest score. patience: validations that are no better until the training ends
+    early; 0: never. exact_match: validation pairs that are decoded; samples: how many of them are shown.
     """
 
     steps: int = number(600, 1, 99_999_999)
     batch_tokens: int = number(2048, 4)
+    pool: int | None = number(8, 1)
     accumulate: int = number(1, 1)
+    schedule: str = choice("inverse_sqrt", "cosine", "constant")
     warmup_steps: int = number(150, 1)
     lr_factor: float = number(0.3, 0)
     beta1: float = number(0.9, 0, 1, below=True)
@@ -95,9 +104,11 @@ class Training:
     compile: bool = False
     engine: str = choice("ddp", "fsdp")
     workers: int = number(0, 0, 256)
+    start: str | None = None
     seed: int = number(0, 0, 2**63 - 1)
     checkpoint_every: int = number(100, 1)
     keep: int = number(3, 1)
+    best: str = choice("loss", "BLEU", "chrF", "exact_match")
     patience: int = number(0, 0)
     exact_match: int = number(200, 0)
     samples: int = number(3, 0)
@@ -148,6 +159,7 @@ _SHIPPED |= {
     "training.exact_match": 0,
     "training.log_every": 50,
     "training.keep": 4,
+    "training.pool": None,
 }
 PRESETS: dict[str, dict[str, Any]] = {
     "tiny": {},
@@ -240,6 +252,12 @@ def _check_together(config: Config) -> None:
     if config.tokens.shared and config.tokens.target_vocab_size is not None:
         raise InputError(
             "tokens.target_vocab_size is for two vocabularies: expected tokens.shared=false, or none of it"
+        )
+    t = config.training
+    if t.best != "loss" and (t.exact_match == 0 or t.engine == "fsdp"):
+        raise InputError(
+            f"training.best is {t.best!r}, but no validation pair is decoded: expected training.exact_match of at "
+            'least 1 and training.engine="ddp", or training.best="loss"'
         )
     if config.training.batch_tokens < data.max_length:
         raise InputError(

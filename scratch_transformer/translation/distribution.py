@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import os
 import shutil
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +41,21 @@ class World:
         """Until all processes are here."""
         if self.processes > 1:
             dist.barrier()
+
+    def main_first(self, action: Callable[[], object]) -> None:
+        """The main process does something; if it refuses, all do, or the others would wait for it.
+
+        Raises:
+            InputError: what the action says; in the other processes, that it was refused.
+        """
+        error: InputError | None = None
+        if self.is_main:
+            try:
+                action()
+            except InputError as refused:
+                error = refused
+        if self.sum(torch.tensor(0.0 if error is None else 1.0)):
+            raise error or InputError("the main process has refused") from None
 
     def sum(self, values: Tensor) -> Tensor:
         """The sum over all processes, the same in each."""

@@ -6,13 +6,19 @@ import hashlib
 import json
 import os
 import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scratch_transformer.translation.errors import InputError
+from scratch_transformer.translation.errors import CannotWrite, InputError
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+LEFT = 60
+"""Seconds after which a folder that should have been renamed at once was left by a process that was killed."""
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -24,9 +30,45 @@ def write_bytes(path: Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         part.replace(path)
+    except OSError as error:
+        raise CannotWrite(f"cannot write {path}: {error.strerror or error}") from None
     finally:
         part.unlink(missing_ok=True)
     sync_folder(path.parent)
+
+
+def new_beside(folder: Path) -> Path:
+    """The name under which a folder is made before it gets its own; what a killed process left there is removed."""
+    for left in folder.parent.glob(f".new-{folder.name}-*"):
+        if time.time() - left.stat().st_mtime > LEFT:
+            shutil.rmtree(left, ignore_errors=True)
+    return folder.with_name(f".new-{folder.name}-{os.getpid()}")
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """One process at a time writes to a folder, where the system can say so; a lock ends with its process.
+
+    Raises:
+        InputError: another process has the folder.
+    """
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise InputError(f"{folder}: another process trains there at this moment") from None
+    except OSError:  # a file system without locks
+        pass
+    try:
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def remove_parts(folder: Path) -> None:
@@ -116,7 +158,9 @@ def check_digest(path: Path, sha256: str | None) -> None:
     if not path.is_file():
         raise InputError(f"cannot read {path}: there is no such file")
     if sha256 is not None and digest(path) != sha256:
-        raise InputError(f"{path}: is damaged: its checksum is not the one written when it was saved")
+        raise InputError(
+            f"{path}: is damaged or another file than the one that was saved: its checksum is not the same"
+        )
 
 
 def digest(path: Path) -> str:

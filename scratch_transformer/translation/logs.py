@@ -19,10 +19,10 @@ class Log:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
         from torch.utils.tensorboard import SummaryWriter
 
+        self.tensorboard = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
         lines = (folder / "log.jsonl").read_bytes().splitlines() if (folder / "log.jsonl").exists() else []
         write_bytes(folder / "log.jsonl", b"".join(line + b"\n" for line in lines if _step_of(line) <= step))
         self.file = (folder / "log.jsonl").open("a", encoding="utf-8")
-        self.tensorboard = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
         console = Console(stderr=True)
         columns = (TextColumn("{task.description:26}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         self.progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
@@ -40,17 +40,21 @@ class Log:
         """A validation: a line for people, and its samples."""
         numbers = {"validation_loss": result.loss, "validation_smoothed_loss": result.smoothed_loss}
         words = f"step {step} of {self.steps}: validation loss {result.loss:.4f}, perplexity {result.perplexity:.3f}"
-        if result.exact_match is not None:
-            numbers["exact_match"] = result.exact_match
-            words += f", exact match {100 * result.exact_match:.1f} %"
-        self._write(step, numbers)
+        if result.scores:
+            words += f", exact match {100 * result.scores['exact_match']:.1f} %, BLEU {result.scores['BLEU']:.1f}"
+        self._write(step, {**numbers, **result.scores})
         self.say(words)
         for source, expected, translated in result.samples:
             mark = "✓" if translated == expected else "✗"
-            self.say(f"    {source}  →  {translated} {mark}")
+            self.say(self._cut(f"    {mark} {source}  →  {translated}"))
         table = [f"| {a} | {b} | {c} |" for a, b, c in result.samples]
         head = ["| source | expected | translated |", "| --- | --- | --- |"]
         self.tensorboard.add_text("samples", "\n".join(head + table), step)
+
+    def _cut(self, line: str) -> str:
+        """What an untrained model says may be long: no more than the terminal's width of it."""
+        width = self.progress.console.width
+        return line if not self.progress.console.is_terminal or len(line) <= width else f"{line[: width - 1]}…"
 
     def close(self) -> None:
         self.progress.stop()

@@ -35,17 +35,21 @@ FILES = ("model.safetensors", "optimizer.safetensors")
 
 @dataclass
 class State:
-    """How far a training is: steps done, the best validation, and how many have come since that were not better."""
+    """How far a training is: steps done, the epoch and the steps before it, the best validation, and how many have come
+    since that were not better.
+    """
 
     step: int = 0
+    epoch: int = 0
+    epoch_start: int = 0
     best_step: int = 0
-    best_loss: float = math.inf
+    best_score: float = -math.inf
     waited: int = 0
 
-    def validated(self, loss: float) -> None:
-        """Take note of a validation."""
-        if loss < self.best_loss:
-            self.best_step, self.best_loss, self.waited = self.step, loss, 0
+    def validated(self, score: float) -> None:
+        """Take note of a validation; a higher score is better."""
+        if score > self.best_score:
+            self.best_step, self.best_score, self.waited = self.step, score, 0
         else:
             self.waited += 1
 
@@ -62,6 +66,7 @@ def save(folder: Path, state: State, data: str, model: Transformer, optimizer: A
     distribution.write_tensors(new / "optimizer.safetensors", _moments(model, optimizer), world)
     if world.is_main:
         checksums = {file: digest(new / file) for file in FILES}
+        checksums |= {file.name: digest(file) for file in folder.glob("*tokenizer.json")}
         document = {"format": config.FORMAT, **dataclasses.asdict(state), "data": data, "sha256": checksums}
         write_json(new / "state.json", document)
         new.rename(folder / "checkpoints" / name)

@@ -12,6 +12,7 @@ import os
 import runpy
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 
 import torch
@@ -22,12 +23,23 @@ from scratch_transformer.translation.config import Config, to_json
 from scratch_transformer.translation.corpus import Corpus
 from scratch_transformer.translation.distribution import World
 from scratch_transformer.translation.errors import InputError
-from scratch_transformer.translation.files import remove_folder, remove_parts, write_bytes, write_json
+from scratch_transformer.translation.files import (
+    locked,
+    new_beside,
+    read_bytes,
+    remove_folder,
+    remove_parts,
+    write_bytes,
+    write_json,
+)
 from scratch_transformer.translation.logs import Log
 from scratch_transformer.translation.tokenizer import Tokenizer
 from scratch_transformer.translation.trainer import Trainer
 
 Say = Callable[[str], object]
+
+UNKNOWN = 0.02
+"""Share of unknown tokens above which a vocabulary is too small to learn from."""
 
 
 def train(config: Config, folder: Path, device: str = "cpu", say: Say = print) -> float | None:
@@ -43,17 +55,19 @@ def train(config: Config, folder: Path, device: str = "cpu", say: Say = print) -
     import tensorboard  # noqa: F401
 
     world = distribution.start(device)
-    if world.is_main:
-        _create(folder, config)
-    world.wait()
-    try:
-        trainer = _prepare(config, folder, world, say)
-    except (InputError, ModuleNotFoundError):
-        world.wait()
-        if world.is_main:
-            remove_folder(folder)
-        raise
-    return _run(trainer, say)
+    restarts = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))  # of `torchrun --max-restarts`
+    if restarts and (folder / "config.json").exists() and checkpoint.read_config(folder) == config:
+        return resume(folder, device, say)
+    world.main_first(lambda: _create(folder, config))
+    with locked(folder) if world.is_main else nullcontext():
+        try:
+            trainer = _prepare(config, folder, world, say)
+        except (InputError, ModuleNotFoundError):
+            world.wait()
+            if world.is_main:
+                remove_folder(folder)
+            raise
+        return _run(trainer, say)
 
 
 def resume(folder: Path, device: str = "cpu", say: Say = print, **changes: object) -> float | None:
@@ -64,13 +78,32 @@ def resume(folder: Path, device: str = "cpu", say: Say = print, **changes: objec
         ModuleNotFoundError: a package that the application needs is not installed.
     """
     config = checkpoint.read_config(folder).replace(**changes)
+    if (folder / "model.safetensors").exists():
+        raise InputError(f"{folder} has weights without a training, as `average` writes them: resume the run itself")
+    for name in ("tsv", "source_file", "target_file", "valid", "test"):
+        if (path := getattr(config.data, name)) and not Path(path).exists():
+            option = "data" if name == "tsv" else name.replace("_", "-")
+            raise InputError(f"cannot read {path}: there is no such file; if it was moved, --{option} says where to")
+    found = checkpoint.checkpoints(folder)
+    done = int(found[-1].name.rpartition("-")[2]) if found else 0
+    if config.training.steps < done:
+        steps = config.training.steps
+        raise InputError(f"training.steps is {steps}, but {folder} has done {done} already: expected at least {done}")
     world = distribution.start(device)
-    if world.is_main:
-        remove_parts(folder)
-    trainer = _prepare(config, folder, world, say)
-    if world.is_main and changes:
-        write_json(folder / "config.json", to_json(config))
-    return _run(trainer, say)
+    with ExitStack() as lock:
+        world.main_first(lambda: lock.enter_context(locked(folder)))
+        if world.is_main:
+            if config.training.steps == done:
+                say(f"all {done} steps are done already: --steps with a larger number trains longer")
+            remove_parts(folder)
+        try:
+            trainer = _prepare(config, folder, world, say)
+        except InputError as error:
+            if len(found) > 1 and str(found[-1]) in str(error):
+                hint = f"without {found[-1]} the run goes on from the checkpoint before, {found[-2].name}"
+                raise InputError(f"{error}; {hint}") from None
+            raise
+        return _run(trainer, say)
 
 
 def _create(folder: Path, config: Config) -> None:
@@ -79,7 +112,7 @@ def _create(folder: Path, config: Config) -> None:
         raise InputError(
             f"{folder} is there already: expected a new folder, or --resume {folder} to go on with that run"
         )
-    new = folder.with_name(f".new-{folder.name}-{os.getpid()}")
+    new = new_beside(folder)
     try:
         new.mkdir(parents=True)
         write_json(new / "config.json", to_json(config))
@@ -104,8 +137,16 @@ def _prepare(config: Config, folder: Path, world: World, say: Say) -> Trainer:
         say_once(f"{overlong} pairs have more than data.max_length = {data.max_length} tokens: {became}")
     if not all(len(part.sources) for part in (training, *kept)):
         raise InputError(f"data.max_length is {data.max_length}: too short, no pair is left to train on or to validate")
+    for name, side, known in (("source", training.sources, source), ("target", training.targets, target)):
+        unknown = float((side.ids == known.unk_id).mean())
+        if unknown > UNKNOWN:
+            say_once(f"Warning: {unknown:.0%} of the {name} tokens are unknown: expected a larger --vocab-size")
     torch.manual_seed(config.training.seed)
     model = checkpoint.build_model(config, source.vocab_size, target.vocab_size)
+    if config.training.start and not checkpoint.checkpoints(folder):
+        start = checkpoint.load_run(config.training.start)
+        checkpoint.load_weights(model, start.weights)
+        say_once(f"starting with the weights of {start.weights}")
     say_once(_sizes_in_words(training, kept[1], source, target, model, world))
     trainer = Trainer(config, folder, model, training, kept[0], target, pairs.fingerprint(), world)
     if config.training.engine == "fsdp" and world.processes > 1 and config.training.exact_match:
@@ -116,16 +157,18 @@ def _prepare(config: Config, folder: Path, world: World, say: Say) -> Trainer:
 
 
 def _tokenizers(config: Config, folder: Path, pairs: Corpus, world: World) -> tuple[Tokenizer, Tokenizer]:
-    """The run's vocabularies: learned from the training pairs by the main process, unless they are there already."""
-    names = ["tokenizer.json"] if config.tokens.shared else ["source_tokenizer.json", "target_tokenizer.json"]
-    for side, name in enumerate(names if world.is_main else []):
-        if not (folder / name).exists():
-            sides = (0, 1) if config.tokens.shared else (side,)
-            texts = (pair[i] for i in sides for pair in pairs.training)
-            size = config.tokens.target_vocab_size if side else None
-            tokenizer.train(config.tokens.kind, size or config.tokens.vocab_size, texts).save(folder / name)
+    """The run's vocabularies: learned from the training pairs by the main process, or those of an earlier training."""
+    found = checkpoint.checkpoints(folder)  # once weights are saved, no other vocabulary will do
+    for side, name in enumerate(checkpoint.tokenizer_names(config) if world.is_main and not found else []):
+        if config.training.start:
+            write_bytes(folder / name, read_bytes(checkpoint.run_of(Path(config.training.start)) / name))
+            continue
+        sides = (0, 1) if config.tokens.shared else (side,)
+        texts = (pair[i] for i in sides for pair in pairs.training)
+        size = config.tokens.target_vocab_size if side else None
+        tokenizer.train(config.tokens.kind, size or config.tokens.vocab_size, texts).save(folder / name)
     world.wait()
-    return checkpoint.read_tokenizers(folder, config)
+    return checkpoint.read_tokenizers(folder, config, checkpoint.read_checksums(found[-1]) if found else None)
 
 
 def _run(trainer: Trainer, say: Say) -> float | None:
@@ -134,6 +177,8 @@ def _run(trainer: Trainer, say: Say) -> float | None:
     if trainer.state.step and world.is_main:
         say(f"going on after step {trainer.state.step}")
     log = Log(folder, trainer.state.step, t.steps, say) if world.is_main else None
+    if world.is_main and checkpoint.read_config(folder) != trainer.config:  # not before all is known to go well
+        write_json(folder / "config.json", to_json(trainer.config))
     try:
         trainer.run(log)
     finally:

@@ -15,8 +15,8 @@ from torch.nn import Module
 from torch.nn.utils import clip_grad_norm_
 
 from scratch_transformer.model import Transformer
-from scratch_transformer.optim import Adam, WarmupSchedule
-from scratch_transformer.translation import batches, distribution, saving, validation
+from scratch_transformer.optim import Adam
+from scratch_transformer.translation import batches, distribution, saving, schedules, validation
 from scratch_transformer.translation.batches import Encoded, Step, Steps
 from scratch_transformer.translation.config import Config
 from scratch_transformer.translation.distribution import World
@@ -44,9 +44,8 @@ class Trainer:
         self.wrapped: Module = distribution.wrap(self.objective, t.engine, world)
         self.compiled = torch.compile(self.wrapped, dynamic=True) if t.compile else self.wrapped
         self.optimizer = Adam(model.parameters(), betas=(t.beta1, t.beta2), eps=t.eps)
-        self.schedule = WarmupSchedule(self.optimizer, config.model.d_model, t.warmup_steps, t.lr_factor)
         self.state = saving.restore(folder, data, model, self.optimizer)
-        self.schedule.load_state_dict({**self.schedule.state_dict(), "step": self.state.step + 1})
+        self.schedule = schedules.schedule_of(self.optimizer, config, self.state.step)
 
     def run(self, log: Log | None) -> None:
         """Train until the last step, or until validations no longer get better. log: of the main process."""
@@ -67,7 +66,13 @@ class Trainer:
                     self._validate(log)
                     since = time.perf_counter()
                     if self._is_over():
-                        return
+                        break
+        if log and state.step < t.steps:
+            score = "lower loss" if t.best == "loss" else f"higher {t.best}"
+            log.say(
+                f"ended early, at step {state.step} of {t.steps}: {state.waited} validations without a {score} than at "
+                f"step {state.best_step}"
+            )
 
     def _is_due(self) -> bool:
         t = self.config.training
@@ -78,12 +83,13 @@ class Trainer:
         return state.step >= t.steps or 0 < t.patience <= state.waited
 
     def _rest_of_the_epoch(self) -> Iterator[Step]:
-        """Every epoch has as many steps, so the number of a step says where it belongs."""
-        t, world = self.config.training, self.world
-        per_epoch = len(batches.plan(self.training, t.batch_tokens))
-        epoch, start = divmod(self.state.step, per_epoch)
-        plan = batches.plan(self.training, t.batch_tokens, (t.seed, epoch))
+        t, world, state = self.config.training, self.world, self.state
+        plan = batches.plan(self.training, t.batch_tokens, (t.seed, state.epoch), t.pool)
+        if state.step == state.epoch_start + len(plan):
+            state.epoch, state.epoch_start = state.epoch + 1, state.step
+            plan = batches.plan(self.training, t.batch_tokens, (t.seed, state.epoch), t.pool)
         steps = Steps(self.training, plan, world.rank, world.processes, t.accumulate)
+        start = state.step - state.epoch_start
         return batches.load(steps, start, t.workers, pin_memory=world.device.type == "cuda")
 
     def _step(self, step: Step) -> Tensor:
@@ -109,25 +115,35 @@ class Trainer:
 
     def _report(self, losses: Tensor, speed: float, log: Log | None) -> None:
         loss = self.world.sum(losses).mean().item()
-        if not math.isfinite(loss):
-            raise InputError(
-                f"the loss is {loss} at step {self.state.step}: expected training.lr_factor to be smaller than "
-                f"{self.config.training.lr_factor}, or training.clip to be set"
-            )
+        self._check("the loss", loss)
         if log:
             log.trained(self.state.step, loss, self.schedule.get_last_lr()[0], speed)
+
+    def _check(self, name: str, loss: float) -> None:
+        if not math.isfinite(loss):
+            raise InputError(
+                f"{name} is {loss} at step {self.state.step}: expected training.lr_factor to be smaller than "
+                f"{self.config.training.lr_factor}, or training.clip to be set"
+            )
 
     def _validate(self, log: Log | None) -> None:
         t, world = self.config.training, self.world
         loss, smoothed = validation.losses(self.wrapped, self.validation, t.batch_tokens, world)
+        self._check("the loss of validation", smoothed)
         result = replace(self._decode(), loss=loss, smoothed_loss=smoothed)
-        # What is trained is also what chooses: unsmoothed, the loss prefers a model that is surer of itself.
-        self.state.validated(smoothed)
+        self.state.validated(self._score(result))
         if log:
             log.validated(self.state.step, result)  # before: what is logged twice is noticed, what is not is lost
         saving.save(self.folder, self.state, self.data, self.objective.model, self.optimizer, world)
         if log:
             saving.prune(self.folder, t.keep)
+
+    def _score(self, result: validation.Result) -> float:
+        """What chooses the best checkpoint, the same in all processes."""
+        best = self.config.training.best
+        if best == "loss":  # as it is trained: unsmoothed, it prefers a model that is surer of itself
+            return -result.smoothed_loss
+        return self.world.sum(torch.tensor(result.scores.get(best, 0.0), dtype=torch.float32)).item()
 
     def _decode(self) -> validation.Result:
         """By the main process alone; with FSDP, where no process has all weights, not at all."""

@@ -67,14 +67,16 @@ def unknown_words(run: Run, text: str) -> list[str]:
 
 
 def translate(
-    run: Run, sources: Sequence[Sequence[int]], search: Search, progress: Callable[[int], None] = lambda done: None
-) -> list[list[Hypothesis]]:
+    run: Run, sources: Sequence[Sequence[int]], search: Search, progress: Callable[[int], None] = lambda done: None,
+    generator: torch.Generator | None = None,
+) -> list[list[Hypothesis]]:  # fmt: skip
     """The best `search.n_best` translations of each source (ids, ended by eos); progress: told of each batch's size.
 
-    They differ as texts: other tokens for the same text are no other translation.
+    They differ as texts: other tokens for the same text are no other translation. generator: of the sampling, where it
+    goes on from one call to the next; None: a new one, of `search.seed`.
     """
     found: list[list[Hypothesis]] = [[] for _ in sources]
-    decode = _decoder(run, search)
+    decode = _decoder(run, search, generator or torch.Generator().manual_seed(search.seed))
     for indices, ids in batches(sources, run.source_tokenizer.pad_id, next(run.model.parameters()).device):
         for i, hypotheses in zip(indices, decode(ids), strict=True):
             best: dict[str, Hypothesis] = {}
@@ -85,7 +87,7 @@ def translate(
     return found
 
 
-def _decoder(run: Run, search: Search) -> Callable[[Tensor], list[list[Hypothesis]]]:
+def _decoder(run: Run, search: Search, generator: torch.Generator) -> Callable[[Tensor], list[list[Hypothesis]]]:
     target, max_length = run.target_tokenizer, search.max_length or run.model.tgt_pos.seq_len
     ends = (run.source_tokenizer.pad_id, target.bos_id, target.eos_id, max_length)
 
@@ -97,7 +99,6 @@ def _decoder(run: Run, search: Search) -> Callable[[Tensor], list[list[Hypothesi
             return beam_search(run.model, ids, *ends, beam=search.beam, alpha=search.alpha)
         return greedy_search(run.model, ids, *ends, alpha=search.alpha)
 
-    generator = torch.Generator().manual_seed(search.seed)
     return decode
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from scratch_transformer.translation import batches, distribution
+from scratch_transformer.translation import batches, distribution, metrics
 from scratch_transformer.translation.batches import Encoded, Steps
 from scratch_transformer.translation.checkpoint import Run
 from scratch_transformer.translation.decoding import greedy
@@ -15,18 +15,20 @@ from scratch_transformer.translation.distribution import World
 from scratch_transformer.translation.objective import Objective
 from scratch_transformer.translation.tokenizer import Tokenizer
 
+SCORES = ("BLEU", "chrF", "exact_match")
+
 
 @dataclass(frozen=True)
 class Result:
     """loss: the mean cross-entropy of a target token in nats; smoothed_loss: the same as it is trained.
 
-    exact_match: the share of sentences translated exactly. samples: (source, expected, translated). Both are empty
-    where nothing was decoded.
+    scores: BLEU, chrF and exact_match, the share of sentences translated exactly. samples: (source, expected,
+    translated). Both are empty where nothing was decoded.
     """
 
     loss: float
     smoothed_loss: float
-    exact_match: float | None
+    scores: dict[str, float]
     samples: list[tuple[str, str, str]]
 
     @property
@@ -51,14 +53,14 @@ def matches(objective: Objective, encoded: Encoded, target: Tokenizer, count: in
     """Decode the first `count` pairs greedily; the losses are left to `losses`."""
     count = min(count, len(encoded.pairs))
     if count == 0:
-        return Result(math.nan, math.nan, None, [])
+        return Result(math.nan, math.nan, {}, [])
     objective.eval()
     translated = translate(objective, [encoded.sources[i].tolist() for i in range(count)], target)
     objective.train()
     pairs = encoded.pairs[:count]
-    right = sum(text == expected for text, (_, expected) in zip(translated, pairs, strict=True))
+    scores = metrics.text_metrics(translated, [expected for _, expected in pairs])
     shown = [(*pair, text) for pair, text in zip(pairs[:samples], translated, strict=False)]
-    return Result(math.nan, math.nan, right / count, shown)
+    return Result(math.nan, math.nan, {name: scores[name] for name in SCORES}, shown)
 
 
 def translate(objective: Objective, sources: list[list[int]], target: Tokenizer, batch: int = 250) -> list[str]:

@@ -75,3 +75,25 @@ def test_the_fingerprint_is_that_of_the_pairs(tmp_path):
     assert first.fingerprint() == corpus.read(Data(tsv=tsv(tmp_path, PAIRS))).fingerprint()
     changed = corpus.read(Data(tsv=tsv(tmp_path, [*PAIRS[:-1], ("s99", "T99")])))
     assert first.fingerprint() != changed.fingerprint()
+
+
+def test_files_of_ones_own_to_validate_with_and_to_hold_out(tmp_path):
+    def write(name, numbers):
+        (tmp_path / name).write_text("".join(f"a {i}\tb {i}\n" for i in numbers) + "no pair\n")
+        return str(tmp_path / name)
+
+    tsv, valid, test = write("c.tsv", range(40)), write("v.tsv", range(35, 50)), write("t.tsv", range(48, 60))
+    pairs = lambda numbers: [(f"a {i}", f"b {i}") for i in numbers]  # noqa: E731
+    both = corpus.read(Data(tsv=tsv, valid=valid, test=test))
+    assert sorted(both.training) == sorted(pairs(range(35)))
+    assert (both.validation, both.held_out) == (pairs(range(35, 48)), pairs(range(48, 60)))
+    assert [line.rpartition("/")[2] for line in both.skipped] == [
+        *(f"{name}, line {n}: has 1 columns, not a source, a tab and a target" for name, n in
+          (("c.tsv", 41), ("t.tsv", 13), ("v.tsv", 16))),
+        "2 pairs for validation that are validated with or held out too",
+        "5 pairs for training that are validated with or held out too",
+    ]  # fmt: skip
+    one = corpus.read(Data(tsv=tsv, test=test))
+    assert one.held_out == pairs(range(48, 60)) and len(one.validation) == 2 and len(one.training) == 38
+    with pytest.raises(InputError, match="no pair is left for training: all are in data.valid or data.test too"):
+        corpus.read(Data(tsv=tsv, valid=tsv))

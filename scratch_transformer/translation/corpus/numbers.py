@@ -61,10 +61,10 @@ def in_words(numbers: Iterable[int], data: Data) -> list[tuple[str, str]]:
 
     for name, language in (("source", data.source), ("target", data.target)):
         if language not in num2words.CONVERTER_CLASSES:
-            close = difflib.get_close_matches(language, num2words.CONVERTER_CLASSES, n=1, cutoff=0.0)
+            close = difflib.get_close_matches(language, num2words.CONVERTER_CLASSES, n=1)
             known = ", ".join(sorted(num2words.CONVERTER_CLASSES))
             hint = f"; is it {close[0]}?" if close else ""
-            raise InputError(f"data.{name} is {language!r}, which num2words lacks{hint} It has {known}")
+            raise InputError(f"data.{name} is {language!r}, which num2words lacks{hint} (it has {known})")
     return [(_words(number, data.source), _words(number, data.target)) for number in numbers]
 
 

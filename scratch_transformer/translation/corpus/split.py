@@ -39,11 +39,33 @@ class Corpus:
 
 
 def read(data: Data) -> Corpus:
-    """All pairs, once each, split at random by data.seed.
+    """All pairs, once each, split at random by data.seed, or as data.valid and data.test say.
 
     Raises:
         InputError: they cannot be read, or are too few.
     """
+    corpus = _drawn(data)
+    skipped = corpus.skipped
+    held_out = _pairs(read_tsv(data.test), skipped, data.test) if data.test else corpus.held_out
+    validation = _pairs(read_tsv(data.valid), skipped, data.valid) if data.valid else corpus.validation
+    validation = _without(validation, held_out, "validation", skipped)
+    training = _without(corpus.training, [*held_out, *validation], "training", skipped)
+    return Corpus(training, validation, held_out, skipped)
+
+
+def _without(pairs: list[Pair], others: list[Pair], name: str, skipped: list[str]) -> list[Pair]:
+    """The pairs of one part that are not in another."""
+    taken = set(others)
+    rest = [pair for pair in pairs if pair not in taken]
+    if len(rest) < len(pairs):
+        skipped.append(f"{len(pairs) - len(rest)} pairs for {name} that are validated with or held out too")
+    if not rest:
+        raise InputError(f"the data: no pair is left for {name}: all are in data.valid or data.test too")
+    return rest
+
+
+def _drawn(data: Data) -> Corpus:
+    """The three parts, those empty that files of their own have."""
     if data.tsv is not None:
         return _split(read_tsv(data.tsv), data, data.tsv)
     if data.source_file is not None and data.target_file is not None:
@@ -57,26 +79,38 @@ def read(data: Data) -> Corpus:
 
 
 def _split(found: Iterable[Found], data: Data, where: str) -> Corpus:
-    pairs: dict[Pair, None] = {}  # a pair that comes twice must not be both trained on and held out
-    skipped = []
-    for item in found:
-        if isinstance(item, str):
-            skipped.append(item)
-        else:
-            pairs[normalized(item[0]), normalized(item[1])] = None
-    if not pairs:
-        raise InputError(f"{where}: holds no pair of sentences{f': {skipped[0]}' if skipped else ''}")
-    held_out, validation = _sizes(data, len(pairs), where)
-    shuffled = list(pairs)
+    skipped: list[str] = []
+    shuffled = _pairs(found, skipped, where)
+    held_out, validation = _sizes(data, len(shuffled), where)
     Random(data.seed).shuffle(shuffled)
     rest = shuffled[held_out + validation :]
     return Corpus(rest[: data.pairs], shuffled[held_out : held_out + validation], shuffled[:held_out], skipped)
 
 
+def _pairs(found: Iterable[Found], skipped: list[str], where: str) -> list[Pair]:
+    """The pairs, each once; `skipped` gets what is none.
+
+    Raises:
+        InputError: there is no pair.
+    """
+    pairs: dict[Pair, None] = {}  # a pair that comes twice must not be both trained on and held out
+    reports = []
+    for item in found:
+        if isinstance(item, str):
+            reports.append(item)
+        else:
+            pairs[normalized(item[0]), normalized(item[1])] = None
+    if not pairs:
+        raise InputError(f"{where}: holds no pair of sentences{f': {reports[0]}' if reports else ''}")
+    skipped += reports
+    return list(pairs)
+
+
 def _sizes(data: Data, count: int, where: str) -> tuple[int, int]:
-    """How many pairs are held out and kept for validation, of `count`."""
+    """How many pairs are held out and kept for validation, of `count`: none for which there is a file."""
     held_out = max(1, min(HELD_OUT, count // 10)) if data.held_out is None else data.held_out
     validation = max(1, min(VALIDATION, count // 20)) if data.validation is None else data.validation
+    held_out, validation = 0 if data.test else held_out, 0 if data.valid else validation
     if held_out + validation >= count:
         raise InputError(
             f"{where}: only {count} different pairs, too few to hold out {held_out}, keep {validation} for validation "

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
+from torch import Tensor
 
 from scratch_transformer.model import Transformer
+from scratch_transformer.translation.errors import InputError
 
 
 @contextmanager
@@ -22,6 +24,12 @@ def deciding(model: Transformer) -> Iterator[None]:
     finally:
         for module in in_training:
             module.training = True
+
+
+def check_finite(scores: Tensor) -> None:
+    """Raises InputError for NaN and infinity: what follows from them looks like a translation, and is none."""
+    if not scores.isfinite().all():
+        raise InputError("the model computes no finite numbers: its weights are of no use")
 
 
 def check_length(model: Transformer, max_length: int) -> None:

@@ -11,7 +11,7 @@ from scratch_transformer.model import Transformer
 from scratch_transformer.translation.decoding import sampling
 from scratch_transformer.translation.decoding.hypothesis import Hypothesis, length_penalty, ranked
 from scratch_transformer.translation.decoding.incremental import IncrementalDecoder
-from scratch_transformer.translation.decoding.modes import check_length, deciding
+from scratch_transformer.translation.decoding.modes import check_finite, check_length, deciding
 from scratch_transformer.translation.decoding.prefixes import Decoder
 from scratch_transformer.translation.decoding.scoring import token_log_probabilities
 
@@ -84,6 +84,7 @@ def sample(
     uniform = torch.rand(len(sources), max_length, generator=generator).to(source_ids.device)
 
     def drawn(logits: Tensor, rows: list[int], t: int) -> Tensor:
+        check_finite(logits)
         return sampling.draw(*sampling.truncated(logits, temperature, top_k, top_p), uniform[rows, t].to(logits.dtype))
 
     found = _generate(model, sources, source_pad_id, bos_id, eos_id, max_length, decoder, drawn)
@@ -140,6 +141,7 @@ def _scored(
 ) -> list[Hypothesis]:
     """What `_generate` found, with the model's log-probabilities."""
     log_p, _ = token_log_probabilities(model, source_ids, source_pad_id, found, bos_id)
+    check_finite(torch.tensor([sum(row) for row in log_p]))
     return [
         Hypothesis(
             ids=[i for i in ids if i != eos_id],

@@ -1,0 +1,162 @@
+"""What goes wrong around a training: folders left behind, two writers, a full disk, processes that must agree."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from reference_tests.translation import tiny
+from scratch_transformer import cli
+from scratch_transformer.translation import checkpoint, files, train
+from scratch_transformer.translation.errors import InputError
+from scratch_transformer.translation.train import resume
+
+ROOT = Path(__file__).parents[2]
+SMALL = [argument for name, value in tiny.SETTINGS.items() for argument in ("--set", f"{name}={value}")]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    tiny.run(folder)
+    return folder
+
+
+@pytest.fixture
+def folder(trained, tmp_path):
+    return shutil.copytree(trained, tmp_path / "run")
+
+
+def go_on(folder, **changes):
+    said = []
+    resume(folder, say=said.append, **changes)
+    return said
+
+
+def test_what_a_kill_left_is_removed_at_the_next_start(tmp_path):
+    for name, age in ((".new-run-1", 1000), (".new-run-2", 0), (".new-other-1", 1000)):
+        (tmp_path / name).mkdir()
+        os.utime(tmp_path / name, times=(then := files.time.time() - age, then))
+    tiny.run(tmp_path / "run", training__steps=1)
+    assert {path.name for path in tmp_path.iterdir()} == {"run", ".new-run-2", ".new-other-1"}
+
+
+def test_two_processes_do_not_train_in_one_folder(folder):
+    before = tiny.content(folder)
+    with files.locked(folder), pytest.raises(InputError, match="run: another process trains there at this moment"):
+        go_on(folder, **{"training.steps": 8})
+    assert tiny.content(folder) == before
+    go_on(folder, **{"training.steps": 8})
+
+
+def test_a_full_disk_names_the_file_and_how_to_go_on(folder, monkeypatch):
+    def full(descriptor):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    result = CliRunner().invoke(cli.main, ["train", "--resume", str(folder), "--steps", "8"])
+    assert result.exit_code == 2
+    last = result.stderr.splitlines()[-1]
+    assert f"cannot write {folder}" in last and "No space left on device" in last
+    assert last.endswith(f"to go on when there is room: scratch-transformer train --resume {folder}")
+    assert not list(folder.rglob("*.part"))
+
+
+def test_a_damaged_last_checkpoint_names_the_one_before(folder):
+    last = folder / "checkpoints" / "step-00000006"
+    (last / "optimizer.safetensors").write_bytes(b"")
+    with pytest.raises(InputError) as caught:
+        go_on(folder, **{"training.steps": 8})
+    assert str(caught.value).endswith(f"without {last} the run goes on from the checkpoint before, step-00000004")
+    shutil.rmtree(last)
+    assert "going on after step 4" in go_on(folder, **{"training.steps": 8})
+
+
+def test_a_vocabulary_that_is_absurdly_small_is_said(tmp_path):
+    said = tiny.run(tmp_path / "run", tokens__vocab_size=8, training__steps=1)
+    warnings = [line for line in said if line.startswith("Warning")]
+    assert len(warnings) == 2 and "% of the source tokens are unknown: expected a larger --vocab-size" in warnings[0]
+
+
+def test_settings_are_not_written_before_all_goes_well(folder):
+    shutil.rmtree(folder / "tensorboard")
+    (folder / "tensorboard").write_text("a file")
+    before = tiny.content(folder)
+    with pytest.raises((InputError, OSError)):
+        go_on(folder, **{"training.steps": 8})
+    assert tiny.content(folder) == before
+
+
+# ---- Several processes ----
+
+
+def test_a_folder_that_is_there_is_one_line_of_several_processes(folder):
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "29641"]
+    command += ["-m", "scratch_transformer.translation.train", "--out", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 1
+    ours = done.stderr.partition("torch/distributed")[0]  # then torchrun's own report
+    assert ours.count(f"Error: {folder} is there already: expected a new folder") == 1
+    assert "Traceback" not in ours and "scratch_transformer/translation" not in done.stderr
+
+
+def test_after_a_restart_by_torchrun_the_run_goes_on(tmp_path, monkeypatch):
+    settings, said = tiny.config(), []
+    tiny.run(tmp_path / "whole")
+    tiny.run(tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "checkpoints" / "step-00000006")
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
+    train.train(settings, tmp_path / "run", say=said.append)
+    assert "going on after step 4" in said
+    assert tiny.content(tmp_path / "run") == tiny.content(tmp_path / "whole")
+    with pytest.raises(InputError, match="is there already"):
+        train.train(tiny.config(training__seed=3), tmp_path / "run", say=said.append)
+
+
+def test_several_processes_need_a_name(monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    result = CliRunner().invoke(cli.main, ["train"])
+    assert result.exit_code == 2 and "--out is missing: expected a new folder" in result.stderr
+
+
+def test_an_interruption_of_several_processes_says_how_to_go_on(monkeypatch):
+    def interrupted(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(train, "train", interrupted)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for rank, words in (("0", "Interrupted. To go on: torchrun --nproc-per-node 2 -m "), ("1", "")):
+        monkeypatch.setenv("RANK", rank)
+        result = CliRunner().invoke(cli.main, ["train", "--out", "x"])
+        assert words in result.stderr and ("Interrupted" in result.stderr) == bool(words)
+
+
+# ---- Threads ----
+
+
+def test_threads_can_be_chosen(monkeypatch, tmp_path):
+    import torch
+
+    chosen = []
+    monkeypatch.setattr(torch, "set_num_threads", chosen.append)
+    result = CliRunner().invoke(
+        cli.main, ["train", *SMALL, "--steps", "1", "--out", str(tmp_path / "x"), "--threads", "3"]
+    )
+    assert result.exit_code == 0, result.output
+    assert chosen == [3]
+    assert checkpoint.read_config(tmp_path / "x").training.steps == 1
+
+
+def test_threads_do_not_wait_long_unless_told_to():
+    """OpenMP reads it when torch is imported, so the command must say so before."""
+    code = "import os, sys, scratch_transformer.commands.train; "
+    code += "print(os.environ.get('GOMP_SPINCOUNT'), 'torch' in sys.modules)"
+    names = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
+    for given, expected in (({}, "20000"), ({names[0]: "active"}, "None"), ({names[1]: "7"}, "7")):
+        environment = {name: value for name, value in os.environ.items() if name not in names} | given
+        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, cwd=ROOT)
+        assert done.stdout == f"{expected} False\n"
