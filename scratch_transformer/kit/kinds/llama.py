@@ -51,7 +51,10 @@ def only(mistakes: tuple[str, ...]) -> tuple[str, ...]:
 
 def attention_kind(name: str, what: str, of: Kind, module: type[canonical.Attention]) -> Kind:
     """A kind of attention with rotary positions, or with normalized queries and keys."""
-    query_norm = {"": {"qk_norm": False}, "normalized queries and keys": {"qk_norm": True, "norm_kind": "rms"}}
+    query_norm: dict[str, dict[str, Any]] = {
+        "": {"qk_norm": False},
+        "normalized queries and keys": {"qk_norm": True, "norm_kind": "rms"},
+    }
     designs = {**combined(TURNED, query_norm), "normalized queries and keys": query_norm["normalized queries and keys"]}
     return Kind(
         name=name,

@@ -30,7 +30,9 @@ def unshifted(script: Script) -> Found:
             yield "T13", call, said
 
 
-def _decoded(output: ast.Call, inputs: list[tuple[str, str]], script: Script, before: ast.AST) -> list[tuple[str, str]]:
+def _decoded(
+    output: ast.Call, inputs: list[tuple[str, str]], script: Script, before: ast.expr
+) -> list[tuple[str, str]]:
     """Of a model's inputs, those that its decoder sees; [] where it may shift them itself."""
     cls = script.class_of(output.func, before)
     if cls is None or not MODEL.search(ast.unparse(output.func) + cls.name):
