@@ -127,6 +127,7 @@ import torch, torch.nn as nn, torch.nn.functional as F
 class CausalSelfAttention(nn.Module):
     def __init__(self, d_model, num_heads):
         super().__init__()
+        assert d_model % num_heads == 0, "d_model must be a multiple of num_heads"
         self.h = num_heads
         self.qkv, self.out = nn.Linear(d_model, 3 * d_model), nn.Linear(d_model, d_model)
 

@@ -23,8 +23,6 @@ import torch
 
 from scratch_transformer.attention.tiled import workers
 
-mkldnn: Any = torch.backends.mkldnn  # its settings are unknown to mypy
-
 # How many times as fast such a product must be to be taken; without the instructions it is as fast as any.
 PAYS = 1.3
 
@@ -100,11 +98,16 @@ def against(dtype: torch.dtype, device: torch.device) -> str | None:
 
 
 def _can() -> bool:
-    return hasattr(mkldnn, "matmul")  # since torch 2.9
+    """Whether torch has the setting: since 2.9."""
+    try:
+        _setting()
+    except AttributeError:
+        return False
+    return True
 
 
 def _setting() -> Any:
-    return mkldnn.matmul
+    return torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
 
 
 @functools.cache
