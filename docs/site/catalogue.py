@@ -6,12 +6,11 @@ import pkgutil
 import re
 from pathlib import Path
 
-from scratch_transformer.kit.demonstrate import demonstrate
-
 from docs.site.docstrings import inline
 from scratch_transformer.commands.explain import SEVERITIES
 from scratch_transformer.kit import mistakes
 from scratch_transformer.kit.mistakes import MISTAKES
+from scratch_transformer.kit.mistakes.demonstrate import demonstrate
 
 FOLDER = "mistakes"
 

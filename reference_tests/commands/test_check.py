@@ -156,12 +156,12 @@ def test_what_is_not_written_yet_is_said_to_be_so(folder):
     missing = "raise NotImplementedError('your code here')"
     (folder / "begun.py").write_text(RIGHT[: RIGHT.index("mean = ")] + missing)
     (folder / "handed_out.py").write_text(RIGHT[: RIGHT.index("super()")] + missing)
-    for name in ("begun", "handed_out"):
+    for name, why in {"begun": "not written yet", "handed_out": "abstract: it has no forward"}.items():
         result = run(folder / f"{name}.py", "--json", folder / f"{name}.json")
-        (component,) = json.loads((folder / f"{name}.json").read_text())["components"]
-        assert result.exit_code == 2 and "not written yet" in result.stdout
-        assert "your code here" in result.stdout and "adapters.py" not in result.stdout
-        assert (component["verdict"], component["problem"]) == ("not written yet", "your code here")
+        document = json.loads((folder / f"{name}.json").read_text())
+        assert (document["components"], document["not_components"]) == ([], [f"LayerNorm ({why})"])
+        assert result.exit_code == 2
+        assert f"LayerNorm ({why})" in result.stdout and "adapters.py" not in result.stdout
 
 
 def test_the_plugin_imports_nothing_heavy():

@@ -37,10 +37,9 @@ def test_the_environment_comes_first(monkeypatch):
 
 
 def test_a_report_links_to_the_catalogue(monkeypatch):
-    from scratch_transformer.kit.finding import Report
-
     from scratch_transformer.kit import check
-    from scratch_transformer.kit.report import page
+    from scratch_transformer.kit.report.finding import Report
+    from scratch_transformer.kit.report.text import page
 
     def layer_norm(x, weight, bias, eps=1e-5):
         return (x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True) + eps).sqrt() * weight + bias

@@ -117,6 +117,5 @@ def _gradients(outputs: dict[str, Tensor], upstream: dict[str, Tensor], inputs: 
         allow_unused=True,
     )
     return {
-        name: torch.zeros_like(x) if g is None else g.to_dense()
-        for (name, x), g in zip(inputs.items(), gradients, strict=True)
+        name: torch.zeros_like(x) if g is None else g for (name, x), g in zip(inputs.items(), gradients, strict=True)
     }

@@ -27,6 +27,7 @@ NOT_HERE = {
     "D2": "the page decodes greedily, without a beam",
     "D3": "the page decodes greedily, without a beam",
     "LN11": "the model has no RMSNorm",
+    "LN12": "the model has no RMSNorm",
     "P8": "sentences are shorter than 256 tokens",
 }
 """Changes of the forward pass that mean nothing here, and why; mistakes without any change of the numbers besides."""

@@ -61,12 +61,6 @@ EMBEDDING = Component(
         Case(
             "max_norm in the 1-norm", lambda draw: Call(draw.ids(B, T)), {**_TABLE, "max_norm": 3.0, "norm_type": 1.0}
         ),
-        Case("sparse gradients", lambda draw: Call(draw.ids(B, T)), {**_TABLE, "sparse": True}),
-        Case(
-            "sparse gradients and padding_idx",
-            lambda draw: Call(draw.ids(B, S, below=3)),
-            {**_TABLE, "sparse": True, "padding_idx": 1},
-        ),
         Case("no ids", lambda draw: Call(draw.ids(0, T)), _TABLE),
     ),
     errors=(
