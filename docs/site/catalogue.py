@@ -1,15 +1,11 @@
 """A page for every mistake of the kit's catalogue, written before the site is built, with its demonstration run."""
 
-import importlib
-import itertools
-import pkgutil
 import re
 from pathlib import Path
 
 from docs.site.docstrings import inline
 from scratch_transformer.commands.explain import SEVERITIES
-from scratch_transformer.kit import mistakes
-from scratch_transformer.kit.mistakes import MISTAKES
+from scratch_transformer.kit.mistakes import FAMILIES, MISTAKES, family
 from scratch_transformer.kit.mistakes.demonstrate import demonstrate
 
 FOLDER = "mistakes"
@@ -76,19 +72,11 @@ def table():
 
 
 def by_part():
-    """The mistakes in the catalogue's order, by the part of the model that the head of their file names."""
-    modules = [
-        importlib.import_module(f"{mistakes.__name__}.{m.name}") for m in pkgutil.iter_modules(mistakes.__path__)
-    ]
-    part = {}
-    for module in modules:
-        name = module.__doc__.splitlines()[0].partition("mistakes in ")[2].rstrip(".")
-        tuples = [value for value in vars(module).values() if isinstance(value, tuple)]
-        part |= {mistake.id: name for mistake in itertools.chain(*tuples) if mistake in MISTAKES.values()}
+    """The mistakes in the catalogue's order, by the part of the model that the letters of their ids stand for."""
     found = {}
     for mistake in MISTAKES.values():
-        found.setdefault(part[mistake.id], []).append(mistake)
-    return {name[:1].upper() + name[1:]: those for name, those in found.items()}
+        found.setdefault(FAMILIES[family(mistake.id)], []).append(mistake)
+    return {f"{part[0].upper()}{part[1:]}": some for part, some in found.items()}
 
 
 def toctree():

@@ -22,6 +22,9 @@ CHAPTERS = {
 
 NOT_HERE = {
     "A11": "every query has a key to attend to",
+    "A29": "the page does not know it yet",
+    "B23": "the page does not know it yet",
+    "B25": "the page does not know it yet",
     "A26": "no score is large enough to overflow",
     "D1": "the page decodes greedily, without a beam",
     "D2": "the page decodes greedily, without a beam",
