@@ -86,7 +86,7 @@ profile() {  # 5 minutes
 
 check() {  # a tool of CUDA's, where it is there
     if [ -n "$DRY" ]; then echo "would run: $*"
-    elif command -v "$1" >/dev/null; then limited 90 "$@"
+    elif command -v "$1" >/dev/null; then limited 70 "$@"
     else echo "$1 is not installed"; fi
 }
 
