@@ -10,6 +10,7 @@ from scratch_transformer.kit.judge.diagnose import diagnose
 from scratch_transformer.kit.kind import CanonicalCandidate
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.recipe import RIGHT
+from scratch_transformer.kit.resolve import guess
 from scratch_transformer.kit.resolve.call import beside
 from scratch_transformer.kit.resolve.weights import attention
 
@@ -117,6 +118,22 @@ def test_a_packed_matrix_of_shared_heads_is_split():
     _, layout = next(attention.layouts(weights, sizes, lambda path: False))
     assert torch.equal(layout["w_k.weight"], packed[24:36])
     assert torch.equal(layout["w_v.weight"], packed[36:])
+
+
+class NormsAndDrops(torch.nn.Module):
+    def forward(self, x, mask):
+        return self.drop_encoded(self.norm_source(x))
+
+
+class Turned(torch.nn.Module):
+    def forward(self, x, mask):
+        return self.apply_rope(self.rms_norm(x))
+
+
+def test_what_speaks_of_todays_parts_is_told_from_what_has_their_letters():
+    """normSource has the letters of RMS, dropEncoded those of RoPE."""
+    block = KINDS["MaskedLlamaBlock"]
+    assert guess._of_today(block, Turned) > 0 > guess._of_today(block, NormsAndDrops)
 
 
 # ---- Caches ----

@@ -154,7 +154,10 @@ def _takes_keys(thing: Any) -> bool:
 
 
 TODAY = ("RotaryEmbedding", "CausalRotaryAttention", "RotaryAttention", "LlamaBlock", "MaskedLlamaBlock", "LlamaModel")
-OF_TODAY = re.compile(r"rope|rotary|freqs?cis|freqscomplex|tokenpositions|rms|swiglu|silu|cossin|rotatehalf")
+# not in dropEmbedding, property or normSource
+OF_TODAY = re.compile(
+    r"(?<![dp])rope|rotary|freqs?cis|freqscomplex|tokenpositions|(?<!no)rms|swiglu|silu|cossin|rotatehalf"
+)
 
 
 def _of_today(kind: Kind, thing: Any) -> float:
