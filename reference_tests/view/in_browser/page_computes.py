@@ -62,6 +62,7 @@ def canonical(run, changes):
     """The kit's model with the run's weights."""
     m = run.config.model
     sizes = {"d_model": m.d_model, "num_heads": m.num_heads, "d_ff": m.d_ff, "num_layers": m.num_layers, "max_len": 64}
+    sizes |= {"src_pad": 0, "tgt_pad": 0}
     sizes |= {"src_vocab_size": run.source_tokenizer.vocab_size, "tgt_vocab_size": run.target_tokenizer.vocab_size}
     model = Seq2Seq(sizes, Recipe().with_({"norm_order": "pre", "final_norm": True, **changes})).double().eval()
     state = {kits_name(name): values for name, values in run.model.state_dict().items() if not name.endswith(".pe")}

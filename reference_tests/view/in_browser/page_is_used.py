@@ -107,6 +107,7 @@ def test_pytorchs_numbers_and_the_difference(open_page):
     visit.page.click(".choice button:has-text('difference')")
     assert visit.hash()["numbers"] == "difference"
     visit.page.click("summary:has-text('table')")
+    visit.page.wait_for_selector(".scroll td")
     cells = visit.page.eval_on_selector_all(".scroll td", "cells => cells.map((cell) => cell.textContent)")
     assert len(cells) == visit.tokens("source") * (visit.tokens("target") - 1)
     assert {cell for cell in cells if cell != "0.0000" and not re.search("10⁻[¹²][⁰¹²³⁴⁵⁶⁷⁸⁹]", cell)} == set()
@@ -164,6 +165,7 @@ def test_a_head_is_switched_off(open_page):
     visit.page.click("#head-off")
     assert visit.hash()["off"] == "decoder.0.cross.2"
     visit.page.click("summary:has-text('table')")
+    visit.page.wait_for_selector(".scroll td")
     cells = visit.page.eval_on_selector_all(".scroll td", "cells => cells.map((cell) => cell.textContent)")
     assert set(cells) == {"0.0000"}
     visit.page.click("#head-off")
