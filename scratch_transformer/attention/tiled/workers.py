@@ -57,6 +57,7 @@ _local = threading.local()
 _lock = threading.Lock()
 if hasattr(os, "register_at_fork"):  # the threads of a process are not there in its fork
     os.register_at_fork(after_in_child=_pools.clear)
+    os.register_at_fork(after_in_child=_ours.clear)  # their numbers may become strangers'
 
 
 def is_alone() -> bool:
