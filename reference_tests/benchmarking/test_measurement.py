@@ -22,9 +22,8 @@ def test_nothing_is_kept_without_a_folder_without_values_or_after_an_error(tmp_p
         values["a"] = 1
     with measurement.kept("x", tmp_path):
         pass
-    with pytest.raises(KeyError), measurement.kept("x", tmp_path) as values:
-        values["a"] = 1
-        raise KeyError
+    with pytest.raises(ZeroDivisionError), measurement.kept("x", tmp_path) as values:
+        values.update(a=1, b=1 / 0)
     assert not any(tmp_path.iterdir())
 
 
