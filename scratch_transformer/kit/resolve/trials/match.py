@@ -81,7 +81,7 @@ def resolve(thing: Any, kind: Kind, library: Library, settings: Mapping[str, Any
         if again.candidate is None or not again.beats(best):
             continue
         note = f"Its {fault[0]} cannot be used ({why}); the reference's was put in its place."
-        again.candidate.notes.append(note)
+        again.candidate.limits.append(note)
         best = again
         if best.score[0] < NOTHING:
             break
@@ -227,7 +227,7 @@ def _planned_with(
         best.score = max(best.score, _masked(best, trial, 0 if hopeless else library.most_tiers))
     adjust.notes(best.candidate)
     if not library.supplied:
-        best.candidate.notes += supplied.notes(made)
+        best.candidate.limits += supplied.notes(made)
     return best
 
 
