@@ -145,6 +145,7 @@ class Candidate:
     module: the learner's own module, for what only an inventory shows; None for a function.
     missing: canonical parameters that the learner's module has no place for.
     notes: sentences about how it was resolved. limits: about what could not be checked because of how it is made.
+    replaced: names of its parts that the reference stands in for.
     defaults: settings -> values that its constructor has where nothing is passed.
     shown: choices of the recipe that resolving it has shown already.
     drops: whether dropout that ignores eval() takes place. Without it, everything else can be compared.
@@ -160,6 +161,7 @@ class Candidate:
         self.missing: frozenset[str] = frozenset()
         self.notes: list[str] = []
         self.limits: list[str] = []
+        self.replaced: list[str] = []
         self.defaults: dict[str, Any] = {}
         self.shown: dict[str, Any] = {}
         self.drops = False
@@ -332,7 +334,7 @@ class Diagnosis:
     alternatives: other explanations that all probes leave alike: lists of ids.
     design: what it is, of several right ways: "pre-norm, GELU".
     divergence: without an explanation, the first intermediate that differs.
-    limits: what was not checked, and why.
+    limits: what was not checked, and why. replaced: parts that the reference stood in for.
     probe: the probe on which the error is largest.
     """
 
@@ -347,6 +349,7 @@ class Diagnosis:
     probe: str = ""
     notes: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()
+    replaced: tuple[str, ...] = ()
     recipe: Recipe = RIGHT
     ordinary: float | None = None
     unexplained: bool = False

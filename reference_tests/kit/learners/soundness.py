@@ -26,7 +26,8 @@ from reference_tests.kit.learners.corpus import STYLES
 from reference_tests.kit.learners.mutations import Mutation, mutations
 from scratch_transformer.conformance.switches import exact
 from scratch_transformer.kit.judge.session import distance
-from scratch_transformer.kit.kind import Probe
+from scratch_transformer.kit.kind import Probe, random_state
+from scratch_transformer.kit.recipe import RIGHT
 from scratch_transformer.kit.report.finding import FINE
 from scratch_transformer.kit.resolve.build import construct
 from scratch_transformer.kit.resolve.call import forwards
@@ -69,7 +70,7 @@ class Right:
         found = []
         for seed in (0, 5):
             full = candidate.kind.complete(candidate.settings)
-            asked = candidate.kind.reference(candidate.settings, seed=seed).state_dict()
+            asked = random_state(candidate.kind.build(full, RIGHT.with_(candidate.kind.full)), seed)
             for probe in candidate.kind.probes(full, seed):
                 if not candidate.accepts(probe.inputs):
                     continue

@@ -95,6 +95,7 @@ def _diagnosed(session: Session, parts: Known) -> Diagnosis:
         probe=worst.probe.shows if worst else "",
         notes=(*candidate.notes, *_notes(session, match)),
         limits=(*candidate.limits, *_limits(session)),
+        replaced=tuple(candidate.replaced),
         recipe=recipe,
         ordinary=ordinary if usual is not None and ordinary != error else None,
         unexplained=unexplained,

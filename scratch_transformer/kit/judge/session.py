@@ -71,9 +71,9 @@ class Session:
 
     @property
     def stops(self) -> list[Result]:
-        """Crashes that no length explains: on inputs of the same shapes, without masks or with others, it ran."""
-        ran = [_shapes(result.probe) for result in self.ran]
-        return [result for result in self.crashes if _shapes(result.probe) in ran]
+        """Crashes that no fixed length explains: on inputs of the same shapes it ran, or source and target differ."""
+        ran, pairs = [_shapes(result.probe) for result in self.ran], {"memory", "src", "key"} & set(self.kind.inputs)
+        return [result for result in self.crashes if pairs or _shapes(result.probe) in ran]
 
     def run(self, probe: Probe) -> Result:
         try:

@@ -41,6 +41,7 @@ class Result:
     ordinary: the error on ordinary inputs, where `error` is on inputs made to show mistakes; None if it is the same.
     inherited: ids of mistakes that are in a part of it, which is reported by itself. stub: of an adapter to fill in.
     unexplained: mistakes are named, but its numbers differ for another reason too. limits: what was not checked.
+    replaced: its parts that could not be used, so that what is said is true but for them.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Result:
     notes: list[str] = field(default_factory=list)
     stub: str = ""
     limits: list[str] = field(default_factory=list)
+    replaced: list[str] = field(default_factory=list)
     ordinary: float | None = None
     unexplained: bool = False
 

@@ -170,9 +170,10 @@ def _verdict(result: Result) -> str:
 
 
 def named(result: Result) -> str:
-    """The verdict with the mistakes, those of its parts in brackets."""
+    """The verdict with the mistakes, those of its parts in brackets, and with the parts that it is not about."""
     ids = [*result.ids, *(f"({id})" for id in result.inherited)]
-    return f"{result.verdict}: {' '.join(ids)}" if ids and result.verdict != "crashed" else result.verdict
+    verdict = f"{result.verdict}, but for its {' and '.join(result.replaced)}" if result.replaced else result.verdict
+    return f"{verdict}: {' '.join(ids)}" if ids and result.verdict != "crashed" else verdict
 
 
 def limits(results: Iterable[Result]) -> dict[str, list[str]]:
