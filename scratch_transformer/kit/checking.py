@@ -240,6 +240,8 @@ class Checking:
         result.divergence, result.probe = diagnosis.divergence, diagnosis.probe
         result.ordinary, result.unexplained = diagnosis.ordinary, diagnosis.unexplained
         result.notes = list(dict.fromkeys(diagnosis.notes))
+        result.limits = list(dict.fromkeys(diagnosis.limits))
+        result.replaced = list(dict.fromkeys(diagnosis.replaced))
         return result
 
     def _not_built(self, result: Result, value: Any, outcome: Outcome, source: Source) -> Result:

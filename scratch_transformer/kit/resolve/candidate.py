@@ -41,7 +41,9 @@ class Resolved(Candidate):
         self.output_index: int | None = None
         thing = getattr(made, "function", made)
         self.defaults = {"eps": default_of(type(thing) if isinstance(thing, nn.Module) else thing, "eps")}
-        self.is_causal_by_name = _is_causal(kind, thing) and not _takes_mask(plan)
+        own = [name for _, name, _ in plan.mask_parameters if name in ("mask", "tgt_mask")]
+        self.takes_masks_apart = len(own) > 1
+        self.is_causal_by_name = _is_given_future(kind, plan) or (_is_causal(kind, thing) and not _takes_mask(plan))
         self.update_missing()
 
     def update_missing(self) -> None:
@@ -146,6 +148,12 @@ class Resolved(Candidate):
                 groups.setdefault(".".join(parts[:end]), set()).update(positions.flatten().tolist())
         same = [name for name, positions in groups.items() if positions - {ZERO, -2} == own]
         return max(same, key=len, default=None)
+
+
+def _is_given_future(kind: Kind, plan: Plan) -> bool:
+    """A decoder that is given a causal mask, and has to apply it."""
+    decodes = "memory_mask" in kind.inputs or "tgt_mask" in kind.inputs
+    return decodes and any(name in ("mask", "tgt_mask") for _, name, _ in plan.mask_parameters)
 
 
 def _takes_mask(plan: Plan) -> bool:

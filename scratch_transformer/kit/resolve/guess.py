@@ -77,7 +77,8 @@ def kinds_of(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str, ...
     if not any(plain(p.name) == "numembeddings" for p in parameters_of(thing)):
         best = [kind for kind in best if kind != "Embedding"]
     # What says that it is causal, or is given keys, must be more than right for one sequence that sees all of itself.
-    return tuple(kind for kind in best if kind != "SelfAttention" or not ("causal" in word or _takes_keys(thing)))
+    alike = {"SelfAttention": "causal" in word or _takes(thing, "key"), "CrossAttention": _takes(thing, "key", "value")}
+    return tuple(kind for kind in best if not alike.get(kind))
 
 
 def kind_named(name: str, kinds: Mapping[str, Kind]) -> str | None:
@@ -148,9 +149,9 @@ def _likeness(word: str, synonym: str) -> float:
     return 0.0
 
 
-def _takes_keys(thing: Any) -> bool:
-    """Whether its forward must be given keys beside the queries: then it is right only if it is with other keys too."""
-    return any(input_of(p.name, ("key",)) for p in _required(thing))
+def _takes(thing: Any, *names: str) -> bool:
+    """Whether its forward must be given keys beside queries, or values beside keys: it is right if it is with others."""
+    return all(any(input_of(p.name, (name,)) for p in _required(thing)) for name in names)
 
 
 TODAY = ("RotaryEmbedding", "CausalRotaryAttention", "RotaryAttention", "LlamaBlock", "MaskedLlamaBlock", "LlamaModel")

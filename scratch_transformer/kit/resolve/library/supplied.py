@@ -62,9 +62,13 @@ def class_of(kind: Kind, settings: Mapping[str, Any], pair: bool = False) -> typ
 
 def notes(made: Any) -> list[str]:
     """A sentence for every part of a module that is the reference's."""
+    return [f"One of its parts cannot be built; the reference's {n} was put in its place." for n in names(made)]
+
+
+def names(made: Any) -> list[str]:
+    """The kinds of a module's parts that are the reference's."""
     parts = [type(part) for part in made.modules()] if isinstance(made, nn.Module) else []
-    names = dict.fromkeys(cls.kind_name for cls in parts if issubclass(cls, Supplied))
-    return [f"One of its parts cannot be built; the reference's {name} was put in its place." for name in names]
+    return list(dict.fromkeys(cls.kind_name for cls in parts if issubclass(cls, Supplied)))
 
 
 def _inputs(kind: Kind, args: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
@@ -116,7 +120,7 @@ def _keep(mask: Tensor, shape: torch.Size) -> Tensor:
 
 
 def culprit(error: BaseException | None, thing: Any, classes: Mapping[Any, Any]) -> Any:
-    """The learner's class in whose constructor or forward an error happened, another than `thing`; or None."""
+    """The learner's class, of these, in whose constructor or forward an error happened, not `thing`; or None."""
     codes = {
         member.__code__: cls
         for cls in classes

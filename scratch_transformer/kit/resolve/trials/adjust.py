@@ -107,7 +107,7 @@ def notes(candidate: Resolved) -> None:
     for parameter, (_, form) in plan.masks.items():
         candidate.notes.append(f"Its {parameter} was given as {form}.")
     if "mask" in kind.inputs and not plan.mask_parameters:
-        candidate.notes.append("It takes no mask, so masks were not checked.")
+        candidate.limits.append("It takes no mask, so masks were not checked.")
     if candidate.unregistered:
         candidate.notes.append(
             f"{len(candidate.unregistered)} of its parameters are in a plain Python list: PyTorch does not see them."

@@ -30,10 +30,15 @@ def chosen(thing: Any, kinds: tuple[str, ...], library: Library, seconds: float 
     best = None if is_named else _best(thing, relatives, library, outcomes, end, thorough=False)
     if best is None or best.score[0] >= MISTAKEN:
         known = outcomes if any(outcome.candidate is not None for outcome in outcomes.values()) else {}
-        callable_ = [kind for kind in kinds if kind not in known or known[kind].candidate is not None]
+        callable_ = [kind for kind in kinds if kind not in known or _may_be_called(known[kind])]
         best = _best(thing, callable_, library, outcomes, end, thorough=True)
     assert best is not None
     return best
+
+
+def _may_be_called(outcome: Outcome) -> bool:
+    """What stops with a source and a target is given such of one length next."""
+    return outcome.candidate is not None or (outcome.stage == "called" and "memory" in outcome.kind.inputs)
 
 
 def _best(

@@ -81,7 +81,8 @@ def resolve(thing: Any, kind: Kind, library: Library, settings: Mapping[str, Any
         if again.candidate is None or not again.beats(best):
             continue
         note = f"Its {fault[0]} cannot be used ({why}); the reference's was put in its place."
-        again.candidate.notes.append(note)
+        again.candidate.limits.append(note)
+        again.candidate.replaced.append(fault[0])
         best = again
         if best.score[0] < NOTHING:
             break
@@ -224,10 +225,16 @@ def _planned_with(
         best.score = find_weights(best.candidate, trial, probes_for(best.candidate, first), library)
     if not every or len(first) < len(trial.probes) or best.score[0] >= NOTHING:
         hopeless = best.score[0] >= NOTHING and not every  # what no mistake explains without masks, none does with them
-        best.score = max(best.score, _masked(best, trial, 0 if hopeless else library.most_tiers))
+        plan, score = best.candidate.plan, _masked(best, trial, 0 if hopeless else library.most_tiers)
+        others = [probe for probe in trial.probes if not is_alike(probe)]
+        if score[0] >= NOTHING > best.score[0] and all(map(is_alike, first)) and _stops(best.candidate, plan, others):
+            best.candidate.plan = plan
+        else:
+            best.score = max(best.score, score)
     adjust.notes(best.candidate)
     if not library.supplied:
-        best.candidate.notes += supplied.notes(made)
+        best.candidate.limits += supplied.notes(made)
+        best.candidate.replaced += supplied.names(made)
     return best
 
 
@@ -251,6 +258,12 @@ def _ways(
     for start in with_required_masks(plan, every, library.polarities(made)):
         for way in adjust.adapted(function, kind, start, library.head_logs):
             yield start, way
+
+
+def _stops(candidate: Resolved, plan: Plan, probes: Sequence[Probe]) -> bool:
+    """Whether it stops with each of them."""
+    candidate.plan = plan
+    return all(_try(candidate, [probe]) is not None for probe in probes)
 
 
 def _try(candidate: Candidate, probes: Sequence[Probe]) -> Exception | None:
