@@ -18,6 +18,7 @@ PACKED = {"qkv": 3, "kv": 2, "qk": 2}
 Weights = dict[str, Tensor]
 BIAS = re.compile(r"bias$|(^|\.)(b_?[qkvo]|[qkvo]_?b)$", re.I)
 """Paths of biases, some of which have a row for every head: bq (h, d_k)."""
+BESIDE = "it is given queries, keys and values that are projected already: it only splits, attends and merges"
 IsRaw = Callable[[str], bool]
 """Path -> positions, within one attention module."""
 
@@ -76,6 +77,8 @@ def _all(weights: Weights, sizes: Sizes, is_raw: IsRaw) -> Iterator[tuple[str, L
     for groups in filter(None, (named, ordered)):
         if {"q", "k", "v"} <= groups.keys():
             yield from _permuted(weights, groups, sizes, is_raw)
+    if sum(positions.dim() >= 2 for positions in weights.values()) == 1:
+        yield from ((BESIDE, layout) for layout in _of(weights, {"o": list(weights)}, sizes, is_raw))
 
 
 def _permuted(
@@ -169,7 +172,8 @@ def _single(role: str, matrices: list[Tensor], biases: list[Tensor], sizes: Size
 
 
 def _square(W: Tensor, role: str, sizes: Sizes) -> list[Tensor]:
-    """One tensor as (out, in)."""
+    """One tensor as (out, in); dimensions of size 1 are there to be broadcast."""
+    W = W.squeeze() if W.dim() > 2 else W
     E, n, d, shape, wanted = sizes.E, sizes.heads(role), sizes.d, tuple(W.shape), sizes.shape(role)
     if role == "o":
         threes = {
