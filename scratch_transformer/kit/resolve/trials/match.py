@@ -55,6 +55,8 @@ class Outcome:
     notes: list[str] = field(default_factory=list)
     used: Mapping[str, Any] = field(default_factory=dict)
     """The settings that its constructor asked for."""
+    is_narrow: bool = False
+    """Its output has fewer features than its input: of one head among several."""
 
     def beats(self, other: Outcome | None) -> bool:
         """Better explained; without an explanation, at least callable."""
@@ -96,7 +98,8 @@ def _resolved(thing: Any, kind: Kind, library: Library, settings: Mapping[str, A
                 best = outcome
             if best.score[0] < library.most_tiers or library.is_late:
                 return best
-        if best.score[0] < NOTHING or "num_heads" in best.used or asked.has_heads(thing):
+        knows_heads = "num_heads" in best.used or asked.has_heads(thing)
+        if best.score[0] < NOTHING or (knows_heads and not best.is_narrow):
             break
     return best
 
@@ -107,6 +110,7 @@ def _attempts(thing: Any, kind: Kind, library: Library, settings: dict[str, Any]
         yield from _called(training.reading(thing, kind, settings), kind, library, settings, {})
         return
     if not isinstance(thing, type) and not forwards.is_factory(thing, kind):
+        library.set_globals(thing, settings)
         for made in readings(thing, kind, settings):
             yield from _called(made, kind, library, settings, {})
         return
@@ -212,7 +216,7 @@ def _planned_with(
             continue
         starts += 1
         score = find_weights(candidate, trial, probes, library, thorough=starts == 1 and not every)
-        outcome = Outcome(kind, candidate, score, "done")
+        outcome = Outcome(kind, candidate, score, "done", is_narrow=adjust.is_narrow(candidate, probes[0], trial))
         if outcome.beats(best):
             best = outcome
         if score[0] == 0 or (score[0] < NOTHING and "next_logits" not in kind.inputs):

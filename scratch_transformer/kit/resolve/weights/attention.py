@@ -133,7 +133,7 @@ def _of(weights: Weights, groups: dict[str, list[str]], sizes: Sizes, is_raw: Is
         biases = [weights[path] for path in paths if weights[path].dim() == 1 or BIAS.search(path)]
         raw = any(map(is_raw, big))
         packed = role in PACKED
-        made = _packed(role, matrices, biases, sizes) if packed else _single(role, matrices, biases, sizes, raw)
+        made = (_packed if packed else _single)(role, matrices, biases, sizes, raw)
         if not made:
             return
         choices.append(made)
@@ -224,7 +224,7 @@ def _bias(biases: list[Tensor], size: int, heads: int) -> Tensor | None:
     return joined if len(joined) == size else None
 
 
-def _packed(role: str, matrices: list[Tensor], biases: list[Tensor], sizes: Sizes) -> list[Layout]:
+def _packed(role: str, matrices: list[Tensor], biases: list[Tensor], sizes: Sizes, raw: bool) -> list[Layout]:
     """Layouts of several projections in one matrix: one after the other, or head by head; in any order."""
     n, E = PACKED[role], sizes.E
     rows = sum(sizes.shape(name)[0] for name in role)
@@ -232,7 +232,7 @@ def _packed(role: str, matrices: list[Tensor], biases: list[Tensor], sizes: Size
         return []
     W = matrices[0]
     W = W.reshape(rows, E) if W.dim() == 3 and tuple(W.shape) == (n, rows // n, E) else W
-    if tuple(W.shape) == (E, rows):
+    if tuple(W.shape) == (E, rows) and (raw or rows != E):
         W = W.T
     if tuple(W.shape) != (rows, E):
         return []
