@@ -146,7 +146,7 @@ class Candidate:
     missing: canonical parameters that the learner's module has no place for.
     notes: sentences about how it was resolved.
     defaults: settings -> values that its constructor has where nothing is passed.
-    shown: choices of the recipe that resolving it has shown already.
+    shown: choices of the recipe that resolving it has shown already. explained: the recipe with its numbers, if any.
     drops: whether dropout that ignores eval() takes place. Without it, everything else can be compared.
     refused: a mask's parameter, and the error with which it stops when it is given any.
     is_causal_by_name: whether somebody expects that it hides the future without being given a mask.
@@ -160,6 +160,7 @@ class Candidate:
         self.notes: list[str] = []
         self.defaults: dict[str, Any] = {}
         self.shown: dict[str, Any] = {}
+        self.explained: Recipe | None = None
         self.drops = False
         self.refused: tuple[str, Exception] | None = None
         self.is_causal_by_name = True
