@@ -26,6 +26,7 @@ CONSTANTS: dict[str, Any] = {
 }  # fmt: skip
 
 
+ALONE = "one sentence at a time"
 ROWS = 23
 """Of a table of angles, where nothing says how long it is."""
 OPTIONS = ("bos", "eos", "max_len", "beam_size", "positions")
@@ -61,7 +62,7 @@ def orders(kind: Kind, is_function: bool) -> tuple[str, ...]:
         usual = ("batch first", "heads after the length")
     is_of_tokens = bool({"x", "query", "ids", "src"} & set(kind.inputs)) and not kind.name.endswith("Mask")
     alone = batching.orders(kind) if is_of_tokens else ()
-    return (*usual, *(order for order in alone if is_function or "head" in order))
+    return (*usual, *(order for order in alone if is_function or "head" in order or order == ALONE))
 
 
 def plans(

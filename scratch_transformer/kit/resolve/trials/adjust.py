@@ -50,14 +50,15 @@ def gives_last_only(candidate: Resolved, probe: Probe) -> bool:
     return output.dim() == 3 and 1 in output.shape[:2] and 1 not in probe.inputs["ids"].shape
 
 
-def is_narrow(candidate: Resolved, probe: Probe, trial: Trial) -> bool:
-    """Does attention return fewer features for a token than it is given?"""
-    expected = trial.expected_shape(probe.inputs) if candidate.kind.name.endswith("Attention") else None
-    if expected is None:
-        return False
+def form_of_output(candidate: Resolved, probe: Probe, trial: Trial) -> str:
+    """ "right", "narrow" if attention returns fewer features for a token than it is given, "wrong" otherwise."""
+    expected = trial.expected_shape(probe.inputs)
+    if expected is None or "next_logits" in candidate.kind.inputs:
+        return "right"
     with double():
-        output = candidate(**probe.inputs)
-    return output.shape[:-1] == expected[:-1] and output.shape[-1] < expected[-1]
+        shape = candidate(**probe.inputs).shape
+    is_narrow = candidate.kind.name.endswith("Attention") and shape[:-1] == expected[:-1] and shape[-1] < expected[-1]
+    return "narrow" if is_narrow else "right" if shape == expected else "wrong"
 
 
 def _add_head(candidate: Resolved, probe: Probe, trial: Trial) -> None:
