@@ -168,6 +168,17 @@ def _of_today(kind: Kind, thing: Any) -> float:
     return 1.0 if any(OF_TODAY.search(plain(name)) for name in names_in(thing)) else -0.4
 
 
+def hides_the_future(kind: Kind, thing: Any) -> float:
+    """Attention whose own methods make a triangle is causal by itself, though it may take a mask of padding too."""
+    if kind.name not in ("CausalSelfAttention", "CausalRotaryAttention") or not isinstance(thing, type):
+        return 0.0
+    given = {parameter.name for parameter in _parameters(thing)}
+    return 0.8 if any(TRIANGLE.search(plain(name)) for name in names_in(thing) - given) else 0.0
+
+
+TRIANGLE = re.compile(r"^tri[lu]$|causalmask|lookahead|subsequent|futuremask")
+
+
 @functools.lru_cache(maxsize=512)
 def names_in(cls: type) -> frozenset[str]:
     """The names of attributes, globals and parameters in the methods of a class."""
@@ -213,6 +224,7 @@ def _fitness(kind: Kind, thing: Any) -> float:
         fit
         + _embeds(kind, thing)
         + _of_today(kind, thing)
+        + hides_the_future(kind, thing)
         + 0.5 * sum(name is not None for name in named) / max(len(tensors), 1)
     )
 

@@ -148,7 +148,8 @@ def options(wish: Wish, values: Values, parts: Part) -> list[Any]:
     if word in SCALES and values.is_attention and wish.is_required:
         return values.scales(word)
     if isinstance(default, bool) or wish.hint is bool:
-        return [FLAGS[word]] if word in FLAGS else ([True] if wish.is_required else [])
+        both = [False, True] if re.search("mask|causal", word) else [True, False]
+        return [FLAGS[word]] if word in FLAGS else (both if wish.is_required else [])
     if wish.wants_text:
         return _texts(wish) if wish.is_required else []
     if callable(default) and not wish.is_required:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -25,6 +26,7 @@ CONSTANTS: dict[str, Any] = {
 }  # fmt: skip
 
 
+ALONE = "one sentence at a time"
 ROWS = 23
 """Of a table of angles, where nothing says how long it is."""
 OPTIONS = ("bos", "eos", "max_len", "beam_size", "positions")
@@ -60,7 +62,7 @@ def orders(kind: Kind, is_function: bool) -> tuple[str, ...]:
         usual = ("batch first", "heads after the length")
     is_of_tokens = bool({"x", "query", "ids", "src"} & set(kind.inputs)) and not kind.name.endswith("Mask")
     alone = batching.orders(kind) if is_of_tokens else ()
-    return (*usual, *(order for order in alone if is_function or "head" in order))
+    return (*usual, *(order for order in alone if is_function or "head" in order or order == ALONE))
 
 
 def plans(
@@ -84,7 +86,7 @@ def plans(
     extra = _beside(others, tensors, tables, settings)
     others = [p for p in others if p.name not in extra]
     arguments, constants = _by_name(others, tensors, settings)
-    for names in filter(None, (arguments, _by_position(others, tensors), _of_outputs(arguments))):
+    for names in filter(None, (arguments, _by_position(others, tensors), _of_outputs(arguments), _swapped(arguments))):
         plan = Plan(names, constants, {}, mask_parameters=_mask_parameters(mask_like, inputs), heads=heads)
         for more in beside.combinations(extra):
             for order in orders:
@@ -209,6 +211,14 @@ def _by_position(parameters: list[inspect.Parameter], tensors: tuple[str, ...]) 
     return dict(zip(required, tensors, strict=True)) if len(required) == len(tensors) else None
 
 
+def _swapped(arguments: Mapping[str, str]) -> dict[str, str] | None:
+    """The decoder's tokens and the encoder's the other way round, unless the names say which is which."""
+    told = {input_of(parameter, ("x", "memory")) for parameter in arguments}
+    if sorted(arguments.values()) != ["memory", "x"] or told >= {"x", "memory"}:
+        return None
+    return {parameter: "memory" if name == "x" else "x" for parameter, name in arguments.items()}
+
+
 def _of_outputs(arguments: Mapping[str, str]) -> dict[str, str] | None:
     """The sublayer's output in place of the sublayer: add_and_norm(x, y)."""
     if "sublayer" not in arguments.values():
@@ -219,9 +229,11 @@ def _of_outputs(arguments: Mapping[str, str]) -> dict[str, str] | None:
 def _mask_parameters(parameters: list[inspect.Parameter], inputs: tuple[str, ...]) -> tuple[tuple[str, str, bool], ...]:
     """Which canonical mask each mask parameter takes."""
     known = [name for name in MASKS if name in inputs]
+    is_pair = {plain(parameter.name)[:3] for parameter in parameters} >= {"inp", "out"}
     found = []
     for index, parameter in enumerate(parameters):
         word, required = plain(parameter.name), parameter.default is parameter.empty
+        word = re.sub("^inp(ut)?", "src", re.sub("^out(put)?", "tgt", word)) if is_pair else word
         if len(known) <= 1:
             canonical = known[0] if known else ""
         elif TARGET_MASK.search(word) and not CROSS_MASK.search(word):

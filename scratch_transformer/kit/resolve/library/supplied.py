@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 
 from scratch_transformer.kit.kind import Kind
-from scratch_transformer.kit.recipe import RIGHT
 from scratch_transformer.kit.resolve.call.plan import MASKS
 from scratch_transformer.kit.resolve.names.inputs import input_of, is_mask
 
@@ -28,7 +27,7 @@ class Supplied(nn.Module):
     def __init__(self, kind: Kind, settings: Mapping[str, Any], pair: bool = False) -> None:
         super().__init__()
         own = {name: value for name, value in settings.items() if name in kind.defaults}
-        reference = kind.build(kind.complete(own), RIGHT).double().eval()
+        reference = kind.reference(own)  # its numbers are no chance, whether or not they are found and set
         self.__dict__.update(kind=kind, reference=reference, pair=pair)
         self._modules.update(reference._modules)
         self._parameters.update(reference._parameters)

@@ -50,6 +50,17 @@ def gives_last_only(candidate: Resolved, probe: Probe) -> bool:
     return output.dim() == 3 and 1 in output.shape[:2] and 1 not in probe.inputs["ids"].shape
 
 
+def form_of_output(candidate: Resolved, probe: Probe, trial: Trial) -> str:
+    """ "right", "narrow" if attention returns fewer features for a token than it is given, "wrong" otherwise."""
+    expected = trial.expected_shape(probe.inputs)
+    if expected is None or "next_logits" in candidate.kind.inputs:
+        return "right"
+    with double():
+        shape = candidate(**probe.inputs).shape
+    is_narrow = candidate.kind.name.endswith("Attention") and shape[:-1] == expected[:-1] and shape[-1] < expected[-1]
+    return "narrow" if is_narrow else "right" if shape == expected else "wrong"
+
+
 def _add_head(candidate: Resolved, probe: Probe, trial: Trial) -> None:
     """Logits for a model whose forward ends before the projection."""
     expected, settings = trial.expected_shape(probe.inputs), trial.settings
@@ -92,6 +103,8 @@ def _add(output: Tensor, inputs: Inputs) -> Tensor:
 def notes(candidate: Resolved) -> None:
     """How it was understood, in sentences, where that is not a matter of course."""
     plan, kind = candidate.plan, candidate.kind
+    if candidate.module is not None and {"w_q.weight", "w_k.weight", "w_v.weight"} <= candidate.missing:
+        candidate.notes.append("It has no projections of queries, keys and values: it was given them projected.")
     if kind.name == "GreedyDecoding" and not candidate.settings["knows_eos"]:
         candidate.notes.append("It is told no end token, so it always writes max_len words.")
     if getattr(candidate.function, "samples", False):

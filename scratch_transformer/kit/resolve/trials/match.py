@@ -14,7 +14,7 @@ from torch import nn
 from scratch_transformer.kit.kind import Candidate, Kind, Probe
 from scratch_transformer.kit.resolve.build import asked, construct, instance
 from scratch_transformer.kit.resolve.build.config import Unknown
-from scratch_transformer.kit.resolve.call import calling, forwards
+from scratch_transformer.kit.resolve.call import batching, calling, forwards
 from scratch_transformer.kit.resolve.call.plan import MASKS, CannotCall, Plan
 from scratch_transformer.kit.resolve.call.precision import double
 from scratch_transformer.kit.resolve.call.tokenizer import is_tokenizer
@@ -55,6 +55,8 @@ class Outcome:
     notes: list[str] = field(default_factory=list)
     used: Mapping[str, Any] = field(default_factory=dict)
     """The settings that its constructor asked for."""
+    form: str = ""
+    """Of its output's shape: "right", "wrong", or "narrow", with fewer features than its input, as of one head."""
 
     def beats(self, other: Outcome | None) -> bool:
         """Better explained; without an explanation, at least callable."""
@@ -97,7 +99,8 @@ def _resolved(thing: Any, kind: Kind, library: Library, settings: Mapping[str, A
                 best = outcome
             if best.score[0] < library.most_tiers or library.is_late:
                 return best
-        if best.score[0] < NOTHING or "num_heads" in best.used or asked.has_heads(thing):
+        knows_heads = "num_heads" in best.used or asked.has_heads(thing)
+        if best.score[0] < NOTHING or (knows_heads and best.form != "narrow"):
             break
     return best
 
@@ -108,6 +111,7 @@ def _attempts(thing: Any, kind: Kind, library: Library, settings: dict[str, Any]
         yield from _called(training.reading(thing, kind, settings), kind, library, settings, {})
         return
     if not isinstance(thing, type) and not forwards.is_factory(thing, kind):
+        library.set_globals(thing, settings)
         for made in readings(thing, kind, settings):
             yield from _called(made, kind, library, settings, {})
         return
@@ -159,11 +163,16 @@ def _called(
         names = [p.name for p in construct.parameters_of(function)]
         actual["takes_positions"] = any(input_of(name, ("positions",)) for name in names)
     problem: Outcome | None = None
+    forms: set[str] = set()
     try:
-        orders = calling.orders(kind, not isinstance(made, nn.Module) or isinstance(made, Weighted))
+        is_function = not isinstance(made, nn.Module) or isinstance(made, Weighted)
+        orders = calling.orders(kind, is_function)
         for plan in calling.plans(function, kind.inputs, actual, orders, library.tables(function, actual)):
+            if "right" in forms and not is_function and plan.order in batching.AXES:
+                continue  # it takes batches
             outcome = _planned(made, function, kind, library, actual, plan)
             outcome.used = used
+            forms.add(outcome.form)
             if outcome.candidate is not None:
                 yield outcome
             else:
@@ -213,7 +222,7 @@ def _planned_with(
             continue
         starts += 1
         score = find_weights(candidate, trial, probes, library, thorough=starts == 1 and not every)
-        outcome = Outcome(kind, candidate, score, "done")
+        outcome = Outcome(kind, candidate, score, "done", form=adjust.form_of_output(candidate, probes[0], trial))
         if outcome.beats(best):
             best = outcome
         if score[0] == 0 or (score[0] < NOTHING and "next_logits" not in kind.inputs):
