@@ -217,6 +217,7 @@ class Checking:
         fair = 2 * (self.end - time.process_time()) / max(self.left, 1)
         self.left -= 1
         best = chosen(value, kinds, self.library, min(max(fair, LEAST_SECONDS), SEARCH))
+        self.library.checked.add(value)
         if best.candidate is not None:
             self.library.resolved[value] = best.candidate
         return best

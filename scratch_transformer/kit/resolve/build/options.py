@@ -131,6 +131,8 @@ def wish(parameter: inspect.Parameter, use: Use | None, owner: Any, namespace: M
 def options(wish: Wish, values: Values, parts: Part) -> list[Any]:
     """What a parameter may be, the likeliest first; [] to leave it at its default, or if nothing is known."""
     name, word, default = wish.name, wish.word, wish.default
+    if default is None and ("Callable" in wish.text or word.endswith(("factory", "fn"))):
+        return []
     if wish.wants_class:
         return made_by_name(wish) if wish.is_required else []
     is_number = (
@@ -177,7 +179,7 @@ def numbers(wish: Wish, values: Values) -> list[Any]:
         return []
     if wish.word in ("normshape", "normalizedshape", "parametersshape"):
         return [number, [number]]
-    meant = settings_of(wish.name)
+    meant = values.meanings(wish.name)
     others = [values.settings[s] for s in meant if s in values.settings]
     if wish.word in OUT and values.is_attention:  # of every head, where their outputs are joined
         others.append(values.settings["d_k"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -27,6 +28,7 @@ CONSTANTS: dict[str, Any] = {
 
 ROWS = 23
 """Of a table of angles, where nothing says how long it is."""
+OWN_MASK = re.compile(r"self_?(att|mask)")
 OPTIONS = ("bos", "eos", "max_len", "beam_size", "positions")
 """Inputs that a function may also have a default for, or do without."""
 FIXED: dict[str, Any] = {
@@ -219,11 +221,16 @@ def _of_outputs(arguments: Mapping[str, str]) -> dict[str, str] | None:
 def _mask_parameters(parameters: list[inspect.Parameter], inputs: tuple[str, ...]) -> tuple[tuple[str, str, bool], ...]:
     """Which canonical mask each mask parameter takes."""
     known = [name for name in MASKS if name in inputs]
+    of_self = [plain(p.name) for p in parameters if OWN_MASK.search(plain(p.name))]
+    hides = [word for word in of_self if re.search("masked|causal|look|future|subseq", word)]
+    sources = [word for word in of_self if hides and word not in hides and "src_mask" in known]  # both sides' own masks
     found = []
     for index, parameter in enumerate(parameters):
         word, required = plain(parameter.name), parameter.default is parameter.empty
         if len(known) <= 1:
             canonical = known[0] if known else ""
+        elif word in sources:
+            canonical = "src_mask"
         elif TARGET_MASK.search(word) and not CROSS_MASK.search(word):
             canonical = next((name for name in known if name in ("tgt_mask", "mask")), known[-1])
         elif SOURCE_MASK.search(word):

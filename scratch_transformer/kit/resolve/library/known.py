@@ -35,6 +35,8 @@ class Known:
         self.resolved: dict[Any, Resolved] = {}
         self.choices: dict[type, int] = {}
         self.diagnoses: dict[Any, Diagnosis] = {}
+        self.checked: set[Any] = set()
+        """What was looked at, whatever came of it."""
         self._trials: dict[Any, Trial] = {}
         self._building: list[Any] = []
         self._tables: dict[Any, list[tuple[Tensor, ...]]] = {}
@@ -81,7 +83,7 @@ class Known:
         if not isinstance(made, nn.Module):
             return ()
         classes = dict.fromkeys(type(part) for _, part in walk(made))
-        read = {name for cls in classes if cls in self.guesses for name in _read_by_class(cls)}
+        read = {name for cls in classes if cls in self.guesses for name in read_by_class(cls)}
         functions = [thing for thing in self.diagnoses if not isinstance(thing, type) and thing.__name__ in read]
         parts = [thing for thing in (*classes, *functions) if thing is not type(made)]
         return tuple(self.diagnoses[thing] for thing in parts if thing in self.diagnoses)
@@ -137,13 +139,13 @@ def _global_names(namespace: Mapping[str, Any]) -> set[str]:
     names: set[str] = set()
     for value in list(namespace.values()):
         if isinstance(value, type):
-            names |= _read_by_class(value)
+            names |= read_by_class(value)
         else:
             names |= _read_by(value)
     return names
 
 
-def _read_by_class(cls: type) -> set[str]:
+def read_by_class(cls: type) -> set[str]:
     return {name for member in vars(cls).values() for name in _read_by(getattr(member, "__func__", member))}
 
 
