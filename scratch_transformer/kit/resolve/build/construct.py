@@ -105,8 +105,9 @@ def attempts(
     """
     choices: dict[str, list[Any]] = {}
     values = Values(settings, given)
-    values.reserve(parameter.name for parameter in parameters_of(cls))
     uses = uses_of(cls)
+    read = (name for use in uses.values() if use.is_config for name in (*use.attributes, *use.keys))
+    values.reserve([*(parameter.name for parameter in parameters_of(cls)), *sorted(read)])
     for parameter in parameters_of(cls):
         wish = options.wish(parameter, uses.get(parameter.name), cls, namespace)
         found = [given[parameter.name]] if parameter.name in given else options.options(wish, values, parts)

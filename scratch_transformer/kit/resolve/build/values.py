@@ -32,6 +32,7 @@ class Values:
         self.names: dict[str, str] = {}
         """Setting -> the parameter that asked for it first."""
         self._inner: tuple[str, ...] = ()
+        self._words: dict[str, str] = {}
 
     def __call__(self, name: str) -> Any:
         if self.fixes(name):
@@ -71,10 +72,22 @@ class Values:
             if len(meanings) == 1 and is_setting(name):
                 self.names.setdefault(meanings[0], name)
         self._inner = self._unclear(names) if "d_model" in self.names and "d_ff" in self.own else ()
+        told = {setting for name in names for setting in settings_of(name)[:1]}
+        if self.own & {"vocab_size", "src_vocab_size"} and not any("vocab" in setting for setting in told):
+            self._words = {n: s for n in names if (s := self._vocabulary(n))}
 
     def meanings(self, name: str) -> tuple[str, ...]:
         """The settings that a name may mean beside the other ones of its constructor."""
+        if name in self._words:
+            return (self._words[name],)
         return ("d_ff", *settings_of(name)) if name in self._inner else settings_of(name)
+
+    def _vocabulary(self, name: str) -> str:
+        """Which vocabulary input_dim and output_dim are the sizes of, where nothing else says how many words there are."""
+        if "vocab_size" not in settings_of(name)[1:] or plain(name) in ("size", "dim"):
+            return ""
+        side = "tgt" if "out" in plain(name) else "src"
+        return "vocab_size" if "vocab_size" in self.own else f"{side}_vocab_size"
 
     def _unclear(self, names: Sequence[str]) -> tuple[str, ...]:
         """Beside embed_dim, and where nothing else is the width in between, expand_dim is: only its end is known."""

@@ -80,8 +80,9 @@ def plans(
     """
     tensors = tuple(name for name in inputs if name not in MASKS)
     parameters = [p for p in parameters_of(function) if p.name != "self"]
-    mask_like = [p for p in parameters if is_mask(p.name)]
-    others = [p for p in parameters if not is_mask(p.name)]
+    sources = _sources([p for p in parameters if not is_mask(p.name)], tensors)
+    mask_like = [p for p in parameters if is_mask(p.name) or p in sources]
+    others = [p for p in parameters if p not in mask_like]
     heads = int(settings.get("num_heads", 1))
     extra = _beside(others, tensors, tables, settings)
     others = [p for p in others if p.name not in extra]
@@ -218,6 +219,14 @@ def _of_outputs(arguments: Mapping[str, str]) -> dict[str, str] | None:
     return {parameter: "sublayer's output" if name == "sublayer" else name for parameter, name in arguments.items()}
 
 
+def _sources(parameters: list[inspect.Parameter], tensors: tuple[str, ...]) -> list[inspect.Parameter]:
+    """Of a decoder that is given ids: the parameter that takes the source's too, to see where padding is."""
+    required = [p for p in parameters if p.default is p.empty]
+    if not {"ids", "memory"} <= set(tensors) or len(required) != 3:
+        return []
+    return [p for p in required[1:] if input_of(p.name, ("src",))][:1]
+
+
 def _mask_parameters(parameters: list[inspect.Parameter], inputs: tuple[str, ...]) -> tuple[tuple[str, str, bool], ...]:
     """Which canonical mask each mask parameter takes."""
     known = [name for name in MASKS if name in inputs]
@@ -229,6 +238,8 @@ def _mask_parameters(parameters: list[inspect.Parameter], inputs: tuple[str, ...
         word, required = plain(parameter.name), parameter.default is parameter.empty
         if len(known) <= 1:
             canonical = known[0] if known else ""
+        elif not is_mask(parameter.name):
+            canonical = "memory_mask"
         elif word in sources:
             canonical = "src_mask"
         elif TARGET_MASK.search(word) and not CROSS_MASK.search(word):

@@ -60,8 +60,7 @@ class ToyModel(nn.Module):
         self.nothing = nn.Parameter(torch.zeros(1))
         self.device = torch.device("cpu")
         self.config = SimpleNamespace(block_size=LONG, context_length=LONG, n_ctx=LONG, max_len=LONG, max_seq_len=LONG)
-        for name in HEADS:
-            self.add_module(name, Head(reading.head_logs))
+        self._modules.update({name: Head(reading.head_logs) for name in HEADS})
 
     def encode(self, *args: Any, **options: Any) -> Tensor:
         return torch.zeros(1, 3, 4)
@@ -79,6 +78,27 @@ class ToyModel(nn.Module):
         return (answer, None) if self.reading.pair else answer
 
     decode = decoder = forward
+
+
+    def __getattr__(self, name: str) -> Any:
+        """What a model of other names has: an embedding leaves the ids as they are, a decoder gives the logits."""
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            found = next((make for words, make in OTHER_NAMES if re.search(words, plain(name))), None)
+            if found is None or name.startswith("_"):
+                raise
+            return found(self)
+
+
+OTHER_NAMES: tuple[tuple[str, Callable[[ToyModel], Any]], ...] = (
+    (r"^module$|^model$|^transformer$|^net$", lambda model: model),
+    (r"unembed|proj|head|generator|tologits|classifier", lambda model: Head(model.reading.head_logs)),
+    (r"^(src|tgt|trg|target|source|token|tok|word)?_?(embed|emb|embedding|embeddings)$", lambda model: nn.Identity()),
+    (r"^encode", lambda model: model.encode),
+    (r"^decode", lambda model: model.forward),
+)
+"""Words in the names of a model's parts, and what the toy has there."""
 
 
 class Head(nn.Module):

@@ -54,8 +54,8 @@ LENT: dict[str, tuple[str, ...]] = {
     "Transformer": ("Encoder", "Decoder"),
     "EncoderLayer": LAYER,
     "DecoderLayer": LAYER,
-    "Encoder": ("EncoderLayer", "LayerNorm"),
-    "Decoder": ("DecoderLayer", "LayerNorm"),
+    "Encoder": ("EncoderLayer", *LAYER),
+    "Decoder": ("DecoderLayer", *LAYER),
 }
 """Parts that the reference lends to a composite."""
 OUTPUTS = ("generator", "projection", "projectionlayer", "proj", "output", "outputlayer")

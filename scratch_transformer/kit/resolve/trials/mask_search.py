@@ -10,9 +10,10 @@ from dataclasses import replace
 import torch
 
 from scratch_transformer.kit.kind import Probe
-from scratch_transformer.kit.resolve.call.masks import Form, forms
+from scratch_transformer.kit.resolve.call.masks import IDS, Form, forms
 from scratch_transformer.kit.resolve.call.plan import MASKS, Plan
 from scratch_transformer.kit.resolve.candidate import Resolved
+from scratch_transformer.kit.resolve.names.inputs import is_mask
 from scratch_transformer.kit.resolve.trial import MISTAKEN, NOTHING, Score, Trial
 
 MOST_MISTAKEN_MASKS = 8
@@ -44,7 +45,8 @@ def with_required_masks(plan: Plan, every: bool, likely: Sequence[str] = ()) -> 
     for polarity in dict.fromkeys((*likely, *NEUTRAL)):
         for wide, narrow in SHAPES:
             shapes = {"src_mask": narrow, "memory_mask": narrow}
-            yield plan.with_masks({p: (name, Form(polarity, shapes.get(name, wide))) for p, name in given})
+            forms_of = {p: Form(polarity, shapes.get(name, wide) if is_mask(p) else IDS) for p, name in given}
+            yield plan.with_masks({p: (name, forms_of[p]) for p, name in given})
 
 
 def find_masks(candidate: Resolved, trial: Trial, tiers: int) -> Score:
