@@ -178,7 +178,7 @@ SEQ2SEQ = model_kind(
     "The whole model: ids of two languages to a score for every next word.",
     (
         *("transformer", "seq2seq", "seq2seqtransformer", "encoderdecoder", "transformermodel"),
-        *("buildtransformer", "makemodel"),
+        *("buildtransformer", "makemodel", "translationmodel", "translationtransformer", "nmtmodel"),
     ),
     stacks.Seq2Seq,
     source="Vaswani et al. 2017, section 3",
@@ -205,7 +205,7 @@ GPT = model_kind(
         "transformerlm",
         "gptmodel",
         "decoderonlytransformer",
-        "languagemodel",
+        "lmheadmodel",
         "model",
     ),
     stacks.DecoderOnly,

@@ -13,6 +13,8 @@ from torch import Tensor
 from scratch_transformer.kit.resolve.call import batching, beside
 from scratch_transformer.kit.resolve.call.masks import Form, Inexpressible, split
 from scratch_transformer.kit.resolve.call.tokenizer import Tokenizer
+from scratch_transformer.kit.resolve.names.inputs import CROSS_MASK
+from scratch_transformer.kit.resolve.names.words import plain
 
 MASKS = ("mask", "memory_mask", "src_mask", "tgt_mask")
 
@@ -93,7 +95,10 @@ class Plan:
                 continue  # a decoder that takes no mask is causal by itself, or wrong
             if not takers:
                 raise Inexpressible(f"it takes no {name}")
-            given |= self._shared(keep, takers, sizes(inputs, name))
+            cross = {p: form for p, form in takers.items() if name == "src_mask" and CROSS_MASK.search(plain(p))}
+            own = {p: form for p, form in takers.items() if p not in cross} or takers
+            for some in (own, cross) if cross and own is not takers else (takers,):  # the encoder's, and the decoder's
+                given |= self._shared(keep, some, sizes(inputs, name))
         return given
 
     def apart(self, inputs: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

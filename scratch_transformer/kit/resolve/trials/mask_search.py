@@ -11,11 +11,11 @@ import torch
 
 from scratch_transformer.kit.judge.session import says_nothing
 from scratch_transformer.kit.kind import Probe
-from scratch_transformer.kit.resolve.call.masks import Form, forms
+from scratch_transformer.kit.resolve.call.masks import IDS, Form, forms
 from scratch_transformer.kit.resolve.call.plan import MASKS, Plan
 from scratch_transformer.kit.resolve.call.precision import double
 from scratch_transformer.kit.resolve.candidate import Resolved
-from scratch_transformer.kit.resolve.names.inputs import KEY_PADDING
+from scratch_transformer.kit.resolve.names.inputs import KEY_PADDING, is_mask
 from scratch_transformer.kit.resolve.names.words import plain
 from scratch_transformer.kit.resolve.trial import MISTAKEN, NOTHING, Score, Trial
 
@@ -49,7 +49,7 @@ def with_required_masks(plan: Plan, every: bool, likely: Sequence[str] = ()) -> 
     for polarity in dict.fromkeys((*likely, *NEUTRAL)):
         for wide, narrow in SHAPES:
             shapes = {"src_mask": narrow, "memory_mask": narrow}
-            plain_ones = {p: (name, Form(polarity, shapes.get(name, wide))) for p, name in given}
+            plain_ones = {p: (name, Form(polarity, shapes.get(name, wide) if is_mask(p) else IDS)) for p, name in given}
             padding = {p: (name, Form(polarity, narrow)) for p, name in given if KEY_PADDING.search(plain(p))}
             if plain_ones.keys() > padding.keys() and {**plain_ones, **padding} != plain_ones:
                 yield plan.with_masks({**plain_ones, **padding})

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +24,7 @@ from scratch_transformer.kit.resolve.candidate import Resolved
 from scratch_transformer.kit.resolve.functions import rotations, schedules, training
 from scratch_transformer.kit.resolve.functions.readings import readings
 from scratch_transformer.kit.resolve.functions.weighted import Weighted
-from scratch_transformer.kit.resolve.library import supplied
+from scratch_transformer.kit.resolve.library import around, supplied
 from scratch_transformer.kit.resolve.names.inputs import input_of
 from scratch_transformer.kit.resolve.trial import MISTAKEN, NOTHING, Score, Trial
 from scratch_transformer.kit.resolve.trials import adjust
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
 
 MOST_SUPPLIED = 3
 """Parts of one component that the reference may stand in for."""
+LEAST_SECONDS = 1.0
+"""Of computing, for a component once the reference stands in for its parts."""
 
 
 @dataclass
@@ -73,6 +77,8 @@ def resolve(thing: Any, kind: Kind, library: Library, settings: Mapping[str, Any
     Where a part of it is missing or broken, the reference takes the part's place.
     """
     best = _resolved(thing, kind, library, settings)
+    if best.candidate is not None and best.score[0] >= library.most_tiers and not library.supplied:
+        return _without_unclear_parts(best, thing, library, settings)
     fault = library.at_fault(best.error, thing) if isinstance(thing, type) and best.candidate is None else None
     if fault is None or fault[0] in library.supplied or len(library.supplied) >= MOST_SUPPLIED or library.is_late:
         return best
@@ -89,6 +95,24 @@ def resolve(thing: Any, kind: Kind, library: Library, settings: Mapping[str, Any
         if best.score[0] < NOTHING:
             break
     return best
+
+
+def _without_unclear_parts(best: Outcome, thing: Any, library: Library, settings: Mapping[str, Any] | None) -> Outcome:
+    """What it is with the reference in place of those parts that nothing explains, if that explains the rest."""
+    unclear = library.unclear_parts(thing)
+    if not unclear:
+        return best
+    library.deadline = max(library.deadline, time.process_time() + LEAST_SECONDS)
+    with ExitStack() as replaced:
+        for part, kind in unclear.items():
+            own = {**best.kind.complete(settings or {})}
+            replaced.enter_context(library.supplying(part.__name__, part, kind, own, supplied.returns_two(part)))
+        again = _resolved(thing, best.kind, library, settings)
+    if again.candidate is None or again.score[0] >= library.most_tiers:
+        return best
+    for name in dict.fromkeys(part.__name__ for part in unclear):
+        again.candidate.notes.append(f"Nothing explains its {name}: it is judged with the reference's in that place.")
+    return again
 
 
 def _resolved(thing: Any, kind: Kind, library: Library, settings: Mapping[str, Any] | None) -> Outcome:
@@ -150,6 +174,8 @@ def _called(
 ) -> Iterator[Outcome]:
     """All ways to call what was made."""
     made = schedules.of_steps(made) if schedules.is_schedule(type(made)) else forwards.held(made)
+    if around.of_vectors(made, kind, {**kind.defaults, **settings}):
+        made = around.Around(made, {**kind.defaults, **settings})
     if isinstance(made, nn.Module):
         prepare(made)
     function = forwards.forward_of(made, kind)
@@ -241,6 +267,7 @@ def _planned_with(
         else:
             best.score = max(best.score, score)
     adjust.notes(best.candidate)
+    best.candidate.notes += [around.NOTE] if isinstance(made, around.Around) else []
     if not library.supplied:
         best.candidate.limits += supplied.notes(made)
         best.candidate.replaced += supplied.names(made)
