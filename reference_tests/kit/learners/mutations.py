@@ -1,7 +1,7 @@
 """Small changes of learner-like code, one at a time: another operator, number, argument or mask, a statement less.
 
-    for mutation in mutations(text):
-        print(mutation.name, mutation.line, mutation.words)
+for mutation in mutations(text):
+    print(mutation.name, mutation.line, mutation.words)
 """
 
 import ast

@@ -84,14 +84,17 @@ class Right:
                     found.append((probe, None))
         return found
 
-    def differs(self, text: str, name: str) -> str:
-        """Whether changed code gives other numbers, called as before: "yes", "no", "unknown"."""
-        thing = next((thing for thing in self.candidates if thing.__name__ == name), None)
-        if thing is None:
-            return "unknown"
+    def differing(self, text: str, names: list[str]) -> dict[str, str]:
+        """Whether changed code gives other numbers, called as before: "yes", "no", "unknown", by name."""
         namespace = {"__name__": self.module["__name__"], "__file__": self.module["__file__"]}
         exec(compile(text, self.module["__file__"], "exec"), namespace)
         _swap(self.module, namespace)
+        return {name: self._differs(name) for name in names}
+
+    def _differs(self, name: str) -> str:
+        thing = next((thing for thing in self.candidates if thing.__name__ == name), None)
+        if thing is None:
+            return "unknown"
         before = self.candidates[thing]
         try:
             candidate = self._again(before)
@@ -115,7 +118,8 @@ class Right:
             return None
         made = forwards.held(attempt.build())
         after = Resolved(before.kind, made, before.settings, before.plan, before.layout)
-        after.function, after.post, after.shape_of = forwards.forward_of(made, before.kind), before.post, before.shape_of
+        after.function, after.post = forwards.forward_of(made, before.kind), before.post
+        after.shape_of = before.shape_of
         parameters = Parameters(made)
         shapes = {name: values.shape for name, values in parameters.tensors.items()}
         if shapes != {name: values.shape for name, values in before.parameters.tensors.items()}:
@@ -150,15 +154,16 @@ def _swap_function(function, other) -> None:
         function.__code__, function.__defaults__ = other.__code__, other.__defaults__
 
 
-def judged(mutation: Mutation, file_name: str, names: set[str]) -> dict[str, dict]:
+def judged(mutation: Mutation, file_name: str) -> dict[str, dict]:
+    """Of all components of the file: a whole is judged by what is known about its parts."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / file_name
         path.write_text(mutation.text, encoding="utf-8")
-        results = check_here(path, names)
+        results = check_here(path)
     return {name: result.document() for name, result in results.items()}
 
 
-def tried(right: Right, mutation: Mutation, file_name: str, wholes: set[str]) -> dict:
+def tried(right: Right, mutation: Mutation, file_name: str) -> dict:
     """What became of one change, found out in a process of its own."""
     read, write = os.pipe()
     child = os.fork()
@@ -167,9 +172,9 @@ def tried(right: Right, mutation: Mutation, file_name: str, wholes: set[str]) ->
         resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 2))
         try:
             with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
-                names = {mutation.name, *wholes}
-                results = judged(mutation, file_name, names)
-                answer = {"results": results, "differs": {name: right.differs(mutation.text, name) for name in names}}
+                results = judged(mutation, file_name)
+                fine = [name for name, result in results.items() if result["verdict"] in FINE]
+                answer = {"results": results, "differs": right.differing(mutation.text, fine)}
         except BaseException:
             answer = {"failed": traceback.format_exc()[-600:]}
         with os.fdopen(write, "w") as pipe:
@@ -182,9 +187,9 @@ def tried(right: Right, mutation: Mutation, file_name: str, wholes: set[str]) ->
     return json.loads(text) if text else {"failed": "no answer in time"}
 
 
-def survives(result: dict, differs: str) -> bool:
-    """Called right, though its numbers are others."""
-    return result["verdict"] in FINE and differs != "no"
+def survivors(answer: dict) -> list[str]:
+    """What is called right, though its numbers are others."""
+    return [name for name, differs in answer.get("differs", {}).items() if differs != "no"]
 
 
 def sample(style: str, most: int, seed: int, kinds: set[str]) -> list[Mutation]:
@@ -198,7 +203,6 @@ def main() -> None:
     parser.add_argument("--most", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--kinds", default="")
-    parser.add_argument("--whole", default="")
     parser.add_argument("--json")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -206,13 +210,14 @@ def main() -> None:
     for style in options.styles:
         right = Right(STYLES[style])
         for mutation in sample(style, options.most, options.seed, set(filter(None, options.kinds.split(",")))):
-            answer = tried(right, mutation, STYLES[style].name, set(filter(None, options.whole.split(","))))
+            answer = tried(right, mutation, STYLES[style].name)
             done.append({"style": style, **vars(mutation), **answer})
-            for name, result in answer.get("results", {}).items():
-                if survives(result, answer["differs"][name]):
-                    print(f"{style}:{mutation.line} {name} [{mutation.kind}] {mutation.words}")
-                    print(f"    {result['verdict']} as {result['kind']} ({result['design']}), differs: {answer['differs'][name]};"
-                          f" {[m['id'] for m in result['mistakes']]} {result['notes']}", flush=True)  # fmt: skip
+            for name in survivors(answer):
+                found = answer["results"][name]
+                ids = " ".join(named["id"] for named in found["mistakes"])
+                print(f"{style}:{mutation.line} [{mutation.kind}] {mutation.name}: {mutation.words}")
+                print(f"    {name}: {found['verdict']} as {found['kind']} ({found['design']}), {ids}")
+                print("".join(f"    {text}\n" for text in (*found["notes"], *found["limits"])), end="", flush=True)
             if "failed" in answer:
                 print(f"{style}:{mutation.line} {mutation.words}: FAILED {answer['failed'][-300:]}", flush=True)
             if options.json:

@@ -73,6 +73,8 @@ def find(session: Session, parts: Known = (), seconds: float | None = None) -> M
     seconds: of computing, after which to give up trying pairs of mistakes; SECONDS unless given.
     """
     tried, end = 0, time.process_time() + (SECONDS if seconds is None else seconds)
+    if session.is_random:
+        return Match()
     rounded: list[tuple[float, Hypothesis]] = []
     lost = next((c for c in changes_of(session.kind) if (c.id, c.form) == PADDING_LOST), None)
     for is_last, tier in _tiers(session, parts):
@@ -98,9 +100,7 @@ def find(session: Session, parts: Known = (), seconds: float | None = None) -> M
 
 
 def _and(hypothesis: Hypothesis, change: Change) -> Hypothesis:
-    return Hypothesis(
-        hypothesis.design, (*hypothesis.changes, change), hypothesis.recipe.with_(dict(change.entries))
-    )
+    return Hypothesis(hypothesis.design, (*hypothesis.changes, change), hypothesis.recipe.with_(dict(change.entries)))
 
 
 def _chosen(session: Session, found: list[tuple[float, Hypothesis]], tried: int) -> Match:

@@ -49,6 +49,7 @@ class Session:
         self.quiet_state, quiet = self._loaded(self.quiet_asked, is_quiet=True)
         self.state, others = self._loaded(self.asked, is_quiet=False)
         self.results = [*others, *quiet]
+        self.is_random = self._is_random()
         self.failed = ""
         """The probe at which the last comparison was given up."""
 
@@ -74,6 +75,12 @@ class Session:
         """Crashes that no fixed length explains: on inputs of the same shapes it ran, or source and target differ."""
         ran, pairs = [_shapes(result.probe) for result in self.ran], {"memory", "src", "key"} & set(self.kind.inputs)
         return [result for result in self.crashes if pairs or _shapes(result.probe) in ran]
+
+    def _is_random(self) -> bool:
+        """Whether a second call with the same input gives other numbers: then no recipe can give them."""
+        first = next(iter(self.ran), None)
+        again = None if first is None else self.run(first.probe).output
+        return first is not None and again is not None and distance(again, first.output, first.probe) > ROUNDED
 
     def run(self, probe: Probe) -> Result:
         try:

@@ -150,7 +150,7 @@ def _likeness(word: str, synonym: str) -> float:
 
 
 def _takes(thing: Any, *names: str) -> bool:
-    """Whether its forward must be given keys beside queries, or values beside keys: it is right if it is with others."""
+    """Whether its forward must be given keys beside queries, or values beside keys: it is judged with others then."""
     return all(any(input_of(p.name, (name,)) for p in _required(thing)) for name in names)
 
 

@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import nn
 
+from scratch_transformer.kit.judge.session import ROUNDED, distance
 from scratch_transformer.kit.kind import Candidate, Kind, Probe
 from scratch_transformer.kit.resolve.build import asked, construct, instance
 from scratch_transformer.kit.resolve.build.config import Unknown
@@ -229,7 +231,7 @@ def _planned_with(
     error: BaseException | None = None
     best = Outcome(kind, stage="called")
     every = any(probe.inputs.get(name) is not None for probe in first for name in MASKS)
-    starts = 0
+    starts, is_random = 0, False
     for start, way in _ways(made, function, kind, plan, library, every):
         if library.is_late and error is not None:
             break
@@ -247,14 +249,17 @@ def _planned_with(
             error = error or CannotCall("it returns the logits of the last position only")
             continue
         starts += 1
-        score = find_weights(candidate, trial, probes, library, thorough=starts == 1 and not every)
+        is_random = _is_random(candidate, probes[0])
+        score = find_weights(candidate, trial, probes, library, thorough=starts == 1 and not every and not is_random)
         outcome = Outcome(kind, candidate, score, "done", form=adjust.form_of_output(candidate, probes[0], trial))
         if outcome.beats(best):
             best = outcome
-        if score[0] == 0 or (score[0] < NOTHING and "next_logits" not in kind.inputs):
+        if is_random or score[0] == 0 or (score[0] < NOTHING and "next_logits" not in kind.inputs):
             break
     if best.candidate is None:
         best.problem, best.error = _raised("its forward", error), error
+        return best
+    if is_random:  # nothing gives the numbers of one call again, so nothing is searched for
         return best
     if best.score[0] >= NOTHING and library.thorough and (starts > 1 or every) and not library.is_late:
         best.score = find_weights(best.candidate, trial, probes_for(best.candidate, first), library)
@@ -294,6 +299,13 @@ def _ways(
     for start in with_required_masks(plan, every, library.polarities(made)):
         for way in adjust.adapted(function, kind, start, library.head_logs):
             yield start, way
+
+
+def _is_random(candidate: Candidate, probe: Probe) -> bool:
+    """Whether a second call with the same inputs gives other numbers: weights that are made in forward."""
+    with double(), torch.no_grad():
+        first, again = candidate(**probe.inputs), candidate(**probe.inputs)
+    return first.shape == again.shape and distance(again, first, probe) > ROUNDED
 
 
 def _stops(candidate: Resolved, plan: Plan, probes: Sequence[Probe]) -> bool:
