@@ -36,7 +36,7 @@ FAMILIES = (
     ("EncoderLayer", "DecoderOnlyLayer", "DecoderLayer", "LlamaBlock", "MaskedLlamaBlock"),
     ("SwiGLU", "FeedForward"),
     ("Encoder", "TokenEncoder"),
-    ("Decoder", "TokenDecoder", "DecoderOnly", "LlamaModel"),
+    ("Decoder", "TokenDecoder", "DecoderOnly", "LlamaModel", "Encoder"),
     ("Transformer", "DecoderOnly", "TokenEncoder", "LlamaModel"),
     ("Loss", "LossOfLogProbabilities"),
     ("LayerNorm", "RMSNorm"),
@@ -187,11 +187,15 @@ def names_in(cls: type) -> frozenset[str]:
 
 
 VOCABULARY = re.compile(r"voc|numtokens|ntokens?$|dictsize")
+EMBEDS = re.compile(r"embeddings?$|^wte$|embedtokens|tokemb")
 INSIDE = ("Encoder", "Decoder", "TokenEncoder", "TokenDecoder")
 
 
 def _embeds(kind: Kind, thing: Any) -> float:
     """A constructor that is told a vocabulary makes the embeddings itself: it is given ids."""
+    if kind.name in ("DecoderOnly", "LlamaModel") and isinstance(thing, type):
+        names = {plain(name) for name in _names_within(thing)}
+        return 0.0 if any(EMBEDS.search(name) or VOCABULARY.search(name) for name in names) else -1.0
     if kind.name not in INSIDE or not isinstance(thing, type):
         return 0.0
     told = any(VOCABULARY.search(plain(p.name)) for p in parameters_of(thing))

@@ -52,7 +52,8 @@ def _best(
             outcome = outcomes[kind] = resolve(thing, library.kinds[kind], library)
             if outcome.score[0] < MISTAKEN:
                 break
-        if outcome.score[0] > 0 and guess.takes_mask(thing) and not any(n in MASKS for n in outcome.kind.inputs):
+        takes = guess.takes_mask(thing) and not (outcome.candidate and outcome.candidate.plan.is_causal)
+        if outcome.score[0] > 0 and takes and not any(n in MASKS for n in outcome.kind.inputs):
             outcome.score = NOTHING, float("inf")  # what takes a mask need not be causal by itself
         if best is None or (outcome.candidate is not None and outcome.beats(best)):
             best = outcome

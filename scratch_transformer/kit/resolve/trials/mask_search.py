@@ -10,6 +10,7 @@ from dataclasses import replace
 import torch
 
 from scratch_transformer.kit.kind import Probe
+from scratch_transformer.kit.resolve.call.beside import Causal
 from scratch_transformer.kit.resolve.call.masks import IDS, Form, forms
 from scratch_transformer.kit.resolve.call.plan import MASKS, Plan
 from scratch_transformer.kit.resolve.candidate import Resolved
@@ -35,9 +36,11 @@ def with_required_masks(plan: Plan, every: bool, likely: Sequence[str] = ()) -> 
     given = [(parameter, name) for parameter, name, needed in plan.mask_parameters if (needed or every) and name]
     sees_all = torch.ones(1, 1, 3, dtype=torch.bool) if "next_logits" in plan.arguments.values() else None
     nameless = {parameter: sees_all for parameter, name, needed in plan.mask_parameters if needed and not name}
-    plan = replace(plan, constants={**plan.constants, **nameless})
+    bare, plan = plan, replace(plan, constants={**plan.constants, **nameless})
     if not given:
         yield plan
+        if not every and set(plan.arguments.values()) in ({"ids"}, {"x"}):
+            yield from _causal(bare, likely)
         return
     if not every:
         free = tuple((parameter, name, False) for parameter, name, _ in plan.mask_parameters)
@@ -47,6 +50,18 @@ def with_required_masks(plan: Plan, every: bool, likely: Sequence[str] = ()) -> 
             shapes = {"src_mask": narrow, "memory_mask": narrow}
             forms_of = {p: Form(polarity, shapes.get(name, wide) if is_mask(p) else IDS) for p, name in given}
             yield plan.with_masks({p: (name, forms_of[p]) for p, name in given})
+
+
+CAUSAL_SHAPES = ("(T, S)", "(B, 1, T, S)", "(B, T, S)", "(B, S), causal inside")
+
+
+def _causal(plan: Plan, likely: Sequence[str]) -> Iterator[Plan]:
+    """For what is causal and yet takes a mask: the plan with one that hides the future, in each usual form."""
+    takers = [parameter for parameter, name, _ in plan.mask_parameters if not name]
+    for polarity in dict.fromkeys((*likely, *NEUTRAL)) if takers else ():
+        for shape in CAUSAL_SHAPES:
+            masks = {p: Causal(Form(polarity, shape)) for p in takers}
+            yield replace(plan, constants={**plan.constants, **masks})
 
 
 def find_masks(candidate: Resolved, trial: Trial, tiers: int) -> Score:
