@@ -98,7 +98,13 @@ class Resolved(Candidate):
         if self.module is None or self.plan.order != "batch first" or self.function != self.module.forward:
             return None
         with double(), without_dropout(True), torch.no_grad():
-            return caching.pieces(self.module, self.plan, inputs, chunks, lambda output: next(tensors(output)))
+            return caching.pieces(self.module, self.plan, inputs, chunks, lambda output: self._as_wide(output, inputs))
+
+    def _as_wide(self, output: Any, inputs: Inputs) -> Tensor:
+        """The first tensor of a piece with as many features as the whole has; else the first."""
+        found, expected = list(tensors(output)), self.shape_of(inputs)
+        fits = [t for t in found if expected is not None and t.shape[-1:] == expected[-1:] and t.dim() == len(expected)]
+        return (fits or found)[0]
 
     def documented_otherwise(self) -> str:
         return documented.contradiction(getattr(self.made, "function", self.made), self.plan.masks)

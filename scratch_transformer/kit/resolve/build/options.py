@@ -152,6 +152,8 @@ def options(wish: Wish, values: Values, parts: Part) -> list[Any]:
     if isinstance(default, bool) or wish.hint is bool:
         both = [False, True] if re.search("mask|causal", word) else [True, False]
         return [FLAGS[word]] if word in FLAGS else (both if wish.is_required else [])
+    if isinstance(default, int) and default < 0:
+        return []  # an axis, or all
     if wish.wants_text:
         return _texts(wish) if wish.is_required else []
     if callable(default) and not wish.is_required:

@@ -44,6 +44,11 @@ class Plan:
     def with_masks(self, masks: Mapping[str, tuple[str, Form]]) -> Plan:
         return replace(self, masks=dict(masks))
 
+    @property
+    def is_causal(self) -> bool:
+        """Whether it is given a mask that hides the future."""
+        return any(isinstance(value, beside.Causal) for value in self.constants.values())
+
     def accepts(self, inputs: Mapping[str, Any]) -> bool:
         """Can these inputs be given this way?"""
         try:

@@ -19,16 +19,20 @@ from scratch_transformer.kit.resolve.names.inputs import input_of
 NOTE = "It works on vectors, not on ids: the reference's embeddings and projection were put around it."
 
 
+SIDES = {"src": "src_vocab_size", "tgt": "tgt_vocab_size", "ids": "vocab_size"}
+
+
 class Around(nn.Module):
-    """src, tgt ids -> logits, by a learner's model of vectors in between."""
+    """Ids -> logits, by a learner's model of vectors in between."""
 
     def __init__(self, inner: nn.Module, settings: Mapping[str, Any]) -> None:
         super().__init__()
-        d_model, target = settings["d_model"], settings["tgt_vocab_size"]
-        self.src_embed = Embedding(settings["src_vocab_size"], d_model, RIGHT)
-        self.tgt_embed = Embedding(target, d_model, RIGHT)
+        d_model = settings["d_model"]
         self.inner = inner
-        self.projection = Projected(d_model, target, RIGHT)
+        for side in sides_of(settings):
+            name = "embed" if side == "ids" else f"{side}_embed"
+            self.add_module(name, Embedding(settings[SIDES[side]], d_model, RIGHT))
+        self.projection = Projected(d_model, settings[SIDES[side]], RIGHT)
         self.forward = _Forward(self, inner.forward)  # type: ignore[assignment]
 
 
@@ -40,18 +44,24 @@ class _Forward:
         self.__signature__ = inspect.signature(inner)
 
     def __call__(self, **given: Any) -> Tensor:
-        embeds = {"src": self.module.src_embed, "tgt": self.module.tgt_embed}
+        embeds = {side: part for side, part in self.module.named_children() if "embed" in side}
         for name, value in given.items():
-            side = input_of(name, ("src", "tgt"))
-            if side is not None and isinstance(value, Tensor) and value.dtype == torch.long:
+            side = f"{input_of(name, ('src', 'tgt'))}_embed" if len(embeds) > 1 else "embed"
+            if side in embeds and isinstance(value, Tensor) and value.dtype == torch.long and value.dim() == 2:
                 given[name] = embeds[side](value)
         projected: Tensor = self.module.projection(next(tensors(self.inner(**given))))
         return projected
 
 
+def sides_of(settings: Mapping[str, Any]) -> list[str]:
+    """The sequences of ids that a model with these settings takes; the last one is written."""
+    return [side for side, size in SIDES.items() if size in settings]
+
+
 def of_vectors(made: Any, kind: Kind, settings: Mapping[str, Any]) -> bool:
-    """Whether nothing in a translation model has the size of a vocabulary."""
-    if kind.name != "Transformer" or not isinstance(made, nn.Module) or type(made).forward is nn.Module.forward:
+    """Whether nothing in a model has the size of a vocabulary."""
+    known = kind.name in ("Transformer", "DecoderOnly", "LlamaModel")
+    if not known or not isinstance(made, nn.Module) or type(made).forward is nn.Module.forward:
         return False
     sizes = {size for values in made.parameters() for size in values.shape}
-    return bool(sizes) and not sizes & {settings["src_vocab_size"], settings["tgt_vocab_size"]}
+    return bool(sizes) and not sizes & {settings[SIDES[side]] for side in sides_of(kind.defaults)}

@@ -41,6 +41,8 @@ class Known:
         self.resolved: dict[Any, Resolved] = {}
         self.choices: dict[type, int] = {}
         self.diagnoses: dict[Any, Diagnosis] = {}
+        self.replaced: list[Any] = []
+        """What was tried with the reference in place of its unclear parts, as often as it was."""
         self.checked: set[Any] = set()
         """What was looked at, whatever came of it."""
         self._globals: dict[tuple[str, int], set[str]] = {}

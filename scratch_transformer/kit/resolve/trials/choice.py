@@ -58,7 +58,8 @@ def _best(
             outcome = outcomes[kind] = resolve(thing, library.kinds[kind], library)
             if outcome.score[0] < MISTAKEN:
                 break
-        if guess.takes_mask(thing) and not any(n in MASKS for n in outcome.kind.inputs) and _hides_nothing(outcome):
+        takes = guess.takes_mask(thing) and not (outcome.candidate and outcome.candidate.plan.is_causal)
+        if takes and not any(n in MASKS for n in outcome.kind.inputs) and _hides_nothing(outcome):
             outcome.score = NOTHING, float("inf")  # what takes a mask need not be causal by itself
         if best is None or (outcome.candidate is not None and outcome.beats(best)):
             best = outcome

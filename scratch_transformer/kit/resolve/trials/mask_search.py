@@ -11,6 +11,7 @@ import torch
 
 from scratch_transformer.kit.judge.session import says_nothing
 from scratch_transformer.kit.kind import Probe
+from scratch_transformer.kit.resolve.call.beside import Causal
 from scratch_transformer.kit.resolve.call.masks import IDS, Form, forms
 from scratch_transformer.kit.resolve.call.plan import MASKS, Plan
 from scratch_transformer.kit.resolve.call.precision import double
@@ -39,9 +40,11 @@ def with_required_masks(plan: Plan, every: bool, likely: Sequence[str] = ()) -> 
     given = [(parameter, name) for parameter, name, needed in plan.mask_parameters if (needed or every) and name]
     sees_all = torch.ones(1, 1, 3, dtype=torch.bool) if "next_logits" in plan.arguments.values() else None
     nameless = {parameter: sees_all for parameter, name, needed in plan.mask_parameters if needed and not name}
-    plan = replace(plan, constants={**plan.constants, **nameless})
+    bare, plan = plan, replace(plan, constants={**plan.constants, **nameless})
     if not given:
         yield plan
+        if not every and set(plan.arguments.values()) in ({"ids"}, {"x"}):
+            yield from _causal(bare, likely)
         return
     if not every:
         free = tuple((parameter, name, False) for parameter, name, _ in plan.mask_parameters)
@@ -54,6 +57,18 @@ def with_required_masks(plan: Plan, every: bool, likely: Sequence[str] = ()) -> 
             if plain_ones.keys() > padding.keys() and {**plain_ones, **padding} != plain_ones:
                 yield plan.with_masks({**plain_ones, **padding})
             yield plan.with_masks(plain_ones)
+
+
+CAUSAL_SHAPES = ("(T, S)", "(B, 1, T, S)", "(B, T, S)", "(B, S), causal inside")
+
+
+def _causal(plan: Plan, likely: Sequence[str]) -> Iterator[Plan]:
+    """For what is causal and yet takes a mask: the plan with one that hides the future, in each usual form."""
+    takers = [parameter for parameter, name, _ in plan.mask_parameters if not name]
+    for polarity in dict.fromkeys((*likely, *NEUTRAL)) if takers else ():
+        for shape in CAUSAL_SHAPES:
+            masks = {p: Causal(Form(polarity, shape)) for p in takers}
+            yield replace(plan, constants={**plan.constants, **masks})
 
 
 def find_masks(candidate: Resolved, trial: Trial, tiers: int) -> Score:

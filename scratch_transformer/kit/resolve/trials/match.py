@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
 MOST_SUPPLIED = 3
 """Parts of one component that the reference may stand in for."""
-LEAST_SECONDS = 1.0
-"""Of computing, for a component once the reference stands in for its parts."""
+MOST_REPLACED, LEAST_SECONDS = 3, 1.0
+"""Times and seconds of computing, for a component whose unclear parts the reference stands in for."""
 
 
 @dataclass
@@ -101,9 +101,10 @@ def resolve(thing: Any, kind: Kind, library: Library, settings: Mapping[str, Any
 
 def _without_unclear_parts(best: Outcome, thing: Any, library: Library, settings: Mapping[str, Any] | None) -> Outcome:
     """What it is with the reference in place of those parts that nothing explains, if that explains the rest."""
-    unclear = library.unclear_parts(thing)
+    unclear = library.unclear_parts(thing) if library.replaced.count(thing) < MOST_REPLACED else {}
     if not unclear:
         return best
+    library.replaced.append(thing)
     library.deadline = max(library.deadline, time.process_time() + LEAST_SECONDS)
     with ExitStack() as replaced:
         for part, kind in unclear.items():
@@ -177,7 +178,7 @@ def _called(
     """All ways to call what was made."""
     made = schedules.of_steps(made) if schedules.is_schedule(type(made)) else forwards.held(made)
     if around.of_vectors(made, kind, {**kind.defaults, **settings}):
-        made = around.Around(made, {**kind.defaults, **settings})
+        made = around.Around(made, {name: settings.get(name, value) for name, value in kind.defaults.items()})
     if isinstance(made, nn.Module):
         prepare(made)
     function = forwards.forward_of(made, kind)
@@ -231,7 +232,8 @@ def _planned_with(
     error: BaseException | None = None
     best = Outcome(kind, stage="called")
     every = any(probe.inputs.get(name) is not None for probe in first for name in MASKS)
-    starts, is_random = 0, False
+    starts, is_random, of_words = 0, False, "next_logits" in kind.inputs
+    way_matters = of_words or any(not name for _, name, _ in plan.mask_parameters)
     for start, way in _ways(made, function, kind, plan, library, every):
         if library.is_late and error is not None:
             break
@@ -254,7 +256,7 @@ def _planned_with(
         outcome = Outcome(kind, candidate, score, "done", form=adjust.form_of_output(candidate, probes[0], trial))
         if outcome.beats(best):
             best = outcome
-        if is_random or score[0] == 0 or (score[0] < NOTHING and "next_logits" not in kind.inputs):
+        if is_random or score[0] == 0 or (score[0] < NOTHING and not way_matters):
             break
     if best.candidate is None:
         best.problem, best.error = _raised("its forward", error), error
