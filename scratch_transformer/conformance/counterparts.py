@@ -15,7 +15,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "silu": F.silu,
     "gelu": F.gelu,
@@ -38,6 +37,10 @@ class RotaryEmbedding(nn.Module):
         angles = positions.double()[..., None] * self._scaled(1 / self.base**exponents)
         angles = angles.unsqueeze(1) if positions.dim() == 2 else angles
         return _turned(x, torch.stack((angles.cos(), angles.sin())), self.interleaved)
+
+    def extra_repr(self) -> str:
+        """As ours."""
+        return f"{self.d}, base={self.base}, scaling={self.scaling}, interleaved={self.interleaved}"
 
     def _scaled(self, frequencies: Tensor) -> Tensor:
         s = self.scaling
@@ -115,8 +118,17 @@ class CausalSelfAttention(nn.Module):
         mask: Tensor | None = None,
     ) -> Tensor:
         """(B, L, d_model)."""
+        q, k, v, allowed = self.attended(x, turns, cache, layer, mask)
+        p = self.dropout if self.training else 0.0
+        heads = F.scaled_dot_product_attention(q, k, v, allowed, p, enable_gqa=True)
+        return self.o_proj(heads.transpose(1, 2).flatten(2))
+
+    def attended(
+        self, x: Tensor, turns: Tensor | None, cache: Any, layer: int, mask: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Queries, keys and values of every head, and which keys each query may attend to."""
         q, k, v = (
-            projection(x).view(*x.shape[:2], heads, self.head_dim)
+            projection(x).unflatten(-1, (heads, self.head_dim))
             for projection, heads in (
                 (self.q_proj, self.num_heads),
                 (self.k_proj, self.num_kv_heads),
@@ -132,10 +144,7 @@ class CausalSelfAttention(nn.Module):
             k, v = cache.append(layer, k, v)
         L, S = q.shape[2], k.shape[2]
         allowed = torch.ones(L, S, dtype=torch.bool, device=x.device).tril(S - L)
-        allowed = allowed if mask is None else allowed & mask
-        p = self.dropout if self.training else 0.0
-        heads = F.scaled_dot_product_attention(q, k, v, allowed, p, enable_gqa=True)
-        return self.o_proj(heads.transpose(1, 2).flatten(2))
+        return q, k, v, allowed if mask is None else allowed & mask
 
     def extra_repr(self) -> str:
         """As ours."""
