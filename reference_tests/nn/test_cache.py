@@ -108,9 +108,7 @@ def test_keys_that_do_not_go_on_are_refused():
 
 def test_gradients_are_refused():
     keys, values = tokens(2)
-    with pytest.raises(
-        RuntimeError, match="need gradients, which a cache does not keep"
-    ):
+    with pytest.raises(RuntimeError, match="need gradients, which a cache does not keep"):
         nn.KeyValueCache(1).append(0, keys.clone().requires_grad_(), values)
     with torch.no_grad():
         nn.KeyValueCache(1).append(0, keys.clone().requires_grad_(), values)
