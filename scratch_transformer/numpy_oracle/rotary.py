@@ -26,7 +26,7 @@ def rotary_turns(positions: Array, d: int, base: float = 10_000.0, scaling: Any 
     """
     require(d > 0 and d % 2 == 0, f"rotary_turns: d must be even and positive, but is {d}")
     (positions,) = floats(positions=positions)
-    frequencies = np.exp(-np.log(base) * 2.0 * np.arange(d // 2) / d)
+    frequencies = np.power(float(base), -2.0 * np.arange(d // 2) / d)
     angles = np.multiply.outer(positions, frequencies if scaling is None else _scaled(frequencies, scaling))
     return np.stack((np.cos(angles), np.sin(angles)))
 
