@@ -24,22 +24,24 @@ Touvron et al. 2023 (Llama 2), Llama team 2024 (Llama 3), Qwen team 2025 (Qwen 3
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from scratch_transformer import functional
+from scratch_transformer.functional import RotaryScaling
 from scratch_transformer.nn import (
     CausalSelfAttention, Dropout, Embedding, GatedFeedForward, KeyValueCache, LayerNorm, Linear, Module, ModuleList,
     RMSNorm, RotaryEmbedding, init,
 )  # fmt: skip
+from scratch_transformer.nn.feed_forward import ACTIVATIONS
 
 CHOICES = {
     "norm": ("layer", "rms"),
     "positions": ("learned", "rotary"),
-    "activation": ("gelu", "gelu_tanh", "relu", "silu"),
+    "activation": tuple(ACTIVATIONS),
 }
 
 
@@ -51,7 +53,7 @@ class Config:
     num_kv_heads: of keys and values; each is used by num_heads / num_kv_heads queries. head_dim: d_k of each head.
     d_ff: inner width of the feed-forward. norm: "layer" (with bias) or "rms". norm_eps: its ε.
     positions: "learned", added to the embedding, or "rotary". rope_base, rope_scaling: as in `nn.RotaryEmbedding`.
-    activation: "gelu", "gelu_tanh", "relu" or "silu". gated: three matrices, as in `nn.GatedFeedForward`.
+    activation: one of `nn.GatedFeedForward`'s. gated: three matrices, as there; otherwise two.
     bias, feed_forward_bias: of the attention's four maps, and of the feed-forward's.
     query_key_norm: an RMSNorm of each head's query and key before they are turned (Qwen 3).
     tie_embeddings: the head's matrix is the embedding's. dropout: of embeddings, attention weights and sublayers.
@@ -71,7 +73,7 @@ class Config:
     norm_eps: float = 1e-5
     positions: str = "rotary"
     rope_base: float = 10_000.0
-    rope_scaling: Any = None
+    rope_scaling: RotaryScaling | None = None
     activation: str = "silu"
     gated: bool = True
     bias: bool = False
@@ -143,23 +145,23 @@ class Block(Module):
     Pre-norm: nothing stands between a block's x and the next one's but sums (Radford et al. 2019, section 2.3).
     """
 
-    def __init__(self, config: Config, rotary: RotaryEmbedding | None) -> None:
+    def __init__(self, config: Config) -> None:
         super().__init__()
         c = config
+        eps = c.norm_eps if c.query_key_norm else None
         self.attention_norm = _norm(c)
         self.attention = CausalSelfAttention(
-            c.d_model, c.num_heads, c.num_kv_heads, c.head_dim, bias=c.bias, rotary=rotary, dropout=c.dropout,
-            query_key_norm=c.norm_eps if c.query_key_norm else None,
-        )  # fmt: skip
+            c.d_model, c.num_heads, c.num_kv_heads, c.head_dim, c.bias, query_key_norm=eps, dropout=c.dropout
+        )
         self.feed_forward_norm = _norm(c)
         feed_forward = GatedFeedForward if c.gated else FeedForward
         self.feed_forward = feed_forward(c.d_model, c.d_ff, c.activation, c.feed_forward_bias)
         self.dropout = Dropout(c.dropout)
 
     def forward(
-        self, x: Tensor, positions: Tensor, cache: KeyValueCache | None, layer: int, mask: Tensor | None
+        self, x: Tensor, turns: Tensor | None, cache: KeyValueCache | None, layer: int, mask: Tensor | None
     ) -> Tensor:
-        x = x + self.dropout(self.attention(self.attention_norm(x), positions, cache, layer, mask))
+        x = x + self.dropout(self.attention(self.attention_norm(x), turns, cache, layer, mask))
         return x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
 
 
@@ -170,12 +172,11 @@ class LanguageModel(Module):
         super().__init__()
         c = self.config = config
         is_rotary = c.positions == "rotary"
-        # one for all blocks: it has no parameters
-        rotary = RotaryEmbedding(c.head_dim, c.rope_base, c.rope_scaling) if is_rotary else None
         self.embedding = Embedding(c.vocab_size, c.d_model)
         self.positions = None if is_rotary else Embedding(c.max_length, c.d_model)
+        self.rotary = RotaryEmbedding(c.head_dim, c.rope_base, c.rope_scaling) if is_rotary else None
         self.dropout = Dropout(c.dropout)
-        self.blocks = ModuleList(Block(c, rotary) for _ in range(c.num_layers))
+        self.blocks = ModuleList(Block(c) for _ in range(c.num_layers))
         self.norm = _norm(c)
         self.head = None if c.tie_embeddings else Linear(c.d_model, c.vocab_size, bias=False)
         self.reset_parameters()
@@ -200,7 +201,7 @@ class LanguageModel(Module):
 
         Args:
             ids: (B, L), integers below vocab_size. With a cache, those that follow what is in it, which is extended.
-            cache: `cache(B)` makes one; None: ids are the whole sequences.
+            cache: `nn.KeyValueCache(num_layers)`, or None: ids are the whole sequences.
             mask: boolean, True = a token, False = padding: (B, S), S = L and what is in the cache. Or, for several
                 texts in one row, which key each query may attend to: (B, 1, L, S).
             positions: (L,) or (B, L); unless given, tokens are counted from 0, those that `mask` (B, S) blocks not.
@@ -222,9 +223,10 @@ class LanguageModel(Module):
         x = self.embedding(ids)
         if self.positions is not None:
             x = x + self.positions(positions)
+        turns = None if self.rotary is None else self.rotary.turns(positions, x.dtype)  # the same for all blocks
         x = self.dropout(x)
         for layer, block in enumerate(self.blocks):
-            x = block(x, positions, cache, layer, mask)
+            x = block(x, turns, cache, layer, mask)
         return self.norm(x)
 
     def project(self, states: Tensor) -> Tensor:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from scratch_transformer.language_model import LanguageModel
+from scratch_transformer.nn import KeyValueCache
 
 
 class Decoder(Protocol):
@@ -46,7 +47,7 @@ class Cached:
 
     def __init__(self, model: LanguageModel, mask: Tensor, capacity: int) -> None:
         self.model = model
-        self.cache = model.cache(len(mask), capacity)
+        self.cache = KeyValueCache(model.config.num_layers, capacity)
         # without padding there is nothing to mask, and nothing to count
         self.mask = None if mask.all() else torch.ones(len(mask), capacity, dtype=torch.bool, device=mask.device)
         if self.mask is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from scratch_transformer.functional import RotaryScaling
 from scratch_transformer.language_model import Config
 from scratch_transformer.pretrained.config import existing, read_json
 
@@ -141,4 +142,4 @@ def _rotary(values: dict[str, Any]) -> dict[str, Any]:
     if kind not in SCALINGS:
         raise ValueError(f"{name} has the type {kind!r}; expected default, {', '.join(SCALINGS)}")
     factors = {ours: _checked(f"{name}'s {theirs}", given.get(theirs), float) for ours, theirs in SCALINGS[kind].items()}
-    return {"rope_base": base, "rope_scaling": factors}
+    return {"rope_base": base, "rope_scaling": RotaryScaling(**factors)}
