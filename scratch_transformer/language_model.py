@@ -2,11 +2,11 @@
 
     ids (B, L) ─ embedding (+ learned positions) ─ num_layers × Block ─ norm ─ head ─ logits (B, L, vocab_size)
 
-    Block:  x + attention(norm(x))       each token to those before it and itself; rotary positions turn queries and keys
+    Block:  x + attention(norm(x))       each token to itself and those before it; rotary positions turn queries, keys
             x + feed_forward(norm(x))    two matrices and an activation, or three and a gate
 
-    model = LanguageModel(Config.llama(vocab_size=1000, d_model=64, num_layers=2, num_heads=4, num_kv_heads=2, d_ff=160))
-    logits = model(ids)
+    config = Config.llama(vocab_size=1000, d_model=64, num_layers=2, num_heads=4, num_kv_heads=2, d_ff=160)
+    logits = LanguageModel(config)(ids)
 
 Which of the published models it is, `Config` says by a handful of choices:
 
@@ -30,12 +30,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from scratch_transformer import functional
+from scratch_transformer import functional, nn
 from scratch_transformer.functional import RotaryScaling
-from scratch_transformer.nn import (
-    CausalSelfAttention, Dropout, Embedding, GatedFeedForward, KeyValueCache, LayerNorm, Linear, Module, ModuleList,
-    RMSNorm, RotaryEmbedding, init,
-)  # fmt: skip
+from scratch_transformer.nn import init
 from scratch_transformer.nn.feed_forward import ACTIVATIONS
 
 CHOICES = {
@@ -55,10 +52,11 @@ class Config:
     positions: "learned", added to the embedding, or "rotary". rope_base, rope_scaling: as in `nn.RotaryEmbedding`.
     activation: one of `nn.GatedFeedForward`'s. gated: three matrices, as there; otherwise two.
     bias, feed_forward_bias: of the attention's four maps, and of the feed-forward's.
-    query_key_norm: an RMSNorm of each head's query and key before they are turned (Qwen 3).
+    query_key_norm: each head's query and key are normalized before they are turned (Qwen 3).
     tie_embeddings: the head's matrix is the embedding's. dropout: of embeddings, attention weights and sublayers.
 
-    Raises ValueError, naming the field, for sizes and choices that do not fit together.
+    `Config(**dataclasses.asdict(config))` is the config again, also by way of JSON. Raises ValueError, naming the field,
+    for sizes and choices that do not fit together.
     """
 
     vocab_size: int
@@ -94,15 +92,15 @@ class Config:
     def llama(cls, **changes: Any) -> Config:
         """Llama's; Llama 3.2 1B's sizes without its scaling of positions, and whatever `changes` says instead."""
         sizes = {"vocab_size": 128_256, "max_length": 8192, "d_model": 2048, "num_layers": 16, "num_heads": 32}
-        sizes |= {"num_kv_heads": 8, "d_ff": 8192, "rope_base": 500_000.0, "tie_embeddings": True}
-        return cls._of(sizes | changes)
+        more = {"num_kv_heads": 8, "d_ff": 8192, "rope_base": 500_000.0, "tie_embeddings": True}
+        return cls._of(sizes | more | changes)
 
     @classmethod
     def qwen3(cls, **changes: Any) -> Config:
         """Qwen 3's; the sizes of the one with 0.6 billion parameters, and whatever `changes` says instead."""
         sizes = {"vocab_size": 151_936, "max_length": 40_960, "d_model": 1024, "num_layers": 28, "num_heads": 16}
-        sizes |= {"num_kv_heads": 8, "head_dim": 128, "d_ff": 3072, "rope_base": 1_000_000.0, "norm_eps": 1e-6}
-        return cls._of(sizes | {"query_key_norm": True, "tie_embeddings": True} | changes)
+        more = {"num_kv_heads": 8, "head_dim": 128, "d_ff": 3072, "rope_base": 1_000_000.0, "norm_eps": 1e-6}
+        return cls._of(sizes | more | {"query_key_norm": True, "tie_embeddings": True} | changes)
 
     @classmethod
     def _of(cls, values: dict[str, Any]) -> Config:
@@ -110,6 +108,8 @@ class Config:
         return cls(**{"num_kv_heads": num_heads, "head_dim": d_model // num_heads, "d_ff": 4 * d_model} | values)
 
     def __post_init__(self) -> None:
+        if isinstance(self.rope_scaling, dict):  # from JSON
+            object.__setattr__(self, "rope_scaling", RotaryScaling(**self.rope_scaling))
         for name, possible in CHOICES.items():
             if (value := getattr(self, name)) not in possible:
                 raise ValueError(f"Config: {name} must be one of {', '.join(possible)}, but is {value!r}")
@@ -117,29 +117,27 @@ class Config:
             if type(size) is int and size < 1:
                 raise ValueError(f"Config: {name} must be at least 1, but is {size}")
         if self.num_heads % self.num_kv_heads:
-            raise ValueError(
-                f"Config: num_kv_heads must divide num_heads={self.num_heads}, but is {self.num_kv_heads}"
-            )
+            raise ValueError(f"Config: num_kv_heads must divide num_heads={self.num_heads}, but is {self.num_kv_heads}")
         if self.positions == "rotary" and self.head_dim % 2:
             raise ValueError(f"Config: head_dim must be even for rotary positions, but is {self.head_dim}")
         if not 0 <= self.dropout < 1:
             raise ValueError(f"Config: dropout must be at least 0 and below 1, but is {self.dropout}")
 
 
-class FeedForward(Module):
+class FeedForward(nn.Module):
     """down(activation(up(x))), each token by itself: Vaswani et al. 2017, section 3.3. Ungated, as in GPT-2."""
 
     def __init__(self, d_model: int, d_ff: int, activation: str, bias: bool) -> None:
         super().__init__()
         self.activation = ACTIVATIONS[activation]
-        self.up_proj = Linear(d_model, d_ff, bias)
-        self.down_proj = Linear(d_ff, d_model, bias)
+        self.up_proj = nn.Linear(d_model, d_ff, bias)
+        self.down_proj = nn.Linear(d_ff, d_model, bias)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.down_proj(self.activation(self.up_proj(x)))  # (B, L, d_model)
 
 
-class Block(Module):
+class Block(nn.Module):
     """x + attention(norm(x)), then x + feed_forward(norm(x)): (B, L, d_model) -> the same.
 
     Pre-norm: nothing stands between a block's x and the next one's but sums (Radford et al. 2019, section 2.3).
@@ -150,35 +148,35 @@ class Block(Module):
         c = config
         eps = c.norm_eps if c.query_key_norm else None
         self.attention_norm = _norm(c)
-        self.attention = CausalSelfAttention(
+        self.attention = nn.CausalSelfAttention(
             c.d_model, c.num_heads, c.num_kv_heads, c.head_dim, c.bias, query_key_norm=eps, dropout=c.dropout
         )
         self.feed_forward_norm = _norm(c)
-        feed_forward = GatedFeedForward if c.gated else FeedForward
+        feed_forward = nn.GatedFeedForward if c.gated else FeedForward
         self.feed_forward = feed_forward(c.d_model, c.d_ff, c.activation, c.feed_forward_bias)
-        self.dropout = Dropout(c.dropout)
+        self.dropout = nn.Dropout(c.dropout)
 
     def forward(
-        self, x: Tensor, turns: Tensor | None, cache: KeyValueCache | None, layer: int, mask: Tensor | None
+        self, x: Tensor, turns: Tensor | None, cache: nn.KeyValueCache | None, layer: int, mask: Tensor | None
     ) -> Tensor:
         x = x + self.dropout(self.attention(self.attention_norm(x), turns, cache, layer, mask))
         return x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
 
 
-class LanguageModel(Module):
+class LanguageModel(nn.Module):
     """The logits of the token after each one: softmax of row t is P(token t + 1 | tokens 0 … t)."""
 
     def __init__(self, config: Config) -> None:
         super().__init__()
         c = self.config = config
         is_rotary = c.positions == "rotary"
-        self.embedding = Embedding(c.vocab_size, c.d_model)
-        self.positions = None if is_rotary else Embedding(c.max_length, c.d_model)
-        self.rotary = RotaryEmbedding(c.head_dim, c.rope_base, c.rope_scaling) if is_rotary else None
-        self.dropout = Dropout(c.dropout)
-        self.blocks = ModuleList(Block(c) for _ in range(c.num_layers))
+        self.embedding = nn.Embedding(c.vocab_size, c.d_model)
+        self.positions = None if is_rotary else nn.Embedding(c.max_length, c.d_model)
+        self.rotary = nn.RotaryEmbedding(c.head_dim, c.rope_base, c.rope_scaling) if is_rotary else None
+        self.dropout = nn.Dropout(c.dropout)
+        self.blocks = nn.ModuleList(Block(c) for _ in range(c.num_layers))
         self.norm = _norm(c)
-        self.head = None if c.tie_embeddings else Linear(c.d_model, c.vocab_size, bias=False)
+        self.head = None if c.tie_embeddings else nn.Linear(c.d_model, c.vocab_size, bias=False)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -194,7 +192,7 @@ class LanguageModel(Module):
                 init.zeros_(parameter)
 
     def forward(
-        self, ids: Tensor, cache: KeyValueCache | None = None, mask: Tensor | None = None,
+        self, ids: Tensor, cache: nn.KeyValueCache | None = None, mask: Tensor | None = None,
         positions: Tensor | None = None,
     ) -> Tensor:  # fmt: skip
         """Logits (B, L, vocab_size).
@@ -213,7 +211,7 @@ class LanguageModel(Module):
         return self.project(self.states(ids, cache, mask, positions))
 
     def states(
-        self, ids: Tensor, cache: KeyValueCache | None = None, mask: Tensor | None = None,
+        self, ids: Tensor, cache: nn.KeyValueCache | None = None, mask: Tensor | None = None,
         positions: Tensor | None = None,
     ) -> Tensor:  # fmt: skip
         """What the head looks at, (B, L, d_model); arguments as in `forward`."""
@@ -238,7 +236,7 @@ class LanguageModel(Module):
         if ids.dim() != 2:
             raise ValueError(f"LanguageModel: ids must be (B, L), but have shape {tuple(ids.shape)}")
         if self.positions is not None and end > c.max_length:
-            raise ValueError(f"LanguageModel: {end} tokens are more than the max_length={c.max_length} of its positions")
+            raise ValueError(f"LanguageModel: {end} tokens are more than its positions, max_length={c.max_length}")
         if mask is None or mask.dim() != 2:
             return torch.arange(start, end, device=ids.device)
         if mask.dtype != torch.bool or tuple(mask.shape) != (len(ids), end):
@@ -247,5 +245,5 @@ class LanguageModel(Module):
         return (mask.cumsum(-1) - 1).clamp_min(0)[:, start:]
 
 
-def _norm(config: Config) -> LayerNorm | RMSNorm:
-    return (LayerNorm if config.norm == "layer" else RMSNorm)(config.d_model, config.norm_eps)
+def _norm(config: Config) -> nn.LayerNorm | nn.RMSNorm:
+    return (nn.LayerNorm if config.norm == "layer" else nn.RMSNorm)(config.d_model, config.norm_eps)

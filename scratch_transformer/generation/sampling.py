@@ -8,13 +8,13 @@ from torch import Tensor
 from scratch_transformer import functional
 
 LIKELIEST = 1024
-"""Tokens of a large vocabulary in which the nucleus is looked for first: sorting all takes longer than a small model."""
+"""Tokens of a large vocabulary that are searched for the nucleus first: to sort all can take longer than the model."""
 
 
 def penalized(logits: Tensor, seen: Tensor, penalty: float) -> Tensor:
-    """Logits (R, V) of which those of the tokens `seen`, boolean (R, V), are lowered: x / penalty, or x · penalty if x < 0.
+    """Logits (R, V) of which those of `seen` tokens, boolean (R, V), are lowered: x / penalty, or x · penalty if x < 0.
 
-    penalty 1 changes nothing. Source: Keskar et al. 2019, section 4.1; of negative logits, as everyone has done since.
+    penalty 1 changes nothing, below 1 they rise. Source: Keskar et al. 2019, section 4.1, for positive logits alone.
     """
     return torch.where(seen, torch.where(logits > 0, logits / penalty, logits * penalty), logits)
 

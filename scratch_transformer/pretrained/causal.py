@@ -18,7 +18,7 @@ from torch import Tensor
 from scratch_transformer.language_model import LanguageModel
 from scratch_transformer.pretrained.causal_config import read_causal_config
 from scratch_transformer.pretrained.causal_names import renamed
-from scratch_transformer.pretrained.config import existing, read_json
+from scratch_transformer.pretrained.config import read_json
 from scratch_transformer.pretrained.files import read_tensors
 
 INDEX = "model.safetensors.index.json"
@@ -44,9 +44,7 @@ def from_pretrained(
         model = LanguageModel(config)
     state = _read_state(folder)
     try:
-        found = {
-            name: tensor.to(device, dtype).contiguous() for name, tensor in renamed(family, config, state).items()
-        }
+        found = {name: tensor.to(device, dtype).contiguous() for name, tensor in renamed(family, config, state).items()}
         model.load_state_dict(found, strict=True, assign=True)
     except (ValueError, RuntimeError) as error:  # RuntimeError: load_state_dict lists the shapes that differ
         raise ValueError(f"the weights in {folder} do not fit its config.json: {error}") from error

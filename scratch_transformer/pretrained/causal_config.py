@@ -141,5 +141,5 @@ def _rotary(values: dict[str, Any]) -> dict[str, Any]:
         return {"rope_base": base, "rope_scaling": None}
     if kind not in SCALINGS:
         raise ValueError(f"{name} has the type {kind!r}; expected default, {', '.join(SCALINGS)}")
-    factors = {ours: _checked(f"{name}'s {theirs}", given.get(theirs), float) for ours, theirs in SCALINGS[kind].items()}
+    factors = {ours: _checked(theirs, given.get(theirs), float) for ours, theirs in SCALINGS[kind].items()}
     return {"rope_base": base, "rope_scaling": RotaryScaling(**factors)}

@@ -136,7 +136,7 @@ def _normalized(family: str, config: Config, state: Mapping[str, Tensor]) -> dic
         if not name.endswith(CONSTANTS)
     }
     embedding = named.get(rename_table(family, config)["embedding.weight"].name)
-    if config.tie_embeddings and embedding is not None and "lm_head.weight" in named:
-        if not embedding.equal(named.pop("lm_head.weight")):
-            raise ValueError("lm_head.weight differs from the embedding, but config.json says tie_word_embeddings")
+    head = named.pop("lm_head.weight", None) if config.tie_embeddings else None
+    if head is not None and embedding is not None and not head.equal(embedding):
+        raise ValueError("lm_head.weight differs from the embedding, but config.json says tie_word_embeddings")
     return named
