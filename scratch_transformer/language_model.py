@@ -108,8 +108,9 @@ class Config:
         return cls(**{"num_kv_heads": num_heads, "head_dim": d_model // num_heads, "d_ff": 4 * d_model} | values)
 
     def __post_init__(self) -> None:
-        if isinstance(self.rope_scaling, dict):  # from JSON
-            object.__setattr__(self, "rope_scaling", RotaryScaling(**self.rope_scaling))
+        scaling: Any = self.rope_scaling
+        if isinstance(scaling, dict):  # from JSON
+            object.__setattr__(self, "rope_scaling", RotaryScaling(**scaling))
         for name, possible in CHOICES.items():
             if (value := getattr(self, name)) not in possible:
                 raise ValueError(f"Config: {name} must be one of {', '.join(possible)}, but is {value!r}")
