@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor
 from scratch_transformer.generation import sampling
 from scratch_transformer.generation.decoders import Cached, Decoder, WholeTexts
 from scratch_transformer.generation.modes import evaluating
+from scratch_transformer.generation.newest import Newest
 from scratch_transformer.language_model import LanguageModel
 
 
@@ -67,11 +68,11 @@ def stream(
     _check_length(model, ids.shape[1], max_new_tokens)
     capacity = max(1, ids.shape[1] + max_new_tokens)
     draws = _Choice(temperature, (top_k, top_p, min_p), repetition_penalty, generator)
-    return _steps(model, ids, mask, Cached if cache else WholeTexts, capacity, max_new_tokens, draws, frozenset(stop))
+    return _steps(model, ids, mask, _decoder(model) if cache else WholeTexts, capacity, max_new_tokens, draws, frozenset(stop))
 
 
 def _steps(
-    model: LanguageModel, ids: Tensor, mask: Tensor, decoder: type[Cached | WholeTexts], capacity: int, count: int,
+    model: LanguageModel, ids: Tensor, mask: Tensor, decoder: Callable[..., Decoder], capacity: int, count: int,
     choice: _Choice, stop: frozenset[int],
 ) -> Iterator[list[int | None]]:  # fmt: skip
     """`stream`, with everything checked."""
@@ -97,6 +98,10 @@ def _steps(
             yield tokens
             if not going:
                 return
+
+
+def _decoder(model: LanguageModel) -> Callable[..., Decoder]:
+    return Newest if Newest.is_suitable(model) else Cached
 
 
 class _Choice:
