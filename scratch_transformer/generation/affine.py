@@ -13,6 +13,7 @@ Half-precision weights become float32.
 from __future__ import annotations
 
 import math
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -53,9 +54,12 @@ class Affine:
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         self.weight, self.bias = weight, bias
-        # one row times a matrix takes as long as reading the matrix, which goes fastest along its longer side
-        is_wide = weight.numel() <= CACHED and weight.shape[0] > weight.shape[1]
-        self.matrix = weight.T.contiguous() if is_wide else weight.T
+
+    @cached_property
+    def matrix(self) -> Tensor:
+        """Wᵀ: one row times a matrix takes as long as reading the matrix, which goes fastest along its longer side."""
+        is_wide = self.weight.numel() <= CACHED and self.weight.shape[0] > self.weight.shape[1]
+        return self.weight.T.contiguous() if is_wide else self.weight.T
 
     @classmethod
     def of(cls, layer: Linear) -> Affine:

@@ -34,15 +34,12 @@ class Newest:
 
     def __init__(self, model: LanguageModel, mask: Tensor, capacity: int) -> None:
         self.model, self.length, c = model, 0, model.config
-        embedding = model.embedding.weight
         self.is_layer_norm = c.norm == "layer"
         self.norm = _normalization(model.norm)
         self.lengths = None if mask.all() else mask.sum(-1)  # tokens, without padding, of each text
         self.mask = mask
         self.capacity = capacity
-        self.turns = None
-        if model.rotary is not None:
-            self.turns = torch.complex(*model.rotary.turns(torch.arange(capacity, device=mask.device), embedding.dtype))
+        self.turns = None if model.rotary is None else _turns(model, capacity)
 
     @staticmethod
     def is_suitable(model: LanguageModel) -> bool:
@@ -80,7 +77,7 @@ class Newest:
             x = x + self.model.positions.weight[position]
         if self.is_layer_norm:
             x = self.norm.centred(x)
-        turns = None if self.turns is None else self.turns[position].view(-1, 1, self.turns.shape[-1])
+        turns = None if self.turns is None else self.turns[position]
         self.length += 1
         self.lengths = None if self.lengths is None else self.lengths + 1
         for layer in self.layers:
@@ -101,6 +98,8 @@ class _Layer:
         self.gated = isinstance(block.feed_forward, nn.GatedFeedForward)
         self.activation = block.feed_forward.activation
         self.up = Affine.of(block.feed_forward.up_proj).behind(self.norm)
+        if self.activation is ACTIVATIONS["gelu_tanh"] and not self.gated:
+            self.activation, self.down = _twice_gelu_tanh, Affine(self.down.weight * 0.5, self.down.bias)
         if self.gated:
             gate = Affine.of(block.feed_forward.gate_proj).behind(self.norm)
             self.up = Affine.beside([gate.times(0.5) if self.activation == "silu" else gate, self.up])
@@ -117,14 +116,20 @@ class _Layer:
         return ACTIVATIONS[self.activation](gate) * up
 
 
+def _twice_gelu_tanh(x: Tensor) -> Tensor:
+    """2 `functional.gelu(x, "tanh")`."""
+    inner = torch.addcmul(x, x * x, x, value=0.044715).mul_(math.sqrt(2 / math.pi))
+    return torch.addcmul(x, x, inner.tanh_())
+
+
 class _Attention:
     """`nn.CausalSelfAttention` without its last map, of the newest token of each text: (R, d_model) -> (R, h·D)."""
 
     def __init__(self, attention: nn.CausalSelfAttention, norm: Normalization, kept: Tensor) -> None:
-        a, self.norm = attention, norm
+        a = attention
         self.h, self.G, self.D = a.num_heads, a.num_kv_heads, a.head_dim
         scale = 1 / math.sqrt(self.D)
-        query, key = (_paired(Affine.of(layer).behind(norm), self.D) for layer in (a.q_proj, a.k_proj))
+        query, key, value = (Affine.of(layer).behind(norm) for layer in (a.q_proj, a.k_proj, a.v_proj))
         self.gain: Tensor | None = None  # of the norms of queries and keys: (h + G, D)
         if a.q_norm is not None and a.k_norm is not None:
             norms = [(a.q_norm, self.h, scale), (a.k_norm, self.G, 1.0)]
@@ -132,9 +137,9 @@ class _Attention:
             self.gain, self.head_norm = torch.cat(gains), _normalization(a.q_norm)
         else:
             query = query.times(scale)
-        self.project = Affine.beside([query, key, Affine.of(a.v_proj).behind(norm)])
-        kept[0] = _pairs(kept[0])
+        self.project = Affine.beside([_paired(query, self.D), _paired(key, self.D), value])
         self.blocked: Tensor | None = None
+        kept[0] = _pairs(kept[0])
         self._keep(kept)
 
     def block(self, blocked: Tensor) -> None:
@@ -143,38 +148,40 @@ class _Attention:
 
     def _keep(self, kept: Tensor) -> None:
         """kept (2, R, G, C, D): keys and values of each token."""
-        self.kept = kept
+        self.kept = kept.transpose(0, 1)  # (R, 2, G, C, D)
         keys, self.values = kept.flatten(1, 2)  # (R·G, C, D)
         self.keys = keys.transpose(1, 2)
 
     def keep(self, rows: Tensor) -> None:
         if self.blocked is not None:
             self.blocked = self.blocked.unflatten(0, (-1, self.G))[rows].flatten(0, 1)
-        self._keep(self.kept.index_select(1, rows))
+        self._keep(self.kept.index_select(0, rows).transpose(0, 1).contiguous())
 
     def __call__(self, u: Tensor, turns: Tensor | None, length: int) -> Tensor:
         R, h, G, D = len(u), self.h, self.G, self.D
-        new = self.project(u).view(R, h + 2 * G, D)
-        turned, value = new.split((h + G, G), dim=1)  # queries and keys; values
+        new = self.project(u)  # queries of h heads, keys and values of G each
         if self.gain is not None:
-            turned = self.head_norm.direction(turned).mul_(self.gain)
-        if turns is not None:
-            turned = torch.view_as_real(torch.view_as_complex(turned.unflatten(-1, (-1, 2))).mul(turns)).flatten(-2)
-        query, key = turned.split((h, G), dim=1)
-        self.kept[0].select(2, length - 1).copy_(key)
-        self.kept[1].select(2, length - 1).copy_(value)
-        query, keys = query.reshape(R * G, h // G, D), self.keys.narrow(2, 0, length)
+            turning = new.view(R, h + 2 * G, D).narrow(1, 0, h + G)
+            turning.copy_(self.head_norm.direction(turning).mul_(self.gain))
+        if turns is not None:  # that of a value is 1
+            torch.view_as_complex(new.view(R, h + 2 * G, D // 2, 2)).mul_(turns)
+        self.kept.select(3, length - 1).copy_(new.narrow(1, h * D, 2 * G * D).view(R, 2, G, D))
+        query, keys = new.narrow(1, 0, h * D).reshape(R * G, h // G, D), self.keys.narrow(2, 0, length)
         if self.blocked is None:
             scores = query.bmm(keys)
         else:
             scores = torch.baddbmm(self.blocked.narrow(2, 0, length), query, keys)
-        return softmax_(scores).bmm(self.values.narrow(1, 0, length)).view(R, h * D)  # of (R·G, h/G, D)
+        weights = scores.sub_(scores.logsumexp(-1, keepdim=True)).exp_()  # the softmax: (R·G, h/G, t)
+        return weights.bmm(self.values.narrow(1, 0, length)).view(R, h * D)
 
 
-def softmax_(scores: Tensor) -> Tensor:
-    """`functional.softmax` of the last dimension, in place."""
-    scores.sub_(scores.amax(-1, keepdim=True)).exp_()
-    return scores.div_(scores.sum(-1, keepdim=True))
+def _turns(model: LanguageModel, capacity: int) -> Tensor:
+    """e^iθ of every position, for h queries, G keys and, 1, G values: complex (C, h + 2 G, D/2)."""
+    c, weight = model.config, model.embedding.weight
+    cos, sin = model.rotary.turns(torch.arange(capacity, device=weight.device), weight.dtype)  # type: ignore
+    turns = torch.complex(cos, sin).unsqueeze(1)
+    values = torch.ones_like(turns).expand(-1, c.num_kv_heads, -1)
+    return torch.cat([turns.expand(-1, c.num_heads + c.num_kv_heads, -1), values], dim=1)
 
 
 def _normalization(norm: nn.LayerNorm | nn.RMSNorm) -> Normalization:
