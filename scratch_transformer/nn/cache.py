@@ -70,6 +70,17 @@ class KeyValueCache:
         """Row r continues what was row rows[r]; rows (B',), where B' may differ from B."""
         self._stored = [None if stored is None else stored.index_select(1, rows) for stored in self._stored]
 
+    def layer(self, layer: int) -> Tensor:
+        """What a layer has stored, keys, then values: (2, B, G, room, D), of which `length` tokens count.
+
+        Raises:
+            RuntimeError: the layer has seen no token yet.
+        """
+        stored = self._stored[layer]
+        if stored is None:
+            raise RuntimeError(f"KeyValueCache: layer {layer} has seen no token yet")
+        return stored
+
     def crop(self, length: int) -> None:
         """Forget all tokens but the first `length`.
 
