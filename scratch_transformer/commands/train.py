@@ -168,7 +168,7 @@ def _parsed(other: str) -> tuple[str, Any]:
     name, equals, value = other.partition("=")
     if not equals:
         raise click.UsageError(f"--set {other}: expected NAME=VALUE, such as model.dropout=0.2")
-    return name, settings.parse(name, value)
+    return name, settings.Config.parse(name, value)
 
 
 def _languages(pair: str, options: dict[str, Any]) -> dict[str, str]:
