@@ -13,13 +13,20 @@ from scratch_transformer.language.objective import documents as of_documents
 from scratch_transformer.language.run import Run
 from scratch_transformer.translation.errors import InputError
 
+MEANINGS = {
+    "perplexity": "exp of the loss: among how many equally likely tokens the model would be as unsure",
+    "bits_per_byte": "the text's length if the model compressed it, in bits for each of its bytes",
+    "loss": "the mean of -log P(token | those before it), in nats",
+}
+"""The scores of a language model, in words."""
+
 
 @dataclass(frozen=True)
 class Surprise:
     """loss: the mean of -log P(token | tokens before it) in nats. tokens: of which, the ends of documents included.
 
     byte_count: of the documents in UTF-8. context: the fewest tokens that a token was predicted from, but at the
-    beginning.
+    beginning. perplexity, bits_per_byte: as `MEANINGS` says.
     """
 
     loss: float
@@ -29,12 +36,10 @@ class Surprise:
 
     @property
     def perplexity(self) -> float:
-        """exp(loss): among how many equally likely tokens the model would be as unsure."""
         return math.exp(min(self.loss, 700))
 
     @property
     def bits_per_byte(self) -> float:
-        """The text's length if the model compressed it, in bits a byte of it."""
         return self.loss / math.log(2) * self.tokens / max(1, self.byte_count)
 
 
