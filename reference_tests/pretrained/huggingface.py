@@ -44,7 +44,7 @@ class _Torch:
 
 @pytest.fixture
 def in_float64(monkeypatch):
-    """RMSNorm, and the angles of rotary positions, are float32 in Hugging Face's code: 1e-7 would be the best to see."""
+    """Their RMSNorm and the angles of their rotary positions are float32: else 1e-7 would be the best to be seen."""
     from transformers import modeling_rope_utils
     from transformers.models.llama import modeling_llama
     from transformers.models.qwen3 import modeling_qwen3
