@@ -70,8 +70,10 @@ def load_gguf(
     fields, tensors = _read(path)
     try:
         config = _config(fields, tensors)
-        model = LanguageModel(config).to(dtype)
-        model.load_state_dict(_state(config, tensors), strict=True)
+        with torch.device("meta"):  # no time to draw what is overwritten
+            model = LanguageModel(config)
+        state = {name: tensor.to(device, dtype) for name, tensor in _state(config, tensors).items()}
+        model.load_state_dict(state, strict=True, assign=True)
         tokenizer = _tokenizer(fields)
     except (KeyError, ValueError, RuntimeError) as error:  # RuntimeError: load_state_dict lists what does not fit
         raise ValueError(f"{path}: {error}") from error
@@ -80,7 +82,7 @@ def load_gguf(
     encode = lambda text: tokenizer.encode(text).ids  # noqa: E731
     decode = lambda ids: tokenizer.decode(ids)  # noqa: E731
     template = fields.get("tokenizer.chat_template")
-    return TextModel(name, model.to(device).eval(), encode, decode, stop, template)
+    return TextModel(name, model.eval(), encode, decode, stop, template)
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
