@@ -11,15 +11,17 @@ import json
 import os
 import runpy
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from scratch_transformer.translation import checkpoint, corpus, distribution, tokenizer, validation
 from scratch_transformer.translation.batches import Encoded, encode
-from scratch_transformer.translation.config import Config, to_json
+from scratch_transformer.translation.config import Config
 from scratch_transformer.translation.corpus import Corpus
 from scratch_transformer.translation.distribution import World
 from scratch_transformer.translation.errors import InputError
@@ -33,6 +35,8 @@ from scratch_transformer.translation.files import (
     write_json,
 )
 from scratch_transformer.translation.logs import Log
+from scratch_transformer.translation.loop import Loop
+from scratch_transformer.translation.settings import Settings
 from scratch_transformer.translation.tokenizer import Tokenizer
 from scratch_transformer.translation.trainer import Trainer
 
@@ -42,10 +46,27 @@ UNKNOWN = 0.02
 """Share of unknown tokens above which a vocabulary is too small to learn from."""
 
 
-def train(config: Config, folder: Path, device: str = "cpu", say: Say = print) -> float | None:
+@dataclass(frozen=True)
+class Task:
+    """What is learned: `train` and `resume` are the same for all.
+
+    read_config: the settings of the run in a folder. files: the settings that name files, and their options. prepare:
+    data, vocabulary and model, ready to train. finish: how good the trained run is, the main process's last word.
+    """
+
+    read_config: Callable[[Path], Any]
+    files: Mapping[str, str]
+    prepare: Callable[[Any, Path, World, Say], Loop]
+    finish: Callable[[Path, str, Say], float]
+
+
+def train(
+    config: Settings, folder: Path, device: str = "cpu", say: Say = print, task: Task | None = None
+) -> float | None:
     """Train from the beginning, into a new folder; returns the share of held-out sentences translated exactly.
 
-    say: gets lines for people. In several processes, all call it with the same arguments.
+    say: gets lines for people. In several processes, all call it with the same arguments. task: what to learn; None: to
+    translate. Another one returns its own measure.
 
     Raises:
         InputError: the folder is there already, or the data cannot be used.
@@ -54,35 +75,37 @@ def train(config: Config, folder: Path, device: str = "cpu", say: Say = print) -
     import safetensors  # noqa: F401  (all that is missing is missed now, and not after the first steps)
     import tensorboard  # noqa: F401
 
-    world = distribution.start(device)
+    task, world = task or TRANSLATION, distribution.start(device)
     restarts = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))  # of `torchrun --max-restarts`
-    if restarts and (folder / "config.json").exists() and checkpoint.read_config(folder) == config:
-        return resume(folder, device, say)
+    if restarts and (folder / "config.json").exists() and task.read_config(folder) == config:
+        return resume(folder, device, say, task)
     world.main_first(lambda: _create(folder, config))
     with locked(folder) if world.is_main else nullcontext():
         try:
-            trainer = _prepare(config, folder, world, say)
+            trainer = task.prepare(config, folder, world, say)
         except (InputError, ModuleNotFoundError):
             world.wait()
             if world.is_main:
                 remove_folder(folder)
             raise
-        return _run(trainer, say)
+        return _run(trainer, say, task)
 
 
-def resume(folder: Path, device: str = "cpu", say: Say = print, **changes: object) -> float | None:
+def resume(
+    folder: Path, device: str = "cpu", say: Say = print, task: Task | None = None, **changes: object
+) -> float | None:
     """Go on with an interrupted run; it ends as if it had not been interrupted. changes: settings, as `replace` takes.
 
     Raises:
         InputError: there is no such run, it is damaged, or its data are others now.
         ModuleNotFoundError: a package that the application needs is not installed.
     """
-    config = checkpoint.read_config(folder).replace(**changes)
+    task = task or TRANSLATION
+    config = task.read_config(folder).replace(**changes)
     if (folder / "model.safetensors").exists():
         raise InputError(f"{folder} has weights without a training, as `average` writes them: resume the run itself")
-    for name in ("tsv", "source_file", "target_file", "valid", "test"):
+    for name, option in task.files.items():
         if (path := getattr(config.data, name)) and not Path(path).exists():
-            option = "data" if name == "tsv" else name.replace("_", "-")
             raise InputError(f"cannot read {path}: there is no such file; if it was moved, --{option} says where to")
     found = checkpoint.checkpoints(folder)
     done = int(found[-1].name.rpartition("-")[2]) if found else 0
@@ -97,16 +120,16 @@ def resume(folder: Path, device: str = "cpu", say: Say = print, **changes: objec
                 say(f"all {done} steps are done already: --steps with a larger number trains longer")
             remove_parts(folder)
         try:
-            trainer = _prepare(config, folder, world, say)
+            trainer = task.prepare(config, folder, world, say)
         except InputError as error:
             if len(found) > 1 and str(found[-1]) in str(error):
                 hint = f"without {found[-1]} the run goes on from the checkpoint before, {found[-2].name}"
                 raise InputError(f"{error}; {hint}") from None
             raise
-        return _run(trainer, say)
+        return _run(trainer, say, task)
 
 
-def _create(folder: Path, config: Config) -> None:
+def _create(folder: Path, config: Settings) -> None:
     """A folder with the configuration in it appears at once, so that any run that exists can be resumed."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(
@@ -115,7 +138,7 @@ def _create(folder: Path, config: Config) -> None:
     new = new_beside(folder)
     try:
         new.mkdir(parents=True)
-        write_json(new / "config.json", to_json(config))
+        write_json(new / "config.json", config.to_json())
         new.rename(folder)
     except OSError as error:
         raise InputError(f"cannot create {folder}: {error.strerror or error}") from None
@@ -171,14 +194,14 @@ def _tokenizers(config: Config, folder: Path, pairs: Corpus, world: World) -> tu
     return checkpoint.read_tokenizers(folder, config, checkpoint.read_checksums(found[-1]) if found else None)
 
 
-def _run(trainer: Trainer, say: Say) -> float | None:
-    """Train, then translate the held-out pairs with the best checkpoint."""
+def _run(trainer: Loop, say: Say, task: Task) -> float | None:
+    """Train, then look at the best checkpoint."""
     world, folder, t = trainer.world, trainer.folder, trainer.config.training
     if trainer.state.step and world.is_main:
         say(f"going on after step {trainer.state.step}")
     log = Log(folder, trainer.state.step, t.steps, say) if world.is_main else None
-    if world.is_main and checkpoint.read_config(folder) != trainer.config:  # not before all is known to go well
-        write_json(folder / "config.json", to_json(trainer.config))
+    if world.is_main and task.read_config(folder) != trainer.config:  # not before all is known to go well
+        write_json(folder / "config.json", trainer.config.to_json())
     try:
         trainer.run(log)
     finally:
@@ -186,7 +209,12 @@ def _run(trainer: Trainer, say: Say) -> float | None:
             log.close()
     if not world.is_main:
         return None
-    run = checkpoint.load_run(folder, str(world.device))
+    return task.finish(folder, str(world.device), say)
+
+
+def _translated(folder: Path, device: str, say: Say) -> float:
+    """The held-out pairs, translated by the best checkpoint."""
+    run = checkpoint.load_run(folder, device)
     share = validation.exact_match(run)
     say(f"{folder}: {100 * share:.1f} % of {len(run.held_out())} held-out sentences are translated exactly")
     return share
@@ -229,6 +257,14 @@ def _sizes_in_words(
         f"{len(training.pairs):,} pairs to train on, {len(held_out.pairs):,} held out; vocabulary of {vocabulary}; "
         f"{parameters:,} parameters{processes}"
     )
+
+
+TRANSLATION = Task(
+    checkpoint.read_config,
+    {"tsv": "data", "source_file": "source-file", "target_file": "target-file", "valid": "valid", "test": "test"},
+    _prepare,
+    _translated,
+)
 
 
 if __name__ == "__main__":
