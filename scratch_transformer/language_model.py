@@ -55,8 +55,8 @@ class Config:
     query_key_norm: each head's query and key are normalized before they are turned (Qwen 3).
     tie_embeddings: the head's matrix is the embedding's. dropout: of embeddings, attention weights and sublayers.
 
-    `Config(**dataclasses.asdict(config))` is the config again, also by way of JSON. Raises ValueError, naming the field,
-    for sizes and choices that do not fit together.
+    `Config(**dataclasses.asdict(config))` is the config again, also by way of JSON. ValueError, naming the field, for
+    sizes and choices that do not fit together.
     """
 
     vocab_size: int
@@ -130,12 +130,12 @@ class FeedForward(nn.Module):
 
     def __init__(self, d_model: int, d_ff: int, activation: str, bias: bool) -> None:
         super().__init__()
-        self.activation = ACTIVATIONS[activation]
+        self.activation = activation
         self.up_proj = nn.Linear(d_model, d_ff, bias)
         self.down_proj = nn.Linear(d_ff, d_model, bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.down_proj(self.activation(self.up_proj(x)))  # (B, L, d_model)
+        return self.down_proj(ACTIVATIONS[self.activation](self.up_proj(x)))  # (B, L, d_model)
 
 
 class Block(nn.Module):

@@ -67,8 +67,9 @@ def stream(
     ids, mask = _padded(prompts, next(model.parameters()).device)
     _check_length(model, ids.shape[1], max_new_tokens)
     capacity = max(1, ids.shape[1] + max_new_tokens)
-    draws = _Choice(temperature, (top_k, top_p, min_p), repetition_penalty, generator)
-    return _steps(model, ids, mask, _decoder(model) if cache else WholeTexts, capacity, max_new_tokens, draws, frozenset(stop))
+    choice = _Choice(temperature, (top_k, top_p, min_p), repetition_penalty, generator)
+    decoder = _decoder(model) if cache else WholeTexts
+    return _steps(model, ids, mask, decoder, capacity, max_new_tokens, choice, frozenset(stop))
 
 
 def _steps(

@@ -1,6 +1,6 @@
 """The newest token of each text alone, in as few tensor operations as possible: the numbers are the model's.
 
-    ids (R,) ─ embedding (+ position) ─ num_layers × (attention to the kept keys and values, feed-forward) ─ logits (R, V)
+    ids (R,) ─ embedding (+ position) ─ num_layers × (attention to kept keys and values, feed-forward) ─ logits (R, V)
 
 The prompts go through the model itself, whose keys and values are taken over. What is merged besides (`affine`):
 
@@ -16,6 +16,7 @@ Shapes: R texts, h heads, G heads of keys and values, D features of a head, t to
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -96,24 +97,28 @@ class _Layer:
             writing(Affine.of(layer)) for layer in (block.attention.o_proj, block.feed_forward.down_proj)
         )
         self.gated = isinstance(block.feed_forward, nn.GatedFeedForward)
-        self.activation = block.feed_forward.activation
+        self.activation = ACTIVATIONS[block.feed_forward.activation]
         self.up = Affine.of(block.feed_forward.up_proj).behind(self.norm)
-        if self.activation is ACTIVATIONS["gelu_tanh"] and not self.gated:
-            self.activation, self.down = _twice_gelu_tanh, Affine(self.down.weight * 0.5, self.down.bias)
-        if self.gated:
+        if isinstance(block.feed_forward, nn.GatedFeedForward):
             gate = Affine.of(block.feed_forward.gate_proj).behind(self.norm)
-            self.up = Affine.beside([gate.times(0.5) if self.activation == "silu" else gate, self.up])
+            if self.activation is ACTIVATIONS["silu"]:
+                gate, self.activation = gate.times(0.5), _silu_of_twice
+            self.up = Affine.beside([gate, self.up])
+        elif self.activation is ACTIVATIONS["gelu_tanh"]:
+            self.down, self.activation = Affine(self.down.weight * 0.5, self.down.bias), _twice_gelu_tanh
 
     def __call__(self, x: Tensor, turns: Tensor | None, length: int) -> Tensor:
         x = self.output.added(x, self.attention(self.attention_norm.direction(x), turns, length))
         up = self.up(self.norm.direction(x))
-        return self.down.added(x, self._gate(up) if self.gated else self.activation(up))
+        if self.gated:
+            gate, up = up.chunk(2, dim=-1)
+            return self.down.added(x, self.activation(gate).mul_(up))
+        return self.down.added(x, self.activation(up))
 
-    def _gate(self, both: Tensor) -> Tensor:
-        gate, up = both.chunk(2, dim=-1)
-        if self.activation == "silu":
-            return torch.addcmul(gate, gate, gate.tanh()).mul_(up)
-        return ACTIVATIONS[self.activation](gate) * up
+
+def _silu_of_twice(x: Tensor) -> Tensor:
+    """`functional.silu(2 x)`."""
+    return torch.addcmul(x, x, x.tanh())
 
 
 def _twice_gelu_tanh(x: Tensor) -> Tensor:
@@ -184,7 +189,8 @@ def _turns(model: LanguageModel, capacity: int) -> Tensor:
     return torch.cat([turns.expand(-1, c.num_heads + c.num_kv_heads, -1), values], dim=1)
 
 
-def _normalization(norm: nn.LayerNorm | nn.RMSNorm) -> Normalization:
+def _normalization(norm: Any) -> Normalization:
+    """Of an nn.RMSNorm, or of an nn.LayerNorm where rows have no mean."""
     return Normalization(norm.weight, getattr(norm, "bias", None), norm.eps)
 
 

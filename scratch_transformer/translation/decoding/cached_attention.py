@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from scratch_transformer import masks
+from scratch_transformer.generation.affine import Affine
 from scratch_transformer.model import Mask, MultiHeadAttentionBlock
 from scratch_transformer.nn import Linear
-from scratch_transformer.generation.affine import Affine
 from scratch_transformer.translation.decoding.merged import Residual
 
 FIRST_CAPACITY = 64

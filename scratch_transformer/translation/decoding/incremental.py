@@ -20,10 +20,10 @@ import torch
 from torch import Tensor
 
 from scratch_transformer import masks
+from scratch_transformer.generation.affine import Affine
 from scratch_transformer.model import DecoderBlock, Mask, Transformer
 from scratch_transformer.precision import widen
 from scratch_transformer.translation.decoding.cached_attention import SelfAttention, cross_attention, each_of
-from scratch_transformer.generation.affine import Affine
 from scratch_transformer.translation.decoding.merged import Residual, normalization
 
 
