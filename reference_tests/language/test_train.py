@@ -16,6 +16,7 @@ from reference_tests.translation.test_distribution import has_fsdp_checkpoints, 
 from reference_tests.translation.tiny import content
 from scratch_transformer.language.run import is_run, load_run
 from scratch_transformer.translation import checkpoint, files
+from scratch_transformer.translation.averaging import average
 from scratch_transformer.translation.errors import InputError
 
 ROOT = Path(__file__).parents[2]
@@ -111,6 +112,18 @@ def test_every_variant_trains_and_loads(tmp_path, others):
     tiny.run(tmp_path / "run", training__steps=2, **others)
     assert all(math.isfinite(loss) for loss in losses(tmp_path / "run"))
     assert load_run(tmp_path / "run").config.training.steps == 2
+
+
+def test_the_average_of_checkpoints_is_a_run(tmp_path):
+    tiny.run(tmp_path / "run")
+    out, chosen = average(tmp_path / "run")
+    assert [path.name[-1] for path in chosen] == ["4", "6"]
+    saved = [files.read_tensors(path / "model.safetensors") for path in chosen]
+    run = load_run(out)
+    for name, parameter in run.model.named_parameters():
+        mean = torch.stack([tensors[name] for tensors in saved]).mean(0)
+        torch.testing.assert_close(parameter.detach(), mean, rtol=1e-6, atol=1e-9)
+    assert run.held_out() == load_run(tmp_path / "run").held_out()
 
 
 def test_a_ready_vocabulary_is_taken(whole, tmp_path):

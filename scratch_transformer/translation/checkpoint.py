@@ -123,11 +123,16 @@ def load_weights(model: Module, folder: Path) -> None:
 
 def read_config(folder: Path) -> Config:
     """The settings of the run in `folder`."""
+    check_is_run(folder)
+    return Config.from_json(read_json(folder / "config.json"), where=str(folder / "config.json"))
+
+
+def check_is_run(folder: Path) -> None:
+    """Raises InputError unless `folder` is a run's, whatever was learned in it."""
     if not folder.is_dir():
         raise InputError(f"there is no folder {folder}: expected one that `scratch-transformer train` wrote")
     if not (folder / "config.json").is_file():
         raise InputError(f"{folder} is no run: it has no config.json")
-    return Config.from_json(read_json(folder / "config.json"), where=str(folder / "config.json"))
 
 
 def tokenizer_names(config: Config) -> list[str]:
