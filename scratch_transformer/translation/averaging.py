@@ -51,9 +51,8 @@ def _mean(chosen: list[Path]) -> dict[str, Tensor]:
     sums: dict[str, Tensor] = {}
     for path in chosen:
         file = path / "model.safetensors"
-        saved = read_tensors(
-            file, checkpoint.read_state(path)["sha256"].get(file.name)
-        )  # without a state it is damaged
+        checksum = checkpoint.read_state(path)["sha256"].get(file.name)  # a checkpoint without a state is damaged
+        saved = read_tensors(file, checksum)
         shapes = {name: tensor.shape for name, tensor in saved.items()}
         if sums and shapes != {name: total.shape for name, total in sums.items()}:
             raise InputError(f"{file}: holds another model than {chosen[0]}")
