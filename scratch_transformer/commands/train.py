@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,6 +35,7 @@ MOVED = ("data", "source_file", "target_file", "hub", "valid", "test")
 @click.command(epilog="All settings and their defaults: scratch_transformer/translation/config.py, or RUN/config.json.")
 @click.option("--out", type=click.Path(path_type=Path), help="The run's folder, a new one.  [default: run, run-2, ...]")
 @click.option("--resume", type=click.Path(path_type=Path), metavar="RUN", help="Go on with this interrupted run.")
+@click.option("--from-last-good", is_flag=True, help="With --resume: leave damaged last checkpoints aside.")
 @click.option(
     "--preset",
     default="tiny",
@@ -71,7 +73,7 @@ MOVED = ("data", "source_file", "target_file", "hub", "valid", "test")
 @click.option("--device", type=Device(), default="cpu", show_default=True, help="Where to train, in torch's terms.")
 @click.option("--set", "others", multiple=True, metavar="NAME=VALUE", help="Any setting: --set model.dropout=0.2")
 def train(
-    out: Path | None, resume: Path | None, file: Path | None, start: Path | None, preset: str,
+    out: Path | None, resume: Path | None, from_last_good: bool, file: Path | None, start: Path | None, preset: str,
     pair: str | None, threads: int | None, device: str, others: tuple[str, ...],
     **options: Any,
 ) -> None:  # fmt: skip
@@ -99,13 +101,15 @@ def train(
         if pair is not None:
             changes |= _languages(pair, options)
         if resume is None:
+            if from_last_good:
+                raise click.UsageError("--from-last-good is for --resume, which is not given")
             config = (_of_run(start, preset, changes) if start else settings.preset(preset)).replace(**changes)
             _train(config, out or _free_folder(), device)
         else:
             _refuse_on_resume(
                 {"out": out, "config": file, "from": start, "pair": pair, "set": others or None}, preset, given
             )
-            _resume(resume, device, changes)
+            _resume(resume, device, from_last_good, changes)
 
 
 def _train(config: Any, out: Path, device: str) -> None:
@@ -115,16 +119,16 @@ def _train(config: Any, out: Path, device: str) -> None:
         train_run(config, out, device, say=click.echo)
 
 
-def _resume(folder: Path, device: str, changes: dict[str, Any]) -> None:
+def _resume(folder: Path, device: str, from_last_good: bool, changes: dict[str, Any]) -> None:
     from scratch_transformer.translation.train import resume as resume_run
 
     with _interruptible(folder):
-        resume_run(folder, device, say=click.echo, **changes)
+        resume_run(folder, device, say=click.echo, from_last_good=from_last_good, **changes)
 
 
 @contextmanager
 def _interruptible(folder: Path) -> Iterator[None]:
-    """Ctrl-C and a full disk say how to go on."""
+    """Ctrl-C, a full disk and a limit of open files say how to go on."""
     processes = int(os.environ.get("WORLD_SIZE", "1"))
     torchrun = f"torchrun --nproc-per-node {processes} -m scratch_transformer.translation.train"
     again = f"{'scratch-transformer train' if processes == 1 else torchrun} --resume {folder}"
@@ -136,8 +140,16 @@ def _interruptible(folder: Path) -> Iterator[None]:
         if os.environ.get("RANK", "0") == "0":
             click.echo(f"Interrupted. To go on: {again}", err=True)
         raise
-    except CannotWrite as error:
-        raise CannotWrite(f"{error}; to go on when there is room: {again}") from None
+    except (ValueError, OSError, RuntimeError) as error:  # RuntimeError: of processes that prepare batches
+        there_is_one = (folder / "config.json").exists()
+        if (reason := os.strerror(errno.EMFILE)) in str(error):
+            what = str(error) if isinstance(error, ValueError) else reason
+            hint = f"; to go on with a larger `ulimit -n`, or fewer --workers: {again}" if there_is_one else ""
+        elif isinstance(error, CannotWrite):
+            what, hint = str(error), f"; to go on when there is room: {again}" if there_is_one else ""
+        else:
+            raise
+        raise CannotWrite(what + hint) from None
 
 
 def _of_file(path: Path | None) -> dict[str, Any]:

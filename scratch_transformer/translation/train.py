@@ -17,7 +17,7 @@ from pathlib import Path
 
 import torch
 
-from scratch_transformer.translation import checkpoint, corpus, distribution, tokenizer, validation
+from scratch_transformer.translation import checkpoint, corpus, distribution, saving, tokenizer, validation
 from scratch_transformer.translation.batches import Encoded, encode
 from scratch_transformer.translation.config import Config, to_json
 from scratch_transformer.translation.corpus import Corpus
@@ -70,8 +70,12 @@ def train(config: Config, folder: Path, device: str = "cpu", say: Say = print) -
         return _run(trainer, say)
 
 
-def resume(folder: Path, device: str = "cpu", say: Say = print, **changes: object) -> float | None:
+def resume(
+    folder: Path, device: str = "cpu", say: Say = print, *, from_last_good: bool = False, **changes: object
+) -> float | None:
     """Go on with an interrupted run; it ends as if it had not been interrupted. changes: settings, as `replace` takes.
+
+    from_last_good: set the last checkpoints aside where they are damaged.
 
     Raises:
         InputError: there is no such run, it is damaged, or its data are others now.
@@ -84,14 +88,17 @@ def resume(folder: Path, device: str = "cpu", say: Say = print, **changes: objec
         if (path := getattr(config.data, name)) and not Path(path).exists():
             option = "data" if name == "tsv" else name.replace("_", "-")
             raise InputError(f"cannot read {path}: there is no such file; if it was moved, --{option} says where to")
-    found = checkpoint.checkpoints(folder)
-    done = int(found[-1].name.rpartition("-")[2]) if found else 0
-    if config.training.steps < done:
-        steps = config.training.steps
-        raise InputError(f"training.steps is {steps}, but {folder} has done {done} already: expected at least {done}")
     world = distribution.start(device)
     with ExitStack() as lock:
         world.main_first(lambda: lock.enter_context(locked(folder)))
+        if from_last_good:
+            world.main_first(lambda: _set_aside_damaged(folder, say))
+        found = checkpoint.checkpoints(folder)
+        done = int(found[-1].name.rpartition("-")[2]) if found else 0
+        if (steps := config.training.steps) < done:
+            raise InputError(
+                f"training.steps is {steps}, but {folder} has done {done} already: expected at least {done}"
+            )
         if world.is_main:
             if config.training.steps == done:
                 say(f"all {done} steps are done already: --steps with a larger number trains longer")
@@ -100,10 +107,15 @@ def resume(folder: Path, device: str = "cpu", say: Say = print, **changes: objec
             trainer = _prepare(config, folder, world, say)
         except InputError as error:
             if len(found) > 1 and str(found[-1]) in str(error):
-                hint = f"without {found[-1]} the run goes on from the checkpoint before, {found[-2].name}"
+                hint = f"--from-last-good goes on without it, from the checkpoint before, {found[-2].name}"
                 raise InputError(f"{error}; {hint}") from None
             raise
         return _run(trainer, say)
+
+
+def _set_aside_damaged(folder: Path, say: Say) -> None:
+    for path in saving.set_aside_damaged(folder):
+        say(f"{path.name} is damaged, and is damaged-{path.name} now")
 
 
 def _create(folder: Path, config: Config) -> None:
