@@ -77,6 +77,12 @@ def test_a_model_that_is_too_large_is_refused(run, monkeypatch):
         page(run, "seven")
 
 
+def test_stacks_of_different_depth_are_refused(run):
+    deeper = dataclasses.replace(run, config=run.config.replace(**{"model.decoder_layers": 3}))
+    with pytest.raises(InputError, match=r"2 layers in the encoder and 3 in the decoder: expected as many, for a page"):
+        page(deeper, "seven")
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [("", "is empty"), ("one " * 500, "501 tokens"), ("日本", "knows nothing")],

@@ -58,10 +58,14 @@ class Tokens:
 
 @dataclass(frozen=True)
 class Model:
-    """The arguments of `model.build_transformer`, under standard names."""
+    """The arguments of `model.build_transformer`, under standard names.
+
+    decoder_layers: None: as many as num_layers.
+    """
 
     d_model: int = number(128, 2, 1_000_000)
     num_layers: int = number(2, 1, 10_000)
+    decoder_layers: int | None = number(None, 1, 10_000)
     num_heads: int = number(4, 1)
     d_ff: int = number(256, 1, 10_000_000)
     dropout: float = number(0.0, 0, 1, below=True)
