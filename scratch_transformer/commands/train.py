@@ -24,6 +24,7 @@ SETTINGS = {
     "shared_vocab": "tokens.shared", "norm": "model.norm", "steps": "training.steps", "seed": "training.seed",
     "precision": "training.precision", "compile_": "training.compile", "fsdp": "training.engine",
     "workers": "training.workers", "valid": "data.valid", "test": "data.test", "best": "training.best",
+    "byte_fallback": "tokens.byte_fallback",
 }  # fmt: skip
 """Which setting an option stands for."""
 
@@ -57,7 +58,8 @@ MOVED = ("data", "source_file", "target_file", "hub", "valid", "test")
 @click.option("--best", help="By loss, BLEU, chrF or exact_match of validation.  [default: loss]")
 @click.option("--hub", metavar="NAME", help="A data set of Hugging Face's hub, or a folder of its format: opus_books.")
 @click.option("--pair", metavar="A-B", help="The languages of --hub: en-it.")
-@click.option("--tokenizer", help="bpe, word or char.  [default: bpe]")
+@click.option("--tokenizer", help="bpe, word or char; or a ready tokenizer.json, of both languages.  [default: bpe]")
+@click.option("--byte-fallback", flag_value=True, default=None, help="Bytes for what bpe has no token for.")
 @click.option("--vocab-size", type=int, help="At most so many tokens.")
 @click.option("--shared-vocab/--separate-vocab", default=None, help="One vocabulary of both languages, or two.")
 @click.option("--norm", help="pre, or post as in the paper.")
@@ -98,6 +100,9 @@ def train(
         changes |= {SETTINGS[name]: value for name, value in given.items()}
         if "fsdp" in given:
             changes["training.engine"] = "fsdp" if given["fsdp"] else "ddp"
+        if str(given.get("tokenizer", "")).endswith(".json"):
+            changes = {"tokens.shared": "tokens.target_file" not in changes, **changes}
+            changes["tokens.file"] = changes.pop("tokens.kind")
         if pair is not None:
             changes |= _languages(pair, options)
         if resume is None:

@@ -153,6 +153,8 @@ def _prepare(config: Config, folder: Path, world: World, say: Say) -> Trainer:
         unknown = float((side.ids == known.unk_id).mean())
         if unknown > UNKNOWN:
             say_once(f"Warning: {unknown:.0%} of the {name} tokens are unknown: expected a larger --vocab-size")
+    if (ready := config.tokens.target_file or config.tokens.file) and (lost := _lost(kept[0], target)) > UNKNOWN:
+        say_once(f"Warning: {lost:.0%} of the target sentences do not come back from {ready} as they were")
     torch.manual_seed(config.training.seed)
     model = checkpoint.build_model(config, source.vocab_size, target.vocab_size)
     if config.training.start and not checkpoint.checkpoints(folder):
@@ -168,6 +170,12 @@ def _prepare(config: Config, folder: Path, world: World, say: Say) -> Trainer:
     return trainer
 
 
+def _lost(encoded: Encoded, target: Tokenizer) -> float:
+    """The share of target sentences that are not what their ids decode to: small letters, say, in place of capitals."""
+    decoded = [target.decode(encoded.targets[i]) for i in range(len(encoded.pairs))]
+    return sum(text != pair[1] for text, pair in zip(decoded, encoded.pairs, strict=True)) / len(decoded)
+
+
 def _tokenizers(config: Config, folder: Path, pairs: Corpus, world: World) -> tuple[Tokenizer, Tokenizer]:
     """The run's vocabularies: learned from the training pairs by the main process, or those of an earlier training."""
     found = checkpoint.checkpoints(folder)  # once weights are saved, no other vocabulary will do
@@ -175,10 +183,14 @@ def _tokenizers(config: Config, folder: Path, pairs: Corpus, world: World) -> tu
         if config.training.start:
             write_bytes(folder / name, read_bytes(checkpoint.run_of(Path(config.training.start)) / name))
             continue
-        sides = (0, 1) if config.tokens.shared else (side,)
-        texts = (pair[i] for i in sides for pair in pairs.training)
-        size = config.tokens.target_vocab_size if side else None
-        tokenizer.train(config.tokens.kind, size or config.tokens.vocab_size, texts).save(folder / name)
+        t = config.tokens
+        if ready := t.target_file if side else t.file:
+            Tokenizer.load(Path(ready))  # before it is taken
+            write_bytes(folder / name, read_bytes(Path(ready)))
+            continue
+        texts = (pair[i] for i in ((0, 1) if t.shared else (side,)) for pair in pairs.training)
+        size = t.target_vocab_size if side and t.target_vocab_size else t.vocab_size
+        tokenizer.train(t.kind, size, texts, t.byte_fallback).save(folder / name)
     world.wait()
     return checkpoint.read_tokenizers(folder, config, checkpoint.read_checksums(found[-1]) if found else None)
 

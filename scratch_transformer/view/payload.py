@@ -44,6 +44,8 @@ def payload(run: Run, sentence: str) -> dict[str, Any]:
     if m.decoder_layers not in (None, m.num_layers):
         sizes = f"{m.num_layers} layers in the encoder and {m.decoder_layers} in the decoder"
         raise InputError(f"{run.folder}: the model has {sizes}: expected as many, for a page")
+    if run.config.tokens.byte_fallback or run.config.tokens.file:
+        raise InputError(f"{run.folder}: the page reads no bytes and no ready vocabularies: expected one without")
     encode(run, sentence, "the sentence")
     recorded = traced(run, sentence)
     return {
