@@ -109,7 +109,7 @@ def test_bytes_for_what_has_no_token(tmp_path):
     assert not {0, 1, 2, 3} & set(with_bytes.encode(text))
     assert with_bytes.tokens(with_bytes.encode("漢")) == ["▁", "<0xE6>", "<0xBC>", "<0xA2>"]
     assert with_bytes.tokens(range(296, 300)) == ["<0xFC>", "<0xFD>", "<0xFE>", "<0xFF>"]
-    half = [i for i in with_bytes.encode("漢")][:-1]
+    half = list(with_bytes.encode("漢"))[:-1]
     assert with_bytes.decode(half) == "��"  # what a model may say
     with_bytes.save(tmp_path / "t.json")
     assert Tokenizer.load(tmp_path / "t.json").encode(text) == with_bytes.encode(text)

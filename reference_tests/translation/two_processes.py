@@ -12,7 +12,7 @@ from scratch_transformer.translation import distribution
 from scratch_transformer.translation.train import resume
 
 folder = Path(sys.argv[1])
-tiny.run(folder / "ddp", model__dropout=0.0)
+tiny.run(folder / "ddp", model__dropout=0.0, data__on_disk=True)
 said = tiny.run(folder / "fsdp", model__dropout=0.0, training__engine="fsdp")
 assert sum("translated at the end only" in line for line in said) == (os.environ["RANK"] == "0")
 tiny.run(folder / "fsdp-begun", model__dropout=0.0, training__engine="fsdp", training__steps=4)

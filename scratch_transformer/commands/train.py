@@ -24,7 +24,7 @@ SETTINGS = {
     "shared_vocab": "tokens.shared", "norm": "model.norm", "steps": "training.steps", "seed": "training.seed",
     "precision": "training.precision", "compile_": "training.compile", "fsdp": "training.engine",
     "workers": "training.workers", "valid": "data.valid", "test": "data.test", "best": "training.best",
-    "byte_fallback": "tokens.byte_fallback",
+    "byte_fallback": "tokens.byte_fallback", "on_disk": "data.on_disk",
 }  # fmt: skip
 """Which setting an option stands for."""
 
@@ -56,6 +56,7 @@ MOVED = ("data", "source_file", "target_file", "hub", "valid", "test")
 @click.option("--valid", type=click.Path(), metavar="TSV", help="Pairs that choose the best checkpoint.")
 @click.option("--test", type=click.Path(), metavar="TSV", help="Pairs to hold out, for the end and for `evaluate`.")
 @click.option("--best", help="By loss, BLEU, chrF or exact_match of validation.  [default: loss]")
+@click.option("--on-disk", flag_value=True, default=None, help="Keep the pairs in files of the run, not in memory.")
 @click.option("--hub", metavar="NAME", help="A data set of Hugging Face's hub, or a folder of its format: opus_books.")
 @click.option("--pair", metavar="A-B", help="The languages of --hub: en-it.")
 @click.option("--tokenizer", help="bpe, word or char; or a ready tokenizer.json, of both languages.  [default: bpe]")

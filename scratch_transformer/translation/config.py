@@ -25,6 +25,7 @@ class Data:
     held_out, validation: pairs that are never trained on. Held-out ones are not looked at before the end; validation
     ones choose the best checkpoint. None: 1,000 and 500, but at most a tenth and a twentieth of all.
     valid, test: files like tsv, to validate with and to hold out, in place of pairs drawn from the others.
+    on_disk: the training pairs are kept in files of the run's folder, as ids, and not in memory.
     max_length: tokens of a sentence with its end; overlong: what becomes of pairs with more. seed: of the split.
     """
 
@@ -42,6 +43,7 @@ class Data:
     validation: int | None = number(None, 1)
     max_length: int = number(128, 4, 1_000_000)
     overlong: str = choice("drop", "truncate")
+    on_disk: bool = False
     seed: int = number(0, 0, 2**63 - 1)
 
 
@@ -51,7 +53,7 @@ class Tokens:
 
     target_vocab_size: at most how many of the target's own; None: as many.
     byte_fallback: 256 of the tokens are the bytes, so that nothing is unknown; of bpe.
-    file: a ready tokenizer.json of Hugging Face's library, in place of a vocabulary that is learned, and target_file the
+    file: a ready tokenizer.json of Hugging Face's library, in place of a vocabulary that is learned; target_file: the
     target's, where it has another.
     """
 
@@ -281,8 +283,8 @@ def _check_tokens(tokens: Tokens) -> None:
         raise InputError(f"tokens.{name} is for two vocabularies: expected tokens.shared=false, or none of it")
     if not tokens.shared and (tokens.file is None) != (tokens.target_file is None):
         raise InputError(
-            "tokens.file and tokens.target_file belong together, a ready vocabulary for each language: expected both, or "
-            "tokens.shared=true"
+            "tokens.file and tokens.target_file belong together, a ready vocabulary for each language: expected both, "
+            "or tokens.shared=true"
         )
     smallest = min(tokens.vocab_size, tokens.target_vocab_size or tokens.vocab_size)
     if tokens.byte_fallback and (tokens.kind != "bpe" or smallest <= WITH_BYTES):

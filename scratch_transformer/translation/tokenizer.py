@@ -1,7 +1,7 @@
 """Text to ids and back: words, characters, or pieces of words learned by byte-pair encoding; or a ready vocabulary.
 
-The learned ones keep every character of a sentence, so `decode(encode(text))` is `text`, with its spaces made single and
-its letters composed (NFC), as long as its tokens are in the vocabulary; with the 256 bytes as tokens, they always are.
+The learned ones keep every character of a sentence, so `decode(encode(text))` is `text`, with its spaces made single
+and its letters composed (NFC), as long as its tokens are in the vocabulary; with the 256 bytes as tokens, they are.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from scratch_transformer.translation.errors import InputError
 
@@ -44,6 +46,7 @@ class Tokenizer:
         self.vocab_size: int = library.get_vocab_size(with_added_tokens=True) + self.shift
         unknown = None if is_ours else json.loads(library.to_str())["model"].get("unk_token")
         self._unknown = None if unknown is None else library.token_to_id(unknown)
+        self.dtype: type[np.integer[Any]] = np.uint16 if self.vocab_size <= 1 << 16 else np.int32  # that ids fit into
 
     def encode(self, text: str) -> list[int]:
         """The ids of a text, without special tokens (but unk_id, for what the vocabulary lacks)."""
