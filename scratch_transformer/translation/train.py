@@ -34,6 +34,9 @@ from scratch_transformer.translation.trainer import Trainer
 
 Say = Callable[[str], object]
 
+JOB = "job.txt"
+"""What `torchrun --rdzv-id` calls the job that began a run, or --standalone made up: restarted, it goes on with it."""
+
 
 def train(config: Config, folder: Path, device: str = "cpu", say: Say = print) -> float | None:
     """Train from the beginning, into a new folder; returns the share of held-out sentences translated exactly.
@@ -48,8 +51,7 @@ def train(config: Config, folder: Path, device: str = "cpu", say: Say = print) -
     import tensorboard  # noqa: F401
 
     world = distribution.start(device)
-    restarts = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))  # of `torchrun --max-restarts`
-    if restarts and (folder / "config.json").exists() and checkpoint.read_config(folder) == config:
+    if world.main_says(lambda: _has_begun(folder, config)):
         return resume(folder, device, say)
     world.main_first(lambda: _create(folder, config))
     with locked(folder) if world.is_main else nullcontext():
@@ -114,6 +116,14 @@ def _set_aside_damaged(folder: Path, say: Say) -> None:
         say(f"{path.name} is damaged, and is damaged-{path.name} now")
 
 
+def _has_begun(folder: Path, config: Config) -> bool:
+    """Whether `torchrun` has started this run before: again after a failure, or with more or fewer machines."""
+    if not (folder / "config.json").exists() or checkpoint.read_config(folder) != config:
+        return False
+    restarts, job = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")), folder / JOB
+    return restarts > 0 or (job.exists() and job.read_text() == os.environ.get("TORCHELASTIC_RUN_ID"))
+
+
 def _create(folder: Path, config: Config) -> None:
     """A folder with the configuration in it appears at once, so that any run that exists can be resumed."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -124,6 +134,8 @@ def _create(folder: Path, config: Config) -> None:
     try:
         new.mkdir(parents=True)
         write_json(new / "config.json", to_json(config))
+        if (job := os.environ.get("TORCHELASTIC_RUN_ID", "none")) != "none":
+            write_bytes(new / JOB, job.encode())
         new.rename(folder)
     except OSError as error:
         raise InputError(f"cannot create {folder}: {error.strerror or error}") from None
