@@ -1,7 +1,7 @@
 """torchrun --nproc-per-node 2 -m reference_tests.translation.two_processes FOLDER
 
-Trains FOLDER/ddp and FOLDER/fsdp, four steps of FOLDER/fsdp-begun, the last two of FOLDER/begun, with FSDP, and the first
-two of FOLDER/elastic; or, if that has four already, its last two.
+Trains FOLDER/ddp and FOLDER/fsdp, four steps of FOLDER/fsdp-begun, the last two of FOLDER/begun, with FSDP, and the
+first two of FOLDER/elastic; or, if that has four already, its last two.
 """
 
 import os
