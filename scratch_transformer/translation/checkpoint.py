@@ -81,7 +81,7 @@ def build_model(config: Config, source_vocab_size: int, target_vocab_size: int) 
     try:
         return build_transformer(
             source_vocab_size, target_vocab_size, length, length,
-            m.d_model, m.num_layers, m.num_heads, m.dropout, m.d_ff,
+            m.d_model, m.num_layers, m.num_heads, m.dropout, m.d_ff, decoder_N=m.decoder_layers,
             norm=m.norm, positions=m.positions, share_embeddings=m.share_embeddings, attention_bias=m.attention_bias,
         )  # fmt: skip
     except (MemoryError, RuntimeError) as error:  # torch's for the same, on CPU and GPU
