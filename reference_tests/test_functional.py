@@ -95,11 +95,13 @@ def test_softmax_of_integers_is_refused():
         functional.softmax(torch.tensor([1, 2]), 0)
 
 
-# ---- relu and gelu ----
+# ---- relu, gelu, silu and sigmoid ----
 
 ACTIVATIONS = {
     "relu": (functional.relu, F.relu),
     "gelu": (functional.gelu, F.gelu),
+    "silu": (functional.silu, F.silu),
+    "sigmoid": (functional.sigmoid, torch.sigmoid),
     "gelu tanh": (lambda x: functional.gelu(x, "tanh"), lambda x: F.gelu(x, approximate="tanh")),
 }
 activations = pytest.mark.parametrize(("ours", "builtin"), ACTIVATIONS.values(), ids=ACTIVATIONS)
@@ -123,6 +125,40 @@ def test_gelu_keeps_its_digits_in_the_tail(x):
     exact = x * 0.5 * math.erfc(-x / math.sqrt(2))
     ours, builtin = (gelu(torch.tensor(x, dtype=torch.float64)).item() for gelu in (functional.gelu, F.gelu))
     assert abs(ours - exact) <= 2 * abs(builtin - exact) + 4e-16 * abs(x)
+
+
+@pytest.mark.parametrize("x", [-700.0, -30.0, -7.0, -0.1, 1e-9, 4.0])
+def test_silu_keeps_its_digits_in_the_tail(x):
+    """The tail of σ is where 1 + tanh cancels: what is lost is a rounding of x, not more."""
+    exact = x / (1 + math.exp(-x)) if x > -700 else 0.0
+    assert abs(functional.silu(torch.tensor(x, dtype=torch.float64)).item() - exact) <= 3e-16 * abs(x)
+
+
+def test_silu_by_hand():
+    one = torch.tensor(1.0, dtype=torch.float64)
+    assert functional.sigmoid(one).item() == pytest.approx(1 / (1 + math.exp(-1)), rel=1e-15)
+    assert functional.silu(2 * one).item() == pytest.approx(2 / (1 + math.exp(-2)), rel=1e-15)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16], ids=str)
+def test_silu_in_place(dtype):
+    x = torch.tensor([-1.0, 0.0, 2.0, NAN], dtype=dtype)
+    expected = F.silu(x)
+    same = functional.silu(x, inplace=True)
+    assert same is x
+    assert_equal(x, expected, tolerance=torch.finfo(dtype).eps)
+
+    def in_place(silu):
+        return lambda x: silu(x * 1, inplace=True)
+
+    assert_agree(in_place(functional.silu), in_place(F.silu), torch.randn(20, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("function", [functional.silu, functional.sigmoid])
+def test_silu_of_integers_is_refused(function):
+    name = function.__name__
+    with pytest.raises(RuntimeError, match=f"^{name}: x must be of a floating dtype, but is torch.int64"):
+        function(torch.tensor([1]))
 
 
 def test_gelu_by_hand():

@@ -14,7 +14,8 @@ from reference_tests.translation.decoding.examples import (
     random_sources,
     relative_error,
 )
-from scratch_transformer.translation.decoding import IncrementalDecoder, PrefixDecoder, cached_attention, merged
+from scratch_transformer.generation import affine
+from scratch_transformer.translation.decoding import IncrementalDecoder, PrefixDecoder, cached_attention
 from scratch_transformer.translation.decoding.cached_attention import FIRST_CAPACITY
 from scratch_transformer.translation.decoding.modes import deciding
 
@@ -76,7 +77,7 @@ def test_a_wide_matrix_is_the_same_when_it_is_too_large_to_be_turned():
     ids = random_ids(2)
     with deciding(model):
         turned = IncrementalDecoder(model, sources, SRC_PAD).step(ids)
-        with mock.patch.object(merged, "CACHED", 0):
+        with mock.patch.object(affine, "CACHED", 0):
             as_it_is = IncrementalDecoder(model, sources, SRC_PAD).step(ids)
     assert relative_error(turned, as_it_is) <= 1e-14
 

@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from scratch_transformer import masks
+from scratch_transformer.generation.affine import Affine
 from scratch_transformer.model import Mask, MultiHeadAttentionBlock
 from scratch_transformer.nn import Linear
-from scratch_transformer.translation.decoding.merged import Affine, Residual
+from scratch_transformer.translation.decoding.merged import Residual
 
 FIRST_CAPACITY = 64
 """Tokens that a cache has room for at first; it doubles when they are used up."""
@@ -30,7 +31,7 @@ class SelfAttention:
         self.output = residual.writing(block.w_o)
         self.h, self.d_model, self.length = block.h, len(block.w_q.weight), 0
         self.d_k = self.d_model // self.h
-        self._keep(self.project.bias.new_empty(rows * self.h, FIRST_CAPACITY, 2, self.d_k))
+        self._keep(self.project.weight.new_empty(rows * self.h, FIRST_CAPACITY, 2, self.d_k))
 
     def _keep(self, tokens: Tensor) -> None:
         """tokens (R·h, capacity, 2, d_k): the key and value of each token in each head."""
@@ -98,7 +99,7 @@ class CrossAttentionToOne:
         query, output = residual.reading(block.w_q).times(_scale(block)), residual.writing(block.w_o)
         keys, values = (_by_head(layer, encoder_output, block.h) for layer in (block.w_k, block.w_v))  # (h, S, d_k)
         h, S, d_k = keys.shape
-        weight, bias = query.weight.view(h, d_k, -1), query.bias.view(h, d_k, 1)
+        weight, bias = query.weight.view(h, d_k, -1), query.offset().view(h, d_k, 1)
         self.scores = Affine(keys.bmm(weight).flatten(0, 1), keys.bmm(bias).flatten())  # (h·S, d_model), (h·S,)
         self.output = Affine(values.bmm(output.matrix.view(h, d_k, -1)).flatten(0, 1).T, output.bias)  # (d_model, h·S)
         self.S, self.h_S = S, h * S

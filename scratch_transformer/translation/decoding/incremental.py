@@ -20,10 +20,11 @@ import torch
 from torch import Tensor
 
 from scratch_transformer import masks
+from scratch_transformer.generation.affine import Affine
 from scratch_transformer.model import DecoderBlock, Mask, Transformer
 from scratch_transformer.precision import widen
 from scratch_transformer.translation.decoding.cached_attention import SelfAttention, cross_attention, each_of
-from scratch_transformer.translation.decoding.merged import Affine, Normalization, Residual
+from scratch_transformer.translation.decoding.merged import Residual, normalization
 
 
 class IncrementalDecoder:
@@ -43,7 +44,7 @@ class IncrementalDecoder:
         encoder_output = widen(model.encode(source_ids, source_mask))
         rows = len(source_ids) * K
         self.layers = [_Layer(layer, encoder_output, source_mask, rows) for layer in model.decoder.layers]  # type: ignore[arg-type]
-        self.norm = None if model.decoder.norm is None else Normalization(model.decoder.norm)
+        self.norm = None if model.decoder.norm is None else normalization(model.decoder.norm)
         self.project = Affine.of(model.projection_layer.proj)
         self.embedding, self.scale = widen(model.tgt_embed.embedding.weight), math.sqrt(model.tgt_embed.d_model)
         self.positions = widen(model.tgt_pos.pe.reshape(model.tgt_pos.seq_len, -1))
