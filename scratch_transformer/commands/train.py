@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,7 +27,8 @@ COMMON = {
 SETTINGS = {
     "source": "data.source", "target": "data.target", "data": "data.tsv", "source_file": "data.source_file",
     "target_file": "data.target_file", "hub": "data.hub", "tokenizer": "tokens.kind",
-    "shared_vocab": "tokens.shared", "norm": "model.norm", "best": "training.best", **COMMON,
+    "shared_vocab": "tokens.shared", "norm": "model.norm", "best": "training.best",
+    "byte_fallback": "tokens.byte_fallback", "on_disk": "data.on_disk", **COMMON,
 }  # fmt: skip
 """Which setting an option stands for, of a model that translates."""
 OF_A_TEXT = {
@@ -48,6 +50,7 @@ MOVED = ("text", "data", "source_file", "target_file", "hub", "valid", "test")
               help="What to learn.  [default: translation, or language-model where there is a --text]")  # fmt: skip
 @click.option("--out", type=click.Path(path_type=Path), help="The run's folder, a new one.  [default: run, run-2, ...]")
 @click.option("--resume", type=click.Path(path_type=Path), metavar="RUN", help="Go on with this interrupted run.")
+@click.option("--from-last-good", is_flag=True, help="With --resume: leave damaged last checkpoints aside.")
 @click.option(
     "--preset",
     default="tiny",
@@ -73,9 +76,11 @@ MOVED = ("text", "data", "source_file", "target_file", "hub", "valid", "test")
     "--test", type=click.Path(), metavar="TSV", help="Pairs, or a text, to hold out, for the end and for `evaluate`."
 )
 @click.option("--best", help="By loss, BLEU, chrF or exact_match of validation.  [default: loss]")
+@click.option("--on-disk", flag_value=True, default=None, help="Keep the pairs in files of the run, not in memory.")
 @click.option("--hub", metavar="NAME", help="A data set of Hugging Face's hub, or a folder of its format: opus_books.")
 @click.option("--pair", metavar="A-B", help="The languages of --hub: en-it.")
-@click.option("--tokenizer", help="bpe, word or char; of --text: a ready tokenizer.json.  [default: bpe]")
+@click.option("--tokenizer", help="bpe, word or char; or a ready tokenizer.json, of both languages.  [default: bpe]")
+@click.option("--byte-fallback", flag_value=True, default=None, help="Bytes for what bpe has no token for.")
 @click.option("--vocab-size", type=int, help="At most so many tokens.")
 @click.option("--shared-vocab/--separate-vocab", default=None, help="One vocabulary of both languages, or two.")
 @click.option("--norm", help="pre, or post as in the paper.")
@@ -91,7 +96,8 @@ MOVED = ("text", "data", "source_file", "target_file", "hub", "valid", "test")
 @click.option("--device", type=Device(), default="cpu", show_default=True, help="Where to train, in torch's terms.")
 @click.option("--set", "others", multiple=True, metavar="NAME=VALUE", help="Any setting: --set model.dropout=0.2")
 def train(
-    task: str | None, out: Path | None, resume: Path | None, file: Path | None, start: Path | None, preset: str,
+    task: str | None, out: Path | None, resume: Path | None, from_last_good: bool, file: Path | None,
+    start: Path | None, preset: str,
     pair: str | None, threads: int | None, device: str, others: tuple[str, ...],
     **options: Any,
 ) -> None:  # fmt: skip
@@ -121,9 +127,14 @@ def train(
         changes |= {known[name]: value for name, value in given.items()}
         if "fsdp" in given:
             changes["training.engine"] = "fsdp" if given["fsdp"] else "ddp"
+        if task == TRANSLATION and str(given.get("tokenizer", "")).endswith(".json"):
+            changes = {"tokens.shared": "tokens.target_file" not in changes, **changes}
+            changes["tokens.file"] = changes.pop("tokens.kind")
         if pair is not None:
             changes |= _languages(pair, options)
         if resume is None:
+            if from_last_good:
+                raise click.UsageError("--from-last-good is for --resume, which is not given")
             if task == LANGUAGE_MODEL and (start or preset != "tiny"):
                 raise click.UsageError(f"{'--from' if start else '--preset'} is no setting of --task {task}")
             begin = _config(task)() if task == LANGUAGE_MODEL else settings.preset(preset)
@@ -133,7 +144,7 @@ def train(
             _refuse_on_resume(
                 {"out": out, "config": file, "from": start, "pair": pair, "set": others or None}, preset, given
             )
-            _resume(resume, device, changes, task)
+            _resume(resume, device, from_last_good, changes, task)
 
 
 def _task(task: str | None, resume: Path | None, given: dict[str, Any]) -> str:
@@ -176,16 +187,16 @@ def _train(config: Any, out: Path, device: str, task: str) -> None:
         train_run(config, out, device, say=click.echo, task=_learned(task))
 
 
-def _resume(folder: Path, device: str, changes: dict[str, Any], task: str) -> None:
+def _resume(folder: Path, device: str, from_last_good: bool, changes: dict[str, Any], task: str) -> None:
     from scratch_transformer.translation.train import resume as resume_run
 
     with _interruptible(folder):
-        resume_run(folder, device, say=click.echo, task=_learned(task), **changes)
+        resume_run(folder, device, say=click.echo, task=_learned(task), from_last_good=from_last_good, **changes)
 
 
 @contextmanager
 def _interruptible(folder: Path) -> Iterator[None]:
-    """Ctrl-C and a full disk say how to go on."""
+    """Ctrl-C, a full disk and a limit of open files say how to go on."""
     processes = int(os.environ.get("WORLD_SIZE", "1"))
     torchrun = f"torchrun --nproc-per-node {processes} -m scratch_transformer.translation.train"
     again = f"{'scratch-transformer train' if processes == 1 else torchrun} --resume {folder}"
@@ -197,8 +208,16 @@ def _interruptible(folder: Path) -> Iterator[None]:
         if os.environ.get("RANK", "0") == "0":
             click.echo(f"Interrupted. To go on: {again}", err=True)
         raise
-    except CannotWrite as error:
-        raise CannotWrite(f"{error}; to go on when there is room: {again}") from None
+    except (ValueError, OSError, RuntimeError) as error:  # RuntimeError: of processes that prepare batches
+        there_is_one = (folder / "config.json").exists()
+        if (reason := os.strerror(errno.EMFILE)) in str(error):
+            what = str(error) if isinstance(error, ValueError) else reason
+            hint = f"; to go on with a larger `ulimit -n`, or fewer --workers: {again}" if there_is_one else ""
+        elif isinstance(error, CannotWrite):
+            what, hint = str(error), f"; to go on when there is room: {again}" if there_is_one else ""
+        else:
+            raise
+        raise CannotWrite(what + hint) from None
 
 
 def _of_file(path: Path | None) -> dict[str, Any]:

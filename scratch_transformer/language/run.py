@@ -71,8 +71,7 @@ def load_run(path: str | Path, device: str = "cpu") -> Run:
 
 def read_config(folder: Path) -> Config:
     """The settings of the run in `folder`."""
-    if not (folder / "config.json").is_file():
-        raise InputError(f"{folder} is no run: expected a folder that `scratch-transformer train` wrote")
+    checkpoint.check_is_run(folder)
     return Config.from_json(read_json(folder / "config.json"), where=str(folder / "config.json"))
 
 

@@ -85,7 +85,7 @@ def split(texts: list[str], length: int) -> tuple[list[str], list[str]]:
             last.insert(0, document)
             rest -= len(document)
             continue
-        cut = document.find("\n", len(document) - rest) + 1 or len(document) - rest
+        cut = document.find("\n", len(document) - rest - 1) + 1 or len(document) - rest
         kept.append(document[:cut])
         if cut < len(document):
             last.insert(0, document[cut:])

@@ -81,7 +81,7 @@ def build_model(config: Config, source_vocab_size: int, target_vocab_size: int) 
     try:
         return build_transformer(
             source_vocab_size, target_vocab_size, length, length,
-            m.d_model, m.num_layers, m.num_heads, m.dropout, m.d_ff,
+            m.d_model, m.num_layers, m.num_heads, m.dropout, m.d_ff, decoder_N=m.decoder_layers,
             norm=m.norm, positions=m.positions, share_embeddings=m.share_embeddings, attention_bias=m.attention_bias,
         )  # fmt: skip
     except (MemoryError, RuntimeError) as error:  # torch's for the same, on CPU and GPU
@@ -123,11 +123,16 @@ def load_weights(model: Module, folder: Path) -> None:
 
 def read_config(folder: Path) -> Config:
     """The settings of the run in `folder`."""
+    check_is_run(folder)
+    return Config.from_json(read_json(folder / "config.json"), where=str(folder / "config.json"))
+
+
+def check_is_run(folder: Path) -> None:
+    """Raises InputError unless `folder` is a run's, whatever was learned in it."""
     if not folder.is_dir():
         raise InputError(f"there is no folder {folder}: expected one that `scratch-transformer train` wrote")
     if not (folder / "config.json").is_file():
         raise InputError(f"{folder} is no run: it has no config.json")
-    return Config.from_json(read_json(folder / "config.json"), where=str(folder / "config.json"))
 
 
 def tokenizer_names(config: Config) -> list[str]:

@@ -10,6 +10,8 @@ from scratch_transformer.translation.fields import choice, number
 from scratch_transformer.translation.settings import Settings
 
 FORMAT = "scratch_transformer.translation/1"
+WITH_BYTES = 260
+"""The tokens of bytes, and the special ones."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,7 @@ class Data:
     held_out, validation: pairs that are never trained on. Held-out ones are not looked at before the end; validation
     ones choose the best checkpoint. None: 1,000 and 500, but at most a tenth and a twentieth of all.
     valid, test: files like tsv, to validate with and to hold out, in place of pairs drawn from the others.
+    on_disk: the training pairs are kept in files of the run's folder, as ids, and not in memory.
     max_length: tokens of a sentence with its end; overlong: what becomes of pairs with more. seed: of the split.
     """
 
@@ -39,6 +42,7 @@ class Data:
     validation: int | None = number(None, 1)
     max_length: int = number(128, 4, 1_000_000)
     overlong: str = choice("drop", "truncate")
+    on_disk: bool = False
     seed: int = number(0, 0, 2**63 - 1)
 
 
@@ -47,20 +51,30 @@ class Tokens:
     """The vocabulary: kind of tokens, at most how many, and whether both languages share one.
 
     target_vocab_size: at most how many of the target's own; None: as many.
+    byte_fallback: 256 of the tokens are the bytes, so that nothing is unknown; of bpe.
+    file: a ready tokenizer.json of Hugging Face's library, in place of a vocabulary that is learned; target_file: the
+    target's, where it has another.
     """
 
     kind: str = choice("bpe", "word", "char")
     vocab_size: int = number(120, 5, 10_000_000)
     target_vocab_size: int | None = number(None, 5, 10_000_000)
     shared: bool = False
+    byte_fallback: bool = False
+    file: str | None = None
+    target_file: str | None = None
 
 
 @dataclass(frozen=True)
 class Model:
-    """The arguments of `model.build_transformer`, under standard names."""
+    """The arguments of `model.build_transformer`, under standard names.
+
+    decoder_layers: None: as many as num_layers.
+    """
 
     d_model: int = number(128, 2, 1_000_000)
     num_layers: int = number(2, 1, 10_000)
+    decoder_layers: int | None = number(None, 1, 10_000)
     num_heads: int = number(4, 1)
     d_ff: int = number(256, 1, 10_000_000)
     dropout: float = number(0.0, 0, 1, below=True)
@@ -182,10 +196,7 @@ def _check_together(config: Config) -> None:
         raise InputError(
             'model.share_embeddings is "all": expected tokens.shared=true, one vocabulary of both languages'
         )
-    if config.tokens.shared and config.tokens.target_vocab_size is not None:
-        raise InputError(
-            "tokens.target_vocab_size is for two vocabularies: expected tokens.shared=false, or none of it"
-        )
+    _check_tokens(config.tokens)
     t = config.training
     if t.best != "loss" and (t.exact_match == 0 or t.engine == "fsdp"):
         raise InputError(
@@ -196,4 +207,21 @@ def _check_together(config: Config) -> None:
         raise InputError(
             f"training.batch_tokens is {config.training.batch_tokens}: expected at least data.max_length, "
             f"{data.max_length}, or the longest pair fits no batch"
+        )
+
+
+def _check_tokens(tokens: Tokens) -> None:
+    if tokens.shared and (tokens.target_vocab_size is not None or tokens.target_file is not None):
+        name = "target_file" if tokens.target_file else "target_vocab_size"
+        raise InputError(f"tokens.{name} is for two vocabularies: expected tokens.shared=false, or none of it")
+    if not tokens.shared and (tokens.file is None) != (tokens.target_file is None):
+        raise InputError(
+            "tokens.file and tokens.target_file belong together, a ready vocabulary for each language: expected both, "
+            "or tokens.shared=true"
+        )
+    smallest = min(tokens.vocab_size, tokens.target_vocab_size or tokens.vocab_size)
+    if tokens.byte_fallback and (tokens.kind != "bpe" or smallest <= WITH_BYTES):
+        raise InputError(
+            f'tokens.byte_fallback needs tokens.kind="bpe" and a vocabulary of more than {WITH_BYTES} tokens, 256 of '
+            f"which are the bytes, but they are {tokens.kind!r} and {smallest}"
         )

@@ -57,6 +57,10 @@ class World:
         if self.sum(torch.tensor(0.0 if error is None else 1.0)):
             raise error or InputError("the main process has refused") from None
 
+    def main_says(self, answer: Callable[[], bool]) -> bool:
+        """What the main process answers, in all."""
+        return bool(self.sum(torch.tensor(1.0 if self.is_main and answer() else 0.0)))
+
     def sum(self, values: Tensor) -> Tensor:
         """The sum over all processes, the same in each."""
         if self.processes == 1:

@@ -27,6 +27,7 @@ from scratch_transformer.translation.files import (
     remove_folder,
     sync_folder,
     write_json,
+    writing,
 )
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
@@ -60,7 +61,8 @@ def save(folder: Path, state: State, data: str, model: Module, optimizer: Adam, 
     new = folder / "checkpoints" / f".new-{name}"
     if world.is_main:
         shutil.rmtree(new, ignore_errors=True)
-        new.mkdir(parents=True)
+        with writing(new):
+            new.mkdir(parents=True)
     world.wait()
     distribution.write_tensors(new / "model.safetensors", checkpoint.tensors_of(model), world)
     distribution.write_tensors(new / "optimizer.safetensors", _moments(model, optimizer), world)
@@ -83,6 +85,31 @@ def prune(folder: Path, keep: int) -> None:
                 remove_folder(old)
     for half in (folder / "checkpoints").glob(".*-step-*"):
         shutil.rmtree(half, ignore_errors=True)
+
+
+def set_aside_damaged(folder: Path) -> list[Path]:
+    """Rename the checkpoints after the last one that is whole, so that a run goes on from that; what they were.
+
+    Raises:
+        InputError: none is whole.
+    """
+    damaged: list[Path] = []
+    for path in reversed(checkpoint.checkpoints(folder)):
+        try:
+            sha256 = checkpoint.read_state(path)["sha256"]
+            for file in FILES:
+                check_digest(path / file, sha256.get(file))
+        except InputError:
+            damaged.append(path)
+            continue
+        for each in damaged:
+            aside = each.with_name(f"damaged-{each.name}")
+            shutil.rmtree(aside, ignore_errors=True)
+            each.rename(aside)
+        return damaged
+    if damaged:
+        raise InputError(f"{folder}: none of its {len(damaged)} checkpoints is whole")
+    return []
 
 
 def restore(folder: Path, data: str, model: Module, optimizer: Adam) -> State:
@@ -110,7 +137,10 @@ def restore(folder: Path, data: str, model: Module, optimizer: Adam) -> State:
     for name, parameter in names.items():
         of_this = {kind: moments[f"{kind}.{name}"] for kind in MOMENTS}
         optimizer.state[parameter] = {"step": torch.tensor(float(saved["step"])), **of_this}
-    return State(**{field.name: saved[field.name] for field in dataclasses.fields(State)})
+    state = State(**{field.name: saved[field.name] for field in dataclasses.fields(State)})
+    if not (folder / "checkpoints" / checkpoint.step_name(state.best_step)).exists():
+        state.best_step, state.best_score = state.step, -math.inf  # it was removed for a better one, which is damaged
+    return state
 
 
 def _moments(model: Module, optimizer: Adam) -> dict[str, Tensor]:

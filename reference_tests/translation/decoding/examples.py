@@ -13,7 +13,7 @@ SRC_VOCAB, TGT_VOCAB, S, LONGEST = 13, 11, 7, 90
 OPTIONS = [
     {},
     {"norm": "post"},
-    {"positions": "learned", "share_embeddings": "target"},
+    {"positions": "learned", "share_embeddings": "target", "decoder_N": 3},
     {"norm": "post", "attention_bias": False, "share_embeddings": "all", "tgt_vocab_size": SRC_VOCAB},
 ]
 
