@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from scratch_transformer.options import BEAM, Device, one_line_errors
+from scratch_transformer.options import BEAM, Device, eight_bits_on, one_line_errors
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -30,9 +30,10 @@ if TYPE_CHECKING:
 @click.option("--length-penalty", "alpha", type=float, default=0.6, show_default=True,
               help="α: a score is log P / ((5 + length) / 6)^α.")  # fmt: skip
 @click.option("--json", "json_file", type=click.Path(), help="Write all numbers and translations to this file.")
+@click.option("--int8", is_flag=True, help="Round large weights to 8 bits: a large model is faster, and a little off.")
 @click.option("--device", type=Device(), default="cpu", show_default=True, help="Where to compute, in torch's terms.")
 def evaluate(
-    folder: str | None, beam: int, alpha: float, json_file: str | None, device: str, **files_: str | None
+    folder: str | None, beam: int, alpha: float, json_file: str | None, int8: bool, device: str, **files_: str | None
 ) -> None:
     """Translate a run's held-out pairs, or your own, and compare with what is expected.
 
@@ -48,7 +49,8 @@ def evaluate(
         from scratch_transformer.translation.trained import folder_of
         from scratch_transformer.translation.translator import Search
 
-        run, search = load_run(folder_of(folder), device), Search(beam, alpha)
+        search = Search(beam, alpha, eight_bits=eight_bits_on(device, int8))
+        run = load_run(folder_of(folder), device)
         document = _evaluate(run, search, own)
         if json_file:
             from scratch_transformer.conformance import files
