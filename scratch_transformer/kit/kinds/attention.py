@@ -134,11 +134,13 @@ def causal_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
 
 def cross_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
     draw, E = Draw(seed), settings["d_model"]
-    x, memory = draw.normal(B, T, E), draw.normal(B, S, E)
+    x, memory, short = draw.normal(B, T, E), draw.normal(B, S, E), draw.normal(B, T, E)
     return (
         Probe("no mask", {"x": x, "memory": memory, "mask": None}, shows="no mask"),
         Probe("left padding", {"x": x, "memory": memory, "mask": keys(real(S, "left"))}, shows="left padding"),
         Probe("right padding", {"x": x, "memory": memory, "mask": keys(real(S))}, shows="right padding"),
+        Probe("one length", {"x": x, "memory": short, "mask": None}, shows="source and target of one length"),
+        Probe("one length, padded", {"x": x, "memory": short, "mask": keys(real(T))}, shows="one length, and padding"),
     )
 
 

@@ -86,7 +86,8 @@ def plans(
     extra = _beside(others, tensors, tables, settings)
     others = [p for p in others if p.name not in extra]
     arguments, constants = _by_name(others, tensors, settings)
-    for names in filter(None, (arguments, _by_position(others, tensors), _of_outputs(arguments), _swapped(arguments))):
+    others_too = _by_position(others, tensors), _of_outputs(arguments), _swapped(arguments)
+    for names in (arguments, *filter(None, others_too)):
         plan = Plan(names, constants, {}, mask_parameters=_mask_parameters(mask_like, inputs), heads=heads)
         for more in beside.combinations(extra):
             for order in orders:
@@ -170,7 +171,7 @@ def _by_name(
         is_number = isinstance(parameter.default, (int, float)) and not isinstance(parameter.default, bool)
         if parameter.name not in found and known and is_number and is_setting(parameter.name):
             constants[parameter.name] = settings[known[0]]
-    if not found:
+    if not found and (parameters or "max_len" not in settings):  # a table of positions need not be told anything
         raise CannotCall("its forward takes no tensor")
     return _complete(found, tensors), constants
 
@@ -200,7 +201,7 @@ def _shared_input(name: str, tensors: tuple[str, ...]) -> str | None:
 
 
 def _complete(found: dict[str, str], tensors: tuple[str, ...]) -> dict[str, str]:
-    missing = set(tensors) - set(found.values()) - set(OPTIONS)
+    missing = set(tensors) - set(found.values()) - set(OPTIONS) if found else set()
     if missing - {"key", "value"} or (missing == {"key"} and "value" in found.values() and len(found) < 2):
         raise CannotCall(f"its forward takes no {', '.join(sorted(missing))}")
     return found
@@ -213,7 +214,7 @@ def _by_position(parameters: list[inspect.Parameter], tensors: tuple[str, ...]) 
 
 def _swapped(arguments: Mapping[str, str]) -> dict[str, str] | None:
     """The decoder's tokens and the encoder's the other way round, unless the names say which is which."""
-    told = {input_of(parameter, ("x", "memory")) for parameter in arguments}
+    told = {input_of(parameter, ("x", "memory")) for parameter in arguments if len(parameter) > 1}
     if sorted(arguments.values()) != ["memory", "x"] or told >= {"x", "memory"}:
         return None
     return {parameter: "memory" if name == "x" else "x" for parameter, name in arguments.items()}

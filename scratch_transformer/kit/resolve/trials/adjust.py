@@ -103,6 +103,8 @@ def _add(output: Tensor, inputs: Inputs) -> Tensor:
 def notes(candidate: Resolved) -> None:
     """How it was understood, in sentences, where that is not a matter of course."""
     plan, kind = candidate.plan, candidate.kind
+    if kind.name in ("FeedForward", "SwiGLU") and candidate.module is not None and "linear2.weight" in candidate.missing:
+        candidate.notes.append("It has no linear map after the activation.")
     if candidate.module is not None and {"w_q.weight", "w_k.weight", "w_v.weight"} <= candidate.missing:
         candidate.notes.append("It has no projections of queries, keys and values: it was given them projected.")
     if kind.name == "GreedyDecoding" and not candidate.settings["knows_eos"]:

@@ -187,16 +187,16 @@ def _called(
 def _planned(made: Any, function: Any, kind: Kind, library: Library, settings: dict[str, Any], plan: Plan) -> Outcome:
     """Called with what has no mask; where that stops always, with sources and targets of one length."""
     trial = library.trial(kind, settings, made)
-    outcome = _planned_with(open_probes(trial.probes), made, function, kind, library, settings, plan)
+    outcome = _planned_with(open_probes(trial.probes), trial.probes, made, function, kind, library, settings, plan)
     alike = [probe for probe in trial.probes if is_alike(probe)]
     if outcome.candidate is None and alike and library.thorough and not library.is_late:
-        again = _planned_with(alike, made, function, kind, library, settings, plan)
+        again = _planned_with(open_probes(alike), alike, made, function, kind, library, settings, plan)
         return again if again.candidate is not None and again.score[0] < NOTHING else outcome
     return outcome
 
 
 def _planned_with(
-    first: list[Probe], made: Any, function: Any, kind: Kind, library: Library, settings: dict[str, Any], plan: Plan
+    first: list[Probe], among: Sequence[Probe], made: Any, function: Any, kind: Kind, library: Library, settings: dict[str, Any], plan: Plan
 ) -> Outcome:
     trial = library.trial(kind, settings, made)
     error: BaseException | None = None
@@ -231,22 +231,22 @@ def _planned_with(
         return best
     if best.score[0] >= NOTHING and library.thorough and (starts > 1 or every) and not library.is_late:
         best.score = find_weights(best.candidate, trial, probes_for(best.candidate, first), library)
-    if not every or len(first) < len(trial.probes) or best.score[0] >= NOTHING:
+    if not every or len(first) < len(among) or best.score[0] >= NOTHING:
         hopeless = best.score[0] >= NOTHING and not every  # what no mistake explains without masks, none does with them
-        best.score = max(best.score, _masked(best, trial, 0 if hopeless else library.most_tiers))
+        best.score = max(best.score, _masked(best, trial, 0 if hopeless else library.most_tiers, among))
     adjust.notes(best.candidate)
     if not library.supplied:
         best.candidate.notes += supplied.notes(made)
     return best
 
 
-def _masked(best: Outcome, trial: Trial, tiers: int) -> Score:
+def _masked(best: Outcome, trial: Trial, tiers: int, among: Sequence[Probe]) -> Score:
     """How well it is explained with masks; what is explained without, and stops with each, has that one mistake."""
     assert best.candidate is not None
-    score = find_masks(best.candidate, trial, tiers)
+    score = find_masks(best.candidate, trial, tiers, among)
     if score[0] <= NOTHING or best.score[0] >= NOTHING:
         return score
-    best.candidate.refused = refusal(best.candidate, trial)
+    best.candidate.refused = refusal(best.candidate, among)
     if best.candidate.refused is None:
         return score
     best.candidate.plan = best.candidate.plan.with_masks({})
