@@ -20,7 +20,7 @@ START = re.compile(
     r"start(pos|ing|position|idx)|^offset$|posoffset|positionoffset|(cur|current|past|cache|kv)(pos|len|length|position)$|^startat$|^t0$"
 )
 TABLE = re.compile(
-    r"freq|cis$|^cos|cos$|^sin|sin$|cossin|sincos|rope|rotary|rotation|rotmat|positionembeddings?$|^posemb"
+    r"freq|cis$|^cos|cos$|^sin|sin$|cossin|sincos|rope|rotary|rotation|rotmat|positionembeddings?$|^posemb|angles?$"
 )
 LENGTHS = ("seqlen", "seqlength", "sequencelength", "length", "ntokens")
 MOST = 14

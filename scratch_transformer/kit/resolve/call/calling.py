@@ -13,7 +13,7 @@ from torch import Tensor
 
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.build.construct import parameters_of
-from scratch_transformer.kit.resolve.call import batching, beside
+from scratch_transformer.kit.resolve.call import batching, beside, caching
 from scratch_transformer.kit.resolve.call.plan import MASKS, CannotCall, Plan
 from scratch_transformer.kit.resolve.call.tokenizer import is_tokenizer
 from scratch_transformer.kit.resolve.names.inputs import CROSS_MASK, INPUTS, SOURCE_MASK, TARGET_MASK, input_of, is_mask
@@ -49,8 +49,11 @@ FIXED: dict[str, Any] = {
 """For required parameters of functions that are no settings of the kind."""
 
 
-def orders(kind: Kind, is_function: bool) -> tuple[str, ...]:
-    """The orders of dimensions in which a component may take its tensors, the likeliest first."""
+def orders(kind: Kind, is_function: bool, keeps: bool = False) -> tuple[str, ...]:
+    """The orders of dimensions in which a component may take its tensors, the likeliest first.
+
+    keeps: whether it keeps keys and values between calls.
+    """
     if kind.name in ("AdamW", "GradientClipping", "Sampling", "CosineSchedule", "Tokenizer"):
         return ("batch first",)
     if kind.name == "CausalMask":  # square, so transposing it would hide a mistake
@@ -62,7 +65,8 @@ def orders(kind: Kind, is_function: bool) -> tuple[str, ...]:
         usual = ("batch first", "heads after the length")
     is_of_tokens = bool({"x", "query", "ids", "src"} & set(kind.inputs)) and not kind.name.endswith("Mask")
     alone = batching.orders(kind) if is_of_tokens else ()
-    return (*usual, *(order for order in alone if is_function or "head" in order or order == ALONE))
+    alone = tuple(order for order in alone if is_function or "head" in order or order == ALONE)
+    return (*usual, *((caching.TOKENWISE,) if keeps and kind.name in caching.OF_TOKENS else ()), *alone)
 
 
 def plans(

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from scratch_transformer.kit.kind import Inputs, Kind, Probe
-from scratch_transformer.kit.resolve.call import batching, forwards
+from scratch_transformer.kit.resolve.call import batching, caching, forwards
 from scratch_transformer.kit.resolve.call.plan import Plan
 from scratch_transformer.kit.resolve.call.precision import double
 from scratch_transformer.kit.resolve.candidate import Resolved
@@ -115,6 +115,8 @@ def notes(candidate: Resolved) -> None:
         candidate.notes.append("Its model's projection was taken to give log-probabilities.")
     if plan.order == "ids":
         candidate.notes.append("It takes token ids, of which it only uses the shape.")
+    elif plan.order == caching.TOKENWISE:
+        candidate.notes.append("It takes one token at a time, and keeps keys and values.")
     elif plan.order in batching.AXES:
         candidate.notes.append(f"It takes {plan.order}.")
     elif plan.order == "sequence first":

@@ -14,7 +14,7 @@ from torch import nn
 from scratch_transformer.kit.kind import Candidate, Kind, Probe
 from scratch_transformer.kit.resolve.build import asked, construct, instance
 from scratch_transformer.kit.resolve.build.config import Unknown
-from scratch_transformer.kit.resolve.call import batching, calling, forwards
+from scratch_transformer.kit.resolve.call import batching, caching, calling, forwards
 from scratch_transformer.kit.resolve.call.plan import MASKS, CannotCall, Plan
 from scratch_transformer.kit.resolve.call.precision import double
 from scratch_transformer.kit.resolve.call.tokenizer import is_tokenizer
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from scratch_transformer.kit.resolve.library.library import Library
 
 
+SPECIAL = (*batching.AXES, caching.TOKENWISE)
+"""Orders of dimensions that are tried where no usual one fits."""
 MOST_SUPPLIED = 3
 """Parts of one component that the reference may stand in for."""
 
@@ -165,10 +167,10 @@ def _called(
     forms: set[str] = set()
     try:
         is_function = not isinstance(made, nn.Module) or isinstance(made, Weighted)
-        orders = calling.orders(kind, is_function)
+        orders = calling.orders(kind, is_function, not is_function and caching.keeps(made))
         for plan in calling.plans(function, kind.inputs, actual, orders, library.tables(function, actual)):
-            if "right" in forms and not is_function and plan.order in batching.AXES:
-                continue  # it takes batches
+            if "right" in forms and not is_function and plan.order in SPECIAL:
+                continue  # it takes batches of sequences
             outcome = _planned(made, function, kind, library, actual, plan)
             outcome.used = used
             forms.add(outcome.form)
