@@ -73,7 +73,8 @@ def huge(settings: Settings) -> Probe:
 def builtin_core(settings: Settings, recipe: Recipe, state: State, inputs: Inputs) -> Tensor:
     mask = inputs["mask"]
     q, k, v = inputs["query"], inputs["key"], inputs["value"]
-    output: Tensor = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+    is_causal = mask is None and recipe.unmasked == "earlier"
+    output: Tensor = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=is_causal)
     return output
 
 
@@ -86,6 +87,7 @@ SDPA = Kind(
     defaults={"num_heads": HEADS, "d_k": 4},
     build=lambda settings, recipe: ScaledDotProductAttention(recipe),
     probes=core_probes,
+    designs={"": {}, "causal where no mask is given": {"unmasked": "earlier"}},
     mistakes=(*CORE_MISTAKES, "A24", "A31", "A32"),
     oracle=builtin_core,
     builtin="torch.nn.functional.scaled_dot_product_attention",

@@ -22,6 +22,7 @@ START = re.compile(
 TABLE = re.compile(
     r"freq|cis$|^cos|cos$|^sin|sin$|cossin|sincos|rope|rotary|rotation|rotmat|positionembeddings?$|^posemb|angles?$"
 )
+SEGMENTS = re.compile(r"^seg(ment)?(s|label|id|ids|info|tokens|mask)?$|tokentype|segmentlabel|sentenceids")
 LENGTHS = ("seqlen", "seqlength", "sequencelength", "length", "ntokens")
 MOST = 14
 """Combinations of values to try."""
@@ -51,6 +52,14 @@ class Positions(PerCall):
 
     def middle(self, begin: int, length: int) -> Tensor:
         return self.of(1, length) + begin
+
+
+@dataclass(frozen=True)
+class Segments(PerCall):
+    """All tokens are of the first segment: zeros of shape (B, T)."""
+
+    def of(self, batch: int, length: int) -> Tensor:
+        return torch.zeros(batch, length, dtype=torch.long)
 
 
 @dataclass(frozen=True)
@@ -88,6 +97,8 @@ def options(name: str, tables: Sequence[tuple[Tensor, ...]], rows: int) -> list[
         return [Length()]
     if START.search(word):
         return [0]
+    if SEGMENTS.search(word):
+        return [Segments()]
     if POSITIONS.match(word):
         return [Positions(form) for form in ("(T,)", "(1, T)", "(B, T)")]
     if TABLE.search(word):

@@ -14,6 +14,7 @@ from scratch_transformer.kit.resolve.call.precision import double
 from scratch_transformer.kit.resolve.candidate import Resolved
 from scratch_transformer.kit.resolve.functions import decoders, mask_functions, schedules
 from scratch_transformer.kit.resolve.trial import Trial
+from scratch_transformer.kit.resolve.weights.layout import SEGMENTS, walk
 
 # ---- What it returns ----
 
@@ -105,6 +106,8 @@ def notes(candidate: Resolved) -> None:
     plan, kind = candidate.plan, candidate.kind
     if kind.name in ("FeedForward", "SwiGLU") and candidate.module is not None and "linear2.weight" in candidate.missing:
         candidate.notes.append("It has no linear map after the activation.")
+    if candidate.module is not None and any(SEGMENTS.search(path.lower()) for path, _ in walk(candidate.module)):
+        candidate.notes.append("All its tokens are of one segment, whose embedding was set to zero.")
     if candidate.module is not None and {"w_q.weight", "w_k.weight", "w_v.weight"} <= candidate.missing:
         candidate.notes.append("It has no projections of queries, keys and values: it was given them projected.")
     if kind.name == "GreedyDecoding" and not candidate.settings["knows_eos"]:

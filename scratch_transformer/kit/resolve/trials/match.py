@@ -25,7 +25,7 @@ from scratch_transformer.kit.resolve.functions.weighted import Weighted
 from scratch_transformer.kit.resolve.library import supplied
 from scratch_transformer.kit.resolve.names.inputs import input_of
 from scratch_transformer.kit.resolve.trial import MISTAKEN, NOTHING, Score, Trial
-from scratch_transformer.kit.resolve.trials import adjust
+from scratch_transformer.kit.resolve.trials import adjust, probing
 from scratch_transformer.kit.resolve.trials.mask_search import find_masks, refusal, with_required_masks
 from scratch_transformer.kit.resolve.trials.probing import is_alike, open_probes, probes_for
 from scratch_transformer.kit.resolve.trials.weight_search import find_weights
@@ -168,7 +168,8 @@ def _called(
     try:
         is_function = not isinstance(made, nn.Module) or isinstance(made, Weighted)
         orders = calling.orders(kind, is_function, not is_function and caching.keeps(made))
-        for plan in calling.plans(function, kind.inputs, actual, orders, library.tables(function, actual)):
+        plans = calling.plans(function, kind.inputs, actual, orders, library.tables(function, actual))
+        for plan in probing.distinct(plans, function, library.trial(kind, actual, made).probes):
             if "right" in forms and not is_function and plan.order in SPECIAL:
                 continue  # it takes batches of sequences
             outcome = _planned(made, function, kind, library, actual, plan)
