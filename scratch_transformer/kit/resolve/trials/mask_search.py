@@ -45,11 +45,14 @@ def with_required_masks(plan: Plan, every: bool, likely: Sequence[str] = ()) -> 
     if not every:
         free = tuple((parameter, name, False) for parameter, name, _ in plan.mask_parameters)
         yield replace(plan, constants={**plan.constants, **{p: None for p, _ in given}}, mask_parameters=free)
+    tried: list[dict[str, tuple[str, Form]]] = []
     for polarity in dict.fromkeys((*likely, *NEUTRAL)):
         for wide, narrow in SHAPES:
             shapes = {"src_mask": narrow, "memory_mask": narrow}
-            forms_of = {p: Form(polarity, shapes.get(name, wide) if is_mask(p) else IDS) for p, name in given}
-            yield plan.with_masks({p: (name, forms_of[p]) for p, name in given})
+            taken = {p: (n, Form(polarity, shapes.get(n, wide) if is_mask(p) else IDS)) for p, n in given}
+            if taken not in tried:
+                tried.append(taken)
+                yield plan.with_masks(taken)
 
 
 CAUSAL_SHAPES = ("(T, S)", "(B, 1, T, S)", "(B, T, S)", "(B, S), causal inside")
