@@ -49,14 +49,16 @@ def with_required_masks(plan: Plan, every: bool, likely: Sequence[str] = ()) -> 
     if not every:
         free = tuple((parameter, name, False) for parameter, name, _ in plan.mask_parameters)
         yield replace(plan, constants={**plan.constants, **{p: None for p, _ in given}}, mask_parameters=free)
+    tried: list[dict[str, tuple[str, Form]]] = []
     for polarity in dict.fromkeys((*likely, *NEUTRAL)):
         for wide, narrow in SHAPES:
             shapes = {"src_mask": narrow, "memory_mask": narrow}
-            plain_ones = {p: (name, Form(polarity, shapes.get(name, wide) if is_mask(p) else IDS)) for p, name in given}
-            padding = {p: (name, Form(polarity, narrow)) for p, name in given if KEY_PADDING.search(plain(p))}
-            if plain_ones.keys() > padding.keys() and {**plain_ones, **padding} != plain_ones:
-                yield plan.with_masks({**plain_ones, **padding})
-            yield plan.with_masks(plain_ones)
+            taken = {p: (n, Form(polarity, shapes.get(n, wide) if is_mask(p) else IDS)) for p, n in given}
+            padding = {p: (n, Form(polarity, narrow)) for p, n in given if KEY_PADDING.search(plain(p))}
+            for masks in ({**taken, **padding}, taken) if taken.keys() > padding.keys() else (taken,):
+                if masks not in tried:
+                    tried.append(masks)
+                    yield plan.with_masks(masks)
 
 
 CAUSAL_SHAPES = ("(T, S)", "(B, 1, T, S)", "(B, T, S)", "(B, S), causal inside")

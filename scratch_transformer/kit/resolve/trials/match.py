@@ -151,7 +151,7 @@ def _attempts(thing: Any, kind: Kind, library: Library, settings: dict[str, Any]
         for attempt in construct.attempts(
             thing, settings, library.namespace_of(thing), library.parts(kind, thing), given
         ):
-            library.set_globals(thing, settings)
+            pads = library.set_globals(thing, settings)
             if library.is_late and failed:
                 break
             try:
@@ -162,7 +162,7 @@ def _attempts(thing: Any, kind: Kind, library: Library, settings: dict[str, Any]
                 continue
             alike = attempt.alike(made)
             if alike not in called:
-                for outcome in _called(made, kind, library, settings, attempt.used):
+                for outcome in _called(made, kind, library, settings, {**pads, **attempt.used}):
                     called |= {alike} if outcome.candidate is not None else set()
                     yield outcome
     except Unknown as error:
