@@ -96,6 +96,25 @@ def test_an_answer_comes_without_the_question(model):
     assert result.exit_code == 0 and "ab the" not in result.stdout
 
 
+def test_a_run_of_train(tmp_path):
+    """Its documents begin behind the token that ends one, and so does a prompt: even none at all."""
+    from scratch_transformer import generation
+    from scratch_transformer.commands.train import train
+    from scratch_transformer.language.run import load_run
+
+    (tmp_path / "text.txt").write_text("the cat sleeps in the house. " * 200)
+    settings = ["--text", tmp_path / "text.txt", "--steps", "1", "--length", "16", "--out", tmp_path / "run"]
+    trained = CliRunner().invoke(train, list(map(str, [*settings, "--vocab-size", "300"])))
+    assert trained.exit_code == 0, trained.output
+    text_run = load_run(tmp_path / "run")
+    for prompt in ("the cat", ""):
+        ids = [text_run.tokenizer.eos_id, *text_run.tokenizer.encode(prompt)]
+        expected = text_run.tokenizer.decode(generation.generate(text_run.model, [ids], 6)[0])
+        for place in (text_run.folder, text_run.weights):
+            result = run("--model", place, prompt, "--temperature", 0, "--max-new-tokens", 6)
+            assert result.stdout == f"{prompt}{expected}\n", result.output
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -13,6 +13,8 @@ from scratch_transformer.options import Device
 from scratch_transformer.translation.errors import InputError
 
 if TYPE_CHECKING:
+    import torch
+
     from scratch_transformer.pretrained.text_model import TextModel
 
 POSITIVE, ANY_SEED = click.IntRange(min=1), click.IntRange(0, 2**63 - 1)
@@ -74,12 +76,27 @@ def _load(place: str | None, dtype: str, device: str) -> TextModel:
     """Whatever kind of model is there."""
     import torch
 
+    from scratch_transformer.language.run import is_run
     from scratch_transformer.pretrained import gguf, text_model
 
     kind: torch.dtype = getattr(torch, dtype)
+    if place is not None and is_run(place):
+        return _trained(place, kind, device)
     if place is None or Path(place).is_file():
         return gguf.load_gguf(gguf.installed_weights() if place is None else place, kind, device)
     return text_model.load_folder(place, kind, device)
+
+
+def _trained(place: str, dtype: torch.dtype, device: str) -> TextModel:
+    """A run of `train`. Each of its documents began behind the token that ends one: so do the prompts."""
+    from scratch_transformer.language.run import load_run
+    from scratch_transformer.pretrained.text_model import TextModel
+
+    run = load_run(place, device)
+    words = run.tokenizer
+    return TextModel(
+        place, run.model.to(dtype), lambda text: [words.bos_id, *words.encode(text)], words.decode, (words.eos_id,)
+    )
 
 
 def _options(options: dict[str, Any]) -> dict[str, Any]:
