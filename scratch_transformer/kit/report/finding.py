@@ -40,7 +40,8 @@ class Result:
     where: file and line. error: the worst relative error against `against`; None if nothing could be compared.
     ordinary: the error on ordinary inputs, where `error` is on inputs made to show mistakes; None if it is the same.
     inherited: ids of mistakes that are in a part of it, which is reported by itself. stub: of an adapter to fill in.
-    unexplained: mistakes are named, but its numbers differ for another reason too.
+    unexplained: mistakes are named, but its numbers differ for another reason too. limits: what was not checked.
+    replaced: its parts that could not be used, so that what is said is true but for them.
     """
 
     name: str
@@ -59,6 +60,8 @@ class Result:
     problem: str = ""
     notes: list[str] = field(default_factory=list)
     stub: str = ""
+    limits: list[str] = field(default_factory=list)
+    replaced: list[str] = field(default_factory=list)
     ordinary: float | None = None
     unexplained: bool = False
 

@@ -91,6 +91,8 @@ def show(report: Report, console: Console) -> None:
             console.print(_coloured(line), soft_wrap=True)
     for line in _inherited(report.results):
         console.print(escape(f"\n{line}"), soft_wrap=True)
+    for text, names in limits(report.results).items():
+        console.print(f"\n{escape(', '.join(names))}: {escape(text)}", soft_wrap=True)
     _worth_knowing(report, console)
     if report.ignored:
         console.print(f"\n[dim]Not known as components: {escape(', '.join(report.ignored))}.[/]", soft_wrap=True)
@@ -168,9 +170,19 @@ def _verdict(result: Result) -> str:
 
 
 def named(result: Result) -> str:
-    """The verdict with the mistakes, those of its parts in brackets."""
+    """The verdict with the mistakes, those of its parts in brackets, and with the parts that it is not about."""
     ids = [*result.ids, *(f"({id})" for id in result.inherited)]
-    return f"{result.verdict}: {' '.join(ids)}" if ids and result.verdict != "crashed" else result.verdict
+    verdict = f"{result.verdict}, but for its {' and '.join(result.replaced)}" if result.replaced else result.verdict
+    return f"{verdict}: {' '.join(ids)}" if ids and result.verdict != "crashed" else verdict
+
+
+def limits(results: Iterable[Result]) -> dict[str, list[str]]:
+    """What was not checked, and of which components."""
+    found: dict[str, list[str]] = {}
+    for result in results:
+        for text in result.limits:
+            found.setdefault(text, []).append(result.name)
+    return found
 
 
 def _inherited(results: Iterable[Result]) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import inspect
 import re
 from collections.abc import Callable
 from typing import Any
@@ -48,6 +49,15 @@ NO_PART = re.compile(
 """Names that speak of a part without asking for one: attention_dropout, embed_size, log_attention_weights."""
 NUMBERS = {"rate", "dim", "dims", "size", "num", "number", "n", "mult", "multiple", "multiplier", "ratio", "factor",
            "dropout", "drop", "prob", "len", "length", "max", "mode", "bias", "eps", "theta", "scale"}  # fmt: skip
+LAYER = ("MultiheadAttention", "FeedForward", "LayerNorm")
+LENT: dict[str, tuple[str, ...]] = {
+    "Transformer": ("Encoder", "Decoder"),
+    "EncoderLayer": LAYER,
+    "DecoderLayer": LAYER,
+    "Encoder": ("EncoderLayer", *LAYER),
+    "Decoder": ("DecoderLayer", *LAYER),
+}
+"""Parts that the reference lends to a composite."""
 OUTPUTS = ("generator", "projection", "projectionlayer", "proj", "output", "outputlayer")
 LAYERS = ("layers", "layer", "blocks", "block")
 
@@ -59,6 +69,7 @@ class Parts(Known):
         """For the constructor of a composite: ways to make the submodule that a parameter's name asks for."""
         parameters = construct.parameters_of(thing) if thing is not None else []
         alone = any("pos" in plain(p.name) for p in parameters)
+        required = {p.name for p in parameters if p.default is p.empty}
         second = {p.name for p in parameters if p.default is None} if "memory" not in kind.inputs else set()
 
         def options(name: str) -> list[Callable[[], Any]]:
@@ -76,12 +87,24 @@ class Parts(Known):
                 return []  # a layer that can be one of the decoder's too, if it is given this
             for known, kinds in PARTS:
                 if any(word.startswith(w) or word.endswith(w) or w in word for w in known if len(w) > 2 or w == word):
-                    return [self._maker(cls) for cls in self._classes(kinds) if cls is not thing]
+                    own = [self._maker(cls) for cls in self._classes(kinds) if cls is not thing]
+                    return own or (self._lent(kind, kinds[0], parameters) if name in required else [])
             if settings_of(name) or word in FLAGS or config.is_config_name(name):
                 return []
             return [self._maker(cls) for cls in self._classes(WITHIN.get(kind.name, ()))]
 
         return options
+
+    def _lent(self, whole: Kind, kind: str, parameters: list[inspect.Parameter]) -> list[Callable[[], Any]]:
+        """The reference, for what a composite must be given and nobody has defined."""
+        if kind not in LENT.get(whole.name, ()):
+            return []
+        settings = {**self.kinds[kind].defaults, **whole.defaults}
+        if whole.name == "Transformer" and not any("emb" in plain(p.name) for p in parameters):
+            side = "tgt" if kind == "Decoder" else "src"
+            settings |= {"vocab_size": settings[f"{side}_vocab_size"], "pad": settings[f"{side}_pad"]}
+            kind = f"Token{kind}"
+        return [functools.partial(supplied.lent, self.kinds[kind], settings)]
 
     def _embeddings(self, vocabulary: str, alone: bool) -> list[Callable[[], Any]]:
         """An embedding, alone and followed by the positions."""
