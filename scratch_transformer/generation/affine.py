@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -67,7 +68,7 @@ class Affine:
         return cls(widen(layer.weight), widen(layer.bias))
 
     @classmethod
-    def beside(cls, maps: list[Affine], h: int = 1) -> Affine:
+    def beside(cls, maps: list[Affine], h: int) -> Affine:
         """Several maps as one, head by head: for each of h heads the outputs of the first, of the second, ..."""
         join = lambda parts: torch.cat([part.unflatten(0, (h, -1)) for part in parts], dim=1).flatten(0, 1)  # noqa: E731
         has_bias = any(each.bias is not None for each in maps)
@@ -97,3 +98,32 @@ class Affine:
     def offset(self) -> Tensor:
         """b, also where it is zero."""
         return self.weight.new_zeros(len(self.weight)) if self.bias is None else self.bias
+
+
+class Part(NamedTuple):
+    """A layer, the factor of its outputs, and, with D, in another order those of each D: 0, D/2, 1, D/2 + 1, …"""
+
+    layer: Linear
+    factor: float = 1.0
+    D: int | None = None
+
+
+def behind(norm: Normalization, parts: list[Part]) -> Affine:
+    """Of `norm.direction(x)` what the parts are of `norm(x)`, one above the other: each matrix is read once."""
+    weights = [part.layer.weight for part in parts]
+    has_bias = norm.bias is not None or any(part.layer.bias is not None for part in parts)
+    merged = weights[0].new_empty(sum(map(len, weights)), weights[0].shape[1])
+    biases = []
+    for part, place in zip(parts, merged.split([len(weight) for weight in weights]), strict=True):
+        ordered = _ordered(part.layer.weight, part.D)
+        torch.mul(ordered, norm.gain * part.factor, out=place.view(ordered.shape))
+        if has_bias:
+            own = Affine.of(part.layer).offset()
+            bias = own if norm.bias is None else torch.addmv(own, part.layer.weight, norm.bias)
+            biases.append(_ordered(bias, part.D).flatten() * part.factor)
+    return Affine(merged, torch.cat(biases) if has_bias else None)
+
+
+def _ordered(x: Tensor, D: int | None) -> Tensor:
+    """Rows (n, …) as they are, or each D of them in another order, (n / D, D/2, 2, …): a view."""
+    return x if D is None else x.unflatten(0, (-1, 2, D // 2)).transpose(1, 2)
