@@ -4,7 +4,6 @@ A step of one token is so small that what it costs is the number of its tensor o
 every token, because an affine map of an affine map is one:
 
     behind a normalization     W (γ ẑ + β) + b = (W γ) ẑ + (W β + b)
-    before a normalization     (W y + b) less its mean = (C W) y + C b, C = 1 - (the mean of all features)
     two maps of the same y     one product with both matrices, one above the other
 
 Half-precision weights become float32. All this is done once for a model: `MergedDecoder`.
@@ -33,23 +32,18 @@ CACHED = 1 << 18
 
 
 class Normalization:
-    """`model.LayerNormalization` of rows x (R, n) without their mean: γ √n u + β with u = x / √(|x|² + nε)."""
+    """`model.LayerNormalization`: γ x̂ + β."""
 
     def __init__(self, norm: LayerNormalization) -> None:
-        n = len(norm.alpha)
-        self.gain, self.bias = widen(norm.alpha) * math.sqrt(n), widen(norm.bias)
-        self.share, self.floor = 1 / n, torch.full_like(self.gain[:1], math.sqrt(n * norm.eps))
+        self.gain, self.bias, self.eps = widen(norm.alpha), widen(norm.bias), norm.eps
+        self.shape = list(norm.alpha.shape)
 
-    def centred(self, x: Tensor) -> Tensor:
-        """x less the mean of each row."""
-        return torch.sub(x, x.sum(-1, keepdim=True), alpha=self.share)
-
-    def direction(self, x: Tensor) -> Tensor:
-        """u."""
-        return x / torch.linalg.vector_norm(x, dim=-1, keepdim=True).hypot_(self.floor)
+    def plain(self, x: Tensor) -> Tensor:
+        """x̂, without mean and with a variance of 1."""
+        return torch.layer_norm(x, self.shape, eps=self.eps)
 
     def __call__(self, x: Tensor) -> Tensor:
-        return torch.addcmul(self.bias, self.direction(x), self.gain)
+        return torch.layer_norm(x, self.shape, self.gain, self.bias, self.eps)
 
 
 class Affine:
@@ -82,12 +76,8 @@ class Affine:
         return Affine(self.weight * factor, self.bias * factor)
 
     def behind(self, norm: Normalization) -> Affine:
-        """Of `norm.direction(x)` what this is of `norm(x)`."""
+        """Of `norm.plain(x)` what this is of `norm(x)`."""
         return Affine(self.weight * norm.gain, torch.addmv(self.bias, self.weight, norm.bias))
-
-    def centred(self) -> Affine:
-        """y Wᵀ + b less its mean."""
-        return Affine(self.weight - self.weight.mean(0), self.bias - self.bias.mean())
 
 
 class Rounded:
@@ -114,25 +104,19 @@ def rounded(exact: Affine) -> Affine | Rounded:
 
 
 class Residual:
-    """`model.ResidualConnection` without dropout, around a sublayer that begins with `reading` and ends with `writing`.
-
-    Pre-norm, x is only ever looked at through normalizations, which take out its mean. So it never has one: it begins
-    `centred`, and whatever is added to it is. Post-norm, nothing can be merged.
-    """
+    """`model.ResidualConnection` without dropout, around a sublayer that begins with `reading`."""
 
     def __init__(self, connection: ResidualConnection) -> None:
         self.norm_first, self.norm = connection.norm_first, Normalization(connection.norm)
 
     def reading(self, layer: Linear) -> Affine:
+        """The layer, with the normalization before it, if there is one, merged into it."""
         return Affine.of(layer).behind(self.norm) if self.norm_first else Affine.of(layer)
-
-    def writing(self, layer: Linear) -> Affine:
-        return Affine.of(layer).centred() if self.norm_first else Affine.of(layer)
 
     def __call__(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         if self.norm_first:
-            return sublayer(self.norm.direction(x)).add_(x)
-        return self.norm(self.norm.centred(sublayer(x).add_(x)))
+            return sublayer(self.norm.plain(x)).add_(x)
+        return self.norm(sublayer(x).add_(x))
 
 
 class MergedLayer:
@@ -146,14 +130,14 @@ class MergedLayer:
         self.h = own.h
         query, key, value = map(of_self.reading, (own.w_q, own.w_k, own.w_v))
         self.self_project = large(Affine.beside([query.times(_scale(own)), key, value], own.h))
-        self.self_output = large(of_self.writing(own.w_o))
+        self.self_output = large(Affine.of(own.w_o))
         self.cross_query, self.cross_output = (
             of_cross.reading(cross.w_q).times(_scale(cross)),
-            of_cross.writing(cross.w_o),
+            Affine.of(cross.w_o),
         )
         self.cross_key, self.cross_value = Affine.of(cross.w_k), Affine.of(cross.w_v)
         self.linear_1 = large(of_feed_forward.reading(feed_forward.linear_1))
-        self.linear_2 = large(of_feed_forward.writing(feed_forward.linear_2))
+        self.linear_2 = large(Affine.of(feed_forward.linear_2))
 
 
 class MergedDecoder:
@@ -167,7 +151,8 @@ class MergedDecoder:
     def __init__(self, model: Transformer, eight_bits: bool = False) -> None:
         self.layers = [MergedLayer(layer, eight_bits) for layer in model.decoder.layers]  # type: ignore[arg-type]
         self.norm = None if model.decoder.norm is None else Normalization(model.decoder.norm)
-        self.project = Affine.of(model.projection_layer.proj)
+        project = Affine.of(model.projection_layer.proj)
+        self.project = project if self.norm is None else project.behind(self.norm)
         self.embedding, self.scale = widen(model.tgt_embed.embedding.weight), math.sqrt(model.tgt_embed.d_model)
         self.positions = widen(model.tgt_pos.pe.reshape(model.tgt_pos.seq_len, -1))
 
