@@ -3,6 +3,7 @@
     pytest benchmarks/bench_decoding.py --benchmark-columns=median,rounds
     pytest benchmarks/bench_decoding.py -k "32_sources and 128_tokens"
     pytest benchmarks/bench_decoding.py -k tiny --device cuda
+    pytest benchmarks/bench_decoding.py benchmarks/bench_training.py --keep benchmarks/results
 
 All decode the same sources greedily into the same number of tokens, and take turns, round by round. What is printed is
 how many times as long the others take as the caches: the median over the rounds, and the range of the middle rounds.
@@ -36,7 +37,7 @@ CASES = [
 
 @pytest.mark.parametrize("size, sources, tokens", CASES, ids=[f"{size}-{B}_sources-{T}_tokens" for size, B, T in CASES])
 @torch.no_grad()
-def test_greedy(benchmark, size, sources, tokens, pytestconfig, device, capsys):
+def test_greedy(benchmark, size, sources, tokens, pytestconfig, device, application, capsys):
     if not turns.is_timed(pytestconfig):
         size, sources, tokens = "tiny", 2, 3  # only whether it runs
     calls = rivals(SIZES[size], sources, tokens, device)
@@ -54,6 +55,7 @@ def test_greedy(benchmark, size, sources, tokens, pytestconfig, device, capsys):
     if turns.is_timed(pytestconfig):
         ours = list(benchmark.stats.stats.data)
         report(benchmark, size, sources, tokens, ours, durations, capsys)
+        application[f"{size}, {sources}, {tokens}"] = benchmark.extra_info
 
 
 def report(benchmark, size, sources, tokens, ours, durations, capsys):

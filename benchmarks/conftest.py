@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks import turns
-from scratch_transformer.benchmarking import grid
+from scratch_transformer.benchmarking import grid, measurement
 from scratch_transformer.benchmarking.machine import limits
 
 
@@ -14,6 +14,7 @@ def pytest_addoption(parser):
         choices=["tiny", "quick", "full"],
         help="which cases: all, a selection (the default), or a few tiny ones (the default where nothing is timed)",
     )
+    group.addoption("--keep", metavar="FOLDER", help="keep what is measured of the application there, dated")
 
 
 def pytest_generate_tests(metafunc):
@@ -30,3 +31,11 @@ def machine(pytestconfig):
     device, extent = pytestconfig.getoption("--device"), turns.extent(pytestconfig)
     cases = [case for subject in grid.SUBJECTS for case in grid.cases(subject, extent, device)]
     return limits(device, sorted({case.dtype for case in cases}))
+
+
+@pytest.fixture(scope="session")
+def application(pytestconfig):
+    """What is measured of the application, to be kept."""
+    keep, device = pytestconfig.getoption("--keep"), pytestconfig.getoption("--device")
+    with measurement.kept("the application", keep, device) as values:
+        yield values

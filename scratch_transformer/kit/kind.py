@@ -188,6 +188,10 @@ class Candidate:
         """Its outputs with the padding in one mask and the future in another, where it takes two for the same."""
         return []
 
+    def documented_otherwise(self) -> str:
+        """What its documentation says of a mask where it does the opposite: "mask: True = may attend"; else ""."""
+        return ""
+
     def inventory(self) -> dict[str, tuple[int, ...]]:
         """The learner's parameters: name -> shape."""
         parameters = {} if self.module is None else dict(self.module.named_parameters())

@@ -28,11 +28,11 @@ POST = {name: WRAPPERS[name] for name in ("", "residual and norm inside")}
 NORM_INSIDE = ("LN1", "LN2", "LN3")
 """Where residual and norm are inside the attention."""
 HEAD_MISTAKES = (
-    *("A7", "A13", "A14", "A15", "A19", *CROSSED, "A17", "A23", "A24", "G3", "A28", "A29", "A30", "A31"),
+    *("A7", "A13", "A14", "A15", "A19", *CROSSED, "A17", "A23", "A24", "G3", "A28", "A29", "A30", "A31", "A32"),
     *("B10", "B12", "B21", "B22", *NORM_INSIDE),
 )
 OTHER_RESIDUALS = tuple(f"B23:attention's output is added to the {name}" for name in ("values", "keys"))
-WITH_MASKS = ("A7", "A24", "A29", "A31")
+WITH_MASKS = ("A7", "A24", "A29", "A31", "A32")
 """Of what is given masks."""
 SELF_MISTAKES = tuple(id for id in HEAD_MISTAKES if id not in CROSSED[:2])
 """Where query, key and value are one, exchanging them changes nothing."""
@@ -86,7 +86,7 @@ SDPA = Kind(
     defaults={"num_heads": HEADS, "d_k": 4},
     build=lambda settings, recipe: ScaledDotProductAttention(recipe),
     probes=core_probes,
-    mistakes=(*CORE_MISTAKES, "A24", "A31"),
+    mistakes=(*CORE_MISTAKES, "A24", "A31", "A32"),
     oracle=builtin_core,
     builtin="torch.nn.functional.scaled_dot_product_attention",
     extras=(Extra(("A11",), empty_row), Extra(("A10",), huge)),

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from scratch_transformer.kit.kind import Candidate, Inputs, Kind, State
-from scratch_transformer.kit.resolve.call import batching, caching
+from scratch_transformer.kit.resolve.call import batching, caching, documented
 from scratch_transformer.kit.resolve.call.plan import CannotCall, Plan
 from scratch_transformer.kit.resolve.call.precision import double, without_dropout
 from scratch_transformer.kit.resolve.weights.layout import ZERO, Layout, Parameters, neutral
@@ -97,6 +97,9 @@ class Resolved(Candidate):
             return None
         with double(), without_dropout(True), torch.no_grad():
             return caching.pieces(self.module, self.plan, inputs, chunks, lambda output: next(tensors(output)))
+
+    def documented_otherwise(self) -> str:
+        return documented.contradiction(getattr(self.made, "function", self.made), self.plan.masks)
 
     def rebuild(self, **settings: Any) -> Candidate:
         if self._rebuild is None:
