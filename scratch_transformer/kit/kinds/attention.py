@@ -270,7 +270,7 @@ CAUSAL_SELF_ATTENTION = attention_kind(
         *(id for id in SELF_MISTAKES if id not in WITH_MASKS),
         "A5",
         "A6",
-        "A25",
+        "A25:",
         "B11",
     ),
     extras=(Extra(("A10",), huge_causal),),

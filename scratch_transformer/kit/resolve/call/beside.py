@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from scratch_transformer.kit.resolve.call.masks import Form
 from scratch_transformer.kit.resolve.names.words import plain
 
 POSITIONS = re.compile(
@@ -52,6 +53,20 @@ class Positions(PerCall):
 
     def middle(self, begin: int, length: int) -> Tensor:
         return self.of(1, length) + begin
+
+
+@dataclass(frozen=True)
+class Causal(PerCall):
+    """The mask that hides the future, for what is causal and yet is given one."""
+
+    form: Form
+
+    def of(self, batch: int, length: int) -> Tensor:
+        return self.form.give(torch.ones(1, 1, length, length).tril().bool(), batch, 1, length, length)
+
+    def middle(self, begin: int, length: int) -> Tensor:
+        keep = torch.ones(1, 1, begin + length, begin + length).tril().bool()[:, :, begin:]
+        return self.form.give(keep, 1, 1, length, begin + length)
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,9 @@ def _piece(plan: Plan, inputs: Mapping[str, Any], begin: int, length: int) -> It
 
 
 def _kept(returned: Any) -> Any:
-    """What is to be passed on: the last of what was returned, if there are several."""
+    """What is to be passed on: the last of what was returned that is neither a number nor the output."""
     if isinstance(returned, (tuple, list)) and len(returned) > 1:
-        return returned[-1]
+        kept = [one for one in returned[1:] if one is not None and not isinstance(one, (int, float))]
+        held = [one for one in kept if not isinstance(one, Tensor)]
+        return next(iter([*reversed(held), *reversed(kept)]), None)
     return getattr(returned, "past_key_values", None)

@@ -29,6 +29,7 @@ CONSTANTS: dict[str, Any] = {
 ALONE = "one sentence at a time"
 ROWS = 23
 """Of a table of angles, where nothing says how long it is."""
+OWN_MASK = re.compile(r"self_?(att|mask)")
 OPTIONS = ("bos", "eos", "max_len", "beam_size", "positions")
 """Inputs that a function may also have a default for, or do without."""
 FIXED: dict[str, Any] = {
@@ -84,8 +85,9 @@ def plans(
     """
     tensors = tuple(name for name in inputs if name not in MASKS)
     parameters = [p for p in parameters_of(function) if p.name != "self"]
-    mask_like = [p for p in parameters if is_mask(p.name)]
-    others = [p for p in parameters if not is_mask(p.name)]
+    sources = _sources([p for p in parameters if not is_mask(p.name)], tensors)
+    mask_like = [p for p in parameters if is_mask(p.name) or p in sources]
+    others = [p for p in parameters if p not in mask_like]
     heads = int(settings.get("num_heads", 1))
     extra = _beside(others, tensors, tables, settings)
     others = [p for p in others if p.name not in extra]
@@ -231,16 +233,31 @@ def _of_outputs(arguments: Mapping[str, str]) -> dict[str, str] | None:
     return {parameter: "sublayer's output" if name == "sublayer" else name for parameter, name in arguments.items()}
 
 
+def _sources(parameters: list[inspect.Parameter], tensors: tuple[str, ...]) -> list[inspect.Parameter]:
+    """Of a decoder that is given ids: the parameter that takes the source's too, to see where padding is."""
+    required = [p for p in parameters if p.default is p.empty]
+    if not {"ids", "memory"} <= set(tensors) or len(required) != 3:
+        return []
+    return [p for p in required[1:] if input_of(p.name, ("src",))][:1]
+
+
 def _mask_parameters(parameters: list[inspect.Parameter], inputs: tuple[str, ...]) -> tuple[tuple[str, str, bool], ...]:
     """Which canonical mask each mask parameter takes."""
     known = [name for name in MASKS if name in inputs]
     is_pair = {plain(parameter.name)[:3] for parameter in parameters} >= {"inp", "out"}
+    of_self = [plain(p.name) for p in parameters if OWN_MASK.search(plain(p.name))]
+    hides = [word for word in of_self if re.search("masked|causal|look|future|subseq", word)]
+    sources = [word for word in of_self if hides and word not in hides and "src_mask" in known]  # both sides' own masks
     found = []
     for index, parameter in enumerate(parameters):
         word, required = plain(parameter.name), parameter.default is parameter.empty
         word = re.sub("^inp(ut)?", "src", re.sub("^out(put)?", "tgt", word)) if is_pair else word
         if len(known) <= 1:
             canonical = known[0] if known else ""
+        elif not is_mask(parameter.name):
+            canonical = "memory_mask"
+        elif word in sources:
+            canonical = "src_mask"
         elif TARGET_MASK.search(word) and not CROSS_MASK.search(word):
             canonical = next((name for name in known if name in ("tgt_mask", "mask")), known[-1])
         elif SOURCE_MASK.search(word):

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from scratch_transformer.kit.kind import Inputs, Kind, Probe
-from scratch_transformer.kit.resolve.call import batching, caching, forwards
+from scratch_transformer.kit.resolve.call import batching, beside, caching, forwards
 from scratch_transformer.kit.resolve.call.plan import Plan
 from scratch_transformer.kit.resolve.call.precision import double
 from scratch_transformer.kit.resolve.candidate import Resolved
@@ -125,8 +125,11 @@ def notes(candidate: Resolved) -> None:
         candidate.notes.append(f"Its tensors are {plan.order}: (length, batch, features).")
     for parameter, (_, form) in plan.masks.items():
         candidate.notes.append(f"Its {parameter} was given as {form}.")
+    for parameter, value in plan.constants.items():
+        if isinstance(value, beside.Causal):
+            candidate.notes.append(f"Its {parameter} was given as {value.form}: it hides the future.")
     if "mask" in kind.inputs and not plan.mask_parameters:
-        candidate.notes.append("It takes no mask, so masks were not checked.")
+        candidate.limits.append("It takes no mask, so masks were not checked.")
     if candidate.unregistered:
         candidate.notes.append(
             f"{len(candidate.unregistered)} of its parameters are in a plain Python list: PyTorch does not see them."
