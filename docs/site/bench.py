@@ -96,11 +96,17 @@ def host_overhead():
 def decoding():
     """Greedy decoding beside whole prefixes and the tutorial's loop."""
     document = measured("the application")
-    rows = ["| model, sources, tokens | tokens/s | whole prefixes | tutorial |", "| --- | ---: | ---: | ---: |"]
-    for name, found in document["values"].items():
+    rows = [
+        "| model, sources, tokens | tokens/s | whole prefixes | tutorial | in eight bits, tokens/s | tutorial |",
+        "| --- | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for name, found in sorted(document["values"].items(), reverse=True):
         if name != "an epoch":
-            times = " | ".join(spread(found["ratios"][rival]) for rival in ("whole prefixes", "tutorial"))
-            rows.append(f"| {name} | {found['tokens per second']:,.0f} | {times} |")
+            ratios, speed = found["ratios"], found["tokens per second"]
+            times = " | ".join(spread(ratios[rival]) for rival in ("whole prefixes", "tutorial"))
+            share = ratios["eight bits"]["median"]
+            in_eight_bits = f"{speed / share:,.0f} | {ratios['tutorial']['median'] / share:.1f}"
+            rows.append(f"| {name} | {speed:,.0f} | {times} | {in_eight_bits} |")
     return "\n".join([*rows, "", where(document)])
 
 

@@ -147,10 +147,16 @@ class Checking:
             shown = entry in asked and identity not in self.job.get("done", [])
             self.emit("start", component=identity)
             result = self.component(entry)
-            if shown and result is not None and self._only_reminds(entry[2], entry[3], result):
+            if shown and result is not None and self._is_unwritten(result):
+                self.emit("found", ignored=[f"{result.name} ({foreign.NOT_WRITTEN})"], missing=[])
+            elif shown and result is not None and self._only_reminds(entry[2], entry[3], result):
                 self.emit("found", ignored=[result.name], missing=[])
             elif shown and result is not None:
                 self.emit("result", component=identity, result=result.document())
+
+    def _is_unwritten(self, result: Result) -> bool:
+        """An exercise as it was handed out, of which that is said in one line; a result if somebody asks for it."""
+        return result.verdict == foreign.NOT_WRITTEN and self.job.get("only") != result.name
 
     def _only_reminds(self, value: Any, kinds: tuple[str, ...], result: Result) -> bool:
         """Nobody said what it is, its name hardly does, and it cannot be called: estimate_loss is no component.
@@ -255,7 +261,7 @@ class Checking:
 
         error = outcome.error
         if isinstance(error, NotImplementedError):  # an exercise as it was handed out
-            result.verdict, result.problem = "not written yet", str(error)
+            result.verdict, result.problem = foreign.NOT_WRITTEN, str(error)
             return result
         finding = crash_finding(error, outcome.kind) if isinstance(error, Exception) else None
         if finding is not None:

@@ -103,6 +103,16 @@ def decoder_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
         Probe("padded", {"ids": ids, "memory": memory, **masks}, queries(where), shows="padding"),
         Probe("no padding", {"ids": other, "memory": memory, **free}, shows="ids without padding"),
         Probe("quiet", {"ids": other, "memory": memory * 1e-2, **free}, shows="small weights", quiet=True),
+        Probe(
+            "alike",
+            {
+                "ids": other,
+                "memory": draw.normal(B, T, settings["d_model"]),
+                "mask": causal(T),
+                "memory_mask": keys(real(T)),
+            },
+            shows="source and target of one length",
+        ),
     )
 
 

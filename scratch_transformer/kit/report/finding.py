@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from scratch_transformer.kit.report.words import error, explanation
+
 BAD = ("mistake",)
 NOT_COMPARED = ("not written yet", "crashed", "could not be built", "took too long")
 FINE = ("matches the builtin", "matches the paper, not the builtin", "harmless deviation")
@@ -71,8 +73,6 @@ class Result:
 
     def __str__(self) -> str:
         """The diagnosis in words."""
-        from scratch_transformer.kit.report.text import error, explanation
-
         head = f"{self.name} ({self.kind}): {self.verdict}"
         if self.error is not None and self.error < float("inf"):
             head += f", relative error {error(self.error)} against {self.against}"

@@ -74,6 +74,8 @@ class Resolved(Candidate):
 
     def _once(self, inputs: Inputs) -> Tensor:
         """One call, of the whole batch or of what the function takes at a time."""
+        if self.plan.order == caching.TOKENWISE and self.module is not None:
+            return caching.tokenwise(self.module, self.plan, inputs, lambda output: next(tensors(output)))
         return self.plan.output(self._tensor(self.function(**self.plan.give(inputs)), inputs))
 
     def _tensor(self, output: Any, inputs: Inputs) -> Tensor:
@@ -116,7 +118,7 @@ class Resolved(Candidate):
 
     def intermediates(self, **inputs: Any) -> dict[str, Tensor]:
         """Outputs of the learner's own submodules whose canonical path the layout tells."""
-        if self.module is None:
+        if self.module is None or self.plan.order == caching.TOKENWISE:
             return {}
         outputs: dict[str, Tensor] = {}
         handles = [

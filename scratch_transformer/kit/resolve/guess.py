@@ -41,7 +41,7 @@ FAMILIES = (
     ("Loss", "LossOfLogProbabilities"),
     ("LayerNorm", "RMSNorm"),
     ("WarmupSchedule", "CosineSchedule"),
-    ("Embedding", "InputEmbedding"),
+    ("Embedding", "InputEmbedding", "EmbeddingWithPositions"),
 )  # fmt: skip
 """Kinds that go by the same names; what the forward takes tells more."""
 

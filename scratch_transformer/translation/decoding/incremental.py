@@ -62,11 +62,9 @@ class IncrementalDecoder:
             raise ValueError(f"decoding: a prefix of {self.length + 1} tokens is longer than seq_len={self.length}")
         x = torch.add(self.positions[self.length], self.embedding.index_select(0, ids), alpha=self.scale)
         self.length += 1
-        if self.norm is not None:  # pre-norm
-            x = self.norm.centred(x)
         for layer in self.layers:
             x = layer(x)
-        return self.project(x if self.norm is None else self.norm(x))
+        return self.project(x if self.norm is None else self.norm.plain(x))
 
     def reorder(self, rows: Tensor) -> None:
         """Row r continues what was row rows[r], of the same source: (R,)."""

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from scratch_transformer.generation.affine import Affine, Normalization
+from scratch_transformer.generation.affine import Affine
 from scratch_transformer.model import (
     DecoderBlock,
     LayerNormalization,
@@ -23,9 +23,19 @@ from scratch_transformer.nn import Linear
 from scratch_transformer.precision import widen
 
 
-def normalization(norm: LayerNormalization) -> Normalization:
-    """Of rows without their mean the same as the layer."""
-    return Normalization(norm.alpha, norm.bias, norm.eps)
+class Normalization:
+    """`model.LayerNormalization`: γ x̂ + β."""
+
+    def __init__(self, norm: LayerNormalization) -> None:
+        self.gain, self.bias, self.eps = widen(norm.alpha), widen(norm.bias), norm.eps
+        self.shape = list(norm.alpha.shape)
+
+    def plain(self, x: Tensor) -> Tensor:
+        """x̂, without mean and with a variance of 1."""
+        return torch.layer_norm(x, self.shape, eps=self.eps)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return torch.layer_norm(x, self.shape, self.gain, self.bias, self.eps)
 
 
 class Rounded:
@@ -52,25 +62,19 @@ def rounded(exact: Affine) -> Affine | Rounded:
 
 
 class Residual:
-    """`model.ResidualConnection` without dropout, around a sublayer that begins with `reading` and ends with `writing`.
-
-    Pre-norm, x is only ever looked at through normalizations, which take out its mean. So it never has one: it begins
-    `centred`, and whatever is added to it is. Post-norm, nothing can be merged.
-    """
+    """`model.ResidualConnection` without dropout, around a sublayer that begins with `reading`."""
 
     def __init__(self, connection: ResidualConnection) -> None:
-        self.norm_first, self.norm = connection.norm_first, normalization(connection.norm)
+        self.norm_first, self.norm = connection.norm_first, Normalization(connection.norm)
 
     def reading(self, layer: Linear) -> Affine:
+        """The layer, with the normalization before it, if there is one, merged into it."""
         return Affine.of(layer).behind(self.norm) if self.norm_first else Affine.of(layer)
-
-    def writing(self, layer: Linear) -> Affine:
-        return Affine.of(layer).centred() if self.norm_first else Affine.of(layer)
 
     def __call__(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         if self.norm_first:
-            return sublayer(self.norm.direction(x)).add_(x)
-        return self.norm(self.norm.centred(sublayer(x).add_(x)))
+            return sublayer(self.norm.plain(x)).add_(x)
+        return self.norm(sublayer(x).add_(x))
 
 
 class MergedLayer:
@@ -84,14 +88,14 @@ class MergedLayer:
         self.h = own.h
         query, key, value = map(of_self.reading, (own.w_q, own.w_k, own.w_v))
         self.self_project = large(Affine.beside([query.times(_scale(own)), key, value], own.h))
-        self.self_output = large(of_self.writing(own.w_o))
+        self.self_output = large(Affine.of(own.w_o))
         self.cross_query, self.cross_output = (
             of_cross.reading(cross.w_q).times(_scale(cross)),
-            of_cross.writing(cross.w_o),
+            Affine.of(cross.w_o),
         )
         self.cross_key, self.cross_value = Affine.of(cross.w_k), Affine.of(cross.w_v)
         self.linear_1 = large(of_feed_forward.reading(feed_forward.linear_1))
-        self.linear_2 = large(of_feed_forward.writing(feed_forward.linear_2))
+        self.linear_2 = large(Affine.of(feed_forward.linear_2))
 
 
 class MergedDecoder:
@@ -104,8 +108,9 @@ class MergedDecoder:
     @torch.inference_mode()
     def __init__(self, model: Transformer, eight_bits: bool = False) -> None:
         self.layers = [MergedLayer(layer, eight_bits) for layer in model.decoder.layers]  # type: ignore[arg-type]
-        self.norm = None if model.decoder.norm is None else normalization(model.decoder.norm)
-        self.project = Affine.of(model.projection_layer.proj)
+        self.norm = None if model.decoder.norm is None else Normalization(model.decoder.norm)
+        project = Affine.of(model.projection_layer.proj)
+        self.project = project if self.norm is None else project.behind(self.norm)
         self.embedding, self.scale = widen(model.tgt_embed.embedding.weight), math.sqrt(model.tgt_embed.d_model)
         self.positions = widen(model.tgt_pos.pe.reshape(model.tgt_pos.seq_len, -1))
 

@@ -71,10 +71,13 @@ class Values:
             meanings = settings_of(name)
             if len(meanings) == 1 and is_setting(name):
                 self.names.setdefault(meanings[0], name)
-        self._inner = self._unclear(names) if "d_model" in self.names and "d_ff" in self.own else ()
         told = {setting for name in names for setting in settings_of(name)[:1]}
         if self.own & {"vocab_size", "src_vocab_size"} and not any("vocab" in setting for setting in told):
             self._words = {n: s for n in names if (s := self._vocabulary(n))}
+        wide = [n for n in names if settings_of(n)[:1] == ("d_model",) and n not in self._words and is_setting(n)]
+        if len(wide) == 1:
+            self.names.setdefault("d_model", wide[0])  # hidden_dim, if nothing else is
+        self._inner = self._unclear(names) if "d_model" in self.names and "d_ff" in self.own else ()
 
     def meanings(self, name: str) -> tuple[str, ...]:
         """The settings that a name may mean beside the other ones of its constructor."""
@@ -91,7 +94,7 @@ class Values:
 
     def _unclear(self, names: Sequence[str]) -> tuple[str, ...]:
         """Beside embed_dim, and where nothing else is the width in between, expand_dim is: only its end is known."""
-        known = {setting for name in names for setting in settings_of(name)}
+        known = {s for name in names if name != self.names["d_model"] for s in settings_of(name)}
         is_free = not known & {"d_ff", "d_ff/d_model"}
         return tuple(n for n in names if is_free and settings_of(n) == ("d_model",) and not is_setting(n))
 

@@ -21,8 +21,9 @@ START = re.compile(
     r"start(pos|ing|position|idx)|^offset$|posoffset|positionoffset|(cur|current|past|cache|kv)(pos|len|length|position)$|^startat$|^t0$"
 )
 TABLE = re.compile(
-    r"freq|cis$|^cos|cos$|^sin|sin$|cossin|sincos|rope|rotary|rotation|rotmat|positionembeddings?$|^posemb"
+    r"freq|cis$|^cos|cos$|^sin|sin$|cossin|sincos|rope|rotary|rotation|rotmat|positionembeddings?$|^posemb|angles?$"
 )
+SEGMENTS = re.compile(r"^seg(ment)?(s|label|id|ids|info|tokens|mask)?$|tokentype|segmentlabel|sentenceids")
 LENGTHS = ("seqlen", "seqlength", "sequencelength", "length", "ntokens")
 MOST = 14
 """Combinations of values to try."""
@@ -69,6 +70,14 @@ class Causal(PerCall):
 
 
 @dataclass(frozen=True)
+class Segments(PerCall):
+    """All tokens are of the first segment: zeros of shape (B, T)."""
+
+    def of(self, batch: int, length: int) -> Tensor:
+        return torch.zeros(batch, length, dtype=torch.long)
+
+
+@dataclass(frozen=True)
 class Length(PerCall):
     """Of the sequence."""
 
@@ -103,6 +112,8 @@ def options(name: str, tables: Sequence[tuple[Tensor, ...]], rows: int) -> list[
         return [Length()]
     if START.search(word):
         return [0]
+    if SEGMENTS.search(word):
+        return [Segments()]
     if POSITIONS.match(word):
         return [Positions(form) for form in ("(T,)", "(1, T)", "(B, T)")]
     if TABLE.search(word):

@@ -12,12 +12,16 @@ from torch import Tensor, nn
 
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.call import beside
-from scratch_transformer.kit.resolve.call.plan import Plan
+from scratch_transformer.kit.resolve.call.plan import CannotCall, Plan
 from scratch_transformer.kit.resolve.names.words import plain
 
 PASSED = re.compile(r"^past|cache|layerpast|keyvalues")
 SWITCH = re.compile(r"^usecache$|^usekvcache$|^inference$|^isinfer(ence)?$|^kvcache$|^usecaching$|^decode$|^caching$")
 KEPT = re.compile(r"cache|past|keyhistory|kept")
+TOKENWISE = "one token at a time"
+"""The order of dimensions of what refuses more than one token."""
+OF_TOKENS = ("CausalSelfAttention", "CausalRotaryAttention", "DecoderOnlyLayer", "LlamaBlock", "DecoderOnly", "LlamaModel")
+"""Kinds whose tokens may come one by one, as none sees a later one."""
 Call = Callable[[Mapping[str, Any]], Any]
 
 
@@ -54,6 +58,20 @@ def pieces(
                 return None
         begin += length
     return torch.cat(outputs, 1)
+
+
+def tokenwise(
+    made: nn.Module, plan: Plan, inputs: Mapping[str, Any], tensor: Callable[[Any], Tensor]
+) -> Tensor:
+    """The outputs of all tokens, each given alone.
+
+    Raises CannotCall if nothing says that keys and values are kept.
+    """
+    length = next(iter(inputs.values())).shape[1]
+    found = pieces(made, plan, inputs, (1,) * length, tensor)
+    if found is None:
+        raise CannotCall("it keeps no keys and values")
+    return found
 
 
 def keeps(made: nn.Module) -> bool:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.build.construct import parameters_of
-from scratch_transformer.kit.resolve.call import batching, beside
+from scratch_transformer.kit.resolve.call import batching, beside, caching
 from scratch_transformer.kit.resolve.call.plan import MASKS, CannotCall, Plan
 from scratch_transformer.kit.resolve.call.tokenizer import is_tokenizer
 from scratch_transformer.kit.resolve.names.inputs import CROSS_MASK, INPUTS, SOURCE_MASK, TARGET_MASK, input_of, is_mask
@@ -50,8 +50,11 @@ FIXED: dict[str, Any] = {
 """For required parameters of functions that are no settings of the kind."""
 
 
-def orders(kind: Kind, is_function: bool) -> tuple[str, ...]:
-    """The orders of dimensions in which a component may take its tensors, the likeliest first."""
+def orders(kind: Kind, is_function: bool, keeps: bool = False) -> tuple[str, ...]:
+    """The orders of dimensions in which a component may take its tensors, the likeliest first.
+
+    keeps: whether it keeps keys and values between calls.
+    """
     if kind.name in ("AdamW", "GradientClipping", "Sampling", "CosineSchedule", "Tokenizer"):
         return ("batch first",)
     if kind.name == "CausalMask":  # square, so transposing it would hide a mistake
@@ -63,7 +66,8 @@ def orders(kind: Kind, is_function: bool) -> tuple[str, ...]:
         usual = ("batch first", "heads after the length")
     is_of_tokens = bool({"x", "query", "ids", "src"} & set(kind.inputs)) and not kind.name.endswith("Mask")
     alone = batching.orders(kind) if is_of_tokens else ()
-    return (*usual, *(order for order in alone if is_function or "head" in order or order == ALONE))
+    alone = tuple(order for order in alone if is_function or "head" in order or order == ALONE)
+    return (*usual, *((caching.TOKENWISE,) if keeps and kind.name in caching.OF_TOKENS else ()), *alone)
 
 
 def plans(
@@ -88,7 +92,8 @@ def plans(
     extra = _beside(others, tensors, tables, settings)
     others = [p for p in others if p.name not in extra]
     arguments, constants = _by_name(others, tensors, settings)
-    for names in filter(None, (arguments, _by_position(others, tensors), _of_outputs(arguments), _swapped(arguments))):
+    others_too = _by_position(others, tensors), _of_outputs(arguments), _swapped(arguments)
+    for names in (arguments, *filter(None, others_too)):
         plan = Plan(names, constants, {}, mask_parameters=_mask_parameters(mask_like, inputs), heads=heads)
         for more in beside.combinations(extra):
             for order in orders:
@@ -172,7 +177,7 @@ def _by_name(
         is_number = isinstance(parameter.default, (int, float)) and not isinstance(parameter.default, bool)
         if parameter.name not in found and known and is_number and is_setting(parameter.name):
             constants[parameter.name] = settings[known[0]]
-    if not found:
+    if not found and (parameters or "max_len" not in settings):  # a table of positions need not be told anything
         raise CannotCall("its forward takes no tensor")
     return _complete(found, tensors), constants
 
@@ -202,7 +207,7 @@ def _shared_input(name: str, tensors: tuple[str, ...]) -> str | None:
 
 
 def _complete(found: dict[str, str], tensors: tuple[str, ...]) -> dict[str, str]:
-    missing = set(tensors) - set(found.values()) - set(OPTIONS)
+    missing = set(tensors) - set(found.values()) - set(OPTIONS) if found else set()
     if missing - {"key", "value"} or (missing == {"key"} and "value" in found.values() and len(found) < 2):
         raise CannotCall(f"its forward takes no {', '.join(sorted(missing))}")
     return found
@@ -215,7 +220,7 @@ def _by_position(parameters: list[inspect.Parameter], tensors: tuple[str, ...]) 
 
 def _swapped(arguments: Mapping[str, str]) -> dict[str, str] | None:
     """The decoder's tokens and the encoder's the other way round, unless the names say which is which."""
-    told = {input_of(parameter, ("x", "memory")) for parameter in arguments}
+    told = {input_of(parameter, ("x", "memory")) for parameter in arguments if len(parameter) > 1}
     if sorted(arguments.values()) != ["memory", "x"] or told >= {"x", "memory"}:
         return None
     return {parameter: "memory" if name == "x" else "x" for parameter, name in arguments.items()}

@@ -22,6 +22,7 @@ from scratch_transformer.kit.resolve.candidate import Resolved
 from scratch_transformer.kit.resolve.functions import arrays, decoders, rotations
 from scratch_transformer.kit.resolve.functions.weighted import Weighted
 from scratch_transformer.kit.resolve.library import supplied
+from scratch_transformer.kit.resolve.names.settings import settings_of
 from scratch_transformer.kit.resolve.trial import MISTAKEN, NOTHING, Trial
 from scratch_transformer.kit.resolve.weights.layout import walk
 
@@ -143,14 +144,20 @@ class Known:
 
     # ---- Globals ----
 
-    def set_globals(self, thing: Any, settings: Mapping[str, Any]) -> None:
-        """Sets the module-level hyperparameters that the code of a class reads to our settings."""
+    def set_globals(self, thing: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Sets the module-level hyperparameters that the code of a class reads to our settings.
+
+        Returns the values of those that say what padding is.
+        """
+        pads: dict[str, Any] = {}
         for module in self._modules_of(thing):
             namespace = vars(module)
             if (module.__name__, len(namespace)) not in self._globals:
                 self._globals[module.__name__, len(namespace)] = _global_names(namespace)
             names = self._globals[module.__name__, len(namespace)]
-            override_globals(namespace, names, settings, set(namespace))
+            changed = override_globals(namespace, names, settings, set(namespace))
+            pads |= {"pad": value for name, value in changed.items() if "pad" in settings_of(name)}
+        return pads
 
     def _modules_of(self, thing: Any) -> list[types.ModuleType]:
         """The one that defines it, and those of the learner's that this takes something from."""

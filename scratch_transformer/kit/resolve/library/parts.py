@@ -14,8 +14,9 @@ from torch import nn
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.build import config, construct
 from scratch_transformer.kit.resolve.library import supplied
+from scratch_transformer.kit.resolve.library.around import Around
 from scratch_transformer.kit.resolve.library.known import Known
-from scratch_transformer.kit.resolve.names.settings import FLAGS, settings_of
+from scratch_transformer.kit.resolve.names.settings import FLAGS, SOURCE, TARGET, settings_of
 from scratch_transformer.kit.resolve.names.words import plain, words
 
 ATTENTIONS = ("MultiheadAttention", "SelfAttention", "CausalSelfAttention", "RotaryAttention", "CausalRotaryAttention")
@@ -29,6 +30,7 @@ PARTS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("decoderlayer", "decoderblock"), ("DecoderLayer", "DecoderOnlyLayer", "LlamaBlock")),
     (("encoder",), ("Encoder", "TokenEncoder")),
     (("decoder",), ("Decoder", "TokenDecoder")),
+    (("transformer",), ("Transformer",)),
     (("pos",), ("PositionalEncoding",)),
     (("embed", "emb"), ("Embedding", "InputEmbedding")),
     (("generator", "projection", "proj", "output", "linear"), ("Projection",)),
@@ -78,11 +80,14 @@ class Parts(Known):
                 return []
             if word in LAYERS or word.endswith(("layers", "blocks")):
                 return self._layers(kind, word)
-            if word in ("srcembed", "tgtembed", "srcemb", "tgtemb", "embedding", "embed"):
-                return self._embeddings("tgt_vocab_size" if word.startswith("tgt") else "src_vocab_size", alone)
+            of_side = kind.name == "Transformer" and "emb" in word and set(words(name)) & (SOURCE | TARGET)
+            if of_side or word in ("embedding", "embed"):
+                is_target = bool(set(words(name)) & TARGET)
+                return self._embeddings("tgt_vocab_size" if is_target else "src_vocab_size", alone)
             if kind.name == "Transformer" and word in OUTPUTS:
                 size = kind.defaults["tgt_vocab_size"]
-                return [functools.partial(self.fresh, cls, vocab_size=size) for cls in self._classes(("Projection",))]
+                own = [functools.partial(self.fresh, cls, vocab_size=size) for cls in self._classes(("Projection",))]
+                return own or [functools.partial(nn.Linear, kind.defaults["d_model"], size)]
             if name in second and any(other in word for other in PARTS[0][0]):
                 return []  # a layer that can be one of the decoder's too, if it is given this
             for known, kinds in PARTS:
@@ -109,7 +114,9 @@ class Parts(Known):
     def _embeddings(self, vocabulary: str, alone: bool) -> list[Callable[[], Any]]:
         """An embedding, alone and followed by the positions."""
         embeddings, positions = self._classes(("InputEmbedding",)), self._classes(("PositionalEncoding",))
-        size = self.kinds["Transformer"].defaults[vocabulary]
+        size, d_model = (self.kinds["Transformer"].defaults[name] for name in (vocabulary, "d_model"))
+        if not embeddings and not self._classes(("EmbeddingWithPositions",)):
+            return [functools.partial(nn.Embedding, size, d_model)]
         single: list[Callable[[], Any]] = [functools.partial(self.fresh, cls, vocab_size=size) for cls in embeddings]
         if alone:
             return single
@@ -155,7 +162,8 @@ class Parts(Known):
         """
         side = side if side in self.guesses.get(cls, ()) else ""
         if cls in self.resolved and (not side or self.resolved[cls].kind.name == side):
-            return copy.deepcopy(self.resolved[cls].made)
+            made = self.resolved[cls].made
+            return copy.deepcopy(made.inner if isinstance(made, Around) else made)
         if cls in self._building:
             raise RecursionError(f"{cls.__name__} needs itself")
         self._building.append(cls)

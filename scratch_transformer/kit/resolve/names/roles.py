@@ -11,9 +11,9 @@ FILLERS = {
     "vectors", "vector", "inner", "block", "module", "model", "a", "for", "the", "of", "s", "params", "msa",
 }  # fmt: skip
 ROLES = {
-    "q": {"q", "query", "queries", "qs", "wq", "querys", "qw", "qb", "bq"},
-    "k": {"k", "key", "keys", "ks", "wk", "kw", "kb", "bk"},
-    "v": {"v", "value", "values", "vs", "wv", "val", "vals", "vw", "vb", "bv"},
+    "q": {"q", "query", "queries", "qs", "wq", "querys", "qw", "qb", "bq", "toqueries", "toquery", "toq"},
+    "k": {"k", "key", "keys", "ks", "wk", "kw", "kb", "bk", "tokeys", "tokey", "tok"},
+    "v": {"v", "value", "values", "vs", "wv", "val", "vals", "vw", "vb", "bv", "tovalues", "tovalue", "tov"},
     "o": {
         "o", "out", "output", "outputs", "os", "wo", "concat", "concatenate", "combine", "unify", "unifyheads", "final",
         "merge", "mix", "outputproj", "bo", "ow", "resid", "collapse", "cat", "last", "post",

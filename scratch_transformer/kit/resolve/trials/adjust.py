@@ -8,12 +8,13 @@ import torch
 from torch import Tensor
 
 from scratch_transformer.kit.kind import Inputs, Kind, Probe
-from scratch_transformer.kit.resolve.call import batching, beside, forwards
+from scratch_transformer.kit.resolve.call import batching, beside, caching, forwards
 from scratch_transformer.kit.resolve.call.plan import Plan
 from scratch_transformer.kit.resolve.call.precision import double
 from scratch_transformer.kit.resolve.candidate import Resolved
 from scratch_transformer.kit.resolve.functions import decoders, mask_functions, schedules
 from scratch_transformer.kit.resolve.trial import Trial
+from scratch_transformer.kit.resolve.weights.layout import SEGMENTS, walk
 
 # ---- What it returns ----
 
@@ -103,6 +104,10 @@ def _add(output: Tensor, inputs: Inputs) -> Tensor:
 def notes(candidate: Resolved) -> None:
     """How it was understood, in sentences, where that is not a matter of course."""
     plan, kind = candidate.plan, candidate.kind
+    if kind.name in ("FeedForward", "SwiGLU") and candidate.module is not None and "linear2.weight" in candidate.missing:
+        candidate.notes.append("It has no linear map after the activation.")
+    if candidate.module is not None and any(SEGMENTS.search(path.lower()) for path, _ in walk(candidate.module)):
+        candidate.notes.append("All its tokens are of one segment, whose embedding was set to zero.")
     if candidate.module is not None and {"w_q.weight", "w_k.weight", "w_v.weight"} <= candidate.missing:
         candidate.notes.append("It has no projections of queries, keys and values: it was given them projected.")
     if kind.name == "GreedyDecoding" and not candidate.settings["knows_eos"]:
@@ -113,6 +118,8 @@ def notes(candidate: Resolved) -> None:
         candidate.notes.append("Its model's projection was taken to give log-probabilities.")
     if plan.order == "ids":
         candidate.notes.append("It takes token ids, of which it only uses the shape.")
+    elif plan.order == caching.TOKENWISE:
+        candidate.notes.append("It takes one token at a time, and keeps keys and values.")
     elif plan.order in batching.AXES:
         candidate.notes.append(f"It takes {plan.order}.")
     elif plan.order == "sequence first":

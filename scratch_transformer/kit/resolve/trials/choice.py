@@ -29,7 +29,8 @@ def chosen(thing: Any, kinds: tuple[str, ...], library: Library, seconds: float 
     outcomes: dict[str, Outcome] = {}
     best = None if is_named else _best(thing, relatives, library, outcomes, end, thorough=False)
     if best is None or best.score[0] >= MISTAKEN:
-        known = outcomes if any(outcome.candidate is not None for outcome in outcomes.values()) else {}
+        runs = [o for o in outcomes.values() if o.candidate is not None and o.score[0] <= NOTHING]
+        known = outcomes if runs else {}
         callable_ = [kind for kind in kinds if kind not in known or _may_be_called(known[kind])]
         callable_.sort(key=lambda kind: -guess.hides_the_future(library.kinds[kind], thing))
         best = _best(thing, callable_, library, outcomes, end, thorough=True)

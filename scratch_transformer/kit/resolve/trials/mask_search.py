@@ -49,14 +49,16 @@ def with_required_masks(plan: Plan, every: bool, likely: Sequence[str] = ()) -> 
     if not every:
         free = tuple((parameter, name, False) for parameter, name, _ in plan.mask_parameters)
         yield replace(plan, constants={**plan.constants, **{p: None for p, _ in given}}, mask_parameters=free)
+    tried: list[dict[str, tuple[str, Form]]] = []
     for polarity in dict.fromkeys((*likely, *NEUTRAL)):
         for wide, narrow in SHAPES:
             shapes = {"src_mask": narrow, "memory_mask": narrow}
-            plain_ones = {p: (name, Form(polarity, shapes.get(name, wide) if is_mask(p) else IDS)) for p, name in given}
-            padding = {p: (name, Form(polarity, narrow)) for p, name in given if KEY_PADDING.search(plain(p))}
-            if plain_ones.keys() > padding.keys() and {**plain_ones, **padding} != plain_ones:
-                yield plan.with_masks({**plain_ones, **padding})
-            yield plan.with_masks(plain_ones)
+            taken = {p: (n, Form(polarity, shapes.get(n, wide) if is_mask(p) else IDS)) for p, n in given}
+            padding = {p: (n, Form(polarity, narrow)) for p, n in given if KEY_PADDING.search(plain(p))}
+            for masks in ({**taken, **padding}, taken) if taken.keys() > padding.keys() else (taken,):
+                if masks not in tried:
+                    tried.append(masks)
+                    yield plan.with_masks(masks)
 
 
 CAUSAL_SHAPES = ("(T, S)", "(B, 1, T, S)", "(B, T, S)", "(B, S), causal inside")
@@ -71,13 +73,13 @@ def _causal(plan: Plan, likely: Sequence[str]) -> Iterator[Plan]:
             yield replace(plan, constants={**plan.constants, **masks})
 
 
-def find_masks(candidate: Resolved, trial: Trial, tiers: int) -> Score:
-    """Sets the forms of all masks by trial. Returns how well the masked probes are explained then."""
+def find_masks(candidate: Resolved, trial: Trial, tiers: int, among: Sequence[Probe]) -> Score:
+    """Sets the forms of all masks by trial. Returns how well the masked probes among these are explained then."""
     wanted = {name for probe in trial.probes for name in MASKS if probe.inputs.get(name) is not None}
     takers = [(p, name) for p, name, _ in candidate.plan.mask_parameters if name in wanted]
     if not takers:
         return 0, 0.0
-    masked = [p for p in trial.probes if any(p.inputs.get(name) is not None for name in MASKS)]
+    masked = [p for p in among if any(p.inputs.get(name) is not None for name in MASKS)]
     if len({name for _, name in takers}) == 1:
         return _separate(candidate, trial, takers, masked, tiers)
     return _joint(candidate, trial, takers, masked, tiers)
@@ -132,12 +134,12 @@ def _mixed(takers: list[tuple[str, str]], batch_first: bool) -> list[dict[str, t
     ]
 
 
-def refusal(candidate: Resolved, trial: Trial) -> tuple[str, Exception] | None:
+def refusal(candidate: Resolved, among: Sequence[Probe]) -> tuple[str, Exception] | None:
     """The mask's parameter and the error of the likeliest form, of a candidate that stops with every form.
 
     None where it may want something else than a mask: a flag, or lengths.
     """
-    masked = [p for p in trial.probes if any(p.inputs.get(name) is not None for name in MASKS)]
+    masked = [p for p in among if any(p.inputs.get(name) is not None for name in MASKS)]
     for probe in masked:
         try:
             if candidate.accepts(probe.inputs):

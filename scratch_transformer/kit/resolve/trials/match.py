@@ -18,7 +18,7 @@ from scratch_transformer.kit.judge.session import ROUNDED, distance
 from scratch_transformer.kit.kind import Candidate, Kind, Probe
 from scratch_transformer.kit.resolve.build import asked, construct, instance
 from scratch_transformer.kit.resolve.build.config import Unknown
-from scratch_transformer.kit.resolve.call import batching, calling, forwards
+from scratch_transformer.kit.resolve.call import batching, caching, calling, forwards
 from scratch_transformer.kit.resolve.call.plan import MASKS, CannotCall, Plan
 from scratch_transformer.kit.resolve.call.precision import double
 from scratch_transformer.kit.resolve.call.tokenizer import is_tokenizer
@@ -29,7 +29,7 @@ from scratch_transformer.kit.resolve.functions.weighted import Weighted
 from scratch_transformer.kit.resolve.library import around, supplied
 from scratch_transformer.kit.resolve.names.inputs import input_of
 from scratch_transformer.kit.resolve.trial import MISTAKEN, NOTHING, Score, Trial
-from scratch_transformer.kit.resolve.trials import adjust
+from scratch_transformer.kit.resolve.trials import adjust, probing
 from scratch_transformer.kit.resolve.trials.mask_search import find_masks, refusal, with_required_masks
 from scratch_transformer.kit.resolve.trials.probing import is_alike, open_probes, probes_for
 from scratch_transformer.kit.resolve.trials.weight_search import find_weights
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from scratch_transformer.kit.resolve.library.library import Library
 
 
+SPECIAL = (*batching.AXES, caching.TOKENWISE)
+"""Orders of dimensions that are tried where no usual one fits."""
 MOST_SUPPLIED = 3
 """Parts of one component that the reference may stand in for."""
 MOST_REPLACED, LEAST_SECONDS = 3, 1.0
@@ -149,7 +151,7 @@ def _attempts(thing: Any, kind: Kind, library: Library, settings: dict[str, Any]
         for attempt in construct.attempts(
             thing, settings, library.namespace_of(thing), library.parts(kind, thing), given
         ):
-            library.set_globals(thing, settings)
+            pads = library.set_globals(thing, settings)
             if library.is_late and failed:
                 break
             try:
@@ -160,7 +162,7 @@ def _attempts(thing: Any, kind: Kind, library: Library, settings: dict[str, Any]
                 continue
             alike = attempt.alike(made)
             if alike not in called:
-                for outcome in _called(made, kind, library, settings, attempt.used):
+                for outcome in _called(made, kind, library, settings, {**pads, **attempt.used}):
                     called |= {alike} if outcome.candidate is not None else set()
                     yield outcome
     except Unknown as error:
@@ -195,10 +197,11 @@ def _called(
     forms: set[str] = set()
     try:
         is_function = not isinstance(made, nn.Module) or isinstance(made, Weighted)
-        orders = calling.orders(kind, is_function)
-        for plan in calling.plans(function, kind.inputs, actual, orders, library.tables(function, actual)):
-            if "right" in forms and not is_function and plan.order in batching.AXES:
-                continue  # it takes batches
+        orders = calling.orders(kind, is_function, not is_function and caching.keeps(made))
+        plans = calling.plans(function, kind.inputs, actual, orders, library.tables(function, actual))
+        for plan in probing.distinct(plans, function, library.trial(kind, actual, made).probes):
+            if "right" in forms and not is_function and plan.order in SPECIAL:
+                continue  # it takes batches of sequences
             outcome = _planned(made, function, kind, library, actual, plan)
             outcome.used = used
             forms.add(outcome.form)
@@ -217,16 +220,16 @@ def _called(
 def _planned(made: Any, function: Any, kind: Kind, library: Library, settings: dict[str, Any], plan: Plan) -> Outcome:
     """Called with what has no mask; where that stops always, with sources and targets of one length."""
     trial = library.trial(kind, settings, made)
-    outcome = _planned_with(open_probes(trial.probes), made, function, kind, library, settings, plan)
+    outcome = _planned_with(open_probes(trial.probes), trial.probes, made, function, kind, library, settings, plan)
     alike = [probe for probe in trial.probes if is_alike(probe)]
     if outcome.candidate is None and alike and library.thorough and not library.is_late:
-        again = _planned_with(alike, made, function, kind, library, settings, plan)
+        again = _planned_with(open_probes(alike), alike, made, function, kind, library, settings, plan)
         return again if again.candidate is not None and again.score[0] < NOTHING else outcome
     return outcome
 
 
 def _planned_with(
-    first: list[Probe], made: Any, function: Any, kind: Kind, library: Library, settings: dict[str, Any], plan: Plan
+    first: list[Probe], among: Sequence[Probe], made: Any, function: Any, kind: Kind, library: Library, settings: dict[str, Any], plan: Plan
 ) -> Outcome:
     trial = library.trial(kind, settings, made)
     error: BaseException | None = None
@@ -265,10 +268,10 @@ def _planned_with(
         return best
     if best.score[0] >= NOTHING and library.thorough and (starts > 1 or every) and not library.is_late:
         best.score = find_weights(best.candidate, trial, probes_for(best.candidate, first), library)
-    if not every or len(first) < len(trial.probes) or best.score[0] >= NOTHING:
+    if not every or len(first) < len(among) or best.score[0] >= NOTHING:
         hopeless = best.score[0] >= NOTHING and not every  # what no mistake explains without masks, none does with them
-        plan, score = best.candidate.plan, _masked(best, trial, 0 if hopeless else library.most_tiers)
-        others = [probe for probe in trial.probes if not is_alike(probe)]
+        plan, score = best.candidate.plan, _masked(best, trial, 0 if hopeless else library.most_tiers, among)
+        others = [probe for probe in among if not is_alike(probe)]
         if score[0] >= NOTHING > best.score[0] and all(map(is_alike, first)) and _stops(best.candidate, plan, others):
             best.candidate.plan = plan
         else:
@@ -281,13 +284,13 @@ def _planned_with(
     return best
 
 
-def _masked(best: Outcome, trial: Trial, tiers: int) -> Score:
+def _masked(best: Outcome, trial: Trial, tiers: int, among: Sequence[Probe]) -> Score:
     """How well it is explained with masks; what is explained without, and stops with each, has that one mistake."""
     assert best.candidate is not None
-    score = find_masks(best.candidate, trial, tiers)
+    score = find_masks(best.candidate, trial, tiers, among)
     if score[0] <= NOTHING or best.score[0] >= NOTHING:
         return score
-    best.candidate.refused = refusal(best.candidate, trial)
+    best.candidate.refused = refusal(best.candidate, among)
     if best.candidate.refused is None:
         return score
     best.candidate.plan = best.candidate.plan.with_masks({})
