@@ -22,8 +22,8 @@ class Data:
     text: str | None = None
     valid: str | None = None
     test: str | None = None
-    validation: float = number(0.05, 0, 0.5)
-    held_out: float = number(0.05, 0, 0.5)
+    validation: float = number(0.05, 0.0001, 0.5)
+    held_out: float = number(0.05, 0.0001, 0.5)
     length: int = number(128, 2, 10_000_000)
     apart: bool = False
 
