@@ -127,11 +127,29 @@ def test_gelu_keeps_its_digits_in_the_tail(x):
     assert abs(ours - exact) <= 2 * abs(builtin - exact) + 4e-16 * abs(x)
 
 
-@pytest.mark.parametrize("x", [-700.0, -30.0, -7.0, -0.1, 1e-9, 4.0])
+@pytest.mark.parametrize("x", [-700.0, -40.0, -7.0, -0.1, 1e-9, 4.0, 50.0])
 def test_silu_keeps_its_digits_in_the_tail(x):
-    """The tail of σ is where 1 + tanh cancels: what is lost is a rounding of x, not more."""
-    exact = x / (1 + math.exp(-x)) if x > -700 else 0.0
-    assert abs(functional.silu(torch.tensor(x, dtype=torch.float64)).item() - exact) <= 3e-16 * abs(x)
+    exact, given = x / (1 + math.exp(-x)), torch.tensor(x, dtype=torch.float64)
+    assert functional.silu(given).item() == pytest.approx(exact, rel=1e-15, abs=0)
+    assert functional.sigmoid(given).item() == pytest.approx(exact / x, rel=1e-15, abs=0)
+
+
+def test_sigmoid_is_plain_operations_where_it_is_traced(monkeypatch):
+    """Without overflow there, too, for a derivative of ∞ · 0 would be no number."""
+    x = torch.tensor([-800.0, -2.0, 0.0, 3.0, 800.0, INF, NAN], dtype=torch.float64, requires_grad=True)
+    assert "Sigmoid" in functional.sigmoid(x).grad_fn.name()
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    assert "Sigmoid" not in functional.sigmoid(x).grad_fn.name()
+    assert_agree(functional.sigmoid, torch.sigmoid, x.detach())
+    assert_agree(functional.silu, F.silu, x.detach())
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # within torch
+def test_silu_forward_mode():
+    x = torch.tensor([-INF, -800.0, -2.0, -0.0, 0.0, 1e-300, 0.5, 3.0, 800.0, NAN], dtype=torch.float64)
+    tangent = torch.randn(10, dtype=torch.float64)
+    for ours, theirs in ((functional.sigmoid, torch.sigmoid), (functional.silu, F.silu)):
+        assert_equal(*(torch.func.jvp(function, (x,), (tangent,)) for function in (ours, theirs)))
 
 
 def test_silu_by_hand():

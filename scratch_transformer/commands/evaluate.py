@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from scratch_transformer.options import BEAM, Device, one_line_errors
+from scratch_transformer.options import BEAM, Device, eight_bits_on, one_line_errors
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -33,10 +33,11 @@ if TYPE_CHECKING:
               help="A text of your own for a language model.  [default: the run's held-out text]")  # fmt: skip
 @click.option("--stride", type=int, help="Tokens by which a language model's window moves on.  [default: half of it]")
 @click.option("--json", "json_file", type=click.Path(), help="Write all numbers and translations to this file.")
+@click.option("--int8", is_flag=True, help="Round large weights to 8 bits: a large model is faster, and a little off.")
 @click.option("--device", type=Device(), default="cpu", show_default=True, help="Where to compute, in torch's terms.")
 def evaluate(
     folder: str | None, beam: int, alpha: float, text: str | None, stride: int | None, json_file: str | None,
-    device: str, **files_: str | None,
+    int8: bool, device: str, **files_: str | None,
 ) -> None:  # fmt: skip
     """Translate a run's held-out pairs, or your own, and compare with what is expected.
 
@@ -63,7 +64,8 @@ def evaluate(
         from scratch_transformer.translation.trained import folder_of
         from scratch_transformer.translation.translator import Search
 
-        run, search = load_run(folder_of(folder), device), Search(beam, alpha)
+        search = Search(beam, alpha, eight_bits=eight_bits_on(device, int8))
+        run = load_run(folder_of(folder), device)
         document = _evaluate(run, search, own)
         if json_file:
             from scratch_transformer.conformance import files

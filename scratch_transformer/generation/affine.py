@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -24,6 +24,18 @@ from scratch_transformer.precision import widen
 
 CACHED = 1 << 18
 """Elements of a matrix that stays in a core's cache."""
+
+
+class Scaled(Protocol):
+    """A normalization: γ times the normalized, and β."""
+
+    @property
+    def gain(self) -> Tensor:
+        """γ, (n,)."""
+
+    @property
+    def bias(self) -> Tensor | None:
+        """β, (n,), or None."""
 
 
 class Normalization:
@@ -85,8 +97,8 @@ class Affine:
         """factor · (y Wᵀ + b)."""
         return Affine(self.weight * factor, None if self.bias is None else self.bias * factor)
 
-    def behind(self, norm: Normalization) -> Affine:
-        """Of `norm.direction(x)` what this is of `norm(x)`."""
+    def behind(self, norm: Scaled) -> Affine:
+        """Of what `norm` scales what this is of `norm(x)`."""
         bias = self.bias if norm.bias is None else torch.addmv(self.offset(), self.weight, norm.bias)
         return Affine(self.weight * norm.gain, bias)
 

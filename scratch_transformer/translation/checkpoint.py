@@ -12,7 +12,7 @@ RUN/log.jsonl, RUN/tensorboard/ the curves
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from torch.nn import Module
 
     from scratch_transformer.model import Transformer
+    from scratch_transformer.translation.decoding import MergedDecoder
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,15 @@ class Run:
     model: Transformer
     source_tokenizer: Tokenizer
     target_tokenizer: Tokenizer
+    _merged: dict[bool, MergedDecoder] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def merged(self, eight_bits: bool = False) -> MergedDecoder:
+        """The decoder's weights as steps need them: made at the first call, of the model as it is then."""
+        from scratch_transformer.translation.decoding import MergedDecoder
+
+        if (kept := self._merged.get(eight_bits)) is None:
+            kept = self._merged[eight_bits] = MergedDecoder(self.model, eight_bits)
+        return kept
 
     def held_out(self) -> list[tuple[str, str]]:
         """The pairs that were kept from the training and from the choice of the best checkpoint."""

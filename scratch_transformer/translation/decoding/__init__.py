@@ -13,6 +13,7 @@ Everything decodes a batch of sources of any lengths, and a source's translation
 from scratch_transformer.translation.decoding.beam import beam_search
 from scratch_transformer.translation.decoding.hypothesis import Hypothesis, length_penalty
 from scratch_transformer.translation.decoding.incremental import IncrementalDecoder
+from scratch_transformer.translation.decoding.merged import MergedDecoder
 from scratch_transformer.translation.decoding.prefixes import PrefixDecoder
 from scratch_transformer.translation.decoding.scoring import token_log_probabilities
 from scratch_transformer.translation.decoding.search import greedy, greedy_search, sample
@@ -20,6 +21,7 @@ from scratch_transformer.translation.decoding.search import greedy, greedy_searc
 __all__ = [
     "Hypothesis",
     "IncrementalDecoder",
+    "MergedDecoder",
     "PrefixDecoder",
     "beam_search",
     "greedy",
