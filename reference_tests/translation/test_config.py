@@ -11,7 +11,7 @@ from scratch_transformer.translation.errors import InputError
 @pytest.mark.parametrize("name", config.PRESETS)
 def test_a_preset_comes_back_from_json(name):
     preset = config.preset(name)
-    assert config.from_json(json.loads(json.dumps(config.to_json(preset)))) == preset
+    assert config.Config.from_json(json.loads(json.dumps(preset.to_json()))) == preset
 
 
 def test_the_papers_models():
@@ -87,7 +87,7 @@ def test_replace_changes_one_setting():
     ],
 )
 def test_a_setting_as_text(name, text, value):
-    parsed = config.parse(name, text)
+    parsed = config.Config.parse(name, text)
     assert parsed == value
     assert type(parsed) is type(value)
 
@@ -103,7 +103,7 @@ def test_a_setting_as_text(name, text, value):
 )
 def test_a_text_that_is_no_setting(name, text, message):
     with pytest.raises(InputError) as caught:
-        config.parse(name, text)
+        config.Config.parse(name, text)
     assert str(caught.value) == message
 
 
@@ -121,5 +121,5 @@ def test_a_text_that_is_no_setting(name, text, message):
 )
 def test_a_file_that_is_no_configuration(document, message):
     with pytest.raises(InputError) as caught:
-        config.from_json(document, where="c.json")
+        config.Config.from_json(document, where="c.json")
     assert message in str(caught.value)

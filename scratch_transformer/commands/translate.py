@@ -91,7 +91,7 @@ def _search(
         raise click.UsageError("--beam and --sample: expected one of them")
     if not sample and (n_best or 1) > (beam or 1):
         raise click.UsageError(f"--n-best {n_best}: expected --beam of at least {n_best}, or --sample")
-    from scratch_transformer.translation.decoding import sampling
+    from scratch_transformer.generation import sampling
     from scratch_transformer.translation.translator import Search
 
     draws = {"temperature": 1.0, **{name: value for name, value in drawing.items() if value is not None}}

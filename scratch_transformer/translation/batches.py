@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, Protocol, cast
 
 import numpy as np
 import torch
@@ -37,10 +37,21 @@ class Batch(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What one process computes of one optimizer step, in pieces; tokens: target tokens of all processes."""
+    """What one process computes of one optimizer step, in pieces; tokens: target tokens of all processes.
 
-    pieces: list[Batch]
+    A piece is a `Batch`, or what the objective of another task takes.
+    """
+
+    pieces: list[Any]
     tokens: int
+
+
+class SizedSteps(Protocol):
+    """The steps of an epoch as one process computes them, of whatever is learned."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int) -> Step: ...
 
 
 class Sentences:
@@ -190,13 +201,13 @@ class Steps(Dataset[Step]):
         return Batch(end, torch.full((1, 1), Tokenizer.bos_id), torch.full((1, 1), Tokenizer.pad_id))
 
 
-def load(steps: Steps, start: int = 0, workers: int = 0, pin_memory: bool = False) -> Iterator[Step]:
+def load(steps: SizedSteps, start: int = 0, workers: int = 0, pin_memory: bool = False) -> Iterator[Step]:
     """The steps from `start` on, prepared by `workers` other processes.
 
     The loader has a generator of its own: it draws a seed, which the dropout of the model must not notice.
     """
-    loader = DataLoader(
-        steps, batch_size=None, sampler=range(start, len(steps)), num_workers=workers, pin_memory=pin_memory,
-        generator=torch.Generator(),
+    loader: DataLoader[Step] = DataLoader(
+        cast(Dataset[Step], steps), batch_size=None, sampler=range(start, len(steps)), num_workers=workers,
+        pin_memory=pin_memory, generator=torch.Generator(),
     )  # fmt: skip
     return iter(loader)

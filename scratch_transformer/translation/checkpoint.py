@@ -24,6 +24,7 @@ from scratch_transformer.translation.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from torch import Tensor
+    from torch.nn import Module
 
     from scratch_transformer.model import Transformer
     from scratch_transformer.translation.decoding import MergedDecoder
@@ -100,12 +101,12 @@ def build_model(config: Config, source_vocab_size: int, target_vocab_size: int) 
         raise InputError(f"there is no memory for a model with {sizes}: expected less") from None
 
 
-def tensors_of(model: Transformer) -> dict[str, Tensor]:
+def tensors_of(model: Module) -> dict[str, Tensor]:
     """The model's parameters, each once, also where two modules share one."""
     return dict(model.named_parameters())
 
 
-def load_weights(model: Transformer, folder: Path) -> None:
+def load_weights(model: Module, folder: Path) -> None:
     """Give a model the weights of a folder that holds model.safetensors, and perhaps its checksum.
 
     Raises:
@@ -132,11 +133,16 @@ def load_weights(model: Transformer, folder: Path) -> None:
 
 def read_config(folder: Path) -> Config:
     """The settings of the run in `folder`."""
+    check_is_run(folder)
+    return Config.from_json(read_json(folder / "config.json"), where=str(folder / "config.json"))
+
+
+def check_is_run(folder: Path) -> None:
+    """Raises InputError unless `folder` is a run's, whatever was learned in it."""
     if not folder.is_dir():
         raise InputError(f"there is no folder {folder}: expected one that `scratch-transformer train` wrote")
     if not (folder / "config.json").is_file():
         raise InputError(f"{folder} is no run: it has no config.json")
-    return settings.from_json(read_json(folder / "config.json"), where=str(folder / "config.json"))
 
 
 def tokenizer_names(config: Config) -> list[str]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
-import difflib
 from dataclasses import dataclass
 from typing import Any
 
 from scratch_transformer.translation.errors import InputError
-from scratch_transformer.translation.fields import check, choice, number, read
+from scratch_transformer.translation.fields import choice, number
+from scratch_transformer.translation.settings import Settings
 
 FORMAT = "scratch_transformer.translation/1"
 WITH_BYTES = 260
@@ -130,29 +129,18 @@ class Training:
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Settings):
     """All settings of a run; saved as config.json in its folder."""
 
+    format = FORMAT
     data: Data = Data()
     tokens: Tokens = Tokens()
     model: Model = Model()
     training: Training = Training()
 
-    def __post_init__(self) -> None:
-        for section in dataclasses.fields(self):
-            for field in dataclasses.fields(getattr(self, section.name)):
-                check(f"{section.name}.{field.name}", getattr(getattr(self, section.name), field.name), field)
+    def check_together(self) -> None:
+        """What no setting can say alone: raises InputError."""
         _check_together(self)
-
-    def replace(self, **settings: Any) -> Config:
-        """The same with other settings, named as in `replace(**{"training.steps": 50})`."""
-        document = to_json(self)
-        for name, value in settings.items():
-            section, _, field = name.partition(".")
-            if field not in document.get(section, {}):
-                raise _unknown(name)
-            document[section][field] = value
-        return from_json(document)
 
 
 _PAPER = {"tokens.shared": True, "tokens.vocab_size": 37_000, "model.norm": "post", "model.share_embeddings": "all"}
@@ -190,61 +178,6 @@ def preset(name: str) -> Config:
     if name not in PRESETS:
         raise InputError(f"there is no preset {name!r}: expected one of {', '.join(PRESETS)}")
     return Config().replace(**PRESETS[name])
-
-
-def names() -> list[str]:
-    """Every setting as section.name."""
-    sections = dataclasses.asdict(Config())
-    return [f"{section}.{name}" for section, fields in sections.items() for name in fields]
-
-
-def to_json(config: Config) -> dict[str, Any]:
-    """The settings as they are saved."""
-    return {"format": FORMAT, **dataclasses.asdict(config)}
-
-
-def from_json(document: Any, where: str = "config") -> Config:
-    """The settings that `to_json` made; those that are missing have their defaults.
-
-    Raises:
-        InputError: this is something else, or a setting is unknown or has a value that makes no sense.
-    """
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise InputError(f'{where}: is no configuration of this program: expected JSON with "format": "{FORMAT}"')
-    sections: dict[str, Any] = {field.name: type(field.default) for field in dataclasses.fields(Config)}
-    made = {}
-    for name, values in document.items():
-        if name == "format":
-            continue
-        if name not in sections or not isinstance(values, dict):
-            raise InputError(f"{where}: {name!r} is no section of a configuration: expected {', '.join(sections)}")
-        for key in values:
-            if f"{name}.{key}" not in names():
-                raise InputError(f"{where}: {_unknown(f'{name}.{key}')}")
-        made[name] = sections[name](**values)
-    try:
-        return Config(**made)
-    except InputError as error:
-        raise error if where == "config" else InputError(f"{where}: {error}") from None
-
-
-def parse(name: str, text: str) -> Any:
-    """The value of a setting that was given as text: --set training.clip=0.5.
-
-    Raises:
-        InputError: there is no such setting, or the text is no value of its type.
-    """
-    if name not in names():
-        raise _unknown(name)
-    section, _, key = name.partition(".")
-    return read(
-        name, text, next(field for field in dataclasses.fields(getattr(Config(), section)) if field.name == key)
-    )
-
-
-def _unknown(name: str) -> InputError:
-    close = difflib.get_close_matches(name, names(), n=1, cutoff=0.4)
-    return InputError(f"there is no setting {name!r}" + (f"; is it {close[0]}?" if close else ""))
 
 
 def _check_together(config: Config) -> None:

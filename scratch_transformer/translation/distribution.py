@@ -90,7 +90,7 @@ def stop() -> None:
         dist.destroy_process_group()
 
 
-def wrap(objective: Module, engine: str, world: World) -> Module:
+def wrap(objective: Any, engine: str, world: World) -> Module:
     """The objective as the processes train it: in DDP, or with its tensors sharded in place; in one process, itself."""
     if world.processes == 1:
         return objective
@@ -99,8 +99,7 @@ def wrap(objective: Module, engine: str, world: World) -> Module:
 
         _storage("Writer")  # or a missing one would be noticed at the first checkpoint
         mesh = dist.device_mesh.init_device_mesh(world.device.type, (world.processes,))
-        model: Any = objective.model
-        for layer in [*model.encoder.layers, *model.decoder.layers]:
+        for layer in objective.layers():
             fully_shard(layer, mesh=mesh)
         fully_shard(objective, mesh=mesh)
         return objective

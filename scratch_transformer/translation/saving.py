@@ -14,8 +14,8 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
+from torch.nn import Module
 
-from scratch_transformer.model import Transformer
 from scratch_transformer.optim import Adam
 from scratch_transformer.translation import checkpoint, config, distribution
 from scratch_transformer.translation.distribution import World
@@ -55,7 +55,7 @@ class State:
             self.waited += 1
 
 
-def save(folder: Path, state: State, data: str, model: Transformer, optimizer: Adam, world: World) -> None:
+def save(folder: Path, state: State, data: str, model: Module, optimizer: Adam, world: World) -> None:
     """Write a checkpoint of the run in `folder`; every process must call it. data: the corpus's fingerprint."""
     name = checkpoint.step_name(state.step)
     new = folder / "checkpoints" / f".new-{name}"
@@ -112,7 +112,7 @@ def set_aside_damaged(folder: Path) -> list[Path]:
     return []
 
 
-def restore(folder: Path, data: str, model: Transformer, optimizer: Adam) -> State:
+def restore(folder: Path, data: str, model: Module, optimizer: Adam) -> State:
     """Continue from the last checkpoint of the run in `folder`, if there is one.
 
     Raises:
@@ -143,7 +143,7 @@ def restore(folder: Path, data: str, model: Transformer, optimizer: Adam) -> Sta
     return state
 
 
-def _moments(model: Transformer, optimizer: Adam) -> dict[str, Tensor]:
+def _moments(model: Module, optimizer: Adam) -> dict[str, Tensor]:
     """Adam's moments, named after their parameters; its count of steps is the training's."""
     return {f"{kind}.{name}": optimizer.state[p][kind] for name, p in model.named_parameters() for kind in MOMENTS}
 

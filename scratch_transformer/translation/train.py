@@ -10,14 +10,16 @@ from __future__ import annotations
 import os
 import runpy
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from scratch_transformer.translation import checkpoint, distribution, prepared, saving, validation
-from scratch_transformer.translation.config import Config, to_json
+from scratch_transformer.translation.config import Config
 from scratch_transformer.translation.distribution import World
 from scratch_transformer.translation.errors import InputError
 from scratch_transformer.translation.files import (
@@ -29,7 +31,9 @@ from scratch_transformer.translation.files import (
     write_json,
 )
 from scratch_transformer.translation.logs import Log
+from scratch_transformer.translation.loop import Loop
 from scratch_transformer.translation.prepared import Prepared
+from scratch_transformer.translation.settings import Settings
 from scratch_transformer.translation.trainer import Trainer
 
 Say = Callable[[str], object]
@@ -38,10 +42,27 @@ JOB = "job.txt"
 """What `torchrun --rdzv-id` calls the job that began a run, or --standalone made up: restarted, it goes on with it."""
 
 
-def train(config: Config, folder: Path, device: str = "cpu", say: Say = print) -> float | None:
+@dataclass(frozen=True)
+class Task:
+    """What is learned: `train` and `resume` are the same for all.
+
+    read_config: the settings of the run in a folder. files: the settings that name files, and their options. prepare:
+    data, vocabulary and model, ready to train. finish: how good the trained run is, the main process's last word.
+    """
+
+    read_config: Callable[[Path], Any]
+    files: Mapping[str, str]
+    prepare: Callable[[Any, Path, World, Say], Loop]
+    finish: Callable[[Path, str, Say], float]
+
+
+def train(
+    config: Settings, folder: Path, device: str = "cpu", say: Say = print, task: Task | None = None
+) -> float | None:
     """Train from the beginning, into a new folder; returns the share of held-out sentences translated exactly.
 
-    say: gets lines for people. In several processes, all call it with the same arguments.
+    say: gets lines for people. In several processes, all call it with the same arguments. task: what to learn; None: to
+    translate. Another one returns its own measure.
 
     Raises:
         InputError: the folder is there already, or the data cannot be used.
@@ -50,23 +71,29 @@ def train(config: Config, folder: Path, device: str = "cpu", say: Say = print) -
     import safetensors  # noqa: F401  (all that is missing is missed now, and not after the first steps)
     import tensorboard  # noqa: F401
 
-    world = distribution.start(device)
-    if world.main_says(lambda: _has_begun(folder, config)):
-        return resume(folder, device, say)
+    task, world = task or TRANSLATION, distribution.start(device)
+    if world.main_says(lambda: _has_begun(folder, config, task)):
+        return resume(folder, device, say, task)
     world.main_first(lambda: _create(folder, config))
     with locked(folder) if world.is_main else nullcontext():
         try:
-            trainer = _prepare(config, folder, world, say)
+            trainer = task.prepare(config, folder, world, say)
         except (InputError, ModuleNotFoundError):
             world.wait()
             if world.is_main:
                 remove_folder(folder)
             raise
-        return _run(trainer, say)
+        return _run(trainer, say, task)
 
 
 def resume(
-    folder: Path, device: str = "cpu", say: Say = print, *, from_last_good: bool = False, **changes: object
+    folder: Path,
+    device: str = "cpu",
+    say: Say = print,
+    task: Task | None = None,
+    *,
+    from_last_good: bool = False,
+    **changes: object,
 ) -> float | None:
     """Go on with an interrupted run; it ends as if it had not been interrupted. changes: settings, as `replace` takes.
 
@@ -76,15 +103,15 @@ def resume(
         InputError: there is no such run, it is damaged, or its data are others now.
         ModuleNotFoundError: a package that the application needs is not installed.
     """
-    config = checkpoint.read_config(folder).replace(**changes)
+    task = task or TRANSLATION
+    config = task.read_config(folder).replace(**changes)
     if (folder / "model.safetensors").exists():
         raise InputError(f"{folder} has weights without a training, as `average` writes them: resume the run itself")
     has_data = (folder / "data").exists()
     if has_data and (others := [name for name in changes if name.startswith("data.")]):
         raise InputError(f"{folder / 'data'} has the data of this run, and no other are read: expected no {others[0]}")
-    for name in () if has_data else ("tsv", "source_file", "target_file", "valid", "test"):
+    for name, option in () if has_data else task.files.items():
         if (path := getattr(config.data, name)) and not Path(path).exists():
-            option = "data" if name == "tsv" else name.replace("_", "-")
             raise InputError(f"cannot read {path}: there is no such file; if it was moved, --{option} says where to")
     world = distribution.start(device)
     with ExitStack() as lock:
@@ -102,13 +129,13 @@ def resume(
                 say(f"all {done} steps are done already: --steps with a larger number trains longer")
             remove_parts(folder)
         try:
-            trainer = _prepare(config, folder, world, say)
+            trainer = task.prepare(config, folder, world, say)
         except InputError as error:
             if len(found) > 1 and str(found[-1]) in str(error):
                 hint = f"--from-last-good goes on without it, from the checkpoint before, {found[-2].name}"
                 raise InputError(f"{error}; {hint}") from None
             raise
-        return _run(trainer, say)
+        return _run(trainer, say, task)
 
 
 def _set_aside_damaged(folder: Path, say: Say) -> None:
@@ -116,15 +143,15 @@ def _set_aside_damaged(folder: Path, say: Say) -> None:
         say(f"{path.name} is damaged, and is damaged-{path.name} now")
 
 
-def _has_begun(folder: Path, config: Config) -> bool:
+def _has_begun(folder: Path, config: Settings, task: Task) -> bool:
     """Whether `torchrun` has started this run before: again after a failure, or with more or fewer machines."""
-    if not (folder / "config.json").exists() or checkpoint.read_config(folder) != config:
+    if not (folder / "config.json").exists() or task.read_config(folder) != config:
         return False
     restarts, job = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")), folder / JOB
     return restarts > 0 or (job.exists() and job.read_text() == os.environ.get("TORCHELASTIC_RUN_ID"))
 
 
-def _create(folder: Path, config: Config) -> None:
+def _create(folder: Path, config: Settings) -> None:
     """A folder with the configuration in it appears at once, so that any run that exists can be resumed."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(
@@ -133,7 +160,7 @@ def _create(folder: Path, config: Config) -> None:
     new = new_beside(folder)
     try:
         new.mkdir(parents=True)
-        write_json(new / "config.json", to_json(config))
+        write_json(new / "config.json", config.to_json())
         if (job := os.environ.get("TORCHELASTIC_RUN_ID", "none")) != "none":
             write_bytes(new / JOB, job.encode())
         new.rename(folder)
@@ -162,14 +189,14 @@ def _prepare(config: Config, folder: Path, world: World, say: Say) -> Trainer:
     return trainer
 
 
-def _run(trainer: Trainer, say: Say) -> float | None:
-    """Train, then translate the held-out pairs with the best checkpoint."""
+def _run(trainer: Loop, say: Say, task: Task) -> float | None:
+    """Train, then look at the best checkpoint."""
     world, folder, t = trainer.world, trainer.folder, trainer.config.training
     if trainer.state.step and world.is_main:
         say(f"going on after step {trainer.state.step}")
     log = Log(folder, trainer.state.step, t.steps, say) if world.is_main else None
-    if world.is_main and checkpoint.read_config(folder) != trainer.config:  # not before all is known to go well
-        write_json(folder / "config.json", to_json(trainer.config))
+    if world.is_main and task.read_config(folder) != trainer.config:  # not before all is known to go well
+        write_json(folder / "config.json", trainer.config.to_json())
     try:
         trainer.run(log)
     finally:
@@ -177,7 +204,12 @@ def _run(trainer: Trainer, say: Say) -> float | None:
             log.close()
     if not world.is_main:
         return None
-    run = checkpoint.load_run(folder, str(world.device))
+    return task.finish(folder, str(world.device), say)
+
+
+def _translated(folder: Path, device: str, say: Say) -> float:
+    """The held-out pairs, translated by the best checkpoint."""
+    run = checkpoint.load_run(folder, device)
     share = validation.exact_match(run)
     say(f"{folder}: {100 * share:.1f} % of {len(run.held_out())} held-out sentences are translated exactly")
     return share
@@ -192,6 +224,14 @@ def _sizes_in_words(data: Prepared, model: torch.nn.Module, world: World) -> str
         f"{len(data.training.sources):,} pairs to train on, {len(data.held_out):,} held out; "
         f"vocabulary of {vocabulary} tokens; {parameters:,} parameters{processes}"
     )
+
+
+TRANSLATION = Task(
+    checkpoint.read_config,
+    {"tsv": "data", "source_file": "source-file", "target_file": "target-file", "valid": "valid", "test": "test"},
+    _prepare,
+    _translated,
+)
 
 
 if __name__ == "__main__":

@@ -221,6 +221,29 @@ EXPECTED = {
         "DecoderBlock": "DecoderLayer",
         "Transformer": "Transformer",
     },
+    "source_ids": {
+        "MultiHeadAttention": "MultiheadAttention",
+        "PoswiseFeedForwardNet": "FeedForward",
+        "EncoderLayer": "EncoderLayer",
+        "DecoderLayer": "DecoderLayer",
+        "Encoder": "TokenEncoder",
+        "Decoder": "TokenDecoder",
+        "Transformer": "Transformer",
+    },
+    "given_parts": {
+        "WordEmbeddings": "InputEmbedding",
+        "PositionalEncoding": "PositionalEncoding",
+        "MultiheadAttention": "MultiheadAttention",
+        "FeedForward": "FeedForward",
+        "EncoderBlock": "EncoderLayer",
+        "DecoderBlock": "DecoderLayer",
+        "Encoder": "Encoder",
+        "Decoder": "Decoder",
+        "Transformer": "Transformer",
+        "MachineTranslationModel": "Transformer",
+        "build_transformer": "Transformer",
+        "LanguageModel": "DecoderOnly",
+    },
 }
 
 # A kind -> others that fit the same code as well.

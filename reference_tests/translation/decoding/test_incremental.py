@@ -14,6 +14,7 @@ from reference_tests.translation.decoding.examples import (
     random_sources,
     relative_error,
 )
+from scratch_transformer.generation import affine
 from scratch_transformer.translation.decoding import (
     IncrementalDecoder,
     MergedDecoder,
@@ -82,7 +83,7 @@ def test_a_wide_matrix_is_the_same_when_it_is_too_large_to_be_turned():
     ids = random_ids(2)
     with deciding(model):
         turned = IncrementalDecoder(model, sources, SRC_PAD).step(ids)
-        with mock.patch.object(merged, "CACHED", 0):
+        with mock.patch.object(affine, "CACHED", 0):
             as_it_is = IncrementalDecoder(model, sources, SRC_PAD).step(ids)
     assert relative_error(turned, as_it_is) <= 1e-14
 
@@ -110,12 +111,12 @@ def test_matrices_of_other_sizes_stay_as_they_are():
 
 @pytest.mark.parametrize(("out", "in_", "fits"), [(40, 64, True), (8, 32, True), (12, 64, False), (40, 48, False)])
 def test_which_sizes_are_rounded(out, in_, fits):
-    exact = merged.Affine(torch.randn(out, in_), torch.randn(out))
-    assert isinstance(merged.rounded(exact), merged.Rounded if fits else merged.Affine)
+    exact = affine.Affine(torch.randn(out, in_), torch.randn(out))
+    assert isinstance(merged.rounded(exact), merged.Rounded if fits else affine.Affine)
 
 
 def test_an_affine_map_in_eight_bits():
-    exact = merged.Affine(torch.randn(40, 64) * torch.logspace(-3, 3, 40).unsqueeze(1), torch.randn(40))
+    exact = affine.Affine(torch.randn(40, 64) * torch.logspace(-3, 3, 40).unsqueeze(1), torch.randn(40))
     exact.weight[7] = 0
     y = torch.randn(3, 64).bfloat16().float()
     error = (merged.Rounded(exact)(y) - exact(y)).abs()

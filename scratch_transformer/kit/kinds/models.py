@@ -32,6 +32,7 @@ POSITIONS = {
     "learned positions": {"positions": "learned"},
     "no positions": {"positions": "none"},
 }
+HEADS = {"": {"head": True}, "without the projection": {"head": False}}
 SCALED = {"": {"embedding_scale": "sqrt(d_model)"}, "embeddings not scaled": {"embedding_scale": "none"}}
 NORMALIZED = {"": {"embedding_norm": False}, "normalized embeddings": {"embedding_norm": True}}
 MODEL_SIZES = {**SIZES, "num_layers": 2, "max_len": 20}
@@ -63,7 +64,14 @@ def seq2seq_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
         src, tgt = tokens(draw, B, S, words, s, src_real), tokens(draw, B, T, words, t, tgt_real)
         masks = {"src_mask": keys(src_real), "tgt_mask": causal(T) & keys(tgt_real)}
         probes.append(Probe(name, {"src": src, "tgt": tgt, **masks}, queries(tgt_real), shows=shows))
-    return (*probes, replace(probes[0], name="quiet", quiet=True, shows="small weights"))
+    src, tgt = (tokens(draw, B, T, words, pad, torch.ones(B, T).bool()) for pad in (s, t))
+    src = src.masked_fill(~real(T), s)
+    alike = {"src": src, "tgt": tgt, "src_mask": keys(real(T)), "tgt_mask": causal(T)}
+    return (
+        *probes,
+        replace(probes[0], name="quiet", quiet=True, shows="small weights"),
+        Probe("alike", alike, shows="source and target of one length"),
+    )
 
 
 def gpt_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
@@ -95,6 +103,16 @@ def decoder_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
         Probe("padded", {"ids": ids, "memory": memory, **masks}, queries(where), shows="padding"),
         Probe("no padding", {"ids": other, "memory": memory, **free}, shows="ids without padding"),
         Probe("quiet", {"ids": other, "memory": memory * 1e-2, **free}, shows="small weights", quiet=True),
+        Probe(
+            "alike",
+            {
+                "ids": other,
+                "memory": draw.normal(B, T, settings["d_model"]),
+                "mask": causal(T),
+                "memory_mask": keys(real(T)),
+            },
+            shows="source and target of one length",
+        ),
     )
 
 
@@ -134,7 +152,8 @@ def builtin_seq2seq(settings: Settings, recipe: Recipe, state: State, inputs: In
 
 def builtin_gpt(settings: Settings, recipe: Recipe, state: State, inputs: Inputs) -> Tensor:
     x = embedded(settings, recipe, state, inputs["ids"], "embed", "pos")
-    return projected(recipe, state, builtin_stack(settings, recipe, below(state, "stack."), {"x": x}))
+    x = builtin_stack(settings, recipe, below(state, "stack."), {"x": x})
+    return projected(recipe, state, x) if recipe.head else x
 
 
 def builtin_embedding(settings: Settings, recipe: Recipe, state: State, inputs: Inputs) -> Tensor:
@@ -171,7 +190,7 @@ SEQ2SEQ = model_kind(
     "The whole model: ids of two languages to a score for every next word.",
     (
         *("transformer", "seq2seq", "seq2seqtransformer", "encoderdecoder", "transformermodel"),
-        *("buildtransformer", "makemodel"),
+        *("buildtransformer", "makemodel", "translationmodel", "translationtransformer", "nmtmodel"),
     ),
     stacks.Seq2Seq,
     source="Vaswani et al. 2017, section 3",
@@ -198,7 +217,7 @@ GPT = model_kind(
         "transformerlm",
         "gptmodel",
         "decoderonlytransformer",
-        "languagemodel",
+        "lmheadmodel",
         "model",
     ),
     stacks.DecoderOnly,
@@ -207,7 +226,7 @@ GPT = model_kind(
     defaults={**MODEL_SIZES, "vocab_size": 11},
     probes=gpt_probes,
     mistakes=(*CAUSAL_LAYER_MISTAKES, *CAUSAL_MISTAKES, *STACK_MISTAKES, *POSITION_MISTAKES, "B18"),
-    designs=combined(OUTPUTS, POSITIONS, SCALED, FINAL, ORDERS, USUAL, NORMALIZED),
+    designs=combined(HEADS, OUTPUTS, POSITIONS, SCALED, FINAL, ORDERS, USUAL, NORMALIZED),
     oracle=builtin_gpt,
     builtin="torch.nn.TransformerEncoder with a causal mask",
 )
@@ -240,7 +259,6 @@ TOKEN_ENCODER = model_kind(
     oracle=builtin_encoder,
     builtin="torch.nn.TransformerEncoder",
 )
-HEADS = {"": {"head": True}, "without the projection": {"head": False}}
 TOKEN_DECODER = model_kind(
     "TokenDecoder",
     "A decoder with its embeddings: ids and the encoder's output to a score for every next word.",

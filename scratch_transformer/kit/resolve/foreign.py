@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import re
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -14,8 +15,10 @@ from torch import nn
 
 RECURRENT = ("LSTM", "GRU", "RNN", "LSTMCell", "GRUCell", "RNNCell", "RNNBase")
 CONVOLUTIONS = ("Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "conv1d", "conv2d")
+IMAGE = re.compile(r"\(?\w+, \w+, (h|height), (w|width)\)? = \w+\.(shape|size\(\))$", re.IGNORECASE)
 CALLED = ("forward", "__call__", "encode", "decode")
 MOST_DEEP = 3
+NOT_WRITTEN = "not written yet"
 Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -50,7 +53,7 @@ def _of_function(tree: Any) -> str:
     if first and first[0].arg == "self":
         return "a method, outside its class"
     if _is_unwritten(tree):
-        return "not written yet"
+        return NOT_WRITTEN
     returned = [node.value for node in _own(tree) if isinstance(node, ast.Return) and node.value is not None]
     if not returned and not any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in _own(tree)):
         return "it returns nothing"
@@ -64,13 +67,17 @@ def _of_function(tree: Any) -> str:
 def _of_class(tree: ast.AST) -> str:
     for node in ast.walk(tree):
         if isinstance(node, Function) and node.name in ("__init__", "forward") and _is_unwritten(node):
-            return "not written yet"
+            return NOT_WRITTEN
         if isinstance(node, ast.Attribute) and node.attr == "fft":
             return "it computes Fourier transforms"
+        if isinstance(node, ast.Assign) and IMAGE.match(ast.unparse(node)):
+            return f"of images: {ast.unparse(node)}"
         if isinstance(node, ast.Call):
             name = getattr(node.func, "attr", getattr(node.func, "id", ""))
             if name in RECURRENT:
                 return f"recurrent: nn.{name}"
+            if name == "Flatten":
+                return "of images: Flatten"
             if name in CONVOLUTIONS and not _is_pointwise(node):
                 return f"convolutional: {name}"
     return ""
@@ -110,7 +117,7 @@ def _made_of(thing: Any, tree: ast.AST, depth: int) -> str:
         is_part = name in used or name.lower() in given
         if is_part and isinstance(value, type) and value is not thing and issubclass(value, nn.Module):
             why = _why(value, depth + 1)  # type: ignore[arg-type]
-            if why.startswith(("recurrent", "convolutional", "made of")):
+            if why.startswith(("recurrent", "convolutional", "of images", "made of")):
                 return f"made of {name}, which is {why.partition(':')[0]}"
     return ""
 

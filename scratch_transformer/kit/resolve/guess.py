@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -35,12 +36,12 @@ FAMILIES = (
     ("EncoderLayer", "DecoderOnlyLayer", "DecoderLayer", "LlamaBlock", "MaskedLlamaBlock"),
     ("SwiGLU", "FeedForward"),
     ("Encoder", "TokenEncoder"),
-    ("Decoder", "TokenDecoder", "DecoderOnly", "LlamaModel"),
+    ("Decoder", "TokenDecoder", "DecoderOnly", "LlamaModel", "Encoder"),
     ("Transformer", "DecoderOnly", "TokenEncoder", "LlamaModel"),
     ("Loss", "LossOfLogProbabilities"),
     ("LayerNorm", "RMSNorm"),
     ("WarmupSchedule", "CosineSchedule"),
-    ("Embedding", "InputEmbedding"),
+    ("Embedding", "InputEmbedding", "EmbeddingWithPositions"),
 )  # fmt: skip
 """Kinds that go by the same names; what the forward takes tells more."""
 
@@ -77,7 +78,8 @@ def kinds_of(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str, ...
     if not any(plain(p.name) == "numembeddings" for p in parameters_of(thing)):
         best = [kind for kind in best if kind != "Embedding"]
     # What says that it is causal, or is given keys, must be more than right for one sequence that sees all of itself.
-    return tuple(kind for kind in best if kind != "SelfAttention" or not ("causal" in word or _takes_keys(thing)))
+    alike = {"SelfAttention": "causal" in word or _takes(thing, "key"), "CrossAttention": _takes(thing, "key", "value")}
+    return tuple(kind for kind in best if not alike.get(kind))
 
 
 def kind_named(name: str, kinds: Mapping[str, Kind]) -> str | None:
@@ -148,9 +150,9 @@ def _likeness(word: str, synonym: str) -> float:
     return 0.0
 
 
-def _takes_keys(thing: Any) -> bool:
-    """Whether its forward must be given keys beside the queries: then it is right only if it is with other keys too."""
-    return any(input_of(p.name, ("key",)) for p in _required(thing))
+def _takes(thing: Any, *names: str) -> bool:
+    """Whether its forward must be given keys beside queries, or values beside keys: it is judged with others then."""
+    return all(any(input_of(p.name, (name,)) for p in _required(thing)) for name in names)
 
 
 TODAY = ("RotaryEmbedding", "CausalRotaryAttention", "RotaryAttention", "LlamaBlock", "MaskedLlamaBlock", "LlamaModel")
@@ -164,7 +166,29 @@ def _of_today(kind: Kind, thing: Any) -> float:
     """What speaks of rotary positions, RMSNorm or gates is more likely a part of Llama than of GPT-2."""
     if kind.name not in TODAY or kind.name == "RotaryEmbedding" or not isinstance(thing, type):
         return 0.0
-    return 1.0 if any(OF_TODAY.search(plain(name)) for name in names_in(thing)) else -0.4
+    return 1.0 if any(OF_TODAY.search(plain(name)) for name in _names_within(thing)) else -0.4
+
+
+@functools.lru_cache(maxsize=512)
+def _names_within(cls: type, depth: int = 4) -> frozenset[str]:
+    """The same of a class and of those that it makes."""
+    names = names_in(cls)
+    module = sys.modules.get(cls.__module__)
+    made = (getattr(module, name, None) for name in names)
+    parts = [part for part in made if isinstance(part, type) and issubclass(part, nn.Module) and part is not cls]
+    own = [part for part in parts if depth and not part.__module__.startswith("torch.")]
+    return names.union(*(_names_within(part, depth - 1) for part in own))
+
+
+def hides_the_future(kind: Kind, thing: Any) -> float:
+    """Attention whose own methods make a triangle is causal by itself, though it may take a mask of padding too."""
+    if kind.name not in ("CausalSelfAttention", "CausalRotaryAttention") or not isinstance(thing, type):
+        return 0.0
+    given = {parameter.name for parameter in _parameters(thing)}
+    return 0.8 if any(TRIANGLE.search(plain(name)) for name in names_in(thing) - given) else 0.0
+
+
+TRIANGLE = re.compile(r"^tri[lu]$|causalmask|lookahead|subsequent|futuremask")
 
 
 @functools.lru_cache(maxsize=512)
@@ -175,11 +199,15 @@ def names_in(cls: type) -> frozenset[str]:
 
 
 VOCABULARY = re.compile(r"voc|numtokens|ntokens?$|dictsize")
+EMBEDS = re.compile(r"embeddings?$|^wte$|embedtokens|tokemb")
 INSIDE = ("Encoder", "Decoder", "TokenEncoder", "TokenDecoder")
 
 
 def _embeds(kind: Kind, thing: Any) -> float:
     """A constructor that is told a vocabulary makes the embeddings itself: it is given ids."""
+    if kind.name in ("DecoderOnly", "LlamaModel") and isinstance(thing, type):
+        names = {plain(name) for name in _names_within(thing)}
+        return 0.0 if any(EMBEDS.search(name) or VOCABULARY.search(name) for name in names) else -1.0
     if kind.name not in INSIDE or not isinstance(thing, type):
         return 0.0
     told = any(VOCABULARY.search(plain(p.name)) for p in parameters_of(thing))
@@ -212,6 +240,7 @@ def _fitness(kind: Kind, thing: Any) -> float:
         fit
         + _embeds(kind, thing)
         + _of_today(kind, thing)
+        + hides_the_future(kind, thing)
         + 0.5 * sum(name is not None for name in named) / max(len(tensors), 1)
     )
 

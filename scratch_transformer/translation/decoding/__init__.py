@@ -4,7 +4,6 @@
     prefixes     the decoder as the model defines it: the whole prefix again at every step
     incremental  the same numbers from one token a step: key/value caches (cached_attention, merged)
     search       one token after the other: greedy and sampling
-    sampling     temperature, top-k and top-p
     beam         several prefixes of a source at once
     scoring      log-probabilities of given translations
 

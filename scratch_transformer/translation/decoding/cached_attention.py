@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from scratch_transformer import masks
+from scratch_transformer.generation.affine import Affine
 from scratch_transformer.model import Mask
-from scratch_transformer.translation.decoding.merged import Affine, MergedLayer
+from scratch_transformer.translation.decoding.merged import MergedLayer
 
 FIRST_CAPACITY = 64
 """Tokens that a cache has room for at first; it doubles when they are used up."""
@@ -23,9 +24,9 @@ class SelfAttention:
 
     def __init__(self, layer: MergedLayer, rows: int) -> None:
         self.project, self.output = layer.self_project, layer.self_output
-        self.h, self.d_model, self.length = layer.h, len(self.output.bias), 0
+        self.h, self.d_model, self.length = layer.h, len(self.output.weight), 0
         self.d_k = self.d_model // self.h
-        self._keep(self.project.bias.new_empty(rows * self.h, FIRST_CAPACITY, 2, self.d_k))
+        self._keep(layer.cross_query.weight.new_empty(rows * self.h, FIRST_CAPACITY, 2, self.d_k))
 
     def _keep(self, tokens: Tensor) -> None:
         """tokens (R·h, capacity, 2, d_k): the key and value of each token in each head."""
@@ -53,7 +54,7 @@ class CrossAttention:
 
     def __init__(self, layer: MergedLayer, encoder_output: Tensor, source_mask: Mask) -> None:
         self.project, self.output = layer.cross_query, layer.cross_output
-        self.h, self.d_model = layer.h, len(self.output.bias)
+        self.h, self.d_model = layer.h, len(self.output.weight)
         self.keys = _by_head(layer.cross_key, encoder_output, layer.h).transpose(1, 2)  # (B·h, d_k, S)
         self.values = _by_head(layer.cross_value, encoder_output, layer.h)  # (B·h, S, d_k)
         self.mask = None if source_mask is None else self._additive(source_mask)
@@ -90,7 +91,7 @@ class CrossAttentionToOne:
         query, output = layer.cross_query, layer.cross_output
         keys, values = (_by_head(map_, encoder_output, layer.h) for map_ in (layer.cross_key, layer.cross_value))
         h, S, d_k = keys.shape
-        weight, bias = query.weight.view(h, d_k, -1), query.bias.view(h, d_k, 1)
+        weight, bias = query.weight.view(h, d_k, -1), query.offset().view(h, d_k, 1)
         self.scores = Affine(keys.bmm(weight).flatten(0, 1), keys.bmm(bias).flatten())  # (h·S, d_model), (h·S,)
         self.output = Affine(values.bmm(output.matrix.view(h, d_k, -1)).flatten(0, 1).T, output.bias)  # (d_model, h·S)
         self.S, self.h_S = S, h * S

@@ -1,10 +1,4 @@
-"""The affine maps and normalizations of a decoding step, with their neighbours merged into them.
-
-A step of one token is so small that what it costs is the number of its tensor operations. Some need not be done for
-every token, because an affine map of an affine map is one:
-
-    behind a normalization     W (γ ẑ + β) + b = (W γ) ẑ + (W β + b)
-    two maps of the same y     one product with both matrices, one above the other
+"""What is around a sublayer of a decoding step, merged into its first and its last map (`generation.affine`).
 
 Half-precision weights become float32. All this is done once for a model: `MergedDecoder`.
 """
@@ -17,6 +11,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from scratch_transformer.generation.affine import Affine
 from scratch_transformer.model import (
     DecoderBlock,
     LayerNormalization,
@@ -26,9 +21,6 @@ from scratch_transformer.model import (
 )
 from scratch_transformer.nn import Linear
 from scratch_transformer.precision import widen
-
-CACHED = 1 << 18
-"""Elements of a matrix that stays in a core's cache."""
 
 
 class Normalization:
@@ -46,40 +38,6 @@ class Normalization:
         return torch.layer_norm(x, self.shape, self.gain, self.bias, self.eps)
 
 
-class Affine:
-    """y -> y Wᵀ + b for rows y (R, in). weight: W, (out, in). bias: b, (out,)."""
-
-    def __init__(self, weight: Tensor, bias: Tensor) -> None:
-        self.weight, self.bias = weight, bias
-        # one row times a matrix takes as long as reading the matrix, which goes fastest along its longer side
-        is_wide = weight.numel() <= CACHED and weight.shape[0] > weight.shape[1]
-        self.matrix = weight.T.contiguous() if is_wide else weight.T
-
-    @classmethod
-    def of(cls, layer: Linear) -> Affine:
-        """The same as the layer."""
-        bias = layer.weight.new_zeros(len(layer.weight)) if layer.bias is None else layer.bias
-        return cls(widen(layer.weight), widen(bias))
-
-    @classmethod
-    def beside(cls, maps: list[Affine], h: int) -> Affine:
-        """Several maps as one, head by head: for each of h heads the outputs of the first, of the second, ..."""
-        weights = torch.stack([each.weight.unflatten(0, (h, -1)) for each in maps], dim=1)
-        biases = torch.stack([each.bias.unflatten(0, (h, -1)) for each in maps], dim=1)
-        return cls(weights.flatten(0, 2), biases.flatten())
-
-    def __call__(self, y: Tensor) -> Tensor:
-        return torch.addmm(self.bias, y, self.matrix)
-
-    def times(self, factor: float) -> Affine:
-        """factor · (y Wᵀ + b)."""
-        return Affine(self.weight * factor, self.bias * factor)
-
-    def behind(self, norm: Normalization) -> Affine:
-        """Of `norm.plain(x)` what this is of `norm(x)`."""
-        return Affine(self.weight * norm.gain, torch.addmv(self.bias, self.weight, norm.bias))
-
-
 class Rounded:
     """The same with W in eight bits, a row of whole numbers from -127 to 127 times a scale, and y in bfloat16.
 
@@ -90,7 +48,7 @@ class Rounded:
         largest = exact.weight.abs().amax(1).clamp_min(torch.finfo(torch.float32).tiny)
         self.scale = (largest / 127).bfloat16()
         self.weight = (exact.weight / self.scale.float().unsqueeze(1)).round().clamp(-127, 127).to(torch.int8)
-        self.bias = exact.bias
+        self.bias = exact.offset()
 
     def __call__(self, y: Tensor) -> Tensor:
         product: Tensor = torch._weight_int8pack_mm(y.bfloat16(), self.weight, self.scale)

@@ -18,6 +18,8 @@ Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 
 def bias_flag(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     """A15: bias=False leaves a bias in a projection of attention; qkv_bias is not of the output."""
+    if best is None:  # a part may have been built as something else
+        return
     try:
         candidate = session.candidate.rebuild(bias=False)
     except KeyError:
