@@ -130,8 +130,8 @@ def corpus():
     )
     memory = values["new"]
     return (
-        f"{values['pairs']:,} pairs, {values['text']:,} MB of text, {values['ids']:,} MB of ids: the first step of a new run "
-        f"is done after {new}, of the run resumed after {again}. The process has {memory['then']:,} MB of memory then, "
+        f"{values['pairs']:,} pairs, {values['text']:,} MB of text, {values['ids']:,} MB of ids: the first step of a new "
+        f"run is done after {new}, of the run resumed after {again}. The process has {memory['then']:,} MB of memory then, "
         f"{memory['of its own']:,} of its own and the rest of mapped files, and had {memory['most']:,} at most. "
         f"{where(document)}"
     )
