@@ -229,14 +229,7 @@ def _planned(made: Any, function: Any, kind: Kind, library: Library, settings: d
 
 
 def _planned_with(
-    first: list[Probe],
-    among: Sequence[Probe],
-    made: Any,
-    function: Any,
-    kind: Kind,
-    library: Library,
-    settings: dict[str, Any],
-    plan: Plan,
+    first: list[Probe], among: Sequence[Probe], made: Any, function: Any, kind: Kind, library: Library, settings: dict[str, Any], plan: Plan
 ) -> Outcome:
     trial = library.trial(kind, settings, made)
     error: BaseException | None = None
