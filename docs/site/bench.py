@@ -130,8 +130,8 @@ def corpus():
     )
     memory = values["new"]
     return (
-        f"{values['pairs']:,} pairs, {values['text']:,} MB of text, {values['ids']:,} MB of ids. The first step of a new "
-        f"run is done after {new}, of the run resumed after {again}. The process then has {memory['then']:,} MB of "
+        f"{values['pairs']:,} pairs, {values['text']:,} MB of text, {values['ids']:,} MB of ids. The first step of a "
+        f"new run is done after {new}, of the run resumed after {again}. The process then has {memory['then']:,} MB of "
         f"memory, {memory['of its own']:,} of its own and the rest of mapped files; it had {memory['most']:,} at most. "
         f"{where(document)}"
     )
