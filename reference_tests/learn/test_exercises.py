@@ -35,7 +35,7 @@ TYPICAL = {
     11: (SUBLAYERS, REVERSED, "B20"),
     12: ("losses[target != pad].mean()", "losses.mean()", "T4"),
     13: ("min(", "max(", "T7"),
-    14: (" = InputEmbeddings(d_model, ", " = torch.nn.Embedding(embedding_dim=d_model, num_embeddings=", "E2"),
+    14: ("memory, src_mask, tgt_mask)", "memory, None, tgt_mask)", "A22"),
     15: ("if ids[-1] == eos:", "if False:", "D4"),
     16: (" / math.sqrt(D)", "", "A1"),
     17: (" / math.sqrt(query.shape[-1])", "", "A1"),
