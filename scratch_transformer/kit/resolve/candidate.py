@@ -72,6 +72,8 @@ class Resolved(Candidate):
 
     def _once(self, inputs: Inputs) -> Tensor:
         """One call, of the whole batch or of what the function takes at a time."""
+        if self.plan.order == caching.STEPS:
+            return caching.token_by_token(self.function, self.plan, inputs, lambda output: self._as_wide(output, inputs))
         return self.plan.output(self._tensor(self.function(**self.plan.give(inputs)), inputs))
 
     def _tensor(self, output: Any, inputs: Inputs) -> Tensor:

@@ -18,6 +18,9 @@ from scratch_transformer.kit.resolve.names.words import plain
 PASSED = re.compile(r"^past|cache|layerpast|keyvalues")
 SWITCH = re.compile(r"^usecache$|^usekvcache$|^inference$|^isinfer(ence)?$|^kvcache$|^usecaching$|^decode$|^caching$")
 KEPT = re.compile(r"cache|past|keyhistory|kept")
+STEPS = "one token after the other"
+"""Order of dimensions of what keeps keys and values and takes a single token: it is called for each, in turn."""
+CAUSAL = ("CausalSelfAttention", "CausalRotaryAttention", "DecoderOnlyLayer", "LlamaBlock", "DecoderOnly", "LlamaModel")
 Call = Callable[[Mapping[str, Any]], Any]
 
 
@@ -33,7 +36,7 @@ def pieces(
     switch = {
         p.name: True for p in found if SWITCH.search(plain(p.name)) and (p.default is False or p.default is p.empty)
     }
-    start = next((p.name for p in found if beside.START.search(plain(p.name))), None)
+    start = start_of(made.forward)
     positions = next((p.name for p in found if beside.POSITIONS.match(plain(p.name)) and p.default is None), None)
     if passed is None and not (keeps(made) and (switch or start)):
         return None
@@ -54,6 +57,21 @@ def pieces(
                 return None
         begin += length
     return torch.cat(outputs, 1)
+
+
+def token_by_token(
+    call: Callable[..., Any], plan: Plan, inputs: Mapping[str, Any], tensor: Callable[[Any], Tensor]
+) -> Tensor:
+    """The outputs of a call for each token, joined."""
+    start = start_of(call)
+    length = next(iter(inputs.values())).shape[1]
+    outputs = [tensor(call(**{**dict(_piece(plan, inputs, i, 1)), str(start): i})) for i in range(length)]
+    return torch.cat(outputs, 1)
+
+
+def start_of(call: Callable[..., Any]) -> str | None:
+    """The parameter that says where in the sequence the tokens are."""
+    return next((p.name for p in parameters_of(call) if beside.START.search(plain(p.name))), None)
 
 
 def keeps(made: nn.Module) -> bool:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.build.construct import parameters_of
-from scratch_transformer.kit.resolve.call import batching, beside
+from scratch_transformer.kit.resolve.call import batching, beside, caching
 from scratch_transformer.kit.resolve.call.plan import MASKS, CannotCall, Plan
 from scratch_transformer.kit.resolve.call.tokenizer import is_tokenizer
 from scratch_transformer.kit.resolve.names.inputs import CROSS_MASK, INPUTS, SOURCE_MASK, TARGET_MASK, input_of, is_mask
@@ -60,6 +60,8 @@ def orders(kind: Kind, is_function: bool) -> tuple[str, ...]:
         usual = (*usual, "ids")
     if kind.name == "RotaryEmbedding":
         usual = ("batch first", "heads after the length")
+    if kind.name in caching.CAUSAL and not is_function:
+        usual = (*usual, caching.STEPS)
     is_of_tokens = bool({"x", "query", "ids", "src"} & set(kind.inputs)) and not kind.name.endswith("Mask")
     alone = batching.orders(kind) if is_of_tokens else ()
     return (*usual, *(order for order in alone if is_function or "head" in order))
@@ -91,6 +93,8 @@ def plans(
         plan = Plan(names, constants, {}, mask_parameters=_mask_parameters(mask_like, inputs), heads=heads)
         for more in beside.combinations(extra):
             for order in orders:
+                if order == caching.STEPS and not any(beside.START.search(plain(p.name)) for p in parameters):
+                    continue
                 is_single = order.startswith("one") and "head" in order
                 yield replace(plan, constants={**constants, **more}, order=order, heads=1 if is_single else heads)
         plan = replace(plan, constants={**constants, **next(beside.combinations(extra))})

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from scratch_transformer.kit.kind import Inputs, Kind, Probe
-from scratch_transformer.kit.resolve.call import batching, beside, forwards
+from scratch_transformer.kit.resolve.call import batching, beside, caching, forwards
 from scratch_transformer.kit.resolve.call.plan import Plan
 from scratch_transformer.kit.resolve.call.precision import double
 from scratch_transformer.kit.resolve.candidate import Resolved
@@ -102,6 +102,8 @@ def notes(candidate: Resolved) -> None:
         candidate.notes.append("It takes token ids, of which it only uses the shape.")
     elif plan.order in batching.AXES:
         candidate.notes.append(f"It takes {plan.order}.")
+    elif plan.order == caching.STEPS:
+        candidate.notes.append("It takes one token at a time, and was called for one after the other.")
     elif plan.order == "sequence first":
         candidate.notes.append(f"Its tensors are {plan.order}: (length, batch, features).")
     for parameter, (_, form) in plan.masks.items():

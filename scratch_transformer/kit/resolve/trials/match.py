@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from scratch_transformer.kit.kind import Candidate, Kind, Probe
-from scratch_transformer.kit.resolve.build import asked, construct, instance
+from scratch_transformer.kit.resolve.build import asked, construct, inside, instance
 from scratch_transformer.kit.resolve.build.config import Unknown
 from scratch_transformer.kit.resolve.call import calling, forwards
 from scratch_transformer.kit.resolve.call.plan import MASKS, CannotCall, Plan
@@ -149,8 +149,10 @@ def _attempts(thing: Any, kind: Kind, library: Library, settings: dict[str, Any]
                 with double():
                     made = attempt.build()
             except Exception:
-                failed.append(attempt)
-                continue
+                made = _built_inside(attempt, thing, library, settings)
+                if made is None:
+                    failed.append(attempt)
+                    continue
             alike = attempt.alike(made)
             if alike not in called:
                 for outcome in _called(made, kind, library, settings, {**pads, **attempt.used}):
@@ -163,6 +165,19 @@ def _attempts(thing: Any, kind: Kind, library: Library, settings: dict[str, Any]
     if failed:  # the one that came farthest says most
         best = max(failed, key=lambda attempt: attempt.reached)
         yield Outcome(kind, problem=_raised("its constructor", best.error), error=best.error)
+
+
+def _built_inside(attempt: construct.Attempt, thing: Any, library: Library, settings: Mapping[str, Any]) -> Any:
+    """What is built once sizes that it does not pass on to its parts fit; None if it still cannot be."""
+    error = attempt.error
+    if not isinstance(error, (AssertionError, ValueError)):
+        return None
+    with inside.told(library.classes_beside(thing), settings) as are_any:
+        try:
+            return attempt.build() if are_any else None
+        except Exception:
+            attempt.error = error
+            return None
 
 
 def _called(
