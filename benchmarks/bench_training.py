@@ -28,7 +28,7 @@ from scratch_transformer.translation.trainer import Trainer
 PAD, ROUNDS = 0, 5
 
 
-def test_an_epoch(benchmark, pytestconfig, device, capsys, tmp_path):
+def test_an_epoch(benchmark, pytestconfig, device, application, capsys, tmp_path):
     is_timed = turns.is_timed(pytestconfig)
     calls, tokens = rivals(400 if is_timed else 10, device, tmp_path)
     durations = {name: [] for name in calls if name != "ours"}
@@ -45,6 +45,7 @@ def test_an_epoch(benchmark, pytestconfig, device, capsys, tmp_path):
     ratios = {name: ratio(seconds[1:], list(benchmark.stats.stats.data)) for name, seconds in durations.items()}
     speed = tokens / benchmark.stats.stats.median
     benchmark.extra_info |= {"tokens per second": speed, "ratios": {name: vars(r) for name, r in ratios.items()}}
+    application["an epoch"] = benchmark.extra_info
     times = ", ".join(f"{name} {r.median:.1f} × ({r.p20:.1f} to {r.p80:.1f})" for name, r in ratios.items())
     with capsys.disabled():
         print(f"\nours {speed:,.0f} target tokens/s; as long: {times}")

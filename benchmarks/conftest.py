@@ -1,9 +1,12 @@
 """Options of the benchmarks, and what all of them share."""
 
+import datetime
+from pathlib import Path
+
 import pytest
 
 from benchmarks import turns
-from scratch_transformer.benchmarking import grid
+from scratch_transformer.benchmarking import grid, measurement
 from scratch_transformer.benchmarking.machine import limits
 
 
@@ -14,6 +17,7 @@ def pytest_addoption(parser):
         choices=["tiny", "quick", "full"],
         help="which cases: all, a selection (the default), or a few tiny ones (the default where nothing is timed)",
     )
+    group.addoption("--keep", metavar="FOLDER", help="keep what is measured of the application there, dated")
 
 
 def pytest_generate_tests(metafunc):
@@ -30,3 +34,14 @@ def machine(pytestconfig):
     device, extent = pytestconfig.getoption("--device"), turns.extent(pytestconfig)
     cases = [case for subject in grid.SUBJECTS for case in grid.cases(subject, extent, device)]
     return limits(device, sorted({case.dtype for case in cases}))
+
+
+@pytest.fixture(scope="session")
+def application(pytestconfig):
+    """What is measured of the application, to be kept beside what was measured on the same day: some at a time (-k)."""
+    keep, device = pytestconfig.getoption("--keep"), pytestconfig.getoption("--device")
+    before = measurement.latest("the application", Path(keep)) if keep else None
+    with measurement.kept("the application", keep, device) as values:
+        if before and before["date"][:10] == datetime.datetime.now(datetime.timezone.utc).date().isoformat():
+            values |= before["values"]
+        yield values

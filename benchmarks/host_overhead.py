@@ -1,12 +1,14 @@
 """How long the processor works before a kernel is on its way: measured without a GPU, for no kernel runs.
 
     python -m benchmarks.host_overhead           # needs Triton: pip install 'scratch-transformer[triton]'
+    python -m benchmarks.host_overhead --keep benchmarks/results
 
 It decides the time of short calls, and of every step of decoding. Kernels are replaced by nothing at all ("ours"), and
 by what Triton does with the arguments of a launch before it calls CUDA ("with Triton's binding"). Tensors are on the
 CPU, and taken for a GPU's. The lowest of many means is told: what the machine can do when nothing disturbs it.
 """
 
+import argparse
 import contextlib
 import timeit
 from unittest import mock
@@ -18,6 +20,9 @@ from triton.runtime.jit import create_function_from_signature
 
 from scratch_transformer.attention import hopper_flash, scaled_dot_product_attention
 from scratch_transformer.attention.gpu import call, delta, flash, hopper, launch, split_kv
+from scratch_transformer.benchmarking.measurement import kept
+
+SUBJECT = "host overhead"
 
 MODULES = (delta, flash, hopper, split_kv)
 GOALS = {"hopper forward": 40, "triton forward": 30}
@@ -85,17 +90,19 @@ def microseconds(function, number=200, repeat=15):
     return min(timeit.repeat(function, number=number, repeat=repeat)) / number * 1e6
 
 
-def main():
+def main(arguments=None):
     """Print a line a call."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--keep", metavar="FOLDER", help="keep the result there, dated")
+    options = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    found = {}
-    for binds in (False, True):
-        with a_gpu(binds):
-            chosen = {name: microseconds(function) for name, function in calls().items()}
-        for name, value in chosen.items():
-            found.setdefault(name, []).append(value)
+    with kept(SUBJECT, options.keep) as found:
+        for title, binds in (("ours", False), ("with Triton's binding", True)):
+            with a_gpu(binds):
+                for name, function in calls().items():
+                    found.setdefault(name, {})[title] = microseconds(function)
     print(f"{'µs of the processor, for each call':36}{'ours':>8}{'with Triton’s binding':>24}{'goal':>8}")
-    for name, (ours, bound) in found.items():
+    for name, (ours, bound) in ((name, times.values()) for name, times in found.items()):
         print(f"{name:36}{ours:8.1f}{bound:24.1f}{GOALS.get(name, ''):>8}")
 
 

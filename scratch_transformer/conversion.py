@@ -1,6 +1,6 @@
 """Weights to and from `torch.nn.Transformer`, and from the classes that the tutorials teach.
 
-    ours = build_transformer(..., norm="pre")
+    ours = build_transformer(V, V, S, T, d_model, N, h, dropout, d_ff, norm="pre")
     theirs = torch.nn.Transformer(d_model, h, N, N, d_ff, dropout, batch_first=True, norm_first=True)
     theirs.load_state_dict(to_torch(ours.state_dict()))
     ours.load_state_dict(ours.state_dict() | from_torch(theirs.state_dict()))

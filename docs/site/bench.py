@@ -6,7 +6,9 @@ from pathlib import Path
 import matplotlib
 
 from docs.site.catalogue import plain
-from scratch_transformer.benchmarking import plots, ratios, report
+from scratch_transformer.benchmarking import measurement, plots, ratios, report
+from scratch_transformer.benchmarking.others import BUSY
+from scratch_transformer.benchmarking.profile import PRODUCTS
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 
@@ -66,3 +68,73 @@ def cases(document):
         rows.append(f"| **{name}**: mean {mean} |" + " |" * (len(report.HEADINGS) - 1))
         rows += ["| " + " | ".join(map(plain, report.cells(comparison))) + " |" for comparison in found]
     return "\n".join(rows)
+
+
+def profile():
+    """Where tiled attention's time goes, in a sentence."""
+    document = measured("profile of tiled attention")
+    values = document["values"]
+    by_share = sorted(values["shares"].items(), key=lambda item: -item[1])
+    products = sum(share for name, share in by_share if name in PRODUCTS)
+    others = [(name, share) for name, share in by_share if name not in PRODUCTS][:3]
+    rest = ", ".join(f"{share:.0%} `{name.removeprefix('aten::')}`" for name, share in others)
+    return (
+        f"{products:.0%} of the time are the two matrix products, at {values['products'] / 1e9:.0f} of the "
+        f"{values['products alone'] / 1e9:.0f} GFLOP/s that the same products reach alone; {rest}. {where(document)}"
+    )
+
+
+def host_overhead():
+    """Microseconds before a launch."""
+    document = measured("host overhead")
+    rows = ["| call | ours | with Triton's binding |", "| --- | ---: | ---: |"]
+    for name, times in document["values"].items():
+        rows.append(f"| {name} | " + " | ".join(f"{time:.0f}" for time in times.values()) + " |")
+    return "\n".join([*rows, "", where(document)])
+
+
+def decoding():
+    """Greedy decoding beside whole prefixes and the tutorial's loop."""
+    document = measured("the application")
+    rows = [
+        "| model, sources, tokens | tokens/s | whole prefixes | tutorial | in eight bits, tokens/s | tutorial |",
+        "| --- | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for name, found in sorted(document["values"].items(), reverse=True):
+        if name != "an epoch":
+            ratios, speed = found["ratios"], found["tokens per second"]
+            times = " | ".join(spread(ratios[rival]) for rival in ("whole prefixes", "tutorial"))
+            share = ratios["eight bits"]["median"]
+            in_eight_bits = f"{speed / share:,.0f} | {ratios['tutorial']['median'] / share:.1f}"
+            rows.append(f"| {name} | {speed:,.0f} | {times} | {in_eight_bits} |")
+    return "\n".join([*rows, "", where(document)])
+
+
+def training():
+    """An epoch beside the tutorial's, in a sentence."""
+    found = measured("the application")["values"]["an epoch"]
+    return (
+        f"An epoch of training, tiny model: {found['tokens per second']:,.0f} target tokens/s; as the tutorials do it, "
+        f"in batches of 8, {spread(found['ratios']['tutorial'])} times as long, in batches as large as ours "
+        f"{spread(found['ratios']['tutorial, wide'])} times."
+    )
+
+
+def measured(subject):
+    """The newest committed measurement."""
+    document = measurement.latest(subject, RESULTS)
+    assert document is not None, f"no measurement of {subject} is in {RESULTS}"
+    return document
+
+
+def where(document):
+    """Date and machine."""
+    at = document["environment"]
+    threads = "one thread" if at["threads"] == 1 else f"{at['threads']} threads"
+    busy = f"; other processes used {at['used by others']:.1f} processors" if at["used by others"] >= BUSY else ""
+    return f"({at['processor']}, {at['instructions']}, {threads}, torch {at['torch']}, {document['date'][:10]}{busy}.)"
+
+
+def spread(ratio):
+    """A median and the range of the middle rounds."""
+    return f"{ratio['median']:.1f} ({ratio['p20']:.1f} to {ratio['p80']:.1f})"

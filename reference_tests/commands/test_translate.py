@@ -230,3 +230,11 @@ def test_a_person_gets_an_answer_to_every_line_and_may_go_on_after_a_mistake(fol
     output = capsys.readouterr()
     assert output.out == "sieben\ndrei\n"
     assert output.err.splitlines()[1:] == ["Error: line 2 is empty: expected a sentence"]
+
+
+def test_eight_bits_are_for_a_cpu(monkeypatch):
+    result = CliRunner().invoke(translate, ["--int8", "forty-two"])
+    assert (result.exit_code, result.stdout) == (0, "zweiundvierzig\n"), result.output
+    monkeypatch.setattr("scratch_transformer.options.Device.convert", lambda self, value, param, ctx: value)
+    result = CliRunner().invoke(translate, ["--int8", "--device", "cuda", "forty-two"])
+    assert result.exit_code == 2 and "--int8 is for --device cpu, but that is cuda" in result.stderr

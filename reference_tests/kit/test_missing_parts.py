@@ -73,8 +73,8 @@ def result(report, name):
 def test_the_whole_is_judged_and_says_what_was_put_in_place(report):
     layer = result(report, "EncoderLayer")
     assert layer.verdict == "matches the builtin", layer
-    assert any("MultiHeadAttention cannot be used" in note for note in layer.notes)
-    assert any("FeedForward cannot be used" in note and "dmodel" in note for note in layer.notes)
+    assert any("MultiHeadAttention cannot be used" in note for note in layer.limits)
+    assert any("FeedForward cannot be used" in note and "dmodel" in note for note in layer.limits)
 
 
 def test_what_is_put_in_place_returns_two_things_where_two_are_taken(report):

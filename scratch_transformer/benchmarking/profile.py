@@ -1,6 +1,7 @@
 """What tiled attention spends its time on, beside what this machine can do at best.
 
     python -m scratch_transformer.benchmarking.profile --shape 1 8 2048 64
+    python -m scratch_transformer.benchmarking.profile --keep benchmarks/results
 
 One thread, float32, forward: the share of each operation, the rate of the matrix products, and that of the same
 products alone, which is the limit: no algorithm that multiplies Q with K and the weights with V is done before them.
@@ -10,12 +11,16 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Sequence
 
 import torch
 from torch.profiler import profile
 
 from scratch_transformer.attention import scaled_dot_product_attention
 from scratch_transformer.attention.tiled.problem import KEYS, QUERIES
+from scratch_transformer.benchmarking.measurement import kept
+
+SUBJECT = "profile of tiled attention"
 
 PRODUCTS = ("aten::bmm", "aten::baddbmm_")
 
@@ -42,15 +47,21 @@ def _product_rate(D: int) -> float:
     return 2 * QUERIES * KEYS * D / sorted(times)[len(times) // 2]
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Print the shares, the largest first."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shape", type=int, nargs=4, default=(1, 8, 2048, 64), metavar=("B", "H", "L", "D"))
+    parser.add_argument("--keep", metavar="FOLDER", help="keep the result there, dated")
+    options = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    seconds, rate, limit = shares(*parser.parse_args().shape)
-    total = sum(seconds.values())
-    for name, spent in sorted(seconds.items(), key=lambda item: -item[1])[:6]:
-        print(f"{spent / total:7.1%}  {name}")
+    with kept(SUBJECT, options.keep) as values:
+        seconds, rate, limit = shares(*options.shape)
+        total = sum(seconds.values())
+        largest = sorted(seconds.items(), key=lambda item: -item[1])[:6]
+        values |= {"shape": list(options.shape), "shares": {name: spent / total for name, spent in largest}}
+        values |= {"products": rate, "products alone": limit}
+    for name, share in values["shares"].items():
+        print(f"{share:7.1%}  {name}")
     print(f"matrix products: {rate / 1e9:.0f} GFLOP/s; alone: {limit / 1e9:.0f} GFLOP/s")
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from scratch_transformer.options import BEAM, Device, one_line_errors
+from scratch_transformer.options import BEAM, Device, eight_bits_on, one_line_errors
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -42,6 +42,7 @@ MAPS = (".json", ".png", ".svg", ".pdf")
               help="Lines of standard input that are read and translated together; 1: each at once.")  # fmt: skip
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
               help="Write the translations to this file, as they come.")  # fmt: skip
+@click.option("--int8", is_flag=True, help="Round large weights to 8 bits: a large model is faster, and a little off.")
 @click.option("--device", type=Device(), default="cpu", show_default=True, help="Where to compute, in torch's terms.")
 def translate(
     sentences: tuple[str, ...],
@@ -50,6 +51,7 @@ def translate(
     attention: Path | None,
     batch_size: int,
     out: Path | None,
+    int8: bool,
     device: str,
     **options: Any,
 ) -> None:
@@ -59,7 +61,7 @@ def translate(
     translated there is an empty one, and a warning.
     """
     with one_line_errors():
-        search = _search(n_best, **options)
+        search = _search(n_best, eight_bits=eight_bits_on(device, int8), **options)
         _check_attention(attention)
         from scratch_transformer.translation.checkpoint import load_run
         from scratch_transformer.translation.trained import folder_of
@@ -78,7 +80,7 @@ def translate(
 
 def _search(
     n_best: int | None, beam: int | None, alpha: float, sample: bool, seed: int | None, max_length: int | None,
-    **drawing: Any,
+    eight_bits: bool, **drawing: Any,
 ) -> Search:  # fmt: skip
     """The options as one setting, if they go together."""
     given = {"seed": seed, **drawing}
@@ -89,7 +91,7 @@ def _search(
         raise click.UsageError("--beam and --sample: expected one of them")
     if not sample and (n_best or 1) > (beam or 1):
         raise click.UsageError(f"--n-best {n_best}: expected --beam of at least {n_best}, or --sample")
-    from scratch_transformer.translation.decoding import sampling
+    from scratch_transformer.generation import sampling
     from scratch_transformer.translation.translator import Search
 
     draws = {"temperature": 1.0, **{name: value for name, value in drawing.items() if value is not None}}
@@ -97,7 +99,7 @@ def _search(
         sampling.check(draws["temperature"], draws.get("top_k"), draws.get("top_p"))
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-    return Search(beam or 1, alpha, n_best or 1, draws if sample else None, seed or 0, max_length)
+    return Search(beam or 1, alpha, n_best or 1, draws if sample else None, seed or 0, max_length, eight_bits)
 
 
 def _check_attention(path: Path | None) -> None:

@@ -147,10 +147,16 @@ class Checking:
             shown = entry in asked and identity not in self.job.get("done", [])
             self.emit("start", component=identity)
             result = self.component(entry)
-            if shown and result is not None and self._only_reminds(entry[2], entry[3], result):
+            if shown and result is not None and self._is_unwritten(result):
+                self.emit("found", ignored=[f"{result.name} ({foreign.NOT_WRITTEN})"], missing=[])
+            elif shown and result is not None and self._only_reminds(entry[2], entry[3], result):
                 self.emit("found", ignored=[result.name], missing=[])
             elif shown and result is not None:
                 self.emit("result", component=identity, result=result.document())
+
+    def _is_unwritten(self, result: Result) -> bool:
+        """An exercise as it was handed out, of which that is said in one line; a result if somebody asks for it."""
+        return result.verdict == foreign.NOT_WRITTEN and self.job.get("only") != result.name
 
     def _only_reminds(self, value: Any, kinds: tuple[str, ...], result: Result) -> bool:
         """Nobody said what it is, its name hardly does, and it cannot be called: estimate_loss is no component.
@@ -232,15 +238,22 @@ class Checking:
         within = self.library.parts_of(outcome.candidate.made) if outcome.candidate else ()
         parts = {f.mistake.id for part in within for f in part.findings if f.severity != "note"}
         parts &= {f.mistake.id for f in diagnosis.findings if f.severity != "note"}
+        beside = _of_parts(diagnosis, within)
         own = [f for f in diagnosis.findings if f.mistake.id not in parts]
         self.library.diagnoses[value] = diagnosis
         result.verdict, result.error, result.design = diagnosis.verdict, diagnosis.error, diagnosis.design
-        result.inherited = [f.mistake.id for f in diagnosis.findings if f.mistake.id in parts]
+        result.inherited = [f.mistake.id for f in diagnosis.findings if f.mistake.id in parts] + beside
         result.mistakes = [_located(f, value, source) for f in own]
         result.alternatives = [list(ids) for ids in diagnosis.alternatives]
         result.divergence, result.probe = diagnosis.divergence, diagnosis.probe
         result.ordinary, result.unexplained = diagnosis.ordinary, diagnosis.unexplained
         result.notes = list(dict.fromkeys(diagnosis.notes))
+        result.limits = list(dict.fromkeys(diagnosis.limits))
+        if beside:
+            result.verdict = "mistake"
+            if diagnosis.verdict == "unknown mismatch":
+                result.limits.append(f"What differs in it besides {' and '.join(beside)}, if anything, was not found.")
+        result.replaced = list(dict.fromkeys(diagnosis.replaced))
         return result
 
     def _not_built(self, result: Result, value: Any, outcome: Outcome, source: Source) -> Result:
@@ -248,7 +261,7 @@ class Checking:
 
         error = outcome.error
         if isinstance(error, NotImplementedError):  # an exercise as it was handed out
-            result.verdict, result.problem = "not written yet", str(error)
+            result.verdict, result.problem = foreign.NOT_WRITTEN, str(error)
             return result
         finding = crash_finding(error, outcome.kind) if isinstance(error, Exception) else None
         if finding is not None:
@@ -258,6 +271,17 @@ class Checking:
         result.problem = outcome.problem
         result.stub = stubs.stub(outcome.kind, result.name, source.module)
         return result
+
+
+def _of_parts(diagnosis: Diagnosis, within: Sequence[Diagnosis]) -> list[str]:
+    """Mistakes of its parts that its own numbers cannot show: those of training, or beside others that are not known.
+
+    Where its numbers are right, a part's mistake in numbers does not take place in it.
+    """
+    found = [f for part in within if not part.unexplained for f in part.findings if f.severity == "mistake"]
+    is_unknown = diagnosis.verdict == "unknown mismatch"
+    ids = dict.fromkeys(f.mistake.id for f in found if is_unknown or not f.mistake.changes)
+    return [id for id in ids if id not in diagnosis.ids]
 
 
 def _located(finding: Finding, value: Any, source: Source) -> Named:

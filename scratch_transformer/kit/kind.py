@@ -68,7 +68,7 @@ class Kind:
     defaults: settings, all dimensions distinct.
     build: (settings, recipe) -> canonical module, its parameters not yet set. `Recipe()` is the reference.
     probes: (settings, seed) -> probes, float64.
-    mistakes: ids of the catalogue's entries that can occur in it; "B8:GELU" for one form only.
+    mistakes: ids of the catalogue's entries that can occur in it; "B8:GELU" for one form only, "A25:" for the nameless.
     designs: recipes that are all right ("pre-norm", "post-norm"), by the words that describe them.
     full: the recipe with all parameters that any design has; a candidate's `missing` ones are of these.
     oracle: (settings, design's recipe, state, inputs) -> output of the builtin from torch.nn, or None if there is none.
@@ -144,11 +144,13 @@ class Candidate:
     kind, settings: what it is, and the settings that it was really built with (not the ones that were assumed).
     module: the learner's own module, for what only an inventory shows; None for a function.
     missing: canonical parameters that the learner's module has no place for.
-    notes: sentences about how it was resolved.
+    notes: sentences about how it was resolved. limits: about what could not be checked because of how it is made.
+    replaced: names of its parts that the reference stands in for.
     defaults: settings -> values that its constructor has where nothing is passed.
-    shown: choices of the recipe that resolving it has shown already.
+    shown: choices of the recipe that resolving it has shown already. explained: the recipe with its numbers, if any.
     drops: whether dropout that ignores eval() takes place. Without it, everything else can be compared.
     refused: a mask's parameter, and the error with which it stops when it is given any.
+    takes_masks_apart: whether padding and future of the same tokens come in a mask each.
     is_causal_by_name: whether somebody expects that it hides the future without being given a mask.
     """
 
@@ -158,10 +160,14 @@ class Candidate:
         self.settings: dict[str, Any] = dict(settings or {})
         self.missing: frozenset[str] = frozenset()
         self.notes: list[str] = []
+        self.limits: list[str] = []
+        self.replaced: list[str] = []
         self.defaults: dict[str, Any] = {}
         self.shown: dict[str, Any] = {}
+        self.explained: Recipe | None = None
         self.drops = False
         self.refused: tuple[str, Exception] | None = None
+        self.takes_masks_apart = True
         self.is_causal_by_name = True
 
     def load(self, state: State) -> State:
@@ -187,6 +193,10 @@ class Candidate:
     def apart(self, **inputs: Any) -> list[Tensor]:
         """Its outputs with the padding in one mask and the future in another, where it takes two for the same."""
         return []
+
+    def documented_otherwise(self) -> str:
+        """What its documentation says of a mask where it does the opposite: "mask: True = may attend"; else ""."""
+        return ""
 
     def inventory(self) -> dict[str, tuple[int, ...]]:
         """The learner's parameters: name -> shape."""
@@ -329,6 +339,7 @@ class Diagnosis:
     alternatives: other explanations that all probes leave alike: lists of ids.
     design: what it is, of several right ways: "pre-norm, GELU".
     divergence: without an explanation, the first intermediate that differs.
+    limits: what was not checked, and why. replaced: parts that the reference stood in for.
     probe: the probe on which the error is largest.
     """
 
@@ -342,6 +353,8 @@ class Diagnosis:
     divergence: str = ""
     probe: str = ""
     notes: tuple[str, ...] = ()
+    limits: tuple[str, ...] = ()
+    replaced: tuple[str, ...] = ()
     recipe: Recipe = RIGHT
     ordinary: float | None = None
     unexplained: bool = False

@@ -107,7 +107,7 @@ def test_every_alternative_of_a_first_contact_can_be_launched_and_leaves_nothing
 
 def test_what_the_host_does_is_measured(capsys, monkeypatch):
     monkeypatch.setattr(host_overhead, "microseconds", lambda function: (function(), 1.0)[1])
-    host_overhead.main()
+    host_overhead.main([])
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 8
     assert lines[1].split() == ["hopper", "forward", "1.0", "1.0", "40"]

@@ -1,5 +1,8 @@
 """The operator as torch's compiler, exporter, autocast and modes of recording see it."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -151,3 +154,14 @@ def test_the_results_never_share_memory_with_the_arguments(qkv):
     before = [x.clone() for x in (query, key, value)]
     tiled(query, key, value).fill_(99)
     assert_equal([query, key, value], before)
+
+
+def test_a_plain_call_does_not_load_torchs_compiler():
+    """It takes 125 MiB, and seconds."""
+    code = (
+        "import sys, torch; from scratch_transformer.attention import scaled_dot_product_attention as attend\n"
+        "x = torch.randn(1, 2, 5, 4, requires_grad=True)\n"
+        "attend(x, x, x, algorithm='tiled').sum().backward()\n"
+        "sys.exit('torch._dynamo' in sys.modules or x.grad is None)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -12,6 +12,11 @@ from scratch_transformer.kit.discover.target import find
 
 def check_here(path, names=None):
     """Results by name of all components of a file, or of those that are named; the others are built where needed."""
+    return checking_of(path, names)[1]
+
+
+def checking_of(path, names=None):
+    """The same, and what was found out on the way."""
     (source,) = find(str(path)).sources
     standins.install()
     module = types.ModuleType(f"learner_{source.module}_{len(sys.modules)}")
@@ -27,6 +32,6 @@ def check_here(path, names=None):
         for entry in sorted(checking.found, key=lambda entry: (entry[0], entry[5])):
             if names is None or entry[1] in names:
                 results[entry[1]] = checking.component(entry)
-        return results
+        return checking, results
     finally:
         del sys.modules[module.__name__], linecache.cache[module.__file__]

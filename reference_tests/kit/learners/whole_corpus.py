@@ -3,12 +3,15 @@
 import pytest
 
 from docs import measure_findings
+from reference_tests.kit.learners.checked import check_here
 from reference_tests.kit.learners.corpus import STYLES
 from reference_tests.kit.learners.expected import MISSED, OPEN
 from reference_tests.kit.learners.judged import judge_correct, judge_mistaken
 from reference_tests.kit.learners.misbehaving import MISBEHAVING, judge_misbehaving
 from reference_tests.kit.learners.mistaken.tables import MISTAKEN
+from reference_tests.kit.learners.wrong import WRONG
 from reference_tests.test_findings_page import compare
+from scratch_transformer.kit.report.finding import FINE
 
 
 @pytest.mark.parametrize("style", STYLES)
@@ -35,3 +38,10 @@ def test_the_page_of_findings_is_as_measured():
     page = measure_findings.PAGE.read_text(encoding="utf-8")
     for name, measured in measure_findings.tables().items():
         compare(page, name, measured)
+
+
+@pytest.mark.parametrize("row", WRONG, ids=lambda row: f"{row.style}-{row.component}")
+def test_what_is_wrong_is_never_called_right(row, tmp_path):
+    """Unless it is said that a part, which is wrong, was left out of it."""
+    result = check_here(row.write(tmp_path))[row.component]
+    assert result.verdict not in FINE or result.replaced, result

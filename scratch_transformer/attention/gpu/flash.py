@@ -14,9 +14,9 @@ import torch
 import triton
 from torch import Tensor
 
+from scratch_transformer.attention.eager import Eager, is_plain
 from scratch_transformer.attention.gpu import launch, tiles
 from scratch_transformer.attention.gpu.delta import compute_delta
-from scratch_transformer.attention.gpu.eager import Eager, is_plain
 from scratch_transformer.attention.gpu.flash_forward import flash_forward_kernel
 from scratch_transformer.attention.gpu.flash_grad_key_value import grad_key_value_kernel
 from scratch_transformer.attention.gpu.flash_grad_query import grad_query_kernel

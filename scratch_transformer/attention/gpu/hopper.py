@@ -14,9 +14,9 @@ from torch import Tensor
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
+from scratch_transformer.attention.eager import Eager, is_plain
 from scratch_transformer.attention.gpu import hopper_work, launch
 from scratch_transformer.attention.gpu.delta import compute_delta
-from scratch_transformer.attention.gpu.eager import Eager, is_plain
 from scratch_transformer.attention.gpu.flash import no_second_derivative
 from scratch_transformer.attention.gpu.hopper_forward import hopper_forward_kernel
 from scratch_transformer.attention.gpu.hopper_grad_key_value import hopper_grad_key_value_kernel

@@ -16,8 +16,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from scratch_transformer.attention.eager import is_plain
 from scratch_transformer.attention.gpu import launch
-from scratch_transformer.attention.gpu.eager import is_plain
 from scratch_transformer.attention.gpu.flash import mask_and_seed, mask_kind, mask_strides, rows
 from scratch_transformer.attention.gpu.tiles import ADDITIVE, LOG2E, clip_scores, load_tile, mask_scores
 

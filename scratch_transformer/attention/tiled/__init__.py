@@ -22,7 +22,7 @@ from torch import Tensor
 
 from scratch_transformer import masks
 from scratch_transformer.attention.tiled import products
-from scratch_transformer.attention.tiled.operator import tiled_attention
+from scratch_transformer.attention.tiled.operator import attend
 from scratch_transformer.attention.tiled.tile import keep_share
 from scratch_transformer.precision import cast_dtype
 
@@ -94,7 +94,7 @@ def run(
             attn_mask = attn_mask.expand(*query.shape[:-3], *attn_mask.shape[-3:])
         attn_mask = _four_dimensions(attn_mask)
     q, k, v = (_four_dimensions(x.to(cast_dtype(x))) for x in (query, key, value))
-    out, _ = tiled_attention(q, k, v, attn_mask, seed, dropout_p, lower, upper, scale)
+    out, _ = attend(q, k, v, attn_mask, seed, dropout_p, lower, upper, scale)
     return out.reshape(*query.shape[:-1], value.shape[-1])
 
 

@@ -1,12 +1,17 @@
-"""The passes as one operator of torch's: differentiable, and opaque to torch.compile, which can't look into threads."""
+"""The passes as one operator of torch's: differentiable, and opaque to torch.compile, which can't look into threads.
+
+Where nobody but autograd looks, `attend` computes the same without the operator.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from scratch_transformer.attention.eager import Eager, is_plain
 from scratch_transformer.attention.tiled.backward import Gradients, Saved, backward
 from scratch_transformer.attention.tiled.forward import forward
 from scratch_transformer.attention.tiled.problem import Problem
@@ -15,8 +20,7 @@ from scratch_transformer.precision import HALF_PRECISION
 NAME = "scratch_transformer::tiled_attention"
 
 
-@torch.library.custom_op(NAME, mutates_args=())
-def tiled_attention(
+def _forward(
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -32,16 +36,15 @@ def tiled_attention(
     query (B, H, T, D), key (B, K, S, D), value (B, K, S, Dv), mask broadcastable to (B, H, T, S), seed one number.
     """
     problem = Problem.of(query, key, value, mask, seed, dropout_p, lower, upper, scale)
-    B, H, T, _ = query.shape
-    out = problem.query.new_empty(*problem.query.shape[:-1], value.shape[-1])
-    norms = problem.like.new_empty(*problem.query.shape[:-1], 2)
+    shape = problem.query.shape[:-1]
+    out = query.new_empty(*query.shape[:-1], value.shape[-1])
+    norms = problem.like.new_empty(*query.shape[:-1], 2)
     with torch.autocast(query.device.type, enabled=False):
-        forward(problem, out, norms)
-    return out.view(B, H, T, -1), norms.view(B, H, T, 2)
+        forward(problem, out.view(*shape, value.shape[-1]), norms.view(*shape, 2))
+    return out, norms
 
 
-@torch.library.custom_op(f"{NAME}_backward", mutates_args=())
-def tiled_attention_backward(
+def _backward(
     grad_out: Tensor,
     out: Tensor,
     norms: Tensor,
@@ -75,6 +78,12 @@ def tiled_attention_backward(
     )
 
 
+# ---- The operators ----
+
+tiled_attention = torch.library.custom_op(NAME, _forward, mutates_args=())
+tiled_attention_backward = torch.library.custom_op(f"{NAME}_backward", _backward, mutates_args=())
+
+
 @tiled_attention.register_fake
 def _(query, key, value, mask, seed, dropout_p, lower, upper, scale):
     dtype = torch.float32 if query.dtype in HALF_PRECISION else query.dtype
@@ -94,9 +103,12 @@ def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tens
     ctx.mark_non_differentiable(output[1])
 
 
-def _backward(ctx: Any, grad_out: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+def _gradients(ctx: Any, grad_out: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
     with_mask = ctx.needs_input_grad[3]
-    *gradients, of_mask = tiled_attention_backward(grad_out, *ctx.saved_tensors, *ctx.numbers, with_mask)
+    # where gradients are recorded, somebody wants second derivatives, which the operator refuses
+    is_last = not torch.is_grad_enabled() and is_plain(grad_out, ctx.saved_tensors[0])
+    differentiate: Callable[..., Any] = _backward if is_last else tiled_attention_backward
+    *gradients, of_mask = differentiate(grad_out, *ctx.saved_tensors, *ctx.numbers, with_mask)
     return *gradients, of_mask if with_mask else None, *(None,) * (1 + len(ctx.numbers))
 
 
@@ -107,5 +119,6 @@ def _backward_twice(ctx: Any, *gradients: Tensor) -> None:
     )
 
 
-tiled_attention.register_autograd(_backward, setup_context=_setup_context)
+tiled_attention.register_autograd(_gradients, setup_context=_setup_context)
 tiled_attention_backward.register_autograd(_backward_twice)
+attend = Eager(tiled_attention, _forward, _setup_context, _gradients, tensors=5)

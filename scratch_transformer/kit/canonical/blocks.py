@@ -107,7 +107,9 @@ class DecoderLayer(Layer):
         return self.fed_forward(x, 3, first, before)
 
     def _self(self, x: Tensor, mask: Mask, memory_mask: Mask) -> Tensor:
-        if self.recipe.self_mask != "target":
+        if self.recipe.self_mask == "none":
+            mask = None
+        elif self.recipe.self_mask != "target":
             mask = memory_mask if memory_mask is not None and memory_mask.shape[-1] == x.shape[1] else None
         return self.self_attn(x, x, x, mask)
 

@@ -113,13 +113,13 @@ def _near_one(sums: torch.Tensor) -> bool:
 def design_notes(session: Session, recipe: Recipe, design: str) -> Iterator[Finding]:
     """Entries of the catalogue that a right design amounts to: pre-norm, GELU, no final norms."""
     changes = session.kind.designs[design]
-    for id, _, only in (name.partition(":") for name in session.kind.mistakes):
+    for id, one, only in (name.partition(":") for name in session.kind.mistakes):
         for form, entries in MISTAKES[id].changes.items():
             if changes.get("gated") and id == "B8":
                 continue  # SiLU is what a gate has
             is_design = entries.items() <= changes.items() and not (id == "E2" and recipe.positions == "learned")
             departs = any(getattr(RIGHT, name) != value for name, value in entries.items()) or len(entries) > 1
-            if is_design and departs and (not only or form == only):
+            if is_design and departs and (not one or form == only):
                 finding = Finding(MISTAKES[id], "It agrees with PyTorch's, set up in this way.", form)
                 if finding.severity != "mistake":
                     yield finding

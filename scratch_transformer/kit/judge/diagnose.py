@@ -18,11 +18,11 @@ from scratch_transformer.kit.judge.detectors import detected
 from scratch_transformer.kit.judge.divergence import first_divergence
 from scratch_transformer.kit.judge.evidence import evidence
 from scratch_transformer.kit.judge.extras import from_extras
-from scratch_transformer.kit.judge.search import Change, Hypothesis, Known, Match, find
+from scratch_transformer.kit.judge.search import PADDING_LOST, Change, Hypothesis, Known, Match, find
 from scratch_transformer.kit.judge.session import EXACT, ROUNDED, Session, says_nothing
 from scratch_transformer.kit.kind import Candidate, Diagnosis, Finding, Verdict
 from scratch_transformer.kit.mistakes import MISTAKES
-from scratch_transformer.kit.mistakes.attention import NOT_ASKED
+from scratch_transformer.kit.mistakes.attention import NOT_ASKED, TARGET_ONLY
 from scratch_transformer.kit.recipe import RIGHT, Recipe
 
 SEVERITIES = ("mistake", "paper", "harmless", "note")
@@ -81,7 +81,7 @@ def _diagnosed(session: Session, parts: Known) -> Diagnosis:
     ordinary, usual = session.worst(design, ordinary=True)
     if best is not None and best.changes and all(_is_note(session, change) for change in best.changes):
         error, usual = min(error, match.error), None  # no builtin is set up in this way
-    verdict = _verdict(best, findings, error)
+    verdict = _verdict(best, findings, error, session)
     unexplained = best is None and verdict == "mistake" and not any(finding.explains for finding in findings)
     return Diagnosis(
         kind=kind.name,
@@ -94,6 +94,8 @@ def _diagnosed(session: Session, parts: Known) -> Diagnosis:
         divergence=first_divergence(session, design) if unexplained or verdict == "unknown mismatch" else "",
         probe=worst.probe.shows if worst else "",
         notes=(*candidate.notes, *_notes(session, match)),
+        limits=(*candidate.limits, *_limits(session)),
+        replaced=tuple(candidate.replaced),
         recipe=recipe,
         ordinary=ordinary if usual is not None and ordinary != error else None,
         unexplained=unexplained,
@@ -118,8 +120,16 @@ def _design(session: Session, best: Hypothesis | None) -> Recipe:
 
 def _named(session: Session, best: Hypothesis | None, match: Match, design: Recipe) -> Iterator[Finding]:
     for change in best.changes if best else ():
-        said = evidence(session, change, design)
-        yield Finding(MISTAKES[change.id], said, _form(session, change), twins=match.twins.get(change.id, ()))
+        said, twins = evidence(session, change, design), match.twins.get(change.id, ())
+        if _is_of_target(session, change):
+            yield Finding(MISTAKES["A24"], said, TARGET_ONLY, dict(change.entries))
+        else:
+            yield Finding(MISTAKES[change.id], said, _form(session, change), twins=twins)
+
+
+def _is_of_target(session: Session, change: Change) -> bool:
+    """Padding beside a causal mask cannot get lost where one mask has both: it was never looked for."""
+    return (change.id, change.form) == PADDING_LOST and not session.candidate.takes_masks_apart
 
 
 def _is_note(session: Session, change: Change) -> bool:
@@ -132,13 +142,15 @@ def _form(session: Session, change: Change) -> str:
     return change.form if is_asked else NOT_ASKED
 
 
-def _verdict(best: Hypothesis | None, findings: Iterable[Finding], error: float) -> Verdict:
+def _verdict(best: Hypothesis | None, findings: Iterable[Finding], error: float, session: Session) -> Verdict:
     """error: against the builtin, which has the last word; the reference only explains deviations from it."""
     severities = {finding.severity for finding in findings}
     if "mistake" in severities:
         return "mistake"
     if best is None:
         return "unknown mismatch"
+    if session.stops:
+        return "crashed"  # what agrees where it runs, and does not run with every mask, is not right
     for severity in ("paper", "harmless"):
         if severity in severities:
             return VERDICTS[severity]
@@ -160,6 +172,13 @@ def _sorted(findings: Iterable[Finding]) -> list[Finding]:
 def _notes(session: Session, match: Match) -> Iterator[str]:
     if EXACT < match.error <= ROUNDED:
         yield f"Somewhere it computes in single precision (float32): it agrees to {match.error:.0e} only."
+
+
+def _limits(session: Session) -> Iterator[str]:
+    """What it was not called with, and where it stopped."""
+    if session.left_out and not any("no mask" in limit for limit in session.candidate.limits):
+        unsaid = dict.fromkeys(probe.shows for probe in session.left_out)
+        yield f"Not checked, as it cannot be given such inputs: {'; '.join(unsaid)}."
     for result in session.crashes:
         error = result.error
         yield f"With {result.probe.shows} it stops with {type(error).__name__}: {_first_line(error)}"

@@ -33,7 +33,7 @@ class Result:
 class Session:
     """Loads the candidate with random weights, runs it on all probes, and measures how far recipes are from it.
 
-    state: what the candidate's parameters stand for, by canonical name.
+    state: what the candidate's parameters stand for, by canonical name. left_out: probes that it cannot be given.
     """
 
     def __init__(self, candidate: Candidate, seed: int = 0) -> None:
@@ -41,12 +41,17 @@ class Session:
         self.settings: Settings = self.kind.complete(candidate.settings)
         self.variants = Variants(self.kind, self.settings)
         full = self.kind.build(self.settings, RIGHT.with_(self.kind.full)).double()
-        self.probes = tuple(p for p in self.kind.probes(self.settings, seed) if candidate.accepts(p.inputs))
+        probes = [(probe, candidate.accepts(probe.inputs)) for probe in self.kind.probes(self.settings, seed)]
+        self.probes = tuple(probe for probe, accepted in probes if accepted)
+        self.left_out = tuple(probe for probe, accepted in probes if not accepted)
         self.quiet_asked = random_state(full, seed + 1, quiet=True)
         self.asked: State = random_state(full, seed)
         self.quiet_state, quiet = self._loaded(self.quiet_asked, is_quiet=True)
         self.state, others = self._loaded(self.asked, is_quiet=False)
         self.results = [*others, *quiet]
+        self.is_random = self._is_random()
+        self.failed = ""
+        """The probe at which the last comparison was given up."""
 
     def _loaded(self, asked: State, is_quiet: bool) -> tuple[State, list[Result]]:
         """Load weights and run the probes that want them."""
@@ -64,6 +69,18 @@ class Session:
     @property
     def crashes(self) -> list[Result]:
         return [result for result in self.results if result.error is not None]
+
+    @property
+    def stops(self) -> list[Result]:
+        """Crashes that no fixed length explains: on inputs of the same shapes it ran, or source and target differ."""
+        ran, pairs = [_shapes(result.probe) for result in self.ran], {"memory", "src", "key"} & set(self.kind.inputs)
+        return [result for result in self.crashes if pairs or _shapes(result.probe) in ran]
+
+    def _is_random(self) -> bool:
+        """Whether a second call with the same input gives other numbers: then no recipe can give them."""
+        first = next(iter(self.ran), None)
+        again = None if first is None else self.run(first.probe).output
+        return first is not None and again is not None and distance(again, first.output, first.probe) > ROUNDED
 
     def run(self, probe: Probe) -> Result:
         try:
@@ -97,7 +114,8 @@ class Session:
         for result in self.ran:
             probe = replace(result.probe, valid=None) if everywhere else result.probe
             worst = max(worst, distance(result.output, self.variant(recipe, probe), probe))
-            if worst > stop_above:
+            self.failed = probe.name if worst > stop_above else ""
+            if self.failed:
                 break
         return worst
 
@@ -115,6 +133,11 @@ class Session:
             if result.output is not None and (result.probe.is_ordinary or not ordinary)
         ]
         return max(errors, key=lambda pair: pair[0], default=(float("inf"), None))
+
+
+def _shapes(probe: Probe) -> dict[str, torch.Size]:
+    """Of the inputs that are no masks."""
+    return {n: x.shape for n, x in probe.inputs.items() if isinstance(x, Tensor) and "mask" not in n}
 
 
 @contextlib.contextmanager

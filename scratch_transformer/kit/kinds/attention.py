@@ -28,11 +28,11 @@ POST = {name: WRAPPERS[name] for name in ("", "residual and norm inside")}
 NORM_INSIDE = ("LN1", "LN2", "LN3")
 """Where residual and norm are inside the attention."""
 HEAD_MISTAKES = (
-    *("A7", "A13", "A14", "A15", "A19", *CROSSED, "A17", "A23", "A24", "G3", "A28", "A29", "A30", "A31"),
+    *("A7", "A13", "A14", "A15", "A19", *CROSSED, "A17", "A23", "A24", "G3", "A28", "A29", "A30", "A31", "A32"),
     *("B10", "B12", "B21", "B22", *NORM_INSIDE),
 )
 OTHER_RESIDUALS = tuple(f"B23:attention's output is added to the {name}" for name in ("values", "keys"))
-WITH_MASKS = ("A7", "A24", "A29", "A31")
+WITH_MASKS = ("A7", "A24", "A29", "A31", "A32")
 """Of what is given masks."""
 SELF_MISTAKES = tuple(id for id in HEAD_MISTAKES if id not in CROSSED[:2])
 """Where query, key and value are one, exchanging them changes nothing."""
@@ -73,7 +73,8 @@ def huge(settings: Settings) -> Probe:
 def builtin_core(settings: Settings, recipe: Recipe, state: State, inputs: Inputs) -> Tensor:
     mask = inputs["mask"]
     q, k, v = inputs["query"], inputs["key"], inputs["value"]
-    output: Tensor = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+    is_causal = mask is None and recipe.unmasked == "earlier"
+    output: Tensor = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=is_causal)
     return output
 
 
@@ -86,7 +87,8 @@ SDPA = Kind(
     defaults={"num_heads": HEADS, "d_k": 4},
     build=lambda settings, recipe: ScaledDotProductAttention(recipe),
     probes=core_probes,
-    mistakes=(*CORE_MISTAKES, "A24", "A31"),
+    designs={"": {}, "causal where no mask is given": {"unmasked": "earlier"}},
+    mistakes=(*CORE_MISTAKES, "A24", "A31", "A32"),
     oracle=builtin_core,
     builtin="torch.nn.functional.scaled_dot_product_attention",
     extras=(Extra(("A11",), empty_row), Extra(("A10",), huge)),
@@ -134,11 +136,13 @@ def causal_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
 
 def cross_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
     draw, E = Draw(seed), settings["d_model"]
-    x, memory = draw.normal(B, T, E), draw.normal(B, S, E)
+    x, memory, short = draw.normal(B, T, E), draw.normal(B, S, E), draw.normal(B, T, E)
     return (
         Probe("no mask", {"x": x, "memory": memory, "mask": None}, shows="no mask"),
         Probe("left padding", {"x": x, "memory": memory, "mask": keys(real(S, "left"))}, shows="left padding"),
         Probe("right padding", {"x": x, "memory": memory, "mask": keys(real(S))}, shows="right padding"),
+        Probe("one length", {"x": x, "memory": short, "mask": None}, shows="source and target of one length"),
+        Probe("one length, padded", {"x": x, "memory": short, "mask": keys(real(T))}, shows="one length, and padding"),
     )
 
 
@@ -266,7 +270,7 @@ CAUSAL_SELF_ATTENTION = attention_kind(
         *(id for id in SELF_MISTAKES if id not in WITH_MASKS),
         "A5",
         "A6",
-        "A25",
+        "A25:",
         "B11",
     ),
     extras=(Extra(("A10",), huge_causal),),

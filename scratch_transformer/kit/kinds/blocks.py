@@ -50,11 +50,12 @@ LAYER_DESIGNS = combined(ORDERS, USUAL)
 FINAL = {"": {"final_norm": False}, "final norm": {"final_norm": True}}
 STACK_DESIGNS = combined(ORDERS, FINAL, USUAL)
 STACK_MISTAKES = ("B4:pre-norm without final norms", "B9", "B19")
-CAUSAL_MISTAKES = ("P7", "K1", "A5", "A6", "A25", "B11")
+CAUSAL_MISTAKES = ("P7", "K1", "A5", "A6", "A25:", "B11")
 ENCODER_MISTAKES = tuple(id for id in LAYER_MISTAKES if id != "A29")
 """It is given one mask only."""
 CAUSAL_LAYER_MISTAKES = tuple(id for id in LAYER_MISTAKES if id not in WITH_MASKS)
 CROSS_MISTAKES = (
+    "A25:nor one for the padding",
     "A21:keys and values come from the decoder", "A21:keys, values and their mask come from the decoder", "A22", "A27",
     "B23:attention's output is added to the encoder's",
     "B23:the feed-forward network's output is added to the input of the sublayer before",

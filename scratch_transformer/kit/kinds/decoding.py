@@ -136,7 +136,7 @@ CAUSAL_MASK = Kind(
     defaults={},
     build=lambda settings, recipe: CausalMask(recipe),
     probes=causal_mask_probes,
-    mistakes=("A6", "A5", "A25", "A10"),
+    mistakes=("A6", "A5", "A25:", "A10"),
     designs=combined({f"shape {shape}": {"mask_shape": str(n)} for n, shape in SHAPES.items()}, POLARITY),
 )
 PADDING_MASK = Kind(
@@ -163,6 +163,6 @@ TARGET_MASK = Kind(
     defaults={"pad": 0},
     build=lambda settings, recipe: CombinedMask(dict(settings), recipe),
     probes=combined_mask_probes,
-    mistakes=("A5", "A6", "A7", "A24:padding is ignored", "A25", "T5", "A10"),
+    mistakes=("A5", "A6", "A7", "A24:padding is ignored", "A25:", "T5", "A10"),
     designs=combined({f"{n} axes": {"mask_shape": str(n)} for n in (3, 4)}, POLARITY),
 )

@@ -64,7 +64,14 @@ def seq2seq_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
         src, tgt = tokens(draw, B, S, words, s, src_real), tokens(draw, B, T, words, t, tgt_real)
         masks = {"src_mask": keys(src_real), "tgt_mask": causal(T) & keys(tgt_real)}
         probes.append(Probe(name, {"src": src, "tgt": tgt, **masks}, queries(tgt_real), shows=shows))
-    return (*probes, replace(probes[0], name="quiet", quiet=True, shows="small weights"))
+    src, tgt = (tokens(draw, B, T, words, pad, torch.ones(B, T).bool()) for pad in (s, t))
+    src = src.masked_fill(~real(T), s)
+    alike = {"src": src, "tgt": tgt, "src_mask": keys(real(T)), "tgt_mask": causal(T)}
+    return (
+        *probes,
+        replace(probes[0], name="quiet", quiet=True, shows="small weights"),
+        Probe("alike", alike, shows="source and target of one length"),
+    )
 
 
 def gpt_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
@@ -96,6 +103,16 @@ def decoder_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
         Probe("padded", {"ids": ids, "memory": memory, **masks}, queries(where), shows="padding"),
         Probe("no padding", {"ids": other, "memory": memory, **free}, shows="ids without padding"),
         Probe("quiet", {"ids": other, "memory": memory * 1e-2, **free}, shows="small weights", quiet=True),
+        Probe(
+            "alike",
+            {
+                "ids": other,
+                "memory": draw.normal(B, T, settings["d_model"]),
+                "mask": causal(T),
+                "memory_mask": keys(real(T)),
+            },
+            shows="source and target of one length",
+        ),
     )
 
 

@@ -5,6 +5,7 @@ from scratch_transformer.kit.kind import Mistake
 CORE = "Vaswani et al. 2017, section 3.2.1, equation 1"
 HEADS = "Vaswani et al. 2017, section 3.2.2"
 MASKS = "Vaswani et al. 2017, section 3.2.3"
+TARGET_ONLY = "the target's padding is not masked, which shows only where words come after it"
 NOT_ASKED = "nobody asks for one: it takes a mask, or its name does not say that it is a decoder"
 
 QKV = """\
@@ -474,6 +475,7 @@ print("by view alone, token 0 has head 0 of both tokens:", wrong[0, 0])
         source=MASKS,
         mathematics="right: softmax(s + {0, -∞})      here: softmax(s)",
         changes={"": {"masking": "ignored"}, "padding is ignored": {"padding": "ignored"}},
+        severities={TARGET_ONLY: "harmless"},
         demo="""\
 import torch
 scores, blocked = torch.zeros(1, 3), torch.tensor([[False, False, True]])
@@ -493,7 +495,7 @@ print("right:", scores.softmax(-1))
         fix="Combine the padding mask with torch.tril(torch.ones(T, T)).bool().",
         source=MASKS,
         mathematics="right: query i sees key j if j ≤ i      here: for all j",
-        changes={"": {"causal": "ignored"}},
+        changes={"": {"causal": "ignored"}, "nor one for the padding": {"self_mask": "none"}},
         severities={NOT_ASKED: "note"},
         demo="""\
 import torch

@@ -1,4 +1,4 @@
-"""A29 … A31: masks that do not arrive: overwritten, left behind on another device, refused."""
+"""A29 … A32: masks that do not arrive, or mean the opposite: overwritten, left on another device, refused, inverted."""
 
 from scratch_transformer.kit.kind import Mistake
 
@@ -65,6 +65,23 @@ try:
 except RuntimeError as error:
     print("it stops with:", error)
 print("with axes for heads and queries:", scores.masked_fill(mask[:, None, None, :] == 0, float("-inf")).shape)
+""",
+    ),
+    Mistake(
+        id="A32",
+        title="the mask means the opposite of what is documented",
+        severity="mistake",
+        does="Its documentation says which value of the mask may attend, and the code blocks that value. Whoever calls "
+        "it as documented lets every token attend to padding and to the future alone.",
+        expected="The code does what its documentation says. True = may attend in scaled_dot_product_attention and in "
+        "the tutorials; True = blocked in nn.MultiheadAttention.",
+        fix="scores.masked_fill(~mask, float('-inf')) where True = may attend; or document that True = blocked.",
+        source=MASKS,
+        demo="""\
+import torch
+scores, may_attend = torch.zeros(3), torch.tensor([True, True, False])  # the last key is padding
+print("blocks what may not attend:", scores.masked_fill(~may_attend, float("-inf")).softmax(-1))
+print("blocks what may attend:", scores.masked_fill(may_attend, float("-inf")).softmax(-1))
 """,
     ),
 )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from scratch_transformer.kit.report.words import error, explanation
+
 BAD = ("mistake",)
 NOT_COMPARED = ("not written yet", "crashed", "could not be built", "took too long")
 FINE = ("matches the builtin", "matches the paper, not the builtin", "harmless deviation")
@@ -40,7 +42,8 @@ class Result:
     where: file and line. error: the worst relative error against `against`; None if nothing could be compared.
     ordinary: the error on ordinary inputs, where `error` is on inputs made to show mistakes; None if it is the same.
     inherited: ids of mistakes that are in a part of it, which is reported by itself. stub: of an adapter to fill in.
-    unexplained: mistakes are named, but its numbers differ for another reason too.
+    unexplained: mistakes are named, but its numbers differ for another reason too. limits: what was not checked.
+    replaced: its parts that could not be used, so that what is said is true but for them.
     """
 
     name: str
@@ -59,6 +62,8 @@ class Result:
     problem: str = ""
     notes: list[str] = field(default_factory=list)
     stub: str = ""
+    limits: list[str] = field(default_factory=list)
+    replaced: list[str] = field(default_factory=list)
     ordinary: float | None = None
     unexplained: bool = False
 
@@ -68,8 +73,6 @@ class Result:
 
     def __str__(self) -> str:
         """The diagnosis in words."""
-        from scratch_transformer.kit.report.text import error, explanation
-
         head = f"{self.name} ({self.kind}): {self.verdict}"
         if self.error is not None and self.error < float("inf"):
             head += f", relative error {error(self.error)} against {self.against}"

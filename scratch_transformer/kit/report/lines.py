@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
+import textwrap
 from typing import Any
 
 from scratch_transformer.kit.report.fixes import fixed
@@ -19,7 +21,11 @@ PATTERNS: dict[str, str] = {
     "A10": r"masked_fill|10000|1e4|e4", "A11": r"masked_fill|mask", "A12": r"masked_fill_|_\(|\+=|\*=",
     "A13": r"view|reshape", "A14": r"Linear\(", "A15": r"Linear\(", "A16": r"mask", "A17": r"attn|weights|scores",
     "A18": r"dropout", "A19": r"//|%", "A21": r"matmul|@|bmm|einsum", "A22": r"mask",
-    "A23": r"view|reshape|transpose|permute", "A24": r"mask", "A25": r"tril|triu|mask", "B6": r"dropout|return",
+    "A23": r"view|reshape|transpose|permute", "A24": r"mask", "A25": r"tril|triu|mask",
+    "A27": r"mask", "A28": r"Linear\(", "A29": r"masked_fill|mask\w* ?=", "A30": r"mask|tril|triu", "A31": r"mask",
+    "B6": r"dropout|return", "B2": r"norm", "B3": r"norm", "B13": r"norm", "B14": r"return", "B15": r"norm",
+    "B16": r"return", "B17": r"relu|gelu|GELU|ReLU|act", "B19": r"for ", "B20": r"att", "B22": r"empty\(",
+    "B23": r"\+", "B24": r"dropout",
     "B7": r"dropout", "B8": r"relu|gelu|GELU|ReLU", "B9": r"\* ?\w+|for ", "B10": r"\[", "B11": r"training",
     "B12": r"dropout", "T1": r"softmax", "T2": r"softmax", "T3": r"fill_|smooth", "T4": r"pad|ignore",
     "T5": r"pad|ignore", "T7": r"min|step", "D1": r"log|score", "D2": r"eos|end", "D3": r"eos|end",
@@ -45,12 +51,27 @@ def place(id: str, form: str, thing: Any) -> tuple[int, list[str]] | None:
         if found is not None:
             return start + 1 + found[0], found[1]
     for lines, start in parts:
+        silent = _silent(lines)
         for offset, line in enumerate(lines):
-            text = line.split("#")[0]
             pattern = PATTERNS.get(id)
-            if offset and pattern and re.search(pattern, text) and not text.strip().startswith(("def ", '"', "'")):
+            if offset not in silent and pattern and re.search(pattern, line.split("#")[0]):
                 return start + offset, []
     return (parts[0][1], []) if parts else None
+
+
+def _silent(lines: list[str]) -> set[int]:
+    """The lines on which nothing is computed: heads of classes and functions, and texts."""
+    try:
+        tree = ast.parse(textwrap.dedent("\n".join(lines)))
+    except SyntaxError:
+        return {0}
+    found = {0}
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            found |= set(range(node.lineno - 1, node.body[0].lineno - 1))
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            found |= set(range(node.lineno - 1, node.end_lineno or node.lineno))
+    return found
 
 
 def excerpt(text: str, line: int) -> tuple[int, list[str]]:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from scratch_transformer.kit.kind import Candidate, Inputs, Kind, State
-from scratch_transformer.kit.resolve.call import batching, caching
+from scratch_transformer.kit.resolve.call import batching, caching, documented
 from scratch_transformer.kit.resolve.call.plan import CannotCall, Plan
 from scratch_transformer.kit.resolve.call.precision import double, without_dropout
 from scratch_transformer.kit.resolve.weights.layout import ZERO, Layout, Parameters, neutral
@@ -41,7 +41,9 @@ class Resolved(Candidate):
         self.output_index: int | None = None
         thing = getattr(made, "function", made)
         self.defaults = {"eps": default_of(type(thing) if isinstance(thing, nn.Module) else thing, "eps")}
-        self.is_causal_by_name = _is_causal(kind, thing) and not _takes_mask(plan)
+        own = [name for _, name, _ in plan.mask_parameters if name in ("mask", "tgt_mask")]
+        self.takes_masks_apart = len(own) > 1
+        self.is_causal_by_name = _is_given_future(kind, plan) or (_is_causal(kind, thing) and not _takes_mask(plan))
         self.update_missing()
 
     def update_missing(self) -> None:
@@ -72,8 +74,8 @@ class Resolved(Candidate):
 
     def _once(self, inputs: Inputs) -> Tensor:
         """One call, of the whole batch or of what the function takes at a time."""
-        if self.plan.order == caching.STEPS:
-            return caching.token_by_token(self.function, self.plan, inputs, lambda output: self._as_wide(output, inputs))
+        if self.plan.order == caching.TOKENWISE and self.module is not None:
+            return caching.tokenwise(self.module, self.plan, inputs, lambda output: self._as_wide(output, inputs))
         return self.plan.output(self._tensor(self.function(**self.plan.give(inputs)), inputs))
 
     def _tensor(self, output: Any, inputs: Inputs) -> Tensor:
@@ -106,6 +108,9 @@ class Resolved(Candidate):
         fits = [t for t in found if expected is not None and t.shape[-1:] == expected[-1:] and t.dim() == len(expected)]
         return (fits or found)[0]
 
+    def documented_otherwise(self) -> str:
+        return documented.contradiction(getattr(self.made, "function", self.made), self.plan.masks)
+
     def rebuild(self, **settings: Any) -> Candidate:
         if self._rebuild is None:
             raise KeyError(f"{self.kind.name} cannot be built again")
@@ -113,7 +118,7 @@ class Resolved(Candidate):
 
     def intermediates(self, **inputs: Any) -> dict[str, Tensor]:
         """Outputs of the learner's own submodules whose canonical path the layout tells."""
-        if self.module is None:
+        if self.module is None or self.plan.order == caching.TOKENWISE:
             return {}
         outputs: dict[str, Tensor] = {}
         handles = [
@@ -151,6 +156,12 @@ class Resolved(Candidate):
                 groups.setdefault(".".join(parts[:end]), set()).update(positions.flatten().tolist())
         same = [name for name, positions in groups.items() if positions - {ZERO, -2} == own]
         return max(same, key=len, default=None)
+
+
+def _is_given_future(kind: Kind, plan: Plan) -> bool:
+    """A decoder that is given a causal mask, and has to apply it."""
+    decodes = "memory_mask" in kind.inputs or "tgt_mask" in kind.inputs
+    return decodes and any(name in ("mask", "tgt_mask") for _, name, _ in plan.mask_parameters)
 
 
 def _takes_mask(plan: Plan) -> bool:

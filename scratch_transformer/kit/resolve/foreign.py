@@ -18,6 +18,7 @@ CONVOLUTIONS = ("Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2
 IMAGE = re.compile(r"\(?\w+, \w+, (h|height), (w|width)\)? = \w+\.(shape|size\(\))$", re.IGNORECASE)
 CALLED = ("forward", "__call__", "encode", "decode")
 MOST_DEEP = 3
+NOT_WRITTEN = "not written yet"
 Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -52,7 +53,7 @@ def _of_function(tree: Any) -> str:
     if first and first[0].arg == "self":
         return "a method, outside its class"
     if _is_unwritten(tree):
-        return "not written yet"
+        return NOT_WRITTEN
     returned = [node.value for node in _own(tree) if isinstance(node, ast.Return) and node.value is not None]
     if not returned and not any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in _own(tree)):
         return "it returns nothing"
@@ -66,7 +67,7 @@ def _of_function(tree: Any) -> str:
 def _of_class(tree: ast.AST) -> str:
     for node in ast.walk(tree):
         if isinstance(node, Function) and node.name in ("__init__", "forward") and _is_unwritten(node):
-            return "not written yet"
+            return NOT_WRITTEN
         if isinstance(node, ast.Attribute) and node.attr == "fft":
             return "it computes Fourier transforms"
         if isinstance(node, ast.Assign) and IMAGE.match(ast.unparse(node)):

@@ -41,7 +41,7 @@ FAMILIES = (
     ("Loss", "LossOfLogProbabilities"),
     ("LayerNorm", "RMSNorm"),
     ("WarmupSchedule", "CosineSchedule"),
-    ("Embedding", "InputEmbedding"),
+    ("Embedding", "InputEmbedding", "EmbeddingWithPositions"),
 )  # fmt: skip
 """Kinds that go by the same names; what the forward takes tells more."""
 
@@ -78,7 +78,8 @@ def kinds_of(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str, ...
     if not any(plain(p.name) == "numembeddings" for p in parameters_of(thing)):
         best = [kind for kind in best if kind != "Embedding"]
     # What says that it is causal, or is given keys, must be more than right for one sequence that sees all of itself.
-    return tuple(kind for kind in best if kind != "SelfAttention" or not ("causal" in word or _takes_keys(thing)))
+    alike = {"SelfAttention": "causal" in word or _takes(thing, "key"), "CrossAttention": _takes(thing, "key", "value")}
+    return tuple(kind for kind in best if not alike.get(kind))
 
 
 def kind_named(name: str, kinds: Mapping[str, Kind]) -> str | None:
@@ -149,9 +150,9 @@ def _likeness(word: str, synonym: str) -> float:
     return 0.0
 
 
-def _takes_keys(thing: Any) -> bool:
-    """Whether its forward must be given keys beside the queries: then it is right only if it is with other keys too."""
-    return any(input_of(p.name, ("key",)) for p in _required(thing))
+def _takes(thing: Any, *names: str) -> bool:
+    """Whether its forward must be given keys beside queries, or values beside keys: it is judged with others then."""
+    return all(any(input_of(p.name, (name,)) for p in _required(thing)) for name in names)
 
 
 TODAY = ("RotaryEmbedding", "CausalRotaryAttention", "RotaryAttention", "LlamaBlock", "MaskedLlamaBlock", "LlamaModel")
@@ -177,6 +178,17 @@ def _names_within(cls: type, depth: int = 4) -> frozenset[str]:
     parts = [part for part in made if isinstance(part, type) and issubclass(part, nn.Module) and part is not cls]
     own = [part for part in parts if depth and not part.__module__.startswith("torch.")]
     return names.union(*(_names_within(part, depth - 1) for part in own))
+
+
+def hides_the_future(kind: Kind, thing: Any) -> float:
+    """Attention whose own methods make a triangle is causal by itself, though it may take a mask of padding too."""
+    if kind.name not in ("CausalSelfAttention", "CausalRotaryAttention") or not isinstance(thing, type):
+        return 0.0
+    given = {parameter.name for parameter in _parameters(thing)}
+    return 0.8 if any(TRIANGLE.search(plain(name)) for name in names_in(thing) - given) else 0.0
+
+
+TRIANGLE = re.compile(r"^tri[lu]$|causalmask|lookahead|subsequent|futuremask")
 
 
 @functools.lru_cache(maxsize=512)
@@ -228,6 +240,7 @@ def _fitness(kind: Kind, thing: Any) -> float:
         fit
         + _embeds(kind, thing)
         + _of_today(kind, thing)
+        + hides_the_future(kind, thing)
         + 0.5 * sum(name is not None for name in named) / max(len(tensors), 1)
     )
 

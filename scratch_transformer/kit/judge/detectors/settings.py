@@ -1,4 +1,4 @@
-"""What shows in a class's defaults, and when it is built again with other settings: an odd width, no biases."""
+"""What shows in a class's defaults and documentation, and when it is built with other settings: an odd width."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 
 def bias_flag(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     """A15: bias=False leaves a bias in a projection of attention; qkv_bias is not of the output."""
+    if best is None:  # a part may have been built as something else
+        return
     try:
         candidate = session.candidate.rebuild(bias=False)
     except KeyError:
@@ -70,9 +72,16 @@ def other_default(session: Session, best: Hypothesis | None) -> Iterator[Finding
         yield Finding(MISTAKES["LN3"], said, f"{default:g}", {"eps": default})
 
 
+def other_than_documented(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """A32."""
+    if said := session.candidate.documented_otherwise():
+        yield Finding(MISTAKES["A32"], f"Its documentation says “{said}”. It computes the opposite.")
+
+
 SETTINGS: tuple[tuple[tuple[str, ...], Detector], ...] = (
     (("A15",), bias_flag),
     (("A19",), heads_that_do_not_divide),
     (("P1",), odd_width),
     (("LN3",), other_default),
+    (("A32",), other_than_documented),
 )

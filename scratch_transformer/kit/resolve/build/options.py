@@ -150,7 +150,8 @@ def options(wish: Wish, values: Values, parts: Part) -> list[Any]:
     if word in SCALES and values.is_attention and wish.is_required:
         return values.scales(word)
     if isinstance(default, bool) or wish.hint is bool:
-        return [FLAGS[word]] if word in FLAGS else ([True] if wish.is_required else [])
+        both = [False, True] if re.search("mask|causal", word) else [True, False]
+        return [FLAGS[word]] if word in FLAGS else (both if wish.is_required else [])
     if isinstance(default, int) and default < 0:
         return []  # an axis, or all
     if wish.wants_text:

@@ -12,15 +12,16 @@ from torch import Tensor, nn
 
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.call import beside
-from scratch_transformer.kit.resolve.call.plan import Plan
+from scratch_transformer.kit.resolve.call.plan import CannotCall, Plan
 from scratch_transformer.kit.resolve.names.words import plain
 
 PASSED = re.compile(r"^past|cache|layerpast|keyvalues")
 SWITCH = re.compile(r"^usecache$|^usekvcache$|^inference$|^isinfer(ence)?$|^kvcache$|^usecaching$|^decode$|^caching$")
 KEPT = re.compile(r"cache|past|keyhistory|kept")
-STEPS = "one token after the other"
-"""Order of dimensions of what keeps keys and values and takes a single token: it is called for each, in turn."""
-CAUSAL = ("CausalSelfAttention", "CausalRotaryAttention", "DecoderOnlyLayer", "LlamaBlock", "DecoderOnly", "LlamaModel")
+TOKENWISE = "one token at a time"
+"""The order of dimensions of what refuses more than one token."""
+OF_TOKENS = ("CausalSelfAttention", "CausalRotaryAttention", "DecoderOnlyLayer", "LlamaBlock", "DecoderOnly", "LlamaModel")
+"""Kinds whose tokens may come one by one, as none sees a later one."""
 Call = Callable[[Mapping[str, Any]], Any]
 
 
@@ -59,14 +60,18 @@ def pieces(
     return torch.cat(outputs, 1)
 
 
-def token_by_token(
-    call: Callable[..., Any], plan: Plan, inputs: Mapping[str, Any], tensor: Callable[[Any], Tensor]
+def tokenwise(
+    made: nn.Module, plan: Plan, inputs: Mapping[str, Any], tensor: Callable[[Any], Tensor]
 ) -> Tensor:
-    """The outputs of a call for each token, joined."""
-    start = start_of(call)
+    """The outputs of all tokens, each given alone.
+
+    Raises CannotCall if nothing says that keys and values are kept.
+    """
     length = next(iter(inputs.values())).shape[1]
-    outputs = [tensor(call(**{**dict(_piece(plan, inputs, i, 1)), str(start): i})) for i in range(length)]
-    return torch.cat(outputs, 1)
+    found = pieces(made, plan, inputs, (1,) * length, tensor)
+    if found is None:
+        raise CannotCall("it keeps no keys and values")
+    return found
 
 
 def start_of(call: Callable[..., Any]) -> str | None:

@@ -59,8 +59,14 @@ class Library(Parts):
             names = (n for n, value in self.namespace_of(thing).items() if value is missing)
             named = ((name, guess.kind_named(name, self.kinds)) for name in names)
             return next(((name, missing, kind) for name, kind in named if kind), None)
-        part = supplied.culprit(error, thing, self.guesses)
+        parts = {part: kinds for part, kinds in self.guesses.items() if not self._works(part)}
+        part = supplied.culprit(error, thing, parts)
         return (part.__name__, part, self.guesses[part][0]) if part is not None else None
+
+    def _works(self, part: Any) -> bool:
+        """Whether it was built and called by itself: then what stops is the way in which the whole calls it."""
+        found = self.resolved.get(part)
+        return found is not None and not found.limits
 
     def unclear_parts(self, thing: Any) -> dict[type, str]:
         """The classes that a class is made of, however deep, and that nothing explained -> their kinds."""

@@ -30,7 +30,7 @@ class Supplied(nn.Module):
     def __init__(self, kind: Kind, settings: Mapping[str, Any], pair: bool = False) -> None:
         nn.Module.__init__(self)
         own = {name: value for name, value in settings.items() if name in kind.defaults}
-        reference = kind.reference(own)
+        reference = kind.reference(own)  # its numbers are no chance, whether or not they are found and set
         self.__dict__.update(kind=kind, reference=reference, settings=own, pair=pair)
         self._modules.update(reference._modules)
         self._parameters.update(reference._parameters)
@@ -59,9 +59,7 @@ def lent(kind: Kind, settings: Mapping[str, Any]) -> nn.Module:
     return made
 
 
-def class_of(
-    kind: Kind, settings: Mapping[str, Any], pair: bool = False, why: str = Supplied.why
-) -> type[Supplied]:
+def class_of(kind: Kind, settings: Mapping[str, Any], pair: bool = False, why: str = Supplied.why) -> type[Supplied]:
     """A class that makes the reference, whatever its constructor is given. why: it is there, for a note."""
 
     def make(self: Supplied, *args: Any, **named: Any) -> None:
@@ -75,8 +73,17 @@ def class_of(
 
 def notes(made: Any) -> list[str]:
     """A sentence for every part of a module that is the reference's."""
+    return list(dict.fromkeys(cls.why.format(cls.kind_name) for cls in _supplied(made)))
+
+
+def names(made: Any) -> list[str]:
+    """The kinds of a module's parts that are the reference's."""
+    return list(dict.fromkeys(cls.kind_name for cls in _supplied(made)))
+
+
+def _supplied(made: Any) -> list[type[Supplied]]:
     parts = [type(part) for part in made.modules()] if isinstance(made, nn.Module) else []
-    return list(dict.fromkeys(cls.why.format(cls.kind_name) for cls in parts if issubclass(cls, Supplied)))
+    return [cls for cls in parts if issubclass(cls, Supplied)]
 
 
 def _inputs(kind: Kind, args: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
@@ -128,7 +135,7 @@ def _keep(mask: Tensor, shape: torch.Size) -> Tensor:
 
 
 def culprit(error: BaseException | None, thing: Any, classes: Mapping[Any, Any]) -> Any:
-    """The learner's class in whose constructor or forward an error happened, another than `thing`; or None."""
+    """The learner's class, of these, in whose constructor or forward an error happened, not `thing`; or None."""
     codes = {
         member.__code__: cls
         for cls in classes

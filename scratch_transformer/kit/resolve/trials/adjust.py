@@ -14,6 +14,7 @@ from scratch_transformer.kit.resolve.call.precision import double
 from scratch_transformer.kit.resolve.candidate import Resolved
 from scratch_transformer.kit.resolve.functions import decoders, mask_functions, schedules
 from scratch_transformer.kit.resolve.trial import Trial
+from scratch_transformer.kit.resolve.weights.layout import SEGMENTS, walk
 
 # ---- What it returns ----
 
@@ -48,6 +49,17 @@ def gives_last_only(candidate: Resolved, probe: Probe) -> bool:
     with double():
         output = candidate(**probe.inputs)
     return output.dim() == 3 and 1 in output.shape[:2] and 1 not in probe.inputs["ids"].shape
+
+
+def form_of_output(candidate: Resolved, probe: Probe, trial: Trial) -> str:
+    """ "right", "narrow" if attention returns fewer features for a token than it is given, "wrong" otherwise."""
+    expected = trial.expected_shape(probe.inputs)
+    if expected is None or "next_logits" in candidate.kind.inputs:
+        return "right"
+    with double():
+        shape = candidate(**probe.inputs).shape
+    is_narrow = candidate.kind.name.endswith("Attention") and shape[:-1] == expected[:-1] and shape[-1] < expected[-1]
+    return "narrow" if is_narrow else "right" if shape == expected else "wrong"
 
 
 def _add_head(candidate: Resolved, probe: Probe, trial: Trial) -> None:
@@ -92,6 +104,12 @@ def _add(output: Tensor, inputs: Inputs) -> Tensor:
 def notes(candidate: Resolved) -> None:
     """How it was understood, in sentences, where that is not a matter of course."""
     plan, kind = candidate.plan, candidate.kind
+    if kind.name in ("FeedForward", "SwiGLU") and candidate.module is not None and "linear2.weight" in candidate.missing:
+        candidate.notes.append("It has no linear map after the activation.")
+    if candidate.module is not None and any(SEGMENTS.search(path.lower()) for path, _ in walk(candidate.module)):
+        candidate.notes.append("All its tokens are of one segment, whose embedding was set to zero.")
+    if candidate.module is not None and {"w_q.weight", "w_k.weight", "w_v.weight"} <= candidate.missing:
+        candidate.notes.append("It has no projections of queries, keys and values: it was given them projected.")
     if kind.name == "GreedyDecoding" and not candidate.settings["knows_eos"]:
         candidate.notes.append("It is told no end token, so it always writes max_len words.")
     if getattr(candidate.function, "samples", False):
@@ -100,10 +118,10 @@ def notes(candidate: Resolved) -> None:
         candidate.notes.append("Its model's projection was taken to give log-probabilities.")
     if plan.order == "ids":
         candidate.notes.append("It takes token ids, of which it only uses the shape.")
+    elif plan.order == caching.TOKENWISE:
+        candidate.notes.append("It takes one token at a time, and keeps keys and values.")
     elif plan.order in batching.AXES:
         candidate.notes.append(f"It takes {plan.order}.")
-    elif plan.order == caching.STEPS:
-        candidate.notes.append("It takes one token at a time, and was called for one after the other.")
     elif plan.order == "sequence first":
         candidate.notes.append(f"Its tensors are {plan.order}: (length, batch, features).")
     for parameter, (_, form) in plan.masks.items():
@@ -112,7 +130,7 @@ def notes(candidate: Resolved) -> None:
         if isinstance(value, beside.Causal):
             candidate.notes.append(f"Its {parameter} was given as {value.form}: it hides the future.")
     if "mask" in kind.inputs and not plan.mask_parameters:
-        candidate.notes.append("It takes no mask, so masks were not checked.")
+        candidate.limits.append("It takes no mask, so masks were not checked.")
     if candidate.unregistered:
         candidate.notes.append(
             f"{len(candidate.unregistered)} of its parameters are in a plain Python list: PyTorch does not see them."

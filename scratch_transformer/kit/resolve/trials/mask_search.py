@@ -9,15 +9,19 @@ from dataclasses import replace
 
 import torch
 
+from scratch_transformer.kit.judge.session import says_nothing
 from scratch_transformer.kit.kind import Probe
 from scratch_transformer.kit.resolve.call.beside import Causal
 from scratch_transformer.kit.resolve.call.masks import IDS, Form, forms
 from scratch_transformer.kit.resolve.call.plan import MASKS, Plan
+from scratch_transformer.kit.resolve.call.precision import double
 from scratch_transformer.kit.resolve.candidate import Resolved
-from scratch_transformer.kit.resolve.names.inputs import is_mask
+from scratch_transformer.kit.resolve.names.inputs import KEY_PADDING, is_mask
+from scratch_transformer.kit.resolve.names.words import plain
 from scratch_transformer.kit.resolve.trial import MISTAKEN, NOTHING, Score, Trial
 
-MOST_MISTAKEN_MASKS = 8
+MOST_MISTAKEN_MASKS, MOST_MIXED = 8, 60
+MIXED = ("(B, 1, T, S)", "(B, 1, 1, S)", "(B, S)", "(T, S)", "(B, T, S)", "(B, 1, S)")
 NEUTRAL = ("True = may attend", "1 = may attend", "True = blocked", "0 or -inf, added")
 SHAPES = (
     ("(B, 1, T, S)", "(B, 1, 1, S)"), ("(B, T, S)", "(B, 1, S)"), ("(T, S)", "(B, S)"),
@@ -50,9 +54,11 @@ def with_required_masks(plan: Plan, every: bool, likely: Sequence[str] = ()) -> 
         for wide, narrow in SHAPES:
             shapes = {"src_mask": narrow, "memory_mask": narrow}
             taken = {p: (n, Form(polarity, shapes.get(n, wide) if is_mask(p) else IDS)) for p, n in given}
-            if taken not in tried:
-                tried.append(taken)
-                yield plan.with_masks(taken)
+            padding = {p: (n, Form(polarity, narrow)) for p, n in given if KEY_PADDING.search(plain(p))}
+            for masks in ({**taken, **padding}, taken) if taken.keys() > padding.keys() else (taken,):
+                if masks not in tried:
+                    tried.append(masks)
+                    yield plan.with_masks(masks)
 
 
 CAUSAL_SHAPES = ("(T, S)", "(B, 1, T, S)", "(B, T, S)", "(B, S), causal inside")
@@ -67,13 +73,13 @@ def _causal(plan: Plan, likely: Sequence[str]) -> Iterator[Plan]:
             yield replace(plan, constants={**plan.constants, **masks})
 
 
-def find_masks(candidate: Resolved, trial: Trial, tiers: int) -> Score:
-    """Sets the forms of all masks by trial. Returns how well the masked probes are explained then."""
+def find_masks(candidate: Resolved, trial: Trial, tiers: int, among: Sequence[Probe]) -> Score:
+    """Sets the forms of all masks by trial. Returns how well the masked probes among these are explained then."""
     wanted = {name for probe in trial.probes for name in MASKS if probe.inputs.get(name) is not None}
     takers = [(p, name) for p, name, _ in candidate.plan.mask_parameters if name in wanted]
     if not takers:
         return 0, 0.0
-    masked = [p for p in trial.probes if any(p.inputs.get(name) is not None for name in MASKS)]
+    masked = [p for p in among if any(p.inputs.get(name) is not None for name in MASKS)]
     if len({name for _, name in takers}) == 1:
         return _separate(candidate, trial, takers, masked, tiers)
     return _joint(candidate, trial, takers, masked, tiers)
@@ -89,7 +95,7 @@ def _separate(
         options = [
             {**others, parameter: (name, form)} for form in forms(parameter, candidate.plan.order != "sequence first")
         ]
-        results.append((*_best(candidate, trial, start, options, masked, tiers), parameter))
+        results.append((*_best(candidate, trial, start, options, masked, tiers)[:2], parameter))
     results.sort(key=lambda result: result[0])
     chosen = {parameter: masks[parameter] for (tier, *_), masks, parameter in results if tier < NOTHING and masks}
     if not chosen:
@@ -104,28 +110,36 @@ def _joint(candidate: Resolved, trial: Trial, takers: list[tuple[str, str]], mas
     as_before = [dict(start.masks)] if {p for p, _ in takers} <= start.masks.keys() else []
     alike = [{p: (name, form) for p, name in takers} for form in forms(takers[0][0], start.order != "sequence first")]
     same = [*as_before, *alike]
-    rank, masks = _best(candidate, trial, start, same, masked, tiers)
+    rank, masks, least = _best(candidate, trial, start, same, masked, tiers)
     if rank[0] >= NOTHING:
-        shapes = ("(B, 1, T, S)", "(B, 1, 1, S)", "(B, S)", "(T, S)", "(B, T, S)", "(B, 1, S)")
-        mixed = [
-            {p: (name, Form(polarity, shape)) for (p, name), shape in zip(takers, combination, strict=True)}
-            for polarity in NEUTRAL
-            for combination in itertools.product(shapes, repeat=len(takers))
-            if len(takers) < 4
-        ]
-        rank, masks = min(
-            (rank, masks), _best(candidate, trial, start, mixed[:150], masked, tiers), key=lambda pair: pair[0]
+        mixed = _mixed(takers, start.order != "sequence first")
+        rank, masks, _ = min(
+            (rank, masks, least),
+            _best(candidate, trial, start, mixed, masked, tiers, least),
+            key=lambda found: found[0],
         )
     candidate.plan = start.with_masks(masks)
     return rank[0], rank[2]
 
 
-def refusal(candidate: Resolved, trial: Trial) -> tuple[str, Exception] | None:
+def _mixed(takers: list[tuple[str, str]], batch_first: bool) -> list[dict[str, tuple[str, Form]]]:
+    """Forms of one polarity and of several shapes, the likeliest for each name first."""
+    shapes = [[form.shape for form in forms(p, batch_first) if form.shape in MIXED] for p, _ in takers]
+    choices = [list(dict.fromkeys(of_one)) for of_one in shapes]
+    ranked = sorted(itertools.product(*(range(len(of_one)) for of_one in choices)), key=sum)
+    return [
+        {p: (name, Form(polarity, choices[i][n])) for i, ((p, name), n) in enumerate(zip(takers, ranks, strict=True))}
+        for polarity in NEUTRAL
+        for ranks in ranked[:MOST_MIXED]
+    ]
+
+
+def refusal(candidate: Resolved, among: Sequence[Probe]) -> tuple[str, Exception] | None:
     """The mask's parameter and the error of the likeliest form, of a candidate that stops with every form.
 
     None where it may want something else than a mask: a flag, or lengths.
     """
-    masked = [p for p in trial.probes if any(p.inputs.get(name) is not None for name in MASKS)]
+    masked = [p for p in among if any(p.inputs.get(name) is not None for name in MASKS)]
     for probe in masked:
         try:
             if candidate.accepts(probe.inputs):
@@ -147,37 +161,61 @@ def _best(
     options: list[dict[str, tuple[str, Form]]],
     masked: list[Probe],
     most: int,
-) -> tuple[Rank, dict[str, tuple[str, Form]]]:
-    """The option that explains most, (tier, probes left out, error) and its masks."""
+    least: int | None = None,
+) -> tuple[Rank, dict[str, tuple[str, Form]], int]:
+    """The option that explains most, (tier, probes left out, error), its masks, and the fewest that are left out.
+
+    least: what an option leaves out at most, since others that leave out no more were answered.
+    """
+    left_out = [_left_out(candidate, start.with_masks(option), masked) for option in options]
+    chosen: Sequence[int] = sorted(range(len(options)), key=left_out.__getitem__)  # what can express most goes first
     ranked: list[tuple[Rank, int]] = []
-    chosen: Sequence[int] = range(len(options))
     best: tuple[Rank, int] = (NOTHING + 1, 0, float("inf")), 0
+    least = len(masked) if least is None else least
     for tiers in (0, MISTAKEN, NOTHING):
-        explained, left_out = best[0][0] < NOTHING, best[0][1]
-        if tiers > most and not (explained and left_out):
+        if tiers > most:
             break
-        if tiers == NOTHING:  # forms that express more than what is explained already
-            others = [entry for entry in ranked if entry[0][0] >= NOTHING and (not explained or entry[0][1] < left_out)]
-            chosen = [index for _, index in sorted(others)[:MOST_MISTAKEN_MASKS]]
+        if tiers == NOTHING:
+            chosen = [index for _, index in sorted(entry for entry in ranked if entry[0][0] >= NOTHING)]
+            chosen = chosen[:MOST_MISTAKEN_MASKS]
         ranked = [best] if best[0][0] < NOTHING else []
         for index in chosen:
+            if left_out[index] > least or left_out[index] == len(masked):
+                break  # what can say more runs: it is what counts, explained or not
             if ranked and time.process_time() > trial.until:
                 break
             candidate.plan = start.with_masks(options[index])
             usable = [probe for probe in masked if candidate.accepts(probe.inputs)]
-            if usable:
-                tier, error = trial.score(candidate, usable, tiers)
-                ranked.append(((tier, len(masked) - len(usable), error), index))
-                if len(usable) == len(masked) and (tier == 0 or (tiers == 0 and tier < NOTHING)):
-                    break
-        best = min(ranked, default=best, key=_order)
-        if not ranked or (best[0][0] < NOTHING and best[0][1] == 0):
+            tier, error = trial.score(candidate, usable, tiers)
+            ranked.append(((tier, left_out[index], error), index))
+            if left_out[index] < least and (tier < NOTHING or (tier == NOTHING and _answers(candidate, trial, usable))):
+                least = left_out[index]
+            if tier == 0 or (tiers == 0 and tier < NOTHING):
+                break
+        best = min(ranked, default=best)
+        if not ranked or best[0][0] < NOTHING:
             break
     candidate.plan = start
-    return best[0], options[best[1]] if ranked else {}
+    return best[0], options[best[1]] if ranked else {}, least
 
 
-def _order(entry: tuple[Rank, int]) -> tuple[int, int, int, float, int]:
-    """A form that can express all masks goes before one that cannot, even if only a mistake explains its outputs."""
-    (tier, left_out, error), index = entry
-    return tier if tier >= NOTHING else 0, left_out, tier, error, index
+def _answers(candidate: Resolved, trial: Trial, probes: Sequence[Probe]) -> bool:
+    """Whether it gives numbers of the right shape for all probes."""
+    for probe in probes:
+        try:
+            with double(), torch.no_grad():
+                output = candidate(**probe.inputs)
+        except Exception:  # the learner's code may raise anything
+            return False
+        if output.shape != trial.expected_shape(probe.inputs) or says_nothing(output):
+            return False
+    return True
+
+
+def _left_out(candidate: Resolved, plan: Plan, masked: Sequence[Probe]) -> int:
+    """How many probes have masks that cannot be given this way."""
+    before, candidate.plan = candidate.plan, plan
+    try:
+        return sum(not candidate.accepts(probe.inputs) for probe in masked)
+    finally:
+        candidate.plan = before

@@ -11,12 +11,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import nn
 
+from scratch_transformer.kit.judge.session import ROUNDED, distance
 from scratch_transformer.kit.kind import Candidate, Kind, Probe
 from scratch_transformer.kit.resolve.build import asked, construct, inside, instance
 from scratch_transformer.kit.resolve.build.config import Unknown
-from scratch_transformer.kit.resolve.call import calling, forwards
+from scratch_transformer.kit.resolve.call import batching, caching, calling, forwards
 from scratch_transformer.kit.resolve.call.plan import MASKS, CannotCall, Plan
 from scratch_transformer.kit.resolve.call.precision import double
 from scratch_transformer.kit.resolve.call.tokenizer import is_tokenizer
@@ -27,7 +29,7 @@ from scratch_transformer.kit.resolve.functions.weighted import Weighted
 from scratch_transformer.kit.resolve.library import around, supplied
 from scratch_transformer.kit.resolve.names.inputs import input_of
 from scratch_transformer.kit.resolve.trial import MISTAKEN, NOTHING, Score, Trial
-from scratch_transformer.kit.resolve.trials import adjust
+from scratch_transformer.kit.resolve.trials import adjust, probing
 from scratch_transformer.kit.resolve.trials.mask_search import find_masks, refusal, with_required_masks
 from scratch_transformer.kit.resolve.trials.probing import is_alike, open_probes, probes_for
 from scratch_transformer.kit.resolve.trials.weight_search import find_weights
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
     from scratch_transformer.kit.resolve.library.library import Library
 
 
+SPECIAL = (*batching.AXES, caching.TOKENWISE)
+"""Orders of dimensions that are tried where no usual one fits."""
 MOST_SUPPLIED = 3
 """Parts of one component that the reference may stand in for."""
 MOST_REPLACED, LEAST_SECONDS = 3, 1.0
@@ -59,6 +63,8 @@ class Outcome:
     notes: list[str] = field(default_factory=list)
     used: Mapping[str, Any] = field(default_factory=dict)
     """The settings that its constructor asked for."""
+    form: str = ""
+    """Of its output's shape: "right", "wrong", or "narrow", with fewer features than its input, as of one head."""
 
     def beats(self, other: Outcome | None) -> bool:
         """Better explained; without an explanation, at least callable."""
@@ -87,7 +93,8 @@ def resolve(thing: Any, kind: Kind, library: Library, settings: Mapping[str, Any
         if again.candidate is None or not again.beats(best):
             continue
         note = f"Its {fault[0]} cannot be used ({why}); the reference's was put in its place."
-        again.candidate.notes.append(note)
+        again.candidate.limits.append(note)
+        again.candidate.replaced.append(fault[0])
         best = again
         if best.score[0] < NOTHING:
             break
@@ -121,7 +128,8 @@ def _resolved(thing: Any, kind: Kind, library: Library, settings: Mapping[str, A
                 best = outcome
             if best.score[0] < library.most_tiers or library.is_late:
                 return best
-        if best.score[0] < NOTHING or "num_heads" in best.used or asked.has_heads(thing):
+        knows_heads = "num_heads" in best.used or asked.has_heads(thing)
+        if best.score[0] < NOTHING or (knows_heads and best.form != "narrow"):
             break
     return best
 
@@ -132,6 +140,7 @@ def _attempts(thing: Any, kind: Kind, library: Library, settings: dict[str, Any]
         yield from _called(training.reading(thing, kind, settings), kind, library, settings, {})
         return
     if not isinstance(thing, type) and not forwards.is_factory(thing, kind):
+        library.set_globals(thing, settings)
         for made in readings(thing, kind, settings):
             yield from _called(made, kind, library, settings, {})
         return
@@ -200,11 +209,17 @@ def _called(
         names = [p.name for p in construct.parameters_of(function)]
         actual["takes_positions"] = any(input_of(name, ("positions",)) for name in names)
     problem: Outcome | None = None
+    forms: set[str] = set()
     try:
-        orders = calling.orders(kind, not isinstance(made, nn.Module) or isinstance(made, Weighted))
-        for plan in calling.plans(function, kind.inputs, actual, orders, library.tables(function, actual)):
+        is_function = not isinstance(made, nn.Module) or isinstance(made, Weighted)
+        orders = calling.orders(kind, is_function, not is_function and caching.keeps(made))
+        plans = calling.plans(function, kind.inputs, actual, orders, library.tables(function, actual))
+        for plan in probing.distinct(plans, function, library.trial(kind, actual, made).probes):
+            if "right" in forms and not is_function and plan.order in SPECIAL:
+                continue  # it takes batches of sequences
             outcome = _planned(made, function, kind, library, actual, plan)
             outcome.used = used
+            forms.add(outcome.form)
             if outcome.candidate is not None:
                 yield outcome
             else:
@@ -220,22 +235,22 @@ def _called(
 def _planned(made: Any, function: Any, kind: Kind, library: Library, settings: dict[str, Any], plan: Plan) -> Outcome:
     """Called with what has no mask; where that stops always, with sources and targets of one length."""
     trial = library.trial(kind, settings, made)
-    outcome = _planned_with(open_probes(trial.probes), made, function, kind, library, settings, plan)
+    outcome = _planned_with(open_probes(trial.probes), trial.probes, made, function, kind, library, settings, plan)
     alike = [probe for probe in trial.probes if is_alike(probe)]
     if outcome.candidate is None and alike and library.thorough and not library.is_late:
-        again = _planned_with(alike, made, function, kind, library, settings, plan)
+        again = _planned_with(open_probes(alike), alike, made, function, kind, library, settings, plan)
         return again if again.candidate is not None and again.score[0] < NOTHING else outcome
     return outcome
 
 
 def _planned_with(
-    first: list[Probe], made: Any, function: Any, kind: Kind, library: Library, settings: dict[str, Any], plan: Plan
+    first: list[Probe], among: Sequence[Probe], made: Any, function: Any, kind: Kind, library: Library, settings: dict[str, Any], plan: Plan
 ) -> Outcome:
     trial = library.trial(kind, settings, made)
     error: BaseException | None = None
     best = Outcome(kind, stage="called")
     every = any(probe.inputs.get(name) is not None for probe in first for name in MASKS)
-    starts, of_words = 0, "next_logits" in kind.inputs
+    starts, is_random, of_words = 0, False, "next_logits" in kind.inputs
     way_matters = of_words or any(not name for _, name, _ in plan.mask_parameters)
     for start, way in _ways(made, function, kind, plan, library, every):
         if library.is_late and error is not None:
@@ -254,34 +269,43 @@ def _planned_with(
             error = error or CannotCall("it returns the logits of the last position only")
             continue
         starts += 1
-        score = find_weights(candidate, trial, probes, library, thorough=starts == 1 and not every)
-        outcome = Outcome(kind, candidate, score, "done")
+        is_random = _is_random(candidate, probes[0])
+        score = find_weights(candidate, trial, probes, library, thorough=starts == 1 and not every and not is_random)
+        outcome = Outcome(kind, candidate, score, "done", form=adjust.form_of_output(candidate, probes[0], trial))
         if outcome.beats(best):
             best = outcome
-        if score[0] == 0 or (score[0] < NOTHING and not way_matters):
+        if is_random or score[0] == 0 or (score[0] < NOTHING and not way_matters):
             break
     if best.candidate is None:
         best.problem, best.error = _raised("its forward", error), error
         return best
+    if is_random:  # nothing gives the numbers of one call again, so nothing is searched for
+        return best
     if best.score[0] >= NOTHING and library.thorough and (starts > 1 or every) and not library.is_late:
         best.score = find_weights(best.candidate, trial, probes_for(best.candidate, first), library)
-    if not every or len(first) < len(trial.probes) or best.score[0] >= NOTHING:
+    if not every or len(first) < len(among) or best.score[0] >= NOTHING:
         hopeless = best.score[0] >= NOTHING and not every  # what no mistake explains without masks, none does with them
-        best.score = max(best.score, _masked(best, trial, 0 if hopeless else library.most_tiers))
+        plan, score = best.candidate.plan, _masked(best, trial, 0 if hopeless else library.most_tiers, among)
+        others = [probe for probe in among if not is_alike(probe)]
+        if score[0] >= NOTHING > best.score[0] and all(map(is_alike, first)) and _stops(best.candidate, plan, others):
+            best.candidate.plan = plan
+        else:
+            best.score = max(best.score, score)
     adjust.notes(best.candidate)
     best.candidate.notes += [around.NOTE] if isinstance(made, around.Around) else []
     if not library.supplied:
-        best.candidate.notes += supplied.notes(made)
+        best.candidate.limits += supplied.notes(made)
+        best.candidate.replaced += supplied.names(made)
     return best
 
 
-def _masked(best: Outcome, trial: Trial, tiers: int) -> Score:
+def _masked(best: Outcome, trial: Trial, tiers: int, among: Sequence[Probe]) -> Score:
     """How well it is explained with masks; what is explained without, and stops with each, has that one mistake."""
     assert best.candidate is not None
-    score = find_masks(best.candidate, trial, tiers)
+    score = find_masks(best.candidate, trial, tiers, among)
     if score[0] <= NOTHING or best.score[0] >= NOTHING:
         return score
-    best.candidate.refused = refusal(best.candidate, trial)
+    best.candidate.refused = refusal(best.candidate, among)
     if best.candidate.refused is None:
         return score
     best.candidate.plan = best.candidate.plan.with_masks({})
@@ -295,6 +319,19 @@ def _ways(
     for start in with_required_masks(plan, every, library.polarities(made)):
         for way in adjust.adapted(function, kind, start, library.head_logs):
             yield start, way
+
+
+def _is_random(candidate: Candidate, probe: Probe) -> bool:
+    """Whether a second call with the same inputs gives other numbers: weights that are made in forward."""
+    with double(), torch.no_grad():
+        first, again = candidate(**probe.inputs), candidate(**probe.inputs)
+    return first.shape == again.shape and distance(again, first, probe) > ROUNDED
+
+
+def _stops(candidate: Resolved, plan: Plan, probes: Sequence[Probe]) -> bool:
+    """Whether it stops with each of them."""
+    candidate.plan = plan
+    return all(_try(candidate, [probe]) is not None for probe in probes)
 
 
 def _try(candidate: Candidate, probes: Sequence[Probe]) -> Exception | None:

@@ -126,7 +126,7 @@ def _scale_and_shift(
     shifts = [
         name
         for name in names
-        if re.search(r"bias|beta|shift|offset|^b(_?\d)?$|b_2", plain(name)) or name in ("b", "b_2")
+        if re.search(r"bias|beta|shift|offset|^mean|^b(_?\d)?$|b_2", plain(name)) or name in ("b", "b_2")
     ]
     if not shifts:
         shifts = [name for name in names if not parameters.initial[theirs.full(name)].any()]

@@ -7,6 +7,7 @@ tensor operations on a tensor of positions: a packed matrix is `positions[:d_mod
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterator, Mapping
 
@@ -131,9 +132,17 @@ def _children(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
                         yield f"{name}.{key}.{inner}", deep
 
 
+SEGMENTS = re.compile(r"segment|token_?type|(^|[._])seg_?emb")
+
+
 def prepare(module: nn.Module) -> None:
-    """Float64 and evaluation mode, also for what PyTorch does not see: modules in lists, tensors in attributes."""
-    for _, part in walk(module):
+    """Float64 and evaluation mode, also for what PyTorch does not see: modules in lists, tensors in attributes.
+
+    Embeddings of segments are zeros: a reference that has none is no other model then.
+    """
+    for path, part in walk(module):
+        if isinstance(part, nn.Embedding) and SEGMENTS.search(path.lower()):
+            part.weight.data.zero_()
         part.eval()
         part.double()
         for name, value in vars(part).items():

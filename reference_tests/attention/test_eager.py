@@ -5,7 +5,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from scratch_transformer.attention.gpu.eager import Eager, is_plain
+from scratch_transformer.attention.eager import Eager, is_plain
 
 
 @pytest.fixture(scope="module")
@@ -115,3 +115,7 @@ def test_what_is_plain():
     seen = []
     torch.func.vmap(lambda y: seen.append(is_plain(y)) or y)(x)
     assert seen == [False]
+
+
+def test_what_has_no_data_is_not_computed():
+    assert not is_plain(torch.zeros(3, device="meta"))

@@ -1,0 +1,65 @@
+"""A single measurement, kept: what was measured, when and where, as a dated file beside those of `bench`.
+
+    with measurement.kept("profile of tiled attention", folder) as values:
+        values["share"] = 0.81
+
+A page of the documentation reads it, so that no number on it is typed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from scratch_transformer.benchmarking.others import Watch
+from scratch_transformer.conformance.environment import environment
+
+SCHEMA = "scratch_transformer measurement"
+
+
+@contextlib.contextmanager
+def kept(subject: str, folder: str | Path | None, device: str = "cpu") -> Iterator[dict[str, Any]]:
+    """Values to be filled in; afterwards they are in the folder, under date and subject; without one, nowhere."""
+    watch, values = Watch(), dict[str, Any]()
+    yield values
+    if folder is not None and values:
+        document = describe(subject, values, watch, device)
+        path = Path(folder) / file_name(document)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_suffix(".part")
+        part.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        part.replace(path)
+
+
+def describe(subject: str, values: Any, watch: Watch, device: str = "cpu") -> dict[str, Any]:
+    """The document of a measurement."""
+    where: dict[str, Any] = dict(environment(device))
+    where |= {"threads": torch.get_num_threads(), "processors": os.cpu_count()}
+    return {
+        "schema": SCHEMA,
+        "subject": subject,
+        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "environment": where | {"used by others": round(watch.others(), 2)},
+        "values": values,
+    }
+
+
+def file_name(document: dict[str, Any]) -> str:
+    """2026-11-22-profile-of-tiled-attention.json."""
+    words = f"{document['date'][:10]} {document['subject']}"
+    return re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-") + ".json"
+
+
+def latest(subject: str, folder: Path) -> dict[str, Any] | None:
+    """The newest document of a subject in a folder, or None."""
+    documents = [json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("*.json")]
+    of_subject = [d for d in documents if d.get("schema") == SCHEMA and d["subject"] == subject]
+    return max(of_subject, key=lambda d: d["date"], default=None)

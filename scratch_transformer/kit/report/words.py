@@ -1,0 +1,99 @@
+"""What there is to say about one component, in words."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from scratch_transformer.kit.report.finding import Named, Result
+
+
+def error(value: float | None) -> str:
+    """A relative error to one digit."""
+    if value is None or not abs(value) < float("inf"):
+        return "–"
+    return "0" if value == 0 else f"{value:.0e}"
+
+
+def explanation(result: Result, width: int = 100, inherited: bool = True) -> list[str]:
+    """What there is to say about a component beyond its row, as lines; [] if that is all.
+
+    inherited: with what is wrong in its parts.
+    """
+    lines: list[str] = []
+    for named in result.mistakes:
+        if named.severity == "note":
+            continue
+        lines += ["", f"{result.name}, {named.where or result.where}: {named.title} ({named.id})"]
+        lines += _paragraphs(named, result, width)
+    if inherited:
+        lines += [text for line in inherited_by([result]) for text in ("", line)]
+    if result.problem:
+        lines += ["", f"{result.name}, {result.where}: {result.problem}"]
+        if result.stub:
+            lines += ["  To have it checked, put this into adapters.py, fill it in, and add --adapter adapters.py:", ""]
+            lines += [f"    {line}" for line in result.stub.splitlines()]
+    if result.verdict == "unknown mismatch" or result.unexplained:
+        lines += ["", *textwrap.wrap(unexplained(result), width)]
+        if result.divergence:
+            lines += textwrap.wrap(result.divergence, width, initial_indent="  ", subsequent_indent="  ")
+        lines += [f"  {note}" for note in result.notes]
+    return lines
+
+
+def unexplained(result: Result) -> str:
+    """That its numbers are not accounted for: by nothing, or not by the mistakes that are named."""
+    probe = f", with {result.probe}" if result.probe else ""
+    differs = f"differ from those of {result.against} (relative error {error(result.error)}{probe})"
+    if result.unexplained:
+        ids = " and ".join(named.id for named in result.mistakes if named.severity == "mistake")
+        is_named = f"{ids or 'a mistake'} is named, but its numbers {differs}"
+        return f"{result.name}, {result.where}: {is_named} for another reason too."
+    return f"{result.name}, {result.where}: its numbers {differs}, and no mistake of the catalogue explains them."
+
+
+def _paragraphs(named: Named, result: Result, width: int) -> list[str]:
+    parts = {
+        "What it does": named.does + (f" Here: {named.form}." if named.form else ""),
+        "Expected": named.expected,
+        "The numbers": named.evidence,
+        "Look at": named.where,
+        "The fix": named.fix,
+        "Source": named.source,
+    }
+    lines: list[str] = []
+    for heading, text in parts.items():
+        if text:
+            whole = f"{heading}: {' '.join(text.split())}"
+            lines += textwrap.wrap(whole, width, initial_indent="  ", subsequent_indent="      ")
+        if heading == "Look at":
+            lines += [f"    {sign} {number or '':>4}  {code}".rstrip() for sign, number, code in listing(named)]
+    others = [" and ".join(ids) for ids in result.alternatives if named.id not in ids]
+    if others:
+        lines.append(f"  These numbers could also come from {', or '.join(others)}.")
+    return lines
+
+
+def listing(named: Named) -> list[tuple[str, int, str]]:
+    """(sign, number, line) of the learner's own lines: ">" the one to look at; "-" and "+" what the fix changes."""
+    shown: list[tuple[str, int, str]] = []
+    for number, code in enumerate(named.code, named.first):
+        if number != named.line:
+            shown.append((" ", number, code))
+            continue
+        shown.append(("-" if named.put else ">", number, code))
+        shown += [("+", 0, new) for new in named.put]
+    return shown
+
+
+def inherited_by(results: Iterable[Result]) -> Iterator[str]:
+    """One sentence for all components that have the same mistakes in their parts."""
+    groups: dict[str, list[str]] = {}
+    for result in results:
+        if result.inherited:
+            groups.setdefault(", ".join(result.inherited), []).append(result.name)
+    for ids, names in groups.items():
+        verb = "contains" if len(names) == 1 else "contain"
+        yield f"{', '.join(names)}: {verb} a part with {ids}, explained there."

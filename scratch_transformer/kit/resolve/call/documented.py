@@ -1,0 +1,48 @@
+"""What a learner's documentation says of its masks: which value may attend, which is blocked."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from scratch_transformer.kit.resolve.call.masks import Form
+
+IS = r"[`'\"]*\s*(?:=+|:|→|->|means?|is|for|marks?|where|indicates?|if)\s+(?:that\s+)?(?:(?!no)\w+\s+)?"
+TOKENS = r"(?:real |valid )?tokens?(?!\s+(?:that|which|to|is|are|we)\b)"
+TRUE = rf"\b(?:True|1s?|ones)\b{IS}"
+MAY = rf"{TRUE}(?:may|can|to|should|allowed to)?\s*(?:attend(?:ed)?|be attended|keep|kept|visible|allowed|{TOKENS})\b"
+BLOCKED = rf"{TRUE}(?:to be\s+)?(?:block(?:ed)?|masked(?: out)?|hid(?:e|den)|ignored?|pad(?:ding|ded)?)\b"
+
+
+def contradiction(thing: Any, masks: Mapping[str, tuple[str, Form]]) -> str:
+    """What the documentation says of a mask, if its numbers say the opposite, as "mask: True = may attend"; else ""."""
+    for parameter, (_, form) in masks.items():
+        said = meaning(thing, parameter)
+        if said and form.shape != "lengths" and "added" not in form.polarity and said not in form.polarity:
+            return f"{parameter}: True = {said}"
+    return ""
+
+
+def meaning(thing: Any, parameter: str) -> str:
+    """ "may attend", "blocked", or "" where its documentation does not say it of this parameter, or says both."""
+    sentences = " ".join(passages(thing, parameter))
+    found = [word for word, pattern in (("may attend", MAY), ("blocked", BLOCKED)) if re.search(pattern, sentences)]
+    return found[0] if len(found) == 1 else ""
+
+
+def passages(thing: Any, parameter: str) -> Iterator[str]:
+    """The lines of documentation that describe a parameter: `mask: True = may attend`, and what is indented below."""
+    documented = thing if inspect.isfunction(thing) else type(thing)
+    for text in filter(None, map(inspect.getdoc, (documented, getattr(documented, "forward", None)))):
+        lines, depth = text.splitlines(), -1
+        for line in lines:
+            indent = len(line) - len(line.lstrip())
+            if re.match(rf"[-*\s`]*{re.escape(parameter)}\b[`\s]*(?:\([^)]*\))?\s*[:=]", line):
+                depth = indent
+                yield line
+            elif depth >= 0 and indent > depth and line.strip():
+                yield line
+            else:
+                depth = -1
