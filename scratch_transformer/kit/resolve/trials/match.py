@@ -325,7 +325,9 @@ def _is_random(candidate: Candidate, probe: Probe) -> bool:
     """Whether a second call with the same inputs gives other numbers: weights that are made in forward."""
     with double(), torch.no_grad():
         first, again = candidate(**probe.inputs), candidate(**probe.inputs)
-    return first.shape == again.shape and distance(again, first, probe) > ROUNDED
+    if first.shape != again.shape:
+        return False
+    return distance(again.nan_to_num(), first.nan_to_num(), probe) > ROUNDED  # NaN twice is the same
 
 
 def _stops(candidate: Resolved, plan: Plan, probes: Sequence[Probe]) -> bool:
