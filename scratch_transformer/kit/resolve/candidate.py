@@ -75,7 +75,7 @@ class Resolved(Candidate):
     def _once(self, inputs: Inputs) -> Tensor:
         """One call, of the whole batch or of what the function takes at a time."""
         if self.plan.order == caching.TOKENWISE and self.module is not None:
-            return caching.tokenwise(self.module, self.plan, inputs, lambda output: next(tensors(output)))
+            return caching.tokenwise(self.module, self.plan, inputs, lambda output: self._as_wide(output, inputs))
         return self.plan.output(self._tensor(self.function(**self.plan.give(inputs)), inputs))
 
     def _tensor(self, output: Any, inputs: Inputs) -> Tensor:

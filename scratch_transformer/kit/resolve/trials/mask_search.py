@@ -43,7 +43,7 @@ def with_required_masks(plan: Plan, every: bool, likely: Sequence[str] = ()) -> 
     bare, plan = plan, replace(plan, constants={**plan.constants, **nameless})
     if not given:
         yield plan
-        if not every and set(plan.arguments.values()) in ({"ids"}, {"x"}):
+        if not every and set(plan.arguments.values()) == {"ids"}:
             yield from _causal(bare, likely)
         return
     if not every:
