@@ -263,10 +263,12 @@ def _planned_with(
         candidate.function = way
         probes = [probe for probe in first if candidate.accepts(probe.inputs)]
         raised = _try(candidate, probes[:1]) if probes else CannotCall("it cannot be given the inputs of its kind")
+        if raised is None:
+            adjust.adapt_output(candidate, probes[0], trial)
+            raised = _try(candidate, probes[:1])  # of another shape, positions cannot even be added
         if raised is not None:
             error = error or raised
             continue
-        adjust.adapt_output(candidate, probes[0], trial)
         if adjust.gives_last_only(candidate, probes[0]):
             error = error or CannotCall("it returns the logits of the last position only")
             continue
