@@ -8,7 +8,8 @@
 All decode the same sources greedily into the same number of tokens, and take turns, round by round. What is printed is
 how many times as long the others take as the caches: the median over the rounds, and the range of the middle rounds.
 
-    caches          `greedy`: all sources at once, one token a step
+    caches          `greedy`: all sources at once, one token a step; the weights are merged before, once for a model
+    eight bits      the same with most weights in eight bits, on a CPU: not the same numbers
     whole prefixes  `greedy` with PrefixDecoder: all sources at once, the same tokens (that is checked)
     tutorial        Tutorial A's model as it is taught, on torch.nn's layers, and the loop around it as it is taught:
                     one source after the other, whole prefixes, a mask for each
@@ -23,7 +24,7 @@ from benchmarks import turns
 from reference_tests.as_taught.assembled import model_of_tutorial_a
 from scratch_transformer.benchmarking.timing import Prepared, measure, ratio, timer_of
 from scratch_transformer.model import build_transformer
-from scratch_transformer.translation.decoding import PrefixDecoder, greedy
+from scratch_transformer.translation.decoding import IncrementalDecoder, MergedDecoder, PrefixDecoder, greedy
 
 SIZES = {"tiny": (128, 2, 4, 256), "base": (512, 6, 8, 2048)}  # d_model, layers, heads, d_ff
 VOCABULARY, SOURCE_LENGTH, ROUNDS = 1000, 20, 3
@@ -75,11 +76,14 @@ def rivals(size, sources, tokens, device):
     taught = model_of_tutorial_a(*lengths, d_model, N, h, 0.0, d_ff).to(device).eval()
     ids = torch.randint(1, VOCABULARY, (sources, SOURCE_LENGTH), device=device)
     decode = functools.partial(greedy, ours, ids, PAD, BOS, NEVER, tokens)
+    caches = {"caches": False, "eight bits": True} if torch.device(device).type == "cpu" else {"caches": False}
+    merged = {name: MergedDecoder(ours, eight_bits) for name, eight_bits in caches.items()}
     return {
-        "caches": decode,
+        **{name: functools.partial(decode, decoder=functools.partial(IncrementalDecoder, merged=each))
+           for name, each in merged.items()},
         "whole prefixes": functools.partial(decode, decoder=PrefixDecoder),
         "tutorial": lambda: [decode_as_taught(taught, source, tokens) for source in ids.split(1)],
-    }
+    }  # fmt: skip
 
 
 def decode_as_taught(model, source, tokens):

@@ -1,5 +1,8 @@
 """Options of the benchmarks, and what all of them share."""
 
+import datetime
+from pathlib import Path
+
 import pytest
 
 from benchmarks import turns
@@ -35,7 +38,10 @@ def machine(pytestconfig):
 
 @pytest.fixture(scope="session")
 def application(pytestconfig):
-    """What is measured of the application, to be kept."""
+    """What is measured of the application, to be kept beside what was measured on the same day: some at a time (-k)."""
     keep, device = pytestconfig.getoption("--keep"), pytestconfig.getoption("--device")
+    before = measurement.latest("the application", Path(keep)) if keep else None
     with measurement.kept("the application", keep, device) as values:
+        if before and before["date"][:10] == datetime.datetime.now(datetime.timezone.utc).date().isoformat():
+            values |= before["values"]
         yield values

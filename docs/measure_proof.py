@@ -25,7 +25,7 @@ def row(component):
     found = [compare_definition(component, case) for case in component.cases]
     assert all(result.passed for result in found), component.name
     library = "torch.nn.functional" if component.is_function else "torch.nn"
-    name = f"`{library}.{component.name}`"
+    name = f"`{library if component.is_drop_in else 'nn'}.{component.name}`"
     errors = [worst(getattr(result, kind) for result in found) for kind in ("output_error", "gradient_error")]
     return (name, component.source, str(len(found)), *errors, worst(oracle_errors(component)))
 

@@ -78,8 +78,10 @@ class TorchModel(nn.Module):
         self.transformer = nn.Transformer(
             D_MODEL,
             H,
-            custom_encoder=nn.TransformerEncoder(encoder_layer, N, norms[0], enable_nested_tensor=False),
-            custom_decoder=nn.TransformerDecoder(decoder_layer, N, norms[1]),
+            custom_encoder=nn.TransformerEncoder(
+                encoder_layer, len(ours.encoder.layers), norms[0], enable_nested_tensor=False
+            ),
+            custom_decoder=nn.TransformerDecoder(decoder_layer, len(ours.decoder.layers), norms[1]),
             **options,
         )
         state = ours.state_dict()

@@ -95,11 +95,13 @@ def test_softmax_of_integers_is_refused():
         functional.softmax(torch.tensor([1, 2]), 0)
 
 
-# ---- relu and gelu ----
+# ---- relu, gelu, silu and sigmoid ----
 
 ACTIVATIONS = {
     "relu": (functional.relu, F.relu),
     "gelu": (functional.gelu, F.gelu),
+    "silu": (functional.silu, F.silu),
+    "sigmoid": (functional.sigmoid, torch.sigmoid),
     "gelu tanh": (lambda x: functional.gelu(x, "tanh"), lambda x: F.gelu(x, approximate="tanh")),
 }
 activations = pytest.mark.parametrize(("ours", "builtin"), ACTIVATIONS.values(), ids=ACTIVATIONS)
@@ -123,6 +125,58 @@ def test_gelu_keeps_its_digits_in_the_tail(x):
     exact = x * 0.5 * math.erfc(-x / math.sqrt(2))
     ours, builtin = (gelu(torch.tensor(x, dtype=torch.float64)).item() for gelu in (functional.gelu, F.gelu))
     assert abs(ours - exact) <= 2 * abs(builtin - exact) + 4e-16 * abs(x)
+
+
+@pytest.mark.parametrize("x", [-700.0, -40.0, -7.0, -0.1, 1e-9, 4.0, 50.0])
+def test_silu_keeps_its_digits_in_the_tail(x):
+    exact, given = x / (1 + math.exp(-x)), torch.tensor(x, dtype=torch.float64)
+    assert functional.silu(given).item() == pytest.approx(exact, rel=1e-15, abs=0)
+    assert functional.sigmoid(given).item() == pytest.approx(exact / x, rel=1e-15, abs=0)
+
+
+def test_sigmoid_is_plain_operations_where_it_is_traced(monkeypatch):
+    """Without overflow there, too, for a derivative of ∞ · 0 would be no number."""
+    x = torch.tensor([-800.0, -2.0, 0.0, 3.0, 800.0, INF, NAN], dtype=torch.float64, requires_grad=True)
+    assert "Sigmoid" in functional.sigmoid(x).grad_fn.name()
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    assert "Sigmoid" not in functional.sigmoid(x).grad_fn.name()
+    assert_agree(functional.sigmoid, torch.sigmoid, x.detach())
+    assert_agree(functional.silu, F.silu, x.detach())
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # within torch
+def test_silu_forward_mode():
+    x = torch.tensor([-INF, -800.0, -2.0, -0.0, 0.0, 1e-300, 0.5, 3.0, 800.0, NAN], dtype=torch.float64)
+    tangent = torch.randn(10, dtype=torch.float64)
+    for ours, theirs in ((functional.sigmoid, torch.sigmoid), (functional.silu, F.silu)):
+        assert_equal(*(torch.func.jvp(function, (x,), (tangent,)) for function in (ours, theirs)))
+
+
+def test_silu_by_hand():
+    one = torch.tensor(1.0, dtype=torch.float64)
+    assert functional.sigmoid(one).item() == pytest.approx(1 / (1 + math.exp(-1)), rel=1e-15)
+    assert functional.silu(2 * one).item() == pytest.approx(2 / (1 + math.exp(-2)), rel=1e-15)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16], ids=str)
+def test_silu_in_place(dtype):
+    x = torch.tensor([-1.0, 0.0, 2.0, NAN], dtype=dtype)
+    expected = F.silu(x)
+    same = functional.silu(x, inplace=True)
+    assert same is x
+    assert_equal(x, expected, tolerance=torch.finfo(dtype).eps)
+
+    def in_place(silu):
+        return lambda x: silu(x * 1, inplace=True)
+
+    assert_agree(in_place(functional.silu), in_place(F.silu), torch.randn(20, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("function", [functional.silu, functional.sigmoid])
+def test_silu_of_integers_is_refused(function):
+    name = function.__name__
+    with pytest.raises(RuntimeError, match=f"^{name}: x must be of a floating dtype, but is torch.int64"):
+        function(torch.tensor([1]))
 
 
 def test_gelu_by_hand():

@@ -94,6 +94,13 @@ WRONG: dict[tuple[str, str], Callable[..., Any]] = {
     ("Transformer", "the order of the source is irrelevant"): wrong(
         nn.Transformer, lambda right, self, x, y, **o: right(x + ramp(x), y, **o)
     ),
+    ("GatedFeedForward", "the order of hidden units is irrelevant"): wrong(
+        nn.GatedFeedForward, lambda right, self, x: self.down_proj(ramp(self.gate_proj(x), -1) * self.up_proj(x))
+    ),
+    ("CausalSelfAttention", "padding on the left is invisible"): wrong(nn.CausalSelfAttention, without("mask")),
+    ("CausalSelfAttention", "sequences stay apart"): wrong(
+        nn.CausalSelfAttention, lambda right, self, x, *more, **o: right(x - x.mean(0), *more, **o)
+    ),
     ("CrossEntropyLoss", "ignores a shift"): wrong(
         nn.CrossEntropyLoss, lambda right, self, x, t: right(x, t) + x.sum()
     ),

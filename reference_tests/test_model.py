@@ -70,6 +70,18 @@ def test_logits_and_gradients_are_torchs(norm, padding):
     assert_equal(gradients(ours), theirs.gradients())
 
 
+@pytest.mark.parametrize("depth", [1, 3])
+def test_another_number_of_decoder_layers(depth):
+    ours = small_model(decoder_N=depth)
+    assert (len(ours.encoder.layers), len(ours.decoder.layers)) == (N, depth)
+    theirs, (src, tgt) = TorchModel(ours, norm_first=True), draw_ids()
+    our_logits, their_logits = ours(src, tgt, *our_masks(src, tgt)), theirs(src, tgt)
+    assert_equal({"logits": our_logits}, {"logits": their_logits})
+    our_logits.square().sum().backward()
+    their_logits.square().sum().backward()
+    assert_equal(gradients(ours), theirs.gradients())
+
+
 class ContiguousDropout(nn.Dropout):
     """Torch draws a dropout's numbers in the order of the memory. Its attention returns a (B, T, E) that lies in memory
     as (T, B, E), ours does not: the same numbers would fall on other elements.

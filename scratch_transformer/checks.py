@@ -66,6 +66,99 @@ def check_probability(name: str, p: float) -> None:
         raise ValueError(f"{name}: p, the dropout probability, has to be between 0 and 1, but got {p}")
 
 
+def check_rotary(name: str, d: int, base: float) -> None:
+    """An even number of features, and a base that angles can be computed from."""
+    if d <= 0 or d % 2 != 0:
+        raise ValueError(f"{name}: d, the number of features, must be even and positive to make pairs, but is {d}")
+    if not base > 0:
+        raise ValueError(f"{name}: base must be positive, but is {base}")
+
+
+def check_rotary_scaling(scaling: Any) -> None:
+    """A factor; and either nothing else, or all that Llama 3's form needs."""
+    if not scaling.factor > 0:
+        raise ValueError(f"RotaryScaling: factor must be positive, but is {scaling.factor}")
+    low, high, length = scaling.low_frequency_factor, scaling.high_frequency_factor, scaling.original_length
+    if low is high is length is None:
+        return
+    if None in (low, high, length):
+        raise ValueError(
+            "RotaryScaling: low_frequency_factor, high_frequency_factor and original_length belong together, but are "
+            f"{low}, {high} and {length}"
+        )
+    if not 0 < low < high or not length > 0:
+        raise ValueError(
+            "RotaryScaling: must have 0 < low_frequency_factor < high_frequency_factor and 0 < original_length, but "
+            f"they are {low}, {high} and {length}"
+        )
+
+
+def check_turns(x: Tensor, turns: Tensor) -> None:
+    """x (*, L, d) floating-point, and turns (2, *, L, d/2) that broadcast to it without making it larger."""
+    check_floating("rotary", x)
+    pairs = (*x.shape[:-1], x.shape[-1] // 2) if x.dim() else ()
+    shape = tuple(turns.shape[1:])
+    fits = len(shape) <= len(pairs) and all(
+        size in (1, expected) for size, expected in zip(shape[::-1], pairs[::-1], strict=False)
+    )
+    if x.dim() < 1 or turns.dim() < 2 or turns.shape[0] != 2 or not fits or shape[-1] * 2 != x.shape[-1]:
+        raise RuntimeError(
+            f"rotary: turns must be cosines and sines (2, *, L, d/2) that broadcast to the pairs of x (*, L, d), but "
+            f"turns has shape {tuple(turns.shape)} and x {tuple(x.shape)}"
+        )
+
+
+def check_features(name: str, x: Tensor, d_model: int) -> None:
+    """x (B, L, d_model)."""
+    if x.dim() != 3 or x.shape[-1] != d_model:
+        raise RuntimeError(f"{name}: x must have shape (B, L, d_model={d_model}), but has {tuple(x.shape)}")
+
+
+def check_causal_self_attention(
+    d_model: int, num_heads: int, num_kv_heads: int, head_dim: int | None, dropout: float
+) -> None:
+    """Sizes that are positive and divide each other."""
+    if min(d_model, num_heads, num_kv_heads, 1 if head_dim is None else head_dim) < 1:
+        raise ValueError(
+            "CausalSelfAttention: d_model, num_heads, num_kv_heads and head_dim must be positive, but got "
+            f"{d_model=}, {num_heads=}, {num_kv_heads=} and {head_dim=}"
+        )
+    if num_heads % num_kv_heads != 0:
+        raise ValueError(
+            f"CausalSelfAttention: num_heads must be a multiple of num_kv_heads, got {num_heads=} and {num_kv_heads=}"
+        )
+    if head_dim is None and d_model % num_heads != 0:
+        raise ValueError(
+            "CausalSelfAttention: without head_dim, d_model must be a multiple of num_heads, "
+            f"got {d_model=} and {num_heads=}"
+        )
+    check_probability("CausalSelfAttention", dropout)
+
+
+def check_cached(layer: int, num_layers: int, stored: Tensor | None, key: Tensor, value: Tensor) -> None:
+    """A layer that there is, and keys and values (B, G, L, D) that go on with what is stored, (2, B, G, room, D)."""
+    if not 0 <= layer < num_layers:
+        raise IndexError(f"KeyValueCache: layer must be from 0 to {num_layers - 1}, but is {layer}")
+    if key.dim() != 4 or key.shape != value.shape:
+        raise RuntimeError(
+            "KeyValueCache: key and value must have the same shape (B, G, L, D), but have "
+            f"{tuple(key.shape)} and {tuple(value.shape)}"
+        )
+    if torch.is_grad_enabled() and (key.requires_grad or value.requires_grad):
+        raise RuntimeError(
+            "KeyValueCache: key and value need gradients, which a cache does not keep; generate under torch.no_grad() "
+            "or torch.inference_mode()"
+        )
+    if stored is None:
+        return
+    B, G, _, D = key.shape
+    if (*stored.shape[1:3], stored.shape[-1]) != (B, G, D) or (key.dtype, key.device) != (stored.dtype, stored.device):
+        raise RuntimeError(
+            f"KeyValueCache: key must go on with what is stored, {stored.dtype} on {stored.device} with "
+            f"(B, G, D) = {(*stored.shape[1:3], stored.shape[-1])}, but is {key.dtype} on {key.device} with {(B, G, D)}"
+        )
+
+
 def check_normalized(name: str, x: Tensor, normalized_shape: Sequence[int], **parameters: Tensor | None) -> None:
     """x (*, *normalized_shape), parameters of normalized_shape and of a dtype that x can be computed in."""
     shape = tuple(normalized_shape)

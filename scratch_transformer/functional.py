@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -129,6 +130,88 @@ def sinusoidal_positions(
     return interleaved[:, :d_model].to(dtype or torch.get_default_dtype())
 
 
+@dataclass(frozen=True)
+class RotaryScaling:
+    """Slower rotary turns, for texts longer than those that a model was first trained on.
+
+    Every frequency is divided by `factor`; source: Chen et al. 2023. With the other three, as in Llama 3.1, pairs that
+    turn more than high_frequency_factor times within original_length tokens keep theirs, those that turn less than
+    low_frequency_factor times are divided by `factor`, and between the two the share that is kept grows linearly.
+
+    Raises:
+        ValueError: factor is not positive, only some of the other three are given, or they are not 0 < low < high and
+            0 < original_length.
+    """
+
+    factor: float
+    low_frequency_factor: float | None = None
+    high_frequency_factor: float | None = None
+    original_length: int | None = None
+
+    def __post_init__(self) -> None:
+        checks.check_rotary_scaling(self)
+
+    def __call__(self, frequencies: Tensor) -> Tensor:
+        """Radians per position -> the same, scaled."""
+        kept: Tensor | float = 0.0
+        if self.original_length and self.low_frequency_factor and self.high_frequency_factor:
+            turns = self.original_length * frequencies / (2 * math.pi)
+            low, high = self.low_frequency_factor, self.high_frequency_factor
+            kept = ((turns - low) / (high - low)).clamp(0, 1)
+        return frequencies * (kept + (1 - kept) / self.factor)
+
+
+def rotary_turns(positions: Tensor, d: int, base: float = 10_000.0, scaling: RotaryScaling | None = None) -> Tensor:
+    """cos θ and sin θ of the angles θ = pos · base^(-2i/d), i = 0 … d/2 - 1, by which `rotary` turns each pair.
+
+    In float64: in float32 the angles of late positions would be off by more than their cosines are rounded. A model
+    computes them once for all layers. Source: Su et al. 2021, section 3.2.2.
+
+    Args:
+        positions: (*, L), any numbers.
+        d: the features of a head, even.
+        base: how slow the last pair turns: some 2π base positions for a whole turn.
+        scaling: slower turns, for long texts.
+
+    Returns:
+        (2, *, L, d/2), float64: cosines, then sines.
+
+    Raises:
+        ValueError: d is odd or not positive, or base is not positive.
+    """
+    checks.check_rotary("rotary_turns", d, base)
+    two_i = torch.arange(0, d, 2, device=positions.device, dtype=torch.float64)
+    frequencies = base ** (-two_i / d)  # (d/2,)
+    frequencies = frequencies if scaling is None else scaling(frequencies)
+    angles = positions.unsqueeze(-1) * frequencies  # (*, L, d/2)
+    return torch.stack((angles.cos(), angles.sin()))
+
+
+@rounded_once
+def rotary(x: Tensor, turns: Tensor, interleaved: bool = False) -> Tensor:
+    """(a, b) -> (a cos θ - b sin θ, a sin θ + b cos θ) for every pair (a, b) of features. Source: Su et al. 2021.
+
+    A turn keeps lengths, and the scalar product of a query and a key depends on the difference of their angles alone.
+
+    Args:
+        x: (*, L, d), queries or keys.
+        turns: what `rotary_turns` returns, (2, *, L, d/2); all but the first dimension broadcast to those of a pair.
+        interleaved: pair neighbours, features 2i and 2i + 1, as the paper does; otherwise feature i and i + d/2, as
+            most models since do.
+
+    Returns:
+        (*, L, d).
+
+    Raises:
+        RuntimeError: `x` is not floating-point, or turns don't fit it.
+    """
+    checks.check_turns(x, turns)
+    cos, sin = turns.to(x.dtype)
+    a, b = x.unflatten(-1, (-1, 2)).unbind(-1) if interleaved else x.chunk(2, -1)  # (*, L, d/2) each
+    turned = (a * cos - b * sin, a * sin + b * cos)
+    return torch.stack(turned, -1).flatten(-2) if interleaved else torch.cat(turned, -1)
+
+
 def dropout(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """y = x · m / (1 - p) with m ~ Bernoulli(1 - p) for every element; y = x outside training.
 
@@ -226,6 +309,60 @@ def gelu(x: Tensor, approximate: str = "none") -> Tensor:
     if approximate == "tanh":
         return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
     raise RuntimeError(f"gelu: approximate must be 'none' or 'tanh', but got {approximate!r}")
+
+
+@rounded_once
+def sigmoid(x: Tensor) -> Tensor:
+    """σ(x) = 1 / (1 + exp(-x)).
+
+    Raises:
+        RuntimeError: `x` is not floating-point.
+    """
+    checks.check_floating("sigmoid", x)
+    return 0.5 * (1 + torch.tanh(0.5 * x)) if torch.compiler.is_compiling() else _Sigmoid.apply(x)
+
+
+class _Sigmoid(torch.autograd.Function):
+    """By its definition, whose derivative autograd would take for ∞ · 0 where exp overflows: σ' = σ (1 - σ).
+
+    tanh overflows nowhere, but takes a CPU ten times as long, and loses the digits of a small σ.
+    """
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor) -> Tensor:
+        return x.neg().exp_().add_(1).reciprocal_()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(output)
+        ctx.save_for_forward(output)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        (y,) = ctx.saved_tensors
+        return grad * (y * (1 - y))
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor) -> Tensor:
+        (y,) = ctx.saved_tensors
+        return tangent * (y * (1 - y))
+
+
+def silu(x: Tensor, inplace: bool = False) -> Tensor:
+    """silu(x) = x σ(x), σ the logistic function `sigmoid`. Source: Hendrycks & Gimpel 2016; Elfwing et al. 2017.
+
+    Raises:
+        RuntimeError: `x` is not floating-point.
+    """
+    checks.check_floating("silu", x)
+    return x.copy_(_silu(x.clone())) if inplace else _silu(x)
+
+
+@rounded_once
+def _silu(x: Tensor) -> Tensor:
+    return x * sigmoid(x)
 
 
 @rounded_once

@@ -258,12 +258,14 @@ class Transformer(Module):
 def build_transformer(
     src_vocab_size: int, tgt_vocab_size: int, src_seq_len: int, tgt_seq_len: int,
     d_model: int = 512, N: int = 6, h: int = 8, dropout: float = 0.1, d_ff: int = 2048, *,
-    norm: str = "pre", positions: str = "sinusoidal", share_embeddings: str = "none", attention_bias: bool = True,
+    decoder_N: int | None = None, norm: str = "pre", positions: str = "sinusoidal", share_embeddings: str = "none",
+    attention_bias: bool = True,
 ) -> Transformer:  # fmt: skip
     """A Transformer of N encoder and N decoder layers, with every matrix drawn by Glorot's uniform rule.
 
     Args:
         src_seq_len, tgt_seq_len: the lengths of the longest sequences.
+        decoder_N: decoder layers, where they are not N.
         norm: "pre", with a final normalization of both stacks (the tutorials), or "post", without (the paper).
         positions: "sinusoidal" or "learned".
         share_embeddings: "none"; "target": the target embedding is the projection's weight; "all": the source
@@ -282,7 +284,10 @@ def build_transformer(
     attention = partial(MultiHeadAttentionBlock, d_model, h, dropout, attention_bias)
     feed_forward = partial(FeedForwardBlock, d_model, d_ff, dropout)
     encoder = [EncoderBlock(d_model, attention(), feed_forward(), dropout, norm_first) for _ in range(N)]
-    decoder = [DecoderBlock(d_model, attention(), attention(), feed_forward(), dropout, norm_first) for _ in range(N)]
+    decoder = [
+        DecoderBlock(d_model, attention(), attention(), feed_forward(), dropout, norm_first)
+        for _ in range(N if decoder_N is None else decoder_N)
+    ]
     model = Transformer(
         Encoder(d_model, ModuleList(encoder), final_norm=norm_first),
         Decoder(d_model, ModuleList(decoder), final_norm=norm_first),

@@ -32,6 +32,17 @@ BEAM = click.IntRange(1, 1000)
 """How many translations of a sentence can be looked for at once: more would fill the memory."""
 
 
+def eight_bits_on(device: str, is_wanted: bool) -> bool:
+    """--int8, which is for a CPU.
+
+    Raises:
+        InputError: it is wanted on another device.
+    """
+    if is_wanted and not device.startswith("cpu"):
+        raise InputError(f"--int8 is for --device cpu, but that is {device}")
+    return is_wanted
+
+
 class Refused(click.ClickException):
     """What the user can mend, in one line; exit status 2. Of torchrun's processes, a machine's first says it."""
 

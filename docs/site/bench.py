@@ -96,11 +96,17 @@ def host_overhead():
 def decoding():
     """Greedy decoding beside whole prefixes and the tutorial's loop."""
     document = measured("the application")
-    rows = ["| model, sources, tokens | tokens/s | whole prefixes | tutorial |", "| --- | ---: | ---: | ---: |"]
-    for name, found in document["values"].items():
+    rows = [
+        "| model, sources, tokens | tokens/s | whole prefixes | tutorial | in eight bits, tokens/s | tutorial |",
+        "| --- | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for name, found in sorted(document["values"].items(), reverse=True):
         if name != "an epoch":
-            times = " | ".join(spread(found["ratios"][rival]) for rival in ("whole prefixes", "tutorial"))
-            rows.append(f"| {name} | {found['tokens per second']:,.0f} | {times} |")
+            ratios, speed = found["ratios"], found["tokens per second"]
+            times = " | ".join(spread(ratios[rival]) for rival in ("whole prefixes", "tutorial"))
+            share = ratios["eight bits"]["median"]
+            in_eight_bits = f"{speed / share:,.0f} | {ratios['tutorial']['median'] / share:.1f}"
+            rows.append(f"| {name} | {speed:,.0f} | {times} | {in_eight_bits} |")
     return "\n".join([*rows, "", where(document)])
 
 
@@ -111,6 +117,23 @@ def training():
         f"An epoch of training, tiny model: {found['tokens per second']:,.0f} target tokens/s; as the tutorials do it, "
         f"in batches of 8, {spread(found['ratios']['tutorial'])} times as long, in batches as large as ours "
         f"{spread(found['ratios']['tutorial, wide'])} times."
+    )
+
+
+def corpus():
+    """A corpus on disk: time and memory, in a sentence."""
+    document = measured("a corpus on disk")
+    values = document["values"]
+    new, again = (
+        f"{found['seconds'] / 60:.1f} minutes ({found['of a processor'] / 60:.1f} of a processor)"
+        for found in (values["new"], values["resumed"])
+    )
+    memory = values["new"]
+    return (
+        f"{values['pairs']:,} pairs, {values['text']:,} MB of text, {values['ids']:,} MB of ids. The first step of a "
+        f"new run is done after {new}, of the run resumed after {again}. The process then has {memory['then']:,} MB of "
+        f"memory, {memory['of its own']:,} of its own and the rest of mapped files; it had {memory['most']:,} at most. "
+        f"{where(document)}"
     )
 
 

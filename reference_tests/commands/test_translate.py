@@ -230,3 +230,28 @@ def test_a_person_gets_an_answer_to_every_line_and_may_go_on_after_a_mistake(fol
     output = capsys.readouterr()
     assert output.out == "sieben\ndrei\n"
     assert output.err.splitlines()[1:] == ["Error: line 2 is empty: expected a sentence"]
+
+
+def test_eight_bits_are_for_a_cpu(monkeypatch):
+    result = CliRunner().invoke(translate, ["--int8", "forty-two"])
+    assert (result.exit_code, result.stdout) == (0, "zweiundvierzig\n"), result.output
+    monkeypatch.setattr("scratch_transformer.options.Device.convert", lambda self, value, param, ctx: value)
+    result = CliRunner().invoke(translate, ["--int8", "--device", "cuda", "forty-two"])
+    assert result.exit_code == 2 and "--int8 is for --device cpu, but that is cuda" in result.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs setrlimit")
+def test_a_file_that_may_not_grow_is_named(tmp_path):
+    """With how far it came."""
+    code = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)); "
+    code += "from scratch_transformer.cli import main; main()"
+    arguments = ["translate", "--model", str(small_run.folder()), "--batch-size", "8", "--out", str(tmp_path / "x.de")]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], input="seven\n" * 40, capture_output=True, text=True,
+        cwd=Path(__file__).parents[2],
+    )  # fmt: skip
+    assert done.returncode == 2 and "Traceback" not in done.stderr
+    assert done.stderr.splitlines() == [
+        "Warning: interrupted: the first 8 lines are translated",
+        f"Error: cannot write {tmp_path / 'x.de'}: File too large",
+    ]

@@ -10,7 +10,7 @@ from scratch_transformer.conformance.errors import raised
 from scratch_transformer.conformance.run import run
 
 every_component = pytest.mark.parametrize("component", COMPONENTS.values(), ids=COMPONENTS)
-INFRASTRUCTURE = {"Module", "ModuleList", "Parameter", "init"}
+INFRASTRUCTURE = {"Module", "ModuleList", "Parameter", "init", "KeyValueCache"}
 
 
 def test_every_public_class_is_in_the_table():
@@ -67,7 +67,7 @@ def test_cases_draw_the_same_inputs_every_time(component):
 @quiet
 @every_component
 def test_every_component_with_dropout_is_compared_while_it_drops(component):
-    takes_dropout = {"Dropout", "MultiheadAttention", "scaled_dot_product_attention"}
+    takes_dropout = {"Dropout", "MultiheadAttention", "CausalSelfAttention", "scaled_dot_product_attention"}
     if component.name in takes_dropout or component.name.startswith("Transformer"):
         randoms = [run(component, component.ours, case, torch.float32).is_random for case in component.cases]
         assert any(randoms)

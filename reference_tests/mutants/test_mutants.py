@@ -63,6 +63,7 @@ def test_the_catalogue_has_every_entry_that_concerns_a_component():
         *("A18", "A19", "A21", "A22", "A23"),
         *("B1", "B2", "B3", "B4", "B6", "B7", "B8", "B9", "B10", "B11", "B12"),
         *("T1", "T2", "T3", "T4", "T5", "T7"),
+        *("R1", "R2", "R3", "R4", "R6", "R7", "R8", "R9", "R10", "G1", "G2", "G3", "G4", "G5", "G6", "K1"),
     }
 
 

@@ -8,13 +8,20 @@ import torch
 from scratch_transformer.conformance import COMPONENTS, Draw
 
 MODULES = [component for component in COMPONENTS.values() if not component.is_function]
+DROP_INS = [component for component in MODULES if component.is_drop_in]
 CASES = [(component, case) for component in MODULES for case in component.cases]
 
 
-# torch's: that its encoder will not take the fast path, that two arguments of its loss are old, that it guesses
+# torch's: that its encoder will not take the fast path, that two arguments of its loss are old, that it guesses, and
+# that a norm in mixed precision is slow
 QUIET = [
     pytest.mark.filterwarnings(f"ignore:{message}")
-    for message in ("enable_nested_tensor is True", "size_average and reduce", "Implicit dimension choice")
+    for message in (
+        "enable_nested_tensor is True",
+        "size_average and reduce",
+        "Implicit dimension choice",
+        "Mismatch dtype between input and weight",
+    )
 ]
 
 
@@ -31,6 +38,7 @@ def over(cases):
     return pytest.mark.parametrize(("component", "case"), cases, ids=_ids(cases))
 
 
+every_drop_in = pytest.mark.parametrize("component", DROP_INS, ids=[component.name for component in DROP_INS])
 every_module = pytest.mark.parametrize("component", MODULES, ids=[component.name for component in MODULES])
 one_case_each = over([(component, component.cases[0]) for component in MODULES])
 every_case = over(CASES)

@@ -1,4 +1,4 @@
-"""Softmax, ReLU and GELU against torch.nn's."""
+"""Softmax, ReLU, GELU and SiLU against torch.nn's."""
 
 import pytest
 import torch
@@ -7,7 +7,7 @@ from reference_tests.agreement import assert_agree
 from reference_tests.proof import prove
 from scratch_transformer import nn
 
-test_definition, test_precision, test_errors = prove("Softmax", "ReLU", "GELU")
+test_definition, test_precision, test_errors = prove("Softmax", "ReLU", "GELU", "SiLU")
 
 
 @pytest.mark.parametrize("shape", [(), (3,), (3, 4), (3, 4, 5), (2, 3, 4, 5)], ids=str)

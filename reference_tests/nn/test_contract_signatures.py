@@ -6,8 +6,9 @@ import re
 import pytest
 import torch
 
-from reference_tests.nn.examples import MODULES, QUIET, build, every_constructor, every_module
+from reference_tests.nn.examples import MODULES, QUIET, build, every_constructor, every_drop_in, every_module
 from scratch_transformer import nn
+from scratch_transformer.conformance import counterparts
 
 pytestmark = QUIET
 
@@ -42,19 +43,29 @@ def own_methods(cls):
 
 
 def test_the_table_has_every_class():
-    classes = {name for name in nn.__all__ if getattr(nn, name) is not getattr(torch.nn, name)}
-    assert classes == {component.name for component in MODULES}
+    classes = {name for name in nn.__all__ if getattr(nn, name) is not getattr(torch.nn, name, None)}
+    assert classes - {"KeyValueCache"} == {component.name for component in MODULES}  # a cache is no module
 
 
 @every_module
 def test_pairs_are_of_one_name(component):
     assert component.ours is getattr(nn, component.name)
-    assert component.builtin is getattr(torch.nn, component.name)
+    assert component.builtin is getattr(torch.nn if component.is_drop_in else counterparts, component.name)
     assert component.ours is not component.builtin
     assert not issubclass(component.ours, component.builtin)
 
 
 @every_module
+def test_a_counterpart_is_made_of_torchs_parts_and_only_where_torch_has_none(component):
+    assert component.is_drop_in == hasattr(torch.nn, component.name)
+    parts = component.build(component.builtin, component.cases[0].init).modules()
+    assert {type(part).__module__.partition(".")[0] for part in parts} <= {"torch"} | (
+        set() if component.is_drop_in else {"scratch_transformer"}
+    )
+    assert not any(type(part).__module__.startswith(nn.__name__) for part in parts)
+
+
+@every_drop_in
 def test_arguments_of_every_method(component):
     methods = own_methods(component.builtin) - ABSENT_METHODS.get(component.name, set())
     assert {"__init__", "forward"} <= methods

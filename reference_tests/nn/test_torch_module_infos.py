@@ -21,7 +21,15 @@ from scratch_transformer.conformance.compare import DEFINITION, relative_error
 # All but Dropout and TransformerDecoder, of which torch has no samples.
 MODULES = [
     *("BatchNorm1d", "CrossEntropyLoss", "Embedding", "GELU", "LayerNorm", "Linear", "MultiheadAttention", "RMSNorm"),
-    *("ReLU", "Softmax", "Transformer", "TransformerDecoderLayer", "TransformerEncoder", "TransformerEncoderLayer"),
+    *(
+        "ReLU",
+        "SiLU",
+        "Softmax",
+        "Transformer",
+        "TransformerDecoderLayer",
+        "TransformerEncoder",
+        "TransformerEncoderLayer",
+    ),
 ]
 
 
@@ -42,6 +50,7 @@ FUNCTIONS = {
     "nn.functional.linear": functional.linear,
     "nn.functional.relu": functional.relu,
     "nn.functional.rms_norm": functional.rms_norm,
+    "nn.functional.silu": functional.silu,
     "nn.functional.scaled_dot_product_attention": scaled_dot_product_attention,
 }
 

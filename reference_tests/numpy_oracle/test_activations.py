@@ -9,6 +9,10 @@ from scratch_transformer.numpy_oracle import (
     gelu_backward,
     log_softmax,
     log_softmax_backward,
+    sigmoid,
+    sigmoid_backward,
+    silu,
+    silu_backward,
     softmax,
     softmax_backward,
 )
@@ -22,6 +26,24 @@ def test_relu_equals_torch_also_at_the_kink():
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 6.0])
 def test_gelu_equals_torch(approximate, scale):
     compare("GELU", {"approximate": approximate}, torch.nn.GELU(approximate), [scale * normal(4, 50)])
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 6.0, 1000.0])
+def test_silu_equals_torch(scale):
+    compare("SiLU", {}, torch.nn.SiLU(), [scale * normal(4, 50)])
+
+
+@pytest.mark.parametrize("pair", [(sigmoid, sigmoid_backward), (silu, silu_backward)])
+def test_logistic_gradients_by_finite_differences(pair):
+    rng = np.random.default_rng(0)
+    x, dy = rng.normal(size=7), rng.normal(size=7)
+    forward, backward = pair
+    assert_is_gradient(backward(dy, forward(x)[1]), lambda x: forward(x)[0], x, dy)
+
+
+def test_sigmoid_keeps_its_digits_far_left_and_never_overflows():
+    y, _ = sigmoid(np.array([-1000.0, -40.0, 40.0, 1000.0]))
+    np.testing.assert_allclose(y, [0.0, np.exp(-40.0), 1.0, 1.0], rtol=1e-15)
 
 
 @pytest.mark.parametrize("name", ["Softmax", "LogSoftmax"])

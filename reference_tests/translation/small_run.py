@@ -38,7 +38,7 @@ def write_run(path: Path, steps: int = 120) -> None:
     settings = config.Config().replace(
         **{"data.max_length": LONGEST, "model.d_model": 32, "model.num_layers": 2, "model.d_ff": 48, "data.held_out": 8}
     )
-    (path / "config.json").write_text(json.dumps(config.to_json(settings)))
+    (path / "config.json").write_text(json.dumps(settings.to_json()))
     source, target = (tokenizer.train("bpe", 40, [pair[side] for pair in PAIRS]) for side in (0, 1))
     source.save(path / "source_tokenizer.json")
     target.save(path / "target_tokenizer.json")

@@ -11,7 +11,7 @@ from scratch_transformer.translation.errors import InputError
 @pytest.mark.parametrize("name", config.PRESETS)
 def test_a_preset_comes_back_from_json(name):
     preset = config.preset(name)
-    assert config.from_json(json.loads(json.dumps(config.to_json(preset)))) == preset
+    assert config.Config.from_json(json.loads(json.dumps(preset.to_json()))) == preset
 
 
 def test_the_papers_models():
@@ -50,6 +50,14 @@ def test_the_papers_models():
         ({"data.source_file": "a"}, "data.target_file is missing: source_file and target_file belong together"),
         ({"data.target_file": "a"}, "data.source_file is missing"),
         ({"tokens.shared": True, "tokens.target_vocab_size": 9}, "tokens.target_vocab_size is for two vocabularies"),
+        ({"tokens.shared": True, "tokens.target_file": "t.json"}, "tokens.target_file is for two vocabularies"),
+        ({"tokens.file": "t.json"}, "tokens.file and tokens.target_file belong together"),
+        ({"tokens.target_file": "t.json"}, "tokens.file and tokens.target_file belong together"),
+        ({"tokens.byte_fallback": True}, "a vocabulary of more than 260 tokens, 256 of which are the bytes, but they"),
+        (
+            {"tokens.byte_fallback": True, "tokens.kind": "char", "tokens.vocab_size": 999},
+            "but they are 'char' and 999",
+        ),
         ({"training.step": 1}, "there is no setting 'training.step'; is it training.steps?"),
         ({"steps": 1}, "there is no setting 'steps'"),
     ],
@@ -79,7 +87,7 @@ def test_replace_changes_one_setting():
     ],
 )
 def test_a_setting_as_text(name, text, value):
-    parsed = config.parse(name, text)
+    parsed = config.Config.parse(name, text)
     assert parsed == value
     assert type(parsed) is type(value)
 
@@ -95,7 +103,7 @@ def test_a_setting_as_text(name, text, value):
 )
 def test_a_text_that_is_no_setting(name, text, message):
     with pytest.raises(InputError) as caught:
-        config.parse(name, text)
+        config.Config.parse(name, text)
     assert str(caught.value) == message
 
 
@@ -113,5 +121,5 @@ def test_a_text_that_is_no_setting(name, text, message):
 )
 def test_a_file_that_is_no_configuration(document, message):
     with pytest.raises(InputError) as caught:
-        config.from_json(document, where="c.json")
+        config.Config.from_json(document, where="c.json")
     assert message in str(caught.value)

@@ -71,9 +71,90 @@ def test_a_damaged_last_checkpoint_names_the_one_before(folder):
     (last / "optimizer.safetensors").write_bytes(b"")
     with pytest.raises(InputError) as caught:
         go_on(folder, **{"training.steps": 8})
-    assert str(caught.value).endswith(f"without {last} the run goes on from the checkpoint before, step-00000004")
-    shutil.rmtree(last)
-    assert "going on after step 4" in go_on(folder, **{"training.steps": 8})
+    hint = "; --from-last-good goes on without it, from the checkpoint before, step-00000004"
+    assert str(caught.value).endswith(hint) and str(last) in str(caught.value)
+
+
+def lose(folder, file):
+    """One file of the last checkpoint is damaged, or missing."""
+    path = folder / "checkpoints" / "step-00000006" / file
+    path.write_bytes(path.read_bytes()[:-3]) if file != "state.json" else path.unlink()
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "optimizer.safetensors", "state.json"])
+def test_a_damaged_last_checkpoint_is_left_aside(folder, trained, file):
+    """The run ends as without the damage; what is damaged stays, under another name."""
+    lose(folder, file)
+    result = CliRunner().invoke(cli.main, ["train", "--resume", str(folder), "--from-last-good"])
+    assert result.exit_code == 0, result.output
+    assert "step-00000006 is damaged, and is damaged-step-00000006 now\n" in result.output
+    assert "going on after step 4\n" in result.output
+    content = {name: file for name, file in tiny.content(folder).items() if "damaged" not in name}
+    assert content == tiny.content(trained)
+    assert (folder / "checkpoints" / "damaged-step-00000006").is_dir()
+
+
+def test_nothing_is_left_aside_where_nothing_is_damaged_or_all_is(folder):
+    resume(folder, say=lambda line: None, from_last_good=True)
+    assert not list(folder.rglob("damaged*"))
+    for checkpoint_ in checkpoint.checkpoints(folder):
+        (checkpoint_ / "state.json").unlink()
+    before = tiny.content(folder)
+    with pytest.raises(InputError, match="run: none of its 2 checkpoints is whole"):
+        resume(folder, say=lambda line: None, from_last_good=True)
+    assert tiny.content(folder) == before
+
+
+def test_the_best_checkpoint_may_be_lost_too(tmp_path):
+    """It was removed when a better one came, and that one is damaged."""
+    tiny.run(tmp_path / "run", training__keep=2)
+    best = checkpoint.read_state(tmp_path / "run" / "checkpoints" / "step-00000004")
+    best["best_step"], best["best_score"] = 2, 0.0  # better than any that follows
+    files.write_json(tmp_path / "run" / "checkpoints" / "step-00000004" / "state.json", best)
+    shutil.rmtree(tmp_path / "run" / "checkpoints" / "step-00000002", ignore_errors=True)
+    lose(tmp_path / "run", "model.safetensors")
+    resume(tmp_path / "run", say=lambda line: None, from_last_good=True)
+    assert checkpoint.best(tmp_path / "run").name == "step-00000006"
+    checkpoint.load_run(tmp_path / "run")
+
+
+def test_it_is_for_a_run_that_is_resumed():
+    result = CliRunner().invoke(cli.main, ["train", "--from-last-good"])
+    assert result.exit_code == 2 and "--from-last-good is for --resume, which is not given" in result.stderr
+
+
+# ---- Limits of the system ----
+
+
+def limited(limit, value, *arguments):
+    """The command, with a limit of the system: its exit status, and what it says at the end."""
+    code = f"import resource, sys; resource.setrlimit(resource.{limit}, ({value}, {value})); "
+    code += "from scratch_transformer.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, cwd=ROOT)
+    assert "Traceback" not in done.stderr
+    return done.returncode, done.stderr.splitlines()[-1]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs setrlimit")
+@pytest.mark.parametrize(
+    ("kilobytes", "file"), [(4, "target_tokenizer.json"), (40, "optimizer.safetensors"), (24, "tensorboard")]
+)
+def test_a_limit_of_the_size_of_files_names_the_file(tmp_path, kilobytes, file):
+    """Nobody is told to go on with a run that is not there."""
+    steps = ["--steps", "900", "--set", "training.checkpoint_every=900"] if file == "tensorboard" else []
+    status, said = limited("RLIMIT_FSIZE", kilobytes * 1024, "train", *SMALL, *steps, "--out", str(tmp_path / "x"))
+    assert status == 2
+    assert said.startswith("Error: cannot write ") and file in said and "File too large" in said
+    hint = f"; to go on when there is room: scratch-transformer train --resume {tmp_path / 'x'}"
+    assert said.endswith(hint) == (tmp_path / "x").exists() == (kilobytes > 4)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs setrlimit")
+def test_a_limit_of_open_files_says_how_to_go_on(tmp_path):
+    out = tmp_path / "x"
+    status, said = limited("RLIMIT_NOFILE", 16, "train", *SMALL, "--workers", "2", "--out", str(out))
+    again = f"larger `ulimit -n`, or fewer --workers: scratch-transformer train --resume {out}"
+    assert status == 2 and said == f"Error: Too many open files; to go on with a {again}"
 
 
 def test_a_vocabulary_that_is_absurdly_small_is_said(tmp_path):
@@ -115,6 +196,20 @@ def test_after_a_restart_by_torchrun_the_run_goes_on(tmp_path, monkeypatch):
     assert tiny.content(tmp_path / "run") == tiny.content(tmp_path / "whole")
     with pytest.raises(InputError, match="is there already"):
         train.train(tiny.config(training__seed=3), tmp_path / "run", say=said.append)
+
+
+def test_a_job_of_torchrun_that_has_other_machines_now_goes_on(tmp_path, monkeypatch):
+    """They are started anew, and have not failed."""
+    said = []
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "job 7")
+    train.train(tiny.config(), tmp_path / "run", say=print)
+    shutil.rmtree(tmp_path / "run" / "checkpoints" / "step-00000006")
+    train.train(tiny.config(), tmp_path / "run", say=said.append)
+    assert "going on after step 4" in said
+    for job in ("job 8", "none"):
+        monkeypatch.setenv("TORCHELASTIC_RUN_ID", job)
+        with pytest.raises(InputError, match="is there already"):
+            train.train(tiny.config(), tmp_path / "run", say=said.append)
 
 
 def test_several_processes_need_a_name(monkeypatch):

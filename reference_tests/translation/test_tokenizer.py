@@ -102,10 +102,83 @@ def test_a_file_that_is_no_tokenizer(tmp_path, content, message):
     assert "t.json" in str(caught.value)
 
 
-def test_somebody_elses_tokenizer_is_refused(tmp_path):
+def test_bytes_for_what_has_no_token(tmp_path):
+    with_bytes = tokenizer.train("bpe", 300, TEXTS, byte_fallback=True)
+    text = "six 漢字 🙂 Ünï <eos> <0x41> \N{LATIN SMALL LETTER L WITH STROKE}"
+    assert with_bytes.vocab_size == 300 and with_bytes.decode(with_bytes.encode(text)) == text
+    assert not {0, 1, 2, 3} & set(with_bytes.encode(text))
+    assert with_bytes.tokens(with_bytes.encode("漢")) == ["▁", "<0xE6>", "<0xBC>", "<0xA2>"]
+    assert with_bytes.tokens(range(296, 300)) == ["<0xFC>", "<0xFD>", "<0xFE>", "<0xFF>"]
+    half = list(with_bytes.encode("漢"))[:-1]
+    assert with_bytes.decode(half) == "��"  # what a model may say
+    with_bytes.save(tmp_path / "t.json")
+    assert Tokenizer.load(tmp_path / "t.json").encode(text) == with_bytes.encode(text)
+    plain = tokenizer.train("bpe", 44, TEXTS)
+    assert with_bytes.tokens(with_bytes.encode(TEXTS[0])) == plain.tokens(plain.encode(TEXTS[0]))
+
+
+# ---- Vocabularies that others made ----
+
+
+def like_gpt2():
+    """Bytes under other names, one special token, the last."""
+    from tokenizers import ByteLevelBPETokenizer
+
+    library = ByteLevelBPETokenizer()
+    library.train_from_iterator(TEXTS, vocab_size=300, special_tokens=[], show_progress=False)
+    library.add_special_tokens(["<|endoftext|>"])
+    return library._tokenizer
+
+
+def like_bert():
+    """Small letters, pieces with ##, unknown words, five special tokens; cuts and pads what is asked for alone."""
+    from tokenizers import BertWordPieceTokenizer
+
+    library = BertWordPieceTokenizer()
+    library.train_from_iterator(TEXTS, vocab_size=120, show_progress=False)
+    library.enable_truncation(4)
+    library.enable_padding(length=4)
+    return library._tokenizer
+
+
+@pytest.mark.parametrize("made", [like_gpt2, like_bert])
+def test_somebody_elses_tokenizer(made, tmp_path):
+    """Its tokens come after ours; nothing of it is cut, padded, or taken for ours."""
+    library = made()
+    library.save(str(tmp_path / "t.json"))
+    theirs = Tokenizer.load(tmp_path / "t.json")
+    library.no_truncation()
+    library.no_padding()
+    assert theirs.vocab_size == library.get_vocab_size() + 4
+    assert theirs.tokens(range(4)) == ["<pad>", "<unk>", "<bos>", "<eos>"]
+    for text in TEXTS:
+        ids = theirs.encode(text)
+        expected = library.encode(text, add_special_tokens=False)
+        assert [i - 4 for i in ids] == expected.ids and theirs.tokens(ids) == expected.tokens
+        assert theirs.decode([theirs.bos_id, *ids, theirs.eos_id, 7]) == library.decode(expected.ids).strip()
+        assert theirs.encode_all([text, text]) == [ids, ids]
+    assert min(theirs.encode("<|endoftext|> <eos> [SEP] one")) > 0
+    for number in (-1, theirs.vocab_size):
+        with pytest.raises(ValueError, match="is not in the vocabulary"):
+            theirs.tokens([number])
+
+
+def test_what_is_unknown_to_it_is_unknown_to_us(tmp_path):
+    like_bert().save(str(tmp_path / "t.json"))
+    theirs = Tokenizer.load(tmp_path / "t.json")
+    assert theirs.encode("漢") == [theirs.unk_id]
+    assert theirs.decode([*theirs.encode("six"), theirs.unk_id]) == "six <unk>"
+
+
+def test_without_a_decoder_the_words_stand_apart(tmp_path):
     from tokenizers import Tokenizer as Library
     from tokenizers.models import WordLevel
+    from tokenizers.pre_tokenizers import Whitespace
 
-    Library(WordLevel({"<unk>": 0, "a": 1}, unk_token="<unk>")).save(str(tmp_path / "t.json"))
-    with pytest.raises(InputError, match="is no tokenizer of this program: expected <pad> <unk> <bos> <eos>"):
-        Tokenizer.load(tmp_path / "t.json")
+    library = Library(WordLevel({"a": 0, "b": 1}, unk_token="?"))
+    library.pre_tokenizer = Whitespace()
+    library.save(str(tmp_path / "t.json"))
+    assert (theirs := Tokenizer.load(tmp_path / "t.json")).decode(theirs.encode("b a")) == "b a"
+    Library(WordLevel({}, unk_token="?")).save(str(tmp_path / "empty.json"))
+    with pytest.raises(InputError, match="empty.json: has no token: expected a tokenizer that was trained"):
+        Tokenizer.load(tmp_path / "empty.json")

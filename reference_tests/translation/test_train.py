@@ -65,8 +65,9 @@ def test_what_changes_how_and_not_what_is_computed(whole, tmp_path, others):
         {"model__norm": "post", "training__precision": "bfloat16", "tokens__kind": "bpe", "training__clip": 0.0},
         {"tokens__shared": True, "model__share_embeddings": "all", "tokens__kind": "char", "data__max_length": 64},
         {"model__positions": "learned", "model__attention_bias": False, "training__exact_match": 0},
+        {"model__num_layers": 2, "model__decoder_layers": 1},
     ],
-    ids=["post-norm, bfloat16", "shared", "learned positions"],
+    ids=["post-norm, bfloat16", "shared", "learned positions", "two layers and one"],
 )
 def test_every_variant_trains_and_loads(tmp_path, others):
     tiny.run(tmp_path / "run", training__steps=2, **{"training__batch_tokens": 128, **others})

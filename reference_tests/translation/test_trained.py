@@ -7,7 +7,7 @@ import torch
 from click.testing import CliRunner
 
 from reference_tests.translation import tiny
-from scratch_transformer.translation import config
+from scratch_transformer.translation import config, translator
 from scratch_transformer.translation.checkpoint import load_run, read_pairs, tensors_of
 from scratch_transformer.translation.corpus import numbers
 from scratch_transformer.translation.files import read_tensors
@@ -36,6 +36,12 @@ def test_held_out_numbers_are_right(run):
     held_out = run.held_out()
     assert len(held_out) == 1000 and not set(held_out) & set(numbers.in_words(range(50), run.config.data))
     assert __main__.exact(run, held_out[:300]) >= 0.995
+
+
+def test_in_eight_bits_nearly_all_are_right(run):
+    pairs = run.held_out()[:300]
+    assert __main__.exact(run, pairs, translator.Search(eight_bits=True)) >= 0.98
+    assert run.merged(True) is run.merged(True) is not run.merged()
 
 
 def test_a_word_is_a_token(run):

@@ -77,6 +77,19 @@ def test_a_model_that_is_too_large_is_refused(run, monkeypatch):
         page(run, "seven")
 
 
+def test_stacks_of_different_depth_are_refused(run):
+    deeper = dataclasses.replace(run, config=run.config.replace(**{"model.decoder_layers": 3}))
+    with pytest.raises(InputError, match=r"2 layers in the encoder and 3 in the decoder: expected as many, for a page"):
+        page(deeper, "seven")
+
+
+def test_vocabularies_that_the_page_cannot_read_are_refused(run):
+    bytes_too = run.config.replace(**{"tokens.byte_fallback": True, "tokens.vocab_size": 300, "tokens.shared": True,
+                                      "tokens.target_vocab_size": None})  # fmt: skip
+    with pytest.raises(InputError, match=r"reads no bytes and no ready vocabularies: expected one without"):
+        page(dataclasses.replace(run, config=bytes_too), "seven")
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [("", "is empty"), ("one " * 500, "501 tokens"), ("日本", "knows nothing")],

@@ -1,4 +1,4 @@
-"""`scratch-transformer evaluate`: how well a model translates the pairs that it has never seen."""
+"""`scratch-transformer evaluate`: how well a model translates pairs, or knows a text, that it has never seen."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from scratch_transformer.options import BEAM, Device, one_line_errors
+from scratch_transformer.options import BEAM, Device, eight_bits_on, one_line_errors
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -29,18 +29,34 @@ if TYPE_CHECKING:
 @click.option("--beam", type=BEAM, default=1, show_default=True, help="Beam search; 1 is greedy.")
 @click.option("--length-penalty", "alpha", type=float, default=0.6, show_default=True,
               help="α: a score is log P / ((5 + length) / 6)^α.")  # fmt: skip
+@click.option("--text", type=click.Path(), metavar="FILE",
+              help="A text of your own for a language model.  [default: the run's held-out text]")  # fmt: skip
+@click.option("--stride", type=int, help="Tokens by which a language model's window moves on.  [default: half of it]")
 @click.option("--json", "json_file", type=click.Path(), help="Write all numbers and translations to this file.")
+@click.option("--int8", is_flag=True, help="Round large weights to 8 bits: a large model is faster, and a little off.")
 @click.option("--device", type=Device(), default="cpu", show_default=True, help="Where to compute, in torch's terms.")
 def evaluate(
-    folder: str | None, beam: int, alpha: float, json_file: str | None, device: str, **files_: str | None
-) -> None:
+    folder: str | None, beam: int, alpha: float, text: str | None, stride: int | None, json_file: str | None,
+    int8: bool, device: str, **files_: str | None,
+) -> None:  # fmt: skip
     """Translate a run's held-out pairs, or your own, and compare with what is expected.
 
-    BLEU, chrF, CER, WER and exact matches of the translations; accuracy and perplexity of the expected tokens.
+    BLEU, chrF, CER, WER and exact matches of the translations; accuracy and perplexity of the expected tokens. Of a
+    language model: the perplexity of a token, and bits a byte of the text, which compare models of any vocabulary.
     """
     with one_line_errors():
         _check_file(json_file)
         own = _own(**files_)
+        from scratch_transformer.language.run import is_run
+
+        if folder is not None and is_run(folder):
+            if own is not None:
+                raise click.UsageError(f"{folder} is a language model: expected --text in place of pairs")
+            _surprise(folder, text, stride, json_file, device)
+            return
+        if text is not None or stride is not None:
+            name = "stride" if text is None else "text"
+            raise click.UsageError(f"--{name} is for a language model, which --model says where to find")
         import jiwer  # noqa: F401  (missing: said now, not after the translation)
         import sacrebleu  # noqa: F401
 
@@ -48,13 +64,41 @@ def evaluate(
         from scratch_transformer.translation.trained import folder_of
         from scratch_transformer.translation.translator import Search
 
-        run, search = load_run(folder_of(folder), device), Search(beam, alpha)
+        search = Search(beam, alpha, eight_bits=eight_bits_on(device, int8))
+        run = load_run(folder_of(folder), device)
         document = _evaluate(run, search, own)
         if json_file:
             from scratch_transformer.conformance import files
 
             files.write(json_file, json.dumps(document, ensure_ascii=False, indent=2) + "\n")
         _print(document)
+
+
+def _surprise(folder: str, text: str | None, stride: int | None, json_file: str | None, device: str) -> None:
+    """Measure a language model."""
+    from scratch_transformer.language import perplexity, texts
+    from scratch_transformer.language.run import load_run
+
+    run = load_run(folder, device)
+    documents = run.held_out() if text is None else texts.documents(text)
+    with _progress() as progress:
+        bar = progress.add_task("reading", total=None)
+        found = perplexity.measure(run, documents, stride, progress=lambda done: progress.update(bar, completed=done))
+    numbers = {"perplexity": found.perplexity, "bits_per_byte": found.bits_per_byte, "loss": found.loss}
+    document = {
+        "model": str(run.weights), "text": text or "held-out text", "tokens": found.tokens, "bytes": found.byte_count,
+        "context": found.context, "scores": numbers, "definitions": perplexity.MEANINGS,
+    }  # fmt: skip
+    if json_file:
+        from scratch_transformer.conformance import files
+
+        files.write(json_file, json.dumps(document, ensure_ascii=False, indent=2) + "\n")
+    for name, meaning in perplexity.MEANINGS.items():
+        click.echo(f"{name:15} {numbers[name]:9.4f}  {meaning}")
+    click.echo(
+        f"\n{found.tokens:,} tokens, {found.byte_count:,} bytes of {document['text']}, each token from at least "
+        f"{found.context} before it, {run.weights}"
+    )
 
 
 def _check_file(path: str | None) -> None:

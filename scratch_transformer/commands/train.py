@@ -1,7 +1,8 @@
-"""`scratch-transformer train`: a model that translates, from pairs of sentences."""
+"""`scratch-transformer train`: a model that translates, from pairs of sentences, or that continues a text."""
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,23 +18,39 @@ if "OMP_WAIT_POLICY" not in os.environ:
 
 from scratch_transformer.options import Device, one_line_errors
 
+TRANSLATION, LANGUAGE_MODEL = "translation", "language-model"
+COMMON = {
+    "vocab_size": "tokens.vocab_size", "steps": "training.steps", "seed": "training.seed",
+    "precision": "training.precision", "compile_": "training.compile", "fsdp": "training.engine",
+    "workers": "training.workers", "valid": "data.valid", "test": "data.test",
+}  # fmt: skip
 SETTINGS = {
     "source": "data.source", "target": "data.target", "data": "data.tsv", "source_file": "data.source_file",
-    "target_file": "data.target_file", "hub": "data.hub", "tokenizer": "tokens.kind", "vocab_size": "tokens.vocab_size",
-    "shared_vocab": "tokens.shared", "norm": "model.norm", "steps": "training.steps", "seed": "training.seed",
-    "precision": "training.precision", "compile_": "training.compile", "fsdp": "training.engine",
-    "workers": "training.workers", "valid": "data.valid", "test": "data.test", "best": "training.best",
+    "target_file": "data.target_file", "hub": "data.hub", "tokenizer": "tokens.kind",
+    "shared_vocab": "tokens.shared", "norm": "model.norm", "best": "training.best",
+    "byte_fallback": "tokens.byte_fallback", "on_disk": "data.on_disk", **COMMON,
 }  # fmt: skip
-"""Which setting an option stands for."""
+"""Which setting an option stands for, of a model that translates."""
+OF_A_TEXT = {
+    "text": "data.text",
+    "tokenizer": "tokens.file",
+    "length": "data.length",
+    "family": "model.family",
+    **COMMON,
+}
+"""The same of a language model."""
 
 ON_RESUME = ("steps", "precision", "compile_", "fsdp", "workers")
-MOVED = ("data", "source_file", "target_file", "hub", "valid", "test")
+MOVED = ("text", "data", "source_file", "target_file", "hub", "valid", "test")
 """Where the data are: these may change when a run goes on, if there are the same pairs."""
 
 
-@click.command(epilog="All settings and their defaults: scratch_transformer/translation/config.py, or RUN/config.json.")
+@click.command(epilog="All settings and their defaults: config.py of translation/ or language/, or RUN/config.json.")
+@click.option("--task", type=click.Choice([TRANSLATION, LANGUAGE_MODEL]),
+              help="What to learn.  [default: translation, or language-model where there is a --text]")  # fmt: skip
 @click.option("--out", type=click.Path(path_type=Path), help="The run's folder, a new one.  [default: run, run-2, ...]")
 @click.option("--resume", type=click.Path(path_type=Path), metavar="RUN", help="Go on with this interrupted run.")
+@click.option("--from-last-good", is_flag=True, help="With --resume: leave damaged last checkpoints aside.")
 @click.option(
     "--preset",
     default="tiny",
@@ -45,17 +62,25 @@ MOVED = ("data", "source_file", "target_file", "hub", "valid", "test")
 )
 @click.option("--from", "start", type=click.Path(path_type=Path), metavar="RUN",
               help="Start with this run's weights, vocabularies and settings, on other data.")  # fmt: skip
+@click.option("--text", type=click.Path(), metavar="FILE",
+              help="A text, or a folder of texts, to learn to continue.  [default: Python's help]")  # fmt: skip
+@click.option("--length", type=int, help="Tokens of a sequence of --text.  [default: 128]")
+@click.option("--family", help="llama, gpt2 or qwen3: whose language model.  [default: llama]")
 @click.option("--source", help="Language of the sources.  [default: en]")
 @click.option("--target", help="Language of the targets.  [default: de]")
 @click.option("--data", type=click.Path(), metavar="TSV", help="Pairs, one a line: source, tab, target.")
 @click.option("--source-file", type=click.Path(), help="Sources, one a line, with --target-file.")
 @click.option("--target-file", type=click.Path(), help="Their translations, line by line.")
-@click.option("--valid", type=click.Path(), metavar="TSV", help="Pairs that choose the best checkpoint.")
-@click.option("--test", type=click.Path(), metavar="TSV", help="Pairs to hold out, for the end and for `evaluate`.")
+@click.option("--valid", type=click.Path(), metavar="TSV", help="Pairs, or a text, that choose the best checkpoint.")
+@click.option(
+    "--test", type=click.Path(), metavar="TSV", help="Pairs, or a text, to hold out, for the end and for `evaluate`."
+)
 @click.option("--best", help="By loss, BLEU, chrF or exact_match of validation.  [default: loss]")
+@click.option("--on-disk", flag_value=True, default=None, help="Keep the pairs in files of the run, not in memory.")
 @click.option("--hub", metavar="NAME", help="A data set of Hugging Face's hub, or a folder of its format: opus_books.")
 @click.option("--pair", metavar="A-B", help="The languages of --hub: en-it.")
-@click.option("--tokenizer", help="bpe, word or char.  [default: bpe]")
+@click.option("--tokenizer", help="bpe, word or char; or a ready tokenizer.json, of both languages.  [default: bpe]")
+@click.option("--byte-fallback", flag_value=True, default=None, help="Bytes for what bpe has no token for.")
 @click.option("--vocab-size", type=int, help="At most so many tokens.")
 @click.option("--shared-vocab/--separate-vocab", default=None, help="One vocabulary of both languages, or two.")
 @click.option("--norm", help="pre, or post as in the paper.")
@@ -71,13 +96,15 @@ MOVED = ("data", "source_file", "target_file", "hub", "valid", "test")
 @click.option("--device", type=Device(), default="cpu", show_default=True, help="Where to train, in torch's terms.")
 @click.option("--set", "others", multiple=True, metavar="NAME=VALUE", help="Any setting: --set model.dropout=0.2")
 def train(
-    out: Path | None, resume: Path | None, file: Path | None, start: Path | None, preset: str,
+    task: str | None, out: Path | None, resume: Path | None, from_last_good: bool, file: Path | None,
+    start: Path | None, preset: str,
     pair: str | None, threads: int | None, device: str, others: tuple[str, ...],
     **options: Any,
 ) -> None:  # fmt: skip
-    """Train a model to translate, and save it in a folder.
+    """Train a model to translate, or to continue a text, and save it in a folder.
 
-    Without data it translates numbers in words, from English to German, and takes two minutes on two cores.
+    Without data it translates numbers in words, from English to German, and takes two minutes on two cores; with --task
+    language-model it learns from the chapters of Python's help.
 
     In several processes, with the same options:
     torchrun --nproc-per-node 2 -m scratch_transformer.translation.train
@@ -92,39 +119,86 @@ def train(
             import torch
 
             torch.set_num_threads(threads)
-        changes = _of_file(file) | dict(_parsed(other) for other in others)
-        changes |= {SETTINGS[name]: value for name, value in given.items()}
+        task = _task(task, resume, given)
+        known = SETTINGS if task == TRANSLATION else OF_A_TEXT
+        for name in given.keys() - known.keys():
+            raise click.UsageError(f"--{name.replace('_', '-')} is no setting of --task {task}")
+        changes = _of_file(file) | dict(_parsed(other, task) for other in others)
+        if task == LANGUAGE_MODEL and given.get("tokenizer") == "bpe":  # there is no other that is learned
+            del given["tokenizer"]
+        changes |= {known[name]: value for name, value in given.items()}
         if "fsdp" in given:
             changes["training.engine"] = "fsdp" if given["fsdp"] else "ddp"
+        if task == TRANSLATION and str(given.get("tokenizer", "")).endswith(".json"):
+            changes = {"tokens.shared": "tokens.target_file" not in changes, **changes}
+            changes["tokens.file"] = changes.pop("tokens.kind")
         if pair is not None:
             changes |= _languages(pair, options)
         if resume is None:
-            config = (_of_run(start, preset, changes) if start else settings.preset(preset)).replace(**changes)
-            _train(config, out or _free_folder(), device)
+            if from_last_good:
+                raise click.UsageError("--from-last-good is for --resume, which is not given")
+            if task == LANGUAGE_MODEL and (start or preset != "tiny"):
+                raise click.UsageError(f"{'--from' if start else '--preset'} is no setting of --task {task}")
+            begin = _config(task)() if task == LANGUAGE_MODEL else settings.preset(preset)
+            config = (_of_run(start, preset, changes) if start else begin).replace(**changes)
+            _train(config, out or _free_folder(), device, task)
         else:
             _refuse_on_resume(
                 {"out": out, "config": file, "from": start, "pair": pair, "set": others or None}, preset, given
             )
-            _resume(resume, device, changes)
+            _resume(resume, device, from_last_good, changes, task)
 
 
-def _train(config: Any, out: Path, device: str) -> None:
+def _task(task: str | None, resume: Path | None, given: dict[str, Any]) -> str:
+    """What was asked for; of a run that goes on, what it began with."""
+    asked = task or (LANGUAGE_MODEL if "text" in given else TRANSLATION)
+    if resume is None:
+        return asked
+    from scratch_transformer.language.run import is_run
+
+    found = LANGUAGE_MODEL if is_run(resume) else TRANSLATION
+    if task not in (None, found):
+        raise click.UsageError(f"--task cannot be changed with --resume: {resume} is of {found}")
+    return found
+
+
+def _config(task: str) -> Any:
+    """The settings' class."""
+    if task == TRANSLATION:
+        from scratch_transformer.translation.config import Config
+
+        return Config
+    from scratch_transformer.language import config
+
+    return config.Config
+
+
+def _learned(task: str) -> Any:
+    """What `train` of the application takes for a task."""
+    if task == TRANSLATION:
+        return None
+    from scratch_transformer.language.train import LANGUAGE_MODEL
+
+    return LANGUAGE_MODEL
+
+
+def _train(config: Any, out: Path, device: str, task: str) -> None:
     from scratch_transformer.translation.train import train as train_run
 
     with _interruptible(out):
-        train_run(config, out, device, say=click.echo)
+        train_run(config, out, device, say=click.echo, task=_learned(task))
 
 
-def _resume(folder: Path, device: str, changes: dict[str, Any]) -> None:
+def _resume(folder: Path, device: str, from_last_good: bool, changes: dict[str, Any], task: str) -> None:
     from scratch_transformer.translation.train import resume as resume_run
 
     with _interruptible(folder):
-        resume_run(folder, device, say=click.echo, **changes)
+        resume_run(folder, device, say=click.echo, task=_learned(task), from_last_good=from_last_good, **changes)
 
 
 @contextmanager
 def _interruptible(folder: Path) -> Iterator[None]:
-    """Ctrl-C and a full disk say how to go on."""
+    """Ctrl-C, a full disk and a limit of open files say how to go on."""
     processes = int(os.environ.get("WORLD_SIZE", "1"))
     torchrun = f"torchrun --nproc-per-node {processes} -m scratch_transformer.translation.train"
     again = f"{'scratch-transformer train' if processes == 1 else torchrun} --resume {folder}"
@@ -136,8 +210,16 @@ def _interruptible(folder: Path) -> Iterator[None]:
         if os.environ.get("RANK", "0") == "0":
             click.echo(f"Interrupted. To go on: {again}", err=True)
         raise
-    except CannotWrite as error:
-        raise CannotWrite(f"{error}; to go on when there is room: {again}") from None
+    except (ValueError, OSError, RuntimeError) as error:  # RuntimeError: of processes that prepare batches
+        there_is_one = (folder / "config.json").exists()
+        if (reason := os.strerror(errno.EMFILE)) in str(error):
+            what = str(error) if isinstance(error, ValueError) else reason
+            hint = f"; to go on with a larger `ulimit -n`, or fewer --workers: {again}" if there_is_one else ""
+        elif isinstance(error, CannotWrite):
+            what, hint = str(error), f"; to go on when there is room: {again}" if there_is_one else ""
+        else:
+            raise
+        raise CannotWrite(what + hint) from None
 
 
 def _of_file(path: Path | None) -> dict[str, Any]:
@@ -162,13 +244,11 @@ def _of_run(start: Path, preset: str, changes: dict[str, Any]) -> Any:
     return replace(settings, data=data, training=replace(settings.training, start=str(start.resolve())))
 
 
-def _parsed(other: str) -> tuple[str, Any]:
-    from scratch_transformer.translation import config as settings
-
+def _parsed(other: str, task: str) -> tuple[str, Any]:
     name, equals, value = other.partition("=")
     if not equals:
         raise click.UsageError(f"--set {other}: expected NAME=VALUE, such as model.dropout=0.2")
-    return name, settings.parse(name, value)
+    return name, _config(task).parse(name, value)
 
 
 def _languages(pair: str, options: dict[str, Any]) -> dict[str, str]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from scratch_transformer.options import BEAM, Device, one_line_errors
+from scratch_transformer.options import BEAM, Device, eight_bits_on, one_line_errors
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -42,6 +43,7 @@ MAPS = (".json", ".png", ".svg", ".pdf")
               help="Lines of standard input that are read and translated together; 1: each at once.")  # fmt: skip
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
               help="Write the translations to this file, as they come.")  # fmt: skip
+@click.option("--int8", is_flag=True, help="Round large weights to 8 bits: a large model is faster, and a little off.")
 @click.option("--device", type=Device(), default="cpu", show_default=True, help="Where to compute, in torch's terms.")
 def translate(
     sentences: tuple[str, ...],
@@ -50,6 +52,7 @@ def translate(
     attention: Path | None,
     batch_size: int,
     out: Path | None,
+    int8: bool,
     device: str,
     **options: Any,
 ) -> None:
@@ -59,7 +62,7 @@ def translate(
     translated there is an empty one, and a warning.
     """
     with one_line_errors():
-        search = _search(n_best, **options)
+        search = _search(n_best, eight_bits=eight_bits_on(device, int8), **options)
         _check_attention(attention)
         from scratch_transformer.translation.checkpoint import load_run
         from scratch_transformer.translation.trained import folder_of
@@ -78,7 +81,7 @@ def translate(
 
 def _search(
     n_best: int | None, beam: int | None, alpha: float, sample: bool, seed: int | None, max_length: int | None,
-    **drawing: Any,
+    eight_bits: bool, **drawing: Any,
 ) -> Search:  # fmt: skip
     """The options as one setting, if they go together."""
     given = {"seed": seed, **drawing}
@@ -89,7 +92,7 @@ def _search(
         raise click.UsageError("--beam and --sample: expected one of them")
     if not sample and (n_best or 1) > (beam or 1):
         raise click.UsageError(f"--n-best {n_best}: expected --beam of at least {n_best}, or --sample")
-    from scratch_transformer.translation.decoding import sampling
+    from scratch_transformer.generation import sampling
     from scratch_transformer.translation.translator import Search
 
     draws = {"temperature": 1.0, **{name: value for name, value in drawing.items() if value is not None}}
@@ -97,7 +100,7 @@ def _search(
         sampling.check(draws["temperature"], draws.get("top_k"), draws.get("top_p"))
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-    return Search(beam or 1, alpha, n_best or 1, draws if sample else None, seed or 0, max_length)
+    return Search(beam or 1, alpha, n_best or 1, draws if sample else None, seed or 0, max_length, eight_bits)
 
 
 def _check_attention(path: Path | None) -> None:
@@ -122,9 +125,16 @@ def _check_max_length(run: Run, search: Search) -> None:
         raise click.UsageError(f"--max-length {search.max_length}: the model writes at most {longest} tokens")
 
 
-def _output(path: Path | None) -> Any:
+@contextmanager
+def _output(path: Path | None) -> Iterator[TextIO]:
     """The file to write to: the one that was asked for, or standard output."""
-    return nullcontext(sys.stdout) if path is None else path.open("w", encoding="utf-8")
+    from scratch_transformer.translation.files import writing
+
+    if path is None:
+        yield sys.stdout
+        return
+    with writing(path), path.open("w", encoding="utf-8") as file:
+        yield file
 
 
 def _translate_all(
@@ -161,8 +171,9 @@ def _translate_lines(run: Run, search: Search, n_best: int | None, batch_size: i
                 file.flush()
                 done, left_out = done + len(batch), left_out + batch.count([])
                 progress.update(bar, completed=done)
-        except KeyboardInterrupt:
-            warn(f"interrupted: the first {done} lines are translated")
+        except (KeyboardInterrupt, OSError) as error:
+            if not isinstance(error, BrokenPipeError):  # of a reader who has had enough
+                warn(f"interrupted: the first {done} lines are translated")
             raise
     if not done:
         raise click.UsageError("no sentences: give them as arguments, or one per line on standard input")

@@ -66,7 +66,10 @@ class Invariant:
 
 @dataclass(frozen=True)
 class Component:
-    """A class or function of this package, its builtin, and everything that is checked about it."""
+    """A class or function of this package, its builtin, and everything that is checked about it.
+
+    builtin: torch's, or, where it has none, a counterpart made of torch's parts: `counterparts`.
+    """
 
     name: str
     ours: Callable[..., Any]
@@ -82,6 +85,11 @@ class Component:
     def is_function(self) -> bool:
         """Whether the component is a function, without parameters of its own."""
         return not isinstance(self.ours, type)
+
+    @property
+    def is_drop_in(self) -> bool:
+        """Whether the builtin is torch's own, and not a counterpart put together from its parts."""
+        return self.builtin.__module__.partition(".")[0] == "torch"
 
     def build(self, factory: Callable[..., Any], init: Mapping[str, Any]) -> Callable[..., Any]:
         """`factory`, ours or the builtin or anybody's, ready to be called: a constructed module, or a function."""

@@ -195,7 +195,7 @@ class Checking:
                 outcome = self._resolved(value, kinds)
                 diagnosis = None
                 if outcome.candidate is not None:
-                    diagnosis = diagnose(outcome.candidate, self.library.parts_of(outcome.candidate.made))
+                    diagnosis = diagnose(outcome.candidate, self.library.known_of(outcome.candidate.made))
                     diagnosis = self._with_causal_flag(value, diagnosis)
         except TimeUp:
             return unchecked("took too long", problem="Checking it took too long: an endless loop?")
@@ -223,6 +223,7 @@ class Checking:
         fair = 2 * (self.end - time.process_time()) / max(self.left, 1)
         self.left -= 1
         best = chosen(value, kinds, self.library, min(max(fair, LEAST_SECONDS), SEARCH))
+        self.library.checked.add(value)
         if best.candidate is not None:
             self.library.resolved[value] = best.candidate
         return best

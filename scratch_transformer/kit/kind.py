@@ -147,7 +147,7 @@ class Candidate:
     notes: sentences about how it was resolved. limits: about what could not be checked because of how it is made.
     replaced: names of its parts that the reference stands in for.
     defaults: settings -> values that its constructor has where nothing is passed.
-    shown: choices of the recipe that resolving it has shown already.
+    shown: choices of the recipe that resolving it has shown already. explained: the recipe with its numbers, if any.
     drops: whether dropout that ignores eval() takes place. Without it, everything else can be compared.
     refused: a mask's parameter, and the error with which it stops when it is given any.
     looks_for_padding: whether padding of the target has a mask of its own, that it is given or makes.
@@ -164,6 +164,7 @@ class Candidate:
         self.replaced: list[str] = []
         self.defaults: dict[str, Any] = {}
         self.shown: dict[str, Any] = {}
+        self.explained: Recipe | None = None
         self.drops = False
         self.refused: tuple[str, Exception] | None = None
         self.looks_for_padding = True

@@ -57,6 +57,7 @@ class Recipe:
     masking: str = "before softmax"
     fill: str = "-inf, empty rows zero"
     causal: str = "lower"
+    unmasked: str = "all"  # what a query may attend to where the core is given no mask: "earlier"
     padding: str = "keys"
     split: str = "heads"
     merge: str = "heads"

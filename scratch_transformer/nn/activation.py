@@ -48,6 +48,23 @@ class GELU(Module):
         return f"approximate={self.approximate!r}"
 
 
+class SiLU(Module):
+    """silu(x) = x σ(x), σ(x) = 1 / (1 + exp(-x)). Drop-in for `torch.nn.SiLU`."""
+
+    __constants__ = ["inplace"]
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        """(*) -> (*)."""
+        return functional.silu(input, self.inplace)
+
+    def extra_repr(self) -> str:
+        return "inplace=True" if self.inplace else ""
+
+
 class Softmax(Module):
     """softmax(x)ᵢ = exp(xᵢ) / Σⱼ exp(xⱼ) along `dim`. Drop-in for `torch.nn.Softmax`.
 

@@ -22,6 +22,8 @@ The files build on each other in this order:
     sublayers, layers, stacks, transformer
                                 residual connections, layers, encoder and decoder
     model                       from token ids to the loss
+    rotary, gated, causal_self_attention
+                                what language models added
     registry                    every component by torch's name: ORACLES
 
 One letter for each dimension, at the end of a name for an array of that shape (q_BHTD is (B, H, T, D)):
@@ -41,6 +43,10 @@ from .activations import (
     log_softmax_backward,
     relu,
     relu_backward,
+    sigmoid,
+    sigmoid_backward,
+    silu,
+    silu_backward,
     softmax,
     softmax_backward,
 )
@@ -51,7 +57,9 @@ from .attention import (
     scaled_dot_product_attention_backward,
 )
 from .batch_norm import batch_norm, batch_norm_backward, updated_running_statistics
+from .causal_self_attention import causal_self_attention, causal_self_attention_backward
 from .dropout import dropout, dropout_backward
+from .gated import gated_feed_forward, gated_feed_forward_backward
 from .layers import decoder_layer, decoder_layer_backward, encoder_layer, encoder_layer_backward
 from .linear import embedding, embedding_backward, linear, linear_backward
 from .loss import cross_entropy, cross_entropy_backward
@@ -61,6 +69,7 @@ from .multihead_attention import multihead_attention, multihead_attention_backwa
 from .normalization import layer_norm, layer_norm_backward, rms_norm, rms_norm_backward
 from .positions import sinusoidal_positions
 from .registry import ORACLES, Result
+from .rotary import rotary, rotary_backward, rotary_turns
 from .stacks import decoder, decoder_backward, encoder, encoder_backward
 from .sublayers import LayerOptions, feed_forward, feed_forward_backward
 from .transformer import transformer, transformer_backward
@@ -74,6 +83,8 @@ __all__ = [
     "batch_norm",
     "batch_norm_backward",
     "causal",
+    "causal_self_attention",
+    "causal_self_attention_backward",
     "cross_entropy",
     "cross_entropy_backward",
     "decoder",
@@ -90,6 +101,8 @@ __all__ = [
     "encoder_layer_backward",
     "feed_forward",
     "feed_forward_backward",
+    "gated_feed_forward",
+    "gated_feed_forward_backward",
     "gelu",
     "gelu_backward",
     "layer_norm",
@@ -106,8 +119,15 @@ __all__ = [
     "relu_backward",
     "rms_norm",
     "rms_norm_backward",
+    "rotary",
+    "rotary_backward",
+    "rotary_turns",
     "scaled_dot_product_attention",
     "scaled_dot_product_attention_backward",
+    "sigmoid",
+    "sigmoid_backward",
+    "silu",
+    "silu_backward",
     "sinusoidal_positions",
     "softmax",
     "softmax_backward",

@@ -1,4 +1,4 @@
-"""Activations: ReLU, GELU in both forms, softmax and log-softmax."""
+"""Activations: ReLU, GELU in both forms, the logistic function and SiLU, softmax and log-softmax."""
 
 from __future__ import annotations
 
@@ -60,6 +60,33 @@ def gelu_backward(dy: Array, cache: Cache) -> Array:
 
 def _tanh_argument(x: Array) -> Array:
     return np.asarray(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x**3))
+
+
+def sigmoid(x: Array) -> tuple[Array, Cache]:
+    """y = σ(x) = 1 / (1 + exp(-x)), elementwise, as exp(x) / (1 + exp(x)) for negative x: exp cannot overflow."""
+    (x,) = floats(x=x)
+    small = np.exp(-np.abs(x))
+    y = np.where(x < 0, small, 1.0) / (1.0 + small)
+    return y, (y,)
+
+
+def sigmoid_backward(dy: Array, cache: Cache) -> Array:
+    """Return dx = dy y (1 - y): σ' = exp(-x) / (1 + exp(-x))² = σ (1 - σ)."""
+    (y,) = cache
+    return dy * y * (1.0 - y)
+
+
+def silu(x: Array) -> tuple[Array, Cache]:
+    """y = x σ(x), elementwise. Source: Hendrycks and Gimpel 2016, section 2."""
+    (x,) = floats(x=x)
+    gate, _ = sigmoid(x)
+    return x * gate, (x, gate)
+
+
+def silu_backward(dy: Array, cache: Cache) -> Array:
+    """Return dx = dy (σ(x) + x σ(x) (1 - σ(x))), the product rule on x σ(x)."""
+    x, gate = cache
+    return dy * (gate + x * gate * (1.0 - gate))
 
 
 def softmax(x: Array, dim: int = -1) -> tuple[Array, Cache]:

@@ -1,6 +1,12 @@
-"""A pretrained encoder on this package's layers: weights that others trained, embeddings that mean something.
+"""Weights that others trained, on this package's layers: a sentence encoder, and language models.
 
-The files, in the order of reading:
+The language models, from Hugging Face folders of GPT-2, Llama and Qwen 3 (`from_pretrained`):
+
+    causal_config      the settings of such a folder, as a `language_model.Config`
+    causal_names       which of their tensors becomes which parameter of ours: literal tables
+    causal             finds and reads the files
+
+The sentence encoder, whose embeddings mean something:
 
     names              which BERT tensor becomes which parameter of ours: one literal table
     sentence_encoder   embeddings -> nn.TransformerEncoder -> mean pooling -> unit length
@@ -16,6 +22,7 @@ In use:
     pretrained.cosine(vectors)
 """
 
+from scratch_transformer.pretrained.causal import from_pretrained
 from scratch_transformer.pretrained.config import BertConfig
 from scratch_transformer.pretrained.files import Pretrained, load
 from scratch_transformer.pretrained.names import from_bert, to_bert
@@ -30,6 +37,7 @@ __all__ = [
     "cosine",
     "embed",
     "from_bert",
+    "from_pretrained",
     "load",
     "to_bert",
 ]

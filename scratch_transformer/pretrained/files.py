@@ -113,24 +113,35 @@ def read_tokenizer(folder: Path, config: BertConfig) -> Tokenizer:
         ModuleNotFoundError: tokenizers is not installed.
         FileNotFoundError, ValueError: there is no such file; it is not a tokenizer, or not this model's.
     """
-    try:
-        from tokenizers import Tokenizer
-    except ModuleNotFoundError as error:
-        raise _missing_reader("tokenizers") from error
     path = existing(folder / "tokenizer.json")
-    try:
-        tokenizer = Tokenizer.from_file(str(path))
-    except Exception as error:  # the library raises Exception itself
-        raise ValueError(f"{path}: expected a tokenizer, got {error}") from error
-    largest = max(tokenizer.get_vocab(with_added_tokens=True).values(), default=0)
-    if largest >= config.vocab_size:
-        raise ValueError(f"{path}: holds token id {largest}, but config.json says vocab_size {config.vocab_size}")
+    tokenizer = bare_tokenizer(path, config.vocab_size)
     pad_id = read_json(folder / "config.json").get("pad_token_id", 0)
     pad_token = tokenizer.id_to_token(pad_id)
     if pad_token is None:
         raise ValueError(f"{path}: has no token for config.json's pad_token_id {pad_id}")
     tokenizer.enable_padding(pad_id=pad_id, pad_token=pad_token)
     tokenizer.enable_truncation(read_max_length(folder, config))
+    return tokenizer
+
+
+def bare_tokenizer(path: Path, vocab_size: int) -> Tokenizer:
+    """The tokenizer of a `tokenizer.json`, as it is.
+
+    Raises:
+        ModuleNotFoundError: tokenizers is not installed.
+        ValueError: it is not a tokenizer, or has ids that are not below vocab_size.
+    """
+    try:
+        from tokenizers import Tokenizer
+    except ModuleNotFoundError as error:
+        raise _missing_reader("tokenizers") from error
+    try:
+        tokenizer = Tokenizer.from_file(str(path))
+    except Exception as error:  # the library raises Exception itself
+        raise ValueError(f"{path}: expected a tokenizer, got {error}") from error
+    largest = max(tokenizer.get_vocab(with_added_tokens=True).values(), default=0)
+    if largest >= vocab_size:
+        raise ValueError(f"{path}: holds token id {largest}, but config.json says vocab_size {vocab_size}")
     return tokenizer
 
 

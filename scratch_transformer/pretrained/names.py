@@ -70,8 +70,8 @@ def from_bert(state: Mapping[str, Tensor], num_layers: int) -> dict[str, Tensor]
     missing, unknown = sorted(expected - set(state)), sorted(set(state) - expected - UNUSED)
     if missing or unknown:
         raise ValueError(
-            f"not the tensors of a BERT encoder of {num_layers} layers: missing {_shorten(missing)}; "
-            f"unknown {_shorten(unknown)}"
+            f"not the tensors of a BERT encoder of {num_layers} layers: missing {shortened(missing)}; "
+            f"unknown {shortened(unknown)}"
         )
     return {ours: _stack(theirs, state) for ours, theirs in table.items()}
 
@@ -97,7 +97,7 @@ def _stack(names: tuple[str, ...], state: Mapping[str, Tensor]) -> Tensor:
     return torch.cat([state[name] for name in names]) if len(names) > 1 else state[names[0]]
 
 
-def _shorten(names: list[str], limit: int = 4) -> str:
+def shortened(names: list[str], limit: int = 4) -> str:
     """A readable list of at most `limit` names."""
     more = f" and {len(names) - limit} more" if len(names) > limit else ""
     return (", ".join(names[:limit]) + more) or "none"

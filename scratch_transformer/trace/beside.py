@@ -11,6 +11,7 @@ import torch
 from torch.nn import Module, ModuleList
 
 from scratch_transformer import attention, model, nn
+from scratch_transformer.conformance import counterparts
 from scratch_transformer.trace import tutorials
 from scratch_transformer.trace.tutorials import Adapt, Arguments
 
@@ -50,6 +51,8 @@ def as_they_are(*args: Any, **kwargs: Any) -> Arguments:
 def _built(ours: Module) -> Module:
     if type(ours) not in OURS:
         return _copied(ours)
+    if not hasattr(torch.nn, type(ours).__name__):
+        return _counterpart(ours)
     built = _constructed(ours)
     like = next((tensor for tensor in ours.state_dict().values() if tensor.is_floating_point()), None)
     if like is not None:
@@ -83,6 +86,13 @@ def _constructed(ours: Module) -> Module:
     elif "bias" in arguments:
         arguments["bias"] = ours.bias is not None
     return builtin(**arguments)
+
+
+def _counterpart(ours: Module) -> Module:
+    """What is put together from torch's parts where it has no module: the same attributes, torch's modules in them."""
+    made = _copied(ours)
+    made.__class__ = getattr(counterparts, type(ours).__name__)
+    return made
 
 
 def _arguments_of_layer(layer: Any) -> dict[str, Any]:

@@ -162,6 +162,10 @@ GELU = Kind(
     "hidden", "B Q d_ff", "x Φ(x)", r"x \, \Phi(x)",
     "Negative features fade to 0, smoothly. Without this all layers would be one matrix.",
 )  # fmt: skip
+SILU = Kind(
+    "hidden", "B Q d_ff", "x σ(x)", r"x \, \sigma(x)",
+    "A gate opens as far as the logistic function says. Where there is no gate, negative features fade to 0.",
+)  # fmt: skip
 OUTER = Kind(
     "linear_2", "B Q d_model", "max(0, x W₁ + b₁) W₂ + b₂", r"\max(0, x W_1 + b_1) W_2 + b_2",
     "Each pattern that was found adds its learned vector to the result.",

@@ -56,6 +56,7 @@ _ALL = (
     Site(functional.log_softmax, returns=(kinds.LOG_PROBABILITIES,)),
     Site(functional.relu, returns=(kinds.RELU,)),
     Site(functional.gelu, returns=(kinds.GELU,)),
+    Site(functional.silu, returns=(kinds.SILU,)),
     Site(functional.layer_norm, _NORMALIZATION, (kinds.NORM,), names_module=True),
     Site(
         functional.rms_norm,

@@ -16,6 +16,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from scratch_transformer.conformance import counterparts
+
 Values = dict[str, Tensor]
 
 
@@ -161,6 +163,15 @@ def _multihead_attention(module: Any, given: dict[str, Any], output: Any) -> Val
     return values
 
 
+def _gated_feed_forward(module: Any, given: dict[str, Any], output: Any) -> Values:
+    return {"hidden": counterparts.ACTIVATIONS[module.activation](module.gate_proj(given["x"]))}
+
+
+def _causal_self_attention(module: Any, given: dict[str, Any], output: Any) -> Values:
+    q, k, v, allowed = module.attended(**given)
+    return _attention_function(q, k, v, allowed, enable_gqa=True)
+
+
 def _separate_weights(module: Any) -> tuple[Tensor, Tensor, Tensor]:
     return module.q_proj_weight, module.k_proj_weight, module.v_proj_weight
 
@@ -212,4 +223,6 @@ INSIDE: dict[type, Callable[[Any, dict[str, Any], Any], Values]] = {
     nn.Softmax: _softmax,
     nn.CrossEntropyLoss: _cross_entropy,
     nn.MultiheadAttention: _multihead_attention,
+    counterparts.GatedFeedForward: _gated_feed_forward,
+    counterparts.CausalSelfAttention: _causal_self_attention,
 }

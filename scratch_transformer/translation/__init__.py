@@ -4,6 +4,7 @@ The files, in the order of reading:
 
     config        every setting, in dataclasses; the presets tiny, base and big
     fields        what a setting may be
+    settings      settings in sections, checked, as JSON
     settings_file settings from a TOML file
     corpus/       pairs of sentences: numbers in words, files, a hub's data set; the split
     tokenizer     words, characters or pieces of words (BPE), learned from the training pairs
@@ -13,7 +14,8 @@ The files, in the order of reading:
     validation    loss, exact matches and samples on pairs that are not trained on
     checkpoint    a run's folder, and a trained model out of it
     schedules     the learning rate of a step
-    trainer       the loop
+    loop          steps, validations and checkpoints, of whatever is learned
+    trainer       the loop, of pairs of sentences
     saving        the checkpoints of a training, written and continued from
     logs          what a run tells while it trains
     averaging     the mean of the last checkpoints

@@ -5,11 +5,19 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-import torch
+from torch import Tensor
 
 from scratch_transformer.translation import checkpoint
 from scratch_transformer.translation.errors import InputError
-from scratch_transformer.translation.files import digest, new_beside, tensors_to_bytes, write_bytes, write_json
+from scratch_transformer.translation.files import (
+    check_digest,
+    digest,
+    new_beside,
+    read_tensors,
+    tensors_to_bytes,
+    write_bytes,
+    write_json,
+)
 
 
 def average(folder: Path, last: int | None = None, out: Path | None = None) -> tuple[Path, list[Path]]:
@@ -24,23 +32,35 @@ def average(folder: Path, last: int | None = None, out: Path | None = None) -> t
         InputError: there is no run, too few checkpoints, or the new folder is there already.
     """
     out = folder / "averaged" if out is None else out
-    config = checkpoint.read_config(folder)
+    checkpoint.check_is_run(folder)
     chosen = checkpoint.checkpoints(folder)[-(last or 0) :]
     if not chosen or (last is not None and len(chosen) < last):
         raise InputError(f"{folder} has {len(chosen)} checkpoints: expected at least {last or 1}")
     if out.exists():
         raise InputError(f"{out} is there already: expected a new folder")
-    source, target = checkpoint.read_tokenizers(folder, config, checkpoint.read_checksums(chosen[-1]))
-    model = checkpoint.build_model(config, source.vocab_size, target.vocab_size)
-    sums = {name: torch.zeros_like(p, dtype=torch.float64) for name, p in checkpoint.tensors_of(model).items()}
-    for path in chosen:
-        checkpoint.read_state(path)  # a checkpoint without one is damaged
-        checkpoint.load_weights(model, path)
-        for name, parameter in checkpoint.tensors_of(model).items():
-            sums[name] += parameter.detach()
-    mean = {name: (total / len(chosen)).float() for name, total in sums.items()}
+    for name, checksum in checkpoint.read_checksums(chosen[-1]).items():
+        if name.endswith("tokenizer.json"):
+            check_digest(folder / name, checksum)
+    mean = _mean(chosen)
     write_run(folder, out, tensors_to_bytes(mean))
     return out, chosen
+
+
+def _mean(chosen: list[Path]) -> dict[str, Tensor]:
+    """Of every tensor, whatever the model is."""
+    sums: dict[str, Tensor] = {}
+    for path in chosen:
+        file = path / "model.safetensors"
+        checksum = checkpoint.read_state(path)["sha256"].get(file.name)  # a checkpoint without a state is damaged
+        saved = read_tensors(file, checksum)
+        shapes = {name: tensor.shape for name, tensor in saved.items()}
+        if sums and shapes != {name: total.shape for name, total in sums.items()}:
+            raise InputError(f"{file}: holds another model than {chosen[0]}")
+        for name, tensor in saved.items():
+            if not tensor.isfinite().all():
+                raise InputError(f"{file}: {name} has values that are no finite numbers: the model is of no use")
+            sums[name] = tensor.double() + sums.get(name, 0.0)
+    return {name: (total / len(chosen)).float() for name, total in sums.items()}
 
 
 def write_run(folder: Path, out: Path, weights: bytes) -> None:
@@ -48,7 +68,7 @@ def write_run(folder: Path, out: Path, weights: bytes) -> None:
     new = new_beside(out)
     try:
         new.mkdir(parents=True)
-        tokenizers = checkpoint.tokenizer_names(checkpoint.read_config(folder))
+        tokenizers = sorted(file.name for file in folder.glob("*tokenizer.json"))
         for name in ("config.json", "held_out.jsonl", *tokenizers):
             shutil.copyfile(folder / name, new / name)
         write_bytes(new / "model.safetensors", weights)

@@ -6,8 +6,10 @@ processes, or a restart in the middle, changes nothing about what a step is made
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from array import array
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any, BinaryIO, NamedTuple, Protocol, cast
 
 import numpy as np
 import torch
@@ -17,7 +19,10 @@ from torch.utils.data import DataLoader, Dataset
 
 from scratch_transformer.translation.tokenizer import Tokenizer
 
-Ids = NDArray[np.int32]
+Ids = NDArray[np.integer[Any]]
+
+TOGETHER = 10_000
+"""Pairs that are encoded at once."""
 
 
 class Batch(NamedTuple):
@@ -32,30 +37,45 @@ class Batch(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What one process computes of one optimizer step, in pieces; tokens: target tokens of all processes."""
+    """What one process computes of one optimizer step, in pieces; tokens: target tokens of all processes.
 
-    pieces: list[Batch]
+    A piece is a `Batch`, or what the objective of another task takes.
+    """
+
+    pieces: list[Any]
     tokens: int
 
 
-class Sentences:
-    """Many sequences of ids in one array: 4 bytes a token, and cheap to share with worker processes."""
+class SizedSteps(Protocol):
+    """The steps of an epoch as one process computes them, of whatever is learned."""
 
-    def __init__(self, sequences: Sequence[Sequence[int]]) -> None:
-        self.lengths = np.array([len(ids) for ids in sequences], dtype=np.int64)
-        self.starts = np.concatenate([[0], np.cumsum(self.lengths)])
-        flat = (i for ids in sequences for i in ids)
-        self.ids: Ids = np.fromiter(flat, dtype=np.int32, count=int(self.starts[-1]))
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int) -> Step: ...
+
+
+class Sentences:
+    """Many sequences in one array of ids, in memory or in a file that is mapped: cheap to share with other processes.
+
+    ids: one sequence after the other. lengths: of each.
+    """
+
+    def __init__(self, ids: Ids, lengths: NDArray[np.int32]) -> None:
+        self.ids, self.lengths = ids, lengths
+        self.ends = np.cumsum(lengths, dtype=np.int64)
 
     def __len__(self) -> int:
         return len(self.lengths)
 
     def __getitem__(self, index: int) -> Ids:
-        return self.ids[self.starts[index] : self.starts[index + 1]]
+        end = self.ends[index]
+        return self.ids[end - self.lengths[index] : end]
 
 
 class Encoded(NamedTuple):
-    """Pairs as ids, both with eos; `pairs`, the same in words; overlong: how many were dropped or truncated."""
+    """Pairs as ids, both with eos; `pairs`, the same in words, where they are kept; overlong: how many were dropped or
+    truncated.
+    """
 
     pairs: list[tuple[str, str]]
     sources: Sentences
@@ -63,18 +83,54 @@ class Encoded(NamedTuple):
     overlong: int
 
 
+class _Growing:
+    """Sequences of ids that come one after the other, for memory or, if there is one, for a file."""
+
+    def __init__(self, tokenizer: Tokenizer, file: BinaryIO | None) -> None:
+        self.ids, self.lengths = array("i"), array("i")
+        self.dtype, self.file = tokenizer.dtype, file
+
+    def add(self, ids: list[int]) -> None:
+        self.ids.extend(ids)
+        self.lengths.append(len(ids))
+
+    def write(self) -> None:
+        if self.file is not None:
+            self.file.write(np.array(self.ids, self.dtype).tobytes())
+            self.ids = array("i")
+
+    def sentences(self) -> Sentences:
+        ids: Ids = np.array(self.ids, self.dtype)
+        if self.file is not None:
+            self.file.flush()
+            ids = np.memmap(self.file.name, self.dtype, "r") if self.file.tell() else ids
+        return Sentences(ids, np.array(self.lengths, np.int32))
+
+
 def encode(
-    pairs: list[tuple[str, str]], tokenizers: tuple[Tokenizer, Tokenizer], max_length: int, overlong: str = "drop"
-) -> Encoded:
-    """The pairs as ids. Those with more than max_length tokens, eos included, are dropped or truncated."""
-    sides = [side.encode_all([pair[i] for pair in pairs]) for i, side in enumerate(tokenizers)]
-    too_long = [max(len(source), len(target)) >= max_length for source, target in zip(*sides, strict=True)]
-    keep = [i for i, long in enumerate(too_long) if not long or overlong == "truncate"]
-    with_end = [
-        Sentences([[*side[i][: max_length - 1], tokenizer.eos_id] for i in keep])
-        for side, tokenizer in zip(sides, tokenizers, strict=True)
-    ]
-    return Encoded([pairs[i] for i in keep], with_end[0], with_end[1], sum(too_long))
+    pairs: Iterable[tuple[str, str]], tokenizers: tuple[Tokenizer, Tokenizer], max_length: int, overlong: str = "drop",
+    files: tuple[BinaryIO, BinaryIO] | None = None, keep_words: bool = True,
+) -> Encoded:  # fmt: skip
+    """The pairs as ids. Those with more than max_length tokens, eos included, are dropped or truncated.
+
+    files: where the ids of sources and targets go, if not into memory.
+    """
+    sides = [_Growing(side, file) for side, file in zip(tokenizers, files or (None, None), strict=True)]
+    words, too_long, remaining = [], 0, iter(pairs)
+    while some := list(islice(remaining, TOGETHER)):
+        ids = [side.encode_all([pair[i] for pair in some]) for i, side in enumerate(tokenizers)]
+        for pair, *both in zip(some, *ids, strict=True):
+            is_long = max(map(len, both)) >= max_length
+            too_long += is_long
+            if is_long and overlong == "drop":
+                continue
+            for side, one in zip(sides, both, strict=True):
+                side.add([*one[: max_length - 1], Tokenizer.eos_id])
+            if keep_words:
+                words.append(pair)
+        for side in sides:
+            side.write()
+    return Encoded(words, sides[0].sentences(), sides[1].sentences(), too_long)
 
 
 def plan(
@@ -145,13 +201,13 @@ class Steps(Dataset[Step]):
         return Batch(end, torch.full((1, 1), Tokenizer.bos_id), torch.full((1, 1), Tokenizer.pad_id))
 
 
-def load(steps: Steps, start: int = 0, workers: int = 0, pin_memory: bool = False) -> Iterator[Step]:
+def load(steps: SizedSteps, start: int = 0, workers: int = 0, pin_memory: bool = False) -> Iterator[Step]:
     """The steps from `start` on, prepared by `workers` other processes.
 
     The loader has a generator of its own: it draws a seed, which the dropout of the model must not notice.
     """
-    loader = DataLoader(
-        steps, batch_size=None, sampler=range(start, len(steps)), num_workers=workers, pin_memory=pin_memory,
-        generator=torch.Generator(),
+    loader: DataLoader[Step] = DataLoader(
+        cast(Dataset[Step], steps), batch_size=None, sampler=range(start, len(steps)), num_workers=workers,
+        pin_memory=pin_memory, generator=torch.Generator(),
     )  # fmt: skip
     return iter(loader)

@@ -12,7 +12,7 @@ RUN/log.jsonl, RUN/tensorboard/ the curves
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +24,10 @@ from scratch_transformer.translation.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from torch import Tensor
+    from torch.nn import Module
 
     from scratch_transformer.model import Transformer
+    from scratch_transformer.translation.decoding import MergedDecoder
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,15 @@ class Run:
     model: Transformer
     source_tokenizer: Tokenizer
     target_tokenizer: Tokenizer
+    _merged: dict[bool, MergedDecoder] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def merged(self, eight_bits: bool = False) -> MergedDecoder:
+        """The decoder's weights as steps need them: made at the first call, of the model as it is then."""
+        from scratch_transformer.translation.decoding import MergedDecoder
+
+        if (kept := self._merged.get(eight_bits)) is None:
+            kept = self._merged[eight_bits] = MergedDecoder(self.model, eight_bits)
+        return kept
 
     def held_out(self) -> list[tuple[str, str]]:
         """The pairs that were kept from the training and from the choice of the best checkpoint."""
@@ -80,7 +91,7 @@ def build_model(config: Config, source_vocab_size: int, target_vocab_size: int) 
     try:
         return build_transformer(
             source_vocab_size, target_vocab_size, length, length,
-            m.d_model, m.num_layers, m.num_heads, m.dropout, m.d_ff,
+            m.d_model, m.num_layers, m.num_heads, m.dropout, m.d_ff, decoder_N=m.decoder_layers,
             norm=m.norm, positions=m.positions, share_embeddings=m.share_embeddings, attention_bias=m.attention_bias,
         )  # fmt: skip
     except (MemoryError, RuntimeError) as error:  # torch's for the same, on CPU and GPU
@@ -90,12 +101,12 @@ def build_model(config: Config, source_vocab_size: int, target_vocab_size: int) 
         raise InputError(f"there is no memory for a model with {sizes}: expected less") from None
 
 
-def tensors_of(model: Transformer) -> dict[str, Tensor]:
+def tensors_of(model: Module) -> dict[str, Tensor]:
     """The model's parameters, each once, also where two modules share one."""
     return dict(model.named_parameters())
 
 
-def load_weights(model: Transformer, folder: Path) -> None:
+def load_weights(model: Module, folder: Path) -> None:
     """Give a model the weights of a folder that holds model.safetensors, and perhaps its checksum.
 
     Raises:
@@ -122,11 +133,16 @@ def load_weights(model: Transformer, folder: Path) -> None:
 
 def read_config(folder: Path) -> Config:
     """The settings of the run in `folder`."""
+    check_is_run(folder)
+    return Config.from_json(read_json(folder / "config.json"), where=str(folder / "config.json"))
+
+
+def check_is_run(folder: Path) -> None:
+    """Raises InputError unless `folder` is a run's, whatever was learned in it."""
     if not folder.is_dir():
         raise InputError(f"there is no folder {folder}: expected one that `scratch-transformer train` wrote")
     if not (folder / "config.json").is_file():
         raise InputError(f"{folder} is no run: it has no config.json")
-    return settings.from_json(read_json(folder / "config.json"), where=str(folder / "config.json"))
 
 
 def tokenizer_names(config: Config) -> list[str]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
-import difflib
 from dataclasses import dataclass
 from typing import Any
 
 from scratch_transformer.translation.errors import InputError
-from scratch_transformer.translation.fields import check, choice, number, read
+from scratch_transformer.translation.fields import choice, number
+from scratch_transformer.translation.settings import Settings
 
 FORMAT = "scratch_transformer.translation/1"
+WITH_BYTES = 260
+"""The tokens of bytes, and the special ones."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class Data:
     held_out, validation: pairs that are never trained on. Held-out ones are not looked at before the end; validation
     ones choose the best checkpoint. None: 1,000 and 500, but at most a tenth and a twentieth of all.
     valid, test: files like tsv, to validate with and to hold out, in place of pairs drawn from the others.
+    on_disk: the training pairs are kept in files of the run's folder, as ids, and not in memory.
     max_length: tokens of a sentence with its end; overlong: what becomes of pairs with more. seed: of the split.
     """
 
@@ -40,6 +42,7 @@ class Data:
     validation: int | None = number(None, 1)
     max_length: int = number(128, 4, 1_000_000)
     overlong: str = choice("drop", "truncate")
+    on_disk: bool = False
     seed: int = number(0, 0, 2**63 - 1)
 
 
@@ -48,20 +51,30 @@ class Tokens:
     """The vocabulary: kind of tokens, at most how many, and whether both languages share one.
 
     target_vocab_size: at most how many of the target's own; None: as many.
+    byte_fallback: 256 of the tokens are the bytes, so that nothing is unknown; of bpe.
+    file: a ready tokenizer.json of Hugging Face's library, in place of a vocabulary that is learned; target_file: the
+    target's, where it has another.
     """
 
     kind: str = choice("bpe", "word", "char")
     vocab_size: int = number(120, 5, 10_000_000)
     target_vocab_size: int | None = number(None, 5, 10_000_000)
     shared: bool = False
+    byte_fallback: bool = False
+    file: str | None = None
+    target_file: str | None = None
 
 
 @dataclass(frozen=True)
 class Model:
-    """The arguments of `model.build_transformer`, under standard names."""
+    """The arguments of `model.build_transformer`, under standard names.
+
+    decoder_layers: None: as many as num_layers.
+    """
 
     d_model: int = number(128, 2, 1_000_000)
     num_layers: int = number(2, 1, 10_000)
+    decoder_layers: int | None = number(None, 1, 10_000)
     num_heads: int = number(4, 1)
     d_ff: int = number(256, 1, 10_000_000)
     dropout: float = number(0.0, 0, 1, below=True)
@@ -116,29 +129,18 @@ class Training:
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Settings):
     """All settings of a run; saved as config.json in its folder."""
 
+    format = FORMAT
     data: Data = Data()
     tokens: Tokens = Tokens()
     model: Model = Model()
     training: Training = Training()
 
-    def __post_init__(self) -> None:
-        for section in dataclasses.fields(self):
-            for field in dataclasses.fields(getattr(self, section.name)):
-                check(f"{section.name}.{field.name}", getattr(getattr(self, section.name), field.name), field)
+    def check_together(self) -> None:
+        """What no setting can say alone: raises InputError."""
         _check_together(self)
-
-    def replace(self, **settings: Any) -> Config:
-        """The same with other settings, named as in `replace(**{"training.steps": 50})`."""
-        document = to_json(self)
-        for name, value in settings.items():
-            section, _, field = name.partition(".")
-            if field not in document.get(section, {}):
-                raise _unknown(name)
-            document[section][field] = value
-        return from_json(document)
 
 
 _PAPER = {"tokens.shared": True, "tokens.vocab_size": 37_000, "model.norm": "post", "model.share_embeddings": "all"}
@@ -178,61 +180,6 @@ def preset(name: str) -> Config:
     return Config().replace(**PRESETS[name])
 
 
-def names() -> list[str]:
-    """Every setting as section.name."""
-    sections = dataclasses.asdict(Config())
-    return [f"{section}.{name}" for section, fields in sections.items() for name in fields]
-
-
-def to_json(config: Config) -> dict[str, Any]:
-    """The settings as they are saved."""
-    return {"format": FORMAT, **dataclasses.asdict(config)}
-
-
-def from_json(document: Any, where: str = "config") -> Config:
-    """The settings that `to_json` made; those that are missing have their defaults.
-
-    Raises:
-        InputError: this is something else, or a setting is unknown or has a value that makes no sense.
-    """
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise InputError(f'{where}: is no configuration of this program: expected JSON with "format": "{FORMAT}"')
-    sections: dict[str, Any] = {field.name: type(field.default) for field in dataclasses.fields(Config)}
-    made = {}
-    for name, values in document.items():
-        if name == "format":
-            continue
-        if name not in sections or not isinstance(values, dict):
-            raise InputError(f"{where}: {name!r} is no section of a configuration: expected {', '.join(sections)}")
-        for key in values:
-            if f"{name}.{key}" not in names():
-                raise InputError(f"{where}: {_unknown(f'{name}.{key}')}")
-        made[name] = sections[name](**values)
-    try:
-        return Config(**made)
-    except InputError as error:
-        raise error if where == "config" else InputError(f"{where}: {error}") from None
-
-
-def parse(name: str, text: str) -> Any:
-    """The value of a setting that was given as text: --set training.clip=0.5.
-
-    Raises:
-        InputError: there is no such setting, or the text is no value of its type.
-    """
-    if name not in names():
-        raise _unknown(name)
-    section, _, key = name.partition(".")
-    return read(
-        name, text, next(field for field in dataclasses.fields(getattr(Config(), section)) if field.name == key)
-    )
-
-
-def _unknown(name: str) -> InputError:
-    close = difflib.get_close_matches(name, names(), n=1, cutoff=0.4)
-    return InputError(f"there is no setting {name!r}" + (f"; is it {close[0]}?" if close else ""))
-
-
 def _check_together(config: Config) -> None:
     """What no setting can say alone."""
     data, model = config.data, config.model
@@ -249,10 +196,7 @@ def _check_together(config: Config) -> None:
         raise InputError(
             'model.share_embeddings is "all": expected tokens.shared=true, one vocabulary of both languages'
         )
-    if config.tokens.shared and config.tokens.target_vocab_size is not None:
-        raise InputError(
-            "tokens.target_vocab_size is for two vocabularies: expected tokens.shared=false, or none of it"
-        )
+    _check_tokens(config.tokens)
     t = config.training
     if t.best != "loss" and (t.exact_match == 0 or t.engine == "fsdp"):
         raise InputError(
@@ -263,4 +207,21 @@ def _check_together(config: Config) -> None:
         raise InputError(
             f"training.batch_tokens is {config.training.batch_tokens}: expected at least data.max_length, "
             f"{data.max_length}, or the longest pair fits no batch"
+        )
+
+
+def _check_tokens(tokens: Tokens) -> None:
+    if tokens.shared and (tokens.target_vocab_size is not None or tokens.target_file is not None):
+        name = "target_file" if tokens.target_file else "target_vocab_size"
+        raise InputError(f"tokens.{name} is for two vocabularies: expected tokens.shared=false, or none of it")
+    if not tokens.shared and (tokens.file is None) != (tokens.target_file is None):
+        raise InputError(
+            "tokens.file and tokens.target_file belong together, a ready vocabulary for each language: expected both, "
+            "or tokens.shared=true"
+        )
+    smallest = min(tokens.vocab_size, tokens.target_vocab_size or tokens.vocab_size)
+    if tokens.byte_fallback and (tokens.kind != "bpe" or smallest <= WITH_BYTES):
+        raise InputError(
+            f'tokens.byte_fallback needs tokens.kind="bpe" and a vocabulary of more than {WITH_BYTES} tokens, 256 of '
+            f"which are the bytes, but they are {tokens.kind!r} and {smallest}"
         )

@@ -57,6 +57,10 @@ class World:
         if self.sum(torch.tensor(0.0 if error is None else 1.0)):
             raise error or InputError("the main process has refused") from None
 
+    def main_says(self, answer: Callable[[], bool]) -> bool:
+        """What the main process answers, in all."""
+        return bool(self.sum(torch.tensor(1.0 if self.is_main and answer() else 0.0)))
+
     def sum(self, values: Tensor) -> Tensor:
         """The sum over all processes, the same in each."""
         if self.processes == 1:
@@ -86,7 +90,7 @@ def stop() -> None:
         dist.destroy_process_group()
 
 
-def wrap(objective: Module, engine: str, world: World) -> Module:
+def wrap(objective: Any, engine: str, world: World) -> Module:
     """The objective as the processes train it: in DDP, or with its tensors sharded in place; in one process, itself."""
     if world.processes == 1:
         return objective
@@ -95,8 +99,7 @@ def wrap(objective: Module, engine: str, world: World) -> Module:
 
         _storage("Writer")  # or a missing one would be noticed at the first checkpoint
         mesh = dist.device_mesh.init_device_mesh(world.device.type, (world.processes,))
-        model: Any = objective.model
-        for layer in [*model.encoder.layers, *model.decoder.layers]:
+        for layer in objective.layers():
             fully_shard(layer, mesh=mesh)
         fully_shard(objective, mesh=mesh)
         return objective

@@ -25,16 +25,28 @@ def write_bytes(path: Path, content: bytes) -> None:
     """Write a file at once: after a crash at any moment there is the old file or the whole new one."""
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with part.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    except OSError as error:
-        raise CannotWrite(f"cannot write {path}: {error.strerror or error}") from None
+        with writing(path):
+            with part.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(path)
     finally:
         part.unlink(missing_ok=True)
     sync_folder(path.parent)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Whatever the system says against writing there is said with the file's name.
+
+    Raises:
+        CannotWrite: the disk is full, or a limit is reached.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise CannotWrite(f"cannot write {path}: {error.strerror or error}") from None
 
 
 def new_beside(folder: Path) -> Path:

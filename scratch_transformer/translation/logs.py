@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from scratch_transformer.translation.files import write_bytes
+from scratch_transformer.translation.files import write_bytes, writing
 from scratch_transformer.translation.validation import Result
 
 
@@ -19,7 +21,10 @@ class Log:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
         from torch.utils.tensorboard import SummaryWriter
 
-        self.tensorboard = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
+        self.folder, self.excepthook = folder, threading.excepthook
+        threading.excepthook = self._quiet
+        with self._curves():
+            self.tensorboard = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
         lines = (folder / "log.jsonl").read_bytes().splitlines() if (folder / "log.jsonl").exists() else []
         write_bytes(folder / "log.jsonl", b"".join(line + b"\n" for line in lines if _step_of(line) <= step))
         self.file = (folder / "log.jsonl").open("a", encoding="utf-8")
@@ -33,7 +38,8 @@ class Log:
     def trained(self, step: int, loss: float, lr: float, tokens_per_second: float) -> None:
         """The mean loss of the last steps."""
         self._write(step, {"loss": loss, "lr": lr})
-        self.tensorboard.add_scalar("speed/target_tokens_per_second", tokens_per_second, step)
+        with self._curves():
+            self.tensorboard.add_scalar("speed/target_tokens_per_second", tokens_per_second, step)
         self.progress.update(self.bar, completed=step, description=f"loss {loss:.3f}  {tokens_per_second:,.0f} tok/s")
 
     def validated(self, step: int, result: Result) -> None:
@@ -49,7 +55,8 @@ class Log:
             self.say(self._cut(f"    {mark} {source}  →  {translated}"))
         table = [f"| {a} | {b} | {c} |" for a, b, c in result.samples]
         head = ["| source | expected | translated |", "| --- | --- | --- |"]
-        self.tensorboard.add_text("samples", "\n".join(head + table), step)
+        with self._curves():
+            self.tensorboard.add_text("samples", "\n".join(head + table), step)
 
     def _cut(self, line: str) -> str:
         """What an untrained model says may be long: no more than the terminal's width of it."""
@@ -58,14 +65,27 @@ class Log:
 
     def close(self) -> None:
         self.progress.stop()
-        self.tensorboard.close()
-        self.file.close()
+        with self._curves():
+            self.tensorboard.close()
+        with writing(self.folder / "log.jsonl"):
+            self.file.close()
+        threading.excepthook = self.excepthook
 
     def _write(self, step: int, numbers: dict[str, float]) -> None:
-        self.file.write(json.dumps({"step": step, **numbers}) + "\n")
-        self.file.flush()
-        for name, value in numbers.items():
-            self.tensorboard.add_scalar(f"curves/{name}", value, step)
+        with writing(self.folder / "log.jsonl"):
+            self.file.write(json.dumps({"step": step, **numbers}) + "\n")
+            self.file.flush()
+        with self._curves():
+            for name, value in numbers.items():
+                self.tensorboard.add_scalar(f"curves/{name}", value, step)
+
+    def _curves(self) -> AbstractContextManager[None]:
+        return writing(self.folder / "tensorboard")
+
+    def _quiet(self, failed: threading.ExceptHookArgs) -> None:
+        """TensorBoard writes in a thread. What fails there is raised at the next call, and need not be printed too."""
+        if not isinstance(failed.exc_value, OSError):
+            self.excepthook(failed)
 
 
 def _step_of(line: bytes) -> float:

@@ -26,6 +26,10 @@ class Objective(Module):
         self.label_smoothing = label_smoothing
         self.autocast = autocast
 
+    def layers(self) -> list[Module]:
+        """What FSDP gathers one after the other."""
+        return [*self.model.encoder.layers, *self.model.decoder.layers]
+
     def forward(self, source: Tensor, target_input: Tensor, target_output: Tensor) -> Tensor:
         with torch.autocast(source.device.type, self.autocast, enabled=self.autocast is not None):
             source_mask = masks.padding(source, Tokenizer.pad_id)

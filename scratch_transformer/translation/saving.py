@@ -14,8 +14,8 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
+from torch.nn import Module
 
-from scratch_transformer.model import Transformer
 from scratch_transformer.optim import Adam
 from scratch_transformer.translation import checkpoint, config, distribution
 from scratch_transformer.translation.distribution import World
@@ -27,6 +27,7 @@ from scratch_transformer.translation.files import (
     remove_folder,
     sync_folder,
     write_json,
+    writing,
 )
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
@@ -54,13 +55,14 @@ class State:
             self.waited += 1
 
 
-def save(folder: Path, state: State, data: str, model: Transformer, optimizer: Adam, world: World) -> None:
+def save(folder: Path, state: State, data: str, model: Module, optimizer: Adam, world: World) -> None:
     """Write a checkpoint of the run in `folder`; every process must call it. data: the corpus's fingerprint."""
     name = checkpoint.step_name(state.step)
     new = folder / "checkpoints" / f".new-{name}"
     if world.is_main:
         shutil.rmtree(new, ignore_errors=True)
-        new.mkdir(parents=True)
+        with writing(new):
+            new.mkdir(parents=True)
     world.wait()
     distribution.write_tensors(new / "model.safetensors", checkpoint.tensors_of(model), world)
     distribution.write_tensors(new / "optimizer.safetensors", _moments(model, optimizer), world)
@@ -85,7 +87,32 @@ def prune(folder: Path, keep: int) -> None:
         shutil.rmtree(half, ignore_errors=True)
 
 
-def restore(folder: Path, data: str, model: Transformer, optimizer: Adam) -> State:
+def set_aside_damaged(folder: Path) -> list[Path]:
+    """Rename the checkpoints after the last one that is whole, so that a run goes on from that; what they were.
+
+    Raises:
+        InputError: none is whole.
+    """
+    damaged: list[Path] = []
+    for path in reversed(checkpoint.checkpoints(folder)):
+        try:
+            sha256 = checkpoint.read_state(path)["sha256"]
+            for file in FILES:
+                check_digest(path / file, sha256.get(file))
+        except InputError:
+            damaged.append(path)
+            continue
+        for each in damaged:
+            aside = each.with_name(f"damaged-{each.name}")
+            shutil.rmtree(aside, ignore_errors=True)
+            each.rename(aside)
+        return damaged
+    if damaged:
+        raise InputError(f"{folder}: none of its {len(damaged)} checkpoints is whole")
+    return []
+
+
+def restore(folder: Path, data: str, model: Module, optimizer: Adam) -> State:
     """Continue from the last checkpoint of the run in `folder`, if there is one.
 
     Raises:
@@ -110,10 +137,13 @@ def restore(folder: Path, data: str, model: Transformer, optimizer: Adam) -> Sta
     for name, parameter in names.items():
         of_this = {kind: moments[f"{kind}.{name}"] for kind in MOMENTS}
         optimizer.state[parameter] = {"step": torch.tensor(float(saved["step"])), **of_this}
-    return State(**{field.name: saved[field.name] for field in dataclasses.fields(State)})
+    state = State(**{field.name: saved[field.name] for field in dataclasses.fields(State)})
+    if not (folder / "checkpoints" / checkpoint.step_name(state.best_step)).exists():
+        state.best_step, state.best_score = state.step, -math.inf  # it was removed for a better one, which is damaged
+    return state
 
 
-def _moments(model: Transformer, optimizer: Adam) -> dict[str, Tensor]:
+def _moments(model: Module, optimizer: Adam) -> dict[str, Tensor]:
     """Adam's moments, named after their parameters; its count of steps is the training's."""
     return {f"{kind}.{name}": optimizer.state[p][kind] for name, p in model.named_parameters() for kind in MOMENTS}
 

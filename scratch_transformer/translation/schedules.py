@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from scratch_transformer.optim import Adam, WarmupSchedule
-from scratch_transformer.translation.config import Config
+from scratch_transformer.translation.settings import Settings
 
 
 class Schedule:
@@ -17,7 +17,7 @@ class Schedule:
     peak: lr_factor / √(d_model · w), that of the paper's schedule. It is used like torch's schedulers.
     """
 
-    def __init__(self, optimizer: Adam, config: Config, done: int) -> None:
+    def __init__(self, optimizer: Adam, config: Settings, done: int) -> None:
         self.optimizer, self.training, self.done = optimizer, config.training, done
         self.peak = config.training.lr_factor / math.sqrt(config.model.d_model * config.training.warmup_steps)
         self._set()
@@ -45,7 +45,7 @@ class Schedule:
         return (1 + math.cos(math.pi * share)) / 2
 
 
-def schedule_of(optimizer: Adam, config: Config, done: int) -> WarmupSchedule | Schedule:
+def schedule_of(optimizer: Adam, config: Settings, done: int) -> WarmupSchedule | Schedule:
     """The schedule of a configuration, after `done` steps."""
     t = config.training
     if t.schedule != "inverse_sqrt":

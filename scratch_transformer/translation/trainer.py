@@ -1,33 +1,27 @@
-"""The loop: steps, and every so often a validation and a checkpoint. Vaswani et al. 2017, section 5."""
+"""What a step is made of, and how good a translation is: the loop's two questions, of pairs of sentences."""
 
 from __future__ import annotations
 
-import math
-import time
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor
-from torch.nn import Module
-from torch.nn.utils import clip_grad_norm_
+from numpy.typing import NDArray
 
 from scratch_transformer.model import Transformer
-from scratch_transformer.optim import Adam
-from scratch_transformer.translation import batches, distribution, saving, schedules, validation
-from scratch_transformer.translation.batches import Encoded, Step, Steps
+from scratch_transformer.translation import batches, distribution, validation
+from scratch_transformer.translation.batches import Encoded, Steps
 from scratch_transformer.translation.config import Config
 from scratch_transformer.translation.distribution import World
-from scratch_transformer.translation.errors import InputError
-from scratch_transformer.translation.logs import Log
+from scratch_transformer.translation.loop import Loop
 from scratch_transformer.translation.objective import Objective
 from scratch_transformer.translation.tokenizer import Tokenizer
 
 
-class Trainer:
-    """A model in training. It continues from the last checkpoint in `folder`, where there is one.
+class Trainer(Loop):
+    """A model that learns to translate.
 
     training, validation: encoded pairs. target: the vocabulary of the translations. data: the corpus's fingerprint.
     """
@@ -36,114 +30,26 @@ class Trainer:
         self, config: Config, folder: Path, model: Transformer, training: Encoded, validation: Encoded,
         target: Tokenizer, data: str, world: World,
     ) -> None:  # fmt: skip
-        self.config, self.folder, self.world, self.data = config, folder, world, data
         self.training, self.validation, self.target = training, validation, target
         t = config.training
         autocast = torch.bfloat16 if t.precision == "bfloat16" else None
-        self.objective = Objective(model.to(world.device), t.label_smoothing, autocast)
-        self.wrapped: Module = distribution.wrap(self.objective, t.engine, world)
-        self.compiled = torch.compile(self.wrapped, dynamic=True) if t.compile else self.wrapped
-        self.optimizer = Adam(model.parameters(), betas=(t.beta1, t.beta2), eps=t.eps)
-        self.state = saving.restore(folder, data, model, self.optimizer)
-        self.schedule = schedules.schedule_of(self.optimizer, config, self.state.step)
+        super().__init__(config, folder, Objective(model, t.label_smoothing, autocast), data, world)
 
-    def run(self, log: Log | None) -> None:
-        """Train until the last step, or until validations no longer get better. log: of the main process."""
-        t, state = self.config.training, self.state
-        if log:
-            saving.prune(self.folder, t.keep)
-        losses: list[Tensor] = []
-        tokens, since = 0, time.perf_counter()
-        while not self._is_over():
-            for step in self._rest_of_the_epoch():
-                losses.append(self._step(step))
-                tokens += step.tokens
-                if state.step % t.log_every == 0 or self._is_due():
-                    speed = tokens / (time.perf_counter() - since)
-                    self._report(torch.stack(losses), speed, log)
-                    losses, tokens, since = [], 0, time.perf_counter()
-                if self._is_due():
-                    self._validate(log)
-                    since = time.perf_counter()
-                    if self._is_over():
-                        break
-        if log and state.step < t.steps:
-            score = "lower loss" if t.best == "loss" else f"higher {t.best}"
-            log.say(
-                f"ended early, at step {state.step} of {t.steps}: {state.waited} validations without a {score} than at "
-                f"step {state.best_step}"
-            )
-
-    def _is_due(self) -> bool:
+    def plan(self, epoch: int) -> Sequence[NDArray[np.int64]]:
+        """Pairs of like length together."""
         t = self.config.training
-        return self.state.step % t.checkpoint_every == 0 or self.state.step == t.steps
+        return batches.plan(self.training, t.batch_tokens, (t.seed, epoch), t.pool)
 
-    def _is_over(self) -> bool:
-        t, state = self.config.training, self.state
-        return state.step >= t.steps or 0 < t.patience <= state.waited
-
-    def _rest_of_the_epoch(self) -> Iterator[Step]:
-        t, world, state = self.config.training, self.world, self.state
-        plan = batches.plan(self.training, t.batch_tokens, (t.seed, state.epoch), t.pool)
-        if state.step == state.epoch_start + len(plan):
-            state.epoch, state.epoch_start = state.epoch + 1, state.step
-            plan = batches.plan(self.training, t.batch_tokens, (t.seed, state.epoch), t.pool)
-        steps = Steps(self.training, plan, world.rank, world.processes, t.accumulate)
-        start = state.step - state.epoch_start
-        return batches.load(steps, start, t.workers, pin_memory=world.device.type == "cuda")
-
-    def _step(self, step: Step) -> Tensor:
-        """One step of the optimizer; returns this process's part of the mean loss of a target token."""
+    def steps(self, plan: Sequence[NDArray[np.int64]]) -> Steps:
+        """Shares of a batch, cut into pieces."""
         world, t = self.world, self.config.training
-        # Drawn anew for each step, dropout needs no state of a generator in the checkpoint.
-        seed = np.random.SeedSequence([t.seed, self.state.step, world.rank]).generate_state(1, np.uint64)[0]
-        torch.manual_seed(int(seed) >> 1)
-        total = torch.zeros((), device=world.device)
-        for number, piece in enumerate(step.pieces, start=1):
-            is_last = number == len(step.pieces)
-            with distribution.without_exchange(self.wrapped, unless=is_last):
-                loss = self.compiled(*piece.to(world.device)) / step.tokens
-                (loss * world.processes).backward()  # DDP and FSDP divide by their number
-            total += loss.detach()
-        if t.clip:
-            clip_grad_norm_(self.objective.parameters(), t.clip)
-        self.optimizer.step()
-        self.schedule.step()
-        self.optimizer.zero_grad()
-        self.state.step += 1
-        return total
+        return Steps(self.training, list(plan), world.rank, world.processes, t.accumulate)
 
-    def _report(self, losses: Tensor, speed: float, log: Log | None) -> None:
-        loss = self.world.sum(losses).mean().item()
-        self._check("the loss", loss)
-        if log:
-            log.trained(self.state.step, loss, self.schedule.get_last_lr()[0], speed)
-
-    def _check(self, name: str, loss: float) -> None:
-        if not math.isfinite(loss):
-            raise InputError(
-                f"{name} is {loss} at step {self.state.step}: expected training.lr_factor to be smaller than "
-                f"{self.config.training.lr_factor}, or training.clip to be set"
-            )
-
-    def _validate(self, log: Log | None) -> None:
+    def validate(self) -> validation.Result:
+        """The loss of the validation pairs, and what some of them are translated to."""
         t, world = self.config.training, self.world
         loss, smoothed = validation.losses(self.wrapped, self.validation, t.batch_tokens, world)
-        self._check("the loss of validation", smoothed)
-        result = replace(self._decode(), loss=loss, smoothed_loss=smoothed)
-        self.state.validated(self._score(result))
-        if log:
-            log.validated(self.state.step, result)  # before: what is logged twice is noticed, what is not is lost
-        saving.save(self.folder, self.state, self.data, self.objective.model, self.optimizer, world)
-        if log:
-            saving.prune(self.folder, t.keep)
-
-    def _score(self, result: validation.Result) -> float:
-        """What chooses the best checkpoint, the same in all processes."""
-        best = self.config.training.best
-        if best == "loss":  # as it is trained: unsmoothed, it prefers a model that is surer of itself
-            return -result.smoothed_loss
-        return self.world.sum(torch.tensor(result.scores.get(best, 0.0), dtype=torch.float32)).item()
+        return replace(self._decode(), loss=loss, smoothed_loss=smoothed)
 
     def _decode(self) -> validation.Result:
         """By the main process alone; with FSDP, where no process has all weights, not at all."""

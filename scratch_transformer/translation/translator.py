@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from scratch_transformer.translation.checkpoint import Run
-from scratch_transformer.translation.decoding import Hypothesis, beam_search, greedy_search, sample
+from scratch_transformer.translation.decoding import Hypothesis, IncrementalDecoder, beam_search, greedy_search, sample
 from scratch_transformer.translation.errors import InputError
 from scratch_transformer.translation.tokenizer import SPECIAL, Tokenizer
 
@@ -26,7 +27,8 @@ class Search:
 
     beam: prefixes kept; 1 is greedy. alpha: of the length penalty. n_best: translations of each sentence.
     sampling: None, or temperature, top_k and top_p of `decoding.sample`. seed: of the sampling.
-    max_length: tokens at which a translation is cut; None: what the model has positions for.
+    max_length: tokens at which a translation is cut; None: what the model has positions for. eight_bits: of the
+    decoder's weights (`decoding.MergedDecoder`), on a CPU.
     """
 
     beam: int = 1
@@ -35,6 +37,7 @@ class Search:
     sampling: dict[str, Any] | None = None
     seed: int = 0
     max_length: int | None = None
+    eight_bits: bool = False
 
     def __post_init__(self) -> None:
         if not 0 <= self.alpha <= 100:
@@ -90,14 +93,15 @@ def translate(
 def _decoder(run: Run, search: Search, generator: torch.Generator) -> Callable[[Tensor], list[list[Hypothesis]]]:
     target, max_length = run.target_tokenizer, search.max_length or run.model.tgt_pos.seq_len
     ends = (run.source_tokenizer.pad_id, target.bos_id, target.eos_id, max_length)
+    decoder = partial(IncrementalDecoder, merged=run.merged(search.eight_bits))
 
     def decode(ids: Tensor) -> list[list[Hypothesis]]:
         if search.sampling is not None:
             draws = {**search.sampling, "count": search.n_best, "alpha": search.alpha}
-            return sample(run.model, ids, *ends, **draws, generator=generator)
+            return sample(run.model, ids, *ends, **draws, generator=generator, decoder=decoder)
         if search.beam > 1:
-            return beam_search(run.model, ids, *ends, beam=search.beam, alpha=search.alpha)
-        return greedy_search(run.model, ids, *ends, alpha=search.alpha)
+            return beam_search(run.model, ids, *ends, beam=search.beam, alpha=search.alpha, decoder=decoder)
+        return greedy_search(run.model, ids, *ends, alpha=search.alpha, decoder=decoder)
 
     return decode
 

@@ -40,9 +40,14 @@ def payload(run: Run, sentence: str) -> dict[str, Any]:
         raise InputError(
             f"{run.folder}: the model has {count:,} parameters: expected at most {MOST_PARAMETERS:,}, for a page"
         )
+    m = run.config.model
+    if m.decoder_layers not in (None, m.num_layers):
+        sizes = f"{m.num_layers} layers in the encoder and {m.decoder_layers} in the decoder"
+        raise InputError(f"{run.folder}: the model has {sizes}: expected as many, for a page")
+    if run.config.tokens.byte_fallback or run.config.tokens.file:
+        raise InputError(f"{run.folder}: the page reads no bytes and no ready vocabularies: expected one without")
     encode(run, sentence, "the sentence")
     recorded = traced(run, sentence)
-    m = run.config.model
     return {
         "version": __version__,
         "torch": torch.__version__.partition("+")[0],

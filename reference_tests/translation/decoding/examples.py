@@ -13,15 +13,14 @@ SRC_VOCAB, TGT_VOCAB, S, LONGEST = 13, 11, 7, 90
 OPTIONS = [
     {},
     {"norm": "post"},
-    {"positions": "learned", "share_embeddings": "target"},
+    {"positions": "learned", "share_embeddings": "target", "decoder_N": 3},
     {"norm": "post", "attention_bias": False, "share_embeddings": "all", "tgt_vocab_size": SRC_VOCAB},
 ]
 
 
 def random_model(dtype=torch.float64, tgt_vocab_size=TGT_VOCAB, dropout=0.1, spread=0.5, ending=0.0, **options):
-    model = build_transformer(
-        SRC_VOCAB, tgt_vocab_size, S, LONGEST, d_model=12, N=2, h=3, dropout=dropout, d_ff=17, **options
-    )
+    sizes = {"d_model": 12, "N": 2, "h": 3, "d_ff": 17, "dropout": dropout}
+    model = build_transformer(SRC_VOCAB, tgt_vocab_size, S, LONGEST, **{**sizes, **options})
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.copy_(torch.randn_like(parameter) * spread)

@@ -14,7 +14,14 @@ from reference_tests.translation.decoding.examples import (
     random_sources,
     relative_error,
 )
-from scratch_transformer.translation.decoding import IncrementalDecoder, PrefixDecoder, cached_attention, merged
+from scratch_transformer.generation import affine
+from scratch_transformer.translation.decoding import (
+    IncrementalDecoder,
+    MergedDecoder,
+    PrefixDecoder,
+    cached_attention,
+    merged,
+)
 from scratch_transformer.translation.decoding.cached_attention import FIRST_CAPACITY
 from scratch_transformer.translation.decoding.modes import deciding
 
@@ -76,9 +83,59 @@ def test_a_wide_matrix_is_the_same_when_it_is_too_large_to_be_turned():
     ids = random_ids(2)
     with deciding(model):
         turned = IncrementalDecoder(model, sources, SRC_PAD).step(ids)
-        with mock.patch.object(merged, "CACHED", 0):
+        with mock.patch.object(affine, "CACHED", 0):
             as_it_is = IncrementalDecoder(model, sources, SRC_PAD).step(ids)
     assert relative_error(turned, as_it_is) <= 1e-14
+
+
+@every_model
+def test_weights_in_eight_bits_are_a_little_off(options):
+    """Each is off by half of 1/127 of the largest of its row at most; what is multiplied is in bfloat16."""
+    model, sources = random_model(torch.float32, spread=0.1, d_model=96, d_ff=64, **options), random_sources(3)
+    with deciding(model):
+        rounded = IncrementalDecoder(model, sources, SRC_PAD, merged=MergedDecoder(model, eight_bits=True))
+        _, whole = both(model, sources)
+        for _ in range(5):
+            ids = random_ids(3)
+            assert 1e-6 < relative_error(rounded.step(ids), whole.step(ids)) < 0.03
+
+
+def test_matrices_of_other_sizes_stay_as_they_are():
+    model, sources = random_model(), random_sources(2)
+    with deciding(model):
+        kept, (_, whole) = MergedDecoder(model, eight_bits=True), both(model, sources)
+        ids = random_ids(2)
+        cached = IncrementalDecoder(model, sources, SRC_PAD, merged=kept)
+        assert relative_error(cached.step(ids), whole.step(ids)) <= 1e-12
+
+
+@pytest.mark.parametrize(("out", "in_", "fits"), [(40, 64, True), (8, 32, True), (12, 64, False), (40, 48, False)])
+def test_which_sizes_are_rounded(out, in_, fits):
+    exact = affine.Affine(torch.randn(out, in_), torch.randn(out))
+    assert isinstance(merged.rounded(exact), merged.Rounded if fits else affine.Affine)
+
+
+def test_an_affine_map_in_eight_bits():
+    exact = affine.Affine(torch.randn(40, 64) * torch.logspace(-3, 3, 40).unsqueeze(1), torch.randn(40))
+    exact.weight[7] = 0
+    y = torch.randn(3, 64).bfloat16().float()
+    error = (merged.Rounded(exact)(y) - exact(y)).abs()
+    largest = exact.weight.abs().amax(1)
+    assert (error <= largest / 254 * 1.01 * y.abs().sum(1, keepdim=True) + exact(y).abs() / 128).all()
+    assert error[:, 7].max() <= 1e-6
+
+
+def test_weights_that_were_merged_once_are_used_again():
+    """What one decoder keeps is not the other's."""
+    model, sources = random_model(), random_sources(2)
+    with deciding(model):
+        kept = MergedDecoder(model)
+        for _ in range(2):
+            cached, (_, whole) = IncrementalDecoder(model, sources, SRC_PAD, 1, kept), both(model, sources)
+            assert cached.layers[0].linear_1 is kept.layers[0].linear_1
+            for _ in range(3):
+                ids = random_ids(2)
+                assert relative_error(cached.step(ids), whole.step(ids)) <= 1e-12
 
 
 @pytest.mark.parametrize("padding", ["right", "left"])

@@ -133,7 +133,7 @@ def test_with_nothing_left_to_chance_a_sample_is_greedy(options):
     ids=str,
 )
 def test_first_tokens_are_drawn_with_their_probabilities(options):
-    from scratch_transformer.translation.decoding.sampling import draw, truncated
+    from scratch_transformer.generation.sampling import draw, truncated
 
     logits, draws = torch.randn(TGT_VOCAB, dtype=torch.float64) * 2, 20_000
     kept = expected_probabilities(logits.tolist(), **options)
@@ -160,7 +160,7 @@ def expected_probabilities(logits, temperature=1.0, top_k=None, top_p=None):
 
 
 def test_the_largest_number_below_one_draws_a_token_that_may_be_drawn():
-    from scratch_transformer.translation.decoding.sampling import draw
+    from scratch_transformer.generation.sampling import draw
 
     probabilities = torch.tensor([[0.3, 0.3, 0.1, 0.3 - 1e-9, 0.0]], dtype=torch.float64)
     uniform = torch.tensor([1 - 2**-53], dtype=torch.float64)

@@ -5,6 +5,12 @@ and returns by how much its equation, in the docstring, is violated. The table n
 """
 
 from scratch_transformer.conformance.invariants.attention import SDPA
+from scratch_transformer.conformance.invariants.language import (
+    CAUSAL_SELF_ATTENTION,
+    GATED_FEED_FORWARD,
+    ROTARY,
+    SILU,
+)
 from scratch_transformer.conformance.invariants.layers import DROPOUT, EMBEDDING, GELU, LINEAR, RELU, SOFTMAX
 from scratch_transformer.conformance.invariants.loss import CROSS_ENTROPY
 from scratch_transformer.conformance.invariants.multihead_attention import MULTIHEAD_ATTENTION
@@ -20,6 +26,7 @@ from scratch_transformer.conformance.invariants.stacks import (
 
 __all__ = [
     "BATCH_NORM",
+    "CAUSAL_SELF_ATTENTION",
     "CROSS_ENTROPY",
     "DECODER",
     "DECODER_LAYER",
@@ -27,13 +34,16 @@ __all__ = [
     "EMBEDDING",
     "ENCODER",
     "ENCODER_LAYER",
+    "GATED_FEED_FORWARD",
     "GELU",
     "LAYER_NORM",
     "LINEAR",
     "MULTIHEAD_ATTENTION",
     "RELU",
     "RMS_NORM",
+    "ROTARY",
     "SDPA",
+    "SILU",
     "SOFTMAX",
     "TRANSFORMER",
     "Setting",

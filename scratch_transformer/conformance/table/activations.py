@@ -1,4 +1,4 @@
-"""Softmax, ReLU and GELU."""
+"""Softmax, ReLU, GELU and SiLU."""
 
 from __future__ import annotations
 
@@ -69,4 +69,20 @@ GELU = Component(
     invariants=invariants.GELU,
 )
 
-ACTIVATIONS = (SOFTMAX, RELU, GELU)
+SILU = Component(
+    "SiLU",
+    ours.SiLU,
+    builtin.SiLU,
+    "Hendrycks & Gimpel 2016; Elfwing et al. 2017",
+    cases=(
+        Case("a batch", lambda draw: Call(draw.normal(B, T, E))),
+        Case("far out", lambda draw: Call(draw.normal(B, T, E, scale=30.0))),
+        Case("beyond exp's range", lambda draw: Call(draw.normal(B, T, E, scale=1000.0))),
+        Case("zeros among the inputs", lambda draw: Call(draw.normal(B, T, E).masked_fill(draw.some(B, T, E), 0))),
+        Case("nothing", lambda draw: Call(draw.normal(B, 0, E))),
+    ),
+    errors=(ErrorCase("integers", RuntimeError, ("x", "floating", "int64"), {}, lambda d: Call(d.ids(T, E))),),
+    invariants=invariants.SILU,
+)
+
+ACTIVATIONS = (SOFTMAX, RELU, GELU, SILU)

@@ -14,20 +14,15 @@ from scratch_transformer.kit.canonical.attention import Projection
 from scratch_transformer.kit.canonical.normalization import Norm
 from scratch_transformer.kit.recipe import Recipe
 
-
-def sigmoid(x: Tensor) -> Tensor:
-    return 1 / (1 + (-x).exp())
-
-
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": functional.relu,
     "gelu": functional.gelu,
     "gelu tanh": lambda x: functional.gelu(x, approximate="tanh"),
-    "quick gelu": lambda x: x * sigmoid(1.702 * x),
+    "quick gelu": lambda x: x * functional.sigmoid(1.702 * x),
     "gelu with 0.44715": lambda x: 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.44715 * x**3))),
-    "silu": lambda x: x * sigmoid(x),
+    "silu": functional.silu,
     "relu squared": lambda x: functional.relu(x) ** 2,
-    "sigmoid": sigmoid,
+    "sigmoid": functional.sigmoid,
     "tanh": torch.tanh,
     "leaky relu": lambda x: torch.where(x < 0, 0.01 * x, x),
     "none": lambda x: x,

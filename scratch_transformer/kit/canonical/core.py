@@ -133,4 +133,6 @@ class ScaledDotProductAttention(nn.Module):
         self.recipe = recipe
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask = None) -> Tensor:
+        if mask is None and self.recipe.unmasked == "earlier":
+            mask = masks.causal(query.shape[-2], key.shape[-2], device=query.device)
         return attention(query, key, value, mask, self.recipe)

@@ -71,9 +71,14 @@ RIGHT_TABLE = ("paper", "interleaved", 0, "float64")
 
 
 def exponents(d_model: int, angles: str) -> tuple[Tensor, Tensor]:
-    """The exponents of 10000 in the sines and the cosines; 2i/d_model in the paper."""
+    """The exponents of 10000 in the sines and the cosines; 2i/d_model in the paper.
+
+    angles: a word, or another base than 10000 as a number.
+    """
     two_i = torch.arange(0, d_model, 2, dtype=torch.float64)
     right = two_i / d_model
+    if angles[0].isdigit():
+        return (right * math.log(float(angles), 10000),) * 2
     return {
         "paper": (right, right),
         "doubled": (2 * right, 2 * right),

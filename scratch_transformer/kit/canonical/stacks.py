@@ -164,13 +164,13 @@ class Seq2Seq(nn.Module):
 
 
 class DecoderOnly(Embedded):
-    """Ids to the logits of the next ids, like GPT."""
+    """Ids to the logits of the next ids, like GPT, or to the last layer's output."""
 
     def __init__(self, settings: Settings, recipe: Recipe) -> None:
         super().__init__(settings, recipe)
         self.stack = DecoderOnlyStack(settings, recipe)
-        self.projection = Projected(settings["d_model"], settings["vocab_size"], recipe)
+        self.projection = Projected(settings["d_model"], settings["vocab_size"], recipe) if recipe.head else None
 
     def forward(self, ids: Tensor) -> Tensor:
-        output: Tensor = self.projection(self.stack(self.embedded(ids)))
-        return output
+        x: Tensor = self.stack(self.embedded(ids))
+        return x if self.projection is None else self.projection(x)

@@ -3,32 +3,12 @@
 from __future__ import annotations
 
 import ast
-import functools
-import inspect
 import sys
 import types
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-MODULES = {"LightningModule", "PreTrainedModel", "Module", "PyTorchModelHubMixin", "Classifier"}
-"""Base classes of missing packages that behave like torch.nn.Module."""
-
-
-@functools.cache
-def _lightning() -> type:
-    """A module that keeps its hyperparameters as PyTorch Lightning's does, and trains nothing."""
-    import torch
-
-    class LightningModule(torch.nn.Module):
-        def save_hyperparameters(self, *names: str, **options: Any) -> None:
-            frame = inspect.currentframe()
-            given = dict(frame.f_back.f_locals) if frame and frame.f_back else {}
-            self.hparams = types.SimpleNamespace(**{n: v for n, v in given.items() if n not in ("self", "__class__")})
-
-        def log(self, *args: Any, **options: Any) -> None:
-            pass
-
-    return LightningModule
+from scratch_transformer.kit.discover import familiar
 
 
 class NotInstalled(Exception):
@@ -51,11 +31,8 @@ class Missing:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(name)
-        if name in MODULES:
-            import torch
-
-            return _lightning() if name == "LightningModule" else torch.nn.Module
-        return Missing(self.package, self.why)
+        found = familiar.named(name)
+        return Missing(self.package, self.why) if found is None else found
 
     def __getitem__(self, key: Any) -> Missing:
         return self
@@ -66,7 +43,7 @@ class Missing:
     __ror__ = __or__
 
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
-        return (object,)
+        return ()
 
     def __call__(self, *args: Any, **options: Any) -> Any:
         raise NotInstalled(self.package, self.why, self)

@@ -20,7 +20,22 @@ def fitted(session: Session, designs: Sequence[Recipe]) -> list[Fit]:
         fits += _normalization(session)
     if session.kind.name.endswith("Attention") and session.ran:
         fits += _scale(session, designs[0])
+    if session.kind.name == "PositionalEncoding":
+        fits += _base(session)
     return fits
+
+
+def _base(session: Session) -> list[Fit]:
+    """Of the frequencies, from the second pair's sine and cosine at the second position: 1 / base^(2/d_model)."""
+    result = next((r for r in session.ran if r.probe.name == "zeros"), None)
+    if result is None or result.output is None or result.output.dim() != 3 or result.output.shape[-1] < 4:
+        return []
+    angle = torch.atan2(*result.output[0, 1, 2:4].double().unbind()).item()
+    base = angle ** (-result.output.shape[-1] / 2) if 0 < angle < 1 else 0.0
+    if not 1 < base < 1e8 or abs(base / 10000 - 1) < 1e-6:
+        return []
+    form = f"its base is {base:.6g}, not 10,000"
+    return [[("P2", form, {"angles": repr(value)})] for value in (round(base, 6), base)]
 
 
 def _normalization(session: Session) -> list[Fit]:

@@ -73,7 +73,8 @@ def huge(settings: Settings) -> Probe:
 def builtin_core(settings: Settings, recipe: Recipe, state: State, inputs: Inputs) -> Tensor:
     mask = inputs["mask"]
     q, k, v = inputs["query"], inputs["key"], inputs["value"]
-    output: Tensor = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+    is_causal = mask is None and recipe.unmasked == "earlier"
+    output: Tensor = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=is_causal)
     return output
 
 
@@ -86,6 +87,7 @@ SDPA = Kind(
     defaults={"num_heads": HEADS, "d_k": 4},
     build=lambda settings, recipe: ScaledDotProductAttention(recipe),
     probes=core_probes,
+    designs={"": {}, "causal where no mask is given": {"unmasked": "earlier"}},
     mistakes=(*CORE_MISTAKES, "A24", "A31", "A32"),
     oracle=builtin_core,
     builtin="torch.nn.functional.scaled_dot_product_attention",
@@ -134,11 +136,13 @@ def causal_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
 
 def cross_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
     draw, E = Draw(seed), settings["d_model"]
-    x, memory = draw.normal(B, T, E), draw.normal(B, S, E)
+    x, memory, short = draw.normal(B, T, E), draw.normal(B, S, E), draw.normal(B, T, E)
     return (
         Probe("no mask", {"x": x, "memory": memory, "mask": None}, shows="no mask"),
         Probe("left padding", {"x": x, "memory": memory, "mask": keys(real(S, "left"))}, shows="left padding"),
         Probe("right padding", {"x": x, "memory": memory, "mask": keys(real(S))}, shows="right padding"),
+        Probe("one length", {"x": x, "memory": short, "mask": None}, shows="source and target of one length"),
+        Probe("one length, padded", {"x": x, "memory": short, "mask": keys(real(T))}, shows="one length, and padding"),
     )
 
 

@@ -21,7 +21,7 @@ from scratch_transformer.kit.kinds.blocks import (
     encoder_probes,
 )
 from scratch_transformer.kit.kinds.layers import ACTIVATIONS, GATED, GATED_MISTAKES, ORDERS, combined
-from scratch_transformer.kit.kinds.models import builtin_gpt, gpt_probes
+from scratch_transformer.kit.kinds.models import HEADS, builtin_gpt, gpt_probes
 from scratch_transformer.kit.kinds.rotary import BASE, ROTARY_MISTAKES
 
 TURNED: dict[str, dict[str, Any]] = {
@@ -156,7 +156,7 @@ LLAMA = Kind(
     build=lambda settings, recipe: stacks.DecoderOnly(dict(settings), recipe),
     probes=gpt_probes,
     mistakes=only((*TURNING, *GATED_MISTAKES, *CAUSAL_LAYER_MISTAKES, *CAUSAL_MISTAKES, *STACK_MISTAKES, "B18")),
-    designs=combined(FINAL, POSITIONS, SCALED, ORDERS_TODAY, NORMS, FEEDS, QUERY_NORM),
+    designs=combined(HEADS, FINAL, POSITIONS, SCALED, ORDERS_TODAY, NORMS, FEEDS, QUERY_NORM),
     full={"gated": True, "qk_norm": True, "final_norm": True, "positions": "learned"},
     oracle=builtin_gpt,
     builtin="torch.nn.functional's parts, put together",

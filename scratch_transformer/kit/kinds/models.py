@@ -32,6 +32,7 @@ POSITIONS = {
     "learned positions": {"positions": "learned"},
     "no positions": {"positions": "none"},
 }
+HEADS = {"": {"head": True}, "without the projection": {"head": False}}
 SCALED = {"": {"embedding_scale": "sqrt(d_model)"}, "embeddings not scaled": {"embedding_scale": "none"}}
 NORMALIZED = {"": {"embedding_norm": False}, "normalized embeddings": {"embedding_norm": True}}
 MODEL_SIZES = {**SIZES, "num_layers": 2, "max_len": 20}
@@ -151,7 +152,8 @@ def builtin_seq2seq(settings: Settings, recipe: Recipe, state: State, inputs: In
 
 def builtin_gpt(settings: Settings, recipe: Recipe, state: State, inputs: Inputs) -> Tensor:
     x = embedded(settings, recipe, state, inputs["ids"], "embed", "pos")
-    return projected(recipe, state, builtin_stack(settings, recipe, below(state, "stack."), {"x": x}))
+    x = builtin_stack(settings, recipe, below(state, "stack."), {"x": x})
+    return projected(recipe, state, x) if recipe.head else x
 
 
 def builtin_embedding(settings: Settings, recipe: Recipe, state: State, inputs: Inputs) -> Tensor:
@@ -188,7 +190,7 @@ SEQ2SEQ = model_kind(
     "The whole model: ids of two languages to a score for every next word.",
     (
         *("transformer", "seq2seq", "seq2seqtransformer", "encoderdecoder", "transformermodel"),
-        *("buildtransformer", "makemodel"),
+        *("buildtransformer", "makemodel", "translationmodel", "translationtransformer", "nmtmodel"),
     ),
     stacks.Seq2Seq,
     source="Vaswani et al. 2017, section 3",
@@ -215,7 +217,7 @@ GPT = model_kind(
         "transformerlm",
         "gptmodel",
         "decoderonlytransformer",
-        "languagemodel",
+        "lmheadmodel",
         "model",
     ),
     stacks.DecoderOnly,
@@ -224,7 +226,7 @@ GPT = model_kind(
     defaults={**MODEL_SIZES, "vocab_size": 11},
     probes=gpt_probes,
     mistakes=(*CAUSAL_LAYER_MISTAKES, *CAUSAL_MISTAKES, *STACK_MISTAKES, *POSITION_MISTAKES, "B18"),
-    designs=combined(OUTPUTS, POSITIONS, SCALED, FINAL, ORDERS, USUAL, NORMALIZED),
+    designs=combined(HEADS, OUTPUTS, POSITIONS, SCALED, FINAL, ORDERS, USUAL, NORMALIZED),
     oracle=builtin_gpt,
     builtin="torch.nn.TransformerEncoder with a causal mask",
 )
@@ -257,7 +259,6 @@ TOKEN_ENCODER = model_kind(
     oracle=builtin_encoder,
     builtin="torch.nn.TransformerEncoder",
 )
-HEADS = {"": {"head": True}, "without the projection": {"head": False}}
 TOKEN_DECODER = model_kind(
     "TokenDecoder",
     "A decoder with its embeddings: ids and the encoder's output to a score for every next word.",

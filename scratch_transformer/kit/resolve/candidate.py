@@ -80,6 +80,8 @@ class Resolved(Candidate):
 
     def _once(self, inputs: Inputs) -> Tensor:
         """One call, of the whole batch or of what the function takes at a time."""
+        if self.plan.order == caching.TOKENWISE and self.module is not None:
+            return caching.tokenwise(self.module, self.plan, inputs, lambda output: next(tensors(output)))
         return self.plan.output(self._tensor(self.function(**self.plan.give(inputs)), inputs))
 
     def _tensor(self, output: Any, inputs: Inputs) -> Tensor:
@@ -104,7 +106,13 @@ class Resolved(Candidate):
         if self.module is None or self.plan.order != "batch first" or self.function != self.module.forward:
             return None
         with double(), without_dropout(True), torch.no_grad():
-            return caching.pieces(self.module, self.plan, inputs, chunks, lambda output: next(tensors(output)))
+            return caching.pieces(self.module, self.plan, inputs, chunks, lambda output: self._as_wide(output, inputs))
+
+    def _as_wide(self, output: Any, inputs: Inputs) -> Tensor:
+        """The first tensor of a piece with as many features as the whole has; else the first."""
+        found, expected = list(tensors(output)), self.shape_of(inputs)
+        fits = [t for t in found if expected is not None and t.shape[-1:] == expected[-1:] and t.dim() == len(expected)]
+        return (fits or found)[0]
 
     def documented_otherwise(self) -> str:
         return documented.contradiction(getattr(self.made, "function", self.made), self.plan.masks)
@@ -116,7 +124,7 @@ class Resolved(Candidate):
 
     def intermediates(self, **inputs: Any) -> dict[str, Tensor]:
         """Outputs of the learner's own submodules whose canonical path the layout tells."""
-        if self.module is None:
+        if self.module is None or self.plan.order == caching.TOKENWISE:
             return {}
         outputs: dict[str, Tensor] = {}
         handles = [

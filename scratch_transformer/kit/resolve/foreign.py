@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import re
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from torch import nn
 
 RECURRENT = ("LSTM", "GRU", "RNN", "LSTMCell", "GRUCell", "RNNCell", "RNNBase")
 CONVOLUTIONS = ("Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "conv1d", "conv2d")
+IMAGE = re.compile(r"\(?\w+, \w+, (h|height), (w|width)\)? = \w+\.(shape|size\(\))$", re.IGNORECASE)
 CALLED = ("forward", "__call__", "encode", "decode")
 MOST_DEEP = 3
 NOT_WRITTEN = "not written yet"
@@ -68,10 +70,14 @@ def _of_class(tree: ast.AST) -> str:
             return NOT_WRITTEN
         if isinstance(node, ast.Attribute) and node.attr == "fft":
             return "it computes Fourier transforms"
+        if isinstance(node, ast.Assign) and IMAGE.match(ast.unparse(node)):
+            return f"of images: {ast.unparse(node)}"
         if isinstance(node, ast.Call):
             name = getattr(node.func, "attr", getattr(node.func, "id", ""))
             if name in RECURRENT:
                 return f"recurrent: nn.{name}"
+            if name == "Flatten":
+                return "of images: Flatten"
             if name in CONVOLUTIONS and not _is_pointwise(node):
                 return f"convolutional: {name}"
     return ""
@@ -111,7 +117,7 @@ def _made_of(thing: Any, tree: ast.AST, depth: int) -> str:
         is_part = name in used or name.lower() in given
         if is_part and isinstance(value, type) and value is not thing and issubclass(value, nn.Module):
             why = _why(value, depth + 1)  # type: ignore[arg-type]
-            if why.startswith(("recurrent", "convolutional", "made of")):
+            if why.startswith(("recurrent", "convolutional", "of images", "made of")):
                 return f"made of {name}, which is {why.partition(':')[0]}"
     return ""
 

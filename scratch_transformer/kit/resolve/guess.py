@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -35,12 +36,12 @@ FAMILIES = (
     ("EncoderLayer", "DecoderOnlyLayer", "DecoderLayer", "LlamaBlock", "MaskedLlamaBlock"),
     ("SwiGLU", "FeedForward"),
     ("Encoder", "TokenEncoder"),
-    ("Decoder", "TokenDecoder", "DecoderOnly", "LlamaModel"),
+    ("Decoder", "TokenDecoder", "DecoderOnly", "LlamaModel", "Encoder"),
     ("Transformer", "DecoderOnly", "TokenEncoder", "LlamaModel"),
     ("Loss", "LossOfLogProbabilities"),
     ("LayerNorm", "RMSNorm"),
     ("WarmupSchedule", "CosineSchedule"),
-    ("Embedding", "InputEmbedding"),
+    ("Embedding", "InputEmbedding", "EmbeddingWithPositions"),
 )  # fmt: skip
 """Kinds that go by the same names; what the forward takes tells more."""
 
@@ -165,7 +166,29 @@ def _of_today(kind: Kind, thing: Any) -> float:
     """What speaks of rotary positions, RMSNorm or gates is more likely a part of Llama than of GPT-2."""
     if kind.name not in TODAY or kind.name == "RotaryEmbedding" or not isinstance(thing, type):
         return 0.0
-    return 1.0 if any(OF_TODAY.search(plain(name)) for name in names_in(thing)) else -0.4
+    return 1.0 if any(OF_TODAY.search(plain(name)) for name in _names_within(thing)) else -0.4
+
+
+@functools.lru_cache(maxsize=512)
+def _names_within(cls: type, depth: int = 4) -> frozenset[str]:
+    """The same of a class and of those that it makes."""
+    names = names_in(cls)
+    module = sys.modules.get(cls.__module__)
+    made = (getattr(module, name, None) for name in names)
+    parts = [part for part in made if isinstance(part, type) and issubclass(part, nn.Module) and part is not cls]
+    own = [part for part in parts if depth and not part.__module__.startswith("torch.")]
+    return names.union(*(_names_within(part, depth - 1) for part in own))
+
+
+def hides_the_future(kind: Kind, thing: Any) -> float:
+    """Attention whose own methods make a triangle is causal by itself, though it may take a mask of padding too."""
+    if kind.name not in ("CausalSelfAttention", "CausalRotaryAttention") or not isinstance(thing, type):
+        return 0.0
+    given = {parameter.name for parameter in _parameters(thing)}
+    return 0.8 if any(TRIANGLE.search(plain(name)) for name in names_in(thing) - given) else 0.0
+
+
+TRIANGLE = re.compile(r"^tri[lu]$|causalmask|lookahead|subsequent|futuremask")
 
 
 @functools.lru_cache(maxsize=512)
@@ -176,11 +199,15 @@ def names_in(cls: type) -> frozenset[str]:
 
 
 VOCABULARY = re.compile(r"voc|numtokens|ntokens?$|dictsize")
+EMBEDS = re.compile(r"embeddings?$|^wte$|embedtokens|tokemb")
 INSIDE = ("Encoder", "Decoder", "TokenEncoder", "TokenDecoder")
 
 
 def _embeds(kind: Kind, thing: Any) -> float:
     """A constructor that is told a vocabulary makes the embeddings itself: it is given ids."""
+    if kind.name in ("DecoderOnly", "LlamaModel") and isinstance(thing, type):
+        names = {plain(name) for name in _names_within(thing)}
+        return 0.0 if any(EMBEDS.search(name) or VOCABULARY.search(name) for name in names) else -1.0
     if kind.name not in INSIDE or not isinstance(thing, type):
         return 0.0
     told = any(VOCABULARY.search(plain(p.name)) for p in parameters_of(thing))
@@ -213,6 +240,7 @@ def _fitness(kind: Kind, thing: Any) -> float:
         fit
         + _embeds(kind, thing)
         + _of_today(kind, thing)
+        + hides_the_future(kind, thing)
         + 0.5 * sum(name is not None for name in named) / max(len(tensors), 1)
     )
 

@@ -102,7 +102,7 @@ class Trial:
                 continue
             error, _ = self._errors(recipe, key, state, outputs)
             if error <= ROUNDED:
-                candidate.shown = dict(design[1])
+                candidate.shown, candidate.explained = dict(design[1]), recipe
                 return tier, error
         return self._searched(candidate, missing, key, state, outputs, enough)
 
@@ -123,7 +123,7 @@ class Trial:
                 error, first = self._errors(recipe, key, state, outputs)
                 if error <= ROUNDED:
                     self.found = tier, design, recipe
-                    candidate.shown = dict(design[1])
+                    candidate.shown, candidate.explained = dict(design[1]), recipe
                     return tier, error
                 if tier == 0:
                     self._distances[design[0], key] = first

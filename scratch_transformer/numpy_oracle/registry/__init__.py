@@ -19,7 +19,8 @@ from functools import partial
 from .attention import MultiheadAttention, ScaledDotProductAttention
 from .buffers import BatchNorm1d, CrossEntropyLoss
 from .component import Component, Result, run
-from .functions import GELU, Dropout, Embedding, LayerNorm, Linear, LogSoftmax, ReLU, RMSNorm, Softmax
+from .functions import GELU, Dropout, Embedding, LayerNorm, Linear, LogSoftmax, ReLU, RMSNorm, SiLU, Softmax
+from .language import CausalSelfAttention, GatedFeedForward, RotaryEmbedding
 from .stacks import TransformerDecoder, TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer
 from .transformer import Transformer
 
@@ -29,6 +30,7 @@ COMPONENTS: dict[str, type[Component]] = {
     "Dropout": Dropout,
     "ReLU": ReLU,
     "GELU": GELU,
+    "SiLU": SiLU,
     "Softmax": Softmax,
     "LogSoftmax": LogSoftmax,
     "LayerNorm": LayerNorm,
@@ -42,6 +44,9 @@ COMPONENTS: dict[str, type[Component]] = {
     "TransformerDecoderLayer": TransformerDecoderLayer,
     "TransformerDecoder": TransformerDecoder,
     "Transformer": Transformer,
+    "RotaryEmbedding": RotaryEmbedding,
+    "GatedFeedForward": GatedFeedForward,
+    "CausalSelfAttention": CausalSelfAttention,
 }
 
 ORACLES: dict[str, Callable[..., Result]] = {name: partial(run, kind) for name, kind in COMPONENTS.items()}

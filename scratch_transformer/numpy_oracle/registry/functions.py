@@ -11,6 +11,8 @@ from ..activations import (
     log_softmax_backward,
     relu,
     relu_backward,
+    silu,
+    silu_backward,
     softmax,
     softmax_backward,
 )
@@ -117,6 +119,22 @@ class GELU(Component):
     def backward(self, dy: Array) -> Gradients:
         """See `gelu_backward`."""
         return {"input": gelu_backward(dy, self.cache)}, {}
+
+
+class SiLU(Component):
+    """x σ(x)."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+
+    def forward(self, input: Array) -> Array:
+        """Any shape."""
+        y, self.cache = silu(input)
+        return y
+
+    def backward(self, dy: Array) -> Gradients:
+        """See `silu_backward`."""
+        return {"input": silu_backward(dy, self.cache)}, {}
 
 
 class Softmax(Component):

@@ -32,6 +32,20 @@ def multihead_attention(E: int, bias: bool, kdim: int, vdim: int, add_bias_kv: b
     return shapes | prefixed("out_proj", linear(E, E, bias))
 
 
+def gated_feed_forward(E: int, F: int, bias: bool) -> Shapes:
+    """Two maps to the hidden width, and one back."""
+    widen = linear(E, F, bias)
+    return prefixed("gate_proj", widen) | prefixed("up_proj", widen) | prefixed("down_proj", linear(F, E, bias))
+
+
+def causal_self_attention(E: int, H: int, G: int, D: int, bias: bool, has_norm: bool) -> Shapes:
+    """Projections of H queries and G keys and values of width D, the output's, and perhaps norms."""
+    shapes = prefixed("q_proj", linear(E, H * D, bias)) | prefixed("o_proj", linear(H * D, E, bias))
+    for name in ("k_proj", "v_proj"):
+        shapes |= prefixed(name, linear(E, G * D, bias))
+    return shapes | ({"q_norm.weight": (D,), "k_norm.weight": (D,)} if has_norm else {})
+
+
 def encoder_layer(E: int, F: int, bias: bool) -> Shapes:
     """Self-attention, feed-forward, and a norm for each."""
     return _layer(E, F, bias, attentions=("self_attn",))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import zip_longest
 
 from scratch_transformer.translation.errors import InputError
 
@@ -36,11 +37,13 @@ def read_aligned(source_path: str, target_path: str) -> Iterator[Found]:
     Raises:
         InputError: a file cannot be read, or they have different numbers of lines.
     """
-    sources, targets = list(_lines(source_path)), list(_lines(target_path))
-    if len(sources) != len(targets):
-        counts = f"{source_path} has {len(sources)} lines and {target_path} {len(targets)}"
-        raise InputError(f"{counts}: expected as many, for they belong together line by line")
-    for number, (source_line, target_line) in enumerate(zip(sources, targets, strict=True), start=1):
+    sources, targets = _lines(source_path), _lines(target_path)
+    for number, (source_line, target_line) in enumerate(zip_longest(sources, targets), start=1):
+        if source_line is None or target_line is None:
+            longer = number + sum(1 for _ in (targets if source_line is None else sources))
+            counts = (number - 1, longer) if source_line is None else (longer, number - 1)
+            lines = f"{source_path} has {counts[0]} lines and {target_path} {counts[1]}"
+            raise InputError(f"{lines}: expected as many, for they belong together line by line")
         where, target_where = f"{source_path}, line {number}", f"{target_path}, line {number}"
         source, target = _decoded(source_line), _decoded(target_line)
         if source is None or target is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from scratch_transformer.translation.corpus.files import Found
@@ -28,6 +29,7 @@ def read_hub(name: str, source: str, target: str) -> Iterator[Found]:
             yield f"{name}, row {number}: the {empty[0]} is empty"
 
 
+@lru_cache(maxsize=1)  # a corpus is read several times
 def _rows(name: str, source: str, target: str) -> Any:
     import datasets
 

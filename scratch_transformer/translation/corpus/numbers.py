@@ -24,17 +24,17 @@ BY_LENGTH = 0.2
 ROUND = 0.2
 """Share of the rest with zeros in a row, at the end or within: few have, and they are the first that people try."""
 
-TINY, TIMES = 10, 100
-"""Numbers below TINY come TIMES times: "zero" is in no other number, and short sentences share few batches."""
+TIMES = {1: 500, 10: 50, SMALL: 3}
+"""How often the numbers below come: "zero" is in no other number, and short sentences share few batches."""
 
 
 def draw(below: int, pairs: int, kept: int, random: Random) -> list[int]:
     """Numbers from 0 to below - 1: first `kept`, equally likely, then at most `pairs` to train on.
 
-    Each comes once, but for the tiny ones to train on, where there is room beside all the small ones.
+    Each comes once, but for the small ones to train on, where there is room for `TIMES`.
     """
     numbers = dict.fromkeys(random.sample(range(below), min(kept, below)))
-    again = [n for n in range(TINY) if n not in numbers] * (TIMES - 1)
+    again = [n for n in range(SMALL) if n not in numbers for _ in range(_times(n) - 1)]
     if min(below, pairs) < SMALL + len(again):
         again = []
     most = min(len(numbers) + pairs - len(again), below)
@@ -49,6 +49,11 @@ def draw(below: int, pairs: int, kept: int, random: Random) -> list[int]:
             number -= number % 10**high - number % 10**low
         numbers[number] = None
     return list(numbers)[:most] + again
+
+
+def _times(number: int) -> int:
+    """How often a small number comes."""
+    return next(times for below, times in TIMES.items() if number < below)
 
 
 def in_words(numbers: Iterable[int], data: Data) -> list[tuple[str, str]]:

@@ -4,7 +4,6 @@
     prefixes     the decoder as the model defines it: the whole prefix again at every step
     incremental  the same numbers from one token a step: key/value caches (cached_attention, merged)
     search       one token after the other: greedy and sampling
-    sampling     temperature, top-k and top-p
     beam         several prefixes of a source at once
     scoring      log-probabilities of given translations
 
@@ -14,6 +13,7 @@ Everything decodes a batch of sources of any lengths, and a source's translation
 from scratch_transformer.translation.decoding.beam import beam_search
 from scratch_transformer.translation.decoding.hypothesis import Hypothesis, length_penalty
 from scratch_transformer.translation.decoding.incremental import IncrementalDecoder
+from scratch_transformer.translation.decoding.merged import MergedDecoder
 from scratch_transformer.translation.decoding.prefixes import PrefixDecoder
 from scratch_transformer.translation.decoding.scoring import token_log_probabilities
 from scratch_transformer.translation.decoding.search import greedy, greedy_search, sample
@@ -21,6 +21,7 @@ from scratch_transformer.translation.decoding.search import greedy, greedy_searc
 __all__ = [
     "Hypothesis",
     "IncrementalDecoder",
+    "MergedDecoder",
     "PrefixDecoder",
     "beam_search",
     "greedy",

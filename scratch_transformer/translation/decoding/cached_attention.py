@@ -5,15 +5,13 @@ Shapes: B sources, K prefixes of each, R = B·K rows, h heads, t tokens so far, 
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 
 from scratch_transformer import masks
-from scratch_transformer.model import Mask, MultiHeadAttentionBlock
-from scratch_transformer.nn import Linear
-from scratch_transformer.translation.decoding.merged import Affine, Residual
+from scratch_transformer.generation.affine import Affine
+from scratch_transformer.model import Mask
+from scratch_transformer.translation.decoding.merged import MergedLayer
 
 FIRST_CAPACITY = 64
 """Tokens that a cache has room for at first; it doubles when they are used up."""
@@ -24,13 +22,11 @@ SMALL = 256
 class SelfAttention:
     """The newest token's attention to all tokens so far and itself."""
 
-    def __init__(self, block: MultiHeadAttentionBlock, residual: Residual, rows: int) -> None:
-        query, key, value = map(residual.reading, (block.w_q, block.w_k, block.w_v))
-        self.project = Affine.beside([query.times(_scale(block)), key, value], block.h)
-        self.output = residual.writing(block.w_o)
-        self.h, self.d_model, self.length = block.h, len(block.w_q.weight), 0
+    def __init__(self, layer: MergedLayer, rows: int) -> None:
+        self.project, self.output = layer.self_project, layer.self_output
+        self.h, self.d_model, self.length = layer.h, len(self.output.weight), 0
         self.d_k = self.d_model // self.h
-        self._keep(self.project.bias.new_empty(rows * self.h, FIRST_CAPACITY, 2, self.d_k))
+        self._keep(layer.cross_query.weight.new_empty(rows * self.h, FIRST_CAPACITY, 2, self.d_k))
 
     def _keep(self, tokens: Tensor) -> None:
         """tokens (R·h, capacity, 2, d_k): the key and value of each token in each head."""
@@ -44,7 +40,7 @@ class SelfAttention:
         new = self.project(x).view(-1, 3, self.d_k)  # query, key and value of each head
         self.tokens.select(1, t).copy_(new.narrow(1, 1, 2))
         self.length = t + 1
-        weights = _softmax_(new.narrow(1, 0, 1).bmm(self.keys.narrow(2, 0, t + 1)))  # (R·h, 1, t + 1)
+        weights = new.narrow(1, 0, 1).bmm(self.keys.narrow(2, 0, t + 1)).softmax(-1)  # (R·h, 1, t + 1)
         heads = weights.bmm(self.values.narrow(1, 0, t + 1))  # (R·h, 1, d_k)
         return self.output(heads.view(-1, self.d_model))
 
@@ -56,14 +52,11 @@ class SelfAttention:
 class CrossAttention:
     """The newest token's attention to its source, whose keys and values never change; the K prefixes share them."""
 
-    def __init__(
-        self, block: MultiHeadAttentionBlock, residual: Residual, encoder_output: Tensor, source_mask: Mask
-    ) -> None:
-        self.project = residual.reading(block.w_q).times(_scale(block))
-        self.output = residual.writing(block.w_o)
-        self.h, self.d_model = block.h, len(block.w_q.weight)
-        self.keys = _by_head(block.w_k, encoder_output, block.h).transpose(1, 2)  # (B·h, d_k, S)
-        self.values = _by_head(block.w_v, encoder_output, block.h)  # (B·h, S, d_k)
+    def __init__(self, layer: MergedLayer, encoder_output: Tensor, source_mask: Mask) -> None:
+        self.project, self.output = layer.cross_query, layer.cross_output
+        self.h, self.d_model = layer.h, len(self.output.weight)
+        self.keys = _by_head(layer.cross_key, encoder_output, layer.h).transpose(1, 2)  # (B·h, d_k, S)
+        self.values = _by_head(layer.cross_value, encoder_output, layer.h)  # (B·h, S, d_k)
         self.mask = None if source_mask is None else self._additive(source_mask)
 
     def _additive(self, source_mask: Tensor) -> Tensor:
@@ -78,7 +71,7 @@ class CrossAttention:
         B = B_h // self.h
         query = self.project(x).view(B, -1, self.h, d_k).transpose(1, 2).reshape(B_h, -1, d_k)  # (B·h, K, d_k)
         scores = query.bmm(self.keys) if self.mask is None else torch.baddbmm(self.mask, query, self.keys)
-        heads = _softmax_(scores).bmm(self.values)  # (B·h, K, d_k)
+        heads = scores.softmax(-1).bmm(self.values)  # (B·h, K, d_k)
         return self.output(heads.view(B, self.h, -1, d_k).transpose(1, 2).reshape(-1, self.d_model))
 
     def select(self, sources: Tensor) -> None:
@@ -94,17 +87,17 @@ class CrossAttentionToOne:
     scores = K (W_q x + b_q) = (K W_q) x + K b_q and W_o (V w) + b_o = (W_o V) w + b_o, w the weights of all heads.
     """
 
-    def __init__(self, block: MultiHeadAttentionBlock, residual: Residual, encoder_output: Tensor) -> None:
-        query, output = residual.reading(block.w_q).times(_scale(block)), residual.writing(block.w_o)
-        keys, values = (_by_head(layer, encoder_output, block.h) for layer in (block.w_k, block.w_v))  # (h, S, d_k)
+    def __init__(self, layer: MergedLayer, encoder_output: Tensor) -> None:
+        query, output = layer.cross_query, layer.cross_output
+        keys, values = (_by_head(map_, encoder_output, layer.h) for map_ in (layer.cross_key, layer.cross_value))
         h, S, d_k = keys.shape
-        weight, bias = query.weight.view(h, d_k, -1), query.bias.view(h, d_k, 1)
+        weight, bias = query.weight.view(h, d_k, -1), query.offset().view(h, d_k, 1)
         self.scores = Affine(keys.bmm(weight).flatten(0, 1), keys.bmm(bias).flatten())  # (h·S, d_model), (h·S,)
         self.output = Affine(values.bmm(output.matrix.view(h, d_k, -1)).flatten(0, 1).T, output.bias)  # (d_model, h·S)
         self.S, self.h_S = S, h * S
 
     def __call__(self, x: Tensor) -> Tensor:
-        weights = _softmax_(self.scores(x).view(-1, self.S))  # (R·h, S)
+        weights = self.scores(x).view(-1, self.S).softmax(-1)  # (R·h, S)
         return self.output(weights.view(-1, self.h_S))
 
     def select(self, sources: Tensor) -> None:
@@ -112,30 +105,19 @@ class CrossAttentionToOne:
 
 
 def cross_attention(
-    block: MultiHeadAttentionBlock, residual: Residual, encoder_output: Tensor, source_mask: Mask
+    layer: MergedLayer, encoder_output: Tensor, source_mask: Mask
 ) -> CrossAttention | CrossAttentionToOne:
     """The one or the other, whichever costs less."""
     B, S, d_model = encoder_output.shape
-    if B == 1 and source_mask is None and S * block.h <= max(d_model, SMALL):
-        return CrossAttentionToOne(block, residual, encoder_output)
-    return CrossAttention(block, residual, encoder_output, source_mask)
+    if B == 1 and source_mask is None and S * layer.h <= max(d_model, SMALL):
+        return CrossAttentionToOne(layer, encoder_output)
+    return CrossAttention(layer, encoder_output, source_mask)
 
 
-def _by_head(layer: Linear, encoder_output: Tensor, h: int) -> Tensor:
+def _by_head(affine: Affine, encoder_output: Tensor, h: int) -> Tensor:
     """Keys or values of the source: (B·h, S, d_k)."""
     B, S, _ = encoder_output.shape
-    return Affine.of(layer)(encoder_output.flatten(0, 1)).view(B, S, h, -1).transpose(1, 2).reshape(B * h, S, -1)
-
-
-def _scale(block: MultiHeadAttentionBlock) -> float:
-    """1/√d_k."""
-    return math.sqrt(block.h / len(block.w_q.weight))
-
-
-def _softmax_(scores: Tensor) -> Tensor:
-    """`functional.softmax` of the last dimension, in place."""
-    scores.sub_(scores.amax(-1, keepdim=True)).exp_()
-    return scores.div_(scores.sum(-1, keepdim=True))
+    return affine(encoder_output.flatten(0, 1)).view(B, S, h, -1).transpose(1, 2).reshape(B * h, S, -1)
 
 
 def each_of(indices: Tensor, count: int) -> Tensor:

@@ -14,16 +14,14 @@ K prefixes of each, R = B·K, S source length, V tokens of the vocabulary.
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 
 from scratch_transformer import masks
-from scratch_transformer.model import DecoderBlock, Mask, Transformer
+from scratch_transformer.model import Mask, Transformer
 from scratch_transformer.precision import widen
 from scratch_transformer.translation.decoding.cached_attention import SelfAttention, cross_attention, each_of
-from scratch_transformer.translation.decoding.merged import Affine, Normalization, Residual
+from scratch_transformer.translation.decoding.merged import MergedDecoder, MergedLayer
 
 
 class IncrementalDecoder:
@@ -35,18 +33,24 @@ class IncrementalDecoder:
         model: what `build_transformer` made, with any of its options.
         source_ids: (B, S), padded with source_pad_id on either side.
         K: prefixes of each source.
+        merged: `MergedDecoder` of the model, to translate more than once; None: it is made here.
     """
 
-    def __init__(self, model: Transformer, source_ids: Tensor, source_pad_id: int, K: int = 1) -> None:
+    def __init__(
+        self,
+        model: Transformer,
+        source_ids: Tensor,
+        source_pad_id: int,
+        K: int = 1,
+        merged: MergedDecoder | None = None,
+    ) -> None:
         padding = masks.padding(source_ids, source_pad_id)
         source_mask = None if padding.all() else padding
         encoder_output = widen(model.encode(source_ids, source_mask))
-        rows = len(source_ids) * K
-        self.layers = [_Layer(layer, encoder_output, source_mask, rows) for layer in model.decoder.layers]  # type: ignore[arg-type]
-        self.norm = None if model.decoder.norm is None else Normalization(model.decoder.norm)
-        self.project = Affine.of(model.projection_layer.proj)
-        self.embedding, self.scale = widen(model.tgt_embed.embedding.weight), math.sqrt(model.tgt_embed.d_model)
-        self.positions = widen(model.tgt_pos.pe.reshape(model.tgt_pos.seq_len, -1))
+        merged = MergedDecoder(model) if merged is None else merged
+        self.layers = [_Layer(layer, encoder_output, source_mask, len(source_ids) * K) for layer in merged.layers]
+        self.norm, self.project, self.positions = merged.norm, merged.project, merged.positions
+        self.embedding, self.scale = merged.embedding, merged.scale
         self.K, self.length = K, 0
 
     def step(self, ids: Tensor) -> Tensor:
@@ -58,11 +62,9 @@ class IncrementalDecoder:
             raise ValueError(f"decoding: a prefix of {self.length + 1} tokens is longer than seq_len={self.length}")
         x = torch.add(self.positions[self.length], self.embedding.index_select(0, ids), alpha=self.scale)
         self.length += 1
-        if self.norm is not None:  # pre-norm
-            x = self.norm.centred(x)
         for layer in self.layers:
             x = layer(x)
-        return self.project(x if self.norm is None else self.norm(x))
+        return self.project(x if self.norm is None else self.norm.plain(x))
 
     def reorder(self, rows: Tensor) -> None:
         """Row r continues what was row rows[r], of the same source: (R,)."""
@@ -80,13 +82,10 @@ class IncrementalDecoder:
 class _Layer:
     """`model.DecoderBlock`, one token of each row: x (R, d_model) -> the same."""
 
-    def __init__(self, block: DecoderBlock, encoder_output: Tensor, source_mask: Mask, rows: int) -> None:
-        self.residuals = [Residual(connection) for connection in block.residual_connections]  # type: ignore[arg-type]
-        of_self, of_cross, of_feed_forward = self.residuals
-        self.self_attention = SelfAttention(block.self_attention_block, of_self, rows)
-        self.cross_attention = cross_attention(block.cross_attention_block, of_cross, encoder_output, source_mask)
-        self.linear_1 = of_feed_forward.reading(block.feed_forward_block.linear_1)
-        self.linear_2 = of_feed_forward.writing(block.feed_forward_block.linear_2)
+    def __init__(self, layer: MergedLayer, encoder_output: Tensor, source_mask: Mask, rows: int) -> None:
+        self.residuals, self.linear_1, self.linear_2 = layer.residuals, layer.linear_1, layer.linear_2
+        self.self_attention = SelfAttention(layer, rows)
+        self.cross_attention = cross_attention(layer, encoder_output, source_mask)
 
     def __call__(self, x: Tensor) -> Tensor:
         x = self.residuals[0](x, self.self_attention)

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
+from scratch_transformer.generation.modes import evaluating
 from scratch_transformer.model import Transformer
 from scratch_transformer.translation.errors import InputError
 
@@ -15,15 +16,8 @@ from scratch_transformer.translation.errors import InputError
 @contextmanager
 def deciding(model: Transformer) -> Iterator[None]:
     """All of the model in evaluation mode and without gradients; afterwards each part in the mode it was in."""
-    in_training = [module for module in model.modules() if module.training]
-    try:
-        for module in in_training:
-            module.training = False
-        with torch.inference_mode():
-            yield
-    finally:
-        for module in in_training:
-            module.training = True
+    with evaluating(model), torch.inference_mode():
+        yield
 
 
 def check_finite(scores: Tensor) -> None:

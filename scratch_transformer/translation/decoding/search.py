@@ -7,8 +7,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from scratch_transformer.generation import sampling
 from scratch_transformer.model import Transformer
-from scratch_transformer.translation.decoding import sampling
 from scratch_transformer.translation.decoding.hypothesis import Hypothesis, length_penalty, ranked
 from scratch_transformer.translation.decoding.incremental import IncrementalDecoder
 from scratch_transformer.translation.decoding.modes import check_finite, check_length, deciding

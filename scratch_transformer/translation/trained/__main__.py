@@ -109,10 +109,10 @@ def scores(run: Run) -> dict[str, tuple[int, float]]:
     return {name: (len(pairs), exact(run, pairs)) for name, pairs in subjects.items() if pairs}
 
 
-def exact(run: Run, pairs: list[Pair]) -> float:
-    """The share of sources that are translated exactly as their targets, greedily."""
+def exact(run: Run, pairs: list[Pair], search: translator.Search | None = None) -> float:
+    """The share of sources that are translated exactly as their targets; search: None: greedily."""
     sources = [translator.encode(run, source, source) for source, _ in pairs]
-    found = translator.translate(run, sources, translator.Search())
+    found = translator.translate(run, sources, search or translator.Search())
     right = sum(
         run.target_tokenizer.decode(best.ids) == target for [best], (_, target) in zip(found, pairs, strict=True)
     )

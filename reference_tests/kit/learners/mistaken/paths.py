@@ -1,4 +1,4 @@
-"""A29, A31, B23, B25, and in whole models A7, A13, A16 and A23: masks and tensors that go another way."""
+"""A29, A31, A32, B23, B25, and in whole models A7, A13, A16 and A23: masks and tensors that go another way."""
 
 from reference_tests.kit.learners.corpus import mistaken
 
@@ -12,6 +12,14 @@ PATHS = (
              "score.masked_fill(mask == 0", "score.mask_fill(mask == 0"),
     mistaken("A31", "seq2seq", "MultiHeadAttentionBlock",
              "attention_scores.masked_fill(mask == 0", "attention_scores.masked_fill(mask.T == 0, 0, mask"),
+    mistaken("A32", "dim_heads", "Attention",
+             "sim.masked_fill(~mask[:, None, None, :], mask_value)", "sim.masked_fill(mask[:, None, None, :], mask_value)"),
+    mistaken("A32", "formulas", "scaled_dot_product_attention",
+             "    scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])\n    if mask is not None:\n"
+             "        scores = torch.where(mask, scores, torch.tensor(-torch.inf, dtype=scores.dtype))",
+             '    """mask: True = may attend."""\n'
+             "    scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])\n    if mask is not None:\n"
+             "        scores = torch.where(mask, torch.tensor(-torch.inf, dtype=scores.dtype), scores)"),
     mistaken("B23", "notebook", "EncoderLayer",
              "    def forward(self, x, mask):\n        attn_output = self.self_attn(x, x, x, mask)\n"
              "        x = self.norm1(x + self.dropout(attn_output))\n        ff_output = self.feed_forward(x)\n",

@@ -87,12 +87,13 @@ def _is_ours(module: nn.Module | None, name: str) -> bool:
 def _empty_is_nan() -> Iterator[None]:
     filling: Any = torch.utils.deterministic
     before = torch.are_deterministic_algorithms_enabled(), filling.fill_uninitialized_memory
-    torch.use_deterministic_algorithms(True, warn_only=True)
+    set_deterministic: Any = torch._C._set_deterministic_algorithms  # the public one imports all of the compiler
+    set_deterministic(True, warn_only=True)
     filling.fill_uninitialized_memory = True
     try:
         yield
     finally:
-        torch.use_deterministic_algorithms(before[0])
+        set_deterministic(before[0])
         filling.fill_uninitialized_memory = before[1]
 
 

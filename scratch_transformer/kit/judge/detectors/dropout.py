@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from scratch_transformer.kit.judge.search import Hypothesis
-from scratch_transformer.kit.judge.session import Session, distance
+from scratch_transformer.kit.judge.session import Session, distance, says_nothing
 from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import Candidate, Finding, Probe, State
 from scratch_transformer.kit.mistakes import MISTAKES
@@ -37,7 +37,7 @@ def is_random(candidate: Candidate, probe: Probe, training: bool) -> bool:
         first, second = (call(candidate, probe.inputs) for _ in range(2))
     finally:
         candidate.drops = False
-    return distance(first, second, probe) > 0
+    return distance(first, second, probe) > 0 and not says_nothing(first)
 
 
 def random_in_evaluation(session: Session, best: Hypothesis | None) -> Iterator[Finding]:

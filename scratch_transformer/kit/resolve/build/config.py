@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Collection, Mapping
 from typing import Any, Protocol
 
-from scratch_transformer.kit.resolve.build.literals import literal_of
+from scratch_transformer.kit.resolve.build.literals import is_section, literal_of
 from scratch_transformer.kit.resolve.names.settings import FLAG, FLAGS, FRACTIONS, settings_of
 from scratch_transformer.kit.resolve.names.words import plain
 
@@ -22,6 +22,7 @@ WORDS: dict[str, Any] = {
     "device": "cpu",
     "dtype": None,
     "initializerrange": 0.02,
+    "multipleof": 1,
     **dict.fromkeys(("modeltype", "modelname", "preset", "pretrained"), None),  # sizes are given one by one
 }
 ENDINGS = ("config", "args", "hparams", "params", "cfg", "hyperparameters", "hyperparams")
@@ -90,8 +91,11 @@ class Config(dict):
             return FLAGS[word]
         if word in WORDS:
             return WORDS[word]
-        if word in SECTIONS or (name.isupper() and len(name) > 1):
+        is_upper = name.isupper() and len(name) > 1
+        if word in SECTIONS or (is_upper and is_section(owner, name)):
             return Config(self.__dict__["_value"], None, owner)
+        if is_upper:
+            return None
         if FLAG.match(word):
             return False
         raise Unknown(name)

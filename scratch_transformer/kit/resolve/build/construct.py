@@ -18,7 +18,7 @@ from scratch_transformer.kit.resolve.build.config import Unknown
 from scratch_transformer.kit.resolve.build.options import Lazy, Part
 from scratch_transformer.kit.resolve.build.reading import Use, uses_of
 from scratch_transformer.kit.resolve.build.values import Values
-from scratch_transformer.kit.resolve.names.settings import settings_of
+from scratch_transformer.kit.resolve.names.settings import is_setting, settings_of
 
 MOST_ATTEMPTS, MOST_REPAIRS = 24, 3
 
@@ -105,8 +105,9 @@ def attempts(
     """
     choices: dict[str, list[Any]] = {}
     values = Values(settings, given)
-    values.reserve(parameter.name for parameter in parameters_of(cls))
     uses = uses_of(cls)
+    read = (name for use in uses.values() if use.is_config for name in (*use.attributes, *use.keys))
+    values.reserve([*(parameter.name for parameter in parameters_of(cls)), *sorted(read)])
     for parameter in parameters_of(cls):
         wish = options.wish(parameter, uses.get(parameter.name), cls, namespace)
         found = [given[parameter.name]] if parameter.name in given else options.options(wish, values, parts)
@@ -140,7 +141,7 @@ def _combined(choices: Mapping[str, list[Any]], any_heads: bool) -> Iterator[dic
     for choice in ranked:
         args = {name: found[index] for (name, found), index in zip(choices.items(), choice, strict=True)}
         models, heads = (
-            [value for name, value in args.items() if settings_of(name) == (setting,) and type(value) is int]
+            [v for name, v in args.items() if settings_of(name) == (setting,) and is_setting(name) and type(v) is int]
             for setting in ("d_model", "num_heads")
         )
         if any_heads or not any(max(models, default=0) % head for head in heads if head):
@@ -162,7 +163,7 @@ def _asked_for(attempt: Attempt, text: str, uses: Mapping[str, Use], values: Val
     """Other arguments, by what an error says is wrong with those that were given."""
     found = re.search(r"'(\w+)' object (has no attribute '(\w+)'|is not (callable|iterable|subscriptable))", text)
     if found is None:
-        if re.search(r"float' object cannot be interpreted|must be int, not float|got \(?float|not float", text):
+        if re.search(r"float' object cannot be interpreted|got \(?float|not float|of type float", text):
             return {n: int(v) for n, v in attempt.args.items() if type(v) is float and v.is_integer()}
         return _of_length(attempt, text, values)
     culprits = [n for n, v in attempt.args.items() if type(v).__name__ == found[1]]

@@ -23,7 +23,8 @@ def settings_of_instance(made: Any, kind: Kind, wanted: Mapping[str, Any], used:
     kept = (*kind.defaults, *(name for name in OPTIONAL if name in used))
     settings = {name: value for name, value in wanted.items() if name in kept}
     if not used.keys() & {"pad", "src_pad", "tgt_pad"}:
-        settings |= {name: 0 for name in ("src_pad", "tgt_pad") if name in settings}  # the number that people write out
+        pads = ("src_pad", "tgt_pad", *(("pad",) if "ids" in kind.inputs else ()))
+        settings |= {name: 0 for name in pads if name in settings}  # the number that people write out
     if not isinstance(made, nn.Module):
         return settings
     for name in kind.defaults:
@@ -102,4 +103,6 @@ def _from_shapes(
         wide = [size for size in wide if not (size % 2 == 0 and size // 2 in halves)]  # gate and up in one matrix
         if wide:
             found["d_ff"] = max(set(wide), key=wide.count)
+        elif "num_heads" not in kind.defaults and (d_model, d_model) in pairs:  # it widens nothing
+            found["d_ff"] = d_model
     return found

@@ -9,6 +9,7 @@ import ast
 import functools
 import inspect
 import linecache
+import re
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -25,6 +26,13 @@ def literal_of(thing: Any, name: str) -> list[Any]:
     place = _place(thing, name)
     own += [value for called, key, value in values if called == getattr(thing, "__name__", "") and key == place]
     return [*own, *(value for called, key, value in values if not called and key == plain(name))]
+
+
+def is_section(thing: Any, name: str) -> bool:
+    """Whether the file of a class reads something from what has this name: config.MODEL.N_HEADS."""
+    module = sys.modules.get(getattr(thing, "__module__", ""))
+    text = "".join(linecache.getlines(getattr(module, "__file__", None) or ""))
+    return re.search(rf"""[.'"]{name}['"]?\]?[.\[]""", text) is not None
 
 
 def _place(thing: Any, name: str) -> str:

@@ -131,8 +131,10 @@ def wish(parameter: inspect.Parameter, use: Use | None, owner: Any, namespace: M
 def options(wish: Wish, values: Values, parts: Part) -> list[Any]:
     """What a parameter may be, the likeliest first; [] to leave it at its default, or if nothing is known."""
     name, word, default = wish.name, wish.word, wish.default
+    if default is None and ("Callable" in wish.text or word.endswith(("factory", "fn"))):
+        return []
     if wish.wants_class:
-        return made_by_name(wish) if wish.is_required else []
+        return _classes(wish, parts) if wish.is_required else []
     is_number = (
         not (wish.is_required or default is None)
         or wish.hint in (int, float)
@@ -148,7 +150,10 @@ def options(wish: Wish, values: Values, parts: Part) -> list[Any]:
     if word in SCALES and values.is_attention and wish.is_required:
         return values.scales(word)
     if isinstance(default, bool) or wish.hint is bool:
-        return [FLAGS[word]] if word in FLAGS else ([True] if wish.is_required else [])
+        both = [False, True] if re.search("mask|causal", word) else [True, False]
+        return [FLAGS[word]] if word in FLAGS else (both if wish.is_required else [])
+    if isinstance(default, int) and default < 0:
+        return []  # an axis, or all
     if wish.wants_text:
         return _texts(wish) if wish.is_required else []
     if callable(default) and not wish.is_required:
@@ -177,7 +182,7 @@ def numbers(wish: Wish, values: Values) -> list[Any]:
         return []
     if wish.word in ("normshape", "normalizedshape", "parametersshape"):
         return [number, [number]]
-    meant = settings_of(wish.name)
+    meant = values.meanings(wish.name)
     others = [values.settings[s] for s in meant if s in values.settings]
     if wish.word in OUT and values.is_attention:  # of every head, where their outputs are joined
         others.append(values.settings["d_k"])
@@ -195,9 +200,19 @@ def made_by_name(wish: Wish) -> list[Any]:
         value
         for name, value in wish.namespace.items()
         if isinstance(value, type) and issubclass(value, nn.Module) and value is not wish.owner
-        and value.__module__ == getattr(wish.owner, "__module__", "") and found & set(words(name)) - {"layer", "cls"}
+        and not value.__module__.startswith("torch.") and not plain(name).startswith(("base", "abstract"))
+        and found & set(words(name)) - {"layer", "cls"}
     ]  # fmt: skip
     return [*(cls for names, cls in CLASSES if found & names), *own[:2]]
+
+
+def _classes(wish: Wish, parts: Part) -> list[Any]:
+    """Classes that a name asks for, also the reference's where nobody has defined one."""
+    return made_by_name(wish) or [Lazy(functools.partial(_class_of, make)) for make in parts(wish.name)]
+
+
+def _class_of(make: Callable[[], Any]) -> type:
+    return type(make())
 
 
 def _of_torch(wish: Wish, values: Values) -> list[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from scratch_transformer.kit.resolve.build.config import Unknown
@@ -31,6 +31,8 @@ class Values:
         self.used: dict[str, Any] = {}
         self.names: dict[str, str] = {}
         """Setting -> the parameter that asked for it first."""
+        self._inner: tuple[str, ...] = ()
+        self._words: dict[str, str] = {}
 
     def __call__(self, name: str) -> Any:
         if self.fixes(name):
@@ -41,8 +43,7 @@ class Values:
             if setting in self.own:
                 self.used[setting] = self.settings[setting]
                 return self.settings[setting]
-        meanings = settings_of(name)
-        for setting in sorted(meanings, key=lambda meant: (meant not in self.own, self._is_taken(meant, name))):
+        for setting in sorted(self.meanings(name), key=lambda meant: (meant not in self.own, self._is_taken(meant, name))):
             if setting in self.settings:
                 self.used[setting] = self.settings[setting]
                 self.names.setdefault(setting, name)
@@ -65,10 +66,37 @@ class Values:
 
     def reserve(self, names: Iterable[str]) -> None:
         """What can mean one thing only does: beside hid_dim, input_dim is the size of the vocabulary."""
+        names = list(names)
         for name in names:
             meanings = settings_of(name)
             if len(meanings) == 1 and is_setting(name):
                 self.names.setdefault(meanings[0], name)
+        told = {setting for name in names for setting in settings_of(name)[:1]}
+        if self.own & {"vocab_size", "src_vocab_size"} and not any("vocab" in setting for setting in told):
+            self._words = {n: s for n in names if (s := self._vocabulary(n))}
+        wide = [n for n in names if settings_of(n)[:1] == ("d_model",) and n not in self._words and is_setting(n)]
+        if len(wide) == 1:
+            self.names.setdefault("d_model", wide[0])  # hidden_dim, if nothing else is
+        self._inner = self._unclear(names) if "d_model" in self.names and "d_ff" in self.own else ()
+
+    def meanings(self, name: str) -> tuple[str, ...]:
+        """The settings that a name may mean beside the other ones of its constructor."""
+        if name in self._words:
+            return (self._words[name],)
+        return ("d_ff", *settings_of(name)) if name in self._inner else settings_of(name)
+
+    def _vocabulary(self, name: str) -> str:
+        """Which vocabulary input_dim and output_dim are the sizes of, where nothing else says how many words there are."""
+        if "vocab_size" not in settings_of(name)[1:] or plain(name) in ("size", "dim"):
+            return ""
+        side = "tgt" if "out" in plain(name) else "src"
+        return "vocab_size" if "vocab_size" in self.own else f"{side}_vocab_size"
+
+    def _unclear(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Beside embed_dim, and where nothing else is the width in between, expand_dim is: only its end is known."""
+        known = {s for name in names if name != self.names["d_model"] for s in settings_of(name)}
+        is_free = not known & {"d_ff", "d_ff/d_model"}
+        return tuple(n for n in names if is_free and settings_of(n) == ("d_model",) and not is_setting(n))
 
     def _is_taken(self, setting: str, name: str) -> bool:
         """Another parameter means this: beside d_model, `hidden` is d_ff."""

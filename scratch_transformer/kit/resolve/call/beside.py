@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from scratch_transformer.kit.resolve.call.masks import Form
 from scratch_transformer.kit.resolve.names.words import plain
 
 POSITIONS = re.compile(
@@ -20,10 +21,11 @@ START = re.compile(
     r"start(pos|ing|position|idx)|^offset$|posoffset|positionoffset|(cur|current|past|cache|kv)(pos|len|length|position)$|^startat$|^t0$"
 )
 TABLE = re.compile(
-    r"freq|cis$|^cos|cos$|^sin|sin$|cossin|sincos|rope|rotary|rotation|rotmat|positionembeddings?$|^posemb"
+    r"freq|cis$|^cos|cos$|^sin|sin$|cossin|sincos|rope|rotary|rotation|rotmat|positionembeddings?$|^posemb|angles?$"
 )
+SEGMENTS = re.compile(r"^seg(ment)?(s|label|id|ids|info|tokens|mask)?$|tokentype|segmentlabel|sentenceids")
 LENGTHS = ("seqlen", "seqlength", "sequencelength", "length", "ntokens")
-MOST = 10
+MOST = 14
 """Combinations of values to try."""
 
 
@@ -51,6 +53,28 @@ class Positions(PerCall):
 
     def middle(self, begin: int, length: int) -> Tensor:
         return self.of(1, length) + begin
+
+
+@dataclass(frozen=True)
+class Causal(PerCall):
+    """The mask that hides the future, for what is causal and yet is given one."""
+
+    form: Form
+
+    def of(self, batch: int, length: int) -> Tensor:
+        return self.form.give(torch.ones(1, 1, length, length).tril().bool(), batch, 1, length, length)
+
+    def middle(self, begin: int, length: int) -> Tensor:
+        keep = torch.ones(1, 1, begin + length, begin + length).tril().bool()[:, :, begin:]
+        return self.form.give(keep, 1, 1, length, begin + length)
+
+
+@dataclass(frozen=True)
+class Segments(PerCall):
+    """All tokens are of the first segment: zeros of shape (B, T)."""
+
+    def of(self, batch: int, length: int) -> Tensor:
+        return torch.zeros(batch, length, dtype=torch.long)
 
 
 @dataclass(frozen=True)
@@ -88,6 +112,8 @@ def options(name: str, tables: Sequence[tuple[Tensor, ...]], rows: int) -> list[
         return [Length()]
     if START.search(word):
         return [0]
+    if SEGMENTS.search(word):
+        return [Segments()]
     if POSITIONS.match(word):
         return [Positions(form) for form in ("(T,)", "(1, T)", "(B, T)")]
     if TABLE.search(word):
@@ -97,14 +123,10 @@ def options(name: str, tables: Sequence[tuple[Tensor, ...]], rows: int) -> list[
 
 def _tables(word: str, tables: Sequence[tuple[Tensor, ...]], rows: int) -> list[Any]:
     """The cosines alone or the sines alone, by the name; else a whole table."""
-    index = 0 if re.search(r"cos$|^cos(?!sin)", word) else 1 if re.search(r"sin$|^sin(?!cos)", word) else None
-    found: list[Any] = []
-    for parts in tables:
-        if index is None:
-            found += [Table(parts, rows), Table(parts, rows, whole=True)]
-        elif len(parts) == 2:
-            found += [Table(parts[index : index + 1], rows), Table(parts[index : index + 1], rows, whole=True)]
-    return found
+    index = 0 if re.search(r"cos$|^cos(?!sin)", word) else 1 if re.search(r"(?<!cos)sin$|^sin(?!cos)", word) else None
+    index = None if word.endswith("sincos") else index
+    chosen = tables if index is None else [parts[index : index + 1] for parts in tables if len(parts) == 2]
+    return [Table(parts, rows, whole) for whole in (False, True) for parts in chosen]
 
 
 def usual(rows: int, d_k: int, base: float) -> list[tuple[Tensor, ...]]:

@@ -12,12 +12,17 @@ from torch import Tensor, nn
 
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.call import beside
-from scratch_transformer.kit.resolve.call.plan import Plan
+from scratch_transformer.kit.resolve.call.plan import CannotCall, Plan
 from scratch_transformer.kit.resolve.names.words import plain
 
 PASSED = re.compile(r"^past|cache|layerpast|keyvalues")
 SWITCH = re.compile(r"^usecache$|^usekvcache$|^inference$|^isinfer(ence)?$|^kvcache$|^usecaching$|^decode$|^caching$")
 KEPT = re.compile(r"cache|past|keyhistory|kept")
+TOKENWISE = "one token at a time"
+"""The order of dimensions of what refuses more than one token."""
+OF_TOKENS = ("CausalSelfAttention", "CausalRotaryAttention", "DecoderOnlyLayer", "LlamaBlock", "DecoderOnly",
+             "LlamaModel")  # fmt: skip
+"""Kinds whose tokens may come one by one, as none sees a later one."""
 Call = Callable[[Mapping[str, Any]], Any]
 
 
@@ -56,6 +61,18 @@ def pieces(
     return torch.cat(outputs, 1)
 
 
+def tokenwise(made: nn.Module, plan: Plan, inputs: Mapping[str, Any], tensor: Callable[[Any], Tensor]) -> Tensor:
+    """The outputs of all tokens, each given alone.
+
+    Raises CannotCall if nothing says that keys and values are kept.
+    """
+    length = next(iter(inputs.values())).shape[1]
+    found = pieces(made, plan, inputs, (1,) * length, tensor)
+    if found is None:
+        raise CannotCall("it keeps no keys and values")
+    return found
+
+
 def keeps(made: nn.Module) -> bool:
     """Whether a module, or a part of it, has something that is called a cache."""
     return any(KEPT.search(plain(name)) for part in made.modules() for name in (*vars(part), *part._buffers))
@@ -73,7 +90,9 @@ def _piece(plan: Plan, inputs: Mapping[str, Any], begin: int, length: int) -> It
 
 
 def _kept(returned: Any) -> Any:
-    """What is to be passed on: the last of what was returned, if there are several."""
+    """What is to be passed on: the last of what was returned that is neither a number nor the output."""
     if isinstance(returned, (tuple, list)) and len(returned) > 1:
-        return returned[-1]
+        kept = [one for one in returned[1:] if one is not None and not isinstance(one, (int, float))]
+        held = [one for one in kept if not isinstance(one, Tensor)]
+        return next(iter([*reversed(held), *reversed(kept)]), None)
     return getattr(returned, "past_key_values", None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.build.construct import parameters_of
-from scratch_transformer.kit.resolve.call import batching, beside
+from scratch_transformer.kit.resolve.call import batching, beside, caching
 from scratch_transformer.kit.resolve.call.plan import MASKS, CannotCall, Plan
 from scratch_transformer.kit.resolve.call.tokenizer import is_tokenizer
 from scratch_transformer.kit.resolve.names.inputs import CROSS_MASK, INPUTS, SOURCE_MASK, TARGET_MASK, input_of, is_mask
@@ -25,8 +26,10 @@ CONSTANTS: dict[str, Any] = {
 }  # fmt: skip
 
 
+ALONE = "one sentence at a time"
 ROWS = 23
 """Of a table of angles, where nothing says how long it is."""
+OWN_MASK = re.compile(r"self_?(att|mask)")
 OPTIONS = ("bos", "eos", "max_len", "beam_size", "positions")
 """Inputs that a function may also have a default for, or do without."""
 FIXED: dict[str, Any] = {
@@ -47,8 +50,11 @@ FIXED: dict[str, Any] = {
 """For required parameters of functions that are no settings of the kind."""
 
 
-def orders(kind: Kind, is_function: bool) -> tuple[str, ...]:
-    """The orders of dimensions in which a component may take its tensors, the likeliest first."""
+def orders(kind: Kind, is_function: bool, keeps: bool = False) -> tuple[str, ...]:
+    """The orders of dimensions in which a component may take its tensors, the likeliest first.
+
+    keeps: whether it keeps keys and values between calls.
+    """
     if kind.name in ("AdamW", "GradientClipping", "Sampling", "CosineSchedule", "Tokenizer"):
         return ("batch first",)
     if kind.name == "CausalMask":  # square, so transposing it would hide a mistake
@@ -60,7 +66,8 @@ def orders(kind: Kind, is_function: bool) -> tuple[str, ...]:
         usual = ("batch first", "heads after the length")
     is_of_tokens = bool({"x", "query", "ids", "src"} & set(kind.inputs)) and not kind.name.endswith("Mask")
     alone = batching.orders(kind) if is_of_tokens else ()
-    return (*usual, *(order for order in alone if is_function or "head" in order))
+    alone = tuple(order for order in alone if is_function or "head" in order or order == ALONE)
+    return (*usual, *((caching.TOKENWISE,) if keeps and kind.name in caching.OF_TOKENS else ()), *alone)
 
 
 def plans(
@@ -78,13 +85,15 @@ def plans(
     """
     tensors = tuple(name for name in inputs if name not in MASKS)
     parameters = [p for p in parameters_of(function) if p.name != "self"]
-    mask_like = [p for p in parameters if is_mask(p.name)]
-    others = [p for p in parameters if not is_mask(p.name)]
+    sources = _sources([p for p in parameters if not is_mask(p.name)], tensors)
+    mask_like = [p for p in parameters if is_mask(p.name) or p in sources]
+    others = [p for p in parameters if p not in mask_like]
     heads = int(settings.get("num_heads", 1))
     extra = _beside(others, tensors, tables, settings)
     others = [p for p in others if p.name not in extra]
     arguments, constants = _by_name(others, tensors, settings)
-    for names in filter(None, (arguments, _by_position(others, tensors), _of_outputs(arguments))):
+    others_too = _by_position(others, tensors), _of_outputs(arguments), _swapped(arguments)
+    for names in (arguments, *filter(None, others_too)):
         plan = Plan(names, constants, {}, mask_parameters=_mask_parameters(mask_like, inputs), heads=heads)
         for more in beside.combinations(extra):
             for order in orders:
@@ -168,7 +177,7 @@ def _by_name(
         is_number = isinstance(parameter.default, (int, float)) and not isinstance(parameter.default, bool)
         if parameter.name not in found and known and is_number and is_setting(parameter.name):
             constants[parameter.name] = settings[known[0]]
-    if not found:
+    if not found and (parameters or "max_len" not in settings):  # a table of positions need not be told anything
         raise CannotCall("its forward takes no tensor")
     return _complete(found, tensors), constants
 
@@ -198,7 +207,7 @@ def _shared_input(name: str, tensors: tuple[str, ...]) -> str | None:
 
 
 def _complete(found: dict[str, str], tensors: tuple[str, ...]) -> dict[str, str]:
-    missing = set(tensors) - set(found.values()) - set(OPTIONS)
+    missing = set(tensors) - set(found.values()) - set(OPTIONS) if found else set()
     if missing - {"key", "value"} or (missing == {"key"} and "value" in found.values() and len(found) < 2):
         raise CannotCall(f"its forward takes no {', '.join(sorted(missing))}")
     return found
@@ -209,6 +218,14 @@ def _by_position(parameters: list[inspect.Parameter], tensors: tuple[str, ...]) 
     return dict(zip(required, tensors, strict=True)) if len(required) == len(tensors) else None
 
 
+def _swapped(arguments: Mapping[str, str]) -> dict[str, str] | None:
+    """The decoder's tokens and the encoder's the other way round, unless the names say which is which."""
+    told = {input_of(parameter, ("x", "memory")) for parameter in arguments if len(parameter) > 1}
+    if sorted(arguments.values()) != ["memory", "x"] or told >= {"x", "memory"}:
+        return None
+    return {parameter: "memory" if name == "x" else "x" for parameter, name in arguments.items()}
+
+
 def _of_outputs(arguments: Mapping[str, str]) -> dict[str, str] | None:
     """The sublayer's output in place of the sublayer: add_and_norm(x, y)."""
     if "sublayer" not in arguments.values():
@@ -216,14 +233,31 @@ def _of_outputs(arguments: Mapping[str, str]) -> dict[str, str] | None:
     return {parameter: "sublayer's output" if name == "sublayer" else name for parameter, name in arguments.items()}
 
 
+def _sources(parameters: list[inspect.Parameter], tensors: tuple[str, ...]) -> list[inspect.Parameter]:
+    """Of a decoder that is given ids: the parameter that takes the source's too, to see where padding is."""
+    required = [p for p in parameters if p.default is p.empty]
+    if not {"ids", "memory"} <= set(tensors) or len(required) != 3:
+        return []
+    return [p for p in required[1:] if input_of(p.name, ("src",))][:1]
+
+
 def _mask_parameters(parameters: list[inspect.Parameter], inputs: tuple[str, ...]) -> tuple[tuple[str, str, bool], ...]:
     """Which canonical mask each mask parameter takes."""
     known = [name for name in MASKS if name in inputs]
+    is_pair = {plain(parameter.name)[:3] for parameter in parameters} >= {"inp", "out"}
+    of_self = [plain(p.name) for p in parameters if OWN_MASK.search(plain(p.name))]
+    hides = [word for word in of_self if re.search("masked|causal|look|future|subseq", word)]
+    sources = [word for word in of_self if hides and word not in hides and "src_mask" in known]  # both sides' own masks
     found = []
     for index, parameter in enumerate(parameters):
         word, required = plain(parameter.name), parameter.default is parameter.empty
+        word = re.sub("^inp(ut)?", "src", re.sub("^out(put)?", "tgt", word)) if is_pair else word
         if len(known) <= 1:
             canonical = known[0] if known else ""
+        elif not is_mask(parameter.name):
+            canonical = "memory_mask"
+        elif word in sources:
+            canonical = "src_mask"
         elif TARGET_MASK.search(word) and not CROSS_MASK.search(word):
             canonical = next((name for name in known if name in ("tgt_mask", "mask")), known[-1])
         elif SOURCE_MASK.search(word):

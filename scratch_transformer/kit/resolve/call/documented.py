@@ -10,9 +10,10 @@ from typing import Any
 from scratch_transformer.kit.resolve.call.masks import Form
 
 IS = r"[`'\"]*\s*(?:=+|:|→|->|means?|is|for|marks?|where|indicates?|if)\s+(?:that\s+)?(?:(?!no)\w+\s+)?"
+TOKENS = r"(?:real |valid )?tokens?(?!\s+(?:that|which|to|is|are|we)\b)"
 TRUE = rf"\b(?:True|1s?|ones)\b{IS}"
-MAY = rf"{TRUE}(?:may|can|to|should|allowed to)?\s*(?:attend(?:ed)?|be attended|keep|kept|visible|allowed)\b"
-BLOCKED = rf"{TRUE}(?:to be\s+)?(?:block(?:ed)?|masked(?: out)?|hid(?:e|den)|ignored?)\b"
+MAY = rf"{TRUE}(?:may|can|to|should|allowed to)?\s*(?:attend(?:ed)?|be attended|keep|kept|visible|allowed|{TOKENS})\b"
+BLOCKED = rf"{TRUE}(?:to be\s+)?(?:block(?:ed)?|masked(?: out)?|hid(?:e|den)|ignored?|pad(?:ding|ded)?)\b"
 
 
 def contradiction(thing: Any, masks: Mapping[str, tuple[str, Form]]) -> str:

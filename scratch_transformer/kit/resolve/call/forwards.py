@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from scratch_transformer.kit.kind import Kind
+from scratch_transformer.kit.resolve.build.config import is_config
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.names.settings import is_setting
 from scratch_transformer.kit.resolve.names.words import plain
@@ -34,7 +36,10 @@ def is_factory(thing: Any, kind: Kind) -> bool:
     """A function that makes a model: make_model(src_vocab, tgt_vocab, N=6, d_model=512)."""
     if not inspect.isfunction(thing) or kind.name not in MODELS:
         return False
-    names = [p.name for p in parameters_of(thing)]
+    found = parameters_of(thing)
+    if len(found) == 1 and is_config(found[0]):
+        return re.match(r"(build|make|create|get|init)_?\w*(model|transformer|gpt|llama)", thing.__name__) is not None
+    names = [p.name for p in found]
     return bool(names) and sum(map(is_setting, names)) > len(names) / 2
 
 

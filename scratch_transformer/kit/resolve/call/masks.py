@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from scratch_transformer.kit.resolve.names.inputs import KEY_PADDING, SOURCE_MASK
+from scratch_transformer.kit.resolve.names.inputs import KEY_PADDING, SOURCE_MASK, is_mask
 from scratch_transformer.kit.resolve.names.words import plain
 
 POLARITIES = {
@@ -26,6 +26,8 @@ SHAPES = (
     "(B, 1, T, S)", "(B, T, S)", "(T, S)", "(B, 1, 1, S)", "(B, 1, S)", "(B, S)", "(1, T, S)", "(1, 1, T, S)",
     "(B, h, T, S)", "(B*h, T, S)", "(T, S, B)", "(1, S, B)", "(B, S), causal inside", "lengths",
 )  # fmt: skip
+IDS, OF_IDS = "(B, S)", ("1 = may attend", "1 = blocked")
+"""Ids of the source, in place of its mask: of one word everywhere but where padding, 0 or 1, is."""
 
 
 class Inexpressible(Exception):
@@ -97,6 +99,8 @@ def _lengths(keep: Tensor, B: int, T: int, S: int) -> Tensor:
 def forms(name: str, batch_first: bool) -> list[Form]:
     """All forms for a parameter of this name, the likeliest first."""
     word = plain(name)
+    if not is_mask(name):
+        return [Form(polarity, IDS) for polarity in OF_IDS]
     if "valid" in word or "lengths" in word:
         return [Form("True = may attend", "lengths")]
     shapes = list(SHAPES[:-1])

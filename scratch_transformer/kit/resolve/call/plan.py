@@ -13,6 +13,8 @@ from torch import Tensor
 from scratch_transformer.kit.resolve.call import batching, beside
 from scratch_transformer.kit.resolve.call.masks import Form, Inexpressible, split
 from scratch_transformer.kit.resolve.call.tokenizer import Tokenizer
+from scratch_transformer.kit.resolve.names.inputs import CROSS_MASK
+from scratch_transformer.kit.resolve.names.words import plain
 
 MASKS = ("mask", "memory_mask", "src_mask", "tgt_mask")
 
@@ -41,6 +43,11 @@ class Plan:
 
     def with_masks(self, masks: Mapping[str, tuple[str, Form]]) -> Plan:
         return replace(self, masks=dict(masks))
+
+    @property
+    def is_causal(self) -> bool:
+        """Whether it is given a mask that hides the future."""
+        return any(isinstance(value, beside.Causal) for value in self.constants.values())
 
     def accepts(self, inputs: Mapping[str, Any]) -> bool:
         """Can these inputs be given this way?"""
@@ -93,7 +100,10 @@ class Plan:
                 continue  # a decoder that takes no mask is causal by itself, or wrong
             if not takers:
                 raise Inexpressible(f"it takes no {name}")
-            given |= self._shared(keep, takers, sizes(inputs, name))
+            cross = {p: form for p, form in takers.items() if name == "src_mask" and CROSS_MASK.search(plain(p))}
+            own = {p: form for p, form in takers.items() if p not in cross} or takers
+            for some in (own, cross) if cross and own is not takers else (takers,):  # the encoder's, and the decoder's
+                given |= self._shared(keep, some, sizes(inputs, name))
         return given
 
     def apart(self, inputs: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

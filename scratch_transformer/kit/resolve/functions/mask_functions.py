@@ -38,7 +38,11 @@ def readings(function: Callable[..., Any], kind: Kind, pad: int = 0) -> list[Cal
 def _of_lengths(function: Callable[..., Any], required: list[str]) -> list[Callable[..., Any]]:
     """Tokens or ids in place of their number: make_causal_mask(x); both sizes: attention_mask(queries, keys)."""
     if len(required) == 2 and not any("batch" in name for name in required):
-        return [lambda length: function(**dict.fromkeys(required, length))]
+        both: list[Callable[..., Any]] = [
+            lambda length: function(**dict.fromkeys(required, length)),
+            lambda length: function(**dict.fromkeys(required, torch.ones(1, length, dtype=torch.long))),
+        ]
+        return both if not all(name in ("q", "k", "query", "key") for name in required) else both[::-1]
     if len(required) != 1:
         return []
     name = required[0]

@@ -7,19 +7,26 @@ import sys
 import time
 import types
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from torch import Tensor, nn
 
-from scratch_transformer.kit.kind import Diagnosis, Kind
+from scratch_transformer.kit.kind import Diagnosis, Finding, Kind
+from scratch_transformer.kit.kinds.inputs import EPS
+from scratch_transformer.kit.mistakes import MISTAKES
+from scratch_transformer.kit.recipe import RIGHT
 from scratch_transformer.kit.resolve.build.values import override_globals
 from scratch_transformer.kit.resolve.call import beside, calling
 from scratch_transformer.kit.resolve.candidate import Resolved
 from scratch_transformer.kit.resolve.functions import arrays, decoders, rotations
 from scratch_transformer.kit.resolve.functions.weighted import Weighted
 from scratch_transformer.kit.resolve.library import supplied
+from scratch_transformer.kit.resolve.names.settings import settings_of
 from scratch_transformer.kit.resolve.trial import MISTAKEN, NOTHING, Trial
 from scratch_transformer.kit.resolve.weights.layout import walk
+
+NORMS = (nn.LayerNorm, nn.RMSNorm)
 
 
 class Known:
@@ -35,6 +42,11 @@ class Known:
         self.resolved: dict[Any, Resolved] = {}
         self.choices: dict[type, int] = {}
         self.diagnoses: dict[Any, Diagnosis] = {}
+        self.replaced: list[Any] = []
+        """What was tried with the reference in place of its unclear parts, as often as it was."""
+        self.checked: set[Any] = set()
+        """What was looked at, whatever came of it."""
+        self._globals: dict[tuple[str, int], set[str]] = {}
         self._trials: dict[Any, Trial] = {}
         self._building: list[Any] = []
         self._tables: dict[Any, list[tuple[Tensor, ...]]] = {}
@@ -81,10 +93,17 @@ class Known:
         if not isinstance(made, nn.Module):
             return ()
         classes = dict.fromkeys(type(part) for _, part in walk(made))
-        read = {name for cls in classes if cls in self.guesses for name in _read_by_class(cls)}
+        read = {name for cls in classes if cls in self.guesses for name in read_by_class(cls)}
         functions = [thing for thing in self.diagnoses if not isinstance(thing, type) and thing.__name__ in read]
         parts = [thing for thing in (*classes, *functions) if thing is not type(made)]
         return tuple(self.diagnoses[thing] for thing in parts if thing in self.diagnoses)
+
+    def known_of(self, made: Any) -> tuple[Diagnosis, ...]:
+        """The same, and what torch's own norms are told: their ε."""
+        modules = made.modules() if isinstance(made, nn.Module) else ()
+        norms = [part for part in modules if isinstance(part, NORMS)]
+        told = dict.fromkeys(norm.eps for norm in norms if norm.eps is not None and norm.eps != EPS)
+        return (*self.parts_of(made), *map(_of_eps, told))
 
     def polarities(self, made: Any) -> list[str]:
         """Of the masks that a module's parts take."""
@@ -94,8 +113,8 @@ class Known:
 
     def trial(self, kind: Kind, settings: Mapping[str, Any], made: Any = None) -> Trial:
         """The trial for something that was made, its parts' mistakes and designs known."""
-        parts = self.parts_of(made)
-        key = (kind.name, tuple(sorted((n, str(v)) for n, v in settings.items())), tuple(map(id, parts)))
+        parts = self.known_of(made)
+        key = (kind.name, tuple(sorted((n, str(v)) for n, v in settings.items())), tuple((part.kind, part.recipe) for part in parts))
         if key not in self._trials:
             self._trials[key] = Trial(kind, settings, parts)
         self._trials[key].until = self.deadline
@@ -125,11 +144,41 @@ class Known:
 
     # ---- Globals ----
 
-    def set_globals(self, thing: Any, settings: Mapping[str, Any]) -> None:
-        """Sets the module-level hyperparameters that the code of a class reads to our settings."""
-        namespace = self.namespace_of(thing)
-        names = _global_names(namespace)
-        override_globals(namespace, names, settings, set(namespace))
+    def set_globals(self, thing: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Sets the module-level hyperparameters that the code of a class reads to our settings.
+
+        Returns the values of those that say what padding is.
+        """
+        pads: dict[str, Any] = {}
+        for module in self._modules_of(thing):
+            namespace = vars(module)
+            if (module.__name__, len(namespace)) not in self._globals:
+                self._globals[module.__name__, len(namespace)] = _global_names(namespace)
+            names = self._globals[module.__name__, len(namespace)]
+            changed = override_globals(namespace, names, settings, set(namespace))
+            pads |= {"pad": value for name, value in changed.items() if "pad" in settings_of(name)}
+        return pads
+
+    def _modules_of(self, thing: Any) -> list[types.ModuleType]:
+        """The one that defines it, and those of the learner's that this takes something from."""
+        own = sys.modules.get(getattr(thing, "__module__", ""))
+        if own is None:
+            return []
+        folder = str(Path(getattr(own, "__file__", None) or "/nowhere/at.all").parent)
+        found = [own]
+        for module in found:
+            names = dict.fromkeys(str(getattr(value, "__module__", "")) for value in list(vars(module).values()))
+            others = (sys.modules[name] for name in names if name in sys.modules)
+            beside = (one for one in others if str(Path(getattr(one, "__file__", None) or "/").parent) == folder)
+            found += [one for one in beside if one not in found]
+        return found
+
+
+def _of_eps(eps: float) -> Diagnosis:
+    form = f"{eps:g}".replace("e-0", "e-")
+    finding = Finding(MISTAKES["LN3"], f"It is built with eps={form}.", form)
+    builtin = "torch.nn.LayerNorm"
+    return Diagnosis("LayerNorm", "harmless deviation", 0.0, builtin, (finding,), recipe=RIGHT.with_({"eps": eps}))
 
 
 def _global_names(namespace: Mapping[str, Any]) -> set[str]:
@@ -137,13 +186,13 @@ def _global_names(namespace: Mapping[str, Any]) -> set[str]:
     names: set[str] = set()
     for value in list(namespace.values()):
         if isinstance(value, type):
-            names |= _read_by_class(value)
+            names |= read_by_class(value)
         else:
             names |= _read_by(value)
     return names
 
 
-def _read_by_class(cls: type) -> set[str]:
+def read_by_class(cls: type) -> set[str]:
     return {name for member in vars(cls).values() for name in _read_by(getattr(member, "__func__", member))}
 
 

@@ -16,6 +16,7 @@ from scratch_transformer.kit.resolve.candidate import Resolved
 from scratch_transformer.kit.resolve.functions import sizes
 from scratch_transformer.kit.resolve.functions.weighted import Weighted
 from scratch_transformer.kit.resolve.library import supplied
+from scratch_transformer.kit.resolve.library.known import read_by_class
 from scratch_transformer.kit.resolve.library.parts import Parts
 from scratch_transformer.kit.resolve.names.settings import settings_of
 from scratch_transformer.kit.resolve.names.words import plain
@@ -41,7 +42,7 @@ class Library(Parts):
             flags = {name: value for name, value in changes.items() if name not in GENERAL}
             kept = {n: v for n, v in self.given.items() if not changes.keys() & {*settings_of(n), plain(n)}}
             given = {**kept, **flags}
-            attempt = next(construct.attempts(cls, wanted, self.namespace_of(cls), self.parts(kind), given))
+            attempt = next(construct.attempts(cls, wanted, self.namespace_of(cls), self.parts(kind, cls), given))
             again = attempt.build()
             if not known | attempt.used.keys() >= changes.keys():
                 raise KeyError(f"the config of {cls.__name__} has no {', '.join(changes)}")
@@ -66,6 +67,25 @@ class Library(Parts):
         """Whether it was built and called by itself: then what stops is the way in which the whole calls it."""
         found = self.resolved.get(part)
         return found is not None and not found.limits
+
+    def unclear_parts(self, thing: Any) -> dict[type, str]:
+        """The classes that a class is made of, however deep, and that nothing explained -> their kinds."""
+        found: dict[type, str] = {}
+        waiting, seen = [thing], {thing}
+        while waiting:
+            one = waiting.pop()
+            names = self.namespace_of(one)
+            for name in read_by_class(one) if isinstance(one, type) else ():
+                part = names.get(name)
+                if not isinstance(part, type) or part in seen or part not in self.guesses:
+                    continue
+                seen.add(part)
+                diagnosis = self.diagnoses.get(part)
+                if part in self.checked and (diagnosis is None or diagnosis.verdict == "unknown mismatch"):
+                    found[part] = self.guesses[part][0]
+                else:
+                    waiting.append(part)
+        return found
 
     @contextmanager
     def supplying(self, name: str, part: Any, kind: str, settings: Mapping[str, Any], pair: bool) -> Iterator[None]:

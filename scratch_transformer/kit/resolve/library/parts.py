@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import inspect
 import re
 from collections.abc import Callable
 from typing import Any
@@ -13,8 +14,9 @@ from torch import nn
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.build import config, construct
 from scratch_transformer.kit.resolve.library import supplied
+from scratch_transformer.kit.resolve.library.around import Around
 from scratch_transformer.kit.resolve.library.known import Known
-from scratch_transformer.kit.resolve.names.settings import FLAGS, settings_of
+from scratch_transformer.kit.resolve.names.settings import FLAGS, SOURCE, TARGET, settings_of
 from scratch_transformer.kit.resolve.names.words import plain, words
 
 ATTENTIONS = ("MultiheadAttention", "SelfAttention", "CausalSelfAttention", "RotaryAttention", "CausalRotaryAttention")
@@ -28,6 +30,7 @@ PARTS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("decoderlayer", "decoderblock"), ("DecoderLayer", "DecoderOnlyLayer", "LlamaBlock")),
     (("encoder",), ("Encoder", "TokenEncoder")),
     (("decoder",), ("Decoder", "TokenDecoder")),
+    (("transformer",), ("Transformer",)),
     (("pos",), ("PositionalEncoding",)),
     (("embed", "emb"), ("Embedding", "InputEmbedding")),
     (("generator", "projection", "proj", "output", "linear"), ("Projection",)),
@@ -48,6 +51,15 @@ NO_PART = re.compile(
 """Names that speak of a part without asking for one: attention_dropout, embed_size, log_attention_weights."""
 NUMBERS = {"rate", "dim", "dims", "size", "num", "number", "n", "mult", "multiple", "multiplier", "ratio", "factor",
            "dropout", "drop", "prob", "len", "length", "max", "mode", "bias", "eps", "theta", "scale"}  # fmt: skip
+LAYER = ("MultiheadAttention", "FeedForward", "LayerNorm")
+LENT: dict[str, tuple[str, ...]] = {
+    "Transformer": ("Encoder", "Decoder"),
+    "EncoderLayer": LAYER,
+    "DecoderLayer": LAYER,
+    "Encoder": ("EncoderLayer", *LAYER),
+    "Decoder": ("DecoderLayer", *LAYER),
+}
+"""Parts that the reference lends to a composite."""
 OUTPUTS = ("generator", "projection", "projectionlayer", "proj", "output", "outputlayer")
 LAYERS = ("layers", "layer", "blocks", "block")
 
@@ -59,6 +71,7 @@ class Parts(Known):
         """For the constructor of a composite: ways to make the submodule that a parameter's name asks for."""
         parameters = construct.parameters_of(thing) if thing is not None else []
         alone = any("pos" in plain(p.name) for p in parameters)
+        required = {p.name for p in parameters if p.default is p.empty}
         second = {p.name for p in parameters if p.default is None} if "memory" not in kind.inputs else set()
 
         def options(name: str) -> list[Callable[[], Any]]:
@@ -67,26 +80,43 @@ class Parts(Known):
                 return []
             if word in LAYERS or word.endswith(("layers", "blocks")):
                 return self._layers(kind, word)
-            if word in ("srcembed", "tgtembed", "srcemb", "tgtemb", "embedding", "embed"):
-                return self._embeddings("tgt_vocab_size" if word.startswith("tgt") else "src_vocab_size", alone)
+            of_side = kind.name == "Transformer" and "emb" in word and set(words(name)) & (SOURCE | TARGET)
+            if of_side or word in ("embedding", "embed"):
+                is_target = bool(set(words(name)) & TARGET)
+                return self._embeddings("tgt_vocab_size" if is_target else "src_vocab_size", alone)
             if kind.name == "Transformer" and word in OUTPUTS:
                 size = kind.defaults["tgt_vocab_size"]
-                return [functools.partial(self.fresh, cls, vocab_size=size) for cls in self._classes(("Projection",))]
+                own = [functools.partial(self.fresh, cls, vocab_size=size) for cls in self._classes(("Projection",))]
+                return own or [functools.partial(nn.Linear, kind.defaults["d_model"], size)]
             if name in second and any(other in word for other in PARTS[0][0]):
                 return []  # a layer that can be one of the decoder's too, if it is given this
             for known, kinds in PARTS:
                 if any(word.startswith(w) or word.endswith(w) or w in word for w in known if len(w) > 2 or w == word):
-                    return [self._maker(cls) for cls in self._classes(kinds) if cls is not thing]
+                    own = [self._maker(cls) for cls in self._classes(kinds) if cls is not thing]
+                    return own or (self._lent(kind, kinds[0], parameters) if name in required else [])
             if settings_of(name) or word in FLAGS or config.is_config_name(name):
                 return []
             return [self._maker(cls) for cls in self._classes(WITHIN.get(kind.name, ()))]
 
         return options
 
+    def _lent(self, whole: Kind, kind: str, parameters: list[inspect.Parameter]) -> list[Callable[[], Any]]:
+        """The reference, for what a composite must be given and nobody has defined."""
+        if kind not in LENT.get(whole.name, ()):
+            return []
+        settings = {**self.kinds[kind].defaults, **whole.defaults}
+        if whole.name == "Transformer" and not any("emb" in plain(p.name) for p in parameters):
+            side = "tgt" if kind == "Decoder" else "src"
+            settings |= {"vocab_size": settings[f"{side}_vocab_size"], "pad": settings[f"{side}_pad"]}
+            kind = f"Token{kind}"
+        return [functools.partial(supplied.lent, self.kinds[kind], settings)]
+
     def _embeddings(self, vocabulary: str, alone: bool) -> list[Callable[[], Any]]:
         """An embedding, alone and followed by the positions."""
         embeddings, positions = self._classes(("InputEmbedding",)), self._classes(("PositionalEncoding",))
-        size = self.kinds["Transformer"].defaults[vocabulary]
+        size, d_model = (self.kinds["Transformer"].defaults[name] for name in (vocabulary, "d_model"))
+        if not embeddings and not self._classes(("EmbeddingWithPositions",)):
+            return [functools.partial(nn.Embedding, size, d_model)]
         single: list[Callable[[], Any]] = [functools.partial(self.fresh, cls, vocab_size=size) for cls in embeddings]
         if alone:
             return single
@@ -132,7 +162,8 @@ class Parts(Known):
         """
         side = side if side in self.guesses.get(cls, ()) else ""
         if cls in self.resolved and (not side or self.resolved[cls].kind.name == side):
-            return copy.deepcopy(self.resolved[cls].made)
+            made = self.resolved[cls].made
+            return copy.deepcopy(made.inner if isinstance(made, Around) else made)
         if cls in self._building:
             raise RecursionError(f"{cls.__name__} needs itself")
         self._building.append(cls)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
+import textwrap
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -12,7 +14,6 @@ import torch
 from torch import Tensor, nn
 
 from scratch_transformer.kit.kind import Kind
-from scratch_transformer.kit.recipe import RIGHT
 from scratch_transformer.kit.resolve.call.plan import MASKS
 from scratch_transformer.kit.resolve.names.inputs import input_of, is_mask
 
@@ -24,12 +25,13 @@ class Supplied(nn.Module):
     """
 
     kind_name = ""
+    why = "One of its parts cannot be built; the reference's {} was put in its place."
 
     def __init__(self, kind: Kind, settings: Mapping[str, Any], pair: bool = False) -> None:
-        super().__init__()
+        nn.Module.__init__(self)
         own = {name: value for name, value in settings.items() if name in kind.defaults}
-        reference = kind.build(kind.complete(own), RIGHT).double().eval()
-        self.__dict__.update(kind=kind, reference=reference, pair=pair)
+        reference = kind.reference(own)  # its numbers are no chance, whether or not they are found and set
+        self.__dict__.update(kind=kind, reference=reference, settings=own, pair=pair)
         self._modules.update(reference._modules)
         self._parameters.update(reference._parameters)
         self._buffers.update(reference._buffers)
@@ -39,7 +41,10 @@ class Supplied(nn.Module):
         return (output, None) if self.__dict__["pair"] else output
 
     def __deepcopy__(self, memo: Any) -> Supplied:
-        return self
+        """Another one: layers of a stack have weights of their own."""
+        copied = type(self).__new__(type(self))
+        Supplied.__init__(copied, self.__dict__["kind"], self.__dict__["settings"], self.__dict__["pair"])
+        return copied
 
 
 def instance_of(kind: Kind) -> nn.Module:
@@ -48,8 +53,14 @@ def instance_of(kind: Kind) -> nn.Module:
     return made
 
 
-def class_of(kind: Kind, settings: Mapping[str, Any], pair: bool = False) -> type[Supplied]:
-    """A class that makes the reference, whatever its constructor is given."""
+def lent(kind: Kind, settings: Mapping[str, Any]) -> nn.Module:
+    """The reference of a kind, for a composite that must be given a part that is not there."""
+    made: nn.Module = type.__call__(class_of(kind, settings, why="It must be given a part: the reference's {} was."))
+    return made
+
+
+def class_of(kind: Kind, settings: Mapping[str, Any], pair: bool = False, why: str = Supplied.why) -> type[Supplied]:
+    """A class that makes the reference, whatever its constructor is given. why: it is there, for a note."""
 
     def make(self: Supplied, *args: Any, **named: Any) -> None:
         numbers = [value for value in (*args, *named.values()) if type(value) is int]
@@ -57,18 +68,22 @@ def class_of(kind: Kind, settings: Mapping[str, Any], pair: bool = False) -> typ
         sizes = {"d_ff": wide[0]} if wide and "d_ff" in kind.defaults else {}
         Supplied.__init__(self, kind, {**settings, **sizes}, pair)
 
-    return type(kind.name, (Supplied,), {"__init__": make, "kind_name": kind.name})
+    return type(kind.name, (Supplied,), {"__init__": make, "kind_name": kind.name, "why": why})
 
 
 def notes(made: Any) -> list[str]:
     """A sentence for every part of a module that is the reference's."""
-    return [f"One of its parts cannot be built; the reference's {n} was put in its place." for n in names(made)]
+    return list(dict.fromkeys(cls.why.format(cls.kind_name) for cls in _supplied(made)))
 
 
 def names(made: Any) -> list[str]:
     """The kinds of a module's parts that are the reference's."""
+    return list(dict.fromkeys(cls.kind_name for cls in _supplied(made)))
+
+
+def _supplied(made: Any) -> list[type[Supplied]]:
     parts = [type(part) for part in made.modules()] if isinstance(made, nn.Module) else []
-    return list(dict.fromkeys(cls.kind_name for cls in parts if issubclass(cls, Supplied)))
+    return [cls for cls in parts if issubclass(cls, Supplied)]
 
 
 def _inputs(kind: Kind, args: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
@@ -130,6 +145,16 @@ def culprit(error: BaseException | None, thing: Any, classes: Mapping[Any, Any])
     }
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__ if error else None)]
     return next((codes[frame.f_code] for frame in frames if frame.f_code in codes), None)
+
+
+def returns_two(cls: type) -> bool:
+    """Whether a class's forward returns its output and something else."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(cls.forward)))  # type: ignore[attr-defined]
+    except (AttributeError, OSError, TypeError, SyntaxError):
+        return False
+    returned = [node.value for node in ast.walk(tree) if isinstance(node, ast.Return)]
+    return any(isinstance(value, ast.Tuple) and len(value.elts) == 2 for value in returned)
 
 
 @contextmanager

@@ -7,13 +7,14 @@ import re
 FILLERS = {
     "w", "weight", "weights", "bias", "b", "proj", "projection", "projections", "linear", "linears", "layer", "layers",
     "lin", "dense", "fc", "matrix", "mat", "to", "head", "heads", "net", "transform", "map", "c", "all", "mh", "mha",
-    "multihead", "attn", "attention", "self", "embedding", "embed", "kernel", "mapping", "param", "fn", "ff", "mlp",
-    "vectors", "vector", "inner", "block", "module", "model", "a", "for", "the", "of", "s", "params", "msa",
+    "multihead", "attn", "attention", "self", "embedding", "embeddings", "embed", "kernel", "mapping", "param", "fn",
+    "ff", "mlp", "vectors", "vector", "inner", "block", "module", "model", "a", "for", "the", "of", "s", "params",
+    "msa",
 }  # fmt: skip
 ROLES = {
-    "q": {"q", "query", "queries", "qs", "wq", "querys", "qw", "qb", "bq"},
-    "k": {"k", "key", "keys", "ks", "wk", "kw", "kb", "bk"},
-    "v": {"v", "value", "values", "vs", "wv", "val", "vals", "vw", "vb", "bv"},
+    "q": {"q", "query", "queries", "qs", "wq", "querys", "qw", "qb", "bq", "toqueries", "toquery", "toq"},
+    "k": {"k", "key", "keys", "ks", "wk", "kw", "kb", "bk", "tokeys", "tokey", "tok"},
+    "v": {"v", "value", "values", "vs", "wv", "val", "vals", "vw", "vb", "bv", "tovalues", "tovalue", "tov"},
     "o": {
         "o", "out", "output", "outputs", "os", "wo", "concat", "concatenate", "combine", "unify", "unifyheads", "final",
         "merge", "mix", "outputproj", "bo", "ow", "resid", "collapse", "cat", "last", "post",
@@ -40,6 +41,9 @@ def role_of(path: str) -> str | None:
         for role, names in ROLES.items():
             if telling and (telling[0] in names or "".join(telling) in names):
                 return role
+        meant = {role for role in ROLES for word in telling if word in ROLES[role]}
+        if len(meant) == 1:
+            return meant.pop()
         if not telling and set(words) & {"proj", "projection", "fc", "dense", "linear", "lin"}:
             return "o"
     return None

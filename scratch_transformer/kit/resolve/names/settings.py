@@ -47,7 +47,7 @@ SETTINGS: dict[str, str] = {
     """,
     "d_ff/d_model": """
         expansion forwardexpansion ffmult mult mlpratio expansionfactor ffnmult expansionratio ffratio ffexpansion
-        mlpmult wideningfactor ffwexpansion feedforwardmultiplier
+        mlpmult wideningfactor ffwexpansion feedforwardmultiplier multiplier multiple
     """,
     "eps": "eps epsilon varianceepsilon layernormeps normeps layernormepsilon rmsnormeps e lneps",
     "dropout": """

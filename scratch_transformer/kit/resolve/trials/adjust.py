@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from scratch_transformer.kit.kind import Inputs, Kind, Probe
-from scratch_transformer.kit.resolve.call import batching, forwards
+from scratch_transformer.kit.resolve.call import batching, beside, caching, forwards
 from scratch_transformer.kit.resolve.call.plan import Plan
 from scratch_transformer.kit.resolve.call.precision import double
 from scratch_transformer.kit.resolve.candidate import Resolved
 from scratch_transformer.kit.resolve.functions import decoders, mask_functions, schedules
 from scratch_transformer.kit.resolve.trial import Trial
+from scratch_transformer.kit.resolve.weights.layout import SEGMENTS, walk
 
 # ---- What it returns ----
 
@@ -48,6 +50,20 @@ def gives_last_only(candidate: Resolved, probe: Probe) -> bool:
     with double():
         output = candidate(**probe.inputs)
     return output.dim() == 3 and 1 in output.shape[:2] and 1 not in probe.inputs["ids"].shape
+
+
+def form_of_output(candidate: Resolved, probe: Probe, trial: Trial) -> str:
+    """ "right", "narrow" if attention returns fewer features for a token than it is given, "wrong" otherwise."""
+    expected = trial.expected_shape(probe.inputs)
+    if expected is None or "next_logits" in candidate.kind.inputs:
+        return "right"
+    try:
+        with double():
+            shape = candidate(**probe.inputs).shape
+    except Exception:  # of another shape, positions cannot even be added
+        return "wrong"
+    is_narrow = candidate.kind.name.endswith("Attention") and shape[:-1] == expected[:-1] and shape[-1] < expected[-1]
+    return "narrow" if is_narrow else "right" if shape == expected else "wrong"
 
 
 def _add_head(candidate: Resolved, probe: Probe, trial: Trial) -> None:
@@ -92,6 +108,7 @@ def _add(output: Tensor, inputs: Inputs) -> Tensor:
 def notes(candidate: Resolved) -> None:
     """How it was understood, in sentences, where that is not a matter of course."""
     plan, kind = candidate.plan, candidate.kind
+    candidate.notes += _of_weights(candidate)
     if kind.name == "GreedyDecoding" and not candidate.settings["knows_eos"]:
         candidate.notes.append("It is told no end token, so it always writes max_len words.")
     if getattr(candidate.function, "samples", False):
@@ -100,15 +117,32 @@ def notes(candidate: Resolved) -> None:
         candidate.notes.append("Its model's projection was taken to give log-probabilities.")
     if plan.order == "ids":
         candidate.notes.append("It takes token ids, of which it only uses the shape.")
+    elif plan.order == caching.TOKENWISE:
+        candidate.notes.append("It takes one token at a time, and keeps keys and values.")
     elif plan.order in batching.AXES:
         candidate.notes.append(f"It takes {plan.order}.")
     elif plan.order == "sequence first":
         candidate.notes.append(f"Its tensors are {plan.order}: (length, batch, features).")
     for parameter, (_, form) in plan.masks.items():
         candidate.notes.append(f"Its {parameter} was given as {form}.")
+    for parameter, value in plan.constants.items():
+        if isinstance(value, beside.Causal):
+            candidate.notes.append(f"Its {parameter} was given as {value.form}: it hides the future.")
     if "mask" in kind.inputs and not plan.mask_parameters:
         candidate.limits.append("It takes no mask, so masks were not checked.")
     if candidate.unregistered:
         candidate.notes.append(
             f"{len(candidate.unregistered)} of its parameters are in a plain Python list: PyTorch does not see them."
         )
+
+
+def _of_weights(candidate: Resolved) -> Iterator[str]:
+    """What it has none of, though most have."""
+    if candidate.module is None:
+        return
+    if candidate.kind.name in ("FeedForward", "SwiGLU") and "linear2.weight" in candidate.missing:
+        yield "It has no linear map after the activation."
+    if any(SEGMENTS.search(path.lower()) for path, _ in walk(candidate.module)):
+        yield "All its tokens are of one segment, whose embedding was set to zero."
+    if {"w_q.weight", "w_k.weight", "w_v.weight"} <= candidate.missing:
+        yield "It has no projections of queries, keys and values: it was given them projected."

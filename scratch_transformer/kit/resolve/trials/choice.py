@@ -29,8 +29,10 @@ def chosen(thing: Any, kinds: tuple[str, ...], library: Library, seconds: float 
     outcomes: dict[str, Outcome] = {}
     best = None if is_named else _best(thing, relatives, library, outcomes, end, thorough=False)
     if best is None or best.score[0] >= MISTAKEN:
-        known = outcomes if any(outcome.candidate is not None for outcome in outcomes.values()) else {}
+        runs = [o for o in outcomes.values() if o.candidate is not None and o.score[0] <= NOTHING]
+        known = outcomes if runs else {}
         callable_ = [kind for kind in kinds if kind not in known or _may_be_called(known[kind])]
+        callable_.sort(key=lambda kind: -guess.hides_the_future(library.kinds[kind], thing))
         best = _best(thing, callable_, library, outcomes, end, thorough=True)
     assert best is not None
     return best
@@ -57,10 +59,17 @@ def _best(
             outcome = outcomes[kind] = resolve(thing, library.kinds[kind], library)
             if outcome.score[0] < MISTAKEN:
                 break
-        if outcome.score[0] > 0 and guess.takes_mask(thing) and not any(n in MASKS for n in outcome.kind.inputs):
+        takes = guess.takes_mask(thing) and not (outcome.candidate and outcome.candidate.plan.is_causal)
+        if takes and not any(n in MASKS for n in outcome.kind.inputs) and _hides_nothing(outcome):
             outcome.score = NOTHING, float("inf")  # what takes a mask need not be causal by itself
         if best is None or (outcome.candidate is not None and outcome.beats(best)):
             best = outcome
         if outcome.candidate is not None and outcome.score[0] < (NOTHING if thorough else MISTAKEN):
             break
     return best
+
+
+def _hides_nothing(outcome: Outcome) -> bool:
+    """Whether it is causal for all its kind knows only because a causal mask that is missing is named as a mistake."""
+    recipe = outcome.candidate.explained if outcome.candidate is not None else None
+    return outcome.score[0] > 0 and (recipe is None or "ignored" in (recipe.causal, recipe.masking))

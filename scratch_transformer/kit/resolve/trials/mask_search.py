@@ -11,11 +11,12 @@ import torch
 
 from scratch_transformer.kit.judge.session import says_nothing
 from scratch_transformer.kit.kind import Probe
-from scratch_transformer.kit.resolve.call.masks import Form, forms
+from scratch_transformer.kit.resolve.call.beside import Causal
+from scratch_transformer.kit.resolve.call.masks import IDS, Form, forms
 from scratch_transformer.kit.resolve.call.plan import MASKS, Plan
 from scratch_transformer.kit.resolve.call.precision import double
 from scratch_transformer.kit.resolve.candidate import Resolved
-from scratch_transformer.kit.resolve.names.inputs import KEY_PADDING
+from scratch_transformer.kit.resolve.names.inputs import KEY_PADDING, is_mask
 from scratch_transformer.kit.resolve.names.words import plain
 from scratch_transformer.kit.resolve.trial import MISTAKEN, NOTHING, Score, Trial
 
@@ -39,30 +40,46 @@ def with_required_masks(plan: Plan, every: bool, likely: Sequence[str] = ()) -> 
     given = [(parameter, name) for parameter, name, needed in plan.mask_parameters if (needed or every) and name]
     sees_all = torch.ones(1, 1, 3, dtype=torch.bool) if "next_logits" in plan.arguments.values() else None
     nameless = {parameter: sees_all for parameter, name, needed in plan.mask_parameters if needed and not name}
-    plan = replace(plan, constants={**plan.constants, **nameless})
+    bare, plan = plan, replace(plan, constants={**plan.constants, **nameless})
     if not given:
         yield plan
+        if not every and set(plan.arguments.values()) in ({"ids"}, {"x"}):
+            yield from _causal(bare, likely)
         return
     if not every:
         free = tuple((parameter, name, False) for parameter, name, _ in plan.mask_parameters)
         yield replace(plan, constants={**plan.constants, **{p: None for p, _ in given}}, mask_parameters=free)
+    tried: list[dict[str, tuple[str, Form]]] = []
     for polarity in dict.fromkeys((*likely, *NEUTRAL)):
         for wide, narrow in SHAPES:
             shapes = {"src_mask": narrow, "memory_mask": narrow}
-            plain_ones = {p: (name, Form(polarity, shapes.get(name, wide))) for p, name in given}
-            padding = {p: (name, Form(polarity, narrow)) for p, name in given if KEY_PADDING.search(plain(p))}
-            if plain_ones.keys() > padding.keys() and {**plain_ones, **padding} != plain_ones:
-                yield plan.with_masks({**plain_ones, **padding})
-            yield plan.with_masks(plain_ones)
+            taken = {p: (n, Form(polarity, shapes.get(n, wide) if is_mask(p) else IDS)) for p, n in given}
+            padding = {p: (n, Form(polarity, narrow)) for p, n in given if KEY_PADDING.search(plain(p))}
+            for masks in ({**taken, **padding}, taken) if taken.keys() > padding.keys() else (taken,):
+                if masks not in tried:
+                    tried.append(masks)
+                    yield plan.with_masks(masks)
 
 
-def find_masks(candidate: Resolved, trial: Trial, tiers: int) -> Score:
-    """Sets the forms of all masks by trial. Returns how well the masked probes are explained then."""
+CAUSAL_SHAPES = ("(T, S)", "(B, 1, T, S)", "(B, T, S)", "(B, S), causal inside")
+
+
+def _causal(plan: Plan, likely: Sequence[str]) -> Iterator[Plan]:
+    """For what is causal and yet takes a mask: the plan with one that hides the future, in each usual form."""
+    takers = [parameter for parameter, name, _ in plan.mask_parameters if not name]
+    for polarity in dict.fromkeys((*likely, *NEUTRAL)) if takers else ():
+        for shape in CAUSAL_SHAPES:
+            masks = {p: Causal(Form(polarity, shape)) for p in takers}
+            yield replace(plan, constants={**plan.constants, **masks})
+
+
+def find_masks(candidate: Resolved, trial: Trial, tiers: int, among: Sequence[Probe]) -> Score:
+    """Sets the forms of all masks by trial. Returns how well the masked probes among these are explained then."""
     wanted = {name for probe in trial.probes for name in MASKS if probe.inputs.get(name) is not None}
     takers = [(p, name) for p, name, _ in candidate.plan.mask_parameters if name in wanted]
     if not takers:
         return 0, 0.0
-    masked = [p for p in trial.probes if any(p.inputs.get(name) is not None for name in MASKS)]
+    masked = [p for p in among if any(p.inputs.get(name) is not None for name in MASKS)]
     if len({name for _, name in takers}) == 1:
         return _separate(candidate, trial, takers, masked, tiers)
     return _joint(candidate, trial, takers, masked, tiers)
@@ -117,12 +134,12 @@ def _mixed(takers: list[tuple[str, str]], batch_first: bool) -> list[dict[str, t
     ]
 
 
-def refusal(candidate: Resolved, trial: Trial) -> tuple[str, Exception] | None:
+def refusal(candidate: Resolved, among: Sequence[Probe]) -> tuple[str, Exception] | None:
     """The mask's parameter and the error of the likeliest form, of a candidate that stops with every form.
 
     None where it may want something else than a mask: a flag, or lengths.
     """
-    masked = [p for p in trial.probes if any(p.inputs.get(name) is not None for name in MASKS)]
+    masked = [p for p in among if any(p.inputs.get(name) is not None for name in MASKS)]
     for probe in masked:
         try:
             if candidate.accepts(probe.inputs):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +18,7 @@ from scratch_transformer.kit.judge.session import ROUNDED, distance
 from scratch_transformer.kit.kind import Candidate, Kind, Probe
 from scratch_transformer.kit.resolve.build import asked, construct, instance
 from scratch_transformer.kit.resolve.build.config import Unknown
-from scratch_transformer.kit.resolve.call import calling, forwards
+from scratch_transformer.kit.resolve.call import batching, caching, calling, forwards
 from scratch_transformer.kit.resolve.call.plan import MASKS, CannotCall, Plan
 from scratch_transformer.kit.resolve.call.precision import double
 from scratch_transformer.kit.resolve.call.tokenizer import is_tokenizer
@@ -24,10 +26,10 @@ from scratch_transformer.kit.resolve.candidate import Resolved
 from scratch_transformer.kit.resolve.functions import rotations, schedules, training
 from scratch_transformer.kit.resolve.functions.readings import readings
 from scratch_transformer.kit.resolve.functions.weighted import Weighted
-from scratch_transformer.kit.resolve.library import supplied
+from scratch_transformer.kit.resolve.library import around, supplied
 from scratch_transformer.kit.resolve.names.inputs import input_of
 from scratch_transformer.kit.resolve.trial import MISTAKEN, NOTHING, Score, Trial
-from scratch_transformer.kit.resolve.trials import adjust
+from scratch_transformer.kit.resolve.trials import adjust, probing
 from scratch_transformer.kit.resolve.trials.mask_search import find_masks, refusal, with_required_masks
 from scratch_transformer.kit.resolve.trials.probing import is_alike, open_probes, probes_for
 from scratch_transformer.kit.resolve.trials.weight_search import find_weights
@@ -37,8 +39,12 @@ if TYPE_CHECKING:
     from scratch_transformer.kit.resolve.library.library import Library
 
 
+SPECIAL = (*batching.AXES, caching.TOKENWISE)
+"""Orders of dimensions that are tried where no usual one fits."""
 MOST_SUPPLIED = 3
 """Parts of one component that the reference may stand in for."""
+MOST_REPLACED, LEAST_SECONDS = 3, 1.0
+"""Times and seconds of computing, for a component whose unclear parts the reference stands in for."""
 
 
 @dataclass
@@ -57,6 +63,8 @@ class Outcome:
     notes: list[str] = field(default_factory=list)
     used: Mapping[str, Any] = field(default_factory=dict)
     """The settings that its constructor asked for."""
+    form: str = ""
+    """Of its output's shape: "right", "wrong", or "narrow", with fewer features than its input, as of one head."""
 
     def beats(self, other: Outcome | None) -> bool:
         """Better explained; without an explanation, at least callable."""
@@ -73,6 +81,8 @@ def resolve(thing: Any, kind: Kind, library: Library, settings: Mapping[str, Any
     Where a part of it is missing or broken, the reference takes the part's place.
     """
     best = _resolved(thing, kind, library, settings)
+    if best.candidate is not None and best.score[0] >= library.most_tiers and not library.supplied:
+        return _without_unclear_parts(best, thing, library, settings)
     fault = library.at_fault(best.error, thing) if isinstance(thing, type) and best.candidate is None else None
     if fault is None or fault[0] in library.supplied or len(library.supplied) >= MOST_SUPPLIED or library.is_late:
         return best
@@ -91,6 +101,25 @@ def resolve(thing: Any, kind: Kind, library: Library, settings: Mapping[str, Any
     return best
 
 
+def _without_unclear_parts(best: Outcome, thing: Any, library: Library, settings: Mapping[str, Any] | None) -> Outcome:
+    """What it is with the reference in place of those parts that nothing explains, if that explains the rest."""
+    unclear = library.unclear_parts(thing) if library.replaced.count(thing) < MOST_REPLACED else {}
+    if not unclear:
+        return best
+    library.replaced.append(thing)
+    library.deadline = max(library.deadline, time.process_time() + LEAST_SECONDS)
+    with ExitStack() as replaced:
+        for part, kind in unclear.items():
+            own = {**best.kind.complete(settings or {})}
+            replaced.enter_context(library.supplying(part.__name__, part, kind, own, supplied.returns_two(part)))
+        again = _resolved(thing, best.kind, library, settings)
+    if again.candidate is None or again.score[0] >= library.most_tiers:
+        return best
+    for name in dict.fromkeys(part.__name__ for part in unclear):
+        again.candidate.notes.append(f"Nothing explains its {name}: it is judged with the reference's in that place.")
+    return again
+
+
 def _resolved(thing: Any, kind: Kind, library: Library, settings: Mapping[str, Any] | None) -> Outcome:
     best = Outcome(kind)
     for wanted in asked.settings(thing, kind, settings):
@@ -99,7 +128,8 @@ def _resolved(thing: Any, kind: Kind, library: Library, settings: Mapping[str, A
                 best = outcome
             if best.score[0] < library.most_tiers or library.is_late:
                 return best
-        if best.score[0] < NOTHING or "num_heads" in best.used or asked.has_heads(thing):
+        knows_heads = "num_heads" in best.used or asked.has_heads(thing)
+        if best.score[0] < NOTHING or (knows_heads and best.form != "narrow"):
             break
     return best
 
@@ -110,6 +140,7 @@ def _attempts(thing: Any, kind: Kind, library: Library, settings: dict[str, Any]
         yield from _called(training.reading(thing, kind, settings), kind, library, settings, {})
         return
     if not isinstance(thing, type) and not forwards.is_factory(thing, kind):
+        library.set_globals(thing, settings)
         for made in readings(thing, kind, settings):
             yield from _called(made, kind, library, settings, {})
         return
@@ -120,7 +151,7 @@ def _attempts(thing: Any, kind: Kind, library: Library, settings: dict[str, Any]
         for attempt in construct.attempts(
             thing, settings, library.namespace_of(thing), library.parts(kind, thing), given
         ):
-            library.set_globals(thing, settings)
+            pads = library.set_globals(thing, settings)
             if library.is_late and failed:
                 break
             try:
@@ -131,7 +162,7 @@ def _attempts(thing: Any, kind: Kind, library: Library, settings: dict[str, Any]
                 continue
             alike = attempt.alike(made)
             if alike not in called:
-                for outcome in _called(made, kind, library, settings, attempt.used):
+                for outcome in _called(made, kind, library, settings, {**pads, **attempt.used}):
                     called |= {alike} if outcome.candidate is not None else set()
                     yield outcome
     except Unknown as error:
@@ -148,6 +179,8 @@ def _called(
 ) -> Iterator[Outcome]:
     """All ways to call what was made."""
     made = schedules.of_steps(made) if schedules.is_schedule(type(made)) else forwards.held(made)
+    if around.of_vectors(made, kind, {**kind.defaults, **settings}):
+        made = around.Around(made, {name: settings.get(name, value) for name, value in kind.defaults.items()})
     if isinstance(made, nn.Module):
         prepare(made)
     function = forwards.forward_of(made, kind)
@@ -161,11 +194,17 @@ def _called(
         names = [p.name for p in construct.parameters_of(function)]
         actual["takes_positions"] = any(input_of(name, ("positions",)) for name in names)
     problem: Outcome | None = None
+    forms: set[str] = set()
     try:
-        orders = calling.orders(kind, not isinstance(made, nn.Module) or isinstance(made, Weighted))
-        for plan in calling.plans(function, kind.inputs, actual, orders, library.tables(function, actual)):
+        is_function = not isinstance(made, nn.Module) or isinstance(made, Weighted)
+        orders = calling.orders(kind, is_function, not is_function and caching.keeps(made))
+        plans = calling.plans(function, kind.inputs, actual, orders, library.tables(function, actual))
+        for plan in probing.distinct(plans, function, library.trial(kind, actual, made).probes):
+            if "right" in forms and not is_function and plan.order in SPECIAL:
+                continue  # it takes batches of sequences
             outcome = _planned(made, function, kind, library, actual, plan)
             outcome.used = used
+            forms.add(outcome.form)
             if outcome.candidate is not None:
                 yield outcome
             else:
@@ -181,22 +220,25 @@ def _called(
 def _planned(made: Any, function: Any, kind: Kind, library: Library, settings: dict[str, Any], plan: Plan) -> Outcome:
     """Called with what has no mask; where that stops always, with sources and targets of one length."""
     trial = library.trial(kind, settings, made)
-    outcome = _planned_with(open_probes(trial.probes), made, function, kind, library, settings, plan)
+    outcome = _planned_with(open_probes(trial.probes), trial.probes, made, function, kind, library, settings, plan)
     alike = [probe for probe in trial.probes if is_alike(probe)]
     if outcome.candidate is None and alike and library.thorough and not library.is_late:
-        again = _planned_with(alike, made, function, kind, library, settings, plan)
+        again = _planned_with(open_probes(alike), alike, made, function, kind, library, settings, plan)
         return again if again.candidate is not None and again.score[0] < NOTHING else outcome
     return outcome
 
 
 def _planned_with(
-    first: list[Probe], made: Any, function: Any, kind: Kind, library: Library, settings: dict[str, Any], plan: Plan
-) -> Outcome:
+    first: list[Probe], among: Sequence[Probe], made: Any, function: Any, kind: Kind, library: Library,
+    settings: dict[str, Any], plan: Plan,
+) -> Outcome:  # fmt: skip
+    """first: without masks, if there are such. among: those from which masks are found too."""
     trial = library.trial(kind, settings, made)
     error: BaseException | None = None
     best = Outcome(kind, stage="called")
     every = any(probe.inputs.get(name) is not None for probe in first for name in MASKS)
-    starts, is_random = 0, False
+    starts, is_random, of_words = 0, False, "next_logits" in kind.inputs
+    way_matters = of_words or any(not name for _, name, _ in plan.mask_parameters)
     for start, way in _ways(made, function, kind, plan, library, every):
         if library.is_late and error is not None:
             break
@@ -216,10 +258,10 @@ def _planned_with(
         starts += 1
         is_random = _is_random(candidate, probes[0])
         score = find_weights(candidate, trial, probes, library, thorough=starts == 1 and not every and not is_random)
-        outcome = Outcome(kind, candidate, score, "done")
+        outcome = Outcome(kind, candidate, score, "done", form=adjust.form_of_output(candidate, probes[0], trial))
         if outcome.beats(best):
             best = outcome
-        if is_random or score[0] == 0 or (score[0] < NOTHING and "next_logits" not in kind.inputs):
+        if is_random or score[0] == 0 or (score[0] < NOTHING and not way_matters):
             break
     if best.candidate is None:
         best.problem, best.error = _raised("its forward", error), error
@@ -228,28 +270,29 @@ def _planned_with(
         return best
     if best.score[0] >= NOTHING and library.thorough and (starts > 1 or every) and not library.is_late:
         best.score = find_weights(best.candidate, trial, probes_for(best.candidate, first), library)
-    if not every or len(first) < len(trial.probes) or best.score[0] >= NOTHING:
+    if not every or len(first) < len(among) or best.score[0] >= NOTHING:
         hopeless = best.score[0] >= NOTHING and not every  # what no mistake explains without masks, none does with them
-        plan, score = best.candidate.plan, _masked(best, trial, 0 if hopeless else library.most_tiers)
-        others = [probe for probe in trial.probes if not is_alike(probe)]
+        plan, score = best.candidate.plan, _masked(best, trial, 0 if hopeless else library.most_tiers, among)
+        others = [probe for probe in among if not is_alike(probe)]
         if score[0] >= NOTHING > best.score[0] and all(map(is_alike, first)) and _stops(best.candidate, plan, others):
             best.candidate.plan = plan
         else:
             best.score = max(best.score, score)
     adjust.notes(best.candidate)
+    best.candidate.notes += [around.NOTE] if isinstance(made, around.Around) else []
     if not library.supplied:
         best.candidate.limits += supplied.notes(made)
         best.candidate.replaced += supplied.names(made)
     return best
 
 
-def _masked(best: Outcome, trial: Trial, tiers: int) -> Score:
+def _masked(best: Outcome, trial: Trial, tiers: int, among: Sequence[Probe]) -> Score:
     """How well it is explained with masks; what is explained without, and stops with each, has that one mistake."""
     assert best.candidate is not None
-    score = find_masks(best.candidate, trial, tiers)
+    score = find_masks(best.candidate, trial, tiers, among)
     if score[0] <= NOTHING or best.score[0] >= NOTHING:
         return score
-    best.candidate.refused = refusal(best.candidate, trial)
+    best.candidate.refused = refusal(best.candidate, among)
     if best.candidate.refused is None:
         return score
     best.candidate.plan = best.candidate.plan.with_masks({})

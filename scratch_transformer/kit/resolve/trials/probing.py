@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 
 from scratch_transformer.kit.kind import Probe
-from scratch_transformer.kit.resolve.call.plan import MASKS
-from scratch_transformer.kit.resolve.candidate import Resolved
+from scratch_transformer.kit.resolve.call import beside
+from scratch_transformer.kit.resolve.call.plan import MASKS, Plan
+from scratch_transformer.kit.resolve.call.precision import double
+from scratch_transformer.kit.resolve.candidate import Resolved, tensors
 
 
 def open_probes(probes: Sequence[Probe]) -> list[Probe]:
@@ -32,3 +35,29 @@ def _is_padded(probe: Probe) -> bool:
 def probes_for(candidate: Resolved, probes: Sequence[Probe]) -> list[Probe]:
     """Those that can be given."""
     return [probe for probe in probes if candidate.accepts(probe.inputs)]
+
+
+def distinct(plans: Iterator[Plan], function: Any, probes: Sequence[Probe]) -> Iterator[Plan]:
+    """Without those that differ in a table of angles only, where it changes nothing: perhaps it is not used at all.
+
+    All are called before the first is given, as trials change the weights.
+    """
+    seen: dict[Any, list[torch.Tensor]] = {}
+    found: list[Plan] = []
+    for plan in plans:
+        if any(isinstance(value, beside.Table) for value in plan.constants.values()):
+            outputs = seen.setdefault((plan.order, tuple(plan.arguments.items())), [])
+            output = _first_output(plan, function, open_probes(probes)[0])
+            if output is not None and any(torch.equal(output, other) for other in outputs):
+                continue
+            outputs += [] if output is None else [output]
+        found.append(plan)
+    yield from found
+
+
+def _first_output(plan: Plan, function: Any, probe: Probe) -> torch.Tensor | None:
+    try:
+        with double(), torch.no_grad():
+            return next(tensors(function(**plan.give(probe.inputs))), None)
+    except Exception:  # the learner's code may raise anything
+        return None

@@ -10,7 +10,7 @@ from scratch_transformer.kit.kind import Probe
 from scratch_transformer.kit.resolve.candidate import Resolved
 from scratch_transformer.kit.resolve.trial import MISTAKEN, NOTHING, Score, Trial
 from scratch_transformer.kit.resolve.weights import align
-from scratch_transformer.kit.resolve.weights.layout import Layout, Parameters, prepare
+from scratch_transformer.kit.resolve.weights.layout import Layout, Parameters, prepare, walk
 
 if TYPE_CHECKING:
     from scratch_transformer.kit.resolve.library.library import Library
@@ -47,6 +47,10 @@ def find_weights(
     score, index, words = found
     candidate.layout = tried[index][1]
     candidate.update_missing()
+    if score[0] < NOTHING and getattr(candidate.layout, "number", 0):
+        known = (type(part) for _, part in walk(candidate.module))
+        attentions = (cls for cls in known if (library.kind_of_class(cls) or "").endswith("Attention"))
+        library.choices |= dict.fromkeys(attentions, getattr(candidate.layout, "number", 0))  # the same in what contains it
     if words and score[0] < NOTHING:
         candidate.notes.append(words[0].upper() + words[1:] + ".")
     return score

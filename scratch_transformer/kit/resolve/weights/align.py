@@ -18,6 +18,12 @@ from scratch_transformer.kit.resolve.weights.units import KindOf, Shapes, Unit, 
 MOST_LAYOUTS = 64
 
 
+class Numbered(dict[str, Tensor]):
+    """A layout that knows the number of its attentions' layout."""
+
+    number = 0
+
+
 def layouts(
     parameters: Parameters, shapes: Shapes, settings: Mapping[str, int], kind_of: KindOf, choices: Mapping[type, int]
 ) -> Iterator[tuple[str, Layout]]:
@@ -32,6 +38,8 @@ def layouts(
         layout = _layout(pairs, ours, parameters, shapes, settings, choices, index)
         if layout is None or (index and not has_attention):
             continue
+        layout = Numbered(layout)
+        layout.number = index
         yield note, layout
         made += 1
         if made >= MOST_LAYOUTS:
@@ -118,7 +126,7 @@ def _scale_and_shift(
     shifts = [
         name
         for name in names
-        if re.search(r"bias|beta|shift|offset|^b(_?\d)?$|b_2", plain(name)) or name in ("b", "b_2")
+        if re.search(r"bias|beta|shift|offset|^mean|^b(_?\d)?$|b_2", plain(name)) or name in ("b", "b_2")
     ]
     if not shifts:
         shifts = [name for name in names if not parameters.initial[theirs.full(name)].any()]

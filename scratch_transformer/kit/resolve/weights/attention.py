@@ -18,6 +18,7 @@ PACKED = {"qkv": 3, "kv": 2, "qk": 2}
 Weights = dict[str, Tensor]
 BIAS = re.compile(r"bias$|(^|\.)(b_?[qkvo]|[qkvo]_?b)$", re.I)
 """Paths of biases, some of which have a row for every head: bq (h, d_k)."""
+BESIDE = "it is given queries, keys and values that are projected already: it only splits, attends and merges"
 IsRaw = Callable[[str], bool]
 """Path -> positions, within one attention module."""
 
@@ -76,6 +77,8 @@ def _all(weights: Weights, sizes: Sizes, is_raw: IsRaw) -> Iterator[tuple[str, L
     for groups in filter(None, (named, ordered)):
         if {"q", "k", "v"} <= groups.keys():
             yield from _permuted(weights, groups, sizes, is_raw)
+    if sum(positions.dim() >= 2 for positions in weights.values()) == 1:
+        yield from ((BESIDE, layout) for layout in _of(weights, {"o": list(weights)}, sizes, is_raw))
 
 
 def _permuted(
@@ -130,7 +133,7 @@ def _of(weights: Weights, groups: dict[str, list[str]], sizes: Sizes, is_raw: Is
         biases = [weights[path] for path in paths if weights[path].dim() == 1 or BIAS.search(path)]
         raw = any(map(is_raw, big))
         packed = role in PACKED
-        made = _packed(role, matrices, biases, sizes) if packed else _single(role, matrices, biases, sizes, raw)
+        made = (_packed if packed else _single)(role, matrices, biases, sizes, raw)
         if not made:
             return
         choices.append(made)
@@ -169,7 +172,8 @@ def _single(role: str, matrices: list[Tensor], biases: list[Tensor], sizes: Size
 
 
 def _square(W: Tensor, role: str, sizes: Sizes) -> list[Tensor]:
-    """One tensor as (out, in)."""
+    """One tensor as (out, in); dimensions of size 1 are there to be broadcast."""
+    W = W.squeeze() if W.dim() > 2 else W
     E, n, d, shape, wanted = sizes.E, sizes.heads(role), sizes.d, tuple(W.shape), sizes.shape(role)
     if role == "o":
         threes = {
@@ -220,7 +224,7 @@ def _bias(biases: list[Tensor], size: int, heads: int) -> Tensor | None:
     return joined if len(joined) == size else None
 
 
-def _packed(role: str, matrices: list[Tensor], biases: list[Tensor], sizes: Sizes) -> list[Layout]:
+def _packed(role: str, matrices: list[Tensor], biases: list[Tensor], sizes: Sizes, raw: bool) -> list[Layout]:
     """Layouts of several projections in one matrix: one after the other, or head by head; in any order."""
     n, E = PACKED[role], sizes.E
     rows = sum(sizes.shape(name)[0] for name in role)
@@ -228,7 +232,7 @@ def _packed(role: str, matrices: list[Tensor], biases: list[Tensor], sizes: Size
         return []
     W = matrices[0]
     W = W.reshape(rows, E) if W.dim() == 3 and tuple(W.shape) == (n, rows // n, E) else W
-    if tuple(W.shape) == (E, rows):
+    if tuple(W.shape) == (E, rows) and (raw or rows != E):
         W = W.T
     if tuple(W.shape) != (rows, E):
         return []

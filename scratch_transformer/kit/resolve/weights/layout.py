@@ -7,6 +7,7 @@ tensor operations on a tensor of positions: a packed matrix is `positions[:d_mod
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterator, Mapping
 
@@ -21,7 +22,7 @@ Layout = dict[str, Tensor]
 class Parameters:
     """A module's parameters as one vector. tensors: by path; initial: copies of them. positions: of each, in it.
 
-    unregistered: those that PyTorch does not know of, in plain lists.
+    unregistered: those that PyTorch does not know of, in plain lists. Frozen tables of sines and cosines are left alone.
     """
 
     def __init__(self, module: nn.Module) -> None:
@@ -33,7 +34,7 @@ class Parameters:
         size = 0
         for path, part in walk(module):
             for name, values in part._parameters.items():
-                if values is None:
+                if values is None or _is_table(values):
                     continue
                 if id(values) not in starts:
                     starts[id(values)], size = size, size + values.numel()
@@ -68,6 +69,14 @@ class Parameters:
             name: _expressed(vector, layout[name], values.dtype) if name in layout else neutral(name, values)
             for name, values in state.items()
         }
+
+
+def _is_table(values: Tensor) -> bool:
+    """Frozen, between -1 and 1 and up to there: sines and cosines, not to be learned."""
+    if values.requires_grad or values.dim() < 2 or isinstance(values, nn.parameter.UninitializedParameter):
+        return False
+    largest = float(values.detach().abs().max()) if values.numel() else 0.0
+    return 0.9 < largest <= 1 + 1e-6
 
 
 def _expressed(vector: Tensor, positions: Tensor, dtype: torch.dtype) -> Tensor:
@@ -123,9 +132,17 @@ def _children(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
                         yield f"{name}.{key}.{inner}", deep
 
 
+SEGMENTS = re.compile(r"segment|token_?type|(^|[._])seg_?emb")
+
+
 def prepare(module: nn.Module) -> None:
-    """Float64 and evaluation mode, also for what PyTorch does not see: modules in lists, tensors in attributes."""
-    for _, part in walk(module):
+    """Float64 and evaluation mode, also for what PyTorch does not see: modules in lists, tensors in attributes.
+
+    Embeddings of segments are zeros: a reference that has none is no other model then.
+    """
+    for path, part in walk(module):
+        if isinstance(part, nn.Embedding) and SEGMENTS.search(path.lower()):
+            part.weight.data.zero_()
         part.eval()
         part.double()
         for name, value in vars(part).items():

@@ -45,7 +45,13 @@ def _gated(ours: list[Unit], theirs: list[Unit], base: Pairs) -> Pairs:
         found = sorted((base[i] for i in places if i in base), key=theirs.index)
         shapes = [unit.shape for unit in found]
         odd = [unit for unit in found if shapes.count(unit.shape) == 1]
-        if len(found) == 2:  # no gate
+        gates = [unit for unit in found if "gate" in unit.context]
+        if len(found) == 1 and shapes[0] == ours[places[2]].shape:  # nothing after the activation
+            fixed = {i: unit for i, unit in fixed.items() if i not in places} | {places[1]: found[0]}
+        elif len(found) == 2 and len(gates) == 1 and len(set(shapes)) == 1:  # a gate, and nothing after it
+            fixed.pop(places[2], None)
+            fixed |= {gate: gates[0], places[1]: found[0] if found[1] is gates[0] else found[1]}
+        elif len(found) == 2:  # no gate
             last = ours[places[2]].shape
             turned = [unit for unit in found if tuple(unit.shape) == last and not unit.raw]
             down = turned[0] if len(turned) == 1 else found[1]

@@ -1,0 +1,141 @@
+"""The affine maps and normalizations of a decoding step, with their neighbours merged into them.
+
+A step of one token is so small that what it costs is the number of its tensor operations. Some need not be done for
+every token, because an affine map of an affine map is one:
+
+    behind a normalization     W (γ ẑ + β) + b = (W γ) ẑ + (W β + b)
+    before a normalization     (W y + b) less its mean = (C W) y + C b, C = 1 - (the mean of all features)
+    two maps of the same y     one product with both matrices, one above the other
+
+Half-precision weights become float32.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from scratch_transformer.nn import Linear
+from scratch_transformer.precision import widen
+
+CACHED = 1 << 18
+"""Elements of a matrix that stays in a core's cache."""
+
+
+class Scaled(Protocol):
+    """A normalization: γ times the normalized, and β."""
+
+    @property
+    def gain(self) -> Tensor:
+        """γ, (n,)."""
+
+    @property
+    def bias(self) -> Tensor | None:
+        """β, (n,), or None."""
+
+
+class Normalization:
+    """Of rows x (R, n): γ √n u + β with u = x / √(|x|² + nε), the root-mean-square norm.
+
+    Of rows without their mean that is the layer norm. gain, bias: γ and β, (n,); β may be None.
+    """
+
+    def __init__(self, gain: Tensor, bias: Tensor | None, eps: float) -> None:
+        n = len(gain)
+        self.gain, self.bias = widen(gain) * math.sqrt(n), widen(bias)
+        self.share, self.floor = 1 / n, torch.full_like(self.gain[:1], math.sqrt(n * eps))
+
+    def centred(self, x: Tensor) -> Tensor:
+        """x less the mean of each row."""
+        return torch.sub(x, x.sum(-1, keepdim=True), alpha=self.share)
+
+    def direction(self, x: Tensor) -> Tensor:
+        """u."""
+        return x / torch.linalg.vector_norm(x, dim=-1, keepdim=True).hypot_(self.floor)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        u = self.direction(x)
+        return u * self.gain if self.bias is None else torch.addcmul(self.bias, u, self.gain)
+
+
+class Affine:
+    """y -> y Wᵀ + b for rows y (R, in). weight: W, (out, in). bias: b, (out,), or None."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+        self.weight, self.bias = weight, bias
+
+    @cached_property
+    def matrix(self) -> Tensor:
+        """Wᵀ: one row times a matrix takes as long as reading the matrix, which goes fastest along its longer side."""
+        is_wide = self.weight.numel() <= CACHED and self.weight.shape[0] > self.weight.shape[1]
+        return self.weight.T.contiguous() if is_wide else self.weight.T
+
+    @classmethod
+    def of(cls, layer: Linear) -> Affine:
+        """The same as the layer."""
+        return cls(widen(layer.weight), widen(layer.bias))
+
+    @classmethod
+    def beside(cls, maps: list[Affine], h: int) -> Affine:
+        """Several maps as one, head by head: for each of h heads the outputs of the first, of the second, ..."""
+        join = lambda parts: torch.cat([part.unflatten(0, (h, -1)) for part in parts], dim=1).flatten(0, 1)  # noqa: E731
+        has_bias = any(each.bias is not None for each in maps)
+        return cls(join([each.weight for each in maps]), join([each.offset() for each in maps]) if has_bias else None)
+
+    def __call__(self, y: Tensor) -> Tensor:
+        return y.mm(self.matrix) if self.bias is None else torch.addmm(self.bias, y, self.matrix)
+
+    def added(self, x: Tensor, y: Tensor) -> Tensor:
+        """x + y Wᵀ + b."""
+        return torch.addmm(x, y, self.matrix) if self.bias is None else self(y).add_(x)
+
+    def times(self, factor: float) -> Affine:
+        """factor · (y Wᵀ + b)."""
+        return Affine(self.weight * factor, None if self.bias is None else self.bias * factor)
+
+    def behind(self, norm: Scaled) -> Affine:
+        """Of what `norm` scales what this is of `norm(x)`."""
+        bias = self.bias if norm.bias is None else torch.addmv(self.offset(), self.weight, norm.bias)
+        return Affine(self.weight * norm.gain, bias)
+
+    def centred(self) -> Affine:
+        """y Wᵀ + b less its mean."""
+        bias = None if self.bias is None else self.bias - self.bias.mean()
+        return Affine(self.weight - self.weight.mean(0), bias)
+
+    def offset(self) -> Tensor:
+        """b, also where it is zero."""
+        return self.weight.new_zeros(len(self.weight)) if self.bias is None else self.bias
+
+
+class Part(NamedTuple):
+    """A layer, the factor of its outputs, and, with D, in another order those of each D: 0, D/2, 1, D/2 + 1, …"""
+
+    layer: Linear
+    factor: float = 1.0
+    D: int | None = None
+
+
+def behind(norm: Normalization, parts: list[Part]) -> Affine:
+    """Of `norm.direction(x)` what the parts are of `norm(x)`, one above the other: each matrix is read once."""
+    weights = [part.layer.weight for part in parts]
+    has_bias = norm.bias is not None or any(part.layer.bias is not None for part in parts)
+    merged = weights[0].new_empty(sum(map(len, weights)), weights[0].shape[1])
+    biases = []
+    for part, place in zip(parts, merged.split([len(weight) for weight in weights]), strict=True):
+        ordered = _ordered(part.layer.weight, part.D)
+        torch.mul(ordered, norm.gain * part.factor, out=place.view(ordered.shape))
+        if has_bias:
+            own = Affine.of(part.layer).offset()
+            bias = own if norm.bias is None else torch.addmv(own, part.layer.weight, norm.bias)
+            biases.append(_ordered(bias, part.D).flatten() * part.factor)
+    return Affine(merged, torch.cat(biases) if has_bias else None)
+
+
+def _ordered(x: Tensor, D: int | None) -> Tensor:
+    """Rows (n, …) as they are, or each D of them in another order, (n / D, D/2, 2, …): a view."""
+    return x if D is None else x.unflatten(0, (-1, 2, D // 2)).transpose(1, 2)

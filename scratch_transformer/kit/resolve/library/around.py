@@ -1,0 +1,67 @@
+"""The reference's embeddings and projection around a model of vectors, so that it can be called with ids."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from scratch_transformer.kit.canonical.embedding import Embedding
+from scratch_transformer.kit.canonical.stacks import Projected
+from scratch_transformer.kit.kind import Kind
+from scratch_transformer.kit.recipe import RIGHT
+from scratch_transformer.kit.resolve.candidate import tensors
+from scratch_transformer.kit.resolve.names.inputs import input_of
+
+NOTE = "It works on vectors, not on ids: the reference's embeddings and projection were put around it."
+
+
+SIDES = {"src": "src_vocab_size", "tgt": "tgt_vocab_size", "ids": "vocab_size"}
+
+
+class Around(nn.Module):
+    """Ids -> logits, by a learner's model of vectors in between."""
+
+    def __init__(self, inner: nn.Module, settings: Mapping[str, Any]) -> None:
+        super().__init__()
+        d_model = settings["d_model"]
+        self.inner = inner
+        for side in sides_of(settings):
+            name = "embed" if side == "ids" else f"{side}_embed"
+            self.add_module(name, Embedding(settings[SIDES[side]], d_model, RIGHT))
+        self.projection = Projected(d_model, settings[SIDES[side]], RIGHT)
+        self.forward = _Forward(self, inner.forward)  # type: ignore[assignment]
+
+
+class _Forward:
+    """The forward of Around: it takes what the learner's does."""
+
+    def __init__(self, module: Around, inner: Any) -> None:
+        self.module, self.inner = module, inner
+        self.__signature__ = inspect.signature(inner)
+
+    def __call__(self, **given: Any) -> Tensor:
+        embeds = {side: part for side, part in self.module.named_children() if "embed" in side}
+        for name, value in given.items():
+            side = f"{input_of(name, ('src', 'tgt'))}_embed" if len(embeds) > 1 else "embed"
+            if side in embeds and isinstance(value, Tensor) and value.dtype == torch.long and value.dim() == 2:
+                given[name] = embeds[side](value)
+        projected: Tensor = self.module.projection(next(tensors(self.inner(**given))))
+        return projected
+
+
+def sides_of(settings: Mapping[str, Any]) -> list[str]:
+    """The sequences of ids that a model with these settings takes; the last one is written."""
+    return [side for side, size in SIDES.items() if size in settings]
+
+
+def of_vectors(made: Any, kind: Kind, settings: Mapping[str, Any]) -> bool:
+    """Whether nothing in a model has the size of a vocabulary."""
+    known = kind.name in ("Transformer", "DecoderOnly", "LlamaModel")
+    if not known or not isinstance(made, nn.Module) or type(made).forward is nn.Module.forward:
+        return False
+    sizes = {size for values in made.parameters() for size in values.shape}
+    return bool(sizes) and not sizes & {settings[SIDES[side]] for side in sides_of(kind.defaults)}
