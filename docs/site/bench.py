@@ -140,6 +140,23 @@ def _language_models(kind, what, rivals):
     return "\n".join([*rows, "", where(document)])
 
 
+def corpus():
+    """A corpus on disk: time and memory, in a sentence."""
+    document = measured("a corpus on disk")
+    values = document["values"]
+    new, again = (
+        f"{found['seconds'] / 60:.1f} minutes ({found['of a processor'] / 60:.1f} of a processor)"
+        for found in (values["new"], values["resumed"])
+    )
+    memory = values["new"]
+    return (
+        f"{values['pairs']:,} pairs, {values['text']:,} MB of text, {values['ids']:,} MB of ids. The first step of a "
+        f"new run is done after {new}, of the run resumed after {again}. The process then has {memory['then']:,} MB of "
+        f"memory, {memory['of its own']:,} of its own and the rest of mapped files; it had {memory['most']:,} at most. "
+        f"{where(document)}"
+    )
+
+
 def measured(subject):
     """The newest committed measurement."""
     document = measurement.latest(subject, RESULTS)
