@@ -5,7 +5,7 @@ rounds, and the range of the middle rounds. Above 1, ours is faster. The models 
 read by `from_pretrained`, and the tokens generated are compared.
 
     generate    greedily, so many tokens behind 16; transformers' `generate`, and our model without a cache
-    training    a step of GPT-2's kind: forward, loss, backward, clipped gradients, AdamW
+    training    a step of GPT-2's kind: forward, loss, backward, clipping, AdamW; with --grid full, compiled too
     cache       bytes of the keys and values of 1000 tokens: grouped queries beside as many keys as queries
 """
 
@@ -54,8 +54,12 @@ def test_generate(benchmark, family, size, texts, tokens, pytestconfig, device, 
     race(benchmark, calls, texts * tokens, f"generate: {name}", pytestconfig, device, capsys)
 
 
+@pytest.mark.filterwarnings("ignore")  # torch.compile warns of its own doings
+@pytest.mark.parametrize("is_compiled", [False, True], ids=["eager", "compiled"])
 @pytest.mark.parametrize("size, texts, length", TRAINING)
-def test_training_step(benchmark, size, texts, length, pytestconfig, device, capsys):
+def test_training_step(benchmark, size, texts, length, is_compiled, pytestconfig, device, capsys):
+    if is_compiled and turns.extent(pytestconfig) != "full":
+        pytest.skip("to compile takes minutes: with --grid full")
     if not turns.is_timed(pytestconfig):
         texts, length = 2, 5
     d_model, layers, heads, _, _ = SIZES[size]
@@ -68,8 +72,10 @@ def test_training_step(benchmark, size, texts, length, pytestconfig, device, cap
     counts = {name: sum(p.numel() for p in model.parameters()) for name, model in models.items()}
     assert len(set(counts.values())) == 1, counts
     batch = torch.randint(VOCABULARY, (texts, length + 1), device=device)
-    calls = {name: training_step(name, model.to(device).train(), batch) for name, model in models.items()}
-    race(benchmark, calls, texts * length, f"training: {size}, {texts} × {length}", pytestconfig, device, capsys)
+    prepare = torch.compile if is_compiled else lambda function: function
+    calls = {name: training_step(name, model.to(device).train(), batch, prepare) for name, model in models.items()}
+    title = f"training{', compiled' * is_compiled}: {size}, {texts} × {length}"
+    race(benchmark, calls, texts * length, title, pytestconfig, device, capsys)
 
 
 @torch.no_grad()
@@ -112,13 +118,14 @@ def generate_theirs(model, ids, tokens):
     return found[:, PROMPT:].tolist()
 
 
-def training_step(name, model, batch):
+def training_step(name, model, batch, prepare):
     ids, targets = batch[:, :-1].contiguous(), batch[:, 1:].flatten()
-    cross_entropy = functional.cross_entropy if name == "ours" else F.cross_entropy
+    cross_entropy = prepare(functional.cross_entropy if name == "ours" else F.cross_entropy)
+    forward = prepare(model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.1)
 
     def step():
-        logits = model(ids).logits if name == "transformers" else model(ids)
+        logits = forward(ids).logits if name == "transformers" else forward(ids)
         loss = cross_entropy(logits.flatten(0, 1), targets)
         optimizer.zero_grad()
         loss.backward()

@@ -1,4 +1,4 @@
-"""A language model for inference alone: one token at a time, keys and values kept in tensors, angles as complex numbers."""
+"""A language model for inference alone: one token at a time, keys and values kept, angles as complex numbers."""
 
 from __future__ import annotations
 

@@ -93,6 +93,11 @@ CORE = (
     mistaken("A12", "dim_heads", "FixedPositionalEmbedding",
              "return x + emb[None, :, :].type_as(x)", "return x.add_(emb[None, :, :].type_as(x))"),
     # by itself, attention that adds its mask is right; it is wrong in a model that makes boolean masks for it
+    mistaken("A16", "no_batch", "CausalGroupedAttention",
+             "        mask = torch.zeros(length, length)\n"
+             "        return mask.masked_fill(torch.ones(length, length).triu(1).bool(), float(\"-inf\"))",
+             "        mask = torch.ones(length, length).tril().bool()\n"
+             "        return mask.masked_fill(mask == False, float(\"-inf\")).masked_fill(mask == True, 0.0)"),
     mistaken("A16", "ffn_hidden", "Transformer",
              'score = score.masked_fill(mask == 0, float("-inf"))', "score = score + mask"),
     mistaken("A16", "notebook", "Transformer",

@@ -49,6 +49,7 @@ EMBEDDING = (
              "torch.cos(position * div_term[: d_model // 2])", "torch.cos(position * div_term)"),
     mistaken("P1", "notebook", "PositionalEncoding",
              "torch.cos(position * div_term)[:, : d_model // 2]", "torch.cos(position * div_term)"),
+    mistaken("P2", "heads_first", "PositionalEncoding", "/ 10000 ** (", "/ self.max_sequence_length ** ("),
     mistaken("P2", "seq2seq", "PositionalEncoding",
              "torch.arange(0, d_model, 2).float() * (-math.log(10000.0) / d_model)",
              "2 * torch.arange(0, d_model, 2).float() * (-math.log(10000.0) / d_model)"),

@@ -26,13 +26,14 @@ def settings(thing: Any, kind: Kind, given: Mapping[str, Any] | None) -> Iterato
         base["pad"] = NO_PADDING  # a loss that is told of none cannot leave it out
     if "num_heads" in base and "d_model" in base and not own & {"num_heads", "d_model"} and shares_heads(thing):
         base |= SHARED
+    alone = {name: 1 if name in ("num_heads", "num_kv_heads") else value for name, value in base.items()}
     is_free = base.get("num_heads", 1) != 1 and kind.name.endswith("Attention") and "num_heads" not in own
     if not is_free:
         yield base
     elif kind.name != "ScaledDotProductAttention" and is_one_head(thing):
-        yield from ({**base, "num_heads": 1}, base)  # the search takes long where nothing fits
+        yield from (alone, base)  # the search takes long where nothing fits
     else:
-        yield from (base, {**base, "num_heads": 1})
+        yield from (base, alone)
 
 
 def shares_heads(thing: Any) -> bool:

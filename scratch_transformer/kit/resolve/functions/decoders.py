@@ -88,7 +88,7 @@ class ToyModel(nn.Module):
         return torch.zeros(1, 3, len(MARK))
 
     def _part(self, word: str, *args: Any, **options: Any) -> Any:
-        """What a part of this name makes of ids, of their embeddings, of the logits that are there, or of the source."""
+        """What a part of this name makes of ids, of their embeddings, of logits that are there, or of the source."""
         given = [*args, *options.values()]
         found, floats = _ids_in(given), [v for v in given if isinstance(v, Tensor) and v.is_floating_point()]
         embedded = next((v for v in floats if _is_embedded(v)), None)

@@ -7,8 +7,9 @@ import re
 FILLERS = {
     "w", "weight", "weights", "bias", "b", "proj", "projection", "projections", "linear", "linears", "layer", "layers",
     "lin", "dense", "fc", "matrix", "mat", "to", "head", "heads", "net", "transform", "map", "c", "all", "mh", "mha",
-    "multihead", "attn", "attention", "self", "embedding", "embeddings", "embed", "kernel", "mapping", "param", "fn", "ff", "mlp",
-    "vectors", "vector", "inner", "block", "module", "model", "a", "for", "the", "of", "s", "params", "msa",
+    "multihead", "attn", "attention", "self", "embedding", "embeddings", "embed", "kernel", "mapping", "param", "fn",
+    "ff", "mlp", "vectors", "vector", "inner", "block", "module", "model", "a", "for", "the", "of", "s", "params",
+    "msa",
 }  # fmt: skip
 ROLES = {
     "q": {"q", "query", "queries", "qs", "wq", "querys", "qw", "qb", "bq", "toqueries", "toquery", "toq"},

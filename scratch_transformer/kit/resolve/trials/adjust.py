@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -56,8 +57,11 @@ def form_of_output(candidate: Resolved, probe: Probe, trial: Trial) -> str:
     expected = trial.expected_shape(probe.inputs)
     if expected is None or "next_logits" in candidate.kind.inputs:
         return "right"
-    with double():
-        shape = candidate(**probe.inputs).shape
+    try:
+        with double():
+            shape = candidate(**probe.inputs).shape
+    except Exception:  # of another shape, positions cannot even be added
+        return "wrong"
     is_narrow = candidate.kind.name.endswith("Attention") and shape[:-1] == expected[:-1] and shape[-1] < expected[-1]
     return "narrow" if is_narrow else "right" if shape == expected else "wrong"
 
@@ -104,12 +108,7 @@ def _add(output: Tensor, inputs: Inputs) -> Tensor:
 def notes(candidate: Resolved) -> None:
     """How it was understood, in sentences, where that is not a matter of course."""
     plan, kind = candidate.plan, candidate.kind
-    if kind.name in ("FeedForward", "SwiGLU") and candidate.module is not None and "linear2.weight" in candidate.missing:
-        candidate.notes.append("It has no linear map after the activation.")
-    if candidate.module is not None and any(SEGMENTS.search(path.lower()) for path, _ in walk(candidate.module)):
-        candidate.notes.append("All its tokens are of one segment, whose embedding was set to zero.")
-    if candidate.module is not None and {"w_q.weight", "w_k.weight", "w_v.weight"} <= candidate.missing:
-        candidate.notes.append("It has no projections of queries, keys and values: it was given them projected.")
+    candidate.notes += _of_weights(candidate)
     if kind.name == "GreedyDecoding" and not candidate.settings["knows_eos"]:
         candidate.notes.append("It is told no end token, so it always writes max_len words.")
     if getattr(candidate.function, "samples", False):
@@ -135,3 +134,15 @@ def notes(candidate: Resolved) -> None:
         candidate.notes.append(
             f"{len(candidate.unregistered)} of its parameters are in a plain Python list: PyTorch does not see them."
         )
+
+
+def _of_weights(candidate: Resolved) -> Iterator[str]:
+    """What it has none of, though most have."""
+    if candidate.module is None:
+        return
+    if candidate.kind.name in ("FeedForward", "SwiGLU") and "linear2.weight" in candidate.missing:
+        yield "It has no linear map after the activation."
+    if any(SEGMENTS.search(path.lower()) for path, _ in walk(candidate.module)):
+        yield "All its tokens are of one segment, whose embedding was set to zero."
+    if {"w_q.weight", "w_k.weight", "w_v.weight"} <= candidate.missing:
+        yield "It has no projections of queries, keys and values: it was given them projected."

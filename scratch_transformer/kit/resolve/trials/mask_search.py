@@ -176,8 +176,7 @@ def _best(
         if tiers > most:
             break
         if tiers == NOTHING:
-            chosen = [index for _, index in sorted(entry for entry in ranked if entry[0][0] >= NOTHING)]
-            chosen = chosen[:MOST_MISTAKEN_MASKS]
+            chosen = _unlike([entry for entry in ranked if entry[0][0] >= NOTHING])[:MOST_MISTAKEN_MASKS]
         ranked = [best] if best[0][0] < NOTHING else []
         for index in chosen:
             if left_out[index] > least or left_out[index] == len(masked):
@@ -197,6 +196,14 @@ def _best(
             break
     candidate.plan = start
     return best[0], options[best[1]] if ranked else {}, least
+
+
+def _unlike(ranked: list[tuple[Rank, int]]) -> list[int]:
+    """Of options with the same error, which are the same mask in another form, the first; the nearest go first."""
+    found: dict[tuple[int, int, str], int] = {}
+    for (tier, left_out, error), index in sorted(ranked):
+        found.setdefault((tier, left_out, f"{error:.6g}"), index)
+    return list(found.values())
 
 
 def _answers(candidate: Resolved, trial: Trial, probes: Sequence[Probe]) -> bool:

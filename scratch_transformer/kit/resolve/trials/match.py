@@ -229,8 +229,10 @@ def _planned(made: Any, function: Any, kind: Kind, library: Library, settings: d
 
 
 def _planned_with(
-    first: list[Probe], among: Sequence[Probe], made: Any, function: Any, kind: Kind, library: Library, settings: dict[str, Any], plan: Plan
-) -> Outcome:
+    first: list[Probe], among: Sequence[Probe], made: Any, function: Any, kind: Kind, library: Library,
+    settings: dict[str, Any], plan: Plan,
+) -> Outcome:  # fmt: skip
+    """first: without masks, if there are such. among: those from which masks are found too."""
     trial = library.trial(kind, settings, made)
     error: BaseException | None = None
     best = Outcome(kind, stage="called")
