@@ -37,7 +37,7 @@ Timings = dict[str, list[float]]
 
 @pytest.mark.parametrize("family, size, texts, tokens", GENERATING)
 @torch.no_grad()
-def test_generate(benchmark, family, size, texts, tokens, pytestconfig, device, capsys, tmp_path):
+def test_generate(benchmark, family, size, texts, tokens, pytestconfig, device, language_models, capsys, tmp_path):
     if not turns.is_timed(pytestconfig):
         texts, tokens = 2, 3  # only whether it runs
     theirs = model_of_transformers(family, SIZES[size]).to(device).eval()
@@ -50,14 +50,14 @@ def test_generate(benchmark, family, size, texts, tokens, pytestconfig, device, 
         "whole texts": functools.partial(generate, ours, ids, tokens, cache=False),
     }
     assert calls["ours"]() == calls["transformers"]() == calls["whole texts"]()
-    name = f"{family}, {size}, {texts} texts, {tokens} tokens"
-    race(benchmark, calls, texts * tokens, f"generate: {name}", pytestconfig, device, capsys)
+    found = race(benchmark, calls, texts * tokens, pytestconfig, device)
+    keep(language_models, f"generate: {family}, {size}, {texts}, {tokens}", found, capsys)
 
 
 @pytest.mark.filterwarnings("ignore")  # torch.compile warns of its own doings
 @pytest.mark.parametrize("is_compiled", [False, True], ids=["eager", "compiled"])
 @pytest.mark.parametrize("size, texts, length", TRAINING)
-def test_training_step(benchmark, size, texts, length, is_compiled, pytestconfig, device, capsys):
+def test_training_step(benchmark, size, texts, length, is_compiled, pytestconfig, device, language_models, capsys):
     if is_compiled and turns.extent(pytestconfig) != "full":
         pytest.skip("to compile takes minutes: with --grid full")
     if not turns.is_timed(pytestconfig):
@@ -74,8 +74,8 @@ def test_training_step(benchmark, size, texts, length, is_compiled, pytestconfig
     batch = torch.randint(VOCABULARY, (texts, length + 1), device=device)
     prepare = torch.compile if is_compiled else lambda function: function
     calls = {name: training_step(name, model.to(device).train(), batch, prepare) for name, model in models.items()}
-    title = f"training{', compiled' * is_compiled}: {size}, {texts} × {length}"
-    race(benchmark, calls, texts * length, title, pytestconfig, device, capsys)
+    found = race(benchmark, calls, texts * length, pytestconfig, device)
+    keep(language_models, f"training: {size}, {texts} × {length}{', compiled' * is_compiled}", found, capsys)
 
 
 @torch.no_grad()
@@ -135,7 +135,8 @@ def training_step(name, model, batch, prepare):
     return step
 
 
-def race(benchmark, calls, tokens, title, config, device, capsys):
+def race(benchmark, calls, tokens, config, device):
+    """Tokens per second of ours, and how many times as long the others take; nothing where nothing is timed."""
     durations: Timings = {name: [] for name in calls if name != "ours"}
     timer = timer_of(device)
 
@@ -143,14 +144,20 @@ def race(benchmark, calls, tokens, title, config, device, capsys):
         for name, seconds in durations.items():
             seconds.append(measure(Prepared(calls[name]), timer))
 
-    benchmark.group = title
     benchmark.pedantic(calls["ours"], setup=others, rounds=ROUNDS if turns.is_timed(config) else 1, warmup_rounds=1)
     if not turns.is_timed(config):
-        return
+        return {}
     ours = list(benchmark.stats.stats.data)
-    ratios = {name: ratio(seconds[1:], ours) for name, seconds in durations.items()}  # the first was for warmth
-    speed = tokens / benchmark.stats.stats.median
-    benchmark.extra_info |= {"tokens per second": speed, "ratios": {name: vars(r) for name, r in ratios.items()}}
-    times = ", ".join(f"{name} {r.median:.2f} × ({r.p20:.2f} to {r.p80:.2f})" for name, r in ratios.items())
-    with capsys.disabled():
-        print(f"\n{title}: {speed:,.0f} tokens/s; as long: {times}")
+    ratios = {name: vars(ratio(seconds[1:], ours)) for name, seconds in durations.items()}  # the first was for warmth
+    benchmark.extra_info |= {"tokens per second": tokens / benchmark.stats.stats.median, "ratios": ratios}
+    return benchmark.extra_info
+
+
+def keep(values, name, found, capsys):
+    if found:
+        values[name] = found
+        times = [
+            f"{rival} {r['median']:.2f} × ({r['p20']:.2f} to {r['p80']:.2f})" for rival, r in found["ratios"].items()
+        ]
+        with capsys.disabled():
+            print(f"\n{name}: {found['tokens per second']:,.0f} tokens/s; as long: {', '.join(times)}")

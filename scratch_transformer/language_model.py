@@ -10,7 +10,7 @@
 
 Which of the published models it is, `Config` says by a handful of choices:
 
-|           | norm  | positions | feed-forward    | biases | queries a key | norm of queries, keys |
+| family    | norm  | positions | feed-forward    | biases | queries a key | norm of queries, keys |
 |-----------|-------|-----------|-----------------|--------|---------------|-----------------------|
 | GPT-2     | layer | learned   | GELU            | yes    | 1             | no                    |
 | Llama 2   | RMS   | rotary    | gated, SiLU     | no     | 1 to 8        | no                    |

@@ -87,7 +87,7 @@ def test_where_no_other_form_runs_it_is_said_what_was_not_checked():
 
 def test_options_with_one_outcome_are_one():
     ranked = [((3, 0, 0.5), 0), ((3, 0, 0.5), 1), ((3, 0, 0.2), 2), ((3, 1, 0.2), 3)]
-    assert _unlike(ranked) == [2, 0, 3]
+    assert _unlike(ranked) == [0, 2, 3]
 
 
 @pytest.mark.parametrize("kind", ["DecoderLayer", "TokenDecoder", "Transformer"])
@@ -101,13 +101,13 @@ def test_padding_of_the_target_that_nobody_masks_is_harmless():
     """Beside another mistake too. Where padding has a mask of its own, it was overwritten."""
     candidate = variant("Transformer", padding="lost beside causal")
     assert diagnose(candidate).ids[:1] == ("A29",)
-    candidate.takes_masks_apart = False
+    candidate.looks_for_padding = False
     diagnosis = diagnose(candidate)
     found = next(finding for finding in diagnosis.findings if finding.mistake.id == "A24")
     assert (found.form, found.severity) == (TARGET_ONLY, "harmless")
     assert diagnosis.verdict != "mistake"
     both = variant("Transformer", padding="lost beside causal", memory_mask="none")
-    both.takes_masks_apart = False
+    both.looks_for_padding = False
     assert set(diagnose(both).ids) >= {"A22", "A24"}
 
 

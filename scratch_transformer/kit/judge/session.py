@@ -72,8 +72,13 @@ class Session:
 
     @property
     def stops(self) -> list[Result]:
-        """Crashes that no fixed length explains: on inputs of the same shapes it ran, or source and target differ."""
+        """Crashes that no fixed length explains: on inputs of the same shapes it ran, or source and target differ.
+
+        Cross-attention alone that runs wherever both have one length has such a length.
+        """
         ran, pairs = [_shapes(result.probe) for result in self.ran], {"memory", "src", "key"} & set(self.kind.inputs)
+        if self.kind.name == "CrossAttention" and not any(_is_square(r.probe) for r in self.crashes):
+            return []
         return [result for result in self.crashes if pairs or _shapes(result.probe) in ran]
 
     def _is_random(self) -> bool:
@@ -133,6 +138,11 @@ class Session:
             if result.output is not None and (result.probe.is_ordinary or not ordinary)
         ]
         return max(errors, key=lambda pair: pair[0], default=(float("inf"), None))
+
+
+def _is_square(probe: Probe) -> bool:
+    """Whether all inputs have one length."""
+    return len({shape[1] for shape in _shapes(probe).values()}) == 1
 
 
 def _shapes(probe: Probe) -> dict[str, torch.Size]:

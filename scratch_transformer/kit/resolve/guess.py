@@ -78,7 +78,12 @@ def kinds_of(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str, ...
     if not any(plain(p.name) == "numembeddings" for p in parameters_of(thing)):
         best = [kind for kind in best if kind != "Embedding"]
     # What says that it is causal, or is given keys, must be more than right for one sequence that sees all of itself.
-    alike = {"SelfAttention": "causal" in word or _takes(thing, "key"), "CrossAttention": _takes(thing, "key", "value")}
+    is_given_all = _takes(thing, "key", "value")
+    alike = {
+        "SelfAttention": "causal" in word or _takes(thing, "key"),
+        "CrossAttention": is_given_all,
+        "CausalSelfAttention": is_given_all and takes_mask(thing),
+    }
     return tuple(kind for kind in best if not alike.get(kind))
 
 
