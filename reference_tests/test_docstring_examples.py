@@ -39,10 +39,21 @@ GIVEN = {
         from scratch_transformer.kit.kinds import KINDS
         candidate = CanonicalCandidate(KINDS["LayerNorm"], {}, RIGHT)
     """,
+    "language_model": """
+        ids = torch.randint(0, 1000, (2, 5))
+    """,
     "model": """
         src, tgt = torch.randint(1, 9, (2, 5)), torch.randint(1, 9, (2, 4))
         src_vocab_size = tgt_vocab_size = 9
         src_seq_len, tgt_seq_len, src_pad_id, tgt_pad_id = 5, 4, 0, 0
+    """,
+    "nn.cache.KeyValueCache": """
+        from scratch_transformer.language_model import Config, LanguageModel
+        num_layers, prompt, newest = 2, torch.randint(0, 9, (3, 5)), torch.randint(0, 9, (3, 1))
+        config = Config.llama(
+            vocab_size=9, d_model=8, num_layers=num_layers, num_heads=2, num_kv_heads=1, d_ff=12, max_length=9
+        )
+        model = LanguageModel(config).requires_grad_(False)
     """,
     "numpy_oracle": """
         import numpy
