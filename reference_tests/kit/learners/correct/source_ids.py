@@ -16,7 +16,9 @@ class Config:
 
 
 def sinusoid_table(n_position, hidden_dim):
-    angles = np.array([[pos / 10000 ** (2 * (i // 2) / hidden_dim) for i in range(hidden_dim)] for pos in range(n_position)])
+    angles = np.array(
+        [[pos / 10000 ** (2 * (i // 2) / hidden_dim) for i in range(hidden_dim)] for pos in range(n_position)]
+    )
     angles[:, 0::2], angles[:, 1::2] = np.sin(angles[:, 0::2]), np.cos(angles[:, 1::2])
     return torch.tensor(angles, dtype=torch.float)
 

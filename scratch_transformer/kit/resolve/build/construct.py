@@ -163,7 +163,9 @@ def _asked_for(attempt: Attempt, text: str, uses: Mapping[str, Use], values: Val
     """Other arguments, by what an error says is wrong with those that were given."""
     found = re.search(r"'(\w+)' object (has no attribute '(\w+)'|is not (callable|iterable|subscriptable))", text)
     if found is None:
-        if re.search(r"float' object cannot be interpreted|must be int, not float|got \(?float|not float|of type float", text):
+        if re.search(
+            r"float' object cannot be interpreted|must be int, not float|got \(?float|not float|of type float", text
+        ):
             return {n: int(v) for n, v in attempt.args.items() if type(v) is float and v.is_integer()}
         return _of_length(attempt, text, values)
     culprits = [n for n, v in attempt.args.items() if type(v).__name__ == found[1]]

@@ -20,7 +20,14 @@ SWITCH = re.compile(r"^usecache$|^usekvcache$|^inference$|^isinfer(ence)?$|^kvca
 KEPT = re.compile(r"cache|past|keyhistory|kept")
 TOKENWISE = "one token at a time"
 """The order of dimensions of what refuses more than one token."""
-OF_TOKENS = ("CausalSelfAttention", "CausalRotaryAttention", "DecoderOnlyLayer", "LlamaBlock", "DecoderOnly", "LlamaModel")
+OF_TOKENS = (
+    "CausalSelfAttention",
+    "CausalRotaryAttention",
+    "DecoderOnlyLayer",
+    "LlamaBlock",
+    "DecoderOnly",
+    "LlamaModel",
+)
 """Kinds whose tokens may come one by one, as none sees a later one."""
 Call = Callable[[Mapping[str, Any]], Any]
 
@@ -60,9 +67,7 @@ def pieces(
     return torch.cat(outputs, 1)
 
 
-def tokenwise(
-    made: nn.Module, plan: Plan, inputs: Mapping[str, Any], tensor: Callable[[Any], Tensor]
-) -> Tensor:
+def tokenwise(made: nn.Module, plan: Plan, inputs: Mapping[str, Any], tensor: Callable[[Any], Tensor]) -> Tensor:
     """The outputs of all tokens, each given alone.
 
     Raises CannotCall if nothing says that keys and values are kept.

@@ -114,7 +114,11 @@ class Known:
     def trial(self, kind: Kind, settings: Mapping[str, Any], made: Any = None) -> Trial:
         """The trial for something that was made, its parts' mistakes and designs known."""
         parts = self.known_of(made)
-        key = (kind.name, tuple(sorted((n, str(v)) for n, v in settings.items())), tuple((part.kind, part.recipe) for part in parts))
+        key = (
+            kind.name,
+            tuple(sorted((n, str(v)) for n, v in settings.items())),
+            tuple((part.kind, part.recipe) for part in parts),
+        )
         if key not in self._trials:
             self._trials[key] = Trial(kind, settings, parts)
         self._trials[key].until = self.deadline

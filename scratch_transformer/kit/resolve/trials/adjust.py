@@ -104,7 +104,11 @@ def _add(output: Tensor, inputs: Inputs) -> Tensor:
 def notes(candidate: Resolved) -> None:
     """How it was understood, in sentences, where that is not a matter of course."""
     plan, kind = candidate.plan, candidate.kind
-    if kind.name in ("FeedForward", "SwiGLU") and candidate.module is not None and "linear2.weight" in candidate.missing:
+    if (
+        kind.name in ("FeedForward", "SwiGLU")
+        and candidate.module is not None
+        and "linear2.weight" in candidate.missing
+    ):
         candidate.notes.append("It has no linear map after the activation.")
     if candidate.module is not None and any(SEGMENTS.search(path.lower()) for path, _ in walk(candidate.module)):
         candidate.notes.append("All its tokens are of one segment, whose embedding was set to zero.")
