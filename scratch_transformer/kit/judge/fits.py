@@ -34,9 +34,7 @@ def _base(session: Session) -> list[Fit]:
     base = angle ** (-result.output.shape[-1] / 2) if 0 < angle < 1 else 0.0
     if not 1 < base < 1e8 or abs(base / 10000 - 1) < 1e-6:
         return []
-    return [
-        [("P2", f"its base is {base:.6g}, not 10,000", {"angles": repr(value)})] for value in (round(base, 6), base)
-    ]
+    return [[("P2", f"its base is {base:.6g}, not 10,000", {"angles": repr(value)})] for value in (round(base, 6), base)]
 
 
 def _normalization(session: Session) -> list[Fit]:

@@ -1,4 +1,4 @@
-"""A model made of parts that it is given: stacks of layers, a Transformer of vectors, embeddings around it; and a factory.
+"""Made of parts that are given: stacks of layers, a Transformer of vectors, embeddings around it; and a factory.
 
 Masks are made in the model that has the embeddings. A language model is given the causal mask.
 """

@@ -1,4 +1,4 @@
-"""Everything is told its config; encoder and decoder make their masks from ids, so the decoder is given the source's too.
+"""All is told its config; encoder and decoder make their masks from ids, so the decoder is given the source's too.
 
 Positions are a frozen nn.Embedding; d_ff is an expansion; attention maps are collected in lists.
 """

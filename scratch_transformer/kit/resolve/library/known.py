@@ -160,7 +160,8 @@ class Known:
                 self._globals[module.__name__, len(namespace)] = _global_names(namespace)
             names = self._globals[module.__name__, len(namespace)]
             changed = override_globals(namespace, names, settings, set(namespace))
-            pads |= {"pad": value for name, value in changed.items() if "pad" in settings_of(name)}
+            of_padding = [value for name, value in changed.items() if "pad" in settings_of(name)]
+            pads |= dict.fromkeys(["pad"], of_padding[-1]) if of_padding else {}
         return pads
 
     def classes_beside(self, thing: Any) -> list[type]:
@@ -202,6 +203,7 @@ def _global_names(namespace: Mapping[str, Any]) -> set[str]:
 
 
 def read_by_class(cls: type) -> set[str]:
+    """The globals that the methods of a class read."""
     return {name for member in vars(cls).values() for name in _read_by(getattr(member, "__func__", member))}
 
 
