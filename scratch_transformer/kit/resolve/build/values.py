@@ -88,7 +88,7 @@ class Values:
         return ("d_ff", *settings_of(name)) if name in self._inner else settings_of(name)
 
     def _vocabulary(self, name: str) -> str:
-        """The vocabulary that input_dim or output_dim is the size of, where nothing else says how many words there are."""
+        """The vocabulary that input_dim or output_dim is the size of, where nothing else is that."""
         if "vocab_size" not in settings_of(name)[1:] or plain(name) in ("size", "dim"):
             return ""
         side = "tgt" if "out" in plain(name) else "src"
