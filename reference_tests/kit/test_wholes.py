@@ -9,7 +9,6 @@ from scratch_transformer.kit import process
 from scratch_transformer.kit.discover.target import find
 from scratch_transformer.kit.resolve.build import inside
 from scratch_transformer.kit.resolve.build.values import Values
-from scratch_transformer.kit.resolve.functions.decoders import Reading, ToyModel
 from scratch_transformer.kit.resolve.weights.layout import Parameters
 
 ATTENTION = """
@@ -176,11 +175,3 @@ def test_a_frozen_table_of_sines_is_no_parameter():
         }
     )
     assert list(Parameters(module).positions) == ["other.weight", "tok.weight"]
-
-
-def test_a_toy_has_the_parts_of_any_model():
-    toy = ToyModel(lambda ids: ids[..., None] * torch.ones(5), Reading())
-    ids = torch.tensor([[1, 2]])
-    assert toy.module is toy and torch.equal(toy.tgt_embedding(ids), ids)
-    assert toy.decode_step(ids).shape == (1, 2, 5) and not hasattr(toy, "tokenizer")
-    assert torch.equal(toy.output_proj(ids.double()), ids.double())
