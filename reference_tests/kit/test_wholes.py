@@ -132,11 +132,11 @@ def test_defaults_are_as_before_once_it_is_built():
 
 
 def test_what_must_be_given_and_nobody_has_defined_is_the_references(tmp_path):
-    results = checked(tmp_path, HEAD + GIVEN)
-    layer = results["DecoderLayer"]
+    of_layer, of_whole = GIVEN.split("\n\n\n")
+    layer = checked(tmp_path, HEAD + of_layer)["DecoderLayer"]
     assert layer.verdict in ("matches the builtin", "harmless deviation"), layer
     assert layer.replaced == ["MultiheadAttention", "FeedForward"]
-    whole = results["Transformer"]
+    whole = checked(tmp_path, HEAD + of_whole)["Transformer"]
     assert whole.verdict == "matches the paper, not the builtin", whole
     assert any("the reference's TokenDecoder" in limit for limit in (*whole.limits, *whole.notes))
 
