@@ -1,4 +1,4 @@
-"""A model made of parts that it is given: stacks of layers, a Transformer of vectors, embeddings around it; and a factory.
+"""Made of parts that are given: stacks of layers, a Transformer of vectors, embeddings around it; and a factory.
 
 Masks are made in the model that has the embeddings. A language model is given the causal mask.
 """
@@ -35,7 +35,11 @@ class MultiheadAttention(nn.Module):
         super().__init__()
         assert d_model % num_heads == 0, "d_model not divisible by num_heads"
         self.h, self.d_k = num_heads, d_model // num_heads
-        self.w_q, self.w_k, self.w_v = nn.Linear(d_model, d_model), nn.Linear(d_model, d_model), nn.Linear(d_model, d_model)
+        self.w_q, self.w_k, self.w_v = (
+            nn.Linear(d_model, d_model),
+            nn.Linear(d_model, d_model),
+            nn.Linear(d_model, d_model),
+        )
         self.w_o = nn.Linear(d_model, d_model)
 
     def forward(self, q, k, v, mask=None):

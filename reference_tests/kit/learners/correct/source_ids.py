@@ -1,4 +1,4 @@
-"""Everything is told its config; encoder and decoder make their masks from ids, so the decoder is given the source's too.
+"""All is told its config; encoder and decoder make their masks from ids, so the decoder is given the source's too.
 
 Positions are a frozen nn.Embedding; d_ff is an expansion; attention maps are collected in lists.
 """
@@ -16,7 +16,9 @@ class Config:
 
 
 def sinusoid_table(n_position, hidden_dim):
-    angles = np.array([[pos / 10000 ** (2 * (i // 2) / hidden_dim) for i in range(hidden_dim)] for pos in range(n_position)])
+    angles = np.array(
+        [[pos / 10000 ** (2 * (i // 2) / hidden_dim) for i in range(hidden_dim)] for pos in range(n_position)]
+    )
     angles[:, 0::2], angles[:, 1::2] = np.sin(angles[:, 0::2]), np.cos(angles[:, 1::2])
     return torch.tensor(angles, dtype=torch.float)
 

@@ -47,4 +47,7 @@ PATHS = (
              "x.view(batch_size, self.num_heads, seq_length, self.d_k)"),
     mistaken("A16", "gpt", "GPT",
              'att = att.masked_fill(self.mask[:, :, :T, :T] == 0, float("-inf"))', "att = att + self.mask[:, :, :T, :T]"),
+    mistaken("A22", "given_parts", "Transformer",
+             "self.encoder(src, self_attn_mask), masked_self_attn_mask, cross_attn_mask)",
+             "self.encoder(src, self_attn_mask), masked_self_attn_mask, None)"),
 )  # fmt: skip

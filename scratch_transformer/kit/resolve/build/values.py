@@ -43,7 +43,9 @@ class Values:
             if setting in self.own:
                 self.used[setting] = self.settings[setting]
                 return self.settings[setting]
-        for setting in sorted(self.meanings(name), key=lambda meant: (meant not in self.own, self._is_taken(meant, name))):
+        for setting in sorted(
+            self.meanings(name), key=lambda meant: (meant not in self.own, self._is_taken(meant, name))
+        ):
             if setting in self.settings:
                 self.used[setting] = self.settings[setting]
                 self.names.setdefault(setting, name)
@@ -86,7 +88,7 @@ class Values:
         return ("d_ff", *settings_of(name)) if name in self._inner else settings_of(name)
 
     def _vocabulary(self, name: str) -> str:
-        """Which vocabulary input_dim and output_dim are the sizes of, where nothing else says how many words there are."""
+        """The vocabulary that input_dim or output_dim is the size of, where nothing else is that."""
         if "vocab_size" not in settings_of(name)[1:] or plain(name) in ("size", "dim"):
             return ""
         side = "tgt" if "out" in plain(name) else "src"

@@ -114,7 +114,11 @@ class Known:
     def trial(self, kind: Kind, settings: Mapping[str, Any], made: Any = None) -> Trial:
         """The trial for something that was made, its parts' mistakes and designs known."""
         parts = self.known_of(made)
-        key = (kind.name, tuple(sorted((n, str(v)) for n, v in settings.items())), tuple((part.kind, part.recipe) for part in parts))
+        key = (
+            kind.name,
+            tuple(sorted((n, str(v)) for n, v in settings.items())),
+            tuple((part.kind, part.recipe) for part in parts),
+        )
         if key not in self._trials:
             self._trials[key] = Trial(kind, settings, parts)
         self._trials[key].until = self.deadline
@@ -156,7 +160,8 @@ class Known:
                 self._globals[module.__name__, len(namespace)] = _global_names(namespace)
             names = self._globals[module.__name__, len(namespace)]
             changed = override_globals(namespace, names, settings, set(namespace))
-            pads |= {"pad": value for name, value in changed.items() if "pad" in settings_of(name)}
+            of_padding = [value for name, value in changed.items() if "pad" in settings_of(name)]
+            pads |= dict.fromkeys(["pad"], of_padding[-1]) if of_padding else {}
         return pads
 
     def classes_beside(self, thing: Any) -> list[type]:
@@ -198,6 +203,7 @@ def _global_names(namespace: Mapping[str, Any]) -> set[str]:
 
 
 def read_by_class(cls: type) -> set[str]:
+    """The globals that the methods of a class read."""
     return {name for member in vars(cls).values() for name in _read_by(getattr(member, "__func__", member))}
 
 

@@ -116,7 +116,8 @@ def _without_unclear_parts(best: Outcome, thing: Any, library: Library, settings
     if again.candidate is None or again.score[0] >= library.most_tiers:
         return best
     for name in dict.fromkeys(part.__name__ for part in unclear):
-        again.candidate.notes.append(f"Nothing explains its {name}: it is judged with the reference's in that place.")
+        again.candidate.limits.append(f"Nothing explains its {name}: it is judged with the reference's in that place.")
+        again.candidate.replaced.append(name)
     return again
 
 

@@ -50,7 +50,9 @@ def find_weights(
     if score[0] < NOTHING and getattr(candidate.layout, "number", 0):
         known = (type(part) for _, part in walk(candidate.module))
         attentions = (cls for cls in known if (library.kind_of_class(cls) or "").endswith("Attention"))
-        library.choices |= dict.fromkeys(attentions, getattr(candidate.layout, "number", 0))  # the same in what contains it
+        library.choices |= dict.fromkeys(
+            attentions, getattr(candidate.layout, "number", 0)
+        )  # the same in what contains it
     if words and score[0] < NOTHING:
         candidate.notes.append(words[0].upper() + words[1:] + ".")
     return score

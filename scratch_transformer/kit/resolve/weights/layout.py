@@ -22,7 +22,7 @@ Layout = dict[str, Tensor]
 class Parameters:
     """A module's parameters as one vector. tensors: by path; initial: copies of them. positions: of each, in it.
 
-    unregistered: those that PyTorch does not know of, in plain lists. Frozen tables of sines and cosines are left alone.
+    unregistered: those that PyTorch does not know of, in plain lists. Frozen tables of sines are left alone.
     """
 
     def __init__(self, module: nn.Module) -> None:

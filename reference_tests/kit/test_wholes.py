@@ -1,0 +1,177 @@
+"""Wholes are judged although a part is unclear, given, absent, or of a size that is not passed on."""
+
+import pytest
+import torch
+from torch import nn
+
+from reference_tests.kit.learners.checked import check_here
+from scratch_transformer.kit import process
+from scratch_transformer.kit.discover.target import find
+from scratch_transformer.kit.resolve.build import inside
+from scratch_transformer.kit.resolve.build.values import Values
+from scratch_transformer.kit.resolve.weights.layout import Parameters
+
+ATTENTION = """
+class SelfAttention(nn.Module):
+    def __init__(self, embed_dim, num_heads=8, head_dim=64):
+        super().__init__()
+        assert embed_dim % head_dim == 0, "heads do not fit"
+        self.heads, self.d = embed_dim // head_dim, head_dim
+        self.q, self.k, self.v = (nn.Linear(embed_dim, embed_dim) for _ in "qkv")
+        self.out = nn.Linear(embed_dim, embed_dim)
+
+    def forward(self, x):
+        B, T, E = x.shape
+        q, k, v = (w(x).view(B, T, self.heads, self.d).transpose(1, 2) for w in (self.q, self.k, self.v))
+        scores = q @ k.transpose(-1, -2) / self.d**0.5
+        return self.out((SCORES @ v).transpose(1, 2).reshape(B, T, E))
+"""
+BLOCK = """
+class Block(nn.Module):
+    def __init__(self, embed_dim, expand_dim):
+        super().__init__()
+        self.attention = SelfAttention(embed_dim)
+        self.ff = nn.Sequential(nn.Linear(embed_dim, expand_dim), nn.ReLU(), nn.Linear(expand_dim, embed_dim))
+        self.norm1, self.norm2 = nn.LayerNorm(embed_dim), nn.LayerNorm(embed_dim)
+
+    def forward(self, x):
+        x = self.norm1(x + self.attention(x))
+        return self.norm2(x + self.ff(x))
+"""
+GIVEN = """
+class DecoderLayer(nn.Module):
+    def __init__(self, d_model, d_ff, n_heads, attention_cls, feed_forward, norm_cls=nn.LayerNorm):
+        super().__init__()
+        self.self_attn, self.cross_attn = attention_cls(d_model, n_heads), attention_cls(d_model, n_heads)
+        self.ffn = feed_forward
+        self.norm1, self.norm2, self.norm3 = norm_cls(d_model), norm_cls(d_model), norm_cls(d_model)
+
+    def forward(self, x, memory, tgt_mask, src_mask):
+        x = self.norm1(x + self.self_attn(x, x, x, tgt_mask))
+        x = self.norm2(x + self.cross_attn(x, memory, memory, src_mask))
+        return self.norm3(x + self.ffn(x))
+
+
+class Transformer(nn.Module):
+    def __init__(self, encoder, decoder, src_pad_idx, trg_pad_idx):
+        super().__init__()
+        self.encoder, self.decoder, self.src_pad_idx, self.trg_pad_idx = encoder, decoder, src_pad_idx, trg_pad_idx
+
+    def forward(self, src, trg):
+        src_mask = (src != self.src_pad_idx)[:, None, None]
+        trg_mask = (trg != self.trg_pad_idx)[:, None, None] & torch.ones(trg.shape[1], trg.shape[1]).tril().bool()
+        return self.decoder(trg, self.encoder(src, src_mask), trg_mask, src_mask)
+"""
+HEAD = "import torch\nfrom torch import nn\n"
+PRETRAINED = """
+from a_package_nobody_has import ACT2FN, CausalLMOutputWithPast, GenerationMixin, PretrainedConfig, PreTrainedModel
+import torch
+from torch import nn
+
+
+class TinyConfig(PretrainedConfig):
+    def __init__(self, hidden_size=64, intermediate_size=96, hidden_act="silu", vocab_size=50, **more):
+        super().__init__(**more)
+        self.hidden_size, self.intermediate_size = hidden_size, intermediate_size
+        self.hidden_act, self.vocab_size = hidden_act, vocab_size
+
+
+class MLP(nn.Module):
+    def __init__(self, config: TinyConfig):
+        super().__init__()
+        self.gate_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
+        self.up_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
+        self.down_proj = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
+        self.act_fn = ACT2FN[config.hidden_act]
+
+    def forward(self, x):
+        return self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))
+
+
+class LMHead(PreTrainedModel, GenerationMixin):
+    config_class = TinyConfig
+
+    def __init__(self, config: TinyConfig):
+        super().__init__(config)
+        self.linear = nn.Linear(config.hidden_size, config.vocab_size)
+
+    def forward(self, x):
+        return CausalLMOutputWithPast(loss=None, logits=self.linear(x))
+"""
+
+
+def checked(folder, text, names=None):
+    path = folder / "learner.py"
+    path.write_text(text, encoding="utf-8")
+    return check_here(path, names)
+
+
+def test_a_whole_is_judged_with_the_reference_in_place_of_a_part_that_nothing_explains(tmp_path):
+    attention = ATTENTION.replace("SCORES", "torch.sin(scores)")
+    results = checked(tmp_path, HEAD + attention + BLOCK)
+    assert results["SelfAttention"].verdict == "unknown mismatch"
+    block = results["Block"]
+    assert (block.verdict, block.replaced) == ("matches the builtin", ["SelfAttention"]), block
+    assert any("Nothing explains its SelfAttention" in limit for limit in block.limits)
+
+
+def test_heads_of_a_size_that_is_not_passed_on(tmp_path):
+    attention = ATTENTION.replace("SCORES", "scores.softmax(-1)")
+    block = checked(tmp_path, HEAD + attention + BLOCK)["Block"]
+    assert (block.verdict, block.replaced) == ("matches the builtin", []), block
+
+
+def test_defaults_are_as_before_once_it_is_built():
+    class Attention:
+        def __init__(self, dim, head_dim=64, dropout=0.1):
+            pass
+
+    with inside.told([Attention], {"d_model": 12, "num_heads": 3}) as are_any:
+        assert are_any and Attention.__init__.__defaults__ == (4, 0.1)
+    assert Attention.__init__.__defaults__ == (64, 0.1)
+
+
+def test_what_must_be_given_and_nobody_has_defined_is_the_references(tmp_path):
+    of_layer, of_whole = GIVEN.split("\n\n\n")
+    layer = checked(tmp_path, HEAD + of_layer)["DecoderLayer"]
+    assert layer.verdict in ("matches the builtin", "harmless deviation"), layer
+    assert layer.replaced == ["MultiheadAttention", "FeedForward"]
+    whole = checked(tmp_path, HEAD + of_whole)["Transformer"]
+    assert whole.verdict == "matches the paper, not the builtin", whole
+    assert any("the reference's TokenDecoder" in limit for limit in (*whole.limits, *whole.notes))
+
+
+def test_what_everybody_knows_of_an_absent_package(tmp_path):
+    path = tmp_path / "pretrained.py"
+    path.write_text(PRETRAINED, encoding="utf-8")
+    report = process.check(find(str(path)), "pretrained.py")
+    verdicts = {result.name: result.verdict for result in report.results}
+    assert verdicts == {"MLP": "matches the builtin", "LMHead": "matches the builtin"}
+
+
+@pytest.mark.parametrize(
+    "names, expected",
+    [
+        (["embed_dim", "expand_dim"], {"embed_dim": 12, "expand_dim": 17}),
+        (["dim", "hidden_dim"], {"dim": 12, "hidden_dim": 17}),
+        (["hidden_dim", "pf_dim"], {"hidden_dim": 12, "pf_dim": 17}),
+        (["input_dim", "hidden_dim", "expanded_dim"], {"input_dim": 11, "hidden_dim": 12, "expanded_dim": 17}),
+        (["vocab_size", "input_dim", "d_ff"], {"vocab_size": 11, "input_dim": 12, "d_ff": 17}),
+    ],
+)
+def test_names_mean_what_the_others_leave(names, expected):
+    values = Values({"d_model": 12, "d_ff": 17, "num_heads": 3, "vocab_size": 11}, {})
+    values.reserve(names)
+    assert {name: values(name) for name in names} == expected
+
+
+def test_a_frozen_table_of_sines_is_no_parameter():
+    table = torch.arange(20.0)[:, None] / 10000 ** (torch.arange(0, 12, 2) / 12)
+    module = nn.ModuleDict(
+        {
+            "pos": nn.Embedding.from_pretrained(torch.cat((table.sin(), table.cos()), 1), freeze=True),
+            "other": nn.Embedding.from_pretrained(torch.randn(20, 12) * 3, freeze=True),
+            "tok": nn.Embedding(9, 12),
+        }
+    )
+    assert list(Parameters(module).positions) == ["other.weight", "tok.weight"]
