@@ -5,7 +5,7 @@ rounds, and the range of the middle rounds. Above 1, ours is faster. The models 
 read by `from_pretrained`, and the tokens generated are compared.
 
     generate    greedily, so many tokens behind 16; transformers' `generate`, and our model without a cache
-    training    a step of GPT-2's kind: forward, loss, backward, clipped gradients, AdamW
+    training    a step of GPT-2's kind: forward, loss, backward, clipping, AdamW; with --grid full, compiled too
     cache       bytes of the keys and values of 1000 tokens: grouped queries beside as many keys as queries
 """
 
@@ -37,7 +37,7 @@ Timings = dict[str, list[float]]
 
 @pytest.mark.parametrize("family, size, texts, tokens", GENERATING)
 @torch.no_grad()
-def test_generate(benchmark, family, size, texts, tokens, pytestconfig, device, capsys, tmp_path):
+def test_generate(benchmark, family, size, texts, tokens, pytestconfig, device, language_models, capsys, tmp_path):
     if not turns.is_timed(pytestconfig):
         texts, tokens = 2, 3  # only whether it runs
     theirs = model_of_transformers(family, SIZES[size]).to(device).eval()
@@ -50,12 +50,16 @@ def test_generate(benchmark, family, size, texts, tokens, pytestconfig, device, 
         "whole texts": functools.partial(generate, ours, ids, tokens, cache=False),
     }
     assert calls["ours"]() == calls["transformers"]() == calls["whole texts"]()
-    name = f"{family}, {size}, {texts} texts, {tokens} tokens"
-    race(benchmark, calls, texts * tokens, f"generate: {name}", pytestconfig, device, capsys)
+    found = race(benchmark, calls, texts * tokens, pytestconfig, device)
+    keep(language_models, f"generate: {family}, {size}, {texts}, {tokens}", found, capsys)
 
 
+@pytest.mark.filterwarnings("ignore")  # torch.compile warns of its own doings
+@pytest.mark.parametrize("is_compiled", [False, True], ids=["eager", "compiled"])
 @pytest.mark.parametrize("size, texts, length", TRAINING)
-def test_training_step(benchmark, size, texts, length, pytestconfig, device, capsys):
+def test_training_step(benchmark, size, texts, length, is_compiled, pytestconfig, device, language_models, capsys):
+    if is_compiled and turns.extent(pytestconfig) != "full":
+        pytest.skip("to compile takes minutes: with --grid full")
     if not turns.is_timed(pytestconfig):
         texts, length = 2, 5
     d_model, layers, heads, _, _ = SIZES[size]
@@ -68,8 +72,10 @@ def test_training_step(benchmark, size, texts, length, pytestconfig, device, cap
     counts = {name: sum(p.numel() for p in model.parameters()) for name, model in models.items()}
     assert len(set(counts.values())) == 1, counts
     batch = torch.randint(VOCABULARY, (texts, length + 1), device=device)
-    calls = {name: training_step(name, model.to(device).train(), batch) for name, model in models.items()}
-    race(benchmark, calls, texts * length, f"training: {size}, {texts} × {length}", pytestconfig, device, capsys)
+    prepare = torch.compile if is_compiled else lambda function: function
+    calls = {name: training_step(name, model.to(device).train(), batch, prepare) for name, model in models.items()}
+    found = race(benchmark, calls, texts * length, pytestconfig, device)
+    keep(language_models, f"training: {size}, {texts} × {length}{', compiled' * is_compiled}", found, capsys)
 
 
 @torch.no_grad()
@@ -112,13 +118,14 @@ def generate_theirs(model, ids, tokens):
     return found[:, PROMPT:].tolist()
 
 
-def training_step(name, model, batch):
+def training_step(name, model, batch, prepare):
     ids, targets = batch[:, :-1].contiguous(), batch[:, 1:].flatten()
-    cross_entropy = functional.cross_entropy if name == "ours" else F.cross_entropy
+    cross_entropy = prepare(functional.cross_entropy if name == "ours" else F.cross_entropy)
+    forward = prepare(model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.1)
 
     def step():
-        logits = model(ids).logits if name == "transformers" else model(ids)
+        logits = forward(ids).logits if name == "transformers" else forward(ids)
         loss = cross_entropy(logits.flatten(0, 1), targets)
         optimizer.zero_grad()
         loss.backward()
@@ -128,7 +135,8 @@ def training_step(name, model, batch):
     return step
 
 
-def race(benchmark, calls, tokens, title, config, device, capsys):
+def race(benchmark, calls, tokens, config, device):
+    """Tokens per second of ours, and how many times as long the others take; nothing where nothing is timed."""
     durations: Timings = {name: [] for name in calls if name != "ours"}
     timer = timer_of(device)
 
@@ -136,14 +144,20 @@ def race(benchmark, calls, tokens, title, config, device, capsys):
         for name, seconds in durations.items():
             seconds.append(measure(Prepared(calls[name]), timer))
 
-    benchmark.group = title
     benchmark.pedantic(calls["ours"], setup=others, rounds=ROUNDS if turns.is_timed(config) else 1, warmup_rounds=1)
     if not turns.is_timed(config):
-        return
+        return {}
     ours = list(benchmark.stats.stats.data)
-    ratios = {name: ratio(seconds[1:], ours) for name, seconds in durations.items()}  # the first was for warmth
-    speed = tokens / benchmark.stats.stats.median
-    benchmark.extra_info |= {"tokens per second": speed, "ratios": {name: vars(r) for name, r in ratios.items()}}
-    times = ", ".join(f"{name} {r.median:.2f} × ({r.p20:.2f} to {r.p80:.2f})" for name, r in ratios.items())
-    with capsys.disabled():
-        print(f"\n{title}: {speed:,.0f} tokens/s; as long: {times}")
+    ratios = {name: vars(ratio(seconds[1:], ours)) for name, seconds in durations.items()}  # the first was for warmth
+    benchmark.extra_info |= {"tokens per second": tokens / benchmark.stats.stats.median, "ratios": ratios}
+    return benchmark.extra_info
+
+
+def keep(values, name, found, capsys):
+    if found:
+        values[name] = found
+        times = [
+            f"{rival} {r['median']:.2f} × ({r['p20']:.2f} to {r['p80']:.2f})" for rival, r in found["ratios"].items()
+        ]
+        with capsys.disabled():
+            print(f"\n{name}: {found['tokens per second']:,.0f} tokens/s; as long: {', '.join(times)}")

@@ -38,10 +38,21 @@ def machine(pytestconfig):
 
 @pytest.fixture(scope="session")
 def application(pytestconfig):
-    """What is measured of the application, to be kept beside what was measured on the same day: some at a time (-k)."""
+    """What is measured of the application."""
+    yield from _kept("the application", pytestconfig)
+
+
+@pytest.fixture(scope="session")
+def language_models(pytestconfig):
+    """What is measured of language models."""
+    yield from _kept("language models", pytestconfig)
+
+
+def _kept(subject, pytestconfig):
+    """Values to be kept beside what was measured on the same day: some at a time (-k)."""
     keep, device = pytestconfig.getoption("--keep"), pytestconfig.getoption("--device")
-    before = measurement.latest("the application", Path(keep)) if keep else None
-    with measurement.kept("the application", keep, device) as values:
+    before = measurement.latest(subject, Path(keep)) if keep else None
+    with measurement.kept(subject, keep, device) as values:
         if before and before["date"][:10] == datetime.datetime.now(datetime.timezone.utc).date().isoformat():
             values |= before["values"]
         yield values

@@ -292,6 +292,12 @@ def test_settings_that_do_not_fit_are_refused(changes, message):
         dataclasses.replace(CONFIGS["llama2"], **changes)
 
 
+def test_a_family_needs_heads_that_divide_the_width():
+    with pytest.raises(ValueError, match="num_heads must divide d_model=24, or head_dim be given, but is 5"):
+        Config.gpt2(d_model=24, num_heads=5)
+    assert Config.llama(d_model=24, num_heads=5, num_kv_heads=5, head_dim=6).head_dim == 6
+
+
 # ---- The model ----
 
 

@@ -10,7 +10,7 @@
 
 Which of the published models it is, `Config` says by a handful of choices:
 
-|           | norm  | positions | feed-forward    | biases | queries a key | norm of queries, keys |
+| family    | norm  | positions | feed-forward    | biases | queries a key | norm of queries, keys |
 |-----------|-------|-----------|-----------------|--------|---------------|-----------------------|
 | GPT-2     | layer | learned   | GELU            | yes    | 1             | no                    |
 | Llama 2   | RMS   | rotary    | gated, SiLU     | no     | 1 to 8        | no                    |
@@ -105,7 +105,11 @@ class Config:
     @classmethod
     def _of(cls, values: dict[str, Any]) -> Config:
         d_model, num_heads = values["d_model"], values["num_heads"]
-        return cls(**{"num_kv_heads": num_heads, "head_dim": d_model // num_heads, "d_ff": 4 * d_model} | values)
+        if "head_dim" not in values and (num_heads < 1 or d_model % num_heads):
+            raise ValueError(f"Config: num_heads must divide {d_model=}, or head_dim be given, but is {num_heads}")
+        return cls(
+            **{"num_kv_heads": num_heads, "head_dim": d_model // max(num_heads, 1), "d_ff": 4 * d_model} | values
+        )
 
     def __post_init__(self) -> None:
         scaling: Any = self.rope_scaling

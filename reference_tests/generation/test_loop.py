@@ -6,9 +6,11 @@ import pytest
 import torch
 
 from reference_tests.small_language_model import CONFIGS, small_model
+from scratch_transformer import nn
 from scratch_transformer.generation import generate, loop, stream
 from scratch_transformer.generation.decoders import Cached, WholeTexts
 from scratch_transformer.generation.newest import Newest
+from scratch_transformer.language_model import Config, LanguageModel
 
 PROMPTS = [[7, 3, 9], [5], [1, 2, 30, 4, 5, 6]]
 NEW = 12
@@ -76,6 +78,31 @@ def test_large_models_are_not_copied(monkeypatch):
     monkeypatch.setattr("scratch_transformer.generation.newest.LARGEST", 100)
     model = small_model("qwen3")
     assert loop._decoder(model) is Cached
+    assert generate(model, PROMPTS, NEW) == [likeliest(model, prompt, NEW) for prompt in PROMPTS]
+
+
+class Louder(nn.Linear):
+    def forward(self, x):
+        return 3 * super().forward(x)
+
+
+def test_a_part_that_somebody_has_changed_or_watches_counts():
+    model = small_model("llama2")
+    before = generate(model, PROMPTS, NEW)
+    own = model.blocks[1].feed_forward.up_proj
+    model.blocks[1].feed_forward.up_proj = Louder(24, 34, bias=False).double()
+    model.blocks[1].feed_forward.up_proj.weight = own.weight
+    assert generate(model, PROMPTS, NEW) == [likeliest(model, prompt, NEW) for prompt in PROMPTS] != before
+    model.blocks[1].feed_forward.up_proj = own
+    assert generate(model, PROMPTS, NEW) == before
+    seen = []
+    model.blocks[0].register_forward_hook(lambda module, inputs, output: seen.append(output.shape[1]))
+    assert generate(model, PROMPTS, NEW) == before
+    assert seen == [6] + [1] * (NEW - 1)
+
+
+def test_heads_of_an_odd_width():
+    model = LanguageModel(Config.gpt2(vocab_size=41, max_length=30, d_model=15, num_layers=1, num_heads=3)).double()
     assert generate(model, PROMPTS, NEW) == [likeliest(model, prompt, NEW) for prompt in PROMPTS]
 
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -15,11 +16,13 @@ from reference_tests.language import tiny
 from reference_tests.translation.test_distribution import has_fsdp_checkpoints, numbers
 from reference_tests.translation.tiny import content
 from scratch_transformer.language.run import is_run, load_run
-from scratch_transformer.translation import checkpoint, files
+from scratch_transformer.language.trainer import Trainer
+from scratch_transformer.translation import checkpoint, distribution, files
 from scratch_transformer.translation.averaging import average
 from scratch_transformer.translation.errors import InputError
 
 ROOT = Path(__file__).parents[2]
+IDS = np.arange(100, dtype=np.int32)
 LAST = "checkpoints/step-00000006"
 
 
@@ -124,6 +127,16 @@ def test_the_average_of_checkpoints_is_a_run(tmp_path):
         mean = torch.stack([tensors[name] for tensors in saved]).mean(0)
         torch.testing.assert_close(parameter.detach(), mean, rtol=1e-6, atol=1e-9)
     assert run.held_out() == load_run(tmp_path / "run").held_out()
+
+
+def test_norms_do_not_decay(tmp_path):
+    tiny.run(tmp_path / "run", training__steps=2)
+    run = load_run(tmp_path / "run")
+    world = distribution.World(torch.device("cpu"))
+    trainer = Trainer(run.config, tmp_path / "none", run.model, IDS, IDS, 0, "", world)
+    decay = {id(p): group["weight_decay"] for group in trainer.optimizer.param_groups for p in group["params"]}
+    for name, parameter in run.model.named_parameters():
+        assert decay[id(parameter)] == (0.0 if "norm" in name else 0.1), name
 
 
 def test_a_ready_vocabulary_is_taken(whole, tmp_path):

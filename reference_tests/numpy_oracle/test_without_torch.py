@@ -59,6 +59,7 @@ def test_every_public_name_is_there_and_every_forward_has_its_backward():
         "LayerOptions",
         "Result",
         "causal",
+        "rotary_turns",
         "sinusoidal_positions",
         "updated_running_statistics",
     }

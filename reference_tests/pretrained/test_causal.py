@@ -118,6 +118,8 @@ def test_rotary_positions_in_the_old_and_the_new_form(rotary, base, scaling, tmp
         ("llama", {"model_type": "mamba"}, "model_type is 'mamba'; expected gpt2, llama, qwen3"),
         ("llama", {"hidden_size": None}, "hidden_size is missing"),
         ("llama", {"hidden_size": 24.5}, "hidden_size is 24.5; expected a whole number"),
+        ("llama", {"num_attention_heads": 0, "head_dim": None}, "num_heads must divide d_model=24, .* but is 0"),
+        ("gpt2", {"n_head": 5}, "num_heads must divide d_model=24, or head_dim be given, but is 5"),
         ("llama", {"num_hidden_layers": 0}, "num_layers must be at least 1, but is 0"),
         ("llama", {"num_key_value_heads": 4}, "num_kv_heads must divide num_heads=6, but is 4"),
         ("llama", {"rms_norm_eps": "small"}, "rms_norm_eps is 'small'; expected a number"),

@@ -198,20 +198,6 @@ def test_after_a_restart_by_torchrun_the_run_goes_on(tmp_path, monkeypatch):
         train.train(tiny.config(training__seed=3), tmp_path / "run", say=said.append)
 
 
-def test_a_job_of_torchrun_that_has_other_machines_now_goes_on(tmp_path, monkeypatch):
-    """They are started anew, and have not failed."""
-    said = []
-    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "job 7")
-    train.train(tiny.config(), tmp_path / "run", say=print)
-    shutil.rmtree(tmp_path / "run" / "checkpoints" / "step-00000006")
-    train.train(tiny.config(), tmp_path / "run", say=said.append)
-    assert "going on after step 4" in said
-    for job in ("job 8", "none"):
-        monkeypatch.setenv("TORCHELASTIC_RUN_ID", job)
-        with pytest.raises(InputError, match="is there already"):
-            train.train(tiny.config(), tmp_path / "run", say=said.append)
-
-
 def test_several_processes_need_a_name(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     result = CliRunner().invoke(cli.main, ["train"])

@@ -45,7 +45,7 @@ MOVED = ("text", "data", "source_file", "target_file", "hub", "valid", "test")
 """Where the data are: these may change when a run goes on, if there are the same pairs."""
 
 
-@click.command(epilog="All settings and their defaults: scratch_transformer/translation/config.py, or RUN/config.json.")
+@click.command(epilog="All settings and their defaults: config.py of translation/ or language/, or RUN/config.json.")
 @click.option("--task", type=click.Choice([TRANSLATION, LANGUAGE_MODEL]),
               help="What to learn.  [default: translation, or language-model where there is a --text]")  # fmt: skip
 @click.option("--out", type=click.Path(path_type=Path), help="The run's folder, a new one.  [default: run, run-2, ...]")
@@ -124,6 +124,8 @@ def train(
         for name in given.keys() - known.keys():
             raise click.UsageError(f"--{name.replace('_', '-')} is no setting of --task {task}")
         changes = _of_file(file) | dict(_parsed(other, task) for other in others)
+        if task == LANGUAGE_MODEL and given.get("tokenizer") == "bpe":  # there is no other that is learned
+            del given["tokenizer"]
         changes |= {known[name]: value for name, value in given.items()}
         if "fsdp" in given:
             changes["training.engine"] = "fsdp" if given["fsdp"] else "ddp"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -124,9 +125,16 @@ def _check_max_length(run: Run, search: Search) -> None:
         raise click.UsageError(f"--max-length {search.max_length}: the model writes at most {longest} tokens")
 
 
-def _output(path: Path | None) -> Any:
+@contextmanager
+def _output(path: Path | None) -> Iterator[TextIO]:
     """The file to write to: the one that was asked for, or standard output."""
-    return nullcontext(sys.stdout) if path is None else path.open("w", encoding="utf-8")
+    from scratch_transformer.translation.files import writing
+
+    if path is None:
+        yield sys.stdout
+        return
+    with writing(path), path.open("w", encoding="utf-8") as file:
+        yield file
 
 
 def _translate_all(
@@ -163,8 +171,9 @@ def _translate_lines(run: Run, search: Search, n_best: int | None, batch_size: i
                 file.flush()
                 done, left_out = done + len(batch), left_out + batch.count([])
                 progress.update(bar, completed=done)
-        except KeyboardInterrupt:
-            warn(f"interrupted: the first {done} lines are translated")
+        except (KeyboardInterrupt, OSError) as error:
+            if not isinstance(error, BrokenPipeError):  # of a reader who has had enough
+                warn(f"interrupted: the first {done} lines are translated")
             raise
     if not done:
         raise click.UsageError("no sentences: give them as arguments, or one per line on standard input")

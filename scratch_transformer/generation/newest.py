@@ -23,11 +23,16 @@ from torch import Tensor
 from scratch_transformer import nn
 from scratch_transformer.generation.affine import Affine, Part, behind
 from scratch_transformer.generation.newest_attention import Attention, normalization, turns
-from scratch_transformer.language_model import Block, LanguageModel
+from scratch_transformer.language_model import Block, FeedForward, LanguageModel
 from scratch_transformer.nn.feed_forward import ACTIVATIONS
 
 LARGEST = 1 << 28
 """Parameters in all blocks, of which a merged copy is made: larger matrices take longer to read than operations do."""
+
+PARTS = {
+    Block, FeedForward, LanguageModel, nn.CausalSelfAttention, nn.Dropout, nn.Embedding, nn.GatedFeedForward,
+    nn.LayerNorm, nn.Linear, nn.ModuleList, nn.RMSNorm, nn.RotaryEmbedding,
+}  # fmt: skip
 
 
 class Newest:
@@ -44,9 +49,11 @@ class Newest:
 
     @staticmethod
     def is_suitable(model: LanguageModel) -> bool:
-        """Whether it computes in single or double precision, and is small."""
+        """Whether it is small, in single or double precision, of pairs of features, and of this package's own parts."""
         count = sum(parameter.numel() for parameter in model.blocks.parameters())
-        return count <= LARGEST and model.embedding.weight.dtype in (torch.float32, torch.float64)
+        is_own = all(type(m) in PARTS and not (m._forward_hooks or m._forward_pre_hooks) for m in model.modules())
+        is_wide = model.embedding.weight.dtype in (torch.float32, torch.float64)
+        return count <= LARGEST and is_own and is_wide and model.config.head_dim % 2 == 0
 
     def step(self, ids: Tensor) -> Tensor:
         """Append ids (R, L), at first the prompts, then one token to each: the logits (R, V) of what comes next."""

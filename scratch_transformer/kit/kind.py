@@ -150,7 +150,7 @@ class Candidate:
     shown: choices of the recipe that resolving it has shown already. explained: the recipe with its numbers, if any.
     drops: whether dropout that ignores eval() takes place. Without it, everything else can be compared.
     refused: a mask's parameter, and the error with which it stops when it is given any.
-    takes_masks_apart: whether padding and future of the same tokens come in a mask each.
+    looks_for_padding: whether padding of the target has a mask of its own, that it is given or makes.
     is_causal_by_name: whether somebody expects that it hides the future without being given a mask.
     """
 
@@ -167,7 +167,7 @@ class Candidate:
         self.explained: Recipe | None = None
         self.drops = False
         self.refused: tuple[str, Exception] | None = None
-        self.takes_masks_apart = True
+        self.looks_for_padding = True
         self.is_causal_by_name = True
 
     def load(self, state: State) -> State:

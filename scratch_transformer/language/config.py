@@ -22,8 +22,8 @@ class Data:
     text: str | None = None
     valid: str | None = None
     test: str | None = None
-    validation: float = number(0.05, 0, 0.5)
-    held_out: float = number(0.05, 0, 0.5)
+    validation: float = number(0.05, 0.0001, 0.5)
+    held_out: float = number(0.05, 0.0001, 0.5)
     length: int = number(128, 2, 10_000_000)
     apart: bool = False
 
@@ -64,7 +64,7 @@ class Model:
 class Training:
     """How the model is trained. What has translation's name is what it is there (`translation.config.Training`).
 
-    batch_tokens: tokens in one step of the optimizer, over all processes.
+    batch_tokens: tokens in one step of the optimizer, over all processes. weight_decay: AdamW's, of matrices.
     """
 
     best: ClassVar[str] = "loss"
@@ -78,6 +78,7 @@ class Training:
     beta1: float = number(0.9, 0, 1, below=True)
     beta2: float = number(0.95, 0, 1, below=True)
     eps: float = number(1e-8, 0)
+    weight_decay: float = number(0.1, 0)
     clip: float = number(1.0, 0)
     precision: str = choice("float32", "bfloat16")
     compile: bool = False

@@ -56,7 +56,8 @@ def plan(
         random = np.random.default_rng(shuffle)
         first = int(random.integers(min(length, len(ids) - length)))
         starts = random.permutation(np.arange(first, len(ids) - length, length))
-    return np.split(starts, np.arange(per_batch := batch_tokens // length, len(starts), per_batch))
+    per_batch = batch_tokens // length
+    return np.split(starts, np.arange(per_batch, len(starts), per_batch))
 
 
 class Steps:

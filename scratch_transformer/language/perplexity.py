@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from scratch_transformer.language import packing
 from scratch_transformer.language.objective import documents as of_documents
@@ -48,7 +49,7 @@ def measure(
     run: Run,
     documents: Sequence[str],
     stride: int | None = None,
-    batch_tokens: int = 4096,
+    batch_tokens: int = 2048,
     progress: Callable[[int], object] = lambda done: None,
 ) -> Surprise:
     """Every token once, from at least length - stride tokens before it, where there are so many.
@@ -66,26 +67,28 @@ def measure(
     if not any(documents):
         raise InputError("there is no text to measure: expected at least a character")
     ids = torch.from_numpy(packing.pack(documents, run.tokenizer)).long()
-    device, total, done = next(run.model.parameters()).device, 0.0, 0
     starts = list(range(0, max(1, len(ids) - 1 - length + stride), stride))
-    per_batch = max(1, batch_tokens // length)
-    for first in range(0, len(starts), per_batch):
-        windows = [
-            _window(ids, start, length, 0 if start == 0 else length - stride)
-            for start in starts[first : first + per_batch]
-        ]
-        inputs, targets = (torch.stack(rows).to(device) for rows in zip(*windows, strict=True))
-        mask, positions = of_documents(inputs, run.tokenizer.eos_id) if run.config.data.apart else (None, None)
-        log_p = run.model(inputs, mask=mask, positions=positions).double().log_softmax(-1)
-        counts = targets != packing.IGNORED
-        picked = log_p.gather(-1, targets.clamp_min(0).unsqueeze(-1)).squeeze(-1)
-        total -= picked[counts].sum().item()
-        done += int(counts.sum())
+    windows = [_window(ids, start, length, 0 if start == 0 else length - stride) for start in starts]
+    total, done, per_batch = 0.0, 0, max(1, batch_tokens // length)
+    for first in range(0, len(windows), per_batch):
+        losses = _losses(run, *map(torch.stack, zip(*windows[first : first + per_batch], strict=True)))
+        total, done = total + losses.double().sum().item(), done + len(losses)
         progress(done)
     return Surprise(total / done, done, sum(len(document.encode()) for document in documents), length - stride)
 
 
-def _window(ids: torch.Tensor, start: int, length: int, context: int) -> tuple[torch.Tensor, torch.Tensor]:
+def _losses(run: Run, inputs: Tensor, targets: Tensor) -> Tensor:
+    """-log P of every target that counts: (count,). inputs, targets: (B, L)."""
+    device = next(run.model.parameters()).device
+    inputs, targets = inputs.to(device), targets.to(device)
+    mask, positions = of_documents(inputs, run.tokenizer.eos_id) if run.config.data.apart else (None, None)
+    logits = run.model(inputs, mask=mask, positions=positions)
+    log_p = logits.log_softmax(-1, dtype=torch.promote_types(logits.dtype, torch.float32))
+    picked = log_p.gather(-1, targets.clamp_min(0).unsqueeze(-1)).squeeze(-1)
+    return -picked[targets != packing.IGNORED]
+
+
+def _window(ids: Tensor, start: int, length: int, context: int) -> tuple[Tensor, Tensor]:
     """Ids and targets from `start` on; the targets of the first `context`, and behind the end, do not count."""
     row = ids[start : start + length + 1]
     row = torch.cat([row, row.new_full((length + 1 - len(row),), packing.IGNORED)])

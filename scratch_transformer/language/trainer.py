@@ -8,11 +8,13 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch.nn import Module
 
 from scratch_transformer.language import packing
 from scratch_transformer.language.config import Config
 from scratch_transformer.language.objective import Objective
 from scratch_transformer.language_model import LanguageModel
+from scratch_transformer.optim import AdamW
 from scratch_transformer.translation import distribution
 from scratch_transformer.translation.distribution import World
 from scratch_transformer.translation.loop import Loop
@@ -36,6 +38,15 @@ class Trainer(Loop):
         autocast = torch.bfloat16 if config.training.precision == "bfloat16" else None
         objective = Objective(model, end if config.data.apart else None, autocast)
         super().__init__(config, folder, objective, data, world)
+
+    def optimizer_of(self, model: Module) -> AdamW:
+        """AdamW, whose decay leaves biases and norms alone: what has one dimension."""
+        t, parameters = self.config.training, list(model.parameters())
+        groups = [
+            {"params": [p for p in parameters if p.dim() > 1], "weight_decay": t.weight_decay},
+            {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0},
+        ]
+        return AdamW([group for group in groups if group["params"]], betas=(t.beta1, t.beta2), eps=t.eps)
 
     def plan(self, epoch: int) -> Sequence[NDArray[np.int64]]:
         """The text, cut from another place in every epoch."""

@@ -1,4 +1,4 @@
-"""Adam (Kingma & Ba 2015), with the options of torch's: weight decay, AMSGrad, maximization, parameter groups."""
+"""Adam (Kingma & Ba 2015) and AdamW, with the options of torch's: AMSGrad, maximization, parameter groups."""
 
 from __future__ import annotations
 
@@ -50,6 +50,8 @@ class Adam(Optimizer):
         ValueError: lr, eps or weight_decay is negative; a beta is outside [0, 1); or for `params`, see `Optimizer`.
     """
 
+    decouples = False  # whether weight decay leaves the means alone
+
     def __init__(
         self,
         params: Params,
@@ -93,7 +95,9 @@ class Adam(Optimizer):
 
         if group["maximize"]:
             grad = -grad
-        if group["weight_decay"] != 0:
+        if group["weight_decay"] != 0 and self.decouples:
+            param.mul_(1 - group["lr"] * group["weight_decay"])
+        elif group["weight_decay"] != 0:
             grad = grad.add(param, alpha=group["weight_decay"])
 
         # The order of these operations is torch's: any other rounds differently in the last bit.
@@ -119,7 +123,8 @@ class Adam(Optimizer):
 
         Raises:
             TypeError: one of them is not a number.
-            ValueError: one of them is out of range, or the options ask for AdamW or for a differentiable step.
+            ValueError: one of them is out of range, or the options ask for the other kind of weight decay or for a
+                differentiable step.
         """
         for name in ("lr", "eps", "weight_decay"):
             if not _number(name, options[name]) >= 0:  # unlike <, this refuses NaN too
@@ -131,8 +136,12 @@ class Adam(Optimizer):
                 raise ValueError(f"betas[{i}] is {beta}: expected a number in [0, 1)")
         if options.get("differentiable"):
             raise ValueError("differentiable is True: expected False, for gradients do not flow through this step")
-        if options.get("decoupled_weight_decay") and options["weight_decay"] != 0:
-            raise ValueError("decoupled_weight_decay is True: expected False, for this is Adam, not AdamW")
+        given = options.get("decoupled_weight_decay", self.decouples)
+        if given != self.decouples and options["weight_decay"] != 0:
+            this, other = ("AdamW", "Adam") if self.decouples else ("Adam", "AdamW")
+            raise ValueError(
+                f"decoupled_weight_decay is {given}: expected {self.decouples}, for this is {this}, not {other}"
+            )
 
     def check_state(self, where: str, param: Tensor, state: State, group: Group) -> None:
         """Refuse the state of another kind of optimizer or of a parameter of another shape.
@@ -150,6 +159,34 @@ class Adam(Optimizer):
             if state[name].shape != param.shape:
                 shape = tuple(state[name].shape)
                 raise ValueError(f"{where}[{name!r}] has shape {shape}: expected the parameter's {tuple(param.shape)}")
+
+
+class AdamW(Adam):
+    """Adam, whose steps are taken from parameters that have shrunk a little: θ_{t-1} (1 - lr λ) in place of θ_{t-1}.
+
+    Weight decay is no part of the gradient, so it passes through no mean, and is not divided by one. On CPU the results
+    are bitwise those of torch.optim.AdamW. Source: Loshchilov & Hutter 2019, algorithm 2. Language models are usually
+    trained with weight_decay=0.1 of all matrices, and none of biases and norms.
+
+    Args:
+        weight_decay: λ.
+        params, lr, betas, eps, amsgrad, maximize: as in `Adam`, with its errors.
+    """
+
+    decouples = True
+
+    def __init__(
+        self,
+        params: Params,
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 1e-2,
+        amsgrad: bool = False,
+        *,
+        maximize: bool = False,
+    ) -> None:
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize)
 
 
 def _initial_state(param: Tensor, amsgrad: bool) -> State:

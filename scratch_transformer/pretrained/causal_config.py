@@ -115,9 +115,8 @@ def _config(family: str, values: dict[str, Any]) -> Config:
             raise ValueError(f"{theirs} is missing")
     if family == "gpt2":
         return Config.gpt2(**found)
-    derived = {"num_kv_heads": found["num_heads"], "head_dim": found["d_model"] // found["num_heads"]}
     make = Config.llama if family == "llama" else Config.qwen3
-    return make(**derived | found | _rotary(values))
+    return make(**{"num_kv_heads": found["num_heads"]} | found | _rotary(values))
 
 
 def _checked(name: str, value: object, kind: type) -> Any:

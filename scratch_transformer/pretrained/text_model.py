@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,19 +33,22 @@ class TextModel:
 
     def generate(self, prompts: Sequence[str], max_new_tokens: int, **options: Any) -> list[str]:
         """What follows each prompt, without the token that ends it. Options and errors: `generation.stream`."""
-        found: list[list[int]] = generation.generate(
-            self.model, [self.ids(prompt) for prompt in prompts], max_new_tokens, **{"stop": self.stop} | options
-        )
-        return [self.decode([i for i in ids if i not in self.stop]) for ids in found]
+        options = {"stop": self.stop} | options
+        prompt_ids = [self.ids(prompt) for prompt in prompts]
+        found = generation.generate(self.model, prompt_ids, max_new_tokens, **options)
+        return [self.decode([i for i in ids if i not in options["stop"]]) for ids in found]
 
     def stream(self, prompt: str, max_new_tokens: int, **options: Any) -> Iterator[str]:
-        """What follows the prompt, in pieces as they come: whole characters."""
+        """What follows the prompt, in pieces as they come: whole characters. Errors come at once."""
+        options = {"stop": self.stop} | options
+        steps = generation.stream(self.model, [self.ids(prompt)], max_new_tokens, **options)
+        return self._pieces(steps, options["stop"])
+
+    def _pieces(self, steps: Iterator[list[int | None]], stop: Collection[int]) -> Iterator[str]:
         ids: list[int] = []
         told = ""
-        for [token] in generation.stream(
-            self.model, [self.ids(prompt)], max_new_tokens, **{"stop": self.stop} | options
-        ):
-            if token is None or token in self.stop:
+        for [token] in steps:
+            if token is None or token in stop:
                 break
             ids.append(token)
             text = self.decode(ids)

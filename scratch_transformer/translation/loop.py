@@ -39,9 +39,14 @@ class Loop(ABC):
         model: Module = objective.model
         self.wrapped: Module = distribution.wrap(self.objective, t.engine, world)
         self.compiled = torch.compile(self.wrapped, dynamic=True) if t.compile else self.wrapped
-        self.optimizer = Adam(model.parameters(), betas=(t.beta1, t.beta2), eps=t.eps)
+        self.optimizer = self.optimizer_of(model)
         self.state = saving.restore(folder, data, model, self.optimizer)
         self.schedule = schedules.schedule_of(self.optimizer, config, self.state.step)
+
+    def optimizer_of(self, model: Module) -> Adam:
+        """The paper's; a subclass may have another of Adam's kind."""
+        t = self.config.training
+        return Adam(model.parameters(), betas=(t.beta1, t.beta2), eps=t.eps)
 
     @abstractmethod
     def plan(self, epoch: int) -> Sequence[Any]:

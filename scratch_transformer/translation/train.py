@@ -38,9 +38,6 @@ from scratch_transformer.translation.trainer import Trainer
 
 Say = Callable[[str], object]
 
-JOB = "job.txt"
-"""What `torchrun --rdzv-id` calls the job that began a run, or --standalone made up: restarted, it goes on with it."""
-
 
 @dataclass(frozen=True)
 class Task:
@@ -144,11 +141,10 @@ def _set_aside_damaged(folder: Path, say: Say) -> None:
 
 
 def _has_begun(folder: Path, config: Settings, task: Task) -> bool:
-    """Whether `torchrun` has started this run before: again after a failure, or with more or fewer machines."""
+    """Whether `torchrun` has started this run before, and starts it again after a failure."""
     if not (folder / "config.json").exists() or task.read_config(folder) != config:
         return False
-    restarts, job = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")), folder / JOB
-    return restarts > 0 or (job.exists() and job.read_text() == os.environ.get("TORCHELASTIC_RUN_ID"))
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
 
 
 def _create(folder: Path, config: Settings) -> None:
@@ -161,8 +157,6 @@ def _create(folder: Path, config: Settings) -> None:
     try:
         new.mkdir(parents=True)
         write_json(new / "config.json", config.to_json())
-        if (job := os.environ.get("TORCHELASTIC_RUN_ID", "none")) != "none":
-            write_bytes(new / JOB, job.encode())
         new.rename(folder)
     except OSError as error:
         raise InputError(f"cannot create {folder}: {error.strerror or error}") from None

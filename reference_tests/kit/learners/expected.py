@@ -253,6 +253,14 @@ EXPECTED = {
         "DecoderBlock": "DecoderLayer",
         "Transformer": "Transformer",
     },
+    "one_token": {
+        "RMSNorm": "RMSNorm",
+        "apply_rotary_embeddings": "RotaryEmbedding",
+        "SelfAttention": "CausalRotaryAttention",
+        "FeedForward": "FeedForward",
+        "EncoderBlock": "LlamaBlock",
+        "Transformer": "LlamaModel",
+    },
     "source_ids": {
         "MultiHeadAttention": "MultiheadAttention",
         "PoswiseFeedForwardNet": "FeedForward",

@@ -14,7 +14,6 @@ from scratch_transformer.kit.canonical.attention import Projection
 from scratch_transformer.kit.canonical.normalization import Norm
 from scratch_transformer.kit.recipe import Recipe
 
-
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": functional.relu,
     "gelu": functional.gelu,

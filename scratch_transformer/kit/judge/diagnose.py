@@ -128,8 +128,8 @@ def _named(session: Session, best: Hypothesis | None, match: Match, design: Reci
 
 
 def _is_of_target(session: Session, change: Change) -> bool:
-    """Padding beside a causal mask cannot get lost where one mask has both: it was never looked for."""
-    return (change.id, change.form) == PADDING_LOST and not session.candidate.takes_masks_apart
+    """Padding beside a causal mask cannot get lost where nobody looked for it."""
+    return (change.id, change.form) == PADDING_LOST and not session.candidate.looks_for_padding
 
 
 def _is_note(session: Session, change: Change) -> bool:

@@ -36,7 +36,7 @@ FEEDS: dict[str, dict[str, Any]] = {
 QUERY_NORM: dict[str, dict[str, Any]] = {"": {"qk_norm": False}, "normalized queries and keys": {"qk_norm": True}}
 TURNING = (*ROTARY_MISTAKES, "R3", "R4", "R5", "R8", "P7", "K1")
 """Of attention with rotary positions."""
-DESIGNS_TODAY = ("LN1", "LN6", "LN9", "A14", "A15", "B1", "B4", "B7", "E2")
+DESIGNS_TODAY = ("LN6", "LN9", "A14", "A15", "B1", "B4", "B7", "E2")
 """What is no mistake, and no news, in a model of today: no biases, no mean, pre-norm, embeddings as they are."""
 NO_TURN: dict[str, dict[str, Any]] = {"no rotary positions": {"rotary": "none"}}
 

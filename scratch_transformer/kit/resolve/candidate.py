@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -18,6 +19,11 @@ from scratch_transformer.kit.resolve.weights.layout import ZERO, Layout, Paramet
 
 CAUSAL = re.compile(r"gpt|causal|masked|decod|autoregress|lm$|language|generat", re.IGNORECASE)
 """In the name of what hides the future by itself."""
+PADDING_OF_TARGET = re.compile(
+    r"\b(tgt|trg|target|tar|dec|y)\w*\s*(==|!=)|\b(tgt|trg|target|tar|dec|y)\w*\.(eq|ne)\("
+    r"|\b(tgt|trg|target|dec)\w*pad\w*mask\s*=|pad\w*\(\s*(tgt|trg|target|dec)"
+)
+"""In the text of what makes a mask of the target's padding."""
 Rebuild = Callable[[Mapping[str, Any]], "Candidate"]
 
 
@@ -42,7 +48,7 @@ class Resolved(Candidate):
         thing = getattr(made, "function", made)
         self.defaults = {"eps": default_of(type(thing) if isinstance(thing, nn.Module) else thing, "eps")}
         own = [name for _, name, _ in plan.mask_parameters if name in ("mask", "tgt_mask")]
-        self.takes_masks_apart = len(own) > 1
+        self.looks_for_padding = len(own) > 1 or bool(PADDING_OF_TARGET.search(_source(thing)))
         self.is_causal_by_name = _is_given_future(kind, plan) or (_is_causal(kind, thing) and not _takes_mask(plan))
         self.update_missing()
 
@@ -75,7 +81,7 @@ class Resolved(Candidate):
     def _once(self, inputs: Inputs) -> Tensor:
         """One call, of the whole batch or of what the function takes at a time."""
         if self.plan.order == caching.TOKENWISE and self.module is not None:
-            return caching.tokenwise(self.module, self.plan, inputs, lambda output: next(tensors(output)))
+            return caching.tokenwise(self.module, self.plan, inputs, lambda output: self._as_wide(output, inputs))
         return self.plan.output(self._tensor(self.function(**self.plan.give(inputs)), inputs))
 
     def _tensor(self, output: Any, inputs: Inputs) -> Tensor:
@@ -156,6 +162,13 @@ class Resolved(Candidate):
                 groups.setdefault(".".join(parts[:end]), set()).update(positions.flatten().tolist())
         same = [name for name, positions in groups.items() if positions - {ZERO, -2} == own]
         return max(same, key=len, default=None)
+
+
+def _source(thing: Any) -> str:
+    try:
+        return inspect.getsource(type(thing) if isinstance(thing, nn.Module) else thing)
+    except (OSError, TypeError):
+        return ""
 
 
 def _is_given_future(kind: Kind, plan: Plan) -> bool:

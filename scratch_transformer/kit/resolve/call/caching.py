@@ -38,7 +38,7 @@ def pieces(
     switch = {
         p.name: True for p in found if SWITCH.search(plain(p.name)) and (p.default is False or p.default is p.empty)
     }
-    start = next((p.name for p in found if beside.START.search(plain(p.name))), None)
+    start = start_of(made.forward)
     positions = next((p.name for p in found if beside.POSITIONS.match(plain(p.name)) and p.default is None), None)
     if passed is None and not (keeps(made) and (switch or start)):
         return None
@@ -71,6 +71,11 @@ def tokenwise(made: nn.Module, plan: Plan, inputs: Mapping[str, Any], tensor: Ca
     if found is None:
         raise CannotCall("it keeps no keys and values")
     return found
+
+
+def start_of(call: Callable[..., Any]) -> str | None:
+    """The parameter that says where in the sequence the tokens are."""
+    return next((p.name for p in parameters_of(call) if beside.START.search(plain(p.name))), None)
 
 
 def keeps(made: nn.Module) -> bool:

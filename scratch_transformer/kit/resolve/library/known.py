@@ -159,6 +159,11 @@ class Known:
             pads |= {"pad": value for name, value in changed.items() if "pad" in settings_of(name)}
         return pads
 
+    def classes_beside(self, thing: Any) -> list[type]:
+        """The learner's other classes, among them configs."""
+        values = [value for module in self._modules_of(thing) for value in vars(module).values()]
+        return [one for one in values if isinstance(one, type) and not one.__module__.startswith("torch.")]
+
     def _modules_of(self, thing: Any) -> list[types.ModuleType]:
         """The one that defines it, and those of the learner's that this takes something from."""
         own = sys.modules.get(getattr(thing, "__module__", ""))

@@ -43,7 +43,7 @@ def with_required_masks(plan: Plan, every: bool, likely: Sequence[str] = ()) -> 
     bare, plan = plan, replace(plan, constants={**plan.constants, **nameless})
     if not given:
         yield plan
-        if not every and set(plan.arguments.values()) in ({"ids"}, {"x"}):
+        if not every and set(plan.arguments.values()) == {"ids"}:
             yield from _causal(bare, likely)
         return
     if not every:
@@ -111,7 +111,7 @@ def _joint(candidate: Resolved, trial: Trial, takers: list[tuple[str, str]], mas
     alike = [{p: (name, form) for p, name in takers} for form in forms(takers[0][0], start.order != "sequence first")]
     same = [*as_before, *alike]
     rank, masks, least = _best(candidate, trial, start, same, masked, tiers)
-    if rank[0] >= NOTHING:
+    if rank[0] >= NOTHING and least:  # nothing was taken that says all: other shapes for some may be
         mixed = _mixed(takers, start.order != "sequence first")
         rank, masks, _ = min(
             (rank, masks, least),
@@ -176,8 +176,7 @@ def _best(
         if tiers > most:
             break
         if tiers == NOTHING:
-            chosen = [index for _, index in sorted(entry for entry in ranked if entry[0][0] >= NOTHING)]
-            chosen = chosen[:MOST_MISTAKEN_MASKS]
+            chosen = _unlike([entry for entry in ranked if entry[0][0] >= NOTHING])[:MOST_MISTAKEN_MASKS]
         ranked = [best] if best[0][0] < NOTHING else []
         for index in chosen:
             if left_out[index] > least or left_out[index] == len(masked):
@@ -197,6 +196,18 @@ def _best(
             break
     candidate.plan = start
     return best[0], options[best[1]] if ranked else {}, least
+
+
+def _unlike(ranked: list[tuple[Rank, int]]) -> list[int]:
+    """Of options with the same error, which are the same mask in another form, the first.
+
+    The likeliest goes first, then the nearest.
+    """
+    found: dict[tuple[int, int, str], int] = {}
+    for (tier, left_out, error), index in sorted(ranked):
+        found.setdefault((tier, left_out, f"{error:.6g}"), index)
+    likeliest = min(found.values(), default=None)
+    return sorted(found.values(), key=lambda index: index != likeliest)
 
 
 def _answers(candidate: Resolved, trial: Trial, probes: Sequence[Probe]) -> bool:

@@ -16,7 +16,7 @@ from torch import nn
 
 from scratch_transformer.kit.judge.session import ROUNDED, distance
 from scratch_transformer.kit.kind import Candidate, Kind, Probe
-from scratch_transformer.kit.resolve.build import asked, construct, instance
+from scratch_transformer.kit.resolve.build import asked, construct, inside, instance
 from scratch_transformer.kit.resolve.build.config import Unknown
 from scratch_transformer.kit.resolve.call import batching, caching, calling, forwards
 from scratch_transformer.kit.resolve.call.plan import MASKS, CannotCall, Plan
@@ -158,8 +158,10 @@ def _attempts(thing: Any, kind: Kind, library: Library, settings: dict[str, Any]
                 with double():
                     made = attempt.build()
             except Exception:
-                failed.append(attempt)
-                continue
+                made = _built_inside(attempt, thing, library, settings)
+                if made is None:
+                    failed.append(attempt)
+                    continue
             alike = attempt.alike(made)
             if alike not in called:
                 for outcome in _called(made, kind, library, settings, {**pads, **attempt.used}):
@@ -172,6 +174,19 @@ def _attempts(thing: Any, kind: Kind, library: Library, settings: dict[str, Any]
     if failed:  # the one that came farthest says most
         best = max(failed, key=lambda attempt: attempt.reached)
         yield Outcome(kind, problem=_raised("its constructor", best.error), error=best.error)
+
+
+def _built_inside(attempt: construct.Attempt, thing: Any, library: Library, settings: Mapping[str, Any]) -> Any:
+    """What is built once sizes that it does not pass on to its parts fit; None if it still cannot be."""
+    error = attempt.error
+    if not isinstance(error, (AssertionError, ValueError)):
+        return None
+    with inside.told(library.classes_beside(thing), settings) as are_any:
+        try:
+            return attempt.build() if are_any else None
+        except Exception:
+            attempt.error = error
+            return None
 
 
 def _called(
@@ -314,7 +329,9 @@ def _is_random(candidate: Candidate, probe: Probe) -> bool:
     """Whether a second call with the same inputs gives other numbers: weights that are made in forward."""
     with double(), torch.no_grad():
         first, again = candidate(**probe.inputs), candidate(**probe.inputs)
-    return first.shape == again.shape and distance(again, first, probe) > ROUNDED
+    if first.shape != again.shape:
+        return False
+    return distance(again.nan_to_num(), first.nan_to_num(), probe) > ROUNDED  # NaN twice is the same
 
 
 def _stops(candidate: Resolved, plan: Plan, probes: Sequence[Probe]) -> bool:
