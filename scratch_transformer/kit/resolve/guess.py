@@ -83,6 +83,7 @@ def kinds_of(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str, ...
         "SelfAttention": "causal" in word or _takes(thing, "key"),
         "CrossAttention": is_given_all,
         "CausalSelfAttention": is_given_all and takes_mask(thing),
+        "EmbeddingWithPositions": best[:1] != ["EmbeddingWithPositions"] and not _has_positions(thing),
     }
     return tuple(kind for kind in best if not alike.get(kind))
 
@@ -153,6 +154,10 @@ def _likeness(word: str, synonym: str) -> float:
     if len(synonym) > 4 and synonym in word:
         return 3.0 * len(synonym) / len(word)
     return 0.0
+
+
+def _has_positions(thing: Any) -> bool:
+    return isinstance(thing, type) and any("pos" in plain(name) for name in names_in(thing))
 
 
 def _takes(thing: Any, *names: str) -> bool:
