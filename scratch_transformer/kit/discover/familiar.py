@@ -19,11 +19,11 @@ def named(name: str) -> Any:
     return Output if OUTPUT.search(name) else None
 
 
-class Output(dict):  # type: ignore[type-arg]
+class Output(dict[str, Any]):
     """What a model returns, by name: logits, loss. Read as output.logits or output["logits"]."""
 
     __getattr__ = dict.get
-    __setattr__ = dict.__setitem__  # type: ignore[assignment]
+    __setattr__ = dict.__setitem__
 
 
 class Mixin:

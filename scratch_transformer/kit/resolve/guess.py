@@ -185,7 +185,9 @@ def _names_within(cls: type, depth: int = 4) -> frozenset[str]:
     names = names_in(cls)
     module = sys.modules.get(cls.__module__)
     made = (getattr(module, name, None) for name in names)
-    parts = [part for part in made if isinstance(part, type) and issubclass(part, nn.Module) and part is not cls]
+    parts: list[type] = [
+        part for part in made if isinstance(part, type) and issubclass(part, nn.Module) and part is not cls
+    ]
     own = [part for part in parts if depth and not part.__module__.startswith("torch.")]
     return names.union(*(_names_within(part, depth - 1) for part in own))
 

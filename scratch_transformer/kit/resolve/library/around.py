@@ -33,7 +33,7 @@ class Around(nn.Module):
             name = "embed" if side == "ids" else f"{side}_embed"
             self.add_module(name, Embedding(settings[SIDES[side]], d_model, RIGHT))
         self.projection = Projected(d_model, settings[SIDES[side]], RIGHT)
-        self.forward = _Forward(self, inner.forward)  # type: ignore[assignment]
+        self.forward = _Forward(self, inner.forward)
 
 
 class _Forward:

@@ -75,6 +75,7 @@ class Parts(Known):
         second = {p.name for p in parameters if p.default is None} if "memory" not in kind.inputs else set()
 
         def options(name: str) -> list[Callable[[], Any]]:
+            own: list[Callable[[], Any]]
             word = plain(name)
             if (NO_PART.search(word) or set(words(name)) & NUMBERS) and word not in OUTPUTS:
                 return []

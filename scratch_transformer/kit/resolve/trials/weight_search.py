@@ -47,12 +47,11 @@ def find_weights(
     score, index, words = found
     candidate.layout = tried[index][1]
     candidate.update_missing()
-    if score[0] < NOTHING and getattr(candidate.layout, "number", 0):
+    number: int = getattr(candidate.layout, "number", 0)
+    if score[0] < NOTHING and number:
         known = (type(part) for _, part in walk(candidate.module))
         attentions = (cls for cls in known if (library.kind_of_class(cls) or "").endswith("Attention"))
-        library.choices |= dict.fromkeys(
-            attentions, getattr(candidate.layout, "number", 0)
-        )  # the same in what contains it
+        library.choices |= dict.fromkeys(attentions, number)  # the same in what contains it
     if words and score[0] < NOTHING:
         candidate.notes.append(words[0].upper() + words[1:] + ".")
     return score
