@@ -71,5 +71,5 @@ def test_a_text_that_is_not_there_once_is_refused():
         _replaced("aba", "d", "c")
 
 
-def test_there_are_twenty_five_styles():
-    assert len(STYLES) == 25
+def test_there_are_twenty_four_styles():
+    assert len(STYLES) == 24
