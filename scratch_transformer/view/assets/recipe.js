@@ -105,7 +105,7 @@ export const RECIPE = {
   feeding: ["previous layer", "first input"],
   memory: ["encoder", "decoder", "decoder, its mask"],
   memory_mask: ["source", "none"],
-  self_mask: ["target", "source"],
+  self_mask: ["target", "source", "none"],
   order: ["self, cross", "cross, self", "no cross"],
   output: ["logits", "probabilities over the tokens", "log-probabilities over the tokens"],
   decoding: ["right", "does not stop", "least probable", "first position"],

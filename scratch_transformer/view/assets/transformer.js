@@ -160,9 +160,10 @@ function heads(off, path) {
   return off.filter((name) => name.startsWith(`${path}.`)).map((name) => Number(name.split(".").pop()));
 }
 
-/** What the decoder's tokens may see of themselves: no padding and no future; by mistake, the source's mask. */
+/** What the decoder's tokens may see of themselves: no padding and no future; by mistake, the source's mask, or none. */
 function ownMask({ source, target }, how) {
   if (how.self_mask === "target") return { real: target, causal: true };
+  if (how.self_mask === "none") return { real: target.map(() => true), causal: false };
   return { real: source.length === target.length ? source : target, causal: false };
 }
 
