@@ -7,6 +7,7 @@ from reference_tests.kit.learners.checked import check_here
 from reference_tests.kit.made import variant
 from scratch_transformer.kit.canonical import rotary
 from scratch_transformer.kit.judge.diagnose import diagnose
+from scratch_transformer.kit.judge.session import distance
 from scratch_transformer.kit.kind import CanonicalCandidate
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.recipe import RIGHT
@@ -187,3 +188,16 @@ def test_positions_that_do_not_go_on_are_named(tmp_path, start):
 
 def test_another_cache_is_named(tmp_path):
     assert checked(tmp_path, kept="k").ids == ["K1"]
+
+
+@pytest.mark.parametrize("name", ["DecoderLayer", "Decoder"])
+def test_a_decoder_with_wider_heads_has_an_oracle(name):
+    """torch.nn's layers have heads of d_model / h features only; the oracle is made of torch's functions then."""
+    kind = KINDS[name]
+    for changes in kind.designs.values():
+        recipe, settings = RIGHT.with_(changes), kind.complete({"d_k": 7})
+        module = kind.reference(settings, recipe)
+        for probe in kind.probes(settings, 0):
+            with torch.no_grad():
+                expected = kind.oracle(settings, recipe, dict(module.state_dict()), probe.inputs)
+            assert distance(module(**probe.inputs), expected, probe) < 1e-12

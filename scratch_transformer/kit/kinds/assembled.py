@@ -56,16 +56,23 @@ def attention(
     return project("w_o", merged.transpose(1, 2).flatten(2))
 
 
-def layer(x: Tensor, mask: Tensor | None, settings: Settings, recipe: Recipe, state: State, prefix: str) -> Tensor:
-    """Self-attention and feed-forward network, in either order of residual and norm."""
+def layer(
+    x: Tensor, mask: Tensor | None, settings: Settings, recipe: Recipe, state: State, prefix: str,
+    memory: Tensor | None = None, memory_mask: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """Self-attention, cross-attention to a memory if there is one, and feed-forward network, pre-norm or post-norm."""
 
     def attend(x: Tensor) -> Tensor:
         return attention(x, x, x, mask, settings, recipe, state, f"{prefix}self_attn.")
 
+    def cross(x: Tensor) -> Tensor:
+        assert memory is not None
+        return attention(x, memory, memory, memory_mask, settings, recipe, state, f"{prefix}cross_attn.")
+
     def feed(x: Tensor) -> Tensor:
         return builtin_mlp(x, recipe, state, f"{prefix}feed_forward.")
 
-    for number, sublayer in ((1, attend), (2, feed)):
+    for number, sublayer in enumerate([attend, feed] if memory is None else [attend, cross, feed], start=1):
         path = f"{prefix}norm{number}"
         if recipe.norm_order == "pre":
             x = x + sublayer(norm(x, recipe, state, path))

@@ -152,8 +152,9 @@ def builtin_stack(
     is_stack = any(name.startswith(f"{prefix}layers.") for name in state)
     prefixes = [f"{prefix}layers.{i}." for i in range(settings["num_layers"])] if is_stack else [prefix]
     for path in prefixes:
-        if not decoder and not assembled.is_torch_layer(settings, recipe):
-            x = assembled.layer(x, mask, settings, recipe, state, path)
+        if not assembled.is_torch_layer(settings, recipe):
+            memory = (inputs["memory"], inputs.get("memory_mask")) if decoder else ()
+            x = assembled.layer(x, mask, settings, recipe, state, path, *memory)
             continue
         layer = torch_layer(settings, recipe, state, path, decoder)
         x = run_decoder_layer(layer, inputs, x, settings) if decoder else run_encoder_layer(layer, x, mask, settings)
