@@ -1,6 +1,7 @@
 """`scratch-transformer check` and `pytest --check-transformer`, as their users meet them."""
 
 import json
+import re
 import os
 import subprocess
 import sys
@@ -79,7 +80,9 @@ def test_json_has_verdicts_and_ids(mistaken):
 
 def test_the_page_is_self_contained(mistaken):
     page = (mistaken[1] / "wrong.html").read_text()
-    assert "LN1" in page and "<script" not in page and "href=" not in page and "src=" not in page
+    links = re.findall(r'href="([^"]*)"', page)  # to the site, where it was built in this checkout
+    assert "LN1" in page and "<script" not in page and "src=" not in page
+    assert all(link.startswith("file:") and link.endswith("mistakes/LN1.html") for link in links)
 
 
 def test_what_cannot_be_built_gets_a_stub_and_exits_with_2(folder):
