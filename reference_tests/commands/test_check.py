@@ -1,8 +1,8 @@
 """`scratch-transformer check` and `pytest --check-transformer`, as their users meet them."""
 
 import json
-import re
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
