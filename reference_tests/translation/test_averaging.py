@@ -1,7 +1,5 @@
 """The mean of checkpoints is a model of its own."""
 
-import shutil
-
 import pytest
 import torch
 
@@ -17,11 +15,6 @@ def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "run"
     tiny.run(folder, training__keep=3)
     return folder
-
-
-@pytest.fixture
-def folder(trained, tmp_path):
-    return shutil.copytree(trained, tmp_path / "run")
 
 
 @pytest.mark.parametrize(("last", "steps"), [(None, [2, 4, 6]), (2, [4, 6]), (1, [6])])

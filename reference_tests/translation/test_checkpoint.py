@@ -13,19 +13,6 @@ from scratch_transformer.translation.errors import InputError
 from scratch_transformer.translation.train import resume
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("runs") / "run"
-    tiny.run(folder)
-    return folder
-
-
-@pytest.fixture
-def folder(trained, tmp_path):
-    """A copy to damage."""
-    return shutil.copytree(trained, tmp_path / "run")
-
-
 def test_the_best_checkpoint_is_loaded(trained):
     run = load_run(trained)
     state = checkpoint.read_state(trained / "checkpoints" / "step-00000006")

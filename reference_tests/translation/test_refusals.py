@@ -14,44 +14,25 @@ from scratch_transformer.translation import checkpoint, tokenizer
 from scratch_transformer.translation.averaging import average
 from scratch_transformer.translation.checkpoint import load_run
 from scratch_transformer.translation.errors import InputError
-from scratch_transformer.translation.train import resume
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("runs") / "run"
-    tiny.run(folder)
-    return folder
-
-
-@pytest.fixture
-def folder(trained, tmp_path):
-    return shutil.copytree(trained, tmp_path / "run")
-
-
-def go_on(folder, **changes):
-    said = []
-    resume(folder, say=said.append, **changes)
-    return said
 
 
 def test_an_average_is_not_trained_on(folder):
     averaged, _ = average(folder)
     before = tiny.content(averaged)
     with pytest.raises(InputError, match=r"averaged has weights without a training, as `average` writes them"):
-        go_on(averaged, **{"training.steps": 8})
+        tiny.go_on(averaged, **{"training.steps": 8})
     assert tiny.content(averaged) == before
 
 
 def test_fewer_steps_than_were_done_are_refused(folder):
     before = tiny.content(folder)
     with pytest.raises(InputError, match=r"training.steps is 5, but .*run has done 6 already: expected at least 6"):
-        go_on(folder, **{"training.steps": 5})
+        tiny.go_on(folder, **{"training.steps": 5})
     assert tiny.content(folder) == before
 
 
 def test_a_run_that_has_ended_says_so(folder):
-    assert any("all 6 steps are done already: --steps" in line for line in go_on(folder))
+    assert any("all 6 steps are done already: --steps" in line for line in tiny.go_on(folder))
 
 
 def another_of_the_same_size(path):
@@ -73,7 +54,7 @@ def test_another_vocabulary_of_the_same_size_is_noticed(folder, name):
         with pytest.raises(InputError, match=f"{name}: is damaged or another file than the one that was saved"):
             load_run(place)
     with pytest.raises(InputError, match=f"{name}: is damaged or another file"):
-        go_on(folder, **{"training.steps": 8})
+        tiny.go_on(folder, **{"training.steps": 8})
     with pytest.raises(InputError, match=f"{name}: is damaged or another file"):
         average(folder, out=folder.parent / "other")
 
@@ -82,7 +63,7 @@ def test_another_vocabulary_of_the_same_size_is_noticed(folder, name):
 def test_a_vocabulary_that_is_lost_is_not_learned_again(folder, name):
     (folder / name).unlink()
     with pytest.raises(InputError, match=f"cannot read .*{name}: "):
-        go_on(folder, **{"training.steps": 8})
+        tiny.go_on(folder, **{"training.steps": 8})
     assert not (folder / name).exists()
 
 

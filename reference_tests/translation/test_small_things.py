@@ -19,24 +19,6 @@ ROOT = Path(__file__).parents[2]
 SMALL = [argument for name, value in tiny.SETTINGS.items() for argument in ("--set", f"{name}={value}")]
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("runs") / "run"
-    tiny.run(folder)
-    return folder
-
-
-@pytest.fixture
-def folder(trained, tmp_path):
-    return shutil.copytree(trained, tmp_path / "run")
-
-
-def go_on(folder, **changes):
-    said = []
-    resume(folder, say=said.append, **changes)
-    return said
-
-
 def test_what_a_kill_left_is_removed_at_the_next_start(tmp_path):
     for name, age in ((".new-run-1", 1000), (".new-run-2", 0), (".new-other-1", 1000)):
         (tmp_path / name).mkdir()
@@ -48,9 +30,9 @@ def test_what_a_kill_left_is_removed_at_the_next_start(tmp_path):
 def test_two_processes_do_not_train_in_one_folder(folder):
     before = tiny.content(folder)
     with files.locked(folder), pytest.raises(InputError, match="run: another process trains there at this moment"):
-        go_on(folder, **{"training.steps": 8})
+        tiny.go_on(folder, **{"training.steps": 8})
     assert tiny.content(folder) == before
-    go_on(folder, **{"training.steps": 8})
+    tiny.go_on(folder, **{"training.steps": 8})
 
 
 def test_a_full_disk_names_the_file_and_how_to_go_on(folder, monkeypatch):
@@ -70,7 +52,7 @@ def test_a_damaged_last_checkpoint_names_the_one_before(folder):
     last = folder / "checkpoints" / "step-00000006"
     (last / "optimizer.safetensors").write_bytes(b"")
     with pytest.raises(InputError) as caught:
-        go_on(folder, **{"training.steps": 8})
+        tiny.go_on(folder, **{"training.steps": 8})
     hint = "; --from-last-good goes on without it, from the checkpoint before, step-00000004"
     assert str(caught.value).endswith(hint) and str(last) in str(caught.value)
 
@@ -168,7 +150,7 @@ def test_settings_are_not_written_before_all_goes_well(folder):
     (folder / "tensorboard").write_text("a file")
     before = tiny.content(folder)
     with pytest.raises((InputError, OSError)):
-        go_on(folder, **{"training.steps": 8})
+        tiny.go_on(folder, **{"training.steps": 8})
     assert tiny.content(folder) == before
 
 

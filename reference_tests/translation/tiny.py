@@ -1,7 +1,7 @@
 """Runs that take a fraction of a second: numbers below 300, and a model that learns nothing."""
 
 from scratch_transformer.translation.config import Config
-from scratch_transformer.translation.train import train
+from scratch_transformer.translation.train import resume, train
 
 SETTINGS = {
     "data.below": 300,
@@ -36,6 +36,13 @@ def run(folder, **others):
     """A new run; what it said."""
     said = []
     train(config(**others), folder, say=said.append)
+    return said
+
+
+def go_on(folder, **changes):
+    """A run resumed; what it said."""
+    said = []
+    resume(folder, say=said.append, **changes)
     return said
 
 
