@@ -27,6 +27,14 @@ def is_plain(*tensors: Tensor | None) -> bool:
     ) and all(x is None or (type(x) in PLAIN and not x.is_meta) for x in tensors)
 
 
+def differentiating(run: Callable[..., Any], operator: Callable[..., Any], *tensors: Tensor) -> Callable[..., Any]:
+    """`run`, the backward pass; or its operator, where tensors are not plain or gradients are recorded.
+
+    Then somebody wants second derivatives, which the operator refuses.
+    """
+    return run if not torch.is_grad_enabled() and is_plain(*tensors) else operator
+
+
 class Eager:
     """Calls `forward`, or the operator of it, with the same arguments; the first `tensors` are tensors or None.
 

@@ -71,8 +71,9 @@ def copy_rate(device: str) -> float:
 
 def description(device: str, found: Limits) -> dict[str, Any]:
     """Versions, hardware, threads and its limits, for the results' file; who else used it, `run` fills in."""
-    where: dict[str, Any] = dict(environment(device))
-    where["threads"] = torch.get_num_threads()
-    where["processors"] = os.cpu_count()
-    where["used by others"] = UNKNOWN
-    return {"environment": where, "limits": asdict(found)}
+    return {"environment": surroundings(device) | {"used by others": UNKNOWN}, "limits": asdict(found)}
+
+
+def surroundings(device: str) -> dict[str, Any]:
+    """Versions, hardware and threads."""
+    return {**environment(device), "threads": torch.get_num_threads(), "processors": os.cpu_count()}

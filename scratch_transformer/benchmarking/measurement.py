@@ -11,16 +11,13 @@ from __future__ import annotations
 import contextlib
 import datetime
 import json
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import torch
-
+from scratch_transformer.benchmarking.machine import surroundings
 from scratch_transformer.benchmarking.others import Watch
-from scratch_transformer.conformance.environment import environment
 
 SCHEMA = "scratch_transformer measurement"
 
@@ -41,13 +38,11 @@ def kept(subject: str, folder: str | Path | None, device: str = "cpu") -> Iterat
 
 def describe(subject: str, values: Any, watch: Watch, device: str = "cpu") -> dict[str, Any]:
     """The document of a measurement."""
-    where: dict[str, Any] = dict(environment(device))
-    where |= {"threads": torch.get_num_threads(), "processors": os.cpu_count()}
     return {
         "schema": SCHEMA,
         "subject": subject,
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        "environment": where | {"used by others": round(watch.others(), 2)},
+        "environment": surroundings(device) | {"used by others": round(watch.others(), 2)},
         "values": values,
     }
 

@@ -14,7 +14,7 @@ import torch
 import triton
 from torch import Tensor
 
-from scratch_transformer.attention.eager import Eager, is_plain
+from scratch_transformer.attention.eager import Eager, differentiating
 from scratch_transformer.attention.gpu import launch, tiles
 from scratch_transformer.attention.gpu.delta import compute_delta
 from scratch_transformer.attention.gpu.flash_forward import flash_forward_kernel
@@ -181,9 +181,7 @@ def _setup_context(ctx, inputs, output):
 
 def _gradients(ctx, grad_out, _):
     query, key, value, mask, seed, out, logsumexp = ctx.saved_tensors
-    # where gradients are recorded, somebody wants second derivatives, which the operator refuses
-    is_last = not torch.is_grad_enabled() and is_plain(grad_out, query)
-    backward = _backward if is_last else flash_backward
+    backward = differentiating(_backward, flash_backward, grad_out, query)
     grads = backward(grad_out, query, key, value, mask, seed, *ctx.rest, out, logsumexp)
     return *grads, *(None,) * (2 + len(ctx.rest))
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
-from scratch_transformer.attention.eager import Eager, is_plain
+from scratch_transformer.attention.eager import Eager, differentiating
 from scratch_transformer.attention.gpu import hopper_work, launch
 from scratch_transformer.attention.gpu.delta import compute_delta
 from scratch_transformer.attention.gpu.flash import no_second_derivative
@@ -208,8 +208,7 @@ def _setup_context(ctx, inputs, output):
 
 def _gradients(ctx, grad_out, _):
     query, key, value, out, logsumexp = ctx.saved_tensors
-    is_last = not torch.is_grad_enabled() and is_plain(grad_out, query)
-    backward = _backward if is_last else hopper_backward
+    backward = differentiating(_backward, hopper_backward, grad_out, query)
     return *backward(grad_out, query, key, value, ctx.is_causal, ctx.scale, out, logsumexp), None, None
 
 

@@ -5,13 +5,12 @@ Where nobody but autograd looks, `attend` computes the same without the operator
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from scratch_transformer.attention.eager import Eager, is_plain
+from scratch_transformer.attention.eager import Eager, differentiating
 from scratch_transformer.attention.tiled.backward import Gradients, Saved, backward
 from scratch_transformer.attention.tiled.forward import forward
 from scratch_transformer.attention.tiled.problem import Problem
@@ -105,9 +104,7 @@ def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tens
 
 def _gradients(ctx: Any, grad_out: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
     with_mask = ctx.needs_input_grad[3]
-    # where gradients are recorded, somebody wants second derivatives, which the operator refuses
-    is_last = not torch.is_grad_enabled() and is_plain(grad_out, ctx.saved_tensors[0])
-    differentiate: Callable[..., Any] = _backward if is_last else tiled_attention_backward
+    differentiate = differentiating(_backward, tiled_attention_backward, grad_out, ctx.saved_tensors[0])
     *gradients, of_mask = differentiate(grad_out, *ctx.saved_tensors, *ctx.numbers, with_mask)
     return *gradients, of_mask if with_mask else None, *(None,) * (1 + len(ctx.numbers))
 
