@@ -241,7 +241,16 @@ def attention_kind(name: str, what: str, synonyms: tuple[str, ...], inputs: tupl
 MULTIHEAD = attention_kind(
     "MultiheadAttention",
     "Several attentions side by side, each on its own projection of queries, keys and values.",
-    ("multiheadattention", "multiheadattentionblock", "multiheadedattention", "mha", "multihead", "attention", "attn", "head"),
+    (
+        "multiheadattention",
+        "multiheadattentionblock",
+        "multiheadedattention",
+        "mha",
+        "multihead",
+        "attention",
+        "attn",
+        "head",
+    ),
     ("query", "key", "value", "mask"),
     build=canonical.builder(canonical.Attention),
     probes=multihead_probes,
@@ -261,7 +270,14 @@ SELF_ATTENTION = attention_kind(
 CAUSAL_SELF_ATTENTION = attention_kind(
     "CausalSelfAttention",
     "Multi-head attention of every token to itself and to those before it.",
-    ("causalselfattention", "maskedselfattention", "maskedmultiheadattention", "causalattention", "selfattention", "head"),
+    (
+        "causalselfattention",
+        "maskedselfattention",
+        "maskedmultiheadattention",
+        "causalattention",
+        "selfattention",
+        "head",
+    ),
     ("x",),
     build=canonical.builder(canonical.CausalSelfAttention),
     probes=causal_probes,

@@ -169,7 +169,9 @@ def _likeness(word: str, synonym: str) -> float:
 def _by_last_word(name: str, kind: Kind) -> float:
     """The likeness of a class whose name ends with a short synonym, as a word: TinyGPT, gated_ffn, MiniGpt2."""
     bare = re.sub(r"(_?[vV])?\d+$", "", name)
-    ends = [s for s in kind.synonyms if len(s) == 3 and bare.endswith((s.upper(), s.capitalize(), f"_{s}"))]
+    ends = [
+        s for s in kind.synonyms if (len(s) == 3 or s == "lm") and bare.endswith((s.upper(), s.capitalize(), f"_{s}"))
+    ]
     return 4.0 + 9.0 / len(bare) if ends else 0.0
 
 
