@@ -215,7 +215,7 @@ PROJECT = {
 
 @pytest.fixture
 def project(package, tmp_path):
-    """A project whose folder has another name than its package, and whose files are told at run time where others are."""
+    """Of a folder that is called otherwise than its package, with a file that is told at run time where others are."""
     for name, text in PROJECT.items():
         path = tmp_path / "my-renamed-project" / name
         path.parent.mkdir(parents=True, exist_ok=True)

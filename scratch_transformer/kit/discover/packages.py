@@ -118,7 +118,7 @@ def _add_roots(source: Source) -> None:
 
 
 def _home_of(name: str, source: Source) -> Path | None:
-    """The folder that holds a module: above the file, or somewhere in its project, of which it may be told at run time."""
+    """The folder that holds a module: above the file, or anywhere in its project, as sys.path.append would tell it."""
     above = _around(source)
     found = next((folder for folder in above if _holds(folder, name)), None)
     if found is not None or importlib.util.find_spec(name) is not None:
