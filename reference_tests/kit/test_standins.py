@@ -57,3 +57,16 @@ def test_only_what_is_absent_is_stood_in_for():
     assert standins._FINDER.find_spec("torch") is None
     spec = standins._FINDER.find_spec("jaxtyping")
     assert spec is not None and "Float" in standins.CONTENTS["jaxtyping"]()
+
+
+def test_what_reports_and_draws_does_nothing():
+    silent = standins._contents("loguru.sinks")()["__getattr__"]
+    with silent("logger").opt(colors=True) as logger:
+        logger.info("a line")
+    assert not silent("run").config["lr"] and list(silent("rows")) == []
+    assert silent("catch")(len) is len and silent("main")(config_path="x")(len) is len
+
+
+def test_a_progress_bar_goes_through_what_it_is_given():
+    names = standins._contents("tqdm.auto")()
+    assert list(names["tqdm"](range(3), desc="step")) == list(names["trange"](3)) == [0, 1, 2]

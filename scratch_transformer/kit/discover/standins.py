@@ -5,13 +5,14 @@ For the child process only, and only where the package itself is not installed.
 
 from __future__ import annotations
 
+import functools
 import importlib.abc
 import importlib.machinery
 import importlib.util
 import re
 import sys
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 REDUCTIONS = {"mean": "mean", "sum": "sum", "max": "amax", "min": "amin", "prod": "prod"}
@@ -163,6 +164,57 @@ def _jaxtyping() -> dict[str, Any]:
     return {**dict.fromkeys(types_, Described), "jaxtyped": lambda *_, **__: _same, "install_import_hook": _same}
 
 
+class Silent:
+    """What reports, draws or trains, and does nothing here. As a decorator it leaves a function as it is."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self
+
+    def __call__(self, *given: Any, **options: Any) -> Any:
+        is_decorated = len(given) == 1 and not options and callable(given[0])
+        return given[0] if is_decorated else self
+
+    def __getitem__(self, key: Any) -> Silent:
+        return self
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        pass
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+    def __enter__(self) -> Silent:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        pass
+
+    def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
+        return ()
+
+
+def _silent() -> dict[str, Any]:
+    return {"__getattr__": functools.partial(getattr, Silent()), "__path__": []}
+
+
+def _tqdm() -> dict[str, Any]:
+    def tqdm(iterable: Any = (), *given: Any, **options: Any) -> Any:
+        return iterable
+
+    return {"tqdm": tqdm, "trange": lambda *given, **options: range(*given), "tqdm_notebook": tqdm, "__path__": []}
+
+
+SILENT = {
+    "absl", "clearml", "colorama", "comet_ml", "coloredlogs", "dotenv", "fire", "icecream", "IPython", "ipdb", "loguru",
+    "matplotlib", "mlflow", "neptune", "plotly", "prettytable", "seaborn", "swanlab", "tabulate", "tensorboard",
+    "tensorboardX", "tensorboard_logger", "termcolor", "torchinfo", "torchsummary", "torchviz", "visdom", "wandb",
+}  # fmt: skip
+"""Packages without which a model computes the same."""
 CONTENTS: dict[str, Callable[[], dict[str, Any]]] = {
     "einops": _einops,
     "einops.layers": dict,
@@ -171,7 +223,13 @@ CONTENTS: dict[str, Callable[[], dict[str, Any]]] = {
     "jaxtyping": _jaxtyping,
     "beartype": lambda: {"beartype": _same},
     "typeguard": lambda: {"typechecked": _same},
+    **dict.fromkeys(("tqdm", "tqdm.auto", "tqdm.notebook", "tqdm.autonotebook"), _tqdm),
 }
+
+
+def _contents(name: str) -> Callable[[], dict[str, Any]] | None:
+    """What makes the contents of a module, if there is a stand-in for it."""
+    return _silent if name.partition(".")[0] in SILENT else CONTENTS.get(name)
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -181,13 +239,15 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self.used: set[str] = set()
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
-        if fullname not in CONTENTS:
+        if _contents(fullname) is None:
             return None
         self.used.add(fullname.partition(".")[0])
         return importlib.machinery.ModuleSpec(fullname, self, is_package=fullname in ("einops", "einops.layers"))
 
     def exec_module(self, module: types.ModuleType) -> None:
-        vars(module).update(CONTENTS[module.__name__]())
+        make = _contents(module.__name__)
+        assert make is not None
+        vars(module).update(make())
 
 
 _FINDER = _Finder()

@@ -241,7 +241,16 @@ def attention_kind(name: str, what: str, synonyms: tuple[str, ...], inputs: tupl
 MULTIHEAD = attention_kind(
     "MultiheadAttention",
     "Several attentions side by side, each on its own projection of queries, keys and values.",
-    ("multiheadattention", "multiheadattentionblock", "multiheadedattention", "mha", "multihead", "attention", "attn"),
+    (
+        "multiheadattention",
+        "multiheadattentionblock",
+        "multiheadedattention",
+        "mha",
+        "multihead",
+        "attention",
+        "attn",
+        "head",
+    ),
     ("query", "key", "value", "mask"),
     build=canonical.builder(canonical.Attention),
     probes=multihead_probes,
@@ -251,7 +260,7 @@ MULTIHEAD = attention_kind(
 SELF_ATTENTION = attention_kind(
     "SelfAttention",
     "Multi-head attention of a sequence to itself.",
-    ("selfattention", "multiheadselfattention", "mhsa", "attention", "attn"),
+    ("selfattention", "multiheadselfattention", "mhsa", "attention", "attn", "head"),
     ("x", "mask"),
     build=canonical.builder(canonical.SelfAttention),
     probes=self_probes,
@@ -261,7 +270,14 @@ SELF_ATTENTION = attention_kind(
 CAUSAL_SELF_ATTENTION = attention_kind(
     "CausalSelfAttention",
     "Multi-head attention of every token to itself and to those before it.",
-    ("causalselfattention", "maskedselfattention", "maskedmultiheadattention", "causalattention", "selfattention"),
+    (
+        "causalselfattention",
+        "maskedselfattention",
+        "maskedmultiheadattention",
+        "causalattention",
+        "selfattention",
+        "head",
+    ),
     ("x",),
     build=canonical.builder(canonical.CausalSelfAttention),
     probes=causal_probes,

@@ -218,6 +218,7 @@ GPT = model_kind(
         "gptmodel",
         "decoderonlytransformer",
         "lmheadmodel",
+        "lm",
         "model",
     ),
     stacks.DecoderOnly,

@@ -87,8 +87,10 @@ def _from_shapes(
     found: dict[str, Any] = {}
     flat = [size for shape in sizes for size in shape if size > 1]
     d_model = settings.get("d_model")
-    if d_model is not None and d_model not in flat and flat and "d_model" in kind.defaults:
-        d_model = max(set(flat), key=lambda size: (flat.count(size), -flat.index(size)))
+    heads = settings.get("num_heads") or 1
+    wide = [size for size in flat if size % heads == 0]  # heads that do not divide it would be refused
+    if d_model is not None and d_model not in flat and wide and "d_model" in kind.defaults:
+        d_model = max(set(wide), key=lambda size: (wide.count(size), -wide.index(size)))
         found["d_model"] = d_model
     if "d_ff" in kind.defaults and settings.get("d_ff") not in flat and d_model:
         pairs = [tuple(s for s in shape if s > 1) for shape in sizes]
