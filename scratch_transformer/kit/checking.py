@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import linecache
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -293,9 +294,13 @@ def _of_parts(diagnosis: Diagnosis, within: Sequence[Diagnosis]) -> list[str]:
 
 
 def _located(finding: Finding, value: Any, source: Source) -> Named:
-    """With the line of a class or function to look at."""
+    """With the line to look at, of the class or function or of what it is made of."""
     found = lines.place(finding.mistake.id, finding.form, value)
-    return _named(finding, source) if found is None else _named(finding, source, *found)
+    if found is None:
+        return _named(finding, source)
+    if found.file != source.path:
+        source = Source(found.file, "".join(linecache.getlines(found.file)))
+    return _named(finding, source, found.line, found.put)
 
 
 def _named(finding: Finding, source: Source, line: int = 0, put: Sequence[str] = ()) -> Named:

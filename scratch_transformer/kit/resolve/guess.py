@@ -11,6 +11,7 @@ from typing import Any
 
 from torch import nn
 
+from scratch_transformer.kit.definitions import names_in
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.call.plan import MASKS
@@ -206,13 +207,6 @@ def hides_the_future(kind: Kind, thing: Any) -> float:
 
 
 TRIANGLE = re.compile(r"^tri[lu]$|causalmask|lookahead|subsequent|futuremask")
-
-
-@functools.lru_cache(maxsize=512)
-def names_in(cls: type) -> frozenset[str]:
-    """The names of attributes, globals and parameters in the methods of a class."""
-    codes = [getattr(member, "__code__", None) for member in vars(cls).values()]
-    return frozenset(name for c in codes if c is not None for name in (*c.co_names, *c.co_varnames))
 
 
 VOCABULARY = re.compile(r"voc|numtokens|ntokens?$|dictsize")
