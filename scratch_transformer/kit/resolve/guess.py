@@ -113,6 +113,8 @@ def _score(name: str, kind: Kind, thing: Any) -> float:
         return 0.0
     if kind.name == "Embedding" and not any(plain(p.name) == "numembeddings" for p in parameters_of(thing)):
         return 0.0
+    if kind.name.startswith("Loss") and any(CRITERION.match(plain(p.name)) for p in _required(thing)):
+        return 0.0  # it is given the loss
     if kind.name == "Sampling" and not training.takes_logits(thing):
         return 0.0
     if plain(name) == HEAD and not (isinstance(thing, type) and any(ATTENDS.search(n) for n in names_in(thing))):
@@ -125,6 +127,9 @@ def _score(name: str, kind: Kind, thing: Any) -> float:
         return 0.0  # SiLUFFN is a network
     fitness = _fitness(kind, thing)
     return score + fitness if score >= 10 or fitness > -1 else 0.0
+
+
+CRITERION = re.compile(r"crit|loss(fn|func|compute)|model")
 
 
 def is_size(parameter: inspect.Parameter) -> bool:
