@@ -25,7 +25,7 @@ import mutmut.configuration
 import mutmut.mutation.file_mutation
 import mutmut.workers.isolation
 import torch
-import torch._dynamo  # noqa: F401  torch.optim imports it late: once here, and not in every process
+import torch._dynamo  # torch.optim imports it late: once here, and not in every process
 from _pytest.config import _prepareconfig
 from _pytest.main import Session
 from mutmut.__main__ import _run, walk_mutatable_files
