@@ -11,6 +11,7 @@ from typing import Any
 
 from torch import nn
 
+from scratch_transformer.kit.definitions import names_in
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.call.plan import MASKS
@@ -112,6 +113,8 @@ def _score(name: str, kind: Kind, thing: Any) -> float:
         return 0.0
     if kind.name == "Embedding" and not any(plain(p.name) == "numembeddings" for p in parameters_of(thing)):
         return 0.0
+    if kind.name.startswith("Loss") and any(CRITERION.match(plain(p.name)) for p in _required(thing)):
+        return 0.0  # it is given the loss
     if kind.name == "Sampling" and not training.takes_logits(thing):
         return 0.0
     if plain(name) == HEAD and not (isinstance(thing, type) and any(ATTENDS.search(n) for n in names_in(thing))):
@@ -124,6 +127,9 @@ def _score(name: str, kind: Kind, thing: Any) -> float:
         return 0.0  # SiLUFFN is a network
     fitness = _fitness(kind, thing)
     return score + fitness if score >= 10 or fitness > -1 else 0.0
+
+
+CRITERION = re.compile(r"crit|loss(fn|func|compute)|model")
 
 
 def is_size(parameter: inspect.Parameter) -> bool:
@@ -220,13 +226,6 @@ def hides_the_future(kind: Kind, thing: Any) -> float:
 
 
 TRIANGLE = re.compile(r"^tri[lu]$|causalmask|lookahead|subsequent|futuremask")
-
-
-@functools.lru_cache(maxsize=512)
-def names_in(cls: type) -> frozenset[str]:
-    """The names of attributes, globals and parameters in the methods of a class."""
-    codes = [getattr(member, "__code__", None) for member in vars(cls).values()]
-    return frozenset(name for c in codes if c is not None for name in (*c.co_names, *c.co_varnames))
 
 
 VOCABULARY = re.compile(r"voc|numtokens|ntokens?$|dictsize")

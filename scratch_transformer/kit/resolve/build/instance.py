@@ -48,7 +48,9 @@ def _of_heads(made: nn.Module, settings: Mapping[str, Any]) -> dict[str, Any]:
     whole = [roles for roles in groups.values() if roles.keys() == {"q", "k", "v"}]
     if not h or not E or not whole or any(E not in shape for roles in whole for s in roles.values() for shape in s):
         return {}
-    q, k = (sum(_out(shape, E) for shape in whole[0][role]) for role in "qk")
+    of_queries = [_out(shape, E) for shape in whole[0]["q"]]
+    several = len(of_queries) if set(of_queries) == {E} else 1  # attentions side by side: W_q_1, W_q_2
+    q, k = (sum(_out(shape, E) for shape in whole[0][role]) // several for role in "qk")
     if q % h:
         return {}
     found = {} if q == E else {"d_k": q // h}

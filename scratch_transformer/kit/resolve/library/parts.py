@@ -50,7 +50,8 @@ NO_PART = re.compile(
 )
 """Names that speak of a part without asking for one: attention_dropout, embed_size, log_attention_weights."""
 NUMBERS = {"rate", "dim", "dims", "size", "num", "number", "n", "mult", "multiple", "multiplier", "ratio", "factor",
-           "dropout", "drop", "prob", "len", "length", "max", "mode", "bias", "eps", "theta", "scale"}  # fmt: skip
+           "dropout", "drop", "prob", "len", "length", "max", "mode", "bias", "eps", "theta", "scale", "idx", "index",
+           "id"}  # fmt: skip
 LAYER = ("MultiheadAttention", "FeedForward", "LayerNorm")
 LENT: dict[str, tuple[str, ...]] = {
     "Transformer": ("Encoder", "Decoder"),
