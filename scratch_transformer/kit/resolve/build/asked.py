@@ -15,6 +15,8 @@ from scratch_transformer.kit.resolve.names.settings import settings_of
 SMOOTHING, NO_PADDING = 0.1, -100
 SHARED = {"d_model": 24, "num_heads": 6, "num_kv_heads": 3}
 """With three heads, keys and values can only be shared by all of them."""
+WIRED = {"d_model": 48, "num_heads": 8}
+"""Of layers that make eight heads, or two, three, four, six, whatever they are told."""
 
 
 def settings(thing: Any, kind: Kind, given: Mapping[str, Any] | None) -> Iterator[dict[str, Any]]:
@@ -30,6 +32,8 @@ def settings(thing: Any, kind: Kind, given: Mapping[str, Any] | None) -> Iterato
     is_free = base.get("num_heads", 1) != 1 and kind.name.endswith("Attention") and "num_heads" not in own
     if not is_free:
         yield base
+        if "d_ff" in base and "num_heads" in base and not own & {"num_heads", "d_model"} and _hides_heads(thing):
+            yield base | WIRED
     elif kind.name != "ScaledDotProductAttention" and is_one_head(thing):
         yield from (alone, base)  # the search takes long where nothing fits
     else:
@@ -48,6 +52,12 @@ def shares_heads(thing: Any) -> bool:
     inits = [getattr(vars(cls).get("__init__"), "__code__", None) for cls in classes]
     read = {name for code in inits if code is not None for name in code.co_names}
     return any("num_kv_heads" in settings_of(name)[:1] for name in read)
+
+
+def _hides_heads(thing: Any) -> bool:
+    """Whether a class is told its width and nothing of heads: then their number is written into it."""
+    is_open = any(map(is_config, parameters_of(thing)))
+    return isinstance(thing, type) and not is_open and _means(thing, "d_model") and not _means(thing, "num_heads")
 
 
 def has_heads(thing: Any) -> bool:

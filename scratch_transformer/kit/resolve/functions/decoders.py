@@ -14,7 +14,16 @@ from torch.overrides import TorchFunctionMode
 from scratch_transformer.kit.resolve.build.config import Config, Unknown
 from scratch_transformer.kit.resolve.call.tokenizer import ids_of
 from scratch_transformer.kit.resolve.functions.arrays import reached
-from scratch_transformer.kit.resolve.functions.toy import HEADS, LAYERS, LONG, SOURCE, SOURCE_LENGTH, WORDS, Reading, ToyModel
+from scratch_transformer.kit.resolve.functions.toy import (
+    HEADS,
+    LAYERS,
+    LONG,
+    SOURCE,
+    SOURCE_LENGTH,
+    WORDS,
+    Reading,
+    ToyModel,
+)
 from scratch_transformer.kit.resolve.names.inputs import INPUTS, OF_ENDS
 from scratch_transformer.kit.resolve.names.settings import settings_of
 from scratch_transformer.kit.resolve.names.words import plain
