@@ -29,7 +29,7 @@ NORM_INSIDE = ("LN1", "LN2", "LN3")
 """Where residual and norm are inside the attention."""
 HEAD_MISTAKES = (
     *("A7", "A13", "A14", "A15", "A19", *CROSSED, "A17", "A23", "A24", "G3", "A28", "A29", "A30", "A31", "A32"),
-    *("B10", "B12", "B21", "B22", *NORM_INSIDE),
+    *("B10", "B12", "B21", "B22", "B26", *NORM_INSIDE),
 )
 OTHER_RESIDUALS = tuple(f"B23:attention's output is added to the {name}" for name in ("values", "keys"))
 WITH_MASKS = ("A7", "A24", "A29", "A31", "A32")

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from torch import nn
+
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.build.config import is_config
 from scratch_transformer.kit.resolve.build.construct import parameters_of
@@ -55,9 +57,13 @@ def shares_heads(thing: Any) -> bool:
 
 
 def _hides_heads(thing: Any) -> bool:
-    """Whether a class is told its width and nothing of heads: then their number is written into it."""
-    is_open = any(map(is_config, parameters_of(thing)))
-    return isinstance(thing, type) and not is_open and _means(thing, "d_model") and not _means(thing, "num_heads")
+    """Whether a class is told its width and nothing of heads, and makes what has some: their number is written in it."""
+    init = getattr(vars(thing).get("__init__"), "__code__", None) if isinstance(thing, type) else None
+    if init is None or not _means(thing, "d_model") or _means(thing, "num_heads"):
+        return False
+    names = vars(sys.modules.get(thing.__module__))
+    made = (names.get(name, getattr(nn, name, None)) for name in init.co_names)
+    return any(isinstance(cls, type) and issubclass(cls, nn.Module) and _means(cls, "num_heads") for cls in made)
 
 
 def has_heads(thing: Any) -> bool:

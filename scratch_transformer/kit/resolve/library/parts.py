@@ -133,7 +133,7 @@ class Parts(Known):
         return nn.Sequential(self.fresh(embedding, vocab_size=size), self.make(positions))
 
     def _layers(self, kind: Kind, word: str) -> list[Callable[[], Any]]:
-        sides = {"Encoder": ("EncoderLayer",), "Decoder": ("DecoderLayer", "DecoderOnlyBlock")}
+        sides = {"Encoder": ("EncoderLayer",), "Decoder": ("DecoderLayer",)}
         kinds = sides.get(kind.name, ("DecoderOnlyLayer", "LlamaBlock", "EncoderLayer", "DecoderLayer"))
         classes = self._classes(kinds)
         side = sides.get(kind.name, ("",))[0]
