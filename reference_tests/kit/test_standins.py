@@ -70,3 +70,13 @@ def test_what_reports_and_draws_does_nothing():
 def test_a_progress_bar_goes_through_what_it_is_given():
     names = standins._contents("tqdm.auto")()
     assert list(names["tqdm"](range(3), desc="step")) == list(names["trange"](3)) == [0, 1, 2]
+
+
+def test_einx_says_in_brackets_what_is_worked_on():
+    einx, W = standins._contents("einx")(), torch.randn(4, 12, dtype=torch.float64)
+    assert torch.equal(einx["dot"]("... [e], o [e] -> ... o", X, W), torch.einsum("bte,oe->bto", X, W))
+    assert torch.equal(einx["rearrange"]("b t (h d) -> b h t d", X, h=3), X.unflatten(-1, (3, 4)).transpose(1, 2))
+    assert torch.equal(einx["mean"]("... [e]", X), X.mean(-1))
+    assert torch.equal(einx["max"]("b [t] e", X), X.amax(1))
+    assert torch.equal(einx["softmax"]("b [t] e", X), X.softmax(1))
+    assert torch.equal(einx["sum"]("[t] ...", X), X.sum(0))

@@ -5,15 +5,16 @@ For the child process only, and only where the package itself is not installed.
 
 from __future__ import annotations
 
-import functools
 import importlib.abc
 import importlib.machinery
 import importlib.util
 import re
 import sys
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
+
+from scratch_transformer.kit.discover.silent import SILENT, contents, tqdm
 
 REDUCTIONS = {"mean": "mean", "sum": "sum", "max": "amax", "min": "amin", "prod": "prod"}
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -134,6 +135,38 @@ def _layer(function: Callable[..., Any], arguments: int) -> type:
     return Layer
 
 
+# ---- einx ----
+
+
+def _bare(pattern: str) -> str:
+    """A pattern without brackets, which say what is summed over or worked on."""
+    return re.sub(r"[\[\]]", "", pattern)
+
+
+def _over(function: str, keeps: bool) -> Callable[..., Any]:
+    """einx.mean("b t [e]", x) and einx.softmax("b t [e]", x): of the axes in brackets."""
+
+    def applied(pattern: str, x: Any, **options: Any) -> Any:
+        axes, _, _ = pattern.partition("->")
+        names = re.findall(r"\[[^\]]*\]|\S+", axes)
+        places = [i - len(names) if "..." in names[:i] else i for i, name in enumerate(names) if name.startswith("[")]
+        return getattr(x, function)(places[0] if keeps else tuple(places))
+
+    return applied
+
+
+def _einx() -> dict[str, Any]:
+    return {
+        "dot": lambda pattern, *tensors, **sizes: einsum(_bare(pattern), *tensors),
+        "multiply": lambda pattern, *tensors, **sizes: einsum(_bare(pattern), *tensors),
+        "rearrange": lambda pattern, x, **sizes: rearrange(x, pattern, **sizes),
+        "id": lambda pattern, x, **sizes: rearrange(x, pattern, **sizes),
+        **{name: _over(name, False) for name in ("mean", "sum")},
+        **{name: _over(of, False) for name, of in (("max", "amax"), ("min", "amin"))},
+        **{name: _over(name, True) for name in ("softmax", "log_softmax")},
+    }
+
+
 # ---- Packages ----
 
 
@@ -164,72 +197,22 @@ def _jaxtyping() -> dict[str, Any]:
     return {**dict.fromkeys(types_, Described), "jaxtyped": lambda *_, **__: _same, "install_import_hook": _same}
 
 
-class Silent:
-    """What reports, draws or trains, and does nothing here. As a decorator it leaves a function as it is."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return self
-
-    def __call__(self, *given: Any, **options: Any) -> Any:
-        is_decorated = len(given) == 1 and not options and callable(given[0])
-        return given[0] if is_decorated else self
-
-    def __getitem__(self, key: Any) -> Silent:
-        return self
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        pass
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(())
-
-    def __len__(self) -> int:
-        return 0
-
-    def __enter__(self) -> Silent:
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        pass
-
-    def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
-        return ()
-
-
-def _silent() -> dict[str, Any]:
-    return {"__getattr__": functools.partial(getattr, Silent()), "__path__": []}
-
-
-def _tqdm() -> dict[str, Any]:
-    def tqdm(iterable: Any = (), *given: Any, **options: Any) -> Any:
-        return iterable
-
-    return {"tqdm": tqdm, "trange": lambda *given, **options: range(*given), "tqdm_notebook": tqdm, "__path__": []}
-
-
-SILENT = {
-    "absl", "clearml", "colorama", "comet_ml", "coloredlogs", "dotenv", "fire", "icecream", "IPython", "ipdb", "loguru",
-    "matplotlib", "mlflow", "neptune", "plotly", "prettytable", "seaborn", "swanlab", "tabulate", "tensorboard",
-    "tensorboardX", "tensorboard_logger", "termcolor", "torchinfo", "torchsummary", "torchviz", "visdom", "wandb",
-}  # fmt: skip
-"""Packages without which a model computes the same."""
 CONTENTS: dict[str, Callable[[], dict[str, Any]]] = {
     "einops": _einops,
     "einops.layers": dict,
     "einops.layers.torch": _einops_layers,
     "fancy_einsum": lambda: {"einsum": einsum},
+    "einx": _einx,
     "jaxtyping": _jaxtyping,
     "beartype": lambda: {"beartype": _same},
     "typeguard": lambda: {"typechecked": _same},
-    **dict.fromkeys(("tqdm", "tqdm.auto", "tqdm.notebook", "tqdm.autonotebook"), _tqdm),
+    **dict.fromkeys(("tqdm", "tqdm.auto", "tqdm.notebook", "tqdm.autonotebook"), tqdm),
 }
 
 
 def _contents(name: str) -> Callable[[], dict[str, Any]] | None:
     """What makes the contents of a module, if there is a stand-in for it."""
-    return _silent if name.partition(".")[0] in SILENT else CONTENTS.get(name)
+    return contents if name.partition(".")[0] in SILENT else CONTENTS.get(name)
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):

@@ -57,7 +57,7 @@ def shares_heads(thing: Any) -> bool:
 
 
 def _hides_heads(thing: Any) -> bool:
-    """Whether a class is told its width and nothing of heads, and makes what has some: their number is written in it."""
+    """Whether a class is told its width and nothing of heads, but makes what has some: their number is fixed."""
     init = getattr(vars(thing).get("__init__"), "__code__", None) if isinstance(thing, type) else None
     if init is None or not _means(thing, "d_model") or _means(thing, "num_heads"):
         return False
