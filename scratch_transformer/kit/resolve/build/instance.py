@@ -87,6 +87,10 @@ def _from_shapes(
     found: dict[str, Any] = {}
     flat = [size for shape in sizes for size in shape if size > 1]
     d_model = settings.get("d_model")
+    words = [settings[name] for name in ("src_vocab_size", "tgt_vocab_size") if name in settings]
+    there = [size for size in words if size in flat]
+    if len(words) == 2 and len(set(words)) == 2 and len(there) == 1:  # one vocabulary for both languages
+        found |= dict.fromkeys(("src_vocab_size", "tgt_vocab_size"), there[0])
     if d_model is not None and d_model not in flat and flat and "d_model" in kind.defaults:
         d_model = max(set(flat), key=lambda size: (flat.count(size), -flat.index(size)))
         found["d_model"] = d_model
