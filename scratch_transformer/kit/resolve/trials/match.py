@@ -108,6 +108,8 @@ def _without_unclear_parts(best: Outcome, thing: Any, library: Library, settings
     unclear = library.unclear_parts(thing) if library.replaced.count(thing) < MOST_REPLACED else {}
     if not unclear:
         return best
+    if library.is_late and thing in library.replaced:
+        return best
     library.replaced.append(thing)
     library.deadline = max(library.deadline, time.process_time() + LEAST_SECONDS)
     with ExitStack() as replaced:
