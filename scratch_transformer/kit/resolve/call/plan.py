@@ -71,7 +71,7 @@ class Plan:
 
     def _turned(self, value: Any) -> Any:
         if self.order == "ids" and isinstance(value, Tensor):
-            return torch.ones(value.shape[:2], dtype=torch.long)
+            return torch.arange(value.shape[1]).expand(value.shape[:2])
         if self.order == "heads after the length":
             return value.transpose(1, 2) if isinstance(value, Tensor) and value.dim() == 4 else value
         if self.order in batching.AXES:
