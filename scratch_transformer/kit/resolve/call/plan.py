@@ -57,6 +57,16 @@ class Plan:
             return False
         return True
 
+    @property
+    def gives_targets(self) -> bool:
+        """Whether a language model is given the ids as what it is to predict, too."""
+        return list(self.arguments.values()).count("ids") > 1
+
+    def without_targets(self) -> Plan:
+        first = next(parameter for parameter, name in self.arguments.items() if name == "ids")
+        kept = {p: name for p, name in self.arguments.items() if name != "ids" or p == first}
+        return replace(self, arguments=kept)
+
     def give(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Canonical inputs -> the learner's keyword arguments.
 
