@@ -14,10 +14,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from scratch_transformer.by_hand.passes import Kept
+from scratch_transformer.by_hand.passes import Kept, Passes
 
 
-class LayerNorm:
+class LayerNorm(Passes):
     """x (*, …), γ and β (…) or None, how many dimensions … are, ε."""
 
     tensors = differentiable = 3
@@ -41,7 +41,7 @@ class LayerNorm:
         return of_x, of_weight, None if bias is None else grad.reshape(-1, bias.numel()).sum(0).view(bias.shape)
 
 
-class RMSNorm:
+class RMSNorm(Passes):
     """x (*, …), γ (…) or None, how many dimensions … are, ε."""
 
     tensors = differentiable = 2
