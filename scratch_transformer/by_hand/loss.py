@@ -1,4 +1,4 @@
-"""The cross-entropy of an index, a few rows at a time: of all that is as large as the logits, only their gradient is kept.
+"""The cross-entropy of an index, some rows at a time: nothing as large as the logits is kept but their gradient.
 
 With p = softmax(x), ε the smoothing and C classes, ℓ = log Σ exp(x) - (1 - ε) x_target - ε mean(x), so that
 

@@ -11,7 +11,6 @@ The two means of u are products of a matrix and γ.
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from scratch_transformer.by_hand.passes import Kept, Passes
@@ -63,7 +62,7 @@ class RMSNorm(Passes):
 def _gradients(
     grad: Tensor, normalized: Tensor, weight: Tensor | None, root: Tensor, count: int, has_mean: bool
 ) -> tuple[Tensor, Tensor | None]:
-    """dx and dγ; has_mean: whether x̂ may have a mean. """
+    """dx and dγ; has_mean: whether x̂ may have a mean."""
     n = grad.shape[-count:].numel()
     rows, normalized = grad.reshape(-1, n), normalized.reshape(-1, n)
     products = rows * normalized
