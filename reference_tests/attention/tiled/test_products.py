@@ -243,6 +243,15 @@ def test_the_first_call_sets_it_and_the_last_one_sets_it_back(other_setting):
     assert other_setting.fp32_precision == "ieee"
 
 
+def test_without_the_setting_it_cannot(monkeypatch):
+    def old():
+        raise AttributeError("matmul")
+
+    assert products._can()
+    monkeypatch.setattr(products, "_setting", old)
+    assert not products._can()
+
+
 def test_a_fork_forgets_the_calls_of_its_parent(other_setting):
     narrowed = products._Narrowed()
     narrowed.forget()

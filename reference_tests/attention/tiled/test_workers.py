@@ -192,14 +192,24 @@ def test_threads_of_a_pool_are_no_more_and_work_alone(monkeypatch):
         time.sleep(0.01)
         return threading.current_thread().name, threading.get_ident(), torch.get_num_threads()
 
-    with workers._pool(3) as pool:
+    with workers._pool(4) as pool:
         names, idents, counts = zip(*pool.map(look, range(12)), strict=True)
-        assert workers._pool(3) is pool
-    assert len(set(idents)) <= 2
+        assert workers._pool(4) is pool
+    assert len(set(idents)) <= 3
     assert set(idents) <= workers._ours
-    assert len(workers._ours) == 2
+    assert len(workers._ours) == 3
     assert {name.partition("_")[0] for name in names} == {"attention"}
     assert set(counts) == {1}
+
+
+def test_crowded_for_the_longer_of_some_seconds_and_some_calls(monkeypatch):
+    monkeypatch.setattr(workers, "time", SimpleNamespace(monotonic=lambda: 100.0))
+    monkeypatch.setattr(workers, "_flops_per_second", lambda: 1.0)
+    for seconds, expected in ((0.1, 100.0 + workers.CROWDED_SECONDS), (10.0, 100.0 + 10.0 * workers.CROWDED_CALLS)):
+        crowd = workers._Crowd()
+        crowd.note(seconds, 0.01)
+        crowd.note(seconds, 0.01)
+        assert crowd.over == expected
 
 
 def test_speed_is_measured_once():
