@@ -42,11 +42,11 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     is_strided = weight.layout == torch.strided
     if bias is None and is_strided:
         return x @ weight.T
-    rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+    rows, transposed = x.reshape(math.prod(x.shape[:-1]), x.shape[-1]), weight.t()
     if bias is None:
-        y = rows.mm(weight.t())
+        y = rows.mm(transposed)
     else:  # addmm rounds x Wᵀ + b once; in half precision `x @ weight.T + bias` would round twice
-        y = torch.addmm(bias, rows, weight.T) if is_strided else rows.mm(weight.t()) + bias
+        y = torch.addmm(bias, rows, transposed) if is_strided else rows.mm(transposed) + bias
     return y.reshape(*x.shape[:-1], weight.shape[0])
 
 
@@ -278,32 +278,12 @@ def relu(x: Tensor, inplace: bool = False) -> Tensor:
     checks.check_numbers("relu", x)
     if inplace:
         return x.masked_fill_(x <= 0, 0)
-    return torch.where(x <= 0, 0, x) if torch.compiler.is_compiling() else _Relu.apply(x)
+    return _relu(x)
 
 
-class _Relu(torch.autograd.Function):
-    """The same without `where`, which takes a CPU forty times as long as clamp; but clamp's derivative at 0 is 1."""
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(x: Tensor) -> Tensor:
-        return x.clamp(min=0)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
-        ctx.save_for_backward(output)
-        ctx.save_for_forward(output)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
-        (y,) = ctx.saved_tensors
-        return grad * (1 - (y <= 0).to(grad.dtype))
-
-    @staticmethod
-    def jvp(ctx: Any, tangent: Tensor) -> Tensor:
-        (y,) = ctx.saved_tensors
-        return tangent * (1 - (y <= 0).to(tangent.dtype))
+@differentiated_by(activations.Relu)
+def _relu(x: Tensor) -> Tensor:
+    return torch.where(x <= 0, 0, x)
 
 
 @rounded_once
@@ -339,35 +319,12 @@ def sigmoid(x: Tensor) -> Tensor:
         RuntimeError: `x` is not floating-point.
     """
     checks.check_floating("sigmoid", x)
-    return 0.5 * (1 + torch.tanh(0.5 * x)) if torch.compiler.is_compiling() else _Sigmoid.apply(x)
+    return _sigmoid(x)
 
 
-class _Sigmoid(torch.autograd.Function):
-    """By its definition, whose derivative autograd would take for ∞ · 0 where exp overflows: σ' = σ (1 - σ).
-
-    tanh overflows nowhere, but takes a CPU ten times as long, and loses the digits of a small σ.
-    """
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(x: Tensor) -> Tensor:
-        return x.neg().exp_().add_(1).reciprocal_()
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
-        ctx.save_for_backward(output)
-        ctx.save_for_forward(output)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
-        (y,) = ctx.saved_tensors
-        return grad * (y * (1 - y))
-
-    @staticmethod
-    def jvp(ctx: Any, tangent: Tensor) -> Tensor:
-        (y,) = ctx.saved_tensors
-        return tangent * (y * (1 - y))
+@differentiated_by(activations.Sigmoid)
+def _sigmoid(x: Tensor) -> Tensor:
+    return 0.5 * (1 + torch.tanh(0.5 * x))  # the same number, without an ∞ on the way whose derivative is none
 
 
 def silu(x: Tensor, inplace: bool = False) -> Tensor:

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from scratch_transformer.by_hand.passes import is_plain
 
+
 def differentiating(run: Callable[..., Any], operator: Callable[..., Any], *tensors: Tensor) -> Callable[..., Any]:
     """`run`, the backward pass; or its operator, where tensors are not plain or gradients are recorded.
 

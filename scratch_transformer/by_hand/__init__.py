@@ -5,7 +5,7 @@ same derivative often takes half the passes over memory, and a buffer may be use
 are, in `functional` and `attention.naive`; here is how they are computed where nobody looks at single operations:
 
     passes         when the passes are taken, and what happens where they are not
-    activations    GELU, SiLU
+    activations    ReLU, sigmoid, SiLU, GELU
     normalization  layer normalization, root-mean-square normalization
     loss           the cross-entropy of an index
     turning        the rotary turn of pairs

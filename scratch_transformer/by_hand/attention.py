@@ -13,10 +13,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from scratch_transformer.by_hand.passes import Kept
+from scratch_transformer.by_hand.passes import LOG2_E, Kept, Passes
 
 
-class Attention:
+class Attention(Passes):
     """Q (..., T, D), K (..., S, D), V (..., S, Dv) of the same leading dimensions -> O (..., T, Dv).
 
     mask: as everywhere, broadcasting to (..., T, S), or None. factors: F, (..., T, S), or None.
@@ -29,15 +29,16 @@ class Attention:
         query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, factors: Tensor | None, scale: float
     ) -> tuple[Tensor, Kept]:
         key, value = key.contiguous(), value.contiguous()
-        scaled = torch.mul(query, scale, out=torch.empty(query.shape, dtype=query.dtype, device=query.device))
+        scaled = torch.empty(query.shape, dtype=query.dtype, device=query.device)
+        torch.mul(query, scale * LOG2_E, out=scaled)
         weights = scaled @ key.transpose(-2, -1)
         if mask is not None and mask.dtype == torch.bool:
             weights.masked_fill_(~mask, float("-inf"))
         elif mask is not None:
-            weights.add_(mask)
-        # in a row of -inf alone, exp gives zeros; in any other the highest score gives 1
+            weights.add_(mask, alpha=LOG2_E)
+        # in a row of -inf alone, all powers are zero; in any other the highest score gives 1
         highest = weights.amax(-1, keepdim=True).clamp_(min=torch.finfo(weights.dtype).min)
-        weights.sub_(highest).exp_()
+        weights.sub_(highest).exp2_()
         weights.div_(weights.sum(-1, keepdim=True).clamp_(min=1))
         return (weights if factors is None else weights * factors) @ value, (scaled, key, value, weights)
 
@@ -52,4 +53,5 @@ class Attention:
         of_scores = grad @ value.transpose(-2, -1)
         of_scores = (of_scores if factors is None else of_scores.mul_(factors)).mul_(weights)
         of_scores.addcmul_(weights, of_scores.sum(-1, keepdim=True), value=-1)
-        return (of_scores @ key).mul_(scale), of_scores.transpose(-2, -1) @ scaled, of_value
+        of_key = (of_scores.transpose(-2, -1) @ scaled).div_(LOG2_E)
+        return (of_scores @ key).mul_(scale), of_key, of_value

@@ -1,4 +1,4 @@
-"""The cross-entropy of an index, a few rows at a time: of all that is as large as the logits, only their gradient is kept.
+"""The cross-entropy of an index, some rows at a time: nothing as large as the logits is kept but their gradient.
 
 With p = softmax(x), ε the smoothing and C classes, ℓ = log Σ exp(x) - (1 - ε) x_target - ε mean(x), so that
 
@@ -10,13 +10,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from scratch_transformer.by_hand.passes import Kept
+from scratch_transformer.by_hand.passes import LOG2_E, Kept, Passes
 
-CACHED = 1 << 17
+CACHED = 1 << 18
 """Elements that stay in a core's cache from one operation to the next."""
 
 
-class Surprise:
+class Surprise(Passes):
     """Logits x (N, C), targets (N,), ε -> ℓ (N,)."""
 
     tensors, differentiable = 2, 1
@@ -30,7 +30,7 @@ class Surprise:
             shifted = rows - top
             if smoothing > 0:
                 means.append(shifted.mean(-1))
-            totals.append(shifted.exp_().sum(-1))
+            totals.append(shifted.mul_(LOG2_E).exp2_().sum(-1))
         total = torch.cat(totals)
         losses = total.log()
         if smoothing > 0:
@@ -46,7 +46,7 @@ class Surprise:
         of_logits = torch.empty_like(logits)
         parts = (_pieces(x, logits) for x in (logits, highest, share, grad, of_logits))
         for rows, top, factor, upstream, out in zip(*parts, strict=True):
-            torch.sub(rows, top, out=out).exp_().mul_(factor)
+            torch.sub(rows, top, out=out).mul_(LOG2_E).exp2_().mul_(factor)
             if smoothing > 0:
                 out.sub_(upstream, alpha=smoothing / logits.shape[1])
         return (of_logits.scatter_add_(1, index.unsqueeze(1), grad * (smoothing - 1)),)

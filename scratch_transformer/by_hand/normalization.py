@@ -11,13 +11,12 @@ The two means of u are products of a matrix and γ.
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
-from scratch_transformer.by_hand.passes import Kept
+from scratch_transformer.by_hand.passes import Kept, Passes
 
 
-class LayerNorm:
+class LayerNorm(Passes):
     """x (*, …), γ and β (…) or None, how many dimensions … are, ε."""
 
     tensors = differentiable = 3
@@ -41,7 +40,7 @@ class LayerNorm:
         return of_x, of_weight, None if bias is None else grad.reshape(-1, bias.numel()).sum(0).view(bias.shape)
 
 
-class RMSNorm:
+class RMSNorm(Passes):
     """x (*, …), γ (…) or None, how many dimensions … are, ε."""
 
     tensors = differentiable = 2
@@ -63,7 +62,7 @@ class RMSNorm:
 def _gradients(
     grad: Tensor, normalized: Tensor, weight: Tensor | None, root: Tensor, count: int, has_mean: bool
 ) -> tuple[Tensor, Tensor | None]:
-    """dx and dγ; has_mean: whether x̂ may have a mean. """
+    """dx and dγ; has_mean: whether x̂ may have a mean."""
     n = grad.shape[-count:].numel()
     rows, normalized = grad.reshape(-1, n), normalized.reshape(-1, n)
     products = rows * normalized

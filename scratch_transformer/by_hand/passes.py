@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,24 +14,32 @@ from torch.nn import Parameter
 PLAIN = (Tensor, Parameter)
 Kept = tuple[Any, ...]
 
+LOG2_E = math.log2(math.e)
+"""exp(x) = 2^(x log₂e), which takes a CPU a quarter of the time; large exponents lose digits that sums do not need."""
 
-class Passes(Protocol):
+
+class Passes:
     """Two passes: values from inputs, gradients of the inputs from that of the result.
 
     tensors: how many of the first arguments are tensors, or None; the others are numbers.
     differentiable: how many of these may need a gradient.
+    is_projection: of its own result the function is the result, with the same derivatives: that is kept in place of
+        the argument, as what follows will need it too.
     """
 
     tensors: int
     differentiable: int
+    is_projection = False
 
     @staticmethod
     def forward(*args: Any) -> tuple[Tensor, Kept]:
         """The result, and the tensors to keep for `backward`."""
+        raise NotImplementedError
 
     @staticmethod
     def backward(grad: Tensor, kept: Kept, *args: Any) -> tuple[Tensor | None, ...]:
         """The gradients of the differentiable tensors; `grad`, `kept` and `args` stay as they are."""
+        raise NotImplementedError
 
 
 def is_plain(*tensors: Tensor | None) -> bool:
@@ -81,7 +90,7 @@ def _function(equation: Callable[..., Tensor], passes: type[Passes]) -> type[tor
         @staticmethod
         def forward(ctx: Any, *args: Any) -> Tensor:
             result, kept = passes.forward(*args)
-            ctx.save_for_backward(*args[:count], *kept)
+            ctx.save_for_backward(*([result] if passes.is_projection else args[:count]), *kept)
             ctx.numbers = args[count:]
             return result
 

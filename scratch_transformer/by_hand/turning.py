@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from scratch_transformer.by_hand.passes import Kept
+from scratch_transformer.by_hand.passes import Kept, Passes
 
 
-class Rotary:
+class Rotary(Passes):
     """x (*, L, d), turns (2, *, L, d/2) of its dtype, interleaved or halves."""
 
     tensors, differentiable = 2, 1

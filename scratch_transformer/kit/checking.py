@@ -33,6 +33,7 @@ from scratch_transformer.kit.resolve.trials.match import Outcome, resolve
 
 COMPONENT_SECONDS = 12.0
 FILE_SECONDS, LEAST_SECONDS = 18.0, 1.5
+SEARCH_SECONDS, LEAST_SEARCH, DETECTORS = 3.0, 1.0, 2.0
 """Of computing, for what is hard to resolve: what the easy components of a file leave, the others share."""
 CAUSAL = ("causal", "iscausal", "usecausal", "causalmask", "usecausalmask", "autoregressive")
 """Flags of a constructor."""
@@ -197,10 +198,12 @@ class Checking:
             return unchecked("could not be built", problem=unknown)
         try:
             with self.guard.on() if self.guard else nullcontext(), time_limit(COMPONENT_SECONDS):
+                begin = time.process_time()
                 outcome = self._resolved(value, kinds)
                 diagnosis = None
                 if outcome.candidate is not None:
-                    diagnosis = diagnose(outcome.candidate, self.library.known_of(outcome.candidate.made))
+                    known, seconds = self.library.known_of(outcome.candidate.made), self._left_since(begin)
+                    diagnosis = diagnose(outcome.candidate, known, seconds=seconds)
                     diagnosis = self._with_causal_flag(value, diagnosis)
         except TimeUp:
             return unchecked("took too long", problem="Checking it took too long: an endless loop?")
@@ -208,6 +211,12 @@ class Checking:
             problem = f"the check itself fails on it: {type(error).__name__}: {error}"
             return unchecked("could not be built", problem=problem, stub=stubs.stub(kind, name, source.module))
         return self._result(name, source, line, value, outcome, diagnosis)
+
+    def _left_since(self, begin: float) -> float:
+        """Seconds for the search for what explains a component that nothing explained yet: 3, or 1 in a long file."""
+        now = time.process_time()
+        left = COMPONENT_SECONDS - (now - begin) - DETECTORS
+        return min(max(left, LEAST_SEARCH), SEARCH_SECONDS if now < self.end else LEAST_SEARCH)
 
     def _with_causal_flag(self, value: Any, diagnosis: Diagnosis) -> Diagnosis:
         """With the mistakes that only show if it is built with causal=True, where it has such an argument."""

@@ -69,7 +69,9 @@ def few_digits(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     with in_precision(session, module, torch.bfloat16):
         code = call(candidate, {"x": torch.zeros(1, 300, session.settings["d_model"], dtype=torch.bfloat16)})[0]
     if torch.equal(code[256], code[257]) and not torch.equal(code[255], code[256]):
-        yield Finding(MISTAKES["P8"], "In bfloat16, the codes of positions 256 and 257 are the same.")
+        said = "In bfloat16, the codes of positions 256 and 257 are the same."
+        said = "In bfloat16, the codes of positions 256 and 257 are the same."
+        yield Finding(MISTAKES["P8"], said, "counted in bfloat16")
 
 
 def _with_length(candidate: Candidate, length: int) -> Candidate:

@@ -89,6 +89,10 @@ def _from_shapes(
     found: dict[str, Any] = {}
     flat = [size for shape in sizes for size in shape if size > 1]
     d_model = settings.get("d_model")
+    words = [settings[name] for name in ("src_vocab_size", "tgt_vocab_size") if name in settings]
+    there = [size for size in words if size in flat]
+    if len(words) == 2 and len(set(words)) == 2 and len(there) == 1:  # one vocabulary for both languages
+        found |= dict.fromkeys(("src_vocab_size", "tgt_vocab_size"), there[0])
     heads = settings.get("num_heads") or 1
     wide = [size for size in flat if size % heads == 0]  # heads that do not divide it would be refused
     if d_model is not None and d_model not in flat and wide and "d_model" in kind.defaults:

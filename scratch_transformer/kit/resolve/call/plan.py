@@ -66,6 +66,16 @@ class Plan:
             return False
         return True
 
+    @property
+    def gives_targets(self) -> bool:
+        """Whether a language model is given the ids as what it is to predict, too."""
+        return list(self.arguments.values()).count("ids") > 1
+
+    def without_targets(self) -> Plan:
+        first = next(parameter for parameter, name in self.arguments.items() if name == "ids")
+        kept = {p: name for p, name in self.arguments.items() if name != "ids" or p == first}
+        return replace(self, arguments=kept)
+
     def give(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Canonical inputs -> the learner's keyword arguments.
 
@@ -80,7 +90,7 @@ class Plan:
 
     def _turned(self, value: Any) -> Any:
         if self.order == "ids" and isinstance(value, Tensor):
-            return torch.ones(value.shape[:2], dtype=torch.long)
+            return torch.arange(value.shape[1]).expand(value.shape[:2])
         if self.order == "heads after the length":
             return value.transpose(1, 2) if isinstance(value, Tensor) and value.dim() == 4 else value
         if self.order in batching.AXES:

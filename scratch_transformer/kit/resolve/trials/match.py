@@ -108,6 +108,8 @@ def _without_unclear_parts(best: Outcome, thing: Any, library: Library, settings
     unclear = library.unclear_parts(thing) if library.replaced.count(thing) < MOST_REPLACED else {}
     if not unclear:
         return best
+    if library.is_late and thing in library.replaced:
+        return best
     library.replaced.append(thing)
     library.deadline = max(library.deadline, time.process_time() + LEAST_SECONDS)
     with ExitStack() as replaced:
@@ -218,6 +220,7 @@ def _called(
         is_function = not isinstance(made, nn.Module) or isinstance(made, Weighted)
         orders = calling.orders(kind, is_function, not is_function and caching.keeps(made))
         plans = calling.plans(function, kind.inputs, actual, orders, library.tables(function, actual))
+        plans = (plan for plan in plans if plan.gives_targets or not library.gives_targets)
         for plan in probing.distinct(plans, function, library.trial(kind, actual, made).probes):
             if "right" in forms and not is_function and plan.order in SPECIAL:
                 continue  # it takes batches of sequences
