@@ -451,3 +451,23 @@ def test_no_width_is_read_from_shapes_that_its_heads_do_not_divide():
     kind = KINDS["MultiheadAttention"]
     made = NarrowHead(17, 4)
     assert instance.settings_of_instance(made, kind, {"d_model": 12, "num_heads": 3}, {})["d_model"] == 12
+
+
+class Worded(nn.Module):
+    """Is given the words themselves, and a config inside the config."""
+
+    def __init__(self, config, language_to_index):
+        super().__init__()
+        self.embedding = nn.Embedding(len(language_to_index), config.block_params.d_model)
+
+
+def test_a_vocabulary_is_given_for_its_size_and_a_section_of_a_config():
+    built = next(attempt for attempt in attempts(Worded, {"d_model": 12}, {}, lambda name: [], {}) if _made(attempt))
+    assert tuple(built.build().embedding.weight.shape) == (11, 12)
+
+
+def _made(attempt):
+    try:
+        return attempt.build() is not None
+    except (TypeError, AttributeError):
+        return False
