@@ -209,7 +209,7 @@ def _pydantic() -> dict[str, Any]:
             for name in inspect.get_annotations(cls):
                 if isinstance(default := cls.__dict__.get(name), (list, dict, set)):
                     setattr(cls, name, dataclasses.field(default_factory=functools.partial(copy.copy, default)))
-            dataclasses.dataclass(cls, kw_only=True)  # type: ignore[call-overload]
+            dataclasses.dataclass(cls, kw_only=True)
 
         def model_dump(self, include: Any = None, exclude: Any = (), **options: Any) -> dict[str, Any]:
             values = dataclasses.asdict(self)  # type: ignore[call-overload]
