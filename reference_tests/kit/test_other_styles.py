@@ -284,6 +284,15 @@ def test_one_vocabulary_for_both_languages(tmp_path):
     assert alarms(checked(ONE_VOCABULARY, tmp_path)) == {}
 
 
+def test_one_padding_for_both_languages_and_a_target_that_is_cut(tmp_path):
+    text = ONE_VOCABULARY.replace("d_ff):", "d_ff, pad_idx):").replace("== 0", "== self.pad")
+    text = text.replace("self.width = ", "self.width, self.pad = ").replace(", d_model\n", ", d_model, pad_idx\n")
+    text = text.replace("        from_source, later", "        target = target[:, :-1]\n        from_source, later")
+    results = checked(text, tmp_path)
+    assert alarms(results) == {}
+    assert "It leaves out the last word of what it is given, so it was given one more." in results["Transformer"].notes
+
+
 MASK_NEEDED = """
 class Encoder(nn.Module):
     def __init__(self, d_model, num_heads, d_ff, num_layers):

@@ -60,7 +60,9 @@ def meaningless(function: Any, plan: Plan) -> list[str]:
     """The required parameters of which nobody knows what they take."""
     required = [p.name for p in parameters_of(function) if p.default is p.empty]
     told = {*plan.arguments, *plan.masks, *(name for name, *_ in plan.mask_parameters)}
-    return [n for n in required if n not in told and plan.constants.get(n, FIXED) is MEANINGLESS and plain(n) not in FIXED]
+    return [
+        n for n in required if n not in told and plan.constants.get(n, FIXED) is MEANINGLESS and plain(n) not in FIXED
+    ]
 
 
 def orders(kind: Kind, is_function: bool, keeps: bool = False) -> tuple[str, ...]:
@@ -208,7 +210,9 @@ def _is_tensor(
 
 def _is_prompt(parameter: inspect.Parameter) -> bool:
     """Of a decoder with a tokenizer: a text."""
-    is_text = parameter.annotation in (str, "str") or bool(re.search("prompt|sentence|(?<!con)text|context$", plain(parameter.name)))
+    is_text = parameter.annotation in (str, "str") or bool(
+        re.search("prompt|sentence|(?<!con)text|context$", plain(parameter.name))
+    )
     return is_text and parameter.default is parameter.empty
 
 

@@ -11,7 +11,9 @@ from torch import Tensor
 
 FIRST = ("sos", "bos", "start", "begin", "init", "cls", "<s>", "go")
 LAST = ("eos", "end", "stop", "sep", "</s>")
-TO_WORDS = re.compile(r"itos|^i(nde)?x(2|to)|^id(s)?_?(2|to)|ind_?to|(2|to)_?(word|token|str|char)|decode|lookup_tokens")
+TO_WORDS = re.compile(
+    r"itos|^i(nde)?x(2|to)|^id(s)?_?(2|to)|ind_?to|(2|to)_?(word|token|str|char)|decode|lookup_tokens"
+)
 TO_IDS = re.compile(r"stoi|encode|tokenize|(2|to)_?(id|i$|idx|index)|lookup_indices|numericali[sz]e")
 
 

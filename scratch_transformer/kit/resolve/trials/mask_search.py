@@ -52,7 +52,9 @@ def with_required_masks(plan: Plan, every: bool, likely: Sequence[str] = ()) -> 
     tried: list[dict[str, tuple[str, Form]]] = []
     paddings = [p for p, _ in given if KEY_PADDING.search(plain(p))]
     for polarity in dict.fromkeys((*likely, *NEUTRAL)):
-        if 0 < len(paddings) < len(given) and all(is_mask(p) for p, _ in given):  # as torch.nn.Transformer is given them
+        if 0 < len(paddings) < len(given) and all(
+            is_mask(p) for p, _ in given
+        ):  # as torch.nn.Transformer is given them
             apart = {p: (n, Form(polarity, "(B, S)" if p in paddings else "(T, S)")) for p, n in given}
             tried.append(apart)
             yield plan.with_masks(apart)

@@ -295,6 +295,9 @@ def _planned_with(
         if adjust.gives_last_only(candidate, probes[0]):
             error = error or CannotCall("it returns the logits of the last position only")
             continue
+        if adjust.cuts_last(candidate, probes[0], trial) and (raised := _try(candidate, probes[:1])) is not None:
+            error = error or raised
+            continue
         if not is_second and start.masks and _is_silent(candidate, probes[0]):
             silent.append((start, way))  # a mask that is meant the other way round: others go first
             continue
