@@ -232,3 +232,71 @@ def test_a_misspelt_name_is_understood_what_only_reminds_of_one_is_no_crash_and_
         ("FeedForward", "matches the builtin"),
     ]
     assert sorted(report.ignored) == ["SegmentEmbedding", "estimate_loss"]
+
+
+POSITIONS_GIVEN = """
+class Embedding(nn.Module):
+    def __init__(self, vocab_size, d_model, pos_enc):
+        super().__init__()
+        self.embedding, self.pos_enc = nn.Embedding(vocab_size, d_model), pos_enc
+
+    def forward(self, x):
+        return self.embedding(x) + self.pos_enc[: x.shape[1], :]
+"""
+
+
+def test_a_table_of_positions_that_is_given_ready_made(tmp_path):
+    result = checked(POSITIONS_GIVEN, tmp_path)["Embedding"]
+    assert (result.verdict, "P5" in [mistake.id for mistake in result.mistakes]) == ("harmless deviation", False)
+
+
+ONE_VOCABULARY = """
+class Transformer(nn.Module):
+    def __init__(self, vocab_size, d_model, num_heads, num_layers, d_ff):
+        super().__init__()
+        self.source_embedding, self.target_embedding = (nn.Embedding(vocab_size, d_model) for _ in range(2))
+        options = {"dropout": 0.0, "batch_first": True}
+        self.encoder = nn.ModuleList(
+            nn.TransformerEncoderLayer(d_model, num_heads, d_ff, **options) for _ in range(num_layers))
+        self.decoder = nn.ModuleList(
+            nn.TransformerDecoderLayer(d_model, num_heads, d_ff, **options) for _ in range(num_layers))
+        self.head, self.width = nn.Linear(d_model, vocab_size), d_model
+
+    def positions(self, x):
+        exponents = torch.arange(0, self.width, 2, device=x.device) / self.width
+        angles = torch.arange(x.shape[1])[:, None] / 10000**exponents
+        return x * math.sqrt(self.width) + torch.stack((angles.sin(), angles.cos()), -1).flatten(1)
+
+    def forward(self, source, target):
+        from_source, later = source == 0, torch.ones(target.shape[1], target.shape[1]).triu(1).bool()
+        x, y = self.positions(self.source_embedding(source)), self.positions(self.target_embedding(target))
+        for layer in self.encoder:
+            x = layer(x, src_key_padding_mask=from_source)
+        for layer in self.decoder:
+            y = layer(y, x, later, None, target == 0, from_source)
+        return self.head(y)
+"""
+
+
+def test_one_vocabulary_for_both_languages(tmp_path):
+    assert alarms(checked(ONE_VOCABULARY, tmp_path)) == {}
+
+
+MASK_NEEDED = """
+class Encoder(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff, num_layers):
+        super().__init__()
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(d_model, num_heads, d_ff, 0.0, batch_first=True) for _ in range(num_layers))
+
+    def forward(self, x, mask=None):
+        for layer in self.layers:
+            x = layer(x, src_key_padding_mask=mask.logical_not())
+        return x
+"""
+
+
+def test_what_stops_without_a_mask_is_given_one(tmp_path):
+    result = checked(MASK_NEEDED, tmp_path)["Encoder"]
+    assert result.verdict in RIGHT
+    assert "It stops without a mask, so it was given one that hides nothing." in result.notes

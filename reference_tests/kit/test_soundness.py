@@ -1,7 +1,6 @@
 """What is called right is right: nothing that was not run, not compared or left out ends in "matches"."""
 
 import math
-import sys
 import types
 
 import pytest
@@ -21,7 +20,6 @@ from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.attention import TARGET_ONLY
 from scratch_transformer.kit.recipe import RIGHT
 from scratch_transformer.kit.report.finding import Result
-from scratch_transformer.kit.report.lines import place
 from scratch_transformer.kit.report.text import limits, named
 from scratch_transformer.kit.resolve import guess
 from scratch_transformer.kit.resolve.library import supplied
@@ -195,32 +193,6 @@ def test_a_verdict_names_the_parts_that_it_is_not_about():
     result = Result("A", "a.py:1", verdict="matches the builtin", replaced=["Norm"], limits=["Its Norm stops."])
     assert named(result) == "matches the builtin, but for its Norm"
     assert limits([result, Result("B", "a.py:9", limits=["Its Norm stops."])]) == {"Its Norm stops.": ["A", "B"]}
-
-
-SIGNED = '''
-from torch import nn
-class Layer(nn.Module):
-    def forward(
-        self,
-        x,
-        mask=None,
-    ):
-        """The mask hides."""
-        y = x + 1
-        return y.masked_fill(mask, 0)
-'''
-
-
-def test_a_signature_is_no_place_to_look_at(tmp_path, monkeypatch):
-    (tmp_path / "signed_layer.py").write_text(SIGNED, encoding="utf-8")
-    monkeypatch.syspath_prepend(tmp_path)
-    import signed_layer
-
-    try:
-        assert place("A29", "", signed_layer.Layer) == (11, [])
-        assert place("A24", "", signed_layer.Layer) == (11, [])
-    finally:
-        del sys.modules["signed_layer"]
 
 
 # ---- One change at a time ----

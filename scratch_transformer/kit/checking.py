@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import linecache
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -32,6 +33,7 @@ from scratch_transformer.kit.resolve.trials.match import Outcome, resolve
 
 COMPONENT_SECONDS = 12.0
 FILE_SECONDS, LEAST_SECONDS = 18.0, 1.5
+SEARCH_SECONDS, LEAST_SEARCH, DETECTORS = 3.0, 1.0, 2.0
 """Of computing, for what is hard to resolve: what the easy components of a file leave, the others share."""
 CAUSAL = ("causal", "iscausal", "usecausal", "causalmask", "usecausalmask", "autoregressive")
 """Flags of a constructor."""
@@ -147,16 +149,20 @@ class Checking:
             shown = entry in asked and identity not in self.job.get("done", [])
             self.emit("start", component=identity)
             result = self.component(entry)
-            if shown and result is not None and self._is_unwritten(result):
-                self.emit("found", ignored=[f"{result.name} ({foreign.NOT_WRITTEN})"], missing=[])
+            if shown and result is not None and self._is_nothing(result):
+                self.emit("found", ignored=[f"{result.name} ({result.verdict})"], missing=[])
             elif shown and result is not None and self._only_reminds(entry[2], entry[3], result):
                 self.emit("found", ignored=[result.name], missing=[])
             elif shown and result is not None:
                 self.emit("result", component=identity, result=result.document())
 
-    def _is_unwritten(self, result: Result) -> bool:
-        """An exercise as it was handed out, of which that is said in one line; a result if somebody asks for it."""
-        return result.verdict == foreign.NOT_WRITTEN and self.job.get("only") != result.name
+    def _is_nothing(self, result: Result) -> bool:
+        """An exercise as it was handed out, or a piece of a function: that is said in one line.
+
+        A result if somebody asks for it.
+        """
+        is_piece = result.verdict.startswith(foreign.NOT_ALONE.partition("{")[0])
+        return (result.verdict == foreign.NOT_WRITTEN or is_piece) and self.job.get("only") != result.name
 
     def _only_reminds(self, value: Any, kinds: tuple[str, ...], result: Result) -> bool:
         """Nobody said what it is, its name hardly does, and it cannot be called: estimate_loss is no component.
@@ -192,10 +198,12 @@ class Checking:
             return unchecked("could not be built", problem=unknown)
         try:
             with self.guard.on() if self.guard else nullcontext(), time_limit(COMPONENT_SECONDS):
+                begin = time.process_time()
                 outcome = self._resolved(value, kinds)
                 diagnosis = None
                 if outcome.candidate is not None:
-                    diagnosis = diagnose(outcome.candidate, self.library.known_of(outcome.candidate.made))
+                    known, seconds = self.library.known_of(outcome.candidate.made), self._left_since(begin)
+                    diagnosis = diagnose(outcome.candidate, known, seconds=seconds)
                     diagnosis = self._with_causal_flag(value, diagnosis)
         except TimeUp:
             return unchecked("took too long", problem="Checking it took too long: an endless loop?")
@@ -203,6 +211,12 @@ class Checking:
             problem = f"the check itself fails on it: {type(error).__name__}: {error}"
             return unchecked("could not be built", problem=problem, stub=stubs.stub(kind, name, source.module))
         return self._result(name, source, line, value, outcome, diagnosis)
+
+    def _left_since(self, begin: float) -> float:
+        """Seconds for the search for what explains a component that nothing explained yet: 3, or 1 in a long file."""
+        now = time.process_time()
+        left = COMPONENT_SECONDS - (now - begin) - DETECTORS
+        return min(max(left, LEAST_SEARCH), SEARCH_SECONDS if now < self.end else LEAST_SEARCH)
 
     def _with_causal_flag(self, value: Any, diagnosis: Diagnosis) -> Diagnosis:
         """With the mistakes that only show if it is built with causal=True, where it has such an argument."""
@@ -259,17 +273,21 @@ class Checking:
     def _not_built(self, result: Result, value: Any, outcome: Outcome, source: Source) -> Result:
         from scratch_transformer.kit.judge.crashes import crash_finding
 
-        error = outcome.error
+        error, kind = outcome.error, outcome.kind
         if isinstance(error, NotImplementedError):  # an exercise as it was handed out
             result.verdict, result.problem = foreign.NOT_WRITTEN, str(error)
             return result
-        finding = crash_finding(error, outcome.kind) if isinstance(error, Exception) else None
+        is_decoding = "next_logits" in kind.inputs
+        if is_decoding and outcome.unknown and self.job.get("only") != result.name:
+            result.verdict = foreign.NOT_ALONE.format(", ".join(outcome.unknown))
+            return result
+        finding = crash_finding(error, kind) if isinstance(error, Exception) else None
         if finding is not None:
             result.mistakes = [_located(finding, value, source)]
         severe = finding is not None and finding.severity == "mistake"
         result.verdict = "mistake" if severe else "could not be built" if outcome.stage == "built" else "crashed"
         result.problem = outcome.problem
-        result.stub = stubs.stub(outcome.kind, result.name, source.module)
+        result.stub = stubs.stub(kind, result.name, source.module)
         return result
 
 
@@ -285,9 +303,13 @@ def _of_parts(diagnosis: Diagnosis, within: Sequence[Diagnosis]) -> list[str]:
 
 
 def _located(finding: Finding, value: Any, source: Source) -> Named:
-    """With the line of a class or function to look at."""
+    """With the line to look at, of the class or function or of what it is made of."""
     found = lines.place(finding.mistake.id, finding.form, value)
-    return _named(finding, source) if found is None else _named(finding, source, *found)
+    if found is None:
+        return _named(finding, source)
+    if found.file != source.path:
+        source = Source(found.file, "".join(linecache.getlines(found.file)))
+    return _named(finding, source, found.line, found.put)
 
 
 def _named(finding: Finding, source: Source, line: int = 0, put: Sequence[str] = ()) -> Named:

@@ -122,7 +122,19 @@ class Recipe:
     mask_shape: str = "2"
 
     def with_(self, changes: Mapping[str, Any]) -> Recipe:
-        return dataclasses.replace(self, **changes)
+        """This recipe with other values. Each is made once: searching asks for the same few thousands again and again."""
+        key = (self, *sorted(changes.items(), key=lambda change: change[0]))
+        if key not in _MADE:
+            _MADE[key] = dataclasses.replace(self, **changes)
+        return _MADE[key]
 
+    def __hash__(self) -> int:
+        if "_hash" not in self.__dict__:
+            values = tuple(getattr(self, field.name) for field in dataclasses.fields(self))
+            self.__dict__["_hash"] = hash(values)
+        return int(self.__dict__["_hash"])
+
+
+_MADE: dict[tuple[Any, ...], Recipe] = {}
 
 RIGHT = Recipe()

@@ -64,10 +64,11 @@ def shown_by(parts: Sequence[Diagnosis]) -> dict[str, Any]:
 
 def _fits_parameters(variants: Variants, designs: list[Design], missing: Collection[str]) -> Keeps:
     """Weights that only some designs have must be there, or missing, as the design says."""
-    weights = [variants.weights(RIGHT.with_(changes)) for _, changes in designs]
-    optional = frozenset.union(*weights) - frozenset.intersection(*weights)
-    present = optional - set(missing)
-    return lambda design: variants.weights(RIGHT.with_(design[1])) & optional == present
+    weights = {name: variants.weights(RIGHT.with_(changes)) for name, changes in designs}
+    distinct = set(weights.values())
+    optional = frozenset.union(*distinct) - frozenset.intersection(*distinct)
+    fits = {some for some in distinct if some & optional == optional - set(missing)}
+    return lambda design: weights[design[0]] in fits
 
 
 def _fits_settings(settings: Settings) -> Keeps:

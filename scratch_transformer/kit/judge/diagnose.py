@@ -33,10 +33,11 @@ VERDICTS: dict[str, Verdict] = {
 }
 
 
-def diagnose(candidate: Candidate, parts: Known = (), seed: int = 0) -> Diagnosis:
+def diagnose(candidate: Candidate, parts: Known = (), seed: int = 0, seconds: float | None = None) -> Diagnosis:
     """Find out what a candidate computes.
 
     parts: what was found out about its parts, or ids of mistakes in them; they are tried first.
+    seconds: of computing, after which no more mistakes are tried.
     """
     with exact():
         try:
@@ -47,7 +48,7 @@ def diagnose(candidate: Candidate, parts: Known = (), seed: int = 0) -> Diagnosi
             return _crashed(candidate, session.crashes[0].error if session.crashes else None)
         if all(says_nothing(result.output) for result in session.ran if result.output is not None):
             return _without_numbers(candidate)
-        return _diagnosed(session, parts)
+        return _diagnosed(session, parts, seconds)
 
 
 def _without_numbers(candidate: Candidate) -> Diagnosis:
@@ -66,9 +67,9 @@ def _crashed(candidate: Candidate, error: Exception | None) -> Diagnosis:
     return Diagnosis(candidate.kind.name, "crashed", float("inf"), builtin, findings, notes=notes)
 
 
-def _diagnosed(session: Session, parts: Known) -> Diagnosis:
+def _diagnosed(session: Session, parts: Known, seconds: float | None) -> Diagnosis:
     kind, candidate = session.kind, session.candidate
-    match = find(session, parts)
+    match = find(session, parts, seconds)
     best = match.hypotheses[0] if match.hypotheses else None
     design = _design(session, best)
     recipe = best.recipe if best else design

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 import warnings
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from typing import Any
 
 import torch
@@ -23,6 +24,7 @@ class Variants:
         self.kind, self.settings = kind, settings
         self._modules: dict[tuple[Any, ...], tuple[nn.Module, dict[str, Tensor]]] = {}
         self._loaded: dict[tuple[Any, ...], Hashable] = {}
+        self._weights: dict[tuple[Any, ...], frozenset[str]] = {}
         self._outputs: dict[tuple[Hashable, Recipe, str], Tensor | None] = {}
 
     def _made(self, recipe: Recipe) -> tuple[nn.Module, dict[str, Tensor]]:
@@ -34,7 +36,10 @@ class Variants:
 
     def weights(self, recipe: Recipe) -> frozenset[str]:
         """The names of the weights that a recipe's module has, without biases: any bias may be left out."""
-        return frozenset(name for name in self._made(recipe)[1] if name.endswith("weight"))
+        structure = _structure(recipe)
+        if structure not in self._weights:
+            self._weights[structure] = frozenset(n for n in self._made(recipe)[1] if n.endswith("weight"))
+        return self._weights[structure]
 
     def lacks(self, recipe: Recipe, missing: Collection[str]) -> bool:
         """Whether a recipe's module has a matrix that the candidate has no place for, and nothing can stand for.
@@ -70,8 +75,7 @@ class Variants:
         return self._outputs[name]
 
 
-def _structure(recipe: Recipe) -> tuple[Any, ...]:
-    return tuple(getattr(recipe, name) for name in STRUCTURE)
+_structure: Callable[[Recipe], tuple[Any, ...]] = operator.attrgetter(*STRUCTURE)
 
 
 def call(module: Any, inputs: Inputs) -> Tensor:

@@ -33,7 +33,7 @@ HEAD_MISTAKES = (
     *(KEYS_ARE_QUERIES, "A13", "A14", "A15", "A19"),
     *CROSSED,
     *("A17", "A23", "A24", "G3", "A28", "A29", "A30", "A31", "A32"),
-    *("B10", "B12", "B21", "B22", *NORM_INSIDE),
+    *("B10", "B12", "B21", "B22", "B26", *NORM_INSIDE),
 )
 OTHER_RESIDUALS = tuple(f"B23:attention's output is added to the {name}" for name in ("values", "keys"))
 WITH_MASKS = (KEYS_ARE_QUERIES, "A24", "A29", "A31", "A32")
@@ -250,7 +250,16 @@ def attention_kind(name: str, what: str, synonyms: tuple[str, ...], inputs: tupl
 MULTIHEAD = attention_kind(
     "MultiheadAttention",
     "Several attentions side by side, each on its own projection of queries, keys and values.",
-    ("multiheadattention", "multiheadattentionblock", "multiheadedattention", "mha", "multihead", "attention", "attn"),
+    (
+        "multiheadattention",
+        "multiheadattentionblock",
+        "multiheadedattention",
+        "mha",
+        "multihead",
+        "attention",
+        "attn",
+        "head",
+    ),
     ("query", "key", "value", "mask"),
     build=canonical.builder(canonical.Attention),
     probes=multihead_probes,
@@ -260,7 +269,7 @@ MULTIHEAD = attention_kind(
 SELF_ATTENTION = attention_kind(
     "SelfAttention",
     "Multi-head attention of a sequence to itself.",
-    ("selfattention", "multiheadselfattention", "mhsa", "attention", "attn"),
+    ("selfattention", "multiheadselfattention", "mhsa", "attention", "attn", "head"),
     ("x", "mask"),
     build=canonical.builder(canonical.SelfAttention),
     probes=self_probes,
@@ -270,7 +279,14 @@ SELF_ATTENTION = attention_kind(
 CAUSAL_SELF_ATTENTION = attention_kind(
     "CausalSelfAttention",
     "Multi-head attention of every token to itself and to those before it.",
-    ("causalselfattention", "maskedselfattention", "maskedmultiheadattention", "causalattention", "selfattention"),
+    (
+        "causalselfattention",
+        "maskedselfattention",
+        "maskedmultiheadattention",
+        "causalattention",
+        "selfattention",
+        "head",
+    ),
     ("x",),
     build=canonical.builder(canonical.CausalSelfAttention),
     probes=causal_probes,

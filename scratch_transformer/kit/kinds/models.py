@@ -221,6 +221,7 @@ GPT = model_kind(
         "gptmodel",
         "decoderonlytransformer",
         "lmheadmodel",
+        "lm",
         "model",
     ),
     stacks.DecoderOnly,

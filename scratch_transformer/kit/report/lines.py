@@ -1,13 +1,15 @@
-"""Which line of a learner's class to look at for a mistake: the statement that is usually at fault, else forward."""
+"""Which line of a learner's code to look at for a mistake: the statement that is usually at fault, else forward."""
 
 from __future__ import annotations
 
 import ast
+import contextlib
 import inspect
 import re
 import textwrap
-from typing import Any
+from typing import Any, NamedTuple
 
+from scratch_transformer.kit.definitions import leads_to
 from scratch_transformer.kit.report.fixes import fixed
 
 PATTERNS: dict[str, str] = {
@@ -36,27 +38,70 @@ AROUND = 2
 """Lines shown before and after the one at fault."""
 
 
-def place(id: str, form: str, thing: Any) -> tuple[int, list[str]] | None:
-    """The line of a class or function to look at for a mistake, and what to put there, [] where more has to change.
+OF_ATTENTION = (
+    "A1", "A2", "A4", "A8", "A10", "A11", "A12", "A13", "A14", "A15", "A16", "A17", "A18", "A19", "A21", "A23", "A28",
+    "A29",
+)  # fmt: skip
+"""Mistakes that are made where attention is computed: the same words elsewhere mean something else."""
+PRODUCT = re.compile(r" @ |matmul|bmm|einsum|dot\(")
+
+
+class Place(NamedTuple):
+    """A line of a file to look at for a mistake, and what to put there: nothing where more has to change."""
+
+    file: str
+    line: int
+    put: list[str]
+
+
+def place(id: str, form: str, thing: Any) -> Place | None:
+    """Where to look for a mistake of a class or function: in itself, else in what it is made of.
 
     The line that the fix changes; else the first that fits the mistake; else the head of forward.
     """
     target = thing if isinstance(thing, type) or inspect.isfunction(thing) else type(thing)
-    forward = getattr(target, "forward", None) if isinstance(target, type) else None
-    parts = [part for part in map(_lines, filter(None, (forward, target))) if part is not None]
-    if forward is not None and _file(forward) != _file(target):  # it is inherited: not the learner's
-        parts = parts[1:]
-    for lines, start in parts:
-        found = fixed(id, form, lines[1:])
+    rooms = [room for definition in (target, *leads_to(target)) for room in _rooms(definition)]
+    if id in OF_ATTENTION:
+        rooms.sort(key=_is_elsewhere)
+    for room in rooms:
+        found = fixed(id, form, room.lines[1:])
         if found is not None:
-            return start + 1 + found[0], found[1]
-    for lines, start in parts:
-        silent = _silent(lines)
-        for offset, line in enumerate(lines):
-            pattern = PATTERNS.get(id)
-            if offset not in silent and pattern and re.search(pattern, line.split("#")[0]):
-                return start + offset, []
-    return (parts[0][1], []) if parts else None
+            return Place(room.file, room.start + 1 + found[0], found[1])
+    pattern = PATTERNS.get(id)
+    for room in rooms if pattern else ():
+        silent = _silent(room.lines)
+        for offset, line in enumerate(room.lines):
+            if offset not in silent and re.search(pattern or "", line.split("#")[0]):
+                return Place(room.file, room.start + offset, [])
+    own = [*_rooms(target), *rooms]
+    return Place(own[0].file, own[0].start, []) if own else None
+
+
+class _Room(NamedTuple):
+    """Lines of code to look through, and the name of the class or function that they are of."""
+
+    name: str
+    file: str
+    start: int
+    lines: list[str]
+
+
+def _rooms(definition: Any) -> list[_Room]:
+    """The forward of a class, and all of it; a function."""
+    forward = vars(definition).get("forward") if isinstance(definition, type) else None
+    found = []
+    for part in filter(None, (forward, definition)):
+        with contextlib.suppress(OSError, TypeError):
+            lines, start = inspect.getsourcelines(part)
+            file = inspect.getsourcefile(part) or ""
+            found.append(_Room(definition.__name__, file, start, [line.rstrip("\n") for line in lines]))
+    return found
+
+
+def _is_elsewhere(room: _Room) -> tuple[bool, bool]:
+    """Sorts the softmax of a product first, then what is called attention."""
+    code = "\n".join(room.lines)
+    return not ("softmax" in code and PRODUCT.search(code)), "att" not in room.name.lower()
 
 
 def _silent(lines: list[str]) -> set[int]:
@@ -79,18 +124,3 @@ def excerpt(text: str, line: int) -> tuple[int, list[str]]:
     lines = text.splitlines()
     first = max(line - AROUND, 1)
     return first, [shown.rstrip() for shown in lines[first - 1 : line + AROUND]]
-
-
-def _lines(part: Any) -> tuple[list[str], int] | None:
-    try:
-        lines, start = inspect.getsourcelines(part)
-    except (OSError, TypeError):
-        return None
-    return [line.rstrip("\n") for line in lines], start
-
-
-def _file(part: Any) -> str | None:
-    try:
-        return inspect.getsourcefile(part)
-    except TypeError:
-        return None

@@ -11,6 +11,7 @@ from typing import Any
 
 from torch import nn
 
+from scratch_transformer.kit.definitions import names_in
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.call.plan import MASKS
@@ -65,7 +66,7 @@ def kinds_of(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str, ...
             "Tokenizer": training.is_tokenizer(thing),
         }
         kinds = {name: kind for name, kind in kinds.items() if own.get(name)}
-    scored = [(_score(word, kind, thing), order, kind.name) for order, kind in enumerate(kinds.values())]
+    scored = [(_score(name, kind, thing), order, kind.name) for order, kind in enumerate(kinds.values())]
     found = sorted((-score, order, kind) for score, order, kind in scored if score > 0)
     if not is_class and word.endswith(("mask", "masks")):  # extend_attention_mask is no attention
         found = [entry for entry in found if entry[2].endswith("Mask")]
@@ -105,15 +106,21 @@ def is_norm_by_name(name: str, kinds: Mapping[str, Kind]) -> bool:
     return sum(plain(name) in map(plain, kinds[norm].synonyms) for norm in ("LayerNorm", "RMSNorm")) == 1
 
 
-def _score(word: str, kind: Kind, thing: Any) -> float:
+def _score(name: str, kind: Kind, thing: Any) -> float:
     """How well the name fits a kind; 0 if it does not, or if the forward cannot take the kind's inputs."""
-    score = max((_likeness(word, plain(synonym)) for synonym in kind.synonyms), default=0.0)
+    score = max((_likeness(plain(name), plain(synonym)) for synonym in kind.synonyms), default=0.0)
+    if isinstance(thing, type):
+        score = max(score, _by_last_word(name, kind))
     if score == 0 or not callable(thing):
         return 0.0
     if kind.name == "Embedding" and not any(plain(p.name) == "numembeddings" for p in parameters_of(thing)):
         return 0.0
+    if kind.name.startswith("Loss") and any(CRITERION.match(plain(p.name)) for p in _required(thing)):
+        return 0.0  # it is given the loss
     if kind.name == "Sampling" and not training.takes_logits(thing):
         return 0.0
+    if plain(name) == HEAD and not (isinstance(thing, type) and any(ATTENDS.search(n) for n in names_in(thing))):
+        return 0.0  # of a language model
     if (kind.name == "Tokenizer") != training.is_tokenizer(thing):
         return 0.0
     if (kind.name == "AdamW") != training.is_optimizer(thing):
@@ -124,14 +131,23 @@ def _score(word: str, kind: Kind, thing: Any) -> float:
     return score + fitness if score >= 10 or fitness > -1 else 0.0
 
 
+CRITERION = re.compile(r"crit|loss(fn|func|compute)|model")
+
+
 def is_size(parameter: inspect.Parameter) -> bool:
     """Whether a constructor must be told how wide its tokens are."""
     return parameter.default is parameter.empty and bool({"d_model", "d_ff"} & set(settings_of(parameter.name)))
 
 
+HEAD = "head"
+ATTENDS = re.compile("softmax|scaled_dot_product", re.IGNORECASE)
+
+
 def _likeness(word: str, synonym: str) -> float:
     if word == synonym:
         return 10.0
+    if synonym == HEAD:  # no LMHead
+        return 0.0
     if _is_misspelt(word, synonym):
         return 8.0
     for change in (
@@ -156,6 +172,15 @@ def _likeness(word: str, synonym: str) -> float:
     if len(synonym) > 4 and synonym in word:
         return 3.0 * len(synonym) / len(word)
     return 0.0
+
+
+def _by_last_word(name: str, kind: Kind) -> float:
+    """The likeness of a class whose name ends with a short synonym, as a word: TinyGPT, gated_ffn, MiniGpt2."""
+    bare = re.sub(r"(_?[vV])?\d+$", "", name)
+    ends = [
+        s for s in kind.synonyms if (len(s) == 3 or s == "lm") and bare.endswith((s.upper(), s.capitalize(), f"_{s}"))
+    ]
+    return 4.0 + 9.0 / len(bare) if ends else 0.0
 
 
 def _has_positions(thing: Any) -> bool:
@@ -203,13 +228,6 @@ def hides_the_future(kind: Kind, thing: Any) -> float:
 
 
 TRIANGLE = re.compile(r"^tri[lu]$|causalmask|lookahead|subsequent|futuremask")
-
-
-@functools.lru_cache(maxsize=512)
-def names_in(cls: type) -> frozenset[str]:
-    """The names of attributes, globals and parameters in the methods of a class."""
-    codes = [getattr(member, "__code__", None) for member in vars(cls).values()]
-    return frozenset(name for c in codes if c is not None for name in (*c.co_names, *c.co_varnames))
 
 
 VOCABULARY = re.compile(r"voc|numtokens|ntokens?$|dictsize")

@@ -58,6 +58,7 @@ class Trial:
         self._variants = Variants(kind, self.settings)
         self._inherited = of_parts(kind, parts)
         self._distances: dict[tuple[str, bytes], float] = {}
+        self._expected: dict[tuple[Any, ...], torch.Size | None] = {}
 
     # ---- Recipes to try ----
 
@@ -148,6 +149,14 @@ class Trial:
 
     def expected_shape(self, inputs: Inputs) -> torch.Size | None:
         """Of the output."""
+        if any(callable(value) for value in inputs.values()):
+            return self._shape_for(inputs)
+        key = tuple((n, tuple(v.shape) if isinstance(v, Tensor) else v) for n, v in inputs.items())
+        if key not in self._expected:
+            self._expected[key] = self._shape_for(inputs)
+        return self._expected[key]
+
+    def _shape_for(self, inputs: Inputs) -> torch.Size | None:
         design = next(iter(self.kind.designs.values()))
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")

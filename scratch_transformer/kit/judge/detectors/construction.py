@@ -134,6 +134,7 @@ def left_behind(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     found: set[str] = set()
     for path, name, value, owner in _plain_tensors(session.candidate if fresh is None else fresh):
         is_table = value.dim() >= 2 and value.is_floating_point() and value.shape[-1] == width
+        is_table = is_table and not getattr(value, "is_given", False)  # where that is, is its maker's affair
         id = "A30" if _is_mask(value) else "P5" if is_table else ""
         if id in session.kind.ids - found and not _moves(name, owner) and _stays(session, fresh):
             found.add(id)

@@ -89,8 +89,14 @@ def _from_shapes(
     found: dict[str, Any] = {}
     flat = [size for shape in sizes for size in shape if size > 1]
     d_model = settings.get("d_model")
-    if d_model is not None and d_model not in flat and flat and "d_model" in kind.defaults:
-        d_model = max(set(flat), key=lambda size: (flat.count(size), -flat.index(size)))
+    words = [settings[name] for name in ("src_vocab_size", "tgt_vocab_size") if name in settings]
+    there = [size for size in words if size in flat]
+    if len(words) == 2 and len(set(words)) == 2 and len(there) == 1:  # one vocabulary for both languages
+        found |= dict.fromkeys(("src_vocab_size", "tgt_vocab_size"), there[0])
+    heads = settings.get("num_heads") or 1
+    wide = [size for size in flat if size % heads == 0]  # heads that do not divide it would be refused
+    if d_model is not None and d_model not in flat and wide and "d_model" in kind.defaults:
+        d_model = max(set(wide), key=lambda size: (wide.count(size), -wide.index(size)))
         found["d_model"] = d_model
     if "d_ff" in kind.defaults and settings.get("d_ff") not in flat and d_model:
         pairs = [tuple(s for s in shape if s > 1) for shape in sizes]

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from scratch_transformer import functional
 from scratch_transformer.kit.resolve.build import config
 from scratch_transformer.kit.resolve.build.config import Unknown
 from scratch_transformer.kit.resolve.build.literals import literal_of
@@ -31,6 +32,8 @@ from scratch_transformer.kit.resolve.names.settings import (
 )
 from scratch_transformer.kit.resolve.names.words import plain, words
 
+TABLE = re.compile(r"(pe|pos(itional|ition)?(enc(odings?)?|emb(eddings?)?))(table|matrix|tensor)?")
+"""A table of positions that is given ready made, where no module of the file is called so."""
 Part = Callable[[str], list[Callable[[], Any]]]
 """A parameter's name -> ways to make the submodule that it may mean."""
 MODULE_LIKE = ("Module", "Block", "Layer", "Attention", "Encoder", "Decoder", "Embedding", "Norm", "FeedForward")
@@ -186,6 +189,8 @@ def numbers(wish: Wish, values: Values) -> list[Any]:
     others = [values.settings[s] for s in meant if s in values.settings]
     if wish.word in OUT and values.is_attention:  # of every head, where their outputs are joined
         others.append(values.settings["d_k"])
+    if meant[:1] == ("d_k",) and values.is_attention and "num_heads" not in values.names:
+        others.append(values.settings["num_heads"])  # hidden_size // head_size may be either of them
     found = list(dict.fromkeys([number, *others]))
     if wish.wants_fraction and not values.fixes(wish.name):
         fractions = [values.settings[s] for s in meant if s in FRACTIONS and s in values.settings]
@@ -242,6 +247,11 @@ def _guesses(wish: Wish, values: Values) -> list[Any]:
         return [False, True]
     if ROTARY_BASE.search(wish.word):
         return [10000.0]
+    if TABLE.fullmatch(wish.word) and {"max_len", "d_model"} <= values.settings.keys():
+        length, width = int(values.settings["max_len"]), int(values.settings["d_model"])
+        table = functional.sinusoidal_positions(length, width, dtype=torch.float64)
+        table.is_given = True  # type: ignore[attr-defined]
+        return [table]
     known = [value for value in literal_of(wish.owner, wish.name) if not isinstance(value, (list, dict))]
     meant = [values.settings[s] for s in wish.use.meant if s in values.settings]
     if "float" in wish.text:

@@ -12,10 +12,12 @@ import torch
 from torch import Tensor
 
 from scratch_transformer.kit.kind import Kind
+from scratch_transformer.kit.resolve.build.config import is_config
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.call import batching, beside, caching
 from scratch_transformer.kit.resolve.call.plan import MASKS, CannotCall, Plan
 from scratch_transformer.kit.resolve.call.tokenizer import is_tokenizer
+from scratch_transformer.kit.resolve.functions import decoders, toy
 from scratch_transformer.kit.resolve.names.inputs import CROSS_MASK, INPUTS, SOURCE_MASK, TARGET_MASK, input_of, is_mask
 from scratch_transformer.kit.resolve.names.settings import is_setting, settings_of
 from scratch_transformer.kit.resolve.names.words import plain
@@ -48,6 +50,19 @@ FIXED: dict[str, Any] = {
     "blocksize": 64,
 }
 """For required parameters of functions that are no settings of the kind."""
+
+
+MEANINGLESS = None
+"""For a required parameter that is nothing of what the kind takes."""
+
+
+def meaningless(function: Any, plan: Plan) -> list[str]:
+    """The required parameters of which nobody knows what they take."""
+    required = [p.name for p in parameters_of(function) if p.default is p.empty]
+    told = {*plan.arguments, *plan.masks, *(name for name, *_ in plan.mask_parameters)}
+    return [
+        n for n in required if n not in told and plan.constants.get(n, FIXED) is MEANINGLESS and plain(n) not in FIXED
+    ]
 
 
 def orders(kind: Kind, is_function: bool, keeps: bool = False) -> tuple[str, ...]:
@@ -147,11 +162,16 @@ def _by_name(
             found[parameter.name] = name
             left.remove(name)
     unmatched = [p for p in parameters if p.name not in found and p.default is p.empty]
+    unmatched.sort(key=lambda p: not is_tokenizer(p.name))  # where there is one, others may be texts
     constants: dict[str, Any] = {}
     for parameter in unmatched:
         known = [setting for setting in settings_of(parameter.name) if setting in settings]
         if "next_logits" in tensors and is_tokenizer(parameter.name):
             found[parameter.name] = "tokenizer"
+        elif "next_logits" in tensors and _is_prompt(parameter) and "tokenizer" in found.values():
+            found[parameter.name] = "prompt"
+        elif "next_logits" in tensors and is_config(parameter):
+            constants[parameter.name] = decoders.config()
         elif plain(parameter.name) in CONSTANTS:
             constants[parameter.name] = CONSTANTS[plain(parameter.name)]
         elif shared := _shared_input(parameter.name, tensors):
@@ -162,16 +182,14 @@ def _by_name(
         elif plain(parameter.name) in FIXED:
             constants[parameter.name] = FIXED[plain(parameter.name)]
         elif "next_logits" in tensors and _is_source(parameter, left):
-            constants[parameter.name] = torch.full((1, 3), 7)
+            constants[parameter.name] = torch.full((1, toy.SOURCE_LENGTH), toy.SOURCE)
         elif "bos" in left and plain(parameter.name) in INPUTS["ids"].split():
             found[parameter.name] = "bos"
             left.remove("bos")
         elif left:
             found[parameter.name] = left.pop(left.index("max_len") if "max_len" in left else 0)
-        elif len(tensors) == 1:
-            constants[parameter.name] = None
         else:
-            constants[parameter.name] = None
+            constants[parameter.name] = MEANINGLESS
     for parameter in parameters:
         known = [setting for setting in settings_of(parameter.name) if setting in settings]
         is_number = isinstance(parameter.default, (int, float)) and not isinstance(parameter.default, bool)
@@ -188,6 +206,14 @@ def _is_tensor(
     """Whether what has the name of a size is a tensor: forward(embeddings); all without a meaning must be tensors."""
     none_else = len(unmatched) == len(left) and not set(left) & {*OPTIONS, "next_logits", "length", "steps"}
     return none_else or (parameter is all_[0] and "x" in left)
+
+
+def _is_prompt(parameter: inspect.Parameter) -> bool:
+    """Of a decoder with a tokenizer: a text."""
+    is_text = parameter.annotation in (str, "str") or bool(
+        re.search("prompt|sentence|(?<!con)text|context$", plain(parameter.name))
+    )
+    return is_text and parameter.default is parameter.empty
 
 
 def _is_source(parameter: inspect.Parameter, left: list[str]) -> bool:

@@ -45,6 +45,15 @@ class Plan:
         return replace(self, masks=dict(masks))
 
     @property
+    def may_leave_masks(self) -> bool:
+        """Whether a mask is no required argument."""
+        return any(name and not required for _, name, required in self.mask_parameters)
+
+    def with_all_masks(self) -> Plan:
+        """The plan of what has to be given all its masks."""
+        return replace(self, mask_parameters=tuple((p, name, True) for p, name, _ in self.mask_parameters))
+
+    @property
     def is_causal(self) -> bool:
         """Whether it is given a mask that hides the future."""
         return any(isinstance(value, beside.Causal) for value in self.constants.values())
@@ -170,6 +179,8 @@ def _is_causal(keep: Tensor) -> bool:
 def _value(inputs: Mapping[str, Any], name: str) -> Any:
     if name == "tokenizer":
         return Tokenizer(int(inputs["bos"]), int(inputs.get("eos", -1)))
+    if name == "prompt":
+        return inputs["bos"]
     return inputs["sublayer"](inputs["x"]) if name == "sublayer's output" else inputs[name]
 
 

@@ -1,27 +1,77 @@
-"""A tokenizer that decoding functions are given in place of the numbers of the first and the last token."""
+"""A tokenizer that decoding functions are given: a word is the digit of its id, a text is such digits."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from typing import Any
 
-FIRST = ("sos", "bos", "start", "begin", "cls", "<s>", "go")
+import torch
+from torch import Tensor
+
+FIRST = ("sos", "bos", "start", "begin", "init", "cls", "<s>", "go")
 LAST = ("eos", "end", "stop", "sep", "</s>")
+TO_WORDS = re.compile(
+    r"itos|^i(nde)?x(2|to)|^id(s)?_?(2|to)|ind_?to|(2|to)_?(word|token|str|char)|decode|lookup_tokens"
+)
+TO_IDS = re.compile(r"stoi|encode|tokenize|(2|to)_?(id|i$|idx|index)|lookup_indices|numericali[sz]e")
+
+
+class Encoded(dict[str, Any]):
+    """What a tokenizer makes of a text: `.ids`, `.input_ids`, ["input_ids"], or the list of its ids itself."""
+
+    def __init__(self, ids: list[int], as_tensor: bool) -> None:
+        rows: Any = torch.tensor([ids]) if as_tensor else ids
+        ones: Any = torch.ones_like(rows) if as_tensor else [1] * len(ids)
+        super().__init__(input_ids=rows, attention_mask=ones)
+        self.ids, self.input_ids, self.attention_mask = ids, rows, ones
+
+    def to(self, *args: Any, **options: Any) -> Encoded:
+        """On the device where it is."""
+        return self
+
+
+class Ids(list[int]):
+    """The ids of a text, as a list that has them as `.ids` too."""
+
+    @property
+    def ids(self) -> list[int]:
+        return list(self)
 
 
 class Tokenizer:
-    """Any usual way to ask for the two: token_to_id("[SOS]"), vocab["<eos>"], eos_token_id."""
+    """Any usual way to ask for ids and words: token_to_id("[SOS]"), vocab["<eos>"], encode(text), decode(ids)."""
 
     def __init__(self, bos: int, eos: int, size: int = 64) -> None:
         self.bos, self.eos, self.size = bos, eos, size
 
-    def token_to_id(self, token: Any, *others: Any) -> int:
-        """Of the first or the last token; 0 for others."""
+    def token_to_id(self, token: Any, *others: Any) -> Any:
+        """Of the first or the last token, or of a digit; 0 for others. A list's, one by one."""
+        if isinstance(token, (list, tuple)):
+            return [self.token_to_id(one) for one in token]
         word = str(token).lower()
+        if word.isdigit():
+            return int(word)
         if any(part in word for part in LAST):
             return self.eos
         return self.bos if any(part in word for part in FIRST) else 0
 
-    __getitem__ = __call__ = convert_tokens_to_ids = get = lookup = token_to_id
+    def __call__(self, text: Any, *others: Any, **options: Any) -> Any:
+        if options or is_text(text):
+            return Encoded(ids_of(text), bool(options.get("return_tensors")))
+        return self.token_to_id(text, *others)
+
+    __getitem__ = convert_tokens_to_ids = get = token_to_id
+
+    def encode(self, text: Any, *others: Any, **options: Any) -> Any:
+        """The ids of a text; of anything else what a vocabulary has for it."""
+        if not is_text(text):
+            return self.token_to_id(text)
+        return torch.tensor([ids_of(text)]) if options.get("return_tensors") else Ids(ids_of(text))
+
+    def decode(self, ids: Any, *others: Any, **options: Any) -> str:
+        """The text of ids, the special ones included."""
+        return " ".join(str(int(one)) for one in _flat(ids))
 
     def get_vocab_size(self) -> int:
         """How many tokens there are."""
@@ -30,12 +80,47 @@ class Tokenizer:
     def __len__(self) -> int:
         return self.size
 
+    def __contains__(self, token: Any) -> bool:
+        return True
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
         word = name.lower()
+        if TO_WORDS.search(word):
+            return Words()
+        if TO_IDS.search(word):
+            return self if "toi" in word else self.encode
         known = any(part in word for part in (*FIRST, *LAST, "pad", "unk"))
         return self.token_to_id(name) if known else self
+
+
+class Words:
+    """The table of words: one for an id, several for a list of ids."""
+
+    def __call__(self, ids: Any, *others: Any, **options: Any) -> Any:
+        single = isinstance(ids, int) or (isinstance(ids, Tensor) and ids.dim() == 0)
+        return str(int(ids)) if single else [str(int(one)) for one in _flat(ids)]
+
+    __getitem__ = get = __call__
+
+
+def _flat(ids: Any) -> Iterator[Any]:
+    if isinstance(ids, (list, tuple)):
+        for one in ids:
+            yield from _flat(one)
+    else:
+        yield from ids.flatten() if isinstance(ids, Tensor) else [ids]
+
+
+def is_text(text: Any) -> bool:
+    """Whether it is a text of digits."""
+    return isinstance(text, str) and bool(text.strip()) and not text.replace(" ", "").strip("0123456789")
+
+
+def ids_of(text: Any) -> list[int]:
+    """The ids that the digits of a text are, in order; of a list, those of all its texts."""
+    return [int(one) for one in re.findall(r"\d", text if isinstance(text, str) else " ".join(map(str, text)))]
 
 
 def is_tokenizer(name: str) -> bool:

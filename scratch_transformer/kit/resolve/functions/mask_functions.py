@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,8 @@ from scratch_transformer.kit.resolve.names.inputs import input_of, is_mask
 from scratch_transformer.kit.resolve.names.settings import settings_of
 from scratch_transformer.kit.resolve.names.words import plain
 
+OF_IDS = re.compile(r"seq|(src|source|tgt|trg|target)(seq|ids|tokens|inputs?)?$|[qk]$|quer(y|ies)$|keys?$")
+OF_TARGET = re.compile(r"tgt|trg|tar|dec|out|y")
 WEAK = -5e4
 """What is added to blocked scores should be lower."""
 FEATURES = 4
@@ -29,7 +32,9 @@ def readings(function: Callable[..., Any], kind: Kind, pad: int = 0) -> list[Cal
         return _of_lengths(function, required)
     if kind.name == "PaddingMask" and required and is_mask(required[0]):
         return [_of_ids(function, required, pad, dtype) for dtype in (torch.long, torch.bool, torch.float64)]
-    both = [name for name in required if input_of(name, ("ids",)) or plain(name).startswith("seq")]
+    both = [name for name in required if input_of(name, ("ids",)) or OF_IDS.match(plain(name))]
+    if kind.name == "TargetMask" and len(both) == 2 and len(required) <= 3:
+        return [_beside_source(function, both, [name for name in required if name not in both], pad)]
     if kind.name == "PaddingMask" and len(both) == 2 and len(required) <= 3:
         return [_of_both(function, both, [name for name in required if name not in both], pad)]
     return []
@@ -70,6 +75,20 @@ def _of_ids(function: Callable[..., Any], required: list[str], pad: int, dtype: 
 def _of_both(function: Callable[..., Any], both: list[str], rest: list[str], pad: int) -> Callable[..., Any]:
     """The ids of queries and of keys."""
     return lambda ids: function(**dict.fromkeys(both, ids), **dict.fromkeys(rest, pad))
+
+
+def _beside_source(function: Callable[..., Any], both: list[str], rest: list[str], pad: int) -> Callable[..., Any]:
+    """The ids of a source that is longer, without padding, beside the target's; of several masks the target's."""
+    first, second = both if not OF_TARGET.match(plain(both[0])) or OF_TARGET.match(plain(both[1])) else both[::-1]
+
+    def mask(ids: Tensor) -> Any:
+        B, T = ids.shape
+        source = torch.full((B, T + 2), pad + 1)
+        output = function(**{first: source, second: ids}, **dict.fromkeys(rest, pad))
+        found = list(output) if isinstance(output, (tuple, list)) else [output]
+        return next((one for one in found if isinstance(one, Tensor) and one.shape[-2:] == (T, T)), output)
+
+    return mask
 
 
 # ---- Outputs ----

@@ -15,7 +15,7 @@ INPUTS: dict[str, str] = {
         memory encoderoutput encoutput encout encoderout encoderoutputs encoutputs encoderhiddenstates context enc
         m srcenc eoutputs encoded kv y cross crossinput encx encsrc encoderx encodings encoding encoderstates ctx
         mem encoderoutputtensor encoderhidden encoderstate crosskv eoutput encodedsrc srcencoded xenc xencoder
-        encval encodermemory keyvalue contextx encodersequence encodero enchidden
+        encval enck encv enckey encvalue encodermemory keyvalue contextx encodersequence encodero enchidden
     """,
     "ids": """
         ids x idx inputids tokens inputs input seq tokenids src tgt trg target inp inputseq sequence text
@@ -56,6 +56,11 @@ INPUTS: dict[str, str] = {
     """,
 }
 
+OF_ENDS = {
+    "bos": re.compile(r"(tgt|trg|target)?(sos|bos|start|begin)(tok(en)?|symb(ol)?|id|idx|index|word)*"),
+    "eos": re.compile(r"(tgt|trg|target)?(eos|end|stop)(tok(en)?|symb(ol)?|id|idx|index|word)*"),
+}
+"""The first and the last id of a sentence."""
 SOURCE_MASK = re.compile(r"(src|source|enc|memory|mem|cross|^s|^e)_?.*mask|srcmask|encmask|encpad|memorymask")
 TARGET_MASK = re.compile(
     r"(tgt|trg|tar|target|dec|self|look|causal|subseq|^t|^d|future|slf).*mask|causal|lookahead|subsequent"
@@ -78,5 +83,7 @@ def input_of(name: str, among: tuple[str, ...]) -> str | None:
     word = plain(name)
     for canonical in among:
         if word == plain(canonical) or word in INPUTS.get(canonical, "").split():
+            return canonical
+        if canonical in OF_ENDS and OF_ENDS[canonical].fullmatch(word):
             return canonical
     return None

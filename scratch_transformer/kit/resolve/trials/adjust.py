@@ -90,7 +90,8 @@ def adapted(function: Any, kind: Kind, plan: Plan, head_logs: bool | None = None
     if "next_logits" in kind.inputs:
         parameter = next((p for p, name in plan.arguments.items() if name == "next_logits"), None)
         if parameter:
-            ways = decoders.readings(function, parameter, bool(decoders.prompt_of(plan.arguments)), head_logs)
+            prompt, has_tokenizer = decoders.prompt_of(plan.arguments), "tokenizer" in plan.arguments.values()
+            ways = decoders.readings(function, parameter, prompt, has_tokenizer, head_logs)
             return [decoders.Decoder(function, plan.arguments, way) for way in ways]
     return [function]
 

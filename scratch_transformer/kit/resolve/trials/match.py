@@ -23,7 +23,7 @@ from scratch_transformer.kit.resolve.call.plan import MASKS, CannotCall, Plan
 from scratch_transformer.kit.resolve.call.precision import double
 from scratch_transformer.kit.resolve.call.tokenizer import is_tokenizer
 from scratch_transformer.kit.resolve.candidate import Resolved
-from scratch_transformer.kit.resolve.functions import rotations, schedules, training
+from scratch_transformer.kit.resolve.functions import decoders, rotations, schedules, training
 from scratch_transformer.kit.resolve.functions.readings import readings
 from scratch_transformer.kit.resolve.functions.weighted import Weighted
 from scratch_transformer.kit.resolve.library import around, supplied
@@ -63,6 +63,8 @@ class Outcome:
     notes: list[str] = field(default_factory=list)
     used: Mapping[str, Any] = field(default_factory=dict)
     """The settings that its constructor asked for."""
+    unknown: list[str] = field(default_factory=list)
+    """Required parameters of what stopped, of which nobody knows what they take."""
     form: str = ""
     """Of its output's shape: "right", "wrong", or "narrow", with fewer features than its input, as of one head."""
 
@@ -105,6 +107,8 @@ def _without_unclear_parts(best: Outcome, thing: Any, library: Library, settings
     """What it is with the reference in place of those parts that nothing explains, if that explains the rest."""
     unclear = library.unclear_parts(thing) if library.replaced.count(thing) < MOST_REPLACED else {}
     if not unclear:
+        return best
+    if library.is_late and thing in library.replaced:
         return best
     library.replaced.append(thing)
     library.deadline = max(library.deadline, time.process_time() + LEAST_SECONDS)
@@ -205,7 +209,8 @@ def _called(
     actual = instance.settings_of_instance(made, kind, settings, used)
     if "knows_eos" in kind.defaults:
         names = [p.name for p in construct.parameters_of(function)]
-        actual["knows_eos"] = any(input_of(name, ("eos",)) or is_tokenizer(name) for name in names)
+        asks = any(map(is_tokenizer, names)) and decoders.asks_for_end(function)
+        actual["knows_eos"] = asks or any(input_of(name, ("eos",)) for name in names)
     if "takes_positions" in kind.defaults:
         names = [p.name for p in construct.parameters_of(function)]
         actual["takes_positions"] = any(input_of(name, ("positions",)) for name in names)
@@ -238,6 +243,12 @@ def _planned(made: Any, function: Any, kind: Kind, library: Library, settings: d
     """Called with what has no mask; where that stops always, with sources and targets of one length."""
     trial = library.trial(kind, settings, made)
     outcome = _planned_with(open_probes(trial.probes), trial.probes, made, function, kind, library, settings, plan)
+    if outcome.candidate is None and plan.may_leave_masks and "NoneType" in str(outcome.error):
+        needed = plan.with_all_masks()  # its default is None, and it stops with that
+        again = _planned_with(open_probes(trial.probes), trial.probes, made, function, kind, library, settings, needed)
+        if again.candidate is not None:
+            again.candidate.notes.append("It stops without a mask, so it was given one that hides nothing.")
+            return again
     alike = [probe for probe in trial.probes if is_alike(probe)]
     if outcome.candidate is None and alike and library.thorough and not library.is_late:
         again = _planned_with(open_probes(alike), alike, made, function, kind, library, settings, plan)
@@ -284,6 +295,7 @@ def _planned_with(
             break
     if best.candidate is None:
         best.problem, best.error = _raised("its forward", error), error
+        best.unknown = calling.meaningless(function, plan)
         return best
     if is_random:  # nothing gives the numbers of one call again, so nothing is searched for
         return best

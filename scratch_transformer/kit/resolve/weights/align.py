@@ -34,8 +34,10 @@ def layouts(
             unit.layer = None
     has_attention = any(unit.kind == "attention" for unit in ours)
     made = 0
+    here = Attentions(parameters, settings, choices)
+    absent = {name: missing(shape, name) for name, shape in shapes.items()}
     for note, pairs, index in _numbered(ours, theirs):
-        layout = _layout(pairs, ours, parameters, shapes, settings, choices, index)
+        layout = _layout(pairs, ours, here, absent, shapes, index)
         if layout is None or (index and not has_attention):
             continue
         layout = Numbered(layout)
@@ -59,20 +61,38 @@ def _numbered(ours: list[Unit], theirs: list[Unit]) -> Iterator[tuple[str, Pairs
 # ---- From pairs to positions ----
 
 
+class Attentions:
+    """The layouts of each attention of a module, made when they are asked for."""
+
+    def __init__(self, parameters: Parameters, settings: Mapping[str, int], choices: Mapping[type, int]) -> None:
+        self.parameters, self.settings, self.choices = parameters, settings, choices
+        self.modules = dict(walk(parameters.module))
+        self._waiting: dict[tuple[str, ...], Iterator[tuple[str, Layout]]] = {}
+        self._made: dict[tuple[str, ...], list[Layout]] = {}
+
+    def layout(self, path: str, weights: Mapping[str, Tensor], index: int) -> Layout | None:
+        """The layout of this number of the attention at a path; None if there are fewer."""
+        number = self.choices.get(type(self.modules.get(path)), 0) if index == 0 else index
+        key = (path, *weights)
+        if key not in self._waiting:
+            is_raw = raw_test(self.parameters, path)
+            self._waiting[key] = attention.layouts(dict(weights), attention.sizes_of(self.settings), is_raw)
+        made = self._made.setdefault(key, [])
+        made += (layout for _, layout in itertools.islice(self._waiting[key], max(number + 1 - len(made), 0)))
+        return made[number] if number < len(made) else None
+
+
 def _layout(
-    pairs: dict[int, Unit], ours: list[Unit], parameters: Parameters, shapes: Shapes, settings: Mapping[str, int],
-    choices: Mapping[type, int], index: int,
-) -> Layout | None:  # fmt: skip
-    layout: Layout = {name: missing(shape, name) for name, shape in shapes.items()}
-    modules = dict(walk(parameters.module))
+    pairs: dict[int, Unit], ours: list[Unit], attentions: Attentions, absent: Layout, shapes: Shapes, index: int
+) -> Layout | None:
+    layout, parameters = dict(absent), attentions.parameters
     for i, unit in enumerate(ours):
         if i not in pairs:
             continue
         theirs = pairs[i]
         weights = {name: parameters.positions[theirs.full(name)] for name in theirs.names}
         if unit.kind == "attention":
-            chosen = choices.get(type(modules.get(theirs.path)), 0) if index == 0 else index
-            found = attention_layout(weights, settings, parameters, theirs.path, chosen)
+            found = attentions.layout(theirs.path, weights, index)
             if found is None:
                 return None
             layout |= {unit.full(name): positions for name, positions in found.items() if unit.full(name) in shapes}
@@ -88,14 +108,6 @@ def _tied(left: list[Unit], layout: Layout, shapes: Shapes) -> Layout:
         others = (layout[other] for other in layout if "embed" in other and shapes[other] == shapes.get(name))
         found |= dict.fromkeys([name], next(others, layout[name])) if name in shapes else {}
     return found
-
-
-def attention_layout(
-    weights: Mapping[str, Tensor], settings: Mapping[str, int], parameters: Parameters, path: str, chosen: int
-) -> Layout | None:
-    """The layout number `chosen` of one attention; None if there are fewer."""
-    found = attention.layouts(dict(weights), attention.sizes_of(settings), raw_test(parameters, path))
-    return next((layout for _, layout in itertools.islice(found, chosen, chosen + 1)), None)
 
 
 def _plain(

@@ -1,0 +1,81 @@
+"""The line to look at: the statement at fault, wherever the learner wrote it."""
+
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+
+from scratch_transformer.kit.report.lines import place
+
+SIGNED = '''
+from torch import nn
+class Layer(nn.Module):
+    def forward(
+        self,
+        x,
+        mask=None,
+    ):
+        """The mask hides."""
+        y = x + 1
+        return y.masked_fill(mask, 0)
+'''
+HEADS = """
+import torch
+from torch import nn
+class Head(nn.Module):
+    def __init__(self, d_model, d_k):
+        super().__init__()
+        self.query = nn.Linear(d_model, d_k, bias=False)
+    def forward(self, x):
+        scores = self.query(x) @ x.transpose(-2, -1) * x.size(-1) ** -0.5
+        return torch.softmax(scores, dim=1) @ x
+"""
+MODEL = """
+import math
+from torch import nn
+from many_heads import Head
+class Heads(nn.Module):
+    def __init__(self, d_model, h):
+        super().__init__()
+        self.heads = nn.ModuleList([Head(d_model, d_model // h) for _ in range(h)])
+        self.out = nn.Linear(d_model, d_model)
+    def forward(self, x):
+        return self.out(sum(head(x) for head in self.heads))
+class Model(nn.Module):
+    def __init__(self, d_model, h):
+        super().__init__()
+        self.heads = Heads(d_model, h)
+    def forward(self, x):
+        return self.heads(x * math.sqrt(x.size(-1)))
+"""
+
+
+@pytest.fixture
+def learner(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    written = {"signed_layer": SIGNED, "many_heads": HEADS, "model_of_heads": MODEL}
+    for name, text in written.items():
+        (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
+    yield importlib.import_module
+    for name in written:
+        sys.modules.pop(name, None)
+
+
+def test_a_signature_is_no_place_to_look_at(learner):
+    layer = learner("signed_layer").Layer
+    assert place("A29", "", layer)[1:] == (11, [])
+    assert place("A24", "", layer)[1:] == (11, [])
+
+
+@pytest.mark.parametrize("name", ["Heads", "Model"])
+@pytest.mark.parametrize("id, form, line", [("A1", "divided by √d_model", 9), ("A14", "left out", 7), ("A2", "", 10)])
+def test_the_line_is_in_the_part_that_is_at_fault_in_its_own_file(learner, name, id, form, line):
+    found = place(id, form, getattr(learner("model_of_heads"), name))
+    assert (Path(found.file).name, found.line) == ("many_heads.py", line)
+
+
+def test_where_nothing_fits_the_head_of_forward(learner):
+    found = place("B14", "", learner("signed_layer").Layer)
+    assert found.line == 11  # return
+    assert place("T7", "", learner("model_of_heads").Model)[1:] == (16, [])

@@ -1,0 +1,128 @@
+"""Functions that write text: given a tokenizer and a text, a config, a model with layers; and pieces of such loops."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from scratch_transformer.kit import check, process
+from scratch_transformer.kit.discover.target import find
+
+
+def of_a_prompt(model, tokenizer, prompt: str, max_len=50, bos_token_id=None, eos_token_id=None):
+    if eos_token_id is None:
+        eos_token_id = tokenizer.eos_token_id
+    ids = tokenizer(prompt, truncation=True, max_length=max_len - 1, return_tensors="pt")["input_ids"]
+    while ids.size(1) < max_len:
+        token = model(ids)[:, -1].argmax(-1, keepdim=True)
+        ids = torch.cat([ids, token], 1)
+        if token.item() == eos_token_id:
+            break
+    return tokenizer.decode(ids[0], skip_special_tokens=True)
+
+
+def of_a_config(model, idx, max_new_tokens, config: dict):
+    caches = [None] * len(model.blocks)
+    for _ in range(max_new_tokens):
+        logits = model(idx[:, -config["context_window"] :])
+        idx = torch.cat((idx, torch.multinomial(F.softmax(logits[:, -1], -1), 1)), 1)
+    return idx, caches
+
+
+def of_two_tokenizers(model, sentence, src_tokenizer, tgt_tokenizer, max_len, device="cpu"):
+    src = torch.tensor(src_tokenizer.encode(sentence).ids).unsqueeze(0).to(device)
+    memory = model.encode(src, None)
+    out = torch.tensor([[tgt_tokenizer.token_to_id("[SOS]")]])
+    while out.size(1) < max_len:
+        token = model.project(model.decode(memory, None, out, None)[:, -1]).argmax(-1)
+        out = torch.cat([out, token[:, None]], 1)
+        if token.item() == tgt_tokenizer.token_to_id("[EOS]"):
+            break
+    return tgt_tokenizer.decode(out[0].tolist())
+
+
+def of_two_fields(sentence, src_field, trg_field, model, device, max_len=50):
+    tokens = [src_field.init_token, *(word.lower() for word in sentence.split()), src_field.eos_token]
+    src = torch.LongTensor([src_field.vocab.stoi[token] for token in tokens]).unsqueeze(0).to(device)
+    src_mask = model.make_src_mask(src)
+    encoded = model.encoder(src, src_mask)
+    ids = [trg_field.vocab.stoi[trg_field.init_token]]
+    for _ in range(max_len):
+        trg = torch.LongTensor(ids).unsqueeze(0).to(device)
+        output, attention = model.decoder(trg, encoded, model.make_trg_mask(trg), src_mask)
+        ids.append(output.argmax(2)[:, -1].item())
+        if ids[-1] == trg_field.vocab.stoi[trg_field.eos_token]:
+            break
+    return [trg_field.vocab.itos[i] for i in ids][1:], attention
+
+
+def of_indices(transformer, src, max_length, sos_token_idx, eos_token_idx):
+    encoded = transformer.encode(src)
+    ids = torch.ones(1, 1).fill_(sos_token_idx).type_as(src)
+    for _ in range(max_length - 1):
+        token = transformer.decode(ids, encoded).argmax(-1)[0, -1].item()
+        ids = torch.cat([ids, torch.ones(1, 1).fill_(token).type_as(src)], -1)
+        if token == eos_token_idx:
+            break
+    return ids
+
+
+def of_a_context(model, tokenizer, start_context, max_new_tokens, context_size, temperature=1.0):
+    ids = torch.tensor(tokenizer.encode(start_context, allowed_special={"<|endoftext|>"})).unsqueeze(0)
+    for _ in range(max_new_tokens):
+        logits = model(ids[:, -context_size:])[:, -1] / temperature
+        ids = torch.cat([ids, logits.argmax(-1, keepdim=True)], 1)
+    return tokenizer.decode(ids.squeeze(0).tolist())
+
+
+RIGHT = [of_a_prompt, of_a_config, of_two_tokenizers, of_two_fields, of_indices, of_a_context]
+
+
+@pytest.mark.parametrize("function", RIGHT, ids=lambda function: function.__name__)
+def test_it_is_understood(function):
+    result = check(function, "GreedyDecoding")
+    assert (result.verdict, result.ids) == ("matches the builtin", []), result
+
+
+def does_not_stop(model, sentence, src_tokenizer, tgt_tokenizer, max_len):
+    memory = model.encode(torch.tensor([src_tokenizer.encode(sentence)]))
+    out = torch.tensor([[tgt_tokenizer.token_to_id("<sos>")]])
+    end = tgt_tokenizer.token_to_id("<eos>")
+    while out.size(1) < max_len and out[0, 0] != end:
+        out = torch.cat([out, model.decode(out, memory)[:, -1:].argmax(-1)], 1)
+    return tgt_tokenizer.decode(out[0])
+
+
+def takes_the_first(model, tokenizer, prompt, max_len):
+    ids = tokenizer.encode(prompt, return_tensors="pt")
+    while ids.size(1) < max_len:
+        ids = torch.cat([ids, model(ids)[:, :1].argmax(-1)], 1)
+    return tokenizer.decode(ids[0])
+
+
+@pytest.mark.parametrize(("function", "id"), [(does_not_stop, "D4"), (takes_the_first, "D8")])
+def test_its_mistake_is_named(function, id):
+    assert check(function, "GreedyDecoding").ids == [id]
+
+
+PIECES = """
+import torch
+
+
+def beam_search(dec, batch, itw, lens, yo, t):
+    scores, words = yo[:: 1 if t else 3].topk(3)
+    batch.prob += scores[:, 0]
+    return [itw[word] for word in words[:lens]]
+
+
+def loss(x, crit):
+    d = x + 3 * 1
+    predict = torch.FloatTensor([[0, x / d, 1 / d, 1 / d, 1 / d]])
+    return crit(predict.log(), torch.LongTensor([1])).data
+"""
+
+
+def test_a_piece_of_a_loop_is_no_component(tmp_path):
+    (tmp_path / "pieces.py").write_text(PIECES)
+    report = process.check(find(str(tmp_path / "pieces.py")), "pieces.py")
+    assert not report.results
+    assert any(said.startswith("beam_search (a piece of a loop: it is given ") for said in report.ignored)

@@ -1,0 +1,57 @@
+"""What the code of a learner's class or function names, and which definitions of the learner's own that leads to."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import Iterator
+from types import CodeType
+from typing import Any
+
+DEEP = 5
+"""How many definitions lead from a model to its softmax: model, stack, layer, sublayer, attention, function."""
+
+
+@functools.lru_cache(maxsize=1024)
+def names_in(thing: Any) -> frozenset[str]:
+    """The names of attributes, globals and parameters in a function, or in the methods of a class."""
+    members = vars(thing).values() if isinstance(thing, type) else [thing]
+    codes = [code for member in members for code in _codes(member)]
+    return frozenset(name for code in codes for name in (*code.co_names, *code.co_varnames))
+
+
+def leads_to(thing: Any) -> list[Any]:
+    """The learner's classes and functions that one is made of: bases, and what is named in its code; nearest first."""
+    found, edge = [thing], [thing]
+    for _ in range(DEEP):
+        edge = [other for one in edge for other in _neighbours(one)]
+        edge = [other for index, other in enumerate(edge) if other not in found and other not in edge[:index]]
+        found += edge
+    return found[1:]
+
+
+def _neighbours(thing: Any) -> Iterator[Any]:
+    module = sys.modules.get(thing.__module__)
+    named = [getattr(module, name, None) for name in sorted(names_in(thing))]
+    bases = thing.__bases__ if isinstance(thing, type) else ()
+    for other in (*bases, *named):
+        if (isinstance(other, type) or inspect.isfunction(other)) and _is_own(other):
+            yield other
+
+
+def _is_own(thing: Any) -> bool:
+    """Whether somebody's code beside torch's and Python's defines it, in a file."""
+    package = (thing.__module__ or "").partition(".")[0]
+    file = getattr(sys.modules.get(thing.__module__), "__file__", None) or ""
+    return package not in (*sys.stdlib_module_names, "torch", "numpy") and "site-packages" not in file
+
+
+def _codes(member: Any) -> Iterator[CodeType]:
+    """Of a function or method, and of what is written inside of it: comprehensions, functions."""
+    member = getattr(member, "fget", None) or inspect.unwrap(getattr(member, "__func__", member))
+    waiting = [code for code in [getattr(member, "__code__", None)] if isinstance(code, CodeType)]
+    while waiting:
+        code = waiting.pop()
+        yield code
+        waiting += [constant for constant in code.co_consts if isinstance(constant, CodeType)]

@@ -1,0 +1,164 @@
+"""A toy model in place of a trained one: whatever it is asked for by a decoding function, its logits come back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from scratch_transformer.kit.resolve.names.settings import settings_of
+from scratch_transformer.kit.resolve.names.words import plain
+
+SOURCE, SOURCE_LENGTH = 7, 3
+"""Every id of the source that a decoder is given, and how many there are: no target of the toy model is like that."""
+HEADS = ("generator", "project", "fc_out", "projection", "lm_head", "head", "out", "linear")
+ABSENT = ("module", "generate", "tokenizer")
+"""What a model is asked for and the toy does not have: that of a parallel model, of a library's."""
+MARK = (0.0, 1.0, -2.0, 4.0)
+"""Of an embedded id: the id itself comes first."""
+LONG, LAYERS, WORDS = 64, 2, 9
+"""The longest sequence that the toy model says it takes, how many layers it has, and of how many words it knows."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a decoding function is called. prompt: the form of the first ids, where it takes those and no number;
+    "text" of them, or "source" where the text is that of the source.
+
+    last_only: the model answers with the scores of the next word alone. pair: with logits and a loss.
+    head_logs: the model's projection ends in log_softmax.
+    """
+
+    prompt: str = "row"
+    last_only: bool = False
+    pair: bool = False
+    head_logs: bool = False
+
+
+WHOLE = ("module", "model", "transformer", "net")
+"""Names under which a wrapper has the model itself."""
+
+
+class ToyModel(nn.Module):
+    """Whatever is called with ids, the toy's logits come back.
+
+    encode(src, ...) gives a memory, decode(..., ids, ...) and calling the model logits, generator and project pass on.
+    """
+
+    def __init__(self, next_logits: Callable[[Tensor], Tensor], reading: Reading) -> None:
+        super().__init__()
+        self.nothing = nn.Parameter(torch.zeros(1))
+        self.device = torch.device("cpu")
+        self.config = SimpleNamespace(block_size=LONG, context_length=LONG, n_ctx=LONG, max_len=LONG, max_seq_len=LONG)
+        for name in HEADS:
+            self.add_module(name, Head(reading.head_logs))
+        self.next_logits, self.reading = next_logits, reading
+
+    def __getattr__(self, name: str) -> Any:
+        """Any other part that a model may have; its longest sequence."""
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if name.startswith("_") or name in ABSENT or "reading" not in vars(self):
+                raise
+            if plain(name) in WHOLE:
+                return self
+            return LONG if "max_len" in settings_of(name)[:1] else Part(self, plain(name))
+
+    def encode(self, *args: Any, **options: Any) -> Tensor:
+        return torch.zeros(1, 3, len(MARK))
+
+    def part(self, word: str, *args: Any, **options: Any) -> Any:
+        """What a part of this name makes of ids, of their embeddings, of logits that are there, or of the source."""
+        given = [*args, *options.values()]
+        found, floats = _ids_in(given), [v for v in given if isinstance(v, Tensor) and v.is_floating_point()]
+        embedded = next((v for v in floats if _is_embedded(v)), None)
+        if "mask" in word:
+            return torch.ones(1, 1, 1, given[0].shape[-1], dtype=torch.bool)
+        if re.search("emb|pos|tok", word) and (found or embedded is not None):
+            return embedded if embedded is not None else _embedded(found[0]) * ("pos" not in word)
+        if "enc" in word and "dec" not in word:
+            return self.encode()
+        if found or embedded is not None:
+            return self.forward(*given)
+        return Head(self.reading.head_logs)(floats[0]) if floats and "enc" not in word else self.encode()
+
+    def forward(self, *args: Any, **options: Any) -> Any:
+        given = [*args, *options.values()]
+        of_arrays = any(isinstance(value, np.ndarray) for value in given)
+        values = [torch.tensor(v) if isinstance(v, (list, tuple, np.ndarray)) else v for v in given]
+        ids = _ids_in(values)
+        logits = self.next_logits(ids[0].reshape(-1, ids[0].shape[-1]))
+        logits = logits[:, -1] if self.reading.last_only else logits
+        logits = logits if ids[0].dim() == 2 else logits[0]
+        answer: Any = logits.numpy() if of_arrays else logits
+        return (answer, None) if self.reading.pair else answer
+
+    decode = decoder = forward
+
+
+def _ids_in(values: Sequence[Any]) -> list[Tensor]:
+    """The target's ids among arguments, or those that were embedded."""
+    tensors = [value for value in values if isinstance(value, Tensor)]
+    whole = [v for v in tensors if not v.is_floating_point() and v.dtype != torch.bool]
+    ids = [v for v in whole if v.dim() <= 2 and not _is_source(v)]  # masks have more dimensions
+    return ids or [(v[..., 0] / v[..., 1]).round().long() for v in tensors if _is_embedded(v)]
+
+
+def _is_source(ids: Tensor) -> bool:
+    """The source's ids, perhaps between a first and a last one."""
+    more = ids.shape[-1] - SOURCE_LENGTH if ids.numel() else 0
+    begin = int(ids.flatten()[0] != SOURCE) if 1 <= more <= 2 else 0
+    inner = ids[..., begin : begin + SOURCE_LENGTH] if 1 <= more <= 2 else ids
+    return bool((inner == SOURCE).all())
+
+
+def _embedded(ids: Tensor) -> Tensor:
+    """Vectors that show their ids, whatever number they are multiplied with."""
+    return torch.cat((ids[..., None].double(), torch.tensor(MARK[1:]).double().expand(*ids.shape, -1)), -1)
+
+
+def _is_embedded(x: Tensor) -> bool:
+    is_wide = x.is_floating_point() and x.dim() >= 2 and x.shape[-1] == len(MARK) and bool(x[..., 1].all())
+    return is_wide and bool((x[..., 2:] == x[..., 1:2] * torch.tensor(MARK[2:]).to(x)).all())
+
+
+class Part:
+    """Of the toy model, by its name: called as that part, or one of several layers alike."""
+
+    def __init__(self, model: ToyModel, word: str) -> None:
+        self.model, self.word = model, word
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        return self.model.part(self.word, *args, **options)
+
+    def __len__(self) -> int:
+        return LAYERS
+
+    def __getitem__(self, index: int) -> Part:
+        if index >= LAYERS:
+            raise IndexError(index)
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return LONG if "max_len" in settings_of(name)[:1] else Part(self.model, plain(name))
+
+
+class Head(nn.Module):
+    """The toy's logits are there already, so it passes them on; what is within it does, too."""
+
+    def __init__(self, logs: bool) -> None:
+        super().__init__()
+        self.logs = logs
+        self.proj = self.linear = self.fc = self.projection = nn.Identity()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.log_softmax(-1) if self.logs else x
