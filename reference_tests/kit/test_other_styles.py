@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from reference_tests.kit.learners.checked import check_here
 from scratch_transformer.kit import process
 from scratch_transformer.kit.discover.target import find
@@ -282,6 +284,15 @@ def test_one_vocabulary_for_both_languages(tmp_path):
     assert alarms(checked(ONE_VOCABULARY, tmp_path)) == {}
 
 
+def test_one_padding_for_both_languages_and_a_target_that_is_cut(tmp_path):
+    text = ONE_VOCABULARY.replace("d_ff):", "d_ff, pad_idx):").replace("== 0", "== self.pad")
+    text = text.replace("self.width = ", "self.width, self.pad = ").replace(", d_model\n", ", d_model, pad_idx\n")
+    text = text.replace("        from_source, later", "        target = target[:, :-1]\n        from_source, later")
+    results = checked(text, tmp_path)
+    assert alarms(results) == {}
+    assert "It leaves out the last word of what it is given, so it was given one more." in results["Transformer"].notes
+
+
 MASK_NEEDED = """
 class Encoder(nn.Module):
     def __init__(self, d_model, num_heads, d_ff, num_layers):
@@ -300,3 +311,25 @@ def test_what_stops_without_a_mask_is_given_one(tmp_path):
     result = checked(MASK_NEEDED, tmp_path)["Encoder"]
     assert result.verdict in RIGHT
     assert "It stops without a mask, so it was given one that hides nothing." in result.notes
+
+
+SEVEN_ARGUMENTS = """
+class Seq2SeqTransformer(nn.Module):
+    def __init__(self, num_layers, d_model, nhead, src_vocab_size, tgt_vocab_size, dim_feedforward):
+        super().__init__()
+        self.transformer = nn.Transformer(d_model, nhead, num_layers, num_layers, dim_feedforward, 0.0)
+        self.generator = nn.Linear(d_model, tgt_vocab_size)
+        self.src_emb, self.tgt_emb = nn.Embedding(src_vocab_size, d_model), nn.Embedding(tgt_vocab_size, d_model)
+        self.src_pos, self.tgt_pos = nn.Embedding(50, d_model), nn.Embedding(50, d_model)
+
+    def forward(self, src, trg, src_mask, tgt_mask, src_padding_mask, tgt_padding_mask, memory_key_padding_mask):
+        x = self.src_emb(src) + self.src_pos(torch.arange(len(src)))[:, None]
+        y = self.tgt_emb(trg) + self.tgt_pos(torch.arange(len(trg)))[:, None]
+        return self.generator(self.transformer(
+            x, y, src_mask, tgt_mask, None, src_padding_mask, tgt_padding_mask, memory_key_padding_mask))
+"""
+
+
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor")
+def test_masks_of_attention_and_of_padding_as_torch_takes_them(tmp_path):
+    assert alarms(checked(SEVEN_ARGUMENTS, tmp_path)) == {}

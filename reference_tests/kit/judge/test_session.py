@@ -143,6 +143,15 @@ def test_quiet_probes_run_with_quiet_weights_of_another_seed():
     assert torch.equal(module.state_dict()[weight], session.asked[weight])
 
 
+def test_a_module_has_the_usual_weights_until_a_quiet_probe_wants_others():
+    session = Session(variant("EncoderLayer"))
+    module = session.module(session.candidate.recipe)
+    for name, values in module.state_dict().items():
+        assert torch.equal(values, session.state[name])
+    for result in reversed(session.results):
+        assert distance(session.variant(session.candidate.recipe, result.probe), result.output, result.probe) < EXACT
+
+
 def test_without_quiet_probes_no_quiet_weights():
     assert RIGHT_ONE.quiet_state == {}
 

@@ -76,6 +76,8 @@ def kinds_of(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str, ...
     if family and not any(score < -9 for score, _, _ in found):  # the name does not tell which of them
         best = [*relatives, *best]
     best = list(dict.fromkeys([*best, *relatives]))
+    if is_class and "InputEmbedding" in best and {"sin", "cos"} <= names_in(thing):
+        best = list(dict.fromkeys([*best, "PositionalEncoding"]))  # a table that is looked up by position
     if not any(plain(p.name) == "numembeddings" for p in parameters_of(thing)):
         best = [kind for kind in best if kind != "Embedding"]
     # What says that it is causal, or is given keys, must be more than right for one sequence that sees all of itself.

@@ -28,7 +28,7 @@ class Plan:
     """How to call. arguments: parameter -> canonical input, or a constant in `constants`.
 
     masks: mask parameter -> (canonical mask, its form). order: "batch first", "sequence first"; "ids": positions are
-    asked for with token ids; "batch last" of a mask; those of batching.py.
+    asked for with token ids, or with their numbers; "positions": with the numbers of one sentence; "batch last" of a mask; those of batching.py.
     """
 
     arguments: Mapping[str, str]
@@ -38,6 +38,8 @@ class Plan:
     mask_parameters: tuple[tuple[str, str, bool], ...] = ()
     """(parameter, canonical mask, required), as far as the names say."""
     heads: int = 1
+    more: str = ""
+    """The canonical ids that are given with one more at the end: it leaves out the last itself."""
     whole: bool = True
     """The canonical inputs are all used: none of query, key, value stands for another."""
 
@@ -84,11 +86,14 @@ class Plan:
         batch, length, _ = sizes(inputs, "mask")
         given: dict[str, Any] = beside.given(self.constants, batch, length)
         for parameter, name in self.arguments.items():
-            given[parameter] = self._turned(_value(inputs, name))
+            value = _value(inputs, name)
+            given[parameter] = self._turned(with_one_more(value) if name == self.more else value)
         _check_equal(inputs, set(self.arguments.values()))
         return given | self._masks(inputs)
 
     def _turned(self, value: Any) -> Any:
+        if self.order == "positions" and isinstance(value, Tensor):
+            return torch.arange(value.shape[1])
         if self.order == "ids" and isinstance(value, Tensor):
             return torch.arange(value.shape[1]).expand(value.shape[:2])
         if self.order == "heads after the length":
@@ -103,7 +108,7 @@ class Plan:
             return value.permute(2, 0, 1)
         if self.order in batching.AXES:
             return batching.with_axes(value, self.order)
-        return value if self.order == "ids" else self._turned(value)
+        return value if self.order in ("ids", "positions") else self._turned(value)
 
     def _masks(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         given: dict[str, Any] = {}
@@ -167,6 +172,11 @@ class Plan:
                 except Inexpressible:
                     continue
         raise Inexpressible("no parameter takes this mask")
+
+
+def with_one_more(ids: Tensor) -> Tensor:
+    """Ids with a word at the end, which is none of padding."""
+    return torch.cat((ids, ids.max().expand(len(ids), 1)), 1)
 
 
 def _is_causal(keep: Tensor) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -50,6 +51,21 @@ def gives_last_only(candidate: Resolved, probe: Probe) -> bool:
     with double():
         output = candidate(**probe.inputs)
     return output.dim() == 3 and 1 in output.shape[:2] and 1 not in probe.inputs["ids"].shape
+
+
+def cuts_last(candidate: Resolved, probe: Probe, trial: Trial) -> bool:
+    """Does a model leave out the last of its target's ids, which it is given to predict? Then it is given one more."""
+    name = next((name for name in ("tgt", "ids") if name in candidate.kind.inputs), "")
+    expected = trial.expected_shape(probe.inputs)
+    if candidate.kind.name not in forwards.MODELS or expected is None or name not in probe.inputs:
+        return False
+    with double():
+        shape = candidate(**probe.inputs).shape
+    if len(shape) != 3 or (shape[0], shape[1] + 1, shape[2]) != expected:
+        return False
+    candidate.plan = replace(candidate.plan, more=name)
+    candidate.notes.append("It leaves out the last word of what it is given, so it was given one more.")
+    return True
 
 
 def form_of_output(candidate: Resolved, probe: Probe, trial: Trial) -> str:
@@ -116,8 +132,8 @@ def notes(candidate: Resolved) -> None:
         candidate.notes.append("It draws words at random; the likeliest was taken instead.")
     if getattr(getattr(candidate.function, "reading", None), "head_logs", False):
         candidate.notes.append("Its model's projection was taken to give log-probabilities.")
-    if plan.order == "ids":
-        candidate.notes.append("It takes token ids, of which it only uses the shape.")
+    if plan.order in ("ids", "positions"):
+        candidate.notes.append("It takes no vectors: it was given the numbers of the positions, 0, 1, 2, ….")
     elif plan.order == caching.TOKENWISE:
         candidate.notes.append("It takes one token at a time, and keeps keys and values.")
     elif plan.order in batching.AXES:
