@@ -454,16 +454,20 @@ def test_no_width_is_read_from_shapes_that_its_heads_do_not_divide():
 
 
 class Worded(nn.Module):
-    """Is given the words themselves, and a config inside the config."""
+    """Is given one vocabulary itself and the size of another, and a config inside the config."""
 
-    def __init__(self, config, language_to_index):
+    def __init__(self, config, src_vocab, tgt_vocab_size):
         super().__init__()
-        self.embedding = nn.Embedding(len(language_to_index), config.block_params.d_model)
+        self.embedding = nn.Embedding(len(src_vocab), config.block_params.d_model)
+        self.other = nn.Embedding(tgt_vocab_size, config.block_params.d_model)
 
 
-def test_a_vocabulary_is_given_for_its_size_and_a_section_of_a_config():
-    built = next(attempt for attempt in attempts(Worded, {"d_model": 12}, {}, lambda name: [], {}) if _made(attempt))
-    assert tuple(built.build().embedding.weight.shape) == (11, 12)
+def test_a_vocabulary_is_given_where_its_length_is_taken_and_a_section_of_a_config():
+    tried = attempts(Worded, {"d_model": 12, "num_heads": 3}, {}, lambda name: [], {})
+    built = next(attempt for attempt in tried if _made(attempt))
+    made = built.build()
+    assert tuple(made.embedding.weight.shape) == (11, 12)
+    assert tuple(made.other.weight.shape) == (13, 12)
 
 
 def _made(attempt):

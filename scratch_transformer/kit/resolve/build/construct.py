@@ -165,7 +165,7 @@ def _asked_for(attempt: Attempt, text: str, uses: Mapping[str, Use], values: Val
     if found is None:
         if re.search(r"float' object cannot be interpreted|got \(?float|not float|of type float", text):
             return {n: int(v) for n, v in attempt.args.items() if type(v) is float and v.is_integer()}
-        return _of_length(attempt, text, uses, values) or _among(attempt, uses)
+        return _of_length(attempt, text, uses) or _among(attempt, uses)
     culprits = [n for n, v in attempt.args.items() if type(v).__name__ == found[1]]
     told = [n for n in culprits if _explains(uses.get(n, Use()), found)] or culprits
     for name in told:
@@ -195,18 +195,10 @@ def _among(attempt: Attempt, uses: Mapping[str, Use]) -> dict[str, Any]:
     return {}
 
 
-def _of_length(attempt: Attempt, text: str, uses: Mapping[str, Use], values: Values) -> dict[str, Any]:
-    """A vocabulary in place of its size: word -> id."""
+def _of_length(attempt: Attempt, text: str, uses: Mapping[str, Use]) -> dict[str, Any]:
+    """len(vocabulary) in place of its size: of those whose length is taken, else of all."""
     if "has no len()" not in text:
         return {}
-    words = {name: uses.get(name, Use()).measured and not is_setting(name) for name in attempt.args}
-    sizes = {name: values.settings[meant[0]] for name in words if (meant := _vocabularies(name))}
-    return {
-        name: {f"word{number}": number for number in range(sizes.get(name, values.settings["vocab_size"]))}
-        for name, value in attempt.args.items()
-        if (type(value) is int or value is None) and (name in sizes or words[name])
-    }
-
-
-def _vocabularies(name: str) -> list[str]:
-    return [setting for setting in settings_of(name) if "vocab" in setting]
+    sizes = {n: v for n, v in attempt.args.items() if type(v) is int and "vocab" in "".join(settings_of(n))}
+    measured = [name for name in sizes if uses.get(name, Use()).measured]
+    return {name: range(sizes[name]) for name in measured or sizes}
