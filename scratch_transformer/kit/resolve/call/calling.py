@@ -28,6 +28,8 @@ CONSTANTS: dict[str, Any] = {
 }  # fmt: skip
 
 
+CERTAIN = ("x", "input", "infeatures", "inputfeatures", "inqueryorkey")
+"""Names of x wherever it stands: run_linear(d_in, d_out, weights, in_features)."""
 ALONE = "one sentence at a time"
 ROWS = 23
 """Of a table of angles, where nothing says how long it is."""
@@ -152,7 +154,7 @@ def _by_name(
         name = input_of(parameter.name, tuple(left))
         if (
             name == "x"
-            and plain(parameter.name) not in ("x", "input")
+            and plain(parameter.name) not in CERTAIN
             and len(parameters) > 1
             and parameter != parameters[0]
         ):
