@@ -254,7 +254,7 @@ def _planned(made: Any, function: Any, kind: Kind, library: Library, settings: d
             again.candidate.notes.append("It stops without a mask, so it was given one that hides nothing.")
             return again
     alike = [probe for probe in trial.probes if is_alike(probe)]
-    if outcome.candidate is None and alike and library.thorough and not library.is_late:
+    if outcome.candidate is None and alike and not library.is_late:
         again = _planned_with(open_probes(alike), alike, made, function, kind, library, settings, plan)
         return again if again.candidate is not None and again.score[0] < NOTHING else outcome
     return outcome
