@@ -10,7 +10,7 @@ import sys
 
 import torch
 
-REFERENCE = ("checks", "precision", "functional", "masks", "attention", "nn", "optim")
+REFERENCE = ("checks", "precision", "by_hand", "functional", "masks", "attention", "nn", "optim")
 REFERENCE += ("model", "language_model", "conversion")
 ALLOWED_PACKAGES = {"torch", "numpy", "triton", "scratch_transformer"} | sys.stdlib_module_names
 ALLOWED_NN = {"Module", "Parameter", "ModuleList", "init"}

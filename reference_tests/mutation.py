@@ -1,14 +1,19 @@
 """Mutation testing: mutmut changes the package's code at one place at a time, and a test must fail.
 
-    python reference_tests/mutation.py              every mutant, from the start
-    python reference_tests/mutation.py NAME ...     those mutants again (mutmut's names, * for anything)
+    python reference_tests/mutation.py                        every mutant of the reference, from the start
+    python reference_tests/mutation.py --of tiled             of the tiles; kit: of the kit's core
+    python reference_tests/mutation.py --of tiled --go-on     those without a verdict yet
+    python reference_tests/mutation.py NAME ...               those mutants again (mutmut's names, * for anything)
 
-Fails if less than 95 % are caught, if a survivor is not in CONTRIBUTING.md's table, or if a line of the table has no
-survivor. Which code, and which tests: [mutmut] in setup.cfg.
+Fails if too few are caught, if a survivor is not in the part's table in survivors.md, or if a line of that table has
+no survivor. Which code, which tests, how many must be caught: [mutation:...] in setup.cfg, and [mutmut] for all.
 """
 
+import argparse
+import configparser
 import fnmatch
 import gc
+import inspect
 import re
 import shutil
 import sys
@@ -16,8 +21,11 @@ from collections import Counter
 from pathlib import Path
 
 import libcst
+import mutmut.configuration
+import mutmut.mutation.file_mutation
 import mutmut.workers.isolation
-import torch._dynamo  # noqa: F401  torch.optim imports it late: once here, and not in every process
+import torch
+import torch._dynamo  # torch.optim imports it late: once here, and not in every process
 from _pytest.config import _prepareconfig
 from _pytest.main import Session
 from mutmut.__main__ import _run, walk_mutatable_files
@@ -29,11 +37,22 @@ from mutmut.state import state
 from mutmut.stats import status_by_exit_code
 from mutmut.utils.file_utils import change_cwd
 
-REQUIRED = 95.0  # per cent
 CAUGHT = {"killed", "timeout", "segfault"}
+SURVIVORS = Path("reference_tests", "survivors.md")
 # mutmut passes over decorated functions, for a decorator may do anything. These are harmless, and most of the
 # mathematics is under them.
-HARMLESS = {"rounded_once", "torch.no_grad()", "functools.wraps(equation)"}
+HARMLESS = {
+    "cached_property",
+    "contextlib.contextmanager",
+    "functools.cache",
+    "functools.wraps(equation)",
+    "property",
+    "rounded_once",
+    "tiled_attention.register_fake",
+    "tiled_attention_backward.register_fake",
+    "torch.no_grad()",
+}
+METHODS = {"classmethod", "staticmethod"}  # which mutmut's copies keep
 
 
 def mutate_under_harmless_decorators():
@@ -47,6 +66,21 @@ def mutate_under_harmless_decorators():
         return skips(self, node)
 
     MutationVisitor._skip_node_and_children = skip
+    arrange = mutmut.mutation.file_mutation.function_trampoline_arrangement
+
+    def arrange_within_decorators(function, mutants, class_name):
+        declared, (outer, *copies), assigned, names = arrange(function, mutants, class_name)
+        if not any(isinstance(d.decorator, libcst.Name) and d.decorator.value in METHODS for d in function.decorators):
+            copies = [copy.with_changes(decorators=[]) for copy in copies]
+        return declared, [outer, *copies], assigned, names
+
+    mutmut.mutation.file_mutation.function_trampoline_arrangement = arrange_within_decorators
+
+
+def read_types_of_what_is_wrapped():
+    """torch finds the types of an operator's arguments among the globals of its function, not of mutmut's wrapper."""
+    infer = torch.library.infer_schema
+    torch.library.infer_schema = lambda function, **options: infer(inspect.unwrap(function), **options)
 
 
 class CollectedOnce(PytestRunner):
@@ -105,7 +139,7 @@ def results():
 
 
 def describe(name, path):
-    """(function, changed line), as in CONTRIBUTING.md's table: mutmut's numbers change with every edit."""
+    """(function, changed line), as in the table of survivors: mutmut's numbers change with every edit."""
     function = re.sub(r"^xǁ|^x_", "", name.split(".")[-1].rpartition("__mutmut_")[0]).replace("ǁ", ".")
     before, after = [], []
     for line in get_diff_for_mutant(name, path=path).splitlines()[2:]:
@@ -113,9 +147,10 @@ def describe(name, path):
     return function, " ".join(after) or f"without {' '.join(before)}"
 
 
-def known_survivors():
-    """[(function, line), ...], both with * for anything, from the table in CONTRIBUTING.md."""
-    rows = re.findall(r"^\| `+ ?(.+?) ?`+ \| `+ ?(.+?) ?`+ \| .+ \|$", Path("CONTRIBUTING.md").read_text("utf-8"), re.M)
+def known_survivors(part):
+    """[(function, line), ...], both with * for anything, from the part's table."""
+    _, _, rest = SURVIVORS.read_text("utf-8").partition(f"\n## {part}\n")
+    rows = re.findall(r"^\| `+ ?(.+?) ?`+ \| `+ ?(.+?) ?`+ \| .+ \|$", rest.partition("\n## ")[0], re.M)
     return [(function, line.replace("\\|", "|")) for function, line in rows]
 
 
@@ -123,9 +158,9 @@ def fits(pattern, survivor):
     return all(fnmatch.fnmatchcase(s, p.replace("[", "[[]")) for s, p in zip(survivor, pattern, strict=True))
 
 
-def summarize(found):
+def summarize(found, known, required):
     """Print the score of each file and the survivors; return what is wrong."""
-    known, unused, faults = known_survivors(), set(known_survivors()), []
+    unused, faults = set(known), []
     total = caught = 0
     for path, status_of in found.items():
         survivors = {name: status for name, status in status_of.items() if status not in CAUGHT}
@@ -138,22 +173,43 @@ def summarize(found):
             if not fitting:
                 faults.append(f"{status}: {name}\n    {survivor[0]}: {survivor[1]}")
     print(f"{'together':50} {caught / total:7.1%} of {total:4} caught")
-    if 100 * caught / total < REQUIRED:
-        faults.append(f"less than {REQUIRED} % are caught")
-    return faults + [f"in CONTRIBUTING.md, but caught: {function}: {line}" for function, line in sorted(unused)]
+    if 100 * caught / total < required:
+        faults.append(f"less than {required} % are caught")
+    return faults + [f"in {SURVIVORS}, but caught: {function}: {line}" for function, line in sorted(unused)]
 
 
-def main(names):
-    if not names:
+def configure(part):
+    """Make mutmut's configuration the part's; return how many per cent must be caught."""
+    parser = configparser.ConfigParser()
+    parser.read("setup.cfg")
+    section = parser[f"mutation:{part}"]
+    config = mutmut.configuration.config()
+    config.only_mutate = section["code"].split()
+    config.pytest_add_cli_args += ["-k", section["which"].replace("\n", " ")]
+    config.pytest_add_cli_args_test_selection = section["tests"].split()
+    config.timeout_constant = section.getfloat("seconds")
+    return section.getfloat("required")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--of", choices=("reference", "tiled", "kit"), default="reference")
+    parser.add_argument("--go-on", action="store_true")
+    parser.add_argument("--processes", type=int)
+    parser.add_argument("names", nargs="*")
+    options = parser.parse_args()
+    required = configure(options.of)
+    if not options.names and not options.go_on:
         shutil.rmtree("mutants", ignore_errors=True)
     mutate_under_harmless_decorators()
+    read_types_of_what_is_wrapped()
     mutmut.workers.isolation.PytestRunner = CollectedOnce
-    _run(names, max_children=None)
+    _run(options.names, max_children=options.processes)
     print()
-    faults = summarize(results())
+    faults = summarize(results(), known_survivors(options.of), required)
     print(*faults, sep="\n")
     return 1 if faults else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -12,7 +12,7 @@ from scratch_transformer.cli import main
 ROOT = Path(__file__).parents[1]
 WRITTEN = re.compile(r"_build|mistakes/[A-Z]")  # when the site is built, and checked there
 PAGES = [
-    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md")),
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "reference_tests/survivors.md")),
     *sorted(path for path in ROOT.glob("docs/**/*.md") if not WRITTEN.search(str(path.relative_to(ROOT)))),
 ]
 SHELL = re.compile(r"^```sh\n(.*?)^```", re.M | re.S)

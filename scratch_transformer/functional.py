@@ -17,6 +17,8 @@ import torch
 from torch import Tensor
 
 from scratch_transformer import checks
+from scratch_transformer.by_hand import activations, differentiated_by, loss, normalization, turning
+from scratch_transformer.by_hand.loss import pick
 from scratch_transformer.precision import rounded_once, widen
 
 
@@ -40,11 +42,11 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     is_strided = weight.layout == torch.strided
     if bias is None and is_strided:
         return x @ weight.T
-    rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+    rows, transposed = x.reshape(math.prod(x.shape[:-1]), x.shape[-1]), weight.t()
     if bias is None:
-        y = rows.mm(weight.t())
+        y = rows.mm(transposed)
     else:  # addmm rounds x Wᵀ + b once; in half precision `x @ weight.T + bias` would round twice
-        y = torch.addmm(bias, rows, weight.T) if is_strided else rows.mm(weight.t()) + bias
+        y = torch.addmm(bias, rows, transposed) if is_strided else rows.mm(transposed) + bias
     return y.reshape(*x.shape[:-1], weight.shape[0])
 
 
@@ -206,7 +208,12 @@ def rotary(x: Tensor, turns: Tensor, interleaved: bool = False) -> Tensor:
         RuntimeError: `x` is not floating-point, or turns don't fit it.
     """
     checks.check_turns(x, turns)
-    cos, sin = turns.to(x.dtype)
+    return _rotary(x, turns.to(x.dtype), interleaved)
+
+
+@differentiated_by(turning.Rotary)
+def _rotary(x: Tensor, turns: Tensor, interleaved: bool) -> Tensor:
+    cos, sin = turns
     a, b = x.unflatten(-1, (-1, 2)).unbind(-1) if interleaved else x.chunk(2, -1)  # (*, L, d/2) each
     turned = (a * cos - b * sin, a * sin + b * cos)
     return torch.stack(turned, -1).flatten(-2) if interleaved else torch.cat(turned, -1)
@@ -224,9 +231,14 @@ def dropout(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = Fa
     checks.check_probability("dropout", p)
     if p == 0 or not training or x.numel() == 0:
         return x
+    factors = dropout_factors(x, p)
+    return x.mul_(factors) if inplace else x * factors
+
+
+def dropout_factors(x: Tensor, p: float) -> Tensor:
+    """m / (1 - p) with m ~ Bernoulli(1 - p) for every element of x."""
     # p = 1 keeps nothing: 0/0 must not become NaN
-    factor = torch.zeros_like(x) if p == 1 else torch.empty_like(x).bernoulli_(1 - p).div_(1 - p)
-    return x.mul_(factor) if inplace else x * factor
+    return torch.zeros_like(x) if p == 1 else torch.empty_like(x).bernoulli_(1 - p).div_(1 - p)
 
 
 @rounded_once
@@ -266,32 +278,12 @@ def relu(x: Tensor, inplace: bool = False) -> Tensor:
     checks.check_numbers("relu", x)
     if inplace:
         return x.masked_fill_(x <= 0, 0)
-    return torch.where(x <= 0, 0, x) if torch.compiler.is_compiling() else _Relu.apply(x)
+    return _relu(x)
 
 
-class _Relu(torch.autograd.Function):
-    """The same without `where`, which takes a CPU forty times as long as clamp; but clamp's derivative at 0 is 1."""
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(x: Tensor) -> Tensor:
-        return x.clamp(min=0)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
-        ctx.save_for_backward(output)
-        ctx.save_for_forward(output)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
-        (y,) = ctx.saved_tensors
-        return grad * (1 - (y <= 0).to(grad.dtype))
-
-    @staticmethod
-    def jvp(ctx: Any, tangent: Tensor) -> Tensor:
-        (y,) = ctx.saved_tensors
-        return tangent * (1 - (y <= 0).to(tangent.dtype))
+@differentiated_by(activations.Relu)
+def _relu(x: Tensor) -> Tensor:
+    return torch.where(x <= 0, 0, x)
 
 
 @rounded_once
@@ -304,11 +296,19 @@ def gelu(x: Tensor, approximate: str = "none") -> Tensor:
     Raises:
         RuntimeError: another `approximate`.
     """
-    if approximate == "none":
-        return 0.5 * x * (1 + torch.erf(x * math.sqrt(0.5)))
-    if approximate == "tanh":
-        return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
-    raise RuntimeError(f"gelu: approximate must be 'none' or 'tanh', but got {approximate!r}")
+    if approximate not in ("none", "tanh"):
+        raise RuntimeError(f"gelu: approximate must be 'none' or 'tanh', but got {approximate!r}")
+    return _gelu_erf(x) if approximate == "none" else _gelu_tanh(x)
+
+
+@differentiated_by(activations.GeluErf)
+def _gelu_erf(x: Tensor) -> Tensor:
+    return 0.5 * x * (1 + torch.erf(x * math.sqrt(0.5)))
+
+
+@differentiated_by(activations.GeluTanh)
+def _gelu_tanh(x: Tensor) -> Tensor:
+    return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
 
 
 @rounded_once
@@ -319,35 +319,12 @@ def sigmoid(x: Tensor) -> Tensor:
         RuntimeError: `x` is not floating-point.
     """
     checks.check_floating("sigmoid", x)
-    return 0.5 * (1 + torch.tanh(0.5 * x)) if torch.compiler.is_compiling() else _Sigmoid.apply(x)
+    return _sigmoid(x)
 
 
-class _Sigmoid(torch.autograd.Function):
-    """By its definition, whose derivative autograd would take for ∞ · 0 where exp overflows: σ' = σ (1 - σ).
-
-    tanh overflows nowhere, but takes a CPU ten times as long, and loses the digits of a small σ.
-    """
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(x: Tensor) -> Tensor:
-        return x.neg().exp_().add_(1).reciprocal_()
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
-        ctx.save_for_backward(output)
-        ctx.save_for_forward(output)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
-        (y,) = ctx.saved_tensors
-        return grad * (y * (1 - y))
-
-    @staticmethod
-    def jvp(ctx: Any, tangent: Tensor) -> Tensor:
-        (y,) = ctx.saved_tensors
-        return tangent * (y * (1 - y))
+@differentiated_by(activations.Sigmoid)
+def _sigmoid(x: Tensor) -> Tensor:
+    return 0.5 * (1 + torch.tanh(0.5 * x))  # the same number, without an ∞ on the way whose derivative is none
 
 
 def silu(x: Tensor, inplace: bool = False) -> Tensor:
@@ -361,6 +338,7 @@ def silu(x: Tensor, inplace: bool = False) -> Tensor:
 
 
 @rounded_once
+@differentiated_by(activations.Silu)
 def _silu(x: Tensor) -> Tensor:
     return x * sigmoid(x)
 
@@ -385,7 +363,12 @@ def layer_norm(
         RuntimeError: `x` does not end in normalized_shape, or the dtypes differ.
     """
     checks.check_normalized("layer_norm", x, normalized_shape, weight=weight, bias=bias)
-    x, dims = x.contiguous(), tuple(range(-len(normalized_shape), 0))
+    return _layer_norm(x.contiguous(), weight, bias, len(normalized_shape), eps)
+
+
+@differentiated_by(normalization.LayerNorm)
+def _layer_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, count: int, eps: float) -> Tensor:
+    dims = tuple(range(-count, 0))
     centred = x - x.mean(dims, keepdim=True)
     variance = centred.square().mean(dims, keepdim=True)
     return _scale_and_shift(centred / torch.sqrt(variance + eps), weight, bias)
@@ -406,9 +389,13 @@ def rms_norm(
     if x.dim() < len(normalized_shape):
         raise ValueError(f"rms_norm: x has shape {tuple(x.shape)}, but must end in {normalized_shape=}")
     checks.check_normalized("rms_norm", x, normalized_shape, weight=weight)
-    dims = tuple(range(-len(normalized_shape), 0))
-    mean_square = x.square().mean(dims, keepdim=True)
-    return _scale_and_shift(x / torch.sqrt(mean_square + (torch.finfo(x.dtype).eps if eps is None else eps)), weight)
+    return _rms_norm(x, weight, len(normalized_shape), torch.finfo(x.dtype).eps if eps is None else eps)
+
+
+@differentiated_by(normalization.RMSNorm)
+def _rms_norm(x: Tensor, weight: Tensor | None, count: int, eps: float) -> Tensor:
+    mean_square = x.square().mean(tuple(range(-count, 0)), keepdim=True)
+    return _scale_and_shift(x / torch.sqrt(mean_square + eps), weight)
 
 
 @rounded_once
@@ -476,36 +463,42 @@ def cross_entropy(
     """
     class_dim = 0 if logits.dim() == 1 else 1
     checks.check_cross_entropy(logits, target, weight, ignore_index, reduction, label_smoothing, class_dim)
-    log_p = log_softmax(logits, class_dim)
-    weighted = log_p if weight is None else log_p * weight.reshape(-1, *[1] * (logits.dim() - 1 - class_dim))
     if target.is_floating_point():
         q = (1 - label_smoothing) * target + label_smoothing / logits.shape[class_dim]
-        losses = -(weighted * q).sum(class_dim)
+        losses = -(_weighted_log_softmax(logits, weight) * q).sum(class_dim)
         return _reduce(losses, reduction, losses.numel())
 
     counts = target != ignore_index
     index = target.where(counts, 0).long()
-    losses = -_pick(weighted, index, class_dim)
-    if label_smoothing > 0:
-        losses = (1 - label_smoothing) * losses - label_smoothing * weighted.mean(class_dim)
+    if logits.dim() == 2 and weight is None:
+        losses = _losses_of_rows(logits, index, label_smoothing)
+    else:
+        losses = _losses_of_indices(logits, index, label_smoothing, weight)
     losses = losses.masked_fill(~counts, 0)
     return _reduce(losses, reduction, (counts if weight is None else weight[index] * counts).sum())
+
+
+def _losses_of_indices(logits: Tensor, index: Tensor, label_smoothing: float, weight: Tensor | None = None) -> Tensor:
+    class_dim = 0 if logits.dim() == 1 else 1
+    weighted = _weighted_log_softmax(logits, weight)
+    losses = -pick(weighted, index, class_dim)
+    if label_smoothing > 0:
+        losses = (1 - label_smoothing) * losses - label_smoothing * weighted.mean(class_dim)
+    return losses
+
+
+_losses_of_rows = differentiated_by(loss.Surprise)(_losses_of_indices)
+
+
+def _weighted_log_softmax(logits: Tensor, weight: Tensor | None) -> Tensor:
+    class_dim = 0 if logits.dim() == 1 else 1
+    log_p = log_softmax(logits, class_dim)
+    return log_p if weight is None else log_p * weight.reshape(-1, *[1] * (logits.dim() - 1 - class_dim))
 
 
 def _scale_and_shift(x: Tensor, weight: Tensor | None, bias: Tensor | None = None) -> Tensor:
     x = x if weight is None else x * weight
     return x if bias is None else x + bias
-
-
-def _pick(values: Tensor, index: Tensor, class_dim: int) -> Tensor:
-    """values[..., index, ...] along class_dim, for every entry of index."""
-    try:
-        return values.gather(class_dim, index.unsqueeze(class_dim)).squeeze(class_dim)
-    except RuntimeError:
-        raise IndexError(
-            f"cross_entropy: target must be in [0, {values.shape[class_dim]}), the number of classes, or ignore_index, "
-            f"but ranges from {int(index.min())} to {int(index.max())}: target out of bounds"
-        ) from None
 
 
 def _reduce(losses: Tensor, reduction: str, count: Tensor | int) -> Tensor:

@@ -15,10 +15,13 @@ Which of the published models it is, `Config` says by a handful of choices:
 | GPT-2     | layer | learned   | GELU            | yes    | 1             | no                    |
 | Llama 2   | RMS   | rotary    | gated, SiLU     | no     | 1 to 8        | no                    |
 | Llama 3   | RMS   | rotary    | gated, SiLU     | no     | 4 to 16       | no                    |
+| Mistral   | RMS   | rotary    | gated, SiLU     | no     | 4             | no                    |
+| Qwen 2    | RMS   | rotary    | gated, SiLU     | q, k, v| 5 to 8        | no                    |
 | Qwen 3    | RMS   | rotary    | gated, SiLU     | no     | 2 to 16       | yes                   |
 
 Shapes: B sequences, L tokens in each, S tokens with those in the cache, h heads. Sources: Radford et al. 2019 (GPT-2),
-Touvron et al. 2023 (Llama 2), Llama team 2024 (Llama 3), Qwen team 2025 (Qwen 3).
+Touvron et al. 2023 (Llama 2), Llama team 2024 (Llama 3), Jiang et al. 2023 (Mistral, without its window), Qwen team
+2024, 2025 (Qwen 2, Qwen 3).
 """
 
 from __future__ import annotations
@@ -51,7 +54,8 @@ class Config:
     d_ff: inner width of the feed-forward. norm: "layer" (with bias) or "rms". norm_eps: its ε.
     positions: "learned", added to the embedding, or "rotary". rope_base, rope_scaling: as in `nn.RotaryEmbedding`.
     activation: one of `nn.GatedFeedForward`'s. gated: three matrices, as there; otherwise two.
-    bias, feed_forward_bias: of the attention's four maps, and of the feed-forward's.
+    bias, feed_forward_bias: of the attention's four maps, and of the feed-forward's. output_bias: of the attention's
+        last map; None: as `bias` says.
     query_key_norm: each head's query and key are normalized before they are turned (Qwen 3).
     tie_embeddings: the head's matrix is the embedding's. dropout: of embeddings, attention weights and sublayers.
 
@@ -76,6 +80,7 @@ class Config:
     gated: bool = True
     bias: bool = False
     feed_forward_bias: bool = False
+    output_bias: bool | None = None
     query_key_norm: bool = False
     tie_embeddings: bool = False
     dropout: float = 0.0
@@ -154,8 +159,9 @@ class Block(nn.Module):
         eps = c.norm_eps if c.query_key_norm else None
         self.attention_norm = _norm(c)
         self.attention = nn.CausalSelfAttention(
-            c.d_model, c.num_heads, c.num_kv_heads, c.head_dim, c.bias, query_key_norm=eps, dropout=c.dropout
-        )
+            c.d_model, c.num_heads, c.num_kv_heads, c.head_dim, c.bias, query_key_norm=eps, dropout=c.dropout,
+            output_bias=c.output_bias,
+        )  # fmt: skip
         self.feed_forward_norm = _norm(c)
         feed_forward = nn.GatedFeedForward if c.gated else FeedForward
         self.feed_forward = feed_forward(c.d_model, c.d_ff, c.activation, c.feed_forward_bias)

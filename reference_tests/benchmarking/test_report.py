@@ -36,12 +36,11 @@ def test_a_ratio_is_the_best_builtins_time_over_ours(document):
             expected = 2.0 if comparison.ours["dtype"] == "float32" else 0.5
             assert comparison.builtin["backend"] == "torch flash"
             assert vars(comparison.ratio) == pytest.approx(vars(Spread(expected, expected, expected)))
-            assert comparison.memory_ratio == 1
 
 
 def test_without_a_builtin_there_is_no_ratio(document):
     (alone,) = [c for c in ratios.comparisons(document["rows"]) if c.ours["variant"] == "window"]
-    assert (alone.builtin, alone.ratio, alone.memory_ratio) == (None, None, None)
+    assert (alone.builtin, alone.ratio) == (None, None)
     assert report.cells(alone)[2:5] == ("–", "none can", "–")
 
 

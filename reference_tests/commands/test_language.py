@@ -2,15 +2,19 @@
 
 import json
 import math
+import shutil
 from pathlib import Path
 
 import pytest
+import torch
 from click.testing import CliRunner
 
 from reference_tests.language import tiny
 from reference_tests.translation import tiny as translation
 from scratch_transformer import cli
-from scratch_transformer.language.run import load_run, read_config
+from scratch_transformer.language import config
+from scratch_transformer.language.run import build_model, load_run, read_config
+from scratch_transformer.translation import checkpoint
 
 SMALL = [argument for name, value in tiny.SETTINGS.items() for argument in ("--set", f"{name}={value}")]
 
@@ -74,6 +78,32 @@ def test_the_average_can_be_evaluated(trained, tmp_path):
     assert "held-out text, each token from at least 4 before it, mean" in result.output
 
 
+def test_training_goes_on_from_another_run_with_another_text(trained, tmp_path):
+    (tmp_path / "own.txt").write_text("".join(f"{i} is more than {i - 1}\n" for i in range(400)))
+    options = ("--from", str(trained), "--text", "own.txt", "--steps", "4", "--set", "training.lr_factor=0")
+    result = run("train", *options, "--out", "tuned")
+    assert result.exit_code == 0, result.output
+    assert f"starting with the weights of {checkpoint.best(trained)}\n" in result.output
+    tuned, start = load_run("tuned"), load_run(trained)
+    assert all(map(torch.equal, tuned.model.parameters(), start.model.parameters()))  # nothing was learned, at rate 0
+    assert Path("tuned", "tokenizer.json").read_bytes() == (trained / "tokenizer.json").read_bytes()
+    assert (tuned.config.data.text, tuned.config.data.length) == ("own.txt", tiny.SETTINGS["data.length"])
+
+    shutil.rmtree("tuned/checkpoints")  # as if it was killed before the first
+    tiny.resume(Path("tuned"))
+    assert all(map(torch.equal, load_run("tuned").model.parameters(), start.model.parameters()))
+
+
+@pytest.mark.parametrize("name", config.PRESETS)
+def test_presets_make_sense(name):
+    """GPT-2's has the parameters of the smallest one published."""
+    settings = config.preset(name)
+    with torch.device("meta"):
+        count = sum(p.numel() for p in build_model(settings, settings.tokens.vocab_size).parameters())
+    assert (count == 124_439_808) == (name == "gpt2")
+    assert settings.training.batch_tokens % (settings.data.length * settings.training.accumulate) == 0
+
+
 def test_evaluate_has_perplexity_and_bits_a_byte(trained):
     result = run("evaluate", "--model", str(trained), "--text", "text.txt", "--stride", "1", "--json", "scores.json")
     assert result.exit_code == 0, result.output
@@ -91,7 +121,11 @@ def test_evaluate_has_perplexity_and_bits_a_byte(trained):
     ("arguments", "message"),
     [
         (["train", "--text", "text.txt", "--norm", "pre"], "--norm is no setting of --task language-model"),
-        (["train", "--text", "text.txt", "--preset", "base"], "--preset is no setting of --task language-model"),
+        (["train", "--text", "text.txt", "--preset", "base"], "there is no preset 'base' of a language model"),
+        (["train", "--from", "RUN", "--preset", "gpt2"], "--preset cannot be changed with --from"),
+        (["train", "--from", "RUN", "--family", "gpt2"], "model.family cannot be changed with --from"),
+        (["train", "--from", "RUN", "--task", "translation"], "--task cannot be changed with --from"),
+        (["train", "--from", "RUN", "--length", "9"], "model.max_length is 8: expected at least data.length, 9"),
         (["train", "--task", "translation", "--text", "text.txt"], "--text is no setting of --task translation"),
         (["train", "--text", "text.txt", "--set", "model.positions=learned"], "there is no setting 'model.positions'"),
         (["train", "--text", "none.txt", "--out", "x"], "cannot read none.txt: No such file or directory"),

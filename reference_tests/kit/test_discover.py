@@ -2,6 +2,7 @@
 
 import builtins
 import contextlib
+import inspect
 import json
 import sys
 from pathlib import Path
@@ -198,6 +199,39 @@ def test_files_of_a_package_import_each_other(package, with_init):
     assert loaded["block"].module.MyBlock().norm.__class__ is loaded["norm"].module.MyNorm
     assert loaded["norm"].missing == ["not_there_at_all"]
     assert loaded["block"].missing == []
+
+
+PROJECT = {
+    "README.md": "",
+    "common/parts.py": "WIDTH = 4\n",
+    "log_tools.py": "def shown(*words):\n    def wrapper(function):\n        def call(*args, **options):\n"
+    "            return function(*args, **options)\n        return call\n    return wrapper\n",
+    "gpt/model.py": "import sys\nsys.path.append('../common')\nfrom parts import WIDTH\n"
+    "from my_renamed_project.log_tools import shown\nfrom not_there_at_all import log\n"
+    "class Kept:\n    @log()\n    def forward(self, x):\n        return x\n"
+    "class Hidden:\n    @shown('x')\n    def forward(self, x, mask):\n        return x\n",
+}
+
+
+@pytest.fixture
+def project(package, tmp_path):
+    """Of a folder that is called otherwise than its package, with a file that is told at run time where others are."""
+    for name, text in PROJECT.items():
+        path = tmp_path / "my-renamed-project" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (source,) = find(str(tmp_path / "my-renamed-project" / "gpt" / "model.py")).sources
+    return load.load(source, NoGuard())
+
+
+def test_files_are_found_wherever_the_project_has_them(project):
+    assert project.module.WIDTH == 4
+    assert project.missing == ["not_there_at_all"]
+
+
+def test_decorators_neither_take_a_class_away_nor_hide_what_its_methods_take(project):
+    assert project.module.Kept().forward(2) == 2
+    assert list(inspect.signature(project.module.Hidden.forward).parameters) == ["self", "x", "mask"]
 
 
 class NoGuard:

@@ -6,7 +6,8 @@ from torch import nn
 
 import scratch_transformer.nn
 from scratch_transformer.kit import assert_equivalent, check
-from scratch_transformer.kit.resolve.build import asked
+from scratch_transformer.kit.kinds import KINDS
+from scratch_transformer.kit.resolve.build import asked, instance
 from scratch_transformer.kit.resolve.build.construct import attempts
 from scratch_transformer.kit.resolve.call import masks
 from scratch_transformer.kit.resolve.names.inputs import input_of, is_mask
@@ -374,3 +375,79 @@ class Add(AddNorm):
 def test_a_sum_without_a_norm_is_a_mistake_only_where_a_norm_was_made():
     assert check(AddNorm, "ResidualConnection").ids == ["B14"]
     assert check(Add, "ResidualConnection").ids == []
+
+
+class Looked(nn.Module):
+    def __init__(self, d_model, d_ff, kind="ReLu"):
+        super().__init__()
+        table = {"GELU": nn.GELU(), "ReLU": nn.ReLU()}
+        self.act = table.get(kind)
+        if self.act is None:
+            raise KeyError("unknown activation")
+        self.one, self.two = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+
+    def forward(self, x):
+        return self.two(self.act(self.one(x)))
+
+
+def test_a_text_that_a_class_does_not_know_is_replaced_by_one_that_it_does():
+    tried = attempts(Looked, {"d_model": 12, "d_ff": 17}, {}, lambda name: [], {})
+    built = [attempt.args for attempt in tried if _builds(attempt)]
+    assert built[0]["kind"] == "ReLU"
+
+
+def _builds(attempt):
+    try:
+        return attempt.build() is not None
+    except KeyError:
+        return False
+
+
+class EightHeads(nn.Module):
+    """How many heads there are is written into it; twelve features have no eight."""
+
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(d_model, 8, batch_first=True)
+        self.ff = nn.Sequential(nn.Linear(d_model, d_ff), nn.ReLU(), nn.Linear(d_ff, d_model))
+        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+
+    def forward(self, x):
+        x = self.norm1(x + self.attention(x, x, x, need_weights=False)[0])
+        return self.norm2(x + self.ff(x))
+
+
+class HeadSize(nn.Module):
+    """head_size is the number of heads."""
+
+    def __init__(self, hidden_size, head_size=8):
+        super().__init__()
+        self.head_size, self.width = head_size, hidden_size // head_size
+        self.q, self.k, self.v, self.out = (nn.Linear(hidden_size, hidden_size) for _ in range(4))
+
+    def forward(self, q, k, v):
+        q, k, v = (
+            project(x).unflatten(-1, (self.head_size, self.width)).transpose(1, 2)
+            for project, x in ((self.q, q), (self.k, k), (self.v, v))
+        )
+        weights = torch.softmax(q @ k.mT * self.width**-0.5, dim=-1)
+        return self.out((weights @ v).transpose(1, 2).flatten(2))
+
+
+def test_sizes_that_are_written_into_a_class_are_built_for():
+    assert check(EightHeads, "EncoderLayer").verdict == "matches the builtin"
+    assert check(HeadSize, "MultiheadAttention").verdict == "matches the builtin"
+
+
+class NarrowHead(nn.Module):
+    """hidden_size may be the width of a feed-forward, which three heads do not divide."""
+
+    def __init__(self, hidden_size, head_dim):
+        super().__init__()
+        self.query, self.key = nn.Linear(hidden_size, head_dim), nn.Linear(hidden_size, head_dim)
+
+
+def test_no_width_is_read_from_shapes_that_its_heads_do_not_divide():
+    kind = KINDS["MultiheadAttention"]
+    made = NarrowHead(17, 4)
+    assert instance.settings_of_instance(made, kind, {"d_model": 12, "num_heads": 3}, {})["d_model"] == 12

@@ -57,3 +57,26 @@ def test_only_what_is_absent_is_stood_in_for():
     assert standins._FINDER.find_spec("torch") is None
     spec = standins._FINDER.find_spec("jaxtyping")
     assert spec is not None and "Float" in standins.CONTENTS["jaxtyping"]()
+
+
+def test_what_reports_and_draws_does_nothing():
+    silent = standins._contents("loguru.sinks")()["__getattr__"]
+    with silent("logger").opt(colors=True) as logger:
+        logger.info("a line")
+    assert not silent("run").config["lr"] and list(silent("rows")) == []
+    assert silent("catch")(len) is len and silent("main")(config_path="x")(len) is len
+
+
+def test_a_progress_bar_goes_through_what_it_is_given():
+    names = standins._contents("tqdm.auto")()
+    assert list(names["tqdm"](range(3), desc="step")) == list(names["trange"](3)) == [0, 1, 2]
+
+
+def test_einx_says_in_brackets_what_is_worked_on():
+    einx, W = standins._contents("einx")(), torch.randn(4, 12, dtype=torch.float64)
+    assert torch.equal(einx["dot"]("... [e], o [e] -> ... o", X, W), torch.einsum("bte,oe->bto", X, W))
+    assert torch.equal(einx["rearrange"]("b t (h d) -> b h t d", X, h=3), X.unflatten(-1, (3, 4)).transpose(1, 2))
+    assert torch.equal(einx["mean"]("... [e]", X), X.mean(-1))
+    assert torch.equal(einx["max"]("b [t] e", X), X.amax(1))
+    assert torch.equal(einx["softmax"]("b [t] e", X), X.softmax(1))
+    assert torch.equal(einx["sum"]("[t] ...", X), X.sum(0))

@@ -1,7 +1,6 @@
-"""The attention core with one of its parts replaced, in place of it wherever it is used."""
+"""The attention core as the kit computes it by recipe, in place of the reference's wherever it is used."""
 
-import math
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,35 +10,34 @@ from torch import Tensor
 from reference_tests.mutants.mutant import Patch
 from scratch_transformer import checks, functional, masks, model
 from scratch_transformer.conformance import COMPONENTS
+from scratch_transformer.kit.canonical import core as canonical
+from scratch_transformer.kit.recipe import RIGHT
 from scratch_transformer.nn import multihead_attention
 
 SDPA = "scaled_dot_product_attention"
 
 
-def by_head_width(query: Tensor) -> float:
-    return 1 / math.sqrt(query.shape[-1])
-
-
-def masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
-    scores = masks.apply(scores, mask)
-    empty = (scores == -torch.inf).all(-1, keepdim=True)
-    return functional.softmax(scores.masked_fill(empty, 0), -1).masked_fill(empty, 0)
-
-
-def core(
-    scale_of: Callable[[Tensor], float] = by_head_width,
-    weigh: Callable[[Tensor, Tensor | None], Tensor] = masked_softmax,
-    causal: Callable[..., Tensor] = masks.causal,
-) -> tuple[Patch, ...]:
-    """Patches for the core in torch.nn's classes, in the tutorials', and by itself. The defaults are what is right."""
+def core(changes: Mapping[str, Any]) -> tuple[Patch, ...]:
+    """Patches for the core in torch.nn's classes, in the tutorials', and by itself. changes: of the right recipe."""
+    recipe = RIGHT.with_(changes)
 
     def attention_weights(
         query: Tensor, key: Tensor, attn_mask: Any = None, is_causal: bool = False, scale: float | None = None
     ) -> Tensor:
+        T, S = query.shape[-2], key.shape[-2]
         if is_causal:
-            attn_mask = masks.combine(causal(query.shape[-2], key.shape[-2], query.device), attn_mask)
-        scale = scale_of(query) if scale is None else scale
-        return weigh(query @ key.transpose(-2, -1) * scale, attn_mask)
+            causal = canonical.other_causal(masks.causal(T, S, query.device), recipe.causal)
+            attn_mask = masks.combine(causal, attn_mask)
+        heads = query.shape[-3] if query.dim() > 2 else 1
+        scale = canonical.scale(recipe, query.shape[-1], heads, S) if scale is None else scale
+        scores = query @ key.transpose(-2, -1) * scale
+        if attn_mask is None:
+            return canonical.masked_softmax(scores, None, recipe)
+        if attn_mask.dtype != torch.bool:
+            scores = scores + attn_mask
+            attn_mask = scores != -torch.inf
+            scores = scores.masked_fill(~attn_mask, 0.0)
+        return canonical.masked_softmax(scores, attn_mask, recipe)
 
     def attend(
         query: Tensor,

@@ -80,38 +80,38 @@ def forward(function: Callable[..., Tensor]) -> tuple[Patch, ...]:
     return (around(CrossEntropy, "forward", lambda original, *args: function(*args)),)
 
 
-def mutant(id: str, name: str, mistake: str, patches: tuple[Patch, ...], *caught_by: str, **more: Any) -> Mutant:
-    return Mutant(id, name, mistake, "CrossEntropyLoss", patches, caught_by, **more)
+def mutant(id: str, mistake: str, patches: tuple[Patch, ...], *caught_by: str, **more: Any) -> Mutant:
+    return Mutant(id, mistake, "CrossEntropyLoss", patches, caught_by, **more)
 
 
 LOSS = (
-    mutant("T1", "log_softmax twice",
+    mutant("T1",
            "The loss gets log-probabilities instead of logits.",
            (around(CrossEntropy, "forward", of_log_probabilities),),
            harmless="log_softmax of log-probabilities is the identity: the loss is the same, computed twice."),
-    mutant("T2", "softmax twice",
+    mutant("T2",
            "The loss gets probabilities instead of logits, and cannot become small.",
            (around(CrossEntropy, "forward", of_probabilities),),
            "definition", "certainty costs nothing"),
-    mutant("T3-others", "label smoothing over the other classes",
+    mutant("T3-others",
            "ε is shared by the V - 1 other classes, instead of all V.",
            forward(smoothed_over_others), "definition", "smoothing is a mixture"),
-    mutant("T3-without-padding", "label smoothing without the padding",
+    mutant("T3-without-padding",
            "ε is shared by V - 2 classes, without target and padding, instead of all V.",
            forward(smoothed_without_padding), "definition"),
-    mutant("T4-counted", "padding counts",
+    mutant("T4-counted",
            "The loss at padded positions counts like any other.",
            (after_init(CrossEntropy, padding_counted),), "definition", "padding adds nothing"),
-    mutant("T4-mean", "mean over the padding",
+    mutant("T4-mean",
            "The sum over the real tokens is divided by the number of all positions: padding makes the loss fall.",
            (around(CrossEntropy, "forward", mean_over_padding),), "definition", "padding adds nothing"),
-    mutant("T5", "padding of another tokenizer",
+    mutant("T5",
            "ignore_index is the padding of the source, which is another id in the target.",
            (after_init(CrossEntropy, padding_of_the_source),), "definition", "padding adds nothing"),
-    Mutant("T7-warmup", "no warm-up",
+    Mutant("T7-warmup",
            "The rate starts at its largest instead of rising for warmup_steps steps.",
            "warmup_lr", (Patch(schedule, "warmup_lr", without_warmup),), ("definition",)),
-    Mutant("T7-betas", "Adam with its usual betas",
+    Mutant("T7-betas",
            "β2 = 0.999 instead of the paper's 0.98.",
            "Adam", (around(Adam, "__init__", with_the_usual_betas),), ("definition",)),
 )  # fmt: skip

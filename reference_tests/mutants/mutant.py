@@ -1,7 +1,7 @@
 """A mutant: the package with one mistake in it, and the checks that must see it."""
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from scratch_transformer.conformance import Case
+from scratch_transformer.kit.mistakes import MISTAKES
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Patch:
 class Mutant:
     """One small change of this package.
 
-    id: the entry of the catalogue of mistakes, "A1", and the variant if there are several, "A1-unscaled".
+    id: the entry of the kit's catalogue of mistakes, "A1", and the variant if there are several, "A1-unscaled".
     mistake: what the mutant does, and what is right.
     component: the part of the table in which it shows.
     caught_by: checks that must fail, by name; empty for a change that is harmless.
@@ -42,7 +43,6 @@ class Mutant:
     """
 
     id: str
-    name: str
     mistake: str
     component: str
     patches: tuple[Patch, ...]
@@ -59,6 +59,11 @@ class Mutant:
             for patch in self.patches:
                 stack.enter_context(patch.applied())
             yield
+
+
+def variant(id: str, name: str = "") -> Mapping[str, Any]:
+    """What the kit's catalogue changes of its recipe for a variant of a mistake."""
+    return MISTAKES[id].changes[name]
 
 
 def after_init(cls: type[nn.Module], change: Callable[[Any], Any]) -> Patch:

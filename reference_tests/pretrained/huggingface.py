@@ -28,6 +28,9 @@ VARIANTS = {
     "llama3.1": ("Llama", {"rope_parameters": LLAMA3_SCALING}),
     "llama-linear": ("Llama", {"rope_parameters": {"rope_type": "linear", "factor": 3.0, "rope_theta": 50.0}}),
     "llama-biases-tied": ("Llama", {"attention_bias": True, "mlp_bias": True, "tie_word_embeddings": True}),
+    "mistral": ("Mistral", {"sliding_window": None, "rope_parameters": {"rope_theta": 80.0}}),
+    "qwen2": ("Qwen2", {"rope_parameters": {"rope_theta": 70.0}}),
+    "qwen2-tied": ("Qwen2", {"num_key_value_heads": 2, "tie_word_embeddings": True}),
     "qwen3": ("Qwen3", {"rope_parameters": {"rope_theta": 90.0}}),
     "qwen3-tied": ("Qwen3", {"num_key_value_heads": 2, "attention_bias": True, "tie_word_embeddings": True}),
 }
@@ -47,9 +50,11 @@ def in_float64(monkeypatch):
     """Their RMSNorm and the angles of their rotary positions are float32: else 1e-7 would be the best to be seen."""
     from transformers import modeling_rope_utils
     from transformers.models.llama import modeling_llama
+    from transformers.models.mistral import modeling_mistral
+    from transformers.models.qwen2 import modeling_qwen2
     from transformers.models.qwen3 import modeling_qwen3
 
-    for module in (modeling_rope_utils, modeling_llama, modeling_qwen3):
+    for module in (modeling_rope_utils, modeling_llama, modeling_mistral, modeling_qwen2, modeling_qwen3):
         monkeypatch.setattr(module, "torch", _Torch())
     monkeypatch.setattr(torch.Tensor, "float", torch.Tensor.double)
 

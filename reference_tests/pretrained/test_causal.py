@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -27,7 +28,16 @@ LLAMA = {
     "rope_theta": 60.0, "hidden_act": "silu", "rope_scaling": None, "eos_token_id": 2,
 }  # fmt: skip
 QWEN3 = LLAMA | {"model_type": "qwen3", "attention_bias": False, "use_sliding_window": False, "sliding_window": None}
-FAMILIES = {"gpt2": GPT2, "llama": LLAMA, "qwen3": QWEN3}
+MISTRAL = LLAMA | {"model_type": "mistral", "sliding_window": None}
+QWEN2 = LLAMA | {"model_type": "qwen2", "use_sliding_window": False, "sliding_window": None}
+FAMILIES = {"gpt2": GPT2, "llama": LLAMA, "mistral": MISTRAL, "qwen2": QWEN2, "qwen3": QWEN3}
+EXPECTED = {
+    "gpt2": CONFIGS["gpt2"],
+    "llama": CONFIGS["llama2"],
+    "mistral": CONFIGS["llama2"],
+    "qwen3": CONFIGS["qwen3"],
+}
+EXPECTED["qwen2"] = replace(CONFIGS["llama2"], bias=True, output_bias=False)
 every_family = pytest.mark.parametrize("family", FAMILIES)
 
 
@@ -68,8 +78,7 @@ def write(folder, values, dtype=torch.float32, files=1):
 @every_family
 def test_settings_become_a_config(family, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(FAMILIES[family]))
-    expected = {"gpt2": "gpt2", "llama": "llama2", "qwen3": "qwen3"}[family]
-    assert read_causal_config(tmp_path) == (family, CONFIGS[expected])
+    assert read_causal_config(tmp_path) == (family, EXPECTED[family])
 
 
 def config_of(folder, values):
@@ -115,7 +124,7 @@ def test_rotary_positions_in_the_old_and_the_new_form(rotary, base, scaling, tmp
 @pytest.mark.parametrize(
     ("family", "changes", "message"),
     [
-        ("llama", {"model_type": "mamba"}, "model_type is 'mamba'; expected gpt2, llama, qwen3"),
+        ("llama", {"model_type": "mamba"}, "model_type is 'mamba'; expected gpt2, llama, mistral, qwen2, qwen3"),
         ("llama", {"hidden_size": None}, "hidden_size is missing"),
         ("llama", {"hidden_size": 24.5}, "hidden_size is 24.5; expected a whole number"),
         ("llama", {"num_attention_heads": 0, "head_dim": None}, "num_heads must divide d_model=24, .* but is 0"),
@@ -132,6 +141,8 @@ def test_rotary_positions_in_the_old_and_the_new_form(rotary, base, scaling, tmp
         ("llama", {"quantization_config": {"bits": 4}}, "quantized weights"),
         ("llama", {"partial_rotary_factor": 0.5}, "partial_rotary_factor is 0.5; only 1.0 is supported"),
         ("llama", {"sliding_window": 4096}, "sliding_window is 4096; only None is supported"),
+        ("mistral", {"sliding_window": 4096}, "sliding_window is 4096; only None is supported"),
+        ("qwen2", {"use_sliding_window": True}, "use_sliding_window is True; only False is supported"),
         ("qwen3", {"use_sliding_window": True}, "use_sliding_window is True; only False is supported"),
         ("gpt2", {"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx is True; only False"),
         ("gpt2", {"add_cross_attention": True}, "add_cross_attention is True; only False is supported"),
@@ -194,7 +205,7 @@ def test_the_head_may_be_in_the_file_though_it_is_tied(tmp_path):
 @every_family
 def test_old_names_and_constants(family):
     """Without the model's own prefix, and with the masks and frequencies that were once kept in the file."""
-    config = CONFIGS[{"gpt2": "gpt2-untied-exact-gelu", "llama": "llama2", "qwen3": "qwen3"}[family]]
+    config = CONFIGS["gpt2-untied-exact-gelu"] if family == "gpt2" else EXPECTED[family]
     ours = LanguageModel(config).state_dict()
     state = theirs_of(family, config, ours)
     prefix = "transformer." if family == "gpt2" else "model."
@@ -210,7 +221,7 @@ def test_old_names_and_constants(family):
 
 @every_family
 def test_every_parameter_has_one_place_and_no_place_is_used_twice(family):
-    config = CONFIGS[{"gpt2": "gpt2", "llama": "llama-biases-tied-gelu", "qwen3": "qwen3"}[family]]
+    config = CONFIGS["llama-biases-tied-gelu"] if family == "llama" else EXPECTED[family]
     table = rename_table(family, config)
     assert table.keys() == LanguageModel(config).state_dict().keys()
     assert len(set(table.values())) == len(table)
@@ -218,7 +229,7 @@ def test_every_parameter_has_one_place_and_no_place_is_used_twice(family):
 
 @every_family
 def test_missing_and_unknown_tensors_are_named(family):
-    config = CONFIGS[{"gpt2": "gpt2", "llama": "llama2", "qwen3": "qwen3"}[family]]
+    config = EXPECTED[family]
     state = theirs_of(family, config, LanguageModel(config).state_dict())
     for name in state:
         with pytest.raises(ValueError, match=f"of 2 layers: missing {name}"):

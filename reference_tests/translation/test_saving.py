@@ -17,11 +17,17 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
-def test_killed_before_any_change_of_a_file(tmp_path):
+@pytest.mark.parametrize(
+    ("task", "points"),
+    [
+        ("translation", ["3", "9", "22", "29", "41", "52", "58"]),
+        ("language", ["3", "10", "17", "28", "38", "49", "57"]),
+    ],
+)
+def test_killed_before_any_change_of_a_file(task, points, tmp_path):
     """At a sample of all changes (`killed.py` with every number takes some minutes): before the configuration, the
     vocabulary, a checkpoint's tensors and its name, and while old checkpoints are removed."""
-    points = ["3", "9", "22", "29", "41", "52", "58"]
-    command = [sys.executable, "-m", "reference_tests.translation.killed", str(tmp_path), *points]
+    command = [sys.executable, "-m", "reference_tests.translation.killed", task, str(tmp_path), *points]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count(f"{-signal.SIGKILL}") == len(points)

@@ -12,19 +12,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import Parameter
 
-PLAIN = (Tensor, Parameter)
-
-
-def is_plain(*tensors: Tensor | None) -> bool:
-    """Whether the tensors have data and are no subclass's, and no compiler, transform or mode looks at calls."""
-    return not (
-        torch.compiler.is_compiling()
-        or torch._C._len_torch_dispatch_stack()
-        or torch._C._are_functorch_transforms_active()
-        or torch.jit.is_tracing()
-    ) and all(x is None or (type(x) in PLAIN and not x.is_meta) for x in tensors)
+from scratch_transformer.by_hand.passes import is_plain
 
 
 def differentiating(run: Callable[..., Any], operator: Callable[..., Any], *tensors: Tensor) -> Callable[..., Any]:

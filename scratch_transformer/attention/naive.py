@@ -10,6 +10,8 @@ import math
 from torch import Tensor
 
 from scratch_transformer import functional, masks
+from scratch_transformer.by_hand import are_taken, differentiated_by
+from scratch_transformer.by_hand.attention import Attention
 from scratch_transformer.precision import rounded_once
 
 __all__ = ["attention_weights", "naive_attention", "repeat_heads", "run", "unsupported"]
@@ -52,8 +54,30 @@ def naive_attention(
     scale: float | None = None,
 ) -> Tensor:
     """dropout(A) V with A = `attention_weights`: (B, H, T, Dv). Vaswani et al. 2017, section 3.2.1, equation 1."""
-    weights_BHTS = attention_weights(query_BHTD, key_BHSD, attn_mask, is_causal, scale)
+    if is_causal:
+        T, S = query_BHTD.shape[-2], key_BHSD.shape[-2]
+        attn_mask = masks.combine(masks.causal(T, S, query_BHTD.device), attn_mask)
+    scale = 1 / math.sqrt(query_BHTD.shape[-1]) if scale is None else scale
+    if _is_by_hand(query_BHTD, key_BHSD, value_BHSDv, attn_mask):
+        scores = query_BHTD.new_empty(*query_BHTD.shape[:-1], key_BHSD.shape[-2])
+        factors = None if dropout_p == 0 else functional.dropout_factors(scores, dropout_p)
+        return _attended(query_BHTD, key_BHSD, value_BHSDv, attn_mask, factors, scale)
+    weights_BHTS = attention_weights(query_BHTD, key_BHSD, attn_mask, scale=scale)
     return functional.dropout(weights_BHTS, dropout_p) @ value_BHSDv
+
+
+@differentiated_by(Attention)
+def _attended(
+    query_BHTD: Tensor, key_BHSD: Tensor, value_BHSDv: Tensor, attn_mask: Tensor | None, factors: Tensor | None,
+    scale: float,
+) -> Tensor:  # fmt: skip
+    weights_BHTS = attention_weights(query_BHTD, key_BHSD, attn_mask, scale=scale)
+    return (weights_BHTS if factors is None else weights_BHTS * factors) @ value_BHSDv
+
+
+def _is_by_hand(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> bool:
+    is_broadcast = not query.shape[:-2] == key.shape[:-2] == value.shape[:-2]
+    return not is_broadcast and are_taken(query, key, value, mask) and (mask is None or mask.dim() <= query.dim())
 
 
 def unsupported(

@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -15,20 +15,20 @@ from scratch_transformer.benchmarking import memory
 from scratch_transformer.benchmarking.case import Case, Rival, Unsupported, Wrong
 from scratch_transformer.benchmarking.timing import Effort, Prepared, batch_of, interleave, timer_of
 
-STATUSES = ("timed", "unsupported", "left out", "wrong", "failed")
+Status = Literal["timed", "unsupported", "left out", "wrong", "failed"]
 
 
 @dataclass(frozen=True)
 class Result:
     """What came of one rival in one case.
 
-    status: one of STATUSES; reason: why it was not timed. durations: seconds per call, round by round.
+    reason: why it was not timed. durations: seconds per call, round by round.
     error: against float64. peak_memory: bytes above the inputs and outputs, or None where it was not measured.
     """
 
     case: Case
     rival: Rival
-    status: str
+    status: Status
     reason: str = ""
     error: float | None = None
     durations: list[float] = field(default_factory=list)

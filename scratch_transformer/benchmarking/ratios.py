@@ -22,13 +22,6 @@ class Comparison:
     builtin: Row | None
     ratio: Spread | None
 
-    @property
-    def memory_ratio(self) -> float | None:
-        """Our peak over the builtin's; none where one of them was not measured, or is nothing."""
-        if self.builtin is None or self.ours["peak_memory"] is None or not self.builtin["peak_memory"]:
-            return None
-        return self.ours["peak_memory"] / self.builtin["peak_memory"]
-
 
 def by_case(rows: Sequence[Row]) -> dict[str, list[Row]]:
     """The rows of every case, in order."""

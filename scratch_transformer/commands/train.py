@@ -55,7 +55,8 @@ MOVED = ("text", "data", "source_file", "target_file", "hub", "valid", "test")
     "--preset",
     default="tiny",
     show_default=True,
-    help="tiny, shipped (the model that comes with the package), or the paper's base or big.",
+    help="tiny, shipped (the model that comes with the package), or the paper's base or big; of language models tiny, "
+    "small or gpt2.",
 )
 @click.option(
     "--config", "file", type=click.Path(path_type=Path), metavar="FILE", help="Settings: .toml, or a config.json."
@@ -113,13 +114,11 @@ def train(
     """
     given = {name: value for name, value in options.items() if value is not None}
     with one_line_errors():
-        from scratch_transformer.translation import config as settings
-
         if threads is not None:
             import torch
 
             torch.set_num_threads(threads)
-        task = _task(task, resume, given)
+        task = _task(task, resume, start, given)
         known = SETTINGS if task == TRANSLATION else OF_A_TEXT
         for name in given.keys() - known.keys():
             raise click.UsageError(f"--{name.replace('_', '-')} is no setting of --task {task}")
@@ -137,10 +136,8 @@ def train(
         if resume is None:
             if from_last_good:
                 raise click.UsageError("--from-last-good is for --resume, which is not given")
-            if task == LANGUAGE_MODEL and (start or preset != "tiny"):
-                raise click.UsageError(f"{'--from' if start else '--preset'} is no setting of --task {task}")
-            begin = _config(task)() if task == LANGUAGE_MODEL else settings.preset(preset)
-            config = (_of_run(start, preset, changes) if start else begin).replace(**changes)
+            begin = _of_run(start, preset, changes, task) if start else _settings(task).preset(preset)
+            config = begin.replace(**changes)
             _train(config, out or _free_folder(), device, task)
         else:
             _refuse_on_resume(
@@ -149,28 +146,30 @@ def train(
             _resume(resume, device, from_last_good, changes, task)
 
 
-def _task(task: str | None, resume: Path | None, given: dict[str, Any]) -> str:
-    """What was asked for; of a run that goes on, what it began with."""
+def _task(task: str | None, resume: Path | None, start: Path | None, given: dict[str, Any]) -> str:
+    """What was asked for; of a run that goes on, or that is started with, what it began with."""
     asked = task or (LANGUAGE_MODEL if "text" in given else TRANSLATION)
-    if resume is None:
+    before = resume or start
+    if before is None:
         return asked
     from scratch_transformer.language.run import is_run
 
-    found = LANGUAGE_MODEL if is_run(resume) else TRANSLATION
+    found = LANGUAGE_MODEL if is_run(before) else TRANSLATION
     if task not in (None, found):
-        raise click.UsageError(f"--task cannot be changed with --resume: {resume} is of {found}")
+        option = "resume" if resume else "from"
+        raise click.UsageError(f"--task cannot be changed with --{option}: {before} is of {found}")
     return found
 
 
-def _config(task: str) -> Any:
-    """The settings' class."""
+def _settings(task: str) -> Any:
+    """The module of the settings' classes."""
     if task == TRANSLATION:
-        from scratch_transformer.translation.config import Config
+        from scratch_transformer.translation import config as of_pairs
 
-        return Config
-    from scratch_transformer.language import config
+        return of_pairs
+    from scratch_transformer.language import config as of_a_text
 
-    return config.Config
+    return of_a_text
 
 
 def _learned(task: str) -> Any:
@@ -228,19 +227,27 @@ def _of_file(path: Path | None) -> dict[str, Any]:
     return {} if path is None else settings_file.read(path)
 
 
-def _of_run(start: Path, preset: str, changes: dict[str, Any]) -> Any:
+def _of_run(start: Path, preset: str, changes: dict[str, Any], task: str) -> Any:
     """The settings of a run to start with, less where its data were."""
     from dataclasses import replace
 
-    from scratch_transformer.translation import checkpoint, config
+    from scratch_transformer.language import run
+    from scratch_transformer.translation import checkpoint
 
     its = [name for name in changes if name.partition(".")[0] in ("model", "tokens") and name != "model.dropout"]
     if its or preset != "tiny":
         raise click.UsageError(
             f"{its[0] if its else '--preset'} cannot be changed with --from: the model is that of {start}"
         )
-    settings = checkpoint.read_config(checkpoint.run_of(start))
-    data = config.Data(max_length=settings.data.max_length)
+    folder, Data = checkpoint.run_of(start), _settings(task).Data
+    if task == TRANSLATION:
+        settings: Any = checkpoint.read_config(folder)
+        data = Data(max_length=settings.data.max_length)
+    else:
+        settings = run.read_config(folder)
+        data = Data(length=settings.data.length, apart=settings.data.apart)
+        length = settings.model.max_length or settings.data.length
+        settings = replace(settings, model=replace(settings.model, max_length=length))
     return replace(settings, data=data, training=replace(settings.training, start=str(start.resolve())))
 
 
@@ -248,7 +255,7 @@ def _parsed(other: str, task: str) -> tuple[str, Any]:
     name, equals, value = other.partition("=")
     if not equals:
         raise click.UsageError(f"--set {other}: expected NAME=VALUE, such as model.dropout=0.2")
-    return name, _config(task).parse(name, value)
+    return name, _settings(task).Config.parse(name, value)
 
 
 def _languages(pair: str, options: dict[str, Any]) -> dict[str, str]:

@@ -7,6 +7,9 @@ every token, because an affine map of an affine map is one:
     before a normalization     (W y + b) less its mean = (C W) y + C b, C = 1 - (the mean of all features)
     two maps of the same y     one product with both matrices, one above the other
 
+What remains is reading the matrices. A product of one row is read by one thread, from a matrix (in, out) almost twice as
+fast as from (out, in), as a layer stores it. So a copy is made in that order, a piece of it for every thread.
+
 Half-precision weights become float32.
 """
 
@@ -24,6 +27,8 @@ from scratch_transformer.precision import widen
 
 CACHED = 1 << 18
 """Elements of a matrix that stays in a core's cache."""
+FEW = 16
+"""Rows that take no longer to multiply than the matrix takes to read."""
 
 
 class Scaled(Protocol):
@@ -70,9 +75,14 @@ class Affine:
 
     @cached_property
     def matrix(self) -> Tensor:
-        """Wᵀ: one row times a matrix takes as long as reading the matrix, which goes fastest along its longer side."""
-        is_wide = self.weight.numel() <= CACHED and self.weight.shape[0] > self.weight.shape[1]
-        return self.weight.T.contiguous() if is_wide else self.weight.T
+        """Wᵀ in one piece."""
+        return self.weight.T.contiguous()
+
+    @cached_property
+    def pieces(self) -> Tensor:
+        """Wᵀ, some outputs in each of n pieces: (n, in, out / n). Their products are computed at the same time."""
+        n = math.gcd(len(self.weight), torch.get_num_threads())
+        return self.weight.unflatten(0, (n, -1)).transpose(1, 2).contiguous()
 
     @classmethod
     def of(cls, layer: Linear) -> Affine:
@@ -87,11 +97,28 @@ class Affine:
         return cls(join([each.weight for each in maps]), join([each.offset() for each in maps]) if has_bias else None)
 
     def __call__(self, y: Tensor) -> Tensor:
-        return y.mm(self.matrix) if self.bias is None else torch.addmm(self.bias, y, self.matrix)
+        if len(y) <= FEW and y.device.type == "cpu":
+            return self._of_few(self.bias, y)
+        return y.mm(self.weight.T) if self.bias is None else torch.addmm(self.bias, y, self.weight.T)
 
     def added(self, x: Tensor, y: Tensor) -> Tensor:
         """x + y Wᵀ + b."""
-        return torch.addmm(x, y, self.matrix) if self.bias is None else self(y).add_(x)
+        if self.bias is not None:
+            return self(y).add_(x)
+        is_few = len(y) <= FEW and y.device.type == "cpu"
+        return self._of_few(x, y) if is_few else torch.addmm(x, y, self.weight.T)
+
+    def _of_few(self, x: Tensor | None, y: Tensor) -> Tensor:
+        """x + y Wᵀ for few rows; x (R, out), (out,) or None."""
+        if self.weight.numel() <= CACHED or torch.get_num_threads() == 1:
+            return y.mm(self.matrix) if x is None else torch.addmm(x, y, self.matrix)
+        n, _, part = self.pieces.shape
+        rows = y.expand(n, -1, -1)
+        if x is None:
+            parts = rows.bmm(self.pieces)  # (n, R, out / n)
+        else:
+            parts = torch.baddbmm(x.view(-1, n, part).transpose(0, 1), rows, self.pieces)
+        return parts.transpose(0, 1).reshape(len(y), n * part)
 
     def times(self, factor: float) -> Affine:
         """factor · (y Wᵀ + b)."""

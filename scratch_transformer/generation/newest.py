@@ -25,6 +25,7 @@ from scratch_transformer.generation.affine import Affine, Part, behind
 from scratch_transformer.generation.newest_attention import Attention, normalization, turns
 from scratch_transformer.language_model import Block, FeedForward, LanguageModel
 from scratch_transformer.nn.feed_forward import ACTIVATIONS
+from scratch_transformer.precision import widen
 
 LARGEST = 1 << 28
 """Parameters in all blocks, of which a merged copy is made: larger matrices take longer to read than operations do."""
@@ -42,6 +43,8 @@ class Newest:
         self.model, self.length, c = model, 0, model.config
         self.is_layer_norm = c.norm == "layer"
         self.norm = normalization(model.norm)
+        head = Affine(widen(model.embedding.weight), None) if model.head is None else Affine.of(model.head)
+        self.head = head.behind(self.norm)
         self.lengths = None if mask.all() else mask.sum(-1)  # tokens, without padding, of each text
         self.mask = mask
         self.capacity = capacity
@@ -90,7 +93,7 @@ class Newest:
         self.lengths = None if self.lengths is None else self.lengths + 1
         for layer in self.layers:
             x = layer(x, turns, self.length)
-        return self.model.project(self.norm(x))
+        return self.head(self.norm.direction(x))
 
 
 class _Layer:

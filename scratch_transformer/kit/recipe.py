@@ -68,7 +68,8 @@ class Recipe:
         "each repeated"  # "all repeated": heads 0 1 0 1 for 0 0 1 1, where query heads share keys and values
     )
     qk_norm: bool = False  # queries and keys of every head are normalized, as in Qwen 3
-    wrapped: str = "none"  # "post", "pre": residual and norm are inside attention or feed-forward; "norm": the norm is
+    wrapped: str = "none"  # "post", "pre": residual and norm are inside attention or feed-forward; "norm": the norm is;
+    # "pre all": as "pre", and keys and values are normalized too, whatever they are
 
     # ---- Activation, blocks, stacks ----
     activation: str = "relu"

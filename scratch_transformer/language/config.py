@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from scratch_transformer.translation.errors import InputError
 from scratch_transformer.translation.fields import choice, number
@@ -64,11 +64,13 @@ class Model:
 class Training:
     """How the model is trained. What has translation's name is what it is there (`translation.config.Training`).
 
+    start: a run whose best weights and vocabulary are taken, in place of new ones.
     batch_tokens: tokens in one step of the optimizer, over all processes. weight_decay: AdamW's, of matrices.
     """
 
     best: ClassVar[str] = "loss"
 
+    start: str | None = None
     steps: int = number(300, 1, 99_999_999)
     batch_tokens: int = number(4096, 2)
     accumulate: int = number(1, 1)
@@ -124,3 +126,23 @@ class Config(Settings):
         width = model.head_dim or model.d_model // model.num_heads
         if model.family != "gpt2" and width % 2:
             raise InputError(f"the width of a head is {width}: expected an even one, whose features turn in pairs")
+
+
+_SMALL: dict[str, Any] = {"model.d_model": 384, "model.num_layers": 6, "model.num_heads": 6, "model.d_ff": 1024}
+_SMALL |= {"model.dropout": 0.2, "tokens.vocab_size": 4096, "data.length": 256, "training.batch_tokens": 16_384}
+_SMALL |= {"training.steps": 2000, "training.warmup_steps": 100, "training.lr_factor": 0.2}
+_GPT2: dict[str, Any] = {"model.family": "gpt2", "model.d_model": 768, "model.num_layers": 12, "model.num_heads": 12}
+_GPT2 |= {"model.num_kv_heads": None, "model.d_ff": 3072, "tokens.vocab_size": 50_257, "data.length": 1024}
+_GPT2 |= {"training.batch_tokens": 524_288, "training.accumulate": 16, "training.precision": "bfloat16"}
+_GPT2 |= {"training.steps": 20_000, "training.warmup_steps": 700, "training.lr_factor": 0.44}
+_GPT2 |= {"training.checkpoint_every": 1000}
+PRESETS: dict[str, dict[str, Any]] = {"tiny": {}, "small": _SMALL, "gpt2": _GPT2}
+"""What differs from the defaults. tiny: two minutes on two CPU cores. small: for one text and one GPU. gpt2: the sizes
+of the smallest GPT-2 (Radford et al. 2019, table 2), half a million tokens a step, in pieces for one large GPU."""
+
+
+def preset(name: str) -> Config:
+    """The configuration "tiny" (the defaults), or another of `PRESETS`."""
+    if name not in PRESETS:
+        raise InputError(f"there is no preset {name!r} of a language model: expected one of {', '.join(PRESETS)}")
+    return Config().replace(**PRESETS[name])

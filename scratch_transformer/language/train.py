@@ -39,6 +39,10 @@ def prepare(config: Config, folder: Path, world: World, say: Say) -> Trainer:
         f"{len(training):,} tokens to train on, {sum(map(len, found.held_out)):,} characters held out; vocabulary of "
         f"{words.vocab_size} tokens; {parameters:,} parameters{processes}"
     )
+    if config.training.start and not checkpoint.checkpoints(folder):
+        start = load_run(config.training.start)
+        checkpoint.load_weights(model, start.weights)
+        say_once(f"starting with the weights of {start.weights}")
     trainer = Trainer(config, folder, model, training, validation, words.eos_id, found.fingerprint(), world)
     if world.is_main:  # not before: a run that cannot go on with this text stays as it is
         lines = [json.dumps(document, ensure_ascii=False) + "\n" for document in found.held_out]
@@ -49,12 +53,14 @@ def prepare(config: Config, folder: Path, world: World, say: Say) -> Trainer:
 def _vocabulary(config: Config, folder: Path, found: Texts, world: World) -> Vocabulary:
     """The run's: learned from the training text by the main process, or a ready one, or that of an earlier training."""
     done = checkpoint.checkpoints(folder)  # once weights are saved, no other vocabulary will do
+    start = config.training.start
+    ready = checkpoint.run_of(Path(start)) / TOKENIZER if start else config.tokens.file
     if world.is_main and not done:
-        if config.tokens.file is None:
+        if ready is None:
             vocabulary.train(config.tokens.vocab_size, found.training).save(folder / TOKENIZER)
         else:
-            Vocabulary.load(Path(config.tokens.file))  # before it is taken
-            write_bytes(folder / TOKENIZER, read_bytes(Path(config.tokens.file)))
+            Vocabulary.load(Path(ready))  # before it is taken
+            write_bytes(folder / TOKENIZER, read_bytes(Path(ready)))
     world.wait()
     return read_vocabulary(folder, checkpoint.read_checksums(done[-1]) if done else {})
 

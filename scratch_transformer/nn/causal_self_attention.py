@@ -26,7 +26,7 @@ class CausalSelfAttention(Module):
     num_kv_heads: heads of keys and values, h unless given. With fewer, each serves h / G queries in a row: grouped
         queries; source: Ainslie et al. 2023.
     head_dim: d_model / h unless given.
-    bias: of all four projections.
+    bias: of all four projections; output_bias: of o_proj, unless it is as that of the others.
     query_key_norm: the ε of an `RMSNorm` of the D features of queries and keys (q_norm, k_norm); None: without. Source:
         Henry et al. 2020; of this form: Qwen 3.
     interleaved: which features rotary turns pair, as in `functional.rotary`.
@@ -48,6 +48,7 @@ class CausalSelfAttention(Module):
         dropout: float = 0.0,
         device: Any = None,
         dtype: Any = None,
+        output_bias: bool | None = None,
     ) -> None:
         super().__init__()
         num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
@@ -61,7 +62,7 @@ class CausalSelfAttention(Module):
         self.q_proj = Linear(d_model, queries, bias, device, dtype)
         self.k_proj = Linear(d_model, keys, bias, device, dtype)
         self.v_proj = Linear(d_model, keys, bias, device, dtype)
-        self.o_proj = Linear(queries, d_model, bias, device, dtype)
+        self.o_proj = Linear(queries, d_model, bias if output_bias is None else output_bias, device, dtype)
         has_norm, eps = query_key_norm is not None, query_key_norm
         self.q_norm = RMSNorm(self.head_dim, eps, device=device, dtype=dtype) if has_norm else None
         self.k_norm = RMSNorm(self.head_dim, eps, device=device, dtype=dtype) if has_norm else None

@@ -1,4 +1,6 @@
-"""Language models that others trained: a Hugging Face folder of GPT-2, Llama or Qwen 3 becomes a `LanguageModel`.
+"""Language models that others trained: the Hugging Face folder of one becomes a `LanguageModel`.
+
+GPT-2, Llama, Mistral without a window, Qwen 2, Qwen 3.
 
 | file                                | holds                                                 |
 |-------------------------------------|-------------------------------------------------------|

@@ -1,4 +1,4 @@
-"""A Hugging Face `config.json` of GPT-2, Llama or Qwen 3 as a `language_model.Config`; anything else is refused.
+"""A Hugging Face `config.json` of GPT-2, Llama, Mistral, Qwen 2 or 3 as a `language_model.Config`; others are refused.
 
 What a file does not say is what transformers takes for it: `DEFAULTS`.
 """
@@ -40,6 +40,8 @@ FIELDS: dict[str, dict[str, str]] = {
         "tie_embeddings": "tie_word_embeddings",
     },
     "llama": LLAMA | {"feed_forward_bias": "mlp_bias"},
+    "mistral": {ours: theirs for ours, theirs in LLAMA.items() if ours != "bias"},
+    "qwen2": {ours: theirs for ours, theirs in LLAMA.items() if ours != "bias"},
     "qwen3": LLAMA,
 }
 # Where the file is silent or says null. Not here: sizes that must be there, or that follow from others.
@@ -48,6 +50,14 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "llama": {
         "rms_norm_eps": 1e-6, "hidden_act": "silu", "attention_bias": False, "mlp_bias": False,
         "tie_word_embeddings": False, "rope_theta": 10_000.0,
+    },
+    "mistral": {
+        "rms_norm_eps": 1e-6, "hidden_act": "silu", "num_key_value_heads": 8, "tie_word_embeddings": False,
+        "rope_theta": 10_000.0,
+    },
+    "qwen2": {
+        "rms_norm_eps": 1e-6, "hidden_act": "silu", "num_key_value_heads": 32, "tie_word_embeddings": False,
+        "rope_theta": 10_000.0,
     },
     "qwen3": {
         "rms_norm_eps": 1e-6, "hidden_act": "silu", "attention_bias": False, "head_dim": 128,
@@ -62,8 +72,12 @@ SUPPORTED: dict[str, dict[str, object]] = {
         "add_cross_attention": False,
     },
     "llama": {"partial_rotary_factor": 1.0, "sliding_window": None},
+    "mistral": {"partial_rotary_factor": 1.0, "sliding_window": None},
+    "qwen2": {"partial_rotary_factor": 1.0, "use_sliding_window": False},
     "qwen3": {"partial_rotary_factor": 1.0, "use_sliding_window": False},
 }  # fmt: skip
+IMPLIED: dict[str, dict[str, object]] = {"mistral": {"sliding_window": 4096}}
+"""Of `SUPPORTED`, what a file means that does not name it."""
 ACTIVATIONS = {
     "gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "relu": "relu", "silu": "silu",
     "swish": "silu",
@@ -84,7 +98,7 @@ KIND_NAMES = {int: "a whole number", float: "a number", bool: "true or false", d
 
 
 def read_causal_config(folder: Path) -> tuple[str, Config]:
-    """The family ("gpt2", "llama" or "qwen3") and the settings of the model in `folder`.
+    """The family ("gpt2", "llama", "mistral", "qwen2" or "qwen3") and the settings of the model in `folder`.
 
     Raises:
         FileNotFoundError: there is no `config.json`.
@@ -95,9 +109,10 @@ def read_causal_config(folder: Path) -> tuple[str, Config]:
     family = values.get("model_type")
     if family not in FIELDS:
         raise ValueError(f"{path}: model_type is {family!r}; expected {', '.join(FIELDS)}")
+    said = IMPLIED.get(family, {}) | values
     for key, value in SUPPORTED[family].items():
-        if values.get(key, value) != value:
-            raise ValueError(f"{path}: {key} is {values[key]!r}; only {value!r} is supported")
+        if said.get(key, value) != value:
+            raise ValueError(f"{path}: {key} is {said[key]!r}; only {value!r} is supported")
     if "quantization_config" in values:
         raise ValueError(f"{path}: quantized weights (quantization_config) are not supported")
     try:
@@ -115,7 +130,9 @@ def _config(family: str, values: dict[str, Any]) -> Config:
             raise ValueError(f"{theirs} is missing")
     if family == "gpt2":
         return Config.gpt2(**found)
-    make = Config.llama if family == "llama" else Config.qwen3
+    if family == "qwen2":  # biases of queries, keys and values alone, whatever the file says
+        found |= {"bias": True, "output_bias": False}
+    make = Config.qwen3 if family == "qwen3" else Config.llama
     return make(**{"num_kv_heads": found["num_heads"]} | found | _rotary(values))
 
 

@@ -1,4 +1,4 @@
-"""The rename tables between the tensors of GPT-2, Llama and Qwen 3 and ours.
+"""The rename tables between the tensors of GPT-2, Llama, Mistral, Qwen 2, Qwen 3 and ours.
 
 Nothing is computed: tensors are renamed. GPT-2 alone stores its matrices transposed, (in, out), and the three
 projections of its attention side by side in one.
@@ -83,11 +83,9 @@ CONSTANTS = (".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq")
 
 def rename_table(family: str, config: Config) -> dict[str, Source]:
     """The whole table of a model: our name -> where it is."""
-    outside, block, prefix = {
-        "gpt2": (GPT2_OUTSIDE, GPT2_BLOCK, "transformer.h"),
-        "llama": (LLAMA_OUTSIDE, LLAMA_BLOCK, "model.layers"),
-        "qwen3": (LLAMA_OUTSIDE, LLAMA_BLOCK, "model.layers"),
-    }[family]
+    is_gpt2 = family == "gpt2"  # the others have Llama's names
+    outside, block = (GPT2_OUTSIDE, GPT2_BLOCK) if is_gpt2 else (LLAMA_OUTSIDE, LLAMA_BLOCK)
+    prefix = "transformer.h" if is_gpt2 else "model.layers"
     absent = [part for part, is_there in _optional(config).items() if not is_there]
     blocks = {
         f"blocks.{i}.{ours}": source._replace(name=f"{prefix}.{i}.{source.name}")
@@ -104,7 +102,8 @@ def _optional(config: Config) -> dict[str, bool]:
         "_norm.bias": config.norm == "layer",
         "attention.q_norm": config.query_key_norm,
         "attention.k_norm": config.query_key_norm,
-        **{f"attention.{name}_proj.bias": config.bias for name in "qkvo"},
+        **{f"attention.{name}_proj.bias": config.bias for name in "qkv"},
+        "attention.o_proj.bias": config.bias if config.output_bias is None else config.output_bias,
         **{f"feed_forward.{name}_proj.bias": config.feed_forward_bias for name in ("gate", "up", "down")},
     }
 

@@ -7,7 +7,7 @@ V the vocabulary. * is any number of dimensions.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -188,11 +188,11 @@ LOSSES = Kind(
     "The loss of each target: how surprised the model is. Targets to be ignored have none.",
 )  # fmt: skip
 LOSS = Kind("loss", "*", "mean of the losses", r"\ell", "The losses, added up or averaged as was asked for.")
-CHANNEL_NORM = Kind(
-    "norm", "*", "(x - μ) / √(σ² + ε) · γ + β",
-    r"\frac{x - \mu}{\sqrt{\sigma^2 + \varepsilon}} \odot \gamma + \beta",
-    "Each channel gets a learned scale γ and shift β. μ and σ² are the running averages of training.",
-)  # fmt: skip
+CHANNEL_NORM = replace(
+    NORM,
+    letters="*",
+    sentence="Each channel gets a learned scale γ and shift β. μ and σ² are the running averages of training.",
+)
 OUTPUT = Kind("output", "*", "", "", "What the module returns.")
 
 BY_MODULE = {

@@ -1,27 +1,18 @@
 """Few queries, many keys: on a GPU, or on the CPU in Triton's interpreter (`tox -e kernels`)."""
 
 import math
-import os
 
 import pytest
 import torch
 
 pytest.importorskip("triton", reason="needs triton: tox -e kernels")
-INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 
-from scratch_transformer.attention import decode  # noqa: E402
-from scratch_transformer.attention.gpu import split_kv  # noqa: E402
-from scratch_transformer.attention.naive import naive_attention  # noqa: E402
+from reference_tests.attention.gpu.interpreted import DEVICE, DTYPES, MARKS
+from scratch_transformer.attention import decode
+from scratch_transformer.attention.gpu import split_kv
+from scratch_transformer.attention.naive import naive_attention
 
-pytestmark = [
-    pytest.mark.skipif(
-        not INTERPRETED and not torch.cuda.is_available(), reason="needs a GPU, or the interpreter: tox -e kernels"
-    ),
-    # Triton 3.6's interpreter takes a loop's bounds for numbers, which are arrays
-    pytest.mark.filterwarnings("ignore:Conversion of an array with ndim > 0:DeprecationWarning"),
-]
-DEVICE = torch.device("cpu" if INTERPRETED else "cuda")
-DTYPES = [torch.float32, torch.float16] + [torch.bfloat16] * (not INTERPRETED)
+pytestmark = MARKS
 B, H, G, S = 2, 4, 2, 300
 
 

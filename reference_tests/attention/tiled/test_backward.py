@@ -1,10 +1,13 @@
 """The backward pass: of what asks for it, again and again alike, and not twice."""
 
+import re
+
 import pytest
 import torch
 
 from reference_tests.agreement import assert_equal
 from reference_tests.attention.tiled.others import builtin, draw, naive, tiled
+from scratch_transformer.attention.tiled import workers
 
 pytestmark = pytest.mark.usefixtures("small_tiles")
 
@@ -47,6 +50,20 @@ def test_again_and_again_alike(inputs):
     assert all(torch.equal(a, b) for other in others for a, b in zip(first, other, strict=True))
 
 
+@pytest.mark.parametrize("with_mask", [False, True])
+def test_groups_of_heads_are_shared_out_unless_they_add_to_one_mask(with_mask, inputs, monkeypatch):
+    """And the time they may take is that of five products, of which the forward pass has two."""
+    seen = []
+    run, in_turn = workers.run, workers.run_in_turn
+    monkeypatch.setattr(workers, "run", lambda *args: seen.append(args[3]) or run(*args))
+    monkeypatch.setattr(workers, "run_in_turn", lambda *args: seen.append("in turn") or in_turn(*args))
+    given = [x.requires_grad_(i < 3 or with_mask) for i, x in enumerate(inputs)]
+    out = tiled(*given)
+    seen.clear()
+    out.sum().backward()
+    assert seen == (["in turn"] if with_mask else [2.5 * 2 * B * H * T * S * (D + DV)])
+
+
 def test_numerically(inputs):
     """Against differences, with none of the other implementations in between."""
     query, key, value, mask = (x[:1, :2].requires_grad_() if x.dim() == 4 else x[:2].requires_grad_() for x in inputs)
@@ -58,5 +75,9 @@ def test_no_second_derivative(inputs):
     first = torch.autograd.grad(tiled(*given).square().sum(), given, create_graph=True)
     expected = torch.autograd.grad(naive(*given).square().sum(), given)
     assert_equal([x.detach() for x in first], list(expected))
-    with pytest.raises(RuntimeError, match=r'no second derivative; the naive one has: .*algorithm="naive"'):
+    says = (
+        "attention: the tiled algorithm has no second derivative; the naive one has: "
+        'scaled_dot_product_attention(..., algorithm="naive"), or within `with use_algorithm("naive"):`'
+    )
+    with pytest.raises(RuntimeError, match=f"^{re.escape(says)}$"):
         torch.autograd.grad(first[0].sum(), given)

@@ -4,6 +4,7 @@ import contextlib
 import subprocess
 import sys
 import threading
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -182,7 +183,7 @@ def test_scores_are_exact(it_pays):
     with products.narrowed(torch.bfloat16, CPU):
         query = forward.tile.query_rows(problem, block, scratch)
         keys = problem.key_tiles(block)[0]
-        key = forward.tile.keys_of(problem, problem.key, "key", block, keys, scratch)
+        key = forward.tile.keys_of(problem.key, "key", block, keys, scratch)
         scores = forward.tile.exponents(problem, block, keys, query, key, scratch)
     expected = problem.exponent_scale * query.double() @ key.double().transpose(1, 2)
     assert (scores - expected).abs().max() < 1e-6 * expected.abs().max()
@@ -219,6 +220,68 @@ def test_explained(it_pays):
     q, k, v = (torch.randn(8, 8, 256, 16, dtype=torch.bfloat16) for _ in range(3))
     assert "; products of bfloat16 by the processor" in explain(q, k, v).splitlines()[0]
     assert "products" not in explain(q.float(), k.float(), v.float())
+    assert products.advantage(torch.float32, CPU) == products.advantage(torch.bfloat16, torch.device("meta")) == ""
+
+
+# ---- How it is kept and measured, on a setting and by a clock of our own ----
+
+
+@pytest.fixture
+def other_setting(monkeypatch):
+    setting = SimpleNamespace(fp32_precision="ieee")
+    monkeypatch.setattr(products, "_setting", lambda: setting)
+    return setting
+
+
+def test_the_first_call_sets_it_and_the_last_one_sets_it_back(other_setting):
+    narrowed = products._Narrowed()
+    narrowed.enter()
+    narrowed.enter()
+    narrowed.leave()
+    assert other_setting.fp32_precision == "bf16"
+    narrowed.leave()
+    assert other_setting.fp32_precision == "ieee"
+
+
+def test_without_the_setting_it_cannot(monkeypatch):
+    def old():
+        raise AttributeError("matmul")
+
+    assert products._can()
+    monkeypatch.setattr(products, "_setting", old)
+    assert not products._can()
+
+
+def test_a_fork_forgets_the_calls_of_its_parent(other_setting):
+    narrowed = products._Narrowed()
+    narrowed.forget()
+    assert other_setting.fp32_precision == "ieee"
+    narrowed.enter()
+    narrowed._lock.acquire()  # by another thread, at the moment of the fork
+    narrowed.forget()
+    assert other_setting.fp32_precision == "ieee"
+    for expected in ("bf16", "ieee"):
+        assert narrowed._lock.acquire(timeout=1)
+        narrowed._lock.release()
+        (narrowed.enter if expected == "bf16" else narrowed.leave)()
+        assert other_setting.fp32_precision == expected
+
+
+@pytest.mark.parametrize("times, pays", [(0.5, False), (1.2, False), (1.4, True)])
+def test_it_pays_where_the_fastest_is_faster_by_so_much(times, pays, other_setting, monkeypatch):
+    """By a clock on which products take 3 seconds, or so many times as many without the setting, and one takes long."""
+    now, asked = [0.0], []
+
+    def clock():
+        asked.append(other_setting.fp32_precision)
+        if len(asked) % 2 == 0:
+            now[0] += (3 if asked[-1] == "bf16" else 3 * times) * (50 if len(asked) < 5 else 1)
+        return now[0]
+
+    monkeypatch.setattr(products, "time", SimpleNamespace(perf_counter=clock))
+    assert products._pays.__wrapped__() is pays
+    assert set(asked) == {"bf16", "ieee"}
+    assert other_setting.fp32_precision == "ieee"
 
 
 def test_measured_on_this_machine():

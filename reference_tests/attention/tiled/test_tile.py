@@ -10,6 +10,7 @@ from reference_tests.attention.tiled.others import draw, tiled
 from scratch_transformer.attention import attention_weights
 from scratch_transformer.attention.naive import repeat_heads
 from scratch_transformer.attention.tiled import tile, workers
+from scratch_transformer.attention.tiled.problem import Problem
 
 pytestmark = pytest.mark.usefixtures("small_tiles")
 
@@ -95,6 +96,42 @@ def test_threads_do_not_matter(qkv, monkeypatch):
         torch.set_num_threads(usual)
     for outcome in outcomes[1:]:
         assert_equal(outcome, outcomes[0])
+
+
+def test_a_tiles_seed_counts_its_first_score(qkv, monkeypatch):
+    """Through all of (B, K, T, S), beginning with the call's seed: no two tiles have one."""
+    problem = Problem.of(*qkv, None, torch.tensor(1000), 0.5, None, None, 1.0)
+    K = problem.key.shape[1]
+    seeds, expected = [], []
+    usual = torch.Generator
+
+    class Generator:
+        def __init__(self, device):
+            assert device == qkv[0].device
+
+        def manual_seed(self, seed):
+            seeds.append(seed)
+            return usual().manual_seed(seed)
+
+    monkeypatch.setattr(torch, "Generator", Generator)
+    scores = torch.arange(problem.key.shape[0] * K * T * S).view(-1, K, T, S)
+    for block in problem.blocks():
+        for keys in problem.key_tiles(block):
+            tile.keep(problem, block, keys, workers.Scratch(torch.float64, qkv[0].device))
+            expected.append(1000 + scores[block.b, block.h0, block.t0, keys.start].item())
+    assert seeds == expected
+    assert len(set(seeds)) == len(seeds) > 10
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_triangles_block_one_side_of_the_diagonal(dtype):
+    t = torch.arange(tile.LONGEST)
+    for found, blocked in zip(
+        tile._triangles.__wrapped__(dtype, t.device), (t >= t[:, None], t < t[:, None]), strict=True
+    ):
+        assert torch.equal(found, torch.zeros_like(found).masked_fill(blocked, -math.inf))
+        assert found.dtype == dtype
+    assert {x.device.type for x in tile._triangles.__wrapped__(dtype, torch.device("meta"))} == {"meta"}
 
 
 def test_a_tile_drops_for_itself(qkv):

@@ -5,9 +5,11 @@ import subprocess
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 import torch
+from torch.overrides import TorchFunctionMode
 
 from reference_tests.agreement import assert_equal, differentiate
 from reference_tests.attention.tiled.others import builtin, draw, tiled
@@ -148,6 +150,66 @@ def test_after_two_calls_that_are_held_up_nothing_is_spread(monkeypatch):
     workers.run([1, 2], work, LIKE, 1.0)
     assert seen == {threading.get_ident()}
     assert workers._crowd.over > before + workers.CROWDED_SECONDS
+
+
+class Flops(TorchFunctionMode):
+    """Of the products that are computed within it, each."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = []
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        if function is torch.Tensor.matmul or function is torch.Tensor.__matmul__:
+            (m, k), (_, n) = args[0].shape, args[1].shape
+            self.found.append(2 * m * k * n)
+        return function(*args, **(kwargs or {}))
+
+
+def test_the_speed_is_that_of_one_thread_in_the_fastest_product(monkeypatch):
+    """By a clock that says 9 seconds, 8, … 3, 4, …"""
+    seconds, now, threads = [*range(9, 2, -1), *range(4, 99)], [0.0], []
+
+    def clock():
+        threads.append(torch.get_num_threads())
+        if len(threads) % 2 == 0:
+            now[0] += seconds[len(threads) // 2 - 1]
+        return now[0]
+
+    monkeypatch.setattr(workers, "time", SimpleNamespace(perf_counter=clock))
+    with Flops() as flops:
+        speed = workers._flops_per_second.__wrapped__()
+    assert len(flops.found) >= 10
+    assert {speed} == {product / 3 for product in flops.found}
+    assert set(threads) == {1}
+
+
+def test_threads_of_a_pool_are_no_more_and_work_alone(monkeypatch):
+    monkeypatch.setattr(workers, "_pools", {})
+    monkeypatch.setattr(workers, "_ours", set())
+
+    def look(_):
+        time.sleep(0.01)
+        return threading.current_thread().name, threading.get_ident(), torch.get_num_threads()
+
+    with workers._pool(4) as pool:
+        names, idents, counts = zip(*pool.map(look, range(12)), strict=True)
+        assert workers._pool(4) is pool
+    assert len(set(idents)) <= 3
+    assert set(idents) <= workers._ours
+    assert len(workers._ours) == 3
+    assert {name.partition("_")[0] for name in names} == {"attention"}
+    assert set(counts) == {1}
+
+
+def test_crowded_for_the_longer_of_some_seconds_and_some_calls(monkeypatch):
+    monkeypatch.setattr(workers, "time", SimpleNamespace(monotonic=lambda: 100.0))
+    monkeypatch.setattr(workers, "_flops_per_second", lambda: 1.0)
+    for seconds, expected in ((0.1, 100.0 + workers.CROWDED_SECONDS), (10.0, 100.0 + 10.0 * workers.CROWDED_CALLS)):
+        crowd = workers._Crowd()
+        crowd.note(seconds, 0.01)
+        crowd.note(seconds, 0.01)
+        assert crowd.over == expected
 
 
 def test_speed_is_measured_once():

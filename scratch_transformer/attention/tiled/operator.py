@@ -84,14 +84,14 @@ tiled_attention_backward = torch.library.custom_op(f"{NAME}_backward", _backward
 
 
 @tiled_attention.register_fake
-def _(query, key, value, mask, seed, dropout_p, lower, upper, scale):
+def _fake(query, key, value, mask, seed, dropout_p, lower, upper, scale):
     dtype = torch.float32 if query.dtype in HALF_PRECISION else query.dtype
     out = query.new_empty(*query.shape[:-1], value.shape[-1])
     return out, query.new_empty(*query.shape[:-1], 2, dtype=dtype)
 
 
 @tiled_attention_backward.register_fake
-def _(grad_out, out, norms, query, key, value, mask, *arguments):
+def _fake_backward(grad_out, out, norms, query, key, value, mask, *arguments):
     of_mask = mask.new_empty(mask.shape) if arguments[-1] else norms.new_empty(0)
     return *(x.new_empty(x.shape) for x in (query, key, value)), of_mask
 

@@ -22,7 +22,7 @@ def rows(x: Tensor, name: str, scratch: Scratch) -> Tensor:
     return scratch(name, *x.shape).copy_(x).flatten(1, 2)
 
 
-def keys_of(problem: Problem, x: Tensor, name: str, block: Block, keys: slice, scratch: Scratch) -> Tensor:
+def keys_of(x: Tensor, name: str, block: Block, keys: slice, scratch: Scratch) -> Tensor:
     """A tile of key or value, (heads, keys, D): a view, or a copy in the dtype of computing."""
     tile = x[block.heads][:, keys]
     if x.dtype == scratch.dtype:
@@ -98,7 +98,7 @@ def keep(problem: Problem, block: Block, keys: slice, scratch: Scratch) -> Tenso
     K, T, S = problem.key.shape[1], problem.query.shape[3], problem.key.shape[2]
     place = ((block.b * K + block.h0) * T + block.t0) * S + keys.start
     device = problem.query.device
-    generator = torch.Generator(device).manual_seed((problem.seed + place) % 2**63)
+    generator = torch.Generator(device).manual_seed(problem.seed + place)
     numbers = heads * rows * width
     bits = torch.empty((numbers + 3) // 4, dtype=torch.int64, device=device)
     bits.random_(-(2**63), 2**63 - 1, generator=generator)

@@ -61,6 +61,8 @@ class Attention(nn.Module):
         """The queries, and what is the same tensor."""
         assert self.norm is not None
         y = self.norm(query)
+        if self.recipe.wrapped == "pre all":
+            return y, self.norm(key), self.norm(value)
         return y, y if key is query else key, y if value is query else value
 
     def _attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:

@@ -90,7 +90,9 @@ def edited(mask: Mask, recipe: Recipe, scores: Tensor) -> Mask:
     lower = masks.causal(T, S, device=mask.device)
     is_causal = mask.shape[-2] == T == S and T > 1 and not bool((mask & ~lower).any())
     keys = mask.any(-2, keepdim=True)  # (…, 1, S), what is not padded
-    allowed = padded(keys, recipe.padding, T)
+    sides = {"queries of the target": is_causal, "queries of the source": not is_causal}
+    padding = ("queries" if sides[recipe.padding] else "keys") if recipe.padding in sides else recipe.padding
+    allowed = padded(keys, padding, T)
     return allowed & other_causal(lower, recipe.causal) if is_causal else allowed
 
 

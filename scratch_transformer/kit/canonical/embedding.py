@@ -58,6 +58,8 @@ def sinusoids(length: int, d_model: int, recipe: Recipe) -> Tensor:
     pos = torch.arange(length, dtype=torch.float64) + recipe.first_position
     if recipe.positions_dtype == "bfloat16":
         pos = pos.bfloat16().double()
+    if recipe.positions_dtype == "integers":
+        return sinusoids(length, d_model, recipe.with_({"positions_dtype": "float64"})).trunc()
     of_sine, of_cosine = exponents(d_model, recipe.angles)
     sines, cosines = ((pos.unsqueeze(1) / 10000**e) for e in (of_sine, of_cosine))
     sines, cosines = (sines.sin(), cosines.cos())

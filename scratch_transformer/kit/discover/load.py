@@ -16,7 +16,7 @@ import types
 from dataclasses import dataclass, field
 from typing import Any
 
-from scratch_transformer.kit.discover import packages, placeholders, repair, standins, survey
+from scratch_transformer.kit.discover import decorated, packages, placeholders, repair, standins, survey
 from scratch_transformer.kit.discover.sandbox import Guard, Offline, TimeUp, time_limit
 from scratch_transformer.kit.discover.target import Source
 
@@ -66,6 +66,7 @@ def load(source: Source, guard: Guard, salvage: bool = False) -> Loaded:
     if supplied:
         notes.append(f"it uses names that it does not import; assumed: {'; '.join(supplied)}")
     loaded = _loaded(source, module, guard, known, salvage)
+    decorated.reveal(module)
     for name in standins.used():
         notes.append(f"{name} is not installed; the kit's own functions stood in for it")
     loaded.notes = notes
@@ -185,10 +186,25 @@ def _run(node: ast.stmt, source: Source, module: types.ModuleType, guard: Guard)
             return
         if not isinstance(error, placeholders.NotInstalled):
             raise
-        if not getattr(node, "decorator_list", None):
+        if not _undecorated(node, module):
             raise
-        node.decorator_list = []  # type: ignore[attr-defined]
         _execute(node, source, module)
+
+
+def _undecorated(node: ast.stmt, module: types.ModuleType) -> bool:
+    """Whether a definition, or methods of it, had decorators of absent packages, which are taken away."""
+    decorated = [one for one in ast.walk(node) if getattr(one, "decorator_list", None)]
+    found = False
+    for one in decorated:
+        kept = [] if one is node else [d for d in one.decorator_list if not _is_missing(d, module)]  # type: ignore[attr-defined]
+        found |= len(kept) < len(one.decorator_list)  # type: ignore[attr-defined]
+        one.decorator_list = kept  # type: ignore[attr-defined]
+    return found
+
+
+def _is_missing(decorator: ast.expr, module: types.ModuleType) -> bool:
+    name = next((one.id for one in ast.walk(decorator) if isinstance(one, ast.Name)), "")
+    return isinstance(vars(module).get(name), placeholders.Missing)
 
 
 def _salvage_siblings(node: ast.stmt, source: Source, module: types.ModuleType, guard: Guard) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import importlib.util
 import sys
 import types
 from collections.abc import Iterator
@@ -19,6 +20,9 @@ from scratch_transformer.kit.discover.target import Source, find
 PACKAGE_SECONDS = 10.0
 MOST_FOLDERS = 4
 """How far above a file what it imports may lie."""
+MARKS = (".git", "README.md", "requirements.txt", "pyproject.toml", "setup.py", "LICENSE")
+"""What the first folder of a project holds."""
+MOST_SEARCHED = 300
 
 
 def prepare(source: Source, guard: Guard) -> None:
@@ -98,19 +102,46 @@ def _around(source: Source) -> list[Path]:
 
 
 def _add_roots(source: Source) -> None:
-    """Folders above the file from which its absolute imports work: `from models.layers import Block` in models/."""
+    """Folders from which its absolute imports work: `from models.layers import Block` in models/."""
     try:
         body = list(ast.walk(survey.parse(source)))
     except (SyntaxError, ValueError, RecursionError):
         return
-    names = {alias.name.split(".")[0] for node in body if isinstance(node, ast.Import) for alias in node.names}
-    names |= {n.module.split(".")[0] for n in body if isinstance(n, ast.ImportFrom) and n.module and not n.level}
-    for name in sorted(names - set(sys.stdlib_module_names) - set(sys.modules)):
-        for folder in _around(source):
-            if (folder / f"{name}.py").is_file() or _holds_python(folder / name):
-                if str(folder) not in sys.path:
-                    sys.path.append(str(folder))
-                break
+    names = [alias.name for node in body if isinstance(node, ast.Import) for alias in node.names]
+    names += [n.module for n in body if isinstance(n, ast.ImportFrom) and n.module and not n.level]
+    for name in sorted({name.split(".")[0] for name in names} - set(sys.stdlib_module_names) - set(sys.modules)):
+        folder = _home_of(name, source)
+        if folder is not None and str(folder) not in sys.path:
+            sys.path.append(str(folder))
+        elif folder is None:
+            _rename(name, {full.split(".")[1] for full in names if full.startswith(f"{name}.")}, source)
+
+
+def _home_of(name: str, source: Source) -> Path | None:
+    """The folder that holds a module: above the file, or anywhere in its project, as sys.path.append would tell it."""
+    above = _around(source)
+    found = next((folder for folder in above if _holds(folder, name)), None)
+    if found is not None or importlib.util.find_spec(name) is not None:
+        return found
+    marked = [index for index, folder in enumerate(above) if any((folder / mark).exists() for mark in MARKS)]
+    for folder in above[: marked[-1] + 1] if marked else above[:2]:
+        below = sorted(path for pattern in ("*", "*/*") for path in folder.glob(pattern) if path.is_dir())
+        found = next((path for path in below[:MOST_SEARCHED] if _holds(path, name)), None)
+        if found is not None:
+            return found
+    return None
+
+
+def _rename(name: str, inside: set[str], source: Source) -> None:
+    """A folder around the file that holds what is imported from a package is that package, whatever it is called."""
+    for folder in _around(source):
+        if inside and importlib.util.find_spec(name) is None and any(_holds(folder, part) for part in inside):
+            _stand_in(name, folder)
+            return
+
+
+def _holds(folder: Path, name: str) -> bool:
+    return (folder / f"{name}.py").is_file() or _holds_python(folder / name)
 
 
 def _holds_python(folder: Path) -> bool:
@@ -134,6 +165,11 @@ def _import_package(name: str, folder: Path, guard: Guard) -> None:
             return
     except BaseException:  # whatever the learner's package does; its modules may be fine all the same
         pass
+    _stand_in(name, folder)
+
+
+def _stand_in(name: str, folder: Path) -> None:
+    """An empty package that finds the modules of a folder."""
     package = types.ModuleType(name)
     package.__path__ = [str(folder)]
     package.__package__ = name

@@ -14,6 +14,8 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from scratch_transformer.kit.discover.silent import SILENT, contents, tqdm
+
 REDUCTIONS = {"mean": "mean", "sum": "sum", "max": "amax", "min": "amin", "prod": "prod"}
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 Groups = list[list[str]]
@@ -133,6 +135,38 @@ def _layer(function: Callable[..., Any], arguments: int) -> type:
     return Layer
 
 
+# ---- einx ----
+
+
+def _bare(pattern: str) -> str:
+    """A pattern without brackets, which say what is summed over or worked on."""
+    return re.sub(r"[\[\]]", "", pattern)
+
+
+def _over(function: str, keeps: bool) -> Callable[..., Any]:
+    """einx.mean("b t [e]", x) and einx.softmax("b t [e]", x): of the axes in brackets."""
+
+    def applied(pattern: str, x: Any, **options: Any) -> Any:
+        axes, _, _ = pattern.partition("->")
+        names = re.findall(r"\[[^\]]*\]|\S+", axes)
+        places = [i - len(names) if "..." in names[:i] else i for i, name in enumerate(names) if name.startswith("[")]
+        return getattr(x, function)(places[0] if keeps else tuple(places))
+
+    return applied
+
+
+def _einx() -> dict[str, Any]:
+    return {
+        "dot": lambda pattern, *tensors, **sizes: einsum(_bare(pattern), *tensors),
+        "multiply": lambda pattern, *tensors, **sizes: einsum(_bare(pattern), *tensors),
+        "rearrange": lambda pattern, x, **sizes: rearrange(x, pattern, **sizes),
+        "id": lambda pattern, x, **sizes: rearrange(x, pattern, **sizes),
+        **{name: _over(name, False) for name in ("mean", "sum")},
+        **{name: _over(of, False) for name, of in (("max", "amax"), ("min", "amin"))},
+        **{name: _over(name, True) for name in ("softmax", "log_softmax")},
+    }
+
+
 # ---- Packages ----
 
 
@@ -168,10 +202,17 @@ CONTENTS: dict[str, Callable[[], dict[str, Any]]] = {
     "einops.layers": dict,
     "einops.layers.torch": _einops_layers,
     "fancy_einsum": lambda: {"einsum": einsum},
+    "einx": _einx,
     "jaxtyping": _jaxtyping,
     "beartype": lambda: {"beartype": _same},
     "typeguard": lambda: {"typechecked": _same},
+    **dict.fromkeys(("tqdm", "tqdm.auto", "tqdm.notebook", "tqdm.autonotebook"), tqdm),
 }
+
+
+def _contents(name: str) -> Callable[[], dict[str, Any]] | None:
+    """What makes the contents of a module, if there is a stand-in for it."""
+    return contents if name.partition(".")[0] in SILENT else CONTENTS.get(name)
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -181,13 +222,15 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self.used: set[str] = set()
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
-        if fullname not in CONTENTS:
+        if _contents(fullname) is None:
             return None
         self.used.add(fullname.partition(".")[0])
         return importlib.machinery.ModuleSpec(fullname, self, is_package=fullname in ("einops", "einops.layers"))
 
     def exec_module(self, module: types.ModuleType) -> None:
-        vars(module).update(CONTENTS[module.__name__]())
+        make = _contents(module.__name__)
+        assert make is not None
+        vars(module).update(make())
 
 
 _FINDER = _Finder()

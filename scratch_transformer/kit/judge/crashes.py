@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from scratch_transformer.kit.judge import undefined
 from scratch_transformer.kit.kind import Finding, Kind
 from scratch_transformer.kit.mistakes import MISTAKES
 
@@ -31,6 +32,6 @@ def crash_finding(error: BaseException, kind: Kind | None = None) -> Finding | N
     """The mistake that an exception is typical of, with its message."""
     id = explain_crash(error, kind)
     if id is None:
-        return None
+        return undefined.finding(error)
     line = next(iter(str(error).strip().splitlines()), "")
     return Finding(MISTAKES[id], f"It stops with {type(error).__name__}: {line}")

@@ -25,14 +25,18 @@ CORE_OF_OTHERS = tuple(id for id in CORE_MISTAKES if id not in ("A10", "A11"))
 """Of the core, what shows in the outputs of a layer or a model."""
 POST = {name: WRAPPERS[name] for name in ("", "residual and norm inside")}
 """Of a query, a key and a value, a norm before might be of any."""
+PRE_ALL = {"norms of queries, keys and values, and residual inside": {"wrapped": "pre all"}}
 NORM_INSIDE = ("LN1", "LN2", "LN3")
 """Where residual and norm are inside the attention."""
+KEYS_ARE_QUERIES = "A7:queries instead of keys"
 HEAD_MISTAKES = (
-    *("A7", "A13", "A14", "A15", "A19", *CROSSED, "A17", "A23", "A24", "G3", "A28", "A29", "A30", "A31", "A32"),
-    *("B10", "B12", "B21", "B22", *NORM_INSIDE),
+    *(KEYS_ARE_QUERIES, "A13", "A14", "A15", "A19"),
+    *CROSSED,
+    *("A17", "A23", "A24", "G3", "A28", "A29", "A30", "A31", "A32"),
+    *("B10", "B12", "B21", "B22", "B26", *NORM_INSIDE),
 )
 OTHER_RESIDUALS = tuple(f"B23:attention's output is added to the {name}" for name in ("values", "keys"))
-WITH_MASKS = ("A7", "A24", "A29", "A31", "A32")
+WITH_MASKS = (KEYS_ARE_QUERIES, "A24", "A29", "A31", "A32")
 """Of what is given masks."""
 SELF_MISTAKES = tuple(id for id in HEAD_MISTAKES if id not in CROSSED[:2])
 """Where query, key and value are one, exchanging them changes nothing."""
@@ -191,6 +195,11 @@ def builtin_multihead(settings: Settings, recipe: Recipe, state: State, inputs: 
     value: Tensor = inputs.get("value", key)
     mask = inputs["mask"] if "mask" in inputs else causal(query.shape[1])
     h = settings["num_heads"]
+    if recipe.wrapped == "pre all":
+        names = ("query", "key", "value")
+        normed = {n: assembled.norm(x, recipe, state, "norm") for n, x in zip(names, (query, key, value), strict=True)}
+        inner_recipe = recipe.with_({"wrapped": "none"})
+        return query + builtin_multihead(settings, inner_recipe, state, {**normed, "mask": mask})
     if not assembled.is_torch_attention(settings, recipe):
 
         def parts(y: Tensor) -> Tensor:
@@ -230,7 +239,7 @@ def attention_kind(name: str, what: str, synonyms: tuple[str, ...], inputs: tupl
         source="Vaswani et al. 2017, section 3.2.2",
         inputs=inputs,
         defaults={"d_model": D_MODEL, "num_heads": HEADS},
-        designs=WRAPPERS if inputs[0] == "x" else POST,
+        designs=WRAPPERS if inputs[0] == "x" else POST | PRE_ALL,
         full={"wrapped": "post"},
         oracle=builtin_multihead,
         builtin="torch.nn.MultiheadAttention",
@@ -241,7 +250,16 @@ def attention_kind(name: str, what: str, synonyms: tuple[str, ...], inputs: tupl
 MULTIHEAD = attention_kind(
     "MultiheadAttention",
     "Several attentions side by side, each on its own projection of queries, keys and values.",
-    ("multiheadattention", "multiheadattentionblock", "multiheadedattention", "mha", "multihead", "attention", "attn"),
+    (
+        "multiheadattention",
+        "multiheadattentionblock",
+        "multiheadedattention",
+        "mha",
+        "multihead",
+        "attention",
+        "attn",
+        "head",
+    ),
     ("query", "key", "value", "mask"),
     build=canonical.builder(canonical.Attention),
     probes=multihead_probes,
@@ -251,7 +269,7 @@ MULTIHEAD = attention_kind(
 SELF_ATTENTION = attention_kind(
     "SelfAttention",
     "Multi-head attention of a sequence to itself.",
-    ("selfattention", "multiheadselfattention", "mhsa", "attention", "attn"),
+    ("selfattention", "multiheadselfattention", "mhsa", "attention", "attn", "head"),
     ("x", "mask"),
     build=canonical.builder(canonical.SelfAttention),
     probes=self_probes,
@@ -261,7 +279,14 @@ SELF_ATTENTION = attention_kind(
 CAUSAL_SELF_ATTENTION = attention_kind(
     "CausalSelfAttention",
     "Multi-head attention of every token to itself and to those before it.",
-    ("causalselfattention", "maskedselfattention", "maskedmultiheadattention", "causalattention", "selfattention"),
+    (
+        "causalselfattention",
+        "maskedselfattention",
+        "maskedmultiheadattention",
+        "causalattention",
+        "selfattention",
+        "head",
+    ),
     ("x",),
     build=canonical.builder(canonical.CausalSelfAttention),
     probes=causal_probes,
@@ -284,7 +309,7 @@ CROSS_ATTENTION = attention_kind(
     probes=cross_probes,
     mistakes=(
         *(id for id in CORE_MISTAKES if id != "A11"),
-        *(id for id in SELF_MISTAKES if id not in ("A7", "A29")),
+        *(id for id in SELF_MISTAKES if id not in (KEYS_ARE_QUERIES, "A29")),
         "A21:keys and values come from the decoder",
     ),
     extras=(Extra(("A10",), huge_cross),),

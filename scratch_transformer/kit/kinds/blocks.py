@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from scratch_transformer.kit.canonical import blocks, stacks
 from scratch_transformer.kit.kind import Inputs, Kind, Probe, Settings, State
 from scratch_transformer.kit.kinds import assembled
-from scratch_transformer.kit.kinds.attention import CORE_OF_OTHERS, SELF_MISTAKES, WITH_MASKS, packed
+from scratch_transformer.kit.kinds.attention import CORE_OF_OTHERS, KEYS_ARE_QUERIES, SELF_MISTAKES, WITH_MASKS, packed
 from scratch_transformer.kit.kinds.inputs import (
     D_FF,
     D_MODEL,
@@ -54,6 +54,7 @@ CAUSAL_MISTAKES = ("P7", "K1", "A5", "A6", "A25:", "B11")
 ENCODER_MISTAKES = tuple(id for id in LAYER_MISTAKES if id != "A29")
 """It is given one mask only."""
 CAUSAL_LAYER_MISTAKES = tuple(id for id in LAYER_MISTAKES if id not in WITH_MASKS)
+ROWS = ("A7:queries instead of keys, in the target", "A7:queries instead of keys, in the source")
 CROSS_MISTAKES = (
     "A25:nor one for the padding",
     "A21:keys and values come from the decoder", "A21:keys, values and their mask come from the decoder", "A22", "A27",
@@ -224,7 +225,13 @@ DECODER_LAYER = block_kind(
     inputs=("x", "memory", "mask", "memory_mask"),
     defaults=SIZES,
     probes=decoder_probes,
-    mistakes=(*(id for id in LAYER_MISTAKES if id != "A7"), *CAUSAL_MISTAKES, *CROSS_MISTAKES, "B20"),
+    mistakes=(
+        *(id for id in LAYER_MISTAKES if id != KEYS_ARE_QUERIES),
+        *CAUSAL_MISTAKES,
+        *CROSS_MISTAKES,
+        *ROWS,
+        "B20",
+    ),
     designs=LAYER_DESIGNS,
     oracle=builtin_decoder,
     builtin="torch.nn.TransformerDecoderLayer",
@@ -237,7 +244,14 @@ DECODER = block_kind(
     inputs=("x", "memory", "mask", "memory_mask"),
     defaults={**SIZES, "num_layers": 2},
     probes=decoder_probes,
-    mistakes=(*(id for id in LAYER_MISTAKES if id != "A7"), *CAUSAL_MISTAKES, *CROSS_MISTAKES, *STACK_MISTAKES, "B20"),
+    mistakes=(
+        *(id for id in LAYER_MISTAKES if id != KEYS_ARE_QUERIES),
+        *CAUSAL_MISTAKES,
+        *CROSS_MISTAKES,
+        *STACK_MISTAKES,
+        *ROWS,
+        "B20",
+    ),
     designs=STACK_DESIGNS,
     full={"final_norm": True},
     oracle=builtin_decoder,

@@ -151,7 +151,7 @@ PADDING_MASK = Kind(
     defaults={"pad": 0},
     build=lambda settings, recipe: PaddingMask(dict(settings), recipe),
     probes=padding_mask_probes,
-    mistakes=("A7", "T5", "A10"),
+    mistakes=("A7:queries instead of keys", "T5", "A10"),
     designs=combined({f"{n} axes": {"mask_shape": str(n)} for n in (2, 3, 4)}, POLARITY),
 )
 TARGET_MASK = Kind(
@@ -163,6 +163,6 @@ TARGET_MASK = Kind(
     defaults={"pad": 0},
     build=lambda settings, recipe: CombinedMask(dict(settings), recipe),
     probes=combined_mask_probes,
-    mistakes=("A5", "A6", "A7", "A24:padding is ignored", "A25:", "T5", "A10"),
+    mistakes=("A5", "A6", "A7:queries instead of keys", "A24:padding is ignored", "A25:", "T5", "A10"),
     designs=combined({f"{n} axes": {"mask_shape": str(n)} for n in (3, 4)}, POLARITY),
 )

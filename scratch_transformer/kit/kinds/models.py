@@ -11,6 +11,7 @@ from torch import Tensor
 from scratch_transformer.kit.canonical import stacks
 from scratch_transformer.kit.canonical.embedding import Positions
 from scratch_transformer.kit.kind import Inputs, Kind, Probe, Settings, State
+from scratch_transformer.kit.kinds.attention import KEYS_ARE_QUERIES
 from scratch_transformer.kit.kinds.blocks import (
     CAUSAL_LAYER_MISTAKES,
     CAUSAL_MISTAKES,
@@ -18,6 +19,7 @@ from scratch_transformer.kit.kinds.blocks import (
     ENCODER_MISTAKES,
     FINAL,
     LAYER_MISTAKES,
+    ROWS,
     SIZES,
     STACK_MISTAKES,
     USUAL,
@@ -36,7 +38,8 @@ HEADS = {"": {"head": True}, "without the projection": {"head": False}}
 SCALED = {"": {"embedding_scale": "sqrt(d_model)"}, "embeddings not scaled": {"embedding_scale": "none"}}
 NORMALIZED = {"": {"embedding_norm": False}, "normalized embeddings": {"embedding_norm": True}}
 MODEL_SIZES = {**SIZES, "num_layers": 2, "max_len": 20}
-POSITION_MISTAKES = ("E4", "E5", "P2", "P3", "P4", "P9", "P10", "E2")
+BOTH_SIDES = (*ROWS, *(id for id in LAYER_MISTAKES if id != KEYS_ARE_QUERIES))
+POSITION_MISTAKES = ("E4", "E5", "P2", "P3", "P4", "P9", "P10", "P8:cut to integers", "E2")
 FINAL_NORMS = (
     "B4:post-norm without final norms",
     "B4:pre-norm without final norms",
@@ -198,7 +201,7 @@ SEQ2SEQ = model_kind(
     defaults={**MODEL_SIZES, "src_vocab_size": 13, "tgt_vocab_size": 11, "src_pad": 0, "tgt_pad": 1},
     probes=seq2seq_probes,
     mistakes=(
-        "B25", *LAYER_MISTAKES, *CAUSAL_MISTAKES, *CROSS_MISTAKES, *FINAL_NORMS, "B9", "B19", "B20",
+        "B25", *BOTH_SIDES, *CAUSAL_MISTAKES, *CROSS_MISTAKES, *FINAL_NORMS, "B9", "B19", "B20",
         *POSITION_MISTAKES, "B18",
     ),
     designs=combined(OUTPUTS, POSITIONS, SCALED, FINAL, ORDERS, USUAL, NORMALIZED),
@@ -218,6 +221,7 @@ GPT = model_kind(
         "gptmodel",
         "decoderonlytransformer",
         "lmheadmodel",
+        "lm",
         "model",
     ),
     stacks.DecoderOnly,
@@ -268,7 +272,15 @@ TOKEN_DECODER = model_kind(
     inputs=("ids", "memory", "mask", "memory_mask"),
     defaults={**MODEL_SIZES, "vocab_size": 11, "pad": 1},
     probes=decoder_probes,
-    mistakes=(*LAYER_MISTAKES, *CAUSAL_MISTAKES, *CROSS_MISTAKES, *STACK_MISTAKES, "B20", *POSITION_MISTAKES, "B18"),
+    mistakes=(
+        *BOTH_SIDES,
+        *CAUSAL_MISTAKES,
+        *CROSS_MISTAKES,
+        *STACK_MISTAKES,
+        "B20",
+        *POSITION_MISTAKES,
+        "B18",
+    ),
     designs=combined(HEADS, OUTPUTS, POSITIONS, SCALED, FINAL, ORDERS, USUAL, NORMALIZED),
     oracle=builtin_decoder,
     builtin="torch.nn.TransformerDecoder",

@@ -160,7 +160,11 @@ print("the first token's weights:", torch.zeros(4, 4).masked_fill(too_much, floa
         fix="mask[:, None, None, :] for a mask (batch, keys), so that its last axis is the keys'.",
         source=MASKS,
         mathematics="right: a_ij = 0 for padded keys j      here: for padded queries i",
-        changes={"queries instead of keys": {"padding": "queries"}},
+        changes={
+            "queries instead of keys": {"padding": "queries"},
+            "queries instead of keys, in the target": {"padding": "queries of the target"},
+            "queries instead of keys, in the source": {"padding": "queries of the source"},
+        },
         demo="""\
 import torch
 keep = torch.tensor([[True, True, False]])  # (batch, length), the last token is padding

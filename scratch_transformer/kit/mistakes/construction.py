@@ -1,4 +1,4 @@
-"""B21, B22, A28: weights that are made at the wrong time, not at all, or too few of them."""
+"""B21, B22, B26, A28: weights that are made at the wrong time, not at all, or too few of them."""
 
 from scratch_transformer.kit.kind import Mistake
 
@@ -57,6 +57,28 @@ torch.use_deterministic_algorithms(True)  # makes torch.empty say what it is
 print("torch.empty:", torch.empty(3))
 torch.use_deterministic_algorithms(False)
 print("torch.ones:", torch.ones(3))
+""",
+    ),
+    Mistake(
+        id="B26",
+        title="reads what nothing defines",
+        severity="mistake",
+        does="Reads an attribute that nothing sets, or a name that nothing defines: a typo, or a line that was "
+        "forgotten. Python says so only when the line runs, and then it stops there, whatever it is given.",
+        expected="Every self.name that forward reads is set in __init__, every name is defined or imported.",
+        fix="Write the name as it is set: self.hidden_dim, not self.hiddne_dim. A linter finds such lines before they "
+        "run: ruff check --select F821 for names, mypy for attributes.",
+        source="The Python Tutorial, section 9.3: attributes are made by assignment",
+        demo="""\
+class Network:
+    def __init__(self, hidden_dim):
+        self.hidden_dim = hidden_dim
+    def width(self):
+        return self.hiddne_dim
+try:
+    Network(512).width()
+except AttributeError as error:
+    print(error)
 """,
     ),
 )

@@ -244,13 +244,17 @@ print("step by step, right:", torch.cat(steps, 1).flatten())
     ),
     Mistake(
         id="P8",
-        title="positions counted in bfloat16",
+        title="positions with too few digits",
         severity="mistake",
-        does="Counts the positions in bfloat16, which has 8 binary digits: 256 and 257 are the same number there.",
-        expected="Count in integers or float32, and round the finished table.",
-        fix="torch.arange(length, dtype=torch.float32).",
+        does="Counts the positions in bfloat16, which has 8 binary digits: 256 and 257 are the same number there. Or "
+        "puts the sines and cosines into a tensor of integers: nearly all of them become 0.",
+        expected="Count in integers or float32, have the table in float32, and round the finished table.",
+        fix="torch.arange(length, dtype=torch.float32), and torch.zeros(length, d_model) for the table.",
         source=POSITIONS_SOURCE,
-        changes={"": {"positions_dtype": "bfloat16"}},
+        changes={
+            "counted in bfloat16": {"positions_dtype": "bfloat16"},
+            "cut to integers": {"positions_dtype": "integers"},
+        },
         demo="""\
 import torch
 pos = torch.arange(254, 262)

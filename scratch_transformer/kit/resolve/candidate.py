@@ -105,8 +105,11 @@ class Resolved(Candidate):
     def stepwise(self, inputs: Inputs, chunks: tuple[int, ...]) -> Tensor | None:
         if self.module is None or self.plan.order != "batch first" or self.function != self.module.forward:
             return None
+        plan = self.plan.without_targets() if self.plan.gives_targets else self.plan
+        if plan is not self.plan and max(chunks) > 1:
+            return None  # without targets it hides nothing of the future: it is given one token at a time
         with double(), without_dropout(True), torch.no_grad():
-            return caching.pieces(self.module, self.plan, inputs, chunks, lambda output: self._as_wide(output, inputs))
+            return caching.pieces(self.module, plan, inputs, chunks, lambda output: self._as_wide(output, inputs))
 
     def _as_wide(self, output: Any, inputs: Inputs) -> Tensor:
         """The first tensor of a piece with as many features as the whole has; else the first."""

@@ -66,8 +66,10 @@ def _of_function(tree: Any) -> str:
 
 
 def _of_class(tree: ast.AST) -> str:
+    methods = {node.name for node in ast.walk(tree) if isinstance(node, Function)}
+    called = ("__init__",) if methods >= {"encode", "decode"} else ("__init__", "forward")
     for node in ast.walk(tree):
-        if isinstance(node, Function) and node.name in ("__init__", "forward") and _is_unwritten(node):
+        if isinstance(node, Function) and node.name in called and _is_unwritten(node):
             return NOT_WRITTEN
         if isinstance(node, ast.Attribute) and node.attr == "fft":
             return "it computes Fourier transforms"
@@ -112,7 +114,9 @@ def _own(function: Any) -> Iterator[ast.AST]:
 def _made_of(thing: Any, tree: ast.AST, depth: int) -> str:
     """A class that makes, or is given, what is recurrent or convolutional is that too."""
     given = {parameter.lower() for parameter in _parameters(thing)}
-    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    made = [part for call in calls if not _asks_for_a_class(call) for part in (call.func, *call.args)]
+    used = {part.id for part in made if isinstance(part, ast.Name)}
     values: dict[str, Any] = _namespace(thing)
     for name, value in values.items():
         is_part = name in used or name.lower() in given
@@ -121,6 +125,11 @@ def _made_of(thing: Any, tree: ast.AST, depth: int) -> str:
             if why.startswith(("recurrent", "convolutional", "of images", "made of")):
                 return f"made of {name}, which is {why.partition(':')[0]}"
     return ""
+
+
+def _asks_for_a_class(call: ast.Call) -> bool:
+    """isinstance(part, Recurrent) makes none."""
+    return isinstance(call.func, ast.Name) and call.func.id in ("isinstance", "issubclass")
 
 
 def _namespace(thing: Any) -> dict[str, Any]:

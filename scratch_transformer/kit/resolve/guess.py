@@ -66,7 +66,7 @@ def kinds_of(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str, ...
             "Tokenizer": training.is_tokenizer(thing),
         }
         kinds = {name: kind for name, kind in kinds.items() if own.get(name)}
-    scored = [(_score(word, kind, thing), order, kind.name) for order, kind in enumerate(kinds.values())]
+    scored = [(_score(name, kind, thing), order, kind.name) for order, kind in enumerate(kinds.values())]
     found = sorted((-score, order, kind) for score, order, kind in scored if score > 0)
     if not is_class and word.endswith(("mask", "masks")):  # extend_attention_mask is no attention
         found = [entry for entry in found if entry[2].endswith("Mask")]
@@ -76,6 +76,8 @@ def kinds_of(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str, ...
     if family and not any(score < -9 for score, _, _ in found):  # the name does not tell which of them
         best = [*relatives, *best]
     best = list(dict.fromkeys([*best, *relatives]))
+    if is_class and "InputEmbedding" in best and {"sin", "cos"} <= names_in(thing):
+        best = list(dict.fromkeys([*best, "PositionalEncoding"]))  # a table that is looked up by position
     if not any(plain(p.name) == "numembeddings" for p in parameters_of(thing)):
         best = [kind for kind in best if kind != "Embedding"]
     # What says that it is causal, or is given keys, must be more than right for one sequence that sees all of itself.
@@ -104,9 +106,11 @@ def is_norm_by_name(name: str, kinds: Mapping[str, Kind]) -> bool:
     return sum(plain(name) in map(plain, kinds[norm].synonyms) for norm in ("LayerNorm", "RMSNorm")) == 1
 
 
-def _score(word: str, kind: Kind, thing: Any) -> float:
+def _score(name: str, kind: Kind, thing: Any) -> float:
     """How well the name fits a kind; 0 if it does not, or if the forward cannot take the kind's inputs."""
-    score = max((_likeness(word, plain(synonym)) for synonym in kind.synonyms), default=0.0)
+    score = max((_likeness(plain(name), plain(synonym)) for synonym in kind.synonyms), default=0.0)
+    if isinstance(thing, type):
+        score = max(score, _by_last_word(name, kind))
     if score == 0 or not callable(thing):
         return 0.0
     if kind.name == "Embedding" and not any(plain(p.name) == "numembeddings" for p in parameters_of(thing)):
@@ -115,6 +119,8 @@ def _score(word: str, kind: Kind, thing: Any) -> float:
         return 0.0  # it is given the loss
     if kind.name == "Sampling" and not training.takes_logits(thing):
         return 0.0
+    if plain(name) == HEAD and not (isinstance(thing, type) and any(ATTENDS.search(n) for n in names_in(thing))):
+        return 0.0  # of a language model
     if (kind.name == "Tokenizer") != training.is_tokenizer(thing):
         return 0.0
     if (kind.name == "AdamW") != training.is_optimizer(thing):
@@ -133,9 +139,15 @@ def is_size(parameter: inspect.Parameter) -> bool:
     return parameter.default is parameter.empty and bool({"d_model", "d_ff"} & set(settings_of(parameter.name)))
 
 
+HEAD = "head"
+ATTENDS = re.compile("softmax|scaled_dot_product", re.IGNORECASE)
+
+
 def _likeness(word: str, synonym: str) -> float:
     if word == synonym:
         return 10.0
+    if synonym == HEAD:  # no LMHead
+        return 0.0
     if _is_misspelt(word, synonym):
         return 8.0
     for change in (
@@ -160,6 +172,15 @@ def _likeness(word: str, synonym: str) -> float:
     if len(synonym) > 4 and synonym in word:
         return 3.0 * len(synonym) / len(word)
     return 0.0
+
+
+def _by_last_word(name: str, kind: Kind) -> float:
+    """The likeness of a class whose name ends with a short synonym, as a word: TinyGPT, gated_ffn, MiniGpt2."""
+    bare = re.sub(r"(_?[vV])?\d+$", "", name)
+    ends = [
+        s for s in kind.synonyms if (len(s) == 3 or s == "lm") and bare.endswith((s.upper(), s.capitalize(), f"_{s}"))
+    ]
+    return 4.0 + 9.0 / len(bare) if ends else 0.0
 
 
 def _has_positions(thing: Any) -> bool:

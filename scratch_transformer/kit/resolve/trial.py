@@ -70,10 +70,9 @@ class Trial:
             return
         near = sorted(designs, key=lambda design: self._distances.get((design[0], key), 0.0))[:MOST_NEAR]
         known = [c for c in subsets(self._inherited) if compatible(c)][:MOST_SUBSETS]
+        near.sort(key=lambda design: not self._as_shown(design))
         if tier == 1:
             combinations = [known[:1], known[1:]]
-            expected = [design for design in near if self._as_shown(design)] or near
-            near = [*expected, *(design for design in near if design not in expected)]
         else:
             combinations = [_mistaken(changes_of(self.kind), known[0] if known else ())]
         for some in combinations:

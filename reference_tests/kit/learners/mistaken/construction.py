@@ -1,4 +1,4 @@
-"""A28, A30, B21, B22, B24: weights, masks and dropouts that are made, filled or used at the wrong place."""
+"""A28, A30, B21, B22, B24, B26: weights, masks and dropouts that are made, filled or used at the wrong place."""
 
 from reference_tests.kit.learners.corpus import mistaken
 
@@ -39,6 +39,10 @@ CONSTRUCTION = (
              "self.gamma = nn.Parameter(torch.ones(d_model))", "self.gamma = nn.Parameter(torch.empty(d_model))"),
     mistaken("B22", "seq2seq", "LayerNormalization",
              "torch.zeros(features)", "torch.Tensor(features)"),
+    mistaken("B26", "notebook", "PositionWiseFeedForward",
+             "self.fc2(self.dropout(self.relu(self.fc1(x))))", "self.fc2(self.drop(self.relu(self.fc1(x))))"),
+    mistaken("B26", "ffn_hidden", "LayerNorm",
+             "self.gamma = nn.Parameter", "self.gama = nn.Parameter"),
     mistaken("B24", "embed_size", "TransformerBlock",
              "self.norm1(self.dropout(attention) + query)", "self.dropout(self.norm1(attention + query))",
              "return self.norm2(self.dropout(forward) + x)", "return self.dropout(self.norm2(forward + x))"),

@@ -11,6 +11,7 @@ from scratch_transformer.kit.judge.session import ROUNDED, Session, distance
 from scratch_transformer.kit.kind import Finding, Probe
 from scratch_transformer.kit.kinds.inputs import causal
 from scratch_transformer.kit.mistakes import MISTAKES
+from scratch_transformer.kit.recipe import RIGHT
 
 Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 CHUNKS: tuple[tuple[int, ...], ...] = ((3, 1, 1), (1, 1, 1, 1, 1))
@@ -26,14 +27,15 @@ def cached(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     session.candidate.load(session.asked)
     output: torch.Tensor | None = None
     chunks = CHUNKS[0]
-    for chunks in CHUNKS if "mask" not in probe.inputs else CHUNKS[1:]:  # one token needs no mask
+    recipe = best.recipe.with_({"causal": RIGHT.causal})
+    for chunks in CHUNKS if "mask" not in probe.inputs and recipe == best.recipe else CHUNKS[1:]:  # one needs no mask
         try:
             output = session.candidate.stepwise(probe.inputs, chunks)
         except Exception:  # some take one token at a time, others none after the first
             continue
         if output is not None:
             break
-    expected = session.variant(best.recipe, probe)
+    expected = session.variant(recipe, probe)
     if output is None or expected is None:
         return
     error = distance(output, expected, probe)
@@ -43,7 +45,7 @@ def cached(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     pieces = "a prompt of three tokens, then one by one" if chunks == CHUNKS[0] else "one token after the other"
     said = f"Given {pieces}, with its cache, its outputs differ by {100 * error:.2g} % from those of one call"
     for form in POSITIONS:
-        other = session.variant(best.recipe.with_({"step_positions": form}), probe)
+        other = session.variant(recipe.with_({"step_positions": form}), probe)
         if distance(output, other, probe) <= ROUNDED:
             yield Finding(MISTAKES["P7"], f"{said}: they are those of other positions.", form)
             return

@@ -63,7 +63,7 @@ def _registered() -> Iterator[list[nn.Module]]:
 
 def uninitialised(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     """B22: built while torch.empty gives NaN, it has parameters that are NaN."""
-    text = _file_of(session.candidate)
+    text = text_of(session.candidate)
     filled_later = INITIALISES.search(text)
     if filled_later and not MATRICES.search(text):
         return
@@ -97,7 +97,7 @@ def _empty_is_nan() -> Iterator[None]:
         filling.fill_uninitialized_memory = before[1]
 
 
-def _file_of(candidate: Candidate) -> str:
+def text_of(candidate: Candidate) -> str:
     """The text of the file that a class is in; "" if it is in none."""
     try:
         path = inspect.getsourcefile(type(candidate.module))

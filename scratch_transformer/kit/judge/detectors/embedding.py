@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 
 import torch
 from torch import nn
 
+from scratch_transformer.kit.judge.detectors.construction import text_of
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session, in_precision
 from scratch_transformer.kit.judge.variants import call
@@ -15,6 +17,7 @@ from scratch_transformer.kit.kind import Candidate, Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 
 Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
+COUNTED_IN_ITS_TYPE = re.compile(r"arange\([^\n]*(\w\.dtype|type_as|\.to\(\w+\))")
 LENGTH_WORDS = r"length|long|max|exceed|block|positions?\b|context"
 
 
@@ -61,15 +64,18 @@ def too_long(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
 
 
 def few_digits(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
-    """P8: in bfloat16, positions 256 and 257 have one code."""
+    """P8: positions 256 and 257 have one code: always, or in bfloat16 where positions are counted in the input's type."""
     candidate = _with_length(session.candidate, 300)
     module = candidate.module
     if module is None or (best is not None and best.recipe.positions != "sinusoidal"):
         return
-    with in_precision(session, module, torch.bfloat16):
-        code = call(candidate, {"x": torch.zeros(1, 300, session.settings["d_model"], dtype=torch.bfloat16)})[0]
+    is_of_input = COUNTED_IN_ITS_TYPE.search(text_of(candidate))
+    x = torch.zeros(1, 300, session.settings["d_model"], dtype=torch.float64)
+    with in_precision(session, module, torch.bfloat16) if is_of_input else nullcontext():
+        code = call(candidate, {"x": x.bfloat16() if is_of_input else x})[0]
     if torch.equal(code[256], code[257]) and not torch.equal(code[255], code[256]):
-        yield Finding(MISTAKES["P8"], "In bfloat16, the codes of positions 256 and 257 are the same.")
+        said = f"{'In bfloat16, the' if is_of_input else 'The'} codes of positions 256 and 257 are the same."
+        yield Finding(MISTAKES["P8"], said, "counted in bfloat16")
 
 
 def _with_length(candidate: Candidate, length: int) -> Candidate:

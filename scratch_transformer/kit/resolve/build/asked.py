@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from torch import nn
+
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.build.config import is_config
 from scratch_transformer.kit.resolve.build.construct import parameters_of
@@ -15,6 +17,8 @@ from scratch_transformer.kit.resolve.names.settings import settings_of
 SMOOTHING, NO_PADDING = 0.1, -100
 SHARED = {"d_model": 24, "num_heads": 6, "num_kv_heads": 3}
 """With three heads, keys and values can only be shared by all of them."""
+WIRED = {"d_model": 48, "num_heads": 8}
+"""Of layers that make eight heads, or two, three, four, six, whatever they are told."""
 
 
 def settings(thing: Any, kind: Kind, given: Mapping[str, Any] | None) -> Iterator[dict[str, Any]]:
@@ -30,6 +34,8 @@ def settings(thing: Any, kind: Kind, given: Mapping[str, Any] | None) -> Iterato
     is_free = base.get("num_heads", 1) != 1 and kind.name.endswith("Attention") and "num_heads" not in own
     if not is_free:
         yield base
+        if "d_ff" in base and "num_heads" in base and not own & {"num_heads", "d_model"} and _hides_heads(thing):
+            yield base | WIRED
     elif kind.name != "ScaledDotProductAttention" and is_one_head(thing):
         yield from (alone, base)  # the search takes long where nothing fits
     else:
@@ -48,6 +54,16 @@ def shares_heads(thing: Any) -> bool:
     inits = [getattr(vars(cls).get("__init__"), "__code__", None) for cls in classes]
     read = {name for code in inits if code is not None for name in code.co_names}
     return any("num_kv_heads" in settings_of(name)[:1] for name in read)
+
+
+def _hides_heads(thing: Any) -> bool:
+    """Whether a class is told its width and nothing of heads, but makes what has some: their number is fixed."""
+    init = getattr(vars(thing).get("__init__"), "__code__", None) if isinstance(thing, type) else None
+    if init is None or not _means(thing, "d_model") or _means(thing, "num_heads"):
+        return False
+    names = vars(sys.modules.get(thing.__module__))
+    made = (names.get(name, getattr(nn, name, None)) for name in init.co_names)
+    return any(isinstance(cls, type) and issubclass(cls, nn.Module) and _means(cls, "num_heads") for cls in made)
 
 
 def has_heads(thing: Any) -> bool:

@@ -165,7 +165,7 @@ def _asked_for(attempt: Attempt, text: str, uses: Mapping[str, Use], values: Val
     if found is None:
         if re.search(r"float' object cannot be interpreted|got \(?float|not float|of type float", text):
             return {n: int(v) for n, v in attempt.args.items() if type(v) is float and v.is_integer()}
-        return _of_length(attempt, text, values)
+        return _of_length(attempt, text, values) or _among(attempt, uses)
     culprits = [n for n, v in attempt.args.items() if type(v).__name__ == found[1]]
     told = [n for n in culprits if _explains(uses.get(n, Use()), found)] or culprits
     for name in told:
@@ -183,6 +183,16 @@ def _explains(use: Use, found: re.Match[str]) -> bool:
     if found[3]:
         return found[3] in use.attributes
     return {"callable": use.called, "iterable": use.listed, "subscriptable": bool(use.keys) or use.listed}[found[4]]
+
+
+def _among(attempt: Attempt, uses: Mapping[str, Use]) -> dict[str, Any]:
+    """A text that the class knows, for one that it does not: activation="ReLU", where "ReLu" is the default."""
+    for parameter in parameters_of(attempt.cls):
+        value = attempt.args.get(parameter.name, parameter.default)
+        known = [word for word in uses.get(parameter.name, Use()).compared if isinstance(word, str)]
+        if isinstance(value, str) and known and value not in known:
+            return {parameter.name: min(known, key=lambda word: word.lower() != value.lower())}
+    return {}
 
 
 def _of_length(attempt: Attempt, text: str, values: Values) -> dict[str, Any]:

@@ -50,7 +50,9 @@ def _of_heads(made: nn.Module, settings: Mapping[str, Any]) -> dict[str, Any]:
     whole = [roles for roles in groups.values() if roles.keys() == {"q", "k", "v"}]
     if not h or not E or not whole or any(E not in shape for roles in whole for s in roles.values() for shape in s):
         return {}
-    q, k = (sum(_out(shape, E) for shape in whole[0][role]) for role in "qk")
+    of_queries = [_out(shape, E) for shape in whole[0]["q"]]
+    several = len(of_queries) if set(of_queries) == {E} else 1  # attentions side by side: W_q_1, W_q_2
+    q, k = (sum(_out(shape, E) for shape in whole[0][role]) // several for role in "qk")
     if q % h:
         return {}
     found = {} if q == E else {"d_k": q // h}
@@ -93,8 +95,10 @@ def _from_shapes(
     there = [size for size in words if size in flat]
     if len(words) == 2 and len(set(words)) == 2 and len(there) == 1:  # one vocabulary for both languages
         found |= dict.fromkeys(("src_vocab_size", "tgt_vocab_size"), there[0])
-    if d_model is not None and d_model not in flat and flat and "d_model" in kind.defaults:
-        d_model = max(set(flat), key=lambda size: (flat.count(size), -flat.index(size)))
+    heads = settings.get("num_heads") or 1
+    wide = [size for size in flat if size % heads == 0]  # heads that do not divide it would be refused
+    if d_model is not None and d_model not in flat and wide and "d_model" in kind.defaults:
+        d_model = max(set(wide), key=lambda size: (wide.count(size), -wide.index(size)))
         found["d_model"] = d_model
     if "d_ff" in kind.defaults and settings.get("d_ff") not in flat and d_model:
         pairs = [tuple(s for s in shape if s > 1) for shape in sizes]

@@ -189,6 +189,8 @@ def numbers(wish: Wish, values: Values) -> list[Any]:
     others = [values.settings[s] for s in meant if s in values.settings]
     if wish.word in OUT and values.is_attention:  # of every head, where their outputs are joined
         others.append(values.settings["d_k"])
+    if meant[:1] == ("d_k",) and values.is_attention and "num_heads" not in values.names:
+        others.append(values.settings["num_heads"])  # hidden_size // head_size may be either of them
     found = list(dict.fromkeys([number, *others]))
     if wish.wants_fraction and not values.fixes(wish.name):
         fractions = [values.settings[s] for s in meant if s in FRACTIONS and s in values.settings]

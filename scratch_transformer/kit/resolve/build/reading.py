@@ -93,6 +93,8 @@ class _Reader(ast.NodeVisitor):
         self.namespace, self.depth = namespace, depth
         self.found: dict[str, Use] = {}
         self.names: dict[str, str] = {}
+        self.tables: dict[str, ast.expr] = {}
+        """Dictionaries that are written out."""
         self.is_constructor = False
 
     def read(self, tree: ast.AST, name: str) -> None:
@@ -126,6 +128,8 @@ class _Reader(ast.NodeVisitor):
 
     def visit_Assign(self, node: ast.Assign) -> None:
         held = self.held(node.value)
+        if isinstance(node.value, ast.Dict):
+            self.tables |= {target.id: node.value for target in node.targets if isinstance(target, ast.Name)}
         for target in node.targets if held else ():
             if isinstance(target, ast.Name):
                 self.names[target.id] = str(held)
@@ -140,6 +144,9 @@ class _Reader(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_Subscript(self, node: ast.Subscript) -> None:
+        looked_up = self.use(node.slice)
+        if looked_up is not None:
+            looked_up.compared += self._words(node.value)
         use = self.use(node.value)
         if use is not None:
             if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
@@ -159,6 +166,7 @@ class _Reader(ast.NodeVisitor):
         if use is not None:
             values = [part for other in node.comparators for part in getattr(other, "elts", [other])]
             use.compared += [part.value for part in values if isinstance(part, ast.Constant) and part.value is not None]
+            use.compared += [word for part in values for word in self._words(part)]
         self.generic_visit(node)
 
     def visit_For(self, node: ast.For) -> None:
@@ -185,6 +193,9 @@ class _Reader(ast.NodeVisitor):
             called.called = True
         if isinstance(node.func, ast.Attribute) and node.func.attr == "get" and node.args:
             use, key = self.use(node.func.value), node.args[0]
+            looked_up = self.use(key)
+            if looked_up is not None:
+                looked_up.compared += self._words(node.func.value)
             if use is not None and isinstance(key, ast.Constant):
                 use.keys.add(str(key.value))
         if isinstance(node.func, ast.Name) and node.func.id == "range":
@@ -212,6 +223,20 @@ class _Reader(ast.NodeVisitor):
                 use.meant += settings_of(name)
                 if name in others:
                     use.add(others[name])
+
+    def _words(self, node: ast.expr) -> list[str]:
+        """The texts in a dictionary or list: {"relu": nn.ReLU}, ACTIVATIONS, list(ACTIVATIONS.keys())."""
+        while isinstance(node, ast.Call):  # of .keys(), list()
+            node = next(
+                iter(node.args), node.func.value if isinstance(node.func, ast.Attribute) else ast.Constant(None)
+            )
+        if isinstance(node, ast.Name) and node.id in self.tables:
+            node = self.tables[node.id]
+        if isinstance(node, ast.Dict):
+            return [key.value for key in node.keys if isinstance(key, ast.Constant) and isinstance(key.value, str)]
+        value = self._value(node)
+        is_table = isinstance(value, (Mapping, list, tuple, set))
+        return [word for word in value if isinstance(word, str)] if is_table else []
 
     def _value(self, node: ast.expr) -> Any:
         """The class or function that an expression names."""

@@ -78,7 +78,7 @@ def orders(kind: Kind, is_function: bool, keeps: bool = False) -> tuple[str, ...
         return "batch first", "batch last"
     usual: tuple[str, ...] = ("batch first", "sequence first")
     if kind.name == "PositionalEncoding":
-        usual = (*usual, "ids")
+        usual = (*usual, "ids", "positions")
     if kind.name == "RotaryEmbedding":
         usual = ("batch first", "heads after the length")
     is_of_tokens = bool({"x", "query", "ids", "src"} & set(kind.inputs)) and not kind.name.endswith("Mask")

@@ -47,7 +47,9 @@ def forward_of(made: Any, kind: Kind) -> Callable[..., Any]:
     """What to call: forward, __call__, or for a model without forward its encode, decode and project joined."""
     if not isinstance(made, nn.Module):
         return made
-    has_own = type(made).forward is not nn.Module.forward and "forward" in dir(type(made))
+    forward = getattr(type(made), "forward", nn.Module.forward)
+    is_written = "NotImplementedError" not in getattr(getattr(forward, "__code__", None), "co_names", ())
+    has_own = forward is not nn.Module.forward and is_written
     if kind.name == "Transformer" and not has_own and hasattr(made, "encode") and hasattr(made, "decode"):
         return _joined(made)
     return made.forward

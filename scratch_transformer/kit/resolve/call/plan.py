@@ -28,7 +28,7 @@ class Plan:
     """How to call. arguments: parameter -> canonical input, or a constant in `constants`.
 
     masks: mask parameter -> (canonical mask, its form). order: "batch first", "sequence first"; "ids": positions are
-    asked for with token ids; "batch last" of a mask; those of batching.py.
+    asked for with token ids, or with their numbers; "positions": with the numbers of one sentence; "batch last" of a mask; those of batching.py.
     """
 
     arguments: Mapping[str, str]
@@ -68,6 +68,16 @@ class Plan:
             return False
         return True
 
+    @property
+    def gives_targets(self) -> bool:
+        """Whether a language model is given the ids as what it is to predict, too."""
+        return list(self.arguments.values()).count("ids") > 1
+
+    def without_targets(self) -> Plan:
+        first = next(parameter for parameter, name in self.arguments.items() if name == "ids")
+        kept = {p: name for p, name in self.arguments.items() if name != "ids" or p == first}
+        return replace(self, arguments=kept)
+
     def give(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Canonical inputs -> the learner's keyword arguments.
 
@@ -82,8 +92,10 @@ class Plan:
         return given | self._masks(inputs)
 
     def _turned(self, value: Any) -> Any:
+        if self.order == "positions" and isinstance(value, Tensor):
+            return torch.arange(value.shape[1])
         if self.order == "ids" and isinstance(value, Tensor):
-            return torch.ones(value.shape[:2], dtype=torch.long)
+            return torch.arange(value.shape[1]).expand(value.shape[:2])
         if self.order == "heads after the length":
             return value.transpose(1, 2) if isinstance(value, Tensor) and value.dim() == 4 else value
         if self.order in batching.AXES:
@@ -96,7 +108,7 @@ class Plan:
             return value.permute(2, 0, 1)
         if self.order in batching.AXES:
             return batching.with_axes(value, self.order)
-        return value if self.order == "ids" else self._turned(value)
+        return value if self.order in ("ids", "positions") else self._turned(value)
 
     def _masks(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         given: dict[str, Any] = {}

@@ -52,6 +52,8 @@ class Known:
         self._tables: dict[Any, list[tuple[Tensor, ...]]] = {}
         self.supplied: list[str] = []
         """What the reference stands in for at the moment."""
+        self.gives_targets = False
+        """Whether language models are only called with targets, as in training."""
         self.thorough = True
         self.deadline = float("inf")
 

@@ -12,6 +12,7 @@ from typing import Any
 from torch import nn
 
 from scratch_transformer.kit.kind import Kind
+from scratch_transformer.kit.resolve import guess
 from scratch_transformer.kit.resolve.build import config, construct
 from scratch_transformer.kit.resolve.library import supplied
 from scratch_transformer.kit.resolve.library.around import Around
@@ -50,7 +51,8 @@ NO_PART = re.compile(
 )
 """Names that speak of a part without asking for one: attention_dropout, embed_size, log_attention_weights."""
 NUMBERS = {"rate", "dim", "dims", "size", "num", "number", "n", "mult", "multiple", "multiplier", "ratio", "factor",
-           "dropout", "drop", "prob", "len", "length", "max", "mode", "bias", "eps", "theta", "scale"}  # fmt: skip
+           "dropout", "drop", "prob", "len", "length", "max", "mode", "bias", "eps", "theta", "scale", "idx", "index",
+           "id"}  # fmt: skip
 LAYER = ("MultiheadAttention", "FeedForward", "LayerNorm")
 LENT: dict[str, tuple[str, ...]] = {
     "Transformer": ("Encoder", "Decoder"),
@@ -60,6 +62,7 @@ LENT: dict[str, tuple[str, ...]] = {
     "Decoder": ("DecoderLayer", *LAYER),
 }
 """Parts that the reference lends to a composite."""
+STACKS = {"Encoder", "Decoder", "TokenEncoder", "TokenDecoder", "Transformer"}
 OUTPUTS = ("generator", "projection", "projectionlayer", "proj", "output", "outputlayer")
 LAYERS = ("layers", "layer", "blocks", "block")
 
@@ -130,7 +133,7 @@ class Parts(Known):
         return nn.Sequential(self.fresh(embedding, vocab_size=size), self.make(positions))
 
     def _layers(self, kind: Kind, word: str) -> list[Callable[[], Any]]:
-        sides = {"Encoder": ("EncoderLayer",), "Decoder": ("DecoderLayer", "DecoderOnlyBlock")}
+        sides = {"Encoder": ("EncoderLayer",), "Decoder": ("DecoderLayer",)}
         kinds = sides.get(kind.name, ("DecoderOnlyLayer", "LlamaBlock", "EncoderLayer", "DecoderLayer"))
         classes = self._classes(kinds)
         side = sides.get(kind.name, ("",))[0]
@@ -142,10 +145,20 @@ class Parts(Known):
         good = [
             cls for name in kinds for cls, c in self.resolved.items() if c.kind.name == name and isinstance(cls, type)
         ]
-        classes = [(cls, guess) for cls, guess in self.guesses.items() if isinstance(cls, type)]
-        first = [cls for name in kinds for cls, guess in classes if name == guess[0]]
-        rest = [cls for name in kinds for cls, guess in classes if name in guess]
+        classes = [(cls, found) for cls, found in self.guesses.items() if isinstance(cls, type)]
+        first = [cls for name in kinds for cls, found in classes if name == found[0]]
+        rest = [
+            cls
+            for name in kinds
+            for cls, found in classes
+            if name in found and not self._is_other(cls, found[0], kinds)
+        ]
         return list(dict.fromkeys([*good, *first] or rest))[:2]
+
+    def _is_other(self, cls: type, kind: str, kinds: tuple[str, ...]) -> bool:
+        """Whether a stack is asked for, and its name says that it is something else: a DecoderLayer is no decoder."""
+        named = [name for name in (kind, *kinds) if guess.is_named(cls.__name__, self.kinds[name])]
+        return named == [kind] and bool(STACKS & set(kinds))
 
     def _maker(self, cls: Any) -> Callable[[], Any]:
         return lambda: self.make(cls)

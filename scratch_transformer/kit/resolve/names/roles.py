@@ -44,6 +44,6 @@ def role_of(path: str) -> str | None:
         meant = {role for role in ROLES for word in telling if word in ROLES[role]}
         if len(meant) == 1:
             return meant.pop()
-        if not telling and set(words) & {"proj", "projection", "fc", "dense", "linear", "lin"}:
+        if not telling and set(words) & {"proj", "projection", "fc", "dense", "linear", "lin", "ff"}:
             return "o"
     return None

@@ -132,8 +132,8 @@ def notes(candidate: Resolved) -> None:
         candidate.notes.append("It draws words at random; the likeliest was taken instead.")
     if getattr(getattr(candidate.function, "reading", None), "head_logs", False):
         candidate.notes.append("Its model's projection was taken to give log-probabilities.")
-    if plan.order == "ids":
-        candidate.notes.append("It takes token ids, of which it only uses the shape.")
+    if plan.order in ("ids", "positions"):
+        candidate.notes.append("It takes no vectors: it was given the numbers of the positions, 0, 1, 2, ….")
     elif plan.order == caching.TOKENWISE:
         candidate.notes.append("It takes one token at a time, and keeps keys and values.")
     elif plan.order in batching.AXES:

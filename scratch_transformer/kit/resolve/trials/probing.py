@@ -22,8 +22,9 @@ def open_probes(probes: Sequence[Probe]) -> list[Probe]:
 
 def is_alike(probe: Probe) -> bool:
     """Whether masks of the source and of the target have the same size: one in place of the other does not stop."""
-    x, memory = probe.inputs.get("x"), probe.inputs.get("memory")
-    return isinstance(x, torch.Tensor) and isinstance(memory, torch.Tensor) and x.shape == memory.shape
+    sides = [value for name, value in probe.inputs.items() if name in ("x", "ids", "memory", "src", "tgt")]
+    are_two = len(sides) == 2 and all(isinstance(side, torch.Tensor) for side in sides)
+    return are_two and sides[0].shape[:2] == sides[1].shape[:2]
 
 
 def _is_padded(probe: Probe) -> bool:

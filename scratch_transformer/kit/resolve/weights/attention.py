@@ -105,6 +105,9 @@ def _named(weights: Weights) -> dict[str, list[str]] | None:
             continue
         groups.setdefault(role, []).append(path)
     complete = {"q", "k", "v"} <= groups.keys() or "qkv" in groups or {"q", "kv"} <= groups.keys()
+    others = [path for path in weights if role_of(path) is None]
+    if complete and "o" not in groups and sum(weights[path].dim() == 2 for path in others) == 1:
+        groups["o"] = others  # whatever it is called
     return groups if complete or {"qk", "v"} <= groups.keys() else None
 
 

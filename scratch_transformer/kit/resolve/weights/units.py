@@ -119,7 +119,32 @@ def learner_units(parameters: Parameters, kind_of: KindOf) -> list[Unit]:
         if not unit.shape or not bias:
             unit.shape, unit.raw = tuple(positions.shape), is_raw(name)
             unit.kind = "norm" if positions.dim() == 1 else "matrix"
-    return list(units.values())
+    return _with_beside(list(units.values()), parameters)
+
+
+def _with_beside(units: list[Unit], parameters: Parameters) -> list[Unit]:
+    """Attentions that project nothing but their output get the projections that are made beside them.
+
+    W_q, W_k, W_v of a layer, or W_q_1, W_k_1, W_v_1 for its mha_1.
+    """
+    for attention in [unit for unit in units if unit.kind == "attention" and unit.path]:
+        matrices = [name for name in attention.names if parameters.positions[attention.full(name)].dim() >= 2]
+        if len(matrices) != 1:
+            continue
+        owner, _, name = attention.path.rpartition(".")
+        siblings = [unit for unit in units if unit.kind == "matrix" and unit.path.rpartition(".")[0] == owner]
+        roles = [(role_of(unit.path.rpartition(".")[2]), unit) for unit in siblings]
+        number = "".join(re.findall(r"\d+$", name))
+        several = {role for role, _ in roles if sum(role == other for other, _ in roles) > 1}
+        own = {r: u for r, u in roles if r in ("q", "k", "v") and (not several or u.path.endswith(number or "_"))}
+        if own.keys() == {"q", "k", "v"} and len(own) == 3:
+            inside = [attention.full(name) for name in attention.names]
+            beside = [unit.full(name) for unit in own.values() for name in unit.names]
+            start = len(f"{owner}.") if owner else 0
+            attention.layer = _layer(owner)
+            attention.path, attention.names = owner, [path[start:] for path in (*beside, *inside)]
+            units = [unit for unit in units if not any(unit is other for other in own.values())]
+    return units
 
 
 def _matrix_of(name: str, parameters: Parameters) -> str | None:

@@ -1,0 +1,303 @@
+"""From explanations to a diagnosis: what is named, how much it weighs, and what is said of what was not seen."""
+
+import math
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import nn
+
+from reference_tests.kit.made import Made, found, variant
+from scratch_transformer.kit.judge import diagnose as judged
+from scratch_transformer.kit.judge.diagnose import diagnose
+from scratch_transformer.kit.judge.search import Change, Hypothesis, Match, changes_of
+from scratch_transformer.kit.judge.session import EXACT, ROUNDED, Session
+from scratch_transformer.kit.kind import Finding, Probe
+from scratch_transformer.kit.kinds import KINDS
+from scratch_transformer.kit.mistakes import MISTAKES
+from scratch_transformer.kit.mistakes.attention import NOT_ASKED, TARGET_ONLY
+from scratch_transformer.kit.recipe import RIGHT
+
+OF_SEVERITY = {}
+for mistake in MISTAKES.values():
+    OF_SEVERITY.setdefault(mistake.severity, Finding(mistake, ""))
+RIGHT_ONE = Hypothesis("")
+
+
+def session(stops=()):
+    return SimpleNamespace(stops=list(stops))
+
+
+# ---- The verdict ----
+
+
+@pytest.mark.parametrize(
+    "severities, best, error, stops, verdict",
+    [
+        ((), RIGHT_ONE, 0.0, (), "matches the builtin"),
+        ((), RIGHT_ONE, ROUNDED, (), "matches the builtin"),
+        ((), RIGHT_ONE, 1.01 * ROUNDED, (), "unknown mismatch"),
+        ((), None, 0.0, (), "unknown mismatch"),
+        ((), RIGHT_ONE, 0.0, ("crash",), "crashed"),
+        ((), None, 0.0, ("crash",), "unknown mismatch"),
+        (("note",), RIGHT_ONE, 0.0, (), "matches the builtin"),
+        (("harmless", "note"), RIGHT_ONE, 1.0, (), "harmless deviation"),
+        (("paper", "harmless"), RIGHT_ONE, 1.0, (), "matches the paper, not the builtin"),
+        (("paper",), RIGHT_ONE, 1.0, ("crash",), "crashed"),
+        (("harmless",), None, 1.0, (), "unknown mismatch"),
+        (("mistake", "paper"), None, 0.0, ("crash",), "mistake"),
+    ],
+)
+def test_verdict(severities, best, error, stops, verdict):
+    findings = [OF_SEVERITY[severity] for severity in severities]
+    assert judged._verdict(best, findings, error, session(stops)) == verdict
+
+
+def test_the_worst_first_and_each_once():
+    note, harmless, paper, mistake = (OF_SEVERITY[s] for s in ("note", "harmless", "paper", "mistake"))
+    again = Finding(note.mistake, "seen again")
+    assert judged._sorted([note, harmless, again, mistake, paper]) == [mistake, paper, harmless, note]
+    first, second = (Finding(MISTAKES[id], "") for id in ("LN2", "LN1"))
+    assert judged._sorted([first, second]) == [first, second]
+
+
+@pytest.mark.parametrize("stronger, weaker", [("B11", "A25"), ("B21", "B12")])
+def test_what_another_one_shows_is_not_named_beside_it(stronger, weaker):
+    one, other = (Finding(MISTAKES[id], "") for id in (stronger, weaker))
+    assert judged._sorted([other, one]) == [one]
+    assert judged._sorted([one]) == [one]
+    assert judged._sorted([other]) == [other]
+
+
+# ---- What is named ----
+
+
+def asked(looks_for_padding=True, is_causal_by_name=True):
+    candidate = SimpleNamespace(looks_for_padding=looks_for_padding, is_causal_by_name=is_causal_by_name)
+    worst = lambda design, **options: (math.inf, None)  # noqa: E731
+    return SimpleNamespace(candidate=candidate, worst=worst, kind=SimpleNamespace(builtin=""))
+
+
+def named(session, change, twins=()):
+    best = Hypothesis("", (change,))
+    (found,) = judged._named(session, best, Match((best,), twins={change.id: twins}), RIGHT)
+    return found
+
+
+def of(id, form=None):
+    form, entries = next((f, e) for f, e in MISTAKES[id].changes.items() if form in (None, f))
+    return Change(id, form, tuple(entries.items()))
+
+
+def test_nothing_is_named_without_an_explanation():
+    assert list(judged._named(asked(), None, Match(), RIGHT)) == []
+    assert list(judged._named(asked(), RIGHT_ONE, Match((RIGHT_ONE,)), RIGHT)) == []
+
+
+def test_a_mistake_with_its_form_and_its_twins():
+    change = of("LN3", "1e-6")
+    found = named(asked(), change, ("1e-12",))
+    assert found == Finding(MISTAKES["LN3"], "", "1e-6", twins=("1e-12",))
+
+
+def test_padding_that_nobody_looked_for():
+    change = of("A29", "the padding is lost")
+    assert named(asked(), change) == Finding(MISTAKES["A29"], "", change.form)
+    found = named(asked(looks_for_padding=False), change)
+    assert found == Finding(MISTAKES["A24"], "", TARGET_ONLY, dict(change.entries))
+    other = next(Change("A29", f, tuple(e.items())) for f, e in MISTAKES["A29"].changes.items() if f != change.form)
+    assert named(asked(looks_for_padding=False), other).mistake.id == "A29"
+
+
+def test_the_future_of_what_need_not_hide_it():
+    change = of("A25")
+    assert named(asked(), change).form == change.form
+    assert named(asked(is_causal_by_name=False), change).form == NOT_ASKED
+    assert named(asked(is_causal_by_name=False), of("LN3", "1e-6")).form == "1e-6"
+    assert judged._is_note(asked(is_causal_by_name=False), change)
+    assert not judged._is_note(asked(), change)
+
+
+# ---- What it is measured against ----
+
+
+def test_a_design_is_the_explanations_with_what_is_no_mistake():
+    session = Session(variant("EncoderLayer", activation="silu"))
+    (note,) = (c for c in changes_of(KINDS["EncoderLayer"]) if dict(c.entries) == {"activation": "silu"})
+    design, entries = list(session.kind.designs.items())[-1]
+    best = Hypothesis(design, (of("LN1"), note))
+    assert judged._design(session, best) == RIGHT.with_({**entries, "activation": "silu"})
+
+
+def test_without_an_explanation_the_nearest_design():
+    designs = list(KINDS["EncoderLayer"].designs.values())
+    for entries in (designs[0], designs[-1]):
+        session = Session(variant("EncoderLayer", **{**designs[0], **entries, "ddof": 1}))
+        assert judged._design(session, None) == RIGHT.with_(entries)
+
+
+# ---- What is said beside it ----
+
+
+@pytest.mark.parametrize(
+    "error, said",
+    [(EXACT, None), (1.1 * EXACT, "1e-09"), (ROUNDED, "2e-05"), (1.1 * ROUNDED, None)],
+)
+def test_single_precision_is_said(error, said):
+    expected = (
+        [] if said is None else [f"Somewhere it computes in single precision (float32): it agrees to {said} only."]
+    )
+    assert list(judged._notes(None, Match((), error))) == expected
+
+
+def limits(left_out=(), crashes=(), said=()):
+    probe = lambda shows: Probe("p", {}, shows=shows)  # noqa: E731
+    results = [SimpleNamespace(probe=probe(shows), error=error) for shows, error in crashes]
+    candidate = SimpleNamespace(limits=said)
+    return list(
+        judged._limits(SimpleNamespace(left_out=[probe(s) for s in left_out], crashes=results, candidate=candidate))
+    )
+
+
+def test_limits():
+    assert limits() == []
+    assert limits(["masks", "padding", "masks"]) == ["Not checked, as it cannot be given such inputs: masks; padding."]
+    assert limits(["masks"], said=["It takes no mask."]) == []
+    assert limits(["masks"], said=["It is slow."]) != []
+    assert limits(crashes=[("one token", ValueError("\n two\nlines"))]) == [
+        "With one token it stops with ValueError: two"
+    ]
+
+
+@pytest.mark.parametrize(
+    "error, line", [(None, "None"), (ValueError(), ""), (ValueError("  a\nb"), "a"), (ValueError("x" * 201), "x" * 200)]
+)
+def test_first_line(error, line):
+    assert judged._first_line(error) == line
+
+
+class Norm(nn.Module):
+    def __init__(self, d_model, eps=1e-5):
+        super().__init__()
+        self.weight, self.bias, self.eps = nn.Parameter(torch.ones(d_model)), nn.Parameter(torch.zeros(d_model)), eps
+
+    def forward(self, x):
+        return nn.functional.layer_norm(x, x.shape[-1:], self.weight, self.bias, self.eps)
+
+
+def norm(forward):
+    return type("Changed", (Norm,), {"forward": forward})
+
+
+def test_what_always_stops_has_crashed():
+    def forward(self, x):
+        raise KeyError("no\nsuch")
+
+    candidate = Made("LayerNorm", norm(forward), d_model=12)
+    candidate.notes.append("A note.")
+    diagnosis = diagnose(candidate)
+    assert (diagnosis.kind, diagnosis.verdict, diagnosis.error) == ("LayerNorm", "crashed", math.inf)
+    assert diagnosis.against == "torch.nn.LayerNorm"
+    assert diagnosis.notes == ("A note.", "KeyError: 'no\\nsuch'")
+
+
+def test_what_cannot_be_loaded_has_crashed():
+    class Broken(Made):
+        def load(self, state):
+            raise ValueError("no place for weight")
+
+    diagnosis = diagnose(Broken("LayerNorm", Norm, d_model=12))
+    assert (diagnosis.verdict, diagnosis.notes) == ("crashed", ("ValueError: no place for weight",))
+
+
+def test_what_cannot_be_given_anything_has_crashed():
+    class Closed(Made):
+        def accepts(self, inputs):
+            return False
+
+    diagnosis = diagnose(Closed("LayerNorm", Norm, d_model=12))
+    assert (diagnosis.verdict, diagnosis.notes) == ("crashed", ("It cannot be given any of the inputs.",))
+    assert diagnosis.findings == ()
+
+
+def test_a_crash_that_is_typical_of_a_mistake():
+    says = "sqrt(): argument 'input' (position 1) must be Tensor, not int"
+    diagnosis = judged._crashed(variant("SelfAttention"), TypeError(says))
+    assert (diagnosis.verdict, diagnosis.ids, diagnosis.notes) == ("crashed", ("E1",), (f"TypeError: {says}",))
+
+
+def test_a_crash_on_one_probe_is_named_and_limits_what_was_seen():
+    last = Session(variant("LayerNorm", {"d_model": 12})).probes[-1]
+
+    def forward(self, x):
+        if torch.equal(x, last.inputs["x"]):
+            raise TypeError("sqrt(): argument 'input' (position 1) must be Tensor, not int")
+        return Norm.forward(self, x)
+
+    diagnosis = found("LayerNorm", norm(forward), d_model=12)
+    assert diagnosis.ids == ("E1",)
+    assert diagnosis.limits[-1].startswith(f"With {last.shows} it stops with TypeError: sqrt()")
+
+
+def test_no_mistake_is_told_from_nan():
+    diagnosis = found("LayerNorm", norm(lambda self, x: x * math.nan), d_model=12)
+    assert (diagnosis.verdict, diagnosis.error, diagnosis.findings) == ("unknown mismatch", math.inf, ())
+    assert diagnosis.kind == "LayerNorm"
+    assert diagnosis.against == "torch.nn.LayerNorm"
+    assert diagnosis.notes == ("Its outputs are NaN or infinite, all of them, whatever it is given.",)
+
+
+def test_without_a_builtin_it_is_the_reference():
+    kind = next(kind for kind in KINDS.values() if not kind.builtin)
+    candidate = variant(kind.name)
+    assert judged._without_numbers(candidate).against == "the reference"
+    assert judged._crashed(candidate, None).against == "the reference"
+    assert diagnose(candidate).against == "the reference"
+
+
+# ---- All together ----
+
+
+def test_right():
+    diagnosis = found("LayerNorm", Norm, d_model=12)
+    assert (diagnosis.kind, diagnosis.verdict, diagnosis.ids) == ("LayerNorm", "matches the builtin", ())
+    assert diagnosis.error < 1e-12
+    assert diagnosis.alternatives == diagnosis.notes == diagnosis.limits == diagnosis.replaced == ()
+    assert (diagnosis.divergence, diagnosis.unexplained, diagnosis.recipe) == ("", False, RIGHT)
+    assert diagnosis.design in KINDS["LayerNorm"].designs
+
+
+def test_one_mistake():
+    candidate = variant("LayerNorm", eps_inside=False)
+    candidate.limits.append("A limit.")
+    candidate.replaced.append("a part")
+    diagnosis = diagnose(candidate)
+    session = Session(variant("LayerNorm", eps_inside=False))
+    error, worst = session.worst(RIGHT)
+    assert (diagnosis.verdict, diagnosis.ids, diagnosis.error) == ("mistake", ("LN2",), error)
+    assert diagnosis.probe == worst.probe.shows
+    assert diagnosis.ordinary == session.worst(RIGHT, ordinary=True)[0] != error
+    assert diagnosis.recipe.eps_inside is False
+    assert diagnosis.limits == ("A limit.",)
+    assert diagnosis.replaced == ("a part",)
+    assert not diagnosis.unexplained
+
+
+def test_a_mistake_that_the_parts_have_is_found_at_once():
+    by_parts, alone = (diagnose(variant("EncoderLayer", ddof=1), parts) for parts in (("LN1",), ()))
+    assert by_parts.ids == alone.ids == ("LN1",)
+
+
+def test_nobody_knows():
+    diagnosis = found("LayerNorm", norm(lambda self, x: Norm.forward(self, x) ** 3), d_model=12)
+    assert (diagnosis.verdict, diagnosis.design, diagnosis.alternatives) == ("unknown mismatch", "", ())
+    assert diagnosis.error > 0.1
+    assert diagnosis.recipe == RIGHT
+
+
+def test_another_seed_is_used(monkeypatch):
+    seeds = []
+    monkeypatch.setattr(judged, "Session", lambda candidate, seed: seeds.append(seed) or Session(candidate, seed))
+    diagnose(variant("LayerNorm"), seed=3)
+    diagnose(variant("LayerNorm"))
+    assert seeds == [3, 0]

@@ -1,0 +1,349 @@
+"""The search: in which order explanations are tried, which of those that fit is taken, and when it gives up."""
+
+import math
+from types import SimpleNamespace
+
+import pytest
+
+from scratch_transformer.kit.judge import search
+from scratch_transformer.kit.judge.search import Change, Hypothesis, Match, changes_of, find, of_parts, subsets
+from scratch_transformer.kit.judge.session import EXACT, ROUNDED
+from scratch_transformer.kit.kind import Diagnosis, Finding
+from scratch_transformer.kit.kinds import KINDS
+from scratch_transformer.kit.mistakes import MISTAKES
+from scratch_transformer.kit.recipe import RIGHT
+
+DDOF, EPS = Change("LN1", "", (("ddof", 1),)), Change("LN2", "", (("eps_inside", False),))
+TINY = Change("LN3", "1e-6", (("eps", 1e-6),))
+TINIER = Change("LN3", "1e-12", (("eps", 1e-12),))
+
+
+def hypothesis(*changes, design=""):
+    return Hypothesis(design, changes, RIGHT.with_({name: value for c in changes for name, value in c.entries}))
+
+
+NOTHING, ONE, TWO, BOTH = hypothesis(), hypothesis(DDOF), hypothesis(EPS), hypothesis(DDOF, EPS)
+
+
+class Session:
+    """Says how far off recipes are, and writes down which it was asked about."""
+
+    is_random, failed = False, ""
+
+    def __init__(self, errors=(), everywhere=(), kind="LayerNorm", failed=""):
+        self.kind, self.errors, self.everywhere, self.asked = KINDS[kind], dict(errors), dict(everywhere), []
+        self.fails = failed
+
+    def error(self, recipe, stop_above=math.inf, everywhere=False):
+        self.asked.append(recipe)
+        assert everywhere or stop_above == ROUNDED
+        error = (self.everywhere if everywhere else self.errors).get(recipe, 1.0)
+        self.failed = self.fails if error > stop_above else ""
+        return error
+
+
+@pytest.fixture
+def tiers(monkeypatch):
+    """Sets what is tried, tier by tier; with True what is for exact matches only."""
+
+    def set_to(*tiers):
+        pairs = [tier if isinstance(tier, tuple) else (False, tier) for tier in tiers]
+        monkeypatch.setattr(search, "_tiers", lambda session, parts: iter(pairs))
+
+    return set_to
+
+
+# ---- Which explanation is taken ----
+
+
+def test_the_first_tier_that_explains_ends_the_search(tiers):
+    tiers([NOTHING], [ONE, TWO], [BOTH])
+    session = Session({ONE.recipe: 1e-15, BOTH.recipe: 1e-15})
+    assert find(session) == Match((ONE,), 1e-15, 3, {"LN1": ()})
+    assert session.asked == [NOTHING.recipe, ONE.recipe, TWO.recipe]
+
+
+def test_nothing_explains(tiers):
+    tiers([NOTHING, ONE])
+    assert find(Session()) == Match((), math.inf, 2, {})
+
+
+def test_what_is_random_is_not_searched(tiers):
+    tiers([NOTHING])
+    session = Session({NOTHING.recipe: 0.0})
+    session.is_random = True
+    assert find(session) == Match()
+    assert session.asked == []
+
+
+@pytest.mark.parametrize("error, explains", [(EXACT, True), (ROUNDED, True), (ROUNDED * 1.01, False)])
+def test_up_to_float32s_rounding(error, explains, tiers):
+    tiers([NOTHING], [ONE])
+    match = find(Session({NOTHING.recipe: error}))
+    assert match.hypotheses == ((NOTHING,) if explains else ())
+    assert match.tried == (1 if error == EXACT else 2)
+    assert match.error == (error if explains else math.inf)
+
+
+def test_an_exact_one_later_is_better_than_a_rounded_one_before(tiers):
+    tiers([NOTHING], [ONE])
+    assert find(Session({NOTHING.recipe: 1e-6, ONE.recipe: 1e-15})).hypotheses == (ONE,)
+
+
+def test_pairs_are_tried_for_exact_matches_only(tiers):
+    tiers([NOTHING, ONE], (True, [BOTH]))
+    session = Session({ONE.recipe: 1e-6, BOTH.recipe: 0.0})
+    assert find(session) == Match((ONE,), 1e-6, 2, {"LN1": ()})
+    session = Session({BOTH.recipe: 0.0})
+    assert find(session).hypotheses == (BOTH,)
+
+
+def test_a_design_that_explains_is_not_left_for_another_one(tiers):
+    other = Hypothesis("other", (), RIGHT.with_({"norm_order": "pre"}))
+    tiers([NOTHING, ONE, other])
+    session = Session({ONE.recipe: 0.0, other.recipe: 0.0})
+    assert find(session).hypotheses == (ONE,)
+    assert other.recipe not in session.asked
+
+
+def test_no_recipe_is_tried_twice_in_a_tier(tiers):
+    tiers([NOTHING, hypothesis(design="another name"), ONE])
+    session = Session()
+    assert find(session).tried == 2
+    assert session.asked == [NOTHING.recipe, ONE.recipe]
+
+
+def test_it_gives_up_after_so_many_seconds(tiers, monkeypatch):
+    clock = iter([100.0, 100.0, 101.0, 101.0, 101.1, 200.0])
+    monkeypatch.setattr(search.time, "process_time", lambda: next(clock))
+    tiers([NOTHING, ONE, TWO, BOTH])
+    assert find(Session(), seconds=1.0).tried == 3
+
+
+def test_seconds_unless_given(tiers, monkeypatch):
+    for seconds, tried in ((search.SECONDS, 1), (search.SECONDS + 0.1, 0)):
+        clock = iter([100.0, 100.0 + seconds, 500.0])
+        monkeypatch.setattr(search.time, "process_time", lambda clock=clock: next(clock))
+        tiers([NOTHING, ONE])
+        assert find(Session()).tried == tried
+
+
+def test_padding_that_got_lost_goes_with_any_other(tiers):
+    lost = next(c for c in changes_of(KINDS["Transformer"]) if (c.id, c.form) == search.PADDING_LOST)
+    both = search._and(hypothesis(DDOF), lost)
+    assert both == Hypothesis("", (DDOF, lost), RIGHT.with_({"ddof": 1, **dict(lost.entries)}))
+    for failed, expected in (("gap", (both,)), ("another probe", ())):
+        tiers([NOTHING], [ONE])
+        assert find(Session({both.recipe: 0.0}, kind="Transformer", failed=failed)).hypotheses == expected
+    tiers([NOTHING], [ONE])
+    assert find(Session({both.recipe: 0.0}, kind="LayerNorm", failed="gap")).hypotheses == ()
+
+
+# ---- What fits alike ----
+
+
+def chosen(pairs, everywhere=()):
+    return search._chosen(Session(everywhere=everywhere), pairs, 7)
+
+
+def test_the_simplest_first_and_others_beside_it():
+    match = chosen([(1e-15, ONE), (1e-12, TWO)], {ONE.recipe: 0.0, TWO.recipe: 0.0})
+    assert (match.hypotheses, match.error, match.tried) == ((ONE, TWO), 1e-15, 7)
+
+
+def test_what_only_supposes_more_is_no_other_explanation():
+    assert chosen([(0.0, ONE), (0.0, BOTH)], {ONE.recipe: 0.0, BOTH.recipe: 0.0}).hypotheses == (ONE,)
+
+
+def test_where_outputs_do_not_count_tells_apart():
+    assert chosen([(0.0, ONE), (0.0, TWO)], {ONE.recipe: 0.5, TWO.recipe: 0.0}).hypotheses == (TWO,)
+    assert chosen([(0.0, ONE), (0.0, TWO)], {ONE.recipe: 0.5, TWO.recipe: 0.4}).hypotheses == (ONE, TWO)
+    assert chosen([(0.0, ONE), (0.0, TWO)], {ONE.recipe: 4.0, TWO.recipe: 0.4}).hypotheses == (ONE, TWO)
+    assert chosen([(0.0, ONE), (0.0, TWO)], {ONE.recipe: 4.1, TWO.recipe: 0.4}).hypotheses == (TWO,)
+    assert chosen([(0.0, ONE), (0.0, TWO)], {ONE.recipe: EXACT, TWO.recipe: 0.0}).hypotheses == (ONE, TWO)
+
+
+def test_rounded_ones_must_be_as_near_as_the_nearest():
+    everywhere = {ONE.recipe: 0.0, TWO.recipe: 0.0}
+    assert chosen([(1e-6, ONE), (9e-6, TWO)], everywhere).hypotheses == (ONE, TWO)
+    assert chosen([(1e-6, ONE), (1.1e-5, TWO)], everywhere).hypotheses == (ONE,)
+    assert chosen([(EXACT, ONE), (1.1 * EXACT, TWO)], everywhere).hypotheses == (ONE,)
+    assert chosen([(EXACT / 100, ONE), (EXACT, TWO)], everywhere).hypotheses == (ONE, TWO)
+
+
+def test_the_first_of_those_with_the_same_mistakes():
+    small, smaller = hypothesis(TINY), hypothesis(TINIER)
+    session = Session()
+    match = search._chosen(session, [(0.0, small), (0.0, smaller)], 2)
+    assert match.hypotheses == (small,)
+    assert session.asked == []  # nothing to tell apart
+    assert match.twins == {"LN3": ("1e-12",)}
+    match = chosen(
+        [(0.0, ONE), (0.0, small), (0.0, smaller)], dict.fromkeys((x.recipe for x in (ONE, small, smaller)), 0.0)
+    )
+    assert match.hypotheses == (ONE, small)
+
+
+def test_twins_are_other_forms_with_words():
+    wordless = hypothesis(Change("LN3", "", (("eps", 0.5),)))
+    forms = [hypothesis(TINY), hypothesis(TINIER), wordless, hypothesis(TINY), hypothesis(TINIER)]
+    assert search._twins(forms[0], forms) == {"LN3": ("1e-12",)}
+    assert search._twins(wordless, forms) == {"LN3": ()}
+    assert search._twins(NOTHING, forms) == {}
+    both = hypothesis(DDOF, TINY)
+    assert search._twins(both, [both, hypothesis(DDOF, TINIER)]) == {"LN1": (), "LN3": ("1e-12",)}
+
+
+# ---- What is tried, and in which order ----
+
+
+@pytest.fixture
+def tried(monkeypatch):
+    """The tiers of a kind with four mistakes, of which designs and fits are given."""
+    kind = SimpleNamespace(
+        mistakes=("LN1", "LN2", "LN3:1e-6", "LN7:over the batch"), designs={"": {}}, ids=KINDS["LayerNorm"].ids
+    )
+    fit = ("LN3", "0.5", {"eps": 0.5})
+
+    def tiers(parts=(), designs=(("", {}),)):
+        seen = []
+        monkeypatch.setattr(search, "of_session", lambda session, known: seen.append(known) or list(designs))
+        monkeypatch.setattr(
+            search, "fitted", lambda session, recipes: seen.append(recipes) or [[fit, ("LN1", "", {"ddof": 1})]]
+        )
+        found = [(is_last, list(tier)) for is_last, tier in search._tiers(SimpleNamespace(kind=kind), parts)]
+        return found, seen
+
+    return tiers
+
+
+BATCH = Change("LN7", "over the batch", (("norm_dims", "batch"),))
+FIT = (Change("LN3", "0.5", (("eps", 0.5),)), DDOF)
+SINGLE = [(DDOF,), (EPS,), (TINY,), (BATCH,)]
+PAIRS = [(DDOF, EPS), (DDOF, TINY), (DDOF, BATCH), (EPS, TINY), (EPS, BATCH), (TINY, BATCH)]
+OFTEN = [(DDOF, EPS), (DDOF, TINY), (EPS, TINY), (DDOF, EPS, TINY)]
+
+
+def changes(tier):
+    return [h.changes for h in tier]
+
+
+def test_from_none_to_two_mistakes(tried):
+    tiers, seen = tried()
+    assert [is_last for is_last, _ in tiers] == [False] * 6 + [True]
+    nothing, of_parts, more_of_parts, single, fits, together, pairs = (changes(tier) for _, tier in tiers)
+    assert (nothing, of_parts, more_of_parts) == ([()], [], [])
+    assert single == SINGLE
+    assert fits == [FIT]
+    assert together == OFTEN
+    assert pairs == PAIRS
+    assert seen == [[], [RIGHT]]
+
+
+def test_what_is_known_of_the_parts_comes_first(tried):
+    part = Diagnosis(
+        "LayerNorm",
+        "mistake",
+        1.0,
+        "",
+        (Finding(MISTAKES["LN2"], "", "", {}),),
+        recipe=RIGHT.with_({"eps_inside": False}),
+    )
+    tiers, seen = tried(["LN1", part, "LN1", "A1"])
+    assert seen[0] == [part]
+    assert [is_last for is_last, _ in tiers] == [False] * 6 + [True, True]
+    assert changes(tiers[1][1]) == [(EPS,)]
+    assert changes(tiers[2][1]) == [(DDOF,)]
+    assert changes(tiers[6][1]) == [(EPS, DDOF), (EPS, TINY), (EPS, BATCH)]
+
+
+def test_several_known_mistakes_all_at_once_and_then_fewer(tried):
+    tiers, _ = tried(["LN1", "LN3", "LN7"])
+    assert changes(tiers[1][1]) == [(DDOF, TINY, BATCH)]
+    assert changes(tiers[2][1]) == [(DDOF, TINY), (DDOF, BATCH), (TINY, BATCH), (DDOF,), (TINY,), (BATCH,)]
+    assert changes(tiers[6][1]) == [(DDOF, TINY, BATCH, EPS)]
+
+
+def test_every_design_has_them_all(tried):
+    designs = [("pre", {"norm_order": "pre"}), ("post", {})]
+    tiers, seen = tried(designs=designs)
+    assert [(h.design, h.recipe) for h in tiers[0][1]] == [("pre", RIGHT.with_({"norm_order": "pre"})), ("post", RIGHT)]
+    assert [h.design for h in tiers[3][1]] == ["pre"] * 4 + ["post"] * 4
+    assert tiers[3][1][0].recipe == RIGHT.with_({"norm_order": "pre", "ddof": 1})
+    assert seen[1] == [RIGHT.with_({"norm_order": "pre"}), RIGHT]
+
+
+def test_a_mistake_goes_before_its_design():
+    (found,) = search.with_changes([("", {"eps": 7.0})], [(TINY,)])
+    assert found.recipe.eps == 1e-6
+
+
+def test_rows_that_a_mistake_empties_may_be_filled_in_each_way():
+    causal = Change("A5", "f", (("causal", "future"),))
+    found = list(search.with_changes([("", {})], [(causal,)]))
+    assert [h.recipe.fill for h in found] == list(search.FILLS)
+    assert {h.changes for h in found} == {(causal,)}
+    filled = Change("A11", "NaN", (("fill", "-inf"),))
+    assert [h.recipe.fill for h in search.with_changes([("", {})], [(causal, filled)])] == ["-inf"]
+    assert [h.recipe.fill for h in search.with_changes([("", {"fill": "-1e4"})], [(DDOF,)])] == ["-1e4"]
+
+
+def test_subsets_are_all_or_the_largest_and_the_single_ones():
+    assert ["".join(subset) for subset in subsets("abc")] == ["abc", "ab", "ac", "bc", "a", "b", "c"]
+    assert [len(subset) for subset in subsets("abcd")] == [4] + [3] * 4 + [2] * 6 + [1] * 4
+    assert [len(subset) for subset in subsets("abcde")] == [5] + [4] * 5 + [1] * 5
+    assert subsets("") == []
+
+
+def test_only_different_entries_go_together():
+    assert search.compatible((DDOF, EPS))
+    assert not search.compatible((TINY, TINIER))
+
+
+def test_one_form_of_a_mistake_only_where_a_kind_says_so():
+    kind = SimpleNamespace(mistakes=("LN3:1e-6", "A25:", "LN7"))
+    assert [(c.id, c.form) for c in changes_of(kind)] == [
+        ("LN3", "1e-6"),
+        *(("A25", form) for form in MISTAKES["A25"].changes if form == ""),
+        *(("LN7", form) for form in MISTAKES["LN7"].changes),
+    ]
+    assert changes_of(kind)[0].entries == (("eps", 1e-6),)
+
+
+# ---- What parts tell of the whole ----
+
+
+def finding(id, form="", **entries):
+    return Finding(MISTAKES[id], "", form, entries)
+
+
+def diagnosis(*findings, **recipe):
+    return Diagnosis("", "mistake", 1.0, "", findings, recipe=RIGHT.with_(recipe))
+
+
+def test_a_parts_mistake_is_what_its_recipe_has():
+    kind = KINDS["LayerNorm"]
+    assert of_parts(kind, [diagnosis(finding("LN3", "own"), eps=0.25)]) == [Change("LN3", "own", (("eps", 0.25),))]
+    assert of_parts(kind, [diagnosis(finding("LN1"), ddof=1, eps=0.25)]) == [DDOF]
+
+
+def test_without_it_what_the_finding_says():
+    kind = KINDS["LayerNorm"]
+    assert of_parts(kind, [diagnosis(finding("LN1", ddof=1))]) == [DDOF]
+    assert of_parts(kind, [diagnosis(finding("LN1"))]) == []
+
+
+def test_each_once_and_none_that_the_whole_cannot_have():
+    kind = KINDS["LayerNorm"]
+    parts = [diagnosis(finding("LN1"), finding("A1", scale="none"), ddof=1), diagnosis(finding("LN1"), ddof=2)]
+    assert of_parts(kind, parts) == [DDOF]
+
+
+def test_what_a_right_design_decides_is_no_mistake():
+    kind = KINDS["EncoderLayer"]
+    name, value = next(
+        (n, v) for entries in kind.designs.values() for n, v in entries.items() if v != getattr(RIGHT, n)
+    )
+    assert search._is_design(kind, name, value)
+    assert search._is_design(kind, "fill", "anything")
+    assert not search._is_design(kind, "ddof", 1)

@@ -1,0 +1,44 @@
+"""What a class is taken for by its name and its methods, before anything is built."""
+
+import pytest
+from torch import nn
+from torch.nn import functional
+
+from scratch_transformer.kit.kinds import KINDS
+from scratch_transformer.kit.resolve import guess
+
+
+def named(name, methods):
+    return type(name, (nn.Module,), methods)
+
+
+def of_ids(self, idx, targets=None):
+    return self.blocks(self.token_embedding(idx))
+
+
+def of_one_head(self, x):
+    return functional.softmax(self.query(x) @ self.key(x).mT, dim=-1) @ self.value(x)
+
+
+def of_scores(self, x):
+    return self.linear(self.norm(x))
+
+
+@pytest.mark.parametrize("name", ["TinyGPT", "MiniGPT2", "NanoGpt", "my_gpt", "TinyLM", "GPTv2", "MiniLLM"])
+def test_a_short_name_for_a_language_model_may_have_a_word_before_it(name):
+    assert guess.kinds_of(name, named(name, {"forward": of_ids}), KINDS)[0] in ("DecoderOnly", "LlamaModel")
+
+
+@pytest.mark.parametrize("name", ["GatedFFN", "MoEMLP", "ExpertMLP"])
+def test_so_may_one_for_a_network(name):
+    assert guess.kinds_of(name, named(name, {"forward": of_scores}), KINDS)[0] in ("FeedForward", "SwiGLU")
+
+
+def test_a_head_that_attends_is_attention():
+    assert guess.kinds_of("Head", named("Head", {"forward": of_one_head}), KINDS)[0] == "CausalSelfAttention"
+    assert guess.kinds_of("Head", named("Head", {"forward": of_scores}), KINDS) == ()
+    assert "CausalSelfAttention" not in guess.kinds_of("LMHead", named("LMHead", {"forward": of_scores}), KINDS)
+
+
+def test_letters_within_a_word_are_no_short_name():
+    assert guess.kinds_of("Film", named("Film", {"forward": of_ids}), KINDS) == ()

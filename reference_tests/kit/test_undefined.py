@@ -1,0 +1,81 @@
+"""B26: what nothing defines is named as the mistake, and what may be defined elsewhere is none."""
+
+import contextlib
+import sys
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from scratch_transformer.kit.discover import load
+from scratch_transformer.kit.discover.target import find
+from scratch_transformer.kit.judge.crashes import crash_finding
+
+LEARNERS = """
+import torch
+from torch import nn
+from a_package_nobody_has import Base
+
+
+class Misspelt(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.hidden_dim = 4
+
+    def forward(self, x):
+        return x * self.hiddne_dim
+
+
+class SetFromOutside(nn.Module):
+    def forward(self, x):
+        return x * self.scale
+
+
+class OfAnotherBase(Base, nn.Module):
+    def forward(self, x):
+        return x * self.hparams
+
+
+class Unknown(nn.Module):
+    def forward(self, x):
+        return x * mth.pi
+
+
+class Config:
+    pass
+
+
+class OfAConfig(nn.Module):
+    def forward(self, x):
+        return x * Config().scale
+
+
+def prepare(model):
+    model.scale = 2
+"""
+
+
+@pytest.fixture(scope="module")
+def learners(tmp_path_factory):
+    path = tmp_path_factory.mktemp("learners") / "misspelt_names.py"
+    path.write_text(LEARNERS, encoding="utf-8")
+    (source,) = find(str(path)).sources
+    yield load.load(source, SimpleNamespace(on=contextlib.nullcontext), salvage=True).module
+    sys.modules.pop("misspelt_names")
+
+
+def finding(cls):
+    with pytest.raises(Exception) as raised:
+        cls()(torch.ones(2))
+    return crash_finding(raised.value)
+
+
+@pytest.mark.parametrize("name, said", [("Misspelt", "self.hiddne_dim"), ("Unknown", "mth")])
+def test_what_nothing_defines_is_named(learners, name, said):
+    found = finding(getattr(learners, name))
+    assert found.mistake.id == "B26" and said in found.evidence
+
+
+@pytest.mark.parametrize("name", ["SetFromOutside", "OfAnotherBase", "OfAConfig"])
+def test_what_may_be_set_elsewhere_is_no_mistake(learners, name):
+    assert finding(getattr(learners, name)) is None

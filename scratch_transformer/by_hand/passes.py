@@ -1,0 +1,117 @@
+"""When passes by hand are taken in place of an equation, and what happens where they are not."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+
+PLAIN = (Tensor, Parameter)
+Kept = tuple[Any, ...]
+
+LOG2_E = math.log2(math.e)
+"""exp(x) = 2^(x log₂e), which takes a CPU a quarter of the time; large exponents lose digits that sums do not need."""
+
+
+class Passes:
+    """Two passes: values from inputs, gradients of the inputs from that of the result.
+
+    tensors: how many of the first arguments are tensors, or None; the others are numbers.
+    differentiable: how many of these may need a gradient.
+    is_projection: of its own result the function is the result, with the same derivatives: that is kept in place of
+        the argument, as what follows will need it too.
+    """
+
+    tensors: int
+    differentiable: int
+    is_projection = False
+
+    @staticmethod
+    def forward(*args: Any) -> tuple[Tensor, Kept]:
+        """The result, and the tensors to keep for `backward`."""
+        raise NotImplementedError
+
+    @staticmethod
+    def backward(grad: Tensor, kept: Kept, *args: Any) -> tuple[Tensor | None, ...]:
+        """The gradients of the differentiable tensors; `grad`, `kept` and `args` stay as they are."""
+        raise NotImplementedError
+
+
+def is_plain(*tensors: Tensor | None) -> bool:
+    """Whether the tensors have data and are no subclass's, and no compiler, transform or mode looks at calls."""
+    return not (
+        torch.compiler.is_compiling()
+        or torch._C._len_torch_dispatch_stack()
+        or torch._C._are_functorch_transforms_active()
+        or torch.jit.is_tracing()
+    ) and all(x is None or (type(x) in PLAIN and not x.is_meta) for x in tensors)
+
+
+def are_taken(*tensors: Tensor | None) -> bool:
+    """Whether passes by hand may be: `is_plain`, and no forward-mode derivatives, no autocast, nothing empty."""
+    if not is_plain(*tensors) or torch.autograd.forward_ad._current_level >= 0:
+        return False
+    return not any(x is not None and (x.numel() == 0 or torch.is_autocast_enabled(x.device.type)) for x in tensors)
+
+
+def differentiated_by(passes: type[Passes]) -> Callable[[Callable[..., Tensor]], Callable[..., Tensor]]:
+    """Compute a function of positional arguments by `passes`, where they are taken, instead of by its equation.
+
+    Where second derivatives are asked for, those of the equation are recorded.
+    """
+
+    def decorate(equation: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        count, differentiable = passes.tensors, passes.differentiable
+        function: Any = _function(equation, passes)
+
+        @functools.wraps(equation)
+        def wrapper(*args: Any) -> Tensor:
+            tensors = args[:count]
+            wants_gradient = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)
+            constants = tensors[differentiable:]
+            if not are_taken(*tensors) or any(x is not None and x.requires_grad for x in constants):
+                return equation(*args)
+            return function.apply(*args) if wants_gradient else passes.forward(*args)[0]
+
+        return wrapper
+
+    return decorate
+
+
+def _function(equation: Callable[..., Tensor], passes: type[Passes]) -> type[torch.autograd.Function]:
+    count, differentiable = passes.tensors, passes.differentiable
+
+    class ByHand(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, *args: Any) -> Tensor:
+            result, kept = passes.forward(*args)
+            ctx.save_for_backward(*([result] if passes.is_projection else args[:count]), *kept)
+            ctx.numbers = args[count:]
+            return result
+
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+            args, kept = (*ctx.saved_tensors[:count], *ctx.numbers), ctx.saved_tensors[count:]
+            if torch.is_grad_enabled():  # somebody wants second derivatives
+                gradients = _recorded(equation, args, ctx.needs_input_grad[:differentiable], grad)
+            else:
+                gradients = passes.backward(grad, kept, *args)
+            return *gradients, *(None,) * (len(args) - differentiable)
+
+    return ByHand
+
+
+def _recorded(
+    equation: Callable[..., Tensor], args: tuple[Any, ...], needs: tuple[bool, ...], grad: Tensor
+) -> tuple[Tensor | None, ...]:
+    """The equation's gradients, as functions of its arguments; of a tensor given twice, apart."""
+    leaves = [x.view_as(x) if is_needed else x for x, is_needed in zip(args, needs, strict=False)]
+    result = equation(*leaves, *args[len(leaves) :])
+    wanted = [leaf for leaf, is_needed in zip(leaves, needs, strict=True) if is_needed]
+    found = iter(torch.autograd.grad(result, wanted, grad, create_graph=True, allow_unused=True))
+    return tuple(next(found) if is_needed else None for is_needed in needs)

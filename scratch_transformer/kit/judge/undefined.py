@@ -1,0 +1,84 @@
+"""B26: code that reads what nothing defines, and so stops whatever it is given: self.hiddne_dim, a misspelt name."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import linecache
+import re
+import sys
+import textwrap
+import traceback
+from types import FrameType
+
+from torch import nn
+
+from scratch_transformer.kit.discover.repair import unbound
+from scratch_transformer.kit.discover.target import Source
+from scratch_transformer.kit.kind import Finding
+from scratch_transformer.kit.mistakes import MISTAKES
+
+OF_ATTRIBUTES = re.compile(r"^'(\w+)' object has no attribute '(\w+)'")
+
+
+def finding(error: BaseException | None) -> Finding | None:
+    """What an error says that nothing defines, if the learner's own code shows that it is so."""
+    frame = next((frame for frame, _ in reversed([*traceback.walk_tb(error.__traceback__)])), None) if error else None
+    while frame is not None and "torch" in (frame.f_globals.get("__name__") or "").split("."):
+        frame = frame.f_back if isinstance(error, AttributeError) else None
+    if frame is None or error is None:
+        return None
+    said = _attribute(error, frame) if isinstance(error, AttributeError) else _name(error, frame)
+    line = linecache.getline(frame.f_code.co_filename, _line_of(error, frame)).strip()
+    return Finding(MISTAKES["B26"], f"{said} It stops at: {line}") if said else None
+
+
+def _line_of(error: BaseException, frame: FrameType) -> int:
+    lines = [number for one, number in traceback.walk_tb(error.__traceback__) if one is frame]
+    return lines[-1] if lines else frame.f_lineno
+
+
+def _attribute(error: AttributeError, frame: FrameType) -> str:
+    """self.x in a method of a module, where neither its classes nor any line of their files ever set x."""
+    found, owner = OF_ATTRIBUTES.match(str(error)), frame.f_locals.get("self")
+    if found is None or not isinstance(owner, nn.Module) or type(owner).__name__ != found[1]:
+        return ""
+    classes = [cls for cls in type(owner).__mro__ if not cls.__module__.startswith("torch.") and cls is not object]
+    texts = [_text_of(cls) for cls in classes]
+    is_own = not any(cls.__module__.startswith("scratch_transformer.kit.") for cls in classes)
+    if not is_own or not all(texts) or any(_has_strange_base(cls) or "__getattr__" in vars(cls) for cls in classes):
+        return ""
+    set_somewhere = re.compile(rf"""\.{found[2]}\s*(:[^=\n]+)?=(?!=)|\b(def|class)\s+{found[2]}\b|["']{found[2]}["']""")
+    as_class_attribute = re.compile(rf"^\s+{found[2]}\s*(:|=(?!=))", re.MULTILINE)
+    if any(set_somewhere.search(text) or as_class_attribute.search(text) or "setattr(" in text for text in texts):
+        return ""
+    return f"It reads self.{found[2]}, which nothing in {type(owner).__name__} or its file sets."
+
+
+def _text_of(cls: type) -> str:
+    """The whole file in which a class is defined."""
+    path = getattr(sys.modules.get(cls.__module__), "__file__", None) or ""
+    return "".join(linecache.getlines(path))
+
+
+def _has_strange_base(cls: type) -> bool:
+    """Whether a class has a base that is not known: of a package that is not installed."""
+    try:
+        (tree,) = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
+    except (OSError, TypeError, SyntaxError, ValueError):
+        return True
+    bases = [base for base in cls.__bases__ if base is not object]
+    stood_in = any(base.__module__.startswith("scratch_transformer.kit.discover") for base in cls.__mro__)
+    return stood_in or not isinstance(tree, ast.ClassDef) or len(tree.bases) > len(bases)
+
+
+def _name(error: BaseException, frame: FrameType) -> str:
+    """A global name that nothing in the file defines or imports, by no star either."""
+    name, module = getattr(error, "name", None), sys.modules.get(frame.f_globals.get("__name__") or "")
+    if type(error) is not NameError or not name or module is None or not getattr(module, "__file__", None):
+        return ""
+    text = "".join(linecache.getlines(str(module.__file__)))
+    is_open = not text or re.search(rf"import\s+\*|globals\(\)|exec\(|\b{name}\s*(:[^=\n]+)?=(?!=)", text)
+    if is_open or name not in unbound(Source(str(module.__file__), text), module):
+        return ""
+    return f"It uses {name}, which nothing in its file defines or imports."
