@@ -77,8 +77,7 @@ class Session:
         What runs wherever both have one length has such a length.
         """
         ran, pairs = [_shapes(result.probe) for result in self.ran], {"memory", "src", "key"} & set(self.kind.inputs)
-        squares = [_is_square(result.probe) for result in self.ran]
-        if pairs and any(squares) and not any(_is_square(result.probe) for result in self.crashes):
+        if pairs and any(_is_square(r.probe) for r in self.ran) and not any(_is_square(r.probe) for r in self.crashes):
             return []
         return [result for result in self.crashes if pairs or _shapes(result.probe) in ran]
 

@@ -172,6 +172,8 @@ def _by_name(
             constants[parameter.name] = decoders.config()
         elif plain(parameter.name) in CONSTANTS:
             constants[parameter.name] = CONSTANTS[plain(parameter.name)]
+        elif tensors == ("ids",) and "ids" in found.values() and input_of(parameter.name, ("target",)):
+            found[parameter.name] = "ids"  # it computes its loss, too
         elif shared := _shared_input(parameter.name, tensors):
             found[parameter.name] = shared
             left = [name for name in left if name != shared]
