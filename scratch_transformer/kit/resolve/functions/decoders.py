@@ -28,7 +28,6 @@ from scratch_transformer.kit.resolve.names.inputs import INPUTS, OF_ENDS
 from scratch_transformer.kit.resolve.names.settings import settings_of
 from scratch_transformer.kit.resolve.names.words import plain
 
-
 OF_SOURCE = re.compile(r"^(src|source|sent)|sentence|english|input")
 TEXT = " ".join([str(SOURCE)] * SOURCE_LENGTH)
 """Of the source."""
