@@ -288,6 +288,28 @@ def test_a_mistake_that_the_parts_have_is_found_at_once():
     assert by_parts.ids == alone.ids == ("LN1",)
 
 
+def test_who_is_told_what(monkeypatch):
+    """The search is told of the parts, and all others of what it found."""
+    told = {}
+    for name in ("find", "detected", "design_notes", "from_extras"):
+        original = getattr(judged, name)
+        monkeypatch.setattr(judged, name, lambda *args, f=original, n=name: told.setdefault(n, (args, f(*args)))[1])
+    diagnosis = diagnose(variant("EncoderLayer", activation="silu", ddof=1), ("LN1",))
+    (session, parts), match = told["find"]
+    best = match.hypotheses[0]
+    assert parts == ("LN1",)
+    assert told["detected"][0] == told["from_extras"][0] == (session, best)
+    assert told["design_notes"][0] == (session, best.recipe, best.design)
+    assert diagnosis.design == best.design
+    assert diagnosis.recipe == best.recipe
+
+
+def test_another_activation_is_another_design():
+    diagnosis = diagnose(variant("EncoderLayer", activation="silu"))
+    assert (diagnosis.verdict, diagnosis.ids, diagnosis.ordinary) == ("matches the builtin", ("B8",), None)
+    assert diagnosis.error < 1e-12
+
+
 def test_nobody_knows():
     diagnosis = found("LayerNorm", norm(lambda self, x: Norm.forward(self, x) ** 3), d_model=12)
     assert (diagnosis.verdict, diagnosis.design, diagnosis.alternatives) == ("unknown mismatch", "", ())

@@ -339,6 +339,21 @@ def test_each_once_and_none_that_the_whole_cannot_have():
     assert of_parts(kind, parts) == [DDOF]
 
 
+def test_all_mistakes_of_all_parts():
+    parts = [
+        diagnosis(finding("LN1"), finding("LN2"), ddof=1, eps_inside=False),
+        diagnosis(finding("LN3", "own"), eps=0.25),
+    ]
+    found = of_parts(KINDS["LayerNorm"], parts)
+    assert found == [DDOF, EPS, Change("LN3", "own", (("eps", 0.25),))]
+
+
+def test_what_a_right_design_has_too_is_no_change():
+    kind = SimpleNamespace(designs={"": {}, "small": {"eps": 0.25}}, ids=frozenset({"LN3"}))
+    assert of_parts(kind, [diagnosis(finding("LN3", "own"), eps=0.25)]) == []
+    assert of_parts(kind, [diagnosis(finding("LN3", "own"), eps=0.5)]) == [Change("LN3", "own", (("eps", 0.5),))]
+
+
 def test_what_a_right_design_decides_is_no_mistake():
     kind = KINDS["EncoderLayer"]
     name, value = next(
