@@ -310,6 +310,82 @@ def test_another_activation_is_another_design():
     assert diagnosis.error < 1e-12
 
 
+@pytest.fixture
+def made_of(monkeypatch):
+    """A diagnosis of what was found, seen, and measured: (error, on ordinary input)."""
+
+    def made_of(hypotheses=(), seen=(), measured=(0.5, 0.25), error=1e-15, kind="LayerNorm"):
+        session = Session(variant(kind))
+        session.candidate.notes.append("A note.")
+        result = session.ran[0]
+        worst = lambda design, ordinary=False: (measured[ordinary], None if measured[ordinary] is None else result)  # noqa: E731
+        monkeypatch.setattr(session, "worst", worst)
+        monkeypatch.setattr(judged, "find", lambda session, parts: Match(tuple(hypotheses), error))
+        monkeypatch.setattr(judged, "evidence", lambda *args: "")
+        monkeypatch.setattr(judged, "detected", lambda session, best: list(seen))
+        for name in ("design_notes", "from_extras"):
+            monkeypatch.setattr(judged, name, lambda *args: [])
+        monkeypatch.setattr(judged, "first_divergence", lambda session, design: "here")
+        return judged._diagnosed(session, ())
+
+    return made_of
+
+
+def explained(*changes, design=""):
+    return Hypothesis(design, changes, RIGHT.with_({name: value for c in changes for name, value in c.entries}))
+
+
+def test_other_explanations(made_of):
+    ones = [explained(of("LN1")), explained(of("LN2")), explained(of("LN1"), of("LN2"))]
+    diagnosis = made_of(ones)
+    assert diagnosis.ids == ("LN1",)
+    assert diagnosis.alternatives == (("LN2",), ("LN1", "LN2"))
+    assert (diagnosis.divergence, diagnosis.unexplained) == ("", False)
+
+
+def test_which_design_it_is(made_of):
+    design = list(KINDS["EncoderLayer"].designs)[-1]
+    assert design
+    assert made_of([explained(of("LN1"), design=design)], kind="EncoderLayer").design == design
+
+
+@pytest.mark.parametrize(
+    "seen, verdict, unexplained, divergence",
+    [
+        ((), "unknown mismatch", False, "here"),
+        ((Finding(MISTAKES["B10"], ""),), "mistake", True, "here"),
+        ((Finding(MISTAKES["B10"], "", explains=True),), "mistake", False, ""),
+        ((Finding(MISTAKES["B10"], ""), Finding(MISTAKES["B21"], "", explains=True)), "mistake", False, ""),
+    ],
+)
+def test_a_mistake_that_was_seen_may_not_be_the_reason(seen, verdict, unexplained, divergence, made_of):
+    diagnosis = made_of(seen=seen, error=math.inf)
+    assert (diagnosis.verdict, diagnosis.unexplained, diagnosis.divergence) == (verdict, unexplained, divergence)
+    assert diagnosis.design == ""
+
+
+@pytest.mark.parametrize("measured, ordinary", [((0.5, 0.25), 0.25), ((0.5, 0.5), None), ((0.5, None), None)])
+def test_the_error_on_ordinary_input_is_said_if_it_is_another(measured, ordinary, made_of):
+    diagnosis = made_of([explained(of("LN1"))], measured=measured)
+    assert (diagnosis.error, diagnosis.ordinary) == (0.5, ordinary)
+
+
+def test_notes_are_the_candidates_and_that_of_single_precision(made_of):
+    first, second = made_of([explained(of("LN1"))], error=1e-6).notes
+    assert first == "A note."
+    assert "float32" in second
+
+
+def test_what_no_builtin_is_set_up_for_is_measured_against_the_explanation(made_of):
+    note = next(c for c in changes_of(KINDS["EncoderLayer"]) if dict(c.entries) == {"activation": "silu"})
+    design = next(iter(KINDS["EncoderLayer"].designs))
+    for measured, error, least in (((0.5, 0.25), 1e-15, 1e-15), ((1e-13, 0.25), 1e-10, 1e-13)):
+        diagnosis = made_of([explained(note, design=design)], measured=measured, error=error, kind="EncoderLayer")
+        assert (diagnosis.error, diagnosis.ordinary) == (least, None)
+    both = made_of([explained(note, of("LN1"), design=design)], kind="EncoderLayer")
+    assert (both.error, both.ordinary) == (0.5, 0.25)
+
+
 def test_nobody_knows():
     diagnosis = found("LayerNorm", norm(lambda self, x: Norm.forward(self, x) ** 3), d_model=12)
     assert (diagnosis.verdict, diagnosis.design, diagnosis.alternatives) == ("unknown mismatch", "", ())
