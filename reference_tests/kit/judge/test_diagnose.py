@@ -100,6 +100,11 @@ def test_a_mistake_with_its_form_and_its_twins():
     assert found == Finding(MISTAKES["LN3"], "", "1e-6", twins=("1e-12",))
 
 
+def test_a_mistake_without_twins():
+    best = Hypothesis("", (of("LN3", "1e-6"),))
+    assert [f.twins for f in judged._named(asked(), best, Match((best,)), RIGHT)] == [()]
+
+
 def test_padding_that_nobody_looked_for():
     change = of("A29", "the padding is lost")
     assert named(asked(), change) == Finding(MISTAKES["A29"], "", change.form)

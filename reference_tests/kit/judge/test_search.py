@@ -199,14 +199,11 @@ def test_twins_are_other_forms_with_words():
 
 @pytest.fixture
 def tried(monkeypatch):
-    """The tiers of a kind with four mistakes, of which designs and fits are given."""
-    kind = SimpleNamespace(
-        mistakes=("LN1", "LN2", "LN3:1e-6", "LN7:over the batch"), designs={"": {}}, ids=KINDS["LayerNorm"].ids
-    )
+    """The tiers of a kind with these mistakes, of which designs and fits are given."""
     fit = ("LN3", "0.5", {"eps": 0.5})
 
-    def tiers(parts=(), designs=(("", {}),)):
-        seen = []
+    def tiers(parts=(), designs=(("", {}),), mistakes=("LN1", "LN2", "LN3:1e-6", "LN7:over the batch")):
+        kind, seen = SimpleNamespace(mistakes=mistakes, designs={"": {}}, ids=KINDS["LayerNorm"].ids), []
         monkeypatch.setattr(search, "of_session", lambda session, known: seen.append(known) or list(designs))
         monkeypatch.setattr(
             search, "fitted", lambda session, recipes: seen.append(recipes) or [[fit, ("LN1", "", {"ddof": 1})]]
@@ -262,6 +259,12 @@ def test_several_known_mistakes_all_at_once_and_then_fewer(tried):
     assert changes(tiers[1][1]) == [(DDOF, TINY, BATCH)]
     assert changes(tiers[2][1]) == [(DDOF, TINY), (DDOF, BATCH), (TINY, BATCH), (DDOF,), (TINY,), (BATCH,)]
     assert changes(tiers[6][1]) == [(DDOF, TINY, BATCH, EPS)]
+
+
+def test_known_mistakes_that_exclude_each_other_are_tried_one_by_one(tried):
+    tiers, _ = tried(["A5", "A6"], mistakes=("A5:sees the future only", "A6:hides the diagonal"))
+    assert [{c.id for c in h.changes} for h in tiers[1][1]] == [{"A5"}] * len(search.FILLS)
+    assert [{c.id for c in h.changes} for h in tiers[2][1]] == [{"A6"}] * len(search.FILLS)
 
 
 def test_every_design_has_them_all(tried):
