@@ -141,6 +141,26 @@ def test_without_an_explanation_the_nearest_design():
         assert judged._design(session, None) == RIGHT.with_(entries)
 
 
+def test_a_causal_mask_that_nobody_asks_for_is_a_design():
+    change = of("A25")
+    for is_asked, design in ((False, RIGHT.with_(dict(change.entries))), (True, RIGHT)):
+        candidate = SimpleNamespace(is_causal_by_name=is_asked)
+        session = SimpleNamespace(kind=SimpleNamespace(designs={"": {}}), candidate=candidate)
+        assert judged._design(session, Hypothesis("", (change,))) == design
+
+
+def test_the_first_of_the_possible_designs_that_are_as_near(monkeypatch):
+    designs = {name: {"eps": eps} for name, eps in (("a", 1.0), ("b", 2.0), ("c", 3.0))}
+    errors = {1.0: 0.0, 2.0: 0.5, 3.0: 0.5}
+    session = SimpleNamespace(
+        kind=SimpleNamespace(designs=designs), error=lambda recipe, stop_above: errors[recipe.eps]
+    )
+    monkeypatch.setattr(judged, "of_session", lambda session: [(name, designs[name]) for name in "bc"])
+    assert judged._design(session, None).eps == 2.0
+    monkeypatch.setattr(judged, "of_session", lambda session: [])
+    assert judged._design(session, None).eps == 1.0
+
+
 # ---- What is said beside it ----
 
 
@@ -195,8 +215,11 @@ def norm(forward):
 
 
 def test_what_always_stops_has_crashed():
+    calls = []
+
     def forward(self, x):
-        raise KeyError("no\nsuch")
+        calls.append(x)
+        raise KeyError("no\nsuch" if len(calls) == 1 else "another")
 
     candidate = Made("LayerNorm", norm(forward), d_model=12)
     candidate.notes.append("A note.")
@@ -319,8 +342,9 @@ def test_another_activation_is_another_design():
 def made_of(monkeypatch):
     """A diagnosis of what was found, seen, and measured: (error, on ordinary input)."""
 
-    def made_of(hypotheses=(), seen=(), measured=(0.5, 0.25), error=1e-15, kind="LayerNorm"):
+    def made_of(hypotheses=(), seen=(), measured=(0.5, 0.25), error=1e-15, kind="LayerNorm", is_causal=True):
         session = Session(variant(kind))
+        session.candidate.is_causal_by_name = is_causal
         session.candidate.notes.append("A note.")
         result = session.ran[0]
         worst = lambda design, ordinary=False: (measured[ordinary], None if measured[ordinary] is None else result)  # noqa: E731
@@ -387,6 +411,8 @@ def test_what_no_builtin_is_set_up_for_is_measured_against_the_explanation(made_
     for measured, error, least in (((0.5, 0.25), 1e-15, 1e-15), ((1e-13, 0.25), 1e-10, 1e-13)):
         diagnosis = made_of([explained(note, design=design)], measured=measured, error=error, kind="EncoderLayer")
         assert (diagnosis.error, diagnosis.ordinary) == (least, None)
+    causal = made_of([explained(of("A25"))], is_causal=False)
+    assert (causal.error, causal.ordinary) == (1e-15, None)
     both = made_of([explained(note, of("LN1"), design=design)], kind="EncoderLayer")
     assert (both.error, both.ordinary) == (0.5, 0.25)
 

@@ -63,6 +63,15 @@ def test_the_first_tier_that_explains_ends_the_search(tiers):
     assert session.asked == [NOTHING.recipe, ONE.recipe, TWO.recipe]
 
 
+@pytest.mark.parametrize("error", [0.0, 1e-6])
+def test_of_two_that_explain_the_one_that_does_everywhere(error, tiers):
+    tiers([hypothesis(DDOF), hypothesis(EPS)])
+    assert find(Session({ONE.recipe: error, TWO.recipe: error}, {ONE.recipe: 1.0})).hypotheses == (ONE, TWO)
+    tiers([hypothesis(DDOF), hypothesis(EPS)])
+    everywhere = {ONE.recipe: 1.0, TWO.recipe: 0.0}
+    assert find(Session({ONE.recipe: error, TWO.recipe: error}, everywhere)).hypotheses == (TWO,)
+
+
 def test_nothing_explains(tiers):
     tiers([NOTHING, ONE])
     assert find(Session()) == Match((), math.inf, 2, {})
