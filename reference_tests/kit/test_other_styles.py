@@ -333,3 +333,96 @@ class Seq2SeqTransformer(nn.Module):
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor")
 def test_masks_of_attention_and_of_padding_as_torch_takes_them(tmp_path):
     assert alarms(checked(SEVEN_ARGUMENTS, tmp_path)) == {}
+
+
+OF_ONE_LENGTH = """
+class SelfAttention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.h, self.d_k = num_heads, d_model // num_heads
+        self.qkv, self.out = nn.Linear(d_model, 3 * d_model), nn.Linear(d_model, d_model)
+
+    def forward(self, x, mask):
+        q, k, v = self.qkv(x).unflatten(2, (self.h, 3 * self.d_k)).transpose(1, 2).chunk(3, -1)
+        return self.out(attend(q, k, v, mask).transpose(1, 2).flatten(2))
+
+
+def attend(q, k, v, mask):
+    scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+    return (scores.transpose(0, 1) + mask).transpose(0, 1).softmax(-1) @ v
+
+
+class CrossAttention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.h, self.d_k = num_heads, d_model // num_heads
+        self.q, self.kv, self.out = (nn.Linear(d_model, n * d_model) for n in (1, 2, 1))
+
+    def forward(self, x, y, mask):
+        B, T, E = x.shape
+        k, v = self.kv(x).view(B, T, self.h, 2 * self.d_k).transpose(1, 2).chunk(2, -1)
+        q = self.q(y).view(B, T, self.h, self.d_k).transpose(1, 2)
+        return self.out(attend(q, k, v, mask).transpose(1, 2).flatten(2))
+
+
+class DecoderLayer(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff):
+        super().__init__()
+        self.own, self.cross = SelfAttention(d_model, num_heads), CrossAttention(d_model, num_heads)
+        self.norm1, self.norm2, self.norm3 = (nn.LayerNorm(d_model) for _ in range(3))
+        self.ffn = nn.Sequential(nn.Linear(d_model, d_ff), nn.ReLU(), nn.Linear(d_ff, d_model))
+
+    def forward(self, x, y, self_attention_mask, cross_attention_mask):
+        y = self.norm1(y + self.own(y, self_attention_mask))
+        y = self.norm2(y + self.cross(x, y, cross_attention_mask))
+        return self.norm3(y + self.ffn(y))
+
+
+class Layers(nn.Sequential):
+    def forward(self, *inputs):
+        x, y, *masks = inputs
+        for layer in self:
+            y = layer(x, y, *masks)
+        return y
+
+
+class Decoder(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff, num_layers):
+        super().__init__()
+        self.layers = Layers(*(DecoderLayer(d_model, num_heads, d_ff) for _ in range(num_layers)))
+
+    def forward(self, x, y, self_attention_mask, cross_attention_mask):
+        return self.layers(x, y, self_attention_mask, cross_attention_mask)
+"""
+
+
+def test_source_and_target_of_one_length_the_source_first(tmp_path):
+    results = checked(OF_ONE_LENGTH, tmp_path)
+    assert alarms({name: result for name, result in results.items() if name != "Layers"}) == {}
+    assert [results[name].kind for name in ("DecoderLayer", "Decoder")] == ["DecoderLayer", "Decoder"]
+    assert any("it stops with RuntimeError" in limit for limit in results["Decoder"].limits)
+
+
+LOSSES = f"""
+{ONLY_THE_LAST}
+
+class LanguageModel(GPT):
+    def forward(self, idx, targets):
+        logits = super().forward(idx, idx)[0]
+        return logits, F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+
+
+class LossModel(GPT):
+    def forward(self, x):
+        hidden = self.tok(x[:, :-1]) + self.pos(torch.arange(x.shape[1] - 1))
+        for block in self.blocks:
+            hidden = block(hidden)
+        return F.cross_entropy(self.lm_head(self.ln_f(hidden)).flatten(0, 1), x[:, 1:].flatten())
+"""
+
+
+def test_language_models_that_must_be_given_targets_or_return_the_loss_alone(tmp_path):
+    results = checked(LOSSES, tmp_path)
+    assert alarms(results) == {}
+    loss = "It returns its loss alone: the scores inside are compared, and the loss is not checked."
+    assert [loss in results[name].limits for name in ("LanguageModel", "LossModel")] == [False, True]

@@ -54,7 +54,7 @@ def are_related(kind: str, other: str) -> bool:
 
 def kinds_of(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str, ...]:
     """Names of kinds, the likeliest first; () for what is no component."""
-    word = plain(name)
+    word = plain(name.removeprefix("run_") if inspect.isfunction(thing) else name)  # an assignment's adapters
     is_none = any(word.endswith(other) for other in NO_COMPONENTS) and not training.is_tokenizer(thing)
     if is_none or inspect.isabstract(thing):
         return ()

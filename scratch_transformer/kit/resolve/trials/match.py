@@ -17,6 +17,7 @@ from torch import nn
 
 from scratch_transformer.kit.judge.session import ROUNDED, distance, says_nothing
 from scratch_transformer.kit.kind import Candidate, Kind, Probe
+from scratch_transformer.kit.resolve import guess
 from scratch_transformer.kit.resolve.build import asked, construct, inside, instance
 from scratch_transformer.kit.resolve.build.config import Unknown
 from scratch_transformer.kit.resolve.call import batching, caching, calling, forwards
@@ -96,7 +97,7 @@ def resolve(thing: Any, kind: Kind, library: Library, settings: Mapping[str, Any
     for pair in (False, True):  # of a batch of two, a tensor can be taken for two things, so both are tried
         with library.supplying(*fault, {**kind.complete(settings or {})}, pair):
             again = resolve(thing, kind, library, settings)
-        if again.candidate is None or not again.beats(best):
+        if again.candidate is None or not again.beats(best) or _is_hollow(again.candidate.made, fault[2], kind):
             continue
         note = f"Its {fault[0]} cannot be used ({why}); the reference's was put in its place."
         again.candidate.limits.append(note)
@@ -105,6 +106,15 @@ def resolve(thing: Any, kind: Kind, library: Library, settings: Mapping[str, Any
         if best.score[0] < NOTHING:
             break
     return best
+
+
+def _is_hollow(made: Any, part: str, kind: Kind) -> bool:
+    """Whether the reference's is all that it has: a stack of layers in place of the stack."""
+    own = made.inner if isinstance(made, around.Around) else made
+    if not isinstance(own, nn.Module) or not guess.are_related(part, kind.name):
+        return False
+    lent = {id(p) for module in own.modules() if isinstance(module, supplied.Supplied) for p in module.parameters()}
+    return all(id(values) in lent for values in own.parameters())
 
 
 def _without_unclear_parts(best: Outcome, thing: Any, library: Library, settings: Mapping[str, Any] | None) -> Outcome:
@@ -255,7 +265,7 @@ def _planned(made: Any, function: Any, kind: Kind, library: Library, settings: d
             again.candidate.notes.append("It stops without a mask, so it was given one that hides nothing.")
             return again
     alike = [probe for probe in trial.probes if is_alike(probe)]
-    if outcome.candidate is None and alike and library.thorough and not library.is_late:
+    if outcome.candidate is None and alike and not library.is_late:
         again = _planned_with(open_probes(alike), alike, made, function, kind, library, settings, plan)
         return again if again.candidate is not None and again.score[0] < NOTHING else outcome
     return outcome
