@@ -7,8 +7,8 @@ every token, because an affine map of an affine map is one:
     before a normalization     (W y + b) less its mean = (C W) y + C b, C = 1 - (the mean of all features)
     two maps of the same y     one product with both matrices, one above the other
 
-What remains is reading the matrices. A product of one row is read by one thread, from a matrix (in, out) almost twice as
-fast as from (out, in), as a layer stores it. So a copy is made in that order, a piece of it for every thread.
+What remains is reading the matrices. For one row, one thread reads them, from (in, out) almost twice as fast as from
+(out, in), as a layer stores them. So a copy is made in that order, a piece of it for every thread.
 
 Half-precision weights become float32.
 """
@@ -74,15 +74,13 @@ class Affine:
         self.weight, self.bias = weight, bias
 
     @cached_property
-    def matrix(self) -> Tensor:
-        """Wᵀ in one piece."""
-        return self.weight.T.contiguous()
+    def few(self) -> Few:
+        """The same for few rows."""
+        return Few(self.weight, self.bias)
 
-    @cached_property
-    def pieces(self) -> Tensor:
-        """Wᵀ, some outputs in each of n pieces: (n, in, out / n). Their products are computed at the same time."""
-        n = math.gcd(len(self.weight), torch.get_num_threads())
-        return self.weight.unflatten(0, (n, -1)).transpose(1, 2).contiguous()
+    def for_rows(self, count: int) -> Affine | Few:
+        """The same, ready for so many rows, or for fewer."""
+        return self.few if count <= FEW and self.weight.device.type == "cpu" else self
 
     @classmethod
     def of(cls, layer: Linear) -> Affine:
@@ -97,28 +95,17 @@ class Affine:
         return cls(join([each.weight for each in maps]), join([each.offset() for each in maps]) if has_bias else None)
 
     def __call__(self, y: Tensor) -> Tensor:
-        if len(y) <= FEW and y.device.type == "cpu":
-            return self._of_few(self.bias, y)
+        ready = self.for_rows(len(y))
+        if ready is not self:
+            return ready(y)
         return y.mm(self.weight.T) if self.bias is None else torch.addmm(self.bias, y, self.weight.T)
 
     def added(self, x: Tensor, y: Tensor) -> Tensor:
         """x + y Wᵀ + b."""
-        if self.bias is not None:
-            return self(y).add_(x)
-        is_few = len(y) <= FEW and y.device.type == "cpu"
-        return self._of_few(x, y) if is_few else torch.addmm(x, y, self.weight.T)
-
-    def _of_few(self, x: Tensor | None, y: Tensor) -> Tensor:
-        """x + y Wᵀ for few rows; x (R, out), (out,) or None."""
-        if self.weight.numel() <= CACHED or torch.get_num_threads() == 1:
-            return y.mm(self.matrix) if x is None else torch.addmm(x, y, self.matrix)
-        n, _, part = self.pieces.shape
-        rows = y.expand(n, -1, -1)
-        if x is None:
-            parts = rows.bmm(self.pieces)  # (n, R, out / n)
-        else:
-            parts = torch.baddbmm(x.view(-1, n, part).transpose(0, 1), rows, self.pieces)
-        return parts.transpose(0, 1).reshape(len(y), n * part)
+        ready = self.for_rows(len(y))
+        if ready is not self:
+            return ready.added(x, y)
+        return torch.addmm(x, y, self.weight.T) if self.bias is None else self(y).add_(x)
 
     def times(self, factor: float) -> Affine:
         """factor · (y Wᵀ + b)."""
@@ -137,6 +124,37 @@ class Affine:
     def offset(self) -> Tensor:
         """b, also where it is zero."""
         return self.weight.new_zeros(len(self.weight)) if self.bias is None else self.bias
+
+
+class Few:
+    """An `Affine` of few rows on a CPU, of which the reading of the matrix takes the time."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+        out, in_ = weight.shape
+        n = math.gcd(out, torch.get_num_threads()) if weight.numel() > CACHED else 1
+        self.pieces = weight.new_empty(n, in_, out // n)
+        for piece, rows in zip(self.pieces, weight.split(out // n), strict=True):
+            piece.copy_(rows.T)
+        self.matrix, self.bias = self.pieces[0], bias
+
+    def __call__(self, y: Tensor) -> Tensor:
+        return self._product(self.bias, y)
+
+    def added(self, x: Tensor, y: Tensor) -> Tensor:
+        """x + y Wᵀ + b."""
+        return self._product(x, y) if self.bias is None else self(y).add_(x)
+
+    def _product(self, x: Tensor | None, y: Tensor) -> Tensor:
+        """x + y Wᵀ, x (R, out), (out,) or None: the products of all pieces at the same time."""
+        n, _, part = self.pieces.shape
+        if n == 1:
+            return y.mm(self.matrix) if x is None else torch.addmm(x, y, self.matrix)
+        rows = y.expand(n, -1, -1)
+        if x is None:
+            parts = rows.bmm(self.pieces)  # (n, R, out / n)
+        else:
+            parts = torch.baddbmm(x.view(-1, n, part).transpose(0, 1), rows, self.pieces)
+        return parts.transpose(0, 1).reshape(len(y), n * part)
 
 
 class Part(NamedTuple):

@@ -25,7 +25,6 @@ from scratch_transformer.generation.affine import Affine, Part, behind
 from scratch_transformer.generation.newest_attention import Attention, normalization, turns
 from scratch_transformer.language_model import Block, FeedForward, LanguageModel
 from scratch_transformer.nn.feed_forward import ACTIVATIONS
-from scratch_transformer.precision import widen
 
 LARGEST = 1 << 28
 """Parameters in all blocks, of which a merged copy is made: larger matrices take longer to read than operations do."""
@@ -43,8 +42,6 @@ class Newest:
         self.model, self.length, c = model, 0, model.config
         self.is_layer_norm = c.norm == "layer"
         self.norm = normalization(model.norm)
-        head = Affine(widen(model.embedding.weight), None) if model.head is None else Affine.of(model.head)
-        self.head = head.behind(self.norm)
         self.lengths = None if mask.all() else mask.sum(-1)  # tokens, without padding, of each text
         self.mask = mask
         self.capacity = capacity
@@ -74,6 +71,9 @@ class Newest:
         states = self.model.states(ids, cache, self.mask if is_padded else None)
         self.layers = [_Layer(block, cache.layer(i)) for i, block in enumerate(self.model.blocks)]  # type: ignore
         self.length = ids.shape[1]
+        own, embedding = self.model.head, self.model.embedding
+        head = Affine(embedding.weight, None) if own is None else Affine.of(own)
+        self.head = head.behind(self.norm).for_rows(len(ids))
         if is_padded:
             blocked = torch.zeros(len(ids), self.capacity, dtype=states.dtype, device=ids.device)
             blocked[:, : self.length].masked_fill_(~self.mask, float("-inf"))
@@ -104,7 +104,8 @@ class _Layer:
         self.attention = Attention(block.attention, self.attention_norm, kept)
         output, down = Affine.of(block.attention.o_proj), Affine.of(block.feed_forward.down_proj)
         has_mean = isinstance(block.attention_norm, nn.RMSNorm)
-        self.output, self.down = (output, down) if has_mean else (output.centred(), down.centred())
+        R = kept.shape[1]
+        self.output, self.down = ((each if has_mean else each.centred()).for_rows(R) for each in (output, down))
         self.activation = ACTIVATIONS[block.feed_forward.activation]
         self.gated = isinstance(block.feed_forward, nn.GatedFeedForward)
         parts = [Part(block.feed_forward.up_proj)]
@@ -114,7 +115,7 @@ class _Layer:
             self.activation = _silu_of_twice if is_silu else self.activation
         elif block.feed_forward.activation == "gelu_tanh":
             self.activation = _gelu_tanh
-        self.up = behind(self.norm, parts)
+        self.up = behind(self.norm, parts).for_rows(R)
 
     def __call__(self, x: Tensor, turns: Tensor | None, length: int) -> Tensor:
         x = self.output.added(x, self.attention(self.attention_norm.direction(x), turns, length))

@@ -247,14 +247,20 @@ def test_the_largest_error_and_where_it_is():
     first = session.ran[0].probe.name
     assert session.error(wrong, stop_above=1e-9) > 1e-9
     assert session.failed == first
-    found, result = RIGHT_ONE.worst(RIGHT)
-    assert found < 1e-12
-    expected = {r.probe.name: distance(r.output, RIGHT_ONE.builtin(wrong, r.probe), r.probe) for r in RIGHT_ONE.ran}
-    found, result = RIGHT_ONE.worst(wrong)
-    assert (found, result.probe.name) == (expected[result.probe.name], max(expected, key=expected.get))
-    ordinary = {r.probe.name for r in RIGHT_ONE.ran if r.probe.is_ordinary}
-    found, result = RIGHT_ONE.worst(wrong, ordinary=True)
-    assert (found, result.probe.name) == max((expected[name], name) for name in ordinary)
+    session.error(wrong, stop_above=session.error(wrong))
+    assert session.failed == ""
+    assert RIGHT_ONE.worst(RIGHT)[0] < 1e-12
+
+
+def test_the_largest_error_of_all_and_of_ordinary_input():
+    session = Session(Made("LayerNorm", lambda d_model: Norm(d_model, 1e-3), d_model=12))
+    expected = {r.probe.name: distance(r.output, session.builtin(RIGHT, r.probe), r.probe) for r in session.ran}
+    found, result = session.worst(RIGHT)
+    assert (found, result.probe.name) == (max(expected.values()), max(expected, key=expected.get))
+    assert result.probe.provoking
+    ordinary = {r.probe.name: expected[r.probe.name] for r in session.ran if r.probe.is_ordinary}
+    found, result = session.worst(RIGHT, ordinary=True)
+    assert (found, result.probe.name) == (max(ordinary.values()), max(ordinary, key=ordinary.get))
 
 
 def are_alike(inputs, others):

@@ -50,11 +50,22 @@ class Model(nn.Module):
         return self.heads(x * math.sqrt(x.size(-1)))
 """
 
+MERGED = """
+from torch import nn
+class Attention(nn.Module):
+    def forward(self, q, k, v):
+        B, T, E = q.shape
+        q, k, v = (x.view(B, -1, 3, 4).transpose(1, 2) for x in (q, k, v))
+        heads = (q @ k.transpose(-2, -1)).softmax(-1) @ v
+        heads = heads.reshape(B, T, E)
+        return self.out(heads)
+"""
+
 
 @pytest.fixture
 def learner(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
-    written = {"signed_layer": SIGNED, "many_heads": HEADS, "model_of_heads": MODEL}
+    written = {"signed_layer": SIGNED, "many_heads": HEADS, "model_of_heads": MODEL, "merged_heads": MERGED}
     for name, text in written.items():
         (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
     yield importlib.import_module
@@ -73,6 +84,12 @@ def test_a_signature_is_no_place_to_look_at(learner):
 def test_the_line_is_in_the_part_that_is_at_fault_in_its_own_file(learner, name, id, form, line):
     found = place(id, form, getattr(learner("model_of_heads"), name))
     assert (Path(found.file).name, found.line) == ("many_heads.py", line)
+
+
+def test_heads_are_merged_after_they_are_split(learner):
+    attention = learner("merged_heads").Attention
+    assert place("A23", "not transposed back", attention).line == 8
+    assert place("A13", "", attention).line == 6
 
 
 def test_where_nothing_fits_the_head_of_forward(learner):

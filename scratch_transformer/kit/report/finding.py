@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from scratch_transformer.kit.report.record import Named, Record
 from scratch_transformer.kit.report.words import error, explanation
 
 BAD = ("mistake",)
@@ -13,59 +14,8 @@ FINE = ("matches the builtin", "matches the paper, not the builtin", "harmless d
 
 
 @dataclass
-class Named:
-    """A mistake of the catalogue, found: its texts, the numbers that show it, and the learner's own lines.
-
-    code: lines of the file from line `first` on; `line` is the one to look at, and `put` what should stand there.
-    """
-
-    id: str
-    title: str
-    severity: str
-    does: str
-    expected: str
-    evidence: str
-    fix: str
-    source: str
-    form: str = ""
-    where: str = ""
-    code: list[str] = field(default_factory=list)
-    first: int = 0
-    line: int = 0
-    put: list[str] = field(default_factory=list)
-
-
-@dataclass
-class Result:
-    """What was found out about one class or function.
-
-    where: file and line. error: the worst relative error against `against`; None if nothing could be compared.
-    ordinary: the error on ordinary inputs, where `error` is on inputs made to show mistakes; None if it is the same.
-    inherited: ids of mistakes that are in a part of it, which is reported by itself. stub: of an adapter to fill in.
-    unexplained: mistakes are named, but its numbers differ for another reason too. limits: what was not checked.
-    replaced: its parts that could not be used, so that what is said is true but for them.
-    """
-
-    name: str
-    where: str
-    kind: str = ""
-    verdict: str = "unknown mismatch"
-    error: float | None = None
-    against: str = ""
-    what: str = ""
-    design: str = ""
-    mistakes: list[Named] = field(default_factory=list)
-    inherited: list[str] = field(default_factory=list)
-    alternatives: list[list[str]] = field(default_factory=list)
-    divergence: str = ""
-    probe: str = ""
-    problem: str = ""
-    notes: list[str] = field(default_factory=list)
-    stub: str = ""
-    limits: list[str] = field(default_factory=list)
-    replaced: list[str] = field(default_factory=list)
-    ordinary: float | None = None
-    unexplained: bool = False
+class Result(Record):
+    """What was found out about one class or function, which says itself in words."""
 
     @property
     def ids(self) -> list[str]:

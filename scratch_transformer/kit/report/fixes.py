@@ -50,6 +50,7 @@ REWRITES: Mapping[str, tuple[str, str]] = {
     "A4": (r"(?<!-)\b1e-\d+|-\s*1e-\d+", INF),
     "A8": (LEAST, INF),
     "A10": (LEAST, INF),
+    "A24": (r"^(\s*)(\w+)(\.masked_fill\(.*\))$", r"\1\2 = \2\3"),
     "A12": (r"(\w+) (\+|\*)= ", r"\1 = \1 \2 "),
     "A14": (r", bias=False", ""),
     "A19": (

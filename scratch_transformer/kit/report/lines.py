@@ -43,6 +43,8 @@ OF_ATTENTION = (
     "A29",
 )  # fmt: skip
 """Mistakes that are made where attention is computed: the same words elsewhere mean something else."""
+MERGES = {("A23", "not transposed back")}
+"""Heads are split before they are merged, with the same words: the last line is meant."""
 PRODUCT = re.compile(r" @ |matmul|bmm|einsum|dot\(")
 
 
@@ -61,7 +63,7 @@ def place(id: str, form: str, thing: Any) -> Place | None:
     """
     target = thing if isinstance(thing, type) or inspect.isfunction(thing) else type(thing)
     rooms = [room for definition in (target, *leads_to(target)) for room in _rooms(definition)]
-    if id in OF_ATTENTION:
+    if id in OF_ATTENTION and (id, form) not in MERGES:
         rooms.sort(key=_is_elsewhere)
     for room in rooms:
         found = fixed(id, form, room.lines[1:])
@@ -70,9 +72,13 @@ def place(id: str, form: str, thing: Any) -> Place | None:
     pattern = PATTERNS.get(id)
     for room in rooms if pattern else ():
         silent = _silent(room.lines)
-        for offset, line in enumerate(room.lines):
-            if offset not in silent and re.search(pattern or "", line.split("#")[0]):
-                return Place(room.file, room.start + offset, [])
+        fits = [
+            offset
+            for offset, line in enumerate(room.lines)
+            if offset not in silent and re.search(pattern or "", line.split("#")[0])
+        ]
+        if fits:
+            return Place(room.file, room.start + fits[-1 if (id, form) in MERGES else 0], [])
     own = [*_rooms(target), *rooms]
     return Place(own[0].file, own[0].start, []) if own else None
 

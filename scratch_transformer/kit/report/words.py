@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from scratch_transformer.kit.report.finding import Named, Result
+from scratch_transformer.kit.report.record import Named, Record
 
 
 def error(value: float | None) -> str:
@@ -17,7 +15,7 @@ def error(value: float | None) -> str:
     return "0" if value == 0 else f"{value:.0e}"
 
 
-def explanation(result: Result, width: int = 100, inherited: bool = True) -> list[str]:
+def explanation(result: Record, width: int = 100, inherited: bool = True) -> list[str]:
     """What there is to say about a component beyond its row, as lines; [] if that is all.
 
     inherited: with what is wrong in its parts.
@@ -43,7 +41,7 @@ def explanation(result: Result, width: int = 100, inherited: bool = True) -> lis
     return lines
 
 
-def unexplained(result: Result) -> str:
+def unexplained(result: Record) -> str:
     """That its numbers are not accounted for: by nothing, or not by the mistakes that are named."""
     probe = f", with {result.probe}" if result.probe else ""
     differs = f"differ from those of {result.against} (relative error {error(result.error)}{probe})"
@@ -54,7 +52,7 @@ def unexplained(result: Result) -> str:
     return f"{result.name}, {result.where}: its numbers {differs}, and no mistake of the catalogue explains them."
 
 
-def _paragraphs(named: Named, result: Result, width: int) -> list[str]:
+def _paragraphs(named: Named, result: Record, width: int) -> list[str]:
     parts = {
         "What it does": named.does + (f" Here: {named.form}." if named.form else ""),
         "Expected": named.expected,
@@ -88,7 +86,7 @@ def listing(named: Named) -> list[tuple[str, int, str]]:
     return shown
 
 
-def inherited_by(results: Iterable[Result]) -> Iterator[str]:
+def inherited_by(results: Iterable[Record]) -> Iterator[str]:
     """One sentence for all components that have the same mistakes in their parts."""
     groups: dict[str, list[str]] = {}
     for result in results:

@@ -64,7 +64,7 @@ def too_long(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
 
 
 def few_digits(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
-    """P8: positions 256 and 257 have one code: always, or in bfloat16 where positions are counted in the input's type."""
+    """P8: positions 256 and 257 have one code: always, or in bfloat16 where the input's type is counted in."""
     candidate = _with_length(session.candidate, 300)
     module = candidate.module
     if module is None or (best is not None and best.recipe.positions != "sinusoidal"):

@@ -28,7 +28,8 @@ class Plan:
     """How to call. arguments: parameter -> canonical input, or a constant in `constants`.
 
     masks: mask parameter -> (canonical mask, its form). order: "batch first", "sequence first"; "ids": positions are
-    asked for with token ids, or with their numbers; "positions": with the numbers of one sentence; "batch last" of a mask; those of batching.py.
+    asked for with token ids, or with their numbers; "positions": with the numbers of one sentence; "batch last" of a
+    mask; those of batching.py.
     """
 
     arguments: Mapping[str, str]

@@ -1,0 +1,192 @@
+"""What lies elsewhere than usual: projections beside the attention, norms inside it, tables asked for by position."""
+
+import pytest
+import torch
+from torch import nn
+
+from reference_tests.kit.learners.checked import check_here
+from scratch_transformer.kit import check
+
+BESIDE = """
+import math, torch
+from torch import nn
+
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        assert d_model % n_heads == 0
+        self.n_heads, self.d_head = n_heads, d_model // n_heads
+        self.W_0 = nn.Linear(d_model, d_model)
+
+    def heads(self, x):
+        return x.view(x.size(0), x.size(1), self.n_heads, self.d_head).transpose(1, 2)
+
+    def forward(self, q, k, v, mask=None):
+        q, k, v = self.heads(q), self.heads(k), self.heads(v)
+        scores = q @ k.transpose(-2, -1) / math.sqrt(self.d_head)
+        if mask is not None:
+            scores = scores.masked_fill(mask == 0, float("-inf"))
+        y = (scores.softmax(-1) @ v).transpose(1, 2).contiguous()
+        return self.W_0(y.view(y.size(0), y.size(1), -1))
+
+class DecoderBlock(nn.Module):
+    def __init__(self, d_model, n_heads, d_ff):
+        super().__init__()
+        self.W_q_1, self.W_k_1, self.W_v_1 = (nn.Linear(d_model, d_model) for _ in range(3))
+        self.attention_1, self.norm_1 = MultiHeadAttention(d_model, n_heads), nn.LayerNorm(d_model)
+        self.W_q_2, self.W_k_2, self.W_v_2 = (nn.Linear(d_model, d_model) for _ in range(3))
+        self.attention_2, self.norm_2 = MultiHeadAttention(d_model, n_heads), nn.LayerNorm(d_model)
+        self.net = nn.Sequential(nn.Linear(d_model, d_ff), nn.ReLU(), nn.Linear(d_ff, d_model))
+        self.norm_3 = nn.LayerNorm(d_model)
+
+    def forward(self, x, memory, src_mask, tgt_mask):
+        x = self.norm_1(x + self.attention_1(self.W_q_1(x), self.W_k_1(x), self.W_v_1(x), tgt_mask))
+        k, v = self.W_k_2(memory), self.W_v_2(memory)
+        x = self.norm_2(x + self.attention_2(self.W_q_2(x), k, v, src_mask))
+        return self.norm_3(x + self.net(x))
+
+class Decoder(nn.Module):
+    def __init__(self, n_blocks, d_model, n_heads, d_ff):
+        super().__init__()
+        self.blocks = nn.ModuleList([DecoderBlock(d_model, n_heads, d_ff) for _ in range(n_blocks)])
+
+    def forward(self, x, memory, src_mask, tgt_mask):
+        for layer in self.blocks:
+            x = layer(x, memory, src_mask, tgt_mask)
+        return x
+"""
+
+
+def test_projections_beside_the_attention(tmp_path):
+    file = tmp_path / "beside.py"
+    file.write_text(BESIDE, encoding="utf-8")
+    results = check_here(file, ["DecoderBlock", "Decoder"])
+    assert {name: (r.verdict, r.replaced) for name, r in results.items()} == {
+        "DecoderBlock": ("matches the builtin", []),
+        "Decoder": ("matches the builtin", []),
+    }
+
+
+class Attention(nn.Module):
+    """All that goes in is normalized, and the residual sum is inside; the last projection has a name of its own."""
+
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.norm, self.h = nn.LayerNorm(d_model), num_heads
+        self.q, self.k, self.v = (nn.Linear(d_model, d_model) for _ in range(3))
+        self.ff = nn.Linear(d_model, d_model)
+
+    def forward(self, q, k, v, mask=None):
+        heads = (
+            project(self.norm(x)).unflatten(-1, (self.h, -1)).transpose(1, 2)
+            for x, project in zip((q, k, v), (self.q, self.k, self.v), strict=True)
+        )
+        y = nn.functional.scaled_dot_product_attention(*heads, attn_mask=mask)
+        return q + self.ff(y.transpose(1, 2).flatten(2))
+
+
+def test_norms_of_all_that_goes_into_attention():
+    result = check(Attention, kind="MultiheadAttention", d_model=12, num_heads=3)
+    assert result.verdict == "matches the builtin"
+    assert result.design == "norms of queries, keys and values, and residual inside"
+
+
+class FixedEmbedding(nn.Module):
+    """A frozen table of sines, looked up by the number of a position."""
+
+    def __init__(self, length, d_model):
+        super().__init__()
+        angles = torch.arange(length).unsqueeze(1) / 10000 ** (torch.arange(0, d_model, 2) / d_model)
+        table = torch.stack([torch.sin(angles), torch.cos(angles)], -1).flatten(1)
+        self.emb = nn.Embedding(length, d_model)
+        self.emb.weight = nn.Parameter(table, requires_grad=False)
+
+    def forward(self, x):
+        return self.emb(x)
+
+
+class SinusoidalEmbedding(nn.Module):
+    """Frequencies that go with the model's dtype; positions are integers."""
+
+    def __init__(self, d_model):
+        super().__init__()
+        self.register_buffer("freqs", 10000.0 ** (-torch.arange(0, d_model, 2) / d_model))
+
+    def forward(self, positions):
+        angles = torch.outer(positions, self.freqs)
+        return torch.stack([torch.sin(angles), torch.cos(angles)], -1).flatten(1)
+
+
+class IntegerEncoding(nn.Module):
+    """The table has the dtype of the ids."""
+
+    def __init__(self, d_model):
+        super().__init__()
+        self.d_model = d_model
+
+    def forward(self, x):
+        table = torch.zeros(*x.shape, self.d_model).to(x)
+        angles = torch.arange(x.shape[1]).unsqueeze(1) / 10000 ** (torch.arange(0, self.d_model, 2) / self.d_model)
+        table[..., 0::2], table[..., 1::2] = torch.sin(angles), torch.cos(angles)
+        return table
+
+
+@pytest.mark.parametrize(
+    "cls, verdict, ids",
+    [
+        (FixedEmbedding, "matches the builtin", []),
+        (SinusoidalEmbedding, "matches the builtin", []),
+        (IntegerEncoding, "mistake", ["P8"]),
+    ],
+)
+def test_tables_that_are_looked_up_by_position(cls, verdict, ids):
+    result = check(cls, kind="PositionalEncoding")
+    assert (result.verdict, result.ids) == (verdict, ids)
+
+
+FREED = """
+import torch
+from torch import nn
+
+class CausalSelfAttention(nn.Module):
+    def __init__(self, n_embd, n_head):
+        super().__init__()
+        self.qkv, self.out, self.n_head = nn.Linear(n_embd, 3 * n_embd), nn.Linear(n_embd, n_embd), n_head
+
+    def forward(self, x, training):
+        q, k, v = (y.unflatten(-1, (self.n_head, -1)).transpose(1, 2) for y in self.qkv(x).chunk(3, -1))
+        y = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=training)
+        return self.out(y.transpose(1, 2).flatten(2))
+
+class Block(nn.Module):
+    def __init__(self, n_embd, n_head):
+        super().__init__()
+        self.ln_1, self.ln_2 = nn.LayerNorm(n_embd), nn.LayerNorm(n_embd)
+        self.attn = CausalSelfAttention(n_embd, n_head)
+        self.mlp = nn.Sequential(nn.Linear(n_embd, 4 * n_embd), nn.GELU(), nn.Linear(4 * n_embd, n_embd))
+
+    def forward(self, x, training):
+        x = x + self.attn(self.ln_1(x), training)
+        return x + self.mlp(self.ln_2(x))
+
+class GPT(nn.Module):
+    def __init__(self, vocab_size, block_size, n_layer, n_head, n_embd):
+        super().__init__()
+        self.wte, self.wpe = nn.Embedding(vocab_size, n_embd), nn.Embedding(block_size, n_embd)
+        self.h = nn.ModuleList([Block(n_embd, n_head) for _ in range(n_layer)])
+        self.ln_f, self.lm_head = nn.LayerNorm(n_embd), nn.Linear(n_embd, vocab_size)
+
+    def forward(self, idx, targets=None):
+        x = self.wte(idx) + self.wpe(torch.arange(idx.shape[1]))
+        for block in self.h:
+            x = block(x, targets is not None)
+        logits = self.lm_head(self.ln_f(x))
+        return logits, None if targets is None else nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
+"""
+
+
+def test_a_model_that_hides_the_future_in_training_only_is_judged_as_in_training(tmp_path):
+    file = tmp_path / "freed.py"
+    file.write_text(FREED, encoding="utf-8")
+    result = check_here(file, ["GPT"])["GPT"]
+    assert result.verdict in ("matches the builtin", "harmless deviation") and "A25" not in result.ids, result
