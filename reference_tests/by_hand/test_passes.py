@@ -1,7 +1,5 @@
 """When passes by hand are taken, and that nothing but the time they take tells them from their equations."""
 
-import contextlib
-
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -9,7 +7,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from reference_tests.agreement import assert_equal, differentiate
 from scratch_transformer import functional
 from scratch_transformer.attention import naive
-from scratch_transformer.by_hand import loss, passes
+from scratch_transformer.by_hand import equations_alone, loss
 from scratch_transformer.by_hand.passes import Passes, differentiated_by
 
 
@@ -64,25 +62,12 @@ def turns():
     return functional.rotary_turns(torch.arange(5), 6)
 
 
-@pytest.fixture
-def equations():
-    """A context in which every function is its equation."""
-
-    @contextlib.contextmanager
-    def context():
-        with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(passes, "are_taken", lambda *tensors: False)
-            yield
-
-    return context
-
-
 @functions
-def test_passes_agree_with_their_equation(function, make, equations):
+def test_passes_agree_with_their_equation(function, make):
     tensors = make()
     ours = differentiate(function, *tensors)
     assert "ByHand" in names_of(function(*(x.clone().requires_grad_() for x in tensors)))
-    with equations():
+    with equations_alone():
         assert_equal(ours, differentiate(function, *tensors))
         assert "ByHand" not in names_of(function(*(x.clone().requires_grad_() for x in tensors)))
 
@@ -140,10 +125,10 @@ def test_one_tensor_given_twice():
 
 @functions
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # within torch
-def test_forward_mode_and_transforms_are_the_equations(function, make, equations):
+def test_forward_mode_and_transforms_are_the_equations(function, make):
     tensors = tuple(make())
     tangents = tuple(map(torch.randn_like, tensors))
-    with equations():
+    with equations_alone():
         expected = torch.func.jvp(function, tensors, tangents)
     assert_equal(torch.func.jvp(function, tensors, tangents), expected)
     with torch.autograd.forward_ad.dual_level():
@@ -204,10 +189,12 @@ def test_where_they_are_not_taken():
         doubled(x, factor)
     with Watching():
         doubled(x, factor)
-    assert len(calls) == 6
+    with equations_alone():
+        doubled(x, factor)
+    assert len(calls) == 7
     constant = factor.clone().requires_grad_()
     doubled(x, constant).sum().backward()  # what the passes have no gradient of
-    assert len(calls) == 7
+    assert len(calls) == 8
     assert_equal(constant.grad, 2 * x)
 
 

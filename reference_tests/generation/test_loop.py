@@ -7,7 +7,7 @@ import torch
 
 from reference_tests.small_language_model import CONFIGS, small_model
 from scratch_transformer import nn
-from scratch_transformer.generation import generate, loop, stream
+from scratch_transformer.generation import affine, generate, loop, stream
 from scratch_transformer.generation.decoders import Cached, WholeTexts
 from scratch_transformer.generation.newest import Newest
 from scratch_transformer.language_model import Config, LanguageModel
@@ -67,6 +67,21 @@ def test_without_padding_too(name):
     expected = model(ids)[:, 3:].unbind(1)
     for ours, logits in zip(found, expected, strict=True):
         torch.testing.assert_close(ours, logits, rtol=0, atol=1e-12 * logits.norm().item())
+
+
+@pytest.mark.parametrize("rows", [1, 3, 17])
+@pytest.mark.parametrize("name", ["llama2", "gpt2", "gpt2-untied-exact-gelu"])
+def test_matrices_in_a_piece_for_each_thread_give_the_models_logits(name, rows, monkeypatch):
+    """17 rows are not few: the matrices stay as they are."""
+    monkeypatch.setattr(affine, "CACHED", 0)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    model, ids = small_model(name), torch.randint(41, (rows, 7))
+    newest = Newest(model, torch.ones(rows, 4).bool(), 9)
+    with torch.inference_mode():
+        for end in (4, 5, 6, 7):
+            logits = model(ids[:, :end])[:, -1]
+            ours = newest.step(ids[:, :4] if end == 4 else ids[:, end - 1 : end])
+            torch.testing.assert_close(ours, logits, rtol=0, atol=1e-12 * logits.norm().item())
 
 
 def test_small_models_of_full_precision_take_the_short_way():

@@ -74,7 +74,33 @@ def of_a_context(model, tokenizer, start_context, max_new_tokens, context_size, 
     return tokenizer.decode(ids.squeeze(0).tolist())
 
 
-RIGHT = [of_a_prompt, of_a_config, of_two_tokenizers, of_two_fields, of_indices, of_a_context]
+def of_columns(model, src, src_mask, max_len, start_symbol):
+    memory = model.encode(src, src_mask)
+    ids = torch.full((1, 1), start_symbol)
+    for _ in range(max_len - 1):
+        blocked = torch.ones(len(ids), len(ids)).triu(1).bool()
+        output = model.decode(ids, memory, blocked).transpose(0, 1)
+        token = model.generator(output[:, -1]).argmax(1).item()
+        ids = torch.cat([ids, torch.full((1, 1), token)])
+        if token == 3:
+            break
+    return ids
+
+
+EOS_IDX = 3
+
+
+def of_a_global(model, src, max_len, start_symbol):
+    memory, ids = model.encode(src), [start_symbol]
+    while len(ids) < max_len and ids[-1] != EOS_IDX:
+        ids.append(model.decode(torch.tensor([ids]), memory)[0, -1].argmax().item())
+    return ids
+
+
+RIGHT = [
+    *(of_a_prompt, of_a_config, of_two_tokenizers, of_two_fields, of_indices, of_a_context),
+    *(of_columns, of_a_global),
+]
 
 
 @pytest.mark.parametrize("function", RIGHT, ids=lambda function: function.__name__)
@@ -99,7 +125,14 @@ def takes_the_first(model, tokenizer, prompt, max_len):
     return tokenizer.decode(ids[0])
 
 
-@pytest.mark.parametrize(("function", "id"), [(does_not_stop, "D4"), (takes_the_first, "D8")])
+def never_stops(model, src, max_len, start_symbol):
+    memory, ids = model.encode(src), [start_symbol]
+    while len(ids) < max_len and ids[0] != EOS_IDX:
+        ids.append(model.decode(torch.tensor([ids]), memory)[0, -1].argmax().item())
+    return ids
+
+
+@pytest.mark.parametrize(("function", "id"), [(never_stops, "D4"), (does_not_stop, "D4"), (takes_the_first, "D8")])
 def test_its_mistake_is_named(function, id):
     assert check(function, "GreedyDecoding").ids == [id]
 

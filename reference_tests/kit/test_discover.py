@@ -206,8 +206,10 @@ PROJECT = {
     "common/parts.py": "WIDTH = 4\n",
     "log_tools.py": "def shown(*words):\n    def wrapper(function):\n        def call(*args, **options):\n"
     "            return function(*args, **options)\n        return call\n    return wrapper\n",
+    "gpt/mytables.py": "HEIGHT = 5\n",
     "gpt/model.py": "import sys\nsys.path.append('../common')\nfrom parts import WIDTH\n"
     "from my_renamed_project.log_tools import shown\nfrom not_there_at_all import log\n"
+    "from MyTables import HEIGHT\n"
     "class Kept:\n    @log()\n    def forward(self, x):\n        return x\n"
     "class Hidden:\n    @shown('x')\n    def forward(self, x, mask):\n        return x\n",
 }
@@ -225,7 +227,7 @@ def project(package, tmp_path):
 
 
 def test_files_are_found_wherever_the_project_has_them(project):
-    assert project.module.WIDTH == 4
+    assert (project.module.WIDTH, project.module.HEIGHT) == (4, 5)
     assert project.missing == ["not_there_at_all"]
 
 

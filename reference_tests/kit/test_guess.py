@@ -42,3 +42,11 @@ def test_a_head_that_attends_is_attention():
 
 def test_letters_within_a_word_are_no_short_name():
     assert guess.kinds_of("Film", named("Film", {"forward": of_ids}), KINDS) == ()
+
+
+def test_an_activation_that_is_told_widths_is_a_network():
+    def init(self, d_model, d_ff):
+        pass
+
+    assert guess.kinds_of("SiLU", named("SiLU", {"__init__": init, "forward": of_scores}), KINDS)[0] == "FeedForward"
+    assert guess.kinds_of("SiLU", named("SiLU", {"forward": lambda self, x: x}), KINDS)[0] == "SiLU"

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from reference_tests.kit.learners.checked import check_here
 from scratch_transformer.kit import process
 from scratch_transformer.kit.discover.target import find
@@ -282,6 +284,15 @@ def test_one_vocabulary_for_both_languages(tmp_path):
     assert alarms(checked(ONE_VOCABULARY, tmp_path)) == {}
 
 
+def test_one_padding_for_both_languages_and_a_target_that_is_cut(tmp_path):
+    text = ONE_VOCABULARY.replace("d_ff):", "d_ff, pad_idx):").replace("== 0", "== self.pad")
+    text = text.replace("self.width = ", "self.width, self.pad = ").replace(", d_model\n", ", d_model, pad_idx\n")
+    text = text.replace("        from_source, later", "        target = target[:, :-1]\n        from_source, later")
+    results = checked(text, tmp_path)
+    assert alarms(results) == {}
+    assert "It leaves out the last word of what it is given, so it was given one more." in results["Transformer"].notes
+
+
 MASK_NEEDED = """
 class Encoder(nn.Module):
     def __init__(self, d_model, num_heads, d_ff, num_layers):
@@ -300,3 +311,118 @@ def test_what_stops_without_a_mask_is_given_one(tmp_path):
     result = checked(MASK_NEEDED, tmp_path)["Encoder"]
     assert result.verdict in RIGHT
     assert "It stops without a mask, so it was given one that hides nothing." in result.notes
+
+
+SEVEN_ARGUMENTS = """
+class Seq2SeqTransformer(nn.Module):
+    def __init__(self, num_layers, d_model, nhead, src_vocab_size, tgt_vocab_size, dim_feedforward):
+        super().__init__()
+        self.transformer = nn.Transformer(d_model, nhead, num_layers, num_layers, dim_feedforward, 0.0)
+        self.generator = nn.Linear(d_model, tgt_vocab_size)
+        self.src_emb, self.tgt_emb = nn.Embedding(src_vocab_size, d_model), nn.Embedding(tgt_vocab_size, d_model)
+        self.src_pos, self.tgt_pos = nn.Embedding(50, d_model), nn.Embedding(50, d_model)
+
+    def forward(self, src, trg, src_mask, tgt_mask, src_padding_mask, tgt_padding_mask, memory_key_padding_mask):
+        x = self.src_emb(src) + self.src_pos(torch.arange(len(src)))[:, None]
+        y = self.tgt_emb(trg) + self.tgt_pos(torch.arange(len(trg)))[:, None]
+        return self.generator(self.transformer(
+            x, y, src_mask, tgt_mask, None, src_padding_mask, tgt_padding_mask, memory_key_padding_mask))
+"""
+
+
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor")
+def test_masks_of_attention_and_of_padding_as_torch_takes_them(tmp_path):
+    assert alarms(checked(SEVEN_ARGUMENTS, tmp_path)) == {}
+
+
+OF_ONE_LENGTH = """
+class SelfAttention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.h, self.d_k = num_heads, d_model // num_heads
+        self.qkv, self.out = nn.Linear(d_model, 3 * d_model), nn.Linear(d_model, d_model)
+
+    def forward(self, x, mask):
+        q, k, v = self.qkv(x).unflatten(2, (self.h, 3 * self.d_k)).transpose(1, 2).chunk(3, -1)
+        return self.out(attend(q, k, v, mask).transpose(1, 2).flatten(2))
+
+
+def attend(q, k, v, mask):
+    scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+    return (scores.transpose(0, 1) + mask).transpose(0, 1).softmax(-1) @ v
+
+
+class CrossAttention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.h, self.d_k = num_heads, d_model // num_heads
+        self.q, self.kv, self.out = (nn.Linear(d_model, n * d_model) for n in (1, 2, 1))
+
+    def forward(self, x, y, mask):
+        B, T, E = x.shape
+        k, v = self.kv(x).view(B, T, self.h, 2 * self.d_k).transpose(1, 2).chunk(2, -1)
+        q = self.q(y).view(B, T, self.h, self.d_k).transpose(1, 2)
+        return self.out(attend(q, k, v, mask).transpose(1, 2).flatten(2))
+
+
+class DecoderLayer(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff):
+        super().__init__()
+        self.own, self.cross = SelfAttention(d_model, num_heads), CrossAttention(d_model, num_heads)
+        self.norm1, self.norm2, self.norm3 = (nn.LayerNorm(d_model) for _ in range(3))
+        self.ffn = nn.Sequential(nn.Linear(d_model, d_ff), nn.ReLU(), nn.Linear(d_ff, d_model))
+
+    def forward(self, x, y, self_attention_mask, cross_attention_mask):
+        y = self.norm1(y + self.own(y, self_attention_mask))
+        y = self.norm2(y + self.cross(x, y, cross_attention_mask))
+        return self.norm3(y + self.ffn(y))
+
+
+class Layers(nn.Sequential):
+    def forward(self, *inputs):
+        x, y, *masks = inputs
+        for layer in self:
+            y = layer(x, y, *masks)
+        return y
+
+
+class Decoder(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff, num_layers):
+        super().__init__()
+        self.layers = Layers(*(DecoderLayer(d_model, num_heads, d_ff) for _ in range(num_layers)))
+
+    def forward(self, x, y, self_attention_mask, cross_attention_mask):
+        return self.layers(x, y, self_attention_mask, cross_attention_mask)
+"""
+
+
+def test_source_and_target_of_one_length_the_source_first(tmp_path):
+    results = checked(OF_ONE_LENGTH, tmp_path)
+    assert alarms({name: result for name, result in results.items() if name != "Layers"}) == {}
+    assert [results[name].kind for name in ("DecoderLayer", "Decoder")] == ["DecoderLayer", "Decoder"]
+    assert any("it stops with RuntimeError" in limit for limit in results["Decoder"].limits)
+
+
+LOSSES = f"""
+{ONLY_THE_LAST}
+
+class LanguageModel(GPT):
+    def forward(self, idx, targets):
+        logits = super().forward(idx, idx)[0]
+        return logits, F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+
+
+class LossModel(GPT):
+    def forward(self, x):
+        hidden = self.tok(x[:, :-1]) + self.pos(torch.arange(x.shape[1] - 1))
+        for block in self.blocks:
+            hidden = block(hidden)
+        return F.cross_entropy(self.lm_head(self.ln_f(hidden)).flatten(0, 1), x[:, 1:].flatten())
+"""
+
+
+def test_language_models_that_must_be_given_targets_or_return_the_loss_alone(tmp_path):
+    results = checked(LOSSES, tmp_path)
+    assert alarms(results) == {}
+    loss = "It returns its loss alone: the scores inside are compared, and the loss is not checked."
+    assert [loss in results[name].limits for name in ("LanguageModel", "LossModel")] == [False, True]

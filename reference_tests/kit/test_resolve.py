@@ -451,3 +451,27 @@ def test_no_width_is_read_from_shapes_that_its_heads_do_not_divide():
     kind = KINDS["MultiheadAttention"]
     made = NarrowHead(17, 4)
     assert instance.settings_of_instance(made, kind, {"d_model": 12, "num_heads": 3}, {})["d_model"] == 12
+
+
+class Worded(nn.Module):
+    """Is given one vocabulary itself and the size of another, and a config inside the config."""
+
+    def __init__(self, config, src_vocab, tgt_vocab_size):
+        super().__init__()
+        self.embedding = nn.Embedding(len(src_vocab), config.block_params.d_model)
+        self.other = nn.Embedding(tgt_vocab_size, config.block_params.d_model)
+
+
+def test_a_vocabulary_is_given_where_its_length_is_taken_and_a_section_of_a_config():
+    tried = attempts(Worded, {"d_model": 12, "num_heads": 3}, {}, lambda name: [], {})
+    built = next(attempt for attempt in tried if _made(attempt))
+    made = built.build()
+    assert tuple(made.embedding.weight.shape) == (11, 12)
+    assert tuple(made.other.weight.shape) == (13, 12)
+
+
+def _made(attempt):
+    try:
+        return attempt.build() is not None
+    except (TypeError, AttributeError):
+        return False

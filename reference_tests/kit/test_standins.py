@@ -80,3 +80,19 @@ def test_einx_says_in_brackets_what_is_worked_on():
     assert torch.equal(einx["max"]("b [t] e", X), X.amax(1))
     assert torch.equal(einx["softmax"]("b [t] e", X), X.softmax(1))
     assert torch.equal(einx["sum"]("[t] ...", X), X.sum(0))
+
+
+def test_models_of_hyperparameters_hold_what_they_are_given():
+    pydantic = standins._contents("pydantic")()
+
+    class Settings(pydantic["BaseModel"]):
+        heads: int
+        width: int = pydantic["Field"](12, gt=0)
+        sizes: list = [1, 2]
+        name: str = pydantic["Field"](...)
+
+    made = Settings(heads=3, name="small")
+    assert (made.heads, made.width, made.sizes, made.name) == (3, 12, [1, 2], "small")
+    assert made.model_dump()["heads"] == 3 and Settings(heads=1, name="").sizes is not made.sizes
+    with pytest.raises(TypeError, match="heads"):
+        Settings(name="none")

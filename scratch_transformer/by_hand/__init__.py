@@ -11,9 +11,9 @@ are, in `functional` and `attention.naive`; here is how they are computed where 
     turning        the rotary turn of pairs
     attention      softmax(Q Kᵀ + mask) V
 
-Each agrees with its equation, in first and in second derivatives: `reference_tests/by_hand`.
+`with equations_alone():` computes without them. Each agrees with its equation, in first and in second derivatives: `reference_tests/by_hand`.
 """
 
-from scratch_transformer.by_hand.passes import Passes, are_taken, differentiated_by
+from scratch_transformer.by_hand.passes import Passes, are_taken, differentiated_by, equations_alone
 
-__all__ = ["Passes", "are_taken", "differentiated_by"]
+__all__ = ["Passes", "are_taken", "differentiated_by", "equations_alone"]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -16,6 +17,23 @@ Kept = tuple[Any, ...]
 
 LOG2_E = math.log2(math.e)
 """exp(x) = 2^(x log₂e), which takes a CPU a quarter of the time; large exponents lose digits that sums do not need."""
+
+
+class _Switch:
+    """What `equations_alone` has set."""
+
+    is_on = True
+
+
+@contextlib.contextmanager
+def equations_alone() -> Iterator[None]:
+    """Within this context, in every thread, no passes by hand are taken: the numbers are autograd's, to the last bit."""
+    before = _Switch.is_on
+    _Switch.is_on = False
+    try:
+        yield
+    finally:
+        _Switch.is_on = before
 
 
 class Passes:
@@ -54,7 +72,7 @@ def is_plain(*tensors: Tensor | None) -> bool:
 
 def are_taken(*tensors: Tensor | None) -> bool:
     """Whether passes by hand may be: `is_plain`, and no forward-mode derivatives, no autocast, nothing empty."""
-    if not is_plain(*tensors) or torch.autograd.forward_ad._current_level >= 0:
+    if not _Switch.is_on or not is_plain(*tensors) or torch.autograd.forward_ad._current_level >= 0:
         return False
     return not any(x is not None and (x.numel() == 0 or torch.is_autocast_enabled(x.device.type)) for x in tensors)
 

@@ -7,6 +7,9 @@ every token, because an affine map of an affine map is one:
     before a normalization     (W y + b) less its mean = (C W) y + C b, C = 1 - (the mean of all features)
     two maps of the same y     one product with both matrices, one above the other
 
+What remains is reading the matrices. For one row, one thread reads them, from (in, out) almost twice as fast as from
+(out, in), as a layer stores them. So a copy is made in that order, a piece of it for every thread.
+
 Half-precision weights become float32.
 """
 
@@ -24,6 +27,8 @@ from scratch_transformer.precision import widen
 
 CACHED = 1 << 18
 """Elements of a matrix that stays in a core's cache."""
+FEW = 16
+"""Rows that take no longer to multiply than the matrix takes to read."""
 
 
 class Scaled(Protocol):
@@ -69,10 +74,13 @@ class Affine:
         self.weight, self.bias = weight, bias
 
     @cached_property
-    def matrix(self) -> Tensor:
-        """Wᵀ: one row times a matrix takes as long as reading the matrix, which goes fastest along its longer side."""
-        is_wide = self.weight.numel() <= CACHED and self.weight.shape[0] > self.weight.shape[1]
-        return self.weight.T.contiguous() if is_wide else self.weight.T
+    def few(self) -> Few:
+        """The same for few rows."""
+        return Few(self.weight, self.bias)
+
+    def for_rows(self, count: int) -> Affine | Few:
+        """The same, ready for so many rows, or for fewer."""
+        return self.few if count <= FEW and self.weight.device.type == "cpu" else self
 
     @classmethod
     def of(cls, layer: Linear) -> Affine:
@@ -87,11 +95,17 @@ class Affine:
         return cls(join([each.weight for each in maps]), join([each.offset() for each in maps]) if has_bias else None)
 
     def __call__(self, y: Tensor) -> Tensor:
-        return y.mm(self.matrix) if self.bias is None else torch.addmm(self.bias, y, self.matrix)
+        ready = self.for_rows(len(y))
+        if ready is not self:
+            return ready(y)
+        return y.mm(self.weight.T) if self.bias is None else torch.addmm(self.bias, y, self.weight.T)
 
     def added(self, x: Tensor, y: Tensor) -> Tensor:
         """x + y Wᵀ + b."""
-        return torch.addmm(x, y, self.matrix) if self.bias is None else self(y).add_(x)
+        ready = self.for_rows(len(y))
+        if ready is not self:
+            return ready.added(x, y)
+        return torch.addmm(x, y, self.weight.T) if self.bias is None else self(y).add_(x)
 
     def times(self, factor: float) -> Affine:
         """factor · (y Wᵀ + b)."""
@@ -110,6 +124,37 @@ class Affine:
     def offset(self) -> Tensor:
         """b, also where it is zero."""
         return self.weight.new_zeros(len(self.weight)) if self.bias is None else self.bias
+
+
+class Few:
+    """An `Affine` of few rows on a CPU, of which the reading of the matrix takes the time."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+        out, in_ = weight.shape
+        n = math.gcd(out, torch.get_num_threads()) if weight.numel() > CACHED else 1
+        self.pieces = weight.new_empty(n, in_, out // n)
+        for piece, rows in zip(self.pieces, weight.split(out // n), strict=True):
+            piece.copy_(rows.T)
+        self.matrix, self.bias = self.pieces[0], bias
+
+    def __call__(self, y: Tensor) -> Tensor:
+        return self._product(self.bias, y)
+
+    def added(self, x: Tensor, y: Tensor) -> Tensor:
+        """x + y Wᵀ + b."""
+        return self._product(x, y) if self.bias is None else self(y).add_(x)
+
+    def _product(self, x: Tensor | None, y: Tensor) -> Tensor:
+        """x + y Wᵀ, x (R, out), (out,) or None: the products of all pieces at the same time."""
+        n, _, part = self.pieces.shape
+        if n == 1:
+            return y.mm(self.matrix) if x is None else torch.addmm(x, y, self.matrix)
+        rows = y.expand(n, -1, -1)
+        if x is None:
+            parts = rows.bmm(self.pieces)  # (n, R, out / n)
+        else:
+            parts = torch.baddbmm(x.view(-1, n, part).transpose(0, 1), rows, self.pieces)
+        return parts.transpose(0, 1).reshape(len(y), n * part)
 
 
 class Part(NamedTuple):

@@ -71,6 +71,9 @@ class Newest:
         states = self.model.states(ids, cache, self.mask if is_padded else None)
         self.layers = [_Layer(block, cache.layer(i)) for i, block in enumerate(self.model.blocks)]  # type: ignore
         self.length = ids.shape[1]
+        own, embedding = self.model.head, self.model.embedding
+        head = Affine(embedding.weight, None) if own is None else Affine.of(own)
+        self.head = head.behind(self.norm).for_rows(len(ids))
         if is_padded:
             blocked = torch.zeros(len(ids), self.capacity, dtype=states.dtype, device=ids.device)
             blocked[:, : self.length].masked_fill_(~self.mask, float("-inf"))
@@ -90,7 +93,7 @@ class Newest:
         self.lengths = None if self.lengths is None else self.lengths + 1
         for layer in self.layers:
             x = layer(x, turns, self.length)
-        return self.model.project(self.norm(x))
+        return self.head(self.norm.direction(x))
 
 
 class _Layer:
@@ -101,7 +104,8 @@ class _Layer:
         self.attention = Attention(block.attention, self.attention_norm, kept)
         output, down = Affine.of(block.attention.o_proj), Affine.of(block.feed_forward.down_proj)
         has_mean = isinstance(block.attention_norm, nn.RMSNorm)
-        self.output, self.down = (output, down) if has_mean else (output.centred(), down.centred())
+        R = kept.shape[1]
+        self.output, self.down = ((each if has_mean else each.centred()).for_rows(R) for each in (output, down))
         self.activation = ACTIVATIONS[block.feed_forward.activation]
         self.gated = isinstance(block.feed_forward, nn.GatedFeedForward)
         parts = [Part(block.feed_forward.up_proj)]
@@ -111,7 +115,7 @@ class _Layer:
             self.activation = _silu_of_twice if is_silu else self.activation
         elif block.feed_forward.activation == "gelu_tanh":
             self.activation = _gelu_tanh
-        self.up = behind(self.norm, parts)
+        self.up = behind(self.norm, parts).for_rows(R)
 
     def __call__(self, x: Tensor, turns: Tensor | None, length: int) -> Tensor:
         x = self.output.added(x, self.attention(self.attention_norm.direction(x), turns, length))

@@ -28,7 +28,8 @@ class Attention:
             norms = [(a.q_norm, self.h, scale), (a.k_norm, self.G, 1.0)]
             gains = [_pairs(normalization(each).gain * factor).expand(heads, -1) for each, heads, factor in norms]
             self.gain, self.head_norm, scale = torch.cat(gains), normalization(a.q_norm), 1.0
-        self.project = behind(norm, [Part(a.q_proj, scale, self.D), Part(a.k_proj, 1.0, self.D), Part(a.v_proj)])
+        parts = [Part(a.q_proj, scale, self.D), Part(a.k_proj, 1.0, self.D), Part(a.v_proj)]
+        self.project = behind(norm, parts).for_rows(kept.shape[1])
         self.blocked: Tensor | None = None
         kept[0] = _pairs(kept[0])
         self._keep(kept)

@@ -122,7 +122,7 @@ class Recipe:
     mask_shape: str = "2"
 
     def with_(self, changes: Mapping[str, Any]) -> Recipe:
-        """This recipe with other values. Each is made once: searching asks for the same few thousands again and again."""
+        """This recipe with other values. Each is made once, as searching asks for the same ones again and again."""
         key = (self, *sorted(changes.items(), key=lambda change: change[0]))
         if key not in _MADE:
             _MADE[key] = dataclasses.replace(self, **changes)

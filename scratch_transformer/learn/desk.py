@@ -77,13 +77,13 @@ def heatmaps(
     for axis, title, array in zip(axes[0], matrices, arrays, strict=True):
         image = axis.imshow(array, vmin=low, vmax=high, cmap=colours, aspect="auto", interpolation="nearest")
         axis.set_title(title)
-        _label(axis, axis.set_xlabel, axis.set_xticks, columns, array.shape[1])
-        _label(axis, axis.set_ylabel, axis.set_yticks, rows, array.shape[0])
+        _label(axis.set_xlabel, axis.set_xticks, columns, array.shape[1])
+        _label(axis.set_ylabel, axis.set_yticks, rows, array.shape[0])
     figure.colorbar(image, ax=axes[0].tolist(), shrink=0.9)
     return figure
 
 
-def _label(axis: Any, set_label: Any, set_ticks: Any, names: Sequence[str] | str, count: int) -> None:
+def _label(set_label: Any, set_ticks: Any, names: Sequence[str] | str, count: int) -> None:
     if isinstance(names, str):
         set_label(names)
         set_ticks(range(0, count, max(1, count // 6)))

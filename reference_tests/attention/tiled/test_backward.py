@@ -7,6 +7,7 @@ import torch
 
 from reference_tests.agreement import assert_equal
 from reference_tests.attention.tiled.others import builtin, draw, naive, tiled
+from scratch_transformer.attention.tiled import workers
 
 pytestmark = pytest.mark.usefixtures("small_tiles")
 
@@ -47,6 +48,20 @@ def test_again_and_again_alike(inputs):
     upstream = torch.randn_like(out)
     first, *others = (torch.autograd.grad(out, given, upstream, retain_graph=True) for _ in range(3))
     assert all(torch.equal(a, b) for other in others for a, b in zip(first, other, strict=True))
+
+
+@pytest.mark.parametrize("with_mask", [False, True])
+def test_groups_of_heads_are_shared_out_unless_they_add_to_one_mask(with_mask, inputs, monkeypatch):
+    """And the time they may take is that of five products, of which the forward pass has two."""
+    seen = []
+    run, in_turn = workers.run, workers.run_in_turn
+    monkeypatch.setattr(workers, "run", lambda *args: seen.append(args[3]) or run(*args))
+    monkeypatch.setattr(workers, "run_in_turn", lambda *args: seen.append("in turn") or in_turn(*args))
+    given = [x.requires_grad_(i < 3 or with_mask) for i, x in enumerate(inputs)]
+    out = tiled(*given)
+    seen.clear()
+    out.sum().backward()
+    assert seen == (["in turn"] if with_mask else [2.5 * 2 * B * H * T * S * (D + DV)])
 
 
 def test_numerically(inputs):

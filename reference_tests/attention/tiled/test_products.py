@@ -183,7 +183,7 @@ def test_scores_are_exact(it_pays):
     with products.narrowed(torch.bfloat16, CPU):
         query = forward.tile.query_rows(problem, block, scratch)
         keys = problem.key_tiles(block)[0]
-        key = forward.tile.keys_of(problem, problem.key, "key", block, keys, scratch)
+        key = forward.tile.keys_of(problem.key, "key", block, keys, scratch)
         scores = forward.tile.exponents(problem, block, keys, query, key, scratch)
     expected = problem.exponent_scale * query.double() @ key.double().transpose(1, 2)
     assert (scores - expected).abs().max() < 1e-6 * expected.abs().max()

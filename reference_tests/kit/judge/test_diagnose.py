@@ -100,6 +100,11 @@ def test_a_mistake_with_its_form_and_its_twins():
     assert found == Finding(MISTAKES["LN3"], "", "1e-6", twins=("1e-12",))
 
 
+def test_a_mistake_without_twins():
+    best = Hypothesis("", (of("LN3", "1e-6"),))
+    assert [f.twins for f in judged._named(asked(), best, Match((best,)), RIGHT)] == [()]
+
+
 def test_padding_that_nobody_looked_for():
     change = of("A29", "the padding is lost")
     assert named(asked(), change) == Finding(MISTAKES["A29"], "", change.form)
@@ -134,6 +139,26 @@ def test_without_an_explanation_the_nearest_design():
     for entries in (designs[0], designs[-1]):
         session = Session(variant("EncoderLayer", **{**designs[0], **entries, "ddof": 1}))
         assert judged._design(session, None) == RIGHT.with_(entries)
+
+
+def test_a_causal_mask_that_nobody_asks_for_is_a_design():
+    change = of("A25")
+    for is_asked, design in ((False, RIGHT.with_(dict(change.entries))), (True, RIGHT)):
+        candidate = SimpleNamespace(is_causal_by_name=is_asked)
+        session = SimpleNamespace(kind=SimpleNamespace(designs={"": {}}), candidate=candidate)
+        assert judged._design(session, Hypothesis("", (change,))) == design
+
+
+def test_the_first_of_the_possible_designs_that_are_as_near(monkeypatch):
+    designs = {name: {"eps": eps} for name, eps in (("a", 1.0), ("b", 2.0), ("c", 3.0))}
+    errors = {1.0: 0.0, 2.0: 0.5, 3.0: 0.5}
+    session = SimpleNamespace(
+        kind=SimpleNamespace(designs=designs), error=lambda recipe, stop_above: errors[recipe.eps]
+    )
+    monkeypatch.setattr(judged, "of_session", lambda session: [(name, designs[name]) for name in "bc"])
+    assert judged._design(session, None).eps == 2.0
+    monkeypatch.setattr(judged, "of_session", lambda session: [])
+    assert judged._design(session, None).eps == 1.0
 
 
 # ---- What is said beside it ----
@@ -190,8 +215,11 @@ def norm(forward):
 
 
 def test_what_always_stops_has_crashed():
+    calls = []
+
     def forward(self, x):
-        raise KeyError("no\nsuch")
+        calls.append(x)
+        raise KeyError("no\nsuch" if len(calls) == 1 else "another")
 
     candidate = Made("LayerNorm", norm(forward), d_model=12)
     candidate.notes.append("A note.")
@@ -286,6 +314,107 @@ def test_one_mistake():
 def test_a_mistake_that_the_parts_have_is_found_at_once():
     by_parts, alone = (diagnose(variant("EncoderLayer", ddof=1), parts) for parts in (("LN1",), ()))
     assert by_parts.ids == alone.ids == ("LN1",)
+
+
+def test_who_is_told_what(monkeypatch):
+    """The search is told of the parts, and all others of what it found."""
+    told = {}
+    for name in ("find", "detected", "design_notes", "from_extras"):
+        original = getattr(judged, name)
+        monkeypatch.setattr(judged, name, lambda *args, f=original, n=name: told.setdefault(n, (args, f(*args)))[1])
+    diagnosis = diagnose(variant("EncoderLayer", activation="silu", ddof=1), ("LN1",))
+    (session, parts), match = told["find"]
+    best = match.hypotheses[0]
+    assert parts == ("LN1",)
+    assert told["detected"][0] == told["from_extras"][0] == (session, best)
+    assert told["design_notes"][0] == (session, best.recipe, best.design)
+    assert diagnosis.design == best.design
+    assert diagnosis.recipe == best.recipe
+
+
+def test_another_activation_is_another_design():
+    diagnosis = diagnose(variant("EncoderLayer", activation="silu"))
+    assert (diagnosis.verdict, diagnosis.ids, diagnosis.ordinary) == ("matches the builtin", ("B8",), None)
+    assert diagnosis.error < 1e-12
+
+
+@pytest.fixture
+def made_of(monkeypatch):
+    """A diagnosis of what was found, seen, and measured: (error, on ordinary input)."""
+
+    def made_of(hypotheses=(), seen=(), measured=(0.5, 0.25), error=1e-15, kind="LayerNorm", is_causal=True):
+        session = Session(variant(kind))
+        session.candidate.is_causal_by_name = is_causal
+        session.candidate.notes.append("A note.")
+        result = session.ran[0]
+        worst = lambda design, ordinary=False: (measured[ordinary], None if measured[ordinary] is None else result)  # noqa: E731
+        monkeypatch.setattr(session, "worst", worst)
+        monkeypatch.setattr(judged, "find", lambda session, parts: Match(tuple(hypotheses), error))
+        monkeypatch.setattr(judged, "evidence", lambda *args: "")
+        monkeypatch.setattr(judged, "detected", lambda session, best: list(seen))
+        for name in ("design_notes", "from_extras"):
+            monkeypatch.setattr(judged, name, lambda *args: [])
+        monkeypatch.setattr(judged, "first_divergence", lambda session, design: "here")
+        return judged._diagnosed(session, ())
+
+    return made_of
+
+
+def explained(*changes, design=""):
+    return Hypothesis(design, changes, RIGHT.with_({name: value for c in changes for name, value in c.entries}))
+
+
+def test_other_explanations(made_of):
+    ones = [explained(of("LN1")), explained(of("LN2")), explained(of("LN1"), of("LN2"))]
+    diagnosis = made_of(ones)
+    assert diagnosis.ids == ("LN1",)
+    assert diagnosis.alternatives == (("LN2",), ("LN1", "LN2"))
+    assert (diagnosis.divergence, diagnosis.unexplained) == ("", False)
+
+
+def test_which_design_it_is(made_of):
+    design = list(KINDS["EncoderLayer"].designs)[-1]
+    assert design
+    assert made_of([explained(of("LN1"), design=design)], kind="EncoderLayer").design == design
+
+
+@pytest.mark.parametrize(
+    "seen, verdict, unexplained, divergence",
+    [
+        ((), "unknown mismatch", False, "here"),
+        ((Finding(MISTAKES["B10"], ""),), "mistake", True, "here"),
+        ((Finding(MISTAKES["B10"], "", explains=True),), "mistake", False, ""),
+        ((Finding(MISTAKES["B10"], ""), Finding(MISTAKES["B21"], "", explains=True)), "mistake", False, ""),
+    ],
+)
+def test_a_mistake_that_was_seen_may_not_be_the_reason(seen, verdict, unexplained, divergence, made_of):
+    diagnosis = made_of(seen=seen, error=math.inf)
+    assert (diagnosis.verdict, diagnosis.unexplained, diagnosis.divergence) == (verdict, unexplained, divergence)
+    assert diagnosis.design == ""
+
+
+@pytest.mark.parametrize("measured, ordinary", [((0.5, 0.25), 0.25), ((0.5, 0.5), None), ((0.5, None), None)])
+def test_the_error_on_ordinary_input_is_said_if_it_is_another(measured, ordinary, made_of):
+    diagnosis = made_of([explained(of("LN1"))], measured=measured)
+    assert (diagnosis.error, diagnosis.ordinary) == (0.5, ordinary)
+
+
+def test_notes_are_the_candidates_and_that_of_single_precision(made_of):
+    first, second = made_of([explained(of("LN1"))], error=1e-6).notes
+    assert first == "A note."
+    assert "float32" in second
+
+
+def test_what_no_builtin_is_set_up_for_is_measured_against_the_explanation(made_of):
+    note = next(c for c in changes_of(KINDS["EncoderLayer"]) if dict(c.entries) == {"activation": "silu"})
+    design = next(iter(KINDS["EncoderLayer"].designs))
+    for measured, error, least in (((0.5, 0.25), 1e-15, 1e-15), ((1e-13, 0.25), 1e-10, 1e-13)):
+        diagnosis = made_of([explained(note, design=design)], measured=measured, error=error, kind="EncoderLayer")
+        assert (diagnosis.error, diagnosis.ordinary) == (least, None)
+    causal = made_of([explained(of("A25"))], is_causal=False)
+    assert (causal.error, causal.ordinary) == (1e-15, None)
+    both = made_of([explained(note, of("LN1"), design=design)], kind="EncoderLayer")
+    assert (both.error, both.ordinary) == (0.5, 0.25)
 
 
 def test_nobody_knows():

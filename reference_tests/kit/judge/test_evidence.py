@@ -52,6 +52,8 @@ def made_up(error, ordinary=None, builtin="torch.nn.X", provoking=False):
     "session, said",
     [
         (made_up(math.inf), "With tiny tokens, shape or NaNs differ from torch.nn.X's."),
+        (made_up(1e-12), "With tiny tokens, its output differs from torch.nn.X's by 1e-10 % of the largest value."),
+        (made_up(0.5, 0.25), "With tiny tokens, its output differs from torch.nn.X's by 50 % of the largest value."),
         (made_up(9e-13), "It agrees with torch.nn.X, set up in this way."),
         (made_up(0.5), "With tiny tokens, its output differs from torch.nn.X's by 50 % of the largest value."),
         (
@@ -147,6 +149,16 @@ def test_scaled(settings, scale, said):
     change = Change("A1", "", (("scale", scale),))
     session = SimpleNamespace(settings=settings)
     assert judged._scaled(session, change) == f"The scores are multiplied by {said}"
+
+
+def test_a_wrong_scale_with_how_far_off_it_is():
+    said, _ = special("SelfAttention", "A1", {"d_model": 36, "num_heads": 4}, scale="none")
+    assert said == "The scores are multiplied by 1; 1/√d_k is 0.3333 for d_k = 9."
+
+
+def test_a_ratio_is_of_norms_only():
+    session = Session(variant("FeedForward"))
+    assert judged._ratio(session, session.ran[0].probe.name) is None
 
 
 def test_scaled_elsewhere():

@@ -63,6 +63,15 @@ def test_the_first_tier_that_explains_ends_the_search(tiers):
     assert session.asked == [NOTHING.recipe, ONE.recipe, TWO.recipe]
 
 
+@pytest.mark.parametrize("error", [0.0, 1e-6])
+def test_of_two_that_explain_the_one_that_does_everywhere(error, tiers):
+    tiers([hypothesis(DDOF), hypothesis(EPS)])
+    assert find(Session({ONE.recipe: error, TWO.recipe: error}, {ONE.recipe: 1.0})).hypotheses == (ONE, TWO)
+    tiers([hypothesis(DDOF), hypothesis(EPS)])
+    everywhere = {ONE.recipe: 1.0, TWO.recipe: 0.0}
+    assert find(Session({ONE.recipe: error, TWO.recipe: error}, everywhere)).hypotheses == (TWO,)
+
+
 def test_nothing_explains(tiers):
     tiers([NOTHING, ONE])
     assert find(Session()) == Match((), math.inf, 2, {})
@@ -199,14 +208,11 @@ def test_twins_are_other_forms_with_words():
 
 @pytest.fixture
 def tried(monkeypatch):
-    """The tiers of a kind with four mistakes, of which designs and fits are given."""
-    kind = SimpleNamespace(
-        mistakes=("LN1", "LN2", "LN3:1e-6", "LN7:over the batch"), designs={"": {}}, ids=KINDS["LayerNorm"].ids
-    )
+    """The tiers of a kind with these mistakes, of which designs and fits are given."""
     fit = ("LN3", "0.5", {"eps": 0.5})
 
-    def tiers(parts=(), designs=(("", {}),)):
-        seen = []
+    def tiers(parts=(), designs=(("", {}),), mistakes=("LN1", "LN2", "LN3:1e-6", "LN7:over the batch")):
+        kind, seen = SimpleNamespace(mistakes=mistakes, designs={"": {}}, ids=KINDS["LayerNorm"].ids), []
         monkeypatch.setattr(search, "of_session", lambda session, known: seen.append(known) or list(designs))
         monkeypatch.setattr(
             search, "fitted", lambda session, recipes: seen.append(recipes) or [[fit, ("LN1", "", {"ddof": 1})]]
@@ -262,6 +268,12 @@ def test_several_known_mistakes_all_at_once_and_then_fewer(tried):
     assert changes(tiers[1][1]) == [(DDOF, TINY, BATCH)]
     assert changes(tiers[2][1]) == [(DDOF, TINY), (DDOF, BATCH), (TINY, BATCH), (DDOF,), (TINY,), (BATCH,)]
     assert changes(tiers[6][1]) == [(DDOF, TINY, BATCH, EPS)]
+
+
+def test_known_mistakes_that_exclude_each_other_are_tried_one_by_one(tried):
+    tiers, _ = tried(["A5", "A6"], mistakes=("A5:sees the future only", "A6:hides the diagonal"))
+    assert [{c.id for c in h.changes} for h in tiers[1][1]] == [{"A5"}] * len(search.FILLS)
+    assert [{c.id for c in h.changes} for h in tiers[2][1]] == [{"A6"}] * len(search.FILLS)
 
 
 def test_every_design_has_them_all(tried):
@@ -337,6 +349,21 @@ def test_each_once_and_none_that_the_whole_cannot_have():
     kind = KINDS["LayerNorm"]
     parts = [diagnosis(finding("LN1"), finding("A1", scale="none"), ddof=1), diagnosis(finding("LN1"), ddof=2)]
     assert of_parts(kind, parts) == [DDOF]
+
+
+def test_all_mistakes_of_all_parts():
+    parts = [
+        diagnosis(finding("LN1"), finding("LN2"), ddof=1, eps_inside=False),
+        diagnosis(finding("LN3", "own"), eps=0.25),
+    ]
+    found = of_parts(KINDS["LayerNorm"], parts)
+    assert found == [DDOF, EPS, Change("LN3", "own", (("eps", 0.25),))]
+
+
+def test_what_a_right_design_has_too_is_no_change():
+    kind = SimpleNamespace(designs={"": {}, "small": {"eps": 0.25}}, ids=frozenset({"LN3"}))
+    assert of_parts(kind, [diagnosis(finding("LN3", "own"), eps=0.25)]) == []
+    assert of_parts(kind, [diagnosis(finding("LN3", "own"), eps=0.5)]) == [Change("LN3", "own", (("eps", 0.5),))]
 
 
 def test_what_a_right_design_decides_is_no_mistake():

@@ -143,6 +143,15 @@ def test_quiet_probes_run_with_quiet_weights_of_another_seed():
     assert torch.equal(module.state_dict()[weight], session.asked[weight])
 
 
+def test_a_module_has_the_usual_weights_until_a_quiet_probe_wants_others():
+    session = Session(variant("EncoderLayer"))
+    module = session.module(session.candidate.recipe)
+    for name, values in module.state_dict().items():
+        assert torch.equal(values, session.state[name])
+    for result in reversed(session.results):
+        assert distance(session.variant(session.candidate.recipe, result.probe), result.output, result.probe) < EXACT
+
+
 def test_without_quiet_probes_no_quiet_weights():
     assert RIGHT_ONE.quiet_state == {}
 
@@ -238,14 +247,20 @@ def test_the_largest_error_and_where_it_is():
     first = session.ran[0].probe.name
     assert session.error(wrong, stop_above=1e-9) > 1e-9
     assert session.failed == first
-    found, result = RIGHT_ONE.worst(RIGHT)
-    assert found < 1e-12
-    expected = {r.probe.name: distance(r.output, RIGHT_ONE.builtin(wrong, r.probe), r.probe) for r in RIGHT_ONE.ran}
-    found, result = RIGHT_ONE.worst(wrong)
-    assert (found, result.probe.name) == (expected[result.probe.name], max(expected, key=expected.get))
-    ordinary = {r.probe.name for r in RIGHT_ONE.ran if r.probe.is_ordinary}
-    found, result = RIGHT_ONE.worst(wrong, ordinary=True)
-    assert (found, result.probe.name) == max((expected[name], name) for name in ordinary)
+    session.error(wrong, stop_above=session.error(wrong))
+    assert session.failed == ""
+    assert RIGHT_ONE.worst(RIGHT)[0] < 1e-12
+
+
+def test_the_largest_error_of_all_and_of_ordinary_input():
+    session = Session(Made("LayerNorm", lambda d_model: Norm(d_model, 1e-3), d_model=12))
+    expected = {r.probe.name: distance(r.output, session.builtin(RIGHT, r.probe), r.probe) for r in session.ran}
+    found, result = session.worst(RIGHT)
+    assert (found, result.probe.name) == (max(expected.values()), max(expected, key=expected.get))
+    assert result.probe.provoking
+    ordinary = {r.probe.name: expected[r.probe.name] for r in session.ran if r.probe.is_ordinary}
+    found, result = session.worst(RIGHT, ordinary=True)
+    assert (found, result.probe.name) == (max(ordinary.values()), max(ordinary, key=ordinary.get))
 
 
 def are_alike(inputs, others):

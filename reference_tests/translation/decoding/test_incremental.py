@@ -78,14 +78,16 @@ def test_a_single_source_with_padding_has_the_logits_of_the_whole_prefix(padding
             assert relative_error(cached.step(ids), whole.step(ids)) <= 1e-12
 
 
-def test_a_wide_matrix_is_the_same_when_it_is_too_large_to_be_turned():
-    model, sources = random_model(), random_sources(2)
-    ids = random_ids(2)
+@pytest.mark.parametrize("rows", [1, 2])
+def test_matrices_as_they_are_in_one_piece_and_in_a_piece_for_each_thread_are_the_same(rows):
+    model, sources = random_model(), random_sources(rows)
+    ids, found = random_ids(rows), []
     with deciding(model):
-        turned = IncrementalDecoder(model, sources, SRC_PAD).step(ids)
-        with mock.patch.object(affine, "CACHED", 0):
-            as_it_is = IncrementalDecoder(model, sources, SRC_PAD).step(ids)
-    assert relative_error(turned, as_it_is) <= 1e-14
+        for few, cached in ((0, affine.CACHED), (affine.FEW, affine.CACHED), (affine.FEW, 0)):
+            threads = mock.patch.object(torch, "get_num_threads", return_value=4)
+            with mock.patch.multiple(affine, FEW=few, CACHED=cached), threads:
+                found.append(IncrementalDecoder(model, sources, SRC_PAD).step(ids))
+    assert max(relative_error(each, found[0]) for each in found) <= 1e-14
 
 
 @every_model

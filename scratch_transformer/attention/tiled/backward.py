@@ -92,8 +92,8 @@ def _add_block(
         grad_out.div_(tile.keep_share(problem.dropout_p))
     grad_query = scratch("grad_query", *query.shape).zero_()
     for keys in problem.key_tiles(block):
-        key = tile.keys_of(problem, problem.key, "key", block, keys, scratch)
-        value = tile.keys_of(problem, problem.value, "value", block, keys, scratch)
+        key = tile.keys_of(problem.key, "key", block, keys, scratch)
+        value = tile.keys_of(problem.value, "value", block, keys, scratch)
         weights = tile.exponents(problem, block, keys, query, key, scratch).sub_(shift)
         weights = dropped = tile.exp_(problem, weights)
         grad = torch.bmm(grad_out, value.transpose(1, 2), out=scratch("grad_weights", *weights.shape))

@@ -65,8 +65,8 @@ def _attend(problem: Problem, block: Block, shifts: bool, out: Tensor, norms: Te
     query = tile.query_rows(problem, block, scratch)
     sums = _Sums(problem, scratch("summed", *query.shape[:2], problem.value.shape[-1]))
     for keys in problem.key_tiles(block):
-        key = tile.keys_of(problem, problem.key, "key", block, keys, scratch)
-        value = tile.keys_of(problem, problem.value, "value", block, keys, scratch)
+        key = tile.keys_of(problem.key, "key", block, keys, scratch)
+        value = tile.keys_of(problem.value, "value", block, keys, scratch)
         weights = tile.exponents(problem, block, keys, query, key, scratch)
         if shifts:
             sums.shift(weights)

@@ -22,7 +22,7 @@ def rows(x: Tensor, name: str, scratch: Scratch) -> Tensor:
     return scratch(name, *x.shape).copy_(x).flatten(1, 2)
 
 
-def keys_of(problem: Problem, x: Tensor, name: str, block: Block, keys: slice, scratch: Scratch) -> Tensor:
+def keys_of(x: Tensor, name: str, block: Block, keys: slice, scratch: Scratch) -> Tensor:
     """A tile of key or value, (heads, keys, D): a view, or a copy in the dtype of computing."""
     tile = x[block.heads][:, keys]
     if x.dtype == scratch.dtype:

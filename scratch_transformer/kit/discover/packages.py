@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import ast
 import importlib
+import importlib.abc
 import importlib.util
 import sys
 import types
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from scratch_transformer.kit.discover import survey
 from scratch_transformer.kit.discover.sandbox import Guard, time_limit
@@ -28,11 +30,39 @@ MOST_SEARCHED = 300
 def prepare(source: Source, guard: Guard) -> None:
     """Makes what a source imports importable: its package is imported, or stood in for where that fails."""
     _add_roots(source)
+    if _ANY_CASE not in sys.meta_path:
+        sys.meta_path.append(_ANY_CASE)
+    _ANY_CASE.folders |= {str(folder) for folder in _around(source)}
     names = source.module.split(".")
     depth = len(names) - (0 if is_package(source) else 1)
     folders = Path(source.path).parents
     for count in range(1, depth + 1):
         _import_package(".".join(names[:count]), folders[depth - count], guard)
+
+
+class _AnyCase(importlib.abc.MetaPathFinder):
+    """Asked last: Rope.py for `import RoPE`, as file systems do that do not tell capitals from small letters.
+
+    folders: of the learner's; only there.
+    """
+
+    def __init__(self) -> None:
+        self.folders: set[str] = set()
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
+        name = fullname.rpartition(".")[2].lower()
+        for folder in map(Path, path or sorted(self.folders & set(sys.path))):
+            is_own = (
+                bool(self.folders & {str(folder), *map(str, folder.parents)}) and "site-packages" not in folder.parts
+            )
+            entries = sorted(folder.iterdir()) if is_own and folder.is_dir() else []
+            for entry in (entry for entry in entries if entry.stem.lower() == name):
+                if entry.suffix == ".py" and not fullname.endswith(entry.stem):
+                    return importlib.util.spec_from_file_location(fullname, entry)
+        return None
+
+
+_ANY_CASE = _AnyCase()
 
 
 def is_package(source: Source) -> bool:

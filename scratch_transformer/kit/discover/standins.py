@@ -5,9 +5,13 @@ For the child process only, and only where the package itself is not installed.
 
 from __future__ import annotations
 
+import copy
+import dataclasses
+import functools
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import inspect
 import re
 import sys
 import types
@@ -197,6 +201,41 @@ def _jaxtyping() -> dict[str, Any]:
     return {**dict.fromkeys(types_, Described), "jaxtyped": lambda *_, **__: _same, "install_import_hook": _same}
 
 
+def _pydantic() -> dict[str, Any]:
+    """Models that hold what they are given, and check nothing."""
+
+    class BaseModel:
+        def __init_subclass__(cls, **options: Any) -> None:
+            for name in inspect.get_annotations(cls):
+                if isinstance(default := cls.__dict__.get(name), (list, dict, set)):
+                    setattr(cls, name, dataclasses.field(default_factory=functools.partial(copy.copy, default)))
+            dataclasses.dataclass(cls, kw_only=True)
+
+        def model_dump(self, include: Any = None, exclude: Any = (), **options: Any) -> dict[str, Any]:
+            values = dataclasses.asdict(self)  # type: ignore[call-overload]
+            return {n: v for n, v in values.items() if (include is None or n in include) and n not in (exclude or ())}
+
+        def model_copy(self, update: Any = None, **options: Any) -> Any:
+            return dataclasses.replace(self, **(update or {}))  # type: ignore[type-var]
+
+        dict = model_dump
+
+    def field(default: Any = ..., *, default_factory: Any = None, **options: Any) -> Any:
+        if default_factory is not None:
+            return dataclasses.field(default_factory=default_factory)
+        return dataclasses.field() if default is ... else dataclasses.field(default=default)
+
+    return {
+        "BaseModel": BaseModel,
+        "BaseSettings": BaseModel,
+        "Field": field,
+        "ConfigDict": dict,
+        "__path__": [],
+        "dataclass": dataclasses.dataclass,
+        "__getattr__": lambda name: _same,
+    }
+
+
 CONTENTS: dict[str, Callable[[], dict[str, Any]]] = {
     "einops": _einops,
     "einops.layers": dict,
@@ -205,6 +244,7 @@ CONTENTS: dict[str, Callable[[], dict[str, Any]]] = {
     "einx": _einx,
     "jaxtyping": _jaxtyping,
     "beartype": lambda: {"beartype": _same},
+    **dict.fromkeys(("pydantic", "pydantic.dataclasses", "pydantic_settings"), _pydantic),
     "typeguard": lambda: {"typechecked": _same},
     **dict.fromkeys(("tqdm", "tqdm.auto", "tqdm.notebook", "tqdm.autonotebook"), tqdm),
 }

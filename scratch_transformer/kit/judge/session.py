@@ -74,10 +74,10 @@ class Session:
     def stops(self) -> list[Result]:
         """Crashes that no fixed length explains: on inputs of the same shapes it ran, or source and target differ.
 
-        Cross-attention alone that runs wherever both have one length has such a length.
+        What runs wherever both have one length has such a length.
         """
         ran, pairs = [_shapes(result.probe) for result in self.ran], {"memory", "src", "key"} & set(self.kind.inputs)
-        if self.kind.name == "CrossAttention" and not any(_is_square(r.probe) for r in self.crashes):
+        if pairs and any(_is_square(r.probe) for r in self.ran) and not any(_is_square(r.probe) for r in self.crashes):
             return []
         return [result for result in self.crashes if pairs or _shapes(result.probe) in ran]
 

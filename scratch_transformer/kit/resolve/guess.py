@@ -54,7 +54,7 @@ def are_related(kind: str, other: str) -> bool:
 
 def kinds_of(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str, ...]:
     """Names of kinds, the likeliest first; () for what is no component."""
-    word = plain(name)
+    word = plain(name.removeprefix("run_") if inspect.isfunction(thing) else name)  # an assignment's adapters
     is_none = any(word.endswith(other) for other in NO_COMPONENTS) and not training.is_tokenizer(thing)
     if is_none or inspect.isabstract(thing):
         return ()
@@ -111,6 +111,12 @@ def _score(name: str, kind: Kind, thing: Any) -> float:
     score = max((_likeness(plain(name), plain(synonym)) for synonym in kind.synonyms), default=0.0)
     if isinstance(thing, type):
         score = max(score, _by_last_word(name, kind))
+    if (
+        kind.name == "FeedForward"
+        and plain(name) in ACTIVATIONS
+        and all(_is_told(thing, s) for s in ("d_model", "d_ff"))
+    ):
+        score = NAMED  # class SiLU(d_model, d_ff) is a network
     if score == 0 or not callable(thing):
         return 0.0
     if kind.name == "Embedding" and not any(plain(p.name) == "numembeddings" for p in parameters_of(thing)):
@@ -132,6 +138,13 @@ def _score(name: str, kind: Kind, thing: Any) -> float:
 
 
 CRITERION = re.compile(r"crit|loss(fn|func|compute)|model")
+
+
+ACTIVATIONS = ("silu", "swish", "gelu", "relu", "squaredrelu", "relusquared")
+
+
+def _is_told(thing: Any, setting: str) -> bool:
+    return isinstance(thing, type) and any(setting in settings_of(p.name) for p in parameters_of(thing))
 
 
 def is_size(parameter: inspect.Parameter) -> bool:

@@ -149,7 +149,7 @@ class Trial:
 
     def expected_shape(self, inputs: Inputs) -> torch.Size | None:
         """Of the output."""
-        if any(callable(value) for value in inputs.values()):
+        if not all(value is None or isinstance(value, (Tensor, int, float, str)) for value in inputs.values()):
             return self._shape_for(inputs)
         key = tuple((n, tuple(v.shape) if isinstance(v, Tensor) else v) for n, v in inputs.items())
         if key not in self._expected:

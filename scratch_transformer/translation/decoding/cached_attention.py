@@ -93,7 +93,9 @@ class CrossAttentionToOne:
         h, S, d_k = keys.shape
         weight, bias = query.weight.view(h, d_k, -1), query.offset().view(h, d_k, 1)
         self.scores = Affine(keys.bmm(weight).flatten(0, 1), keys.bmm(bias).flatten())  # (h·S, d_model), (h·S,)
-        self.output = Affine(values.bmm(output.matrix.view(h, d_k, -1)).flatten(0, 1).T, output.bias)  # (d_model, h·S)
+        self.output = Affine(
+            values.bmm(output.weight.T.reshape(h, d_k, -1)).flatten(0, 1).T, output.bias
+        )  # (d_model, h·S)
         self.S, self.h_S = S, h * S
 
     def __call__(self, x: Tensor) -> Tensor:

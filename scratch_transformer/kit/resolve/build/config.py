@@ -92,7 +92,7 @@ class Config(dict):
         if word in WORDS:
             return WORDS[word]
         is_upper = name.isupper() and len(name) > 1
-        if word in SECTIONS or (is_upper and is_section(owner, name)):
+        if word in SECTIONS or word.endswith(ENDINGS) or (is_upper and is_section(owner, name)):
             return Config(self.__dict__["_value"], None, owner)
         if is_upper:
             return None

@@ -165,7 +165,7 @@ def _asked_for(attempt: Attempt, text: str, uses: Mapping[str, Use], values: Val
     if found is None:
         if re.search(r"float' object cannot be interpreted|got \(?float|not float|of type float", text):
             return {n: int(v) for n, v in attempt.args.items() if type(v) is float and v.is_integer()}
-        return _of_length(attempt, text, values) or _among(attempt, uses)
+        return _of_length(attempt, text, uses) or _among(attempt, uses)
     culprits = [n for n, v in attempt.args.items() if type(v).__name__ == found[1]]
     told = [n for n in culprits if _explains(uses.get(n, Use()), found)] or culprits
     for name in told:
@@ -195,12 +195,10 @@ def _among(attempt: Attempt, uses: Mapping[str, Use]) -> dict[str, Any]:
     return {}
 
 
-def _of_length(attempt: Attempt, text: str, values: Values) -> dict[str, Any]:
-    """len(vocabulary) in place of its size."""
+def _of_length(attempt: Attempt, text: str, uses: Mapping[str, Use]) -> dict[str, Any]:
+    """len(vocabulary) in place of its size: of those whose length is taken, else of all."""
     if "has no len()" not in text:
         return {}
-    return {
-        name: range(value)
-        for name, value in attempt.args.items()
-        if type(value) is int and "vocab" in "".join(settings_of(name))
-    }
+    sizes = {n: v for n, v in attempt.args.items() if type(v) is int and "vocab" in "".join(settings_of(n))}
+    measured = [name for name in sizes if uses.get(name, Use()).measured]
+    return {name: range(sizes[name]) for name in measured or sizes}

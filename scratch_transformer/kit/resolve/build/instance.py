@@ -25,6 +25,8 @@ def settings_of_instance(made: Any, kind: Kind, wanted: Mapping[str, Any], used:
     if not used.keys() & {"pad", "src_pad", "tgt_pad"}:
         pads = ("src_pad", "tgt_pad", *(("pad",) if "ids" in kind.inputs else ()))
         settings |= {name: 0 for name in pads if name in settings}  # the number that people write out
+    elif used.keys() & {"pad", "src_pad", "tgt_pad"} == {"pad"}:  # one for both languages
+        settings |= {name: used["pad"] for name in ("src_pad", "tgt_pad") if name in settings}
     if not isinstance(made, nn.Module):
         return settings
     for name in kind.defaults:

@@ -93,6 +93,8 @@ class Wish:
     @property
     def wants_module(self) -> bool:
         is_module = isinstance(self.hint, type) and issubclass(self.hint, nn.Module)
+        if self.is_named_config and not is_module:
+            return False  # AttentionParams
         if self.use.is_config and not self.use.called and any(map(settings_of, self.use.attributes)):
             return False
         return is_module or (not isinstance(self.hint, type) and any(text in self.text for text in MODULE_LIKE))
@@ -183,7 +185,7 @@ def numbers(wish: Wish, values: Values) -> list[Any]:
         number = values(wish.name)
     except Unknown:
         return []
-    if wish.word in ("normshape", "normalizedshape", "parametersshape"):
+    if wish.word in ("normshape", "normalizedshape", "parametersshape", "layershape", "featureshape", "featuresshape"):
         return [number, [number]]
     meant = values.meanings(wish.name)
     others = [values.settings[s] for s in meant if s in values.settings]

@@ -34,6 +34,8 @@ class Use:
     meant: list[str] = field(default_factory=list)
     called: bool = False
     listed: bool = False
+    measured: bool = False
+    """Whether its length is taken."""
     compared: list[Any] = field(default_factory=list)
     """What it is compared with: mode == "sum"."""
 
@@ -48,6 +50,7 @@ class Use:
         self.meant += other.meant
         self.called |= other.called
         self.listed |= other.listed
+        self.measured |= other.measured
         self.compared += other.compared
 
 
@@ -198,6 +201,10 @@ class _Reader(ast.NodeVisitor):
                 looked_up.compared += self._words(node.func.value)
             if use is not None and isinstance(key, ast.Constant):
                 use.keys.add(str(key.value))
+        if isinstance(node.func, ast.Name) and node.func.id == "len" and node.args:
+            use = self.use(node.args[0])
+            if use is not None:
+                use.measured = True
         if isinstance(node.func, ast.Name) and node.func.id == "range":
             for one in node.args:
                 self._meant(one, "num_layers")

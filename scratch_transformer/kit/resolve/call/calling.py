@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -28,6 +28,8 @@ CONSTANTS: dict[str, Any] = {
 }  # fmt: skip
 
 
+CERTAIN = ("x", "input", "infeatures", "inputfeatures", "inqueryorkey")
+"""Names of x wherever it stands: run_linear(d_in, d_out, weights, in_features)."""
 ALONE = "one sentence at a time"
 ROWS = 23
 """Of a table of angles, where nothing says how long it is."""
@@ -107,16 +109,17 @@ def plans(
     extra = _beside(others, tensors, tables, settings)
     others = [p for p in others if p.name not in extra]
     arguments, constants = _by_name(others, tensors, settings)
-    others_too = _by_position(others, tensors), _of_outputs(arguments), _swapped(arguments)
-    for names in (arguments, *filter(None, others_too)):
-        plan = Plan(names, constants, {}, mask_parameters=_mask_parameters(mask_like, inputs), heads=heads)
-        for more in beside.combinations(extra):
-            for order in orders:
-                is_single = order.startswith("one") and "head" in order
-                yield replace(plan, constants={**constants, **more}, order=order, heads=1 if is_single else heads)
-        plan = replace(plan, constants={**constants, **next(beside.combinations(extra))})
-        if targets := _targets(others, names, tensors):
-            yield replace(plan, arguments={**names, targets: "ids"})
+    masks = _mask_parameters(mask_like, inputs)
+    swapped = _swapped(arguments)
+    for some in ([arguments, swapped], [_by_position(others, tensors), _of_outputs(arguments)]):
+        named = [names for names in some if names and (names is arguments or names != arguments)]
+        for more, order, names in itertools.product(beside.combinations(extra), orders, named):
+            is_single = order.startswith("one") and "head" in order
+            yield Plan(names, {**constants, **more}, {}, order, mask_parameters=masks, heads=1 if is_single else heads)
+        for names in named:
+            if targets := _targets(others, names, tensors):
+                first = {**constants, **next(beside.combinations(extra))}
+                yield Plan({**names, targets: "ids"}, first, {}, mask_parameters=masks, heads=heads)
 
 
 def _beside(
@@ -150,12 +153,7 @@ def _by_name(
     left = list(tensors)
     for parameter in parameters:
         name = input_of(parameter.name, tuple(left))
-        if (
-            name == "x"
-            and plain(parameter.name) not in ("x", "input")
-            and len(parameters) > 1
-            and parameter != parameters[0]
-        ):
+        if name == "x" and plain(parameter.name) not in CERTAIN and len(parameters) > 1 and parameter != parameters[0]:
             name = None
         is_open = parameter.default is parameter.empty or parameter.default is None or name in OPTIONS
         if name is not None and is_open:
@@ -174,6 +172,8 @@ def _by_name(
             constants[parameter.name] = decoders.config()
         elif plain(parameter.name) in CONSTANTS:
             constants[parameter.name] = CONSTANTS[plain(parameter.name)]
+        elif tensors == ("ids",) and "ids" in found.values() and input_of(parameter.name, ("target",)):
+            found[parameter.name] = "ids"  # it computes its loss, too
         elif shared := _shared_input(parameter.name, tensors):
             found[parameter.name] = shared
             left = [name for name in left if name != shared]

@@ -39,6 +39,8 @@ class Plan:
     mask_parameters: tuple[tuple[str, str, bool], ...] = ()
     """(parameter, canonical mask, required), as far as the names say."""
     heads: int = 1
+    more: str = ""
+    """The canonical ids that are given with one more at the end: it leaves out the last itself."""
     whole: bool = True
     """The canonical inputs are all used: none of query, key, value stands for another."""
 
@@ -85,7 +87,8 @@ class Plan:
         batch, length, _ = sizes(inputs, "mask")
         given: dict[str, Any] = beside.given(self.constants, batch, length)
         for parameter, name in self.arguments.items():
-            given[parameter] = self._turned(_value(inputs, name))
+            value = _value(inputs, name)
+            given[parameter] = self._turned(with_one_more(value) if name == self.more else value)
         _check_equal(inputs, set(self.arguments.values()))
         return given | self._masks(inputs)
 
@@ -170,6 +173,11 @@ class Plan:
                 except Inexpressible:
                     continue
         raise Inexpressible("no parameter takes this mask")
+
+
+def with_one_more(ids: Tensor) -> Tensor:
+    """Ids with a word at the end, which is none of padding."""
+    return torch.cat((ids, ids.max().expand(len(ids), 1)), 1)
 
 
 def _is_causal(keep: Tensor) -> bool:

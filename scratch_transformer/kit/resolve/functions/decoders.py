@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
+import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -15,6 +18,8 @@ from scratch_transformer.kit.resolve.build.config import Config, Unknown
 from scratch_transformer.kit.resolve.call.tokenizer import ids_of
 from scratch_transformer.kit.resolve.functions.arrays import reached
 from scratch_transformer.kit.resolve.functions.toy import (
+    BOS,
+    EOS,
     HEADS,
     LAYERS,
     LONG,
@@ -23,6 +28,7 @@ from scratch_transformer.kit.resolve.functions.toy import (
     WORDS,
     Reading,
     ToyModel,
+    swapped,
 )
 from scratch_transformer.kit.resolve.names.inputs import INPUTS, OF_ENDS
 from scratch_transformer.kit.resolve.names.settings import settings_of
@@ -44,10 +50,27 @@ def readings(
     logs = [head_logs] if head_logs is not None else [False, True] if names & set(HEADS) else [False]
     texts = ("source", "text") if OF_SOURCE.search(plain(prompt)) else ("text", "source")
     forms = (*(texts if has_tokenizer else ()), "row", "ids", "list") if prompt else ("row",)
-    for form in forms:
+    ends = [EOS, *(number for number in _numbers(function) if number not in (BOS, EOS))]
+    for end, column, form in itertools.product(ends, (False, True), forms):
         for last_only in (False, True) if "logit" not in plain(parameter) else (True, False):
             for pair in (False,) if last_only else (False, True):
-                yield from (Reading(form, last_only, pair, log) for log in logs)
+                yield from (Reading(form, last_only, pair, log, column, end) for log in logs)
+
+
+def _numbers(function: Any) -> list[int]:
+    """Ids that are written in: if next_word == 3."""
+    return [n for n in inspect.unwrap(function).__code__.co_consts if type(n) is int and 0 <= n < WORDS]
+
+
+def ends_in(function: Any) -> dict[str, int]:
+    """Globals of a function, and of those that it calls, that hold the first or the last id -> that of the toy."""
+    found: dict[str, int] = {}
+    for one in reached(function):
+        for name in one.__code__.co_names:
+            end = next((end for end, pattern in OF_ENDS.items() if pattern.fullmatch(plain(name))), "")
+            if end and type(one.__globals__.get(name)) is int:
+                found[name] = BOS if end == "bos" else EOS
+    return found
 
 
 ENDS = re.compile(r"eos|eot|</s>|\[sep\]|sep_?token|<end>|(end|stop)_?(token|id|symbol|idx|word)", re.IGNORECASE)
@@ -113,12 +136,26 @@ class Decoder:
             given[self.prompt] = forms[self.reading.prompt]
         if re.search(r"new|step|ntoken|numtoken|gen|words", plain(self.limit)):
             given[self.limit] -= 1  # the first id is there already
-        with Likeliest() as likeliest:
+        with Likeliest() as likeliest, _replaced(self.function, ends_in(self.function)):
             output = self.function(**given)
         self.samples = likeliest.used
         found = first_of(output)
         is_text = isinstance(found, str) or (isinstance(found, list) and any(isinstance(one, str) for one in found))
-        return torch.as_tensor(ids_of(found) if is_text else found).flatten().long()
+        ids = torch.as_tensor(ids_of(found) if is_text else found).flatten().long()
+        return swapped(ids, self.reading.end)
+
+
+@contextmanager
+def _replaced(function: Any, values: Mapping[str, int]) -> Iterator[None]:
+    """Other values for globals of a function, for one call."""
+    before = [(one.__globals__, dict(one.__globals__)) for one in reached(function)] if values else []
+    try:
+        for namespace, kept in before:
+            namespace.update({name: value for name, value in values.items() if name in kept})
+        yield
+    finally:
+        for namespace, kept in before:
+            namespace.update({name: kept[name] for name in values if name in kept})
 
 
 def prompt_of(arguments: Mapping[str, str]) -> str:
@@ -133,7 +170,8 @@ def prompt_of(arguments: Mapping[str, str]) -> str:
 def first_of(output: Any) -> Any:
     """The ids among what a decoding function returned: with scores, with other hypotheses."""
     if isinstance(output, Tensor):
-        return output[0] if output.dim() == 2 else output
+        is_column = output.dim() == 2 and output.shape[1] == 1
+        return output[:, 0] if is_column else output[0] if output.dim() == 2 else output
     while isinstance(output, (list, tuple)) and output and not isinstance(output[0], (int, str, np.integer)):
         if isinstance(output[0], Tensor) and output[0].dim() == 0:
             return [int(one) for one in output]

@@ -20,6 +20,8 @@ SOURCE, SOURCE_LENGTH = 7, 3
 HEADS = ("generator", "project", "fc_out", "projection", "lm_head", "head", "out", "linear")
 ABSENT = ("module", "generate", "tokenizer")
 """What a model is asked for and the toy does not have: that of a parallel model, of a library's."""
+BOS, EOS = 1, 2
+"""What a text begins with, and what the toy model says at its end."""
 MARK = (0.0, 1.0, -2.0, 4.0)
 """Of an embedded id: the id itself comes first."""
 LONG, LAYERS, WORDS = 64, 2, 9
@@ -32,13 +34,16 @@ class Reading:
     "text" of them, or "source" where the text is that of the source.
 
     last_only: the model answers with the scores of the next word alone. pair: with logits and a loss.
-    head_logs: the model's projection ends in log_softmax.
+    head_logs: the model's projection ends in log_softmax. sequence_first: ids are a column.
+    end: the number that its code has written in for the last id.
     """
 
     prompt: str = "row"
     last_only: bool = False
     pair: bool = False
     head_logs: bool = False
+    sequence_first: bool = False
+    end: int = EOS
 
 
 WHOLE = ("module", "model", "transformer", "net")
@@ -93,14 +98,23 @@ class ToyModel(nn.Module):
         given = [*args, *options.values()]
         of_arrays = any(isinstance(value, np.ndarray) for value in given)
         values = [torch.tensor(v) if isinstance(v, (list, tuple, np.ndarray)) else v for v in given]
-        ids = _ids_in(values)
-        logits = self.next_logits(ids[0].reshape(-1, ids[0].shape[-1]))
+        ids = _ids_in(values)[0]
+        turned = self.reading.sequence_first and ids.dim() == 2
+        ids = ids.T if turned else ids
+        order = swapped(torch.arange(WORDS), self.reading.end)
+        logits = self.next_logits(swapped(ids.reshape(-1, ids.shape[-1]), self.reading.end))[..., order]
         logits = logits[:, -1] if self.reading.last_only else logits
-        logits = logits if ids[0].dim() == 2 else logits[0]
+        logits = logits if ids.dim() == 2 else logits[0]
+        logits = logits.transpose(0, 1) if turned and not self.reading.last_only else logits
         answer: Any = logits.numpy() if of_arrays else logits
         return (answer, None) if self.reading.pair else answer
 
     decode = decoder = forward
+
+
+def swapped(ids: Tensor, end: int) -> Tensor:
+    """Ids with the number that stands for the end in somebody's code and the toy's own exchanged."""
+    return torch.where(ids == end, EOS, torch.where(ids == EOS, end, ids))
 
 
 def _ids_in(values: Sequence[Any]) -> list[Tensor]:

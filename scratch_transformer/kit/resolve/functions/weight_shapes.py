@@ -27,7 +27,7 @@ def shapes(
     rest = [unit for unit in units if not unit.is_norm]
     attention = [unit for unit in rest if _is_projection(unit, kind)]
     sizes |= _projections(attention, settings)
-    sizes |= _others([unit for unit in rest if unit not in attention], canonical)
+    sizes |= _others(_with_gate_first([unit for unit in rest if unit not in attention]), canonical)
     if sizes.keys() != {unit.path for unit in units}:
         return
     flat = "" if kind.endswith("Attention") else "attn."
@@ -102,6 +102,14 @@ def _others(units: list[Unit], canonical: Mapping[str, Shape]) -> dict[str, Shap
             is_table = "bias" not in other.names and (other.path == "" or re.search("embed|pos", other.path))
             found[unit.path] = (rows, columns, 0) if is_table else (columns, rows)
     return found
+
+
+def _with_gate_first(units: list[Unit]) -> list[Unit]:
+    """As Llama numbers them: w1 is the gate, w3 the map beside it, w2 the one after both."""
+    numbers = [re.search(r"([123])$", unit.path) for unit in units]
+    if [number[1] for number in numbers if number] != ["1", "2", "3"] or len(units) != 3:
+        return units
+    return [units[0], units[2], units[1]]
 
 
 def _layer(path: str) -> int | None:

@@ -39,7 +39,7 @@ INPUTS: dict[str, str] = {
         genlen numsteps nsteps generatelength maxoutputlen maxtargetlen targetlen maxtgtlen nwords numwords
     """,
     "beam_size": "beamsize beamwidth k beam nbeams numbeams width beams",
-    "x": "x scores logits input inputs z a hiddenstates",
+    "x": "x scores logits input inputs z a hiddenstates infeatures inputfeatures inqueryorkey",
     "src": """
         src source srctokens srcids encinput encinputs encoderinput encoderinputs srcseq inputids encx inp inputs
         srcs input encoderinputids srcinput sourceids sourcetokens encoderx e srcsequence x xsrc s encseq

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from scratch_transformer.kit.kind import Inputs, Kind, Probe
 from scratch_transformer.kit.resolve.call import batching, beside, caching, forwards
-from scratch_transformer.kit.resolve.call.plan import Plan
+from scratch_transformer.kit.resolve.call.plan import CannotCall, Plan
 from scratch_transformer.kit.resolve.call.precision import double
 from scratch_transformer.kit.resolve.candidate import Resolved
 from scratch_transformer.kit.resolve.functions import decoders, mask_functions, schedules
@@ -52,6 +53,21 @@ def gives_last_only(candidate: Resolved, probe: Probe) -> bool:
     return output.dim() == 3 and 1 in output.shape[:2] and 1 not in probe.inputs["ids"].shape
 
 
+def cuts_last(candidate: Resolved, probe: Probe, trial: Trial) -> bool:
+    """Does a model leave out the last of its target's ids, which it is given to predict? Then it is given one more."""
+    name = next((name for name in ("tgt", "ids") if name in candidate.kind.inputs), "")
+    expected = trial.expected_shape(probe.inputs)
+    if candidate.kind.name not in forwards.MODELS or expected is None or name not in probe.inputs:
+        return False
+    with double():
+        shape = candidate(**probe.inputs).shape
+    if len(shape) != 3 or (shape[0], shape[1] + 1, shape[2]) != expected:
+        return False
+    candidate.plan = replace(candidate.plan, more=name)
+    candidate.notes.append("It leaves out the last word of what it is given, so it was given one more.")
+    return True
+
+
 def form_of_output(candidate: Resolved, probe: Probe, trial: Trial) -> str:
     """ "right", "narrow" if attention returns fewer features for a token than it is given, "wrong" otherwise."""
     expected = trial.expected_shape(probe.inputs)
@@ -66,11 +82,39 @@ def form_of_output(candidate: Resolved, probe: Probe, trial: Trial) -> str:
     return "narrow" if is_narrow else "right" if shape == expected else "wrong"
 
 
+def _logits_within(candidate: Resolved, width: int) -> None:
+    """Of a model that returns its loss alone: what the last of its parts gives that has a score for every word."""
+    function, module = candidate.function, candidate.module
+
+    def forward(**given: Any) -> Tensor:
+        found: list[Tensor] = []
+
+        def keep(part: Any, args: Any, output: Any) -> None:
+            if isinstance(output, Tensor) and output.dim() == 3 and output.shape[-1] == width:
+                found.append(output)
+
+        handles = [part.register_forward_hook(keep) for part in module.modules()] if module is not None else []
+        try:
+            function(**given)
+        finally:
+            for handle in handles:
+                handle.remove()
+        if not found:
+            raise CannotCall("it returns a number, and none of its parts gives a score for every word")
+        return found[-1]
+
+    candidate.function = forward
+    candidate.limits.append("It returns its loss alone: the scores inside are compared, and the loss is not checked.")
+
+
 def _add_head(candidate: Resolved, probe: Probe, trial: Trial) -> None:
-    """Logits for a model whose forward ends before the projection."""
+    """Logits for a model whose forward ends before the projection, or after the loss."""
     expected, settings = trial.expected_shape(probe.inputs), trial.settings
     with double():
         output = candidate(**probe.inputs)
+        if expected is not None and output.dim() == 0:
+            _logits_within(candidate, int(expected[-1]))
+            return
         if expected is None or output.shape == expected or output.shape[-1] != settings["d_model"]:
             return
         head = forwards.head_of(candidate.made, settings["d_model"], int(expected[-1]))

@@ -50,7 +50,14 @@ def with_required_masks(plan: Plan, every: bool, likely: Sequence[str] = ()) -> 
         free = tuple((parameter, name, False) for parameter, name, _ in plan.mask_parameters)
         yield replace(plan, constants={**plan.constants, **{p: None for p, _ in given}}, mask_parameters=free)
     tried: list[dict[str, tuple[str, Form]]] = []
+    paddings = [p for p, _ in given if KEY_PADDING.search(plain(p))]
     for polarity in dict.fromkeys((*likely, *NEUTRAL)):
+        if 0 < len(paddings) < len(given) and all(
+            is_mask(p) for p, _ in given
+        ):  # as torch.nn.Transformer is given them
+            apart = {p: (n, Form(polarity, "(B, S)" if p in paddings else "(T, S)")) for p, n in given}
+            tried.append(apart)
+            yield plan.with_masks(apart)
         for wide, narrow in SHAPES:
             shapes = {"src_mask": narrow, "memory_mask": narrow}
             taken = {p: (n, Form(polarity, shapes.get(n, wide) if is_mask(p) else IDS)) for p, n in given}

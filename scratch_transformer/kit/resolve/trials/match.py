@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 import time
 import traceback
@@ -14,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from scratch_transformer.kit.judge.session import ROUNDED, distance
+from scratch_transformer.kit.judge.session import ROUNDED, distance, says_nothing
 from scratch_transformer.kit.kind import Candidate, Kind, Probe
+from scratch_transformer.kit.resolve import guess
 from scratch_transformer.kit.resolve.build import asked, construct, inside, instance
 from scratch_transformer.kit.resolve.build.config import Unknown
 from scratch_transformer.kit.resolve.call import batching, caching, calling, forwards
@@ -25,12 +27,13 @@ from scratch_transformer.kit.resolve.call.tokenizer import is_tokenizer
 from scratch_transformer.kit.resolve.candidate import Resolved
 from scratch_transformer.kit.resolve.functions import decoders, rotations, schedules, training
 from scratch_transformer.kit.resolve.functions.readings import readings
+from scratch_transformer.kit.resolve.functions.toy import EOS
 from scratch_transformer.kit.resolve.functions.weighted import Weighted
 from scratch_transformer.kit.resolve.library import around, supplied
 from scratch_transformer.kit.resolve.names.inputs import input_of
 from scratch_transformer.kit.resolve.trial import MISTAKEN, NOTHING, Score, Trial
 from scratch_transformer.kit.resolve.trials import adjust, probing
-from scratch_transformer.kit.resolve.trials.mask_search import find_masks, refusal, with_required_masks
+from scratch_transformer.kit.resolve.trials.mask_search import SHAPES, find_masks, refusal, with_required_masks
 from scratch_transformer.kit.resolve.trials.probing import is_alike, open_probes, probes_for
 from scratch_transformer.kit.resolve.trials.weight_search import find_weights
 from scratch_transformer.kit.resolve.weights.layout import prepare
@@ -43,6 +46,8 @@ SPECIAL = (*batching.AXES, caching.TOKENWISE)
 """Orders of dimensions that are tried where no usual one fits."""
 MOST_SUPPLIED = 3
 """Parts of one component that the reference may stand in for."""
+MOST_ALIKE = len(SHAPES)
+"""Forms of masks with which something stops with one and the same error."""
 MOST_REPLACED, LEAST_SECONDS = 3, 1.0
 """Times and seconds of computing, for a component whose unclear parts the reference stands in for."""
 
@@ -92,7 +97,7 @@ def resolve(thing: Any, kind: Kind, library: Library, settings: Mapping[str, Any
     for pair in (False, True):  # of a batch of two, a tensor can be taken for two things, so both are tried
         with library.supplying(*fault, {**kind.complete(settings or {})}, pair):
             again = resolve(thing, kind, library, settings)
-        if again.candidate is None or not again.beats(best):
+        if again.candidate is None or not again.beats(best) or _is_hollow(again.candidate.made, fault[2], kind):
             continue
         note = f"Its {fault[0]} cannot be used ({why}); the reference's was put in its place."
         again.candidate.limits.append(note)
@@ -101,6 +106,15 @@ def resolve(thing: Any, kind: Kind, library: Library, settings: Mapping[str, Any
         if best.score[0] < NOTHING:
             break
     return best
+
+
+def _is_hollow(made: Any, part: str, kind: Kind) -> bool:
+    """Whether the reference's is all that it has: a stack of layers in place of the stack."""
+    own = made.inner if isinstance(made, around.Around) else made
+    if not isinstance(own, nn.Module) or not guess.are_related(part, kind.name):
+        return False
+    lent = {id(p) for module in own.modules() if isinstance(module, supplied.Supplied) for p in module.parameters()}
+    return all(id(values) in lent for values in own.parameters())
 
 
 def _without_unclear_parts(best: Outcome, thing: Any, library: Library, settings: Mapping[str, Any] | None) -> Outcome:
@@ -210,6 +224,7 @@ def _called(
     if "knows_eos" in kind.defaults:
         names = [p.name for p in construct.parameters_of(function)]
         asks = any(map(is_tokenizer, names)) and decoders.asks_for_end(function)
+        asks = asks or EOS in decoders.ends_in(function).values()
         actual["knows_eos"] = asks or any(input_of(name, ("eos",)) for name in names)
     if "takes_positions" in kind.defaults:
         names = [p.name for p in construct.parameters_of(function)]
@@ -250,7 +265,7 @@ def _planned(made: Any, function: Any, kind: Kind, library: Library, settings: d
             again.candidate.notes.append("It stops without a mask, so it was given one that hides nothing.")
             return again
     alike = [probe for probe in trial.probes if is_alike(probe)]
-    if outcome.candidate is None and alike and library.thorough and not library.is_late:
+    if outcome.candidate is None and alike and not library.is_late:
         again = _planned_with(open_probes(alike), alike, made, function, kind, library, settings, plan)
         return again if again.candidate is not None and again.score[0] < NOTHING else outcome
     return outcome
@@ -265,10 +280,13 @@ def _planned_with(
     error: BaseException | None = None
     best = Outcome(kind, stage="called")
     every = any(probe.inputs.get(name) is not None for probe in first for name in MASKS)
-    starts, is_random, of_words = 0, False, "next_logits" in kind.inputs
+    starts, alike, is_random, of_words = 0, 0, False, "next_logits" in kind.inputs
     way_matters = of_words or any(not name for _, name, _ in plan.mask_parameters)
-    for start, way in _ways(made, function, kind, plan, library, every):
-        if library.is_late and error is not None:
+    silent: list[tuple[Plan, Any]] = []
+    ways = itertools.chain(_ways(made, function, kind, plan, library, every), silent)
+    for start, way in ways:
+        is_second = any(start is one for one, _ in silent)
+        if (library.is_late and error is not None) or (is_second and best.candidate is not None):
             break
         rebuild = None if library.supplied else library.rebuilder(made, kind, settings)
         candidate = Resolved(kind, made, settings, start, rebuild=rebuild)
@@ -281,9 +299,18 @@ def _planned_with(
             raised = _try(candidate, probes[:1])  # of another shape, positions cannot even be added
         if raised is not None:
             error = error or raised
+            alike = alike + 1 if str(raised) == str(error) else -MOST_ALIKE
+            if alike >= MOST_ALIKE and not of_words:
+                break  # masks of every shape do not matter to it
             continue
         if adjust.gives_last_only(candidate, probes[0]):
             error = error or CannotCall("it returns the logits of the last position only")
+            continue
+        if adjust.cuts_last(candidate, probes[0], trial) and (raised := _try(candidate, probes[:1])) is not None:
+            error = error or raised
+            continue
+        if not is_second and start.masks and _is_silent(candidate, probes[0]):
+            silent.append((start, way))  # a mask that is meant the other way round: others go first
             continue
         starts += 1
         is_random = _is_random(candidate, probes[0])
@@ -337,6 +364,12 @@ def _ways(
     for start in with_required_masks(plan, every, library.polarities(made)):
         for way in adjust.adapted(function, kind, start, library.head_logs):
             yield start, way
+
+
+def _is_silent(candidate: Candidate, probe: Probe) -> bool:
+    """Whether its numbers are all NaN."""
+    with double(), torch.no_grad():
+        return says_nothing(candidate(**probe.inputs))
 
 
 def _is_random(candidate: Candidate, probe: Probe) -> bool:

@@ -129,7 +129,13 @@ def _fits(ours: Unit, theirs: Unit) -> bool:
     shape = tuple(size for size in theirs.shape if size != 1) or theirs.shape
     if ours.kind == "norm":
         return shape in (ours.shape, (1,))
-    return sorted(shape) == sorted(ours.shape)
+    return sorted(shape) == sorted(ours.shape) or _is_longer_table(ours, theirs)
+
+
+def _is_longer_table(ours: Unit, theirs: Unit) -> bool:
+    """A table of positions with more rows than are needed: nn.Embedding(512, d_model)."""
+    is_of_positions = "position" in ours.context and "position" in theirs.context and len(theirs.shape) == 2
+    return is_of_positions and theirs.shape[1] == ours.shape[1] and theirs.shape[0] > ours.shape[0]
 
 
 def _score(ours: Unit, theirs: Unit) -> float:
