@@ -139,7 +139,7 @@ EMBEDDING = (
         "P8",
         "bfloat16 counts to 256 only: later positions are rounded to their neighbours.",
         "sinusoidal_positions",
-        positions(variant("P8")),
+        positions(variant("P8", "counted in bfloat16")),
         caught_by=("definition",),
     ),
 )

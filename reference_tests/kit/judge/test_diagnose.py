@@ -323,7 +323,7 @@ def test_who_is_told_what(monkeypatch):
         original = getattr(judged, name)
         monkeypatch.setattr(judged, name, lambda *args, f=original, n=name: told.setdefault(n, (args, f(*args)))[1])
     diagnosis = diagnose(variant("EncoderLayer", activation="silu", ddof=1), ("LN1",))
-    (session, parts), match = told["find"]
+    (session, parts, _), match = told["find"]
     best = match.hypotheses[0]
     assert parts == ("LN1",)
     assert told["_design"][0] == told["detected"][0] == told["from_extras"][0] == (session, best)
@@ -349,13 +349,13 @@ def made_of(monkeypatch):
         result = session.ran[0]
         worst = lambda design, ordinary=False: (measured[ordinary], None if measured[ordinary] is None else result)  # noqa: E731
         monkeypatch.setattr(session, "worst", worst)
-        monkeypatch.setattr(judged, "find", lambda session, parts: Match(tuple(hypotheses), error))
+        monkeypatch.setattr(judged, "find", lambda *args: Match(tuple(hypotheses), error))
         monkeypatch.setattr(judged, "evidence", lambda *args: "")
         monkeypatch.setattr(judged, "detected", lambda session, best: list(seen))
         for name in ("design_notes", "from_extras"):
             monkeypatch.setattr(judged, name, lambda *args: [])
         monkeypatch.setattr(judged, "first_divergence", lambda session, design: "here")
-        return judged._diagnosed(session, ())
+        return judged._diagnosed(session, (), None)
 
     return made_of
 

@@ -212,13 +212,11 @@ def test_stops_are_what_no_fixed_length_explains():
     short, long = {"x": torch.zeros(1, 3, 2)}, {"x": torch.zeros(1, 4, 2)}
     assert len(made_up("Encoder", ("x", "mask"), [short], [long])) == 0
     assert len(made_up("Encoder", ("x", "mask"), [short], [{**short, "mask": X}, long])) == 1
-    for other in ("memory", "src", "key"):
-        assert len(made_up("Decoder", ("x", other), [short], [long])) == 1
-    both = {**short, "memory": torch.zeros(1, 3, 2)}
-    apart = {**short, "memory": torch.zeros(1, 4, 2)}
-    assert len(made_up("CrossAttention", ("x", "memory"), [both], [apart])) == 0
-    assert len(made_up("CrossAttention", ("x", "memory"), [], [apart, both])) == 2
-    assert len(made_up("DecoderLayer", ("x", "memory"), [both], [apart])) == 1
+    for kind, other in (("CrossAttention", "memory"), ("Decoder", "src"), ("ScaledDotProductAttention", "key")):
+        equal, unequal = ({**short, other: torch.zeros(1, length, 2)} for length in (3, 4))
+        assert len(made_up(kind, ("x", other), [equal], [unequal])) == 0
+        assert len(made_up(kind, ("x", other), [], [unequal, equal])) == 2
+        assert len(made_up(kind, ("x", other), [unequal], [equal])) == 1
 
 
 @pytest.mark.parametrize("noise, is_random", [(1e-3, True), (1e-7, False)])
