@@ -287,7 +287,7 @@ class Checking:
         severe = finding is not None and finding.severity == "mistake"
         result.verdict = "mistake" if severe else "could not be built" if outcome.stage == "built" else "crashed"
         result.problem = outcome.problem
-        result.stub = stubs.stub(kind, result.name, source.module)
+        result.stub = "" if severe else stubs.stub(kind, result.name, source.module)
         return result
 
 
