@@ -31,6 +31,14 @@ class SetFromOutside(nn.Module):
         return x * self.scale
 
 
+class SetTogether(nn.Module):
+    def keep(self, k, v):
+        self.kept_k, self.kept_v = k, v
+
+    def forward(self, x):
+        return x * self.kept_v
+
+
 class OfAnotherBase(Base, nn.Module):
     def forward(self, x):
         return x * self.hparams
@@ -76,6 +84,11 @@ def test_what_nothing_defines_is_named(learners, name, said):
     assert found.mistake.id == "B26" and said in found.evidence
 
 
-@pytest.mark.parametrize("name", ["SetFromOutside", "OfAnotherBase", "OfAConfig"])
+@pytest.mark.parametrize("name", ["SetFromOutside", "SetTogether", "OfAnotherBase", "OfAConfig"])
 def test_what_may_be_set_elsewhere_is_no_mistake(learners, name):
     assert finding(getattr(learners, name)) is None
+
+
+def test_lines_that_were_left_out_may_have_defined_it(learners, monkeypatch):
+    monkeypatch.setitem(vars(learners), load.REPAIRED, True)
+    assert finding(learners.Unknown) is None

@@ -171,10 +171,10 @@ class Checking:
     def _only_reminds(self, value: Any, kinds: tuple[str, ...], result: Result) -> bool:
         """Nobody said what it is, its name hardly does, and it cannot be called: estimate_loss is no component.
 
-        Nor is a function that computes something else: expand_mask.
+        Nor is a function that computes something else, expand_mask, or any other network that is called an MLP.
         """
         is_asked = self.job.get("only") or self.job.get("as_kind")
-        is_module = isinstance(value, type) and issubclass(value, nn.Module)
+        is_module = isinstance(value, type) and issubclass(value, nn.Module) and not result.name.endswith("MLP")
         lost = ("crashed", "could not be built", *(() if is_module else ("unknown mismatch",)))
         is_lost = result.verdict in lost and not result.mistakes
         return not is_asked and is_lost and not any(guess.is_named(result.name, KINDS[kind]) for kind in kinds)
@@ -312,7 +312,7 @@ class Checking:
         severe = finding is not None and finding.severity == "mistake"
         result.verdict = "mistake" if severe else "could not be built" if outcome.stage == "built" else "crashed"
         result.problem = outcome.problem
-        result.stub = stubs.stub(kind, result.name, source.module)
+        result.stub = "" if severe else stubs.stub(kind, result.name, source.module)
         return result
 
 

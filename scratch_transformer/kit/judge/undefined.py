@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import linecache
 import re
@@ -13,11 +14,13 @@ from types import FrameType
 
 from torch import nn
 
+from scratch_transformer.kit.discover.load import REPAIRED
 from scratch_transformer.kit.discover.repair import unbound
 from scratch_transformer.kit.discover.target import Source
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 
+NOTHING = ("", "")
 OF_ATTRIBUTES = re.compile(r"^'(\w+)' object has no attribute '(\w+)'")
 
 
@@ -26,11 +29,11 @@ def finding(error: BaseException | None) -> Finding | None:
     frame = next((frame for frame, _ in reversed([*traceback.walk_tb(error.__traceback__)])), None) if error else None
     while frame is not None and "torch" in (frame.f_globals.get("__name__") or "").split("."):
         frame = frame.f_back if isinstance(error, AttributeError) else None
-    if frame is None or error is None:
+    if frame is None or error is None or frame.f_globals.get(REPAIRED):
         return None
-    said = _attribute(error, frame) if isinstance(error, AttributeError) else _name(error, frame)
+    said, name = _attribute(error, frame) if isinstance(error, AttributeError) else _name(error, frame)
     line = linecache.getline(frame.f_code.co_filename, _line_of(error, frame)).strip()
-    return Finding(MISTAKES["B26"], f"{said} It stops at: {line}") if said else None
+    return Finding(MISTAKES["B26"], f"{said} It stops at: {line}", name) if said else None
 
 
 def _line_of(error: BaseException, frame: FrameType) -> int:
@@ -38,21 +41,32 @@ def _line_of(error: BaseException, frame: FrameType) -> int:
     return lines[-1] if lines else frame.f_lineno
 
 
-def _attribute(error: AttributeError, frame: FrameType) -> str:
+def _attribute(error: AttributeError, frame: FrameType) -> tuple[str, str]:
     """self.x in a method of a module, where neither its classes nor any line of their files ever set x."""
     found, owner = OF_ATTRIBUTES.match(str(error)), frame.f_locals.get("self")
     if found is None or not isinstance(owner, nn.Module) or type(owner).__name__ != found[1]:
-        return ""
+        return NOTHING
     classes = [cls for cls in type(owner).__mro__ if not cls.__module__.startswith("torch.") and cls is not object]
-    texts = [_text_of(cls) for cls in classes]
     is_own = not any(cls.__module__.startswith("scratch_transformer.kit.") for cls in classes)
-    if not is_own or not all(texts) or any(_has_strange_base(cls) or "__getattr__" in vars(cls) for cls in classes):
-        return ""
-    set_somewhere = re.compile(rf"""\.{found[2]}\s*(:[^=\n]+)?=(?!=)|\b(def|class)\s+{found[2]}\b|["']{found[2]}["']""")
-    as_class_attribute = re.compile(rf"^\s+{found[2]}\s*(:|=(?!=))", re.MULTILINE)
-    if any(set_somewhere.search(text) or as_class_attribute.search(text) or "setattr(" in text for text in texts):
-        return ""
-    return f"It reads self.{found[2]}, which nothing in {type(owner).__name__} or its file sets."
+    if not is_own or any(_has_strange_base(cls) or "__getattr__" in vars(cls) for cls in classes):
+        return NOTHING
+    if any({found[2], "setattr"} & _told_in(_text_of(cls)) for cls in classes):
+        return NOTHING
+    return f"It reads self.{found[2]}, which nothing in {type(owner).__name__} or its file sets.", f"self.{found[2]}"
+
+
+@functools.lru_cache(maxsize=64)
+def _told_in(text: str) -> frozenset[str]:
+    """The names that a file gives anything, in whatever way, and every text in it; setattr if it may give any."""
+    try:
+        nodes = list(ast.walk(ast.parse(text)))
+    except (SyntaxError, ValueError, RecursionError):
+        nodes = []
+    names = {n.attr for n in nodes if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)}
+    names |= {n.id for n in nodes if isinstance(n, ast.Name) and (isinstance(n.ctx, ast.Store) or n.id == "setattr")}
+    names |= {n.name for n in nodes if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))}
+    names |= {n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)}
+    return frozenset(names if nodes else {"setattr"})
 
 
 def _text_of(cls: type) -> str:
@@ -72,13 +86,13 @@ def _has_strange_base(cls: type) -> bool:
     return stood_in or not isinstance(tree, ast.ClassDef) or len(tree.bases) > len(bases)
 
 
-def _name(error: BaseException, frame: FrameType) -> str:
+def _name(error: BaseException, frame: FrameType) -> tuple[str, str]:
     """A global name that nothing in the file defines or imports, by no star either."""
     name, module = getattr(error, "name", None), sys.modules.get(frame.f_globals.get("__name__") or "")
     if type(error) is not NameError or not name or module is None or not getattr(module, "__file__", None):
-        return ""
+        return NOTHING
     text = "".join(linecache.getlines(str(module.__file__)))
-    is_open = not text or re.search(rf"import\s+\*|globals\(\)|exec\(|\b{name}\s*(:[^=\n]+)?=(?!=)", text)
+    is_open = re.search(r"import\s+\*|globals\(\)|exec\(", text) or {name, "setattr"} & _told_in(text)
     if is_open or name not in unbound(Source(str(module.__file__), text), module):
-        return ""
-    return f"It uses {name}, which nothing in its file defines or imports."
+        return NOTHING
+    return f"It uses {name}, which nothing in its file defines or imports.", name

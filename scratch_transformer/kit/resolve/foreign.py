@@ -16,6 +16,8 @@ from torch import nn
 RECURRENT = ("LSTM", "GRU", "RNN", "LSTMCell", "GRUCell", "RNNCell", "RNNBase")
 CONVOLUTIONS = ("Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "conv1d", "conv2d")
 IMAGE = re.compile(r"\(?\w+, \w+, (h|height), (w|width)\)? = \w+\.(shape|size\(\))$", re.IGNORECASE)
+PIXELS = ("784", "28 * 28", "1 * 28 * 28", "3072", "3 * 32 * 32", "32 * 32 * 3")
+"""Of the data sets that first networks are trained on."""
 CALLED = ("forward", "__call__", "encode", "decode")
 MOST_DEEP = 3
 NOT_WRITTEN = "not written yet"
@@ -81,6 +83,8 @@ def _of_class(tree: ast.AST) -> str:
                 return f"recurrent: nn.{name}"
             if name == "Flatten":
                 return "of images: Flatten"
+            if name == "Linear" and any(ast.unparse(given) in PIXELS for given in node.args[:1]):
+                return f"of images: {ast.unparse(node.args[0])} pixels"
             if name in CONVOLUTIONS and not _is_pointwise(node):
                 return f"convolutional: {name}"
     return ""
