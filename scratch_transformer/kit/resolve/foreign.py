@@ -19,6 +19,7 @@ IMAGE = re.compile(r"\(?\w+, \w+, (h|height), (w|width)\)? = \w+\.(shape|size\(\
 CALLED = ("forward", "__call__", "encode", "decode")
 MOST_DEEP = 3
 NOT_WRITTEN = "not written yet"
+NOT_LOADED = "it needs data or a vocabulary that is not there"
 NOT_ALONE = "a piece of a loop: it is given {}"
 Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 
