@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import linecache
 import time
@@ -32,6 +33,8 @@ from scratch_transformer.kit.resolve.trials.choice import SEARCH, chosen
 from scratch_transformer.kit.resolve.trials.match import Outcome, resolve
 
 COMPONENT_SECONDS = 12.0
+PART_SECONDS, LEARNING_SECONDS = 2.0, 5.0
+"""Of computing, for a part that another file defines; for all of them."""
 FILE_SECONDS, LEAST_SECONDS = 18.0, 1.5
 SEARCH_SECONDS, LEAST_SEARCH, DETECTORS = 3.0, 1.0, 2.0
 """Of computing, for what is hard to resolve: what the easy components of a file leave, the others share."""
@@ -50,6 +53,7 @@ class Checking:
         self.adapted: dict[str, tuple[adapters.Adapted, Source]] = {}
         self.found: list[tuple[int, str, Any, tuple[str, ...], Source, int]] = []
         self.order = {name: index for index, name in enumerate(KINDS)}
+        self.learning = LEARNING_SECONDS
         self.end, self.left = float("inf"), 1
         """When the time for the whole is used up, and how many components are left."""
 
@@ -197,6 +201,11 @@ class Checking:
         unchecked = partial(Result, name, source.where(line), kind.name, what=kind.what)
         if is_asked and (unknown := self._unknown(value)):
             return unchecked("could not be built", problem=unknown)
+        for part in self.library.imported_parts(value, [entry[2] for entry in self.found]):
+            begin = time.process_time()
+            if self.learning > 0:
+                self._learn(part)
+            self.learning -= time.process_time() - begin
         try:
             with self.guard.on() if self.guard else nullcontext(), time_limit(COMPONENT_SECONDS):
                 begin = time.process_time()
@@ -212,6 +221,21 @@ class Checking:
             problem = f"the check itself fails on it: {type(error).__name__}: {error}"
             return unchecked("could not be built", problem=problem, stub=stubs.stub(kind, name, source.module))
         return self._result(name, source, line, value, outcome, diagnosis)
+
+    def _learn(self, part: type) -> None:
+        """What a part of another file is, without a report of its own: its mistakes are the whole's."""
+        library, kinds = self.library, self.library.guesses[part]
+        library.checked.add(part)
+        with (
+            contextlib.suppress(TimeUp, Exception),
+            self.guard.on() if self.guard else nullcontext(),
+            time_limit(COMPONENT_SECONDS),
+        ):
+            candidate = chosen(part, kinds, library, PART_SECONDS).candidate
+            if candidate is not None:
+                library.resolved[part] = candidate
+                library.diagnoses[part] = diagnose(candidate, library.known_of(candidate.made), seconds=LEAST_SEARCH)
+                library.silent.append(library.diagnoses[part])
 
     def _left_since(self, begin: float) -> float:
         """Seconds for the search for what explains a component that nothing explained yet: 3, or 1 in a long file."""
@@ -251,6 +275,7 @@ class Checking:
         if diagnosis is None:
             return self._not_built(result, value, outcome, source)
         within = self.library.parts_of(outcome.candidate.made) if outcome.candidate else ()
+        within = tuple(part for part in within if not any(part is other for other in self.library.silent))
         parts = {f.mistake.id for part in within for f in part.findings if f.severity != "note"}
         parts &= {f.mistake.id for f in diagnosis.findings if f.severity != "note"}
         beside = _of_parts(diagnosis, within)

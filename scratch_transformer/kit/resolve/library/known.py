@@ -44,6 +44,8 @@ class Known:
         self.diagnoses: dict[Any, Diagnosis] = {}
         self.replaced: list[Any] = []
         """What was tried with the reference in place of its unclear parts, as often as it was."""
+        self.silent: list[Diagnosis] = []
+        """Of parts that have no report of their own."""
         self.checked: set[Any] = set()
         """What was looked at, whatever came of it."""
         self._globals: dict[tuple[str, int], set[str]] = {}

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
+
+from torch import nn
 
 from scratch_transformer.kit.kind import Candidate, Kind
 from scratch_transformer.kit.resolve import guess
@@ -68,6 +70,26 @@ class Library(Parts):
         found = self.resolved.get(part)
         return found is not None and not found.limits
 
+    def imported_parts(self, thing: Any, own: Sequence[Any]) -> list[type]:
+        """The classes that a class is made of and that nobody has looked at: of other files; parts before wholes."""
+        found: list[type] = []
+        seen: set[Any] = set()
+
+        def visit(one: Any) -> None:
+            names = self.namespace_of(one)
+            for name in sorted(read_by_class(one)) if isinstance(one, type) else ():
+                part = names.get(name)
+                if isinstance(part, type) and part not in self.guesses and _is_of_a_learner(part):
+                    self.add(part, guess.kinds_of(name, part, self.kinds))
+                is_new = isinstance(part, type) and bool(self.guesses.get(part)) and part not in self.checked
+                if is_new and part is not thing and part not in seen and not any(part is other for other in own):
+                    seen.add(part)
+                    visit(part)
+                    found.append(part)
+
+        visit(thing)
+        return found
+
     def unclear_parts(self, thing: Any) -> dict[type, str]:
         """The classes that a class is made of, however deep, and that nothing explained -> their kinds."""
         found: dict[type, str] = {}
@@ -124,6 +146,10 @@ class Library(Parts):
         candidate.parameters = parameters
         candidate.update_missing()
         return candidate
+
+
+def _is_of_a_learner(cls: type) -> bool:
+    return issubclass(cls, nn.Module) and not cls.__module__.startswith(("torch.", "scratch_transformer."))
 
 
 def _extra(settings: Mapping[str, Any]) -> dict[str, Any]:

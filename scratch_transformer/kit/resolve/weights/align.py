@@ -90,7 +90,7 @@ def _layout(
         if i not in pairs:
             continue
         theirs = pairs[i]
-        weights = {name: parameters.positions[theirs.full(name)] for name in theirs.names}
+        weights = {name: theirs.of(parameters.positions[theirs.full(name)]) for name in theirs.names}
         if unit.kind == "attention":
             found = attentions.layout(theirs.path, weights, index)
             if found is None:

@@ -15,6 +15,8 @@ def pairings(ours: list[Unit], theirs: list[Unit]) -> Iterator[tuple[str, Pairs]
     """Index of a canonical unit -> the learner's; the likeliest first, then with norms or attentions swapped."""
     base = _gated(ours, theirs, match(ours, theirs))
     yield "", base
+    if turned := _halves_turned(ours, base):
+        yield "", turned
     moved = _norm_elsewhere(ours, base)
     if moved:
         yield "", moved
@@ -63,6 +65,17 @@ def _gated(ours: list[Unit], theirs: list[Unit], base: Pairs) -> Pairs:
                 first, second = second, first
             fixed |= dict(zip(places, (first, second, odd[0]), strict=True))
     return fixed
+
+
+def _halves_turned(ours: list[Unit], base: Pairs) -> Pairs:
+    """With the other half of a matrix as the gate; {} if nothing is in halves."""
+    index = {unit.path: i for i, unit in enumerate(ours)}
+    turned = dict(base)
+    for path, gate in index.items():
+        up = index.get(f"{path[:-4]}linear1", -1)
+        if path.endswith("gate") and gate in base and up in base and base[gate].half is not None:
+            turned[gate], turned[up] = base[up], base[gate]
+    return turned if turned != base else {}
 
 
 NORMS = (("norm", "embed_norm"), ("stack.norm", "embed_norm"), ("encoder.norm", "src_embed_norm"),

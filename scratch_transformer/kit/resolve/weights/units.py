@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from scratch_transformer.kit.resolve.names.roles import role_of
 from scratch_transformer.kit.resolve.weights.layout import Parameters, walk
@@ -32,6 +32,12 @@ class Unit:
     layer: int | None = None
     raw: bool = False
     """A bare parameter: x @ W or x @ W.T."""
+    half: int | None = None
+    """Of its rows, where it is half of a matrix: 0 or 1."""
+
+    def of(self, positions: Tensor) -> Tensor:
+        """Its own of the positions of a parameter."""
+        return positions if self.half is None else positions.chunk(2)[self.half]
 
     def full(self, name: str) -> str:
         return f"{self.path}.{name}" if self.path else name
@@ -119,7 +125,24 @@ def learner_units(parameters: Parameters, kind_of: KindOf) -> list[Unit]:
         if not unit.shape or not bias:
             unit.shape, unit.raw = tuple(positions.shape), is_raw(name)
             unit.kind = "norm" if positions.dim() == 1 else "matrix"
-    return _with_beside(list(units.values()), parameters)
+    return _with_halves(_with_beside(list(units.values()), parameters))
+
+
+def _with_halves(units: list[Unit]) -> list[Unit]:
+    """Gate and the other factor in one matrix, (2 d_ff, d_model) before (d_model, d_ff), as two units."""
+    found: list[Unit] = []
+    for unit in units:
+        rows, width = unit.shape if unit.kind == "matrix" and len(unit.shape) == 2 and not unit.raw else (1, 0)
+        shapes = [other.shape for other in units if other.kind == "matrix" and other.layer == unit.layer]
+        half = rows // 2
+        if rows % 2 or half == width or (width, half) not in shapes or (half, width) in shapes:
+            found.append(unit)
+            continue
+        found += [
+            replace(unit, shape=(half, width), half=number, context=(*unit.context, word))
+            for number, word in enumerate(("gate", "up"))
+        ]
+    return found
 
 
 def _with_beside(units: list[Unit], parameters: Parameters) -> list[Unit]:
