@@ -477,3 +477,19 @@ def test_a_list_with_the_cache_of_every_layer(tmp_path):
     results = checked(LIST_OF_CACHES, tmp_path)
     assert alarms(results) == {}
     assert "With its cache it gives, token by token, what one call gives." in results["GPT"].notes
+
+
+WITHOUT_INPUT = """
+class PositionalEncoding(nn.Module):
+    def __init__(self, d_model, max_sequence_length):
+        super().__init__()
+        self.d_model, self.length = d_model, max_sequence_length
+
+    def forward(self):
+        angles = torch.arange(self.length)[:, None] / 10000 ** (torch.arange(0, self.d_model, 2) / self.d_model)
+        return torch.stack((angles.sin(), angles.cos()), 2).flatten(1)
+"""
+
+
+def test_positions_that_are_given_nothing(tmp_path):
+    assert alarms(checked(WITHOUT_INPUT, tmp_path)) == {}

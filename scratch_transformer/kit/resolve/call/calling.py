@@ -111,7 +111,7 @@ def plans(
     masks = _mask_parameters(mask_like, inputs)
     swapped = _swapped(arguments)
     for some in ([arguments, swapped], [_by_position(others, tensors), _of_outputs(arguments)]):
-        named = [names for names in some if names and (names is arguments or names != arguments)]
+        named = [names for names in some if names is arguments or (names and names != arguments)]
         for more, order, names in itertools.product(beside.combinations(extra), orders, named):
             is_single = order.startswith("one") and "head" in order
             yield Plan(names, {**constants, **more}, {}, order, mask_parameters=masks, heads=1 if is_single else heads)
