@@ -426,3 +426,70 @@ def test_language_models_that_must_be_given_targets_or_return_the_loss_alone(tmp
     assert alarms(results) == {}
     loss = "It returns its loss alone: the scores inside are compared, and the loss is not checked."
     assert [loss in results[name].limits for name in ("LanguageModel", "LossModel")] == [False, True]
+
+
+LIST_OF_CACHES = """
+class Attention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.h, self.qkv, self.o = num_heads, nn.Linear(d_model, 3 * d_model), nn.Linear(d_model, d_model)
+
+    def forward(self, x, use_cache=False, kv_cache=None):
+        q, k, v = (t.unflatten(-1, (self.h, -1)).transpose(1, 2) for t in self.qkv(x).chunk(3, -1))
+        if use_cache:
+            if kv_cache is not None:
+                k, v = torch.cat([kv_cache[0], k], 2), torch.cat([kv_cache[1], v], 2)
+            kv_cache = (k, v)
+        T, S = q.shape[2], k.shape[2]
+        scores = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5
+        weights = scores.masked_fill(~torch.ones(T, S).tril(S - T).bool(), float("-inf")).softmax(-1)
+        return self.o((weights @ v).transpose(1, 2).flatten(2)), kv_cache
+
+
+class Block(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.norm1, self.norm2, self.attn = nn.LayerNorm(d_model), nn.LayerNorm(d_model), Attention(d_model, num_heads)
+        self.ff = nn.Sequential(nn.Linear(d_model, 4 * d_model), nn.GELU(), nn.Linear(4 * d_model, d_model))
+
+    def forward(self, x, use_cache=False, kv_cache=None):
+        y, kv_cache = self.attn(self.norm1(x), use_cache, kv_cache)
+        return x + y + self.ff(self.norm2(x + y)), kv_cache
+
+
+class GPT(nn.Module):
+    def __init__(self, vocab_size, context_length, d_model, num_heads, num_layers):
+        super().__init__()
+        self.tok, self.pos = nn.Embedding(vocab_size, d_model), nn.Embedding(context_length, d_model)
+        self.blocks = nn.ModuleList([Block(d_model, num_heads) for _ in range(num_layers)])
+        self.norm, self.head = nn.LayerNorm(d_model), nn.Linear(d_model, vocab_size, bias=False)
+
+    def forward(self, inputs, use_cache=False, kv_caches=None):
+        begin = kv_caches[0][0].shape[-2] if use_cache and kv_caches[0] is not None else 0
+        x = self.tok(inputs) + self.pos(torch.arange(begin, begin + inputs.shape[1]))
+        for i, block in enumerate(self.blocks):
+            x, kv_caches[i] = block(x, use_cache, kv_caches[i])
+        return self.head(self.norm(x)), kv_caches
+"""
+
+
+def test_a_list_with_the_cache_of_every_layer(tmp_path):
+    results = checked(LIST_OF_CACHES, tmp_path)
+    assert alarms(results) == {}
+    assert "With its cache it gives, token by token, what one call gives." in results["GPT"].notes
+
+
+WITHOUT_INPUT = """
+class PositionalEncoding(nn.Module):
+    def __init__(self, d_model, max_sequence_length):
+        super().__init__()
+        self.d_model, self.length = d_model, max_sequence_length
+
+    def forward(self):
+        angles = torch.arange(self.length)[:, None] / 10000 ** (torch.arange(0, self.d_model, 2) / self.d_model)
+        return torch.stack((angles.sin(), angles.cos()), 2).flatten(1)
+"""
+
+
+def test_positions_that_are_given_nothing(tmp_path):
+    assert alarms(checked(WITHOUT_INPUT, tmp_path)) == {}

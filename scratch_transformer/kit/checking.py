@@ -166,7 +166,8 @@ class Checking:
         A result if somebody asks for it.
         """
         is_piece = result.verdict.startswith(foreign.NOT_ALONE.partition("{")[0])
-        return (result.verdict == foreign.NOT_WRITTEN or is_piece) and self.job.get("only") != result.name
+        is_nothing = is_piece or result.verdict in (foreign.NOT_WRITTEN, foreign.NOT_LOADED)
+        return is_nothing and self.job.get("only") != result.name
 
     def _only_reminds(self, value: Any, kinds: tuple[str, ...], result: Result) -> bool:
         """Nobody said what it is, its name hardly does, and it cannot be called: estimate_loss is no component.
@@ -305,6 +306,10 @@ class Checking:
         is_decoding = "next_logits" in kind.inputs
         if is_decoding and outcome.unknown and self.job.get("only") != result.name:
             result.verdict = foreign.NOT_ALONE.format(", ".join(outcome.unknown))
+            return result
+        lacks = isinstance(error, (KeyError, FileNotFoundError)) or hasattr(error, "placeholder")
+        if is_decoding and lacks and self.job.get("only") != result.name:
+            result.verdict = foreign.NOT_LOADED
             return result
         finding = crash_finding(error, kind) if isinstance(error, Exception) else None
         if finding is not None:

@@ -21,6 +21,7 @@ PIXELS = ("784", "28 * 28", "1 * 28 * 28", "3072", "3 * 32 * 32", "32 * 32 * 3")
 CALLED = ("forward", "__call__", "encode", "decode")
 MOST_DEEP = 3
 NOT_WRITTEN = "not written yet"
+NOT_LOADED = "it needs data or a vocabulary that is not there"
 NOT_ALONE = "a piece of a loop: it is given {}"
 Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 

@@ -78,6 +78,16 @@ class Segments(PerCall):
 
 
 @dataclass(frozen=True)
+class NoneKept(PerCall):
+    """A list of the keys and values of every layer, of which none are kept yet: [None, None]."""
+
+    layers: int
+
+    def of(self, batch: int, length: int) -> list[None]:
+        return [None] * self.layers
+
+
+@dataclass(frozen=True)
 class Length(PerCall):
     """Of the sequence."""
 

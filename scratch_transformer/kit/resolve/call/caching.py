@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -49,7 +50,7 @@ def pieces(
             given[start] = begin
         if positions is not None:
             given[positions] = torch.arange(begin, begin + length)
-        if passed is not None:
+        if passed is not None and (begin or not isinstance(plan.constants.get(passed), beside.NoneKept)):
             given[passed] = kept
         returned = made(**given)
         outputs.append(plan.output(tensor(returned)))
@@ -71,6 +72,13 @@ def tokenwise(made: nn.Module, plan: Plan, inputs: Mapping[str, Any], tensor: Ca
     if found is None:
         raise CannotCall("it keeps no keys and values")
     return found
+
+
+def with_none_kept(plan: Plan, call: Callable[..., Any], layers: int) -> Plan | None:
+    """The plan of what wants a list with a place for every layer, in place of None; None if it takes no such list."""
+    found = [p.name for p in parameters_of(call) if PASSED.search(plain(p.name)) and p.default is None]
+    lists = {name: beside.NoneKept(layers) for name in found if name not in plan.constants}
+    return replace(plan, constants={**plan.constants, **lists}) if lists else None
 
 
 def start_of(call: Callable[..., Any]) -> str | None:

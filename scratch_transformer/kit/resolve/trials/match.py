@@ -264,6 +264,10 @@ def _planned(made: Any, function: Any, kind: Kind, library: Library, settings: d
         if again.candidate is not None:
             again.candidate.notes.append("It stops without a mask, so it was given one that hides nothing.")
             return again
+    caches = caching.with_none_kept(plan, function, int(settings.get("num_layers", 0)))
+    if outcome.candidate is None and caches is not None and "NoneType" in str(outcome.error):
+        again = _planned_with(open_probes(trial.probes), trial.probes, made, function, kind, library, settings, caches)
+        outcome = again if again.candidate is not None else outcome
     alike = [probe for probe in trial.probes if is_alike(probe)]
     if outcome.candidate is None and alike and not library.is_late:
         again = _planned_with(open_probes(alike), alike, made, function, kind, library, settings, plan)
