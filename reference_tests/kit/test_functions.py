@@ -171,3 +171,67 @@ def test_a_function_that_samples_takes_the_likeliest():
 
 def test_a_function_of_the_next_words_scores():
     assert check(of_a_list, "GreedyDecoding").ids == ["D6"]
+
+
+# ---- Adapters of an assignment: sizes first, the input last ----
+
+
+def run_linear(d_in: int, d_out: int, weights: torch.Tensor, in_features: torch.Tensor):
+    return in_features @ weights.T
+
+
+def run_swiglu(d_model: int, d_ff: int, w1_weight, w2_weight, w3_weight, in_features: torch.Tensor):
+    gate = in_features @ w1_weight.T
+    return (gate * gate.sigmoid() * (in_features @ w3_weight.T)) @ w2_weight.T
+
+
+def run_rmsnorm(d_model: int, eps: float, weights: torch.Tensor, in_features: torch.Tensor):
+    return in_features * (in_features.pow(2).mean(-1, keepdim=True) + eps).rsqrt() * weights
+
+
+def run_rope(d_k: int, theta: float, max_seq_len: int, in_query_or_key: torch.Tensor, token_positions: torch.Tensor):
+    angles = token_positions[..., None] * theta ** (-torch.arange(0, d_k, 2) / d_k)
+    a, b = in_query_or_key[..., ::2], in_query_or_key[..., 1::2]
+    turned = a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()
+    return torch.stack(turned, -1).flatten(-2)
+
+
+def run_gradient_clipping(parameters, max_l2_norm: float):
+    gradients = [p.grad for p in parameters if p.grad is not None]
+    norm = torch.sqrt(sum((g**2).sum() for g in gradients))
+    for gradient in gradients if norm > max_l2_norm else ():
+        gradient.mul_(max_l2_norm / (norm + 1e-6))
+
+
+ADAPTERS = {
+    run_linear: "Linear", run_swiglu: "SwiGLU", run_rmsnorm: "RMSNorm", run_rope: "RotaryEmbedding",
+    run_gradient_clipping: "GradientClipping",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("function", ADAPTERS, ids=lambda function: function.__name__)
+def test_an_adapter_of_an_assignment(function):
+    assert check(function, ADAPTERS[function]).verdict == "matches the builtin"
+
+
+class Tiny(torch.optim.Optimizer):
+    def __init__(self, parameters, learning_rate=1e-3, momentum_decay=0.9, variance_decay=0.999, weight_decay=0.01,
+                 tiny=1e-8):  # fmt: skip
+        options = {"lr": learning_rate, "b1": momentum_decay, "b2": variance_decay, "wd": weight_decay, "tiny": tiny}
+        super().__init__(parameters, options)
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for p in group["params"]:
+                state = self.state[p]
+                state["t"] = t = state.get("t", 0) + 1
+                m, v = (state.setdefault(name, torch.zeros_like(p)) for name in ("m", "v"))
+                p -= group["lr"] * group["wd"] * p
+                m.lerp_(p.grad, 1 - group["b1"])
+                v.lerp_(p.grad**2, 1 - group["b2"])
+                p -= group["lr"] * m / (1 - group["b1"] ** t) / ((v / (1 - group["b2"] ** t)).sqrt() + group["tiny"])
+
+
+def test_hyperparameters_of_other_names_are_known_by_their_defaults():
+    assert check(Tiny, "AdamW").verdict == "matches the builtin"

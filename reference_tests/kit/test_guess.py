@@ -50,3 +50,8 @@ def test_an_activation_that_is_told_widths_is_a_network():
 
     assert guess.kinds_of("SiLU", named("SiLU", {"__init__": init, "forward": of_scores}), KINDS)[0] == "FeedForward"
     assert guess.kinds_of("SiLU", named("SiLU", {"forward": lambda self, x: x}), KINDS)[0] == "SiLU"
+
+
+def test_tokens_with_positions_are_no_positions_alone():
+    name = "TokenPositionalEmbedding"
+    assert guess.kinds_of(name, named(name, {"forward": of_ids}), KINDS)[0] == "EmbeddingWithPositions"

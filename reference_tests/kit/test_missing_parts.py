@@ -83,7 +83,8 @@ def test_what_is_put_in_place_returns_two_things_where_two_are_taken(report):
 
 def test_the_broken_part_is_reported_with_its_line(report):
     part = result(report, "FeedForward")
-    assert part.verdict == "could not be built" and "dmodel" in part.problem and "layers.py:13" in part.problem
+    assert (part.verdict, part.ids) == ("mistake", ["B26"])
+    assert "dmodel" in part.problem and "layers.py:13" in part.problem
 
 
 def test_a_name_that_a_file_lacks_is_told_from_a_package(report):

@@ -475,3 +475,15 @@ def _made(attempt):
         return attempt.build() is not None
     except (TypeError, AttributeError):
         return False
+
+
+class OfSections(nn.Module):
+    def __init__(self, conf):
+        super().__init__()
+        self.embedding = nn.Embedding(conf.tokenizer.vocabulary_size, conf.net.hidden_dim)
+
+
+def test_what_a_config_is_read_through_is_a_section():
+    tried = attempts(OfSections, {"d_model": 12, "num_heads": 3, "vocab_size": 11}, {}, lambda name: [], {})
+    built = next(attempt for attempt in tried if _made(attempt)).build()
+    assert tuple(built.embedding.weight.shape) == (11, 12)

@@ -117,7 +117,7 @@ def test_the_line_is_the_one_that_computes_it():
         "encoder.layers.0.self_attention.heads": "@ value_BHSDv",
         "encoder.layers.0.self_attention.joined": "heads.transpose(1, 2).flatten(2)",
         "encoder.layers.0.residual_connections.0.sum": "x + self.dropout(sublayer(self.norm(x)))",
-        "encoder.layers.0.feed_forward.hidden": "x.clamp(min=0)",
+        "encoder.layers.0.feed_forward.hidden": "torch.where(x <= 0, 0, x)",
     }
     for name, code in shows.items():
         point = found[name]

@@ -11,7 +11,8 @@ are, in `functional` and `attention.naive`; here is how they are computed where 
     turning        the rotary turn of pairs
     attention      softmax(Q Kᵀ + mask) V
 
-`with equations_alone():` computes without them. Each agrees with its equation, in first and in second derivatives: `reference_tests/by_hand`.
+Each agrees with its equation, in first and in second derivatives: `reference_tests/by_hand`. `with equations_alone():`
+computes without them.
 """
 
 from scratch_transformer.by_hand.passes import Passes, are_taken, differentiated_by, equations_alone

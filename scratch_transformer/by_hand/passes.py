@@ -27,7 +27,7 @@ class _Switch:
 
 @contextlib.contextmanager
 def equations_alone() -> Iterator[None]:
-    """Within this context, in every thread, no passes by hand are taken: the numbers are autograd's, to the last bit."""
+    """Within this context, in every thread, no passes by hand are taken: the numbers are autograd's to the last bit."""
     before = _Switch.is_on
     _Switch.is_on = False
     try:

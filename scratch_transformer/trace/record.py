@@ -21,6 +21,7 @@ from torch import Tensor
 from torch.nn import Module
 from torch.overrides import TorchFunctionMode
 
+from scratch_transformer.by_hand import equations_alone
 from scratch_transformer.trace import kinds
 from scratch_transformer.trace.kinds import Kind
 from scratch_transformer.trace.sites import SITES, Site
@@ -176,7 +177,7 @@ def recording(model: Any) -> Iterator[Recorder]:
 
         handles.append(module.register_forward_hook(note))
     try:
-        with recorder:
+        with equations_alone(), recorder:
             yield recorder
     finally:
         for handle in handles:

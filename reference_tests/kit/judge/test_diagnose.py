@@ -319,14 +319,14 @@ def test_a_mistake_that_the_parts_have_is_found_at_once():
 def test_who_is_told_what(monkeypatch):
     """The search is told of the parts, and all others of what it found."""
     told = {}
-    for name in ("find", "detected", "design_notes", "from_extras"):
+    for name in ("find", "_design", "detected", "design_notes", "from_extras"):
         original = getattr(judged, name)
         monkeypatch.setattr(judged, name, lambda *args, f=original, n=name: told.setdefault(n, (args, f(*args)))[1])
     diagnosis = diagnose(variant("EncoderLayer", activation="silu", ddof=1), ("LN1",))
     (session, parts), match = told["find"]
     best = match.hypotheses[0]
     assert parts == ("LN1",)
-    assert told["detected"][0] == told["from_extras"][0] == (session, best)
+    assert told["_design"][0] == told["detected"][0] == told["from_extras"][0] == (session, best)
     assert told["design_notes"][0] == (session, best.recipe, best.design)
     assert diagnosis.design == best.design
     assert diagnosis.recipe == best.recipe

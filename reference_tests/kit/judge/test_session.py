@@ -59,6 +59,8 @@ def test_only_where_the_output_counts():
     assert distance(other, X, probe(valid)) == 0
     assert distance(X, other, probe(valid)) == 0
     assert distance(other, X, probe(valid[0])) == 0
+    small = X / 64
+    assert distance(small + torch.tensor([[[1 / 64], [9.0]]]), small, probe(valid)) == 1 / 4
     for unfitting in (torch.tensor([[[True], [True], [False]]]), torch.ones(1, 1, 1, 1, dtype=torch.bool)):
         assert distance(other, X, probe(unfitting)) == 9 / 4
 
@@ -66,6 +68,7 @@ def test_only_where_the_output_counts():
 def test_nan_everywhere_says_nothing():
     assert judged.says_nothing(X * NAN)
     assert judged.says_nothing(X * INF)
+    assert judged.says_nothing(torch.tensor([NAN, INF]))
     assert not judged.says_nothing(X.masked_fill(X > 1, NAN))
     assert not judged.says_nothing(torch.tensor([NAN]))
 

@@ -6,9 +6,11 @@ For the child process only.
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import importlib.abc
 import importlib.util
+import itertools
 import sys
 import types
 from collections.abc import Iterator
@@ -155,11 +157,18 @@ def _home_of(name: str, source: Source) -> Path | None:
         return found
     marked = [index for index, folder in enumerate(above) if any((folder / mark).exists() for mark in MARKS)]
     for folder in above[: marked[-1] + 1] if marked else above[:2]:
-        below = sorted(path for pattern in ("*", "*/*") for path in folder.glob(pattern) if path.is_dir())
-        found = next((path for path in below[:MOST_SEARCHED] if _holds(path, name)), None)
+        found = next((path for path in _below(folder) if _holds(path, name)), None)
         if found is not None:
             return found
     return None
+
+
+@functools.cache
+def _below(folder: Path) -> list[Path]:
+    """The folders in a folder and in those, not too many."""
+    inside = (path for pattern in ("*", "*/*") for path in folder.glob(pattern))
+    shown = (path for path in inside if path.is_dir() and not path.name.startswith((".", "__")))
+    return sorted(itertools.islice(shown, MOST_SEARCHED))
 
 
 def _rename(name: str, inside: set[str], source: Source) -> None:

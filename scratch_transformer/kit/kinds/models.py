@@ -237,7 +237,10 @@ GPT = model_kind(
 EMBEDDING_WITH_POSITIONS = model_kind(
     "EmbeddingWithPositions",
     "Looks up a vector for every token, and adds the code of its position.",
-    ("transformerembedding", "embeddings", "embeddingwithpositions", "tokenandpositionembedding", "bertembeddings"),
+    (
+        *("transformerembedding", "embeddings", "embeddingwithpositions", "tokenandpositionembedding"),
+        *("tokenpositionembedding", "tokenpositionalembedding", "tokenandpositionalembedding", "bertembeddings"),
+    ),
     stacks.Embedded,
     source="Vaswani et al. 2017, sections 3.4 and 3.5",
     inputs=("ids",),

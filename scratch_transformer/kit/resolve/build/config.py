@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Collection, Mapping
 from typing import Any, Protocol
 
-from scratch_transformer.kit.resolve.build.literals import is_section, literal_of
+from scratch_transformer.kit.resolve.build.literals import is_read_within, is_section, literal_of
 from scratch_transformer.kit.resolve.names.settings import FLAG, FLAGS, FRACTIONS, settings_of
 from scratch_transformer.kit.resolve.names.words import plain
 
@@ -93,6 +93,8 @@ class Config(dict):
             return WORDS[word]
         is_upper = name.isupper() and len(name) > 1
         if word in SECTIONS or word.endswith(ENDINGS) or (is_upper and is_section(owner, name)):
+            return Config(self.__dict__["_value"], None, owner)
+        if not settings_of(name) and is_read_within(owner, name, NAMES):
             return Config(self.__dict__["_value"], None, owner)
         if is_upper:
             return None

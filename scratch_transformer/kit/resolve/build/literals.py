@@ -11,7 +11,7 @@ import inspect
 import linecache
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from scratch_transformer.kit.resolve.names.words import plain
@@ -33,6 +33,14 @@ def is_section(thing: Any, name: str) -> bool:
     module = sys.modules.get(getattr(thing, "__module__", ""))
     text = "".join(linecache.getlines(getattr(module, "__file__", None) or ""))
     return re.search(rf"""[.'"]{name}['"]?\]?[.\[]""", text) is not None
+
+
+def is_read_within(thing: Any, name: str, holders: Collection[str]) -> bool:
+    """Whether the file of a class reads something from it, of a config: conf.tokenizer.vocabulary_size."""
+    module = sys.modules.get(getattr(thing, "__module__", ""))
+    text = "".join(linecache.getlines(getattr(module, "__file__", None) or ""))
+    read = re.findall(rf"(\w+)\.{name}\.([a-z_]\w*)", text)
+    return any(plain(holder) in holders and not hasattr(str, inner) for holder, inner in read)
 
 
 def _place(thing: Any, name: str) -> str:

@@ -14,10 +14,9 @@ from torch import Tensor
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.build.config import is_config
 from scratch_transformer.kit.resolve.build.construct import parameters_of
-from scratch_transformer.kit.resolve.call import batching, beside, caching
+from scratch_transformer.kit.resolve.call import batching, beside, caching, told
 from scratch_transformer.kit.resolve.call.plan import MASKS, CannotCall, Plan
 from scratch_transformer.kit.resolve.call.tokenizer import is_tokenizer
-from scratch_transformer.kit.resolve.functions import decoders, toy
 from scratch_transformer.kit.resolve.names.inputs import CROSS_MASK, INPUTS, SOURCE_MASK, TARGET_MASK, input_of, is_mask
 from scratch_transformer.kit.resolve.names.settings import is_setting, settings_of
 from scratch_transformer.kit.resolve.names.words import plain
@@ -61,9 +60,9 @@ MEANINGLESS = None
 def meaningless(function: Any, plan: Plan) -> list[str]:
     """The required parameters of which nobody knows what they take."""
     required = [p.name for p in parameters_of(function) if p.default is p.empty]
-    told = {*plan.arguments, *plan.masks, *(name for name, *_ in plan.mask_parameters)}
+    known = {*plan.arguments, *plan.masks, *(name for name, *_ in plan.mask_parameters)}
     return [
-        n for n in required if n not in told and plan.constants.get(n, FIXED) is MEANINGLESS and plain(n) not in FIXED
+        n for n in required if n not in known and plan.constants.get(n, FIXED) is MEANINGLESS and plain(n) not in FIXED
     ]
 
 
@@ -169,7 +168,7 @@ def _by_name(
         elif "next_logits" in tensors and _is_prompt(parameter) and "tokenizer" in found.values():
             found[parameter.name] = "prompt"
         elif "next_logits" in tensors and is_config(parameter):
-            constants[parameter.name] = decoders.config()
+            constants[parameter.name] = told.config()
         elif plain(parameter.name) in CONSTANTS:
             constants[parameter.name] = CONSTANTS[plain(parameter.name)]
         elif tensors == ("ids",) and "ids" in found.values() and input_of(parameter.name, ("target",)):
@@ -182,7 +181,7 @@ def _by_name(
         elif plain(parameter.name) in FIXED:
             constants[parameter.name] = FIXED[plain(parameter.name)]
         elif "next_logits" in tensors and _is_source(parameter, left):
-            constants[parameter.name] = torch.full((1, toy.SOURCE_LENGTH), toy.SOURCE)
+            constants[parameter.name] = torch.full((1, told.SOURCE_LENGTH), told.SOURCE)
         elif "bos" in left and plain(parameter.name) in INPUTS["ids"].split():
             found[parameter.name] = "bos"
             left.remove("bos")
@@ -246,8 +245,8 @@ def _by_position(parameters: list[inspect.Parameter], tensors: tuple[str, ...]) 
 
 def _swapped(arguments: Mapping[str, str]) -> dict[str, str] | None:
     """The decoder's tokens and the encoder's the other way round, unless the names say which is which."""
-    told = {input_of(parameter, ("x", "memory")) for parameter in arguments if len(parameter) > 1}
-    if sorted(arguments.values()) != ["memory", "x"] or told >= {"x", "memory"}:
+    said = {input_of(parameter, ("x", "memory")) for parameter in arguments if len(parameter) > 1}
+    if sorted(arguments.values()) != ["memory", "x"] or said >= {"x", "memory"}:
         return None
     return {parameter: "memory" if name == "x" else "x" for parameter, name in arguments.items()}
 

@@ -14,24 +14,11 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from scratch_transformer.kit.resolve.build.config import Config, Unknown
 from scratch_transformer.kit.resolve.call.tokenizer import ids_of
+from scratch_transformer.kit.resolve.call.told import SOURCE, SOURCE_LENGTH, WORDS
 from scratch_transformer.kit.resolve.functions.arrays import reached
-from scratch_transformer.kit.resolve.functions.toy import (
-    BOS,
-    EOS,
-    HEADS,
-    LAYERS,
-    LONG,
-    SOURCE,
-    SOURCE_LENGTH,
-    WORDS,
-    Reading,
-    ToyModel,
-    swapped,
-)
+from scratch_transformer.kit.resolve.functions.toy import BOS, EOS, HEADS, Reading, ToyModel, swapped
 from scratch_transformer.kit.resolve.names.inputs import INPUTS, OF_ENDS
-from scratch_transformer.kit.resolve.names.settings import settings_of
 from scratch_transformer.kit.resolve.names.words import plain
 
 OF_SOURCE = re.compile(r"^(src|source|sent)|sentence|english|input")
@@ -81,26 +68,6 @@ def asks_for_end(function: Any) -> bool:
     codes = [one.__code__ for one in reached(function)]
     words = [str(word) for code in codes for word in (*code.co_names, *code.co_varnames, *code.co_consts[1:])]
     return any(ENDS.search(word) for word in words)
-
-
-class Known:
-    """What a decoding function reads of a model's config: its longest sequence, its words."""
-
-    values: Mapping[str, int] = {"max_len": LONG, "vocab_size": WORDS, "num_layers": LAYERS}
-
-    def fixes(self, name: str) -> bool:
-        return any(setting in self.values for setting in settings_of(name))
-
-    def __call__(self, name: str) -> Any:
-        setting = next((one for one in settings_of(name) if one in self.values), None)
-        if setting is None:
-            raise Unknown(name)
-        return self.values[setting]
-
-
-def config() -> Config:
-    """In place of a model's config."""
-    return Config(Known())
 
 
 class Likeliest(TorchFunctionMode):

@@ -12,11 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from scratch_transformer.kit.resolve.call.told import LAYERS, LONG, SOURCE, SOURCE_LENGTH, WORDS
 from scratch_transformer.kit.resolve.names.settings import settings_of
 from scratch_transformer.kit.resolve.names.words import plain
 
-SOURCE, SOURCE_LENGTH = 7, 3
-"""Every id of the source that a decoder is given, and how many there are: no target of the toy model is like that."""
 HEADS = ("generator", "project", "fc_out", "projection", "lm_head", "head", "out", "linear")
 ABSENT = ("module", "generate", "tokenizer")
 """What a model is asked for and the toy does not have: that of a parallel model, of a library's."""
@@ -24,8 +23,6 @@ BOS, EOS = 1, 2
 """What a text begins with, and what the toy model says at its end."""
 MARK = (0.0, 1.0, -2.0, 4.0)
 """Of an embedded id: the id itself comes first."""
-LONG, LAYERS, WORDS = 64, 2, 9
-"""The longest sequence that the toy model says it takes, how many layers it has, and of how many words it knows."""
 
 
 @dataclass(frozen=True)

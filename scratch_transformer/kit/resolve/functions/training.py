@@ -93,8 +93,22 @@ def _named(thing: Any, names: Mapping[str, tuple[str, ...]], settings: Mapping[s
 # ---- Optimizers ----
 
 
+def _by_default(cls: Any, named: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Of other names, by what they are unless they are told: momentum_decay=0.9, variance_decay=0.999, tiny=1e-8."""
+    open_ = [p for p in parameters_of(cls) if p.name not in named and isinstance(p.default, float)]
+    told = {setting for p in parameters_of(cls) for setting, words in OPTIMIZER.items() if plain(p.name) in words}
+    likely = {"beta1": lambda x: 0.8 <= x <= 0.92, "beta2": lambda x: 0.93 <= x < 1, "eps": lambda x: 0 < x <= 1e-5}
+    found = {}
+    for setting, fits in likely.items():
+        meant = [p.name for p in open_ if fits(p.default)]
+        if setting not in told and len(meant) == 1:
+            found[meant[0]] = settings[setting]
+    return found
+
+
 def _stepping(cls: Any, settings: Mapping[str, Any]) -> Callable[..., Any]:
     options = _named(cls, OPTIMIZER, settings)
+    options |= _by_default(cls, options, settings)
     options |= {p.name: (settings["beta1"], settings["beta2"]) for p in parameters_of(cls) if plain(p.name) == "betas"}
 
     def steps(weights: Tensor, gradients: Tensor) -> Tensor:
