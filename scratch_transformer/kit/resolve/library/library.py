@@ -81,9 +81,9 @@ class Library(Parts):
                 part = names.get(name)
                 if isinstance(part, type) and part not in self.guesses and _is_of_a_learner(part):
                     self.add(part, guess.kinds_of(name, part, self.kinds))
-                if not isinstance(part, type) or not self.guesses.get(part) or part in self.checked:
+                if not isinstance(part, type) or part is thing or part in seen or part in self.checked:
                     continue
-                if part is not thing and part not in seen and not any(part is other for other in own):
+                if self.guesses.get(part) and not any(part is other for other in own):
                     seen.add(part)
                     visit(part)
                     found.append(part)

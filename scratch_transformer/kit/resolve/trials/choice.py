@@ -32,7 +32,8 @@ def chosen(thing: Any, kinds: tuple[str, ...], library: Library, seconds: float 
         runs = [o for o in outcomes.values() if o.candidate is not None and o.score[0] <= NOTHING]
         known = outcomes if runs else {}
         callable_ = [kind for kind in kinds if kind not in known or _may_be_called(known[kind])]
-        callable_.sort(key=lambda kind: -guess.hides_the_future(library.kinds[kind], thing))
+        stops = {kind for kind, outcome in outcomes.items() if outcome.score[0] > NOTHING}
+        callable_.sort(key=lambda kind: (kind in stops, -guess.hides_the_future(library.kinds[kind], thing)))
         best = _best(thing, callable_, library, outcomes, end, thorough=True)
     assert best is not None
     return _as_in_training(best, thing, library)
