@@ -17,7 +17,15 @@ import torch
 from torch import Tensor
 
 from scratch_transformer import checks
-from scratch_transformer.by_hand import activations, differentiated_by, loss, normalization, turning
+from scratch_transformer.by_hand import (
+    activations,
+    are_taken,
+    differentiated_by,
+    equations_alone,
+    loss,
+    normalization,
+    turning,
+)
 from scratch_transformer.by_hand.loss import pick
 from scratch_transformer.precision import rounded_once, widen
 
@@ -363,15 +371,18 @@ def layer_norm(
         RuntimeError: `x` does not end in normalized_shape, or the dtypes differ.
     """
     checks.check_normalized("layer_norm", x, normalized_shape, weight=weight, bias=bias)
-    return _layer_norm(x.contiguous(), weight, bias, len(normalized_shape), eps)
-
-
-@differentiated_by(normalization.LayerNorm)
-def _layer_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, count: int, eps: float) -> Tensor:
-    dims = tuple(range(-count, 0))
+    x, dims = x.contiguous(), tuple(range(-len(normalized_shape), 0))
+    if are_taken(x, weight, bias):
+        return _layer_norm_by_hand(x, weight, bias, len(dims), eps)
     centred = x - x.mean(dims, keepdim=True)
     variance = centred.square().mean(dims, keepdim=True)
     return _scale_and_shift(centred / torch.sqrt(variance + eps), weight, bias)
+
+
+@differentiated_by(normalization.LayerNorm)
+def _layer_norm_by_hand(x: Tensor, weight: Tensor | None, bias: Tensor | None, count: int, eps: float) -> Tensor:
+    with equations_alone():
+        return layer_norm(x, x.shape[-count:], weight, bias, eps)
 
 
 @rounded_once
@@ -389,13 +400,17 @@ def rms_norm(
     if x.dim() < len(normalized_shape):
         raise ValueError(f"rms_norm: x has shape {tuple(x.shape)}, but must end in {normalized_shape=}")
     checks.check_normalized("rms_norm", x, normalized_shape, weight=weight)
-    return _rms_norm(x, weight, len(normalized_shape), torch.finfo(x.dtype).eps if eps is None else eps)
+    dims, eps = tuple(range(-len(normalized_shape), 0)), torch.finfo(x.dtype).eps if eps is None else eps
+    if are_taken(x, weight):
+        return _rms_norm_by_hand(x, weight, len(dims), eps)
+    mean_square = x.square().mean(dims, keepdim=True)
+    return _scale_and_shift(x / torch.sqrt(mean_square + eps), weight)
 
 
 @differentiated_by(normalization.RMSNorm)
-def _rms_norm(x: Tensor, weight: Tensor | None, count: int, eps: float) -> Tensor:
-    mean_square = x.square().mean(tuple(range(-count, 0)), keepdim=True)
-    return _scale_and_shift(x / torch.sqrt(mean_square + eps), weight)
+def _rms_norm_by_hand(x: Tensor, weight: Tensor | None, count: int, eps: float) -> Tensor:
+    with equations_alone():
+        return rms_norm(x, x.shape[-count:], weight, eps)
 
 
 @rounded_once
