@@ -58,10 +58,12 @@ def test_groups_of_heads_are_shared_out_unless_they_add_to_one_mask(with_mask, i
     monkeypatch.setattr(workers, "run", lambda *args: seen.append(args[3]) or run(*args))
     monkeypatch.setattr(workers, "run_in_turn", lambda *args: seen.append("in turn") or in_turn(*args))
     given = [x.requires_grad_(i < 3 or with_mask) for i, x in enumerate(inputs)]
+    flops = 2 * B * H * T * S * (D + DV)
     out = tiled(*given)
+    assert seen == [flops]
     seen.clear()
     out.sum().backward()
-    assert seen == (["in turn"] if with_mask else [2.5 * 2 * B * H * T * S * (D + DV)])
+    assert seen == (["in turn"] if with_mask else [2.5 * flops])
 
 
 def test_numerically(inputs):

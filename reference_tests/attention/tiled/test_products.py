@@ -252,7 +252,7 @@ def test_without_the_setting_it_cannot(monkeypatch):
     assert not products._can()
 
 
-def test_a_fork_forgets_the_calls_of_its_parent(other_setting):
+def test_forked_it_forgets_the_calls_of_its_parent(other_setting):
     narrowed = products._Narrowed()
     narrowed.forget()
     assert other_setting.fp32_precision == "ieee"

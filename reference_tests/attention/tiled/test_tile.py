@@ -98,9 +98,11 @@ def test_threads_do_not_matter(qkv, monkeypatch):
         assert_equal(outcome, outcomes[0])
 
 
-def test_a_tiles_seed_counts_its_first_score(qkv, monkeypatch):
+@pytest.mark.parametrize("mask", [None, torch.ones(1, H, 1, S)], ids=["merged", "a mask for each head"])
+def test_a_tiles_seed_counts_its_first_score(mask, qkv, monkeypatch):
     """Through all of (B, K, T, S), beginning with the call's seed: no two tiles have one."""
-    problem = Problem.of(*qkv, None, torch.tensor(1000), 0.5, None, None, 1.0)
+    problem = Problem.of(*qkv, mask, torch.tensor(1000), 0.5, None, None, 1.0)
+    assert (problem.key.shape[0] == 1) == (mask is None)
     K = problem.key.shape[1]
     seeds, expected = [], []
     usual = torch.Generator
