@@ -190,3 +190,63 @@ def test_a_model_that_hides_the_future_in_training_only_is_judged_as_in_training
     file.write_text(FREED, encoding="utf-8")
     result = check_here(file, ["GPT"])["GPT"]
     assert result.verdict in ("matches the builtin", "harmless deviation") and "A25" not in result.ids, result
+
+
+class Packed(nn.Module):
+    """The gate and what it multiplies are halves of one matrix."""
+
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        self.both, self.down = nn.Linear(d_model, 2 * d_ff), nn.Linear(d_ff, d_model)
+
+    def forward(self, x):
+        gate, up = self.halves(x)
+        return self.down(nn.functional.silu(gate) * up)
+
+    def halves(self, x):
+        return self.both(x).chunk(2, -1)
+
+
+class PackedOtherwise(Packed):
+    def halves(self, x):
+        return reversed(super().halves(x))
+
+
+@pytest.mark.parametrize("cls", [Packed, PackedOtherwise])
+def test_gate_and_up_in_one_matrix(cls):
+    result = check(cls, kind="SwiGLU", d_model=12, d_ff=17)
+    assert result.verdict == "matches the builtin"
+
+
+def test_an_imported_part_with_a_mistake_is_the_wholes(tmp_path, monkeypatch):
+    """Two mistakes of the part, and none of the whole: they are named though the part is not asked for."""
+    norm = """
+import torch
+from torch import nn
+
+class LayerNorm(nn.Module):
+    def __init__(self, features, eps=1e-6):
+        super().__init__()
+        self.a, self.b, self.eps = nn.Parameter(torch.ones(features)), nn.Parameter(torch.zeros(features)), eps
+
+    def forward(self, x):
+        return self.a * (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + self.eps) + self.b
+"""
+    whole = """
+from torch import nn
+from the_norm_of_another_file import LayerNorm
+
+class SublayerConnection(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.norm = LayerNorm(size)
+
+    def forward(self, x, sublayer):
+        return x + sublayer(self.norm(x))
+"""
+    (tmp_path / "the_norm_of_another_file.py").write_text(norm, encoding="utf-8")
+    (tmp_path / "whole.py").write_text(whole, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    result = check_here(tmp_path / "whole.py")["SublayerConnection"]
+    assert result.verdict == "mistake" and not result.inherited and not result.unexplained
+    assert {"LN1", "LN2"} <= set(result.ids)
