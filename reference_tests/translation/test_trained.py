@@ -7,6 +7,7 @@ import torch
 from click.testing import CliRunner
 
 from reference_tests.translation import tiny
+from scratch_transformer.by_hand import equations_alone
 from scratch_transformer.translation import config, translator
 from scratch_transformer.translation.checkpoint import load_run, read_pairs, tensors_of
 from scratch_transformer.translation.corpus import numbers
@@ -63,7 +64,8 @@ def as_shipped(tmp_path, monkeypatch):
     monkeypatch.setattr(torch, "set_num_threads", lambda threads: None)
     monkeypatch.setattr(__main__, "FOLDER", tmp_path / "first")
     train = lambda name: CliRunner().invoke(__main__.main, [str(tmp_path / name)])  # noqa: E731
-    tiny.run(tmp_path / "run", **{"training.keep": 8, "training.steps": 16})
+    with equations_alone():  # as the command does
+        tiny.run(tmp_path / "run", **{"training.keep": 8, "training.steps": 16})
     __main__.export(tmp_path / "run", tmp_path / "first")
     return train
 
