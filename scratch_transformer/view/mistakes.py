@@ -31,11 +31,13 @@ NOT_HERE = {
     "D3": "the page decodes greedily, without a beam",
     "LN11": "the model has no RMSNorm",
     "LN12": "the model has no RMSNorm",
-    "P8": "sentences are shorter than 256 tokens",
+    "P8": "sentences are shorter than 256 tokens, and the page does not count in integers",
 }
 """Changes of the forward pass that mean nothing here, and why; mistakes without any change of the numbers besides."""
 
 NO_FORMS = {
+    ("A7", "queries instead of keys, in the target"): "the page does it on both sides",
+    ("A7", "queries instead of keys, in the source"): "the page does it on both sides",
     ("A21", "query and key are swapped"): "cross-attention's masks do not fit",
     ("A27", "it stops where their lengths differ"): "it computes nothing",
     ("LN3", "1e-5"): "that is the right one here",
