@@ -30,15 +30,16 @@ class Attention(Passes):
     ) -> tuple[Tensor, Kept]:
         key, value = key.contiguous(), value.contiguous()
         scaled = torch.empty(query.shape, dtype=query.dtype, device=query.device)
-        torch.mul(query, scale * LOG2_E, out=scaled)
+        torch.mul(query, scale * _unit(mask), out=scaled)
         weights = scaled @ key.transpose(-2, -1)
         if mask is not None and mask.dtype == torch.bool:
             weights.masked_fill_(~mask, float("-inf"))
         elif mask is not None:
-            weights.add_(mask, alpha=LOG2_E)
+            weights.add_(mask)
         # in a row of -inf alone, all powers are zero; in any other the highest score gives 1
         highest = weights.amax(-1, keepdim=True).clamp_(min=torch.finfo(weights.dtype).min)
-        weights.sub_(highest).exp2_()
+        weights.sub_(highest)
+        weights.exp_() if _unit(mask) == 1 else weights.exp2_()
         weights.div_(weights.sum(-1, keepdim=True).clamp_(min=1))
         return (weights if factors is None else weights * factors) @ value, (scaled, key, value, weights)
 
@@ -53,5 +54,10 @@ class Attention(Passes):
         of_scores = grad @ value.transpose(-2, -1)
         of_scores = (of_scores if factors is None else of_scores.mul_(factors)).mul_(weights)
         of_scores.addcmul_(weights, of_scores.sum(-1, keepdim=True), value=-1)
-        of_key = (of_scores.transpose(-2, -1) @ scaled).div_(LOG2_E)
+        of_key = (of_scores.transpose(-2, -1) @ scaled).div_(_unit(mask))
         return (of_scores @ key).mul_(scale), of_key, of_value
+
+
+def _unit(mask: Tensor | None) -> float:
+    """Powers are of 2, but of e where numbers are added as a mask: the lowest there are must stay finite."""
+    return 1.0 if mask is not None and mask.is_floating_point() else LOG2_E

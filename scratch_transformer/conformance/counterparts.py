@@ -96,6 +96,7 @@ class CausalSelfAttention(nn.Module):
         dropout: float = 0.0,
         device: Any = None,
         dtype: Any = None,
+        output_bias: bool | None = None,
     ) -> None:
         super().__init__()
         self.num_heads, self.num_kv_heads = num_heads, num_kv_heads or num_heads
@@ -104,7 +105,9 @@ class CausalSelfAttention(nn.Module):
         self.q_proj = nn.Linear(d_model, self.num_heads * self.head_dim, bias, **made)
         self.k_proj = nn.Linear(d_model, self.num_kv_heads * self.head_dim, bias, **made)
         self.v_proj = nn.Linear(d_model, self.num_kv_heads * self.head_dim, bias, **made)
-        self.o_proj = nn.Linear(self.num_heads * self.head_dim, d_model, bias, **made)
+        self.o_proj = nn.Linear(
+            self.num_heads * self.head_dim, d_model, bias if output_bias is None else output_bias, **made
+        )
         has_norm = query_key_norm is not None
         self.q_norm = nn.RMSNorm(self.head_dim, query_key_norm, **made) if has_norm else None
         self.k_norm = nn.RMSNorm(self.head_dim, query_key_norm, **made) if has_norm else None

@@ -337,8 +337,9 @@ def _located(finding: Finding, value: Any, source: Source) -> Named:
     found = lines.place(finding.mistake.id, finding.form, value)
     if found is None:
         return _named(finding, source)
-    if found.file != source.path:
-        source = Source(found.file, "".join(linecache.getlines(found.file)))
+    text = "".join(linecache.getlines(found.file))
+    if text and text != source.text:
+        source = Source(found.file, text)
     return _named(finding, source, found.line, found.put)
 
 

@@ -150,6 +150,7 @@ CAUSAL_SELF_ATTENTION = Component(
     cases=(
         Case("as GPT-2's", _self, {**_HEADS, "bias": True}),
         Case("as Llama's", lambda d: _self(d, turned=True), _GROUPED),
+        Case("as Qwen 2's", lambda d: _self(d, turned=True), {**_GROUPED, "bias": True, "output_bias": False}),
         Case("as Qwen 3's", lambda d: _self(d, turned=True), {**_GROUPED, "query_key_norm": 1e-6}),
         Case("without bias", _self, _HEADS),
         Case("grouped queries", _self, {**_GROUPED, "bias": True}),

@@ -72,13 +72,15 @@ class CausalSelfAttention(Component):
         query_key_norm: float | None = None,
         interleaved: bool = False,
         dropout: float = 0.0,
+        output_bias: bool | None = None,
     ) -> None:
         super().__init__()
         G = num_heads if num_kv_heads is None else num_kv_heads
         D = d_model // num_heads if head_dim is None else head_dim
         self.heads, self.dropout = (num_heads, G), dropout
         self.options = {"query_key_norm": query_key_norm, "interleaved": interleaved}
-        self.shapes = shapes.causal_self_attention(d_model, num_heads, G, D, bias, query_key_norm is not None)
+        biases = (bias, bias if output_bias is None else output_bias)
+        self.shapes = shapes.causal_self_attention(d_model, num_heads, G, D, biases, query_key_norm is not None)
 
     def forward(
         self, x: Array, turns: Array | None = None, cache: Any = None, layer: int = 0, mask: Array | None = None

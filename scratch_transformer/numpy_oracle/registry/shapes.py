@@ -38,9 +38,10 @@ def gated_feed_forward(E: int, F: int, bias: bool) -> Shapes:
     return prefixed("gate_proj", widen) | prefixed("up_proj", widen) | prefixed("down_proj", linear(F, E, bias))
 
 
-def causal_self_attention(E: int, H: int, G: int, D: int, bias: bool, has_norm: bool) -> Shapes:
-    """Projections of H queries and G keys and values of width D, the output's, and perhaps norms."""
-    shapes = prefixed("q_proj", linear(E, H * D, bias)) | prefixed("o_proj", linear(H * D, E, bias))
+def causal_self_attention(E: int, H: int, G: int, D: int, biases: tuple[bool, bool], has_norm: bool) -> Shapes:
+    """Projections of H queries and G keys and values of width D, the output's, and perhaps norms. biases: in, out."""
+    bias, output_bias = biases
+    shapes = prefixed("q_proj", linear(E, H * D, bias)) | prefixed("o_proj", linear(H * D, E, output_bias))
     for name in ("k_proj", "v_proj"):
         shapes |= prefixed(name, linear(E, G * D, bias))
     return shapes | ({"q_norm.weight": (D,), "k_norm.weight": (D,)} if has_norm else {})

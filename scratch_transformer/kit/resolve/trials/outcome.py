@@ -1,0 +1,63 @@
+"""What came of trying to take a class or function for one kind."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from scratch_transformer.kit.kind import Kind
+from scratch_transformer.kit.resolve.call.plan import CannotCall
+from scratch_transformer.kit.resolve.candidate import Resolved
+from scratch_transformer.kit.resolve.trial import NOTHING, Score
+
+
+@dataclass
+class Outcome:
+    """candidate: None if it could not be built or called; then problem says why, and error is what was raised.
+
+    stage: "built" (its constructor), "called" (its forward), "done".
+    """
+
+    kind: Kind
+    candidate: Resolved | None = None
+    score: Score = (NOTHING, float("inf"))
+    stage: str = "built"
+    problem: str = ""
+    error: BaseException | None = None
+    notes: list[str] = field(default_factory=list)
+    used: Mapping[str, Any] = field(default_factory=dict)
+    """The settings that its constructor asked for."""
+    unknown: list[str] = field(default_factory=list)
+    """Required parameters of what stopped, of which nobody knows what they take."""
+    form: str = ""
+    """Of its output's shape: "right", "wrong", or "narrow", with fewer features than its input, as of one head."""
+
+    def beats(self, other: Outcome | None) -> bool:
+        """Better explained; without an explanation, at least callable."""
+        if other is None or other.candidate is None:
+            return True
+        if self.candidate is None:
+            return False
+        return (self.score[0], self.score[1] > 1e6) < (other.score[0], other.score[1] > 1e6)
+
+
+def raised(what: str, error: BaseException | None) -> str:
+    """What stopped, with which error, and on which line of the learner's."""
+    if error is None:
+        return f"{what} cannot be called"
+    text = " ".join(str(error).split())[:240]
+    if isinstance(error, CannotCall):
+        return text
+    return f"{what} stops with {type(error).__name__}: {text}".removesuffix(": ") + _line(error)
+
+
+def _line(error: BaseException) -> str:
+    """Where in the learner's code it happened: the innermost line that is neither the kit's nor a library's."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [f for f in frames if not any(part in f.filename for part in ("site-packages", "scratch_transformer/kit"))]
+    own = [frame for frame in own if frame.line and not frame.filename.startswith(("<frozen", sys.base_prefix))]
+    return f" ({Path(own[-1].filename).name}:{own[-1].lineno}: {(own[-1].line or '')[:80]})" if own else ""

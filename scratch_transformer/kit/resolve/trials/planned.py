@@ -1,0 +1,175 @@
+"""One plan of a call, tried: what it is called through, whether it runs, and how well weights and masks explain it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from scratch_transformer.kit.judge.session import ROUNDED, distance, says_nothing
+from scratch_transformer.kit.kind import Candidate, Kind, Probe
+from scratch_transformer.kit.resolve.call import caching, calling
+from scratch_transformer.kit.resolve.call.plan import MASKS, CannotCall, Plan
+from scratch_transformer.kit.resolve.call.precision import double
+from scratch_transformer.kit.resolve.candidate import Resolved
+from scratch_transformer.kit.resolve.library import around, supplied
+from scratch_transformer.kit.resolve.trial import MISTAKEN, NOTHING, Score, Trial
+from scratch_transformer.kit.resolve.trials import adjust
+from scratch_transformer.kit.resolve.trials.mask_search import SHAPES, find_masks, refusal, with_required_masks
+from scratch_transformer.kit.resolve.trials.outcome import Outcome, raised
+from scratch_transformer.kit.resolve.trials.probing import is_alike, open_probes, probes_for
+from scratch_transformer.kit.resolve.trials.weight_search import find_weights
+
+if TYPE_CHECKING:
+    from scratch_transformer.kit.resolve.library.library import Library
+
+MOST_ALIKE = len(SHAPES)
+"""Forms of masks with which something stops with one and the same error."""
+
+
+def planned(made: Any, function: Any, kind: Kind, library: Library, settings: dict[str, Any], plan: Plan) -> Outcome:
+    """Called with what has no mask; where that stops always, with sources and targets of one length."""
+    trial = library.trial(kind, settings, made)
+    outcome = _with_probes(open_probes(trial.probes), trial.probes, made, function, kind, library, settings, plan)
+    if outcome.candidate is None and plan.may_leave_masks and "NoneType" in str(outcome.error):
+        needed = plan.with_all_masks()  # its default is None, and it stops with that
+        again = _with_probes(open_probes(trial.probes), trial.probes, made, function, kind, library, settings, needed)
+        if again.candidate is not None:
+            again.candidate.notes.append("It stops without a mask, so it was given one that hides nothing.")
+            return again
+    caches = caching.with_none_kept(plan, function, int(settings.get("num_layers", 0)))
+    if outcome.candidate is None and caches is not None and "NoneType" in str(outcome.error):
+        again = _with_probes(open_probes(trial.probes), trial.probes, made, function, kind, library, settings, caches)
+        outcome = again if again.candidate is not None else outcome
+    alike = [probe for probe in trial.probes if is_alike(probe)]
+    if outcome.candidate is None and alike and not library.is_late:
+        again = _with_probes(open_probes(alike), alike, made, function, kind, library, settings, plan)
+        return again if again.candidate is not None and again.score[0] < NOTHING else outcome
+    return outcome
+
+
+def _with_probes(
+    first: list[Probe], among: Sequence[Probe], made: Any, function: Any, kind: Kind, library: Library,
+    settings: dict[str, Any], plan: Plan,
+) -> Outcome:  # fmt: skip
+    """first: without masks, if there are such. among: those from which masks are found too."""
+    trial = library.trial(kind, settings, made)
+    error: BaseException | None = None
+    best = Outcome(kind, stage="called")
+    every = any(probe.inputs.get(name) is not None for probe in first for name in MASKS)
+    starts, alike, is_random, of_words = 0, 0, False, "next_logits" in kind.inputs
+    way_matters = of_words or any(not name for _, name, _ in plan.mask_parameters)
+    silent: list[tuple[Plan, Any]] = []
+    ways = itertools.chain(_ways(made, function, kind, plan, library, every), silent)
+    for start, way in ways:
+        is_second = any(start is one for one, _ in silent)
+        if (library.is_late and error is not None) or (is_second and best.candidate is not None):
+            break
+        rebuild = None if library.supplied else library.rebuilder(made, kind, settings)
+        candidate = Resolved(kind, made, settings, start, rebuild=rebuild)
+        candidate.shape_of = trial.expected_shape
+        candidate.function = way
+        probes = [probe for probe in first if candidate.accepts(probe.inputs)]
+        stopped = _try(candidate, probes[:1]) if probes else CannotCall("it cannot be given the inputs of its kind")
+        if stopped is None:
+            adjust.adapt_output(candidate, probes[0], trial)
+            stopped = _try(candidate, probes[:1])  # of another shape, positions cannot even be added
+        if stopped is not None:
+            error = error or stopped
+            alike = alike + 1 if str(stopped) == str(error) else -MOST_ALIKE
+            if alike >= MOST_ALIKE and not of_words:
+                break  # masks of every shape do not matter to it
+            continue
+        if adjust.gives_last_only(candidate, probes[0]):
+            error = error or CannotCall("it returns the logits of the last position only")
+            continue
+        if adjust.cuts_last(candidate, probes[0], trial) and (stopped := _try(candidate, probes[:1])) is not None:
+            error = error or stopped
+            continue
+        if not is_second and start.masks and _is_silent(candidate, probes[0]):
+            silent.append((start, way))  # a mask that is meant the other way round: others go first
+            continue
+        starts += 1
+        is_random = _is_random(candidate, probes[0])
+        score = find_weights(candidate, trial, probes, library, thorough=starts == 1 and not every and not is_random)
+        outcome = Outcome(kind, candidate, score, "done", form=adjust.form_of_output(candidate, probes[0], trial))
+        if outcome.beats(best):
+            best = outcome
+        if is_random or score[0] == 0 or (score[0] < NOTHING and not way_matters):
+            break
+    if best.candidate is None:
+        best.problem, best.error = raised("its forward", error), error
+        best.unknown = calling.meaningless(function, plan)
+        return best
+    if is_random:  # nothing gives the numbers of one call again, so nothing is searched for
+        return best
+    if best.score[0] >= NOTHING and library.thorough and (starts > 1 or every) and not library.is_late:
+        best.score = find_weights(best.candidate, trial, probes_for(best.candidate, first), library)
+    if not every or len(first) < len(among) or best.score[0] >= NOTHING:
+        hopeless = best.score[0] >= NOTHING and not every  # what no mistake explains without masks, none does with them
+        plan, score = best.candidate.plan, _masked(best, trial, 0 if hopeless else library.most_tiers, among)
+        others = [probe for probe in among if not is_alike(probe)]
+        if score[0] >= NOTHING > best.score[0] and all(map(is_alike, first)) and _stops(best.candidate, plan, others):
+            best.candidate.plan = plan
+        else:
+            best.score = max(best.score, score)
+    adjust.notes(best.candidate)
+    best.candidate.notes += [around.NOTE] if isinstance(made, around.Around) else []
+    if not library.supplied:
+        best.candidate.limits += supplied.notes(made)
+        best.candidate.replaced += supplied.names(made)
+    return best
+
+
+def _masked(best: Outcome, trial: Trial, tiers: int, among: Sequence[Probe]) -> Score:
+    """How well it is explained with masks; what is explained without, and stops with each, has that one mistake."""
+    assert best.candidate is not None
+    score = find_masks(best.candidate, trial, tiers, among)
+    if score[0] <= NOTHING or best.score[0] >= NOTHING:
+        return score
+    best.candidate.refused = refusal(best.candidate, among)
+    if best.candidate.refused is None:
+        return score
+    best.candidate.plan = best.candidate.plan.with_masks({})
+    return MISTAKEN, best.score[1]
+
+
+def _ways(
+    made: Any, function: Any, kind: Kind, plan: Plan, library: Library, every: bool
+) -> Iterator[tuple[Plan, Any]]:
+    """The plan with the masks that it must have, and what to call."""
+    for start in with_required_masks(plan, every, library.polarities(made)):
+        for way in adjust.adapted(function, kind, start, library.head_logs):
+            yield start, way
+
+
+def _is_silent(candidate: Candidate, probe: Probe) -> bool:
+    """Whether its numbers are all NaN."""
+    with double(), torch.no_grad():
+        return says_nothing(candidate(**probe.inputs))
+
+
+def _is_random(candidate: Candidate, probe: Probe) -> bool:
+    """Whether a second call with the same inputs gives other numbers: weights that are made in forward."""
+    with double(), torch.no_grad():
+        first, again = candidate(**probe.inputs), candidate(**probe.inputs)
+    if first.shape != again.shape:
+        return False
+    return distance(again.nan_to_num(), first.nan_to_num(), probe) > ROUNDED  # NaN twice is the same
+
+
+def _stops(candidate: Resolved, plan: Plan, probes: Sequence[Probe]) -> bool:
+    """Whether it stops with each of them."""
+    candidate.plan = plan
+    return all(_try(candidate, [probe]) is not None for probe in probes)
+
+
+def _try(candidate: Candidate, probes: Sequence[Probe]) -> Exception | None:
+    try:
+        for probe in probes:
+            candidate(**probe.inputs)
+    except Exception as error:
+        return error
+    return None
