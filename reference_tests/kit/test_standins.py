@@ -53,6 +53,14 @@ def test_what_does_not_fit_is_refused(pattern, sizes):
         standins.rearrange(X, pattern, **sizes)
 
 
+def test_parse_shape():
+    assert standins.parse_shape(torch.zeros(2, 3, 4), "batch _ e") == {"batch": 2, "e": 4}
+    assert standins.parse_shape(torch.zeros(2, 3, 4), "batch ... time e") == {"batch": 2, "time": 3, "e": 4}
+    assert standins.parse_shape(torch.zeros(2, 3, 5, 4), "... e") == {"e": 4}
+    with pytest.raises(ValueError, match="2 dimensions, this one has 3"):
+        standins.parse_shape(torch.zeros(2, 3, 4), "batch e")
+
+
 def test_only_what_is_absent_is_stood_in_for():
     assert standins._FINDER.find_spec("torch") is None
     spec = standins._FINDER.find_spec("jaxtyping")

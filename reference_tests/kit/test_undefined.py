@@ -1,4 +1,4 @@
-"""B26: what nothing defines is named as the mistake, and what may be defined elsewhere is none."""
+"""B26: what nothing defines or fits is named as the mistake, and what may be defined elsewhere is none."""
 
 import contextlib
 import sys
@@ -53,6 +53,31 @@ class Config:
     pass
 
 
+class NormOfNothing(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm(eps=1e-9)
+
+
+def scaled(x, factor):
+    return x * factor
+
+
+class Unscaled(nn.Module):
+    def forward(self, x):
+        return scaled(x)
+
+
+class Scaled(nn.Module):
+    def forward(self, x):
+        return scaled(*[x])
+
+
+class GivenAFunction(nn.Module):
+    def forward(self, x, scaled=lambda: 0):
+        return scaled(x)
+
+
 class OfAConfig(nn.Module):
     def forward(self, x):
         return x * Config().scale
@@ -78,14 +103,18 @@ def finding(cls):
     return crash_finding(raised.value)
 
 
-@pytest.mark.parametrize("name, said", [("Misspelt", "self.hiddne_dim"), ("Unknown", "mth")])
+@pytest.mark.parametrize("name, said", [
+    ("Misspelt", "self.hiddne_dim"), ("Unknown", "mth"), ("NormOfNothing", "nn.LayerNorm"), ("Unscaled", "scaled"),
+])  # fmt: skip
 def test_what_nothing_defines_is_named(learners, name, said):
     found = finding(getattr(learners, name))
     assert found.mistake.id == "B26" and said in found.evidence
 
 
-@pytest.mark.parametrize("name", ["SetFromOutside", "SetTogether", "OfAnotherBase", "OfAConfig"])
-def test_what_may_be_set_elsewhere_is_no_mistake(learners, name):
+@pytest.mark.parametrize("name", [
+    "SetFromOutside", "SetTogether", "OfAnotherBase", "OfAConfig", "Scaled", "GivenAFunction",
+])  # fmt: skip
+def test_what_may_be_set_or_given_elsewhere_is_no_mistake(learners, name):
     assert finding(getattr(learners, name)) is None
 
 

@@ -124,6 +124,17 @@ def einsum(*tensors_and_pattern: Any) -> Any:
     return torch.einsum(short + (f"->{shortened(output)}" if arrow else ""), *tensors)
 
 
+def parse_shape(x: Any, pattern: str) -> dict[str, int]:
+    """einops.parse_shape: the sizes of the axes that have names."""
+    names = pattern.split()
+    if "..." in names:
+        at = names.index("...")
+        names[at : at + 1] = ["_"] * (len(x.shape) - len(names) + 1)
+    if len(names) != len(x.shape):
+        raise ValueError(f"{pattern!r} is for a tensor of {len(names)} dimensions, this one has {len(x.shape)}")
+    return {name: int(size) for name, size in zip(names, x.shape, strict=True) if name != "_"}
+
+
 def _layer(function: Callable[..., Any], arguments: int) -> type:
     """einops.layers.torch.Rearrange("b t e -> b e t") and Reduce."""
     import torch
@@ -187,7 +198,7 @@ def _same(function: Any = None, **options: Any) -> Any:
 
 
 def _einops() -> dict[str, Any]:
-    return {"rearrange": rearrange, "repeat": repeat, "reduce": reduce, "einsum": einsum}
+    return {"rearrange": rearrange, "repeat": repeat, "reduce": reduce, "einsum": einsum, "parse_shape": parse_shape}
 
 
 def _einops_layers() -> dict[str, Any]:

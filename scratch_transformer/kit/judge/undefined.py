@@ -1,4 +1,4 @@
-"""B26: code that reads what nothing defines, and so stops whatever it is given: self.hiddne_dim, a misspelt name."""
+"""B26: code that stops whatever it is given: self.hiddne_dim, which nothing sets, a misspelt name, nn.LayerNorm()."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 
 NOTHING = ("", "")
+MISFIT = re.compile(r"\(\) (missing \d+ required|got an unexpected keyword|takes .* positional argument)")
 OF_ATTRIBUTES = re.compile(r"^'(\w+)' object has no attribute '(\w+)'")
 
 
@@ -31,7 +32,9 @@ def finding(error: BaseException | None) -> Finding | None:
         frame = frame.f_back if isinstance(error, AttributeError) else None
     if frame is None or error is None or frame.f_globals.get(REPAIRED):
         return None
-    said, name = _attribute(error, frame) if isinstance(error, AttributeError) else _name(error, frame)
+    said, name = NOTHING
+    for look in (_attribute, _name, _call):
+        said, name = (said, name) if said else look(error, frame)
     line = linecache.getline(frame.f_code.co_filename, _line_of(error, frame)).strip()
     return Finding(MISTAKES["B26"], f"{said} It stops at: {line}", name) if said else None
 
@@ -41,8 +44,10 @@ def _line_of(error: BaseException, frame: FrameType) -> int:
     return lines[-1] if lines else frame.f_lineno
 
 
-def _attribute(error: AttributeError, frame: FrameType) -> tuple[str, str]:
+def _attribute(error: BaseException, frame: FrameType) -> tuple[str, str]:
     """self.x in a method of a module, where neither its classes nor any line of their files ever set x."""
+    if not isinstance(error, AttributeError):
+        return NOTHING
     found, owner = OF_ATTRIBUTES.match(str(error)), frame.f_locals.get("self")
     if found is None or not isinstance(owner, nn.Module) or type(owner).__name__ != found[1]:
         return NOTHING
@@ -96,3 +101,48 @@ def _name(error: BaseException, frame: FrameType) -> tuple[str, str]:
     if is_open or name not in unbound(Source(str(module.__file__), text), module):
         return NOTHING
     return f"It uses {name}, which nothing in its file defines or imports.", name
+
+
+def _call(error: BaseException, frame: FrameType) -> tuple[str, str]:
+    """A call of a class or function by its name, in a learner's file, that leaves out or adds an argument."""
+    if type(error) is not TypeError or MISFIT.search(str(error)) is None:
+        return NOTHING
+    line, path = _line_of(error, frame), frame.f_code.co_filename
+    if frame.f_globals.get("__file__") != path or "scratch_transformer.kit" in frame.f_globals.get("__name__", ""):
+        return NOTHING
+    called = str(error).partition("()")[0].removesuffix(".__init__").rpartition(".")[2]
+    for node in _calls_on(line, path):
+        name = ast.unparse(node.func)
+        is_open = any(isinstance(one, ast.Starred) for one in node.args) or any(
+            word.arg is None for word in node.keywords
+        )
+        thing = _named(name, frame)
+        if name.rpartition(".")[2] == called and not is_open and _is_as_written(thing):
+            return f"It calls {name} with arguments that do not fit: {error}.", name
+    return NOTHING
+
+
+def _calls_on(line: int, path: str) -> list[ast.Call]:
+    try:
+        tree = ast.parse("".join(linecache.getlines(path)))
+    except (SyntaxError, ValueError, RecursionError):
+        return []
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    return [node for node in calls if node.lineno <= line <= (node.end_lineno or node.lineno)]
+
+
+def _named(name: str, frame: FrameType) -> object:
+    """What a global name, or a name in a global module, stands for."""
+    first, *rest = name.split(".")
+    thing = None if first in frame.f_locals and frame.f_locals is not frame.f_globals else frame.f_globals.get(first)
+    for part in rest:
+        thing = getattr(thing, part, None)
+    return thing
+
+
+def _is_as_written(thing: object) -> bool:
+    """Whether it is a class or function of torch's or the learner's, which nothing stands in for."""
+    is_known = isinstance(thing, type) or inspect.isfunction(thing)
+    return is_known and not (getattr(thing, "__module__", None) or "scratch_transformer.kit").startswith(
+        "scratch_transformer.kit"
+    )

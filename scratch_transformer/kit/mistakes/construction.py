@@ -61,11 +61,13 @@ print("torch.ones:", torch.ones(3))
     ),
     Mistake(
         id="B26",
-        title="reads what nothing defines",
+        title="reads what nothing defines, or calls with arguments that do not fit",
         severity="mistake",
-        does="Reads an attribute that nothing sets, or a name that nothing defines: a typo, or a line that was "
-        "forgotten. Python says so only when the line runs, and then it stops there, whatever it is given.",
-        expected="Every self.name that forward reads is set in __init__, every name is defined or imported.",
+        does="Reads an attribute that nothing sets or a name that nothing defines, or calls something without what it "
+        "must be given: a typo, or a line that was forgotten. Python says so only when the line runs, and then it stops "
+        "there, whatever it is given.",
+        expected="Every self.name that forward reads is set in __init__, every name is defined or imported, and every "
+        "call gives what is asked for.",
         fix="Write the name as it is set: self.hidden_dim, not self.hiddne_dim. A linter finds such lines before they "
         "run: ruff check --select F821 for names, mypy for attributes.",
         source="The Python Tutorial, section 9.3: attributes are made by assignment",

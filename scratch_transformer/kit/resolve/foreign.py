@@ -42,6 +42,9 @@ def _why(thing: Any, depth: int) -> str:
         inherited = (type_ for type_ in thing.__mro__ if type_ is not nn.Module)
         if not any(name in vars(base) for base in inherited for name in CALLED):
             return "abstract: it has no forward"
+        forward = _tree(vars(thing).get("forward"))  # of a class that is defined twice, Python shows the first
+        if isinstance(forward, Function) and _is_unwritten(forward):
+            return NOT_WRITTEN
     return _of_class(tree) or (_made_of(thing, tree, depth) if depth < MOST_DEEP else "")
 
 
