@@ -64,7 +64,7 @@ print("torch.ones:", torch.ones(3))
         title="reads what nothing defines, or calls with arguments that do not fit",
         severity="mistake",
         does="Reads an attribute that nothing sets or a name that nothing defines, or calls something without what it "
-        "must be given: a typo, or a line that was forgotten. Python says so only when the line runs, and then it stops "
+        "must be given: a typo, or a line that was forgotten. Python says so when the line runs, and then it stops "
         "there, whatever it is given.",
         expected="Every self.name that forward reads is set in __init__, every name is defined or imported, and every "
         "call gives what is asked for.",
