@@ -6,6 +6,8 @@ from torch import nn
 
 from reference_tests.kit.learners.checked import check_here
 from scratch_transformer.kit import check
+from scratch_transformer.kit.kinds import KINDS
+from scratch_transformer.kit.resolve.library.library import Library
 
 BESIDE = """
 import math, torch
@@ -250,3 +252,9 @@ class SublayerConnection(nn.Module):
     result = check_here(tmp_path / "whole.py")["SublayerConnection"]
     assert result.verdict == "mistake" and not result.inherited and not result.unexplained
     assert {"LN1", "LN2"} <= set(result.ids)
+
+
+def test_what_may_be_nothing_is_no_part():
+    library = Library(KINDS)
+    library.add(nn.Identity, ())
+    assert library.guesses == {} and library.kind_of_class(nn.Identity) is None

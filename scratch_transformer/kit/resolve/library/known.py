@@ -78,7 +78,9 @@ class Known:
     # ---- What is known ----
 
     def add(self, thing: Any, kinds: tuple[str, ...]) -> None:
-        self.guesses[thing] = kinds
+        """A class or function of the learner's; what may be nothing is left out."""
+        if kinds:
+            self.guesses[thing] = kinds
 
     def kind_of_class(self, cls: type) -> str | None:
         if issubclass(cls, (Weighted, supplied.Supplied)):
