@@ -93,6 +93,24 @@ def test_norms_of_all_that_goes_into_attention():
     assert result.design == "norms of queries, keys and values, and residual inside"
 
 
+class OutputFirst(nn.Module):
+    """The output's projection is made first, and neither has a name that tells."""
+
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.out_linear, self.project = nn.Linear(d_model, d_model), nn.Linear(d_model, 3 * d_model)
+        self.h = num_heads
+
+    def forward(self, x, mask=None):
+        q, k, v = self.project(x).unflatten(-1, (3, self.h, -1)).permute(2, 0, 3, 1, 4)
+        y = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        return self.out_linear(y.transpose(1, 2).flatten(2))
+
+
+def test_the_larger_of_two_matrices_is_the_packed_one():
+    assert check(OutputFirst, kind="SelfAttention", d_model=12, num_heads=3).verdict == "matches the builtin"
+
+
 class FixedEmbedding(nn.Module):
     """A frozen table of sines, looked up by the number of a position."""
 
