@@ -493,3 +493,27 @@ class PositionalEncoding(nn.Module):
 
 def test_positions_that_are_given_nothing(tmp_path):
     assert alarms(checked(WITHOUT_INPUT, tmp_path)) == {}
+
+
+SCALED = """
+import torch
+from torch import nn
+
+class ScaledDotProductAttention(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.scale = config.scale
+
+    def forward(self, q, k, v, mask):
+        scores = q @ k.transpose(-1, -2) / self.scale
+        if mask is not None:
+            scores = scores.masked_fill(mask, float("-inf"))
+        return scores.softmax(-1) @ v
+"""
+
+
+@pytest.mark.parametrize("operation", ["/ self", "* self"])
+def test_a_scale_of_a_config_that_is_not_there_is_the_right_one(tmp_path, operation):
+    file = tmp_path / "scaled.py"
+    file.write_text(SCALED.replace("/ self", operation), encoding="utf-8")
+    assert check_here(file, ["ScaledDotProductAttention"])["ScaledDotProductAttention"].verdict == "matches the builtin"

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import inspect
+import re
 from collections.abc import Collection, Mapping
 from typing import Any, Protocol
 
+from scratch_transformer.kit.definitions import leads_to
 from scratch_transformer.kit.resolve.build.literals import is_read_within, is_section, literal_of
-from scratch_transformer.kit.resolve.names.settings import FLAG, FLAGS, FRACTIONS, settings_of
+from scratch_transformer.kit.resolve.names.settings import FLAG, FLAGS, FRACTIONS, SCALES, settings_of
 from scratch_transformer.kit.resolve.names.words import plain
 
 NAMES = {
@@ -72,6 +75,10 @@ class Config(dict):
     def _find(self, name: str) -> Any:
         real, value = self.__dict__["_real"], self.__dict__["_value"]
         own = real.get(name, Unknown) if isinstance(real, Mapping) else getattr(real, name, Unknown)
+        if own is Unknown and plain(name) in SCALES and not value.fixes(name):
+            found = _scale(name, self.__dict__["_owner"], value)
+            if found is not None:
+                return found
         if value.fixes(name) or (settings_of(name) and is_number(own, Unknown, None) and fits(name, own)):
             try:
                 return value(name)
@@ -231,3 +238,17 @@ def _try_to_set(made: Any, name: str, value: Any) -> None:
         setattr(made, name, value)
     except Exception:  # a property, or a frozen dataclass: then the class computes it
         return
+
+
+def _scale(name: str, owner: Any, value: Value) -> float | None:
+    """√d_k or 1/√d_k, by what a class, or one that it is made of, does with it; None if it does neither."""
+    scales, code = getattr(value, "scales", None), ""
+    for definition in (owner, *leads_to(owner)) if isinstance(owner, type) else ():
+        with contextlib.suppress(OSError, TypeError):
+            code += inspect.getsource(definition)
+    with_it = rf"([*/]) ?(?:\w+\.)?{name}\b"
+    used = re.search(rf"softmax[\s\S]*{with_it}|{with_it}[\s\S]*softmax", code)
+    if used is None or scales is None:
+        return None
+    divisor = float(max(scales(plain(name))))
+    return divisor if "/" in used.groups() else 1 / divisor
