@@ -303,15 +303,13 @@ class Checking:
         if isinstance(error, NotImplementedError):  # an exercise as it was handed out
             result.verdict, result.problem = foreign.NOT_WRITTEN, str(error)
             return result
-        is_decoding = "next_logits" in kind.inputs
-        if is_decoding and outcome.unknown and self.job.get("only") != result.name:
-            result.verdict = foreign.NOT_ALONE.format(", ".join(outcome.unknown))
-            return result
-        lacks = isinstance(error, (KeyError, FileNotFoundError)) or hasattr(error, "placeholder")
-        if is_decoding and lacks and self.job.get("only") != result.name:
-            result.verdict = foreign.NOT_LOADED
-            return result
-        finding = crash_finding(error, kind) if isinstance(error, Exception) else None
+        if "next_logits" in kind.inputs and self.job.get("only") != result.name:
+            lacks = isinstance(error, (KeyError, FileNotFoundError)) or hasattr(error, "placeholder")
+            if outcome.unknown or lacks:
+                piece = foreign.NOT_ALONE.format(", ".join(outcome.unknown))
+                result.verdict = piece if outcome.unknown else foreign.NOT_LOADED
+                return result
+        finding = crash_finding(error) if isinstance(error, Exception) else None
         if finding is not None:
             result.mistakes = [_located(finding, value, source)]
         severe = finding is not None and finding.severity == "mistake"

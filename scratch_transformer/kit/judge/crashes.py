@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from scratch_transformer.kit.judge import undefined
-from scratch_transformer.kit.kind import Finding, Kind
+from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 
 # id, type of the exception, what its message says
@@ -19,7 +19,7 @@ KNOWN: tuple[tuple[str, type[Exception], str], ...] = (
 )
 
 
-def explain_crash(error: BaseException, kind: Kind | None = None) -> str | None:
+def explain_crash(error: BaseException) -> str | None:
     """The id of the mistake that an exception is typical of, or None."""
     message = str(error)
     for id, type_, pattern in KNOWN:
@@ -28,9 +28,9 @@ def explain_crash(error: BaseException, kind: Kind | None = None) -> str | None:
     return None
 
 
-def crash_finding(error: BaseException, kind: Kind | None = None) -> Finding | None:
+def crash_finding(error: BaseException) -> Finding | None:
     """The mistake that an exception is typical of, with its message."""
-    id = explain_crash(error, kind)
+    id = explain_crash(error)
     if id is None:
         return undefined.finding(error)
     line = next(iter(str(error).strip().splitlines()), "")

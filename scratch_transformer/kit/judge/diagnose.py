@@ -59,7 +59,7 @@ def _without_numbers(candidate: Candidate) -> Diagnosis:
 
 
 def _crashed(candidate: Candidate, error: Exception | None) -> Diagnosis:
-    finding = None if error is None else crash_finding(error, candidate.kind)
+    finding = None if error is None else crash_finding(error)
     findings = () if finding is None else (finding,)
     said = "It cannot be given any of the inputs." if error is None else f"{type(error).__name__}: {_first_line(error)}"
     notes = (*candidate.notes, said)
@@ -76,7 +76,7 @@ def _diagnosed(session: Session, parts: Known, seconds: float | None) -> Diagnos
     findings = [*_named(session, best, match, design), *detected(session, best)]
     if best is not None:
         findings += [*design_notes(session, recipe, best.design), *from_extras(session, best)]
-    findings += [f for r in session.crashes if r.error is not None and (f := crash_finding(r.error, kind)) is not None]
+    findings += [f for r in session.crashes if r.error is not None and (f := crash_finding(r.error)) is not None]
     findings = _sorted(findings)
     error, worst = session.worst(design)
     ordinary, usual = session.worst(design, ordinary=True)

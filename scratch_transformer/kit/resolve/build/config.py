@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import inspect
 import re
 from collections.abc import Collection, Mapping
@@ -242,13 +243,20 @@ def _try_to_set(made: Any, name: str, value: Any) -> None:
 
 def _scale(name: str, owner: Any, value: Value) -> float | None:
     """√d_k or 1/√d_k, by what a class, or one that it is made of, does with it; None if it does neither."""
-    scales, code = getattr(value, "scales", None), ""
+    scales, operation = getattr(value, "scales", None), _operation(name, owner)
+    if operation is None or scales is None:
+        return None
+    divisor = float(max(scales(plain(name))))
+    return divisor if operation == "/" else 1 / divisor
+
+
+@functools.lru_cache(maxsize=64)
+def _operation(name: str, owner: Any) -> str | None:
+    """What is done with an attribute beside a softmax: * or /. A config is asked for it at every attempt to build."""
+    code = ""
     for definition in (owner, *leads_to(owner)) if isinstance(owner, type) else ():
         with contextlib.suppress(OSError, TypeError):
             code += inspect.getsource(definition)
     with_it = rf"([*/]) ?(?:\w+\.)?{name}\b"
     used = re.search(rf"softmax[\s\S]*{with_it}|{with_it}[\s\S]*softmax", code)
-    if used is None or scales is None:
-        return None
-    divisor = float(max(scales(plain(name))))
-    return divisor if "/" in used.groups() else 1 / divisor
+    return used[1] or used[2] if used else None
