@@ -56,7 +56,7 @@ def kinds_of(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str, ...
     """Names of kinds, the likeliest first; () for what is no component."""
     word = plain(name.removeprefix("run_") if inspect.isfunction(thing) else name)  # an assignment's adapters
     is_none = any(word.endswith(other) for other in NO_COMPONENTS) and not training.is_tokenizer(thing)
-    if is_none or inspect.isabstract(thing):
+    if is_none or inspect.isabstract(thing) or _is_container(thing):
         return ()
     is_class = isinstance(thing, type)
     if is_class and not (issubclass(thing, nn.Module) or "__call__" in vars(thing)):
@@ -89,6 +89,12 @@ def kinds_of(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str, ...
         "EmbeddingWithPositions": best[:1] != ["EmbeddingWithPositions"] and not _has_positions(thing),
     }
     return tuple(kind for kind in best if not alike.get(kind))
+
+
+def _is_container(thing: Any) -> bool:
+    """Whether it hands on whatever it is given, class SequentialEncoder(nn.Sequential): forward(self, *inputs)."""
+    is_one = isinstance(thing, type) and issubclass(thing, (nn.Sequential, nn.ModuleList, nn.ModuleDict))
+    return is_one and "forward" in vars(thing) and not _parameters(thing)
 
 
 def kind_named(name: str, kinds: Mapping[str, Kind]) -> str | None:
