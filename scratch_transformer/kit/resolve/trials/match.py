@@ -11,7 +11,7 @@ from torch import nn
 
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve import guess
-from scratch_transformer.kit.resolve.build import asked, construct, inside, instance
+from scratch_transformer.kit.resolve.build import asked, construct, inside, instance, wired
 from scratch_transformer.kit.resolve.build.config import Unknown
 from scratch_transformer.kit.resolve.call import batching, caching, calling, forwards
 from scratch_transformer.kit.resolve.call.plan import CannotCall
@@ -134,6 +134,21 @@ def _resolved(thing: Any, kind: Kind, library: Library, settings: Mapping[str, A
         knows_heads = "num_heads" in best.used or asked.has_heads(thing)
         if best.score[0] < NOTHING or (knows_heads and best.form != "narrow"):
             break
+    if best.candidate is None and isinstance(thing, type) and not settings:
+        return _of_its_size(best, thing, library)
+    return best
+
+
+def _of_its_size(best: Outcome, thing: Any, library: Library) -> Outcome:
+    """What works with one width alone, with that or with ours in its place; the same if that cannot be found."""
+    base = next(iter(asked.settings(thing, best.kind, None)))
+    for wanted, note in wired.otherwise(best.error, thing, base):
+        for outcome in _attempts(thing, best.kind, library, wanted):
+            if outcome.candidate is not None:
+                outcome.candidate.limits += [note] if note else []
+                return outcome  # the code stays as it is now: it is called again
+            if library.is_late:
+                break
     return best
 
 
