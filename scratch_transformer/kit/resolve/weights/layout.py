@@ -109,7 +109,11 @@ def walk(module: nn.Module, path: str = "", seen: set[int] | None = None) -> Ite
         return
     seen.add(id(module))
     yield path, module
-    for name, part in _children(module):
+    children = list(_children(module))
+    before = seen & {id(part) for _, part in children}
+    for name, part in children:
+        if id(part) in before and sum(part is other for _, other in children) == 1:
+            continue  # self.blocks, and again in self.layers = nn.Sequential(self.blocks, self.norm)
         yield from walk(part, f"{path}.{name}" if path else name, set(seen) if name.isdigit() else seen)
 
 
