@@ -92,7 +92,11 @@ class Wish:
         """A class to make something of: norm_cls, Type[nn.Module], norm(dim)."""
         typed = typing.get_origin(self.hint) is type or self.hint is type or "Type[" in self.text
         named = self.name.endswith(("_cls", "_class", "_type")) or self.word.endswith("cls")
-        return typed or (named and not isinstance(self.default, str)) or (self.use.called and bool(made_by_name(self)))
+        return (
+            typed
+            or (named and self.hint is not str and not isinstance(self.default, str))
+            or (self.use.called and bool(made_by_name(self)))
+        )
 
     @property
     def wants_module(self) -> bool:
@@ -260,7 +264,9 @@ def _of_torch(wish: Wish, values: Values) -> list[Any]:
 def _texts(wish: Wish) -> list[Any]:
     """A required text: what its file gives, what it is compared with, what its annotation allows."""
     allowed = [value for value in typing.get_args(wish.hint) if isinstance(value, str)]
-    known = [value for value in [*literal_of(wish.owner, wish.name), *wish.use.compared] if isinstance(value, str)]
+    told = [value for value in wish.use.compared if isinstance(value, str)]
+    given = [value for value in literal_of(wish.owner, wish.name) if isinstance(value, str)]
+    known = [*(value for value in given if value in told or not told), *told]
     usual = ["relu"] if "act" in wish.word or "nonlin" in wish.word else ["cpu"]
     return list(dict.fromkeys([*known, *allowed, *usual]))[:4]
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 SPECIAL = (*batching.AXES, caching.TOKENWISE)
 """Orders of dimensions that are tried where no usual one fits."""
+MOST_NUMBERS = 30_000_000
 MOST_SUPPLIED = 3
 """Parts of one component that the reference may stand in for."""
 MOST_REPLACED, LEAST_SECONDS = 3, 1.0
@@ -175,6 +176,7 @@ def _attempts(thing: Any, kind: Kind, library: Library, settings: dict[str, Any]
             try:
                 with double():
                     made = attempt.build()
+                _refuse_large(made, attempt)
             except Exception:
                 made = _built_inside(attempt, thing, library, settings)
                 if made is None:
@@ -192,6 +194,14 @@ def _attempts(thing: Any, kind: Kind, library: Library, settings: dict[str, Any]
     if failed:  # the one that came farthest says most
         best = max(failed, key=lambda attempt: attempt.reached)
         yield Outcome(kind, problem=raised("its constructor", best.error), error=best.error)
+
+
+def _refuse_large(made: Any, attempt: construct.Attempt) -> None:
+    """What has its sizes by a name, model_type="gpt2-xl", is too large to be called a thousand times."""
+    count = sum(values.numel() for values in made.parameters()) if isinstance(made, nn.Module) else 0
+    if count > MOST_NUMBERS:
+        attempt.error = OverflowError(f"{count // 10**6} million parameters are too many to be checked")
+        raise attempt.error
 
 
 def _built_inside(attempt: construct.Attempt, thing: Any, library: Library, settings: Mapping[str, Any]) -> Any:
