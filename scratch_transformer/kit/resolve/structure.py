@@ -9,7 +9,6 @@ from typing import Any
 from torch import nn
 
 from scratch_transformer.kit.definitions import leads_to, names_in
-from scratch_transformer.kit.resolve import foreign
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.build.reading import uses_of
 from scratch_transformer.kit.resolve.names.inputs import is_mask
@@ -29,7 +28,7 @@ WHOLE = ("Transformer", "LlamaModel", *MODELS, "TokenDecoder")
 
 def kinds_of(thing: Any) -> tuple[str, ...]:
     """Names of kinds, the likeliest first; () for what shows no likeness to a part of a Transformer."""
-    if not isinstance(thing, type) or not issubclass(thing, nn.Module) or foreign.why_not(thing):
+    if not isinstance(thing, type) or not issubclass(thing, nn.Module):
         return ()
     forward = getattr(thing, "forward", None)
     if not inspect.isfunction(forward) or forward is nn.Module.forward:
@@ -39,7 +38,7 @@ def kinds_of(thing: Any) -> tuple[str, ...]:
         return ()
     within = [one for one in leads_to(thing) if isinstance(one, type) and issubclass(one, nn.Module)]
     attends = _attends(thing) or any(map(_attends, within))
-    turns = any(ROTATES.search(name) for one in (thing, *within) for name in names_in(one))
+    turns = any(ROTATES.search(name) for one in (thing, *within) for name in names_in(one))  # type: ignore[arg-type]
     if any("vocab" in setting for setting in told):
         is_pair = tensors == 2
         found: tuple[str, ...] = ("Transformer",) if is_pair else ("LlamaModel", *MODELS) if turns else MODELS

@@ -13,13 +13,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from scratch_transformer.kit.resolve.build import config, options
+from scratch_transformer.kit.resolve.build import config, options, tokenizer
 from scratch_transformer.kit.resolve.build.config import Unknown
 from scratch_transformer.kit.resolve.build.options import Lazy, Part
 from scratch_transformer.kit.resolve.build.reading import Use, uses_of
+from scratch_transformer.kit.resolve.build.tokenizer import is_tokenizer
 from scratch_transformer.kit.resolve.build.values import Values
-from scratch_transformer.kit.resolve.call import tokenizer
-from scratch_transformer.kit.resolve.call.tokenizer import is_tokenizer
 from scratch_transformer.kit.resolve.names.settings import is_setting, settings_of
 
 MOST_ATTEMPTS, MOST_REPAIRS = 24, 3
@@ -191,10 +190,9 @@ def _vocabularies(
     for name in told:
         use = uses.get(name, Use())
         asked = {attribute, *use.attributes} - {""}
+        known = [tokenizer.KNOWS.search(one) is not None for one in asked]
         is_one = "vocab" in "".join(settings_of(name)) or is_tokenizer(name)
-        if is_one and not (use.is_config and asked and not any(map(tokenizer.KNOWS.search, asked))):
-            found[name] = options.vocabulary(name, values)
-        elif attribute and all(tokenizer.KNOWS.search(one) for one in asked):
+        if (is_one and (any(known) or not (use.is_config and asked))) or (attribute and all(known)):
             found[name] = options.vocabulary(name, values)
     return {n: v for n, v in found.items() if not isinstance(attempt.args[n], tokenizer.Tokenizer)}
 

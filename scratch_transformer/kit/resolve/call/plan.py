@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from scratch_transformer.kit.resolve.build.tokenizer import Tokenizer
 from scratch_transformer.kit.resolve.call import batching, beside
 from scratch_transformer.kit.resolve.call.masks import Form, Inexpressible, split
-from scratch_transformer.kit.resolve.call.tokenizer import Tokenizer
 from scratch_transformer.kit.resolve.names.inputs import CROSS_MASK
 from scratch_transformer.kit.resolve.names.words import plain
 
