@@ -33,8 +33,8 @@ from scratch_transformer.kit.resolve.trials.choice import SEARCH, chosen
 from scratch_transformer.kit.resolve.trials.match import Outcome, resolve
 
 COMPONENT_SECONDS = 12.0
-PART_SECONDS, LEARNING_SECONDS = 2.0, 5.0
-"""Of computing, for a part that another file defines; for all of them."""
+PART_SECONDS, LEARNING_SECONDS, MOST_PART = 2.0, 5.0, 4.0
+"""Of computing, for a part that another file defines; for all of them; after which one is given up."""
 FILE_SECONDS, LEAST_SECONDS = 18.0, 1.5
 SEARCH_SECONDS, LEAST_SEARCH, DETECTORS = 3.0, 1.0, 2.0
 """Of computing, for what is hard to resolve: what the easy components of a file leave, the others share."""
@@ -229,7 +229,7 @@ class Checking:
         with (
             contextlib.suppress(TimeUp, Exception),
             self.guard.on() if self.guard else nullcontext(),
-            time_limit(COMPONENT_SECONDS),
+            time_limit(MOST_PART),
         ):
             candidate = chosen(part, kinds, library, PART_SECONDS).candidate
             if candidate is not None:

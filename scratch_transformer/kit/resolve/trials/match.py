@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 SPECIAL = (*batching.AXES, caching.TOKENWISE)
 """Orders of dimensions that are tried where no usual one fits."""
 MOST_WIRED = 3
-"""Sizes that may be written into one component."""
+MOST_WIDE = 128
+"""Sizes that may be written into one component; the widest of a whole model: with 512 features it takes long."""
 MOST_SUPPLIED = 3
 """Parts of one component that the reference may stand in for."""
 MOST_REPLACED, LEAST_SECONDS = 3, 1.0
@@ -112,14 +113,15 @@ def _resolved(thing: Any, kind: Kind, library: Library, settings: Mapping[str, A
         knows_heads = "num_heads" in best.used or asked.has_heads(thing)
         if best.score[0] < NOTHING or (knows_heads and best.form != "narrow"):
             break
-    some = wanted[0]
     for _ in range(MOST_WIRED if isinstance(thing, type) else 0):
         told = wired.settings(best.error, some) if best.candidate is None else None
-        if told is None or library.is_late:
+        is_heavy = told is not None and kind.name in forwards.MODELS and told["d_model"] > MOST_WIDE
+        if told is None or is_heavy or library.is_late:
             break
         best, is_last = _with_settings(Outcome(kind, problem=best.problem, error=best.error), thing, kind, library, told)
         if best.candidate is not None:
-            changed = [f"{name} = {told[name]}" for name in ("d_model", "d_ff") if told.get(name) != wanted[0].get(name)]
+            names = [name for name in ("d_model", "d_ff") if told.get(name) != wanted[0].get(name)]
+            changed = [f"{name} = {told[name]}" for name in names]
             best.candidate.notes.append(f"It stops with other sizes than {', '.join(changed)}: they are written into it.")
         some = told
     return best
