@@ -64,7 +64,7 @@ def canonical_units(shapes: Shapes) -> list[Unit]:
 
 def _layer(path: str) -> int | None:
     """The number of the layer in a stack: layers.0.norm1, blks.block0.addnorm1."""
-    match = re.search(r"(?:^|\.)(?:\w*(?:layer|block|blk|enc|dec|h)s?_?)?(\d+)(?=\.|$)", path)
+    match = re.search(r"(?:^|\.)(?:\w*(?:layer|block|blk|enc|dec|h)s?_?)?(\d+)(?=\.|$)", path.lower())
     return int(match[1]) if match else None
 
 
