@@ -81,7 +81,8 @@ class Attention(nn.Module):
     def _heads(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """q (B, h, T, d_k), k and v (B, h, S, d_k): each its own head, or one that several queries share."""
         h, kv, is_late = self.num_heads, self.kv_heads, self.recipe.rotary_place == "heads"
-        q, k, v = self.w_q(query), self.w_k(key), self.w_v(value)
+        of_query, of_key, of_value = (getattr(self, f"w_{name}") for name in self.recipe.uses.split())
+        q, k, v = of_query(query), of_key(key), of_value(value)
         if not is_late:
             q, k, v = self._turned(q, k, v)
         q, k, v = self.q_norm(self._split(q, h)), self.k_norm(self._split(k, kv)), self._split(v, kv)

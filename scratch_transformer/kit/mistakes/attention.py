@@ -399,8 +399,9 @@ except AssertionError as error:
         id="A21",
         title="projections mixed up",
         severity="mistake",
-        does="Queries, keys and values are exchanged somewhere, or a weight matrix is used without transposing it. In "
-        "self-attention some of these cannot be seen; in cross-attention they can.",
+        does="Queries, keys and values are exchanged somewhere, one of them is made with another's projection, or a "
+        "weight matrix is used without transposing it. In self-attention some of these cannot be seen; in "
+        "cross-attention they can.",
         expected="Q = query W_q, K = key W_k, V = value W_v. In the decoder's cross-attention the queries come from "
         "the "
         "decoder, keys and values from the encoder.",
@@ -413,6 +414,12 @@ except AssertionError as error:
             "x W in place of x Wᵀ": {"transposed": False},
             "keys and values come from the decoder": {"memory": "decoder"},
             "keys, values and their mask come from the decoder": {"memory": "decoder, its mask"},
+            "queries are made with the projection of the keys": {"uses": "k k v"},
+            "queries are made with the projection of the values": {"uses": "v k v"},
+            "keys are made with the projection of the queries": {"uses": "q q v"},
+            "keys are made with the projection of the values": {"uses": "q v v"},
+            "values are made with the projection of the queries": {"uses": "q k q"},
+            "values are made with the projection of the keys": {"uses": "q k k"},
         },
         demo="""\
 import torch

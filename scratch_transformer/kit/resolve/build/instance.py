@@ -36,7 +36,23 @@ def settings_of_instance(made: Any, kind: Kind, wanted: Mapping[str, Any], used:
                 settings[name] = value
     sizes = [tuple(values.shape) for values in made.parameters() if not _is_lazy(values)]
     settings |= _from_shapes(kind, settings, sizes, used)
+    if "num_layers" in settings and "num_layers" not in used:
+        settings["num_layers"] = _layers(made) or settings["num_layers"]
     return settings | _of_heads(made, settings)
+
+
+MATRICES = 3
+"""Of a layer, at least: a list of heads is no stack."""
+
+
+def _layers(made: nn.Module) -> int:
+    """The length of the outermost list of layers of one class; 0 without one."""
+    for _, part in walk(made):
+        items = list(part) if isinstance(part, (nn.ModuleList, nn.Sequential)) else []
+        matrices = [sum(values.dim() >= 2 for values in item.parameters()) for item in items]
+        if items and len({type(item) for item in items}) == 1 and min(matrices) > MATRICES:
+            return len(items)
+    return 0
 
 
 def _of_heads(made: nn.Module, settings: Mapping[str, Any]) -> dict[str, Any]:
