@@ -33,7 +33,7 @@ class Stack(nn.Module):
 
     def through(self, x: Tensor, *others: Any) -> Tensor:
         start = x
-        for layer in self.layers:
+        for layer in self.layers if self.recipe.feeding != "nothing" else ():
             x = layer(start if self.recipe.feeding == "first input" else x, *others)
         return x if self.norm is None else self.norm(x)
 
