@@ -101,13 +101,15 @@ class Attention(nn.Module):
 
     def _repeated(self, x: Tensor) -> Tensor:
         """(B, kv, S, d_k) -> (B, h, S, d_k)."""
-        times = self.num_heads // self.kv_heads
+        times = 1 if self.recipe.split == "not at all" else self.num_heads // self.kv_heads
         if self.recipe.kv_order == "all repeated":
             return x.repeat(1, times, 1, 1)
         return x.repeat_interleave(times, 1)
 
     def _split(self, x: Tensor, heads: int) -> Tensor:
         B, L, E = x.shape
+        if self.recipe.split == "not at all":
+            return x[:, None]
         if self.recipe.split == "view":
             return x.reshape(B, heads, L, E // heads)
         if self.recipe.split == "interleaved":
@@ -120,7 +122,8 @@ class Attention(nn.Module):
             return heads.reshape(B, T, h * d_k)
         if self.recipe.merge == "interleaved":
             return heads.permute(0, 2, 3, 1).reshape(B, T, h * d_k)
-        return heads.transpose(1, 2).flatten(2)  # (B, T, E)
+        merged = heads.transpose(1, 2).flatten(2)  # (B, T, E)
+        return merged.transpose(1, 2).reshape(merged.shape) if self.recipe.merge == "features first" else merged
 
 
 class SelfAttention(Attention):

@@ -261,12 +261,17 @@ print("after one call:", mask)
         title="heads split by view alone",
         severity="mistake",
         does="Cuts (batch, length, d_model) into (batch, heads, length, d_k) by view or reshape alone. That mixes "
-        "positions: each head gets a part of the sentence instead of a part of the features.",
+        "positions: each head gets a part of the sentence instead of a part of the features. Or heads are not split, "
+        "and one attends for all.",
         expected="view(batch, length, heads, d_k), then transpose(1, 2).",
         fix="x.view(B, T, heads, d_k).transpose(1, 2).",
         source=HEADS,
         mathematics="right: head h of token t has the features h·d_k … (h+1)·d_k - 1 of token t",
-        changes={"": {"split": "view"}, "every h-th feature": {"split": "interleaved"}},
+        changes={
+            "": {"split": "view"},
+            "every h-th feature": {"split": "interleaved"},
+            "one head of all features": {"split": "not at all"},
+        },
         demo="""\
 import torch
 x = torch.arange(8).view(1, 2, 4)  # 1 sample, 2 tokens, 4 features
@@ -466,6 +471,7 @@ print("padded, masked:", attention(x, padded, padded, key_padding_mask=blocked)[
             "not transposed back": {"merge": "view"},
             "features before heads": {"merge": "interleaved"},
             "without the last projection": {"merge": "no projection"},
+            "features before tokens": {"merge": "features first"},
         },
         demo="""\
 import torch

@@ -24,7 +24,7 @@ from scratch_transformer.kit.resolve.names.words import plain
 
 NO_COMPONENTS = (
     "config", "args", "dataset", "dataloader", "tokenizer", "trainer", "batch", "vocab", "collate", "translator", "lit",
-    "datamodule", "prenorm", "postnorm", "callback", "logger", "metric", "timer", "accumulator", "animator", "cache",
+    "datamodule", "prenorm", "postnorm", "wrapper", "callback", "logger", "metric", "timer", "accumulator", "animator", "cache",
     "hyperparameters",
     "scalenorm", "batchnorm", "batchnorm1d", "groupnorm", "instancenorm", "weightnorm", "adaptivelayernorm",
 )  # fmt: skip
