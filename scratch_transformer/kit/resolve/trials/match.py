@@ -198,8 +198,9 @@ def _called(
         plans = calling.plans(function, kind.inputs, actual, orders, library.tables(function, actual))
         plans = (plan for plan in plans if plan.gives_targets or not library.gives_targets)
         for plan in probing.distinct(plans, function, library.trial(kind, actual, made).probes):
-            if "right" in forms and not is_function and plan.order in SPECIAL:
-                continue  # it takes batches of sequences
+            takes_batches = not is_function or library.is_called_by_module(made)
+            if "right" in forms and takes_batches and plan.order in SPECIAL:
+                continue
             outcome = planned(made, function, kind, library, actual, plan)
             outcome.used = used
             forms.add(outcome.form)
