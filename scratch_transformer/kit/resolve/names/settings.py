@@ -17,7 +17,7 @@ SETTINGS: dict[str, str] = {
         valuesize ffnnuminput ffnnumoutputs ffninputsize dembed demb nfeatures featuresize dhidden hiddenunits
         embedwidth modelwidth attdim attndim attentiondim querydim contextdim kdim vdim ndim edim e c d
         embeddingdimension dimensionality inputfeatures infeatures outfeatures numembeddingdims sizemodel
-        parametersshape layershape featureshape featuresshape dhid dwordvec wordvecdim wordvecsize demb
+        parametersshape layershape featureshape featuresshape dimension dimensions inputdimension dhid dwordvec wordvecdim wordvecsize demb
     """,
     "d_out": "outfeatures outputfeatures dout outputdim outdim outputsize nout fanout out outputdimension outdims",
     "num_heads": """

@@ -245,8 +245,9 @@ def _called(
         plans = (plan for plan in plans if plan.gives_targets or not library.gives_targets)
         probes = library.trial(kind, actual, made).probes
         for plan in _with_masks_turned(probing.distinct(plans, function, probes), forms):
-            if "right" in forms and not is_function and plan.order in SPECIAL:
-                continue  # it takes batches of sequences
+            takes_batches = not is_function or library.is_called_by_module(made)
+            if "right" in forms and takes_batches and plan.order in SPECIAL:
+                continue
             outcome = planned(made, function, kind, library, actual, plan)
             outcome.used = used
             forms |= {outcome.form} if outcome.candidate is not None else set()
