@@ -16,10 +16,11 @@ from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.build.config import is_config
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.call import batching, beside, caching, told
+from scratch_transformer.kit.resolve.call.inert import NoDropout
 from scratch_transformer.kit.resolve.call.plan import MASKS, CannotCall, Plan
 from scratch_transformer.kit.resolve.call.tokenizer import is_tokenizer
 from scratch_transformer.kit.resolve.names.inputs import CROSS_MASK, INPUTS, SOURCE_MASK, TARGET_MASK, input_of, is_mask
-from scratch_transformer.kit.resolve.names.settings import is_setting, settings_of
+from scratch_transformer.kit.resolve.names.settings import SCALES, is_setting, settings_of
 from scratch_transformer.kit.resolve.names.words import plain
 
 CONSTANTS: dict[str, Any] = {
@@ -43,7 +44,7 @@ FIXED: dict[str, Any] = {
     "scale": 1.0,
     "dim": -1,
     "axis": -1,
-    "dropout": None,
+    **dict.fromkeys(("dropout", "drop", "dropoutlayer", "dropoutfn", "dropoutmodule", "attndropout"), NoDropout(0.0)),
     "device": "cpu",
     "step": 1,
     "temperature": 1.0,
@@ -134,8 +135,11 @@ def _beside(
     for parameter in parameters[1:] if not is_of_words else ():
         if "positions" in tensors and input_of(parameter.name, ("positions",)):
             continue
-        values = beside.options(parameter.name, tables, int(settings.get("max_len", ROWS)))
         is_open = parameter.default is parameter.empty
+        if is_open and tensors == ("query", "key", "value") and plain(parameter.name) in SCALES:
+            found[parameter.name] = _scales(plain(parameter.name), settings)
+            continue
+        values = beside.options(parameter.name, tables, int(settings.get("max_len", ROWS)))
         if values and (is_open or (parameter.default is None and isinstance(values[0], beside.Table))):
             found[parameter.name] = values
     return found
@@ -148,6 +152,12 @@ def reassigned(plan: Plan) -> Iterator[Plan]:
         if list(other) != names:
             taken = zip(plan.mask_parameters, other, strict=True)
             yield replace(plan, mask_parameters=tuple((p, name, needed) for (p, _, needed), name in taken))
+
+
+def _scales(word: str, settings: Mapping[str, Any]) -> list[float]:
+    """What the caller of an attention divides the scores by, or multiplies them with, or 1 if it does so itself."""
+    divisor = float(settings.get("d_k") or settings["d_model"] // settings["num_heads"]) ** 0.5
+    return [*((1 / divisor, divisor) if SCALES[word] else (divisor, 1 / divisor)), 1.0]
 
 
 def _targets(parameters: list[inspect.Parameter], names: Mapping[str, str], tensors: tuple[str, ...]) -> str | None:

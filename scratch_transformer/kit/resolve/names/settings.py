@@ -17,7 +17,7 @@ SETTINGS: dict[str, str] = {
         valuesize ffnnuminput ffnnumoutputs ffninputsize dembed demb nfeatures featuresize dhidden hiddenunits
         embedwidth modelwidth attdim attndim attentiondim querydim contextdim kdim vdim ndim edim e c d
         embeddingdimension dimensionality inputfeatures infeatures outfeatures numembeddingdims sizemodel
-        parametersshape layershape featureshape featuresshape dhid dwordvec wordvecdim wordvecsize demb
+        parametersshape layershape featureshape featuresshape dimension dimensions inputdimension dhid dwordvec wordvecdim wordvecsize demb
     """,
     "d_out": "outfeatures outputfeatures dout outputdim outdim outputsize nout fanout out outputdimension outdims",
     "num_heads": """
@@ -77,7 +77,7 @@ SETTINGS: dict[str, str] = {
         numlayers nlayers nlayer n layers numblocks depth nblocks nblock numhiddenlayers numblks numenclayers
         numdeclayers nenclayers ndeclayers numencoderlayers numdecoderlayers enclayers declayers encoderlayers
         decoderlayers nx stacks nstacks numlayer blocks nl numofblocks numberoflayers noflayers nblks layersnum
-        numtransformerblocks encdepth decdepth
+        numtransformerblocks encdepth decdepth nencoders ndecoders numencoders numdecoders
     """,
     "max_len": """
         maxlen maxlength maxseqlen maxseqlength seqlen seqlength blocksize contextlength contextsize contextlen

@@ -53,7 +53,19 @@ def resolve(thing: Any, kind: Kind, library: Library, settings: Mapping[str, Any
     if best.candidate is not None and best.score[0] >= library.most_tiers and not library.supplied:
         return _without_unclear_parts(best, thing, library, settings)
     fault = library.at_fault(best.error, thing) if isinstance(thing, type) and best.candidate is None else None
-    if fault is None or fault[0] in library.supplied or len(library.supplied) >= MOST_SUPPLIED or library.is_late:
+    if fault is not None:
+        best = _with_reference(fault, best, thing, library, settings)
+    if best.candidate is None and best.stage == "called" and isinstance(thing, type) and not library.supplied:
+        return _without_unclear_parts(best, thing, library, settings)  # what one returns may be what stops it
+    return best
+
+
+def _with_reference(
+    fault: tuple[str, Any, str], best: Outcome, thing: Any, library: Library, settings: Mapping[str, Any] | None
+) -> Outcome:
+    """The same with the reference in place of the part that an error happened in, if it can be called then."""
+    kind = best.kind
+    if fault[0] in library.supplied or len(library.supplied) >= MOST_SUPPLIED or library.is_late:
         return best
     why = raised("it", best.error).removeprefix("it stops with ")
     for pair in (False, True):  # of a batch of two, a tensor can be taken for two things, so both are tried
@@ -81,23 +93,34 @@ def _is_hollow(made: Any, part: str, kind: Kind) -> bool:
 
 def _without_unclear_parts(best: Outcome, thing: Any, library: Library, settings: Mapping[str, Any] | None) -> Outcome:
     """What it is with the reference in place of those parts that nothing explains, if that explains the rest."""
-    unclear = library.unclear_parts(thing) if library.replaced.count(thing) < MOST_REPLACED else {}
-    if not unclear:
+    times = [other for other, _ in library.replaced].count(thing)
+    unclear = library.unclear_parts(thing) if times < MOST_REPLACED else {}
+    if not unclear or (library.is_late and (thing, best.kind.name) in library.replaced):
         return best
-    if library.is_late and thing in library.replaced:
-        return best
-    library.replaced.append(thing)
+    library.replaced.append((thing, best.kind.name))
     library.deadline = max(library.deadline, time.process_time() + LEAST_SECONDS)
+    groups = [unclear] if best.candidate is not None else [{part: kind} for part, kind in unclear.items()]
+    for group in groups[:MOST_REPLACED]:
+        again = _without(group, best, thing, library, settings)
+        if again is not None:
+            return again
+    return best
+
+
+def _without(
+    parts: Mapping[type, str], best: Outcome, thing: Any, library: Library, settings: Mapping[str, Any] | None
+) -> Outcome | None:  # fmt: skip
+    """The same with the reference in place of these parts; None if that explains nothing, or is all there is."""
     with ExitStack() as replaced:
-        for part, kind in unclear.items():
+        for part, kind in parts.items():
             own = {**best.kind.complete(settings or {})}
             replaced.enter_context(library.supplying(part.__name__, part, kind, own, supplied.returns_two(part)))
         again = _resolved(thing, best.kind, library, settings)
     if again.candidate is None or again.score[0] >= library.most_tiers:
-        return best
-    if any(_is_hollow(again.candidate.made, kind, best.kind) for kind in unclear.values()):
-        return best
-    for name in dict.fromkeys(part.__name__ for part in unclear):
+        return None
+    if any(_is_hollow(again.candidate.made, kind, best.kind) for kind in parts.values()):
+        return None
+    for name in dict.fromkeys(part.__name__ for part in parts):
         again.candidate.limits.append(f"Nothing explains its {name}: it is judged with the reference's in that place.")
         again.candidate.replaced.append(name)
     return again
@@ -224,8 +247,9 @@ def _called(
         plans = (plan for plan in plans if plan.gives_targets or not library.gives_targets)
         probes = library.trial(kind, actual, made).probes
         for plan in _with_masks_turned(probing.distinct(plans, function, probes), forms):
-            if "right" in forms and not is_function and plan.order in SPECIAL:
-                continue  # it takes batches of sequences
+            takes_batches = not is_function or library.is_called_by_module(made)
+            if "right" in forms and takes_batches and plan.order in SPECIAL:
+                continue
             outcome = planned(made, function, kind, library, actual, plan)
             outcome.used = used
             forms |= {outcome.form} if outcome.candidate is not None else set()

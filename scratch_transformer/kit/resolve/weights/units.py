@@ -77,7 +77,7 @@ CROSS = re.compile(
 
 def _context(path: str) -> tuple[str, ...]:
     """What a path says about the place: encoder, decoder, self, cross, source, target, final."""
-    word, found = path.lower(), []
+    word, found = re.sub(r"\.(weight|bias)$", "", path.lower()), []
     if re.search(r"(^|[._])(enc|encoder|encode)(?!_?\w*att)", word):
         found.append("encoder")
     both = re.search(r"enc_?dec|encoder_?decoder|dec_?enc", word)
