@@ -137,7 +137,7 @@ class Library(Parts):
         """The reference in place of a part, wherever the learner's code names it."""
         modules = {getattr(thing, "__module__", "") for thing in self.guesses}
         namespaces = [vars(sys.modules[module]) for module in modules if module in sys.modules]
-        new = supplied.class_of(self.kinds[kind], settings, pair)
+        new = supplied.class_of(self.kinds[kind], settings, pair, takes_mask=guess.takes_mask(part))
         self.supplied.append(name)
         try:
             with supplied.in_place(namespaces, part, new):
