@@ -165,8 +165,9 @@ class Checking:
 
         A result if somebody asks for it.
         """
-        is_piece = result.verdict.startswith(foreign.NOT_ALONE.partition("{")[0])
-        is_nothing = is_piece or result.verdict in (foreign.NOT_WRITTEN, foreign.NOT_LOADED)
+        is_nothing = result.verdict.startswith(
+            (foreign.NOT_WRITTEN, foreign.NOT_LOADED, foreign.NOT_ALONE.partition("{")[0])
+        )
         return is_nothing and self.job.get("only") != result.name
 
     def _only_reminds(self, value: Any, kinds: tuple[str, ...], result: Result) -> bool:
@@ -303,11 +304,14 @@ class Checking:
         if isinstance(error, NotImplementedError):  # an exercise as it was handed out
             result.verdict, result.problem = foreign.NOT_WRITTEN, str(error)
             return result
+        if foreign.reads_what_is_absent(error):
+            result.verdict, result.problem = foreign.not_loaded(error), outcome.problem
+            return result
         if "next_logits" in kind.inputs and self.job.get("only") != result.name:
             lacks = isinstance(error, (KeyError, FileNotFoundError)) or hasattr(error, "placeholder")
             if outcome.unknown or lacks:
                 piece = foreign.NOT_ALONE.format(", ".join(outcome.unknown))
-                result.verdict = piece if outcome.unknown else foreign.NOT_LOADED
+                result.verdict = piece if outcome.unknown else foreign.not_loaded(error)
                 return result
         finding = crash_finding(error) if isinstance(error, Exception) else None
         if finding is not None:

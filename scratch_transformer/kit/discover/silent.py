@@ -57,9 +57,10 @@ def tqdm() -> dict[str, Any]:
 
 
 SILENT = {
-    "absl", "clearml", "colorama", "comet_ml", "coloredlogs", "dotenv", "fire", "icecream", "IPython", "ipdb", "loguru",
-    "matplotlib", "mlflow", "neptune", "plotly", "prettytable", "seaborn", "swanlab", "tabulate", "tensorboard",
-    "tensorboardX", "tensorboard_logger", "termcolor", "torchinfo", "torchsummary", "torchviz", "visdom", "wandb",
+    "absl", "clearml", "colorama", "comet_ml", "coloredlogs", "dotenv", "fire", "gradio", "hydra", "icecream", "IPython",
+    "ipdb", "ipywidgets", "loguru", "matplotlib", "mlflow", "neptune", "plotly", "prettytable", "pyrootutils",
+    "rootutils", "seaborn", "streamlit", "swanlab", "tabulate", "tensorboard", "tensorboardX", "tensorboard_logger",
+    "termcolor", "torchinfo", "torchsummary", "torchviz", "typer", "visdom", "wandb",
 }  # fmt: skip
 """Packages without which a model computes the same."""
 

@@ -18,6 +18,7 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from scratch_transformer.kit.discover import hyperparameters
 from scratch_transformer.kit.discover.silent import SILENT, contents, tqdm, without_profiler
 
 REDUCTIONS = {"mean": "mean", "sum": "sum", "max": "amax", "min": "amin", "prod": "prod"}
@@ -258,12 +259,17 @@ CONTENTS: dict[str, Callable[[], dict[str, Any]]] = {
     **dict.fromkeys(("pydantic", "pydantic.dataclasses", "pydantic_settings"), _pydantic),
     "typeguard": lambda: {"typechecked": _same},
     **dict.fromkeys(("tqdm", "tqdm.auto", "tqdm.notebook", "tqdm.autonotebook"), tqdm),
+    **hyperparameters.PACKAGES,
 }
 
 
 def _contents(name: str) -> Callable[[], dict[str, Any]] | None:
     """What makes the contents of a module, if there is a stand-in for it."""
     return contents if name.partition(".")[0] in SILENT else CONTENTS.get(name)
+
+
+def _is_package(name: str) -> bool:
+    return any(other.startswith(f"{name}.") for other in CONTENTS)
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -276,7 +282,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if _contents(fullname) is None:
             return None
         self.used.add(fullname.partition(".")[0])
-        return importlib.machinery.ModuleSpec(fullname, self, is_package=fullname in ("einops", "einops.layers"))
+        return importlib.machinery.ModuleSpec(fullname, self, is_package=_is_package(fullname))
 
     def exec_module(self, module: types.ModuleType) -> None:
         make = _contents(module.__name__)

@@ -63,7 +63,8 @@ def _hides_heads(thing: Any) -> bool:
         return False
     names = vars(sys.modules.get(thing.__module__))
     made = (names.get(name, getattr(nn, name, None)) for name in init.co_names)
-    return any(isinstance(cls, type) and issubclass(cls, nn.Module) and _means(cls, "num_heads") for cls in made)
+    modules = [cls for cls in made if isinstance(cls, type) and issubclass(cls, nn.Module)]
+    return any(_means(cls, "num_heads") or _means(cls, "d_k") for cls in modules)  # head_size is either
 
 
 def has_heads(thing: Any) -> bool:

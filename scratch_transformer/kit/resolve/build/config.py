@@ -129,9 +129,10 @@ class Config(dict):
 
     def get(self, name: str, default: Any = None) -> Any:
         try:
-            return self._find(name)
+            found = self._find(name)
         except Unknown:
             return default
+        return default if isinstance(default, bool) and not isinstance(found, bool) else found  # a flag is no size
 
     def __contains__(self, name: object) -> bool:
         return self.get(str(name), Unknown) is not Unknown

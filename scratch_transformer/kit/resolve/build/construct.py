@@ -18,6 +18,8 @@ from scratch_transformer.kit.resolve.build.config import Unknown
 from scratch_transformer.kit.resolve.build.options import Lazy, Part
 from scratch_transformer.kit.resolve.build.reading import Use, uses_of
 from scratch_transformer.kit.resolve.build.values import Values
+from scratch_transformer.kit.resolve.call import tokenizer
+from scratch_transformer.kit.resolve.call.tokenizer import is_tokenizer
 from scratch_transformer.kit.resolve.names.settings import is_setting, settings_of
 
 MOST_ATTEMPTS, MOST_REPAIRS = 24, 3
@@ -165,9 +167,12 @@ def _asked_for(attempt: Attempt, text: str, uses: Mapping[str, Use], values: Val
     if found is None:
         if re.search(r"float' object cannot be interpreted|got \(?float|not float|of type float", text):
             return {n: int(v) for n, v in attempt.args.items() if type(v) is float and v.is_integer()}
-        return _of_length(attempt, text, uses) or _among(attempt, uses)
+        return _of_length(attempt, text, uses, values) or _among(attempt, uses)
     culprits = [n for n, v in attempt.args.items() if type(v).__name__ == found[1]]
     told = [n for n in culprits if _explains(uses.get(n, Use()), found)] or culprits
+    vocabularies = _vocabularies(attempt, told, found[3] or "", uses, values)
+    if vocabularies:
+        return vocabularies
     for name in told:
         if found[3] or found[4] == "subscriptable":
             return {name: config.Config(values)}
@@ -176,6 +181,22 @@ def _asked_for(attempt: Attempt, text: str, uses: Mapping[str, Use], values: Val
         if found[4] == "callable":
             return {name: nn.ReLU()} if not uses.get(name, Use()).called else {name: nn.LayerNorm}
     return {}
+
+
+def _vocabularies(
+    attempt: Attempt, told: list[str], attribute: str, uses: Mapping[str, Use], values: Values
+) -> dict[str, Any]:
+    """A vocabulary or tokenizer in place of its size: by the parameter's name, or by what it is asked for."""
+    found: dict[str, Any] = {}
+    for name in told:
+        use = uses.get(name, Use())
+        asked = {attribute, *use.attributes} - {""}
+        is_one = "vocab" in "".join(settings_of(name)) or is_tokenizer(name)
+        if is_one and not (use.is_config and asked and not any(map(tokenizer.KNOWS.search, asked))):
+            found[name] = options.vocabulary(name, values)
+        elif attribute and all(tokenizer.KNOWS.search(one) for one in asked):
+            found[name] = options.vocabulary(name, values)
+    return {n: v for n, v in found.items() if not isinstance(attempt.args[n], tokenizer.Tokenizer)}
 
 
 def _explains(use: Use, found: re.Match[str]) -> bool:
@@ -195,10 +216,11 @@ def _among(attempt: Attempt, uses: Mapping[str, Use]) -> dict[str, Any]:
     return {}
 
 
-def _of_length(attempt: Attempt, text: str, uses: Mapping[str, Use]) -> dict[str, Any]:
+def _of_length(attempt: Attempt, text: str, uses: Mapping[str, Use], values: Values) -> dict[str, Any]:
     """len(vocabulary) in place of its size: of those whose length is taken, else of all."""
     if "has no len()" not in text:
         return {}
     sizes = {n: v for n, v in attempt.args.items() if type(v) is int and "vocab" in "".join(settings_of(n))}
     measured = [name for name in sizes if uses.get(name, Use()).measured]
-    return {name: range(sizes[name]) for name in measured or sizes}
+    others = [n for n, v in attempt.args.items() if type(v) is int and uses.get(n, Use()).measured]
+    return {name: options.vocabulary(name, values) for name in measured or others or sizes}

@@ -19,6 +19,8 @@ from scratch_transformer.kit.resolve.build.config import Unknown
 from scratch_transformer.kit.resolve.build.literals import literal_of
 from scratch_transformer.kit.resolve.build.reading import Use
 from scratch_transformer.kit.resolve.build.values import Values
+from scratch_transformer.kit.resolve.call.tokenizer import KNOWS, Tokenizer, is_tokenizer
+from scratch_transformer.kit.resolve.names.inputs import OF_ENDS
 from scratch_transformer.kit.resolve.names.settings import (
     FLAG,
     FLAGS,
@@ -27,6 +29,8 @@ from scratch_transformer.kit.resolve.names.settings import (
     ROTARY_BASE,
     SCALES,
     SHARING,
+    SOURCE,
+    TARGET,
     is_setting,
     settings_of,
 )
@@ -163,6 +167,8 @@ def options(wish: Wish, values: Values, parts: Part) -> list[Any]:
         return _texts(wish) if wish.is_required else []
     if callable(default) and not wish.is_required:
         return []
+    if wish.is_required and (first := first_or_last(word)) is not None:
+        return [first]
     if word == "device" or wish.hint is torch.device:
         return ["cpu"] if wish.hint is not torch.device else [torch.device("cpu")]
     if word == "dtype" or wish.hint is torch.dtype:
@@ -177,6 +183,24 @@ def options(wish: Wish, values: Values, parts: Part) -> list[Any]:
     if not wish.is_required:
         return []
     return [FLAGS[word]] if word in FLAGS else _guesses(wish, values)
+
+
+def first_or_last(word: str) -> int | None:
+    """The id of what a text begins or ends with, where a name asks for that."""
+    return next((number for number, end in enumerate(OF_ENDS.values(), 1) if end.fullmatch(word)), None)
+
+
+def vocabulary(name: str, values: Values) -> Tokenizer:
+    """A vocabulary or tokenizer, of the size that its name says: of the source's words, of the target's."""
+    side = next((s for s, of_side in (("src_", SOURCE), ("tgt_", TARGET)) if of_side & set(words(name))), "")
+    sizes = (f"{side}vocab_size", "vocab_size", "src_vocab_size")
+    return Tokenizer(1, 2, next(values(size) for size in sizes if size in values.settings))
+
+
+def _is_vocabulary(wish: Wish) -> bool:
+    """Whether a parameter that is no setting is one: by its name, or by what it is asked for."""
+    asked = wish.use.attributes | wish.use.keys
+    return (is_tokenizer(wish.name) or wish.use.measured) and all(map(KNOWS.search, asked))
 
 
 def numbers(wish: Wish, values: Values) -> list[Any]:
@@ -254,6 +278,8 @@ def _guesses(wish: Wish, values: Values) -> list[Any]:
         table = functional.sinusoidal_positions(length, width, dtype=torch.float64)
         table.is_given = True  # type: ignore[attr-defined]
         return [table]
+    if _is_vocabulary(wish):
+        return [vocabulary(wish.name, values)]
     known = [value for value in literal_of(wish.owner, wish.name) if not isinstance(value, (list, dict))]
     meant = [values.settings[s] for s in wish.use.meant if s in values.settings]
     if "float" in wish.text:

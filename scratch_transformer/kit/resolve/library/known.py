@@ -42,8 +42,8 @@ class Known:
         self.resolved: dict[Any, Resolved] = {}
         self.choices: dict[type, int] = {}
         self.diagnoses: dict[Any, Diagnosis] = {}
-        self.replaced: list[Any] = []
-        """What was tried with the reference in place of its unclear parts, as often as it was."""
+        self.replaced: list[tuple[Any, str]] = []
+        """What was tried with the reference in place of its unclear parts, as which kind; as often as it was."""
         self.silent: list[Diagnosis] = []
         """Of parts that have no report of their own."""
         self.checked: set[Any] = set()

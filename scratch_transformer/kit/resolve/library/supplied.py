@@ -101,6 +101,8 @@ def _inputs(kind: Kind, args: tuple[Any, ...], named: Mapping[str, Any]) -> dict
     flows = [v for v in loose if isinstance(v, Tensor) and _flows(v, kind)]
     for name, value in zip([name for name in tensors if name not in found], flows, strict=False):
         found[name] = value
+    if any(not any(value is other for other in found.values()) for value in flows):
+        raise TypeError(f"the reference's {kind.name} takes no other sequence than {', '.join(tensors)}")
     for name in tensors:  # attention that is given x alone, or queries and one other sequence
         found.setdefault(name, found.get("key", found.get("query", flows[-1] if flows else None)))
     given = [v for v in loose if isinstance(v, Tensor) and not any(v is other for other in found.values())]

@@ -77,7 +77,7 @@ SETTINGS: dict[str, str] = {
         numlayers nlayers nlayer n layers numblocks depth nblocks nblock numhiddenlayers numblks numenclayers
         numdeclayers nenclayers ndeclayers numencoderlayers numdecoderlayers enclayers declayers encoderlayers
         decoderlayers nx stacks nstacks numlayer blocks nl numofblocks numberoflayers noflayers nblks layersnum
-        numtransformerblocks encdepth decdepth
+        numtransformerblocks encdepth decdepth nencoders ndecoders numencoders numdecoders
     """,
     "max_len": """
         maxlen maxlength maxseqlen maxseqlength seqlen seqlength blocksize contextlength contextsize contextlen

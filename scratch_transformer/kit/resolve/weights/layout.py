@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 import torch
@@ -105,12 +106,13 @@ def walk(module: nn.Module, path: str = "", seen: set[int] | None = None) -> Ite
     Each once; but a layer that a list has several times is every one of these layers.
     """
     seen = set() if seen is None else seen
-    if id(module) in seen and not path.rpartition(".")[2].isdigit():
-        return
     seen.add(id(module))
     yield path, module
-    for name, part in _children(module):
-        yield from walk(part, f"{path}.{name}" if path else name, set(seen) if name.isdigit() else seen)
+    children = list(_children(module))
+    number = Counter(id(part) for _, part in children)
+    for name, part in children:
+        if id(part) not in seen or (number[id(part)] > 1 and name.isdigit()):
+            yield from walk(part, f"{path}.{name}" if path else name, set(seen) if name.isdigit() else seen)
 
 
 def _children(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:

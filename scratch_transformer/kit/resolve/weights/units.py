@@ -64,7 +64,7 @@ def canonical_units(shapes: Shapes) -> list[Unit]:
 
 def _layer(path: str) -> int | None:
     """The number of the layer in a stack: layers.0.norm1, blks.block0.addnorm1."""
-    match = re.search(r"(?:^|\.)(?:\w*(?:layer|block|blk|enc|dec|h)s?_?)?(\d+)(?=\.|$)", path)
+    match = re.search(r"(?:^|\.)(?:\w*(?:layer|block|blk|enc|dec|h)s?_?)?(\d+)(?=\.|$)", path.lower())
     return int(match[1]) if match else None
 
 
@@ -77,7 +77,7 @@ CROSS = re.compile(
 
 def _context(path: str) -> tuple[str, ...]:
     """What a path says about the place: encoder, decoder, self, cross, source, target, final."""
-    word, found = path.lower(), []
+    word, found = re.sub(r"\.(weight|bias)$", "", path.lower()), []
     if re.search(r"(^|[._])(enc|encoder|encode)(?!_?\w*att)", word):
         found.append("encoder")
     both = re.search(r"enc_?dec|encoder_?decoder|dec_?enc", word)
