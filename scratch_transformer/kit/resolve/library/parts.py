@@ -47,7 +47,8 @@ WITHIN: dict[str, tuple[str, ...]] = {
 """What a layer is made of, for a required parameter whose name says nothing."""
 NO_PART = re.compile(
     r"^(return|output|log|use|using|need|with|is|has|num|save|store|verbose|share|tie)(?!put)|"
-    r"(weights?|types?|modes?|names?|dropout|drop|prob|sizes?|dims?|len|length|scores?|maps?|probs|theta|base|scaling)$"
+    r"(weights?|types?|modes?|names?|dropout|drop|prob|sizes?|dims?|len|length|scores?|maps?|probs|theta|base|scaling|"
+    r"args|config|cfg|params|hparams|kwargs|opts?)$"
 )
 """Names that speak of a part without asking for one: attention_dropout, embed_size, log_attention_weights."""
 NUMBERS = {"rate", "dim", "dims", "size", "num", "number", "n", "mult", "multiple", "multiplier", "ratio", "factor",
