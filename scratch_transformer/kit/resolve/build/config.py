@@ -128,7 +128,9 @@ class Config(dict):
         try:
             return self._find(name)
         except Unknown as error:
-            raise KeyError(name) from error
+            if not isinstance(name, str) or settings_of(name) or not plain(name).endswith(SECTIONS):
+                raise KeyError(name) from error
+            return Config(self.__dict__["_value"], None, self.__dict__["_owner"])  # args["self_attention"]["d_k"]
 
     def get(self, name: str, default: Any = None) -> Any:
         if isinstance(default, bool) and not self.__dict__["_value"].fixes(name):

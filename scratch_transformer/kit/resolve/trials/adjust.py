@@ -174,6 +174,8 @@ def notes(candidate: Resolved) -> None:
     """How it was understood, in sentences, where that is not a matter of course."""
     plan, kind = candidate.plan, candidate.kind
     candidate.notes += _of_weights(candidate)
+    if note := getattr(candidate.function, "note", ""):
+        candidate.notes.append(note)
     if kind.name == "GreedyDecoding" and not candidate.settings["knows_eos"]:
         candidate.notes.append("It is told no end token, so it always writes max_len words.")
     if getattr(candidate.function, "samples", False):
