@@ -12,7 +12,15 @@ from typing import Any, Protocol
 
 from scratch_transformer.kit.definitions import leads_to
 from scratch_transformer.kit.resolve.build.literals import is_read_within, is_section, literal_of
-from scratch_transformer.kit.resolve.names.settings import FLAG, FLAGS, FRACTIONS, SCALES, SWITCH, is_setting, settings_of
+from scratch_transformer.kit.resolve.names.settings import (
+    FLAG,
+    FLAGS,
+    FRACTIONS,
+    SCALES,
+    SWITCH,
+    is_setting,
+    settings_of,
+)
 from scratch_transformer.kit.resolve.names.words import plain
 
 NAMES = {

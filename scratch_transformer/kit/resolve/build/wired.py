@@ -21,7 +21,9 @@ MULTIPLE = re.compile(r"(?:%|//|multiple of|divisible by|head_?(?:dim|size) (?:o
 SHAPES = re.compile(r"normalized_shape=\[(\d+)\]|cannot be multiplied \(\d+x\d+ and (\d+)x(\d+)\)|\((\d+)\)|\b(\d+)\b")
 
 
-def otherwise(error: BaseException | None, thing: Any, settings: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
+def otherwise(
+    error: BaseException | None, thing: Any, settings: Mapping[str, Any]
+) -> Iterator[tuple[dict[str, Any], str]]:
     """Other settings, each with a sentence on it, for what cannot be built or called with those that were asked for.
 
     A width that the code has written in is replaced there by ours, as long as the settings are tried.
@@ -104,7 +106,11 @@ def _rewrite(functions: Iterable[types.FunctionType], old: int, new: int) -> Cal
 
 def _with_number(code: types.CodeType, old: int, new: int) -> types.CodeType:
     constants = (
-        _with_number(one, old, new) if isinstance(one, types.CodeType) else new if type(one) is int and one == old else one
+        _with_number(one, old, new)
+        if isinstance(one, types.CodeType)
+        else new
+        if type(one) is int and one == old
+        else one
         for one in code.co_consts
     )
     return code.replace(co_consts=tuple(constants))
