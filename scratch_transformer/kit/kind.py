@@ -194,6 +194,10 @@ class Candidate:
         """Its outputs with the padding in one mask and the future in another, where it takes two for the same."""
         return []
 
+    def old_masks(self, **inputs: Any) -> list[str]:
+        """The masks that it uses in a call and PyTorch refuses today, in words."""
+        return []
+
     def documented_otherwise(self) -> str:
         """What its documentation says of a mask where it does the opposite: "mask: True = may attend"; else ""."""
         return ""
@@ -299,6 +303,15 @@ class Mistake:
     explain_only: str = ""
 
 
+PARTS = {
+    "encoder": "encoder",
+    "decoder": "decoder",
+    "self_attn": "self-attention",
+    "cross_attn": "attention to the encoder",
+}
+"""Parts by their canonical names, in words."""
+
+
 @dataclass(frozen=True)
 class Finding:
     """A mistake in somebody's code, with the numbers that show it.
@@ -306,6 +319,7 @@ class Finding:
     form: which form of the mistake. entries: of the recipe of a whole that contains it, where its own does not show it.
     explains: whether it is the reason why the numbers differ, though no recipe has it: they are other ones every time.
     twins: other forms with the same numbers in the sizes at hand.
+    part: where it is made, if the whole's other part is right: "decoder", "cross_attn".
     """
 
     mistake: Mistake
@@ -314,10 +328,13 @@ class Finding:
     entries: Mapping[str, Any] = field(default_factory=dict)
     explains: bool = False
     twins: tuple[str, ...] = ()
+    part: str = ""
 
     @property
     def words(self) -> str:
-        """Which form of the mistake it is, as far as the numbers tell."""
+        """Which form of the mistake it is, and where, as far as the numbers tell."""
+        if self.part:
+            return f"{self.form}, in the {PARTS[self.part]} alone".removeprefix(", ")
         if not self.twins:
             return self.form
         return f"{', or '.join((self.form, *self.twins))}: with its sizes these are the same"

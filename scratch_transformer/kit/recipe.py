@@ -62,6 +62,7 @@ class Recipe:
     split: str = "heads"
     merge: str = "heads"
     swapped: str = "none"
+    uses: str = "q k v"  # whose projections make queries, keys and values
     transposed: bool = True  # x Wᵀ, W as nn.Linear keeps it
     unused_biases: str = ""  # projections whose bias is there and never added: "w_q w_k"
     kv_order: str = (
@@ -83,6 +84,7 @@ class Recipe:
     final_norm: bool = False
     layers: str = "own weights"
     feeding: str = "previous layer"
+    cross_input: str = "self-attention's output"  # "block's input": what the attention to the encoder is given
     memory: str = "encoder"
     memory_mask: str = "source"
     self_mask: str = "target"
@@ -120,6 +122,15 @@ class Recipe:
     ends: str = "bos, eos"  # which of them the decoded ids include
     blocked_is: str = "False"  # of masks
     mask_shape: str = "2"
+
+    # ---- Parts that are made in another way than the rest ----
+    parts: tuple[tuple[str, tuple[tuple[str, Any], ...]], ...] = ()
+    """The name of a part, "decoder" or "cross_attn", and its own values of entries."""
+
+    def within(self, *path: str) -> Recipe:
+        """The recipe of a part, by the names on the way to it."""
+        own = {name: value for part, entries in self.parts if part in path for name, value in entries}
+        return self.with_(own) if own else self
 
     def with_(self, changes: Mapping[str, Any]) -> Recipe:
         """This recipe with other values. Each is made once, as searching asks for the same ones again and again."""

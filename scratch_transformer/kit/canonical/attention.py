@@ -81,7 +81,8 @@ class Attention(nn.Module):
     def _heads(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """q (B, h, T, d_k), k and v (B, h, S, d_k): each its own head, or one that several queries share."""
         h, kv, is_late = self.num_heads, self.kv_heads, self.recipe.rotary_place == "heads"
-        q, k, v = self.w_q(query), self.w_k(key), self.w_v(value)
+        of_query, of_key, of_value = (getattr(self, f"w_{name}") for name in self.recipe.uses.split())
+        q, k, v = of_query(query), of_key(key), of_value(value)
         if not is_late:
             q, k, v = self._turned(q, k, v)
         q, k, v = self.q_norm(self._split(q, h)), self.k_norm(self._split(k, kv)), self._split(v, kv)
@@ -100,13 +101,15 @@ class Attention(nn.Module):
 
     def _repeated(self, x: Tensor) -> Tensor:
         """(B, kv, S, d_k) -> (B, h, S, d_k)."""
-        times = self.num_heads // self.kv_heads
+        times = 1 if self.recipe.split == "not at all" else self.num_heads // self.kv_heads
         if self.recipe.kv_order == "all repeated":
             return x.repeat(1, times, 1, 1)
         return x.repeat_interleave(times, 1)
 
     def _split(self, x: Tensor, heads: int) -> Tensor:
         B, L, E = x.shape
+        if self.recipe.split == "not at all":
+            return x[:, None]
         if self.recipe.split == "view":
             return x.reshape(B, heads, L, E // heads)
         if self.recipe.split == "interleaved":
@@ -119,7 +122,8 @@ class Attention(nn.Module):
             return heads.reshape(B, T, h * d_k)
         if self.recipe.merge == "interleaved":
             return heads.permute(0, 2, 3, 1).reshape(B, T, h * d_k)
-        return heads.transpose(1, 2).flatten(2)  # (B, T, E)
+        merged = heads.transpose(1, 2).flatten(2)  # (B, T, E)
+        return merged.transpose(1, 2).reshape(merged.shape) if self.recipe.merge == "features first" else merged
 
 
 class SelfAttention(Attention):

@@ -55,9 +55,9 @@ class Layer(nn.Module):
     def __init__(self, settings: dict[str, Any], recipe: Recipe, norms: int) -> None:
         super().__init__()
         d_model, self.recipe = settings["d_model"], recipe
-        self.self_attn = Attention(settings, recipe)
+        self.self_attn = Attention(settings, recipe.within("self_attn"))
         if norms == 3:
-            self.cross_attn = Attention(settings, recipe)
+            self.cross_attn = Attention(settings, recipe.within("cross_attn"))
         self.feed_forward = FeedForward(d_model, settings["d_ff"], recipe)
         for number in range(1, norms + 1 if recipe.norms == "own" else 2):
             self.add_module(f"norm{number}", Norm(d_model, 1e-5, recipe))
@@ -102,8 +102,9 @@ class DecoderLayer(Layer):
                 raise ValueError("the source's mask does not fit the target")
             x = before = self.connect(x, lambda x: self._self(x, mask, memory_mask), 1)
             if self.recipe.order != "no cross":
-                added = memory if self.recipe.residual in ("memory", "value", "key") else None
-                x = self.connect(x, lambda x: self._cross(x, memory, memory_mask, mask), 2, added)
+                added = memory if self.recipe.residual in ("memory", "value", "key") else x
+                given = first if self.recipe.cross_input == "block's input" else x
+                x = self.connect(given, lambda x: self._cross(x, memory, memory_mask, mask), 2, added)
         return self.fed_forward(x, 3, first, before)
 
     def _self(self, x: Tensor, mask: Mask, memory_mask: Mask) -> Tensor:

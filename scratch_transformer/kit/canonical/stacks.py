@@ -33,7 +33,7 @@ class Stack(nn.Module):
 
     def through(self, x: Tensor, *others: Any) -> Tensor:
         start = x
-        for layer in self.layers:
+        for layer in self.layers if self.recipe.feeding != "nothing" else ():
             x = layer(start if self.recipe.feeding == "first input" else x, *others)
         return x if self.norm is None else self.norm(x)
 
@@ -137,7 +137,7 @@ def causal_of(mask: Mask, length: int) -> Tensor:
 
 
 class Seq2Seq(nn.Module):
-    """Source and target ids to logits."""
+    """Source and target ids to logits, or to the last layer's output."""
 
     def __init__(self, settings: Settings, recipe: Recipe) -> None:
         super().__init__()
@@ -149,8 +149,9 @@ class Seq2Seq(nn.Module):
         self.tgt_pos = Positions(d_model, settings["max_len"], recipe)
         self.src_embed_norm = Norm(d_model, 1e-5, recipe) if recipe.embedding_norm else nn.Identity()
         self.tgt_embed_norm = Norm(d_model, 1e-5, recipe) if recipe.embedding_norm else nn.Identity()
-        self.encoder, self.decoder = Encoder(settings, recipe), Decoder(settings, recipe)
-        self.projection = Projected(d_model, tgt, recipe)
+        self.encoder = Encoder(settings, recipe.within("encoder"))
+        self.decoder = Decoder(settings, recipe.within("decoder"))
+        self.projection = Projected(d_model, tgt, recipe) if recipe.head else nn.Identity()
 
     def forward(self, src: Tensor, tgt: Tensor, src_mask: Mask = None, tgt_mask: Mask = None) -> Tensor:
         if self.recipe.roles.startswith("swapped"):

@@ -63,3 +63,11 @@ SILENT = {
     "tensorboardX", "termcolor", "torchinfo", "torchsummary", "torchviz", "typer", "visdom", "wandb",
 }  # fmt: skip
 """Packages without which a model computes the same."""
+
+
+def without_profiler() -> None:
+    """Ranges for a GPU's profiler are nothing where there is none: with nvtx.range("attention")."""
+    import torch
+
+    if not torch.cuda.is_available():
+        torch.cuda.nvtx._nvtx = Silent()  # type: ignore[assignment]

@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from scratch_transformer.kit.discover import hyperparameters
-from scratch_transformer.kit.discover.silent import SILENT, contents, tqdm
+from scratch_transformer.kit.discover.silent import SILENT, contents, tqdm, without_profiler
 
 REDUCTIONS = {"mean": "mean", "sum": "sum", "max": "amax", "min": "amin", "prod": "prod"}
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -306,7 +306,8 @@ _FINDER = _Finder()
 
 
 def install() -> None:
-    """Makes the packages importable where they are absent."""
+    """Makes the packages importable where they are absent, and what only a GPU's profiler reads do nothing."""
+    without_profiler()
     if _FINDER not in sys.meta_path:
         sys.meta_path.append(_FINDER)
 

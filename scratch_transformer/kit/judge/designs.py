@@ -83,7 +83,8 @@ def _fits_settings(settings: Settings) -> Keeps:
 
 def _fits_width(design: Design, settings: Mapping[str, Any], outputs: Sequence[Tensor]) -> bool:
     """Whether there is a projection at the end shows in the number of features, whatever weights it may share."""
-    wide = settings["vocab_size"] if design[1].get("head") else settings.get("d_model")
+    words = settings.get("vocab_size", settings.get("tgt_vocab_size"))
+    wide = words if design[1].get("head") else settings.get("d_model")
     return "head" not in design[1] or all(output.shape[-1:] == (wide,) for output in outputs)
 
 

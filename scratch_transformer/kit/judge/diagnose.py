@@ -10,6 +10,7 @@ several mistakes explain alike is reported as such; what none explains stays une
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from scratch_transformer.conformance.switches import exact
 from scratch_transformer.kit.judge.crashes import crash_finding
@@ -26,6 +27,12 @@ from scratch_transformer.kit.mistakes.attention import NOT_ASKED, TARGET_ONLY
 from scratch_transformer.kit.recipe import RIGHT, Recipe
 
 SEVERITIES = ("mistake", "paper", "harmless", "note")
+WORDS: dict[tuple[str, Any], str] = {
+    ("norm_order", "pre"): "pre-norm",
+    ("norm_order", "post"): "post-norm",
+    ("final_norm", True): "final norm",
+    ("final_norm", False): "no final norm",
+}
 VERDICTS: dict[str, Verdict] = {
     "mistake": "mistake",
     "paper": "matches the paper, not the builtin",
@@ -91,7 +98,7 @@ def _diagnosed(session: Session, parts: Known, seconds: float | None) -> Diagnos
         against=kind.builtin or "the reference",
         findings=tuple(findings),
         alternatives=tuple(h.ids for h in match.hypotheses[1:]),
-        design=best.design if best else "",
+        design=_words(best) if best else "",
         divergence=first_divergence(session, design) if unexplained or verdict == "unknown mismatch" else "",
         probe=worst.probe.shows if worst else "",
         notes=(*candidate.notes, *_notes(session, match)),
@@ -103,13 +110,20 @@ def _diagnosed(session: Session, parts: Known, seconds: float | None) -> Diagnos
     )
 
 
+def _words(best: Hypothesis) -> str:
+    """A design in words: "logits, post-norm", and what is otherwise in the encoder or the decoder."""
+    of_sides = (f"{side}: {WORDS[name, value]}" for side, own in best.sides for name, value in own)
+    return ", ".join((best.design, *of_sides))
+
+
 def _design(session: Session, best: Hypothesis | None) -> Recipe:
     """The right recipe that a candidate is measured against: its own design, else the nearest one."""
     designs = session.kind.designs
     if best is not None:
         notes = [change for change in best.changes if _is_note(session, change)]
         of_notes = {name: value for change in notes for name, value in change.entries}
-        return RIGHT.with_({**designs[best.design], **of_notes})  # another activation is another design
+        sides = {"parts": best.sides} if best.sides else {}
+        return RIGHT.with_({**designs[best.design], **of_notes, **sides})  # another activation is another design
     nearest, least = RIGHT, float("inf")
     for _, changes in of_session(session) or designs.items():
         recipe = RIGHT.with_(changes)
@@ -125,7 +139,7 @@ def _named(session: Session, best: Hypothesis | None, match: Match, design: Reci
         if _is_of_target(session, change):
             yield Finding(MISTAKES["A24"], said, TARGET_ONLY, dict(change.entries))
         else:
-            yield Finding(MISTAKES[change.id], said, _form(session, change), twins=twins)
+            yield Finding(MISTAKES[change.id], said, _form(session, change), twins=twins, part=change.part)
 
 
 def _is_of_target(session: Session, change: Change) -> bool:

@@ -39,7 +39,7 @@ def _base(session: Session) -> list[Fit]:
 
 
 def _normalization(session: Session) -> list[Fit]:
-    """ε from the token with the smallest deviation, for all four ways to divide."""
+    """ε from the token with the smallest deviation, for all ways to divide."""
     result = next((r for r in session.ran if r.probe.name == "shrinking"), None)
     if result is None or result.output is None or result.output.shape != result.probe.inputs["x"].shape:
         return []
@@ -51,9 +51,10 @@ def _normalization(session: Session) -> list[Fit]:
     fits: list[Fit] = []
     for ddof in (0, 1) if session.kind.name == "LayerNorm" else (0,):
         s2 = variance * n / (n - ddof)
-        for inside, eps in ((True, divisor**2 - s2), (False, divisor - s2**0.5)):
-            changes: Fit = [] if ddof == 0 else [("LN1", "", {"ddof": 1})]
-            changes += [] if inside else [("LN2", "", {"eps_inside": False})]
+        no_root: Fit = [("LN10", "", {"variance": "no root"})]
+        outside: Fit = [("LN2", "", {"eps_inside": False})]
+        for own, eps in (([], divisor**2 - s2), (outside, divisor - s2**0.5), (no_root, divisor - s2)):
+            changes: Fit = [*([] if ddof == 0 else [("LN1", "", {"ddof": 1})]), *own]
             for value in {_tidy(eps), eps}:
                 if abs(value - session.settings["eps"]) > 1e-3 * session.settings["eps"] and value >= 0:
                     fits.append([*changes, ("LN3", f"{value:.3g}", {"eps": value})])

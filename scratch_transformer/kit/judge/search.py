@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from scratch_transformer.kit.judge.designs import of_session
 from scratch_transformer.kit.judge.fits import fitted
+from scratch_transformer.kit.judge.places import PLACES, Change, Parts, apart, by_side, compatible, merged
 from scratch_transformer.kit.judge.session import EXACT, ROUNDED, Session
 from scratch_transformer.kit.kind import Diagnosis, Kind
 from scratch_transformer.kit.mistakes import MISTAKES
@@ -29,21 +30,13 @@ TOGETHER = (("LN1", "LN2"), ("LN1", "LN3"), ("LN2", "LN3"), ("LN1", "LN2", "LN3"
 
 
 @dataclass(frozen=True)
-class Change:
-    """One form of a mistake."""
-
-    id: str
-    form: str
-    entries: tuple[tuple[str, Any], ...]
-
-
-@dataclass(frozen=True)
 class Hypothesis:
-    """A design with changes."""
+    """A design with changes. sides: what is right and differs between encoder and decoder."""
 
     design: str
     changes: tuple[Change, ...] = ()
     recipe: Recipe = RIGHT
+    sides: Parts = ()
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -100,7 +93,8 @@ def find(session: Session, parts: Known = (), seconds: float | None = None) -> M
 
 
 def _and(hypothesis: Hypothesis, change: Change) -> Hypothesis:
-    return Hypothesis(hypothesis.design, (*hypothesis.changes, change), hypothesis.recipe.with_(dict(change.entries)))
+    recipe = hypothesis.recipe.with_(dict(change.entries))
+    return replace(hypothesis, changes=(*hypothesis.changes, change), recipe=recipe)
 
 
 def _chosen(session: Session, found: list[tuple[float, Hypothesis]], tried: int) -> Match:
@@ -137,6 +131,10 @@ def _tiers(session: Session, parts: Known) -> Iterator[tuple[bool, Iterable[Hypo
     found = sorted((c for c in found if c and compatible(c)), key=len, reverse=True)[:200]
     yield False, with_changes(designs, found[:1])
     yield False, with_changes(designs, found[1:])
+    if kind.name in PLACES:
+        yield False, with_changes(designs, [c for whole in found[:1] for c in apart(kind.name, whole)])
+    if kind.name == "Transformer":
+        yield False, with_changes(list(by_side(designs, session.candidate.missing)), [(), *found[:1]])
     yield False, with_changes(designs, [(change,) for change in changes])
     fits = fitted(session, [RIGHT.with_(entries) for _, entries in designs])
     yield False, with_changes(designs, [tuple(Change(id, f, tuple(e.items())) for id, f, e in fit) for fit in fits])
@@ -145,6 +143,8 @@ def _tiers(session: Session, parts: Known) -> Iterator[tuple[bool, Iterable[Hypo
     for all_known in found[:1]:
         yield True, with_changes(designs, [(*all_known, c) for c in changes if compatible((*all_known, c))])
     yield True, with_changes(designs, [pair for pair in itertools.combinations(changes, 2) if compatible(pair)])
+    if kind.name in PLACES:
+        yield True, with_changes(designs, [alone for change in changes for alone in apart(kind.name, (change,))])
 
 
 def subsets(changes: Sequence[Change]) -> list[tuple[Change, ...]]:
@@ -160,11 +160,11 @@ def of_parts(kind: Kind, parts: Sequence[Diagnosis]) -> list[Change]:
     for part in parts:
         for finding in part.findings:
             names = {name for entries in finding.mistake.changes.values() for name in entries}
-            values = {name: getattr(part.recipe, name) for name in sorted(names)}
+            values = {name: getattr(part.recipe.within(finding.part), name) for name in sorted(names)}
             entries = tuple((n, v) for n, v in values.items() if v != getattr(RIGHT, n) and not _is_design(kind, n, v))
             entries = entries or tuple(finding.entries.items())
             if entries and finding.mistake.id in kind.ids:
-                known.setdefault(finding.mistake.id, Change(finding.mistake.id, finding.form, entries))
+                known.setdefault(finding.mistake.id, Change(finding.mistake.id, finding.form, entries, finding.part))
     return list(known.values())
 
 
@@ -187,23 +187,17 @@ def _forms(changes: list[Change], id: str) -> list[Change]:
     return [change for change in changes if change.id == id]
 
 
-def compatible(changes: Iterable[Change]) -> bool:
-    """Whether they change different entries of the recipe, and are different mistakes."""
-    names = [name for change in changes for name, _ in change.entries]
-    return len(names) == len(set(names))
-
-
 def with_changes(
     designs: Sequence[tuple[str, dict[str, Any]]], combinations: Sequence[Sequence[Change]]
 ) -> Iterator[Hypothesis]:
     """All combinations in the first design, then in the next."""
     for design, entries in designs:
         for changes in combinations:
-            merged = {name: value for change in changes for name, value in change.entries}
-            recipe = RIGHT.with_({**entries, **merged})
-            fills = FILLS if merged.keys() & EMPTYING and "fill" not in merged else (recipe.fill,)
+            recipe = RIGHT.with_(merged(entries, changes))
+            names = {name for change in changes for name, _ in change.entries}
+            fills = FILLS if names & EMPTYING and "fill" not in names else (recipe.fill,)
             for fill in fills:
-                yield Hypothesis(design, tuple(changes), recipe.with_({"fill": fill}))
+                yield Hypothesis(design, tuple(changes), recipe.with_({"fill": fill}), entries.get("parts", ()))
 
 
 def _distinct(hypotheses: Iterable[Hypothesis]) -> Iterator[Hypothesis]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import torch
@@ -20,7 +21,11 @@ CROSSED = (
     "A21:key and value are swapped",
     "A21:x W in place of x Wᵀ",
 )
-CORE_MISTAKES = ("A1", "A2", "A3", "A4", "A8", "A10", "A11", "A12", "A16", "A18")
+OF_ANOTHER = tuple(
+    f"A21:{made} are made with the projection of the {other}"
+    for made, other in itertools.permutations(("queries", "keys", "values"), 2)
+)
+CORE_MISTAKES = ("A1", "A2", "A3", "A4", "A8", "A10", "A11", "A12", "A16", "A18", "A34")
 CORE_OF_OTHERS = tuple(id for id in CORE_MISTAKES if id not in ("A10", "A11"))
 """Of the core, what shows in the outputs of a layer or a model."""
 POST = {name: WRAPPERS[name] for name in ("", "residual and norm inside")}
@@ -32,6 +37,7 @@ KEYS_ARE_QUERIES = "A7:queries instead of keys"
 HEAD_MISTAKES = (
     *(KEYS_ARE_QUERIES, "A13", "A14", "A15", "A19"),
     *CROSSED,
+    *OF_ANOTHER,
     *("A17", "A23", "A24", "G3", "A28", "A29", "A30", "A31", "A32"),
     *("B10", "B12", "B21", "B22", "B26", *NORM_INSIDE),
 )

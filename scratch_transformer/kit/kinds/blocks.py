@@ -60,6 +60,7 @@ CROSS_MISTAKES = (
     "A21:keys and values come from the decoder", "A21:keys, values and their mask come from the decoder", "A22", "A27",
     "B23:attention's output is added to the encoder's",
     "B23:the feed-forward network's output is added to the input of the sublayer before",
+    "B23:the attention to the encoder is given the block's first input",
 )  # fmt: skip
 
 

@@ -146,11 +146,11 @@ def projected(recipe: Recipe, state: State, x: Tensor) -> Tensor:
 def builtin_seq2seq(settings: Settings, recipe: Recipe, state: State, inputs: Inputs) -> Tensor:
     x = embedded(settings, recipe, state, inputs["src"], "src_embed", "src_pos")
     encoder = {"x": x, "mask": inputs["src_mask"]}
-    memory = builtin_stack(settings, recipe, below(state, "encoder."), encoder)
+    memory = builtin_stack(settings, recipe.within("encoder"), below(state, "encoder."), encoder)
     y = embedded(settings, recipe, state, inputs["tgt"], "tgt_embed", "tgt_pos")
     decoder = {"x": y, "memory": memory, "mask": inputs["tgt_mask"], "memory_mask": inputs["src_mask"]}
-    y = builtin_stack(settings, recipe, below(state, "decoder."), decoder, decoder=True)
-    return projected(recipe, state, y)
+    y = builtin_stack(settings, recipe.within("decoder"), below(state, "decoder."), decoder, decoder=True)
+    return projected(recipe, state, y) if recipe.head else y
 
 
 def builtin_gpt(settings: Settings, recipe: Recipe, state: State, inputs: Inputs) -> Tensor:
@@ -204,7 +204,7 @@ SEQ2SEQ = model_kind(
         "B25", *BOTH_SIDES, *CAUSAL_MISTAKES, *CROSS_MISTAKES, *FINAL_NORMS, "B9", "B19", "B20",
         *POSITION_MISTAKES, "B18",
     ),
-    designs=combined(OUTPUTS, POSITIONS, SCALED, FINAL, ORDERS, USUAL, NORMALIZED),
+    designs=combined(HEADS, OUTPUTS, POSITIONS, SCALED, FINAL, ORDERS, USUAL, NORMALIZED),
     oracle=builtin_seq2seq,
     builtin="torch.nn.Transformer",
 )  # fmt: skip

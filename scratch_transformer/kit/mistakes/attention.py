@@ -261,12 +261,17 @@ print("after one call:", mask)
         title="heads split by view alone",
         severity="mistake",
         does="Cuts (batch, length, d_model) into (batch, heads, length, d_k) by view or reshape alone. That mixes "
-        "positions: each head gets a part of the sentence instead of a part of the features.",
+        "positions: each head gets a part of the sentence instead of a part of the features. Or heads are not split, "
+        "and one attends for all.",
         expected="view(batch, length, heads, d_k), then transpose(1, 2).",
         fix="x.view(B, T, heads, d_k).transpose(1, 2).",
         source=HEADS,
         mathematics="right: head h of token t has the features h·d_k … (h+1)·d_k - 1 of token t",
-        changes={"": {"split": "view"}, "every h-th feature": {"split": "interleaved"}},
+        changes={
+            "": {"split": "view"},
+            "every h-th feature": {"split": "interleaved"},
+            "one head of all features": {"split": "not at all"},
+        },
         demo="""\
 import torch
 x = torch.arange(8).view(1, 2, 4)  # 1 sample, 2 tokens, 4 features
@@ -399,8 +404,9 @@ except AssertionError as error:
         id="A21",
         title="projections mixed up",
         severity="mistake",
-        does="Queries, keys and values are exchanged somewhere, or a weight matrix is used without transposing it. In "
-        "self-attention some of these cannot be seen; in cross-attention they can.",
+        does="Queries, keys and values are exchanged somewhere, one of them is made with another's projection, or a "
+        "weight matrix is used without transposing it. In self-attention some of these cannot be seen; in "
+        "cross-attention they can.",
         expected="Q = query W_q, K = key W_k, V = value W_v. In the decoder's cross-attention the queries come from "
         "the "
         "decoder, keys and values from the encoder.",
@@ -413,6 +419,12 @@ except AssertionError as error:
             "x W in place of x Wᵀ": {"transposed": False},
             "keys and values come from the decoder": {"memory": "decoder"},
             "keys, values and their mask come from the decoder": {"memory": "decoder, its mask"},
+            "queries are made with the projection of the keys": {"uses": "k k v"},
+            "queries are made with the projection of the values": {"uses": "v k v"},
+            "keys are made with the projection of the queries": {"uses": "q q v"},
+            "keys are made with the projection of the values": {"uses": "q v v"},
+            "values are made with the projection of the queries": {"uses": "q k q"},
+            "values are made with the projection of the keys": {"uses": "q k k"},
         },
         demo="""\
 import torch
@@ -459,6 +471,7 @@ print("padded, masked:", attention(x, padded, padded, key_padding_mask=blocked)[
             "not transposed back": {"merge": "view"},
             "features before heads": {"merge": "interleaved"},
             "without the last projection": {"merge": "no projection"},
+            "features before tokens": {"merge": "features first"},
         },
         demo="""\
 import torch

@@ -358,11 +358,12 @@ print("dim=1, they sum to", logits.softmax(1).sum(-1))
         id="B19",
         title="every layer gets the first input",
         severity="mistake",
-        does="In the loop over the layers, each is called with the stack's input, so only the last one counts.",
+        does="In the loop over the layers, each is called with the stack's input, so only the last one counts, or none "
+        "where even its output is not used.",
         expected="Each layer gets the previous one's output.",
         fix="for layer in self.layers: x = layer(x, mask) - the same name on both sides.",
         source=BLOCK,
-        changes={"": {"feeding": "first input"}},
+        changes={"": {"feeding": "first input"}, "and none of their outputs is used": {"feeding": "nothing"}},
         demo="""\
 x, layers = 1, [lambda x: x + 1, lambda x: x * 10]
 right = x

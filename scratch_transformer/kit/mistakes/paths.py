@@ -23,6 +23,7 @@ PATHS = (
             "attention's output is added to the encoder's": {"residual": "memory"},
             "attention's output is added to the values": {"residual": "value"},
             "attention's output is added to the keys": {"residual": "key"},
+            "the attention to the encoder is given the block's first input": {"cross_input": "block's input"},
         },
         demo="""\
 import torch

@@ -14,6 +14,8 @@ from typing import Any
 
 from torch import nn
 
+from scratch_transformer.kit.resolve.names.settings import settings_of
+
 RECURRENT = ("LSTM", "GRU", "RNN", "LSTMCell", "GRUCell", "RNNCell", "RNNBase")
 CONVOLUTIONS = ("Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "conv1d", "conv2d")
 IMAGE = re.compile(r"\(?\w+, \w+, (h|height), (w|width)\)? = \w+\.(shape|size\(\))$", re.IGNORECASE)
@@ -58,6 +60,8 @@ def _why(thing: Any, depth: int) -> str:
         forward = _tree(vars(thing).get("forward"))  # of a class that is defined twice, Python shows the first
         if isinstance(forward, Function) and _is_unwritten(forward):
             return NOT_WRITTEN
+        if thing.__name__ == "MLP" and any("num_layers" in settings_of(name) for name in _parameters(thing)):
+            return "a network of any number of layers"
     return _of_class(tree) or (_made_of(thing, tree, depth) if depth < MOST_DEEP else "")
 
 

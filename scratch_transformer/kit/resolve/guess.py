@@ -25,7 +25,7 @@ from scratch_transformer.kit.resolve.names.words import plain
 
 NO_COMPONENTS = (
     "config", "args", "dataset", "dataloader", "tokenizer", "trainer", "batch", "vocab", "collate", "translator", "lit",
-    "datamodule", "prenorm", "postnorm", "callback", "logger", "metric", "timer", "accumulator", "animator", "cache",
+    "datamodule", "prenorm", "postnorm", "wrapper", "callback", "logger", "metric", "timer", "accumulator", "animator", "cache",
     "hyperparameters",
     "scalenorm", "batchnorm", "batchnorm1d", "groupnorm", "instancenorm", "weightnorm", "adaptivelayernorm",
 )  # fmt: skip
@@ -46,6 +46,10 @@ FAMILIES = (
     ("Embedding", "InputEmbedding", "EmbeddingWithPositions"),
 )  # fmt: skip
 """Kinds that go by the same names; what the forward takes tells more."""
+
+
+ALONE = ("DecoderOnly", "LlamaModel", "DecoderOnlyLayer", "LlamaBlock", "TokenEncoder", "EncoderLayer", "Encoder")
+"""What is given one sequence."""
 
 
 def are_related(kind: str, other: str) -> bool:
@@ -92,14 +96,19 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
     best = list(dict.fromkeys([*best, *relatives]))
     if is_class and "InputEmbedding" in best and {"sin", "cos"} <= names_in(thing):
         best = list(dict.fromkeys([*best, "PositionalEncoding"]))  # a table that is looked up by position
+    if is_class and "PositionalEncoding" in best and {"Embedding", "sin", "cos"} <= names_in(thing):
+        best = list(dict.fromkeys([*best, "EmbeddingWithPositions"]))  # which is given ids
     if not any(plain(p.name) == "numembeddings" for p in parameters_of(thing)):
         best = [kind for kind in best if kind != "Embedding"]
+    if is_class and best and best[0] in BLOCKS and not any(ATTENTIVE.search(n.lower()) for n in _names_within(thing)):
+        best = list(dict.fromkeys(["FeedForward", "SwiGLU", *best]))  # a block that attends to nothing
     # What says that it is causal, or is given keys, must be more than right for one sequence that sees all of itself.
     is_given_all = _takes(thing, "key", "value")
     alike = {
         "SelfAttention": "causal" in word or _takes(thing, "key"),
         "CrossAttention": is_given_all,
         "CausalSelfAttention": is_given_all and takes_mask(thing),
+        **dict.fromkeys(ALONE, _takes(thing, "memory") and len(_required(thing)) > 1),
         "EmbeddingWithPositions": best[:1] != ["EmbeddingWithPositions"] and not _has_positions(thing),
     }
     return tuple(kind for kind in best if not alike.get(kind))
@@ -109,6 +118,10 @@ def _is_container(thing: Any) -> bool:
     """Whether it hands on whatever it is given, class SequentialEncoder(nn.Sequential): forward(self, *inputs)."""
     is_one = isinstance(thing, type) and issubclass(thing, (nn.Sequential, nn.ModuleList, nn.ModuleDict))
     return is_one and "forward" in vars(thing) and not _parameters(thing)
+
+
+BLOCKS = ("EncoderLayer", "DecoderOnlyLayer", "DecoderLayer", "LlamaBlock", "MaskedLlamaBlock")
+ATTENTIVE = re.compile(r"att|softmax|mha|mhsa|quer|qkv|heads|norm")
 
 
 def kind_named(name: str, kinds: Mapping[str, Kind]) -> str | None:

@@ -136,16 +136,19 @@ class Config(dict):
         try:
             return self._find(name)
         except Unknown as error:
-            raise KeyError(name) from error
+            if not isinstance(name, str) or settings_of(name) or not plain(name).endswith(SECTIONS):
+                raise KeyError(name) from error
+            return Config(self.__dict__["_value"], None, self.__dict__["_owner"])  # args["self_attention"]["d_k"]
 
     def get(self, name: str, default: Any = None) -> Any:
         if isinstance(default, bool) and not self.__dict__["_value"].fixes(name):
             own = self.__dict__["_real"]
             return own[name] if isinstance(own, Mapping) and name in own else FLAGS.get(plain(name), default)
         try:
-            return self._find(name)
+            found = self._find(name)
         except Unknown:
             return default
+        return default if isinstance(default, bool) and not isinstance(found, bool) else found  # a flag is no size
 
     def __contains__(self, name: object) -> bool:
         return self.get(str(name), Unknown) is not Unknown

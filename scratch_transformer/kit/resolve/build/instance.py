@@ -36,7 +36,38 @@ def settings_of_instance(made: Any, kind: Kind, wanted: Mapping[str, Any], used:
                 settings[name] = value
     sizes = [tuple(values.shape) for values in made.parameters() if not _is_lazy(values)]
     settings |= _from_shapes(kind, settings, sizes, used)
+    settings |= _words(made, settings)
+    if "num_layers" in settings and "num_layers" not in used:
+        settings["num_layers"] = _layers(made) or settings["num_layers"]
     return settings | _of_heads(made, settings)
+
+
+def _words(made: nn.Module, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """How many words the embeddings have, where that is none of the numbers asked for: a few more, for <pad>, <s>."""
+    tables = [(path.lower(), part) for path, part in walk(made) if isinstance(part, nn.Embedding)]
+    wide = [(path, part.num_embeddings) for path, part in tables if part.embedding_dim == settings.get("d_model")]
+    rows = {path: number for path, number in wide if not re.search(r"pos(?!t)|seg|type", path)}
+    names = [name for name in VOCABULARIES if name in settings]
+    if not rows or any(settings[name] in rows.values() for name in names):
+        return {}
+    of_target = [number for path, number in rows.items() if re.search(r"tgt|trg|target|dec", path)]
+    first, last = next(iter(rows.values())), of_target[0] if of_target else [*rows.values()][-1]
+    return {name: last if name.startswith("tgt") else first for name in names}
+
+
+VOCABULARIES = ("vocab_size", "src_vocab_size", "tgt_vocab_size")
+MATRICES = 3
+"""Of a layer, at least: a list of heads is no stack."""
+
+
+def _layers(made: nn.Module) -> int:
+    """The length of the outermost list of layers of one class; 0 without one."""
+    for _, part in walk(made):
+        items = list(part) if isinstance(part, (nn.ModuleList, nn.Sequential)) else []
+        matrices = [sum(values.dim() >= 2 for values in item.parameters()) for item in items]
+        if items and len({type(item) for item in items}) == 1 and min(matrices) > MATRICES:
+            return len(items)
+    return 0
 
 
 def _of_heads(made: nn.Module, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -53,8 +84,10 @@ def _of_heads(made: nn.Module, settings: Mapping[str, Any]) -> dict[str, Any]:
     of_queries = [_out(shape, E) for shape in whole[0]["q"]]
     several = len(of_queries) if set(of_queries) == {E} else 1  # attentions side by side: W_q_1, W_q_2
     q, k = (sum(_out(shape, E) for shape in whole[0][role]) // several for role in "qk")
-    if q % h:
-        return {}
+    if q % h:  # numbers that it was not asked for: of heads, by an attribute that divides what there is
+        own = [value for _, part in walk(made) for value in vars(part).values() if type(value) is int]
+        h = next((value for value in own if value > 1 and q % value == 0 and value not in (E, settings.get("d_ff"))), 0)
+        return {"num_heads": h, "d_k": q // h} if h and k == q else {}
     found = {} if q == E else {"d_k": q // h}
     shared = {"num_kv_heads": k * h // q} if k < q and q % k == 0 and (k * h) % q == 0 else {}
     return found | shared

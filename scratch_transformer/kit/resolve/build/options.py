@@ -38,6 +38,8 @@ from scratch_transformer.kit.resolve.names.words import plain, words
 
 TABLE = re.compile(r"(pe|pos(itional|ition)?(enc(odings?)?|emb(eddings?)?))(table|matrix|tensor)?")
 """A table of positions that is given ready made, where no module of the file is called so."""
+INDEX = re.compile(r"i|idx|index|(layer|block|blk)_?(i|idx|id|index|no|num|number)")
+"""Of a layer in its stack."""
 Part = Callable[[str], list[Callable[[], Any]]]
 """A parameter's name -> ways to make the submodule that it may mean."""
 MODULE_LIKE = ("Module", "Block", "Layer", "Attention", "Encoder", "Decoder", "Embedding", "Norm", "FeedForward")
@@ -173,6 +175,8 @@ def options(wish: Wish, values: Values, parts: Part) -> list[Any]:
         return []
     if wish.is_required and (first := first_or_last(word)) is not None:
         return [first]
+    if wish.is_required and INDEX.fullmatch(word):
+        return [0]
     if word == "device" or wish.hint is torch.device:
         return ["cpu"] if wish.hint is not torch.device else [torch.device("cpu")]
     if word == "dtype" or wish.hint is torch.dtype:

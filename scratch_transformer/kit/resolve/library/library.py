@@ -52,6 +52,32 @@ class Library(Parts):
 
         return rebuild
 
+    def as_its_parts(
+        self, thing: Any, wanted: list[dict[str, Any]], given: Mapping[str, Any] | None
+    ) -> list[dict[str, Any]]:
+        """The settings to try, those first with which its parts were understood, or what is made of the same."""
+        if given or not isinstance(thing, type) or not {"d_model", "num_heads"} <= wanted[0].keys():
+            return wanted
+        made = self._made_by(thing)
+        alike = [cls for cls in self.resolved if isinstance(cls, type) and made & self._made_by(cls)]
+        parts = [self.resolved[cls] for cls in (*made, *alike) if cls in self.resolved]
+        parts.sort(key=lambda part: part.kind.name.endswith("Attention"))  # which is told how many heads it has
+        known = [
+            part.settings for part in parts if part.explained is not None and part.settings.get("num_heads", 1) > 1
+        ]
+        as_parts = [
+            {**wanted[0], **{n: size[n] for n in ("d_model", "num_heads")}} for size in known if "d_model" in size
+        ]
+        found: list[dict[str, Any]] = []
+        for some in (*as_parts, *wanted):
+            found += [some] if some not in found else []
+        return found
+
+    def _made_by(self, cls: type) -> set[type]:
+        """The learner's classes of which a class makes instances."""
+        names = self.namespace_of(cls)
+        return {value for name in read_by_class(cls) if isinstance(value := names.get(name), type)} & {*self.guesses}
+
     # ---- Parts that are missing or broken ----
 
     def at_fault(self, error: BaseException | None, thing: Any) -> tuple[str, Any, str] | None:
@@ -115,7 +141,7 @@ class Library(Parts):
         """The reference in place of a part, wherever the learner's code names it."""
         modules = {getattr(thing, "__module__", "") for thing in self.guesses}
         namespaces = [vars(sys.modules[module]) for module in modules if module in sys.modules]
-        new = supplied.class_of(self.kinds[kind], settings, pair)
+        new = supplied.class_of(self.kinds[kind], settings, pair, takes_mask=guess.takes_mask(part))
         self.supplied.append(name)
         try:
             with supplied.in_place(namespaces, part, new):

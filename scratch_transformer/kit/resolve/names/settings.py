@@ -14,6 +14,7 @@ SETTINGS: dict[str, str] = {
         numfeatures hiddensize hiddendim hidden hid hiddim nembd nembed dim dims size modeldim modelsize
         numhiddens normshape normalizedshape normalizedshapes dimmodel units channels nstate nx width din dout
         dimin dimout indim outdim inputdim outputdim ninp inputsize outputsize modeldimension keysize querysize
+        dimension dimensions inputdimension
         valuesize ffnnuminput ffnnumoutputs ffninputsize dembed demb nfeatures featuresize dhidden hiddenunits
         embedwidth modelwidth attdim attndim attentiondim querydim contextdim kdim vdim ndim edim e c d
         embeddingdimension dimensionality inputfeatures infeatures outfeatures numembeddingdims sizemodel
@@ -77,7 +78,7 @@ SETTINGS: dict[str, str] = {
         numlayers nlayers nlayer n layers numblocks depth nblocks nblock numhiddenlayers numblks numenclayers
         numdeclayers nenclayers ndeclayers numencoderlayers numdecoderlayers enclayers declayers encoderlayers
         decoderlayers nx stacks nstacks numlayer blocks nl numofblocks numberoflayers noflayers nblks layersnum
-        numtransformerblocks encdepth decdepth
+        numtransformerblocks encdepth decdepth nencoders ndecoders numencoders numdecoders
     """,
     "max_len": """
         maxlen maxlength maxseqlen maxseqlength seqlen seqlength blocksize contextlength contextsize contextlen

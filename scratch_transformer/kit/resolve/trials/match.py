@@ -15,7 +15,7 @@ from scratch_transformer.kit.resolve.build import asked, construct, inside, inst
 from scratch_transformer.kit.resolve.build.config import Unknown
 from scratch_transformer.kit.resolve.build.tokenizer import is_tokenizer
 from scratch_transformer.kit.resolve.call import batching, caching, calling, forwards
-from scratch_transformer.kit.resolve.call.plan import CannotCall
+from scratch_transformer.kit.resolve.call.plan import CannotCall, Plan
 from scratch_transformer.kit.resolve.call.precision import double
 from scratch_transformer.kit.resolve.functions import decoders, rotations, schedules, training
 from scratch_transformer.kit.resolve.functions.readings import readings
@@ -126,12 +126,11 @@ def _without(
 
 def _resolved(thing: Any, kind: Kind, library: Library, settings: Mapping[str, Any] | None) -> Outcome:
     best = Outcome(kind)
-    for wanted in asked.settings(thing, kind, settings):
-        for outcome in _attempts(thing, kind, library, wanted):
-            if outcome.beats(best if best.candidate or best.problem else None):
-                best = outcome
-            if best.score[0] < library.most_tiers or library.is_late:
-                return best
+    wanted = library.as_its_parts(thing, list(asked.settings(thing, kind, settings)), settings)
+    for some in wanted:
+        best, is_last = _with_settings(best, thing, kind, library, some)
+        if is_last:
+            return best
         knows_heads = "num_heads" in best.used or asked.has_heads(thing)
         if best.score[0] < NOTHING or (knows_heads and best.form != "narrow"):
             break
@@ -151,6 +150,18 @@ def _of_its_size(best: Outcome, thing: Any, library: Library) -> Outcome:
             if library.is_late:
                 break
     return best
+
+
+def _with_settings(
+    best: Outcome, thing: Any, kind: Kind, library: Library, settings: dict[str, Any]
+) -> tuple[Outcome, bool]:
+    """The best of all ways to build and call it with these settings, and whether to look no further."""
+    for outcome in _attempts(thing, kind, library, settings):
+        if outcome.beats(best if best.candidate or best.problem else None):
+            best = outcome
+        if best.score[0] < library.most_tiers or library.is_late:
+            return best, True
+    return best, False
 
 
 def _attempts(thing: Any, kind: Kind, library: Library, settings: dict[str, Any]) -> Iterator[Outcome]:
@@ -245,12 +256,14 @@ def _called(
         orders = calling.orders(kind, is_function, not is_function and caching.keeps(made))
         plans = calling.plans(function, kind.inputs, actual, orders, library.tables(function, actual))
         plans = (plan for plan in plans if plan.gives_targets or not library.gives_targets)
-        for plan in probing.distinct(plans, function, library.trial(kind, actual, made).probes):
-            if "right" in forms and not is_function and plan.order in SPECIAL:
-                continue  # it takes batches of sequences
+        probes = library.trial(kind, actual, made).probes
+        for plan in _with_masks_turned(probing.distinct(plans, function, probes), forms):
+            takes_batches = not is_function or library.is_called_by_module(made)
+            if "right" in forms and takes_batches and plan.order in SPECIAL:
+                continue
             outcome = planned(made, function, kind, library, actual, plan)
             outcome.used = used
-            forms.add(outcome.form)
+            forms |= {outcome.form} if outcome.candidate is not None else set()
             if outcome.candidate is not None:
                 yield outcome
             else:
@@ -261,3 +274,16 @@ def _called(
         problem = Outcome(kind, stage="called", problem=str(error), error=error)
     if problem is not None:
         yield problem
+
+
+def _with_masks_turned(plans: Iterator[Plan], forms: set[str]) -> Iterator[Plan]:
+    """Ways to call; if none of them could be called, the first with its masks the other way round.
+
+    forms: of the outputs of those that could.
+    """
+    first: Plan | None = None
+    for plan in plans:
+        first = first or plan
+        yield plan
+    if first is not None and not forms:
+        yield from calling.reassigned(first)

@@ -16,6 +16,8 @@ from scratch_transformer.kit.resolve.weights.pairing import Pairs, pairings
 from scratch_transformer.kit.resolve.weights.units import KindOf, Shapes, Unit, canonical_units, learner_units, raw_test
 
 MOST_LAYOUTS = 64
+SIDES = ("src_", "tgt_")
+"""Of what a model may have once for both languages."""
 
 
 class Numbered(dict[str, Tensor]):
@@ -102,8 +104,14 @@ def _layout(
 
 
 def _tied(left: list[Unit], layout: Layout, shapes: Shapes) -> Layout:
-    """A projection without weights of its own uses the embedding's: x @ wte.T."""
+    """One embedding, or table of positions, for source and target; a projection without weights of its own uses the
+    embedding's: x @ wte.T.
+    """
     found: Layout = {}
+    for name in (unit.full(name) for unit in left for name in unit.names if unit.path.startswith(SIDES)):
+        other = SIDES[1 - name.startswith(SIDES[1])] + name[len(SIDES[0]) :]
+        if other in layout and shapes[other] == shapes[name] and bool((layout[other] >= 0).all()):
+            found[name] = layout[other]
     for name in (unit.full("weight") for unit in left if "projection" in unit.context):
         others = (layout[other] for other in layout if "embed" in other and shapes[other] == shapes.get(name))
         found |= dict.fromkeys([name], next(others, layout[name])) if name in shapes else {}

@@ -96,7 +96,12 @@ def _context(path: str) -> tuple[str, ...]:
             found.append(role)
     if re.search(r"pos(?!ition_?wise|_?ff|_?feed|t)", word):
         found.append("position")
-    if re.search(r"(proj|prj|generator|head$|lm_head|fc_out|out$|logits|vocab|linear$|output$|final|classifier)", word):
+    if re.search(r"emb|wte|lut|tok", word) and "unembed" not in word:
+        found.append("embedding")
+    if re.search(
+        r"(proj|prj|generator|head$|lm_head|fc_out|out$|logits|vocab|linear$|output$|output_?layer|out_?layer|unembed|final|classifier)",
+        word,
+    ):
         found.append("projection")
     return tuple(found)
 
