@@ -75,6 +75,10 @@ CROSS = re.compile(
 )
 
 
+LAST = re.compile(r"(^|[._])(head|out|output|output_layer|linear|fc|unembed\w*)(?=[._](weight|bias)$)")
+"""Outside of all layers, what gives the scores of the words."""
+
+
 def _context(path: str) -> tuple[str, ...]:
     """What a path says about the place: encoder, decoder, self, cross, source, target, final."""
     word, found = path.lower(), []
@@ -96,7 +100,8 @@ def _context(path: str) -> tuple[str, ...]:
             found.append(role)
     if re.search(r"pos(?!ition_?wise|_?ff|_?feed|t)", word):
         found.append("position")
-    if re.search(r"(proj|prj|generator|head$|lm_head|fc_out|out$|logits|vocab|linear$|output$|final|classifier)", word):
+    is_last = _layer(path) is None and LAST.search(word)
+    if is_last or re.search(r"(proj|prj|generator|head$|lm_head|fc_out|out$|logits|vocab|linear$|output$|final|classifier)", word):
         found.append("projection")
     return tuple(found)
 
