@@ -36,7 +36,7 @@ COMPONENT_SECONDS = 12.0
 PART_SECONDS, LEARNING_SECONDS, MOST_PART = 2.0, 5.0, 4.0
 """Of computing, for a part that another file defines; for all of them; after which one is given up."""
 FILE_SECONDS, LEAST_SECONDS = 18.0, 1.5
-SEARCH_SECONDS, LEAST_SEARCH, DETECTORS = 3.0, 1.0, 2.0
+SEARCH_SECONDS, LEAST_SEARCH, DETECTORS = 3.0, 1.0, 3.0
 """Of computing, for what is hard to resolve: what the easy components of a file leave, the others share."""
 CAUSAL = ("causal", "iscausal", "usecausal", "causalmask", "usecausalmask", "autoregressive")
 """Flags of a constructor."""

@@ -225,6 +225,8 @@ def numbers(wish: Wish, values: Values) -> list[Any]:
         others.append(values.settings["d_k"])
     if meant[:1] == ("d_k",) and values.is_attention and "num_heads" not in values.names:
         others.append(values.settings["num_heads"])  # hidden_size // head_size may be either of them
+    if meant[:1] == ("d_model",) and "d_k" in values.own and "d_model" not in values.own:
+        others.append(values.settings["d_k"])  # of what is given one head
     found = list(dict.fromkeys([number, *others]))
     if wish.wants_fraction and not values.fixes(wish.name):
         fractions = [values.settings[s] for s in meant if s in FRACTIONS and s in values.settings]
