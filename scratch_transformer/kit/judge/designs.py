@@ -20,6 +20,7 @@ SHOWN = {
     **dict.fromkeys(("FeedForward", "SwiGLU"), ("activation",)),
     **dict.fromkeys(("LayerNorm", "RMSNorm"), ("norm_kind",)),
     **dict.fromkeys(("RotaryEmbedding", "RotaryAttention", "CausalRotaryAttention"), ("rotary",)),
+    **dict.fromkeys(("MultiheadAttention", "SelfAttention", "CausalSelfAttention", "CrossAttention"), ("rotary",)),
     "PositionalEncoding": ("positions",),
     **dict.fromkeys(("InputEmbedding", "Embedding"), ("embedding_scale",)),
     "ResidualConnection": ("norm_order",),
@@ -42,7 +43,12 @@ def possible(
     of_outputs = (_fits_output(outputs), *([_fits_half(outputs)] if variants.kind.name == "CausalMask" else ()))
     for keeps in (_fits_parameters(variants, designs, missing), _fits_settings(variants.settings), *of_outputs):
         designs = [design for design in designs if keeps(design)] or designs
-    return sorted(designs, key=lambda design: sum(shown.get(name, value) != value for name, value in design[1].items()))
+    return sorted(designs, key=lambda design: against(design, shown))
+
+
+def against(design: Design, shown: Mapping[str, Any]) -> int:
+    """How many choices of a design the parts speak against."""
+    return sum(shown.get(name, value) != value for name, value in design[1].items())
 
 
 def of_session(session: Session, parts: Sequence[Diagnosis] = ()) -> list[Design]:

@@ -74,6 +74,11 @@ CROSS = re.compile(
     r"inter_att|co_?att|mha2|att\w*_?2|second"
 )
 
+PROJECTION = re.compile(
+    r"proj|prj|generator|head$|lm_head|fc_out|out$|logits|vocab|linear$|output$|output_?layer|out_?layer|unembed|"
+    r"final|classifier"
+)
+
 
 def _context(path: str) -> tuple[str, ...]:
     """What a path says about the place: encoder, decoder, self, cross, source, target, final."""
@@ -98,7 +103,7 @@ def _context(path: str) -> tuple[str, ...]:
         found.append("position")
     if re.search(r"emb|wte|lut|tok", word) and "unembed" not in word:
         found.append("embedding")
-    if re.search(r"(proj|prj|generator|head$|lm_head|fc_out|out$|logits|vocab|linear$|output$|output_?layer|out_?layer|unembed|final|classifier)", word):
+    if PROJECTION.search(word):
         found.append("projection")
     return tuple(found)
 
