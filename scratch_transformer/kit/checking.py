@@ -279,7 +279,7 @@ class Checking:
         within = tuple(part for part in every if not any(part is other for other in self.library.silent))
         parts = {f.mistake.id for part in within for f in part.findings if f.severity != "note"}
         parts &= {f.mistake.id for f in diagnosis.findings if f.severity != "note"}
-        beside = _of_parts(diagnosis, within)
+        beside = _of_parts(diagnosis, within) or self._of_replaced(diagnosis)
         own = [f for f in diagnosis.findings if f.mistake.id not in parts]
         self.library.diagnoses[value] = diagnosis
         result.verdict, result.error, result.design = diagnosis.verdict, diagnosis.error, diagnosis.design
@@ -300,6 +300,14 @@ class Checking:
                 result.limits.append(f"What differs in it besides {' and '.join(beside)}, if anything, was not found.")
         result.replaced = list(dict.fromkeys(diagnosis.replaced))
         return result
+
+    def _of_replaced(self, diagnosis: Diagnosis) -> list[str]:
+        """Mistakes in what the reference stands in for, as something else in it is not understood."""
+        classes = [cls for cls in self.library.resolved if getattr(cls, "__name__", "") in diagnosis.replaced]
+        own = [self.library.diagnoses[cls] for cls in classes if cls in self.library.diagnoses]
+        deeper = [part for cls in classes for part in self.library.parts_of(self.library.resolved[cls].made)]
+        found = [f for part in (*own, *deeper) for f in part.findings if f.severity == "mistake"]
+        return list(dict.fromkeys(f.mistake.id for f in found if f.mistake.id not in diagnosis.ids))
 
     def _not_built(self, result: Result, value: Any, outcome: Outcome, source: Source) -> Result:
         from scratch_transformer.kit.judge.crashes import crash_finding

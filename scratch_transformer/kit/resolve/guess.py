@@ -25,8 +25,8 @@ from scratch_transformer.kit.resolve.names.words import plain
 
 NO_COMPONENTS = (
     "config", "args", "dataset", "dataloader", "tokenizer", "trainer", "batch", "vocab", "collate", "translator", "lit",
-    "datamodule", "prenorm", "postnorm", "wrapper", "callback", "logger", "metric", "timer", "accumulator", "animator", "cache",
-    "hyperparameters",
+    "datamodule", "prenorm", "postnorm", "wrapper", "callback", "logger", "metric", "timer", "accumulator", "animator",
+    "cache", "hyperparameters",
     "scalenorm", "batchnorm", "batchnorm1d", "groupnorm", "instancenorm", "weightnorm", "adaptivelayernorm",
 )  # fmt: skip
 MOST = 4
