@@ -41,6 +41,8 @@ class Known:
         self.guesses: dict[Any, tuple[str, ...]] = {}
         self.resolved: dict[Any, Resolved] = {}
         self.choices: dict[type, int] = {}
+        self.given_parts: dict[type, list[type]] = {}
+        """Of classes whose constructors are given parts: those of files beside theirs that may be meant."""
         self.diagnoses: dict[Any, Diagnosis] = {}
         self.replaced: list[tuple[Any, str]] = []
         """What was tried with the reference in place of its unclear parts, as which kind; as often as it was."""
