@@ -33,8 +33,8 @@ from scratch_transformer.kit.resolve.trials.choice import SEARCH, chosen
 from scratch_transformer.kit.resolve.trials.match import Outcome, resolve
 
 COMPONENT_SECONDS = 12.0
-PART_SECONDS, LEARNING_SECONDS = 2.0, 5.0
-"""Of computing, for a part that another file defines; for all of them."""
+PART_SECONDS, LEARNING_SECONDS, MOST_PART = 2.0, 5.0, 4.0
+"""Of computing, for a part that another file defines; for all of them; after which one is given up."""
 FILE_SECONDS, LEAST_SECONDS = 18.0, 1.5
 SEARCH_SECONDS, LEAST_SEARCH, DETECTORS = 3.0, 1.0, 2.0
 """Of computing, for what is hard to resolve: what the easy components of a file leave, the others share."""
@@ -234,7 +234,7 @@ class Checking:
         with (
             contextlib.suppress(TimeUp, Exception),
             self.guard.on() if self.guard else nullcontext(),
-            time_limit(COMPONENT_SECONDS),
+            time_limit(MOST_PART),
         ):
             candidate = chosen(part, kinds, library, PART_SECONDS).candidate
             if candidate is not None:
@@ -279,8 +279,8 @@ class Checking:
         result = Result(name, source.where(line), kind.name, what=kind.what, against=kind.builtin or "the reference")
         if diagnosis is None:
             return self._not_built(result, value, outcome, source)
-        within = self.library.parts_of(outcome.candidate.made) if outcome.candidate else ()
-        within = tuple(part for part in within if not any(part is other for other in self.library.silent))
+        every = self.library.parts_of(outcome.candidate.made) if outcome.candidate else ()
+        within = tuple(part for part in every if not any(part is other for other in self.library.silent))
         parts = {f.mistake.id for part in within for f in part.findings if f.severity != "note"}
         parts &= {f.mistake.id for f in diagnosis.findings if f.severity != "note"}
         beside = _of_parts(diagnosis, within)
@@ -294,6 +294,10 @@ class Checking:
         result.ordinary, result.unexplained = diagnosis.ordinary, diagnosis.unexplained
         result.notes = list(dict.fromkeys(diagnosis.notes))
         result.limits = list(dict.fromkeys(diagnosis.limits))
+        unsaid = _unsaid(diagnosis, [part for part in every if not any(part is other for other in within)])
+        if unsaid and not beside:
+            result.verdict, result.unexplained = "mistake", True
+            result.mistakes = [*(_located(f, value, source) for f in unsaid), *result.mistakes]
         if beside:
             result.verdict = "mistake"
             if diagnosis.verdict == "unknown mismatch":
@@ -336,6 +340,13 @@ def _of_parts(diagnosis: Diagnosis, within: Sequence[Diagnosis]) -> list[str]:
     is_unknown = diagnosis.verdict == "unknown mismatch"
     ids = dict.fromkeys(f.mistake.id for f in found if is_unknown or not f.mistake.changes)
     return [id for id in ids if id not in diagnosis.ids]
+
+
+def _unsaid(diagnosis: Diagnosis, silent: Sequence[Diagnosis]) -> list[Finding]:
+    """Mistakes of its parts in other files, which have no report of their own, where nothing explains the whole."""
+    found = [f for part in silent if not part.unexplained for f in part.findings if f.severity == "mistake"]
+    own = {f.mistake.id: f for f in found if f.mistake.id not in diagnosis.ids}
+    return list(own.values()) if diagnosis.verdict == "unknown mismatch" else []
 
 
 def _located(finding: Finding, value: Any, source: Source) -> Named:

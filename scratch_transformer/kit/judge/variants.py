@@ -13,7 +13,18 @@ from torch import Tensor, nn
 from scratch_transformer.kit.kind import Inputs, Kind, Probe, Settings
 from scratch_transformer.kit.recipe import Recipe
 
-STRUCTURE = ("final_norm", "embedding_norm", "positions", "wrapped", "head", "norms", "layers", "gated", "qk_norm", "parts")
+STRUCTURE = (
+    "final_norm",
+    "embedding_norm",
+    "positions",
+    "wrapped",
+    "head",
+    "norms",
+    "layers",
+    "gated",
+    "qk_norm",
+    "parts",
+)
 """The entries of a recipe that decide which parameters a module has."""
 
 

@@ -82,6 +82,8 @@ def kinds_of(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str, ...
     best = list(dict.fromkeys([*best, *relatives]))
     if is_class and "InputEmbedding" in best and {"sin", "cos"} <= names_in(thing):
         best = list(dict.fromkeys([*best, "PositionalEncoding"]))  # a table that is looked up by position
+    if is_class and "PositionalEncoding" in best and {"Embedding", "sin", "cos"} <= names_in(thing):
+        best = list(dict.fromkeys([*best, "EmbeddingWithPositions"]))  # which is given ids
     if not any(plain(p.name) == "numembeddings" for p in parameters_of(thing)):
         best = [kind for kind in best if kind != "Embedding"]
     if is_class and best and best[0] in BLOCKS and not any(ATTENTIVE.search(n.lower()) for n in _names_within(thing)):

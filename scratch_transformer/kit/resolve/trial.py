@@ -36,6 +36,8 @@ Outputs = list[tuple[Probe, Tensor | None]]
 """Of a candidate; None where it stopped with an error."""
 SECONDS = 1.0
 """Of computing, for the search for a mistake in one layout of weights."""
+OF_HEADS = (("A1", "A13"), ("A1", "A23"), ("A13", "A23"))
+"""Mistakes of attention that go with each other, whatever its weights are called."""
 MOST_NEAR = 12
 """Designs that are combined with mistakes: those that were nearest by themselves."""
 MOST_SUBSETS = 24
@@ -74,7 +76,10 @@ class Trial:
         if tier == 1:
             combinations = [known[:1], known[1:]]
         else:
-            combinations = [_mistaken(changes_of(self.kind), known[0] if known else ())]
+            changes = changes_of(self.kind)
+            combinations = [_mistaken(changes, known[0] if known else ())]
+            if self.kind.name.endswith("Attention"):
+                combinations.append(_combined(changes, OF_HEADS))
         for some in combinations:
             for hypothesis in with_changes(near, some):
                 yield (hypothesis.design, by_name[hypothesis.design]), hypothesis.recipe
@@ -167,13 +172,18 @@ class Trial:
                 return None
 
 
-def _mistaken(changes: list[Change], known: Sequence[Change]) -> list[tuple[Change, ...]]:
-    """One mistake, a few that come together, and one besides all that are in the parts."""
-    together = [
+def _combined(changes: list[Change], together: Iterable[Sequence[str]]) -> list[tuple[Change, ...]]:
+    """Every form of the mistakes that come together."""
+    return [
         c
-        for ids in TOGETHER
+        for ids in together
         for c in itertools.product(*([change for change in changes if change.id == i] for i in ids))
     ]
+
+
+def _mistaken(changes: list[Change], known: Sequence[Change]) -> list[tuple[Change, ...]]:
+    """One mistake, a few that come together, and one besides all that are in the parts."""
+    together = _combined(changes, TOGETHER)
     besides = [(*known, c) for c in changes if known and compatible((*known, c))]
     return [*((c,) for c in changes), *together, *besides]
 

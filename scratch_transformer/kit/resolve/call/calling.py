@@ -145,12 +145,6 @@ def _beside(
     return found
 
 
-def _scales(word: str, settings: Mapping[str, Any]) -> list[float]:
-    """What the caller of an attention divides the scores by, or multiplies them with, or 1 if it does so itself."""
-    divisor = float(settings.get("d_k") or settings["d_model"] // settings["num_heads"]) ** 0.5
-    return [*((1 / divisor, divisor) if SCALES[word] else (divisor, 1 / divisor)), 1.0]
-
-
 def reassigned(plan: Plan) -> Iterator[Plan]:
     """The plan with its masks the other way round: names do not always tell which is the source's."""
     names = [name for _, name, _ in plan.mask_parameters]
@@ -158,6 +152,12 @@ def reassigned(plan: Plan) -> Iterator[Plan]:
         if list(other) != names:
             taken = zip(plan.mask_parameters, other, strict=True)
             yield replace(plan, mask_parameters=tuple((p, name, needed) for (p, _, needed), name in taken))
+
+
+def _scales(word: str, settings: Mapping[str, Any]) -> list[float]:
+    """What the caller of an attention divides the scores by, or multiplies them with, or 1 if it does so itself."""
+    divisor = float(settings.get("d_k") or settings["d_model"] // settings["num_heads"]) ** 0.5
+    return [*((1 / divisor, divisor) if SCALES[word] else (divisor, 1 / divisor)), 1.0]
 
 
 def _targets(parameters: list[inspect.Parameter], names: Mapping[str, str], tensors: tuple[str, ...]) -> str | None:

@@ -61,8 +61,13 @@ class Library(Parts):
         made = self._made_by(thing)
         alike = [cls for cls in self.resolved if isinstance(cls, type) and made & self._made_by(cls)]
         parts = [self.resolved[cls] for cls in (*made, *alike) if cls in self.resolved]
-        known = [part.settings for part in parts if part.explained is not None and part.settings.get("num_heads", 1) > 1]
-        as_parts = [{**wanted[0], **{n: size[n] for n in ("d_model", "num_heads")}} for size in known if "d_model" in size]
+        parts.sort(key=lambda part: part.kind.name.endswith("Attention"))  # which is told how many heads it has
+        known = [
+            part.settings for part in parts if part.explained is not None and part.settings.get("num_heads", 1) > 1
+        ]
+        as_parts = [
+            {**wanted[0], **{n: size[n] for n in ("d_model", "num_heads")}} for size in known if "d_model" in size
+        ]
         found: list[dict[str, Any]] = []
         for some in (*as_parts, *wanted):
             found += [some] if some not in found else []
@@ -136,7 +141,7 @@ class Library(Parts):
         """The reference in place of a part, wherever the learner's code names it."""
         modules = {getattr(thing, "__module__", "") for thing in self.guesses}
         namespaces = [vars(sys.modules[module]) for module in modules if module in sys.modules]
-        new = supplied.class_of(self.kinds[kind], settings, pair)
+        new = supplied.class_of(self.kinds[kind], settings, pair, takes_mask=guess.takes_mask(part))
         self.supplied.append(name)
         try:
             with supplied.in_place(namespaces, part, new):

@@ -123,6 +123,10 @@ SHARING = re.compile(r"shar(e|ed|ing)|^tie|tied|tying")
 """Of weights: vocabularies of two sizes cannot share theirs."""
 FLAG = re.compile(r"^(return|output|log|use|using|need|with|is|has|save|store|verbose|share|tie)(?!put)")
 """How the names of parameters begin that are True or False."""
+SWITCH = re.compile(
+    r"(use|using|uses|no|is|has|with|enable|disable|do|apply|add|need|tie|tied|share|learn|learnable|learned)(_|(?=[A-Z]))"
+)
+"""The same of names with words apart."""
 OUT = ("dout", "dimout", "outdim", "outputdim", "outfeatures")
 ROTARY_BASE = re.compile(r"^base$|theta|ropebase|maxwavelength")
 

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
 SPECIAL = (*batching.AXES, caching.TOKENWISE)
 """Orders of dimensions that are tried where no usual one fits."""
-MOST_WIRED = 3
-"""Sizes that may be written into one component."""
 MOST_SUPPLIED = 3
 """Parts of one component that the reference may stand in for."""
 MOST_REPLACED, LEAST_SECONDS = 3, 1.0
@@ -135,16 +133,21 @@ def _resolved(thing: Any, kind: Kind, library: Library, settings: Mapping[str, A
         knows_heads = "num_heads" in best.used or asked.has_heads(thing)
         if best.score[0] < NOTHING or (knows_heads and best.form != "narrow"):
             break
-    some = wanted[0]
-    for _ in range(MOST_WIRED if isinstance(thing, type) else 0):
-        told = wired.settings(best.error, some) if best.candidate is None else None
-        if told is None or library.is_late:
-            break
-        best, is_last = _with_settings(Outcome(kind, problem=best.problem, error=best.error), thing, kind, library, told)
-        if best.candidate is not None:
-            changed = [f"{name} = {told[name]}" for name in ("d_model", "d_ff") if told.get(name) != wanted[0].get(name)]
-            best.candidate.notes.append(f"It stops with other sizes than {', '.join(changed)}: they are written into it.")
-        some = told
+    if best.candidate is None and isinstance(thing, type) and not settings:
+        return _of_its_size(best, thing, library)
+    return best
+
+
+def _of_its_size(best: Outcome, thing: Any, library: Library) -> Outcome:
+    """What works with one width alone, with that or with ours in its place; the same if that cannot be found."""
+    base = next(iter(asked.settings(thing, best.kind, None)))
+    for wanted, note in wired.otherwise(best.error, thing, base):
+        for outcome in _attempts(thing, best.kind, library, wanted):
+            if outcome.candidate is not None:
+                outcome.candidate.limits += [note] if note else []
+                return outcome  # the code stays as it is now: it is called again
+            if library.is_late:
+                break
     return best
 
 

@@ -64,7 +64,7 @@ def canonical_units(shapes: Shapes) -> list[Unit]:
 
 def _layer(path: str) -> int | None:
     """The number of the layer in a stack: layers.0.norm1, blks.block0.addnorm1."""
-    match = re.search(r"(?:^|\.)(?:\w*(?:layer|block|blk|enc|dec|h)s?_?)?(\d+)(?=\.|$)", path.lower())
+    match = re.search(r"(?:^|\.)(?:\w*(?:layer|block|blk|enc|dec|h)s?_?)?(\d+)(?=\.|$)", path, re.IGNORECASE)
     return int(match[1]) if match else None
 
 
@@ -77,7 +77,7 @@ CROSS = re.compile(
 
 def _context(path: str) -> tuple[str, ...]:
     """What a path says about the place: encoder, decoder, self, cross, source, target, final."""
-    word, found = re.sub(r"\.(weight|bias)$", "", path.lower()), []
+    word, found = path.lower(), []
     if re.search(r"(^|[._])(enc|encoder|encode)(?!_?\w*att)", word):
         found.append("encoder")
     both = re.search(r"enc_?dec|encoder_?decoder|dec_?enc", word)
@@ -96,7 +96,12 @@ def _context(path: str) -> tuple[str, ...]:
             found.append(role)
     if re.search(r"pos(?!ition_?wise|_?ff|_?feed|t)", word):
         found.append("position")
-    if re.search(r"(proj|prj|generator|head$|lm_head|fc_out|out$|logits|vocab|linear$|output$|final|classifier)", word):
+    if re.search(r"emb|wte|lut|tok", word) and "unembed" not in word:
+        found.append("embedding")
+    if re.search(
+        r"(proj|prj|generator|head$|lm_head|fc_out|out$|logits|vocab|linear$|output$|output_?layer|out_?layer|unembed|final|classifier)",
+        word,
+    ):
         found.append("projection")
     return tuple(found)
 
