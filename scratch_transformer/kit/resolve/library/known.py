@@ -58,6 +58,8 @@ class Known:
         """What the reference stands in for at the moment."""
         self.gives_targets = False
         """Whether language models are only called with targets, as in training."""
+        self.one_length = False
+        """Whether what is tried works with one length alone: then what it stops with says nothing."""
         self.thorough = True
         self.deadline = float("inf")
 
@@ -137,6 +139,7 @@ class Known:
         if key not in self._trials:
             self._trials[key] = Trial(kind, settings, parts)
         self._trials[key].until = self.deadline
+        self._trials[key].one_length = self.one_length
         return self._trials[key]
 
     def tables(self, function: Any, settings: Mapping[str, Any]) -> list[tuple[Tensor, ...]]:
