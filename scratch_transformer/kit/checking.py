@@ -15,7 +15,7 @@ from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.discover import load, packages, survey
+from scratch_transformer.kit.discover import load, packages, siblings, survey
 from scratch_transformer.kit.discover.sandbox import Guard, TimeUp, time_limit
 from scratch_transformer.kit.discover.target import Source
 from scratch_transformer.kit.judge import scripts
@@ -80,6 +80,10 @@ class Checking:
         for name, value in packages.beside(loaded.module, source):
             if value not in self.library.guesses and (kinds := guess.kinds_of(name, value, KINDS)):
                 self.library.add(value, kinds)  # a part, perhaps, of what is defined here
+        for cls, part in siblings.given_to(loaded.module, source, self.guard):
+            self.library.given_parts.setdefault(cls, []).append(part)
+            if part not in self.library.guesses:
+                self.library.add(part, guess.kinds_of(part.__name__, part, KINDS))
         self.emit("found", ignored=ignored, missing=loaded.missing)
 
     def _read(self, source: Source) -> None:

@@ -254,6 +254,17 @@ def _of_today(kind: Kind, thing: Any) -> float:
     return 1.0 if any(OF_TODAY.search(plain(name)) for name in _names_within(thing)) else -0.4
 
 
+ANGLES = re.compile(r"^(sin|cos|polar|viewascomplex|theta|angles?)$|rotat|freq")
+
+
+def may_turn(thing: Any) -> bool:
+    """Whether anything in a class speaks of angles: without, no mistake in rotary positions explains it."""
+    if not isinstance(thing, type):
+        return True
+    names = {plain(name) for name in _names_within(thing)}
+    return any(OF_TODAY.search(name) or ANGLES.search(name) for name in names)
+
+
 @functools.lru_cache(maxsize=512)
 def _names_within(cls: type, depth: int = 4) -> frozenset[str]:
     """The same of a class and of those that it makes."""

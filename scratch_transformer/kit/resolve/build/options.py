@@ -150,6 +150,8 @@ def options(wish: Wish, values: Values, parts: Part) -> list[Any]:
         return []
     if wish.wants_class:
         return _classes(wish, parts) if wish.is_required else []
+    if wish.use.called and wish.is_required and wish.hint is None and (classes := _classes(wish, parts)):
+        return classes  # what makes something in the constructor is a class
     is_number = (
         not (wish.is_required or default is None)
         or wish.hint in (int, float)

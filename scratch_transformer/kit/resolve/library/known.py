@@ -48,6 +48,8 @@ class Known:
         self.guesses: dict[Any, tuple[str, ...]] = {}
         self.resolved: dict[Any, Resolved] = {}
         self.choices: dict[type, int] = {}
+        self.given_parts: dict[type, list[type]] = {}
+        """Of classes whose constructors are given parts: those of files beside theirs that may be meant."""
         self.diagnoses: dict[Any, Diagnosis] = {}
         self.replaced: list[tuple[Any, str]] = []
         """What was tried with the reference in place of its unclear parts, as which kind; as often as it was."""
@@ -63,6 +65,8 @@ class Known:
         """What the reference stands in for at the moment."""
         self.gives_targets = False
         """Whether language models are only called with targets, as in training."""
+        self.one_length = False
+        """Whether what is tried works with one length alone: then what it stops with says nothing."""
         self.thorough = True
         self.deadline = float("inf")
 
@@ -142,6 +146,7 @@ class Known:
         if key not in self._trials:
             self._trials[key] = Trial(kind, settings, parts)
         self._trials[key].until = self.deadline
+        self._trials[key].one_length = self.one_length
         return self._trials[key]
 
     def tables(self, function: Any, settings: Mapping[str, Any]) -> list[tuple[Tensor, ...]]:
