@@ -74,7 +74,7 @@ class Checking:
         for name, value in vars(loaded.module).items():
             if name not in definitions or not (inspect.isclass(value) or inspect.isfunction(value)):
                 continue
-            why = self._why_not(name, value) if guess.kinds_of(name, value, KINDS) else ""
+            why = self._why_not(name, value)
             if why or not self.add(name, value, source, definitions[name].line):
                 ignored.append(f"{name} ({why})" if why else name)
         for name, value in packages.beside(loaded.module, source):
@@ -129,7 +129,10 @@ class Checking:
 
     def _why_not(self, name: str, value: Any) -> str:
         """Why something that was found by its name is no part of a Transformer, if nobody said that it is one."""
-        return "" if self.job.get("only") == name or self.job.get("as_kind") else foreign.why_not(value)
+        kinds = guess.kinds_of(name, value, KINDS)
+        if not kinds or self.job.get("only") == name or self.job.get("as_kind"):
+            return ""
+        return foreign.why_not(value) or foreign.attends_to_nothing(value, kinds[0])
 
     # ---- Checking ----
 

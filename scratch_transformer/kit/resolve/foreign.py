@@ -14,6 +14,8 @@ from typing import Any
 
 from torch import nn
 
+from scratch_transformer.kit.definitions import leads_to, names_in
+
 RECURRENT = ("LSTM", "GRU", "RNN", "LSTMCell", "GRUCell", "RNNCell", "RNNBase")
 CONVOLUTIONS = ("Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "conv1d", "conv2d")
 IMAGE = re.compile(r"\(?\w+, \w+, (h|height), (w|width)\)? = \w+\.(shape|size\(\))$", re.IGNORECASE)
@@ -31,6 +33,35 @@ Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 def why_not(thing: Any) -> str:
     """Why a class or function is no part of a Transformer, in a few words; "" if nothing speaks against it."""
     return _why(thing, 0) if isinstance(thing, type) or inspect.isfunction(thing) else ""
+
+
+WHOLES = ("Encoder", "Decoder", "TokenEncoder", "TokenDecoder", "Transformer", "DecoderOnly", "LlamaModel")
+ATTENDS = re.compile(r"att|softmax|mha|mhsa|query|queries|qkv|einsum|bmm|transformer|gpt|bert|llama", re.IGNORECASE)
+GIVEN = re.compile(r"encoder|decoder|layer|block|model|module|attn|attention|stack|net", re.IGNORECASE)
+
+
+def attends_to_nothing(thing: Any, kind: str) -> str:
+    """That a whole, TransformerClassifierHead, BigramModel, has no attention anywhere; "" if it may have some.
+
+    What it is given, or inherits from a class that is not known, may have any.
+    """
+    if kind not in WHOLES or not isinstance(thing, type) or not issubclass(thing, nn.Module):
+        return ""
+    made = [thing, *leads_to(thing)]
+    is_open = any(GIVEN.search(name) and not name.startswith(("n_", "num_")) for name in _parameters(thing))
+    is_strange = any(_tree(one) is None or not _has_known_bases(one) for one in made)
+    attends = any(ATTENDS.search(name) for one in made for name in (*names_in(one), *_named(one, thing)))
+    return "" if is_open or is_strange or attends else "it attends to nothing"
+
+
+def _named(one: Any, thing: Any) -> tuple[str, ...]:
+    """The name of what a class is made of, but not its own: that is what made it look like a whole."""
+    return () if one is thing else (getattr(one, "__name__", ""),)
+
+
+def _has_known_bases(thing: Any) -> bool:
+    bases = [base for base in getattr(thing, "__mro__", ()) if base is not object and base is not thing]
+    return all(base.__module__.startswith("torch.") or _tree(base) is not None for base in bases)
 
 
 def reads_what_is_absent(error: BaseException | None) -> bool:
