@@ -50,8 +50,19 @@ def attends_to_nothing(thing: Any, kind: str) -> str:
     made = [thing, *leads_to(thing)]
     is_open = any(GIVEN.search(name) and not name.startswith(("n_", "num_")) for name in _parameters(thing))
     is_strange = any(_tree(one) is None or not _has_known_bases(one) for one in made)
-    attends = any(ATTENDS.search(name) for one in made for name in (*names_in(one), *_named(one, thing)))
+    attends = any(ATTENDS.search(name) for one in made for name in (*_computing(one), *_named(one, thing)))
     return "" if is_open or is_strange or attends else "it attends to nothing"
+
+
+WRITES = re.compile(r"generat|sampl|predict|translat|loss|train|beam|greedy", re.IGNORECASE)
+
+
+def _computing(thing: Any) -> Iterator[str]:
+    """The names in what computes its output; writing text draws from a softmax too."""
+    members = vars(thing).items() if isinstance(thing, type) else [("", thing)]
+    for name, member in members:
+        if inspect.isfunction(member) and not WRITES.search(name):
+            yield from names_in(member)
 
 
 def _named(one: Any, thing: Any) -> tuple[str, ...]:
