@@ -15,7 +15,7 @@ from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.discover import load, packages, survey
+from scratch_transformer.kit.discover import load, packages, siblings, survey
 from scratch_transformer.kit.discover.sandbox import Guard, TimeUp, time_limit
 from scratch_transformer.kit.discover.target import Source
 from scratch_transformer.kit.judge import scripts
@@ -80,6 +80,10 @@ class Checking:
         for name, value in packages.beside(loaded.module, source):
             if value not in self.library.guesses and (kinds := guess.kinds_of(name, value, KINDS)):
                 self.library.add(value, kinds)  # a part, perhaps, of what is defined here
+        for cls, part in siblings.given_to(loaded.module, source, self.guard):
+            self.library.given_parts.setdefault(cls, []).append(part)
+            if part not in self.library.guesses:
+                self.library.add(part, guess.kinds_of(part.__name__, part, KINDS))
         self.emit("found", ignored=ignored, missing=loaded.missing)
 
     def _read(self, source: Source) -> None:
@@ -278,11 +282,11 @@ class Checking:
         result = Result(name, source.where(line), kind.name, what=kind.what, against=kind.builtin or "the reference")
         if diagnosis is None:
             return self._not_built(result, value, outcome, source)
-        within = self.library.parts_of(outcome.candidate.made) if outcome.candidate else ()
-        within = tuple(part for part in within if not any(part is other for other in self.library.silent))
+        every = self.library.parts_of(outcome.candidate.made) if outcome.candidate else ()
+        within = tuple(part for part in every if not any(part is other for other in self.library.silent))
         parts = {f.mistake.id for part in within for f in part.findings if f.severity != "note"}
         parts &= {f.mistake.id for f in diagnosis.findings if f.severity != "note"}
-        beside = _of_parts(diagnosis, within)
+        beside = _of_parts(diagnosis, within) or self._of_replaced(diagnosis)
         own = [f for f in diagnosis.findings if f.mistake.id not in parts]
         self.library.diagnoses[value] = diagnosis
         result.verdict, result.error, result.design = diagnosis.verdict, diagnosis.error, diagnosis.design
@@ -293,12 +297,24 @@ class Checking:
         result.ordinary, result.unexplained = diagnosis.ordinary, diagnosis.unexplained
         result.notes = list(dict.fromkeys(diagnosis.notes))
         result.limits = list(dict.fromkeys(diagnosis.limits))
+        unsaid = _unsaid(diagnosis, [part for part in every if not any(part is other for other in within)])
+        if unsaid and not beside:
+            result.verdict, result.unexplained = "mistake", True
+            result.mistakes = [*(_located(f, value, source) for f in unsaid), *result.mistakes]
         if beside:
             result.verdict = "mistake"
             if diagnosis.verdict == "unknown mismatch":
                 result.limits.append(f"What differs in it besides {' and '.join(beside)}, if anything, was not found.")
         result.replaced = list(dict.fromkeys(diagnosis.replaced))
         return result
+
+    def _of_replaced(self, diagnosis: Diagnosis) -> list[str]:
+        """Mistakes in what the reference stands in for, as something else in it is not understood."""
+        classes = [cls for cls in self.library.resolved if getattr(cls, "__name__", "") in diagnosis.replaced]
+        own = [self.library.diagnoses[cls] for cls in classes if cls in self.library.diagnoses]
+        deeper = [part for cls in classes for part in self.library.parts_of(self.library.resolved[cls].made)]
+        found = [f for part in (*own, *deeper) for f in part.findings if f.severity == "mistake"]
+        return list(dict.fromkeys(f.mistake.id for f in found if f.mistake.id not in diagnosis.ids))
 
     def _not_built(self, result: Result, value: Any, outcome: Outcome, source: Source) -> Result:
         from scratch_transformer.kit.judge.crashes import crash_finding
@@ -335,6 +351,13 @@ def _of_parts(diagnosis: Diagnosis, within: Sequence[Diagnosis]) -> list[str]:
     is_unknown = diagnosis.verdict == "unknown mismatch"
     ids = dict.fromkeys(f.mistake.id for f in found if is_unknown or not f.mistake.changes)
     return [id for id in ids if id not in diagnosis.ids]
+
+
+def _unsaid(diagnosis: Diagnosis, silent: Sequence[Diagnosis]) -> list[Finding]:
+    """Mistakes of its parts in other files, which have no report of their own, where nothing explains the whole."""
+    found = [f for part in silent if not part.unexplained for f in part.findings if f.severity == "mistake"]
+    own = {f.mistake.id: f for f in found if f.mistake.id not in diagnosis.ids}
+    return list(own.values()) if diagnosis.verdict == "unknown mismatch" else []
 
 
 def _located(finding: Finding, value: Any, source: Source) -> Named:

@@ -1,4 +1,4 @@
-"""TorchScript taken away while a learner's file runs: what is compiled has no signature, no float64, no text to read."""
+"""TorchScript taken away while a learner's file runs: what is compiled has no signature and no text to read."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ import inspect
 import re
 import sys
 import textwrap
+import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 from torch import nn
 
 from scratch_transformer.kit.definitions import leads_to, names_in
+from scratch_transformer.kit.resolve.names.settings import settings_of
 
 RECURRENT = ("LSTM", "GRU", "RNN", "LSTMCell", "GRUCell", "RNNCell", "RNNBase")
 CONVOLUTIONS = ("Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "conv1d", "conv2d")
@@ -36,7 +38,9 @@ def why_not(thing: Any) -> str:
 
 
 WHOLES = ("Encoder", "Decoder", "TokenEncoder", "TokenDecoder", "Transformer", "DecoderOnly", "LlamaModel")
-ATTENDS = re.compile(r"att|softmax|mha|mhsa|query|queries|qkv|einsum|bmm|transformer|gpt|bert|llama", re.IGNORECASE)
+ATTENDS = re.compile(
+    r"att|softmax|mha|mhsa|query|queries|qkv|einsum|bmm|transformer|gpt|bert|llama|mask|heads", re.IGNORECASE
+)
 GIVEN = re.compile(r"encoder|decoder|layer|block|model|module|attn|attention|stack|net", re.IGNORECASE)
 
 
@@ -49,7 +53,7 @@ def attends_to_nothing(thing: Any, kind: str) -> str:
         return ""
     made = [thing, *leads_to(thing)]
     is_open = any(GIVEN.search(name) and not name.startswith(("n_", "num_")) for name in _parameters(thing))
-    is_strange = any(_tree(one) is None or not _has_known_bases(one) for one in made)
+    is_strange = any(_tree(one) is None or not _has_known_bases(one) or _takes_from_files(one) for one in made)
     attends = any(ATTENDS.search(name) for one in made for name in (*_computing(one), *_named(one, thing)))
     return "" if is_open or is_strange or attends else "it attends to nothing"
 
@@ -68,6 +72,13 @@ def _computing(thing: Any) -> Iterator[str]:
 def _named(one: Any, thing: Any) -> tuple[str, ...]:
     """The name of what a class is made of, but not its own: that is what made it look like a whole."""
     return () if one is thing else (getattr(one, "__name__", ""),)
+
+
+def _takes_from_files(thing: Any) -> bool:
+    """Whether it takes something out of a module of the learner's: layers.EncoderLayer(…)."""
+    values = (_namespace(thing).get(name) for name in names_in(thing))
+    modules = [value.__name__ for value in values if isinstance(value, types.ModuleType)]
+    return any(name.partition(".")[0] not in ("torch", "math", "numpy", "copy", "typing") for name in modules)
 
 
 def _has_known_bases(thing: Any) -> bool:
@@ -100,6 +111,8 @@ def _why(thing: Any, depth: int) -> str:
         forward = _tree(vars(thing).get("forward"))  # of a class that is defined twice, Python shows the first
         if isinstance(forward, Function) and _is_unwritten(forward):
             return NOT_WRITTEN
+        if thing.__name__ == "MLP" and any("num_layers" in settings_of(name) for name in _parameters(thing)):
+            return "a network of any number of layers"
     return _of_class(tree) or (_made_of(thing, tree, depth) if depth < MOST_DEEP else "")
 
 

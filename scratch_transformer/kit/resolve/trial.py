@@ -36,6 +36,8 @@ Outputs = list[tuple[Probe, Tensor | None]]
 """Of a candidate; None where it stopped with an error."""
 SECONDS = 1.0
 """Of computing, for the search for a mistake in one layout of weights."""
+OF_HEADS = (("A1", "A13"), ("A1", "A23"), ("A13", "A23"))
+"""Mistakes of attention that go with each other, whatever its weights are called."""
 MOST_NEAR = 12
 """Designs that are combined with mistakes: those that were nearest by themselves."""
 MOST_SUBSETS = 24
@@ -55,6 +57,8 @@ class Trial:
         """What explained the candidate last, and its tier: with masks it is what is most likely right."""
         self.until = float("inf")
         """When the time for the component at hand is used up: no mistakes are tried from then on."""
+        self.one_length = False
+        """Whether it stops with other lengths, which says nothing of the rest."""
         self._variants = Variants(kind, self.settings)
         self._inherited = of_parts(kind, parts)
         self._distances: dict[tuple[str, bytes], float] = {}
@@ -74,7 +78,10 @@ class Trial:
         if tier == 1:
             combinations = [known[:1], known[1:]]
         else:
-            combinations = [_mistaken(changes_of(self.kind), known[0] if known else ())]
+            changes = changes_of(self.kind)
+            combinations = [_mistaken(changes, known[0] if known else ())]
+            if self.kind.name.endswith("Attention"):
+                combinations.append(_combined(changes, OF_HEADS))
         for some in combinations:
             for hypothesis in with_changes(near, some):
                 yield (hypothesis.design, by_name[hypothesis.design]), hypothesis.recipe
@@ -91,7 +98,9 @@ class Trial:
         except Exception:  # the learner's code may raise anything
             return NOTHING, float("inf")
         outputs = [(probe, _output(candidate, probe)) for probe in probes]
-        if "next_logits" in self.kind.inputs:  # a search that drops its beams fails on some models only
+        if (
+            self.one_length or "next_logits" in self.kind.inputs
+        ):  # a search that drops its beams fails on some models only
             outputs = [(probe, output) for probe, output in outputs if output is not None]
         if all(output is None for _, output in outputs):
             return NOTHING + 1, float("inf")
@@ -167,13 +176,18 @@ class Trial:
                 return None
 
 
-def _mistaken(changes: list[Change], known: Sequence[Change]) -> list[tuple[Change, ...]]:
-    """One mistake, a few that come together, and one besides all that are in the parts."""
-    together = [
+def _combined(changes: list[Change], together: Iterable[Sequence[str]]) -> list[tuple[Change, ...]]:
+    """Every form of the mistakes that come together."""
+    return [
         c
-        for ids in TOGETHER
+        for ids in together
         for c in itertools.product(*([change for change in changes if change.id == i] for i in ids))
     ]
+
+
+def _mistaken(changes: list[Change], known: Sequence[Change]) -> list[tuple[Change, ...]]:
+    """One mistake, a few that come together, and one besides all that are in the parts."""
+    together = _combined(changes, TOGETHER)
     besides = [(*known, c) for c in changes if known and compatible((*known, c))]
     return [*((c,) for c in changes), *together, *besides]
 

@@ -12,7 +12,15 @@ from typing import Any, Protocol
 
 from scratch_transformer.kit.definitions import leads_to
 from scratch_transformer.kit.resolve.build.literals import is_read_within, is_section, literal_of
-from scratch_transformer.kit.resolve.names.settings import FLAG, FLAGS, FRACTIONS, SCALES, SWITCH, is_setting, settings_of
+from scratch_transformer.kit.resolve.names.settings import (
+    FLAG,
+    FLAGS,
+    FRACTIONS,
+    SCALES,
+    SWITCH,
+    is_setting,
+    settings_of,
+)
 from scratch_transformer.kit.resolve.names.words import plain
 
 NAMES = {
@@ -128,7 +136,9 @@ class Config(dict):
         try:
             return self._find(name)
         except Unknown as error:
-            raise KeyError(name) from error
+            if not isinstance(name, str) or settings_of(name) or not plain(name).endswith(SECTIONS):
+                raise KeyError(name) from error
+            return Config(self.__dict__["_value"], None, self.__dict__["_owner"])  # args["self_attention"]["d_k"]
 
     def get(self, name: str, default: Any = None) -> Any:
         if isinstance(default, bool) and not self.__dict__["_value"].fixes(name):

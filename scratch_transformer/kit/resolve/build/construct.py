@@ -13,13 +13,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from scratch_transformer.kit.resolve.build import config, options
+from scratch_transformer.kit.resolve.build import config, options, tokenizer
 from scratch_transformer.kit.resolve.build.config import Unknown
 from scratch_transformer.kit.resolve.build.options import Lazy, Part
 from scratch_transformer.kit.resolve.build.reading import Use, uses_of
+from scratch_transformer.kit.resolve.build.tokenizer import is_tokenizer
 from scratch_transformer.kit.resolve.build.values import Values
-from scratch_transformer.kit.resolve.call import tokenizer
-from scratch_transformer.kit.resolve.call.tokenizer import is_tokenizer
 from scratch_transformer.kit.resolve.names.settings import is_setting, settings_of
 
 MOST_ATTEMPTS, MOST_REPAIRS = 24, 3
@@ -96,6 +95,12 @@ def parameters_of(function: Any) -> list[inspect.Parameter]:
     return [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
 
 
+def annotated(thing: Any) -> list[type]:
+    """The classes of modules that a constructor's parameters are annotated with."""
+    found = [p.annotation for p in parameters_of(thing)] if isinstance(thing, type) else []
+    return [one for one in found if isinstance(one, type) and issubclass(one, nn.Module) and one is not nn.Module]
+
+
 def attempts(
     cls: Any, settings: Mapping[str, Any], namespace: Mapping[str, Any], parts: Part, given: Mapping[str, Any]
 ) -> Iterator[Attempt]:
@@ -110,8 +115,12 @@ def attempts(
     uses = uses_of(cls)
     read = (name for use in uses.values() if use.is_config for name in (*use.attributes, *use.keys))
     values.reserve([*(parameter.name for parameter in parameters_of(cls)), *sorted(read)])
+    takes_classes = any(use.called for use in uses.values())
     for parameter in parameters_of(cls):
-        wish = options.wish(parameter, uses.get(parameter.name), cls, namespace)
+        use = uses.get(parameter.name)
+        if takes_classes and use is not None and not use.applied and parts(parameter.name):
+            use = replace(use, called=True)  # a class, too, that is handed on to what is made
+        wish = options.wish(parameter, use, cls, namespace)
         found = [given[parameter.name]] if parameter.name in given else options.options(wish, values, parts)
         if found:
             choices[parameter.name] = found
@@ -191,10 +200,9 @@ def _vocabularies(
     for name in told:
         use = uses.get(name, Use())
         asked = {attribute, *use.attributes} - {""}
+        known = [tokenizer.KNOWS.search(one) is not None for one in asked]
         is_one = "vocab" in "".join(settings_of(name)) or is_tokenizer(name)
-        if is_one and not (use.is_config and asked and not any(map(tokenizer.KNOWS.search, asked))):
-            found[name] = options.vocabulary(name, values)
-        elif attribute and all(tokenizer.KNOWS.search(one) for one in asked):
+        if (is_one and (any(known) or not (use.is_config and asked))) or (attribute and all(known)):
             found[name] = options.vocabulary(name, values)
     return {n: v for n, v in found.items() if not isinstance(attempt.args[n], tokenizer.Tokenizer)}
 

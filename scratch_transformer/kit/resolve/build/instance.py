@@ -34,6 +34,8 @@ def settings_of_instance(made: Any, kind: Kind, wanted: Mapping[str, Any], used:
             value = attribute(made, name)
             if value is not None:
                 settings[name] = value
+    if "num_layers" in settings:
+        settings["num_layers"] = _layers_of(made, settings["num_layers"])
     sizes = [tuple(values.shape) for values in made.parameters() if not _is_lazy(values)]
     settings |= _from_shapes(kind, settings, sizes, used)
     settings |= _words(made, settings)
@@ -70,6 +72,19 @@ def _layers(made: nn.Module) -> int:
     return 0
 
 
+def _layers_of(made: nn.Module, asked: int) -> int:
+    """How many layers all its stacks have, where none has as many as were asked for."""
+    lists = [part for part in made.modules() if isinstance(part, nn.ModuleList) and len(part) and not _is_small(part)]
+    outer = [one for one in lists if not any(one in list(other.modules())[1:] for other in lists)]
+    lengths = {len(one) for one in outer if len({type(layer) for layer in one}) == 1}
+    return lengths.pop() if len(lengths) == 1 and len(outer) and asked not in lengths else asked
+
+
+def _is_small(layers: nn.ModuleList) -> bool:
+    """A list of matrices, norms, heads or networks, and none of layers: those have four matrices at least."""
+    return sum(values.dim() == 2 for values in layers[0].parameters()) < 4
+
+
 def _of_heads(made: nn.Module, settings: Mapping[str, Any]) -> dict[str, Any]:
     """How many heads share keys and values, and how wide a head is, where projections are not d_model wide."""
     h, E = settings.get("num_heads"), settings.get("d_model")
@@ -84,8 +99,10 @@ def _of_heads(made: nn.Module, settings: Mapping[str, Any]) -> dict[str, Any]:
     of_queries = [_out(shape, E) for shape in whole[0]["q"]]
     several = len(of_queries) if set(of_queries) == {E} else 1  # attentions side by side: W_q_1, W_q_2
     q, k = (sum(_out(shape, E) for shape in whole[0][role]) // several for role in "qk")
-    if q % h:
-        return {}
+    if q % h:  # numbers that it was not asked for: of heads, by an attribute that divides what there is
+        own = [value for _, part in walk(made) for value in vars(part).values() if type(value) is int]
+        h = next((value for value in own if value > 1 and q % value == 0 and value not in (E, settings.get("d_ff"))), 0)
+        return {"num_heads": h, "d_k": q // h} if h and k == q else {}
     found = {} if q == E else {"d_k": q // h}
     shared = {"num_kv_heads": k * h // q} if k < q and q % k == 0 and (k * h) % q == 0 else {}
     return found | shared

@@ -18,8 +18,8 @@ from scratch_transformer.kit.resolve.build import config
 from scratch_transformer.kit.resolve.build.config import Unknown
 from scratch_transformer.kit.resolve.build.literals import literal_of
 from scratch_transformer.kit.resolve.build.reading import Use
+from scratch_transformer.kit.resolve.build.tokenizer import KNOWS, Tokenizer, is_tokenizer
 from scratch_transformer.kit.resolve.build.values import Values
-from scratch_transformer.kit.resolve.call.tokenizer import KNOWS, Tokenizer, is_tokenizer
 from scratch_transformer.kit.resolve.names.inputs import OF_ENDS
 from scratch_transformer.kit.resolve.names.settings import (
     FLAG,
@@ -38,6 +38,8 @@ from scratch_transformer.kit.resolve.names.words import plain, words
 
 TABLE = re.compile(r"(pe|pos(itional|ition)?(enc(odings?)?|emb(eddings?)?))(table|matrix|tensor)?")
 """A table of positions that is given ready made, where no module of the file is called so."""
+INDEX = re.compile(r"i|idx|index|(layer|block|blk)_?(i|idx|id|index|no|num|number)")
+"""Of a layer in its stack."""
 Part = Callable[[str], list[Callable[[], Any]]]
 """A parameter's name -> ways to make the submodule that it may mean."""
 MODULE_LIKE = ("Module", "Block", "Layer", "Attention", "Encoder", "Decoder", "Embedding", "Norm", "FeedForward")
@@ -92,7 +94,11 @@ class Wish:
         """A class to make something of: norm_cls, Type[nn.Module], norm(dim)."""
         typed = typing.get_origin(self.hint) is type or self.hint is type or "Type[" in self.text
         named = self.name.endswith(("_cls", "_class", "_type")) or self.word.endswith("cls")
-        return typed or (named and not isinstance(self.default, str)) or (self.use.called and bool(made_by_name(self)))
+        return (
+            typed
+            or (named and self.hint is not str and not isinstance(self.default, str))
+            or (self.use.called and bool(made_by_name(self)))
+        )
 
     @property
     def wants_module(self) -> bool:
@@ -144,6 +150,8 @@ def options(wish: Wish, values: Values, parts: Part) -> list[Any]:
         return []
     if wish.wants_class:
         return _classes(wish, parts) if wish.is_required else []
+    if wish.use.called and wish.is_required and wish.hint is None and (classes := _classes(wish, parts)):
+        return classes  # what makes something in the constructor is a class
     is_number = (
         not (wish.is_required or default is None)
         or wish.hint in (int, float)
@@ -169,6 +177,8 @@ def options(wish: Wish, values: Values, parts: Part) -> list[Any]:
         return []
     if wish.is_required and (first := first_or_last(word)) is not None:
         return [first]
+    if wish.is_required and INDEX.fullmatch(word):
+        return [0]
     if word == "device" or wish.hint is torch.device:
         return ["cpu"] if wish.hint is not torch.device else [torch.device("cpu")]
     if word == "dtype" or wish.hint is torch.dtype:
@@ -262,7 +272,9 @@ def _of_torch(wish: Wish, values: Values) -> list[Any]:
 def _texts(wish: Wish) -> list[Any]:
     """A required text: what its file gives, what it is compared with, what its annotation allows."""
     allowed = [value for value in typing.get_args(wish.hint) if isinstance(value, str)]
-    known = [value for value in [*literal_of(wish.owner, wish.name), *wish.use.compared] if isinstance(value, str)]
+    told = [value for value in wish.use.compared if isinstance(value, str)]
+    given = [value for value in literal_of(wish.owner, wish.name) if isinstance(value, str)]
+    known = [*(value for value in given if value in told or not told), *told]
     usual = ["relu"] if "act" in wish.word or "nonlin" in wish.word else ["cpu"]
     return list(dict.fromkeys([*known, *allowed, *usual]))[:4]
 

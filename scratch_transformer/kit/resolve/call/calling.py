@@ -15,11 +15,11 @@ from torch import Tensor
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.build.config import is_config
 from scratch_transformer.kit.resolve.build.construct import parameters_of
+from scratch_transformer.kit.resolve.build.tokenizer import is_tokenizer
 from scratch_transformer.kit.resolve.call import batching, beside, caching, told
 from scratch_transformer.kit.resolve.call.inert import NoDropout
 from scratch_transformer.kit.resolve.call.plan import MASKS, SENTENCES, CannotCall, Plan
 from scratch_transformer.kit.resolve.call.plan import ROWS as OF_ROWS
-from scratch_transformer.kit.resolve.call.tokenizer import is_tokenizer
 from scratch_transformer.kit.resolve.names.inputs import CROSS_MASK, INPUTS, SOURCE_MASK, TARGET_MASK, input_of, is_mask
 from scratch_transformer.kit.resolve.names.settings import SCALES, is_setting, settings_of
 from scratch_transformer.kit.resolve.names.words import plain

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from scratch_transformer.kit.resolve.build.tokenizer import Tokenizer
 from scratch_transformer.kit.resolve.call import batching, beside
 from scratch_transformer.kit.resolve.call.masks import Form, Inexpressible, split
-from scratch_transformer.kit.resolve.call.tokenizer import Tokenizer
 from scratch_transformer.kit.resolve.names.inputs import CROSS_MASK
 from scratch_transformer.kit.resolve.names.words import plain
 
@@ -129,7 +129,8 @@ class Plan:
                 continue
             if not takers and ("src" in inputs or "ids" in inputs):
                 continue  # it sees the padding itself
-            if not self.mask_parameters and name == "mask" and "memory" in inputs and _is_causal(keep):
+            is_own = name == "mask" and "memory" in inputs and not any(n == name for _, n, _ in self.mask_parameters)
+            if is_own and _is_causal(keep):
                 continue  # a decoder that takes no mask is causal by itself, or wrong
             if not takers:
                 raise Inexpressible(f"it takes no {name}")

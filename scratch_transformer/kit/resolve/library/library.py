@@ -62,8 +62,12 @@ class Library(Parts):
         alike = [cls for cls in self.resolved if isinstance(cls, type) and made & self._made_by(cls)]
         parts = [self.resolved[cls] for cls in (*made, *alike) if cls in self.resolved]
         parts.sort(key=lambda part: part.kind.name.endswith("Attention"))  # which is told how many heads it has
-        known = [part.settings for part in parts if part.explained is not None and part.settings.get("num_heads", 1) > 1]
-        as_parts = [{**wanted[0], **{n: size[n] for n in ("d_model", "num_heads")}} for size in known if "d_model" in size]
+        known = [
+            part.settings for part in parts if part.explained is not None and part.settings.get("num_heads", 1) > 1
+        ]
+        as_parts = [
+            {**wanted[0], **{n: size[n] for n in ("d_model", "num_heads")}} for size in known if "d_model" in size
+        ]
         found: list[dict[str, Any]] = []
         for some in (*as_parts, *wanted):
             found += [some] if some not in found else []
@@ -103,10 +107,10 @@ class Library(Parts):
 
         def visit(one: Any) -> None:
             names = self.namespace_of(one)
-            for name in sorted(read_by_class(one)) if isinstance(one, type) else ():
-                part = names.get(name)
+            made = [names.get(name) for name in sorted(read_by_class(one))] if isinstance(one, type) else []
+            for part in (*made, *self.given_parts.get(one, ()), *construct.annotated(one)):
                 if isinstance(part, type) and part not in self.guesses and _is_of_a_learner(part):
-                    self.add(part, guess.kinds_of(name, part, self.kinds))
+                    self.add(part, guess.kinds_of(part.__name__, part, self.kinds))
                 if not isinstance(part, type) or part is thing or part in seen or part in self.checked:
                     continue
                 if self.guesses.get(part) and not any(part is other for other in own):
@@ -141,7 +145,7 @@ class Library(Parts):
         """The reference in place of a part, wherever the learner's code names it."""
         modules = {getattr(thing, "__module__", "") for thing in self.guesses}
         namespaces = [vars(sys.modules[module]) for module in modules if module in sys.modules]
-        new = supplied.class_of(self.kinds[kind], settings, pair)
+        new = supplied.class_of(self.kinds[kind], settings, pair, takes_mask=guess.takes_mask(part))
         self.supplied.append(name)
         try:
             with supplied.in_place(namespaces, part, new):

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from scratch_transformer.kit.kind import Kind
+from scratch_transformer.kit.kinds.inputs import causal
 from scratch_transformer.kit.resolve.call.plan import MASKS
 from scratch_transformer.kit.resolve.names.inputs import input_of, is_mask
 
@@ -26,6 +27,8 @@ class Supplied(nn.Module):
 
     kind_name = ""
     why = "One of its parts cannot be built; the reference's {} was put in its place."
+    takes_mask = True
+    """Whether what it stands in for does: a decoder's layer that takes none hides the future by itself."""
 
     def __init__(self, kind: Kind, settings: Mapping[str, Any], pair: bool = False) -> None:
         nn.Module.__init__(self)
@@ -37,7 +40,10 @@ class Supplied(nn.Module):
         self._buffers.update(reference._buffers)
 
     def forward(self, *args: Any, **named: Any) -> Any:
-        output = self.__dict__["reference"](**_inputs(self.__dict__["kind"], args, named))
+        given = _inputs(self.__dict__["kind"], args, named)
+        if not self.takes_mask and "memory" in given and given["mask"] is None:
+            given["mask"] = causal(given["x"].shape[1])
+        output = self.__dict__["reference"](**given)
         return (output, None) if self.__dict__["pair"] else output
 
     def __deepcopy__(self, memo: Any) -> Supplied:
@@ -59,7 +65,9 @@ def lent(kind: Kind, settings: Mapping[str, Any]) -> nn.Module:
     return made
 
 
-def class_of(kind: Kind, settings: Mapping[str, Any], pair: bool = False, why: str = Supplied.why) -> type[Supplied]:
+def class_of(
+    kind: Kind, settings: Mapping[str, Any], pair: bool = False, why: str = Supplied.why, takes_mask: bool = True
+) -> type[Supplied]:
     """A class that makes the reference, whatever its constructor is given. why: it is there, for a note."""
 
     def make(self: Supplied, *args: Any, **named: Any) -> None:
@@ -68,7 +76,8 @@ def class_of(kind: Kind, settings: Mapping[str, Any], pair: bool = False, why: s
         sizes = {"d_ff": wide[0]} if wide and "d_ff" in kind.defaults else {}
         Supplied.__init__(self, kind, {**settings, **sizes}, pair)
 
-    return type(kind.name, (Supplied,), {"__init__": make, "kind_name": kind.name, "why": why})
+    own = {"__init__": make, "kind_name": kind.name, "why": why, "takes_mask": takes_mask}
+    return type(kind.name, (Supplied,), own)
 
 
 def notes(made: Any) -> list[str]:

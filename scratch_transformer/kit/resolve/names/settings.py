@@ -14,10 +14,11 @@ SETTINGS: dict[str, str] = {
         numfeatures hiddensize hiddendim hidden hid hiddim nembd nembed dim dims size modeldim modelsize
         numhiddens normshape normalizedshape normalizedshapes dimmodel units channels nstate nx width din dout
         dimin dimout indim outdim inputdim outputdim ninp inputsize outputsize modeldimension keysize querysize
+        dimension dimensions inputdimension
         valuesize ffnnuminput ffnnumoutputs ffninputsize dembed demb nfeatures featuresize dhidden hiddenunits
         embedwidth modelwidth attdim attndim attentiondim querydim contextdim kdim vdim ndim edim e c d
         embeddingdimension dimensionality inputfeatures infeatures outfeatures numembeddingdims sizemodel
-        parametersshape layershape featureshape featuresshape dimension dimensions inputdimension dhid dwordvec wordvecdim wordvecsize demb
+        parametersshape layershape featureshape featuresshape dhid dwordvec wordvecdim wordvecsize demb
     """,
     "d_out": "outfeatures outputfeatures dout outputdim outdim outputsize nout fanout out outputdimension outdims",
     "num_heads": """

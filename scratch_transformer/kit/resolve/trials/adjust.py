@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from scratch_transformer.kit.kind import Inputs, Kind, Probe
 from scratch_transformer.kit.resolve.call import batching, beside, caching, forwards
 from scratch_transformer.kit.resolve.call.plan import ROWS, SENTENCES, CannotCall, Plan
 from scratch_transformer.kit.resolve.call.precision import double
-from scratch_transformer.kit.resolve.candidate import Resolved
+from scratch_transformer.kit.resolve.candidate import Resolved, tensors
 from scratch_transformer.kit.resolve.functions import decoders, mask_functions, schedules
 from scratch_transformer.kit.resolve.trial import Trial
 from scratch_transformer.kit.resolve.weights.layout import SEGMENTS, walk
@@ -82,15 +82,21 @@ def form_of_output(candidate: Resolved, probe: Probe, trial: Trial) -> str:
     return "narrow" if is_narrow else "right" if shape == expected else "wrong"
 
 
-def _logits_within(candidate: Resolved, width: int) -> None:
-    """Of a model that returns its loss alone: what the last of its parts gives that has a score for every word."""
+AS_LOSS = "It returns its loss alone: the scores inside are compared, and the loss is not checked."
+AFTER = "What it makes of the last layer's output, {}, is not checked: the layers are compared."
+
+
+def _within(candidate: Resolved, width: int, said: str) -> None:
+    """Of a model that returns something else: what the last of its parts gives that is so wide, for every token."""
     function, module = candidate.function, candidate.module
 
     def forward(**given: Any) -> Tensor:
         found: list[Tensor] = []
 
         def keep(part: Any, args: Any, output: Any) -> None:
-            if isinstance(output, Tensor) and output.dim() == 3 and output.shape[-1] == width:
+            output = next(tensors(output), None)
+            fits = output is not None and output.dim() == 3 and output.shape[-1] == width
+            if fits:
                 found.append(output)
 
         handles = [part.register_forward_hook(keep) for part in module.modules()] if module is not None else []
@@ -104,7 +110,18 @@ def _logits_within(candidate: Resolved, width: int) -> None:
         return found[-1]
 
     candidate.function = forward
-    candidate.limits.append("It returns its loss alone: the scores inside are compared, and the loss is not checked.")
+    candidate.limits.append(said)
+
+
+def _is_after(output: Tensor, expected: torch.Size, settings: Mapping[str, Any]) -> bool:
+    """Whether an output is pooled or classified: one vector for every sequence, or a few numbers for a token."""
+    words, wide = settings.get("vocab_size"), settings["d_model"]
+    is_pooled = output.dim() == 2 and output.shape[0] == expected[0] and tuple(output.shape) != tuple(expected[:2])
+    is_flat = output.shape[0] == expected[0] * expected[1] or expected[0] == 1
+    is_classified = tuple(output.shape) == tuple(expected[:2]) or (
+        output.dim() == 3 and output.shape[:2] == expected[:2] and output.shape[2] not in (words, wide)
+    )
+    return is_classified or (is_pooled and not is_flat and output.shape[1] != words)
 
 
 def _add_head(candidate: Resolved, probe: Probe, trial: Trial) -> None:
@@ -113,7 +130,10 @@ def _add_head(candidate: Resolved, probe: Probe, trial: Trial) -> None:
     with double():
         output = candidate(**probe.inputs)
         if expected is not None and output.dim() == 0:
-            _logits_within(candidate, int(expected[-1]))
+            _within(candidate, int(expected[-1]), AS_LOSS)
+            return
+        if expected is not None and "ids" in probe.inputs and _is_after(output, expected, settings):
+            _within(candidate, settings["d_model"], AFTER.format(tuple(output.shape)))
             return
         if expected is None or output.shape == expected or output.shape[-1] != settings["d_model"]:
             return
@@ -159,6 +179,8 @@ def notes(candidate: Resolved) -> None:
     """How it was understood, in sentences, where that is not a matter of course."""
     plan, kind = candidate.plan, candidate.kind
     candidate.notes += _of_weights(candidate)
+    if note := getattr(candidate.function, "note", ""):
+        candidate.notes.append(note)
     if kind.name == "GreedyDecoding" and not candidate.settings["knows_eos"]:
         candidate.notes.append("It is told no end token, so it always writes max_len words.")
     if getattr(candidate.function, "samples", False):

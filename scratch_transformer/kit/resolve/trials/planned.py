@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import nn
 
 from scratch_transformer.kit.judge.session import ROUNDED, distance, says_nothing
 from scratch_transformer.kit.kind import Candidate, Kind, Probe
@@ -132,11 +133,18 @@ def _masked(best: Outcome, trial: Trial, tiers: int, among: Sequence[Probe]) -> 
     score = find_masks(best.candidate, trial, tiers, among)
     if score[0] <= NOTHING or best.score[0] >= NOTHING:
         return score
-    best.candidate.refused = refusal(best.candidate, among)
-    if best.candidate.refused is None:
-        return score
+    if any(isinstance(part, supplied.Supplied) for part in _modules(best.candidate.made)):
+        best.candidate.limits.append("With its masks it stops, as the reference's part may: they were not checked.")
+    else:
+        best.candidate.refused = refusal(best.candidate, among)
+        if best.candidate.refused is None:
+            return score
     best.candidate.plan = best.candidate.plan.with_masks({})
     return MISTAKEN, best.score[1]
+
+
+def _modules(made: Any) -> Iterator[nn.Module]:
+    return made.modules() if isinstance(made, nn.Module) else iter(())
 
 
 def _ways(

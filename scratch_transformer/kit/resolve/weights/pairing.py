@@ -146,6 +146,7 @@ def _score(ours: Unit, theirs: Unit) -> float:
                 score += 3 * (here in theirs.context) - 3 * (there in theirs.context)
     for word in ("position", "projection"):
         score += 2 if (word in ours.context) == (word in theirs.context) else -2
+    score += 1 if ("embedding" in ours.context) == ("embedding" in theirs.context) else -1
     for word, name in (("gate", "gate"), ("up", "linear1"), ("down", "linear2")):
         if word in theirs.context:
             score += 3 if ours.path.endswith(name) else -3
