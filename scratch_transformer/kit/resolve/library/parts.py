@@ -24,7 +24,10 @@ ATTENTIONS = ("MultiheadAttention", "SelfAttention", "CausalSelfAttention", "Rot
 PARTS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("srcattn", "crossatt", "encdecatt", "memoryatt", "encatt"), ("MultiheadAttention", "CrossAttention")),
     (("attn", "attention", "mha", "selfatt"), ATTENTIONS),
-    (("feedforward", "ffn", "ff", "mlp", "posffn", "positionwise", "pointwise", "fullyconnected"), ("FeedForward", "SwiGLU")),
+    (
+        ("feedforward", "ffn", "ff", "mlp", "posffn", "positionwise", "pointwise", "fullyconnected"),
+        ("FeedForward", "SwiGLU"),
+    ),
     (("norm", "ln"), ("LayerNorm", "RMSNorm")),
     (("rope", "rotary", "rotaryemb", "rotaryembedding"), ("RotaryEmbedding",)),
     (("encoderlayer", "encoderblock"), ("EncoderLayer",)),

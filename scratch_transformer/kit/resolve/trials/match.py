@@ -145,7 +145,7 @@ def _of_its_size(best: Outcome, thing: Any, library: Library) -> Outcome:
     for wanted, note in wired.otherwise(best.error, thing, base):
         for outcome in _attempts(thing, best.kind, library, wanted):
             if outcome.candidate is not None:
-                outcome.candidate.limits += [note] if note else []
+                library.rewritten |= {thing: note} if note else {}
                 return outcome  # the code stays as it is now: it is called again
             if library.is_late:
                 break
