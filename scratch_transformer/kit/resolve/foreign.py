@@ -14,6 +14,9 @@ from typing import Any
 
 from torch import nn
 
+from scratch_transformer.kit.definitions import leads_to, names_in
+from scratch_transformer.kit.resolve.names.settings import settings_of
+
 from scratch_transformer.kit.resolve.names.settings import settings_of
 
 RECURRENT = ("LSTM", "GRU", "RNN", "LSTMCell", "GRUCell", "RNNCell", "RNNBase")
@@ -25,8 +28,13 @@ CALLED = ("forward", "__call__", "encode", "decode")
 MOST_DEEP = 3
 NOT_WRITTEN = "not written yet"
 NOT_LOADED = "it needs a file or a vocabulary that is not there"
+NOT_INSTALLED = "it needs {}, which is not installed"
 ABSENT_FILE = re.compile(r"no such file or directory|file not found", re.IGNORECASE)
+NO_ATTENTION = "no Transformer: it has no attention"
 NOT_ALONE = "a piece of a loop: it is given {}"
+POOLED = "it does not return a vector for every word: a classifier, perhaps"
+NOTHING = (NOT_WRITTEN, NOT_LOADED, POOLED, *(said.partition("{")[0] for said in (NOT_ALONE, NOT_INSTALLED)))
+"""How the reasons begin for which there is nothing to judge."""
 Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -35,13 +43,53 @@ def why_not(thing: Any) -> str:
     return _why(thing, 0) if isinstance(thing, type) or inspect.isfunction(thing) else ""
 
 
+ATTENDS = re.compile(
+    r"softmax|scaled_dot|attention|attn|einsum|matmul|bmm|@|nn\.Transformer|MultiHead|rearrange|\bSDPA\b", re.IGNORECASE
+)
+WRITES = re.compile(r"generat|sample|predict|translate|decode|inference|infer|step|loss")
+"""Methods that turn scores into probabilities, or train."""
+
+
+def attends_to_nothing(thing: Any) -> bool:
+    """Whether a model that makes all of its parts itself has no attention in any: a bigram model, a bag of words."""
+    if not isinstance(thing, type) or not issubclass(thing, nn.Module) or "forward" not in vars(thing):
+        return False
+    classes = [one for one in (thing, *leads_to(thing)) if isinstance(one, type) and issubclass(one, nn.Module)]
+    trees = [_tree(one) for one in classes]
+    given = [p for p in _parameters(thing) if not any(map(str.isdigit, p)) and not settings_of(p)]
+    if given or None in trees or any(_is_placeholder(value) for value in _named_by(thing)):
+        return False
+    methods = [node for tree in trees if tree is not None for node in ast.iter_child_nodes(tree)]
+    return not any(
+        ATTENDS.search(ast.unparse(node)) for node in methods if not WRITES.search(getattr(node, "name", ""))
+    )
+
+
+def _named_by(thing: type) -> Iterator[Any]:
+    namespace = _namespace(thing)
+    return (namespace[name] for name in names_in(thing) if name in namespace)
+
+
+def _is_placeholder(value: Any) -> bool:
+    """Something of a package that is not installed: nobody knows what it does."""
+    return hasattr(value, "package") and hasattr(value, "why")
+
+
 def reads_what_is_absent(error: BaseException | None) -> bool:
     """Whether something stopped because a file that it reads is not there: of a learner, or of a tokenizer in Rust."""
     return isinstance(error, FileNotFoundError) or (error is not None and bool(ABSENT_FILE.search(str(error))))
 
 
+def lacks(error: BaseException | None) -> str:
+    """What something stopped for that is not there, a file or a package, in a few words; "" if for something else."""
+    package, own = getattr(error, "package", ""), getattr(getattr(error, "placeholder", None), "why", "")
+    if package and not own:
+        return NOT_INSTALLED.format(package)
+    return not_loaded(error) if reads_what_is_absent(error) else ""
+
+
 def not_loaded(error: BaseException | None) -> str:
-    """That something is not there, and its name where that is known."""
+    """That a file is not there, and its name where that is known."""
     name = getattr(error, "filename", None)
     return f"{NOT_LOADED}: {Path(str(name)).name}" if name else NOT_LOADED
 

@@ -187,7 +187,7 @@ def _numbers_for(attempt: Attempt, text: str, values: Values) -> dict[str, Any]:
     found = re.search(r"unsupported operand type\(s\) for .*: '(\w+)' and '(\w+)'", text)
     refused = found.groups() if found else ()
     parts = [n for n, v in attempt.args.items() if isinstance(v, nn.Module) and type(v).__name__ in refused]
-    return {name: values.settings["d_model"] for name in parts}
+    return dict.fromkeys(parts, values.settings["d_model"])
 
 
 def _vocabularies(

@@ -206,7 +206,7 @@ def first_or_last(word: str) -> int | None:
 
 
 def parts_within(wish: Wish) -> list[str]:
-    """The fields of a NamedTuple or dataclass all of whose fields are modules: blocks.attention, blocks.feed_forward."""
+    """The fields of a NamedTuple or dataclass of modules alone: blocks.attention, blocks.feed_forward."""
     is_bundle = isinstance(wish.hint, type) and (hasattr(wish.hint, "_fields") or dataclasses.is_dataclass(wish.hint))
     try:
         hints = typing.get_type_hints(wish.hint) if is_bundle else {}
