@@ -160,6 +160,8 @@ def options(wish: Wish, values: Values, parts: Part) -> list[Any]:
         or wish.hint in (int, float)
         or re.search(r"\b(int|float)\b", wish.text)
     )
+    if wish.is_required and any(isinstance(value, str) for value in wish.use.compared) and not is_setting(name):
+        return _texts(wish)
     submodules: list[Any] = [] if is_number else [Lazy(make) for make in parts(name)]
     if wish.is_required and (fields := parts_within(wish)):
         return [Lazy(functools.partial(_bundle, wish.hint, fields, parts))]
