@@ -15,7 +15,7 @@ from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.discover import load, packages, survey
+from scratch_transformer.kit.discover import load, packages, siblings, survey
 from scratch_transformer.kit.discover.sandbox import Guard, TimeUp, time_limit
 from scratch_transformer.kit.discover.target import Source
 from scratch_transformer.kit.judge import scripts
@@ -37,7 +37,7 @@ COMPONENT_SECONDS = 12.0
 PART_SECONDS, LEARNING_SECONDS, MOST_PART = 2.0, 5.0, 4.0
 """Of computing, for a part that another file defines; for all of them; after which one is given up."""
 FILE_SECONDS, LEAST_SECONDS = 18.0, 1.5
-SEARCH_SECONDS, LEAST_SEARCH, DETECTORS = 3.0, 1.0, 2.0
+SEARCH_SECONDS, LEAST_SEARCH, DETECTORS = 3.0, 1.0, 3.0
 """Of computing, for what is hard to resolve: what the easy components of a file leave, the others share."""
 CAUSAL = ("causal", "iscausal", "usecausal", "causalmask", "usecausalmask", "autoregressive")
 """Flags of a constructor."""
@@ -81,6 +81,10 @@ class Checking:
         for name, value in packages.beside(loaded.module, source):
             if value not in self.library.guesses and (kinds := guess.kinds_of(name, value, KINDS)):
                 self.library.add(value, kinds)  # a part, perhaps, of what is defined here
+        for cls, part in siblings.given_to(loaded.module, source, self.guard):
+            self.library.given_parts.setdefault(cls, []).append(part)
+            if part not in self.library.guesses:
+                self.library.add(part, guess.kinds_of(part.__name__, part, KINDS))
         self.emit("found", ignored=ignored, missing=loaded.missing)
 
     def _read(self, source: Source) -> None:
@@ -293,7 +297,7 @@ class Checking:
         within = tuple(part for part in every if not any(part is other for other in self.library.silent))
         parts = {f.mistake.id for part in within for f in part.findings if f.severity != "note"}
         parts &= {f.mistake.id for f in diagnosis.findings if f.severity != "note"}
-        beside = _of_parts(diagnosis, within)
+        beside = _of_parts(diagnosis, within) or self._of_replaced(diagnosis)
         own = [f for f in diagnosis.findings if f.mistake.id not in parts]
         self.library.diagnoses[value] = diagnosis
         result.verdict, result.error, result.design = diagnosis.verdict, diagnosis.error, diagnosis.design
@@ -314,6 +318,14 @@ class Checking:
                 result.limits.append(f"What differs in it besides {' and '.join(beside)}, if anything, was not found.")
         result.replaced = list(dict.fromkeys(diagnosis.replaced))
         return result
+
+    def _of_replaced(self, diagnosis: Diagnosis) -> list[str]:
+        """Mistakes in what the reference stands in for, as something else in it is not understood."""
+        classes = [cls for cls in self.library.resolved if getattr(cls, "__name__", "") in diagnosis.replaced]
+        own = [self.library.diagnoses[cls] for cls in classes if cls in self.library.diagnoses]
+        deeper = [part for cls in classes for part in self.library.parts_of(self.library.resolved[cls].made)]
+        found = [f for part in (*own, *deeper) for f in part.findings if f.severity == "mistake"]
+        return list(dict.fromkeys(f.mistake.id for f in found if f.mistake.id not in diagnosis.ids))
 
     def _not_built(self, result: Result, value: Any, outcome: Outcome, source: Source) -> Result:
         from scratch_transformer.kit.judge.crashes import crash_finding

@@ -25,8 +25,8 @@ from scratch_transformer.kit.resolve.names.words import plain
 
 NO_COMPONENTS = (
     "config", "args", "dataset", "dataloader", "tokenizer", "trainer", "batch", "vocab", "collate", "translator", "lit",
-    "datamodule", "prenorm", "postnorm", "wrapper", "callback", "logger", "metric", "timer", "accumulator", "animator", "cache",
-    "hyperparameters",
+    "datamodule", "prenorm", "postnorm", "wrapper", "callback", "logger", "metric", "timer", "accumulator", "animator",
+    "cache", "hyperparameters",
     "scalenorm", "batchnorm", "batchnorm1d", "groupnorm", "instancenorm", "weightnorm", "adaptivelayernorm",
 )  # fmt: skip
 MOST = 4
@@ -261,6 +261,17 @@ def _of_today(kind: Kind, thing: Any) -> float:
     if kind.name not in TODAY or kind.name == "RotaryEmbedding" or not isinstance(thing, type):
         return 0.0
     return 1.0 if any(OF_TODAY.search(plain(name)) for name in _names_within(thing)) else -0.4
+
+
+ANGLES = re.compile(r"^(sin|cos|polar|viewascomplex|theta|angles?)$|rotat|freq")
+
+
+def may_turn(thing: Any) -> bool:
+    """Whether anything in a class speaks of angles: without, no mistake in rotary positions explains it."""
+    if not isinstance(thing, type):
+        return True
+    names = {plain(name) for name in _names_within(thing)}
+    return any(OF_TODAY.search(name) or ANGLES.search(name) for name in names)
 
 
 @functools.lru_cache(maxsize=512)

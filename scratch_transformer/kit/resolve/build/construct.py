@@ -95,6 +95,12 @@ def parameters_of(function: Any) -> list[inspect.Parameter]:
     return [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
 
 
+def annotated(thing: Any) -> list[type]:
+    """The classes of modules that a constructor's parameters are annotated with."""
+    found = [p.annotation for p in parameters_of(thing)] if isinstance(thing, type) else []
+    return [one for one in found if isinstance(one, type) and issubclass(one, nn.Module) and one is not nn.Module]
+
+
 def attempts(
     cls: Any, settings: Mapping[str, Any], namespace: Mapping[str, Any], parts: Part, given: Mapping[str, Any]
 ) -> Iterator[Attempt]:
@@ -109,8 +115,12 @@ def attempts(
     uses = uses_of(cls)
     read = (name for use in uses.values() if use.is_config for name in (*use.attributes, *use.keys))
     values.reserve([*(parameter.name for parameter in parameters_of(cls)), *sorted(read)])
+    takes_classes = any(use.called for use in uses.values())
     for parameter in parameters_of(cls):
-        wish = options.wish(parameter, uses.get(parameter.name), cls, namespace)
+        use = uses.get(parameter.name)
+        if takes_classes and use is not None and not use.applied and parts(parameter.name):
+            use = replace(use, called=True)  # a class, too, that is handed on to what is made
+        wish = options.wish(parameter, use, cls, namespace)
         found = [given[parameter.name]] if parameter.name in given else options.options(wish, values, parts)
         if found:
             choices[parameter.name] = found

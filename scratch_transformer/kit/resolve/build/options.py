@@ -155,6 +155,8 @@ def options(wish: Wish, values: Values, parts: Part) -> list[Any]:
         return []
     if wish.wants_class:
         return _classes(wish, parts) if wish.is_required else []
+    if wish.use.called and wish.is_required and wish.hint is None and (classes := _classes(wish, parts)):
+        return classes  # what makes something in the constructor is a class
     is_number = (
         not (wish.is_required or default is None)
         or wish.hint in (int, float)
@@ -250,6 +252,8 @@ def numbers(wish: Wish, values: Values) -> list[Any]:
         others.append(values.settings["d_k"])
     if meant[:1] == ("d_k",) and values.is_attention and "num_heads" not in values.names:
         others.append(values.settings["num_heads"])  # hidden_size // head_size may be either of them
+    if meant[:1] == ("d_model",) and "d_k" in values.own and "d_model" not in values.own:
+        others.append(values.settings["d_k"])  # of what is given one head
     found = list(dict.fromkeys([number, *others]))
     if wish.wants_fraction and not values.fixes(wish.name):
         fractions = [values.settings[s] for s in meant if s in FRACTIONS and s in values.settings]

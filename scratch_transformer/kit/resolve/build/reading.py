@@ -34,6 +34,8 @@ class Use:
     meant: list[str] = field(default_factory=list)
     called: bool = False
     listed: bool = False
+    applied: bool = False
+    """Whether a method calls it, like a module."""
     measured: bool = False
     """Whether its length is taken."""
     compared: list[Any] = field(default_factory=list)
@@ -49,6 +51,7 @@ class Use:
         self.keys |= other.keys
         self.meant += other.meant
         self.called |= other.called
+        self.applied |= other.applied
         self.listed |= other.listed
         self.measured |= other.measured
         self.compared += other.compared
@@ -204,6 +207,8 @@ class _Reader(ast.NodeVisitor):
         called = self.use(node.func)
         if called is not None and isinstance(node.func, ast.Name):
             called.called = True
+        elif called is not None:
+            called.applied = True
         if isinstance(node.func, ast.Attribute) and node.func.attr == "get" and node.args:
             use, key = self.use(node.func.value), node.args[0]
             looked_up = self.use(key)

@@ -12,12 +12,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from scratch_transformer.kit.definitions import leads_to
+from scratch_transformer.kit.kinds.inputs import S, T
+from scratch_transformer.kit.resolve.build.values import GENERAL
 
 LEAST, MOST, WIDEST = 8, 4096, 256
 """Of numbers that are sizes; of widths that are quick to compute with."""
 MOST_SIZES = 3
 OF_REFERENCE = re.compile(r"d_model=(\d+) and num_heads=(\d+)")
 MULTIPLE = re.compile(r"(?:%|//|multiple of|divisible by|head_?(?:dim|size) (?:of|to be)) ?(\d+)")
+ONE_LENGTH = "It works with sequences of its longest length alone: only such were checked."
 SHAPES = re.compile(r"normalized_shape=\[(\d+)\]|cannot be multiplied \(\d+x\d+ and (\d+)x(\d+)\)|\((\d+)\)|\b(\d+)\b")
 
 
@@ -49,6 +52,9 @@ def otherwise(
         undo = _rewrite(functions, size, int(settings["d_model"]))
         yield {**settings}, f"The size {size} is written in; it was checked with {settings['d_model']} in that place."
         undo()
+    longest = int(settings.get("max_len", GENERAL["max_len"]))
+    if isinstance(error, (RuntimeError, ValueError)) and re.search(rf"\b{longest}\b", str(error)):
+        yield from (({**settings, "max_len": length}, ONE_LENGTH) for length in (T, S))
 
 
 def _functions(thing: Any) -> Iterator[types.FunctionType]:

@@ -103,10 +103,10 @@ class Library(Parts):
 
         def visit(one: Any) -> None:
             names = self.namespace_of(one)
-            for name in sorted(read_by_class(one)) if isinstance(one, type) else ():
-                part = names.get(name)
+            made = [names.get(name) for name in sorted(read_by_class(one))] if isinstance(one, type) else []
+            for part in (*made, *self.given_parts.get(one, ()), *construct.annotated(one)):
                 if isinstance(part, type) and part not in self.guesses and _is_of_a_learner(part):
-                    self.add(part, guess.kinds_of(name, part, self.kinds))
+                    self.add(part, guess.kinds_of(part.__name__, part, self.kinds))
                 if not isinstance(part, type) or part is thing or part in seen or part in self.checked:
                     continue
                 if self.guesses.get(part) and not any(part is other for other in own):

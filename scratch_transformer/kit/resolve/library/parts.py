@@ -51,7 +51,7 @@ WITHIN: dict[str, tuple[str, ...]] = {
 NO_PART = re.compile(
     r"^(return|output|log|use|using|need|with|is|has|num|save|store|verbose|share|tie)(?!put)|"
     r"(weights?|types?|modes?|names?|dropout|drop|prob|sizes?|dims?|len|length|scores?|maps?|probs|theta|base|scaling|"
-    r"args|config|cfg|params|hparams|kwargs|opts?)$"
+    r"args|config|cfg|params|hparams|kwargs|opts?|device|dtype)$"
 )
 """Names that speak of a part without asking for one: attention_dropout, embed_size, log_attention_weights."""
 NUMBERS = {"rate", "dim", "dims", "size", "num", "number", "n", "mult", "multiple", "multiplier", "ratio", "factor",
@@ -123,7 +123,7 @@ class Parts(Known):
 
     def _lent(self, whole: Kind, kind: str, parameters: list[inspect.Parameter]) -> list[Callable[[], Any]]:
         """The reference, for what a composite must be given and nobody has defined."""
-        if kind not in LENT.get(whole.name, ()):
+        if kind not in LENT.get(whole.name.removeprefix("Token"), ()):
             return []
         settings = {**self.kinds[kind].defaults, **whole.defaults}
         if whole.name == "Transformer" and not any("emb" in plain(p.name) for p in parameters):

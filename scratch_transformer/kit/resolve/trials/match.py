@@ -143,12 +143,17 @@ def _of_its_size(best: Outcome, thing: Any, library: Library) -> Outcome:
     """What works with one width alone, with that or with ours in its place; the same if that cannot be found."""
     base = next(iter(asked.settings(thing, best.kind, None)))
     for wanted, note in wired.otherwise(best.error, thing, base):
+        library.one_length = note == wired.ONE_LENGTH
         for outcome in _attempts(thing, best.kind, library, wanted):
             if outcome.candidate is not None:
-                library.rewritten |= {thing: note} if note else {}
+                is_rewritten = note and not library.one_length
+                library.rewritten |= {thing: note} if is_rewritten else {}
+                outcome.candidate.limits += [note] if note and not is_rewritten else []
+                library.one_length = False
                 return outcome  # the code stays as it is now: it is called again
             if library.is_late:
                 break
+    library.one_length = False
     return best
 
 
@@ -263,6 +268,9 @@ def _called(
                 continue
             outcome = planned(made, function, kind, library, actual, plan)
             outcome.used = used
+            told, has = used.get("num_layers"), actual.get("num_layers")
+            if outcome.candidate is not None and told and has and told != has:
+                outcome.candidate.notes.append(f"It was told to make {told} layers, and has {has}.")
             forms |= {outcome.form} if outcome.candidate is not None else set()
             if outcome.candidate is not None:
                 yield outcome
