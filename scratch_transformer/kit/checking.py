@@ -27,6 +27,7 @@ from scratch_transformer.kit.report import lines, stubs
 from scratch_transformer.kit.report.finding import Named, Result
 from scratch_transformer.kit.resolve import adapters, foreign, guess
 from scratch_transformer.kit.resolve.build import config, construct
+from scratch_transformer.kit.resolve.call.forwards import MODELS
 from scratch_transformer.kit.resolve.library.library import Library
 from scratch_transformer.kit.resolve.names.words import plain
 from scratch_transformer.kit.resolve.trials.choice import SEARCH, chosen
@@ -172,9 +173,7 @@ class Checking:
 
         A result if somebody asks for it.
         """
-        is_nothing = result.verdict.startswith(
-            (foreign.NOT_WRITTEN, foreign.NOT_LOADED, foreign.NOT_ALONE.partition("{")[0])
-        )
+        is_nothing = result.verdict.startswith(foreign.NOTHING)
         return is_nothing and self.job.get("only") != result.name
 
     def _only_reminds(self, value: Any, kinds: tuple[str, ...], result: Result) -> bool:
@@ -228,7 +227,19 @@ class Checking:
         except Exception as error:  # a fault of the kit's own spoils one component, not the others
             problem = f"the check itself fails on it: {type(error).__name__}: {error}"
             return unchecked("could not be built", problem=problem, stub=stubs.stub(kind, name, source.module))
+        if diagnosis is not None and diagnosis.verdict == "unknown mismatch" and self._is_pooled(outcome):
+            return unchecked(foreign.POOLED)
         return self._result(name, source, line, value, outcome, diagnosis)
+
+    def _is_pooled(self, outcome: Outcome) -> bool:
+        """Whether what is called like a model returns one vector for a whole sentence."""
+        candidate = outcome.candidate
+        if candidate is None or outcome.kind.name not in MODELS or outcome.form != "wrong":
+            return False
+        probe = self.library.trial(outcome.kind, candidate.settings, candidate.made).probes[0]
+        with contextlib.suppress(Exception):  # the learner's code may raise anything
+            return candidate(**probe.inputs).dim() < 3
+        return False
 
     def _learn(self, part: type) -> None:
         """What a part of another file is, without a report of its own: its mistakes are the whole's."""
@@ -323,8 +334,8 @@ class Checking:
         if isinstance(error, NotImplementedError):  # an exercise as it was handed out
             result.verdict, result.problem = foreign.NOT_WRITTEN, str(error)
             return result
-        if foreign.reads_what_is_absent(error):
-            result.verdict, result.problem = foreign.not_loaded(error), outcome.problem
+        if absent := foreign.lacks(error):
+            result.verdict, result.problem = absent, outcome.problem
             return result
         if "next_logits" in kind.inputs and self.job.get("only") != result.name:
             lacks = isinstance(error, (KeyError, FileNotFoundError)) or hasattr(error, "placeholder")

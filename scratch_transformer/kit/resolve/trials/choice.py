@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from scratch_transformer.kit.definitions import names_in
+from scratch_transformer.kit.definitions import leads_to, names_in
 from scratch_transformer.kit.resolve import guess
 from scratch_transformer.kit.resolve.build.config import is_config
 from scratch_transformer.kit.resolve.build.construct import parameters_of
@@ -47,6 +47,9 @@ def chosen(thing: Any, kinds: tuple[str, ...], library: Library, seconds: float 
         callable_.sort(key=lambda kind: (kind in stops, -guess.hides_the_future(library.kinds[kind], thing)))
         best = _best(thing, callable_, library, outcomes, end, thorough=True)
     assert best is not None
+    if best.candidate is not None:
+        own = [note for part, note in library.rewritten.items() if part is thing or part in leads_to(thing)]
+        best.candidate.limits += dict.fromkeys(own)
     return _as_in_training(best, thing, library)
 
 
