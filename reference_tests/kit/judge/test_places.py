@@ -71,7 +71,10 @@ def test_sides_differ_by_the_last_norm_that_is_there_or_by_the_order():
 @pytest.mark.parametrize(
     "own, said",
     [
-        ({"encoder": {"norm_order": "pre"}, "decoder": {"norm_order": "post"}}, "encoder: pre-norm, decoder: post-norm"),
+        (
+            {"encoder": {"norm_order": "pre"}, "decoder": {"norm_order": "post"}},
+            "encoder: pre-norm, decoder: post-norm",
+        ),
         (
             {"encoder": {"final_norm": True}, "decoder": {"final_norm": False}},
             "encoder: final norm, decoder: no final norm",
