@@ -165,5 +165,5 @@ def test_a_piece_of_a_loop_is_no_component(tmp_path):
     (tmp_path / "pieces.py").write_text(PIECES)
     report = process.check(find(str(tmp_path / "pieces.py")), "pieces.py")
     assert not report.results
-    assert "translate (it needs data or a vocabulary that is not there)" in report.ignored
+    assert "translate (it needs a file or a vocabulary that is not there)" in report.ignored
     assert any(said.startswith("beam_search (a piece of a loop: it is given ") for said in report.ignored)

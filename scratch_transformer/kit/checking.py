@@ -15,7 +15,7 @@ from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.discover import load, packages, survey
+from scratch_transformer.kit.discover import load, packages, siblings, survey
 from scratch_transformer.kit.discover.sandbox import Guard, TimeUp, time_limit
 from scratch_transformer.kit.discover.target import Source
 from scratch_transformer.kit.judge import scripts
@@ -33,10 +33,10 @@ from scratch_transformer.kit.resolve.trials.choice import SEARCH, chosen
 from scratch_transformer.kit.resolve.trials.match import Outcome, resolve
 
 COMPONENT_SECONDS = 12.0
-PART_SECONDS, LEARNING_SECONDS = 2.0, 5.0
-"""Of computing, for a part that another file defines; for all of them."""
+PART_SECONDS, LEARNING_SECONDS, MOST_PART = 2.0, 5.0, 4.0
+"""Of computing, for a part that another file defines; for all of them; after which one is given up."""
 FILE_SECONDS, LEAST_SECONDS = 18.0, 1.5
-SEARCH_SECONDS, LEAST_SEARCH, DETECTORS = 3.0, 1.0, 2.0
+SEARCH_SECONDS, LEAST_SEARCH, DETECTORS = 3.0, 1.0, 3.0
 """Of computing, for what is hard to resolve: what the easy components of a file leave, the others share."""
 CAUSAL = ("causal", "iscausal", "usecausal", "causalmask", "usecausalmask", "autoregressive")
 """Flags of a constructor."""
@@ -80,6 +80,10 @@ class Checking:
         for name, value in packages.beside(loaded.module, source):
             if value not in self.library.guesses and (kinds := guess.kinds_of(name, value, KINDS)):
                 self.library.add(value, kinds)  # a part, perhaps, of what is defined here
+        for cls, part in siblings.given_to(loaded.module, source, self.guard):
+            self.library.given_parts.setdefault(cls, []).append(part)
+            if part not in self.library.guesses:
+                self.library.add(part, guess.kinds_of(part.__name__, part, KINDS))
         self.emit("found", ignored=ignored, missing=loaded.missing)
 
     def _read(self, source: Source) -> None:
@@ -165,8 +169,9 @@ class Checking:
 
         A result if somebody asks for it.
         """
-        is_piece = result.verdict.startswith(foreign.NOT_ALONE.partition("{")[0])
-        is_nothing = is_piece or result.verdict in (foreign.NOT_WRITTEN, foreign.NOT_LOADED)
+        is_nothing = result.verdict.startswith(
+            (foreign.NOT_WRITTEN, foreign.NOT_LOADED, foreign.NOT_ALONE.partition("{")[0])
+        )
         return is_nothing and self.job.get("only") != result.name
 
     def _only_reminds(self, value: Any, kinds: tuple[str, ...], result: Result) -> bool:
@@ -229,7 +234,7 @@ class Checking:
         with (
             contextlib.suppress(TimeUp, Exception),
             self.guard.on() if self.guard else nullcontext(),
-            time_limit(COMPONENT_SECONDS),
+            time_limit(MOST_PART),
         ):
             candidate = chosen(part, kinds, library, PART_SECONDS).candidate
             if candidate is not None:
@@ -315,11 +320,14 @@ class Checking:
         if isinstance(error, NotImplementedError):  # an exercise as it was handed out
             result.verdict, result.problem = foreign.NOT_WRITTEN, str(error)
             return result
+        if foreign.reads_what_is_absent(error):
+            result.verdict, result.problem = foreign.not_loaded(error), outcome.problem
+            return result
         if "next_logits" in kind.inputs and self.job.get("only") != result.name:
             lacks = isinstance(error, (KeyError, FileNotFoundError)) or hasattr(error, "placeholder")
             if outcome.unknown or lacks:
                 piece = foreign.NOT_ALONE.format(", ".join(outcome.unknown))
-                result.verdict = piece if outcome.unknown else foreign.NOT_LOADED
+                result.verdict = piece if outcome.unknown else foreign.not_loaded(error)
                 return result
         finding = crash_finding(error) if isinstance(error, Exception) else None
         if finding is not None:

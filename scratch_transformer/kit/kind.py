@@ -194,6 +194,10 @@ class Candidate:
         """Its outputs with the padding in one mask and the future in another, where it takes two for the same."""
         return []
 
+    def old_masks(self, **inputs: Any) -> list[str]:
+        """The masks that it uses in a call and PyTorch refuses today, in words."""
+        return []
+
     def documented_otherwise(self) -> str:
         """What its documentation says of a mask where it does the opposite: "mask: True = may attend"; else ""."""
         return ""

@@ -57,8 +57,17 @@ def tqdm() -> dict[str, Any]:
 
 
 SILENT = {
-    "absl", "clearml", "colorama", "comet_ml", "coloredlogs", "dotenv", "fire", "icecream", "IPython", "ipdb", "loguru",
-    "matplotlib", "mlflow", "neptune", "plotly", "prettytable", "seaborn", "swanlab", "tabulate", "tensorboard",
-    "tensorboardX", "tensorboard_logger", "termcolor", "torchinfo", "torchsummary", "torchviz", "visdom", "wandb",
+    "absl", "clearml", "colorama", "coloredlogs", "comet_ml", "dotenv", "fire", "gradio", "hydra", "icecream",
+    "ipdb", "IPython", "ipywidgets", "loguru", "matplotlib", "mlflow", "neptune", "plotly", "prettytable",
+    "pyrootutils", "rootutils", "seaborn", "streamlit", "swanlab", "tabulate", "tensorboard", "tensorboard_logger",
+    "tensorboardX", "termcolor", "torchinfo", "torchsummary", "torchviz", "typer", "visdom", "wandb",
 }  # fmt: skip
 """Packages without which a model computes the same."""
+
+
+def without_profiler() -> None:
+    """Ranges for a GPU's profiler are nothing where there is none: with nvtx.range("attention")."""
+    import torch
+
+    if not torch.cuda.is_available():
+        torch.cuda.nvtx._nvtx = Silent()  # type: ignore[assignment]

@@ -18,7 +18,8 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from scratch_transformer.kit.discover.silent import SILENT, contents, tqdm
+from scratch_transformer.kit.discover import hyperparameters
+from scratch_transformer.kit.discover.silent import SILENT, contents, tqdm, without_profiler
 
 REDUCTIONS = {"mean": "mean", "sum": "sum", "max": "amax", "min": "amin", "prod": "prod"}
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -170,12 +171,24 @@ def _over(function: str, keeps: bool) -> Callable[..., Any]:
     return applied
 
 
+def _several(function: Callable[..., Any]) -> Callable[..., Any]:
+    """For rearrange("seq -> batch... seq", x, batch=[1, 1]): as many axes as sizes are given."""
+
+    def applied(pattern: str, x: Any, **sizes: Any) -> Any:
+        for name, given in [(n, s) for n, s in sizes.items() if isinstance(s, (list, tuple))]:
+            parts = {f"{name}{number}": size for number, size in enumerate(given)}
+            pattern = re.sub(rf"\b{name}\b(\.\.\.)?", " ".join(parts), pattern)
+            sizes = {**{n: s for n, s in sizes.items() if n != name}, **parts}
+        return function(x, pattern, **sizes)
+
+    return applied
+
+
 def _einx() -> dict[str, Any]:
     return {
         "dot": lambda pattern, *tensors, **sizes: einsum(_bare(pattern), *tensors),
         "multiply": lambda pattern, *tensors, **sizes: einsum(_bare(pattern), *tensors),
-        "rearrange": lambda pattern, x, **sizes: rearrange(x, pattern, **sizes),
-        "id": lambda pattern, x, **sizes: rearrange(x, pattern, **sizes),
+        **dict.fromkeys(("rearrange", "id"), _several(rearrange)),
         **{name: _over(name, False) for name in ("mean", "sum")},
         **{name: _over(of, False) for name, of in (("max", "amax"), ("min", "amin"))},
         **{name: _over(name, True) for name in ("softmax", "log_softmax")},
@@ -258,12 +271,17 @@ CONTENTS: dict[str, Callable[[], dict[str, Any]]] = {
     **dict.fromkeys(("pydantic", "pydantic.dataclasses", "pydantic_settings"), _pydantic),
     "typeguard": lambda: {"typechecked": _same},
     **dict.fromkeys(("tqdm", "tqdm.auto", "tqdm.notebook", "tqdm.autonotebook"), tqdm),
+    **hyperparameters.PACKAGES,
 }
 
 
 def _contents(name: str) -> Callable[[], dict[str, Any]] | None:
     """What makes the contents of a module, if there is a stand-in for it."""
     return contents if name.partition(".")[0] in SILENT else CONTENTS.get(name)
+
+
+def _is_package(name: str) -> bool:
+    return any(other.startswith(f"{name}.") for other in CONTENTS)
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -276,7 +294,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if _contents(fullname) is None:
             return None
         self.used.add(fullname.partition(".")[0])
-        return importlib.machinery.ModuleSpec(fullname, self, is_package=fullname in ("einops", "einops.layers"))
+        return importlib.machinery.ModuleSpec(fullname, self, is_package=_is_package(fullname))
 
     def exec_module(self, module: types.ModuleType) -> None:
         make = _contents(module.__name__)
@@ -288,7 +306,8 @@ _FINDER = _Finder()
 
 
 def install() -> None:
-    """Makes the packages importable where they are absent."""
+    """Makes the packages importable where they are absent, and what only a GPU's profiler reads do nothing."""
+    without_profiler()
     if _FINDER not in sys.meta_path:
         sys.meta_path.append(_FINDER)
 

@@ -1,4 +1,4 @@
-"""A29 … A32: masks that do not arrive, or mean the opposite: overwritten, left on another device, refused, inverted."""
+"""A29 … A34: masks that do not arrive, or mean the opposite: overwritten, on another device, refused, inverted, old."""
 
 from scratch_transformer.kit.kind import Mistake
 
@@ -82,6 +82,25 @@ import torch
 scores, may_attend = torch.zeros(3), torch.tensor([True, True, False])  # the last key is padding
 print("blocks what may not attend:", scores.masked_fill(~may_attend, float("-inf")).softmax(-1))
 print("blocks what may attend:", scores.masked_fill(may_attend, float("-inf")).softmax(-1))
+""",
+    ),
+    Mistake(
+        id="A34",
+        title="a mask that PyTorch refuses today",
+        severity="mistake",
+        does="Uses numbers of type torch.uint8 as a mask, mask.byte(), or takes a boolean mask from 1, as code from before "
+        "PyTorch 1.2 did, when there were no boolean tensors. Today it stops there with an error, whatever it is given.",
+        expected="Masks are boolean: comparisons give such, ~mask inverts them, & and | join them.",
+        fix="Leave out .byte(), or write .bool() in its place; ~mask in place of 1 - mask.",
+        source="release notes of PyTorch 1.2: torch.bool",
+        demo="""\
+import torch
+scores, old = torch.zeros(3), torch.tensor([0, 0, 1], dtype=torch.uint8)
+try:
+    scores.masked_fill(old, float("-inf"))
+except RuntimeError as error:
+    print("it stops with:", error)
+print("boolean:", scores.masked_fill(old.bool(), float("-inf")))
 """,
     ),
 )

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from scratch_transformer.kit.kind import Candidate, Inputs, Kind, State
 from scratch_transformer.kit.resolve.call import batching, caching, documented
 from scratch_transformer.kit.resolve.call.plan import CannotCall, Plan
-from scratch_transformer.kit.resolve.call.precision import double, without_dropout
+from scratch_transformer.kit.resolve.call.precision import double, told_of_old_masks, without_dropout
 from scratch_transformer.kit.resolve.weights.layout import ZERO, Layout, Parameters, neutral
 
 CAUSAL = re.compile(r"gpt|causal|masked|decod|autoregress|lm$|language|generat", re.IGNORECASE)
@@ -116,6 +116,11 @@ class Resolved(Candidate):
         found, expected = list(tensors(output)), self.shape_of(inputs)
         fits = [t for t in found if expected is not None and t.shape[-1:] == expected[-1:] and t.dim() == len(expected)]
         return (fits or found)[0]
+
+    def old_masks(self, **inputs: Any) -> list[str]:
+        with told_of_old_masks() as found:
+            self(**inputs)
+        return found
 
     def documented_otherwise(self) -> str:
         return documented.contradiction(getattr(self.made, "function", self.made), self.plan.masks)

@@ -9,9 +9,12 @@ import re
 import sys
 import textwrap
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from torch import nn
+
+from scratch_transformer.kit.resolve.names.settings import settings_of
 
 RECURRENT = ("LSTM", "GRU", "RNN", "LSTMCell", "GRUCell", "RNNCell", "RNNBase")
 CONVOLUTIONS = ("Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "conv1d", "conv2d")
@@ -21,7 +24,8 @@ PIXELS = ("784", "28 * 28", "1 * 28 * 28", "3072", "3 * 32 * 32", "32 * 32 * 3")
 CALLED = ("forward", "__call__", "encode", "decode")
 MOST_DEEP = 3
 NOT_WRITTEN = "not written yet"
-NOT_LOADED = "it needs data or a vocabulary that is not there"
+NOT_LOADED = "it needs a file or a vocabulary that is not there"
+ABSENT_FILE = re.compile(r"no such file or directory|file not found", re.IGNORECASE)
 NOT_ALONE = "a piece of a loop: it is given {}"
 Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -29,6 +33,17 @@ Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 def why_not(thing: Any) -> str:
     """Why a class or function is no part of a Transformer, in a few words; "" if nothing speaks against it."""
     return _why(thing, 0) if isinstance(thing, type) or inspect.isfunction(thing) else ""
+
+
+def reads_what_is_absent(error: BaseException | None) -> bool:
+    """Whether something stopped because a file that it reads is not there: of a learner, or of a tokenizer in Rust."""
+    return isinstance(error, FileNotFoundError) or (error is not None and bool(ABSENT_FILE.search(str(error))))
+
+
+def not_loaded(error: BaseException | None) -> str:
+    """That something is not there, and its name where that is known."""
+    name = getattr(error, "filename", None)
+    return f"{NOT_LOADED}: {Path(str(name)).name}" if name else NOT_LOADED
 
 
 @functools.lru_cache(maxsize=1024)
@@ -45,6 +60,8 @@ def _why(thing: Any, depth: int) -> str:
         forward = _tree(vars(thing).get("forward"))  # of a class that is defined twice, Python shows the first
         if isinstance(forward, Function) and _is_unwritten(forward):
             return NOT_WRITTEN
+        if thing.__name__ == "MLP" and any("num_layers" in settings_of(name) for name in _parameters(thing)):
+            return "a network of any number of layers"
     return _of_class(tree) or (_made_of(thing, tree, depth) if depth < MOST_DEEP else "")
 
 

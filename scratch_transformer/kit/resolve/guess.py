@@ -13,6 +13,7 @@ from torch import nn
 
 from scratch_transformer.kit.definitions import names_in
 from scratch_transformer.kit.kind import Kind
+from scratch_transformer.kit.resolve import structure
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.call.plan import MASKS
 from scratch_transformer.kit.resolve.functions import training
@@ -57,10 +58,23 @@ def are_related(kind: str, other: str) -> bool:
 
 
 def kinds_of(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str, ...]:
-    """Names of kinds, the likeliest first; () for what is no component."""
+    """Names of kinds, the likeliest first; () for what is no component.
+
+    By its name; by what it is made of, where the name says nothing.
+    """
+    found = kinds_by_name(name, thing, kinds)
+    if any(plain(name).endswith(other) for other in NO_COMPONENTS) or set(found) & set(structure.WHOLE):
+        return found
+    made = tuple(kind for kind in structure.kinds_of(thing) if kind in kinds)
+    is_whole = made[:1] != () and made[0] in structure.WHOLE  # AttentionIsAllYouNeed
+    return made if is_whole or not found else found
+
+
+def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str, ...]:
+    """The same, by the name alone and what its forward takes."""
     word = plain(name.removeprefix("run_") if inspect.isfunction(thing) else name)  # an assignment's adapters
     is_none = any(word.endswith(other) for other in NO_COMPONENTS) and not training.is_tokenizer(thing)
-    if is_none or inspect.isabstract(thing):
+    if is_none or inspect.isabstract(thing) or _is_container(thing):
         return ()
     is_class = isinstance(thing, type)
     if is_class and not (issubclass(thing, nn.Module) or "__call__" in vars(thing)):
@@ -98,6 +112,12 @@ def kinds_of(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str, ...
         "EmbeddingWithPositions": best[:1] != ["EmbeddingWithPositions"] and not _has_positions(thing),
     }
     return tuple(kind for kind in best if not alike.get(kind))
+
+
+def _is_container(thing: Any) -> bool:
+    """Whether it hands on whatever it is given, class SequentialEncoder(nn.Sequential): forward(self, *inputs)."""
+    is_one = isinstance(thing, type) and issubclass(thing, (nn.Sequential, nn.ModuleList, nn.ModuleDict))
+    return is_one and "forward" in vars(thing) and not _parameters(thing)
 
 
 BLOCKS = ("EncoderLayer", "DecoderOnlyLayer", "DecoderLayer", "LlamaBlock", "MaskedLlamaBlock")
@@ -140,6 +160,8 @@ def _score(name: str, kind: Kind, thing: Any) -> float:
         return 0.0
     if plain(name) == HEAD and not (isinstance(thing, type) and any(ATTENDS.search(n) for n in names_in(thing))):
         return 0.0  # of a language model
+    if kind.name == "RotaryEmbedding" and score < NAMED and _is_told(thing, "num_heads"):
+        return 0.0  # CausalMHAWithRoPE
     if (kind.name == "Tokenizer") != training.is_tokenizer(thing):
         return 0.0
     if (kind.name == "AdamW") != training.is_optimizer(thing):
@@ -230,6 +252,17 @@ def _of_today(kind: Kind, thing: Any) -> float:
     if kind.name not in TODAY or kind.name == "RotaryEmbedding" or not isinstance(thing, type):
         return 0.0
     return 1.0 if any(OF_TODAY.search(plain(name)) for name in _names_within(thing)) else -0.4
+
+
+ANGLES = re.compile(r"^(sin|cos|polar|viewascomplex|theta|angles?)$|rotat|freq")
+
+
+def may_turn(thing: Any) -> bool:
+    """Whether anything in a class speaks of angles: without, no mistake in rotary positions explains it."""
+    if not isinstance(thing, type):
+        return True
+    names = {plain(name) for name in _names_within(thing)}
+    return any(OF_TODAY.search(name) or ANGLES.search(name) for name in names)
 
 
 @functools.lru_cache(maxsize=512)

@@ -57,6 +57,8 @@ class Trial:
         """What explained the candidate last, and its tier: with masks it is what is most likely right."""
         self.until = float("inf")
         """When the time for the component at hand is used up: no mistakes are tried from then on."""
+        self.one_length = False
+        """Whether it stops with other lengths, which says nothing of the rest."""
         self._variants = Variants(kind, self.settings)
         self._inherited = of_parts(kind, parts)
         self._distances: dict[tuple[str, bytes], float] = {}
@@ -96,7 +98,9 @@ class Trial:
         except Exception:  # the learner's code may raise anything
             return NOTHING, float("inf")
         outputs = [(probe, _output(candidate, probe)) for probe in probes]
-        if "next_logits" in self.kind.inputs:  # a search that drops its beams fails on some models only
+        if (
+            self.one_length or "next_logits" in self.kind.inputs
+        ):  # a search that drops its beams fails on some models only
             outputs = [(probe, output) for probe, output in outputs if output is not None]
         if all(output is None for _, output in outputs):
             return NOTHING + 1, float("inf")

@@ -1,4 +1,4 @@
-"""A29, A31, A32, B23, B25, and in whole models A7, A13, A16 and A23: masks and tensors that go another way."""
+"""A29, A31, A32, A34, B23, B25, and in whole models A7, A13, A16 and A23: masks and tensors that go another way."""
 
 from reference_tests.kit.learners.corpus import mistaken
 
@@ -20,6 +20,11 @@ PATHS = (
              '    """mask: True = may attend."""\n'
              "    scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])\n    if mask is not None:\n"
              "        scores = torch.where(mask, torch.tensor(-torch.inf, dtype=scores.dtype), scores)"),
+    mistaken("A34", "lecture", "MultiHeadAttention",
+             'wei.masked_fill(self.tril[:T, :T] == 0, float("-inf"))',
+             'wei.masked_fill((self.tril[:T, :T] == 0).byte(), float("-inf"))'),
+    mistaken("A34", "embed_size", "SelfAttention",
+             "energy.masked_fill(mask == 0,", "energy.masked_fill((1 - (mask != 0)).bool(),"),
     mistaken("B23", "notebook", "EncoderLayer",
              "    def forward(self, x, mask):\n        attn_output = self.self_attn(x, x, x, mask)\n"
              "        x = self.norm1(x + self.dropout(attn_output))\n        ff_output = self.feed_forward(x)\n",

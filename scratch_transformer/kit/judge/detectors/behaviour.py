@@ -67,6 +67,14 @@ def refuses_masks(session: Session, best: Hypothesis | None) -> Iterator[Finding
         yield Finding(MISTAKES["A31"], said)
 
 
+def refused_today(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """A34, of what resolving it let pass."""
+    found = {what: None for result in session.ran for what in session.candidate.old_masks(**result.probe.inputs)}
+    if found:
+        said = f"It uses {' and '.join(found)}, and stops there. All else was compared as if PyTorch took it."
+        yield Finding(MISTAKES["A34"], said)
+
+
 def masks_overwritten(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     """A29, of what takes padding and future in a mask each."""
     result = next((r for r in session.ran if r.probe.name == "causal, padded"), None)
@@ -128,6 +136,7 @@ BEHAVIOUR: tuple[tuple[tuple[str, ...], Detector], ...] = (
     (("A12",), input_changed),
     (("B11",), other_in_training),
     (("A31",), refuses_masks),
+    (("A34",), refused_today),
     (("A29",), masks_overwritten),
     (("A8",), half_precision),
     (("T1",), softmax_twice),

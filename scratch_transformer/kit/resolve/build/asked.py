@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import nn
 
+from scratch_transformer.kit.definitions import leads_to
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.build.config import is_config
 from scratch_transformer.kit.resolve.build.construct import parameters_of
@@ -19,6 +20,8 @@ SHARED = {"d_model": 24, "num_heads": 6, "num_kv_heads": 3}
 """With three heads, keys and values can only be shared by all of them."""
 WIRED = {"d_model": 48, "num_heads": 8}
 """Of layers that make eight heads, or two, three, four, six, whatever they are told."""
+WIDE = {"d_model": 48, "num_heads": 6}
+"""Of those whose heads are eight features wide."""
 
 
 def settings(thing: Any, kind: Kind, given: Mapping[str, Any] | None) -> Iterator[dict[str, Any]]:
@@ -36,6 +39,7 @@ def settings(thing: Any, kind: Kind, given: Mapping[str, Any] | None) -> Iterato
         yield base
         if "d_ff" in base and "num_heads" in base and not own & {"num_heads", "d_model"} and _hides_heads(thing):
             yield base | WIRED
+            yield base | WIDE
     elif kind.name != "ScaledDotProductAttention" and is_one_head(thing):
         yield from (alone, base)  # the search takes long where nothing fits
     else:
@@ -62,8 +66,9 @@ def _hides_heads(thing: Any) -> bool:
     if init is None or not _means(thing, "d_model") or _means(thing, "num_heads"):
         return False
     names = vars(sys.modules.get(thing.__module__))
-    made = (names.get(name, getattr(nn, name, None)) for name in init.co_names)
-    return any(isinstance(cls, type) and issubclass(cls, nn.Module) and _means(cls, "num_heads") for cls in made)
+    made = [*(names.get(name, getattr(nn, name, None)) for name in init.co_names), *leads_to(thing)]
+    parts = [cls for cls in made if isinstance(cls, type) and issubclass(cls, nn.Module)]
+    return any(_means(cls, "num_heads") or _means(cls, "d_k") for cls in parts)
 
 
 def has_heads(thing: Any) -> bool:

@@ -12,7 +12,15 @@ from typing import Any, Protocol
 
 from scratch_transformer.kit.definitions import leads_to
 from scratch_transformer.kit.resolve.build.literals import is_read_within, is_section, literal_of
-from scratch_transformer.kit.resolve.names.settings import FLAG, FLAGS, FRACTIONS, SCALES, settings_of
+from scratch_transformer.kit.resolve.names.settings import (
+    FLAG,
+    FLAGS,
+    FRACTIONS,
+    SCALES,
+    SWITCH,
+    is_setting,
+    settings_of,
+)
 from scratch_transformer.kit.resolve.names.words import plain
 
 NAMES = {
@@ -80,7 +88,10 @@ class Config(dict):
             found = _scale(name, self.__dict__["_owner"], value)
             if found is not None:
                 return found
-        if value.fixes(name) or (settings_of(name) and is_number(own, Unknown, None) and fits(name, own)):
+        is_flag = is_flag_by_name(name) and own in (Unknown, None)
+        if value.fixes(name) or (
+            settings_of(name) and not is_flag and is_number(own, Unknown, None) and fits(name, own)
+        ):
             try:
                 return value(name)
             except Unknown:
@@ -106,7 +117,7 @@ class Config(dict):
             return Config(self.__dict__["_value"], None, owner)
         if is_upper:
             return None
-        if FLAG.match(word):
+        if FLAG.match(word) or is_flag_by_name(name):
             return False
         raise Unknown(name)
 
@@ -125,9 +136,14 @@ class Config(dict):
         try:
             return self._find(name)
         except Unknown as error:
-            raise KeyError(name) from error
+            if not isinstance(name, str) or settings_of(name) or not plain(name).endswith(SECTIONS):
+                raise KeyError(name) from error
+            return Config(self.__dict__["_value"], None, self.__dict__["_owner"])  # args["self_attention"]["d_k"]
 
     def get(self, name: str, default: Any = None) -> Any:
+        if isinstance(default, bool) and not self.__dict__["_value"].fixes(name):
+            own = self.__dict__["_real"]
+            return own[name] if isinstance(own, Mapping) and name in own else FLAGS.get(plain(name), default)
         try:
             found = self._find(name)
         except Unknown:
@@ -163,6 +179,11 @@ def instances(
     present = sorted(present, key=lambda one: _lacks(one, read))
     real = next((one for one in [*made, *present] if not _lacks(one, read)), next(iter([*made, *present]), None))
     return [*made[:2], *(Config(value, d, owner) for d in present[:2]), Config(value, real, owner)]
+
+
+def is_flag_by_name(name: str) -> bool:
+    """Whether a name says that it is True or False, though its end is one of a setting: use_rotary_emb, no_pos_emb."""
+    return SWITCH.match(name) is not None and not is_setting(name)
 
 
 def _holds_values(thing: Any) -> bool:

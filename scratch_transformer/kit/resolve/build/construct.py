@@ -13,10 +13,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from scratch_transformer.kit.resolve.build import config, options
+from scratch_transformer.kit.resolve.build import config, options, tokenizer
 from scratch_transformer.kit.resolve.build.config import Unknown
 from scratch_transformer.kit.resolve.build.options import Lazy, Part
 from scratch_transformer.kit.resolve.build.reading import Use, uses_of
+from scratch_transformer.kit.resolve.build.tokenizer import is_tokenizer
 from scratch_transformer.kit.resolve.build.values import Values
 from scratch_transformer.kit.resolve.names.settings import is_setting, settings_of
 
@@ -94,6 +95,12 @@ def parameters_of(function: Any) -> list[inspect.Parameter]:
     return [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
 
 
+def annotated(thing: Any) -> list[type]:
+    """The classes of modules that a constructor's parameters are annotated with."""
+    found = [p.annotation for p in parameters_of(thing)] if isinstance(thing, type) else []
+    return [one for one in found if isinstance(one, type) and issubclass(one, nn.Module) and one is not nn.Module]
+
+
 def attempts(
     cls: Any, settings: Mapping[str, Any], namespace: Mapping[str, Any], parts: Part, given: Mapping[str, Any]
 ) -> Iterator[Attempt]:
@@ -108,8 +115,12 @@ def attempts(
     uses = uses_of(cls)
     read = (name for use in uses.values() if use.is_config for name in (*use.attributes, *use.keys))
     values.reserve([*(parameter.name for parameter in parameters_of(cls)), *sorted(read)])
+    takes_classes = any(use.called for use in uses.values())
     for parameter in parameters_of(cls):
-        wish = options.wish(parameter, uses.get(parameter.name), cls, namespace)
+        use = uses.get(parameter.name)
+        if takes_classes and use is not None and not use.applied and parts(parameter.name):
+            use = replace(use, called=True)  # a class, too, that is handed on to what is made
+        wish = options.wish(parameter, use, cls, namespace)
         found = [given[parameter.name]] if parameter.name in given else options.options(wish, values, parts)
         if found:
             choices[parameter.name] = found
@@ -165,9 +176,12 @@ def _asked_for(attempt: Attempt, text: str, uses: Mapping[str, Use], values: Val
     if found is None:
         if re.search(r"float' object cannot be interpreted|got \(?float|not float|of type float", text):
             return {n: int(v) for n, v in attempt.args.items() if type(v) is float and v.is_integer()}
-        return _of_length(attempt, text, uses) or _among(attempt, uses)
+        return _of_length(attempt, text, uses, values) or _among(attempt, uses)
     culprits = [n for n, v in attempt.args.items() if type(v).__name__ == found[1]]
     told = [n for n in culprits if _explains(uses.get(n, Use()), found)] or culprits
+    vocabularies = _vocabularies(attempt, told, found[3] or "", uses, values)
+    if vocabularies:
+        return vocabularies
     for name in told:
         if found[3] or found[4] == "subscriptable":
             return {name: config.Config(values)}
@@ -176,6 +190,21 @@ def _asked_for(attempt: Attempt, text: str, uses: Mapping[str, Use], values: Val
         if found[4] == "callable":
             return {name: nn.ReLU()} if not uses.get(name, Use()).called else {name: nn.LayerNorm}
     return {}
+
+
+def _vocabularies(
+    attempt: Attempt, told: list[str], attribute: str, uses: Mapping[str, Use], values: Values
+) -> dict[str, Any]:
+    """A vocabulary or tokenizer in place of its size: by the parameter's name, or by what it is asked for."""
+    found: dict[str, Any] = {}
+    for name in told:
+        use = uses.get(name, Use())
+        asked = {attribute, *use.attributes} - {""}
+        known = [tokenizer.KNOWS.search(one) is not None for one in asked]
+        is_one = "vocab" in "".join(settings_of(name)) or is_tokenizer(name)
+        if (is_one and (any(known) or not (use.is_config and asked))) or (attribute and all(known)):
+            found[name] = options.vocabulary(name, values)
+    return {n: v for n, v in found.items() if not isinstance(attempt.args[n], tokenizer.Tokenizer)}
 
 
 def _explains(use: Use, found: re.Match[str]) -> bool:
@@ -195,10 +224,11 @@ def _among(attempt: Attempt, uses: Mapping[str, Use]) -> dict[str, Any]:
     return {}
 
 
-def _of_length(attempt: Attempt, text: str, uses: Mapping[str, Use]) -> dict[str, Any]:
+def _of_length(attempt: Attempt, text: str, uses: Mapping[str, Use], values: Values) -> dict[str, Any]:
     """len(vocabulary) in place of its size: of those whose length is taken, else of all."""
     if "has no len()" not in text:
         return {}
     sizes = {n: v for n, v in attempt.args.items() if type(v) is int and "vocab" in "".join(settings_of(n))}
     measured = [name for name in sizes if uses.get(name, Use()).measured]
-    return {name: range(sizes[name]) for name in measured or sizes}
+    others = [n for n, v in attempt.args.items() if type(v) is int and uses.get(n, Use()).measured]
+    return {name: options.vocabulary(name, values) for name in measured or others or sizes}

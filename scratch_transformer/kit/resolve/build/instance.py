@@ -34,6 +34,8 @@ def settings_of_instance(made: Any, kind: Kind, wanted: Mapping[str, Any], used:
             value = attribute(made, name)
             if value is not None:
                 settings[name] = value
+    if "num_layers" in settings:
+        settings["num_layers"] = _layers_of(made, settings["num_layers"])
     sizes = [tuple(values.shape) for values in made.parameters() if not _is_lazy(values)]
     settings |= _from_shapes(kind, settings, sizes, used)
     settings |= _words(made, settings)
@@ -68,6 +70,19 @@ def _layers(made: nn.Module) -> int:
         if items and len({type(item) for item in items}) == 1 and min(matrices) > MATRICES:
             return len(items)
     return 0
+
+
+def _layers_of(made: nn.Module, asked: int) -> int:
+    """How many layers all its stacks have, where none has as many as were asked for."""
+    lists = [part for part in made.modules() if isinstance(part, nn.ModuleList) and len(part) and not _is_small(part)]
+    outer = [one for one in lists if not any(one in list(other.modules())[1:] for other in lists)]
+    lengths = {len(one) for one in outer if len({type(layer) for layer in one}) == 1}
+    return lengths.pop() if len(lengths) == 1 and len(outer) and asked not in lengths else asked
+
+
+def _is_small(layers: nn.ModuleList) -> bool:
+    """A list of matrices, norms, heads or networks, and none of layers: those have four matrices at least."""
+    return sum(values.dim() == 2 for values in layers[0].parameters()) < 4
 
 
 def _of_heads(made: nn.Module, settings: Mapping[str, Any]) -> dict[str, Any]:

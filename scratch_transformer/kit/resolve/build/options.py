@@ -18,7 +18,9 @@ from scratch_transformer.kit.resolve.build import config
 from scratch_transformer.kit.resolve.build.config import Unknown
 from scratch_transformer.kit.resolve.build.literals import literal_of
 from scratch_transformer.kit.resolve.build.reading import Use
+from scratch_transformer.kit.resolve.build.tokenizer import KNOWS, Tokenizer, is_tokenizer
 from scratch_transformer.kit.resolve.build.values import Values
+from scratch_transformer.kit.resolve.names.inputs import OF_ENDS
 from scratch_transformer.kit.resolve.names.settings import (
     FLAG,
     FLAGS,
@@ -27,6 +29,8 @@ from scratch_transformer.kit.resolve.names.settings import (
     ROTARY_BASE,
     SCALES,
     SHARING,
+    SOURCE,
+    TARGET,
     is_setting,
     settings_of,
 )
@@ -34,6 +38,8 @@ from scratch_transformer.kit.resolve.names.words import plain, words
 
 TABLE = re.compile(r"(pe|pos(itional|ition)?(enc(odings?)?|emb(eddings?)?))(table|matrix|tensor)?")
 """A table of positions that is given ready made, where no module of the file is called so."""
+INDEX = re.compile(r"i|idx|index|(layer|block|blk)_?(i|idx|id|index|no|num|number)")
+"""Of a layer in its stack."""
 Part = Callable[[str], list[Callable[[], Any]]]
 """A parameter's name -> ways to make the submodule that it may mean."""
 MODULE_LIKE = ("Module", "Block", "Layer", "Attention", "Encoder", "Decoder", "Embedding", "Norm", "FeedForward")
@@ -88,7 +94,11 @@ class Wish:
         """A class to make something of: norm_cls, Type[nn.Module], norm(dim)."""
         typed = typing.get_origin(self.hint) is type or self.hint is type or "Type[" in self.text
         named = self.name.endswith(("_cls", "_class", "_type")) or self.word.endswith("cls")
-        return typed or (named and not isinstance(self.default, str)) or (self.use.called and bool(made_by_name(self)))
+        return (
+            typed
+            or (named and self.hint is not str and not isinstance(self.default, str))
+            or (self.use.called and bool(made_by_name(self)))
+        )
 
     @property
     def wants_module(self) -> bool:
@@ -140,6 +150,8 @@ def options(wish: Wish, values: Values, parts: Part) -> list[Any]:
         return []
     if wish.wants_class:
         return _classes(wish, parts) if wish.is_required else []
+    if wish.use.called and wish.is_required and wish.hint is None and (classes := _classes(wish, parts)):
+        return classes  # what makes something in the constructor is a class
     is_number = (
         not (wish.is_required or default is None)
         or wish.hint in (int, float)
@@ -163,6 +175,10 @@ def options(wish: Wish, values: Values, parts: Part) -> list[Any]:
         return _texts(wish) if wish.is_required else []
     if callable(default) and not wish.is_required:
         return []
+    if wish.is_required and (first := first_or_last(word)) is not None:
+        return [first]
+    if wish.is_required and INDEX.fullmatch(word):
+        return [0]
     if word == "device" or wish.hint is torch.device:
         return ["cpu"] if wish.hint is not torch.device else [torch.device("cpu")]
     if word == "dtype" or wish.hint is torch.dtype:
@@ -179,6 +195,24 @@ def options(wish: Wish, values: Values, parts: Part) -> list[Any]:
     return [FLAGS[word]] if word in FLAGS else _guesses(wish, values)
 
 
+def first_or_last(word: str) -> int | None:
+    """The id of what a text begins or ends with, where a name asks for that."""
+    return next((number for number, end in enumerate(OF_ENDS.values(), 1) if end.fullmatch(word)), None)
+
+
+def vocabulary(name: str, values: Values) -> Tokenizer:
+    """A vocabulary or tokenizer, of the size that its name says: of the source's words, of the target's."""
+    side = next((s for s, of_side in (("src_", SOURCE), ("tgt_", TARGET)) if of_side & set(words(name))), "")
+    sizes = (f"{side}vocab_size", "vocab_size", "src_vocab_size")
+    return Tokenizer(1, 2, next(values(size) for size in sizes if size in values.settings))
+
+
+def _is_vocabulary(wish: Wish) -> bool:
+    """Whether a parameter that is no setting is one: by its name, or by what it is asked for."""
+    asked = wish.use.attributes | wish.use.keys
+    return (is_tokenizer(wish.name) or wish.use.measured) and all(map(KNOWS.search, asked))
+
+
 def numbers(wish: Wish, values: Values) -> list[Any]:
     """Of the settings that the name may mean; none that is whole where a fraction is wanted."""
     try:
@@ -193,6 +227,8 @@ def numbers(wish: Wish, values: Values) -> list[Any]:
         others.append(values.settings["d_k"])
     if meant[:1] == ("d_k",) and values.is_attention and "num_heads" not in values.names:
         others.append(values.settings["num_heads"])  # hidden_size // head_size may be either of them
+    if meant[:1] == ("d_model",) and "d_k" in values.own and "d_model" not in values.own:
+        others.append(values.settings["d_k"])  # of what is given one head
     found = list(dict.fromkeys([number, *others]))
     if wish.wants_fraction and not values.fixes(wish.name):
         fractions = [values.settings[s] for s in meant if s in FRACTIONS and s in values.settings]
@@ -236,7 +272,9 @@ def _of_torch(wish: Wish, values: Values) -> list[Any]:
 def _texts(wish: Wish) -> list[Any]:
     """A required text: what its file gives, what it is compared with, what its annotation allows."""
     allowed = [value for value in typing.get_args(wish.hint) if isinstance(value, str)]
-    known = [value for value in [*literal_of(wish.owner, wish.name), *wish.use.compared] if isinstance(value, str)]
+    told = [value for value in wish.use.compared if isinstance(value, str)]
+    given = [value for value in literal_of(wish.owner, wish.name) if isinstance(value, str)]
+    known = [*(value for value in given if value in told or not told), *told]
     usual = ["relu"] if "act" in wish.word or "nonlin" in wish.word else ["cpu"]
     return list(dict.fromkeys([*known, *allowed, *usual]))[:4]
 
@@ -254,6 +292,8 @@ def _guesses(wish: Wish, values: Values) -> list[Any]:
         table = functional.sinusoidal_positions(length, width, dtype=torch.float64)
         table.is_given = True  # type: ignore[attr-defined]
         return [table]
+    if _is_vocabulary(wish):
+        return [vocabulary(wish.name, values)]
     known = [value for value in literal_of(wish.owner, wish.name) if not isinstance(value, (list, dict))]
     meant = [values.settings[s] for s in wish.use.meant if s in values.settings]
     if "float" in wish.text:

@@ -34,6 +34,8 @@ class Use:
     meant: list[str] = field(default_factory=list)
     called: bool = False
     listed: bool = False
+    applied: bool = False
+    """Whether a method calls it, like a module."""
     measured: bool = False
     """Whether its length is taken."""
     compared: list[Any] = field(default_factory=list)
@@ -49,6 +51,7 @@ class Use:
         self.keys |= other.keys
         self.meant += other.meant
         self.called |= other.called
+        self.applied |= other.applied
         self.listed |= other.listed
         self.measured |= other.measured
         self.compared += other.compared
@@ -65,7 +68,7 @@ def _uses(thing: Any, depth: int) -> dict[str, Use]:
     tree = _tree(thing)
     if function is None or tree is None or depth > MOST_DEEP:
         return {}
-    reader = _Reader(getattr(inspect.unwrap(function), "__globals__", {}), depth)
+    reader = _Reader(getattr(inspect.unwrap(function), "__globals__", {}), depth, _base_of(thing))
     reader.read(tree, getattr(function, "__name__", ""))
     return reader.found
 
@@ -74,6 +77,15 @@ def _constructor(thing: Any) -> Any:
     if isinstance(thing, type):
         return getattr(thing, "__init__", None)
     return thing if inspect.isfunction(thing) else None
+
+
+def _base_of(thing: Any) -> Any:
+    """The learner's class whose constructor super().__init__ is, or None."""
+    if not isinstance(thing, type):
+        return None
+    own = [base for base in thing.__mro__ if "__init__" in vars(base)]
+    base = own[1] if len(own) > 1 else None
+    return None if base in (nn.Module, object) else base
 
 
 def _tree(thing: Any) -> ast.AST | None:
@@ -92,8 +104,9 @@ def _tree(thing: Any) -> ast.AST | None:
 class _Reader(ast.NodeVisitor):
     """Collects into `found`. names: of variables -> the parameter that they hold; self.x too, as "self.x"."""
 
-    def __init__(self, namespace: Mapping[str, Any], depth: int) -> None:
-        self.namespace, self.depth = namespace, depth
+    def __init__(self, namespace: Mapping[str, Any], depth: int, base: Any = None) -> None:
+        """base: the class that super() is."""
+        self.namespace, self.depth, self.base = namespace, depth, base
         self.found: dict[str, Use] = {}
         self.names: dict[str, str] = {}
         self.tables: dict[str, ast.expr] = {}
@@ -194,6 +207,8 @@ class _Reader(ast.NodeVisitor):
         called = self.use(node.func)
         if called is not None and isinstance(node.func, ast.Name):
             called.called = True
+        elif called is not None:
+            called.applied = True
         if isinstance(node.func, ast.Attribute) and node.func.attr == "get" and node.args:
             use, key = self.use(node.func.value), node.args[0]
             looked_up = self.use(key)
@@ -214,7 +229,7 @@ class _Reader(ast.NodeVisitor):
 
     def _handed_on(self, node: ast.Call) -> None:
         """To a class of torch or of the learner's: what its parameter of this place means."""
-        callee = self._value(node.func)
+        callee = self.base if ast.unparse(node.func).startswith("super(") else self._value(node.func)
         if not isinstance(callee, type) and not inspect.isfunction(callee):
             return
         try:

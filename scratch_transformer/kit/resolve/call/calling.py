@@ -6,6 +6,7 @@ import inspect
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -14,11 +15,13 @@ from torch import Tensor
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.build.config import is_config
 from scratch_transformer.kit.resolve.build.construct import parameters_of
+from scratch_transformer.kit.resolve.build.tokenizer import is_tokenizer
 from scratch_transformer.kit.resolve.call import batching, beside, caching, told
-from scratch_transformer.kit.resolve.call.plan import MASKS, CannotCall, Plan
-from scratch_transformer.kit.resolve.call.tokenizer import is_tokenizer
+from scratch_transformer.kit.resolve.call.inert import NoDropout
+from scratch_transformer.kit.resolve.call.plan import MASKS, SENTENCES, CannotCall, Plan
+from scratch_transformer.kit.resolve.call.plan import ROWS as OF_ROWS
 from scratch_transformer.kit.resolve.names.inputs import CROSS_MASK, INPUTS, SOURCE_MASK, TARGET_MASK, input_of, is_mask
-from scratch_transformer.kit.resolve.names.settings import is_setting, settings_of
+from scratch_transformer.kit.resolve.names.settings import SCALES, is_setting, settings_of
 from scratch_transformer.kit.resolve.names.words import plain
 
 CONSTANTS: dict[str, Any] = {
@@ -33,6 +36,8 @@ ALONE = "one sentence at a time"
 ROWS = 23
 """Of a table of angles, where nothing says how long it is."""
 OWN_MASK = re.compile(r"self_?(att|mask)")
+ENCODERS = re.compile("^(enc|src|source)(?!.*(dec|tgt|trg|target|cross))")
+"""The mask of what is the encoder's alone, in a model: encoder_self_attention_mask."""
 OPTIONS = ("bos", "eos", "max_len", "beam_size", "positions")
 """Inputs that a function may also have a default for, or do without."""
 FIXED: dict[str, Any] = {
@@ -40,7 +45,9 @@ FIXED: dict[str, Any] = {
     "scale": 1.0,
     "dim": -1,
     "axis": -1,
-    "dropout": None,
+    "i": -1,
+    "dimension": -1,
+    **dict.fromkeys(("dropout", "drop", "dropoutlayer", "dropoutfn", "dropoutmodule", "attndropout"), NoDropout(0.0)),
     "device": "cpu",
     "step": 1,
     "temperature": 1.0,
@@ -78,8 +85,10 @@ def orders(kind: Kind, is_function: bool, keeps: bool = False) -> tuple[str, ...
     usual: tuple[str, ...] = ("batch first", "sequence first")
     if kind.name == "PositionalEncoding":
         usual = (*usual, "ids", "positions")
+    if kind.name.startswith("Loss"):
+        return "batch first", SENTENCES
     if kind.name == "RotaryEmbedding":
-        usual = ("batch first", "heads after the length")
+        usual = ("batch first", "heads after the length", OF_ROWS)
     is_of_tokens = bool({"x", "query", "ids", "src"} & set(kind.inputs)) and not kind.name.endswith("Mask")
     alone = batching.orders(kind) if is_of_tokens else ()
     alone = tuple(order for order in alone if is_function or "head" in order or order == ALONE)
@@ -131,11 +140,29 @@ def _beside(
     for parameter in parameters[1:] if not is_of_words else ():
         if "positions" in tensors and input_of(parameter.name, ("positions",)):
             continue
-        values = beside.options(parameter.name, tables, int(settings.get("max_len", ROWS)))
         is_open = parameter.default is parameter.empty
+        if is_open and tensors == ("query", "key", "value") and plain(parameter.name) in SCALES:
+            found[parameter.name] = _scales(plain(parameter.name), settings)
+            continue
+        values = beside.options(parameter.name, tables, int(settings.get("max_len", ROWS)))
         if values and (is_open or (parameter.default is None and isinstance(values[0], beside.Table))):
             found[parameter.name] = values
     return found
+
+
+def reassigned(plan: Plan) -> Iterator[Plan]:
+    """The plan with its masks the other way round: names do not always tell which is the source's."""
+    names = [name for _, name, _ in plan.mask_parameters]
+    for other in dict.fromkeys(itertools.permutations(names)):
+        if list(other) != names:
+            taken = zip(plan.mask_parameters, other, strict=True)
+            yield replace(plan, mask_parameters=tuple((p, name, needed) for (p, _, needed), name in taken))
+
+
+def _scales(word: str, settings: Mapping[str, Any]) -> list[float]:
+    """What the caller of an attention divides the scores by, or multiplies them with, or 1 if it does so itself."""
+    divisor = float(settings.get("d_k") or settings["d_model"] // settings["num_heads"]) ** 0.5
+    return [*((1 / divisor, divisor) if SCALES[word] else (divisor, 1 / divisor)), 1.0]
 
 
 def _targets(parameters: list[inspect.Parameter], names: Mapping[str, str], tensors: tuple[str, ...]) -> str | None:
@@ -273,21 +300,25 @@ def _mask_parameters(parameters: list[inspect.Parameter], inputs: tuple[str, ...
     of_self = [plain(p.name) for p in parameters if OWN_MASK.search(plain(p.name))]
     hides = [word for word in of_self if re.search("masked|causal|look|future|subseq", word)]
     sources = [word for word in of_self if hides and word not in hides and "src_mask" in known]  # both sides' own masks
-    found = []
-    for index, parameter in enumerate(parameters):
-        word, required = plain(parameter.name), parameter.default is parameter.empty
+    said: list[str | None] = []
+    for parameter in parameters:
+        word = plain(parameter.name)
         word = re.sub("^inp(ut)?", "src", re.sub("^out(put)?", "tgt", word)) if is_pair else word
         if len(known) <= 1:
-            canonical = known[0] if known else ""
+            said.append(known[0] if known else "")
         elif not is_mask(parameter.name):
-            canonical = "memory_mask"
-        elif word in sources:
-            canonical = "src_mask"
+            said.append("memory_mask")
+        elif word in sources or ("src_mask" in known and ENCODERS.search(word)):
+            said.append("src_mask")
         elif TARGET_MASK.search(word) and not CROSS_MASK.search(word):
-            canonical = next((name for name in known if name in ("tgt_mask", "mask")), known[-1])
+            said.append(next((name for name in known if name in ("tgt_mask", "mask")), known[-1]))
         elif SOURCE_MASK.search(word):
-            canonical = next((name for name in known if name in ("memory_mask", "src_mask")), known[0])
+            said.append(next((name for name in known if name in ("memory_mask", "src_mask")), known[0]))
         else:
-            canonical = known[min(index, len(known) - 1)]
-        found.append((parameter.name, canonical, required))
-    return tuple(found)
+            said.append(None)
+    left = [name for name in known if name not in said]
+    by_place = [known[min(index, len(known) - 1)] if known else "" for index in range(len(parameters))]
+    if said.count(None) == len(left) == 1:  # the names of the others tell
+        by_place = left * len(parameters)
+    names = [place if name is None else name for name, place in zip(said, by_place, strict=True)]
+    return tuple((p.name, name, p.default is p.empty) for p, name in zip(parameters, names, strict=True))

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.build.config import is_config
 from scratch_transformer.kit.resolve.build.construct import parameters_of
+from scratch_transformer.kit.resolve.call import stateful
 from scratch_transformer.kit.resolve.names.settings import is_setting
 from scratch_transformer.kit.resolve.names.words import plain
 
@@ -52,7 +53,7 @@ def forward_of(made: Any, kind: Kind) -> Callable[..., Any]:
     has_own = forward is not nn.Module.forward and is_written
     if kind.name == "Transformer" and not has_own and hasattr(made, "encode") and hasattr(made, "decode"):
         return _joined(made)
-    return made.forward
+    return stateful.of_state(made, kind) or made.forward
 
 
 def _joined(made: Any) -> Callable[..., Any]:

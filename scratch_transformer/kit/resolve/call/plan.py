@@ -10,13 +10,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from scratch_transformer.kit.resolve.build.tokenizer import Tokenizer
 from scratch_transformer.kit.resolve.call import batching, beside
 from scratch_transformer.kit.resolve.call.masks import Form, Inexpressible, split
-from scratch_transformer.kit.resolve.call.tokenizer import Tokenizer
 from scratch_transformer.kit.resolve.names.inputs import CROSS_MASK
 from scratch_transformer.kit.resolve.names.words import plain
 
 MASKS = ("mask", "memory_mask", "src_mask", "tgt_mask")
+SENTENCES, ROWS = "sentences", "positions of every sentence"
+"""Orders of dimensions: of a loss that takes (B, T, V) alone, not (N, V); of a rotation with positions (B, T)."""
 
 
 class CannotCall(Exception):
@@ -29,7 +31,7 @@ class Plan:
 
     masks: mask parameter -> (canonical mask, its form). order: "batch first", "sequence first"; "ids": positions are
     asked for with token ids, or with their numbers; "positions": with the numbers of one sentence; "batch last" of a
-    mask; those of batching.py.
+    mask; those above, and of batching.py.
     """
 
     arguments: Mapping[str, str]
@@ -89,6 +91,8 @@ class Plan:
         for parameter, name in self.arguments.items():
             value = _value(inputs, name)
             given[parameter] = self._turned(with_one_more(value) if name == self.more else value)
+            if self.order == ROWS and name == "positions":
+                given[parameter] = value.expand(batch, -1)
         _check_equal(inputs, set(self.arguments.values()))
         return given | self._masks(inputs)
 
@@ -97,6 +101,8 @@ class Plan:
             return torch.arange(value.shape[1])
         if self.order == "ids" and isinstance(value, Tensor):
             return torch.arange(value.shape[1]).expand(value.shape[:2])
+        if self.order == SENTENCES:
+            return value.unflatten(0, (2, -1)) if isinstance(value, Tensor) and len(value) % 2 == 0 else value
         if self.order == "heads after the length":
             return value.transpose(1, 2) if isinstance(value, Tensor) and value.dim() == 4 else value
         if self.order in batching.AXES:
@@ -109,7 +115,9 @@ class Plan:
             return value.permute(2, 0, 1)
         if self.order in batching.AXES:
             return batching.with_axes(value, self.order)
-        return value if self.order in ("ids", "positions") else self._turned(value)
+        if self.order == SENTENCES:
+            return value.reshape(-1) if value.dim() > 1 else value
+        return value if self.order in ("ids", "positions", ROWS) else self._turned(value)
 
     def _masks(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         given: dict[str, Any] = {}
@@ -121,14 +129,16 @@ class Plan:
                 continue
             if not takers and ("src" in inputs or "ids" in inputs):
                 continue  # it sees the padding itself
-            if not self.mask_parameters and name == "mask" and "memory" in inputs and _is_causal(keep):
+            is_own = name == "mask" and "memory" in inputs and not any(n == name for _, n, _ in self.mask_parameters)
+            if is_own and _is_causal(keep):
                 continue  # a decoder that takes no mask is causal by itself, or wrong
             if not takers:
                 raise Inexpressible(f"it takes no {name}")
             cross = {p: form for p, form in takers.items() if name == "src_mask" and CROSS_MASK.search(plain(p))}
             own = {p: form for p, form in takers.items() if p not in cross} or takers
-            for some in (own, cross) if cross and own is not takers else (takers,):  # the encoder's, and the decoder's
-                given |= self._shared(keep, some, sizes(inputs, name))
+            if cross and own is not takers:  # the encoder's, and the decoder's
+                given |= self._shared(keep, cross, _crossing(inputs))
+            given |= self._shared(keep, own, sizes(inputs, name))
         return given
 
     def apart(self, inputs: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -147,11 +157,14 @@ class Plan:
 
     def _absent(self, name: str, takers: Mapping[str, Form], inputs: Mapping[str, Any]) -> dict[str, Any]:
         """None where that is possible; else a mask that blocks nothing."""
-        B, T, S = sizes(inputs, name)
-        free = torch.ones(B, 1, 1, S, dtype=torch.bool)
         required = {p for p, canonical, needed in self.mask_parameters if needed and canonical == name}
-        forms = {p: form for p, form in takers.items() if p in required}
-        return {p: forms[p].give(free, B, self.heads, T, S) if p in forms else None for p in required}
+        given: dict[str, Any] = dict.fromkeys(required)
+        for parameter, form in takers.items():
+            crosses = name == "src_mask" and len(takers) > 1 and CROSS_MASK.search(plain(parameter))
+            B, T, S = _crossing(inputs) if crosses else sizes(inputs, name)
+            if parameter in required:
+                given[parameter] = form.give(torch.ones(B, 1, 1, S, dtype=torch.bool), B, self.heads, T, S)
+        return given
 
     def _shared(self, keep: Tensor, takers: Mapping[str, Form], size: tuple[int, int, int]) -> dict[str, Any]:
         """One canonical mask to one parameter that can take it, or to two: its padding, and the rest."""
@@ -217,6 +230,12 @@ def sizes(inputs: Mapping[str, Any], mask: str) -> tuple[int, int, int]:
     else:
         queries, keys = own, other
     return own.shape[0], _length(queries), _length(keys)
+
+
+def _crossing(inputs: Mapping[str, Any]) -> tuple[int, int, int]:
+    """B, T, S of the attention of a model's decoder to its encoder."""
+    B, S, _ = sizes(inputs, "src_mask")
+    return B, sizes(inputs, "tgt_mask")[1], S
 
 
 def _length(x: Tensor) -> int:

@@ -1,4 +1,7 @@
-"""Runs a learner's code in float64 on the CPU, whatever it casts to, and without dropout that ignores eval()."""
+"""Runs a learner's code in float64 on the CPU, whatever it casts to, without dropout that ignores eval().
+
+Masks of bytes, which PyTorch refuses today, do what they did when that code was written, and are noted.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,10 @@ LOW = (torch.float32, torch.float16, torch.bfloat16)
 CASTS = (Tensor.float, Tensor.half, Tensor.bfloat16)
 DROPOUTS = (torch.nn.functional.dropout, torch.dropout)
 MOVES = (Tensor.cuda,)
+MASKED = (Tensor.masked_fill, Tensor.masked_fill_, torch.masked_fill, Tensor.masked_select, torch.masked_select)
+FLIPPED = (Tensor.__rsub__,)
+_told: list[list[str]] = []
+"""Who wants to know of masks of bytes."""
 
 
 class _Double(TorchFunctionMode):
@@ -26,7 +33,53 @@ class _Double(TorchFunctionMode):
             return args[0].double()
         if func in MOVES:
             return args[0]
+        if func in MASKED or func in FLIPPED:
+            return _as_before(func, args, kwargs or {})
         return func(*[_raised(value) for value in args], **{n: _raised(v) for n, v in (kwargs or {}).items()})
+
+
+class _Masked(TorchFunctionMode):
+    """Masks of bytes are masks."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        if func in MASKED or func in FLIPPED:
+            return _as_before(func, args, kwargs or {})
+        return func(*args, **(kwargs or {}))
+
+
+def _as_before(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """A mask of bytes in place of a boolean one, and 1 - mask for a boolean one, as before PyTorch 1.2."""
+    if func in FLIPPED:
+        is_mask = isinstance(args[0], Tensor) and args[0].dtype == torch.bool
+        if not is_mask:
+            return func(*args, **kwargs)
+        _tell("1 - mask, of a boolean mask")
+        return func(args[0].byte(), *args[1:], **kwargs)
+    mask = kwargs.get("mask", args[1] if len(args) > 1 else None)
+    if not isinstance(mask, Tensor) or mask.dtype != torch.uint8:
+        return func(*args, **kwargs)
+    _tell("a mask of bytes (torch.uint8)")
+    if "mask" in kwargs:
+        return func(*args, **{**kwargs, "mask": mask.bool()})
+    return func(args[0], mask.bool(), *args[2:], **kwargs)
+
+
+def _tell(what: str) -> None:
+    for found in _told:
+        found += [what] if what not in found else []
+
+
+@contextmanager
+def told_of_old_masks() -> Iterator[list[str]]:
+    """What PyTorch refuses today among the masks that are used meanwhile, in words."""
+    found: list[str] = []
+    _told.append(found)
+    try:
+        yield found
+    finally:
+        _told.remove(found)
 
 
 class _Evaluated(TorchFunctionMode):
@@ -60,7 +113,7 @@ def _raised(value: Any) -> Any:
 def double(active: bool = True) -> Iterator[None]:
     """Float64 by default, and instead of every lower precision, without gradients."""
     if not active:
-        with torch.no_grad():
+        with torch.no_grad(), _Masked():
             yield
         return
     before, float_tensor = torch.get_default_dtype(), torch.FloatTensor

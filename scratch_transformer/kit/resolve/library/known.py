@@ -48,9 +48,11 @@ class Known:
         self.guesses: dict[Any, tuple[str, ...]] = {}
         self.resolved: dict[Any, Resolved] = {}
         self.choices: dict[type, int] = {}
+        self.given_parts: dict[type, list[type]] = {}
+        """Of classes whose constructors are given parts: those of files beside theirs that may be meant."""
         self.diagnoses: dict[Any, Diagnosis] = {}
-        self.replaced: list[Any] = []
-        """What was tried with the reference in place of its unclear parts, as often as it was."""
+        self.replaced: list[tuple[Any, str]] = []
+        """What was tried with the reference in place of its unclear parts, as which kind; as often as it was."""
         self.silent: list[Diagnosis] = []
         """Of parts that have no report of their own."""
         self.checked: set[Any] = set()
@@ -63,6 +65,8 @@ class Known:
         """What the reference stands in for at the moment."""
         self.gives_targets = False
         """Whether language models are only called with targets, as in training."""
+        self.one_length = False
+        """Whether what is tried works with one length alone: then what it stops with says nothing."""
         self.thorough = True
         self.deadline = float("inf")
 
@@ -96,6 +100,13 @@ class Known:
             return self.resolved[cls].kind.name
         guesses = self.guesses.get(cls)
         return guesses[0] if guesses else None
+
+    def is_called_by_module(self, function: Any) -> bool:
+        """Whether a method of one of the learner's modules calls a function: then it is given batches."""
+        name = getattr(function, "__name__", "")
+        modules = (cls for cls in self.guesses if isinstance(cls, type) and issubclass(cls, nn.Module))
+        here = (cls for cls in modules if cls.__module__ == getattr(function, "__module__", None))
+        return bool(name) and any(name in read_by_class(cls) for cls in here)
 
     def parts_of(self, made: Any) -> tuple[Diagnosis, ...]:
         """What was found out about the classes of a module's submodules, and the functions that it calls."""
@@ -135,6 +146,7 @@ class Known:
         if key not in self._trials:
             self._trials[key] = Trial(kind, settings, parts)
         self._trials[key].until = self.deadline
+        self._trials[key].one_length = self.one_length
         return self._trials[key]
 
     def tables(self, function: Any, settings: Mapping[str, Any]) -> list[tuple[Tensor, ...]]:

@@ -52,6 +52,32 @@ class Library(Parts):
 
         return rebuild
 
+    def as_its_parts(
+        self, thing: Any, wanted: list[dict[str, Any]], given: Mapping[str, Any] | None
+    ) -> list[dict[str, Any]]:
+        """The settings to try, those first with which its parts were understood, or what is made of the same."""
+        if given or not isinstance(thing, type) or not {"d_model", "num_heads"} <= wanted[0].keys():
+            return wanted
+        made = self._made_by(thing)
+        alike = [cls for cls in self.resolved if isinstance(cls, type) and made & self._made_by(cls)]
+        parts = [self.resolved[cls] for cls in (*made, *alike) if cls in self.resolved]
+        parts.sort(key=lambda part: part.kind.name.endswith("Attention"))  # which is told how many heads it has
+        known = [
+            part.settings for part in parts if part.explained is not None and part.settings.get("num_heads", 1) > 1
+        ]
+        as_parts = [
+            {**wanted[0], **{n: size[n] for n in ("d_model", "num_heads")}} for size in known if "d_model" in size
+        ]
+        found: list[dict[str, Any]] = []
+        for some in (*as_parts, *wanted):
+            found += [some] if some not in found else []
+        return found
+
+    def _made_by(self, cls: type) -> set[type]:
+        """The learner's classes of which a class makes instances."""
+        names = self.namespace_of(cls)
+        return {value for name in read_by_class(cls) if isinstance(value := names.get(name), type)} & {*self.guesses}
+
     # ---- Parts that are missing or broken ----
 
     def at_fault(self, error: BaseException | None, thing: Any) -> tuple[str, Any, str] | None:
@@ -77,10 +103,10 @@ class Library(Parts):
 
         def visit(one: Any) -> None:
             names = self.namespace_of(one)
-            for name in sorted(read_by_class(one)) if isinstance(one, type) else ():
-                part = names.get(name)
+            made = [names.get(name) for name in sorted(read_by_class(one))] if isinstance(one, type) else []
+            for part in (*made, *self.given_parts.get(one, ()), *construct.annotated(one)):
                 if isinstance(part, type) and part not in self.guesses and _is_of_a_learner(part):
-                    self.add(part, guess.kinds_of(name, part, self.kinds))
+                    self.add(part, guess.kinds_of(part.__name__, part, self.kinds))
                 if not isinstance(part, type) or part is thing or part in seen or part in self.checked:
                     continue
                 if self.guesses.get(part) and not any(part is other for other in own):

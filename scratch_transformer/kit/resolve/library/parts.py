@@ -16,7 +16,7 @@ from scratch_transformer.kit.resolve import guess
 from scratch_transformer.kit.resolve.build import config, construct
 from scratch_transformer.kit.resolve.library import supplied
 from scratch_transformer.kit.resolve.library.around import Around
-from scratch_transformer.kit.resolve.library.known import Known
+from scratch_transformer.kit.resolve.library.known import Known, read_by_class
 from scratch_transformer.kit.resolve.names.settings import FLAGS, SOURCE, TARGET, settings_of
 from scratch_transformer.kit.resolve.names.words import plain, words
 
@@ -47,7 +47,8 @@ WITHIN: dict[str, tuple[str, ...]] = {
 """What a layer is made of, for a required parameter whose name says nothing."""
 NO_PART = re.compile(
     r"^(return|output|log|use|using|need|with|is|has|num|save|store|verbose|share|tie)(?!put)|"
-    r"(weights?|types?|modes?|names?|dropout|drop|prob|sizes?|dims?|len|length|scores?|maps?|probs|theta|base|scaling)$"
+    r"(weights?|types?|modes?|names?|dropout|drop|prob|sizes?|dims?|len|length|scores?|maps?|probs|theta|base|scaling|"
+    r"args|config|cfg|params|hparams|kwargs|opts?|device|dtype)$"
 )
 """Names that speak of a part without asking for one: attention_dropout, embed_size, log_attention_weights."""
 NUMBERS = {"rate", "dim", "dims", "size", "num", "number", "n", "mult", "multiple", "multiplier", "ratio", "factor",
@@ -94,6 +95,9 @@ class Parts(Known):
                 return own or [functools.partial(nn.Linear, kind.defaults["d_model"], size)]
             if name in second and any(other in word for other in PARTS[0][0]):
                 return []  # a layer that can be one of the decoder's too, if it is given this
+            core = self._core_within(thing) if "att" in word else []
+            if core:
+                return core
             for known, kinds in PARTS:
                 if any(word.startswith(w) or word.endswith(w) or w in word for w in known if len(w) > 2 or w == word):
                     own = [self._maker(cls) for cls in self._classes(kinds) if cls is not thing]
@@ -104,9 +108,16 @@ class Parts(Known):
 
         return options
 
+    def _core_within(self, thing: Any) -> list[Callable[[], Any]]:
+        """The core of attention, for what makes the heads around it itself."""
+        made = read_by_class(thing) if isinstance(thing, type) else set()
+        if not any(cls.__name__ in made for cls in self._classes(ATTENTIONS)):
+            return []
+        return [self._maker(cls) for cls in self._classes(("ScaledDotProductAttention",)) if cls is not thing]
+
     def _lent(self, whole: Kind, kind: str, parameters: list[inspect.Parameter]) -> list[Callable[[], Any]]:
         """The reference, for what a composite must be given and nobody has defined."""
-        if kind not in LENT.get(whole.name, ()):
+        if kind not in LENT.get(whole.name.removeprefix("Token"), ()):
             return []
         settings = {**self.kinds[kind].defaults, **whole.defaults}
         if whole.name == "Transformer" and not any("emb" in plain(p.name) for p in parameters):

@@ -61,9 +61,12 @@ OF_ENDS = {
     "eos": re.compile(r"(tgt|trg|target)?(eos|end|stop)(tok(en)?|symb(ol)?|id|idx|index|word)*"),
 }
 """The first and the last id of a sentence."""
-SOURCE_MASK = re.compile(r"(src|source|enc|memory|mem|cross|^s|^e)_?.*mask|srcmask|encmask|encpad|memorymask")
+SOURCE_MASK = re.compile(
+    r"(src|source|enc|memory|mem|cross|^s|^e)_?.*mask|srcmask|encmask|encpad|memorymask|mask.*(src|source|enc|mem|cross)"
+)
 TARGET_MASK = re.compile(
     r"(tgt|trg|tar|target|dec|self|look|causal|subseq|^t|^d|future|slf).*mask|causal|lookahead|subsequent"
+    r"|mask.*(tgt|trg|tar|dec|self|future)"
 )
 CROSS_MASK = re.compile(r"(decenc|encdec|encoderdecoder|cross|memory).*mask")
 """Of these, what says `dec` is no mask of the target."""

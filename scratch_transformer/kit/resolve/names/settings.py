@@ -14,6 +14,7 @@ SETTINGS: dict[str, str] = {
         numfeatures hiddensize hiddendim hidden hid hiddim nembd nembed dim dims size modeldim modelsize
         numhiddens normshape normalizedshape normalizedshapes dimmodel units channels nstate nx width din dout
         dimin dimout indim outdim inputdim outputdim ninp inputsize outputsize modeldimension keysize querysize
+        dimension dimensions inputdimension
         valuesize ffnnuminput ffnnumoutputs ffninputsize dembed demb nfeatures featuresize dhidden hiddenunits
         embedwidth modelwidth attdim attndim attentiondim querydim contextdim kdim vdim ndim edim e c d
         embeddingdimension dimensionality inputfeatures infeatures outfeatures numembeddingdims sizemodel
@@ -122,6 +123,10 @@ SHARING = re.compile(r"shar(e|ed|ing)|^tie|tied|tying")
 """Of weights: vocabularies of two sizes cannot share theirs."""
 FLAG = re.compile(r"^(return|output|log|use|using|need|with|is|has|save|store|verbose|share|tie)(?!put)")
 """How the names of parameters begin that are True or False."""
+SWITCH = re.compile(
+    r"(use|using|uses|no|is|has|with|enable|disable|do|apply|add|need|tie|tied|share|learn|learnable|learned)(_|(?=[A-Z]))"
+)
+"""The same of names with words apart."""
 OUT = ("dout", "dimout", "outdim", "outputdim", "outfeatures")
 ROTARY_BASE = re.compile(r"^base$|theta|ropebase|maxwavelength")
 

@@ -85,6 +85,8 @@ def _best(
         takes = guess.takes_mask(thing) and not (outcome.candidate and outcome.candidate.plan.is_causal)
         if takes and not any(n in MASKS for n in outcome.kind.inputs) and _hides_nothing(outcome):
             outcome.score = NOTHING, float("inf")  # what takes a mask need not be causal by itself
+        if "Rotary" in kind and outcome.score[0] > 0 and not guess.may_turn(thing):
+            outcome.score = NOTHING, float("inf")  # one head turned by no angle is one that is not turned
         if best is None or (outcome.candidate is not None and outcome.beats(best)):
             best = outcome
         if outcome.candidate is not None and outcome.score[0] < (NOTHING if thorough else MISTAKEN):

@@ -11,12 +11,12 @@ from torch import nn
 
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve import guess
-from scratch_transformer.kit.resolve.build import asked, construct, inside, instance
+from scratch_transformer.kit.resolve.build import asked, construct, inside, instance, wired
 from scratch_transformer.kit.resolve.build.config import Unknown
+from scratch_transformer.kit.resolve.build.tokenizer import is_tokenizer
 from scratch_transformer.kit.resolve.call import batching, caching, calling, forwards
-from scratch_transformer.kit.resolve.call.plan import CannotCall
+from scratch_transformer.kit.resolve.call.plan import CannotCall, Plan
 from scratch_transformer.kit.resolve.call.precision import double
-from scratch_transformer.kit.resolve.call.tokenizer import is_tokenizer
 from scratch_transformer.kit.resolve.functions import decoders, rotations, schedules, training
 from scratch_transformer.kit.resolve.functions.readings import readings
 from scratch_transformer.kit.resolve.functions.toy import EOS
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 SPECIAL = (*batching.AXES, caching.TOKENWISE)
 """Orders of dimensions that are tried where no usual one fits."""
+MOST_NUMBERS = 30_000_000
 MOST_SUPPLIED = 3
 """Parts of one component that the reference may stand in for."""
 MOST_REPLACED, LEAST_SECONDS = 3, 1.0
@@ -50,7 +51,19 @@ def resolve(thing: Any, kind: Kind, library: Library, settings: Mapping[str, Any
     if best.candidate is not None and best.score[0] >= library.most_tiers and not library.supplied:
         return _without_unclear_parts(best, thing, library, settings)
     fault = library.at_fault(best.error, thing) if isinstance(thing, type) and best.candidate is None else None
-    if fault is None or fault[0] in library.supplied or len(library.supplied) >= MOST_SUPPLIED or library.is_late:
+    if fault is not None:
+        best = _with_reference(fault, best, thing, library, settings)
+    if best.candidate is None and best.stage == "called" and isinstance(thing, type) and not library.supplied:
+        return _without_unclear_parts(best, thing, library, settings)  # what one returns may be what stops it
+    return best
+
+
+def _with_reference(
+    fault: tuple[str, Any, str], best: Outcome, thing: Any, library: Library, settings: Mapping[str, Any] | None
+) -> Outcome:
+    """The same with the reference in place of the part that an error happened in, if it can be called then."""
+    kind = best.kind
+    if fault[0] in library.supplied or len(library.supplied) >= MOST_SUPPLIED or library.is_late:
         return best
     why = raised("it", best.error).removeprefix("it stops with ")
     for pair in (False, True):  # of a batch of two, a tensor can be taken for two things, so both are tried
@@ -78,23 +91,34 @@ def _is_hollow(made: Any, part: str, kind: Kind) -> bool:
 
 def _without_unclear_parts(best: Outcome, thing: Any, library: Library, settings: Mapping[str, Any] | None) -> Outcome:
     """What it is with the reference in place of those parts that nothing explains, if that explains the rest."""
-    unclear = library.unclear_parts(thing) if library.replaced.count(thing) < MOST_REPLACED else {}
-    if not unclear:
+    times = [other for other, _ in library.replaced].count(thing)
+    unclear = library.unclear_parts(thing) if times < MOST_REPLACED else {}
+    if not unclear or (library.is_late and (thing, best.kind.name) in library.replaced):
         return best
-    if library.is_late and thing in library.replaced:
-        return best
-    library.replaced.append(thing)
+    library.replaced.append((thing, best.kind.name))
     library.deadline = max(library.deadline, time.process_time() + LEAST_SECONDS)
+    groups = [unclear] if best.candidate is not None else [{part: kind} for part, kind in unclear.items()]
+    for group in groups[:MOST_REPLACED]:
+        again = _without(group, best, thing, library, settings)
+        if again is not None:
+            return again
+    return best
+
+
+def _without(
+    parts: Mapping[type, str], best: Outcome, thing: Any, library: Library, settings: Mapping[str, Any] | None
+) -> Outcome | None:  # fmt: skip
+    """The same with the reference in place of these parts; None if that explains nothing, or is all there is."""
     with ExitStack() as replaced:
-        for part, kind in unclear.items():
+        for part, kind in parts.items():
             own = {**best.kind.complete(settings or {})}
             replaced.enter_context(library.supplying(part.__name__, part, kind, own, supplied.returns_two(part)))
         again = _resolved(thing, best.kind, library, settings)
     if again.candidate is None or again.score[0] >= library.most_tiers:
-        return best
-    if any(_is_hollow(again.candidate.made, kind, best.kind) for kind in unclear.values()):
-        return best
-    for name in dict.fromkeys(part.__name__ for part in unclear):
+        return None
+    if any(_is_hollow(again.candidate.made, kind, best.kind) for kind in parts.values()):
+        return None
+    for name in dict.fromkeys(part.__name__ for part in parts):
         again.candidate.limits.append(f"Nothing explains its {name}: it is judged with the reference's in that place.")
         again.candidate.replaced.append(name)
     return again
@@ -102,16 +126,45 @@ def _without_unclear_parts(best: Outcome, thing: Any, library: Library, settings
 
 def _resolved(thing: Any, kind: Kind, library: Library, settings: Mapping[str, Any] | None) -> Outcome:
     best = Outcome(kind)
-    for wanted in asked.settings(thing, kind, settings):
-        for outcome in _attempts(thing, kind, library, wanted):
-            if outcome.beats(best if best.candidate or best.problem else None):
-                best = outcome
-            if best.score[0] < library.most_tiers or library.is_late:
-                return best
+    wanted = library.as_its_parts(thing, list(asked.settings(thing, kind, settings)), settings)
+    for some in wanted:
+        best, is_last = _with_settings(best, thing, kind, library, some)
+        if is_last:
+            return best
         knows_heads = "num_heads" in best.used or asked.has_heads(thing)
         if best.score[0] < NOTHING or (knows_heads and best.form != "narrow"):
             break
+    if best.candidate is None and isinstance(thing, type) and not settings:
+        return _of_its_size(best, thing, library)
     return best
+
+
+def _of_its_size(best: Outcome, thing: Any, library: Library) -> Outcome:
+    """What works with one width alone, with that or with ours in its place; the same if that cannot be found."""
+    base = next(iter(asked.settings(thing, best.kind, None)))
+    for wanted, note in wired.otherwise(best.error, thing, base):
+        library.one_length = note == wired.ONE_LENGTH
+        for outcome in _attempts(thing, best.kind, library, wanted):
+            if outcome.candidate is not None:
+                outcome.candidate.limits += [note] if note else []
+                library.one_length = False
+                return outcome  # the code stays as it is now: it is called again
+            if library.is_late:
+                break
+    library.one_length = False
+    return best
+
+
+def _with_settings(
+    best: Outcome, thing: Any, kind: Kind, library: Library, settings: dict[str, Any]
+) -> tuple[Outcome, bool]:
+    """The best of all ways to build and call it with these settings, and whether to look no further."""
+    for outcome in _attempts(thing, kind, library, settings):
+        if outcome.beats(best if best.candidate or best.problem else None):
+            best = outcome
+        if best.score[0] < library.most_tiers or library.is_late:
+            return best, True
+    return best, False
 
 
 def _attempts(thing: Any, kind: Kind, library: Library, settings: dict[str, Any]) -> Iterator[Outcome]:
@@ -137,6 +190,7 @@ def _attempts(thing: Any, kind: Kind, library: Library, settings: dict[str, Any]
             try:
                 with double():
                     made = attempt.build()
+                _refuse_large(made, attempt)
             except Exception:
                 made = _built_inside(attempt, thing, library, settings)
                 if made is None:
@@ -154,6 +208,14 @@ def _attempts(thing: Any, kind: Kind, library: Library, settings: dict[str, Any]
     if failed:  # the one that came farthest says most
         best = max(failed, key=lambda attempt: attempt.reached)
         yield Outcome(kind, problem=raised("its constructor", best.error), error=best.error)
+
+
+def _refuse_large(made: Any, attempt: construct.Attempt) -> None:
+    """What has its sizes by a name, model_type="gpt2-xl", is too large to be called a thousand times."""
+    count = sum(values.numel() for values in made.parameters()) if isinstance(made, nn.Module) else 0
+    if count > MOST_NUMBERS:
+        attempt.error = OverflowError(f"{count // 10**6} million parameters are too many to be checked")
+        raise attempt.error
 
 
 def _built_inside(attempt: construct.Attempt, thing: Any, library: Library, settings: Mapping[str, Any]) -> Any:
@@ -197,12 +259,17 @@ def _called(
         orders = calling.orders(kind, is_function, not is_function and caching.keeps(made))
         plans = calling.plans(function, kind.inputs, actual, orders, library.tables(function, actual))
         plans = (plan for plan in plans if plan.gives_targets or not library.gives_targets)
-        for plan in probing.distinct(plans, function, library.trial(kind, actual, made).probes):
-            if "right" in forms and not is_function and plan.order in SPECIAL:
-                continue  # it takes batches of sequences
+        probes = library.trial(kind, actual, made).probes
+        for plan in _with_masks_turned(probing.distinct(plans, function, probes), forms):
+            takes_batches = not is_function or library.is_called_by_module(made)
+            if "right" in forms and takes_batches and plan.order in SPECIAL:
+                continue
             outcome = planned(made, function, kind, library, actual, plan)
             outcome.used = used
-            forms.add(outcome.form)
+            told, has = used.get("num_layers"), actual.get("num_layers")
+            if outcome.candidate is not None and told and has and told != has:
+                outcome.candidate.notes.append(f"It was told to make {told} layers, and has {has}.")
+            forms |= {outcome.form} if outcome.candidate is not None else set()
             if outcome.candidate is not None:
                 yield outcome
             else:
@@ -213,3 +280,16 @@ def _called(
         problem = Outcome(kind, stage="called", problem=str(error), error=error)
     if problem is not None:
         yield problem
+
+
+def _with_masks_turned(plans: Iterator[Plan], forms: set[str]) -> Iterator[Plan]:
+    """Ways to call; if none of them could be called, the first with its masks the other way round.
+
+    forms: of the outputs of those that could.
+    """
+    first: Plan | None = None
+    for plan in plans:
+        first = first or plan
+        yield plan
+    if first is not None and not forms:
+        yield from calling.reassigned(first)

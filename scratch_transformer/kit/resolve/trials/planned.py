@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import nn
 
 from scratch_transformer.kit.judge.session import ROUNDED, distance, says_nothing
 from scratch_transformer.kit.kind import Candidate, Kind, Probe
@@ -25,6 +27,8 @@ from scratch_transformer.kit.resolve.trials.weight_search import find_weights
 if TYPE_CHECKING:
     from scratch_transformer.kit.resolve.library.library import Library
 
+GIVEN_VECTORS = re.compile(r"'indices' to have one of the following scalar types: Long")
+GIVEN_IDS = re.compile(r"not implemented for 'Long'|Got: Long|same dtype, but got: long", re.IGNORECASE)
 MOST_ALIKE = len(SHAPES)
 """Forms of masks with which something stops with one and the same error."""
 
@@ -79,7 +83,7 @@ def _with_probes(
         if stopped is not None:
             error = error or stopped
             alike = alike + 1 if str(stopped) == str(error) else -MOST_ALIKE
-            if alike >= MOST_ALIKE and not of_words:
+            if (alike >= MOST_ALIKE and not of_words) or _wants_others(stopped, kind):
                 break  # masks of every shape do not matter to it
             continue
         if adjust.gives_last_only(candidate, probes[0]):
@@ -129,11 +133,18 @@ def _masked(best: Outcome, trial: Trial, tiers: int, among: Sequence[Probe]) -> 
     score = find_masks(best.candidate, trial, tiers, among)
     if score[0] <= NOTHING or best.score[0] >= NOTHING:
         return score
-    best.candidate.refused = refusal(best.candidate, among)
-    if best.candidate.refused is None:
-        return score
+    if any(isinstance(part, supplied.Supplied) for part in _modules(best.candidate.made)):
+        best.candidate.limits.append("With its masks it stops, as the reference's part may: they were not checked.")
+    else:
+        best.candidate.refused = refusal(best.candidate, among)
+        if best.candidate.refused is None:
+            return score
     best.candidate.plan = best.candidate.plan.with_masks({})
     return MISTAKEN, best.score[1]
+
+
+def _modules(made: Any) -> Iterator[nn.Module]:
+    return made.modules() if isinstance(made, nn.Module) else iter(())
 
 
 def _ways(
@@ -143,6 +154,12 @@ def _ways(
     for start in with_required_masks(plan, every, library.polarities(made)):
         for way in adjust.adapted(function, kind, start, library.head_logs):
             yield start, way
+
+
+def _wants_others(error: Exception, kind: Kind) -> bool:
+    """Whether it was given vectors in place of ids, or ids in place of vectors."""
+    ids = {"ids", "src", "tgt"} & set(kind.inputs)
+    return bool((GIVEN_IDS if ids else GIVEN_VECTORS).search(str(error)))
 
 
 def _is_silent(candidate: Candidate, probe: Probe) -> bool:

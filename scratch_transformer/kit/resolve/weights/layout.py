@@ -7,6 +7,7 @@ tensor operations on a tensor of positions: a packed matrix is `positions[:d_mod
 
 from __future__ import annotations
 
+import functools
 import re
 import warnings
 from collections import Counter
@@ -21,7 +22,7 @@ Layout = dict[str, Tensor]
 
 
 class Parameters:
-    """A module's parameters as one vector. tensors: by path; initial: copies of them. positions: of each, in it.
+    """A module's parameters as one vector. tensors: by path; initial: copies of vectors. positions: of each, in it.
 
     unregistered: those that PyTorch does not know of, in plain lists. Frozen tables of sines are left alone.
     """
@@ -29,7 +30,7 @@ class Parameters:
     def __init__(self, module: nn.Module) -> None:
         self.module = module
         self.tensors: dict[str, Tensor] = {}
-        self.positions: dict[str, Tensor] = {}
+        self._places: dict[str, tuple[slice, torch.Size]] = {}
         self.unregistered: list[str] = []
         starts: dict[int, int] = {}
         size = 0
@@ -42,21 +43,28 @@ class Parameters:
                 full = f"{path}.{name}" if path else name
                 start = starts[id(values)]
                 self.tensors[full] = values
-                self.positions[full] = torch.arange(start, start + values.numel()).reshape(values.shape)
+                self._places[full] = slice(start, start + values.numel()), values.shape
         self.size = size
-        self.initial = {name: values.detach().clone() for name, values in self.tensors.items()}
+        self.initial = {name: values.detach().clone() for name, values in self.tensors.items() if values.dim() < 2}
         registered = {id(values) for values in module.parameters()}
         self.unregistered = [name for name, values in self.tensors.items() if id(values) not in registered]
+
+    @functools.cached_property
+    def positions(self) -> dict[str, Tensor]:
+        return {
+            name: torch.arange(place.start, place.stop).reshape(shape) for name, (place, shape) in self._places.items()
+        }
 
     def read(self) -> Tensor:
         vector = torch.zeros(max(self.size, 1), dtype=torch.float64)
         for name, values in self.tensors.items():
-            vector[self.positions[name].flatten()] = values.detach().flatten().double()
+            vector[self._places[name][0]] = values.detach().reshape(-1).double()
         return vector
 
     def write(self, vector: Tensor) -> None:
         for name, values in self.tensors.items():
-            values.data = vector[self.positions[name]].to(values.dtype)
+            place, shape = self._places[name]
+            values.data = vector[place].reshape(shape).to(values.dtype, copy=True)
 
     def load(self, layout: Layout, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Puts canonical values where the layout says. Returns what the parameters then stand for."""
@@ -64,7 +72,11 @@ class Parameters:
         for name, positions in layout.items():
             if name in state:
                 there = positions >= 0
-                vector[positions[there]] = state[name].reshape(positions.shape)[there].double()
+                given = state[name].reshape(positions.shape).double()
+                if bool(there.all()):
+                    vector[positions] = given
+                else:
+                    vector[positions[there]] = given[there]
         self.write(vector)
         return {
             name: _expressed(vector, layout[name], values.dtype) if name in layout else neutral(name, values)
@@ -81,6 +93,8 @@ def _is_table(values: Tensor) -> bool:
 
 
 def _expressed(vector: Tensor, positions: Tensor, dtype: torch.dtype) -> Tensor:
+    if bool((positions >= 0).all()):
+        return vector[positions].to(dtype)
     constants = (positions == ONE).to(vector.dtype)
     return torch.where(positions >= 0, vector[positions.clamp(min=0)], constants).to(dtype)
 

@@ -64,7 +64,7 @@ def canonical_units(shapes: Shapes) -> list[Unit]:
 
 def _layer(path: str) -> int | None:
     """The number of the layer in a stack: layers.0.norm1, blks.block0.addnorm1."""
-    match = re.search(r"(?:^|\.)(?:\w*(?:layer|block|blk|enc|dec|h)s?_?)?(\d+)(?=\.|$)", path.lower())
+    match = re.search(r"(?:^|\.)(?:\w*(?:layer|block|blk|enc|dec|h)s?_?)?(\d+)(?=\.|$)", path, re.IGNORECASE)
     return int(match[1]) if match else None
 
 
@@ -78,6 +78,8 @@ PROJECTION = re.compile(
     r"proj|prj|generator|head$|lm_head|fc_out|out$|logits|vocab|linear$|output$|output_?layer|out_?layer|unembed|"
     r"final|classifier"
 )
+LAST = re.compile(r"(^|[._])(head|out|output|output_layer|linear|fc|unembed\w*)$")
+"""Outside of all layers, what gives the scores of the words."""
 
 
 def _context(path: str) -> tuple[str, ...]:
@@ -103,7 +105,8 @@ def _context(path: str) -> tuple[str, ...]:
         found.append("position")
     if re.search(r"emb|wte|lut|tok", word) and "unembed" not in word:
         found.append("embedding")
-    if PROJECTION.search(word):
+    is_last = _layer(path) is None and LAST.search(word)
+    if is_last or PROJECTION.search(word):
         found.append("projection")
     return tuple(found)
 

@@ -15,6 +15,12 @@ TO_WORDS = re.compile(
     r"itos|^i(nde)?x(2|to)|^id(s)?_?(2|to)|ind_?to|(2|to)_?(word|token|str|char)|decode|lookup_tokens"
 )
 TO_IDS = re.compile(r"stoi|encode|tokenize|(2|to)_?(id|i$|idx|index)|lookup_indices|numericali[sz]e")
+TABLE = re.compile(r"stoi|^(word|token|tok|w|str|s|char|c|sym|symbol|letter)s?_?(2|to)_?(id|i$|idx|ix|ind)|word_?index")
+"""Of ids, by words."""
+SIZES = re.compile(r"(vocab|vocabulary|piece)_?size|^(n|num)_?(vocab|words|tokens)$|^vocab_?len|^(size|length)$")
+"""Attributes that are its size; get_vocab_size and get_piece_size are methods."""
+KNOWS = re.compile(rf"itos|{TO_WORDS.pattern}|{TO_IDS.pattern}|{TABLE.pattern}|{SIZES.pattern}|pad|unk|(b|e)os|cls|sep")
+"""What a vocabulary is asked for."""
 
 
 class Encoded(dict[str, Any]):
@@ -49,6 +55,8 @@ class Tokenizer:
         """Of the first or the last token, or of a digit; 0 for others. A list's, one by one."""
         if isinstance(token, (list, tuple)):
             return [self.token_to_id(one) for one in token]
+        if isinstance(token, (int, Tensor)):
+            return int(token)  # a text of which every letter is an id already
         word = str(token).lower()
         if word.isdigit():
             return int(word)
@@ -83,20 +91,41 @@ class Tokenizer:
     def __contains__(self, token: Any) -> bool:
         return True
 
+    def keys(self) -> list[str]:
+        """All words."""
+        return [str(number) for number in range(self.size)]
+
+    def items(self) -> list[tuple[str, int]]:
+        """All words with their ids."""
+        return [(str(number), number) for number in range(self.size)]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
         word = name.lower()
+        if SIZES.search(word):
+            return self.get_vocab_size if word.startswith("get") else self.size
         if TO_WORDS.search(word):
-            return Words()
+            return Words(self.size)
+        if TABLE.search(word):
+            return self
         if TO_IDS.search(word):
-            return self if "toi" in word else self.encode
+            return self.encode
         known = any(part in word for part in (*FIRST, *LAST, "pad", "unk"))
         return self.token_to_id(name) if known else self
 
 
 class Words:
     """The table of words: one for an id, several for a list of ids."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def __len__(self) -> int:
+        return self.size
 
     def __call__(self, ids: Any, *others: Any, **options: Any) -> Any:
         single = isinstance(ids, int) or (isinstance(ids, Tensor) and ids.dim() == 0)

@@ -1,0 +1,122 @@
+"""Sizes that are written into a class, so that it works with no others: nn.LayerNorm(512), assert d_model % 64 == 0."""
+
+from __future__ import annotations
+
+import inspect
+import linecache
+import math
+import re
+import traceback
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from scratch_transformer.kit.definitions import leads_to
+from scratch_transformer.kit.kinds.inputs import S, T
+from scratch_transformer.kit.resolve.build.values import GENERAL
+
+LEAST, MOST, WIDEST = 8, 4096, 256
+"""Of numbers that are sizes; of widths that are quick to compute with."""
+MOST_SIZES = 3
+OF_REFERENCE = re.compile(r"d_model=(\d+) and num_heads=(\d+)")
+MULTIPLE = re.compile(r"(?:%|//|multiple of|divisible by|head_?(?:dim|size) (?:of|to be)) ?(\d+)")
+ONE_LENGTH = "It works with sequences of its longest length alone: only such were checked."
+SHAPES = re.compile(r"normalized_shape=\[(\d+)\]|cannot be multiplied \(\d+x\d+ and (\d+)x(\d+)\)|\((\d+)\)|\b(\d+)\b")
+
+
+def otherwise(
+    error: BaseException | None, thing: Any, settings: Mapping[str, Any]
+) -> Iterator[tuple[dict[str, Any], str]]:
+    """Other settings, each with a sentence on it, for what cannot be built or called with those that were asked for.
+
+    A width that the code has written in is replaced there by ours, as long as the settings are tried.
+    """
+    if error is None or "d_model" not in settings:
+        return
+    heads = int(settings.get("num_heads", 1))
+    refused = OF_REFERENCE.search(str(error))
+    if refused:
+        written = int(refused[2])
+        yield {**settings, "d_model": 6 * written, "num_heads": written}, ""
+        return
+    functions = list(_functions(thing))
+    of_code = {n for function in functions for n in _numbers(function)}
+    ours = {value for value in settings.values() if type(value) is int}
+    for multiple in _multiples(error, thing, of_code):
+        width = math.lcm(multiple * heads, 2)
+        if width <= WIDEST and settings["d_model"] % multiple:
+            yield {**settings, "d_model": width}, ""
+    found = [int(n) for groups in SHAPES.findall(str(error)) for n in groups if n]
+    sizes = [n for n in dict.fromkeys(found) if n in of_code - ours and LEAST <= n <= MOST]
+    for size in sizes[:MOST_SIZES]:
+        undo = _rewrite(functions, size, int(settings["d_model"]))
+        yield {**settings}, f"The size {size} is written in; it was checked with {settings['d_model']} in that place."
+        undo()
+    longest = int(settings.get("max_len", GENERAL["max_len"]))
+    if isinstance(error, (RuntimeError, ValueError)) and re.search(rf"\b{longest}\b", str(error)):
+        yield from (({**settings, "max_len": length}, ONE_LENGTH) for length in (T, S))
+
+
+def _functions(thing: Any) -> Iterator[types.FunctionType]:
+    """The methods of a class, and of those of the learner's that it is made of; a function itself."""
+    for one in dict.fromkeys([thing, *leads_to(thing)]) if hasattr(thing, "__module__") else ():
+        members = vars(one).values() if isinstance(one, type) else [one]
+        yield from (inspect.unwrap(member) for member in members if inspect.isfunction(member))
+
+
+def _numbers(function: types.FunctionType) -> Iterator[int]:
+    """That its code, and what is written inside of it, has written in; those of its defaults too."""
+    yield from (value for value in function.__defaults__ or () if type(value) is int)
+    waiting = [function.__code__]
+    while waiting:
+        for constant in waiting.pop().co_consts:
+            if type(constant) is int:
+                yield constant
+            elif isinstance(constant, types.CodeType):
+                waiting.append(constant)
+
+
+def _multiples(error: BaseException, thing: Any, of_code: Iterable[int]) -> list[int]:
+    """What widths must be a multiple of: by the error, by its line, or where zero is divided by, by the code."""
+    frames = traceback.extract_tb(error.__traceback__)
+    texts = [str(error)]
+    if isinstance(error, (AssertionError, ValueError)):
+        texts += [linecache.getline(frame.filename, frame.lineno or 0) for frame in frames[-1:]]
+    if isinstance(error, ZeroDivisionError) or "multiple" in str(error):
+        texts += [_source(one) for one in (thing, *leads_to(thing))]
+    found = [int(n) for text in texts for n in MULTIPLE.findall(text)]
+    return [n for n in dict.fromkeys(found) if n in set(of_code) and n >= LEAST][:1]
+
+
+def _source(thing: Any) -> str:
+    try:
+        return inspect.getsource(thing)
+    except (OSError, TypeError):
+        return ""
+
+
+def _rewrite(functions: Iterable[types.FunctionType], old: int, new: int) -> Callable[[], None]:
+    """Puts one number in place of another in the code of functions, and in their defaults. Returns what undoes it."""
+    kept = [(function, function.__code__, function.__defaults__) for function in functions]
+    for function, code, defaults in kept:
+        function.__code__ = _with_number(code, old, new)
+        if defaults:
+            function.__defaults__ = tuple(new if type(v) is int and v == old else v for v in defaults)
+
+    def undo() -> None:
+        for function, code, defaults in kept:
+            function.__code__, function.__defaults__ = code, defaults
+
+    return undo
+
+
+def _with_number(code: types.CodeType, old: int, new: int) -> types.CodeType:
+    constants = (
+        _with_number(one, old, new)
+        if isinstance(one, types.CodeType)
+        else new
+        if type(one) is int and one == old
+        else one
+        for one in code.co_consts
+    )
+    return code.replace(co_consts=tuple(constants))
