@@ -27,8 +27,12 @@ CALLED = ("forward", "__call__", "encode", "decode")
 MOST_DEEP = 3
 NOT_WRITTEN = "not written yet"
 NOT_LOADED = "it needs a file or a vocabulary that is not there"
+NOT_INSTALLED = "it needs {}, which is not installed"
 ABSENT_FILE = re.compile(r"no such file or directory|file not found", re.IGNORECASE)
 NOT_ALONE = "a piece of a loop: it is given {}"
+POOLED = "it does not return a vector for every word: a classifier, perhaps"
+NOTHING = (NOT_WRITTEN, NOT_LOADED, POOLED, *(said.partition("{")[0] for said in (NOT_ALONE, NOT_INSTALLED)))
+"""How the reasons begin for which there is nothing to judge."""
 Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -101,8 +105,16 @@ def reads_what_is_absent(error: BaseException | None) -> bool:
     return isinstance(error, FileNotFoundError) or (error is not None and bool(ABSENT_FILE.search(str(error))))
 
 
+def lacks(error: BaseException | None) -> str:
+    """What something stopped for that is not there, a file or a package, in a few words; "" if for something else."""
+    package, own = getattr(error, "package", ""), getattr(getattr(error, "placeholder", None), "why", "")
+    if package and not own:
+        return NOT_INSTALLED.format(package)
+    return not_loaded(error) if reads_what_is_absent(error) else ""
+
+
 def not_loaded(error: BaseException | None) -> str:
-    """That something is not there, and its name where that is known."""
+    """That a file is not there, and its name where that is known."""
     name = getattr(error, "filename", None)
     return f"{NOT_LOADED}: {Path(str(name)).name}" if name else NOT_LOADED
 

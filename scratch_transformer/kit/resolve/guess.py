@@ -74,7 +74,7 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
     """The same, by the name alone and what its forward takes."""
     word = plain(name.removeprefix("run_") if inspect.isfunction(thing) else name)  # an assignment's adapters
     is_none = any(word.endswith(other) for other in NO_COMPONENTS) and not training.is_tokenizer(thing)
-    if is_none or inspect.isabstract(thing) or _is_container(thing):
+    if is_none or inspect.isabstract(thing) or _is_container(thing) or _reads_a_file(thing):
         return ()
     is_class = isinstance(thing, type)
     if is_class and not (issubclass(thing, nn.Module) or "__call__" in vars(thing)):
@@ -112,6 +112,15 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
         "EmbeddingWithPositions": best[:1] != ["EmbeddingWithPositions"] and not _has_positions(thing),
     }
     return tuple(kind for kind in best if not alike.get(kind))
+
+
+PATHS = re.compile(r"path|^(file|dir|folder|url)|(file|dir|name|folder|url)$|checkpoint|ckpt")
+
+
+def _reads_a_file(thing: Any) -> bool:
+    """Whether a function must be given nothing but where a file is: load_model(path)."""
+    required = [p for p in parameters_of(thing) if p.default is p.empty] if inspect.isfunction(thing) else []
+    return bool(required) and all(PATHS.search(plain(p.name)) for p in required)
 
 
 def _is_container(thing: Any) -> bool:

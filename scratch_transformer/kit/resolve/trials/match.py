@@ -146,7 +146,9 @@ def _of_its_size(best: Outcome, thing: Any, library: Library) -> Outcome:
         library.one_length = note == wired.ONE_LENGTH
         for outcome in _attempts(thing, best.kind, library, wanted):
             if outcome.candidate is not None:
-                outcome.candidate.limits += [note] if note else []
+                is_rewritten = note and not library.one_length
+                library.rewritten |= {thing: note} if is_rewritten else {}
+                outcome.candidate.limits += [note] if note and not is_rewritten else []
                 library.one_length = False
                 return outcome  # the code stays as it is now: it is called again
             if library.is_late:
