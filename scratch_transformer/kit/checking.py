@@ -136,8 +136,10 @@ class Checking:
         """Why something that may be of these kinds is no part of a Transformer, if nobody said that it is one."""
         if not kinds or self.job.get("only") == name or self.job.get("as_kind"):
             return ""
-        is_other = kinds[0] in MODELS and foreign.attends_to_nothing(value)
-        return foreign.NO_ATTENTION if is_other else foreign.why_not(value)
+        why = foreign.why_not(value)
+        if not why and kinds[0] in MODELS and foreign.attends_to_nothing(value):
+            return foreign.NO_ATTENTION
+        return why
 
     # ---- Checking ----
 

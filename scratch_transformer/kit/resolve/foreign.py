@@ -17,8 +17,6 @@ from torch import nn
 from scratch_transformer.kit.definitions import leads_to, names_in
 from scratch_transformer.kit.resolve.names.settings import settings_of
 
-from scratch_transformer.kit.resolve.names.settings import settings_of
-
 RECURRENT = ("LSTM", "GRU", "RNN", "LSTMCell", "GRUCell", "RNNCell", "RNNBase")
 CONVOLUTIONS = ("Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "conv1d", "conv2d")
 IMAGE = re.compile(r"\(?\w+, \w+, (h|height), (w|width)\)? = \w+\.(shape|size\(\))$", re.IGNORECASE)
