@@ -19,6 +19,7 @@ from scratch_transformer.kit.discover import load, packages, siblings, survey
 from scratch_transformer.kit.discover.sandbox import Guard, TimeUp, time_limit
 from scratch_transformer.kit.discover.target import Source
 from scratch_transformer.kit.judge import scripts
+from scratch_transformer.kit.judge.crashes import crash_finding
 from scratch_transformer.kit.judge.diagnose import diagnose
 from scratch_transformer.kit.kind import Diagnosis, Finding
 from scratch_transformer.kit.kinds import KINDS
@@ -28,10 +29,13 @@ from scratch_transformer.kit.report.finding import Named, Result
 from scratch_transformer.kit.resolve import adapters, foreign, guess
 from scratch_transformer.kit.resolve.build import config, construct
 from scratch_transformer.kit.resolve.call.forwards import MODELS
+from scratch_transformer.kit.resolve.library import supplied
 from scratch_transformer.kit.resolve.library.library import Library
 from scratch_transformer.kit.resolve.names.words import plain
+from scratch_transformer.kit.resolve.trials import misfits
 from scratch_transformer.kit.resolve.trials.choice import SEARCH, chosen
 from scratch_transformer.kit.resolve.trials.match import Outcome, resolve
+from scratch_transformer.kit.resolve.trials.outcome import raised
 
 COMPONENT_SECONDS = 12.0
 PART_SECONDS, LEARNING_SECONDS, MOST_PART = 2.0, 5.0, 4.0
@@ -55,6 +59,8 @@ class Checking:
         self.found: list[tuple[int, str, Any, tuple[str, ...], Source, int]] = []
         self.order = {name: index for index, name in enumerate(KINDS)}
         self.learning = LEARNING_SECONDS
+        self.broken: dict[Any, str] = {}
+        """What stops however it is called -> the id of the mistake that does it."""
         self.end, self.left = float("inf"), 1
         """When the time for the whole is used up, and how many components are left."""
 
@@ -75,7 +81,7 @@ class Checking:
         for name, value in vars(loaded.module).items():
             if name not in definitions or not (inspect.isclass(value) or inspect.isfunction(value)):
                 continue
-            why = self._why_not(name, value, guess.kinds_of(name, value, KINDS))
+            why = self._why_not(name, value)
             if why or not self.add(name, value, source, definitions[name].line):
                 ignored.append(f"{name} ({why})" if why else name)
         for name, value in packages.beside(loaded.module, source):
@@ -132,14 +138,12 @@ class Checking:
             self.found.append((rank, name, value, kinds, source, line))
         return bool(kinds)
 
-    def _why_not(self, name: str, value: Any, kinds: tuple[str, ...]) -> str:
-        """Why something that may be of these kinds is no part of a Transformer, if nobody said that it is one."""
+    def _why_not(self, name: str, value: Any) -> str:
+        """Why something that was found by its name is no part of a Transformer, if nobody said that it is one."""
+        kinds = guess.kinds_of(name, value, KINDS)
         if not kinds or self.job.get("only") == name or self.job.get("as_kind"):
             return ""
-        why = foreign.why_not(value)
-        if not why and kinds[0] in MODELS and foreign.attends_to_nothing(value):
-            return foreign.NO_ATTENTION
-        return why
+        return foreign.why_not(value) or foreign.attends_to_nothing(value, kinds[0])
 
     # ---- Checking ----
 
@@ -252,8 +256,11 @@ class Checking:
             self.guard.on() if self.guard else nullcontext(),
             time_limit(MOST_PART),
         ):
-            candidate = chosen(part, kinds, library, PART_SECONDS).candidate
-            if candidate is not None:
+            outcome = chosen(part, kinds, library, PART_SECONDS)
+            candidate = outcome.candidate
+            if candidate is None:
+                self._broken(part, outcome)
+            else:
                 library.resolved[part] = candidate
                 library.diagnoses[part] = diagnose(candidate, library.known_of(candidate.made), seconds=LEAST_SEARCH)
                 library.silent.append(library.diagnoses[part])
@@ -303,7 +310,6 @@ class Checking:
         own = [f for f in diagnosis.findings if f.mistake.id not in parts]
         self.library.diagnoses[value] = diagnosis
         result.verdict, result.error, result.design = diagnosis.verdict, diagnosis.error, diagnosis.design
-        result.inherited = [f.mistake.id for f in diagnosis.findings if f.mistake.id in parts] + beside
         result.mistakes = [_located(f, value, source) for f in own]
         result.alternatives = [list(ids) for ids in diagnosis.alternatives]
         result.divergence, result.probe = diagnosis.divergence, diagnosis.probe
@@ -314,6 +320,9 @@ class Checking:
         if unsaid and not beside:
             result.verdict, result.unexplained = "mistake", True
             result.mistakes = [*(_located(f, value, source) for f in unsaid), *result.mistakes]
+        lent = outcome.candidate.replaced if outcome.candidate is not None else ()
+        beside += sorted({id for part, id in self.broken.items() if part.__name__ in lent} - {*beside, *diagnosis.ids})
+        result.inherited = [f.mistake.id for f in diagnosis.findings if f.mistake.id in parts] + beside
         if beside:
             result.verdict = "mistake"
             if diagnosis.verdict == "unknown mismatch":
@@ -329,9 +338,22 @@ class Checking:
         found = [f for part in (*own, *deeper) for f in part.findings if f.severity == "mistake"]
         return list(dict.fromkeys(f.mistake.id for f in found if f.mistake.id not in diagnosis.ids))
 
-    def _not_built(self, result: Result, value: Any, outcome: Outcome, source: Source) -> Result:
-        from scratch_transformer.kit.judge.crashes import crash_finding
+    def _broken(self, value: Any, outcome: Outcome) -> tuple[Finding | None, BaseException | None]:
+        """The mistake with which something stops, however it is called, and what it raises."""
+        error = outcome.error
+        finding = crash_finding(error) if isinstance(error, Exception) else None
+        if finding is None and outcome.stage == "called":
+            with (
+                contextlib.suppress(TimeUp),
+                self.guard.on() if self.guard else nullcontext(),
+                time_limit(PART_SECONDS),
+            ):
+                finding, error = misfits.finding(value, outcome.kind, self.library, error) or (None, error)
+        if finding is not None and finding.severity == "mistake":
+            self.broken[value] = finding.mistake.id
+        return finding, error
 
+    def _not_built(self, result: Result, value: Any, outcome: Outcome, source: Source) -> Result:
         error, kind = outcome.error, outcome.kind
         if isinstance(error, NotImplementedError):  # an exercise as it was handed out
             result.verdict, result.problem = foreign.NOT_WRITTEN, str(error)
@@ -345,12 +367,14 @@ class Checking:
                 piece = foreign.NOT_ALONE.format(", ".join(outcome.unknown))
                 result.verdict = piece if outcome.unknown else foreign.not_loaded(error)
                 return result
-        finding = crash_finding(error) if isinstance(error, Exception) else None
+        finding, error = self._broken(value, outcome)
         if finding is not None:
             result.mistakes = [_located(finding, value, source)]
-        severe = finding is not None and finding.severity == "mistake"
+        inherited = None if finding else supplied.culprit(error, value, self.broken)
+        result.inherited = [self.broken[inherited]] if inherited is not None else []
+        severe = (finding is not None and finding.severity == "mistake") or inherited is not None
         result.verdict = "mistake" if severe else "could not be built" if outcome.stage == "built" else "crashed"
-        result.problem = outcome.problem
+        result.problem = outcome.problem if error is outcome.error else raised("its forward", error)
         result.stub = "" if severe else stubs.stub(kind, result.name, source.module)
         return result
 

@@ -22,7 +22,8 @@ EMPTYING = {"causal", "softmax_over", "padding"}
 
 SECONDS = 3.0
 MOST_DESIGNS = 12
-"""Designs that are combined with mistakes: of more, those that the parts show, and of these the nearest."""
+"""Designs that are combined with mistakes in their own order; of more, those that the parts show, and the nearest, go
+first: there may be no time for all."""
 
 PADDING_LOST, GAP = ("A29", "the padding is lost"), "gap"
 """A mistake that goes with any other, and the name of the probe that shows it."""
@@ -127,9 +128,9 @@ def _tiers(session: Session, parts: Known) -> Iterator[tuple[bool, Iterable[Hypo
     known = [part for part in parts if isinstance(part, Diagnosis)]
     designs, changes = of_session(session, known), changes_of(kind)
     yield False, [Hypothesis(name, (), RIGHT.with_(entries)) for name, entries in designs]
-    if len(designs) > MOST_DESIGNS:  # with mistakes, the nearest first: there may be no time for all
+    if len(designs) > MOST_DESIGNS:
         shown = {**shown_by(known), **session.candidate.shown}
-        designs = sorted(designs, key=lambda d: (against(d, shown), session.near(RIGHT.with_(d[1]))))[:MOST_DESIGNS]
+        designs = sorted(designs, key=lambda d: (against(d, shown), session.near(RIGHT.with_(d[1]))))
     base = of_parts(kind, known)
     named = [_forms(changes, part) for part in dict.fromkeys(p for p in parts if isinstance(p, str))]
     found = [*subsets(base), *(c for forms in itertools.product(*filter(None, named)) for c in subsets(forms))]

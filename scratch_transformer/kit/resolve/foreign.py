@@ -8,6 +8,7 @@ import inspect
 import re
 import sys
 import textwrap
+import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,6 @@ NOT_WRITTEN = "not written yet"
 NOT_LOADED = "it needs a file or a vocabulary that is not there"
 NOT_INSTALLED = "it needs {}, which is not installed"
 ABSENT_FILE = re.compile(r"no such file or directory|file not found", re.IGNORECASE)
-NO_ATTENTION = "no Transformer: it has no attention"
 NOT_ALONE = "a piece of a loop: it is given {}"
 POOLED = "it does not return a vector for every word: a classifier, perhaps"
 NOTHING = (NOT_WRITTEN, NOT_LOADED, POOLED, *(said.partition("{")[0] for said in (NOT_ALONE, NOT_INSTALLED)))
@@ -41,36 +41,53 @@ def why_not(thing: Any) -> str:
     return _why(thing, 0) if isinstance(thing, type) or inspect.isfunction(thing) else ""
 
 
+WHOLES = ("Encoder", "Decoder", "TokenEncoder", "TokenDecoder", "Transformer", "DecoderOnly", "LlamaModel")
 ATTENDS = re.compile(
-    r"softmax|scaled_dot|attention|attn|einsum|matmul|bmm|@|nn\.Transformer|MultiHead|rearrange|\bSDPA\b", re.IGNORECASE
+    r"att|softmax|mha|mhsa|query|queries|qkv|einsum|bmm|transformer|gpt|bert|llama|mask|heads", re.IGNORECASE
 )
-WRITES = re.compile(r"generat|sample|predict|translate|decode|inference|infer|step|loss")
-"""Methods that turn scores into probabilities, or train."""
+GIVEN = re.compile(r"encoder|decoder|layer|block|model|module|attn|attention|stack|net", re.IGNORECASE)
 
 
-def attends_to_nothing(thing: Any) -> bool:
-    """Whether a model that makes all of its parts itself has no attention in any: a bigram model, a bag of words."""
-    if not isinstance(thing, type) or not issubclass(thing, nn.Module) or "forward" not in vars(thing):
-        return False
-    classes = [one for one in (thing, *leads_to(thing)) if isinstance(one, type) and issubclass(one, nn.Module)]
-    trees = [_tree(one) for one in classes]
-    given = [p for p in _parameters(thing) if not any(map(str.isdigit, p)) and not settings_of(p)]
-    if given or None in trees or any(_is_placeholder(value) for value in _named_by(thing)):
-        return False
-    methods = [node for tree in trees if tree is not None for node in ast.iter_child_nodes(tree)]
-    return not any(
-        ATTENDS.search(ast.unparse(node)) for node in methods if not WRITES.search(getattr(node, "name", ""))
-    )
+def attends_to_nothing(thing: Any, kind: str) -> str:
+    """That a whole, TransformerClassifierHead, BigramModel, has no attention anywhere; "" if it may have some.
+
+    What it is given, or inherits from a class that is not known, may have any.
+    """
+    if kind not in WHOLES or not isinstance(thing, type) or not issubclass(thing, nn.Module):
+        return ""
+    made = [thing, *leads_to(thing)]
+    is_open = any(GIVEN.search(name) and not name.startswith(("n_", "num_")) for name in _parameters(thing))
+    is_strange = any(_tree(one) is None or not _has_known_bases(one) or _takes_from_files(one) for one in made)
+    attends = any(ATTENDS.search(name) for one in made for name in (*_computing(one), *_named(one, thing)))
+    return "" if is_open or is_strange or attends else "it attends to nothing"
 
 
-def _named_by(thing: type) -> Iterator[Any]:
-    namespace = _namespace(thing)
-    return (namespace[name] for name in names_in(thing) if name in namespace)
+WRITES = re.compile(r"generat|sampl|predict|translat|loss|train|beam|greedy", re.IGNORECASE)
 
 
-def _is_placeholder(value: Any) -> bool:
-    """Something of a package that is not installed: nobody knows what it does."""
-    return hasattr(value, "package") and hasattr(value, "why")
+def _computing(thing: Any) -> Iterator[str]:
+    """The names in what computes its output; writing text draws from a softmax too."""
+    members = vars(thing).items() if isinstance(thing, type) else [("", thing)]
+    for name, member in members:
+        if inspect.isfunction(member) and not WRITES.search(name):
+            yield from names_in(member)
+
+
+def _named(one: Any, thing: Any) -> tuple[str, ...]:
+    """The name of what a class is made of, but not its own: that is what made it look like a whole."""
+    return () if one is thing else (getattr(one, "__name__", ""),)
+
+
+def _takes_from_files(thing: Any) -> bool:
+    """Whether it takes something out of a module of the learner's: layers.EncoderLayer(…)."""
+    values = (_namespace(thing).get(name) for name in names_in(thing))
+    modules = [value.__name__ for value in values if isinstance(value, types.ModuleType)]
+    return any(name.partition(".")[0] not in ("torch", "math", "numpy", "copy", "typing") for name in modules)
+
+
+def _has_known_bases(thing: Any) -> bool:
+    bases = [base for base in getattr(thing, "__mro__", ()) if base is not object and base is not thing]
+    return all(base.__module__.startswith("torch.") or _tree(base) is not None for base in bases)
 
 
 def reads_what_is_absent(error: BaseException | None) -> bool:

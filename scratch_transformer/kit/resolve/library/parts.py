@@ -14,9 +14,11 @@ from torch import nn
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve import guess
 from scratch_transformer.kit.resolve.build import config, construct
+from scratch_transformer.kit.resolve.call import held
 from scratch_transformer.kit.resolve.library import supplied
 from scratch_transformer.kit.resolve.library.around import Around
 from scratch_transformer.kit.resolve.library.known import Known, read_by_class
+from scratch_transformer.kit.resolve.names.inputs import input_of
 from scratch_transformer.kit.resolve.names.settings import FLAGS, SOURCE, TARGET, settings_of
 from scratch_transformer.kit.resolve.names.words import plain, words
 
@@ -85,6 +87,8 @@ class Parts(Known):
         def options(name: str) -> list[Callable[[], Any]]:
             own: list[Callable[[], Any]]
             word = plain(name)
+            if kind.name == "ResidualConnection" and input_of(name, ("sublayer",)):
+                return [held.Sublayer]
             if (NO_PART.search(word) or set(words(name)) & NUMBERS) and word not in OUTPUTS:
                 return []
             if word in LAYERS or word.endswith(("layers", "blocks")):
