@@ -28,6 +28,7 @@ from scratch_transformer.kit.report import lines, stubs
 from scratch_transformer.kit.report.finding import Named, Result
 from scratch_transformer.kit.resolve import adapters, foreign, guess
 from scratch_transformer.kit.resolve.build import config, construct
+from scratch_transformer.kit.resolve.call.forwards import MODELS
 from scratch_transformer.kit.resolve.library import supplied
 from scratch_transformer.kit.resolve.library.library import Library
 from scratch_transformer.kit.resolve.names.words import plain
@@ -40,7 +41,7 @@ COMPONENT_SECONDS = 12.0
 PART_SECONDS, LEARNING_SECONDS, MOST_PART = 2.0, 5.0, 4.0
 """Of computing, for a part that another file defines; for all of them; after which one is given up."""
 FILE_SECONDS, LEAST_SECONDS = 18.0, 1.5
-SEARCH_SECONDS, LEAST_SEARCH, DETECTORS = 3.0, 1.0, 2.0
+SEARCH_SECONDS, LEAST_SEARCH, DETECTORS = 3.0, 1.0, 3.0
 """Of computing, for what is hard to resolve: what the easy components of a file leave, the others share."""
 CAUSAL = ("causal", "iscausal", "usecausal", "causalmask", "usecausalmask", "autoregressive")
 """Flags of a constructor."""
@@ -80,7 +81,7 @@ class Checking:
         for name, value in vars(loaded.module).items():
             if name not in definitions or not (inspect.isclass(value) or inspect.isfunction(value)):
                 continue
-            why = self._why_not(name, value) if guess.kinds_of(name, value, KINDS) else ""
+            why = self._why_not(name, value)
             if why or not self.add(name, value, source, definitions[name].line):
                 ignored.append(f"{name} ({why})" if why else name)
         for name, value in packages.beside(loaded.module, source):
@@ -139,7 +140,10 @@ class Checking:
 
     def _why_not(self, name: str, value: Any) -> str:
         """Why something that was found by its name is no part of a Transformer, if nobody said that it is one."""
-        return "" if self.job.get("only") == name or self.job.get("as_kind") else foreign.why_not(value)
+        kinds = guess.kinds_of(name, value, KINDS)
+        if not kinds or self.job.get("only") == name or self.job.get("as_kind"):
+            return ""
+        return foreign.why_not(value) or foreign.attends_to_nothing(value, kinds[0])
 
     # ---- Checking ----
 
@@ -175,9 +179,7 @@ class Checking:
 
         A result if somebody asks for it.
         """
-        is_nothing = result.verdict.startswith(
-            (foreign.NOT_WRITTEN, foreign.NOT_LOADED, foreign.NOT_ALONE.partition("{")[0])
-        )
+        is_nothing = result.verdict.startswith(foreign.NOTHING)
         return is_nothing and self.job.get("only") != result.name
 
     def _only_reminds(self, value: Any, kinds: tuple[str, ...], result: Result) -> bool:
@@ -231,7 +233,19 @@ class Checking:
         except Exception as error:  # a fault of the kit's own spoils one component, not the others
             problem = f"the check itself fails on it: {type(error).__name__}: {error}"
             return unchecked("could not be built", problem=problem, stub=stubs.stub(kind, name, source.module))
+        if diagnosis is not None and diagnosis.verdict == "unknown mismatch" and self._is_pooled(outcome):
+            return unchecked(foreign.POOLED)
         return self._result(name, source, line, value, outcome, diagnosis)
+
+    def _is_pooled(self, outcome: Outcome) -> bool:
+        """Whether what is called like a model returns one vector for a whole sentence."""
+        candidate = outcome.candidate
+        if candidate is None or outcome.kind.name not in MODELS or outcome.form != "wrong":
+            return False
+        probe = self.library.trial(outcome.kind, candidate.settings, candidate.made).probes[0]
+        with contextlib.suppress(Exception):  # the learner's code may raise anything
+            return candidate(**probe.inputs).dim() < 3
+        return False
 
     def _learn(self, part: type) -> None:
         """What a part of another file is, without a report of its own: its mistakes are the whole's."""
@@ -292,7 +306,7 @@ class Checking:
         within = tuple(part for part in every if not any(part is other for other in self.library.silent))
         parts = {f.mistake.id for part in within for f in part.findings if f.severity != "note"}
         parts &= {f.mistake.id for f in diagnosis.findings if f.severity != "note"}
-        beside = _of_parts(diagnosis, within)
+        beside = _of_parts(diagnosis, within) or self._of_replaced(diagnosis)
         own = [f for f in diagnosis.findings if f.mistake.id not in parts]
         self.library.diagnoses[value] = diagnosis
         result.verdict, result.error, result.design = diagnosis.verdict, diagnosis.error, diagnosis.design
@@ -317,6 +331,14 @@ class Checking:
         result.replaced = list(dict.fromkeys(diagnosis.replaced))
         return result
 
+    def _of_replaced(self, diagnosis: Diagnosis) -> list[str]:
+        """Mistakes in what the reference stands in for, as something else in it is not understood."""
+        classes = [cls for cls in self.library.resolved if getattr(cls, "__name__", "") in diagnosis.replaced]
+        own = [self.library.diagnoses[cls] for cls in classes if cls in self.library.diagnoses]
+        deeper = [part for cls in classes for part in self.library.parts_of(self.library.resolved[cls].made)]
+        found = [f for part in (*own, *deeper) for f in part.findings if f.severity == "mistake"]
+        return list(dict.fromkeys(f.mistake.id for f in found if f.mistake.id not in diagnosis.ids))
+
     def _broken(self, value: Any, outcome: Outcome) -> tuple[Finding | None, BaseException | None]:
         """The mistake with which something stops, however it is called, and what it raises."""
         error = outcome.error
@@ -337,8 +359,8 @@ class Checking:
         if isinstance(error, NotImplementedError):  # an exercise as it was handed out
             result.verdict, result.problem = foreign.NOT_WRITTEN, str(error)
             return result
-        if foreign.reads_what_is_absent(error):
-            result.verdict, result.problem = foreign.not_loaded(error), outcome.problem
+        if absent := foreign.lacks(error):
+            result.verdict, result.problem = absent, outcome.problem
             return result
         if "next_logits" in kind.inputs and self.job.get("only") != result.name:
             lacks = isinstance(error, (KeyError, FileNotFoundError)) or hasattr(error, "placeholder")

@@ -212,10 +212,8 @@ def tried(monkeypatch):
     fit = ("LN3", "0.5", {"eps": 0.5})
 
     def tiers(parts=(), designs=(("", {}),), mistakes=("LN1", "LN2", "LN3:1e-6", "LN7:over the batch")):
-        kind, seen = (
-            SimpleNamespace(name="LayerNorm", mistakes=mistakes, designs={"": {}}, ids=KINDS["LayerNorm"].ids),
-            [],
-        )
+        ids, seen = KINDS["LayerNorm"].ids, []
+        kind = SimpleNamespace(name="LayerNorm", mistakes=mistakes, designs={"": {}}, ids=ids)
         monkeypatch.setattr(search, "of_session", lambda session, known: seen.append(known) or list(designs))
         monkeypatch.setattr(
             search, "fitted", lambda session, recipes: seen.append(recipes) or [[fit, ("LN1", "", {"ddof": 1})]]

@@ -36,7 +36,7 @@ class Hyperparameters(dict[str, Any]):
         except KeyError as error:
             raise AttributeError(name) from error
 
-    __setattr__ = __setitem__  # type: ignore[assignment]
+    __setattr__ = __setitem__
 
     def __deepcopy__(self, memo: Any) -> Hyperparameters:
         return type(self)(plain(self))
@@ -46,7 +46,7 @@ class Hyperparameters(dict[str, Any]):
 
     def to_dict(self) -> dict[str, Any]:
         """Ordinary dictionaries."""
-        return plain(self)  # type: ignore[no-any-return]
+        return plain(self)
 
     toDict = as_dict = to_dict
 
@@ -92,7 +92,7 @@ def load(path: Any) -> Any:
     try:
         return wrapped(json.loads(text))
     except ValueError:
-        import yaml
+        import yaml  # type: ignore[import-untyped]
 
         return wrapped(yaml.safe_load(text))
 

@@ -57,10 +57,10 @@ def tqdm() -> dict[str, Any]:
 
 
 SILENT = {
-    "absl", "clearml", "colorama", "comet_ml", "coloredlogs", "dotenv", "fire", "gradio", "hydra", "icecream", "IPython",
-    "ipdb", "ipywidgets", "loguru", "matplotlib", "mlflow", "neptune", "plotly", "prettytable", "pyrootutils",
-    "rootutils", "seaborn", "streamlit", "swanlab", "tabulate", "tensorboard", "tensorboardX", "tensorboard_logger",
-    "termcolor", "torchinfo", "torchsummary", "torchviz", "typer", "visdom", "wandb",
+    "absl", "clearml", "colorama", "coloredlogs", "comet_ml", "dotenv", "fire", "gradio", "hydra", "icecream",
+    "ipdb", "IPython", "ipywidgets", "loguru", "matplotlib", "mlflow", "neptune", "plotly", "prettytable",
+    "pyrootutils", "rootutils", "seaborn", "streamlit", "swanlab", "tabulate", "tensorboard", "tensorboard_logger",
+    "tensorboardX", "termcolor", "torchinfo", "torchsummary", "torchviz", "typer", "visdom", "wandb",
 }  # fmt: skip
 """Packages without which a model computes the same."""
 

@@ -171,12 +171,24 @@ def _over(function: str, keeps: bool) -> Callable[..., Any]:
     return applied
 
 
+def _several(function: Callable[..., Any]) -> Callable[..., Any]:
+    """For rearrange("seq -> batch... seq", x, batch=[1, 1]): as many axes as sizes are given."""
+
+    def applied(pattern: str, x: Any, **sizes: Any) -> Any:
+        for name, given in [(n, s) for n, s in sizes.items() if isinstance(s, (list, tuple))]:
+            parts = {f"{name}{number}": size for number, size in enumerate(given)}
+            pattern = re.sub(rf"\b{name}\b(\.\.\.)?", " ".join(parts), pattern)
+            sizes = {**{n: s for n, s in sizes.items() if n != name}, **parts}
+        return function(x, pattern, **sizes)
+
+    return applied
+
+
 def _einx() -> dict[str, Any]:
     return {
         "dot": lambda pattern, *tensors, **sizes: einsum(_bare(pattern), *tensors),
         "multiply": lambda pattern, *tensors, **sizes: einsum(_bare(pattern), *tensors),
-        "rearrange": lambda pattern, x, **sizes: rearrange(x, pattern, **sizes),
-        "id": lambda pattern, x, **sizes: rearrange(x, pattern, **sizes),
+        **dict.fromkeys(("rearrange", "id"), _several(rearrange)),
         **{name: _over(name, False) for name in ("mean", "sum")},
         **{name: _over(of, False) for name, of in (("max", "amax"), ("min", "amin"))},
         **{name: _over(name, True) for name in ("softmax", "log_softmax")},

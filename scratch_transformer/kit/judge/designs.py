@@ -20,6 +20,7 @@ SHOWN = {
     **dict.fromkeys(("FeedForward", "SwiGLU"), ("activation",)),
     **dict.fromkeys(("LayerNorm", "RMSNorm"), ("norm_kind",)),
     **dict.fromkeys(("RotaryEmbedding", "RotaryAttention", "CausalRotaryAttention"), ("rotary",)),
+    **dict.fromkeys(("MultiheadAttention", "SelfAttention", "CausalSelfAttention", "CrossAttention"), ("rotary",)),
     "PositionalEncoding": ("positions",),
     **dict.fromkeys(("InputEmbedding", "Embedding"), ("embedding_scale",)),
     "ResidualConnection": ("norm_order",),
@@ -42,7 +43,12 @@ def possible(
     of_outputs = (_fits_output(outputs), *([_fits_half(outputs)] if variants.kind.name == "CausalMask" else ()))
     for keeps in (_fits_parameters(variants, designs, missing), _fits_settings(variants.settings), *of_outputs):
         designs = [design for design in designs if keeps(design)] or designs
-    return sorted(designs, key=lambda design: sum(shown.get(name, value) != value for name, value in design[1].items()))
+    return sorted(designs, key=lambda design: against(design, shown))
+
+
+def against(design: Design, shown: Mapping[str, Any]) -> int:
+    """How many choices of a design the parts speak against."""
+    return sum(shown.get(name, value) != value for name, value in design[1].items())
 
 
 def of_session(session: Session, parts: Sequence[Diagnosis] = ()) -> list[Design]:
@@ -63,11 +69,12 @@ def shown_by(parts: Sequence[Diagnosis]) -> dict[str, Any]:
 
 
 def _fits_parameters(variants: Variants, designs: list[Design], missing: Collection[str]) -> Keeps:
-    """Weights that only some designs have must be there, or missing, as the design says."""
+    """Weights that only some designs have are there, or missing, as the design says; if none does, as far as can be."""
     weights = {name: variants.weights(RIGHT.with_(changes)) for name, changes in designs}
     distinct = set(weights.values())
     optional = frozenset.union(*distinct) - frozenset.intersection(*distinct)
-    fits = {some for some in distinct if some & optional == optional - set(missing)}
+    misfits = {some: len((some & optional) ^ (optional - set(missing))) for some in distinct}
+    fits = {some for some in distinct if misfits[some] == min(misfits.values())}
     return lambda design: weights[design[0]] in fits
 
 

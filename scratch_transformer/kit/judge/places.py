@@ -70,8 +70,10 @@ def by_side(
     for name, entries in designs:
         base = {**entries, **({"final_norm": False} if differ else {})}
         for order in orders:
-            own = {side: {"final_norm": has_norm[side]} if differ else {} for side in SIDES}
-            own = {side: {**own[side], **({"norm_order": order[side]} if order else {})} for side in SIDES}
+            own: dict[str, dict[str, Any]] = {side: {} for side in SIDES}
+            for side in SIDES:
+                own[side] |= {"final_norm": has_norm[side]} if differ else {}
+                own[side] |= {"norm_order": order[side]} if order else {}
             parts = tuple((side, tuple(values.items())) for side, values in own.items())
             rest = {n: v for n, v in base.items() if not order or n != "norm_order"}
             if {**rest, "parts": parts} not in seen:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from scratch_transformer.kit.judge.designs import of_session
+from scratch_transformer.kit.judge.designs import against, of_session, shown_by
 from scratch_transformer.kit.judge.fits import fitted
 from scratch_transformer.kit.judge.places import PLACES, Change, Parts, apart, by_side, compatible, merged
 from scratch_transformer.kit.judge.session import EXACT, ROUNDED, Session
@@ -21,6 +21,9 @@ EMPTYING = {"causal", "softmax_over", "padding"}
 """Mistakes that can leave a row without keys; what becomes of it depends on what blocked scores are filled with."""
 
 SECONDS = 3.0
+MOST_DESIGNS = 12
+"""Designs that are combined with mistakes in their own order; of more, those that the parts show, and the nearest, go
+first: there may be no time for all."""
 
 PADDING_LOST, GAP = ("A29", "the padding is lost"), "gap"
 """A mistake that goes with any other, and the name of the probe that shows it."""
@@ -125,6 +128,9 @@ def _tiers(session: Session, parts: Known) -> Iterator[tuple[bool, Iterable[Hypo
     known = [part for part in parts if isinstance(part, Diagnosis)]
     designs, changes = of_session(session, known), changes_of(kind)
     yield False, [Hypothesis(name, (), RIGHT.with_(entries)) for name, entries in designs]
+    if len(designs) > MOST_DESIGNS:
+        shown = {**shown_by(known), **session.candidate.shown}
+        designs = sorted(designs, key=lambda d: (against(d, shown), session.near(RIGHT.with_(d[1]))))
     base = of_parts(kind, known)
     named = [_forms(changes, part) for part in dict.fromkeys(p for p in parts if isinstance(p, str))]
     found = [*subsets(base), *(c for forms in itertools.product(*filter(None, named)) for c in subsets(forms))]

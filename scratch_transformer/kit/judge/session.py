@@ -124,6 +124,11 @@ class Session:
                 break
         return worst
 
+    def near(self, recipe: Recipe) -> float:
+        """The relative error on the first probe that ran."""
+        first = next(iter(self.ran), None)
+        return float("inf") if first is None else distance(first.output, self.variant(recipe, first.probe), first.probe)
+
     def _is_bare(self, recipe: Recipe) -> bool:
         """Whether a class adds x to f(x) and does no more: without any weights of a norm, that is left to others."""
         bare = self.kind.name == "ResidualConnection" and recipe.norm_order == "no norm"

@@ -71,9 +71,10 @@ class Variants:
                 if name in state:
                     values.copy_(state[name])
             self._loaded[structure] = key
-        for path, part in module.named_modules() if recipe.parts else ((("", part) for part in module.modules())):
-            own = recipe.within(*path.split("."))
-            vars(part)["recipe"] = own  # a module's own way to set attributes takes ten times as long
+        for part in module.modules():
+            vars(part)["recipe"] = recipe  # a module's own way to set attributes takes ten times as long
+        for path, part in module.named_modules() if recipe.parts else ():
+            vars(part)["recipe"] = recipe.within(*path.split("."))
         return module
 
     def output(self, recipe: Recipe, key: Hashable, state: Mapping[str, Tensor], probe: Probe) -> Tensor | None:

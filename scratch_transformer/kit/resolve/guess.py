@@ -13,6 +13,7 @@ from torch import nn
 
 from scratch_transformer.kit.definitions import names_in
 from scratch_transformer.kit.kind import Kind
+from scratch_transformer.kit.resolve import structure
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.call.plan import MASKS
 from scratch_transformer.kit.resolve.functions import training
@@ -24,8 +25,8 @@ from scratch_transformer.kit.resolve.names.words import plain
 
 NO_COMPONENTS = (
     "config", "args", "dataset", "dataloader", "tokenizer", "trainer", "batch", "vocab", "collate", "translator", "lit",
-    "datamodule", "prenorm", "postnorm", "wrapper", "callback", "logger", "metric", "timer", "accumulator", "animator", "cache",
-    "hyperparameters",
+    "datamodule", "prenorm", "postnorm", "wrapper", "callback", "logger", "metric", "timer", "accumulator", "animator",
+    "cache", "hyperparameters",
     "scalenorm", "batchnorm", "batchnorm1d", "groupnorm", "instancenorm", "weightnorm", "adaptivelayernorm",
 )  # fmt: skip
 MOST = 4
@@ -57,10 +58,23 @@ def are_related(kind: str, other: str) -> bool:
 
 
 def kinds_of(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str, ...]:
-    """Names of kinds, the likeliest first; () for what is no component."""
+    """Names of kinds, the likeliest first; () for what is no component.
+
+    By its name; by what it is made of, where the name says nothing.
+    """
+    found = kinds_by_name(name, thing, kinds)
+    if any(plain(name).endswith(other) for other in NO_COMPONENTS) or set(found) & set(structure.WHOLE):
+        return found
+    made = tuple(kind for kind in structure.kinds_of(thing) if kind in kinds)
+    is_whole = made[:1] != () and made[0] in structure.WHOLE  # AttentionIsAllYouNeed
+    return made if is_whole or not found else found
+
+
+def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str, ...]:
+    """The same, by the name alone and what its forward takes."""
     word = plain(name.removeprefix("run_") if inspect.isfunction(thing) else name)  # an assignment's adapters
     is_none = any(word.endswith(other) for other in NO_COMPONENTS) and not training.is_tokenizer(thing)
-    if is_none or inspect.isabstract(thing) or _is_container(thing):
+    if is_none or inspect.isabstract(thing) or _is_container(thing) or _reads_a_file(thing):
         return ()
     is_class = isinstance(thing, type)
     if is_class and not (issubclass(thing, nn.Module) or "__call__" in vars(thing)):
@@ -98,6 +112,15 @@ def kinds_of(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str, ...
         "EmbeddingWithPositions": best[:1] != ["EmbeddingWithPositions"] and not has_positions(thing),
     }
     return tuple(kind for kind in best if not alike.get(kind))
+
+
+PATHS = re.compile(r"path|^(file|dir|folder|url)|(file|dir|name|folder|url)$|checkpoint|ckpt")
+
+
+def _reads_a_file(thing: Any) -> bool:
+    """Whether a function must be given nothing but where a file is: load_model(path)."""
+    required = [p for p in parameters_of(thing) if p.default is p.empty] if inspect.isfunction(thing) else []
+    return bool(required) and all(PATHS.search(plain(p.name)) for p in required)
 
 
 def _is_container(thing: Any) -> bool:
@@ -146,6 +169,8 @@ def _score(name: str, kind: Kind, thing: Any) -> float:
         return 0.0
     if plain(name) == HEAD and not (isinstance(thing, type) and any(ATTENDS.search(n) for n in names_in(thing))):
         return 0.0  # of a language model
+    if kind.name == "RotaryEmbedding" and score < NAMED and _is_told(thing, "num_heads"):
+        return 0.0  # CausalMHAWithRoPE
     if (kind.name == "Tokenizer") != training.is_tokenizer(thing):
         return 0.0
     if (kind.name == "AdamW") != training.is_optimizer(thing):

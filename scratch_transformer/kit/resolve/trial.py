@@ -98,7 +98,9 @@ class Trial:
         except Exception:  # the learner's code may raise anything
             return NOTHING, float("inf")
         outputs = [(probe, _output(candidate, probe)) for probe in probes]
-        if self.one_length or "next_logits" in self.kind.inputs:  # a search that drops its beams fails on some models only
+        if (
+            self.one_length or "next_logits" in self.kind.inputs
+        ):  # a search that drops its beams fails on some models only
             outputs = [(probe, output) for probe, output in outputs if output is not None]
         if all(output is None for _, output in outputs):
             return NOTHING + 1, float("inf")

@@ -1,4 +1,4 @@
-"""A29, A31, A32, B23, B25, and in whole models A7, A13, A16 and A23: masks and tensors that go another way."""
+"""A29, A31, A32, A34, B23, B25, and in whole models A7, A13, A16 and A23: masks and tensors that go another way."""
 
 from reference_tests.kit.learners.corpus import mistaken
 
@@ -20,6 +20,11 @@ PATHS = (
              '    """mask: True = may attend."""\n'
              "    scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])\n    if mask is not None:\n"
              "        scores = torch.where(mask, torch.tensor(-torch.inf, dtype=scores.dtype), scores)"),
+    mistaken("A34", "lecture", "MultiHeadAttention",
+             'wei.masked_fill(self.tril[:T, :T] == 0, float("-inf"))',
+             'wei.masked_fill((self.tril[:T, :T] == 0).byte(), float("-inf"))'),
+    mistaken("A34", "embed_size", "SelfAttention",
+             "energy.masked_fill(mask == 0,", "energy.masked_fill((1 - (mask != 0)).bool(),"),
     mistaken("B23", "notebook", "EncoderLayer",
              "    def forward(self, x, mask):\n        attn_output = self.self_attn(x, x, x, mask)\n"
              "        x = self.norm1(x + self.dropout(attn_output))\n        ff_output = self.feed_forward(x)\n",
@@ -47,6 +52,22 @@ PATHS = (
              "x.view(batch_size, self.num_heads, seq_length, self.d_k)"),
     mistaken("A16", "gpt", "GPT",
              'att = att.masked_fill(self.mask[:, :, :T, :T] == 0, float("-inf"))', "att = att + self.mask[:, :, :T, :T]"),
+    mistaken("A21", "lecture", "Head", "q = self.query(x)", "q = self.value(x)"),
+    mistaken("A21", "seq2seq", "MultiHeadAttentionBlock",
+             "self.w_q(q), self.w_k(k), self.w_v(v)", "self.w_q(q), self.w_q(k), self.w_v(v)"),
+    mistaken("B23", "hid_dim", "Decoder",
+             "        trg = self.self_attn_layer_norm(trg + self.dropout(_trg))\n"
+             "        _trg, attention = self.encoder_attention(trg, enc_src, enc_src, src_mask)\n",
+             "        first, trg = trg, self.self_attn_layer_norm(trg + self.dropout(_trg))\n"
+             "        _trg, attention = self.encoder_attention(first, enc_src, enc_src, src_mask)\n"),
+    mistaken("B19", "seq2seq", "Decoder",
+             "            x = layer(x, encoder_output, src_mask, tgt_mask)",
+             "            _ = layer(x, encoder_output, src_mask, tgt_mask)"),
+    mistaken("A13", "hid_dim", "MultiHeadAttentionLayer",
+             "Q = Q.view(batch_size, -1, self.n_heads, self.head_dim).permute(0, 2, 1, 3)", "Q = Q.unsqueeze(1)",
+             "K = K.view(batch_size, -1, self.n_heads, self.head_dim).permute(0, 2, 1, 3)", "K = K.unsqueeze(1)",
+             "V = V.view(batch_size, -1, self.n_heads, self.head_dim).permute(0, 2, 1, 3)", "V = V.unsqueeze(1)",
+             "torch.matmul(Q, K.permute(0, 1, 3, 2)) / self.scale", "Q @ K.permute(0, 1, 3, 2) / self.hid_dim**0.5"),
     mistaken("A22", "given_parts", "Transformer",
              "self.encoder(src, self_attn_mask), masked_self_attn_mask, cross_attn_mask)",
              "self.encoder(src, self_attn_mask), masked_self_attn_mask, None)"),

@@ -71,9 +71,7 @@ def refused_today(session: Session, best: Hypothesis | None) -> Iterator[Finding
     """A34, of what resolving it let pass."""
     found = {what: None for result in session.ran for what in session.candidate.old_masks(**result.probe.inputs)}
     if found:
-        said = (
-            f"It uses {' and '.join(found)}, and stops there. What else it computes was compared as if PyTorch took it."
-        )
+        said = f"It uses {' and '.join(found)}, and stops there. All else was compared as if PyTorch took it."
         yield Finding(MISTAKES["A34"], said)
 
 

@@ -13,13 +13,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from scratch_transformer.kit.resolve.build import config, options
+from scratch_transformer.kit.resolve.build import config, options, tokenizer
 from scratch_transformer.kit.resolve.build.config import Unknown
 from scratch_transformer.kit.resolve.build.options import Lazy, Part
 from scratch_transformer.kit.resolve.build.reading import Use, uses_of
+from scratch_transformer.kit.resolve.build.tokenizer import is_tokenizer
 from scratch_transformer.kit.resolve.build.values import Values
-from scratch_transformer.kit.resolve.call import tokenizer
-from scratch_transformer.kit.resolve.call.tokenizer import is_tokenizer
 from scratch_transformer.kit.resolve.names.settings import is_setting, settings_of
 
 MOST_ATTEMPTS, MOST_REPAIRS = 24, 3
@@ -177,7 +176,7 @@ def _asked_for(attempt: Attempt, text: str, uses: Mapping[str, Use], values: Val
     if found is None:
         if re.search(r"float' object cannot be interpreted|got \(?float|not float|of type float", text):
             return {n: int(v) for n, v in attempt.args.items() if type(v) is float and v.is_integer()}
-        return _of_length(attempt, text, uses, values) or _among(attempt, uses)
+        return _numbers_for(attempt, text, values) or _of_length(attempt, text, uses, values) or _among(attempt, uses)
     culprits = [n for n, v in attempt.args.items() if type(v).__name__ == found[1]]
     told = [n for n in culprits if _explains(uses.get(n, Use()), found)] or culprits
     vocabularies = _vocabularies(attempt, told, found[3] or "", uses, values)
@@ -193,6 +192,14 @@ def _asked_for(attempt: Attempt, text: str, uses: Mapping[str, Use], values: Val
     return {}
 
 
+def _numbers_for(attempt: Attempt, text: str, values: Values) -> dict[str, Any]:
+    """Numbers in place of parts that are computed with: d_attention ** 0.5, where an attention was given."""
+    found = re.search(r"unsupported operand type\(s\) for .*: '(\w+)' and '(\w+)'", text)
+    refused = found.groups() if found else ()
+    parts = [n for n, v in attempt.args.items() if isinstance(v, nn.Module) and type(v).__name__ in refused]
+    return dict.fromkeys(parts, values.settings["d_model"])
+
+
 def _vocabularies(
     attempt: Attempt, told: list[str], attribute: str, uses: Mapping[str, Use], values: Values
 ) -> dict[str, Any]:
@@ -201,10 +208,9 @@ def _vocabularies(
     for name in told:
         use = uses.get(name, Use())
         asked = {attribute, *use.attributes} - {""}
+        known = [tokenizer.KNOWS.search(one) is not None for one in asked]
         is_one = "vocab" in "".join(settings_of(name)) or is_tokenizer(name)
-        if is_one and not (use.is_config and asked and not any(map(tokenizer.KNOWS.search, asked))):
-            found[name] = options.vocabulary(name, values)
-        elif attribute and all(tokenizer.KNOWS.search(one) for one in asked):
+        if (is_one and (any(known) or not (use.is_config and asked))) or (attribute and all(known)):
             found[name] = options.vocabulary(name, values)
     return {n: v for n, v in found.items() if not isinstance(attempt.args[n], tokenizer.Tokenizer)}
 

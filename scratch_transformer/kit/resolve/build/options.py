@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import re
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,8 +19,8 @@ from scratch_transformer.kit.resolve.build import config
 from scratch_transformer.kit.resolve.build.config import Unknown
 from scratch_transformer.kit.resolve.build.literals import literal_of
 from scratch_transformer.kit.resolve.build.reading import Use
+from scratch_transformer.kit.resolve.build.tokenizer import KNOWS, Tokenizer, is_tokenizer
 from scratch_transformer.kit.resolve.build.values import Values
-from scratch_transformer.kit.resolve.call.tokenizer import KNOWS, Tokenizer, is_tokenizer
 from scratch_transformer.kit.resolve.names.inputs import OF_ENDS
 from scratch_transformer.kit.resolve.names.settings import (
     FLAG,
@@ -50,6 +51,10 @@ CLASSES: tuple[tuple[set[str], Callable[..., Any]], ...] = (
     ({"linear", "proj", "projection"}, nn.Linear),
 )
 """Words of names, and what is passed to be made there: norm_layer=nn.LayerNorm."""
+
+
+WIDTHS = {"d_model", "d_ff", "d_out", "vocab_size"}
+"""What a linear layer's sizes may be."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +99,11 @@ class Wish:
         """A class to make something of: norm_cls, Type[nn.Module], norm(dim)."""
         typed = typing.get_origin(self.hint) is type or self.hint is type or "Type[" in self.text
         named = self.name.endswith(("_cls", "_class", "_type")) or self.word.endswith("cls")
-        return typed or (named and not isinstance(self.default, str)) or (self.use.called and bool(made_by_name(self)))
+        return (
+            typed
+            or (named and self.hint is not str and not isinstance(self.default, str))
+            or (self.use.called and bool(made_by_name(self)))
+        )
 
     @property
     def wants_module(self) -> bool:
@@ -153,7 +162,11 @@ def options(wish: Wish, values: Values, parts: Part) -> list[Any]:
         or wish.hint in (int, float)
         or re.search(r"\b(int|float)\b", wish.text)
     )
+    if wish.is_required and any(isinstance(value, str) for value in wish.use.compared) and not is_setting(name):
+        return _texts(wish)
     submodules: list[Any] = [] if is_number else [Lazy(make) for make in parts(name)]
+    if wish.is_required and (fields := parts_within(wish)):
+        return [Lazy(functools.partial(_bundle, wish.hint, fields, parts))]
     if wish.wants_module:
         return submodules or (numbers(wish, values) if wish.hint is None else _of_torch(wish, values))
     if wish.wants_config and (wish.is_named_config or not submodules) and default in (wish.parameter.empty, None):
@@ -196,6 +209,22 @@ def first_or_last(word: str) -> int | None:
     return next((number for number, end in enumerate(OF_ENDS.values(), 1) if end.fullmatch(word)), None)
 
 
+def parts_within(wish: Wish) -> list[str]:
+    """The fields of a NamedTuple or dataclass of modules alone: blocks.attention, blocks.feed_forward."""
+    is_bundle = isinstance(wish.hint, type) and (hasattr(wish.hint, "_fields") or dataclasses.is_dataclass(wish.hint))
+    try:
+        hints = typing.get_type_hints(wish.hint) if is_bundle else {}
+    except Exception:  # names that only type checkers see
+        hints = {}
+    are_modules = [isinstance(hint, type) and issubclass(hint, nn.Module) for hint in hints.values()]
+    return list(hints) if are_modules and all(are_modules) else []
+
+
+def _bundle(cls: Callable[..., Any], fields: Sequence[str], parts: Part) -> Any:
+    """An instance of it, each field the part that its name asks for."""
+    return cls(**{name: next(iter(parts(name)))() for name in fields})
+
+
 def vocabulary(name: str, values: Values) -> Tokenizer:
     """A vocabulary or tokenizer, of the size that its name says: of the source's words, of the target's."""
     side = next((s for s, of_side in (("src_", SOURCE), ("tgt_", TARGET)) if of_side & set(words(name))), "")
@@ -223,6 +252,8 @@ def numbers(wish: Wish, values: Values) -> list[Any]:
         others.append(values.settings["d_k"])
     if meant[:1] == ("d_k",) and values.is_attention and "num_heads" not in values.names:
         others.append(values.settings["num_heads"])  # hidden_size // head_size may be either of them
+    if meant[:1] == ("d_model",) and "d_k" in values.own and "d_model" not in values.own:
+        others.append(values.settings["d_k"])  # of what is given one head
     found = list(dict.fromkeys([number, *others]))
     if wish.wants_fraction and not values.fixes(wish.name):
         fractions = [values.settings[s] for s in meant if s in FRACTIONS and s in values.settings]
@@ -266,7 +297,9 @@ def _of_torch(wish: Wish, values: Values) -> list[Any]:
 def _texts(wish: Wish) -> list[Any]:
     """A required text: what its file gives, what it is compared with, what its annotation allows."""
     allowed = [value for value in typing.get_args(wish.hint) if isinstance(value, str)]
-    known = [value for value in [*literal_of(wish.owner, wish.name), *wish.use.compared] if isinstance(value, str)]
+    told = [value for value in wish.use.compared if isinstance(value, str)]
+    given = [value for value in literal_of(wish.owner, wish.name) if isinstance(value, str)]
+    known = [*(value for value in given if value in told or not told), *told]
     usual = ["relu"] if "act" in wish.word or "nonlin" in wish.word else ["cpu"]
     return list(dict.fromkeys([*known, *allowed, *usual]))[:4]
 
@@ -292,5 +325,7 @@ def _guesses(wish: Wish, values: Values) -> list[Any]:
         return [*[value for value in known if isinstance(value, (int, float))][:1], 0.0]
     if wish.use.compared and any(isinstance(value, str) for value in wish.use.compared):
         return _texts(wish)
+    is_between = "d_model" in values.names and "d_ff" in values.own and "d_ff" not in values.names
     of_settings = [values.settings[name] for name in ("d_model", "num_heads", "max_len")]
+    meant = [values.settings["d_ff"], *meant] if is_between and not set(wish.use.meant) - WIDTHS else meant
     return list(dict.fromkeys([*meant[:2], *known[:2], *of_settings, None]))

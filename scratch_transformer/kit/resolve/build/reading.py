@@ -68,7 +68,7 @@ def _uses(thing: Any, depth: int) -> dict[str, Use]:
     tree = _tree(thing)
     if function is None or tree is None or depth > MOST_DEEP:
         return {}
-    reader = _Reader(getattr(inspect.unwrap(function), "__globals__", {}), depth)
+    reader = _Reader(getattr(inspect.unwrap(function), "__globals__", {}), depth, _base_of(thing))
     reader.read(tree, getattr(function, "__name__", ""))
     return reader.found
 
@@ -77,6 +77,15 @@ def _constructor(thing: Any) -> Any:
     if isinstance(thing, type):
         return getattr(thing, "__init__", None)
     return thing if inspect.isfunction(thing) else None
+
+
+def _base_of(thing: Any) -> Any:
+    """The learner's class whose constructor super().__init__ is, or None."""
+    if not isinstance(thing, type):
+        return None
+    own = [base for base in thing.__mro__ if "__init__" in vars(base)]
+    base = own[1] if len(own) > 1 else None
+    return None if base in (nn.Module, object) else base
 
 
 def _tree(thing: Any) -> ast.AST | None:
@@ -95,8 +104,9 @@ def _tree(thing: Any) -> ast.AST | None:
 class _Reader(ast.NodeVisitor):
     """Collects into `found`. names: of variables -> the parameter that they hold; self.x too, as "self.x"."""
 
-    def __init__(self, namespace: Mapping[str, Any], depth: int) -> None:
-        self.namespace, self.depth = namespace, depth
+    def __init__(self, namespace: Mapping[str, Any], depth: int, base: Any = None) -> None:
+        """base: the class that super() is."""
+        self.namespace, self.depth, self.base = namespace, depth, base
         self.found: dict[str, Use] = {}
         self.names: dict[str, str] = {}
         self.tables: dict[str, ast.expr] = {}
@@ -219,7 +229,7 @@ class _Reader(ast.NodeVisitor):
 
     def _handed_on(self, node: ast.Call) -> None:
         """To a class of torch or of the learner's: what its parameter of this place means."""
-        callee = self._value(node.func)
+        callee = self.base if ast.unparse(node.func).startswith("super(") else self._value(node.func)
         if not isinstance(callee, type) and not inspect.isfunction(callee):
             return
         try:

@@ -15,10 +15,11 @@ from torch import Tensor
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.build.config import is_config
 from scratch_transformer.kit.resolve.build.construct import parameters_of
+from scratch_transformer.kit.resolve.build.tokenizer import is_tokenizer
 from scratch_transformer.kit.resolve.call import batching, beside, caching, told
 from scratch_transformer.kit.resolve.call.inert import NoDropout
-from scratch_transformer.kit.resolve.call.plan import MASKS, CannotCall, Plan
-from scratch_transformer.kit.resolve.call.tokenizer import is_tokenizer
+from scratch_transformer.kit.resolve.call.plan import MASKS, SENTENCES, CannotCall, Plan
+from scratch_transformer.kit.resolve.call.plan import ROWS as OF_ROWS
 from scratch_transformer.kit.resolve.names.inputs import CROSS_MASK, INPUTS, SOURCE_MASK, TARGET_MASK, input_of, is_mask
 from scratch_transformer.kit.resolve.names.settings import SCALES, is_setting, settings_of
 from scratch_transformer.kit.resolve.names.words import plain
@@ -44,6 +45,8 @@ FIXED: dict[str, Any] = {
     "scale": 1.0,
     "dim": -1,
     "axis": -1,
+    "i": -1,
+    "dimension": -1,
     **dict.fromkeys(("dropout", "drop", "dropoutlayer", "dropoutfn", "dropoutmodule", "attndropout"), NoDropout(0.0)),
     "device": "cpu",
     "step": 1,
@@ -82,8 +85,10 @@ def orders(kind: Kind, is_function: bool, keeps: bool = False) -> tuple[str, ...
     usual: tuple[str, ...] = ("batch first", "sequence first")
     if kind.name == "PositionalEncoding":
         usual = (*usual, "ids", "positions")
+    if kind.name.startswith("Loss"):
+        return "batch first", SENTENCES
     if kind.name == "RotaryEmbedding":
-        usual = ("batch first", "heads after the length")
+        usual = ("batch first", "heads after the length", OF_ROWS)
     is_of_tokens = bool({"x", "query", "ids", "src"} & set(kind.inputs)) and not kind.name.endswith("Mask")
     alone = batching.orders(kind) if is_of_tokens else ()
     alone = tuple(order for order in alone if is_function or "head" in order or order == ALONE)

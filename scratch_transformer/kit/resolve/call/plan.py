@@ -10,13 +10,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from scratch_transformer.kit.resolve.build.tokenizer import Tokenizer
 from scratch_transformer.kit.resolve.call import batching, beside
 from scratch_transformer.kit.resolve.call.masks import Form, Inexpressible, split
-from scratch_transformer.kit.resolve.call.tokenizer import Tokenizer
 from scratch_transformer.kit.resolve.names.inputs import CROSS_MASK
 from scratch_transformer.kit.resolve.names.words import plain
 
 MASKS = ("mask", "memory_mask", "src_mask", "tgt_mask")
+SENTENCES, ROWS = "sentences", "positions of every sentence"
+"""Orders of dimensions: of a loss that takes (B, T, V) alone, not (N, V); of a rotation with positions (B, T)."""
 
 
 class CannotCall(Exception):
@@ -29,7 +31,7 @@ class Plan:
 
     masks: mask parameter -> (canonical mask, its form). order: "batch first", "sequence first"; "ids": positions are
     asked for with token ids, or with their numbers; "positions": with the numbers of one sentence; "batch last" of a
-    mask; those of batching.py.
+    mask; those above, and of batching.py.
     """
 
     arguments: Mapping[str, str]
@@ -89,6 +91,8 @@ class Plan:
         for parameter, name in self.arguments.items():
             value = _value(inputs, name)
             given[parameter] = self._turned(with_one_more(value) if name == self.more else value)
+            if self.order == ROWS and name == "positions":
+                given[parameter] = value.expand(batch, -1)
         _check_equal(inputs, set(self.arguments.values()))
         return given | self._masks(inputs)
 
@@ -97,6 +101,8 @@ class Plan:
             return torch.arange(value.shape[1])
         if self.order == "ids" and isinstance(value, Tensor):
             return torch.arange(value.shape[1]).expand(value.shape[:2])
+        if self.order == SENTENCES:
+            return value.unflatten(0, (2, -1)) if isinstance(value, Tensor) and len(value) % 2 == 0 else value
         if self.order == "heads after the length":
             return value.transpose(1, 2) if isinstance(value, Tensor) and value.dim() == 4 else value
         if self.order in batching.AXES:
@@ -109,7 +115,9 @@ class Plan:
             return value.permute(2, 0, 1)
         if self.order in batching.AXES:
             return batching.with_axes(value, self.order)
-        return value if self.order in ("ids", "positions") else self._turned(value)
+        if self.order == SENTENCES:
+            return value.reshape(-1) if value.dim() > 1 else value
+        return value if self.order in ("ids", "positions", ROWS) else self._turned(value)
 
     def _masks(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         given: dict[str, Any] = {}

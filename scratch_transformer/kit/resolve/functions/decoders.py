@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from scratch_transformer.kit.resolve.call.tokenizer import ids_of
+from scratch_transformer.kit.resolve.build.tokenizer import ids_of
 from scratch_transformer.kit.resolve.call.told import SOURCE, SOURCE_LENGTH, WORDS
 from scratch_transformer.kit.resolve.functions.arrays import reached
 from scratch_transformer.kit.resolve.functions.toy import BOS, EOS, HEADS, Reading, ToyModel, swapped

@@ -6,7 +6,7 @@ import inspect
 import sys
 import time
 import types
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,13 @@ from scratch_transformer.kit.resolve.trial import MISTAKEN, NOTHING, Trial
 from scratch_transformer.kit.resolve.weights.layout import walk
 
 NORMS = (nn.LayerNorm, nn.RMSNorm)
+SHOWN: dict[type, tuple[str, Mapping[str, Any]]] = {
+    nn.LayerNorm: ("LayerNorm", {"norm_kind": "norm"}),
+    nn.RMSNorm: ("RMSNorm", {"norm_kind": "rms"}),
+    nn.ReLU: ("FeedForward", {"activation": "relu"}),
+    nn.SiLU: ("FeedForward", {"activation": "silu"}),
+}
+"""What torch's own modules show of the whole that they are in."""
 
 
 class Known:
@@ -46,6 +53,8 @@ class Known:
         self.diagnoses: dict[Any, Diagnosis] = {}
         self.replaced: list[tuple[Any, str]] = []
         """What was tried with the reference in place of its unclear parts, as which kind; as often as it was."""
+        self.rewritten: dict[Any, str] = {}
+        """Classes that have a size written in which ours took the place of, with a sentence on it."""
         self.silent: list[Diagnosis] = []
         """Of parts that have no report of their own."""
         self.checked: set[Any] = set()
@@ -117,10 +126,10 @@ class Known:
 
     def known_of(self, made: Any) -> tuple[Diagnosis, ...]:
         """The same, and what torch's own norms are told: their ε."""
-        modules = made.modules() if isinstance(made, nn.Module) else ()
+        modules = list(made.modules()) if isinstance(made, nn.Module) else []
         norms = [part for part in modules if isinstance(part, NORMS)]
         told = dict.fromkeys(norm.eps for norm in norms if norm.eps is not None and norm.eps != EPS)
-        return (*self.parts_of(made), *map(_of_eps, told))
+        return (*self.parts_of(made), *map(_of_eps, told), *_of_torch(modules))
 
     def polarities(self, made: Any) -> list[str]:
         """Of the masks that a module's parts take."""
@@ -236,3 +245,10 @@ def _read_by(function: Any) -> set[str]:
         if isinstance(constant, types.CodeType):
             read |= {i.argval for i in dis.get_instructions(constant) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
     return {str(name) for name in read}
+
+
+def _of_torch(modules: Sequence[nn.Module]) -> tuple[Diagnosis, ...]:
+    """The choices that torch's own norms and activations show."""
+    found = dict.fromkeys(type(part) for part in modules if type(part) in SHOWN)
+    shown = [(SHOWN[type_][0], RIGHT.with_(SHOWN[type_][1])) for type_ in found]
+    return tuple(Diagnosis(kind, "matches the builtin", 0.0, kind, recipe=recipe) for kind, recipe in shown)

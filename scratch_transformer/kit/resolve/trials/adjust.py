@@ -11,7 +11,7 @@ from torch import Tensor
 
 from scratch_transformer.kit.kind import Inputs, Kind, Probe
 from scratch_transformer.kit.resolve.call import batching, beside, caching, forwards
-from scratch_transformer.kit.resolve.call.plan import CannotCall, Plan
+from scratch_transformer.kit.resolve.call.plan import ROWS, SENTENCES, CannotCall, Plan
 from scratch_transformer.kit.resolve.call.precision import double
 from scratch_transformer.kit.resolve.candidate import Resolved, tensors
 from scratch_transformer.kit.resolve.functions import decoders, mask_functions, schedules
@@ -169,6 +169,11 @@ def _add(output: Tensor, inputs: Inputs) -> Tensor:
 
 # ---- Notes ----
 
+NOTED = {
+    SENTENCES: "It takes logits of several sentences, (B, T, V).",
+    ROWS: "It takes the positions of every sentence, (B, T).",
+}
+
 
 def notes(candidate: Resolved) -> None:
     """How it was understood, in sentences, where that is not a matter of course."""
@@ -188,6 +193,8 @@ def notes(candidate: Resolved) -> None:
         candidate.notes.append("It takes one token at a time, and keeps keys and values.")
     elif plan.order in batching.AXES:
         candidate.notes.append(f"It takes {plan.order}.")
+    elif plan.order in NOTED:
+        candidate.notes.append(NOTED[plan.order])
     elif plan.order == "sequence first":
         candidate.notes.append(f"Its tensors are {plan.order}: (length, batch, features).")
     for parameter, (_, form) in plan.masks.items():

@@ -13,10 +13,10 @@ from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve import guess
 from scratch_transformer.kit.resolve.build import asked, construct, inside, instance, wired
 from scratch_transformer.kit.resolve.build.config import Unknown
+from scratch_transformer.kit.resolve.build.tokenizer import is_tokenizer
 from scratch_transformer.kit.resolve.call import batching, caching, calling, forwards
 from scratch_transformer.kit.resolve.call.plan import CannotCall, Plan
 from scratch_transformer.kit.resolve.call.precision import double
-from scratch_transformer.kit.resolve.call.tokenizer import is_tokenizer
 from scratch_transformer.kit.resolve.functions import decoders, rotations, schedules, training
 from scratch_transformer.kit.resolve.functions.readings import readings
 from scratch_transformer.kit.resolve.functions.toy import EOS
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 SPECIAL = (*batching.AXES, caching.TOKENWISE)
 """Orders of dimensions that are tried where no usual one fits."""
+MOST_NUMBERS = 30_000_000
 MOST_SUPPLIED = 3
 """Parts of one component that the reference may stand in for."""
 MOST_REPLACED, LEAST_SECONDS = 3, 1.0
@@ -145,7 +146,9 @@ def _of_its_size(best: Outcome, thing: Any, library: Library) -> Outcome:
         library.one_length = note == wired.ONE_LENGTH
         for outcome in _attempts(thing, best.kind, library, wanted):
             if outcome.candidate is not None:
-                outcome.candidate.limits += [note] if note else []
+                is_rewritten = note and not library.one_length
+                library.rewritten |= {thing: note} if is_rewritten else {}
+                outcome.candidate.limits += [note] if note and not is_rewritten else []
                 library.one_length = False
                 return outcome  # the code stays as it is now: it is called again
             if library.is_late:
@@ -189,6 +192,7 @@ def _attempts(thing: Any, kind: Kind, library: Library, settings: dict[str, Any]
             try:
                 with double():
                     made = attempt.build()
+                _refuse_large(made, attempt)
             except Exception:
                 made = _built_inside(attempt, thing, library, settings)
                 if made is None:
@@ -206,6 +210,14 @@ def _attempts(thing: Any, kind: Kind, library: Library, settings: dict[str, Any]
     if failed:  # the one that came farthest says most
         best = max(failed, key=lambda attempt: attempt.reached)
         yield Outcome(kind, problem=raised("its constructor", best.error), error=best.error)
+
+
+def _refuse_large(made: Any, attempt: construct.Attempt) -> None:
+    """What has its sizes by a name, model_type="gpt2-xl", is too large to be called a thousand times."""
+    count = sum(values.numel() for values in made.parameters()) if isinstance(made, nn.Module) else 0
+    if count > MOST_NUMBERS:
+        attempt.error = OverflowError(f"{count // 10**6} million parameters are too many to be checked")
+        raise attempt.error
 
 
 def _built_inside(attempt: construct.Attempt, thing: Any, library: Library, settings: Mapping[str, Any]) -> Any:

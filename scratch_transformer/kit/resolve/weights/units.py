@@ -74,10 +74,17 @@ CROSS = re.compile(
     r"inter_att|co_?att|mha2|att\w*_?2|second"
 )
 
+PROJECTION = re.compile(
+    r"proj|prj|generator|head$|lm_head|fc_out|out$|logits|vocab|linear$|output$|output_?layer|out_?layer|unembed|"
+    r"final|classifier"
+)
+LAST = re.compile(r"(^|[._])(head|out|output|output_layer|linear|fc|unembed\w*)$")
+"""Outside of all layers, what gives the scores of the words."""
+
 
 def _context(path: str) -> tuple[str, ...]:
     """What a path says about the place: encoder, decoder, self, cross, source, target, final."""
-    word, found = path.lower(), []
+    word, found = re.sub(r"\.(weight|bias)$", "", path.lower()), []
     if re.search(r"(^|[._])(enc|encoder|encode)(?!_?\w*att)", word):
         found.append("encoder")
     both = re.search(r"enc_?dec|encoder_?decoder|dec_?enc", word)
@@ -98,10 +105,8 @@ def _context(path: str) -> tuple[str, ...]:
         found.append("position")
     if re.search(r"emb|wte|lut|tok", word) and "unembed" not in word:
         found.append("embedding")
-    if re.search(
-        r"(proj|prj|generator|head$|lm_head|fc_out|out$|logits|vocab|linear$|output$|output_?layer|out_?layer|unembed|final|classifier)",
-        word,
-    ):
+    is_last = _layer(path) is None and LAST.search(word)
+    if is_last or PROJECTION.search(word):
         found.append("projection")
     return tuple(found)
 

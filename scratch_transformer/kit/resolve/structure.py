@@ -1,0 +1,80 @@
+"""Which kinds a module may be whose name says nothing: by the settings that it is told and what its code does."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from typing import Any
+
+from torch import nn
+
+from scratch_transformer.kit.definitions import leads_to, names_in
+from scratch_transformer.kit.resolve.build.construct import parameters_of
+from scratch_transformer.kit.resolve.build.reading import uses_of
+from scratch_transformer.kit.resolve.names.inputs import is_mask
+from scratch_transformer.kit.resolve.names.settings import settings_of
+
+ATTENDS = re.compile(
+    r"^(softmax|log_softmax|scaled_dot_product_attention|flash_attn\w*|MultiheadAttention)$", re.IGNORECASE
+)
+ROTATES = re.compile(r"rope|rotary|freqs", re.IGNORECASE)
+ATTENTIONS = ("SelfAttention", "CausalSelfAttention", "MultiheadAttention")
+ROTARY = ("CausalRotaryAttention", "RotaryAttention")
+LAYERS = ("EncoderLayer", "DecoderOnlyLayer")
+LLAMA = ("LlamaBlock", "MaskedLlamaBlock")
+MODELS = ("DecoderOnly", "TokenEncoder")
+WHOLE = ("Transformer", "LlamaModel", *MODELS, "TokenDecoder")
+
+
+def kinds_of(thing: Any) -> tuple[str, ...]:
+    """Names of kinds, the likeliest first; () for what shows no likeness to a part of a Transformer."""
+    if not isinstance(thing, type) or not issubclass(thing, nn.Module):
+        return ()
+    forward = getattr(thing, "forward", None)
+    if not inspect.isfunction(forward) or forward is nn.Module.forward:
+        return ()
+    told, tensors = _told(thing), _tensors(forward)
+    if "d_model" not in told or not 1 <= tensors <= 3:
+        return ()
+    within = [one for one in leads_to(thing) if isinstance(one, type) and issubclass(one, nn.Module)]
+    attends = _attends(thing) or any(map(_attends, within))
+    turns = any(ROTATES.search(name) for one in (thing, *within) for name in names_in(one))  # type: ignore[arg-type]
+    if any("vocab" in setting for setting in told):
+        is_pair = tensors == 2
+        found: tuple[str, ...] = ("Transformer",) if is_pair else ("LlamaModel", *MODELS) if turns else MODELS
+        return found if attends and told & {"num_heads", "num_layers"} else ()
+    if "num_heads" in told and _attends(thing) and not told & {"d_ff", "num_layers"}:
+        several = ("MultiheadAttention",) if tensors == 3 else ("CrossAttention",) if tensors == 2 else ()
+        return several or ((*ROTARY, *ATTENTIONS) if turns else ATTENTIONS)
+    if "num_heads" in told and attends and "num_layers" not in told:
+        several = ("DecoderLayer",) if tensors == 2 else ()
+        return several or ((*LLAMA, *LAYERS) if turns else LAYERS) if tensors < 3 else ()
+    is_network = told <= {"d_model", "d_ff", "d_ff/d_model", "dropout", "d_out"} and not attends and tensors == 1
+    return ("FeedForward", "SwiGLU") if is_network and _linears(thing) in (2, 3) else ()
+
+
+def _told(thing: type) -> set[str]:
+    """The settings of its constructor's parameters, and of what it reads from a config."""
+    uses = uses_of(thing)
+    names = [parameter.name for parameter in parameters_of(thing)]
+    names += [name for use in uses.values() for name in (*use.attributes, *use.keys)]
+    return {setting for name in names for setting in settings_of(name)[:1]}
+
+
+def _tensors(forward: Any) -> int:
+    """How many inputs its forward must be given, masks aside."""
+    own = [p for p in parameters_of(forward) if p.name != "self"]
+    return sum(p.default is p.empty and not is_mask(p.name) for p in own)
+
+
+def _attends(cls: type) -> bool:
+    return any(ATTENDS.search(name) for name in names_in(cls))
+
+
+def _linears(cls: type) -> int:
+    """How many linear layers it makes, as its constructor is written."""
+    try:
+        text = inspect.getsource(cls)
+    except (OSError, TypeError):
+        return 0
+    return len(re.findall(r"\bLinear\(", text))
