@@ -20,7 +20,8 @@ from scratch_transformer.kit.resolve.trials.match import Outcome, resolve
 SEARCH, QUICK, THOROUGH = 6.0, 2.0, 4.0
 """Seconds of computing for one component; of them for each kind, first without looking for mistakes, then with."""
 LAYER_OF = {
-    "Encoder": "EncoderLayer", "TokenEncoder": "EncoderLayer", "Decoder": "DecoderLayer", "TokenDecoder": "DecoderLayer",
+    "Encoder": "EncoderLayer", "TokenEncoder": "EncoderLayer", "Decoder": "DecoderLayer",
+    "TokenDecoder": "DecoderLayer",
 }  # fmt: skip
 STACKED = {"ModuleList", "ModuleDict", "Sequential", "deepcopy", "range", "clones", "get_clones", "Embedding"}
 """Names in what makes several layers, or is given ids."""
@@ -58,7 +59,9 @@ def _single(thing: Any, kinds: tuple[str, ...], library: Library) -> list[str]:
     if not isinstance(thing, type) or kinds[0] not in LAYER_OF or STACKED & names_in(thing):
         return []
     parameters = parameters_of(thing)
-    is_told = any("num_layers" in settings_of(p.name) or plain(p.name).endswith(("layer", "layers")) for p in parameters)
+    is_told = any(
+        "num_layers" in settings_of(p.name) or plain(p.name).endswith(("layer", "layers")) for p in parameters
+    )
     attends = "MultiheadAttention" in names_in(thing) or library.attends(thing)
     return [] if is_told or any(map(is_config, parameters)) or not attends else [LAYER_OF[kinds[0]]]
 

@@ -84,7 +84,7 @@ def _inputs(kind: Kind, samples: int, length: int, settings: Mapping[str, Any]) 
 
 
 def _calls(
-    thing: type, kind: Kind, library: Library, settings: dict[str, Any], inputs: Inputs
+    thing: type[nn.Module], kind: Kind, library: Library, settings: dict[str, Any], inputs: Inputs
 ) -> Iterator[BaseException | None]:
     """What every way to call it stops with; None where it gives something."""
     try:
@@ -118,12 +118,12 @@ def _stopped(function: Any, plan: Plan, inputs: Inputs) -> BaseException | None:
     return None
 
 
-def _stops_within(error: BaseException | None, thing: type) -> bool:
+def _stops_within(error: BaseException | None, thing: type[nn.Module]) -> bool:
     """Whether shapes do not fit at a line of the class, or of a function beside it."""
     return isinstance(error, (RuntimeError, IndexError)) and bool(SHAPES.search(str(error)) and _place(error, thing)[1])
 
 
-def _place(error: BaseException | None, thing: type) -> tuple[str, int]:
+def _place(error: BaseException | None, thing: type[nn.Module]) -> tuple[str, int]:
     """The learner's innermost line: file and number."""
     home = getattr(thing.forward, "__code__", None)
     frames = traceback.extract_tb(error.__traceback__) if error is not None and home is not None else []
@@ -131,7 +131,7 @@ def _place(error: BaseException | None, thing: type) -> tuple[str, int]:
     return (own[-1].filename, own[-1].lineno or 0) if own else ("", 0)
 
 
-def _is_known(thing: type, kind: Kind) -> bool:
+def _is_known(thing: type[nn.Module], kind: Kind) -> bool:
     """Whether a name says what each argument is: of the constructor, and of the tensors of forward."""
     built = [p for p in construct.parameters_of(thing) if p.default is p.empty]
     called = [p for p in construct.parameters_of(thing.forward) if p.name != "self" and p.default is p.empty]
