@@ -109,7 +109,7 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
         "CrossAttention": is_given_all,
         "CausalSelfAttention": is_given_all and takes_mask(thing),
         **dict.fromkeys(ALONE, _takes(thing, "memory") and len(_required(thing)) > 1),
-        "EmbeddingWithPositions": best[:1] != ["EmbeddingWithPositions"] and not _has_positions(thing),
+        "EmbeddingWithPositions": best[:1] != ["EmbeddingWithPositions"] and not has_positions(thing),
     }
     return tuple(kind for kind in best if not alike.get(kind))
 
@@ -240,7 +240,8 @@ def _by_last_word(name: str, kind: Kind) -> float:
     return 4.0 + 9.0 / len(bare) if ends else 0.0
 
 
-def _has_positions(thing: Any) -> bool:
+def has_positions(thing: Any) -> bool:
+    """Whether a class speaks of positions."""
     return isinstance(thing, type) and any("pos" in plain(name) for name in names_in(thing))
 
 

@@ -239,7 +239,8 @@ def _called(
     """All ways to call what was made."""
     made = schedules.of_steps(made) if schedules.is_schedule(type(made)) else forwards.held(made)
     if around.of_vectors(made, kind, {**kind.defaults, **settings}):
-        made = around.Around(made, {name: settings.get(name, value) for name, value in kind.defaults.items()})
+        told = {name: settings.get(name, value) for name, value in kind.defaults.items()}
+        made = around.Around(made, told, kind.name in around.WRITING)
     if isinstance(made, nn.Module):
         prepare(made)
     function = forwards.forward_of(made, kind)
