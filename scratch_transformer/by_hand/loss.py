@@ -21,8 +21,9 @@ CACHED = 1 << 18
 """Elements that stay in a core's cache from one operation to the next."""
 
 
-ROWS, TOGETHER = 128, 1 << 20
-"""Rows that are multiplied with W at a time at least, and elements of their logits."""
+ROWS, TOGETHER, SHARED = 128, 1 << 22, 1 << 20
+"""Rows that are multiplied with W at a time at least, elements of their logits, and of those that all cores' caches and
+the next one hold."""
 
 
 class Surprise(Passes):
@@ -78,7 +79,7 @@ class SurpriseOfProducts(Passes):
         parts = (x.split(count) for x in (y, y * LOG2_E, index, factors, of_y))
         for rows, scaled, targets, shares, out in zip(*parts, strict=True):
             logits = torch.mm(scaled, weight.T, out=room[: len(rows)])
-            each = (x.split(max(1, CACHED // len(weight))) for x in (logits, targets, shares))
+            each = (x.split(max(1, SHARED // len(weight))) for x in (logits, targets, shares))
             losses += [_to_gradient(*piece, smoothing, has_gradients) for piece in zip(*each, strict=True)]
             if has_gradients:
                 torch.mm(logits, weight, out=out)

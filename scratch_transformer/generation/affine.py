@@ -18,7 +18,7 @@ from torch import Tensor
 from scratch_transformer.nn import Linear
 from scratch_transformer.precision import widen
 
-CACHED = 1 << 16
+CACHED = 1 << 17
 """Elements of a matrix that stays in a core's cache."""
 FEW = 64
 """Rows that take hardly longer to multiply than the matrix takes to read."""
