@@ -521,8 +521,9 @@ def linear_cross_entropy(
         target: class indices, (N,), or class probabilities, (N, C).
         ignore_index, reduction, label_smoothing: as in `cross_entropy`, with its errors and those of `linear`.
     """
-    is_plain = x.dim() == 2 and reduction in ("mean", "sum") and 0 <= label_smoothing <= 1
-    if is_plain and target.shape == x.shape[:1] and not target.is_floating_point() and are_taken(x, linear_weight):
+    has_total = reduction in ("mean", "sum") and 0 <= label_smoothing <= 1
+    has_indices = x.dim() == 2 and target.shape == x.shape[:1] and target.dtype in (torch.int64, torch.uint8)
+    if has_total and has_indices and are_taken(x, linear_weight):
         checks.check_linear(x, linear_weight, None)
         counts = target != ignore_index
         factors = counts.to(x.dtype)

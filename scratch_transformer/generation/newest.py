@@ -18,6 +18,7 @@ Shapes: R texts, h heads, G heads of keys and values, D features of a head, t to
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import torch
@@ -30,7 +31,7 @@ from scratch_transformer.generation.newest_attention import Attention, turns
 from scratch_transformer.generation.reading import Part, normalization, reading
 from scratch_transformer.language_model import Block, FeedForward, LanguageModel
 
-ACTIVATIONS = {
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "silu": partial(F.silu, inplace=True), "relu": torch.relu_, "sigmoid": torch.sigmoid_,
     "gelu": F.gelu, "gelu_tanh": partial(F.gelu, approximate="tanh"),
 }  # fmt: skip
@@ -72,9 +73,8 @@ class Newest:
         is_padded = self.lengths is not None
         cache = nn.KeyValueCache(self.model.config.num_layers, self.capacity)
         states = self.model.states(ids, cache, self.mask if is_padded else None)
-        self.layers = [
-            _Layer(block, cache.layer(i), self.turns is not None) for i, block in enumerate(self.model.blocks)
-        ]  # type: ignore
+        blocks, is_turned = enumerate(self.model.blocks), self.turns is not None
+        self.layers = [_Layer(block, cache.layer(i), is_turned) for i, block in blocks]  # type: ignore[arg-type]
         self.length = ids.shape[1]
         own, embedding = self.model.head, self.model.embedding
         self.head = (Affine(embedding.weight, None) if own is None else Affine.of(own)).for_rows(len(ids))
@@ -107,9 +107,8 @@ class _Layer:
         self.output, self.down = (Affine.of(each).for_rows(R) for each in (block.attention.o_proj, own.down_proj))
         self.activation = ACTIVATIONS[own.activation]
         self.is_gated = isinstance(own, nn.GatedFeedForward)
-        parts = (
-            [Part(own.gate_proj), Part(own.up_proj)] if isinstance(own, nn.GatedFeedForward) else [Part(own.up_proj)]
-        )
+        layers = (own.gate_proj, own.up_proj) if isinstance(own, nn.GatedFeedForward) else (own.up_proj,)
+        parts = [Part(layer) for layer in layers]
         self.up = reading(block.feed_forward_norm, parts, R)
 
     def __call__(self, x: Tensor, turns: Tensor | None, length: int) -> Tensor:
