@@ -14,9 +14,14 @@ import configparser
 import fnmatch
 import gc
 import inspect
+import math
+import os
 import re
+import resource
 import shutil
+import signal
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -53,6 +58,9 @@ HARMLESS = {
     "torch.no_grad()",
 }
 METHODS = {"classmethod", "staticmethod"}  # which mutmut's copies keep
+# A test that hangs catches a mutant. It has so many times as long as usual, and so many seconds: of the processor, for
+# endless loops, and by the clock, for threads that wait for each other.
+PATIENCE, PROCESSOR_SECONDS, SECONDS = 20, 20, 30
 
 
 def mutate_under_harmless_decorators():
@@ -75,6 +83,47 @@ def mutate_under_harmless_decorators():
         return declared, [outer, *copies], assigned, names
 
     mutmut.mutation.file_mutation.function_trampoline_arrangement = arrange_within_decorators
+
+
+def leave_names_of_buffers():
+    """A buffer may have any name that no other has: strings in calls of `scratch`, and of what is handed it, are names.
+
+    So is None. A call without its name is another call, and stays a mutant.
+    """
+    create = MutationVisitor._create_mutations
+
+    def create_others(self, node):
+        before = len(self.mutations)
+        create(self, node)
+        names = {id(argument.value) for argument in node.args if is_name(argument)} if takes_scratch(node) else set()
+        self.names_of_buffers = getattr(self, "names_of_buffers", set()) | names
+        found = self.mutations[before:]
+        if id(node) in self.names_of_buffers:
+            found = []
+        elif names:
+            found = [mutation for mutation in found if not becomes_none(node, mutation.mutated_node, names)]
+        self.mutations[before:] = found
+
+    MutationVisitor._create_mutations = create_others
+
+
+def takes_scratch(node):
+    if not isinstance(node, libcst.Call):
+        return False
+    function = node.func.value if isinstance(node.func, libcst.Attribute) else node.func
+    return any(isinstance(x, libcst.Name) and x.value == "scratch" for x in (function, *(a.value for a in node.args)))
+
+
+def is_name(argument):
+    return isinstance(argument.value, libcst.SimpleString)
+
+
+def becomes_none(call, mutated, names):
+    """Whether a call's mutant has None for one of these arguments."""
+    return isinstance(mutated, libcst.Call) and any(
+        id(old.value) in names and isinstance(new.value, libcst.Name) and new.value.value == "None"
+        for old, new in zip(call.args, mutated.args, strict=False)
+    )
 
 
 def read_types_of_what_is_wrapped():
@@ -106,6 +155,8 @@ class CollectedOnce(PytestRunner):
 
     def pytest_runtest_logreport(self, report):
         self.failed |= report.failed
+        if report.failed:  # seen where nothing is mutated yet; mutants' words go nowhere
+            print(report.nodeid, report.longreprtext, sep="\n")
 
     def run_tests(self, *, mutant_name, tests):
         if self.session is None:
@@ -119,12 +170,30 @@ class CollectedOnce(PytestRunner):
         self.session.config.get_terminal_writer()._file = held[0]
         with change_cwd("mutants"):
             for item, following in zip(items, [*items[1:], None], strict=True):
+                give_up_after(duration.get(item.nodeid, 0))
                 item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
                 if self.failed:
                     with record.open("a", encoding="utf-8") as file:
                         file.write(f"{item.nodeid}\n")
                     return 1
         return 0 if items else 5  # pytest's code for no tests
+
+
+def give_up_after(usual):
+    """If the next test takes much longer than usual, this process ends, as mutmut ends one that takes too long."""
+    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    soft = math.ceil(time.process_time() + PROCESSOR_SECONDS + PATIENCE * usual)
+    resource.setrlimit(resource.RLIMIT_CPU, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard))
+    left = math.ceil(SECONDS + PATIENCE * usual)
+
+    def second(*_):  # counted one by one: those in which the process is stopped are not
+        nonlocal left
+        left -= 1
+        if left < 0:
+            os.kill(os.getpid(), signal.SIGXCPU)
+
+    signal.signal(signal.SIGALRM, second)
+    signal.setitimer(signal.ITIMER_REAL, 1, 1)
 
 
 def results():
@@ -202,6 +271,7 @@ def main():
     if not options.names and not options.go_on:
         shutil.rmtree("mutants", ignore_errors=True)
     mutate_under_harmless_decorators()
+    leave_names_of_buffers()
     read_types_of_what_is_wrapped()
     mutmut.workers.isolation.PytestRunner = CollectedOnce
     _run(options.names, max_children=options.processes)
