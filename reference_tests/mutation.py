@@ -4,6 +4,7 @@
     python reference_tests/mutation.py --of tiled             of the tiles; kit: of the kit's core
     python reference_tests/mutation.py --of tiled --go-on     those without a verdict yet
     python reference_tests/mutation.py NAME ...               those mutants again (mutmut's names, * for anything)
+    python reference_tests/mutation.py --believe              survivors that the table explains are not tried again
 
 Fails if too few are caught, if a survivor is not in the part's table in survivors.md, or if a line of that table has
 no survivor. Which code, which tests, how many must be caught: [mutation:...] in setup.cfg, and [mutmut] for all.
@@ -140,6 +141,7 @@ class CollectedOnce(PytestRunner):
 
     session = None
     failed = False
+    believed = ()  # survivors that are not tried again
 
     def warm_up(self):
         with change_cwd("mutants"):
@@ -161,6 +163,8 @@ class CollectedOnce(PytestRunner):
     def run_tests(self, *, mutant_name, tests):
         if self.session is None:
             self.warm_up()
+        if mutant_name and self.believed and explained(str(mutant_name), self.believed):
+            return 0
         duration, wanted = state().duration_by_test, set(tests)
         items = [item for item in self.session.items if not wanted or item.nodeid in wanted]
         record = Path("mutants", f"{str(mutant_name).rpartition('__mutmut_')[0]}.catchers").absolute()
@@ -227,6 +231,14 @@ def fits(pattern, survivor):
     return all(fnmatch.fnmatchcase(s, p.replace("[", "[[]")) for s, p in zip(survivor, pattern, strict=True))
 
 
+def explained(name, patterns):
+    """Whether a mutant is one that these patterns fit."""
+    path = Path(*name.rpartition(".")[0].split("."))
+    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    survivor = describe(name, path)
+    return any(fits(pattern, survivor) for pattern in patterns)
+
+
 def summarize(found, known, required):
     """Print the score of each file and the survivors; return what is wrong."""
     unused, faults = set(known), []
@@ -264,6 +276,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--of", choices=("reference", "tiled", "kit"), default="reference")
     parser.add_argument("--go-on", action="store_true")
+    parser.add_argument("--believe", action="store_true")
     parser.add_argument("--processes", type=int)
     parser.add_argument("names", nargs="*")
     options = parser.parse_args()
@@ -274,6 +287,8 @@ def main():
     leave_names_of_buffers()
     read_types_of_what_is_wrapped()
     mutmut.workers.isolation.PytestRunner = CollectedOnce
+    if options.believe:
+        CollectedOnce.believed = known_survivors(options.of)
     _run(options.names, max_children=options.processes)
     print()
     faults = summarize(results(), known_survivors(options.of), required)

@@ -203,7 +203,8 @@ def test_exports_plain_operations(qkv, everything_is_large):
 
     exported = torch.export.export(Attention(), tuple(qkv))
     operations = {str(node.target) for node in exported.graph.nodes if node.op == "call_function"}
-    assert not any("scratch_transformer" in name or "scaled_dot_product" in name for name in operations)
+    if hasattr(torch.compiler, "is_exporting"):  # since torch 2.7
+        assert not any("scratch_transformer" in name or "scaled_dot_product" in name for name in operations)
     assert_equal(exported.module()(*qkv), naive.run(*qkv))
 
 

@@ -8,6 +8,7 @@ keys at a time, and the backward pass computes the tiles again. What makes it fa
 - `problem.py`: powers of 2 instead of e, which take half the time;
 - `tile.py`: float16 and bfloat16 are widened a tile at a time: their products are slow on most CPUs, and inexact;
 - `products.py`: bfloat16 products by the processor itself, where it has them, twice as fast as float32's;
+- `few.py`: for few queries, values that are not widened, and no sums to correct;
 - `workers.py`: threads that take whole blocks where other processes would hold up operations spread over threads.
 
 Source: Rabe and Staats 2021, Self-attention does not need O(n²) memory; Dao et al. 2022, FlashAttention.
@@ -21,7 +22,7 @@ import torch
 from torch import Tensor
 
 from scratch_transformer import masks
-from scratch_transformer.attention.tiled import products
+from scratch_transformer.attention.tiled import few, products
 from scratch_transformer.attention.tiled.operator import attend
 from scratch_transformer.attention.tiled.tile import keep_share
 from scratch_transformer.precision import cast_dtype
@@ -52,9 +53,13 @@ def unsupported(
     return None
 
 
-def note(query: Tensor) -> str:
+def note(query: Tensor, key: Tensor, dropout_p: float) -> str:
     """What else there is to say of a call, in words; empty if nothing."""
-    return products.advantage(query.dtype, query.device)
+    shared = query.shape[-3] // key.shape[-3] if query.dim() > 2 else 1
+    rows = shared * query.shape[-2]
+    if few.suits(query.dtype, query.device, rows, dropout_p):
+        return "few queries, whose weights are rounded to bfloat16"
+    return products.advantage(query.dtype, query.device, rows)
 
 
 def is_transformed() -> bool:
