@@ -21,7 +21,7 @@ import math
 import torch
 from torch import Tensor
 
-from scratch_transformer import masks
+from scratch_transformer import checks, masks
 from scratch_transformer.attention.tiled import few, products
 from scratch_transformer.attention.tiled.operator import attend
 from scratch_transformer.attention.tiled.tile import keep_share
@@ -44,7 +44,7 @@ def unsupported(
         return "query, key and value are broadcast"
     if query.dim() > 2 and query.shape[-3] % key.shape[-3] != 0:
         return "query is broadcast over the heads of key"
-    if attn_mask is not None and not _is_within(attn_mask.shape[:-2], query.shape[:-2]):
+    if attn_mask is not None and not checks.broadcasts(attn_mask.shape[:-2], query.shape[:-2]):
         return "query is broadcast over the mask"
     if keep_share(dropout_p) == 0:
         return f"dropout_p is {dropout_p}: no weight is left to scale"
@@ -67,12 +67,6 @@ def is_transformed() -> bool:
     if torch.compiler.is_compiling():
         return False
     return torch._C._are_functorch_transforms_active() or torch.autograd.forward_ad._current_level >= 0
-
-
-def _is_within(shape: torch.Size, other: torch.Size) -> bool:
-    """Whether `shape` broadcasts to `other`."""
-    pairs = zip(reversed(shape), reversed(other), strict=False)
-    return len(shape) <= len(other) and all(size in (1, wanted) for size, wanted in pairs)
 
 
 def run(

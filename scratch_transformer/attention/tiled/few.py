@@ -21,6 +21,8 @@ from scratch_transformer.attention.tiled.workers import Scratch
 FEW = 64
 # Scores that are held at a time, unless a single head has more.
 HELD = 1 << 21
+# Numbers of a tile of keys: 2 MiB, once widened. Of few heads it has more keys.
+WIDENED = 1 << 19
 
 
 def suits(dtype: torch.dtype, device: torch.device, rows: int, dropout_p: float) -> bool:
@@ -44,7 +46,7 @@ def forward(problem: Problem, out: Tensor, norms: Tensor) -> None:
 
 def _attend(problem: Problem, block: Block, out: Tensor, norms: Tensor, scratch: Scratch) -> None:
     """One block of queries. out: (heads, G, queries, Dv)."""
-    tiles = problem.key_tiles(block)
+    tiles = problem.key_tiles(block, WIDENED // ((block.h1 - block.h0) * problem.key.shape[-1]))
     if not tiles:  # the band leaves no key to any query
         out.zero_()
         norms.zero_()

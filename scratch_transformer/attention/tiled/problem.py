@@ -149,10 +149,10 @@ class Problem:
         rows = G * min(self.queries_per_block, T)
         return max(rows, D) if self.query.dtype in HALF_PRECISION else rows
 
-    def key_tiles(self, block: Block) -> list[slice]:
-        """The keys that any query of a block may attend to, a tile at a time."""
+    def key_tiles(self, block: Block, least: int = 0) -> list[slice]:
+        """The keys that any query of a block may attend to, a tile at a time, of at least so many but the last."""
         start, stop = self._key_range(block)
-        step = self.keys_per_tile
+        step = max(self.keys_per_tile, least)
         return [slice(s0, min(s0 + step, stop)) for s0 in range(start, stop, step)]
 
     def _number_of_keys(self, block: Block) -> int:
