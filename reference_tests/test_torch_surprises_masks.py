@@ -193,7 +193,7 @@ def test_the_hint_is_causal_is_believed(x):
 
 
 def test_a_negative_scale_makes_causal_attention_nan():
-    """Torch's kernel for CPUs blocks keys with -inf and scales then: of a negative scale that is +inf. A mask is fine."""
+    """Torch's kernel for CPUs blocks keys with -inf and scales then: by a negative scale to inf. Masks are fine."""
     x = torch.randn(1, 1, T, E)
     mask = torch.ones(T, T, dtype=torch.bool).tril()
     ours = scaled_dot_product_attention(x, x, x, is_causal=True, scale=-0.5)

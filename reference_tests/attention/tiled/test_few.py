@@ -1,4 +1,4 @@
-"""Few queries of many keys in bfloat16: what is rounded, and to what; masks, bands, norms; when it is done so."""
+"""Few queries or few keys in bfloat16: what is rounded, and to what; masks, bands, norms; when it is done so."""
 
 import math
 from types import SimpleNamespace
@@ -168,33 +168,35 @@ def test_tiles_of_few_heads_have_more_keys(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "dtype, device, rows, dropout_p, expected",
+    "dtype, device, rows, keys, dropout_p, expected",
     [
-        (torch.bfloat16, CPU, few.FEW, 0.0, True),
-        (torch.bfloat16, CPU, few.FEW + 1, 0.0, False),
-        (torch.bfloat16, CPU, 1, 0.1, False),
-        (torch.float16, CPU, 1, 0.0, False),
-        (torch.float32, CPU, 1, 0.0, False),
-        (torch.bfloat16, torch.device("meta"), 1, 0.0, False),
+        (torch.bfloat16, CPU, few.FEW, 10**6, 0.0, True),
+        (torch.bfloat16, CPU, few.FEW + 1, few.FEW_KEYS + 1, 0.0, False),
+        (torch.bfloat16, CPU, 10**6, few.FEW_KEYS, 0.0, True),
+        (torch.bfloat16, CPU, 1, 1, 0.1, False),
+        (torch.float16, CPU, 1, 1, 0.0, False),
+        (torch.float32, CPU, 1, 1, 0.0, False),
+        (torch.bfloat16, torch.device("meta"), 1, 1, 0.0, False),
     ],
     ids=str,
 )
-def test_whom_it_suits(dtype, device, rows, dropout_p, expected, monkeypatch):
-    assert few.suits(dtype, device, rows, dropout_p) is expected
+def test_whom_it_suits(dtype, device, rows, keys, dropout_p, expected, monkeypatch):
+    assert few.suits(dtype, device, rows, keys, dropout_p) is expected
     monkeypatch.setattr(products, "multiplies_bfloat16", lambda: False)
-    assert not few.suits(dtype, device, rows, dropout_p)
+    assert not few.suits(dtype, device, rows, keys, dropout_p)
 
 
 @pytest.mark.parametrize("queries, is_taken", [(few.FEW // 2, True), (few.FEW // 2 + 1, False)])
 def test_heads_that_share_a_key_count_together(queries, is_taken, taken):
     query, key, value = qkv(queries)
+    key, value = (x.repeat(1, 1, few.FEW_KEYS // S + 1, 1) for x in (key, value))
     tiled(query, key, value, enable_gqa=True)
     assert bool(taken) == is_taken
-    key, value = (x.repeat(1, 1, 400, 1) for x in (key, value))  # so many keys that nobody would take the naive one
+    words = "; weights of few queries or keys are rounded to bfloat16; products "
     said = explain(query, key, value, enable_gqa=True, algorithm="tiled").splitlines()[0]
-    assert ("few queries, whose weights are rounded to bfloat16" in said) == is_taken
-    alone = explain(query[0, 0], key[0, 0], value[0, 0], algorithm="tiled").splitlines()[0]
-    assert "few queries" in alone
+    assert (words in said) == is_taken
+    for one in (0, (0, 0)):  # without a batch, and without heads
+        assert words in explain(*(x[one][..., :9, :] for x in (query[:, :G], key, value)), algorithm="tiled")
 
 
 @pytest.mark.parametrize("times, expected", [(0.5, False), (1.2, False), (1.4, True)])
@@ -216,6 +218,21 @@ def test_measured_by_the_fastest_of_some(times, expected, monkeypatch):
 
 
 MULTIPLIES = products.multiplies_bfloat16.__wrapped__
+
+
+def test_many_queries_of_few_keys(taken):
+    """In many blocks, each with the keys that its band leaves."""
+    query, key, value = qkv(100)
+    options = {"enable_gqa": True, "window": (30, 40)}
+    ours, theirs, golden = (
+        tiled(query, key, value, **options),
+        *(builtin(*(x.to(dtype) for x in (query, key, value)), **options) for dtype in (torch.bfloat16, torch.float64)),
+    )
+    assert len(taken) == 1
+    assert taken[0].rows > few.FEW
+    seen = visible(100, S, window=(30, 40)).any(-1)
+    assert error_ratio(ours[:, :, seen], theirs[:, :, seen], golden[:, :, seen], 2) <= 2
+    assert (ours[:, :, ~seen] == 0).all()
 
 
 def test_beside_the_builtin_decoding(taken):

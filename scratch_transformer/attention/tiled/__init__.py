@@ -8,7 +8,7 @@ keys at a time, and the backward pass computes the tiles again. What makes it fa
 - `problem.py`: powers of 2 instead of e, which take half the time;
 - `tile.py`: float16 and bfloat16 are widened a tile at a time: their products are slow on most CPUs, and inexact;
 - `products.py`: bfloat16 products by the processor itself, where it has them, twice as fast as float32's;
-- `few.py`: for few queries, values that are not widened, and no sums to correct;
+- `few.py`: for few queries or keys, values that are not widened, and no sums to correct;
 - `workers.py`: threads that take whole blocks where other processes would hold up operations spread over threads.
 
 Source: Rabe and Staats 2021, Self-attention does not need O(n²) memory; Dao et al. 2022, FlashAttention.
@@ -57,9 +57,10 @@ def note(query: Tensor, key: Tensor, dropout_p: float) -> str:
     """What else there is to say of a call, in words; empty if nothing."""
     shared = query.shape[-3] // key.shape[-3] if query.dim() > 2 else 1
     rows = shared * query.shape[-2]
-    if few.suits(query.dtype, query.device, rows, dropout_p):
-        return "few queries, whose weights are rounded to bfloat16"
-    return products.advantage(query.dtype, query.device, rows)
+    said = products.advantage(query.dtype, query.device, rows)
+    if few.suits(query.dtype, query.device, rows, key.shape[-2], dropout_p):
+        return f"weights of few queries or keys are rounded to bfloat16; {said}"
+    return said
 
 
 def is_transformed() -> bool:

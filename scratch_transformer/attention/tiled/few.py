@@ -1,11 +1,11 @@
-"""Few queries of many keys in bfloat16, as in writing text token by token: all scores of some heads at a time.
+"""Few queries or few keys in bfloat16, as in writing text token by token: all scores of some heads at a time.
 
-Keys and values have to be read: that takes the time. So they are touched as little as possible: there are no
-sums to scale down whenever a tile of keys has a higher score, and values are not widened. The weights, divided by their
-sum, are rounded to bfloat16 and multiplied with the values as they are: the processor sums up in float32 and rounds the
+Keys and values have to be read: that takes the time. So they are touched as little as possible: there are no sums to
+scale down whenever a tile of keys has a higher score, and values are not widened. The weights, divided by their sum,
+are rounded to bfloat16 and multiplied with the values as they are: the processor sums up in float32 and rounds the
 result once. The builtin rounds the same. Scores are computed as ever, from widened keys, a tile at a time.
 
-All scores of a query and a head of keys are held, no more than `FEW` for each key: fewer bytes than key and value have.
+All scores of a query and a head of keys are held: no more than `FEW` for each key, or `FEW_KEYS` for each query.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from scratch_transformer.attention.tiled import products, tile, workers
 from scratch_transformer.attention.tiled.problem import Block, Problem
 from scratch_transformer.attention.tiled.workers import Scratch
 
-# Queries that share a key.
-FEW = 64
+# Queries that share a key, or keys.
+FEW, FEW_KEYS = 64, 512
 # Scores that are held at a time, unless a single head has more.
 HELD = 1 << 21
 # Numbers of a tile of keys: 2 MiB, once widened. Of few heads it has more keys.
 WIDENED = 1 << 19
 
 
-def suits(dtype: torch.dtype, device: torch.device, rows: int, dropout_p: float) -> bool:
+def suits(dtype: torch.dtype, device: torch.device, rows: int, keys: int, dropout_p: float) -> bool:
     """Whether a call is computed here. rows: queries that share a key, of all heads that do.
 
     Dropout follows from the tiles, as the backward pass has them.
     """
-    is_few = rows <= FEW and dropout_p == 0
+    is_few = (rows <= FEW or keys <= FEW_KEYS) and dropout_p == 0
     return is_few and dtype == torch.bfloat16 and device.type == "cpu" and products.multiplies_bfloat16()
 
 
@@ -41,7 +41,8 @@ def forward(problem: Problem, out: Tensor, norms: Tensor) -> None:
         _attend(problem, block, problem.queries(out, block), problem.queries(norms, block), scratch)
 
     heads = max(1, HELD // (problem.rows * problem.key.shape[2]))
-    workers.run(problem.blocks(heads), attend, problem.like, problem.flops)
+    with products.narrowed(problem.query.dtype, problem.query.device, problem.rows):
+        workers.run(problem.blocks(heads), attend, problem.like, problem.flops)
 
 
 def _attend(problem: Problem, block: Block, out: Tensor, norms: Tensor, scratch: Scratch) -> None:

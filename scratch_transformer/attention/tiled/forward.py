@@ -25,7 +25,7 @@ def forward(problem: Problem, out: Tensor, norms: Tensor) -> None:
     numbers, not one logarithm: beside a shift of -10⁹, which masks may bring, the total's would be rounded away.
     """
     query = problem.query
-    if few.suits(query.dtype, query.device, problem.rows, problem.dropout_p):
+    if few.suits(query.dtype, query.device, problem.rows, problem.key.shape[2], problem.dropout_p):
         few.forward(problem, out, norms)
         return
     shifts = needs_shift(problem)
