@@ -194,7 +194,8 @@ def _as_key(positions: list[Tensor]) -> bytes:
 
 
 def _source(thing: Any) -> str:
-    return _text_of(type(thing) if isinstance(thing, nn.Module) else inspect.unwrap(thing))
+    of: Any = type(thing) if isinstance(thing, nn.Module) else inspect.unwrap(thing)
+    return _text_of(of)
 
 
 @functools.lru_cache(maxsize=1024)

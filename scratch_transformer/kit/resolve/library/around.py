@@ -65,7 +65,7 @@ def sides_of(settings: Mapping[str, Any]) -> list[str]:
 
 
 def of_vectors(made: Any, kind: Kind, settings: Mapping[str, Any]) -> bool:
-    """Whether nothing in a model has the size of a vocabulary, nor embeds words; of a stack, if it has positions inside."""
+    """Whether nothing has the size of a vocabulary, nor embeds words; of a stack, if it has positions inside."""
     is_known = kind.name in WRITING or (kind.name in STACKS and guess.has_positions(type(made)))
     if not is_known or not isinstance(made, nn.Module) or type(made).forward is nn.Module.forward:
         return False

@@ -295,9 +295,9 @@ def _called(
                 continue
             outcome = planned(made, function, kind, library, actual, plan)
             outcome.used = used
-            told, has = used.get("num_layers"), actual.get("num_layers")
-            if outcome.candidate is not None and told and has and told != has:
-                outcome.candidate.notes.append(f"It was told to make {told} layers, and has {has}.")
+            asked_for, has = used.get("num_layers"), actual.get("num_layers")
+            if outcome.candidate is not None and asked_for and has and asked_for != has:
+                outcome.candidate.notes.append(f"It was told to make {asked_for} layers, and has {has}.")
             forms |= {outcome.form} if outcome.candidate is not None else set()
             if outcome.candidate is not None:
                 yield outcome
