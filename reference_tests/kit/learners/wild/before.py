@@ -15,7 +15,9 @@ class MultiHeadAttention(nn.Module):
         self.wq, self.wk, self.wv, self.wo = (nn.Linear(d_model, d_model) for _ in range(4))
 
     def forward(self, q, k, v, mask=None):
-        q, k, v = (w(x).unflatten(-1, (self.h, -1)).transpose(1, 2) for w, x in zip((self.wq, self.wk, self.wv), (q, k, v)))
+        q, k, v = (
+            w(x).unflatten(-1, (self.h, -1)).transpose(1, 2) for w, x in zip((self.wq, self.wk, self.wv), (q, k, v))
+        )
         scores = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5
         if mask is not None:
             scores = scores.masked_fill((mask == 0).byte(), -1e9)

@@ -13,7 +13,9 @@ class FeedForward(nn.Module):
     def __init__(self, config: DictConfig):
         super().__init__()
         sizes = config.model
-        self.layers = nn.Sequential(nn.Linear(sizes.d_model, sizes.d_ff), nn.ReLU(), nn.Linear(sizes.d_ff, sizes.d_model))
+        self.layers = nn.Sequential(
+            nn.Linear(sizes.d_model, sizes.d_ff), nn.ReLU(), nn.Linear(sizes.d_ff, sizes.d_model)
+        )
 
     def forward(self, x):
         return self.layers(x)

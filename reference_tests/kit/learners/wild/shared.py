@@ -13,7 +13,9 @@ class MultiHeadAttention(nn.Module):
         self.wq, self.wk, self.wv, self.wo = (nn.Linear(d_model, d_model) for _ in range(4))
 
     def forward(self, q, k, v, mask=None):
-        q, k, v = (w(x).unflatten(-1, (self.h, -1)).transpose(1, 2) for w, x in zip((self.wq, self.wk, self.wv), (q, k, v)))
+        q, k, v = (
+            w(x).unflatten(-1, (self.h, -1)).transpose(1, 2) for w, x in zip((self.wq, self.wk, self.wv), (q, k, v))
+        )
         scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
         if mask is not None:
             scores = scores.masked_fill(mask == 0, float("-inf"))
@@ -57,7 +59,9 @@ class Transformer(nn.Module):
     def embed(self, ids):
         return self.embedding(ids) + self.position(torch.arange(ids.shape[1]))
 
-    def forward(self, source, target, encoder_self_attention_mask, decoder_self_attention_mask, decoder_cross_attention_mask):
+    def forward(
+        self, source, target, encoder_self_attention_mask, decoder_self_attention_mask, decoder_cross_attention_mask
+    ):
         memory, x = self.embed(source), self.embed(target)
         for layer in self.encoder:
             memory = layer(memory, encoder_self_attention_mask)

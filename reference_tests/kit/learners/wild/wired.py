@@ -17,7 +17,7 @@ class MultiHeadAttention(nn.Module):
 
     def forward(self, x, mask=None):
         q, k, v = (f(x).unflatten(-1, (self.h, 64)).transpose(1, 2) for f in (self.q, self.k, self.v))
-        scores = q @ k.transpose(-2, -1) / 64 ** 0.5
+        scores = q @ k.transpose(-2, -1) / 64**0.5
         if mask is not None:
             scores = scores.masked_fill(mask == 0, -1e9)
         return self.o((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))

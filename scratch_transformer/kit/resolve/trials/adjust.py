@@ -143,7 +143,9 @@ def _reads_all(candidate: Resolved, probe: Probe, width: int, output: Tensor) ->
             noise[:, -1] = 0
             return output + noise if len(calls) == changed else None
 
-        handles = [part.register_forward_hook(change) for part in candidate.module.modules()]
+        handles = [
+            part.register_forward_hook(change) for part in (candidate.module.modules() if candidate.module else ())
+        ]
         try:
             return candidate(**probe.inputs)
         finally:
