@@ -3,6 +3,7 @@
 import pytest
 
 from docs import measure_findings
+from reference_tests.kit import test_wild
 from reference_tests.kit.learners.checked import check_here
 from reference_tests.kit.learners.corpus import STYLES
 from reference_tests.kit.learners.expected import MISSED, OPEN
@@ -45,3 +46,8 @@ def test_what_is_wrong_is_never_called_right(row, tmp_path):
     """Unless it is said that a part, which is wrong, was left out of it."""
     result = check_here(row.write(tmp_path))[row.component]
     assert result.verdict not in FINE or result.replaced, result
+
+
+@pytest.mark.parametrize("style, component, old, new, ids", test_wild.MISTAKEN)
+def test_a_mistake_in_what_strangers_write_is_never_called_right(style, component, old, new, ids, tmp_path):
+    test_wild.judge(style, component, old, new, ids, tmp_path)
