@@ -87,8 +87,8 @@ HEADS = "w(x).unflatten(-1, (self.h, -1)).transpose(1, 2)"
 CROSS = "x = self.norm1(x + self.self_attn(x, x, x, mask_of_self))\n        x = self.norm2(x + self.cross_attn(x,"
 FIRST_INPUT = CROSS.replace("x = self.norm1", "y = self.norm1").replace("x + self.cross", "y + self.cross")
 MISTAKEN = [
-    row("wired", "MultiHeadAttention", " / 64 ** 0.5", "", "A1"),
-    row("wired", "MultiHeadAttention", " / 64 ** 0.5", " / x.shape[-1] ** 0.5", "A1"),
+    row("wired", "MultiHeadAttention", " / 64**0.5", "", "A1"),
+    row("wired", "MultiHeadAttention", " / 64**0.5", " / x.shape[-1] ** 0.5", "A1"),
     row("wired", "MultiHeadAttention", "f(x).unflatten(-1, (self.h, 64)).transpose(1, 2)",
         "f(x).reshape(len(x), self.h, -1, 64)", "A13"),
     row("wired", "MultiHeadAttention", ".transpose(1, 2).flatten(2))", ".reshape(x.shape))", "A23"),
@@ -157,8 +157,8 @@ MISTAKEN = [
 
 
 QUICK = (
-    "before",
-    "scripted-MultiHead",
+    "before-SelfAttention",
+    "scripted-MultiHeadAttention",
     "scripted-Feed",
     "scripted-gelu",
     "forms",
