@@ -102,6 +102,9 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
         best = [kind for kind in best if kind != "Embedding"]
     if is_class and best and best[0] in BLOCKS and not any(ATTENTIVE.search(n.lower()) for n in _names_within(thing)):
         best = list(dict.fromkeys(["FeedForward", "SwiGLU", *best]))  # a block that attends to nothing
+    sides = {setting for p in parameters_of(thing) for setting in settings_of(p.name)}
+    if not is_class and best and {"src_vocab_size", "tgt_vocab_size"} <= sides:
+        best = list(dict.fromkeys(["Transformer", *best]))  # build_model(src_vocab, tgt_vocab)
     if is_class and best and best[0] in (*STACKS, "DecoderOnly", "LlamaModel") and _is_given_sublayers(thing):
         best = list(dict.fromkeys([*(["DecoderLayer"] if _takes(thing, "memory") else LAYERS), *best]))
     # What says that it is causal, or is given keys, must be more than right for one sequence that sees all of itself.

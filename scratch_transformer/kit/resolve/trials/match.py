@@ -269,9 +269,9 @@ def _called(
                 continue
             outcome = planned(made, function, kind, library, actual, plan)
             outcome.used = used
-            told, has = used.get("num_layers"), actual.get("num_layers")
-            if outcome.candidate is not None and told and has and told != has:
-                outcome.candidate.notes.append(f"It was told to make {told} layers, and has {has}.")
+            wanted, has = used.get("num_layers"), actual.get("num_layers")
+            if outcome.candidate is not None and wanted and has and wanted != has:
+                outcome.candidate.notes.append(f"It was told to make {wanted} layers, and has {has}.")
             forms |= {outcome.form} if outcome.candidate is not None else set()
             if outcome.candidate is not None:
                 yield outcome
