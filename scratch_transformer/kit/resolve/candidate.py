@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -24,6 +25,7 @@ PADDING_OF_TARGET = re.compile(
     r"|\b(tgt|trg|target|dec)\w*pad\w*mask\s*=|pad\w*\(\s*(tgt|trg|target|dec)"
 )
 """In the text of what makes a mask of the target's padding."""
+OTHER_LENGTH = re.compile(r"must match|is invalid for input of size")
 Rebuild = Callable[[Mapping[str, Any]], "Candidate"]
 
 
@@ -45,6 +47,8 @@ class Resolved(Candidate):
         self.shape_of: Callable[[Inputs], torch.Size | None] = lambda inputs: None
         self.post: Callable[[Tensor, Inputs], Tensor] = lambda output, inputs: output
         self.output_index: int | None = None
+        self.one_length = False
+        """Whether it only works with sequences of its longest length."""
         thing = getattr(made, "function", made)
         self.defaults = {"eps": default_of(type(thing) if isinstance(thing, nn.Module) else thing, "eps")}
         own = [name for _, name, _ in plan.mask_parameters if name in ("mask", "tgt_mask")]
@@ -69,7 +73,15 @@ class Resolved(Candidate):
 
     def accepts(self, inputs: Inputs) -> bool:
         """Whether the learner's forward can be given these inputs: not all take a mask."""
-        return all(self.plan.accepts(one) for one in batching.singles(inputs, self.plan.order))
+        is_one = all(self.plan.accepts(one) for one in batching.singles(inputs, self.plan.order))
+        return is_one and not (self.one_length and self._is_of_other_length(inputs))
+
+    def _is_of_other_length(self, inputs: Inputs) -> bool:
+        try:
+            self(**inputs)
+        except RuntimeError as error:
+            return bool(OTHER_LENGTH.search(str(error)))
+        return False
 
     def __call__(self, **inputs: Any) -> Tensor:
         high = all(value.dtype == torch.float64 for value in inputs.values() if _is_float(value))
@@ -182,8 +194,15 @@ def _as_key(positions: list[Tensor]) -> bytes:
 
 
 def _source(thing: Any) -> str:
+    of: Any = type(thing) if isinstance(thing, nn.Module) else inspect.unwrap(thing)
+    return _text_of(of)
+
+
+@functools.lru_cache(maxsize=1024)
+def _text_of(definition: Any) -> str:
+    """Read once: Python parses the whole file to find a class."""
     try:
-        return inspect.getsource(type(thing) if isinstance(thing, nn.Module) else thing)
+        return inspect.getsource(definition)
     except (OSError, TypeError):
         return ""
 

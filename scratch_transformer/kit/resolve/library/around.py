@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +17,7 @@ from scratch_transformer.kit.recipe import RIGHT
 from scratch_transformer.kit.resolve import guess
 from scratch_transformer.kit.resolve.candidate import tensors
 from scratch_transformer.kit.resolve.names.inputs import input_of
+from scratch_transformer.kit.resolve.weights.layout import walk
 
 NOTE = "It works on vectors, not on ids: the reference's embeddings{} were put around it."
 
@@ -63,9 +65,12 @@ def sides_of(settings: Mapping[str, Any]) -> list[str]:
 
 
 def of_vectors(made: Any, kind: Kind, settings: Mapping[str, Any]) -> bool:
-    """Whether nothing in a model has the size of a vocabulary; of a stack, if it has positions inside."""
+    """Whether nothing has the size of a vocabulary, nor embeds words; of a stack, if it has positions inside."""
     is_known = kind.name in WRITING or (kind.name in STACKS and guess.has_positions(type(made)))
     if not is_known or not isinstance(made, nn.Module) or type(made).forward is nn.Module.forward:
+        return False
+    tables = [path.lower() for path, part in walk(made) if isinstance(part, nn.Embedding)]
+    if any(re.search(r"to?k(en)?|word|voc", path) for path in tables):
         return False
     sizes = {size for values in made.parameters() for size in values.shape}
     return bool(sizes) and not sizes & {settings[SIDES[side]] for side in sides_of(kind.defaults)}
