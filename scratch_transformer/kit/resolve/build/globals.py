@@ -29,7 +29,8 @@ def override(namespace: dict[str, Any], names: set[str], settings: Mapping[str, 
 
     names: the globals that the learner's functions read. own: names that are defined in the source.
     """
-    values, changed = Values(settings, {}), {}
+    values = Values(settings, {})
+    changed: dict[str, Any] = {}
     for name in sorted(names):
         present = name in namespace
         value = namespace.get(name)
@@ -73,7 +74,8 @@ def _is_own(module: types.ModuleType) -> bool:
 
 def _within(holder: Any, settings: Mapping[str, Any], depth: int) -> dict[str, Any]:
     """Sets the numbers that a holder has under names of settings; of holders in it too."""
-    items, values, changed = dict(_items(holder)), Values(settings, {}), {}
+    items, values = dict(_items(holder)), Values(settings, {})
+    changed: dict[str, Any] = {}
     values.reserve([name for name, value in items.items() if is_number(value, None)])
     for name, value in items.items():
         is_inner = isinstance(value, MutableMapping) or (hasattr(value, "__dict__") and not callable(value))
@@ -89,7 +91,9 @@ def _within(holder: Any, settings: Mapping[str, Any], depth: int) -> dict[str, A
 
 
 def _items(holder: Any) -> Iterator[tuple[str, Any]]:
-    found = holder.items() if isinstance(holder, Mapping) else list(vars(holder).items())
+    owner = () if isinstance(holder, (type, types.ModuleType, Mapping)) else reversed(type(holder).__mro__[:-1])
+    given = {name: value for cls in owner for name, value in vars(cls).items() if is_number(value, None)}
+    found = holder.items() if isinstance(holder, Mapping) else {**given, **vars(holder)}.items()
     for name, value in list(found):
         if isinstance(name, str) and not name.startswith("_"):
             yield name, value
