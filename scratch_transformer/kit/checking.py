@@ -320,7 +320,8 @@ class Checking:
         if unsaid and not beside:
             result.verdict, result.unexplained = "mistake", True
             result.mistakes = [*(_located(f, value, source) for f in unsaid), *result.mistakes]
-        lent = outcome.candidate.replaced if outcome.candidate is not None else ()
+        is_lost = diagnosis.verdict in ("unknown mismatch", "crashed")  # else the rest is judged without that part
+        lent = outcome.candidate.replaced if is_lost and outcome.candidate is not None else ()
         beside += sorted({id for part, id in self.broken.items() if part.__name__ in lent} - {*beside, *diagnosis.ids})
         result.inherited = [f.mistake.id for f in diagnosis.findings if f.mistake.id in parts] + beside
         if beside:

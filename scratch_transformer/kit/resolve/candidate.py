@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -24,6 +25,7 @@ PADDING_OF_TARGET = re.compile(
     r"|\b(tgt|trg|target|dec)\w*pad\w*mask\s*=|pad\w*\(\s*(tgt|trg|target|dec)"
 )
 """In the text of what makes a mask of the target's padding."""
+OTHER_LENGTH = re.compile(r"must match|is invalid for input of size")
 Rebuild = Callable[[Mapping[str, Any]], "Candidate"]
 
 
@@ -45,6 +47,8 @@ class Resolved(Candidate):
         self.shape_of: Callable[[Inputs], torch.Size | None] = lambda inputs: None
         self.post: Callable[[Tensor, Inputs], Tensor] = lambda output, inputs: output
         self.output_index: int | None = None
+        self.one_length = False
+        """Whether it only works with sequences of its longest length."""
         thing = getattr(made, "function", made)
         self.defaults = {"eps": default_of(type(thing) if isinstance(thing, nn.Module) else thing, "eps")}
         own = [name for _, name, _ in plan.mask_parameters if name in ("mask", "tgt_mask")]
@@ -69,7 +73,15 @@ class Resolved(Candidate):
 
     def accepts(self, inputs: Inputs) -> bool:
         """Whether the learner's forward can be given these inputs: not all take a mask."""
-        return all(self.plan.accepts(one) for one in batching.singles(inputs, self.plan.order))
+        is_one = all(self.plan.accepts(one) for one in batching.singles(inputs, self.plan.order))
+        return is_one and not (self.one_length and self._is_of_other_length(inputs))
+
+    def _is_of_other_length(self, inputs: Inputs) -> bool:
+        try:
+            self(**inputs)
+        except RuntimeError as error:
+            return bool(OTHER_LENGTH.search(str(error)))
+        return False
 
     def __call__(self, **inputs: Any) -> Tensor:
         high = all(value.dtype == torch.float64 for value in inputs.values() if _is_float(value))
@@ -135,10 +147,11 @@ class Resolved(Candidate):
         if self.module is None or self.plan.order == caching.TOKENWISE:
             return {}
         outputs: dict[str, Tensor] = {}
+        groups = self._groups()
         handles = [
             part.register_forward_hook(self._keep(canonical, outputs))
             for path, part in self.module.named_modules()
-            if path and (canonical := self._canonical_path(path))
+            if path and (canonical := groups.get(self._weights_within(path)))
         ]
         try:
             self(**inputs)
@@ -155,26 +168,41 @@ class Resolved(Candidate):
 
         return hook
 
-    def _canonical_path(self, path: str) -> str | None:
-        """The canonical module whose weights are exactly those within the learner's module at `path`."""
-        assert self.parameters is not None
-        own = {
-            i for n, p in self.parameters.positions.items() if n.startswith(f"{path}.") for i in p.flatten().tolist()
-        }
-        if not own:
-            return None
-        groups: dict[str, set[int]] = {}
+    def _groups(self) -> dict[bytes, str]:
+        """The weights within each canonical module -> its path; of several with the same, the longest."""
+        within: dict[str, list[Tensor]] = {}
         for name, positions in self.layout.items():
             parts = name.split(".")
             for end in range(1, len(parts)):
-                groups.setdefault(".".join(parts[:end]), set()).update(positions.flatten().tolist())
-        same = [name for name, positions in groups.items() if positions - {ZERO, -2} == own]
-        return max(same, key=len, default=None)
+                within.setdefault(".".join(parts[:end]), []).append(positions)
+        found: dict[bytes, str] = {}
+        for path in sorted(within, key=len, reverse=True):
+            found.setdefault(_as_key(within[path]), path)
+        return found
+
+    def _weights_within(self, path: str) -> bytes:
+        """The same of the learner's module at a path; nothing that any canonical one has, if it has no weights."""
+        assert self.parameters is not None
+        own = [p for name, p in self.parameters.positions.items() if name.startswith(f"{path}.")]
+        return _as_key(own) if own else b"none"
+
+
+def _as_key(positions: list[Tensor]) -> bytes:
+    """The same for the same set of weights, those that are nowhere left out."""
+    every = torch.cat([one.flatten() for one in positions]).unique()
+    return every[(every != ZERO) & (every != -2)].numpy().tobytes()
 
 
 def _source(thing: Any) -> str:
+    of: Any = type(thing) if isinstance(thing, nn.Module) else inspect.unwrap(thing)
+    return _text_of(of)
+
+
+@functools.lru_cache(maxsize=1024)
+def _text_of(definition: Any) -> str:
+    """Read once: Python parses the whole file to find a class."""
     try:
-        return inspect.getsource(type(thing) if isinstance(thing, nn.Module) else thing)
+        return inspect.getsource(definition)
     except (OSError, TypeError):
         return ""
 

@@ -45,6 +45,8 @@ WHOLES = ("Encoder", "Decoder", "TokenEncoder", "TokenDecoder", "Transformer", "
 ATTENDS = re.compile(
     r"att|softmax|mha|mhsa|query|queries|qkv|einsum|bmm|transformer|gpt|bert|llama|mask|heads", re.IGNORECASE
 )
+LAYERS = re.compile(rf"{ATTENDS.pattern}|block|encoder|decoder", re.IGNORECASE)
+NUMBERS = re.compile(r"num|^n_|labels|classes|dim|size|drop|prob|len", re.IGNORECASE)
 GIVEN = re.compile(r"encoder|decoder|layer|block|model|module|attn|attention|stack|net", re.IGNORECASE)
 
 
@@ -57,8 +59,10 @@ def attends_to_nothing(thing: Any, kind: str) -> str:
         return ""
     made = [thing, *leads_to(thing)]
     is_open = any(GIVEN.search(name) and not name.startswith(("n_", "num_")) for name in _parameters(thing))
+    is_open = is_open or any(p.default is p.empty and not _is_number(p) for p in _given(thing))
     is_strange = any(_tree(one) is None or not _has_known_bases(one) or _takes_from_files(one) for one in made)
-    attends = any(ATTENDS.search(name) for one in made for name in (*_computing(one), *_named(one, thing)))
+    attends = any(ATTENDS.search(name) for one in made for name in _computing(one))
+    attends = attends or any(LAYERS.search(getattr(one, "__name__", "")) for one in made[1:])
     return "" if is_open or is_strange or attends else "it attends to nothing"
 
 
@@ -73,9 +77,15 @@ def _computing(thing: Any) -> Iterator[str]:
             yield from names_in(member)
 
 
-def _named(one: Any, thing: Any) -> tuple[str, ...]:
-    """The name of what a class is made of, but not its own: that is what made it look like a whole."""
-    return () if one is thing else (getattr(one, "__name__", ""),)
+def _given(thing: Any) -> list[inspect.Parameter]:
+    try:
+        return list(inspect.signature(thing).parameters.values())
+    except (TypeError, ValueError):
+        return []
+
+
+def _is_number(parameter: inspect.Parameter) -> bool:
+    return bool(settings_of(parameter.name) or NUMBERS.search(parameter.name)) or parameter.annotation in (int, float)
 
 
 def _takes_from_files(thing: Any) -> bool:
@@ -226,7 +236,4 @@ def _namespace(thing: Any) -> dict[str, Any]:
 
 
 def _parameters(thing: Any) -> list[str]:
-    try:
-        return list(inspect.signature(thing).parameters)
-    except (TypeError, ValueError):
-        return []
+    return [parameter.name for parameter in _given(thing)]

@@ -63,6 +63,9 @@ def kinds_of(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str, ...
     By its name; by what it is made of, where the name says nothing.
     """
     found = kinds_by_name(name, thing, kinds)
+    if found and found[0] in INSIDE and structure.is_one_layer(thing):  # class Encoder, of one layer
+        layers = ("DecoderLayer",) if _takes(thing, "memory") else ("EncoderLayer", "DecoderOnlyLayer")
+        return tuple(dict.fromkeys([*(kind for kind in layers if kind in kinds), *found]))
     if any(plain(name).endswith(other) for other in NO_COMPONENTS) or set(found) & set(structure.WHOLE):
         return found
     made = tuple(kind for kind in structure.kinds_of(thing) if kind in kinds)
@@ -100,7 +103,7 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
         best = list(dict.fromkeys([*best, "EmbeddingWithPositions"]))  # which is given ids
     if not any(plain(p.name) == "numembeddings" for p in parameters_of(thing)):
         best = [kind for kind in best if kind != "Embedding"]
-    if is_class and best and best[0] in BLOCKS and not any(ATTENTIVE.search(n.lower()) for n in _names_within(thing)):
+    if is_class and best and best[0] in BLOCKS and _is_network(thing):
         best = list(dict.fromkeys(["FeedForward", "SwiGLU", *best]))  # a block that attends to nothing
     # What says that it is causal, or is given keys, must be more than right for one sequence that sees all of itself.
     is_given_all = _takes(thing, "key", "value")
@@ -109,7 +112,7 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
         "CrossAttention": is_given_all,
         "CausalSelfAttention": is_given_all and takes_mask(thing),
         **dict.fromkeys(ALONE, _takes(thing, "memory") and len(_required(thing)) > 1),
-        "EmbeddingWithPositions": best[:1] != ["EmbeddingWithPositions"] and not _has_positions(thing),
+        "EmbeddingWithPositions": best[:1] != ["EmbeddingWithPositions"] and not has_positions(thing),
     }
     return tuple(kind for kind in best if not alike.get(kind))
 
@@ -127,6 +130,12 @@ def _is_container(thing: Any) -> bool:
     """Whether it hands on whatever it is given, class SequentialEncoder(nn.Sequential): forward(self, *inputs)."""
     is_one = isinstance(thing, type) and issubclass(thing, (nn.Sequential, nn.ModuleList, nn.ModuleDict))
     return is_one and "forward" in vars(thing) and not _parameters(thing)
+
+
+def _is_network(thing: Any) -> bool:
+    """Whether a block attends to nothing: it has no norm either, or linear layers of its own beside it."""
+    found = [word for name in _names_within(thing) for word in ATTENTIVE.findall(name.lower())]
+    return not found or ({*found} == {"norm"} and "Linear" in names_in(thing))
 
 
 BLOCKS = ("EncoderLayer", "DecoderOnlyLayer", "DecoderLayer", "LlamaBlock", "MaskedLlamaBlock")
@@ -240,7 +249,8 @@ def _by_last_word(name: str, kind: Kind) -> float:
     return 4.0 + 9.0 / len(bare) if ends else 0.0
 
 
-def _has_positions(thing: Any) -> bool:
+def has_positions(thing: Any) -> bool:
+    """Whether a class speaks of positions."""
     return isinstance(thing, type) and any("pos" in plain(name) for name in names_in(thing))
 
 

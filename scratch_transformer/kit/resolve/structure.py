@@ -36,9 +36,9 @@ def kinds_of(thing: Any) -> tuple[str, ...]:
     told, tensors = _told(thing), _tensors(forward)
     if "d_model" not in told or not 1 <= tensors <= 3:
         return ()
-    within = [one for one in leads_to(thing) if isinstance(one, type) and issubclass(one, nn.Module)]
+    within = made_of(thing)
     attends = _attends(thing) or any(map(_attends, within))
-    turns = any(ROTATES.search(name) for one in (thing, *within) for name in names_in(one))  # type: ignore[arg-type]
+    turns = any(ROTATES.search(name) for one in (thing, *within) for name in names_in(one))
     if any("vocab" in setting for setting in told):
         is_pair = tensors == 2
         found: tuple[str, ...] = ("Transformer",) if is_pair else ("LlamaModel", *MODELS) if turns else MODELS
@@ -51,6 +51,38 @@ def kinds_of(thing: Any) -> tuple[str, ...]:
         return several or ((*LLAMA, *LAYERS) if turns else LAYERS) if tensors < 3 else ()
     is_network = told <= {"d_model", "d_ff", "d_ff/d_model", "dropout", "d_out"} and not attends and tensors == 1
     return ("FeedForward", "SwiGLU") if is_network and _linears(thing) in (2, 3) else ()
+
+
+NORMS = re.compile(r"norm", re.IGNORECASE)
+MANY = re.compile(r"^(ModuleList|ModuleDict|range|clones|deepcopy|add_module|Embedding)$|clone|layers|blocks")
+
+
+def is_one_layer(thing: Any) -> bool:
+    """Whether a class attends and has norms of its own, and makes or is given no number of layers."""
+    if not isinstance(thing, type) or not issubclass(thing, nn.Module):
+        return False
+    whole: Any = thing
+    names = names_in(whole)
+    given = [parameter.name for parameter in parameters_of(thing)]
+    told = {setting for name in given for setting in settings_of(name)}
+    if told & {"num_layers", "vocab_size", "src_vocab_size", "tgt_vocab_size"} - _of_widths(given):
+        return False
+    if any(MANY.search(name) for name in (*names, *given)) or not any(map(NORMS.search, names)):
+        return False
+    made = made_of(thing)
+    of_layers = [one for one in made if not _attends(one) and any(map(_attends, made_of(one)))]
+    has_layer = any(any(map(NORMS.search, names_in(one))) for one in of_layers)
+    return (_attends(thing) or any(map(_attends, made))) and not has_layer
+
+
+def made_of(cls: type) -> list[type]:
+    """The learner's modules that a class makes."""
+    return [one for one in leads_to(cls) if isinstance(one, type) and issubclass(one, nn.Module)]
+
+
+def _of_widths(names: list[str]) -> set[str]:
+    """What names may mean that mean a width first: hidden_size is no vocabulary's."""
+    return {setting for name in names if settings_of(name)[:1] == ("d_model",) for setting in settings_of(name)}
 
 
 def _told(thing: type) -> set[str]:

@@ -53,8 +53,8 @@ PATHS = (
     mistaken("A16", "gpt", "GPT",
              'att = att.masked_fill(self.mask[:, :, :T, :T] == 0, float("-inf"))', "att = att + self.mask[:, :, :T, :T]"),
     mistaken("A21", "lecture", "Head", "q = self.query(x)", "q = self.value(x)"),
-    mistaken("A21", "seq2seq", "MultiHeadAttentionBlock",
-             "self.w_q(q), self.w_k(k), self.w_v(v)", "self.w_q(q), self.w_q(k), self.w_v(v)"),
+    mistaken("A21", "ffn_hidden", "MultiHeadAttention",
+             "self.split(self.w_q(q)), self.split(self.w_k(k))", "self.split(self.w_q(q)), self.split(self.w_q(k))"),
     mistaken("B23", "hid_dim", "Decoder",
              "        trg = self.self_attn_layer_norm(trg + self.dropout(_trg))\n"
              "        _trg, attention = self.encoder_attention(trg, enc_src, enc_src, src_mask)\n",

@@ -106,7 +106,7 @@ class Config(dict):
         word, owner = plain(name), self.__dict__["_owner"]
         known = literal_of(owner, name) if owner is not None else []
         if known:
-            return known[0]
+            return Config(self.__dict__["_value"], known[0]) if isinstance(known[0], Mapping) else known[0]
         if word in FLAGS:
             return FLAGS[word]
         if word in WORDS:

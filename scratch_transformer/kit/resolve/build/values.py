@@ -79,7 +79,8 @@ class Values:
         wide = [n for n in names if settings_of(n)[:1] == ("d_model",) and n not in self._words and is_setting(n)]
         if len(wide) == 1:
             self.names.setdefault("d_model", wide[0])  # hidden_dim, if nothing else is
-        self._inner = self._unclear(names) if "d_model" in self.names and "d_ff" in self.own else ()
+        if "d_model" in self.names and "d_ff" in self.own:
+            self._inner = self._unclear(names)
 
     def meanings(self, name: str) -> tuple[str, ...]:
         """The settings that a name may mean beside the other ones of its constructor."""
@@ -95,8 +96,11 @@ class Values:
         return "vocab_size" if "vocab_size" in self.own else f"{side}_vocab_size"
 
     def _unclear(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Beside embed_dim, and where nothing else is the width in between, expand_dim is: only its end is known."""
-        known = {s for name in names if name != self.names["d_model"] for s in settings_of(name)}
+        """Beside embed_dim, and where nothing else is the width in between, expand_dim is: only its end is known.
+
+        Beside hidden_dim, which may be either, it may be too.
+        """
+        known = {s for name in names if name != self.names["d_model"] for s in settings_of(name)[:1]}
         is_free = not known & {"d_ff", "d_ff/d_model"}
         return tuple(n for n in names if is_free and settings_of(n) == ("d_model",) and not is_setting(n))
 

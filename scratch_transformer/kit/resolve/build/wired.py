@@ -52,9 +52,13 @@ def otherwise(
         undo = _rewrite(functions, size, int(settings["d_model"]))
         yield {**settings}, f"The size {size} is written in; it was checked with {settings['d_model']} in that place."
         undo()
+
+
+def lengths(error: BaseException | None, settings: Mapping[str, Any]) -> tuple[int, ...]:
+    """Of the probes, for what stops as sequences are shorter than the longest; () for what stops otherwise."""
     longest = int(settings.get("max_len", GENERAL["max_len"]))
-    if isinstance(error, (RuntimeError, ValueError)) and re.search(rf"\b{longest}\b", str(error)):
-        yield from (({**settings, "max_len": length}, ONE_LENGTH) for length in (T, S))
+    is_one = isinstance(error, (RuntimeError, ValueError)) and re.search(rf"\b{longest}\b", str(error))
+    return (T, S) if is_one and longest not in (T, S) else ()
 
 
 def _functions(thing: Any) -> Iterator[types.FunctionType]:

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 SPECIAL = (*batching.AXES, caching.TOKENWISE)
 """Orders of dimensions that are tried where no usual one fits."""
 MOST_NUMBERS = 30_000_000
+MOST_STOPS = 2
+"""Ways to call in which one length is refused, before sequences of another are tried."""
 MOST_SUPPLIED = 3
 """Parts of one component that the reference may stand in for."""
 MOST_REPLACED, LEAST_SECONDS = 3, 1.0
@@ -143,17 +145,35 @@ def _of_its_size(best: Outcome, thing: Any, library: Library) -> Outcome:
     """What works with one width alone, with that or with ours in its place; the same if that cannot be found."""
     base = next(iter(asked.settings(thing, best.kind, None)))
     for wanted, note in wired.otherwise(best.error, thing, base):
-        library.one_length = note == wired.ONE_LENGTH
         for outcome in _attempts(thing, best.kind, library, wanted):
             if outcome.candidate is not None:
-                is_rewritten = note and not library.one_length
-                library.rewritten |= {thing: note} if is_rewritten else {}
-                outcome.candidate.limits += [note] if note and not is_rewritten else []
-                library.one_length = False
+                library.rewritten |= {thing: note} if note else {}
                 return outcome  # the code stays as it is now: it is called again
             if library.is_late:
                 break
-    library.one_length = False
+    return best
+
+
+def _of_one_length(
+    error: BaseException | None, thing: Any, kind: Kind, library: Library, settings: dict[str, Any]
+) -> Outcome | None:
+    """What works with sequences of its longest length alone, called with such; None if nothing explains that."""
+    best = None
+    for length in wired.lengths(error, settings):
+        library.one_length = True
+        try:
+            for outcome in _attempts(thing, kind, library, {**settings, "max_len": length}):
+                if outcome.candidate is not None and outcome.beats(best):
+                    best = outcome
+                if (best is not None and best.score[0] < library.most_tiers) or library.is_late:
+                    break
+        finally:
+            library.one_length = False
+        if best is not None and best.score[0] < NOTHING:
+            break
+    if best is not None and best.candidate is not None:
+        best.candidate.limits.append(wired.ONE_LENGTH)
+        best.candidate.one_length = True
     return best
 
 
@@ -161,7 +181,12 @@ def _with_settings(
     best: Outcome, thing: Any, kind: Kind, library: Library, settings: dict[str, Any]
 ) -> tuple[Outcome, bool]:
     """The best of all ways to build and call it with these settings, and whether to look no further."""
+    is_tried = library.one_length
     for outcome in _attempts(thing, kind, library, settings):
+        if not is_tried and outcome.candidate is None and wired.lengths(outcome.error, settings):
+            is_tried = True
+            alike = _of_one_length(outcome.error, thing, kind, library, settings)
+            outcome = alike if alike is not None and alike.score[0] < NOTHING else outcome
         if outcome.beats(best if best.candidate or best.problem else None):
             best = outcome
         if best.score[0] < library.most_tiers or library.is_late:
@@ -239,7 +264,8 @@ def _called(
     """All ways to call what was made."""
     made = schedules.of_steps(made) if schedules.is_schedule(type(made)) else forwards.held(made)
     if around.of_vectors(made, kind, {**kind.defaults, **settings}):
-        made = around.Around(made, {name: settings.get(name, value) for name, value in kind.defaults.items()})
+        told = {name: settings.get(name, value) for name, value in kind.defaults.items()}
+        made = around.Around(made, told, kind.name in around.WRITING)
     if isinstance(made, nn.Module):
         prepare(made)
     function = forwards.forward_of(made, kind)
@@ -256,6 +282,7 @@ def _called(
         actual["takes_positions"] = any(input_of(name, ("positions",)) for name in names)
     problem: Outcome | None = None
     forms: set[str] = set()
+    stops = 0
     try:
         is_function = not isinstance(made, nn.Module) or isinstance(made, Weighted)
         orders = calling.orders(kind, is_function, not is_function and caching.keeps(made))
@@ -268,14 +295,17 @@ def _called(
                 continue
             outcome = planned(made, function, kind, library, actual, plan)
             outcome.used = used
-            told, has = used.get("num_layers"), actual.get("num_layers")
-            if outcome.candidate is not None and told and has and told != has:
-                outcome.candidate.notes.append(f"It was told to make {told} layers, and has {has}.")
+            asked_for, has = used.get("num_layers"), actual.get("num_layers")
+            if outcome.candidate is not None and asked_for and has and asked_for != has:
+                outcome.candidate.notes.append(f"It was told to make {asked_for} layers, and has {has}.")
             forms |= {outcome.form} if outcome.candidate is not None else set()
             if outcome.candidate is not None:
                 yield outcome
             else:
                 problem = problem or outcome
+                stops += bool(wired.lengths(outcome.error, settings))
+                if stops == MOST_STOPS and not forms:
+                    yield problem  # before time is up: sequences of its longest length may be all that it needs
             if library.is_late:
                 break
     except (CannotCall, AssertionError) as error:  # the reference refuses such sizes: 3 heads for d_model = 17

@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import re
 import warnings
-from collections import Counter
 from collections.abc import Iterator, Mapping
 
 import torch
@@ -123,9 +122,10 @@ def walk(module: nn.Module, path: str = "", seen: set[int] | None = None) -> Ite
     seen.add(id(module))
     yield path, module
     children = list(_children(module))
-    number = Counter(id(part) for _, part in children)
+    ids = [id(part) for _, part in children]
+    are_repeated = len(set(ids)) < len(ids)
     for name, part in children:
-        if id(part) not in seen or (number[id(part)] > 1 and name.isdigit()):
+        if id(part) not in seen or (are_repeated and name.isdigit() and ids.count(id(part)) > 1):
             yield from walk(part, f"{path}.{name}" if path else name, set(seen) if name.isdigit() else seen)
 
 
@@ -134,11 +134,9 @@ def _children(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
         if part is not None:
             yield name, part
     for name, value in vars(module).items():
-        if name.startswith("_"):
+        if name.startswith("_") or not isinstance(value, (dict, list, tuple)):
             continue
-        items = (
-            value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, (list, tuple)) else ()
-        )
+        items = value.items() if isinstance(value, dict) else enumerate(value)
         for key, part in items:
             if isinstance(part, nn.Module):
                 yield f"{name}.{key}", part
