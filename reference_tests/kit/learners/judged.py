@@ -28,7 +28,7 @@ def judge_mistaken(mistaken, folder):
     """Complaints about a version with mistakes: they must be named in its component, and no other."""
     path = mistaken.write(folder)
     result = check_here(path, {mistaken.component}).get(mistaken.component)
-    if result is not None and result.verdict == "unknown mismatch":  # so far without its parts
+    if result is not None and result.verdict in ("unknown mismatch", "crashed"):  # so far without its parts
         result = check_here(path)[mistaken.component]
     if result is None:
         return ["not found"]
