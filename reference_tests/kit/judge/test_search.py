@@ -213,12 +213,16 @@ def tried(monkeypatch):
 
     def tiers(parts=(), designs=(("", {}),), mistakes=("LN1", "LN2", "LN3:1e-6", "LN7:over the batch")):
         ids, seen = KINDS["LayerNorm"].ids, []
+        candidate = SimpleNamespace(explained=None, shown={}, missing=())
         kind = SimpleNamespace(name="LayerNorm", mistakes=mistakes, designs={"": {}}, ids=ids)
         monkeypatch.setattr(search, "of_session", lambda session, known: seen.append(known) or list(designs))
         monkeypatch.setattr(
             search, "fitted", lambda session, recipes: seen.append(recipes) or [[fit, ("LN1", "", {"ddof": 1})]]
         )
-        found = [(is_last, list(tier)) for is_last, tier in search._tiers(SimpleNamespace(kind=kind), parts)]
+        found = [
+            (is_last, list(tier))
+            for is_last, tier in search._tiers(SimpleNamespace(kind=kind, candidate=candidate), parts)
+        ]
         return found, seen
 
     return tiers
