@@ -116,11 +116,20 @@ def _best(
             outcome.score = NOTHING, float("inf")  # what takes a mask need not be causal by itself
         if "Rotary" in kind and outcome.score[0] > 0 and not guess.may_turn(thing):
             outcome.score = NOTHING, float("inf")  # one head turned by no angle is one that is not turned
+        if _has_more_than_its_kind(outcome):
+            outcome.candidate = None
         if best is None or (outcome.candidate is not None and outcome.beats(best)):
             best = outcome
         if outcome.candidate is not None and outcome.score[0] < (NOTHING if thorough else MISTAKEN):
             break
     return best
+
+
+def _has_more_than_its_kind(outcome: Outcome) -> bool:
+    """Whether what has weights only runs as the core of attention, which has none, and is nothing of that."""
+    module = outcome.candidate.module if outcome.candidate is not None else None
+    is_core = outcome.kind.name == "ScaledDotProductAttention" and outcome.score[0] >= NOTHING
+    return is_core and module is not None and next(module.parameters(), None) is not None
 
 
 def _hides_nothing(outcome: Outcome) -> bool:
