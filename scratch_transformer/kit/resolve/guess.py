@@ -21,7 +21,7 @@ from scratch_transformer.kit.resolve.functions.schedules import is_schedule
 from scratch_transformer.kit.resolve.functions.weighted import weights_of
 from scratch_transformer.kit.resolve.names.inputs import input_of, is_mask
 from scratch_transformer.kit.resolve.names.settings import settings_of
-from scratch_transformer.kit.resolve.names.words import plain
+from scratch_transformer.kit.resolve.names.words import plain, words
 
 NO_COMPONENTS = (
     "config", "args", "dataset", "dataloader", "tokenizer", "trainer", "batch", "vocab", "collate", "translator", "lit",
@@ -29,6 +29,7 @@ NO_COMPONENTS = (
     "cache", "hyperparameters",
     "scalenorm", "batchnorm", "batchnorm1d", "groupnorm", "instancenorm", "weightnorm", "adaptivelayernorm",
 )  # fmt: skip
+NOTHING = ("no", "without", "identity", "null", "dummy")
 MOST = 4
 NAMED = 8.0
 """Likeness of a name that is a synonym, but for a word around it or a letter."""
@@ -77,6 +78,7 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
     """The same, by the name alone and what its forward takes."""
     word = plain(name.removeprefix("run_") if inspect.isfunction(thing) else name)  # an assignment's adapters
     is_none = any(word.endswith(other) for other in NO_COMPONENTS) and not training.is_tokenizer(thing)
+    is_none = is_none or ("pos" in word and words(name)[0] in NOTHING)  # NoPositionalEncoding, of a study
     if is_none or inspect.isabstract(thing) or _is_container(thing):
         return ()
     is_class = isinstance(thing, type)
@@ -114,6 +116,7 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
         **dict.fromkeys(ALONE, _takes(thing, "memory") and len(_required(thing)) > 1),
         "EmbeddingWithPositions": best[:1] != ["EmbeddingWithPositions"] and not _has_positions(thing),
     }
+    best.sort(key=lambda kind: "Rotary" in kind and not may_turn(thing))
     return tuple(kind for kind in best if not alike.get(kind))
 
 

@@ -80,7 +80,7 @@ class Values:
         if len(wide) == 1:
             self.names.setdefault("d_model", wide[0])  # hidden_dim, if nothing else is
         if "d_model" in self.names and "d_ff" in self.own:
-            self._inner = self._unclear(names)
+            self._inner = self._unclear(names) or self._second(names)
 
     def meanings(self, name: str) -> tuple[str, ...]:
         """The settings that a name may mean beside the other ones of its constructor."""
@@ -103,6 +103,15 @@ class Values:
         known = {s for name in names if name != self.names["d_model"] for s in settings_of(name)[:1]}
         is_free = not known & {"d_ff", "d_ff/d_model"}
         return tuple(n for n in names if is_free and settings_of(n) == ("d_model",) and not is_setting(n))
+
+    def _second(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Of two widths, input_dim and feature_dim, and none that is said to be in between, the second is that."""
+        wide = [n for n in names if settings_of(n)[:1] == ("d_model",) and n not in self._words]
+        known = {s for name in names for s in settings_of(name)} & {"d_ff", "d_ff/d_model"}
+        if len(wide) < 2 or known or settings_of(wide[-1]) != ("d_model",):
+            return ()
+        self.names["d_model"] = wide[0]
+        return (wide[-1],)
 
     def _is_taken(self, setting: str, name: str) -> bool:
         """Another parameter means this: beside d_model, `hidden` is d_ff."""
