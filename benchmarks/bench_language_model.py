@@ -17,9 +17,10 @@ import torch.nn.functional as F
 
 from benchmarks import turns
 from benchmarks.nano_style import GPT
-from scratch_transformer import functional, nn
+from scratch_transformer import nn
 from scratch_transformer.benchmarking.timing import Prepared, measure, ratio, timer_of
 from scratch_transformer.generation import generate
+from scratch_transformer.language.objective import Objective
 from scratch_transformer.language_model import Config, LanguageModel
 from scratch_transformer.pretrained import from_pretrained
 
@@ -119,20 +120,27 @@ def generate_theirs(model, ids, tokens):
 
 
 def training_step(name, model, batch, prepare):
-    ids, targets = batch[:, :-1].contiguous(), batch[:, 1:].flatten()
-    cross_entropy = prepare(functional.cross_entropy if name == "ours" else F.cross_entropy)
-    forward = prepare(model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.1)
+    loss_of = prepare(objective(name, model, batch[:, :-1].contiguous(), batch[:, 1:].contiguous()))
 
     def step():
-        logits = forward(ids).logits if name == "transformers" else forward(ids)
-        loss = cross_entropy(logits.flatten(0, 1), targets)
+        loss = loss_of()
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
+        return loss
 
     return step
+
+
+def objective(name, model, ids, targets):
+    """The mean loss as each has it in training; ours is what `scratch-transformer train` minimizes."""
+    if name == "ours":
+        ours = Objective(model)
+        return lambda: ours(ids, targets) / targets.numel()
+    logits = (lambda: model(ids).logits) if name == "transformers" else (lambda: model(ids))
+    return lambda: F.cross_entropy(logits().flatten(0, 1), targets.flatten())
 
 
 def race(benchmark, calls, tokens, config, device):

@@ -4,6 +4,7 @@
     python reference_tests/mutation.py --of tiled             of the tiles; kit: of the kit's core
     python reference_tests/mutation.py --of tiled --go-on     those without a verdict yet
     python reference_tests/mutation.py NAME ...               those mutants again (mutmut's names, * for anything)
+    python reference_tests/mutation.py --believe              survivors that the table explains are not tried again
 
 Fails if too few are caught, if a survivor is not in the part's table in survivors.md, or if a line of that table has
 no survivor. Which code, which tests, how many must be caught: [mutation:...] in setup.cfg, and [mutmut] for all.
@@ -14,9 +15,14 @@ import configparser
 import fnmatch
 import gc
 import inspect
+import math
+import os
 import re
+import resource
 import shutil
+import signal
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -53,6 +59,9 @@ HARMLESS = {
     "torch.no_grad()",
 }
 METHODS = {"classmethod", "staticmethod"}  # which mutmut's copies keep
+# A test that hangs catches a mutant. It has so many times as long as usual, and so many seconds: of the processor, for
+# endless loops, and by the clock, for threads that wait for each other.
+PATIENCE, PROCESSOR_SECONDS, SECONDS = 20, 20, 30
 
 
 def mutate_under_harmless_decorators():
@@ -77,6 +86,47 @@ def mutate_under_harmless_decorators():
     mutmut.mutation.file_mutation.function_trampoline_arrangement = arrange_within_decorators
 
 
+def leave_names_of_buffers():
+    """A buffer may have any name that no other has: strings in calls of `scratch`, and of what is handed it, are names.
+
+    So is None. A call without its name is another call, and stays a mutant.
+    """
+    create = MutationVisitor._create_mutations
+
+    def create_others(self, node):
+        before = len(self.mutations)
+        create(self, node)
+        names = {id(argument.value) for argument in node.args if is_name(argument)} if takes_scratch(node) else set()
+        self.names_of_buffers = getattr(self, "names_of_buffers", set()) | names
+        found = self.mutations[before:]
+        if id(node) in self.names_of_buffers:
+            found = []
+        elif names:
+            found = [mutation for mutation in found if not becomes_none(node, mutation.mutated_node, names)]
+        self.mutations[before:] = found
+
+    MutationVisitor._create_mutations = create_others
+
+
+def takes_scratch(node):
+    if not isinstance(node, libcst.Call):
+        return False
+    function = node.func.value if isinstance(node.func, libcst.Attribute) else node.func
+    return any(isinstance(x, libcst.Name) and x.value == "scratch" for x in (function, *(a.value for a in node.args)))
+
+
+def is_name(argument):
+    return isinstance(argument.value, libcst.SimpleString)
+
+
+def becomes_none(call, mutated, names):
+    """Whether a call's mutant has None for one of these arguments."""
+    return isinstance(mutated, libcst.Call) and any(
+        id(old.value) in names and isinstance(new.value, libcst.Name) and new.value.value == "None"
+        for old, new in zip(call.args, mutated.args, strict=False)
+    )
+
+
 def read_types_of_what_is_wrapped():
     """torch finds the types of an operator's arguments among the globals of its function, not of mutmut's wrapper."""
     infer = torch.library.infer_schema
@@ -91,6 +141,7 @@ class CollectedOnce(PytestRunner):
 
     session = None
     failed = False
+    believed = ()  # survivors that are not tried again
 
     def warm_up(self):
         with change_cwd("mutants"):
@@ -106,10 +157,14 @@ class CollectedOnce(PytestRunner):
 
     def pytest_runtest_logreport(self, report):
         self.failed |= report.failed
+        if report.failed:  # seen where nothing is mutated yet; mutants' words go nowhere
+            print(report.nodeid, report.longreprtext, sep="\n")
 
     def run_tests(self, *, mutant_name, tests):
         if self.session is None:
             self.warm_up()
+        if mutant_name and self.believed and explained(str(mutant_name), self.believed):
+            return 0
         duration, wanted = state().duration_by_test, set(tests)
         items = [item for item in self.session.items if not wanted or item.nodeid in wanted]
         record = Path("mutants", f"{str(mutant_name).rpartition('__mutmut_')[0]}.catchers").absolute()
@@ -119,12 +174,30 @@ class CollectedOnce(PytestRunner):
         self.session.config.get_terminal_writer()._file = held[0]
         with change_cwd("mutants"):
             for item, following in zip(items, [*items[1:], None], strict=True):
+                give_up_after(duration.get(item.nodeid, 0))
                 item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
                 if self.failed:
                     with record.open("a", encoding="utf-8") as file:
                         file.write(f"{item.nodeid}\n")
                     return 1
         return 0 if items else 5  # pytest's code for no tests
+
+
+def give_up_after(usual):
+    """If the next test takes much longer than usual, this process ends, as mutmut ends one that takes too long."""
+    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    soft = math.ceil(time.process_time() + PROCESSOR_SECONDS + PATIENCE * usual)
+    resource.setrlimit(resource.RLIMIT_CPU, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard))
+    left = math.ceil(SECONDS + PATIENCE * usual)
+
+    def second(*_):  # counted one by one: those in which the process is stopped are not
+        nonlocal left
+        left -= 1
+        if left < 0:
+            os.kill(os.getpid(), signal.SIGXCPU)
+
+    signal.signal(signal.SIGALRM, second)
+    signal.setitimer(signal.ITIMER_REAL, 1, 1)
 
 
 def results():
@@ -156,6 +229,14 @@ def known_survivors(part):
 
 def fits(pattern, survivor):
     return all(fnmatch.fnmatchcase(s, p.replace("[", "[[]")) for s, p in zip(survivor, pattern, strict=True))
+
+
+def explained(name, patterns):
+    """Whether a mutant is one that these patterns fit."""
+    path = Path(*name.rpartition(".")[0].split("."))
+    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    survivor = describe(name, path)
+    return any(fits(pattern, survivor) for pattern in patterns)
 
 
 def summarize(found, known, required):
@@ -195,6 +276,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--of", choices=("reference", "tiled", "kit"), default="reference")
     parser.add_argument("--go-on", action="store_true")
+    parser.add_argument("--believe", action="store_true")
     parser.add_argument("--processes", type=int)
     parser.add_argument("names", nargs="*")
     options = parser.parse_args()
@@ -202,8 +284,11 @@ def main():
     if not options.names and not options.go_on:
         shutil.rmtree("mutants", ignore_errors=True)
     mutate_under_harmless_decorators()
+    leave_names_of_buffers()
     read_types_of_what_is_wrapped()
     mutmut.workers.isolation.PytestRunner = CollectedOnce
+    if options.believe:
+        CollectedOnce.believed = known_survivors(options.of)
     _run(options.names, max_children=options.processes)
     print()
     faults = summarize(results(), known_survivors(options.of), required)

@@ -190,3 +190,12 @@ def test_the_hint_is_causal_is_believed(x):
         assert_equal(attend(not_causal, is_causal=True), attend(not_causal))
         with_padding = {"need_weights": False, "key_padding_mask": no_padding}
         assert_equal(attend(not_causal, is_causal=True, **with_padding), attend(not_causal))
+
+
+def test_a_negative_scale_makes_causal_attention_nan():
+    """Torch's kernel for CPUs blocks keys with -inf and scales then: by a negative scale to inf. Masks are fine."""
+    x = torch.randn(1, 1, T, E)
+    mask = torch.ones(T, T, dtype=torch.bool).tril()
+    ours = scaled_dot_product_attention(x, x, x, is_causal=True, scale=-0.5)
+    assert_equal(ours, F.scaled_dot_product_attention(x, x, x, mask, scale=-0.5), tolerance=1e-6)
+    assert F.scaled_dot_product_attention(x, x, x, is_causal=True, scale=-0.5).isnan().any()

@@ -93,14 +93,23 @@ def check_rotary_scaling(scaling: Any) -> None:
         )
 
 
+def broadcasts(shape: Sequence[int], other: Sequence[int]) -> bool:
+    """Whether a tensor of this shape broadcasts to the other shape."""
+    return len(shape) <= len(other) and all(size in (1, wanted) for size, wanted in _from_the_last(shape, other))
+
+
+def _from_the_last(shape: Sequence[int], other: Sequence[int]) -> list[tuple[int, int]]:
+    """Sizes of two shapes that meet when they are broadcast, the last ones first."""
+    both = min(len(shape), len(other))  # torch 2.6 doesn't compile a zip of unequal lengths, whatever `strict` says
+    return list(zip(shape[::-1][:both], other[::-1][:both], strict=True))
+
+
 def check_turns(x: Tensor, turns: Tensor) -> None:
     """x (*, L, d) floating-point, and turns (2, *, L, d/2) that broadcast to it without making it larger."""
     check_floating("rotary", x)
     pairs = (*x.shape[:-1], x.shape[-1] // 2) if x.dim() else ()
     shape = tuple(turns.shape[1:])
-    fits = len(shape) <= len(pairs) and all(
-        size in (1, expected) for size, expected in zip(shape[::-1], pairs[::-1], strict=False)
-    )
+    fits = broadcasts(shape, pairs)
     if x.dim() < 1 or turns.dim() < 2 or turns.shape[0] != 2 or not fits or shape[-1] * 2 != x.shape[-1]:
         raise RuntimeError(
             f"rotary: turns must be cosines and sines (2, *, L, d/2) that broadcast to the pairs of x (*, L, d), but "
@@ -292,7 +301,7 @@ def _check_groups(query: Tensor, **others: Tensor) -> None:
 
 def _check_batch(query: Tensor, **others: Tensor) -> None:
     for name, x in others.items():
-        for size, expected in zip(x.shape[-3::-1], query.shape[-3::-1], strict=False):
+        for size, expected in _from_the_last(x.shape[:-2], query.shape[:-2]):
             if size != expected and 1 not in (size, expected):
                 raise RuntimeError(
                     f"attention: query {tuple(query.shape)} and {name} {tuple(x.shape)} must agree in batch and heads "
@@ -307,7 +316,7 @@ def _check_mask(query: Tensor, key: Tensor, attn_mask: Tensor) -> None:
             f"attention: attn_mask must be bool, float32 or of query's dtype {query.dtype}, not {attn_mask.dtype}"
         )
     scores_shape = (query.shape[-2], key.shape[-2])
-    for size, expected in zip(attn_mask.shape[:-3:-1], scores_shape[::-1], strict=False):
+    for size, expected in _from_the_last(attn_mask.shape, scores_shape):
         if size not in (1, expected):
             raise RuntimeError(
                 f"attention: attn_mask {tuple(attn_mask.shape)} must broadcast to (..., T, S) = (..., "

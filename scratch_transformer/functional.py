@@ -505,6 +505,43 @@ def _losses_of_indices(logits: Tensor, index: Tensor, label_smoothing: float, we
 _losses_of_rows = differentiated_by(loss.Surprise)(_losses_of_indices)
 
 
+@rounded_once
+def linear_cross_entropy(
+    x: Tensor, linear_weight: Tensor, target: Tensor, *, ignore_index: int = -100, reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:  # fmt: skip
+    """`cross_entropy(linear(x, linear_weight), target, …)`, in training without keeping the logits.
+
+    They are the largest tensor of a language model: tokens times vocabulary. Under autocast, logits of half precision
+    become float32.
+
+    Args:
+        x: (N, d).
+        linear_weight: W, (C, d).
+        target: class indices, (N,), or class probabilities, (N, C).
+        ignore_index, reduction, label_smoothing: as in `cross_entropy`, with its errors and those of `linear`.
+    """
+    has_total = reduction in ("mean", "sum") and 0 <= label_smoothing <= 1
+    has_indices = x.dim() == 2 and target.shape == x.shape[:1] and target.dtype in (torch.int64, torch.uint8)
+    if has_total and has_indices and are_taken(x, linear_weight):
+        checks.check_linear(x, linear_weight, None)
+        counts = target != ignore_index
+        factors = counts.to(x.dtype)
+        factors = factors / counts.sum() if reduction == "mean" else factors
+        has_gradients = torch.is_grad_enabled() and (x.requires_grad or linear_weight.requires_grad)
+        index = target.where(counts, 0).long()
+        return _total_of_products(x, linear_weight, index, factors, label_smoothing, has_gradients)
+    logits = widen(linear(x, linear_weight))
+    return cross_entropy(logits, target, None, ignore_index, reduction, label_smoothing)
+
+
+@differentiated_by(loss.SurpriseOfProducts)
+def _total_of_products(
+    x: Tensor, weight: Tensor, index: Tensor, factors: Tensor, label_smoothing: float, has_gradients: bool
+) -> Tensor:
+    return (_losses_of_indices(linear(x, weight), index, label_smoothing) * factors).sum()
+
+
 def _weighted_log_softmax(logits: Tensor, weight: Tensor | None) -> Tensor:
     class_dim = 0 if logits.dim() == 1 else 1
     log_p = log_softmax(logits, class_dim)

@@ -31,6 +31,14 @@ def test_what_is_ours_does_not_count(clock):
     assert watch.others() == pytest.approx(0.6)
 
 
+def test_what_was_seen_before_counts_by_its_length(clock):
+    """A second of another's in 10, and then 6 seconds in 20."""
+    watch = others.Watch(seconds=10.0, used=1.0)
+    pass_time(clock, all=18.0, ours=12.0, wall=20.0)
+    assert (watch.seconds(), watch.used()) == (pytest.approx(30.0), pytest.approx(7.0))
+    assert watch.others() == pytest.approx(7 / 30)
+
+
 def test_waits_until_the_others_are_done(clock, monkeypatch):
     loads, said = [1.5, 0.2, 0.05], []
     monkeypatch.setattr(

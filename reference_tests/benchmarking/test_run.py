@@ -98,6 +98,62 @@ def test_what_is_done_is_kept_after_every_case(monkeypatch):
     assert [row["case"] for row in json.loads(kept[-1])["rows"]] == [case.name for case in cases[:2]]
 
 
+@pytest.fixture
+def races(monkeypatch):
+    """Nothing is measured. Collects what was raced or weighed, of which each takes a second."""
+    clock, found = [0.0], []
+
+    def measured(case, *rest):
+        clock[0] += 1.0
+        found.append(case.name)
+        return [run.Result(case, case.rivals("cpu")[0], "failed", "made up")]
+
+    monkeypatch.setattr(run, "limits", lambda device, dtypes: Limits(dict.fromkeys(dtypes, 2.0), 7.0))
+    monkeypatch.setattr(run, "race", measured)
+    monkeypatch.setattr(run, "weigh", measured)
+    monkeypatch.setattr(run.time, "monotonic", lambda: clock[0])
+    return found
+
+
+def test_a_run_in_pieces_is_a_whole_run(races, monkeypatch):
+    """Each ends with the first case after its time; the next goes on from the file of the last, with its limits."""
+    subjects = ["attention", "layers"]
+    whole, told = run.run("tiny", "cpu", subjects), []
+    assert whole["left"] == 0
+    cases = races.copy()
+    races.clear()
+    pieces = [run.run("tiny", "cpu", subjects, seconds=2.5)]
+    monkeypatch.setattr(run, "limits", None)  # measured once
+    while pieces[-1]["left"]:
+        assert len(pieces[-1]["memory"]) + len(pieces[-1]["rows"]) == 3 * len(pieces)
+        assert pieces[-1]["left"] == len(cases) - 3 * len(pieces)
+        begun = json.loads(json.dumps(pieces[-1]))
+        pieces.append(run.run("tiny", "cpu", subjects, told.append, begun=begun, seconds=2.5))
+    assert races == cases
+    assert len(pieces) == -(-len(cases) // 3)
+    for part in ("memory", "rows"):
+        assert pieces[-1][part] == whole[part]
+    assert len(told) == len(cases) - 3 + len(pieces) - 1
+
+
+def test_nothing_is_measured_again(races):
+    document = run.run("tiny", "cpu", ["layers"])
+    races.clear()
+    assert run.run("tiny", "cpu", ["layers"], begun=document) is document
+    assert races == []
+
+
+def test_who_disturbed_an_earlier_piece_is_remembered(races):
+    """By how long each piece took: 10 seconds beside a busy processor, and a second for each case that is left."""
+    document = run.run("tiny", "cpu", ["layers"])
+    document["rows"], document["watched"] = document["rows"][:1], {"seconds": 10.0, "used": 1e6}
+    races.clear()
+    run.run("tiny", "cpu", ["layers"], begun=document)
+    assert document["watched"]["seconds"] == 10.0 + len(races)
+    assert document["watched"]["used"] >= 1e6 - 1
+    assert document["environment"]["used by others"] == pytest.approx(1e6 / (10.0 + len(races)), rel=1e-3)
+
+
 def test_a_process_that_dies_is_recorded(monkeypatch):
     def peak(case, rival, device):
         raise memory.NotMeasured("too little memory")

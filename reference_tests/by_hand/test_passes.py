@@ -46,6 +46,16 @@ FUNCTIONS = {
         lambda x: functional.cross_entropy(x, torch.tensor([1, 0, -100, 3]), reduction="none", label_smoothing=0.3),
         lambda: [draw(4, 5)],
     ),
+    "loss of products": (
+        lambda x, w: functional.linear_cross_entropy(x, w, torch.tensor([1, 0, -100, 3])),
+        lambda: [draw(4, 3), draw(5, 3)],
+    ),
+    "smoothed loss of products": (
+        lambda x, w: functional.linear_cross_entropy(
+            x, w, torch.tensor([1, 0, -100, 3]), reduction="sum", label_smoothing=0.3
+        ),
+        lambda: [draw(4, 3), draw(5, 3)],
+    ),
     "attention": (attended(), lambda: [draw(2, 3, 4, 6), draw(2, 3, 5, 6), draw(2, 3, 5, 7)]),
     "attention, heads apart in memory": (
         attended(mask_of(2, 1, 4, 5)), lambda: [draw(2, n, 3, d).transpose(1, 2) for n, d in ((4, 6), (5, 6), (5, 7))],

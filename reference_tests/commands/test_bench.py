@@ -1,11 +1,14 @@
 """`scratch-transformer bench`, as its user meets it."""
 
 import json
+import math
 
 import pytest
+import torch
 
 from reference_tests.benchmarking import made_up
 from scratch_transformer.benchmarking import run as running
+from scratch_transformer.benchmarking.machine import surroundings
 
 CliRunner = pytest.importorskip("click.testing", reason="click is not installed").CliRunner
 pytest.importorskip("rich", reason="rich is not installed")
@@ -23,7 +26,7 @@ def measured(monkeypatch):
     """Nothing is measured: the run is made up. Collects what was asked for."""
     asked = []
 
-    def run(extent, device, subjects, progress, keep):
+    def run(extent, device, subjects, progress, keep, begun, seconds):
         asked.append((extent, device, tuple(subjects)))
         for _ in range(running.steps(extent, device, subjects)):
             progress("a case")
@@ -48,7 +51,7 @@ def test_a_run_is_printed_and_written(measured, tmp_path):
 
 
 def test_a_run_that_ends_early_leaves_what_it_had(monkeypatch, tmp_path):
-    def run_and_die(extent, device, subjects, progress, keep):
+    def run_and_die(extent, device, subjects, progress, keep, begun, seconds):
         keep(made_up.document(extent))
         raise KeyboardInterrupt
 
@@ -61,6 +64,53 @@ def test_a_run_that_ends_early_leaves_what_it_had(monkeypatch, tmp_path):
 @pytest.fixture
 def no_plots(monkeypatch):
     monkeypatch.setattr(plots, "all_plots", lambda document: {})
+
+
+@pytest.fixture
+def in_pieces(monkeypatch):
+    """A run that measures half of what is left in each piece. Collects what it was given."""
+    asked = []
+
+    def run(extent, device, subjects, progress, keep, begun, seconds):
+        asked.append((begun, seconds))
+        document = json.loads(json.dumps(begun or made_up.document(extent)))
+        document |= {"subjects": list(subjects), "left": document["left"] // 2 if begun else 2}
+        document["environment"] |= surroundings(device)
+        keep(document)
+        return document
+
+    monkeypatch.setattr(running, "run", run)
+    return asked
+
+
+def test_a_run_goes_on_where_it_ended(in_pieces, no_plots, tmp_path):
+    """The same command again and again: 3 while cases are left, each piece kept; then the table, and no more work."""
+    whole = ("--full", "--only", "layers", "--minutes", "1.5", "--resume", "--out", tmp_path)
+    first = run(*whole)
+    assert (first.exit_code, first.stdout) == (3, "2 cases are left: the same command with --resume goes on\n")
+    (file,) = tmp_path.glob("*.json")
+    before = json.loads(file.read_text())
+    assert run(*whole).exit_code == 3
+    assert in_pieces == [(None, 90.0), (before, 90.0)]
+    (tmp_path / "notes.json").write_text("no JSON")
+    last = run(*whole)
+    assert last.exit_code == 0
+    assert "attention, float32, forward, full" in last.stdout
+    run("--full", "--resume", "--out", tmp_path)  # of other subjects: another run
+    run("--full", "--only", "layers", "--out", tmp_path)  # not asked to go on
+    assert in_pieces[-2:] == [(None, math.inf), (None, math.inf)]
+
+
+def test_a_run_does_not_go_on_elsewhere(in_pieces, no_plots, tmp_path):
+    run("--resume", "--out", tmp_path)
+    (file,) = tmp_path.glob("*.json")
+    document = json.loads(file.read_text())
+    document["environment"]["torch"] = "2.5"
+    file.write_text(json.dumps(document))
+    result = run("--resume", "--out", tmp_path)
+    assert result.exit_code == 2
+    assert f"cannot go on with {file}: torch was 2.5, and is {torch.__version__}" in " ".join(result.output.split())
+    assert len(in_pieces) == 1
 
 
 def test_what_is_run_can_be_chosen(measured, no_plots, tmp_path):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import pytest
 import torch
 
 from reference_tests.small_language_model import CONFIGS, small_model
 from scratch_transformer import nn
-from scratch_transformer.generation import affine, generate, loop, stream
+from scratch_transformer.generation import affine, generate, loop, reading, stream
 from scratch_transformer.generation.decoders import Cached, WholeTexts
 from scratch_transformer.generation.newest import Newest
 from scratch_transformer.language_model import Config, LanguageModel
@@ -69,12 +72,15 @@ def test_without_padding_too(name):
         torch.testing.assert_close(ours, logits, rtol=0, atol=1e-12 * logits.norm().item())
 
 
-@pytest.mark.parametrize("rows", [1, 3, 17])
-@pytest.mark.parametrize("name", ["llama2", "gpt2", "gpt2-untied-exact-gelu"])
-def test_matrices_in_a_piece_for_each_thread_give_the_models_logits(name, rows, monkeypatch):
-    """17 rows are not few: the matrices stay as they are."""
+@pytest.mark.parametrize("small", [0, reading.SMALL], ids=["maps apart", "maps merged"])
+@pytest.mark.parametrize("threads", [1, 2, 4])
+@pytest.mark.parametrize("rows", [1, 3, affine.FEW + 1])
+@pytest.mark.parametrize("name", ["llama2", "qwen3", "gpt2", "gpt2-untied-exact-gelu"])
+def test_large_matrices_read_where_they_are_give_the_models_logits(name, rows, threads, small, monkeypatch):
+    """In shares of their rows, also where these cannot be equal (41 tokens)."""
     monkeypatch.setattr(affine, "CACHED", 0)
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    monkeypatch.setattr(reading, "SMALL", small)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     model, ids = small_model(name), torch.randint(41, (rows, 7))
     newest = Newest(model, torch.ones(rows, 4).bool(), 9)
     with torch.inference_mode():
@@ -84,16 +90,54 @@ def test_matrices_in_a_piece_for_each_thread_give_the_models_logits(name, rows, 
             torch.testing.assert_close(ours, logits, rtol=0, atol=1e-12 * logits.norm().item())
 
 
-def test_small_models_of_full_precision_take_the_short_way():
+def test_models_of_full_precision_take_the_short_way():
     assert loop._decoder(small_model("llama2")) is loop._decoder(small_model("gpt2", torch.float32)) is Newest
     assert loop._decoder(small_model("llama2", torch.bfloat16)) is Cached
 
 
-def test_large_models_are_not_copied(monkeypatch):
-    monkeypatch.setattr("scratch_transformer.generation.newest.LARGEST", 100)
-    model = small_model("qwen3")
-    assert loop._decoder(model) is Cached
-    assert generate(model, PROMPTS, NEW) == [likeliest(model, prompt, NEW) for prompt in PROMPTS]
+def all_changed(model, by):
+    with torch.no_grad():
+        for parameter in model.parameters():
+            by(parameter)
+
+
+def stepped(model):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model(torch.tensor([PROMPTS[2]])).square().sum().backward()
+    optimizer.step()
+
+
+CHANGES = {
+    "in place": lambda model: all_changed(model, lambda p: p.mul_(-1.5)),
+    "in place, unseen by autograd": lambda model: all_changed(model, lambda p: p.data.mul_(-1.5)),
+    "a step": stepped,
+    "load_state_dict": lambda model: model.load_state_dict({name: -x for name, x in model.state_dict().items()}),
+    "another dtype": lambda model: model.float(),
+    "and back": lambda model: model.float().double(),
+}
+
+
+@pytest.mark.parametrize("large", [False, True], ids=["small", "large"])
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_becomes_of_the_weights_between_two_texts_counts(change, large, monkeypatch):
+    """Nothing is kept from one call to the next."""
+    if large:
+        monkeypatch.setattr(affine, "CACHED", 0)
+    model = small_model("gpt2")
+    before = generate(model, PROMPTS, NEW)
+    CHANGES[change](model)
+    after = generate(model, PROMPTS, NEW)
+    assert after == [likeliest(model, prompt, NEW) for prompt in PROMPTS]
+    assert (after == before) == (change in ("another dtype", "and back"))
+
+
+def test_memory_goes_with_the_model():
+    model = small_model("llama2")
+    weights = [weakref.ref(parameter) for parameter in model.parameters()]
+    generate(model, PROMPTS, NEW)
+    del model
+    gc.collect()
+    assert not any(weight() is not None for weight in weights)
 
 
 class Louder(nn.Linear):

@@ -7,6 +7,7 @@ from scratch_transformer.kit.discover.target import find
 
 SOURCE = """
 import abc
+import a_package_nobody_has
 import torch
 from torch import nn
 
@@ -90,6 +91,38 @@ class SimpleMLP(nn.Module):
         return self.two(torch.relu(self.one(x)))
 
 
+class BigramLanguageModel(nn.Module):
+    def __init__(self, vocab_size):
+        super().__init__()
+        self.table = nn.Embedding(vocab_size, vocab_size)
+
+    def forward(self, idx):
+        return self.table(idx)
+
+    def generate(self, idx, count):
+        for _ in range(count):
+            idx = torch.cat((idx, torch.multinomial(torch.softmax(self(idx)[:, -1], -1), 1)), 1)
+        return idx
+
+
+class SentenceEmbedding(nn.Module):
+    def __init__(self, d_model):
+        super().__init__()
+        self.table = torch.load("sentences.pt")
+
+    def forward(self, ids):
+        return self.table[ids]
+
+
+class InputEmbedding(nn.Module):
+    def __init__(self, vocab_size, d_model):
+        super().__init__()
+        self.table = a_package_nobody_has.Table(vocab_size, d_model)
+
+    def forward(self, ids):
+        return self.table(ids)
+
+
 class MLP(nn.Module):
     def __init__(self, d_model, d_ff):
         super().__init__()
@@ -120,6 +153,9 @@ def report(tmp_path_factory):
         "transformer (a method, outside its class)",
         "attention (it returns nothing)",
         "SimpleMLP (of images: 28 * 28 pixels)",
+        "BigramLanguageModel (it attends to nothing)",
+        "SentenceEmbedding (it needs a file or a vocabulary that is not there: sentences.pt)",
+        "InputEmbedding (it needs a_package_nobody_has, which is not installed)",
     ],
 )
 def test_it_is_said_why_something_is_no_component(report, said):

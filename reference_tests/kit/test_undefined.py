@@ -85,6 +85,33 @@ class OfAConfig(nn.Module):
 
 def prepare(model):
     model.scale = 2
+
+
+class TellsItsDropout(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.dropout = nn.Dropout(0.1)
+
+    def forward(self, x):
+        return self.dropout(x, training=True)
+
+
+class IsGivenItsPart(nn.Module):
+    def __init__(self, part=None):
+        super().__init__()
+        self.part = part or nn.Dropout(0.1)
+
+    def forward(self, x):
+        return self.part(x, training=True)
+
+
+class HandsOn(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.dropout = nn.Dropout(0.1)
+
+    def forward(self, x, **options):
+        return self.dropout(x, **{"training": True, **options})
 """
 
 
@@ -105,6 +132,7 @@ def finding(cls):
 
 @pytest.mark.parametrize("name, said", [
     ("Misspelt", "self.hiddne_dim"), ("Unknown", "mth"), ("NormOfNothing", "nn.LayerNorm"), ("Unscaled", "scaled"),
+    ("TellsItsDropout", "self.dropout"),
 ])  # fmt: skip
 def test_what_nothing_defines_is_named(learners, name, said):
     found = finding(getattr(learners, name))
@@ -113,6 +141,7 @@ def test_what_nothing_defines_is_named(learners, name, said):
 
 @pytest.mark.parametrize("name", [
     "SetFromOutside", "SetTogether", "OfAnotherBase", "OfAConfig", "Scaled", "GivenAFunction",
+    "IsGivenItsPart", "HandsOn",
 ])  # fmt: skip
 def test_what_may_be_set_or_given_elsewhere_is_no_mistake(learners, name):
     assert finding(getattr(learners, name)) is None

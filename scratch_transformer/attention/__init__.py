@@ -88,7 +88,7 @@ def explain(
     checks.check_attention(query, key, value, attn_mask, dropout_p, enable_gqa, window)
     choice = choose(algorithm, query, key, value, attn_mask, dropout_p)
     handed_on = hands_on(choice.algorithm, query, key, is_causal, bottom_right, window)
-    more = tiled.note(query) if choice.algorithm == "tiled" else handed_on
+    more = tiled.note(query, key, dropout_p) if choice.algorithm == "tiled" else handed_on
     lines = [f"{choice}; {more}" if more else str(choice)]
     for name, other in ALGORITHMS.items():
         reason = other.unsupported(query, key, value, attn_mask, dropout_p)

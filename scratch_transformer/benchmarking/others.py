@@ -16,17 +16,24 @@ LOOK = 3.0
 
 
 class Watch:
-    """From its creation on."""
+    """From its creation on, and for as many `seconds` before it, in which others `used` so many processor seconds."""
 
-    def __init__(self) -> None:
-        self._start = time.monotonic()
-        self._all, self._ours = _busy(), _ours()
+    def __init__(self, seconds: float = 0.0, used: float = 0.0) -> None:
+        self._start = time.monotonic() - seconds
+        self._all, self._ours = _busy() - used, _ours()
+
+    def seconds(self) -> float:
+        """So far."""
+        return time.monotonic() - self._start
+
+    def used(self) -> float:
+        """Seconds for which others have had a processor so far."""
+        return max(0.0, (_busy() - self._all) - (_ours() - self._ours))
 
     def others(self) -> float:
         """Processors that others have used so far, on average: 1.0 is one processor all the time."""
-        seconds = time.monotonic() - self._start
-        used = (_busy() - self._all) - (_ours() - self._ours)
-        return max(0.0, used / seconds) if seconds > 0 else 0.0
+        seconds = self.seconds()
+        return self.used() / seconds if seconds > 0 else 0.0
 
 
 def now() -> float:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from scratch_transformer.benchmarking.machine import Limits, description
-from scratch_transformer.benchmarking.others import BUSY
+from scratch_transformer.benchmarking.others import BUSY, Watch
 from scratch_transformer.benchmarking.race import Result
 from scratch_transformer.benchmarking.timing import spread, timer_of
 
@@ -58,16 +58,27 @@ def speed(result: Result, limits: Limits) -> dict[str, Any]:
 
 
 def document(
-    results: Sequence[Result], memory: Sequence[Result], device: str, extent: str, limits: Limits
+    results: Sequence[Result],
+    memory: Sequence[Result],
+    device: str,
+    extent: str,
+    limits: Limits,
+    subjects: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Everything about a run, which may have only begun."""
+    """Everything about a run, which may have only begun.
+
+    watched: how long times were taken, and what others used then, in seconds of one processor. left: cases to come.
+    """
     found: dict[str, Any] = {
         "schema": SCHEMA,
         "schema_version": SCHEMA_VERSION,
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "extent": extent,
         "device": device,
+        "subjects": list(subjects),
         **description(device, limits),
+        "watched": {"seconds": 0.0, "used": 0.0},
+        "left": 0,
         "definitions": DEFINITIONS,
         "rows": [],
         "memory": [],
@@ -82,6 +93,12 @@ def append(document: dict[str, Any], part: str, results: Sequence[Result], limit
     for result in results:
         durations = {"durations": result.durations} if part == "rows" else {}
         document[part].append(row(result, document["device"], limits) | durations)
+
+
+def note_others(document: dict[str, Any], watch: Watch) -> None:
+    """What others have used of the processors so far."""
+    document["watched"] = {"seconds": round(watch.seconds(), 1), "used": round(watch.used(), 1)}
+    document["environment"]["used by others"] = round(watch.others(), 2)
 
 
 def digits(value: float, count: int = 3) -> str:

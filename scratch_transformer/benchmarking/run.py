@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from scratch_transformer.benchmarking import grid, memory, others, results
 from scratch_transformer.benchmarking.attention_case import AttentionCase
@@ -25,6 +26,8 @@ Progress = Callable[[str], None]
 
 Keep = Callable[[dict[str, Any]], object]
 
+AnyCase = TypeVar("AnyCase", bound=Case)
+
 
 def run(
     extent: grid.Extent,
@@ -32,30 +35,61 @@ def run(
     subjects: Sequence[str],
     progress: Progress = lambda done: None,
     keep: Keep = lambda document: None,
+    begun: dict[str, Any] | None = None,
+    seconds: float = math.inf,
 ) -> dict[str, Any]:
     """Everything of these subjects, as the document of `results.document`.
 
     progress: told the name of each case. keep: given the document so far after each, for whatever ends a run early.
+    begun: the document of such a run, with which this one goes on. seconds: after which no further case is begun; how
+    many are left stands in the document.
     """
-    chosen = plan(extent, device, subjects)
+    chosen, start = plan(extent, device, subjects), time.monotonic()
+    stop, end = start + seconds, start + grid.enough(extent, device)
     progress("the machine's limits")
-    found = limits(device, sorted({case.dtype for case in chosen}))
-    document, end = results.document([], [], device, extent, found), time.monotonic() + grid.enough(extent, device)
-    for of_length in grid.memory(extent, device) if "attention" in subjects else []:
+    document = begun or new(chosen, extent, device, subjects)
+    found = Limits(**document["limits"])
+    of_lengths = missing(document, "memory", lengths(extent, device, subjects))
+    timed = missing(document, "rows", chosen)
+    document["left"] = len(of_lengths) + len(timed)
+    for of_length in of_lengths:
+        if time.monotonic() >= stop:
+            return document
         progress(f"memory of {of_length.name}")
         results.append(document, "memory", weigh(of_length, device, extent), found)
+        document["left"] -= 1
         keep(document)
-    watch = others.Watch()  # from here on times are taken, and no other process of ours works
-    for case in chosen:
+    watch = others.Watch(**document["watched"])  # from here on times are taken, and no other process of ours works
+    for case in timed:
+        if time.monotonic() >= stop:
+            break
         progress(case.name)
         if time.monotonic() < end:
             raced = race(case, device, grid.EFFORT[extent], left_out(case, device, extent, found))
         else:
             raced = [Result(case, rival, "left out", NO_TIME) for rival in case.rivals(device)]
         results.append(document, "rows", raced, found)
-        document["environment"]["used by others"] = round(watch.others(), 2)
+        results.note_others(document, watch)
+        document["left"] -= 1
         keep(document)
     return document
+
+
+def new(chosen: Sequence[Case], extent: grid.Extent, device: str, subjects: Sequence[str]) -> dict[str, Any]:
+    """The document of a run that has only measured the machine's limits."""
+    found = limits(device, sorted({case.dtype for case in chosen}))
+    return results.document([], [], device, extent, found, subjects)
+
+
+def missing(document: dict[str, Any], part: str, cases: Sequence[AnyCase]) -> list[AnyCase]:
+    """The cases that have no row yet in a part of a document, rows or memory."""
+    done = {row["case"] for row in document[part]}
+    return [case for case in cases if case.name not in done]
+
+
+def lengths(extent: grid.Extent, device: str, subjects: Sequence[str]) -> list[AttentionCase]:
+    """The cases in which memory is weighed, untimed."""
+    return grid.memory(extent, device) if "attention" in subjects else []
 
 
 def plan(extent: grid.Extent, device: str, subjects: Sequence[str]) -> list[Case]:
@@ -65,7 +99,7 @@ def plan(extent: grid.Extent, device: str, subjects: Sequence[str]) -> list[Case
 
 def steps(extent: grid.Extent, device: str, subjects: Sequence[str]) -> int:
     """How often `run` reports progress."""
-    return 1 + len(plan(extent, device, subjects)) + len(grid.memory(extent, device)) * ("attention" in subjects)
+    return 1 + len(plan(extent, device, subjects)) + len(lengths(extent, device, subjects))
 
 
 def left_out(case: Case, device: str, extent: grid.Extent, found: Limits | None = None) -> dict[str, str]:

@@ -6,11 +6,13 @@ With x̂ what is normalized, y = x̂ γ + β, and g the gradient of y, u = g γ 
     dx = (u - x̂ mean(u x̂)) / √(mean x² + ε)          root-mean-square normalization
     dγ = Σ g x̂,  dβ = Σ g                            over all rows
 
-The two means of u are products of a matrix and γ.
+The two means of u are products of a matrix and γ. Few passes over memory: a row is multiplied by 1 / √… rather than
+divided, its sum of squares is a norm, and a product and a sum are one pass.
 """
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from scratch_transformer.by_hand.passes import Kept, Passes
@@ -23,20 +25,21 @@ class LayerNorm(Passes):
 
     @staticmethod
     def forward(x: Tensor, weight: Tensor | None, bias: Tensor | None, count: int, eps: float) -> tuple[Tensor, Kept]:
-        dims = tuple(range(-count, 0))
-        mean = x.mean(dims, keepdim=True)
+        mean = x.mean(tuple(range(-count, 0)), keepdim=True)
         y = x - mean
-        root = y.square().mean(dims, keepdim=True).add_(eps).sqrt_()
-        y.div_(root)
+        factor = _factor(y, count, eps)
+        y.mul_(factor)
+        if weight is not None and bias is not None:
+            return torch.addcmul(bias, y, weight), (mean, factor)
         y = y if weight is None else y.mul_(weight)
-        return y if bias is None else y.add_(bias), (mean, root)
+        return y if bias is None else y.add_(bias), (mean, factor)
 
     @staticmethod
     def backward(
         grad: Tensor, kept: Kept, x: Tensor, weight: Tensor | None, bias: Tensor | None, count: int, eps: float
     ) -> tuple[Tensor | None, ...]:
-        mean, root = kept
-        of_x, of_weight = _gradients(grad, (x - mean).div_(root), weight, root, count, has_mean=False)
+        mean, factor = kept
+        of_x, of_weight = _gradients(grad, (x - mean).mul_(factor), weight, factor, count, has_mean=False)
         return of_x, of_weight, None if bias is None else grad.reshape(-1, bias.numel()).sum(0).view(bias.shape)
 
 
@@ -47,29 +50,38 @@ class RMSNorm(Passes):
 
     @staticmethod
     def forward(x: Tensor, weight: Tensor | None, count: int, eps: float) -> tuple[Tensor, Kept]:
-        root = x.square().mean(tuple(range(-count, 0)), keepdim=True).add_(eps).sqrt_()
-        y = x / root
-        return y if weight is None else y.mul_(weight), (root,)
+        factor = _factor(x, count, eps)
+        y = x * factor
+        return y if weight is None else y.mul_(weight), (factor,)
 
     @staticmethod
     def backward(
         grad: Tensor, kept: Kept, x: Tensor, weight: Tensor | None, count: int, eps: float
     ) -> tuple[Tensor | None, ...]:
-        (root,) = kept
-        return _gradients(grad, x / root, weight, root, count, has_mean=True)
+        (factor,) = kept
+        return _gradients(grad, x * factor, weight, factor, count, has_mean=True)
+
+
+def _factor(x: Tensor, count: int, eps: float) -> Tensor:
+    """1 / √(mean x² + ε) of each row."""
+    dims = tuple(range(-count, 0))
+    return (
+        torch.linalg.vector_norm(x, dim=dims, keepdim=True).square_().div_(x.shape[-count:].numel()).add_(eps).rsqrt_()
+    )
 
 
 def _gradients(
-    grad: Tensor, normalized: Tensor, weight: Tensor | None, root: Tensor, count: int, has_mean: bool
+    grad: Tensor, normalized: Tensor, weight: Tensor | None, factor: Tensor, count: int, has_mean: bool
 ) -> tuple[Tensor, Tensor | None]:
     """dx and dγ; has_mean: whether x̂ may have a mean."""
     n = grad.shape[-count:].numel()
     rows, normalized = grad.reshape(-1, n), normalized.reshape(-1, n)
     products = rows * normalized
-    gain = None if weight is None else weight.reshape(n)
-    of_x = rows.clone() if gain is None else rows * gain
-    shares = rows.new_full((n,), 1 / n) if gain is None else gain / n
-    if not has_mean:
-        of_x.sub_(rows.mv(shares).unsqueeze(1))
-    of_x.addcmul_(normalized, products.mv(shares).unsqueeze(1), value=-1).div_(root.reshape(-1, 1))
+    gain = rows.new_ones(n) if weight is None else weight.reshape(n)
+    shares = gain / n
+    if has_mean:
+        of_x = rows * gain
+    else:
+        of_x = torch.addcmul(rows.mv(shares).neg_().unsqueeze(1), rows, gain)
+    of_x.addcmul_(normalized, products.mv(shares).unsqueeze(1), value=-1).mul_(factor.reshape(-1, 1))
     return of_x.view(grad.shape), None if weight is None else products.sum(0).view(weight.shape)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
+import math
 import os
 import sys
 from pathlib import Path
@@ -37,24 +39,44 @@ SUBJECTS = ("attention", "variants", "layers", "training")
     help="Folder for the JSON, the page and the picture.",
 )
 @click.option("--wait", "waits", is_flag=True, help="Begin when other processes leave the processors alone.")
+@click.option(
+    "--minutes",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Begin no further case after so many; --resume goes on.",
+)
+@click.option(
+    "--resume", "resumes", is_flag=True, help="Go on with the latest such run in the folder, if there is one."
+)
 @click.pass_context
 def bench(
-    context: click.Context, device: str, is_quick: bool, subjects: tuple[str, ...], out: Path, waits: bool
+    context: click.Context,
+    device: str,
+    is_quick: bool,
+    subjects: tuple[str, ...],
+    out: Path,
+    waits: bool,
+    minutes: float | None,
+    resumes: bool,
 ) -> None:
     """Measure ours beside PyTorch's builtins, in time and memory.
 
-    Every result is checked before it is timed. Results that were taken beside other busy processes are marked as such.
-    Exit status: 0 if all of ours were right, 1 if not, 2 if nothing could
-    be measured.
+    Every result is checked before it is timed, and kept as soon as it is there. Results that were taken beside other
+    busy processes are marked as such. Exit status: 0 if all of ours were right, 1 if not, 2 if nothing could be
+    measured, 3 if cases are left for --resume.
     """
     if context.invoked_subcommand is not None:
         return
     importlib.import_module("matplotlib")  # find out before an hour of work whether it is there
     _make_folder(out)
+    extent, subjects = "quick" if is_quick else "full", subjects or SUBJECTS
+    begun = _begun(out, extent, device, subjects) if resumes else None
     _look_around(waits)
     from scratch_transformer.benchmarking import ratios
 
-    document = _run("quick" if is_quick else "full", device, subjects or SUBJECTS, out)
+    document = _run(extent, device, subjects, out, begun, math.inf if minutes is None else 60 * minutes)
+    if document["left"]:
+        click.echo(f"{document['left']} cases are left: the same command with --resume goes on")
+        sys.exit(3)
     written = _write(document, out)
     _print(document)
     for path in written:
@@ -120,7 +142,35 @@ def _read(path: Path) -> dict[str, Any]:
     return document
 
 
-def _run(extent: Any, device: str, subjects: tuple[str, ...], out: Path) -> dict[str, Any]:
+def _begun(out: Path, extent: str, device: str, subjects: tuple[str, ...]) -> dict[str, Any] | None:
+    """The document of the latest such run in the folder, or None.
+
+    Raises:
+        UsageError: it was measured on another machine, or with other versions.
+    """
+    from scratch_transformer.benchmarking import results
+    from scratch_transformer.benchmarking.machine import surroundings
+
+    wanted = {"schema": results.SCHEMA, "extent": extent, "device": device, "subjects": list(subjects)}
+    found = []
+    for path in out.glob("*.json"):
+        with contextlib.suppress(ValueError):
+            document = json.loads(path.read_text(encoding="utf-8"))
+            if isinstance(document, dict) and wanted.items() <= document.items():
+                found.append((document["date"], path, document))
+    if not found:
+        return None
+    _, path, document = max(found, key=lambda each: each[:2])
+    for name, value in surroundings(device).items():
+        before = document["environment"].get(name)
+        if before != value:
+            raise click.UsageError(f"cannot go on with {path}: {name} was {before}, and is {value}")
+    return document
+
+
+def _run(
+    extent: Any, device: str, subjects: tuple[str, ...], out: Path, begun: dict[str, Any] | None, seconds: float
+) -> dict[str, Any]:
     """The document, with a progress bar where somebody watches. After each case it is in its file."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -133,15 +183,16 @@ def _run(extent: Any, device: str, subjects: tuple[str, ...], out: Path) -> dict
     with Progress(
         *columns, console=console, transient=True, auto_refresh=False, disable=not console.is_terminal
     ) as progress:
-        bar = progress.add_task("starting", total=run.steps(extent, device, subjects))
-        started = -1
+        total = run.steps(extent, device, subjects)
+        bar = progress.add_task("starting", total=total)
+        started = -1 if begun is None else total - begun["left"] - 2
 
         def report(name: str) -> None:
             nonlocal started
             started += 1
             progress.update(bar, completed=started, description=name, refresh=True)
 
-        return run.run(extent, device, subjects, report, lambda document: _keep(document, out))
+        return run.run(extent, device, subjects, report, lambda document: _keep(document, out), begun, seconds)
 
 
 def _keep(document: dict[str, Any], out: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
@@ -123,7 +124,7 @@ class _Choice:
             self.seen = seen.scatter_add_(1, ids, mask.long()) > 0
 
     def next(self, logits: Tensor, rows: list[int]) -> Tensor:
-        if not logits.isfinite().all():
+        if not math.isfinite(logits.sum()) and not logits.isfinite().all():
             raise ValueError("generate: the model computes no finite numbers: its weights are of no use")
         if self.seen is not None:
             logits = sampling.penalized(logits, self.seen, self.penalty)

@@ -6,32 +6,38 @@ Shapes: R texts, h heads, G heads of keys and values, D features of a head, t to
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from scratch_transformer import nn
-from scratch_transformer.generation.affine import Normalization, Part, behind
+from scratch_transformer.generation.reading import Part, RMSNorm, paired, reading
 from scratch_transformer.language_model import LanguageModel
 
 
 class Attention:
-    """`nn.CausalSelfAttention` without its last map, of the newest token of each text: (R, d_model) -> (R, h·D)."""
+    """`nn.CausalSelfAttention` behind a normalization, without its last map, of the newest token of each text.
 
-    def __init__(self, attention: nn.CausalSelfAttention, norm: Normalization, kept: Tensor) -> None:
+    kept (2, R, G, C, D): keys and values of the tokens so far, which are changed.
+    """
+
+    def __init__(
+        self, attention: nn.CausalSelfAttention, norm: nn.LayerNorm | nn.RMSNorm, kept: Tensor, is_turned: bool
+    ) -> None:
         a = attention
         self.h, self.G, self.D = a.num_heads, a.num_kv_heads, a.head_dim
-        scale = 1 / math.sqrt(self.D)
-        self.gain: Tensor | None = None  # of the norms of queries and keys: (h + G, D)
-        if a.q_norm is not None and a.k_norm is not None:
-            norms = [(a.q_norm, self.h, scale), (a.k_norm, self.G, 1.0)]
-            gains = [_pairs(normalization(each).gain * factor).expand(heads, -1) for each, heads, factor in norms]
-            self.gain, self.head_norm, scale = torch.cat(gains), normalization(a.q_norm), 1.0
-        parts = [Part(a.q_proj, scale, self.D), Part(a.k_proj, 1.0, self.D), Part(a.v_proj)]
-        self.project = behind(norm, parts).for_rows(kept.shape[1])
+        self.scale = 1 / math.sqrt(self.D)
+        pairs = self.D if is_turned else None
+        self.project = reading(norm, [Part(a.q_proj, pairs), Part(a.k_proj, pairs), Part(a.v_proj)], kept.shape[1])
+        self.head_norm = (
+            None
+            if a.q_norm is None or a.k_norm is None
+            else _HeadNorm([(a.q_norm, self.h), (a.k_norm, self.G)], is_turned)
+        )
         self.blocked: Tensor | None = None
-        kept[0] = _pairs(kept[0])
+        self.nothing = kept.new_zeros(1, 1, 1)
+        if is_turned:
+            kept[0] = paired(kept[0])
         self._keep(kept)
 
     def block(self, blocked: Tensor) -> None:
@@ -49,22 +55,32 @@ class Attention:
             self.blocked = self.blocked.unflatten(0, (-1, self.G))[rows].flatten(0, 1)
         self._keep(self.kept.index_select(0, rows).transpose(0, 1).contiguous())
 
-    def __call__(self, u: Tensor, turns: Tensor | None, length: int) -> Tensor:
-        R, h, G, D = len(u), self.h, self.G, self.D
-        new = self.project(u)  # queries of h heads, keys and values of G each
-        if self.gain is not None:
-            turning = new.view(R, h + 2 * G, D).narrow(1, 0, h + G)
-            turning.copy_(self.head_norm.direction(turning).mul_(self.gain))
+    def __call__(self, x: Tensor, turns: Tensor | None, length: int) -> Tensor:
+        """x (R, d_model) -> (R, h·D)."""
+        R, h, G, D = len(x), self.h, self.G, self.D
+        new = self.project(x)  # queries of h heads, keys and values of G each
+        if self.head_norm is not None:
+            self.head_norm(new.view(R, h + 2 * G, D).narrow(1, 0, h + G))
         if turns is not None:  # that of a value is 1
             torch.view_as_complex(new.view(R, h + 2 * G, D // 2, 2)).mul_(turns)
         self.kept.select(3, length - 1).copy_(new.narrow(1, h * D, 2 * G * D).view(R, 2, G, D))
         query, keys = new.narrow(1, 0, h * D).reshape(R * G, h // G, D), self.keys.narrow(2, 0, length)
-        if self.blocked is None:
-            scores = query.bmm(keys)
-        else:
-            scores = torch.baddbmm(self.blocked.narrow(2, 0, length), query, keys)
-        weights = scores.sub_(scores.logsumexp(-1, keepdim=True)).exp_()  # the softmax: (R·G, h/G, t)
-        return weights.bmm(self.values.narrow(1, 0, length)).view(R, h * D)
+        blocked = self.nothing if self.blocked is None else self.blocked.narrow(2, 0, length)
+        scores = torch.baddbmm(blocked, query, keys, alpha=self.scale)
+        return scores.softmax(-1).bmm(self.values.narrow(1, 0, length)).view(R, h * D)
+
+
+class _HeadNorm:
+    """The norms of queries and keys, one after the other (norm, heads), in place."""
+
+    def __init__(self, norms: list[tuple[nn.RMSNorm, int]], is_turned: bool) -> None:
+        each = [(RMSNorm(norm), heads) for norm, heads in norms]
+        gains = [paired(norm.gain) if is_turned else norm.gain for norm, _ in each]
+        self.gain = torch.cat([gain.expand(heads, -1) for gain, (_, heads) in zip(gains, each, strict=True)])
+        self.plain = each[0][0].plain
+
+    def __call__(self, x: Tensor) -> None:
+        x.copy_(self.plain(x).mul_(self.gain))
 
 
 def turns(model: LanguageModel, capacity: int) -> Tensor:
@@ -74,13 +90,3 @@ def turns(model: LanguageModel, capacity: int) -> Tensor:
     turned = torch.complex(cos, sin).unsqueeze(1)
     values = torch.ones_like(turned).expand(-1, c.num_kv_heads, -1)
     return torch.cat([turned.expand(-1, c.num_heads + c.num_kv_heads, -1), values], dim=1)
-
-
-def normalization(norm: Any) -> Normalization:
-    """Of an nn.RMSNorm, or of an nn.LayerNorm where rows have no mean."""
-    return Normalization(norm.weight, getattr(norm, "bias", None), norm.eps)
-
-
-def _pairs(x: Tensor) -> Tensor:
-    """Features (…, D) in the order 0, D/2, 1, D/2 + 1, …: what rotary turns pair, side by side."""
-    return x.unflatten(-1, (2, -1)).transpose(-1, -2).flatten(-2)

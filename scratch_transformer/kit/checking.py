@@ -19,6 +19,7 @@ from scratch_transformer.kit.discover import load, packages, siblings, survey
 from scratch_transformer.kit.discover.sandbox import Guard, TimeUp, time_limit
 from scratch_transformer.kit.discover.target import Source
 from scratch_transformer.kit.judge import scripts
+from scratch_transformer.kit.judge.crashes import crash_finding
 from scratch_transformer.kit.judge.diagnose import diagnose
 from scratch_transformer.kit.kind import Diagnosis, Finding
 from scratch_transformer.kit.kinds import KINDS
@@ -27,10 +28,14 @@ from scratch_transformer.kit.report import lines, stubs
 from scratch_transformer.kit.report.finding import Named, Result
 from scratch_transformer.kit.resolve import adapters, foreign, guess
 from scratch_transformer.kit.resolve.build import config, construct
+from scratch_transformer.kit.resolve.call.forwards import MODELS
+from scratch_transformer.kit.resolve.library import supplied
 from scratch_transformer.kit.resolve.library.library import Library
 from scratch_transformer.kit.resolve.names.words import plain
+from scratch_transformer.kit.resolve.trials import misfits
 from scratch_transformer.kit.resolve.trials.choice import SEARCH, chosen
 from scratch_transformer.kit.resolve.trials.match import Outcome, resolve
+from scratch_transformer.kit.resolve.trials.outcome import raised
 
 COMPONENT_SECONDS = 12.0
 PART_SECONDS, LEARNING_SECONDS, MOST_PART = 2.0, 5.0, 4.0
@@ -54,6 +59,8 @@ class Checking:
         self.found: list[tuple[int, str, Any, tuple[str, ...], Source, int]] = []
         self.order = {name: index for index, name in enumerate(KINDS)}
         self.learning = LEARNING_SECONDS
+        self.broken: dict[Any, str] = {}
+        """What stops however it is called -> the id of the mistake that does it."""
         self.end, self.left = float("inf"), 1
         """When the time for the whole is used up, and how many components are left."""
 
@@ -74,7 +81,7 @@ class Checking:
         for name, value in vars(loaded.module).items():
             if name not in definitions or not (inspect.isclass(value) or inspect.isfunction(value)):
                 continue
-            why = self._why_not(name, value) if guess.kinds_of(name, value, KINDS) else ""
+            why = self._why_not(name, value)
             if why or not self.add(name, value, source, definitions[name].line):
                 ignored.append(f"{name} ({why})" if why else name)
         for name, value in packages.beside(loaded.module, source):
@@ -133,7 +140,10 @@ class Checking:
 
     def _why_not(self, name: str, value: Any) -> str:
         """Why something that was found by its name is no part of a Transformer, if nobody said that it is one."""
-        return "" if self.job.get("only") == name or self.job.get("as_kind") else foreign.why_not(value)
+        kinds = guess.kinds_of(name, value, KINDS)
+        if not kinds or self.job.get("only") == name or self.job.get("as_kind"):
+            return ""
+        return foreign.why_not(value) or foreign.attends_to_nothing(value, kinds[0])
 
     # ---- Checking ----
 
@@ -169,9 +179,7 @@ class Checking:
 
         A result if somebody asks for it.
         """
-        is_nothing = result.verdict.startswith(
-            (foreign.NOT_WRITTEN, foreign.NOT_LOADED, foreign.NOT_ALONE.partition("{")[0])
-        )
+        is_nothing = result.verdict.startswith(foreign.NOTHING)
         return is_nothing and self.job.get("only") != result.name
 
     def _only_reminds(self, value: Any, kinds: tuple[str, ...], result: Result) -> bool:
@@ -225,7 +233,19 @@ class Checking:
         except Exception as error:  # a fault of the kit's own spoils one component, not the others
             problem = f"the check itself fails on it: {type(error).__name__}: {error}"
             return unchecked("could not be built", problem=problem, stub=stubs.stub(kind, name, source.module))
+        if diagnosis is not None and diagnosis.verdict == "unknown mismatch" and self._is_pooled(outcome):
+            return unchecked(foreign.POOLED)
         return self._result(name, source, line, value, outcome, diagnosis)
+
+    def _is_pooled(self, outcome: Outcome) -> bool:
+        """Whether what is called like a model returns one vector for a whole sentence."""
+        candidate = outcome.candidate
+        if candidate is None or outcome.kind.name not in MODELS or outcome.form != "wrong":
+            return False
+        probe = self.library.trial(outcome.kind, candidate.settings, candidate.made).probes[0]
+        with contextlib.suppress(Exception):  # the learner's code may raise anything
+            return candidate(**probe.inputs).dim() < 3
+        return False
 
     def _learn(self, part: type) -> None:
         """What a part of another file is, without a report of its own: its mistakes are the whole's."""
@@ -236,8 +256,11 @@ class Checking:
             self.guard.on() if self.guard else nullcontext(),
             time_limit(MOST_PART),
         ):
-            candidate = chosen(part, kinds, library, PART_SECONDS).candidate
-            if candidate is not None:
+            outcome = chosen(part, kinds, library, PART_SECONDS)
+            candidate = outcome.candidate
+            if candidate is None:
+                self._broken(part, outcome)
+            else:
                 library.resolved[part] = candidate
                 library.diagnoses[part] = diagnose(candidate, library.known_of(candidate.made), seconds=LEAST_SEARCH)
                 library.silent.append(library.diagnoses[part])
@@ -287,7 +310,6 @@ class Checking:
         own = [f for f in diagnosis.findings if f.mistake.id not in parts]
         self.library.diagnoses[value] = diagnosis
         result.verdict, result.error, result.design = diagnosis.verdict, diagnosis.error, diagnosis.design
-        result.inherited = [f.mistake.id for f in diagnosis.findings if f.mistake.id in parts] + beside
         result.mistakes = [_located(f, value, source) for f in own]
         result.alternatives = [list(ids) for ids in diagnosis.alternatives]
         result.divergence, result.probe = diagnosis.divergence, diagnosis.probe
@@ -298,6 +320,10 @@ class Checking:
         if unsaid and not beside:
             result.verdict, result.unexplained = "mistake", True
             result.mistakes = [*(_located(f, value, source) for f in unsaid), *result.mistakes]
+        is_lost = diagnosis.verdict in ("unknown mismatch", "crashed")  # else the rest is judged without that part
+        lent = outcome.candidate.replaced if is_lost and outcome.candidate is not None else ()
+        beside += sorted({id for part, id in self.broken.items() if part.__name__ in lent} - {*beside, *diagnosis.ids})
+        result.inherited = [f.mistake.id for f in diagnosis.findings if f.mistake.id in parts] + beside
         if beside:
             result.verdict = "mistake"
             if diagnosis.verdict == "unknown mismatch":
@@ -313,15 +339,28 @@ class Checking:
         found = [f for part in (*own, *deeper) for f in part.findings if f.severity == "mistake"]
         return list(dict.fromkeys(f.mistake.id for f in found if f.mistake.id not in diagnosis.ids))
 
-    def _not_built(self, result: Result, value: Any, outcome: Outcome, source: Source) -> Result:
-        from scratch_transformer.kit.judge.crashes import crash_finding
+    def _broken(self, value: Any, outcome: Outcome) -> tuple[Finding | None, BaseException | None]:
+        """The mistake with which something stops, however it is called, and what it raises."""
+        error = outcome.error
+        finding = crash_finding(error) if isinstance(error, Exception) else None
+        if finding is None and outcome.stage == "called":
+            with (
+                contextlib.suppress(TimeUp),
+                self.guard.on() if self.guard else nullcontext(),
+                time_limit(PART_SECONDS),
+            ):
+                finding, error = misfits.finding(value, outcome.kind, self.library, error) or (None, error)
+        if finding is not None and finding.severity == "mistake":
+            self.broken[value] = finding.mistake.id
+        return finding, error
 
+    def _not_built(self, result: Result, value: Any, outcome: Outcome, source: Source) -> Result:
         error, kind = outcome.error, outcome.kind
         if isinstance(error, NotImplementedError):  # an exercise as it was handed out
             result.verdict, result.problem = foreign.NOT_WRITTEN, str(error)
             return result
-        if foreign.reads_what_is_absent(error):
-            result.verdict, result.problem = foreign.not_loaded(error), outcome.problem
+        if absent := foreign.lacks(error):
+            result.verdict, result.problem = absent, outcome.problem
             return result
         if "next_logits" in kind.inputs and self.job.get("only") != result.name:
             lacks = isinstance(error, (KeyError, FileNotFoundError)) or hasattr(error, "placeholder")
@@ -329,12 +368,14 @@ class Checking:
                 piece = foreign.NOT_ALONE.format(", ".join(outcome.unknown))
                 result.verdict = piece if outcome.unknown else foreign.not_loaded(error)
                 return result
-        finding = crash_finding(error) if isinstance(error, Exception) else None
+        finding, error = self._broken(value, outcome)
         if finding is not None:
             result.mistakes = [_located(finding, value, source)]
-        severe = finding is not None and finding.severity == "mistake"
+        inherited = None if finding else supplied.culprit(error, value, self.broken)
+        result.inherited = [self.broken[inherited]] if inherited is not None else []
+        severe = (finding is not None and finding.severity == "mistake") or inherited is not None
         result.verdict = "mistake" if severe else "could not be built" if outcome.stage == "built" else "crashed"
-        result.problem = outcome.problem
+        result.problem = outcome.problem if error is outcome.error else raised("its forward", error)
         result.stub = "" if severe else stubs.stub(kind, result.name, source.module)
         return result
 

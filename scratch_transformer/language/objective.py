@@ -31,9 +31,11 @@ class Objective(Module):
     def forward(self, ids: Tensor, targets: Tensor) -> Tensor:
         mask, positions = (None, None) if self.apart_at is None else documents(ids, self.apart_at)
         with torch.autocast(ids.device.type, self.autocast, enabled=self.autocast is not None):
-            logits = self.model(ids, mask=mask, positions=positions)
-        logits, targets = logits.flatten(0, 1).float(), targets.flatten()
-        loss = functional.cross_entropy(logits, targets, None, IGNORED, "sum")
+            states = self.model.states(ids, mask=mask, positions=positions).flatten(0, 1)
+            weight = self.model.embedding.weight if self.model.head is None else self.model.head.weight
+            loss = functional.linear_cross_entropy(
+                states, weight, targets.flatten(), ignore_index=IGNORED, reduction="sum"
+            )
         return loss if self.training else torch.stack([loss, loss])
 
 

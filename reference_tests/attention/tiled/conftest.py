@@ -1,6 +1,6 @@
 import pytest
 
-from scratch_transformer.attention.tiled import problem, tile
+from scratch_transformer.attention.tiled import few, problem, tile
 
 
 @pytest.fixture(scope="module")
@@ -10,6 +10,7 @@ def small_tiles():
         for name, size in {"QUERIES": 4, "LONGEST": 4, "KEYS": 3, "SHORT": 6, "TILE": 24}.items():
             patch.setattr(problem, name, size)
         patch.setattr(tile, "LONGEST", 4)
+        patch.setattr(few, "WIDENED", 0)
         tile._triangles.cache_clear()
         yield
         tile._triangles.cache_clear()

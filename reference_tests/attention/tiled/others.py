@@ -26,7 +26,8 @@ def builtin(
     window=(None, None),
 ):
     """torch's function, with our further arguments."""
-    if bottom_right or window != (None, None) or (is_causal and attn_mask is not None):
+    is_lost = is_causal and (attn_mask is not None or (scale or 0) < 0)  # NaN: -inf is set first, and scaled then
+    if bottom_right or window != (None, None) or is_lost:
         seen = visible(query.shape[-2], key.shape[-2], is_causal, bottom_right, window).to(query.device)
         attn_mask, is_causal = both(seen, attn_mask), False
     return F.scaled_dot_product_attention(

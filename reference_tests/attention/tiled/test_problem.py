@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from reference_tests.attention.tiled.others import visible
 from scratch_transformer import masks
+from scratch_transformer.attention.tiled import problem as tiles
 from scratch_transformer.attention.tiled.problem import Problem
 
 pytestmark = pytest.mark.usefixtures("small_tiles")
@@ -37,6 +38,18 @@ def test_each_score_that_counts_is_in_one_tile(B, K, G, T, S, before, after, dro
     assert times.max() <= 1
     assert tiles or not seen.any()
     assert cut.flops >= 2 * 4 * B * K * G * seen.sum()
+
+
+@pytest.mark.parametrize("queries, counted", [(1, 16), (15, 16), (17, 17)])
+def test_reading_the_keys_takes_as_long_as_some_queries(queries, counted, monkeypatch):
+    """Or a call of few queries would always look as if it had been held up. Heads that share a key count together."""
+    monkeypatch.setattr(tiles, "READING", 16)
+    monkeypatch.setattr(tiles, "QUERIES", 99)
+    monkeypatch.setattr(tiles, "LONGEST", 99)
+    for shared in (1, queries):
+        cut = problem(torch.zeros(2, 3 * shared, queries // shared, 4), torch.zeros(2, 3, 50, 4))
+        assert cut.rows == queries
+        assert cut.flops == 2 * (4 + 4) * 2 * 3 * counted * 50
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])

@@ -111,7 +111,7 @@ def test_not_on_a_torch_that_cannot(it_pays, seen, monkeypatch):
     monkeypatch.setattr(products, "_can", lambda: False)
     tiled(*qkv())
     assert set(seen) == {"none"}
-    assert f"torch {torch.__version__} can't ask for others" in products.advantage(torch.bfloat16, CPU)
+    assert f"torch {torch.__version__} can't ask for others" in products.advantage(torch.bfloat16, CPU, 70)
 
 
 def test_what_was_set_before_is_set_again(it_pays, seen):
@@ -135,14 +135,14 @@ def test_restored_after_an_error(it_pays, monkeypatch):
 
 
 def test_calls_within_and_beside_each_other(it_pays):
-    with products.narrowed(torch.bfloat16, CPU):
-        with products.narrowed(torch.bfloat16, CPU):
+    with products.narrowed(torch.bfloat16, CPU, 70):
+        with products.narrowed(torch.bfloat16, CPU, 70):
             assert setting() == "bf16"
         assert setting() == "bf16"
     assert setting() == "none"
     first, second = (contextlib.ExitStack() for _ in range(2))
-    first.enter_context(products.narrowed(torch.bfloat16, CPU))
-    second.enter_context(products.narrowed(torch.bfloat16, CPU))
+    first.enter_context(products.narrowed(torch.bfloat16, CPU, 70))
+    second.enter_context(products.narrowed(torch.bfloat16, CPU, 70))
     first.close()  # the other goes on
     assert setting() == "bf16"
     second.close()
@@ -180,7 +180,7 @@ def test_scores_are_exact(it_pays):
     problem = forward.Problem.of(q, k, k, None, None, 0.0, None, None, 0.3)
     block = problem.blocks()[0]
     scratch = workers.Scratch(torch.float32, CPU)
-    with products.narrowed(torch.bfloat16, CPU):
+    with products.narrowed(torch.bfloat16, CPU, 70):
         query = forward.tile.query_rows(problem, block, scratch)
         keys = problem.key_tiles(block)[0]
         key = forward.tile.keys_of(problem.key, "key", block, keys, scratch)
@@ -201,7 +201,7 @@ import os, sys, torch
 from scratch_transformer.attention.tiled import products
 
 products._pays = lambda: True
-with products.narrowed(torch.bfloat16, torch.device("cpu")):
+with products.narrowed(torch.bfloat16, torch.device("cpu"), 70):
     assert torch.backends.mkldnn.matmul.fp32_precision == "bf16"
     child = os.fork()
     if child == 0:
@@ -220,7 +220,8 @@ def test_explained(it_pays):
     q, k, v = (torch.randn(8, 8, 256, 16, dtype=torch.bfloat16) for _ in range(3))
     assert "; products of bfloat16 by the processor" in explain(q, k, v).splitlines()[0]
     assert "products" not in explain(q.float(), k.float(), v.float())
-    assert products.advantage(torch.float32, CPU) == products.advantage(torch.bfloat16, torch.device("meta")) == ""
+    assert products.advantage(torch.float32, CPU, 70) == ""
+    assert products.advantage(torch.bfloat16, torch.device("meta"), 70) == ""
 
 
 # ---- How it is kept and measured, on a setting and by a clock of our own ----

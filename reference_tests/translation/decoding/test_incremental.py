@@ -83,9 +83,9 @@ def test_matrices_as_they_are_in_one_piece_and_in_a_piece_for_each_thread_are_th
     model, sources = random_model(), random_sources(rows)
     ids, found = random_ids(rows), []
     with deciding(model):
-        for few, cached in ((0, affine.CACHED), (affine.FEW, affine.CACHED), (affine.FEW, 0)):
+        for fewest, cached in ((0, affine.CACHED), (affine.FEWEST, affine.CACHED), (affine.FEWEST, 0)):
             threads = mock.patch.object(torch, "get_num_threads", return_value=4)
-            with mock.patch.multiple(affine, FEW=few, CACHED=cached), threads:
+            with mock.patch.multiple(affine, FEWEST=fewest, CACHED=cached), threads:
                 found.append(IncrementalDecoder(model, sources, SRC_PAD).step(ids))
     assert max(relative_error(each, found[0]) for each in found) <= 1e-14
 
@@ -134,7 +134,7 @@ def test_weights_that_were_merged_once_are_used_again():
         kept = MergedDecoder(model)
         for _ in range(2):
             cached, (_, whole) = IncrementalDecoder(model, sources, SRC_PAD, 1, kept), both(model, sources)
-            assert cached.layers[0].linear_1 is kept.layers[0].linear_1
+            assert cached.layers[0].linear_1 is kept.layers[0].linear_1.turned
             for _ in range(3):
                 ids = random_ids(2)
                 assert relative_error(cached.step(ids), whole.step(ids)) <= 1e-12

@@ -8,6 +8,7 @@ keys at a time, and the backward pass computes the tiles again. What makes it fa
 - `problem.py`: powers of 2 instead of e, which take half the time;
 - `tile.py`: float16 and bfloat16 are widened a tile at a time: their products are slow on most CPUs, and inexact;
 - `products.py`: bfloat16 products by the processor itself, where it has them, twice as fast as float32's;
+- `few.py`: for few queries or keys, values that are not widened, and no sums to correct;
 - `workers.py`: threads that take whole blocks where other processes would hold up operations spread over threads.
 
 Source: Rabe and Staats 2021, Self-attention does not need O(n²) memory; Dao et al. 2022, FlashAttention.
@@ -20,8 +21,8 @@ import math
 import torch
 from torch import Tensor
 
-from scratch_transformer import masks
-from scratch_transformer.attention.tiled import products
+from scratch_transformer import checks, masks
+from scratch_transformer.attention.tiled import few, products
 from scratch_transformer.attention.tiled.operator import attend
 from scratch_transformer.attention.tiled.tile import keep_share
 from scratch_transformer.precision import cast_dtype
@@ -43,7 +44,7 @@ def unsupported(
         return "query, key and value are broadcast"
     if query.dim() > 2 and query.shape[-3] % key.shape[-3] != 0:
         return "query is broadcast over the heads of key"
-    if attn_mask is not None and not _is_within(attn_mask.shape[:-2], query.shape[:-2]):
+    if attn_mask is not None and not checks.broadcasts(attn_mask.shape[:-2], query.shape[:-2]):
         return "query is broadcast over the mask"
     if keep_share(dropout_p) == 0:
         return f"dropout_p is {dropout_p}: no weight is left to scale"
@@ -52,9 +53,14 @@ def unsupported(
     return None
 
 
-def note(query: Tensor) -> str:
+def note(query: Tensor, key: Tensor, dropout_p: float) -> str:
     """What else there is to say of a call, in words; empty if nothing."""
-    return products.advantage(query.dtype, query.device)
+    shared = query.shape[-3] // key.shape[-3] if query.dim() > 2 else 1
+    rows = shared * query.shape[-2]
+    said = products.advantage(query.dtype, query.device, rows)
+    if few.suits(query.dtype, query.device, rows, key.shape[-2], dropout_p):
+        return f"weights of few queries or keys are rounded to bfloat16; {said}"
+    return said
 
 
 def is_transformed() -> bool:
@@ -62,12 +68,6 @@ def is_transformed() -> bool:
     if torch.compiler.is_compiling():
         return False
     return torch._C._are_functorch_transforms_active() or torch.autograd.forward_ad._current_level >= 0
-
-
-def _is_within(shape: torch.Size, other: torch.Size) -> bool:
-    """Whether `shape` broadcasts to `other`."""
-    pairs = zip(reversed(shape), reversed(other), strict=False)
-    return len(shape) <= len(other) and all(size in (1, wanted) for size, wanted in pairs)
 
 
 def run(

@@ -49,7 +49,7 @@ def backward(problem: Problem, saved: Saved, gradients: Gradients) -> None:
         _differentiate(problem, group, saved, gradients, scratch)
 
     groups = problem.groups()
-    with products.narrowed(problem.query.dtype, problem.query.device):
+    with products.narrowed(problem.query.dtype, problem.query.device, problem.rows):
         if gradients.mask is None:
             workers.run(groups, differentiate, problem.like, PRODUCTS * problem.flops)
         else:  # summed up over heads: one after the other, so that the sum is the same each time

@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from scratch_transformer.attention.tiled import products, tile, workers
+from scratch_transformer.attention.tiled import few, products, tile, workers
 from scratch_transformer.attention.tiled.problem import Block, Problem
 from scratch_transformer.attention.tiled.workers import Scratch
 
@@ -24,12 +24,16 @@ def forward(problem: Problem, out: Tensor, norms: Tensor) -> None:
     exp is to the base of `exponent_scale`. Rows in which everything is blocked are zero. Shift and total are two
     numbers, not one logarithm: beside a shift of -10⁹, which masks may bring, the total's would be rounded away.
     """
+    query = problem.query
+    if few.suits(query.dtype, query.device, problem.rows, problem.key.shape[2], problem.dropout_p):
+        few.forward(problem, out, norms)
+        return
     shifts = needs_shift(problem)
 
     def attend(block: Block, scratch: Scratch) -> None:
         _attend(problem, block, shifts, out, norms, scratch)
 
-    with products.narrowed(problem.query.dtype, problem.query.device):
+    with products.narrowed(query.dtype, query.device, problem.rows):
         workers.run(problem.blocks(), attend, problem.like, problem.flops)
 
 

@@ -23,6 +23,8 @@ QUERIES = 256
 LONGEST = 2 * QUERIES
 SHORT = 512
 KEYS = 512
+# Queries whose products with a key take as long as reading it.
+READING = 16
 
 
 @dataclass(frozen=True)
@@ -79,13 +81,22 @@ class Problem:
         return self.scale * (1.0 if self.has_float_mask else math.log2(math.e))
 
     @cached_property
+    def rows(self) -> int:
+        """Queries that share a key, of all heads that do."""
+        return self.query.shape[2] * self.query.shape[3]
+
+    @cached_property
     def flops(self) -> float:
-        """Multiplications and additions of the two products of the forward pass."""
-        width = self.query.shape[2] * (self.query.shape[-1] + self.value.shape[-1])
-        blocks = [
-            (block.h1 - block.h0) * (block.t1 - block.t0) * self._number_of_keys(block) for block in self.blocks()
+        """Multiplications and additions of the two products of the forward pass, or what takes as long.
+
+        For a few queries keys have to be read and widened as for `READING` of them.
+        """
+        G, width = self.query.shape[2], self.query.shape[-1] + self.value.shape[-1]
+        scores = [
+            (block.h1 - block.h0) * max(READING, G * (block.t1 - block.t0)) * self._number_of_keys(block)
+            for block in self.blocks()
         ]
-        return 2.0 * width * sum(blocks)
+        return 2.0 * width * sum(scores)
 
     @cached_property
     def queries_per_block(self) -> int:
@@ -99,23 +110,27 @@ class Problem:
             return longest // 2 if is_short else longest
         return longest // 4 if is_short else longest // 2
 
-    def blocks(self) -> list[Block]:
+    def blocks(self, heads: int | None = None) -> list[Block]:
         """All queries, cut into blocks: those of the same heads one after the other, and the last queries first.
 
-        They have the most keys before a causal diagonal, so the blocks that threads end with are short.
+        They have the most keys before a causal diagonal, so the blocks that threads end with are short. heads: as in
+        `groups`.
         """
         T, step = self.query.shape[3], self.queries_per_block
         starts = range(0, T, step)
-        groups = self.groups(len(starts))
+        groups = self.groups(len(starts), heads)
         return [replace(group, t0=t0, t1=min(t0 + step, T)) for group in groups for t0 in reversed(starts)]
 
-    def groups(self, tasks: int = 1) -> list[Block]:
-        """All heads, several at a time where that makes a tile, but enough groups of so many tasks to share out."""
+    def groups(self, tasks: int = 1, heads: int | None = None) -> list[Block]:
+        """All heads, several at a time where that makes a tile, but enough groups of so many tasks to share out.
+
+        heads: no more than so many at a time.
+        """
         B, K, _, T, _ = self.query.shape
         enough = workers.enough() if self.query.device.type == "cpu" else 1
         if self.dropout_p > 0:
             enough = 1  # what is dropped follows from the tiles, and must not depend on the number of threads
-        step = max(1, min(self._heads_per_tile(), K, B * K * tasks // enough))
+        step = max(1, min(self._heads_per_tile(), heads or K, K, B * K * tasks // enough))
         return [Block(b, h0, min(h0 + step, K), 0, T) for b in range(B) for h0 in range(0, K, step)]
 
     def _heads_per_tile(self) -> int:
@@ -134,10 +149,10 @@ class Problem:
         rows = G * min(self.queries_per_block, T)
         return max(rows, D) if self.query.dtype in HALF_PRECISION else rows
 
-    def key_tiles(self, block: Block) -> list[slice]:
-        """The keys that any query of a block may attend to, a tile at a time."""
+    def key_tiles(self, block: Block, least: int = 0) -> list[slice]:
+        """The keys that any query of a block may attend to, a tile at a time, of at least so many but the last."""
         start, stop = self._key_range(block)
-        step = self.keys_per_tile
+        step = max(self.keys_per_tile, least)
         return [slice(s0, min(s0 + step, stop)) for s0 in range(start, stop, step)]
 
     def _number_of_keys(self, block: Block) -> int:

@@ -25,6 +25,8 @@ from scratch_transformer.attention.tiled import workers
 
 # How many times as fast such a product must be to be taken; without the instructions it is as fast as any.
 PAYS = 1.3
+# Rows of a product from which on narrowing its other matrix on the way takes less time than it saves.
+ROWS = 32
 
 
 class _Narrowed:
@@ -62,9 +64,9 @@ if hasattr(os, "register_at_fork"):
 
 
 @contextlib.contextmanager
-def narrowed(dtype: torch.dtype, device: torch.device) -> Iterator[None]:
+def narrowed(dtype: torch.dtype, device: torch.device, rows: int) -> Iterator[None]:
     """Within it, products of a call in `dtype` are the processor's bfloat16 ones, unless something is `against` it."""
-    if against(dtype, device) is not None:
+    if against(dtype, device, rows) is not None:
         yield
         return
     _narrowed.enter()
@@ -74,18 +76,20 @@ def narrowed(dtype: torch.dtype, device: torch.device) -> Iterator[None]:
         _narrowed.leave()
 
 
-def advantage(dtype: torch.dtype, device: torch.device) -> str:
+def advantage(dtype: torch.dtype, device: torch.device, rows: int) -> str:
     """In words for `explain`, for bfloat16 on a CPU; else empty."""
     if dtype != torch.bfloat16 or device.type != "cpu":
         return ""
-    reason = against(dtype, device)
+    reason = against(dtype, device, rows)
     return "products of bfloat16 by the processor" if reason is None else f"products in float32: {reason}"
 
 
-def against(dtype: torch.dtype, device: torch.device) -> str | None:
-    """Why products of a call in `dtype` are float32's, or None if they are bfloat16's."""
+def against(dtype: torch.dtype, device: torch.device, rows: int) -> str | None:
+    """Why a call's products are float32's, or None if they are bfloat16's. rows: queries that share a key."""
     if dtype != torch.bfloat16 or device.type != "cpu":
         return "only bfloat16 on a CPU has others"
+    if rows < ROWS:
+        return "for few queries it takes longer to narrow the keys"
     if not _can():
         return f"torch {torch.__version__} can't ask for others"
     if torch.are_deterministic_algorithms_enabled():
@@ -127,3 +131,18 @@ def _pays() -> bool:
         finally:
             _setting().fp32_precision = before
     return min(seconds[before]) > PAYS * min(seconds["bf16"])
+
+
+@functools.cache
+def multiplies_bfloat16() -> bool:
+    """Whether products of tensors in bfloat16 are faster here than in float32: measured as above, without a setting."""
+    with torch.inference_mode():
+        a, b = torch.ones(4, 16, 1024), torch.ones(4, 1024, 64)
+        pairs = {dtype: (a.to(dtype), b.to(dtype)) for dtype in (torch.float32, torch.bfloat16)}
+        seconds: dict[torch.dtype, list[float]] = {dtype: [] for dtype in pairs}
+        for _ in range(8):
+            for dtype, times in seconds.items():
+                start = time.perf_counter()
+                torch.bmm(*pairs[dtype])
+                times.append(time.perf_counter() - start)
+    return min(seconds[torch.float32]) > PAYS * min(seconds[torch.bfloat16])

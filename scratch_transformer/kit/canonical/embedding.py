@@ -60,8 +60,14 @@ def sinusoids(length: int, d_model: int, recipe: Recipe) -> Tensor:
         pos = pos.bfloat16().double()
     if recipe.positions_dtype == "integers":
         return sinusoids(length, d_model, recipe.with_({"positions_dtype": "float64"})).trunc()
-    of_sine, of_cosine = exponents(d_model, recipe.angles)
-    sines, cosines = ((pos.unsqueeze(1) / 10000**e) for e in (of_sine, of_cosine))
+    if recipe.angles.startswith(GIVEN):
+        pairs = torch.tensor([float(word) for word in recipe.angles.split()[1:]], dtype=torch.float64).unflatten(
+            0, (2, -1)
+        )
+        sines, cosines = (pos.unsqueeze(1) * frequencies for frequencies in pairs)
+    else:
+        of_sine, of_cosine = exponents(d_model, recipe.angles)
+        sines, cosines = ((pos.unsqueeze(1) / 10000**e) for e in (of_sine, of_cosine))
     sines, cosines = (sines.sin(), cosines.cos())
     if recipe.layout == "concatenated":
         return torch.cat([sines, cosines], dim=1)[:, :d_model]
@@ -69,6 +75,8 @@ def sinusoids(length: int, d_model: int, recipe: Recipe) -> Tensor:
     return torch.stack(pair, dim=-1).flatten(1)[:, :d_model]
 
 
+GIVEN = "given: "
+"""Before the frequencies of all sines, and of all cosines, in radians per position."""
 RIGHT_TABLE = ("paper", "interleaved", 0, "float64")
 
 

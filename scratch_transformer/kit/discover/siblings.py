@@ -1,4 +1,4 @@
-"""Parts that a class is given and that lie in files beside its own, which it does not import: main.py puts them together.
+"""Parts that a class is given, in files beside its own, which it does not import: main.py puts them together.
 
 For the child process only.
 """
@@ -59,7 +59,7 @@ def _asked(cls: type) -> list[str]:
 
 
 def _beside(path: Path) -> dict[str, tuple[str, str]]:
-    """Module classes in the other files of a folder: bare name -> (file, name); of two, that in the file of its name."""
+    """Module classes in the other files of a folder: bare name -> (file, name); of two, that in its own file."""
     found: dict[str, tuple[str, str]] = {}
     for file in sorted(path.parent.glob("*.py"))[:MOST_FILES]:
         if file == path or file.stat().st_size > MOST_BYTES:

@@ -69,7 +69,7 @@ def shown_by(parts: Sequence[Diagnosis]) -> dict[str, Any]:
 
 
 def _fits_parameters(variants: Variants, designs: list[Design], missing: Collection[str]) -> Keeps:
-    """Weights that only some designs have must be there, or missing, as the design says; if none does, as far as can be."""
+    """Weights that only some designs have are there, or missing, as the design says; if none does, as far as can be."""
     weights = {name: variants.weights(RIGHT.with_(changes)) for name, changes in designs}
     distinct = set(weights.values())
     optional = frozenset.union(*distinct) - frozenset.intersection(*distinct)

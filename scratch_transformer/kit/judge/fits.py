@@ -7,8 +7,9 @@ from typing import Any
 
 import torch
 
-from scratch_transformer.kit.judge.session import EXACT, Session
-from scratch_transformer.kit.recipe import Recipe
+from scratch_transformer.kit.canonical.embedding import GIVEN
+from scratch_transformer.kit.judge.session import EXACT, ROUNDED, Session
+from scratch_transformer.kit.recipe import RIGHT, Recipe
 
 Fit = list[tuple[str, str, dict[str, Any]]]
 
@@ -22,6 +23,8 @@ def fitted(session: Session, designs: Sequence[Recipe]) -> list[Fit]:
         fits += _scale(session, designs[0])
     if session.kind.name == "PositionalEncoding":
         fits += _base(session)
+        explained = any(session.error(RIGHT.with_(entries)) <= ROUNDED for fit in fits for _, _, entries in fit)
+        fits += [] if explained else _frequencies(session)
     return fits
 
 
@@ -36,6 +39,37 @@ def _base(session: Session) -> list[Fit]:
         return []
     form = f"its base is {base:.6g}, not 10,000"
     return [[("P2", form, {"angles": repr(value)})] for value in (round(base, 6), base)]
+
+
+LAYOUTS: dict[str, Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]] = {
+    "interleaved": lambda table: (table[:, 0::2], table[:, 1::2]),
+    "concatenated": lambda table: (table[:, : table.shape[1] // 2], table[:, table.shape[1] // 2 :]),
+    "cosine first": lambda table: (table[:, 1::2], table[:, 0::2]),
+}
+"""A table of positions -> its sines and its cosines."""
+ORDERS = {"concatenated": "all sines, then all cosines", "cosine first": "cosine before sine"}
+
+
+def _frequencies(session: Session) -> list[Fit]:
+    """Of every sine and cosine by itself: sin(2ω) = 2 sin ω cos ω, from the second and the third position."""
+    result = next((r for r in session.ran if r.probe.name == "zeros"), None)
+    if result is None or result.output is None or result.output.dim() != 3 or result.output.shape[1] < 3:
+        return []
+    table = result.output[0].double()
+    if table.shape[1] % 2 or not bool(table.isfinite().all()):
+        return []
+    fits: list[Fit] = []
+    for layout, halves in LAYOUTS.items():
+        sines, cosines = halves(table)
+        if float(sines[0].abs().max()) > 1e-6 or float((cosines[0] - 1).abs().max()) > 1e-6:
+            continue
+        double = torch.where(sines[1].abs() < 1e-9, torch.ones_like(sines[1]), sines[2] / (2 * sines[1]))
+        of_sine, of_cosine = torch.atan2(sines[1], double), cosines[1].clamp(-1, 1).acos()
+        angles = " ".join(repr(value) for value in (*of_sine.tolist(), *of_cosine.tolist()))
+        first = ", ".join(f"{value:.3g}" for value in of_sine[:3].tolist())
+        changes: Fit = [("P2", f"those of its sines are {first}, …", {"angles": f"{GIVEN}{angles}"})]
+        fits.append(changes if layout == "interleaved" else [*changes, ("P3", ORDERS[layout], {"layout": layout})])
+    return fits
 
 
 def _normalization(session: Session) -> list[Fit]:

@@ -22,7 +22,8 @@ EMPTYING = {"causal", "softmax_over", "padding"}
 
 SECONDS = 3.0
 MOST_DESIGNS = 12
-"""Designs that are combined with mistakes: of more, those that the parts show, and of these the nearest."""
+"""Designs that are combined with mistakes in their own order; of more, those that the parts show, and the nearest, go
+first: there may be no time for all."""
 
 PADDING_LOST, GAP = ("A29", "the padding is lost"), "gap"
 """A mistake that goes with any other, and the name of the probe that shows it."""
@@ -127,9 +128,9 @@ def _tiers(session: Session, parts: Known) -> Iterator[tuple[bool, Iterable[Hypo
     known = [part for part in parts if isinstance(part, Diagnosis)]
     designs, changes = of_session(session, known), changes_of(kind)
     yield False, [Hypothesis(name, (), RIGHT.with_(entries)) for name, entries in designs]
-    if len(designs) > MOST_DESIGNS:  # with mistakes, the nearest first: there may be no time for all
+    if len(designs) > MOST_DESIGNS:
         shown = {**shown_by(known), **session.candidate.shown}
-        designs = sorted(designs, key=lambda d: (against(d, shown), session.near(RIGHT.with_(d[1]))))[:MOST_DESIGNS]
+        designs = sorted(designs, key=lambda d: (against(d, shown), session.near(RIGHT.with_(d[1]))))
     base = of_parts(kind, known)
     named = [_forms(changes, part) for part in dict.fromkeys(p for p in parts if isinstance(p, str))]
     found = [*subsets(base), *(c for forms in itertools.product(*filter(None, named)) for c in subsets(forms))]
@@ -140,6 +141,10 @@ def _tiers(session: Session, parts: Known) -> Iterator[tuple[bool, Iterable[Hypo
         yield False, with_changes(designs, [c for whole in found[:1] for c in apart(kind.name, whole)])
     if kind.name == "Transformer":
         yield False, with_changes(list(by_side(designs, session.candidate.missing)), [(), *found[:1]])
+    told = _explained(session, changes)
+    if told:
+        near = [d for d in designs if not against(d, session.candidate.shown)] or designs
+        yield False, with_changes(near, [c for c in (told, *((*known, *told) for known in found)) if compatible(c)])
     yield False, with_changes(designs, [(change,) for change in changes])
     fits = fitted(session, [RIGHT.with_(entries) for _, entries in designs])
     yield False, with_changes(designs, [tuple(Change(id, f, tuple(e.items())) for id, f, e in fit) for fit in fits])
@@ -150,6 +155,19 @@ def _tiers(session: Session, parts: Known) -> Iterator[tuple[bool, Iterable[Hypo
     yield True, with_changes(designs, [pair for pair in itertools.combinations(changes, 2) if compatible(pair)])
     if kind.name in PLACES:
         yield True, with_changes(designs, [alone for change in changes for alone in apart(kind.name, (change,))])
+
+
+def _explained(session: Session, changes: Sequence[Change]) -> tuple[Change, ...]:
+    """The mistakes with which resolving it explained it on some probes; others may show what its parts have besides."""
+    recipe = session.candidate.explained
+    if recipe is None:
+        return ()
+    right = RIGHT.with_(session.candidate.shown)
+    there = [
+        c for c in changes if not c.part and all(getattr(recipe, n) == v != getattr(right, n) for n, v in c.entries)
+    ]
+    largest = [c for c in there if c.entries and not any(set(c.entries) < set(other.entries) for other in there)]
+    return tuple({c.entries: c for c in reversed(largest)}.values())
 
 
 def subsets(changes: Sequence[Change]) -> list[tuple[Change, ...]]:

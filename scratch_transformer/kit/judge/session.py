@@ -109,7 +109,10 @@ class Session:
         state = self.quiet_state if probe.quiet else self.state
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return self.kind.oracle(self.settings, recipe, state, probe.inputs)
+            try:
+                return self.kind.oracle(self.settings, recipe, state, probe.inputs)
+            except (RuntimeError, ValueError, IndexError):  # sizes that the builtin refuses, as a variant may
+                return None
 
     def error(self, recipe: Recipe, stop_above: float = float("inf"), everywhere: bool = False) -> float:
         """The largest relative error over the probes that ran; everywhere: also where the output does not count."""

@@ -29,7 +29,8 @@ def finding(error: BaseException | None) -> Finding | None:
     """What an error says that nothing defines, if the learner's own code shows that it is so."""
     frame = next((frame for frame, _ in reversed([*traceback.walk_tb(error.__traceback__)])), None) if error else None
     while frame is not None and "torch" in (frame.f_globals.get("__name__") or "").split("."):
-        frame = frame.f_back if isinstance(error, AttributeError) else None
+        is_call = isinstance(error, AttributeError) or frame.f_code.co_name in ("_call_impl", "_wrapped_call_impl")
+        frame = frame.f_back if is_call else None
     if frame is None or error is None or frame.f_globals.get(REPAIRED):
         return None
     said, name = NOTHING
@@ -119,7 +120,37 @@ def _call(error: BaseException, frame: FrameType) -> tuple[str, str]:
         thing = _named(name, frame)
         if name.rpartition(".")[2] == called and not is_open and _is_as_written(thing):
             return f"It calls {name} with arguments that do not fit: {error}.", name
+        if not is_open and _is_own_part(name, str(error).partition("()")[0], frame):
+            return f"It calls {name} with arguments that do not fit: {error}.", name
     return NOTHING
+
+
+def _is_own_part(name: str, called: str, frame: FrameType) -> bool:
+    """Whether self.part is what the class itself makes, self.part = nn.Dropout(p), and its forward was called so."""
+    owner, (first, _, attribute) = frame.f_locals.get("self"), name.partition(".")
+    part = getattr(owner, attribute, None) if isinstance(owner, nn.Module) and first == "self" else None
+    if part is None or called != f"{type(part).__qualname__}.forward" or not _is_as_written(type(part)):
+        return False
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(type(owner))))
+    except (OSError, TypeError, SyntaxError):
+        return False
+    given = [node for node in ast.walk(tree) if isinstance(node, (ast.Assign, ast.AnnAssign))]
+    made = [
+        node.value
+        for node in given
+        if name in map(ast.unparse, getattr(node, "targets", [getattr(node, "target", None)]))
+    ]
+    return bool(made) and all(isinstance(one, ast.Call) and _names_a_class(one, frame, type(part)) for one in made)
+
+
+def _names_a_class(call: ast.Call, frame: FrameType, cls: type) -> bool:
+    """Whether a call makes an instance of this class, by its global name."""
+    first, *rest = ast.unparse(call.func).split(".")
+    thing = frame.f_globals.get(first)
+    for part in rest:
+        thing = getattr(thing, part, None)
+    return thing is cls
 
 
 def _calls_on(line: int, path: str) -> list[ast.Call]:

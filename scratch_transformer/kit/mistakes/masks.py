@@ -88,8 +88,9 @@ print("blocks what may attend:", scores.masked_fill(may_attend, float("-inf")).s
         id="A34",
         title="a mask that PyTorch refuses today",
         severity="mistake",
-        does="Uses numbers of type torch.uint8 as a mask, mask.byte(), or takes a boolean mask from 1, as code from before "
-        "PyTorch 1.2 did, when there were no boolean tensors. Today it stops there with an error, whatever it is given.",
+        does="Uses numbers of type torch.uint8 as a mask, mask.byte(), or takes a boolean mask from 1, as code from "
+        "before PyTorch 1.2 did, when there were no boolean tensors. Today it stops there with an error, whatever it "
+        "is given.",
         expected="Masks are boolean: comparisons give such, ~mask inverts them, & and | join them.",
         fix="Leave out .byte(), or write .bool() in its place; ~mask in place of 1 - mask.",
         source="release notes of PyTorch 1.2: torch.bool",

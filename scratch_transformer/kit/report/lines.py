@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import inspect
+import itertools
 import re
 import textwrap
 from typing import Any, NamedTuple
@@ -25,7 +26,8 @@ PATTERNS: dict[str, str] = {
     "A18": r"dropout", "A19": r"//|%", "A21": r"matmul|@|bmm|einsum", "A22": r"cross|memory|\benc|\bmem",
     "A23": r"view|reshape|transpose|permute", "A24": r"mask", "A25": r"tril|triu|mask",
     "A27": r"self_?att\w*\(|mask", "A28": r"Linear\(", "A29": r"masked_fill|mask\w* ?=", "A30": r"mask|tril|triu",
-    "A31": r"mask", "A34": r"byte|uint8|ByteTensor|1 *-|mask", "B6": r"dropout|return", "B2": r"norm", "B3": r"norm", "B13": r"norm", "B14": r"return",
+    "A31": r"mask", "A34": r"byte|uint8|ByteTensor|1 *-|mask", "B6": r"dropout|return",
+    "B2": r"norm", "B3": r"norm", "B13": r"norm", "B14": r"return",
     "B15": r"norm", "B16": r"return", "B17": r"relu|gelu|GELU|ReLU|act", "B19": r"for ", "B20": r"att",
     "B22": r"empty\(", "B23": r"\+", "B24": r"dropout",
     "B7": r"dropout", "B8": r"relu|gelu|GELU|ReLU", "B9": r"\* ?\w+|for ", "B10": r"\[", "B11": r"training",
@@ -34,6 +36,17 @@ PATTERNS: dict[str, str] = {
 }  # fmt: skip
 
 
+OF_FORMS: dict[tuple[str, str], str] = {
+    ("B23", "the attention to the encoder is given the block's first input"): r"\b(enc|mem|src|context)\w*\b.*[,)]",
+    **{
+        (
+            "A21",
+            f"{made} are made with the projection of the {other}",
+        ): rf"(?i)^\s*\w*{made[0]}\w* *= *self\.\w*{other[0]}\w*\("
+        for made, other in itertools.permutations(("queries", "keys", "values"), 2)
+    },
+}
+"""Forms of a mistake that are seen elsewhere than the others: looked for first."""
 AROUND = 2
 """Lines shown before and after the one at fault."""
 
@@ -43,6 +56,8 @@ OF_ATTENTION = (
     "A29",
 )  # fmt: skip
 """Mistakes that are made where attention is computed: the same words elsewhere mean something else."""
+OF_LAYERS = ("B2", "B3", "B6", "B13", "B14", "B20", "B23", "B24")
+"""Mistakes that are made where sublayers are put together."""
 MERGES = {("A23", "not transposed back")}
 """Heads are split before they are merged, with the same words: the last line is meant."""
 PRODUCT = re.compile(r" @ |matmul|bmm|einsum|dot\(")
@@ -65,20 +80,18 @@ def place(id: str, form: str, thing: Any) -> Place | None:
     rooms = [room for definition in (target, *leads_to(target)) for room in _rooms(definition)]
     if id in OF_ATTENTION and (id, form) not in MERGES:
         rooms.sort(key=_is_elsewhere)
+    if id in OF_LAYERS:
+        rooms.sort(key=_is_no_layer)
     for room in rooms:
         found = fixed(id, form, room.lines[1:])
         if found is not None:
             return Place(room.file, room.start + 1 + found[0], found[1])
-    pattern = re.escape(form) if id == "B26" else PATTERNS.get(id)
-    for room in rooms if pattern else ():
-        silent = _silent(room.lines)
-        fits = [
-            offset
-            for offset, line in enumerate(room.lines)
-            if offset not in silent and re.search(pattern or "", line.split("#")[0])
-        ]
-        if fits:
-            return Place(room.file, room.start + fits[-1 if (id, form) in MERGES else 0], [])
+    usual = re.escape(form) if id == "B26" else PATTERNS.get(id)
+    for pattern in filter(None, (OF_FORMS.get((id, form)), usual)):
+        for room in rooms:
+            fits = _fits(pattern, room)
+            if fits:
+                return Place(room.file, room.start + fits[-1 if (id, form) in MERGES else 0], [])
     own = [*_rooms(target), *rooms]
     return Place(own[0].file, own[0].start, []) if own else None
 
@@ -102,6 +115,19 @@ def _rooms(definition: Any) -> list[_Room]:
             file = inspect.getsourcefile(part) or ""
             found.append(_Room(definition.__name__, file, start, [line.rstrip("\n") for line in lines]))
     return found
+
+
+def _fits(pattern: str, room: _Room) -> list[int]:
+    """The numbers of the lines of a room that a pattern fits, and on which something is computed."""
+    silent = _silent(room.lines)
+    lines = enumerate(room.lines)
+    return [offset for offset, line in lines if offset not in silent and re.search(pattern, line.split("#")[0])]
+
+
+def _is_no_layer(room: _Room) -> bool:
+    """Sorts what has norms, and attention or other sublayers, first."""
+    code = "\n".join(room.lines).lower()
+    return not ("norm" in code and re.search("att|sublayer|mha", code))
 
 
 def _is_elsewhere(room: _Room) -> tuple[bool, bool]:

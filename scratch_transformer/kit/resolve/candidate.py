@@ -147,10 +147,11 @@ class Resolved(Candidate):
         if self.module is None or self.plan.order == caching.TOKENWISE:
             return {}
         outputs: dict[str, Tensor] = {}
+        groups = self._groups()
         handles = [
             part.register_forward_hook(self._keep(canonical, outputs))
             for path, part in self.module.named_modules()
-            if path and (canonical := self._canonical_path(path))
+            if path and (canonical := groups.get(self._weights_within(path)))
         ]
         try:
             self(**inputs)
@@ -167,25 +168,34 @@ class Resolved(Candidate):
 
         return hook
 
-    def _canonical_path(self, path: str) -> str | None:
-        """The canonical module whose weights are exactly those within the learner's module at `path`."""
-        assert self.parameters is not None
-        own = {
-            i for n, p in self.parameters.positions.items() if n.startswith(f"{path}.") for i in p.flatten().tolist()
-        }
-        if not own:
-            return None
-        groups: dict[str, set[int]] = {}
+    def _groups(self) -> dict[bytes, str]:
+        """The weights within each canonical module -> its path; of several with the same, the longest."""
+        within: dict[str, list[Tensor]] = {}
         for name, positions in self.layout.items():
             parts = name.split(".")
             for end in range(1, len(parts)):
-                groups.setdefault(".".join(parts[:end]), set()).update(positions.flatten().tolist())
-        same = [name for name, positions in groups.items() if positions - {ZERO, -2} == own]
-        return max(same, key=len, default=None)
+                within.setdefault(".".join(parts[:end]), []).append(positions)
+        found: dict[bytes, str] = {}
+        for path in sorted(within, key=len, reverse=True):
+            found.setdefault(_as_key(within[path]), path)
+        return found
+
+    def _weights_within(self, path: str) -> bytes:
+        """The same of the learner's module at a path; nothing that any canonical one has, if it has no weights."""
+        assert self.parameters is not None
+        own = [p for name, p in self.parameters.positions.items() if name.startswith(f"{path}.")]
+        return _as_key(own) if own else b"none"
+
+
+def _as_key(positions: list[Tensor]) -> bytes:
+    """The same for the same set of weights, those that are nowhere left out."""
+    every = torch.cat([one.flatten() for one in positions]).unique()
+    return every[(every != ZERO) & (every != -2)].numpy().tobytes()
 
 
 def _source(thing: Any) -> str:
-    return _text_of(type(thing) if isinstance(thing, nn.Module) else inspect.unwrap(thing))
+    of: Any = type(thing) if isinstance(thing, nn.Module) else inspect.unwrap(thing)
+    return _text_of(of)
 
 
 @functools.lru_cache(maxsize=1024)

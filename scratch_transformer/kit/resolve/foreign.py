@@ -8,12 +8,14 @@ import inspect
 import re
 import sys
 import textwrap
+import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
+from scratch_transformer.kit.definitions import leads_to, names_in
 from scratch_transformer.kit.resolve.names.settings import settings_of
 
 RECURRENT = ("LSTM", "GRU", "RNN", "LSTMCell", "GRUCell", "RNNCell", "RNNBase")
@@ -25,8 +27,12 @@ CALLED = ("forward", "__call__", "encode", "decode")
 MOST_DEEP = 3
 NOT_WRITTEN = "not written yet"
 NOT_LOADED = "it needs a file or a vocabulary that is not there"
+NOT_INSTALLED = "it needs {}, which is not installed"
 ABSENT_FILE = re.compile(r"no such file or directory|file not found", re.IGNORECASE)
 NOT_ALONE = "a piece of a loop: it is given {}"
+POOLED = "it does not return a vector for every word: a classifier, perhaps"
+NOTHING = (NOT_WRITTEN, NOT_LOADED, POOLED, *(said.partition("{")[0] for said in (NOT_ALONE, NOT_INSTALLED)))
+"""How the reasons begin for which there is nothing to judge."""
 Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -35,13 +41,80 @@ def why_not(thing: Any) -> str:
     return _why(thing, 0) if isinstance(thing, type) or inspect.isfunction(thing) else ""
 
 
+WHOLES = ("Encoder", "Decoder", "TokenEncoder", "TokenDecoder", "Transformer", "DecoderOnly", "LlamaModel")
+ATTENDS = re.compile(
+    r"att|softmax|mha|mhsa|query|queries|qkv|einsum|bmm|transformer|gpt|bert|llama|mask|heads", re.IGNORECASE
+)
+LAYERS = re.compile(rf"{ATTENDS.pattern}|block|encoder|decoder", re.IGNORECASE)
+NUMBERS = re.compile(r"num|^n_|labels|classes|dim|size|drop|prob|len", re.IGNORECASE)
+GIVEN = re.compile(r"encoder|decoder|layer|block|model|module|attn|attention|stack|net", re.IGNORECASE)
+
+
+def attends_to_nothing(thing: Any, kind: str) -> str:
+    """That a whole, TransformerClassifierHead, BigramModel, has no attention anywhere; "" if it may have some.
+
+    What it is given, or inherits from a class that is not known, may have any.
+    """
+    if kind not in WHOLES or not isinstance(thing, type) or not issubclass(thing, nn.Module):
+        return ""
+    made = [thing, *leads_to(thing)]
+    is_open = any(GIVEN.search(name) and not name.startswith(("n_", "num_")) for name in _parameters(thing))
+    is_open = is_open or any(p.default is p.empty and not _is_number(p) for p in _given(thing))
+    is_strange = any(_tree(one) is None or not _has_known_bases(one) or _takes_from_files(one) for one in made)
+    attends = any(ATTENDS.search(name) for one in made for name in _computing(one))
+    attends = attends or any(LAYERS.search(getattr(one, "__name__", "")) for one in made[1:])
+    return "" if is_open or is_strange or attends else "it attends to nothing"
+
+
+WRITES = re.compile(r"generat|sampl|predict|translat|loss|train|beam|greedy", re.IGNORECASE)
+
+
+def _computing(thing: Any) -> Iterator[str]:
+    """The names in what computes its output; writing text draws from a softmax too."""
+    members = vars(thing).items() if isinstance(thing, type) else [("", thing)]
+    for name, member in members:
+        if inspect.isfunction(member) and not WRITES.search(name):
+            yield from names_in(member)
+
+
+def _given(thing: Any) -> list[inspect.Parameter]:
+    try:
+        return list(inspect.signature(thing).parameters.values())
+    except (TypeError, ValueError):
+        return []
+
+
+def _is_number(parameter: inspect.Parameter) -> bool:
+    return bool(settings_of(parameter.name) or NUMBERS.search(parameter.name)) or parameter.annotation in (int, float)
+
+
+def _takes_from_files(thing: Any) -> bool:
+    """Whether it takes something out of a module of the learner's: layers.EncoderLayer(…)."""
+    values = (_namespace(thing).get(name) for name in names_in(thing))
+    modules = [value.__name__ for value in values if isinstance(value, types.ModuleType)]
+    return any(name.partition(".")[0] not in ("torch", "math", "numpy", "copy", "typing") for name in modules)
+
+
+def _has_known_bases(thing: Any) -> bool:
+    bases = [base for base in getattr(thing, "__mro__", ()) if base is not object and base is not thing]
+    return all(base.__module__.startswith("torch.") or _tree(base) is not None for base in bases)
+
+
 def reads_what_is_absent(error: BaseException | None) -> bool:
     """Whether something stopped because a file that it reads is not there: of a learner, or of a tokenizer in Rust."""
     return isinstance(error, FileNotFoundError) or (error is not None and bool(ABSENT_FILE.search(str(error))))
 
 
+def lacks(error: BaseException | None) -> str:
+    """What something stopped for that is not there, a file or a package, in a few words; "" if for something else."""
+    package, own = getattr(error, "package", ""), getattr(getattr(error, "placeholder", None), "why", "")
+    if package and not own:
+        return NOT_INSTALLED.format(package)
+    return not_loaded(error) if reads_what_is_absent(error) else ""
+
+
 def not_loaded(error: BaseException | None) -> str:
-    """That something is not there, and its name where that is known."""
+    """That a file is not there, and its name where that is known."""
     name = getattr(error, "filename", None)
     return f"{NOT_LOADED}: {Path(str(name)).name}" if name else NOT_LOADED
 
@@ -163,7 +236,4 @@ def _namespace(thing: Any) -> dict[str, Any]:
 
 
 def _parameters(thing: Any) -> list[str]:
-    try:
-        return list(inspect.signature(thing).parameters)
-    except (TypeError, ValueError):
-        return []
+    return [parameter.name for parameter in _given(thing)]

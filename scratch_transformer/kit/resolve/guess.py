@@ -79,7 +79,7 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
     word = plain(name.removeprefix("run_") if inspect.isfunction(thing) else name)  # an assignment's adapters
     is_none = any(word.endswith(other) for other in NO_COMPONENTS) and not training.is_tokenizer(thing)
     is_none = is_none or ("pos" in word and words(name)[0] in NOTHING)  # NoPositionalEncoding, of a study
-    if is_none or inspect.isabstract(thing) or _is_container(thing):
+    if is_none or inspect.isabstract(thing) or _is_container(thing) or _reads_a_file(thing):
         return ()
     is_class = isinstance(thing, type)
     if is_class and not (issubclass(thing, nn.Module) or "__call__" in vars(thing)):
@@ -114,10 +114,19 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
         "CrossAttention": is_given_all,
         "CausalSelfAttention": is_given_all and takes_mask(thing),
         **dict.fromkeys(ALONE, _takes(thing, "memory") and len(_required(thing)) > 1),
-        "EmbeddingWithPositions": best[:1] != ["EmbeddingWithPositions"] and not _has_positions(thing),
+        "EmbeddingWithPositions": best[:1] != ["EmbeddingWithPositions"] and not has_positions(thing),
     }
     best.sort(key=lambda kind: "Rotary" in kind and not may_turn(thing))
     return tuple(kind for kind in best if not alike.get(kind))
+
+
+PATHS = re.compile(r"path|^(file|dir|folder|url)|(file|dir|name|folder|url)$|checkpoint|ckpt")
+
+
+def _reads_a_file(thing: Any) -> bool:
+    """Whether a function must be given nothing but where a file is: load_model(path)."""
+    required = [p for p in parameters_of(thing) if p.default is p.empty] if inspect.isfunction(thing) else []
+    return bool(required) and all(PATHS.search(plain(p.name)) for p in required)
 
 
 def _is_container(thing: Any) -> bool:
@@ -243,7 +252,8 @@ def _by_last_word(name: str, kind: Kind) -> float:
     return 4.0 + 9.0 / len(bare) if ends else 0.0
 
 
-def _has_positions(thing: Any) -> bool:
+def has_positions(thing: Any) -> bool:
+    """Whether a class speaks of positions."""
     return isinstance(thing, type) and any("pos" in plain(name) for name in names_in(thing))
 
 

@@ -38,7 +38,7 @@ def kinds_of(thing: Any) -> tuple[str, ...]:
         return ()
     within = made_of(thing)
     attends = _attends(thing) or any(map(_attends, within))
-    turns = any(ROTATES.search(name) for one in (thing, *within) for name in names_in(one))  # type: ignore[arg-type]
+    turns = any(ROTATES.search(name) for one in (thing, *within) for name in names_in(one))
     if any("vocab" in setting for setting in told):
         is_pair = tensors == 2
         found: tuple[str, ...] = ("Transformer",) if is_pair else ("LlamaModel", *MODELS) if turns else MODELS
@@ -61,7 +61,8 @@ def is_one_layer(thing: Any) -> bool:
     """Whether a class attends and has norms of its own, and makes or is given no number of layers."""
     if not isinstance(thing, type) or not issubclass(thing, nn.Module):
         return False
-    names = names_in(thing)
+    whole: Any = thing
+    names = names_in(whole)
     given = [parameter.name for parameter in parameters_of(thing)]
     told = {setting for name in given for setting in settings_of(name)}
     if told & {"num_layers", "vocab_size", "src_vocab_size", "tgt_vocab_size"} - _of_widths(given):

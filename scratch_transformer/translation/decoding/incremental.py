@@ -19,7 +19,6 @@ from torch import Tensor
 
 from scratch_transformer import masks
 from scratch_transformer.model import Mask, Transformer
-from scratch_transformer.precision import widen
 from scratch_transformer.translation.decoding.cached_attention import SelfAttention, cross_attention, each_of
 from scratch_transformer.translation.decoding.merged import MergedDecoder, MergedLayer
 
@@ -46,11 +45,11 @@ class IncrementalDecoder:
     ) -> None:
         padding = masks.padding(source_ids, source_pad_id)
         source_mask = None if padding.all() else padding
-        encoder_output = widen(model.encode(source_ids, source_mask))
         merged = MergedDecoder(model) if merged is None else merged
+        encoder_output = merged.encoder(source_ids, source_mask)
         self.layers = [_Layer(layer, encoder_output, source_mask, len(source_ids) * K) for layer in merged.layers]
-        self.norm, self.project, self.positions = merged.norm, merged.project, merged.positions
-        self.embedding, self.scale = merged.embedding, merged.scale
+        self.norm, self.project = merged.norm, merged.project.for_rows(len(source_ids) * K)
+        self.embedding, self.scale, self.positions = merged.embedding, merged.scale, merged.positions
         self.K, self.length = K, 0
 
     def step(self, ids: Tensor) -> Tensor:
@@ -64,7 +63,7 @@ class IncrementalDecoder:
         self.length += 1
         for layer in self.layers:
             x = layer(x)
-        return self.project(x if self.norm is None else self.norm.plain(x))
+        return self.project(x if self.norm is None else self.norm(x))
 
     def reorder(self, rows: Tensor) -> None:
         """Row r continues what was row rows[r], of the same source: (R,)."""
@@ -83,14 +82,15 @@ class _Layer:
     """`model.DecoderBlock`, one token of each row: x (R, d_model) -> the same."""
 
     def __init__(self, layer: MergedLayer, encoder_output: Tensor, source_mask: Mask, rows: int) -> None:
-        self.residuals, self.linear_1, self.linear_2 = layer.residuals, layer.linear_1, layer.linear_2
+        self.residuals = layer.residuals
+        self.linear_1, self.linear_2 = layer.linear_1.for_rows(rows), layer.linear_2.for_rows(rows)
         self.self_attention = SelfAttention(layer, rows)
-        self.cross_attention = cross_attention(layer, encoder_output, source_mask)
+        self.cross_attention = cross_attention(layer, encoder_output, source_mask, rows)
 
     def __call__(self, x: Tensor) -> Tensor:
         x = self.residuals[0](x, self.self_attention)
         x = self.residuals[1](x, self.cross_attention)
         return self.residuals[2](x, self.feed_forward)
 
-    def feed_forward(self, x: Tensor) -> Tensor:
-        return self.linear_2(self.linear_1(x).clamp_min_(0))
+    def feed_forward(self, x: Tensor, u: Tensor) -> Tensor:
+        return self.linear_2.added(x, self.linear_1(u).relu_())

@@ -33,10 +33,11 @@ WORDS: dict[str, Any] = {
     "hiddenact": "gelu",
     "device": "cpu",
     "dtype": None,
-    "initializerrange": 0.02,
     "multipleof": 1,
     **dict.fromkeys(("modeltype", "modelname", "preset", "pretrained"), None),  # sizes are given one by one
 }
+INITIAL = re.compile(r"init\w*(range|std|scale|gain|var)|^std$|stddev")
+"""How far initial weights are from zero."""
 ENDINGS = ("config", "args", "hparams", "params", "cfg", "hyperparameters", "hyperparams")
 SECTIONS = (
     "model",
@@ -105,7 +106,7 @@ class Config(dict):
         word, owner = plain(name), self.__dict__["_owner"]
         known = literal_of(owner, name) if owner is not None else []
         if known:
-            return known[0]
+            return Config(self.__dict__["_value"], known[0]) if isinstance(known[0], Mapping) else known[0]
         if word in FLAGS:
             return FLAGS[word]
         if word in WORDS:
@@ -117,6 +118,8 @@ class Config(dict):
             return Config(self.__dict__["_value"], None, owner)
         if is_upper:
             return None
+        if INITIAL.search(word):
+            return 0.02
         if FLAG.match(word) or is_flag_by_name(name):
             return False
         raise Unknown(name)

@@ -176,7 +176,7 @@ def _asked_for(attempt: Attempt, text: str, uses: Mapping[str, Use], values: Val
     if found is None:
         if re.search(r"float' object cannot be interpreted|got \(?float|not float|of type float", text):
             return {n: int(v) for n, v in attempt.args.items() if type(v) is float and v.is_integer()}
-        return _of_length(attempt, text, uses, values) or _among(attempt, uses)
+        return _numbers_for(attempt, text, values) or _of_length(attempt, text, uses, values) or _among(attempt, uses)
     culprits = [n for n, v in attempt.args.items() if type(v).__name__ == found[1]]
     told = [n for n in culprits if _explains(uses.get(n, Use()), found)] or culprits
     vocabularies = _vocabularies(attempt, told, found[3] or "", uses, values)
@@ -190,6 +190,14 @@ def _asked_for(attempt: Attempt, text: str, uses: Mapping[str, Use], values: Val
         if found[4] == "callable":
             return {name: nn.ReLU()} if not uses.get(name, Use()).called else {name: nn.LayerNorm}
     return {}
+
+
+def _numbers_for(attempt: Attempt, text: str, values: Values) -> dict[str, Any]:
+    """Numbers in place of parts that are computed with: d_attention ** 0.5, where an attention was given."""
+    found = re.search(r"unsupported operand type\(s\) for .*: '(\w+)' and '(\w+)'", text)
+    refused = found.groups() if found else ()
+    parts = [n for n, v in attempt.args.items() if isinstance(v, nn.Module) and type(v).__name__ in refused]
+    return dict.fromkeys(parts, values.settings["d_model"])
 
 
 def _vocabularies(

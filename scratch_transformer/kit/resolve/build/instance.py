@@ -161,6 +161,6 @@ def _from_shapes(
         wide = [size for size in wide if not (size % 2 == 0 and size // 2 in halves)]  # gate and up in one matrix
         if wide:
             found["d_ff"] = max(set(wide), key=wide.count)
-        elif "num_heads" not in kind.defaults and (d_model, d_model) in pairs:  # it widens nothing
+        elif (d_model, d_model) in pairs:  # it widens nothing
             found["d_ff"] = d_model
     return found

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import re
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,6 +51,10 @@ CLASSES: tuple[tuple[set[str], Callable[..., Any]], ...] = (
     ({"linear", "proj", "projection"}, nn.Linear),
 )
 """Words of names, and what is passed to be made there: norm_layer=nn.LayerNorm."""
+
+
+WIDTHS = {"d_model", "d_ff", "d_out", "vocab_size"}
+"""What a linear layer's sizes may be."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +162,11 @@ def options(wish: Wish, values: Values, parts: Part) -> list[Any]:
         or wish.hint in (int, float)
         or re.search(r"\b(int|float)\b", wish.text)
     )
+    if wish.is_required and any(isinstance(value, str) for value in wish.use.compared) and not is_setting(name):
+        return _texts(wish)
     submodules: list[Any] = [] if is_number else [Lazy(make) for make in parts(name)]
+    if wish.is_required and (fields := parts_within(wish)):
+        return [Lazy(functools.partial(_bundle, wish.hint, fields, parts))]
     if wish.wants_module:
         return submodules or (numbers(wish, values) if wish.hint is None else _of_torch(wish, values))
     if wish.wants_config and (wish.is_named_config or not submodules) and default in (wish.parameter.empty, None):
@@ -198,6 +207,22 @@ def options(wish: Wish, values: Values, parts: Part) -> list[Any]:
 def first_or_last(word: str) -> int | None:
     """The id of what a text begins or ends with, where a name asks for that."""
     return next((number for number, end in enumerate(OF_ENDS.values(), 1) if end.fullmatch(word)), None)
+
+
+def parts_within(wish: Wish) -> list[str]:
+    """The fields of a NamedTuple or dataclass of modules alone: blocks.attention, blocks.feed_forward."""
+    is_bundle = isinstance(wish.hint, type) and (hasattr(wish.hint, "_fields") or dataclasses.is_dataclass(wish.hint))
+    try:
+        hints = typing.get_type_hints(wish.hint) if is_bundle else {}
+    except Exception:  # names that only type checkers see
+        hints = {}
+    are_modules = [isinstance(hint, type) and issubclass(hint, nn.Module) for hint in hints.values()]
+    return list(hints) if are_modules and all(are_modules) else []
+
+
+def _bundle(cls: Callable[..., Any], fields: Sequence[str], parts: Part) -> Any:
+    """An instance of it, each field the part that its name asks for."""
+    return cls(**{name: next(iter(parts(name)))() for name in fields})
 
 
 def vocabulary(name: str, values: Values) -> Tokenizer:
@@ -300,5 +325,7 @@ def _guesses(wish: Wish, values: Values) -> list[Any]:
         return [*[value for value in known if isinstance(value, (int, float))][:1], 0.0]
     if wish.use.compared and any(isinstance(value, str) for value in wish.use.compared):
         return _texts(wish)
+    is_between = "d_model" in values.names and "d_ff" in values.own and "d_ff" not in values.names
     of_settings = [values.settings[name] for name in ("d_model", "num_heads", "max_len")]
+    meant = [values.settings["d_ff"], *meant] if is_between and not set(wish.use.meant) - WIDTHS else meant
     return list(dict.fromkeys([*meant[:2], *known[:2], *of_settings, None]))

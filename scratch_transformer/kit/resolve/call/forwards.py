@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.build.config import is_config
 from scratch_transformer.kit.resolve.build.construct import parameters_of
+from scratch_transformer.kit.resolve.call import held as held_sublayers
 from scratch_transformer.kit.resolve.call import stateful
 from scratch_transformer.kit.resolve.names.settings import is_setting
 from scratch_transformer.kit.resolve.names.words import plain
@@ -48,6 +49,8 @@ def forward_of(made: Any, kind: Kind) -> Callable[..., Any]:
     """What to call: forward, __call__, or for a model without forward its encode, decode and project joined."""
     if not isinstance(made, nn.Module):
         return made
+    if kind.name == "ResidualConnection" and (of_held := held_sublayers.of_held(made)) is not None:
+        return of_held
     forward = getattr(type(made), "forward", nn.Module.forward)
     is_written = "NotImplementedError" not in getattr(getattr(forward, "__code__", None), "co_names", ())
     has_own = forward is not nn.Module.forward and is_written

@@ -1,4 +1,4 @@
-"""Decoders that are given one state: the encoder's output, its lengths, and the keys that each layer has kept so far."""
+"""Decoders that are given one state: the encoder's output, its lengths, and what each layer has kept so far."""
 
 from __future__ import annotations
 

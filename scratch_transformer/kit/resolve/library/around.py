@@ -14,27 +14,30 @@ from scratch_transformer.kit.canonical.embedding import Embedding
 from scratch_transformer.kit.canonical.stacks import Projected
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.recipe import RIGHT
+from scratch_transformer.kit.resolve import guess
 from scratch_transformer.kit.resolve.candidate import tensors
 from scratch_transformer.kit.resolve.names.inputs import input_of
 from scratch_transformer.kit.resolve.weights.layout import walk
 
-NOTE = "It works on vectors, not on ids: the reference's embeddings and projection were put around it."
+NOTE = "It works on vectors, not on ids: the reference's embeddings{} were put around it."
 
 
+WRITING, STACKS = ("Transformer", "DecoderOnly", "LlamaModel"), ("TokenEncoder", "TokenDecoder")
 SIDES = {"src": "src_vocab_size", "tgt": "tgt_vocab_size", "ids": "vocab_size"}
 
 
 class Around(nn.Module):
-    """Ids -> logits, by a learner's model of vectors in between."""
+    """Ids -> logits, by a learner's model of vectors in between; -> vectors, if it is none that writes."""
 
-    def __init__(self, inner: nn.Module, settings: Mapping[str, Any]) -> None:
+    def __init__(self, inner: nn.Module, settings: Mapping[str, Any], writes: bool = True) -> None:
         super().__init__()
         d_model = settings["d_model"]
-        self.inner = inner
+        self.inner, self.note = inner, NOTE.format(" and projection" if writes else "")
         for side in sides_of(settings):
             name = "embed" if side == "ids" else f"{side}_embed"
             self.add_module(name, Embedding(settings[SIDES[side]], d_model, RIGHT))
-        self.projection = Projected(d_model, settings[SIDES[side]], RIGHT)
+        if writes:
+            self.projection = Projected(d_model, settings[SIDES[side]], RIGHT)
         self.forward = _Forward(self, inner.forward)
 
 
@@ -51,8 +54,9 @@ class _Forward:
             side = f"{input_of(name, ('src', 'tgt'))}_embed" if len(embeds) > 1 else "embed"
             if side in embeds and isinstance(value, Tensor) and value.dtype == torch.long and value.dim() == 2:
                 given[name] = embeds[side](value)
-        projected: Tensor = self.module.projection(next(tensors(self.inner(**given))))
-        return projected
+        output = next(tensors(self.inner(**given)))
+        writes = "projection" in dict(self.module.named_children())
+        return self.module.projection(output) if writes else output
 
 
 def sides_of(settings: Mapping[str, Any]) -> list[str]:
@@ -61,9 +65,9 @@ def sides_of(settings: Mapping[str, Any]) -> list[str]:
 
 
 def of_vectors(made: Any, kind: Kind, settings: Mapping[str, Any]) -> bool:
-    """Whether nothing in a model has the size of a vocabulary, nor embeds any other number of words."""
-    known = kind.name in ("Transformer", "DecoderOnly", "LlamaModel")
-    if not known or not isinstance(made, nn.Module) or type(made).forward is nn.Module.forward:
+    """Whether nothing has the size of a vocabulary, nor embeds words; of a stack, if it has positions inside."""
+    is_known = kind.name in WRITING or (kind.name in STACKS and guess.has_positions(type(made)))
+    if not is_known or not isinstance(made, nn.Module) or type(made).forward is nn.Module.forward:
         return False
     tables = [path.lower() for path, part in walk(made) if isinstance(part, nn.Embedding)]
     if any(re.search(r"to?k(en)?|word|voc", path) for path in tables):

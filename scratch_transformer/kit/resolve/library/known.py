@@ -53,6 +53,8 @@ class Known:
         self.diagnoses: dict[Any, Diagnosis] = {}
         self.replaced: list[tuple[Any, str]] = []
         """What was tried with the reference in place of its unclear parts, as which kind; as often as it was."""
+        self.rewritten: dict[Any, str] = {}
+        """Classes that have a size written in which ours took the place of, with a sentence on it."""
         self.silent: list[Diagnosis] = []
         """Of parts that have no report of their own."""
         self.checked: set[Any] = set()

@@ -14,9 +14,11 @@ from torch import nn
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve import guess
 from scratch_transformer.kit.resolve.build import config, construct
+from scratch_transformer.kit.resolve.call import held
 from scratch_transformer.kit.resolve.library import supplied
 from scratch_transformer.kit.resolve.library.around import Around
 from scratch_transformer.kit.resolve.library.known import Known, read_by_class
+from scratch_transformer.kit.resolve.names.inputs import input_of
 from scratch_transformer.kit.resolve.names.settings import FLAGS, SOURCE, TARGET, settings_of
 from scratch_transformer.kit.resolve.names.words import plain, words
 
@@ -24,7 +26,10 @@ ATTENTIONS = ("MultiheadAttention", "SelfAttention", "CausalSelfAttention", "Rot
 PARTS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("srcattn", "crossatt", "encdecatt", "memoryatt", "encatt"), ("MultiheadAttention", "CrossAttention")),
     (("attn", "attention", "mha", "selfatt"), ATTENTIONS),
-    (("feedforward", "ffn", "ff", "mlp", "posffn", "positionwise", "pointwise"), ("FeedForward", "SwiGLU")),
+    (
+        ("feedforward", "ffn", "ff", "mlp", "posffn", "positionwise", "pointwise", "fullyconnected"),
+        ("FeedForward", "SwiGLU"),
+    ),
     (("norm", "ln"), ("LayerNorm", "RMSNorm")),
     (("rope", "rotary", "rotaryemb", "rotaryembedding"), ("RotaryEmbedding",)),
     (("encoderlayer", "encoderblock"), ("EncoderLayer",)),
@@ -53,7 +58,7 @@ NO_PART = re.compile(
 """Names that speak of a part without asking for one: attention_dropout, embed_size, log_attention_weights."""
 NUMBERS = {"rate", "dim", "dims", "size", "num", "number", "n", "mult", "multiple", "multiplier", "ratio", "factor",
            "dropout", "drop", "prob", "len", "length", "max", "mode", "bias", "eps", "theta", "scale", "idx", "index",
-           "id"}  # fmt: skip
+           "id", "d"}  # fmt: skip
 LAYER = ("MultiheadAttention", "FeedForward", "LayerNorm")
 LENT: dict[str, tuple[str, ...]] = {
     "Transformer": ("Encoder", "Decoder"),
@@ -63,6 +68,7 @@ LENT: dict[str, tuple[str, ...]] = {
     "Decoder": ("DecoderLayer", *LAYER),
 }
 """Parts that the reference lends to a composite."""
+SUBLAYERS = ("attention", "attn", "feed", "ffn", "mlp", "norm", "emb", "pos", "proj", "output", "input", "linear")
 STACKS = {"Encoder", "Decoder", "TokenEncoder", "TokenDecoder", "Transformer"}
 OUTPUTS = ("generator", "projection", "projectionlayer", "proj", "output", "outputlayer")
 LAYERS = ("layers", "layer", "blocks", "block")
@@ -75,16 +81,20 @@ class Parts(Known):
         """For the constructor of a composite: ways to make the submodule that a parameter's name asks for."""
         parameters = construct.parameters_of(thing) if thing is not None else []
         alone = any("pos" in plain(p.name) for p in parameters)
-        required = {p.name for p in parameters if p.default is p.empty}
+        free = {p.name for p in parameters if p.default is not p.empty}
         second = {p.name for p in parameters if p.default is None} if "memory" not in kind.inputs else set()
 
         def options(name: str) -> list[Callable[[], Any]]:
             own: list[Callable[[], Any]]
             word = plain(name)
+            if kind.name == "ResidualConnection" and input_of(name, ("sublayer",)):
+                return [held.Sublayer]
             if (NO_PART.search(word) or set(words(name)) & NUMBERS) and word not in OUTPUTS:
                 return []
             if word in LAYERS or word.endswith(("layers", "blocks")):
                 return self._layers(kind, word)
+            if kind.name in STACKS and words(name)[-1] in ("layer", "block") and not any(w in word for w in SUBLAYERS):
+                return self._layers(kind, "layer")  # base_block
             of_side = kind.name == "Transformer" and "emb" in word and set(words(name)) & (SOURCE | TARGET)
             if of_side or word in ("embedding", "embed"):
                 is_target = bool(set(words(name)) & TARGET)
@@ -101,7 +111,7 @@ class Parts(Known):
             for known, kinds in PARTS:
                 if any(word.startswith(w) or word.endswith(w) or w in word for w in known if len(w) > 2 or w == word):
                     own = [self._maker(cls) for cls in self._classes(kinds) if cls is not thing]
-                    return own or (self._lent(kind, kinds[0], parameters) if name in required else [])
+                    return own or (self._lent(kind, kinds[0], parameters) if name not in free else [])
             if settings_of(name) or word in FLAGS or config.is_config_name(name):
                 return []
             return [self._maker(cls) for cls in self._classes(WITHIN.get(kind.name, ()))]

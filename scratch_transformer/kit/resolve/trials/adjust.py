@@ -121,7 +121,39 @@ def _is_after(output: Tensor, expected: torch.Size, settings: Mapping[str, Any])
     is_classified = tuple(output.shape) == tuple(expected[:2]) or (
         output.dim() == 3 and output.shape[:2] == expected[:2] and output.shape[2] not in (words, wide)
     )
-    return is_classified or (is_pooled and not is_flat and output.shape[1] != words)
+    return is_classified or (is_pooled and not is_flat)
+
+
+def _reads_all(candidate: Resolved, probe: Probe, width: int, output: Tensor) -> bool:
+    """Whether an output is made of what the last of its parts gives for all tokens: not of the last one's alone, and
+    not of something else.
+    """
+    if candidate.module is None:
+        return False
+    calls: list[int] = []
+
+    def made_with(changed: int | None) -> Tensor:
+        calls.clear()
+
+        def change(part: Any, args: Any, output: Any) -> Any:
+            if not isinstance(output, Tensor) or output.dim() != 3 or output.shape[-1] != width:
+                return None
+            calls.append(0)
+            noise = torch.linspace(-1, 1, output.numel(), dtype=output.dtype).view(output.shape).sin()
+            noise[:, -1] = 0
+            return output + noise if len(calls) == changed else None
+
+        handles = [
+            part.register_forward_hook(change) for part in (candidate.module.modules() if candidate.module else ())
+        ]
+        try:
+            return candidate(**probe.inputs)
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    made_with(None)
+    return bool(calls) and not torch.equal(made_with(len(calls)), output)
 
 
 def _add_head(candidate: Resolved, probe: Probe, trial: Trial) -> None:
@@ -132,7 +164,8 @@ def _add_head(candidate: Resolved, probe: Probe, trial: Trial) -> None:
         if expected is not None and output.dim() == 0:
             _within(candidate, int(expected[-1]), AS_LOSS)
             return
-        if expected is not None and "ids" in probe.inputs and _is_after(output, expected, settings):
+        after = expected is not None and "ids" in probe.inputs and _is_after(output, expected, settings)
+        if expected is not None and after and _reads_all(candidate, probe, settings["d_model"], output):
             _within(candidate, settings["d_model"], AFTER.format(tuple(output.shape)))
             return
         if expected is None or output.shape == expected or output.shape[-1] != settings["d_model"]:

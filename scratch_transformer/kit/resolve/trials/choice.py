@@ -6,14 +6,25 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
+from scratch_transformer.kit.definitions import leads_to, names_in
 from scratch_transformer.kit.resolve import guess
+from scratch_transformer.kit.resolve.build.config import is_config
+from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.call.plan import MASKS
 from scratch_transformer.kit.resolve.library.library import Library
+from scratch_transformer.kit.resolve.names.settings import settings_of
+from scratch_transformer.kit.resolve.names.words import plain
 from scratch_transformer.kit.resolve.trial import MISTAKEN, NOTHING
 from scratch_transformer.kit.resolve.trials.match import Outcome, resolve
 
 SEARCH, QUICK, THOROUGH = 6.0, 2.0, 4.0
 """Seconds of computing for one component; of them for each kind, first without looking for mistakes, then with."""
+LAYER_OF = {
+    "Encoder": "EncoderLayer", "TokenEncoder": "EncoderLayer", "Decoder": "DecoderLayer",
+    "TokenDecoder": "DecoderLayer",
+}  # fmt: skip
+STACKED = {"ModuleList", "ModuleDict", "Sequential", "deepcopy", "range", "clones", "get_clones", "Embedding"}
+"""Names in what makes several layers, or is given ids."""
 
 
 def chosen(thing: Any, kinds: tuple[str, ...], library: Library, seconds: float = SEARCH) -> Outcome:
@@ -24,6 +35,7 @@ def chosen(thing: Any, kinds: tuple[str, ...], library: Library, seconds: float 
     seconds: of computing, as far as the file's other components leave any.
     """
     end = time.process_time() + seconds
+    kinds = (*_single(thing, kinds, library), *kinds)
     is_named = guess.is_norm_by_name(getattr(thing, "__name__", ""), library.kinds)
     relatives = [kind for kind in kinds if kind == kinds[0] or guess.are_related(kinds[0], kind)]
     outcomes: dict[str, Outcome] = {}
@@ -36,7 +48,22 @@ def chosen(thing: Any, kinds: tuple[str, ...], library: Library, seconds: float 
         callable_.sort(key=lambda kind: (kind in stops, -guess.hides_the_future(library.kinds[kind], thing)))
         best = _best(thing, callable_, library, outcomes, end, thorough=True)
     assert best is not None
+    if best.candidate is not None:
+        own = [note for part, note in library.rewritten.items() if part is thing or part in leads_to(thing)]
+        best.candidate.limits += dict.fromkeys(own)
     return _as_in_training(best, thing, library)
+
+
+def _single(thing: Any, kinds: tuple[str, ...], library: Library) -> list[str]:
+    """What is called an encoder or a decoder, and is one layer of it: its attention is its own, and it has no stack."""
+    if not isinstance(thing, type) or kinds[0] not in LAYER_OF or STACKED & names_in(thing):
+        return []
+    parameters = parameters_of(thing)
+    is_told = any(
+        "num_layers" in settings_of(p.name) or plain(p.name).endswith(("layer", "layers")) for p in parameters
+    )
+    attends = "MultiheadAttention" in names_in(thing) or library.attends(thing)
+    return [] if is_told or any(map(is_config, parameters)) or not attends else [LAYER_OF[kinds[0]]]
 
 
 def _as_in_training(best: Outcome, thing: Any, library: Library) -> Outcome:

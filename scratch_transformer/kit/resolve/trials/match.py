@@ -147,7 +147,7 @@ def _of_its_size(best: Outcome, thing: Any, library: Library) -> Outcome:
     for wanted, note in wired.otherwise(best.error, thing, base):
         for outcome in _attempts(thing, best.kind, library, wanted):
             if outcome.candidate is not None:
-                outcome.candidate.limits += [note] if note else []
+                library.rewritten |= {thing: note} if note else {}
                 return outcome  # the code stays as it is now: it is called again
             if library.is_late:
                 break
@@ -264,7 +264,8 @@ def _called(
     """All ways to call what was made."""
     made = schedules.of_steps(made) if schedules.is_schedule(type(made)) else forwards.held(made)
     if around.of_vectors(made, kind, {**kind.defaults, **settings}):
-        made = around.Around(made, {name: settings.get(name, value) for name, value in kind.defaults.items()})
+        told = {name: settings.get(name, value) for name, value in kind.defaults.items()}
+        made = around.Around(made, told, kind.name in around.WRITING)
     if isinstance(made, nn.Module):
         prepare(made)
     function = forwards.forward_of(made, kind)
@@ -294,9 +295,9 @@ def _called(
                 continue
             outcome = planned(made, function, kind, library, actual, plan)
             outcome.used = used
-            told, has = used.get("num_layers"), actual.get("num_layers")
-            if outcome.candidate is not None and told and has and told != has:
-                outcome.candidate.notes.append(f"It was told to make {told} layers, and has {has}.")
+            asked_for, has = used.get("num_layers"), actual.get("num_layers")
+            if outcome.candidate is not None and asked_for and has and asked_for != has:
+                outcome.candidate.notes.append(f"It was told to make {asked_for} layers, and has {has}.")
             forms |= {outcome.form} if outcome.candidate is not None else set()
             if outcome.candidate is not None:
                 yield outcome

@@ -37,9 +37,11 @@ class Outcome:
     """Of its output's shape: "right", "wrong", or "narrow", with fewer features than its input, as of one head."""
 
     def beats(self, other: Outcome | None) -> bool:
-        """Better explained; without an explanation, at least callable."""
-        if other is None or other.candidate is None:
+        """Better explained; without an explanation, at least callable, or built; of two that stop, the first."""
+        if other is None:
             return True
+        if other.candidate is None:
+            return self.candidate is not None or not other.problem or (self.stage, other.stage) == ("called", "built")
         if self.candidate is None:
             return False
         return (self.score[0], self.score[1] > 1e6) < (other.score[0], other.score[1] > 1e6)

@@ -120,7 +120,7 @@ def _with_probes(
         else:
             best.score = max(best.score, score)
     adjust.notes(best.candidate)
-    best.candidate.notes += [around.NOTE] if isinstance(made, around.Around) else []
+    best.candidate.notes += [made.note] if isinstance(made, around.Around) else []
     if not library.supplied:
         best.candidate.limits += supplied.notes(made)
         best.candidate.replaced += supplied.names(made)

@@ -1,0 +1,144 @@
+"""What constructors are given that asks for more than a number: vocabularies, bundles of parts, one width alone."""
+
+import pytest
+
+from scratch_transformer.kit import process
+from scratch_transformer.kit.discover.target import find
+from scratch_transformer.kit.resolve.build.tokenizer import Tokenizer
+
+SOURCE = """
+import math
+from typing import NamedTuple
+
+import torch
+from einops import rearrange
+from omegaconf import OmegaConf
+from torch import nn
+
+
+class WordEmbedding(nn.Module):
+    def __init__(self, vocab, width):
+        super().__init__()
+        self.table = nn.Embedding(len(vocab.itos), width, padding_idx=vocab.stoi["<pad>"])
+        self.width = width
+
+    def forward(self, x):
+        return self.table(x) * math.sqrt(self.width)
+
+
+class SelfAttentionHeads(nn.Module):
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        self.h = n_heads
+        self.q, self.k, self.v, self.o = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, x, y=None):
+        y = x if y is None else y
+        q, k, v = (
+            rearrange(f(z), "b t (h d) -> b h t d", h=self.h) for f, z in ((self.q, x), (self.k, y), (self.v, y))
+        )
+        out = (q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])).softmax(-1) @ v
+        return self.o(rearrange(out, "b h t d -> b t (h d)"))
+
+
+class Inner(nn.Module):
+    def __init__(self, width, between):
+        super().__init__()
+        self.first, self.second = nn.Linear(width, between), nn.Linear(between, width)
+
+    def forward(self, x):
+        return self.second(torch.relu(self.first(x)))
+
+
+class Blocks(NamedTuple):
+    attention: nn.Module
+    feed_forward: nn.Module
+
+
+class EncoderBlock(nn.Module):
+    def __init__(self, building_blocks: Blocks, d_model):
+        super().__init__()
+        self.attention, self.feed_forward = building_blocks.attention, building_blocks.feed_forward
+        self.norm1, self.norm2 = nn.LayerNorm(512), nn.LayerNorm(512)
+
+    def forward(self, x):
+        x = self.norm1(x + self.attention(x))
+        return self.norm2(x + self.feed_forward(x))
+
+
+class PositionwiseFFN(nn.Module):
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        assert d_model % 16 == 0
+        self.first, self.second = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+
+    def forward(self, x):
+        return self.second(torch.relu(self.first(x)))
+
+
+class GatedMLP(nn.Module):
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        width = OmegaConf.load("sizes.yaml").width
+        self.first, self.second = nn.Linear(width, d_ff), nn.Linear(d_ff, width)
+
+    def forward(self, x):
+        return self.second(torch.relu(self.first(x)))
+
+
+def load_model(path):
+    while True:
+        pass
+
+
+class TextField(nn.Sequential):
+    def forward(self, *inputs):
+        for layer in self:
+            inputs = layer(*inputs)
+        return inputs
+
+
+class SequentialEncoder(TextField):
+    def forward(self, *inputs):
+        return super().forward(*inputs)
+"""
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("constructors")
+    (folder / "layers.py").write_text(SOURCE, encoding="utf-8")
+    return process.check(find(str(folder / "layers.py")), "layers.py")
+
+
+def result(report, name):
+    return next(result for result in report.results if result.name == name)
+
+
+@pytest.mark.parametrize("name", ["WordEmbedding", "SelfAttentionHeads", "Inner", "EncoderBlock", "PositionwiseFFN"])
+def test_is_built_and_judged(report, name):
+    assert result(report, name).verdict in ("matches the builtin", "harmless deviation"), result(report, name)
+
+
+def test_what_has_no_telling_name_is_known_by_what_it_is_made_of(report):
+    assert result(report, "Inner").kind == "FeedForward"
+
+
+def test_a_width_that_is_written_in_is_said(report):
+    assert any("The size 512 is written in" in limit for limit in result(report, "EncoderBlock").limits)
+
+
+def test_a_file_that_is_not_there_is_said_by_its_name(report):
+    assert "GatedMLP (it needs a file or a vocabulary that is not there: sizes.yaml)" in report.ignored
+
+
+def test_what_loads_a_model_and_what_only_hands_on_are_no_components(report):
+    assert {"load_model", "TextField", "SequentialEncoder"} <= set(report.ignored)
+
+
+def test_a_vocabulary_answers_as_usual():
+    vocabulary = Tokenizer(1, 2, size=11)
+    assert len(vocabulary) == len(vocabulary.itos) == vocabulary.vocab_size == vocabulary.get_vocab_size() == 11
+    assert vocabulary.stoi["<eos>"] == vocabulary.word2idx["</s>"] == vocabulary["<eos>"] == 2
+    assert vocabulary.pad_token_id == vocabulary.token_to_id("<pad>") == 0 and vocabulary[7] == 7
+    assert dict(vocabulary.items())["7"] == 7 and list(vocabulary) == list(vocabulary.keys())

@@ -1,0 +1,58 @@
+"""Stand-ins for packages of hyperparameters: keys are attributes, files are read, two configs become one."""
+
+import dataclasses
+
+import pytest
+
+from scratch_transformer.kit.discover import hyperparameters, standins
+
+
+@dataclasses.dataclass
+class Sizes:
+    heads: int = 3
+    widths: tuple = (12, 17)
+
+
+def test_keys_are_attributes_however_deep():
+    config = hyperparameters.Hyperparameters({"model": {"heads": 3, "sizes": [{"d": 12}]}}, seed=1)
+    assert config.model.heads == config["model"]["heads"] == 3 and config.model.sizes[0].d == 12 and config.seed == 1
+    config.model.width = 24
+    config.update({"data": {"path": "here"}})
+    assert config.model["width"] == 24 and config.data.path == "here" and config.get("none", 5) == 5
+    assert config.to_dict() == {
+        "model": {"heads": 3, "sizes": [{"d": 12}], "width": 24}, "seed": 1, "data": {"path": "here"},
+    }  # fmt: skip
+    with pytest.raises(AttributeError, match="nothing"):
+        config.nothing  # noqa: B018
+
+
+def test_copies_are_of_their_own():
+    import copy
+
+    config = hyperparameters.Hyperparameters(model={"heads": 3})
+    other = copy.deepcopy(config)
+    other.model.heads = 4
+    assert config.model.heads == 3 and config.copy().model.heads == 3
+    assert config.setdefault("seed", 7) == config.seed == 7
+
+
+def test_what_omegaconf_makes(tmp_path):
+    (tmp_path / "model.yaml").write_text("model:\n  heads: 3\n", encoding="utf-8")
+    (tmp_path / "more.json").write_text('{"model": {"width": 12}}', encoding="utf-8")
+    names = standins._contents("omegaconf")()
+    conf = names["OmegaConf"]
+    merged = conf.merge(conf.load(tmp_path / "model.yaml"), conf.load(tmp_path / "more.json"), {"seed": 1})
+    assert isinstance(merged, names["DictConfig"]) and conf.to_container(merged) == {
+        "model": {"heads": 3, "width": 12}, "seed": 1,
+    }  # fmt: skip
+    assert conf.structured(Sizes).heads == 3 and conf.create(Sizes(heads=4)).heads == 4 and conf.create() == {}
+    assert conf.select(merged, "model.width") == 12 and conf.select(merged, "model.none", default=2) == 2
+
+
+def test_a_node_is_merged_from_files_and_lists(tmp_path):
+    (tmp_path / "model.yaml").write_text("heads: 3\n", encoding="utf-8")
+    node = standins._contents("yacs.config")()["CfgNode"](heads=1, width=12)
+    node.merge_from_file(tmp_path / "model.yaml")
+    node.merge_from_list(["width", 24])
+    node.freeze()
+    assert node.clone() == {"heads": 3, "width": 24}

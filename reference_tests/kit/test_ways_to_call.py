@@ -1,0 +1,188 @@
+"""How learners want to be called: masks by what their names say, or by trial; sizes and forms that only errors tell."""
+
+import inspect
+
+import pytest
+import torch
+
+from reference_tests.kit.learners.checked import check_here
+from scratch_transformer.kit.kinds import KINDS
+from scratch_transformer.kit.resolve import foreign
+from scratch_transformer.kit.resolve.call import calling
+from scratch_transformer.kit.resolve.call.masks import Form
+
+DECODER = ("x", "memory", "mask", "memory_mask")
+MODEL = ("src", "tgt", "src_mask", "tgt_mask")
+RIGHT = ("matches the builtin", "matches the paper, not the builtin", "harmless deviation")
+
+
+def plan_of(inputs, *names):
+    parameters = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names]
+
+    def forward(**given):
+        raise NotImplementedError
+
+    forward.__signature__ = inspect.Signature(parameters)
+    return next(calling.plans(forward, inputs, {"num_heads": 3}))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "names", "meant"),
+    [
+        (DECODER, ("memory_mask", "inputs_mask"), ("memory_mask", "mask")),
+        (DECODER, ("pad_mask_src", "pad_mask_tgt"), ("memory_mask", "mask")),
+        (DECODER, ("look_ahead_mask", "padding_mask"), ("mask", "memory_mask")),
+        (DECODER, ("first_mask", "second_mask"), ("mask", "memory_mask")),
+        (
+            MODEL,
+            ("encoder_self_attention_mask", "decoder_self_attention_mask", "decoder_cross_attention_mask"),
+            ("src_mask", "tgt_mask", "src_mask"),
+        ),
+    ],
+)
+def test_a_mask_is_known_by_its_name_or_by_those_of_the_others(inputs, names, meant):
+    plan = plan_of(inputs, *inputs[:2], *names)
+    assert tuple(name for _, name, _ in plan.mask_parameters) == meant
+
+
+def test_masks_whose_names_say_nothing_are_turned_where_nothing_else_can_be_called():
+    plan = plan_of(DECODER, "x", "memory", "first_mask", "second_mask")
+    (turned,) = calling.reassigned(plan)
+    assert [name for _, name, _ in turned.mask_parameters] == ["memory_mask", "mask"]
+
+
+def test_the_mask_of_a_models_cross_attention_has_a_row_for_every_target():
+    plan = plan_of(MODEL, "src", "tgt", "enc_mask", "dec_mask", "cross_mask")
+    form = Form("True = may attend", "(B, T, S)")
+    plan = plan.with_masks(
+        {"enc_mask": ("src_mask", form), "dec_mask": ("tgt_mask", form), "cross_mask": ("src_mask", form)}
+    )
+    probe = KINDS["Transformer"].probes(KINDS["Transformer"].complete({}), 0)[1]
+    S, T = probe.inputs["src"].shape[1], probe.inputs["tgt"].shape[1]
+    given = plan.give(probe.inputs)
+    assert [tuple(given[name].shape[1:]) for name in ("enc_mask", "dec_mask", "cross_mask")] == [(S, S), (T, T), (T, S)]
+    assert torch.equal(given["cross_mask"][:, 0], given["enc_mask"][:, 0])
+    without = plan.give({**probe.inputs, "src_mask": None, "tgt_mask": None})
+    assert tuple(without["cross_mask"].shape[1:]) == (T, S)
+
+
+OLD = '''
+import math
+import torch
+from torch import nn
+import torch.nn.functional as F
+
+
+class CrossEntropyLoss(nn.Module):
+    def __init__(self, ignore_index=0):
+        super().__init__()
+        self.ignore_index = ignore_index
+
+    def forward(self, logits, target):
+        return F.cross_entropy(logits.permute(0, 2, 1), target, ignore_index=self.ignore_index)
+
+
+class RoPE(nn.Module):
+    def __init__(self, dim, max_seq_len=64):
+        super().__init__()
+        angles = torch.outer(torch.arange(max_seq_len), 10000.0 ** (-torch.arange(0, dim, 2) / dim))
+        self.register_buffer("angles", angles.repeat_interleave(2, -1))
+
+    def forward(self, x, token_positions):
+        cos, sin = (table[token_positions].unsqueeze(1) for table in (self.angles.cos(), self.angles.sin()))
+        turned = torch.stack((-x[..., 1::2], x[..., ::2]), -1).flatten(-2)
+        return x * cos + turned * sin
+
+
+class MultiHeadAttention(nn.Module):
+    def __init__(self, hidden_size, head_size=8):
+        super().__init__()
+        self.head_size, self.att_size = head_size, hidden_size // head_size
+        self.q, self.k, self.v, self.out = (nn.Linear(hidden_size, head_size * self.att_size) for _ in range(4))
+
+    def forward(self, q, k, v, mask):
+        split = lambda x: x.view(len(x), -1, self.head_size, self.att_size).transpose(1, 2)
+        q, k, v = split(self.q(q)), split(self.k(k)), split(self.v(v))
+        scores = (q @ k.transpose(2, 3) * self.att_size**-0.5).masked_fill(mask.unsqueeze(1), float("-inf"))
+        return self.out((scores.softmax(-1) @ v).transpose(1, 2).reshape(len(q), -1, self.head_size * self.att_size))
+
+
+class Encoder(nn.Module):
+    """One layer, though it is called an encoder."""
+
+    def __init__(self, hidden_size, filter_size):
+        super().__init__()
+        self.attention = MultiHeadAttention(hidden_size)
+        self.norm1, self.norm2 = nn.LayerNorm(hidden_size), nn.LayerNorm(hidden_size)
+        self.widen, self.narrow = nn.Linear(hidden_size, filter_size), nn.Linear(filter_size, hidden_size)
+
+    def forward(self, x, mask):
+        x = self.norm1(x + self.attention(x, x, x, mask))
+        return self.norm2(x + self.narrow(torch.relu(self.widen(x))))
+
+
+class TransformerEncoder(nn.Module):
+    def __init__(self, hidden_size, filter_size, n_layers):
+        super().__init__()
+        self.layers = nn.ModuleList([Encoder(hidden_size, filter_size) for _ in range(n_layers)])
+
+    def forward(self, x, mask):
+        for layer in self.layers:
+            x = layer(x, mask)
+        return x
+'''
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    path = tmp_path_factory.mktemp("old") / "old.py"
+    path.write_text(OLD, encoding="utf-8")
+    return check_here(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("CrossEntropyLoss", "Loss"),
+        ("RoPE", "RotaryEmbedding"),
+        ("MultiHeadAttention", "MultiheadAttention"),
+        ("Encoder", "EncoderLayer"),
+        ("TransformerEncoder", "Encoder"),
+    ],
+)
+def test_forms_and_sizes_that_only_trial_tells(results, name, kind):
+    """Losses of (B, T, V), positions (B, T), eight heads that nobody is told of, a layer called an encoder."""
+    assert (results[name].kind, results[name].verdict in RIGHT) == (kind, True)
+
+
+class Bigram(torch.nn.Module):
+    def __init__(self, vocab_size):
+        super().__init__()
+        self.table = torch.nn.Embedding(vocab_size, vocab_size)
+
+    def forward(self, idx):
+        return self.table(idx)
+
+    def generate(self, idx, steps):
+        for _ in range(steps):
+            idx = torch.cat((idx, torch.multinomial(self(idx)[:, -1].softmax(-1), 1)), 1)
+        return idx
+
+
+class Given(torch.nn.Module):
+    def __init__(self, inner, d_model):
+        super().__init__()
+        self.inner, self.out = inner, torch.nn.Linear(d_model, 2)
+
+    def forward(self, x):
+        return self.out(self.inner(x))
+
+
+def test_what_attends_to_nothing_is_no_whole():
+    """Text is drawn from a softmax too: that is none of attention."""
+    assert foreign.attends_to_nothing(Bigram, "DecoderOnly") == "it attends to nothing"
+    assert foreign.attends_to_nothing(Bigram, "FeedForward") == ""
+
+
+def test_what_is_given_a_part_may_attend():
+    assert foreign.attends_to_nothing(Given, "Encoder") == ""

@@ -1,0 +1,142 @@
+"""B26: shapes that never fit. A class is built and called with sizes of which no two are alike, and with others.
+
+All its widths are one number, so that none of them can have been taken for another: what still stops, at a line of the
+learner's, stops because of what it does with batches, lengths and heads.
+"""
+
+from __future__ import annotations
+
+import linecache
+import re
+import traceback
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from scratch_transformer.kit.kind import Finding, Inputs, Kind
+from scratch_transformer.kit.mistakes import MISTAKES
+from scratch_transformer.kit.resolve.build import construct
+from scratch_transformer.kit.resolve.build.config import Unknown
+from scratch_transformer.kit.resolve.call import calling, forwards
+from scratch_transformer.kit.resolve.call.plan import CannotCall, Plan
+from scratch_transformer.kit.resolve.call.precision import double
+from scratch_transformer.kit.resolve.library.library import Library
+from scratch_transformer.kit.resolve.names.inputs import input_of
+from scratch_transformer.kit.resolve.names.settings import is_setting
+from scratch_transformer.kit.resolve.trials.mask_search import with_required_masks
+
+SIZES = ((2, 5, 30, 3), (3, 7, 44, 4), (5, 4, 42, 6))
+"""Samples, length, width, heads: no two alike, nor the width of a head like any of them."""
+SHAPES = re.compile(
+    r"must match the (size|existing size)|cannot be multiplied|is invalid for input of size|first two dimensions|"
+    r"doesn't match the broadcast shape|Sizes of tensors must match|number of dims|Dimension out of range"
+)
+KINDS = ("MultiheadAttention", "SelfAttention", "CausalSelfAttention", "CrossAttention", "FeedForward", "EncoderLayer",
+         "DecoderLayer", "DecoderOnlyLayer", "PositionalEncoding", "Encoder", "LlamaBlock")  # fmt: skip
+MOST_PLANS, MOST_FORMS = 9, 12
+
+
+Misfit = tuple[Finding, BaseException]
+
+
+def finding(thing: Any, kind: Kind, library: Library, error: BaseException | None) -> Misfit | None:
+    """B26, if a class of modules whose arguments are all known by name stops with shapes, however it is called.
+
+    With what it stops with in the first trial.
+    """
+    if not isinstance(thing, type) or not issubclass(thing, nn.Module) or kind.name not in KINDS or library.supplied:
+        return None
+    if not _stops_within(error, thing) or not _is_known(thing, kind):
+        return None
+    first: BaseException | None = None
+    for samples, length, width, heads in SIZES:
+        settings = _settings(kind, width, heads)
+        stopped = 0
+        for outcome in _calls(thing, kind, library, settings, _inputs(kind, samples, length, settings)):
+            if not _stops_within(outcome, thing):
+                return None  # it gives something, or stops for another reason
+            first, stopped = first or outcome, stopped + 1
+        if not stopped:
+            return None
+    assert first is not None
+    file, line = _place(first, thing)
+    code = linecache.getline(file, line).partition("#")[0].strip()
+    text = " ".join(str(first).split())[:160]
+    said = "Its shapes do not fit, with whatever numbers of samples, tokens, features and heads"
+    return Finding(MISTAKES["B26"], f"{said}: {text}. It stops at: {code}"), first
+
+
+def _settings(kind: Kind, width: int, heads: int) -> dict[str, Any]:
+    """All widths alike, and longer than any sequence."""
+    wide = {name: width for name in ("d_model", "d_ff", "max_len", "vocab_size") if name in kind.defaults}
+    more = {"d_ff": width, "max_len": width, "d_model": width, "num_heads": heads, "d_k": width // heads}
+    return {**kind.defaults, **more, **wide}
+
+
+def _inputs(kind: Kind, samples: int, length: int, settings: Mapping[str, Any]) -> Inputs:
+    """Random tokens without masks: as many queries as keys, which must fit everywhere."""
+    make = torch.Generator().manual_seed(0)
+    shape = (samples, length, int(settings["d_model"]))
+    names = [name for name in kind.inputs if "mask" not in name]
+    return {name: torch.randn(shape, generator=make, dtype=torch.float64) for name in names}
+
+
+def _calls(
+    thing: type[nn.Module], kind: Kind, library: Library, settings: dict[str, Any], inputs: Inputs
+) -> Iterator[BaseException | None]:
+    """What every way to call it stops with; None where it gives something."""
+    try:
+        attempts = construct.attempts(thing, settings, library.namespace_of(thing), library.parts(kind, thing), {})
+        with double():
+            made = next(attempts).build()
+        function = forwards.forward_of(made, kind)
+        orders = ("batch first", "sequence first", calling.ALONE)
+        plans = list(calling.plans(function, kind.inputs, settings, orders))
+    except (Exception, Unknown) as error:
+        yield error
+        return
+    for plan in plans[:MOST_PLANS]:
+        forms = with_required_masks(plan.with_all_masks(), every=False)
+        for _, form in zip(range(MOST_FORMS), _with_and_without(plan, forms), strict=False):
+            single = {name: value[:1] for name, value in inputs.items()}
+            yield _stopped(function, form, single if plan.order == calling.ALONE else inputs)
+
+
+def _with_and_without(plan: Plan, forms: Iterator[Plan]) -> Iterator[Plan]:
+    yield plan
+    yield from forms
+
+
+def _stopped(function: Any, plan: Plan, inputs: Inputs) -> BaseException | None:
+    try:
+        with double(), torch.no_grad():
+            function(**plan.give(inputs))
+    except (Exception, CannotCall) as error:
+        return error
+    return None
+
+
+def _stops_within(error: BaseException | None, thing: type[nn.Module]) -> bool:
+    """Whether shapes do not fit at a line of the class, or of a function beside it."""
+    return isinstance(error, (RuntimeError, IndexError)) and bool(SHAPES.search(str(error)) and _place(error, thing)[1])
+
+
+def _place(error: BaseException | None, thing: type[nn.Module]) -> tuple[str, int]:
+    """The learner's innermost line: file and number."""
+    home = getattr(thing.forward, "__code__", None)
+    frames = traceback.extract_tb(error.__traceback__) if error is not None and home is not None else []
+    own = [f for f in frames if home is not None and f.filename == home.co_filename]
+    return (own[-1].filename, own[-1].lineno or 0) if own else ("", 0)
+
+
+def _is_known(thing: type[nn.Module], kind: Kind) -> bool:
+    """Whether a name says what each argument is: of the constructor, and of the tensors of forward."""
+    built = [p for p in construct.parameters_of(thing) if p.default is p.empty]
+    called = [p for p in construct.parameters_of(thing.forward) if p.name != "self" and p.default is p.empty]
+    tensors = tuple(name for name in kind.inputs if "mask" not in name)
+    named = [p for p in called if "mask" not in p.name.lower()]
+    return all(is_setting(p.name) for p in built) and (
+        len(named) == 1 or all(input_of(p.name, (*tensors, "x", "memory")) for p in named)
+    )
