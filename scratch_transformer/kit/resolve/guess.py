@@ -177,6 +177,8 @@ def _score(name: str, kind: Kind, thing: Any) -> float:
         return 0.0
     if kind.name.startswith("Loss") and any(CRITERION.match(plain(p.name)) for p in _required(thing)):
         return 0.0  # it is given the loss
+    if inspect.isfunction(thing) and {"next_logits", "steps"} & {*kind.inputs} and _is_command(thing):
+        return 0.0
     if kind.name == "Sampling" and not training.takes_logits(thing):
         return 0.0
     if plain(name) == HEAD and not (isinstance(thing, type) and any(ATTENDS.search(n) for n in names_in(thing))):
@@ -191,6 +193,15 @@ def _score(name: str, kind: Kind, thing: Any) -> float:
         return 0.0  # SiLUFFN is a network
     fitness = _fitness(kind, thing)
     return score + fitness if score >= 10 or fitness > -1 else 0.0
+
+
+COMMAND = {"args", "argv", "arguments", "opt", "opts", "options", "flags"}
+
+
+def _is_command(function: Any) -> bool:
+    """Whether a function is only given what was typed: cmd_generate(args), which ends in "rate" and is no schedule."""
+    names = {plain(parameter.name) for parameter in _required(function)}
+    return bool(names) and names <= COMMAND
 
 
 CRITERION = re.compile(r"crit|loss(fn|func|compute)|model")
