@@ -18,6 +18,9 @@ GENERAL: dict[str, Any] = {
 """For what a kind has no setting of its own."""
 
 
+VOCABULARIES = {"vocab_size", "src_vocab_size", "tgt_vocab_size"}
+
+
 class Values:
     """A parameter's name -> its value by the settings; records what was asked for. given: values fixed by name."""
 
@@ -32,6 +35,8 @@ class Values:
         self.names: dict[str, str] = {}
         """Setting -> the parameter that asked for it first."""
         self._inner: tuple[str, ...] = ()
+        self.has_vocabulary = False
+        """Whether another name than num_embeddings is that of a vocabulary's size."""
         self._words: dict[str, str] = {}
 
     def __call__(self, name: str) -> Any:
@@ -69,6 +74,7 @@ class Values:
     def reserve(self, names: Iterable[str]) -> None:
         """What can mean one thing only does: beside hid_dim, input_dim is the size of the vocabulary."""
         names = list(names)
+        self.has_vocabulary = any("vocab" in plain(name) for name in names)
         for name in names:
             meanings = settings_of(name)
             if len(meanings) == 1 and is_setting(name):
@@ -86,6 +92,8 @@ class Values:
         """The settings that a name may mean beside the other ones of its constructor."""
         if name in self._words:
             return (self._words[name],)
+        if plain(name) == "numembeddings" and (self.has_vocabulary or not self.own & VOCABULARIES):
+            return ("d_model", *settings_of(name))  # the width of what embeds no words
         return ("d_ff", *settings_of(name)) if name in self._inner else settings_of(name)
 
     def _vocabulary(self, name: str) -> str:
@@ -129,6 +137,7 @@ def override_globals(
     names: the globals that the learner's functions read. own: names that are defined in the source.
     """
     values, changed = Values(settings, {}), {}
+    values.has_vocabulary = any("vocab" in plain(name) for name in names)
     for name in sorted(names):
         present = name in namespace
         value = namespace.get(name)
