@@ -129,7 +129,7 @@ def attempts(
             raise Unknown(parameter.name)
     refused = ""
     are_asked = bool(settings.get("num_heads")) and settings.get("d_model", 0) % settings["num_heads"] != 0
-    for args in itertools.islice(_combined(choices, are_asked), MOST_ATTEMPTS):
+    for args in itertools.islice(_combined(choices, are_asked, values), MOST_ATTEMPTS):
         made: dict[str, Any] = {}
         try:
             for name, value in args.items():
@@ -152,7 +152,7 @@ def _options_of(uses: Mapping[str, Use]) -> Iterator[inspect.Parameter]:
                 yield inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY)
 
 
-def _combined(choices: Mapping[str, list[Any]], any_heads: bool) -> Iterator[dict[str, Any]]:
+def _combined(choices: Mapping[str, list[Any]], any_heads: bool, values: Values) -> Iterator[dict[str, Any]]:
     """One choice for every parameter, the likeliest together.
 
     any_heads: also heads that do not divide the model, which are asked for to see whether it refuses them.
@@ -161,7 +161,7 @@ def _combined(choices: Mapping[str, list[Any]], any_heads: bool) -> Iterator[dic
     for choice in ranked:
         args = {name: found[index] for (name, found), index in zip(choices.items(), choice, strict=True)}
         models, heads = (
-            [v for name, v in args.items() if settings_of(name) == (setting,) and is_setting(name) and type(v) is int]
+            [v for n, v in args.items() if values.meanings(n) == (setting,) and is_setting(n) and type(v) is int]
             for setting in ("d_model", "num_heads")
         )
         if any_heads or not any(max(models, default=0) % head for head in heads if head):

@@ -30,6 +30,7 @@ def override(namespace: dict[str, Any], names: set[str], settings: Mapping[str, 
     names: the globals that the learner's functions read. own: names that are defined in the source.
     """
     values = Values(settings, {})
+    values.has_vocabulary = any("vocab" in plain(name) for name in names)
     changed: dict[str, Any] = {}
     for name in sorted(names):
         present = name in namespace

@@ -70,9 +70,8 @@ def finding(thing: Any, kind: Kind, library: Library, error: BaseException | Non
 
 def _settings(kind: Kind, width: int, heads: int) -> dict[str, Any]:
     """All widths alike, and longer than any sequence."""
-    wide = {name: width for name in ("d_model", "d_ff", "max_len", "vocab_size") if name in kind.defaults}
-    more = {"d_ff": width, "max_len": width, "d_model": width, "num_heads": heads, "d_k": width // heads}
-    return {**kind.defaults, **more, **wide}
+    wide = dict.fromkeys(("d_model", "d_ff", "max_len", "vocab_size", "src_vocab_size", "tgt_vocab_size"), width)
+    return {**kind.defaults, "num_heads": heads, "d_k": width // heads, **wide}
 
 
 def _inputs(kind: Kind, samples: int, length: int, settings: Mapping[str, Any]) -> Inputs:
