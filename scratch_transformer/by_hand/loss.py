@@ -80,7 +80,7 @@ class SurpriseOfProducts(Passes):
         for rows, scaled, targets, shares, out in zip(*parts, strict=True):
             logits = torch.mm(scaled, weight.T, out=room[: len(rows)])
             each = (x.split(max(1, SHARED // len(weight))) for x in (logits, targets, shares))
-            losses += [_to_gradient(*piece, smoothing, has_gradients) for piece in zip(*each, strict=True)]
+            losses += [_to_gradient(x, i, f, smoothing, has_gradients) for x, i, f in zip(*each, strict=True)]
             if has_gradients:
                 torch.mm(logits, weight, out=out)
                 of_weight.addmm_(logits.T, rows)
