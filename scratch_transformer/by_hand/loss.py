@@ -19,8 +19,6 @@ from scratch_transformer.by_hand.passes import LOG2_E, Kept, Passes
 
 CACHED = 1 << 18
 """Elements that stay in a core's cache from one operation to the next."""
-
-
 ROWS, TOGETHER, SHARED = 128, 1 << 22, 1 << 20
 """Rows that are multiplied with W at a time at least, elements of their logits, and of those that all cores' caches and
 the next one hold."""
