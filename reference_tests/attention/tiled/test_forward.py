@@ -130,6 +130,16 @@ def test_masks_of_very_low_numbers(low, qkv):
     assert_equal(ours, right)
 
 
+def test_widened_keys_are_those_of_their_batch_entry(qkv, monkeypatch):
+    """Of a mask for each head entries are not merged, and one thread takes the same heads of one after the other."""
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    query, key, value = (x.half() for x in qkv)
+    mask = torch.ones(1, H, 1, S, dtype=torch.bool)
+    expected = naive(query.double(), key.double(), value.double())
+    assert (tiled(query[:, :, :1], key[:, :, :2], value[:, :, :2], mask[..., :2])[1] != 0).any()
+    assert (tiled(query, key, value, mask) - expected).abs().max() < 2**-8
+
+
 def test_without_denormal_numbers(qkv):
     """Rows that see nothing stay zero where the least numbers are flushed to it."""
     nothing = torch.zeros(T, S, dtype=torch.bool)
