@@ -139,3 +139,22 @@ def test_of_no_classes_at_all(smoothing):
     logits = torch.rand(5, 0)
     assert functional.cross_entropy(logits, logits, label_smoothing=smoothing) == 0
     assert F.cross_entropy(logits, logits, reduction="sum") == 0
+
+
+@pytest.mark.parametrize(
+    "target, weight, kind, words",
+    [
+        (torch.zeros(3, 5).long(), None, ValueError, "Expected input batch_size .* to match target batch_size"),
+        (torch.zeros(2, 4).long(), None, RuntimeError, "Expected target size"),
+        (
+            torch.zeros(2, 5).long(),
+            torch.ones(2),
+            RuntimeError,
+            "weight tensor should be defined either for all .*or no classes",
+        ),
+    ],
+)
+def test_errors_have_torchs_words_too(target, weight, kind, words):
+    for cross_entropy in (functional.cross_entropy, F.cross_entropy):
+        with pytest.raises(kind, match=words):
+            cross_entropy(torch.randn(2, 3, 5), target, weight)
