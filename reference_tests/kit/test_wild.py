@@ -47,8 +47,10 @@ RIGHT = {
 SAID = {
     ("wired", "FeedForward"): "The size 512 is written in; it was checked with 12 in that place.",
     ("wired", "CausalSelfAttention"): "It works with sequences of its longest length alone: only such were checked.",
-    ("pooled", "TransformerClassifier"): "What it makes of the last layer's output, (2, 11), is not checked: the layers "
-    "are compared.",
+    (
+        "pooled",
+        "TransformerClassifier",
+    ): "What it makes of the last layer's output, (2, 11), is not checked: the layers are compared.",
     ("stateful", "DecoderBlock"): "It was given its state as [memory, lengths, [None, …]], in training mode, where it "
     "hides the future.",
     ("forms", "LabelSmoothingLoss"): "It takes logits of several sentences, (B, T, V).",
