@@ -214,7 +214,7 @@ def tried(monkeypatch):
     def tiers(parts=(), designs=(("", {}),), mistakes=("LN1", "LN2", "LN3:1e-6", "LN7:over the batch")):
         ids, seen = KINDS["LayerNorm"].ids, []
         kind = SimpleNamespace(name="LayerNorm", mistakes=mistakes, designs={"": {}}, ids=ids)
-        session = SimpleNamespace(kind=kind, candidate=SimpleNamespace(explained=None, shown={}))
+        session = SimpleNamespace(kind=kind, candidate=SimpleNamespace(explained=None, shown={}, missing=()))
         monkeypatch.setattr(search, "of_session", lambda session, known: seen.append(known) or list(designs))
         monkeypatch.setattr(
             search, "fitted", lambda session, recipes: seen.append(recipes) or [[fit, ("LN1", "", {"ddof": 1})]]

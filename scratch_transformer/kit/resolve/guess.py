@@ -21,7 +21,7 @@ from scratch_transformer.kit.resolve.functions.schedules import is_schedule
 from scratch_transformer.kit.resolve.functions.weighted import weights_of
 from scratch_transformer.kit.resolve.names.inputs import input_of, is_mask
 from scratch_transformer.kit.resolve.names.settings import settings_of
-from scratch_transformer.kit.resolve.names.words import plain
+from scratch_transformer.kit.resolve.names.words import plain, words
 
 NO_COMPONENTS = (
     "config", "args", "dataset", "dataloader", "tokenizer", "trainer", "batch", "vocab", "collate", "translator", "lit",
@@ -29,6 +29,7 @@ NO_COMPONENTS = (
     "cache", "hyperparameters",
     "scalenorm", "batchnorm", "batchnorm1d", "groupnorm", "instancenorm", "weightnorm", "adaptivelayernorm",
 )  # fmt: skip
+NOTHING = ("no", "without", "identity", "null", "dummy")
 MOST = 4
 NAMED = 8.0
 """Likeness of a name that is a synonym, but for a word around it or a letter."""
@@ -77,6 +78,7 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
     """The same, by the name alone and what its forward takes."""
     word = plain(name.removeprefix("run_") if inspect.isfunction(thing) else name)  # an assignment's adapters
     is_none = any(word.endswith(other) for other in NO_COMPONENTS) and not training.is_tokenizer(thing)
+    is_none = is_none or ("pos" in word and words(name)[0] in NOTHING)  # NoPositionalEncoding, of a study
     if is_none or inspect.isabstract(thing) or _is_container(thing) or _reads_a_file(thing):
         return ()
     is_class = isinstance(thing, type)
@@ -119,6 +121,7 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
         **dict.fromkeys(ALONE, _takes(thing, "memory") and len(_required(thing)) > 1),
         "EmbeddingWithPositions": best[:1] != ["EmbeddingWithPositions"] and not has_positions(thing),
     }
+    best.sort(key=lambda kind: "Rotary" in kind and not may_turn(thing))
     return tuple(kind for kind in best if not alike.get(kind))
 
 
@@ -190,6 +193,8 @@ def _score(name: str, kind: Kind, thing: Any) -> float:
         return 0.0
     if kind.name.startswith("Loss") and any(CRITERION.match(plain(p.name)) for p in _required(thing)):
         return 0.0  # it is given the loss
+    if inspect.isfunction(thing) and {"next_logits", "steps"} & {*kind.inputs} and _is_command(thing):
+        return 0.0
     if kind.name == "Sampling" and not training.takes_logits(thing):
         return 0.0
     if plain(name) == HEAD and not (isinstance(thing, type) and any(ATTENDS.search(n) for n in names_in(thing))):
@@ -204,6 +209,15 @@ def _score(name: str, kind: Kind, thing: Any) -> float:
         return 0.0  # SiLUFFN is a network
     fitness = _fitness(kind, thing)
     return score + fitness if score >= 10 or fitness > -1 else 0.0
+
+
+COMMAND = {"args", "argv", "arguments", "opt", "opts", "options", "flags"}
+
+
+def _is_command(function: Any) -> bool:
+    """Whether a function is only given what was typed: cmd_generate(args), which ends in "rate" and is no schedule."""
+    names = {plain(parameter.name) for parameter in _required(function)}
+    return bool(names) and names <= COMMAND
 
 
 CRITERION = re.compile(r"crit|loss(fn|func|compute)|model")

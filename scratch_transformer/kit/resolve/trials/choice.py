@@ -23,6 +23,8 @@ LAYER_OF = {
     "Encoder": "EncoderLayer", "TokenEncoder": "EncoderLayer", "Decoder": "DecoderLayer",
     "TokenDecoder": "DecoderLayer",
 }  # fmt: skip
+TABLE = "PositionalEncoding"
+"""What is called an embedding may be a table of sines: that is seen at once."""
 STACKED = {"ModuleList", "ModuleDict", "Sequential", "deepcopy", "range", "clones", "get_clones", "Embedding"}
 """Names in what makes several layers, or is given ids."""
 
@@ -37,7 +39,7 @@ def chosen(thing: Any, kinds: tuple[str, ...], library: Library, seconds: float 
     end = time.process_time() + seconds
     kinds = (*_single(thing, kinds, library), *kinds)
     is_named = guess.is_norm_by_name(getattr(thing, "__name__", ""), library.kinds)
-    relatives = [kind for kind in kinds if kind == kinds[0] or guess.are_related(kinds[0], kind)]
+    relatives = [kind for kind in kinds if kind in (kinds[0], TABLE) or guess.are_related(kinds[0], kind)]
     outcomes: dict[str, Outcome] = {}
     best = None if is_named else _best(thing, relatives, library, outcomes, end, thorough=False)
     if best is None or best.score[0] >= MISTAKEN:
