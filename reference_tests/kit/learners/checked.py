@@ -5,7 +5,7 @@ import sys
 import types
 
 from scratch_transformer.kit.checking import Checking
-from scratch_transformer.kit.discover import standins
+from scratch_transformer.kit.discover import scripted, standins
 from scratch_transformer.kit.discover.survey import survey
 from scratch_transformer.kit.discover.target import find
 
@@ -24,7 +24,8 @@ def checking_of(path, names=None):
     linecache.cache[module.__file__] = (len(source.text), None, source.text.splitlines(keepends=True), module.__file__)
     sys.modules[module.__name__] = module
     try:
-        exec(compile(source.text, module.__file__, "exec"), module.__dict__)
+        with scripted.as_python():
+            exec(compile(source.text, module.__file__, "exec"), module.__dict__)
         checking = Checking({}, None, lambda event, **values: None)
         for definition in survey(source).definitions:
             checking.add(definition.name, getattr(module, definition.name), source, definition.line)

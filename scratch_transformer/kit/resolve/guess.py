@@ -107,6 +107,11 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
         best = [kind for kind in best if kind != "Embedding"]
     if is_class and best and best[0] in BLOCKS and _is_network(thing):
         best = list(dict.fromkeys(["FeedForward", "SwiGLU", *best]))  # a block that attends to nothing
+    sides = {setting for p in parameters_of(thing) for setting in settings_of(p.name)}
+    if not is_class and best and {"src_vocab_size", "tgt_vocab_size"} <= sides:
+        best = list(dict.fromkeys(["Transformer", *best]))  # build_model(src_vocab, tgt_vocab)
+    if is_class and best and best[0] in (*STACKS, "DecoderOnly", "LlamaModel") and _is_given_sublayers(thing):
+        best = list(dict.fromkeys([*(["DecoderLayer"] if _takes(thing, "memory") else LAYERS), *best]))
     # What says that it is causal, or is given keys, must be more than right for one sequence that sees all of itself.
     is_given_all = _takes(thing, "key", "value")
     alike = {
@@ -118,6 +123,17 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
     }
     best.sort(key=lambda kind: "Rotary" in kind and not may_turn(thing))
     return tuple(kind for kind in best if not alike.get(kind))
+
+
+STACKS = ("TokenDecoder", "Decoder", "TokenEncoder", "Encoder")
+LAYERS = ("EncoderLayer", "DecoderOnlyLayer")
+
+
+def _is_given_sublayers(thing: Any) -> bool:
+    """Whether a constructor must be given an attention and a feed-forward network: DecoderModule is a layer then."""
+    words = [plain(p.name) for p in parameters_of(thing) if p.default is p.empty and p.annotation not in (int, float)]
+    named = [[word for word in words if re.search(part, word)] for part in (r"att(?!.*drop)", r"ff(?!.*dim)|feedf|mlp")]
+    return all(named) and not any(settings_of(word) for some in named for word in some)
 
 
 PATHS = re.compile(r"path|^(file|dir|folder|url)|(file|dir|name|folder|url)$|checkpoint|ckpt")

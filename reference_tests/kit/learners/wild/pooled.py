@@ -1,14 +1,14 @@
-"""Encoders whose output is pooled or classified, and one whose name says nothing."""
+"""Encoders whose output is pooled or classified."""
 
 import torch
 import torch.nn as nn
 
 
-class EncoderBlock(nn.Module):
+class EncoderLayer(nn.Module):
     def __init__(self, d_model, num_heads, d_ff):
         super().__init__()
         self.attn = nn.MultiheadAttention(d_model, num_heads, batch_first=True)
-        self.ff = nn.Sequential(nn.Linear(d_model, d_ff), nn.GELU(), nn.Linear(d_ff, d_model))
+        self.ff = nn.Sequential(nn.Linear(d_model, d_ff), nn.ReLU(), nn.Linear(d_ff, d_model))
         self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
 
     def forward(self, x):
@@ -20,7 +20,7 @@ class TransformerClassifier(nn.Module):
     def __init__(self, vocab_size, d_model, num_heads, d_ff, num_layers, num_classes=4, max_len=50):
         super().__init__()
         self.words, self.places = nn.Embedding(vocab_size, d_model), nn.Embedding(max_len, d_model)
-        self.blocks = nn.ModuleList([EncoderBlock(d_model, num_heads, d_ff) for _ in range(num_layers)])
+        self.blocks = nn.ModuleList([EncoderLayer(d_model, num_heads, d_ff) for _ in range(num_layers)])
         self.classifier = nn.Linear(d_model, num_classes)
 
     def forward(self, ids):
@@ -28,37 +28,3 @@ class TransformerClassifier(nn.Module):
         for block in self.blocks:
             x = block(x)
         return self.classifier(x.mean(1)).log_softmax(-1)
-
-
-class TransformerTagger(nn.Module):
-    def __init__(self, vocab_size, d_model, num_heads, d_ff, num_layers, num_tags=4, max_len=50):
-        super().__init__()
-        self.words, self.places = nn.Embedding(vocab_size, d_model), nn.Embedding(max_len, d_model)
-        self.blocks = nn.ModuleList([EncoderBlock(d_model, num_heads, d_ff) for _ in range(num_layers)])
-        self.tags = nn.Linear(d_model, num_tags)
-
-    def forward(self, ids):
-        x = self.words(ids) + self.places(torch.arange(ids.shape[1]))
-        for block in self.blocks:
-            x = block(x)
-        return self.tags(x)
-
-
-class AllYouNeed(nn.Module):
-    """A language model by what it is made of."""
-
-    def __init__(self, vocab_size, d_model, num_heads, num_layers, max_len=50):
-        super().__init__()
-        self.words, self.places = nn.Embedding(vocab_size, d_model), nn.Embedding(max_len, d_model)
-        options = {"activation": "gelu", "batch_first": True, "norm_first": True}
-        self.stack = nn.ModuleList(
-            [nn.TransformerEncoderLayer(d_model, num_heads, 4 * d_model, 0.0, **options) for _ in range(num_layers)]
-        )
-        self.norm, self.scores = nn.LayerNorm(d_model), nn.Linear(d_model, vocab_size, bias=False)
-
-    def forward(self, ids):
-        x = self.words(ids) + self.places(torch.arange(ids.shape[1]))
-        later = torch.ones(ids.shape[1], ids.shape[1], dtype=torch.bool).triu(1)
-        for layer in self.stack:
-            x = layer(x, src_mask=later)
-        return self.scores(self.norm(x))

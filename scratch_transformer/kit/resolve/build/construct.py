@@ -114,9 +114,10 @@ def attempts(
     values = Values(settings, given)
     uses = uses_of(cls)
     read = (name for use in uses.values() if use.is_config for name in (*use.attributes, *use.keys))
-    values.reserve([*(parameter.name for parameter in parameters_of(cls)), *sorted(read)])
+    parameters = [*parameters_of(cls), *_options_of(uses)]
+    values.reserve([*(parameter.name for parameter in parameters), *sorted(read)])
     takes_classes = any(use.called for use in uses.values())
-    for parameter in parameters_of(cls):
+    for parameter in parameters:
         use = uses.get(parameter.name)
         if takes_classes and use is not None and not use.applied and parts(parameter.name):
             use = replace(use, called=True)  # a class, too, that is handed on to what is made
@@ -141,6 +142,14 @@ def attempts(
         yield from _mended(Attempt(cls, made, values.used, values), uses, values)
     if refused not in ("", "no"):
         raise Unknown(refused)
+
+
+def _options_of(uses: Mapping[str, Use]) -> Iterator[inspect.Parameter]:
+    """What a constructor takes out of its **options by name: kwargs["d_model"], kwargs.get("heads", 8)."""
+    for name, use in uses.items():
+        for key in sorted(use.keys - uses.keys()) if name.startswith("**") else ():
+            if key.isidentifier() and (key not in use.optional or settings_of(key)):
+                yield inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY)
 
 
 def _combined(choices: Mapping[str, list[Any]], any_heads: bool, values: Values) -> Iterator[dict[str, Any]]:

@@ -146,7 +146,8 @@ def _from_shapes(
     heads = settings.get("num_heads") or 1
     wide = [size for size in flat if size % heads == 0]  # heads that do not divide it would be refused
     if d_model is not None and d_model not in flat and wide and "d_model" in kind.defaults:
-        d_model = max(set(wide), key=lambda size: (wide.count(size), -wide.index(size)))
+        taken = next((shape[-1] for shape in sizes if len(shape) == 2), 0)  # by the first matrix
+        d_model = max(set(wide), key=lambda size: (wide.count(size), size == taken, -wide.index(size)))
         found["d_model"] = d_model
     if "d_ff" in kind.defaults and settings.get("d_ff") not in flat and d_model:
         pairs = [tuple(s for s in shape if s > 1) for shape in sizes]

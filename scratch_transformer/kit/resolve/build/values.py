@@ -1,4 +1,4 @@
-"""The value of a setting for every name that may mean it; in a constructor, a config object, a module's globals."""
+"""The value of a setting for every name that may mean it: a parameter's, a field's of a config, a global's."""
 
 from __future__ import annotations
 
@@ -124,33 +124,3 @@ class Values:
     def _is_taken(self, setting: str, name: str) -> bool:
         """Another parameter means this: beside d_model, `hidden` is d_ff."""
         return self.names.get(setting, name) != name
-
-
-# ---- Globals ----
-
-
-def override_globals(
-    namespace: dict[str, Any], names: set[str], settings: Mapping[str, Any], own: set[str]
-) -> dict[str, Any]:
-    """Sets module-level hyperparameters (n_embd, block_size) to the settings. Returns the names with their settings.
-
-    names: the globals that the learner's functions read. own: names that are defined in the source.
-    """
-    values, changed = Values(settings, {}), {}
-    values.has_vocabulary = any("vocab" in plain(name) for name in names)
-    for name in sorted(names):
-        present = name in namespace
-        value = namespace.get(name)
-        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if (present and not is_number) or (not present and name not in own and len(name) < 3):
-            continue
-        if not present and hasattr(__builtins__, name):
-            continue
-        try:
-            namespace[name] = values(name)
-        except Unknown:
-            if not present and plain(name) == "device":
-                namespace[name] = "cpu"
-            continue
-        changed[name] = namespace[name]
-    return changed
