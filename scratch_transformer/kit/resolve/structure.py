@@ -54,7 +54,7 @@ def kinds_of(thing: Any) -> tuple[str, ...]:
 
 
 NORMS = re.compile(r"norm", re.IGNORECASE)
-MANY = re.compile(r"^(ModuleList|ModuleDict|range|clones|deepcopy|add_module|Embedding)$|clone|layers|blocks")
+MANY = re.compile(r"^(ModuleList|ModuleDict|clones|deepcopy|add_module|Embedding)$|clone|layers|blocks")
 
 
 def is_one_layer(thing: Any) -> bool:
