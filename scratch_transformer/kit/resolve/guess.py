@@ -26,7 +26,7 @@ from scratch_transformer.kit.resolve.names.words import plain, words
 NO_COMPONENTS = (
     "config", "args", "dataset", "dataloader", "tokenizer", "trainer", "batch", "vocab", "collate", "translator", "lit",
     "datamodule", "prenorm", "postnorm", "wrapper", "callback", "logger", "metric", "timer", "accumulator", "animator",
-    "cache", "hyperparameters",
+    "cache", "hyperparameters", "segmentembedding", "segmentembeddings", "tokentypeembedding", "tokentypeembeddings",
     "scalenorm", "batchnorm", "batchnorm1d", "groupnorm", "instancenorm", "weightnorm", "adaptivelayernorm",
 )  # fmt: skip
 NOTHING = ("no", "without", "identity", "null", "dummy")
