@@ -131,3 +131,30 @@ def test_the_mean_divides_by_the_weights_of_the_targets():
     losses = functional.cross_entropy(logits, target, reduction="none")
     mean = functional.cross_entropy(logits, target, weight)
     assert_equal(mean, (3 * losses[0] + 0.5 * losses[1]) / 3.5)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_of_no_classes_at_all(smoothing):
+    """A sum of nothing: 0, and no division by zero. Torch's mean is NaN, its sum 0 as well."""
+    logits = torch.rand(5, 0)
+    assert functional.cross_entropy(logits, logits, label_smoothing=smoothing) == 0
+    assert F.cross_entropy(logits, logits, reduction="sum") == 0
+
+
+@pytest.mark.parametrize(
+    "target, weight, kind, words",
+    [
+        (torch.zeros(3, 5).long(), None, ValueError, "Expected input batch_size .* to match target batch_size"),
+        (torch.zeros(2, 4).long(), None, RuntimeError, "Expected target size"),
+        (
+            torch.zeros(2, 5).long(),
+            torch.ones(2),
+            RuntimeError,
+            "weight tensor should be defined either for all .*or no classes",
+        ),
+    ],
+)
+def test_errors_have_torchs_words_too(target, weight, kind, words):
+    for cross_entropy in (functional.cross_entropy, F.cross_entropy):
+        with pytest.raises(kind, match=words):
+            cross_entropy(torch.randn(2, 3, 5), target, weight)

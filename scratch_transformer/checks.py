@@ -207,7 +207,8 @@ def check_cross_entropy(
     classes = logits.shape[class_dim]
     if weight is not None and tuple(weight.shape) != (classes,):
         raise RuntimeError(
-            f"cross_entropy: weight must have shape ({classes},), one per class, not {tuple(weight.shape)}"
+            f"cross_entropy: weight must have shape ({classes},), one per class, not {tuple(weight.shape)}: "
+            f"weight tensor should be defined either for all {classes} classes or no classes"
         )
     if target.is_floating_point():
         if ignore_index >= 0:
@@ -233,10 +234,13 @@ def check_cross_entropy(
             f"class indices need target of shape {tuple(expected)} for logits {tuple(logits.shape)}"
         )
     if target.shape != expected:
-        kind = ValueError if target.shape[:1] != expected[:1] and logits.dim() > 1 else RuntimeError
-        raise kind(
+        is_batch = target.shape[:1] != expected[:1] and logits.dim() > 1
+        in_torchs_words = (
+            "Expected input batch_size (N) to match target batch_size" if is_batch else "Expected target size"
+        )
+        raise (ValueError if is_batch else RuntimeError)(
             f"cross_entropy: class indices need target of shape {tuple(expected)} for logits {tuple(logits.shape)}, "
-            f"but got {tuple(target.shape)}"
+            f"but got {tuple(target.shape)}: {in_torchs_words}"
         )
 
 

@@ -479,7 +479,7 @@ def cross_entropy(
     class_dim = 0 if logits.dim() == 1 else 1
     checks.check_cross_entropy(logits, target, weight, ignore_index, reduction, label_smoothing, class_dim)
     if target.is_floating_point():
-        q = (1 - label_smoothing) * target + label_smoothing / logits.shape[class_dim]
+        q = (1 - label_smoothing) * target + label_smoothing / max(1, logits.shape[class_dim])
         losses = -(_weighted_log_softmax(logits, weight) * q).sum(class_dim)
         return _reduce(losses, reduction, losses.numel())
 

@@ -125,6 +125,18 @@ def test_an_upstream_gradient_of_any_strides(function, make):
         assert_equal(*found)
 
 
+@functions
+def test_many_gradients_at_once(function, make):
+    """Batched by autograd, as for a Jacobian: those of one after the other."""
+    given = [x.requires_grad_() for x in make()]
+    result = function(*given)
+    upstream = draw(3, *result.shape)
+    together = torch.autograd.grad(result, given, upstream, is_grads_batched=True, retain_graph=True)
+    one_by_one = [torch.autograd.grad(result, given, x, retain_graph=True) for x in upstream]
+    assert_equal(list(together), [torch.stack(gradients) for gradients in zip(*one_by_one, strict=True)])
+    assert not any(x.requires_grad for x in together)
+
+
 def test_one_tensor_given_twice():
     x = draw(2, 3, 4, 6).requires_grad_()
     (first,) = torch.autograd.grad(attended()(x, x, x).square().sum(), x, create_graph=True)

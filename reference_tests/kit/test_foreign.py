@@ -1,9 +1,12 @@
 """What has the name of a part of a Transformer and is none is said to be so, in one line."""
 
+import linecache
+
 import pytest
 
 from scratch_transformer.kit import process
 from scratch_transformer.kit.discover.target import find
+from scratch_transformer.kit.resolve import foreign
 
 SOURCE = """
 import abc
@@ -171,3 +174,14 @@ def test_what_is_one_is_still_checked(report):
         ("FeedForward", "matches the builtin"),
         ("MLP", "matches the builtin"),  # it makes no Decoder, it only asks whether something is one
     ]
+
+
+def test_a_test_and_a_function_of_nothing_are_no_components():
+    namespace: dict = {}
+    functions = ("test_encoder(x):\n    return x", "attention():\n    return None", "softmax(x):\n    return x.exp()")
+    text = "".join(f"def {function}\n\n\n" for function in functions)
+    path = "functions_of_nothing.py"
+    linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
+    exec(compile(text, path, "exec"), namespace)
+    found = [foreign.why_not(namespace[name]) for name in ("test_encoder", "attention", "softmax")]
+    assert found == ["a test", "it takes nothing", ""]

@@ -517,3 +517,85 @@ def test_a_scale_of_a_config_that_is_not_there_is_the_right_one(tmp_path, operat
     file = tmp_path / "scaled.py"
     file.write_text(SCALED.replace("/ self", operation), encoding="utf-8")
     assert check_here(file, ["ScaledDotProductAttention"])["ScaledDotProductAttention"].verdict == "matches the builtin"
+
+
+WIDTHS_BY_OTHER_NAMES = """
+class FeedForward(nn.Module):
+    def __init__(self, num_embeddings):
+        super().__init__()
+        self.net = nn.Sequential(
+            nn.Linear(num_embeddings, 4 * num_embeddings), nn.ReLU(), nn.Linear(4 * num_embeddings, num_embeddings))
+
+    def forward(self, x):
+        return self.net(x)
+
+class PostNormBlock(nn.Module):
+    def __init__(self, d_model, ffn_dim):
+        super().__init__()
+        self.ffn = nn.Sequential(nn.Linear(d_model, ffn_dim), nn.GELU(), nn.Linear(ffn_dim, d_model))
+        self.norm = nn.LayerNorm(d_model)
+
+    def forward(self, x):
+        return self.norm(x + self.ffn(x))
+
+class NoPositionalEncoding(nn.Module):
+    def __init__(self, d_model):
+        super().__init__()
+        self.dropout = nn.Dropout(0.1)
+
+    def forward(self, x):
+        return self.dropout(x)
+
+def cmd_generate(args):
+    print(args.prompt)
+"""
+
+
+def test_a_width_called_num_embeddings_a_block_without_attention_and_what_adds_no_positions(tmp_path):
+    results = checked(WIDTHS_BY_OTHER_NAMES, tmp_path)
+    assert alarms(results) == {}
+    assert {name: result.kind for name, result in results.items()} == {
+        "FeedForward": "FeedForward",
+        "PostNormBlock": "FeedForward",
+    }
+
+
+LAYER_OF_ONE_LENGTH = """
+class Attention(nn.Module):
+    def __init__(self, seq_len, input_dim, num_heads, causal):
+        super().__init__()
+        self.h, self.d_k = num_heads, input_dim // num_heads
+        self.q, self.k, self.v = (nn.Linear(input_dim, input_dim) for _ in range(3))
+        self.out = nn.Linear(input_dim, input_dim)
+        self.register_buffer("future", torch.triu(torch.ones(seq_len, seq_len), 1).bool() if causal else None)
+
+    def forward(self, q, k, v, mask=None):
+        q, k, v = (f(x).unflatten(-1, (self.h, -1)).transpose(1, 2)
+                   for f, x in ((self.q, q), (self.k, k), (self.v, v)))
+        scores = q @ k.transpose(-2, -1) / self.d_k**0.5
+        if self.future is not None:
+            scores = scores.masked_fill(self.future, float("-inf"))
+        if mask is not None:
+            scores = scores.masked_fill(mask[:, None, None], float("-inf"))
+        return self.out((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+class Decoder(nn.Module):
+    def __init__(self, seq_len, input_dim, num_heads, feature_dim):
+        super().__init__()
+        self.attn = Attention(seq_len, input_dim, num_heads, True)
+        self.cross = Attention(seq_len, input_dim, num_heads, False)
+        self.change = nn.Sequential(nn.Linear(input_dim, feature_dim), nn.ReLU(), nn.Linear(feature_dim, input_dim))
+        self.norm1, self.norm2, self.norm3 = (nn.LayerNorm(input_dim) for _ in range(3))
+
+    def forward(self, x, enc_output, src_mask=None, tgt_mask=None):
+        x = self.norm1(self.attn(x, x, x, tgt_mask) + x)
+        x = self.norm2(self.cross(x, enc_output, enc_output, src_mask) + x)
+        return self.norm3(self.change(x) + x)
+"""
+
+
+def test_a_layer_that_is_called_decoder_works_with_one_length_and_has_two_widths(tmp_path):
+    result = checked(LAYER_OF_ONE_LENGTH, tmp_path)["Decoder"]
+    assert result.kind == "DecoderLayer"
+    assert result.verdict in RIGHT
+    assert any("longest length alone" in limit for limit in result.limits)

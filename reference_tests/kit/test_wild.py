@@ -9,8 +9,6 @@ import pytest
 
 from reference_tests.kit.learners.checked import check_here
 from reference_tests.kit.learners.corpus import _replaced
-from scratch_transformer.kit import process
-from scratch_transformer.kit.discover.target import find
 from scratch_transformer.kit.report.finding import FINE
 
 WILD = Path(__file__).parent / "learners" / "wild"

@@ -19,8 +19,6 @@ from scratch_transformer.by_hand.passes import LOG2_E, Kept, Passes
 
 CACHED = 1 << 18
 """Elements that stay in a core's cache from one operation to the next."""
-
-
 ROWS, TOGETHER, SHARED = 128, 1 << 22, 1 << 20
 """Rows that are multiplied with W at a time at least, elements of their logits, and of those that all cores' caches and
 the next one hold."""
@@ -80,7 +78,7 @@ class SurpriseOfProducts(Passes):
         for rows, scaled, targets, shares, out in zip(*parts, strict=True):
             logits = torch.mm(scaled, weight.T, out=room[: len(rows)])
             each = (x.split(max(1, SHARED // len(weight))) for x in (logits, targets, shares))
-            losses += [_to_gradient(*piece, smoothing, has_gradients) for piece in zip(*each, strict=True)]
+            losses += [_to_gradient(x, i, f, smoothing, has_gradients) for x, i, f in zip(*each, strict=True)]
             if has_gradients:
                 torch.mm(logits, weight, out=out)
                 of_weight.addmm_(logits.T, rows)

@@ -30,7 +30,7 @@ class LayerNorm(Passes):
         factor = _factor(y, count, eps)
         y.mul_(factor)
         if weight is not None and bias is not None:
-            return torch.addcmul(bias, y, weight), (mean, factor)
+            return torch.addcmul(bias, y, weight, out=y), (mean, factor)
         y = y if weight is None else y.mul_(weight)
         return y if bias is None else y.add_(bias), (mean, factor)
 
@@ -79,9 +79,10 @@ def _gradients(
     products = rows * normalized
     gain = rows.new_ones(n) if weight is None else weight.reshape(n)
     shares = gain / n
+    mean, of_weight = products.mv(shares).unsqueeze(1), None if weight is None else products.sum(0).view(weight.shape)
     if has_mean:
-        of_x = rows * gain
+        of_x = torch.mul(rows, gain, out=products)
     else:
-        of_x = torch.addcmul(rows.mv(shares).neg_().unsqueeze(1), rows, gain)
-    of_x.addcmul_(normalized, products.mv(shares).unsqueeze(1), value=-1).mul_(factor.reshape(-1, 1))
-    return of_x.view(grad.shape), None if weight is None else products.sum(0).view(weight.shape)
+        of_x = torch.addcmul(rows.mv(shares).neg_().unsqueeze(1), rows, gain, out=products)
+    of_x.addcmul_(normalized, mean, value=-1).mul_(factor.reshape(-1, 1))
+    return of_x.view(grad.shape), of_weight

@@ -60,6 +60,10 @@ class Passes:
         raise NotImplementedError
 
 
+_is_batched = torch._C._functorch.is_legacy_batchedtensor
+"""Whether a tensor is several gradients that autograd was handed at once (`is_grads_batched`)."""
+
+
 def is_plain(*tensors: Tensor | None) -> bool:
     """Whether the tensors have data and are no subclass's, and no compiler, transform or mode looks at calls."""
     return not (
@@ -67,7 +71,7 @@ def is_plain(*tensors: Tensor | None) -> bool:
         or torch._C._len_torch_dispatch_stack()
         or torch._C._are_functorch_transforms_active()
         or torch.jit.is_tracing()
-    ) and all(x is None or (type(x) in PLAIN and not x.is_meta) for x in tensors)
+    ) and all(x is None or (type(x) in PLAIN and not x.is_meta and not _is_batched(x)) for x in tensors)
 
 
 def are_taken(*tensors: Tensor | None) -> bool:
@@ -115,7 +119,9 @@ def _function(equation: Callable[..., Tensor], passes: type[Passes]) -> type[tor
         @staticmethod
         def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
             args, kept = (*ctx.saved_tensors[:count], *ctx.numbers), ctx.saved_tensors[count:]
-            if torch.is_grad_enabled():  # somebody wants second derivatives
+            if torch.is_grad_enabled() or not is_plain(
+                grad
+            ):  # second derivatives are wanted, or many gradients at once
                 gradients = _recorded(equation, args, ctx.needs_input_grad[:differentiable], grad)
             else:
                 gradients = passes.backward(grad, kept, *args)
@@ -128,8 +134,10 @@ def _recorded(
     equation: Callable[..., Tensor], args: tuple[Any, ...], needs: tuple[bool, ...], grad: Tensor
 ) -> tuple[Tensor | None, ...]:
     """The equation's gradients, as functions of its arguments; of a tensor given twice, apart."""
-    leaves = [x.view_as(x) if is_needed else x for x, is_needed in zip(args, needs, strict=False)]
-    result = equation(*leaves, *args[len(leaves) :])
-    wanted = [leaf for leaf, is_needed in zip(leaves, needs, strict=True) if is_needed]
-    found = iter(torch.autograd.grad(result, wanted, grad, create_graph=True, allow_unused=True))
+    is_wanted_again = torch.is_grad_enabled()
+    with torch.enable_grad():
+        leaves = [x.view_as(x) if is_needed else x for x, is_needed in zip(args, needs, strict=False)]
+        result = equation(*leaves, *args[len(leaves) :])
+        wanted = [leaf for leaf, is_needed in zip(leaves, needs, strict=True) if is_needed]
+        found = iter(torch.autograd.grad(result, wanted, grad, create_graph=is_wanted_again, allow_unused=True))
     return tuple(next(found) if is_needed else None for is_needed in needs)

@@ -47,7 +47,7 @@ class RMSNorm:
 
     def __init__(self, norm: nn.RMSNorm) -> None:
         gain = widen(norm.weight)
-        n, eps = len(gain), norm.eps
+        n, eps = len(gain), torch.finfo(gain.dtype).eps if norm.eps is None else norm.eps
         self.gain, self.floor = gain * math.sqrt(n), gain.new_full((1,), math.sqrt(n * eps))
 
     def __call__(self, x: Tensor) -> Tensor:

@@ -67,6 +67,16 @@ def test_groups_of_heads_are_shared_out_unless_they_add_to_one_mask(with_mask, i
     assert seen == (["in turn"] if with_mask else [2.5 * flops])
 
 
+def test_many_gradients_at_once(inputs):
+    """Batched by autograd, as for a Jacobian: those of one after the other."""
+    given = [x.requires_grad_() for x in inputs]
+    out = tiled(*given)
+    upstream = draw(2, *out.shape)
+    together = torch.autograd.grad(out, given, upstream, is_grads_batched=True, retain_graph=True)
+    one_by_one = [torch.autograd.grad(out, given, x, retain_graph=True) for x in upstream]
+    assert_equal(list(together), [torch.stack(gradients) for gradients in zip(*one_by_one, strict=True)])
+
+
 def test_numerically(inputs):
     """Against differences, with none of the other implementations in between."""
     query, key, value, mask = (x[:1, :2].requires_grad_() if x.dim() == 4 else x[:2].requires_grad_() for x in inputs)

@@ -130,6 +130,15 @@ def test_masks_of_very_low_numbers(low, qkv):
     assert_equal(ours, right)
 
 
+def test_widened_keys_are_those_of_their_batch_entry(qkv, monkeypatch):
+    """One head of several can't be merged with the batch: the same head and the same tile of keys, twice in a row."""
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    query, key, value = (x.half()[:, :1] for x in qkv)
+    key, value = key[:, :, :3], value[:, :, :3]
+    expected = naive(query.double(), key.double(), value.double())
+    assert (tiled(query, key, value) - expected).abs().max() < 2**-8
+
+
 def test_without_denormal_numbers(qkv):
     """Rows that see nothing stay zero where the least numbers are flushed to it."""
     nothing = torch.zeros(T, S, dtype=torch.bool)

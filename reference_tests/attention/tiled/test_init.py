@@ -194,4 +194,7 @@ def test_forward_mode_derivatives_are_refused_rather_than_lost():
         torch.func.grad(lambda x: tiled(x, key, value).sum())(query)
     with torch.autograd.forward_ad.dual_level(), pytest.raises(RuntimeError, match="forward-mode derivatives"):
         tiled(torch.autograd.forward_ad.make_dual(query, query), key, value)
+    said = []
+    torch.func.grad(lambda x: said.append(unsupported(x, key, value)) or x.sum())(query)
+    assert said == ["forward-mode derivatives and torch.func look into every operation"]
     assert unsupported(query, key, value) is None

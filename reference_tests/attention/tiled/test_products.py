@@ -224,6 +224,14 @@ def test_explained(it_pays):
     assert products.advantage(torch.bfloat16, torch.device("meta"), 70) == ""
 
 
+def test_why_not(it_pays):
+    for dtype, device in ((torch.float32, CPU), (torch.bfloat16, torch.device("meta"))):
+        assert products.against(dtype, device, 70) == "only bfloat16 on a CPU has others"
+    few = "for few queries it takes longer to narrow the keys"
+    assert products.against(torch.bfloat16, CPU, products.ROWS - 1) == few
+    assert products.against(torch.bfloat16, CPU, products.ROWS) is None
+
+
 # ---- How it is kept and measured, on a setting and by a clock of our own ----
 
 

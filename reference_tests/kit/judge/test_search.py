@@ -214,11 +214,12 @@ def tried(monkeypatch):
     def tiers(parts=(), designs=(("", {}),), mistakes=("LN1", "LN2", "LN3:1e-6", "LN7:over the batch")):
         ids, seen = KINDS["LayerNorm"].ids, []
         kind = SimpleNamespace(name="LayerNorm", mistakes=mistakes, designs={"": {}}, ids=ids)
+        session = SimpleNamespace(kind=kind, candidate=SimpleNamespace(explained=None, shown={}, missing=()))
         monkeypatch.setattr(search, "of_session", lambda session, known: seen.append(known) or list(designs))
         monkeypatch.setattr(
             search, "fitted", lambda session, recipes: seen.append(recipes) or [[fit, ("LN1", "", {"ddof": 1})]]
         )
-        found = [(is_last, list(tier)) for is_last, tier in search._tiers(SimpleNamespace(kind=kind), parts)]
+        found = [(is_last, list(tier)) for is_last, tier in search._tiers(session, parts)]
         return found, seen
 
     return tiers
@@ -375,3 +376,12 @@ def test_what_a_right_design_decides_is_no_mistake():
     assert search._is_design(kind, name, value)
     assert search._is_design(kind, "fill", "anything")
     assert not search._is_design(kind, "ddof", 1)
+
+
+def test_what_explained_it_while_it_was_resolved_is_told_by_its_mistakes():
+    explained = RIGHT.with_({"norm_order": "pre", "memory_mask": "none", "eps": 1e-6})
+    session = SimpleNamespace(candidate=SimpleNamespace(explained=explained, shown={"norm_order": "pre"}))
+    changes = search.changes_of(KINDS["DecoderLayer"])
+    assert {change.id for change in search._explained(session, changes)} == {"A22", "LN3"}
+    session.candidate.explained = None
+    assert search._explained(session, changes) == ()

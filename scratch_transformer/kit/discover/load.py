@@ -16,7 +16,16 @@ import types
 from dataclasses import dataclass, field
 from typing import Any
 
-from scratch_transformer.kit.discover import decorated, packages, placeholders, repair, scripted, standins, survey
+from scratch_transformer.kit.discover import (
+    arguments,
+    decorated,
+    packages,
+    placeholders,
+    repair,
+    scripted,
+    standins,
+    survey,
+)
 from scratch_transformer.kit.discover.sandbox import Guard, Offline, TimeUp, time_limit
 from scratch_transformer.kit.discover.target import Source
 
@@ -100,7 +109,7 @@ def _loaded(source: Source, module: types.ModuleType, guard: Guard, known: surve
     before = dict(module.__dict__)
     try:
         tree = survey.parse(source)
-        with guard.on(), time_limit(IMPORT_SECONDS), scripted.as_python():
+        with guard.on(), time_limit(IMPORT_SECONDS), scripted.as_python(), arguments.defaults():
             exec(compile(tree, source.path, "exec"), module.__dict__)
     except BaseException as error:  # SystemExit and TimeUp too: nothing that the learner's code does ends the check
         problem, line = _reason(error, source)
@@ -166,7 +175,7 @@ def _salvage(source: Source, module: types.ModuleType, guard: Guard, problem: st
         if not (survey.is_harmless(node) or survey.settles(node)):
             continue
         try:
-            with guard.on(), time_limit(STATEMENT_SECONDS), scripted.as_python():
+            with guard.on(), time_limit(STATEMENT_SECONDS), scripted.as_python(), arguments.defaults():
                 _run(node, source, module, guard)
         except placeholders.NotInstalled as error:
             loaded.missing.append(error.package)

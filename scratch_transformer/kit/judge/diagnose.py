@@ -26,6 +26,8 @@ from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.attention import NOT_ASKED, TARGET_ONLY
 from scratch_transformer.kit.recipe import RIGHT, Recipe
 
+ORDER = list(MISTAKES)
+"""Of mistakes, in the catalogue: however they were found, they are named in this order."""
 SEVERITIES = ("mistake", "paper", "harmless", "note")
 WORDS: dict[tuple[str, Any], str] = {
     ("norm_order", "pre"): "pre-norm",
@@ -134,7 +136,7 @@ def _design(session: Session, best: Hypothesis | None) -> Recipe:
 
 
 def _named(session: Session, best: Hypothesis | None, match: Match, design: Recipe) -> Iterator[Finding]:
-    for change in best.changes if best else ():
+    for change in sorted(best.changes, key=lambda change: ORDER.index(change.id)) if best else ():
         said, twins = evidence(session, change, design), match.twins.get(change.id, ())
         if _is_of_target(session, change):
             yield Finding(MISTAKES["A24"], said, TARGET_ONLY, dict(change.entries))

@@ -149,6 +149,11 @@ def _of_function(tree: Any) -> str:
     first = [*tree.args.posonlyargs, *tree.args.args][:1]
     if first and first[0].arg == "self":
         return "a method, outside its class"
+    if tree.name.startswith("test_"):
+        return "a test"
+    given = tree.args
+    if not (given.posonlyargs or given.args or given.kwonlyargs or given.vararg or given.kwarg):
+        return "it takes nothing"
     if _is_unwritten(tree):
         return NOT_WRITTEN
     returned = [node.value for node in _own(tree) if isinstance(node, ast.Return) and node.value is not None]

@@ -21,14 +21,15 @@ from scratch_transformer.kit.resolve.functions.schedules import is_schedule
 from scratch_transformer.kit.resolve.functions.weighted import weights_of
 from scratch_transformer.kit.resolve.names.inputs import input_of, is_mask
 from scratch_transformer.kit.resolve.names.settings import settings_of
-from scratch_transformer.kit.resolve.names.words import plain
+from scratch_transformer.kit.resolve.names.words import plain, words
 
 NO_COMPONENTS = (
     "config", "args", "dataset", "dataloader", "tokenizer", "trainer", "batch", "vocab", "collate", "translator", "lit",
     "datamodule", "prenorm", "postnorm", "wrapper", "callback", "logger", "metric", "timer", "accumulator", "animator",
-    "cache", "hyperparameters",
+    "cache", "hyperparameters", "segmentembedding", "segmentembeddings", "tokentypeembedding", "tokentypeembeddings",
     "scalenorm", "batchnorm", "batchnorm1d", "groupnorm", "instancenorm", "weightnorm", "adaptivelayernorm",
 )  # fmt: skip
+NOTHING = ("no", "without", "identity", "null", "dummy")
 MOST = 4
 NAMED = 8.0
 """Likeness of a name that is a synonym, but for a word around it or a letter."""
@@ -77,6 +78,7 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
     """The same, by the name alone and what its forward takes."""
     word = plain(name.removeprefix("run_") if inspect.isfunction(thing) else name)  # an assignment's adapters
     is_none = any(word.endswith(other) for other in NO_COMPONENTS) and not training.is_tokenizer(thing)
+    is_none = is_none or ("pos" in word and words(name)[0] in NOTHING)  # NoPositionalEncoding, of a study
     if is_none or inspect.isabstract(thing) or _is_container(thing) or _reads_a_file(thing):
         return ()
     is_class = isinstance(thing, type)
@@ -105,6 +107,11 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
         best = [kind for kind in best if kind != "Embedding"]
     if is_class and best and best[0] in BLOCKS and _is_network(thing):
         best = list(dict.fromkeys(["FeedForward", "SwiGLU", *best]))  # a block that attends to nothing
+    sides = {setting for p in parameters_of(thing) for setting in settings_of(p.name)}
+    if not is_class and best and {"src_vocab_size", "tgt_vocab_size"} <= sides:
+        best = list(dict.fromkeys(["Transformer", *best]))  # build_model(src_vocab, tgt_vocab)
+    if is_class and best and best[0] in (*STACKS, "DecoderOnly", "LlamaModel") and _is_given_sublayers(thing):
+        best = list(dict.fromkeys([*(["DecoderLayer"] if _takes(thing, "memory") else LAYERS), *best]))
     # What says that it is causal, or is given keys, must be more than right for one sequence that sees all of itself.
     is_given_all = _takes(thing, "key", "value")
     alike = {
@@ -114,7 +121,19 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
         **dict.fromkeys(ALONE, _takes(thing, "memory") and len(_required(thing)) > 1),
         "EmbeddingWithPositions": best[:1] != ["EmbeddingWithPositions"] and not has_positions(thing),
     }
+    best.sort(key=lambda kind: "Rotary" in kind and not may_turn(thing))
     return tuple(kind for kind in best if not alike.get(kind))
+
+
+STACKS = ("TokenDecoder", "Decoder", "TokenEncoder", "Encoder")
+LAYERS = ("EncoderLayer", "DecoderOnlyLayer")
+
+
+def _is_given_sublayers(thing: Any) -> bool:
+    """Whether a constructor must be given an attention and a feed-forward network: DecoderModule is a layer then."""
+    words = [plain(p.name) for p in parameters_of(thing) if p.default is p.empty and p.annotation not in (int, float)]
+    named = [[word for word in words if re.search(part, word)] for part in (r"att(?!.*drop)", r"ff(?!.*dim)|feedf|mlp")]
+    return all(named) and not any(settings_of(word) for some in named for word in some)
 
 
 PATHS = re.compile(r"path|^(file|dir|folder|url)|(file|dir|name|folder|url)$|checkpoint|ckpt")
@@ -174,6 +193,8 @@ def _score(name: str, kind: Kind, thing: Any) -> float:
         return 0.0
     if kind.name.startswith("Loss") and any(CRITERION.match(plain(p.name)) for p in _required(thing)):
         return 0.0  # it is given the loss
+    if inspect.isfunction(thing) and {"next_logits", "steps"} & {*kind.inputs} and _is_command(thing):
+        return 0.0
     if kind.name == "Sampling" and not training.takes_logits(thing):
         return 0.0
     if plain(name) == HEAD and not (isinstance(thing, type) and any(ATTENDS.search(n) for n in names_in(thing))):
@@ -188,6 +209,15 @@ def _score(name: str, kind: Kind, thing: Any) -> float:
         return 0.0  # SiLUFFN is a network
     fitness = _fitness(kind, thing)
     return score + fitness if score >= 10 or fitness > -1 else 0.0
+
+
+COMMAND = {"args", "argv", "arguments", "opt", "opts", "options", "flags"}
+
+
+def _is_command(function: Any) -> bool:
+    """Whether a function is only given what was typed: cmd_generate(args), which ends in "rate" and is no schedule."""
+    names = {plain(parameter.name) for parameter in _required(function)}
+    return bool(names) and names <= COMMAND
 
 
 CRITERION = re.compile(r"crit|loss(fn|func|compute)|model")

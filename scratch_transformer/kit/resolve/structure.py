@@ -31,7 +31,7 @@ def kinds_of(thing: Any) -> tuple[str, ...]:
     if not isinstance(thing, type) or not issubclass(thing, nn.Module):
         return ()
     forward = getattr(thing, "forward", None)
-    if not inspect.isfunction(forward) or forward is nn.Module.forward:
+    if not inspect.isfunction(forward) or forward.__module__.startswith("torch."):
         return ()
     told, tensors = _told(thing), _tensors(forward)
     if "d_model" not in told or not 1 <= tensors <= 3:
@@ -54,7 +54,7 @@ def kinds_of(thing: Any) -> tuple[str, ...]:
 
 
 NORMS = re.compile(r"norm", re.IGNORECASE)
-MANY = re.compile(r"^(ModuleList|ModuleDict|range|clones|deepcopy|add_module|Embedding)$|clone|layers|blocks")
+MANY = re.compile(r"^(ModuleList|ModuleDict|clones|deepcopy|add_module|Embedding)$|clone|layers|blocks")
 
 
 def is_one_layer(thing: Any) -> bool:

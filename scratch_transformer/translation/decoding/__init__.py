@@ -2,7 +2,8 @@
 
     hypothesis   a translation with its score, and the length penalty
     prefixes     the decoder as the model defines it: the whole prefix again at every step
-    incremental  the same numbers from one token a step: key/value caches (cached_attention, merged)
+    incremental  the same numbers from one token a step: key/value caches (cached_attention, merged, sublayers)
+    encoding     the encoder in fewer operations
     search       one token after the other: greedy and sampling
     beam         several prefixes of a source at once
     scoring      log-probabilities of given translations

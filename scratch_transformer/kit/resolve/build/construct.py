@@ -114,9 +114,10 @@ def attempts(
     values = Values(settings, given)
     uses = uses_of(cls)
     read = (name for use in uses.values() if use.is_config for name in (*use.attributes, *use.keys))
-    values.reserve([*(parameter.name for parameter in parameters_of(cls)), *sorted(read)])
+    parameters = [*parameters_of(cls), *_options_of(uses)]
+    values.reserve([*(parameter.name for parameter in parameters), *sorted(read)])
     takes_classes = any(use.called for use in uses.values())
-    for parameter in parameters_of(cls):
+    for parameter in parameters:
         use = uses.get(parameter.name)
         if takes_classes and use is not None and not use.applied and parts(parameter.name):
             use = replace(use, called=True)  # a class, too, that is handed on to what is made
@@ -128,7 +129,7 @@ def attempts(
             raise Unknown(parameter.name)
     refused = ""
     are_asked = bool(settings.get("num_heads")) and settings.get("d_model", 0) % settings["num_heads"] != 0
-    for args in itertools.islice(_combined(choices, are_asked), MOST_ATTEMPTS):
+    for args in itertools.islice(_combined(choices, are_asked, values), MOST_ATTEMPTS):
         made: dict[str, Any] = {}
         try:
             for name, value in args.items():
@@ -143,7 +144,15 @@ def attempts(
         raise Unknown(refused)
 
 
-def _combined(choices: Mapping[str, list[Any]], any_heads: bool) -> Iterator[dict[str, Any]]:
+def _options_of(uses: Mapping[str, Use]) -> Iterator[inspect.Parameter]:
+    """What a constructor takes out of its **options by name: kwargs["d_model"], kwargs.get("heads", 8)."""
+    for name, use in uses.items():
+        for key in sorted(use.keys - uses.keys()) if name.startswith("**") else ():
+            if key.isidentifier() and (key not in use.optional or settings_of(key)):
+                yield inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY)
+
+
+def _combined(choices: Mapping[str, list[Any]], any_heads: bool, values: Values) -> Iterator[dict[str, Any]]:
     """One choice for every parameter, the likeliest together.
 
     any_heads: also heads that do not divide the model, which are asked for to see whether it refuses them.
@@ -152,7 +161,7 @@ def _combined(choices: Mapping[str, list[Any]], any_heads: bool) -> Iterator[dic
     for choice in ranked:
         args = {name: found[index] for (name, found), index in zip(choices.items(), choice, strict=True)}
         models, heads = (
-            [v for name, v in args.items() if settings_of(name) == (setting,) and is_setting(name) and type(v) is int]
+            [v for n, v in args.items() if values.meanings(n) == (setting,) and is_setting(n) and type(v) is int]
             for setting in ("d_model", "num_heads")
         )
         if any_heads or not any(max(models, default=0) % head for head in heads if head):

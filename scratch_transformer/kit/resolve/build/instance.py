@@ -100,8 +100,9 @@ def _of_heads(made: nn.Module, settings: Mapping[str, Any]) -> dict[str, Any]:
     several = len(of_queries) if set(of_queries) == {E} else 1  # attentions side by side: W_q_1, W_q_2
     q, k = (sum(_out(shape, E) for shape in whole[0][role]) // several for role in "qk")
     if q % h:  # numbers that it was not asked for: of heads, by an attribute that divides what there is
-        own = [value for _, part in walk(made) for value in vars(part).values() if type(value) is int]
-        h = next((value for value in own if value > 1 and q % value == 0 and value not in (E, settings.get("d_ff"))), 0)
+        parts = [part for _, part in walk(made) if not type(part).__module__.startswith("torch.")]
+        own = [value for part in parts for value in vars(part).values() if type(value) is int]
+        h = next((n for n in own if 1 < n < q and q % n == 0 and n not in (E, settings.get("d_ff"))), 0)
         return {"num_heads": h, "d_k": q // h} if h and k == q else {}
     found = {} if q == E else {"d_k": q // h}
     shared = {"num_kv_heads": k * h // q} if k < q and q % k == 0 and (k * h) % q == 0 else {}
@@ -146,7 +147,8 @@ def _from_shapes(
     heads = settings.get("num_heads") or 1
     wide = [size for size in flat if size % heads == 0]  # heads that do not divide it would be refused
     if d_model is not None and d_model not in flat and wide and "d_model" in kind.defaults:
-        d_model = max(set(wide), key=lambda size: (wide.count(size), -wide.index(size)))
+        taken = next((shape[-1] for shape in sizes if len(shape) == 2), 0)  # by the first matrix
+        d_model = max(set(wide), key=lambda size: (wide.count(size), size == taken, -wide.index(size)))
         found["d_model"] = d_model
     if "d_ff" in kind.defaults and settings.get("d_ff") not in flat and d_model:
         pairs = [tuple(s for s in shape if s > 1) for shape in sizes]

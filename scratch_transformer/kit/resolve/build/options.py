@@ -169,6 +169,9 @@ def options(wish: Wish, values: Values, parts: Part) -> list[Any]:
         return [Lazy(functools.partial(_bundle, wish.hint, fields, parts))]
     if wish.wants_module:
         return submodules or (numbers(wish, values) if wish.hint is None else _of_torch(wish, values))
+    asked = wish.use.attributes | wish.use.keys
+    if wish.is_required and asked and not wish.is_named_config and not submodules and all(map(KNOWS.search, asked)):
+        return [vocabulary(name, values)]
     if wish.wants_config and (wish.is_named_config or not submodules) and default in (wish.parameter.empty, None):
         return config.instances(wish.parameter, wish.namespace, values, wish.use.attributes | wish.use.keys, wish.owner)
     if default is True and SHARING.search(word):

@@ -38,6 +38,8 @@ class Use:
     """Whether a method calls it, like a module."""
     measured: bool = False
     """Whether its length is taken."""
+    optional: set[str] = field(default_factory=set)
+    """Of the keys those that have a default."""
     compared: list[Any] = field(default_factory=list)
     """What it is compared with: mode == "sum"."""
 
@@ -49,6 +51,7 @@ class Use:
     def add(self, other: Use) -> None:
         self.attributes |= other.attributes
         self.keys |= other.keys
+        self.optional |= other.optional
         self.meant += other.meant
         self.called |= other.called
         self.applied |= other.applied
@@ -123,6 +126,9 @@ class _Reader(ast.NodeVisitor):
             if one.arg != "self":
                 self.found[one.arg] = Use()
                 self.names[one.arg] = one.arg
+        if arguments.kwarg is not None:
+            self.found[f"**{arguments.kwarg.arg}"] = Use()
+            self.names[arguments.kwarg.arg] = f"**{arguments.kwarg.arg}"
         self.visit(first)
         own = {name: held for name, held in self.names.items() if name.startswith("self.")}
         for function in functions:
@@ -209,13 +215,14 @@ class _Reader(ast.NodeVisitor):
             called.called = True
         elif called is not None:
             called.applied = True
-        if isinstance(node.func, ast.Attribute) and node.func.attr == "get" and node.args:
+        if isinstance(node.func, ast.Attribute) and node.func.attr in ("get", "pop") and node.args:
             use, key = self.use(node.func.value), node.args[0]
             looked_up = self.use(key)
             if looked_up is not None:
                 looked_up.compared += self._words(node.func.value)
             if use is not None and isinstance(key, ast.Constant):
                 use.keys.add(str(key.value))
+                use.optional |= {str(key.value)} if len(node.args) > 1 else set()
         if isinstance(node.func, ast.Name) and node.func.id == "len" and node.args:
             use = self.use(node.args[0])
             if use is not None:

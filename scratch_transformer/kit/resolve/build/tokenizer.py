@@ -107,7 +107,7 @@ class Tokenizer:
             raise AttributeError(name)
         word = name.lower()
         if SIZES.search(word):
-            return self.get_vocab_size if word.startswith("get") else self.size
+            return self.get_vocab_size if word.startswith("get") else Number(self.size)
         if TO_WORDS.search(word):
             return Words(self.size)
         if TABLE.search(word):
@@ -115,7 +115,14 @@ class Tokenizer:
         if TO_IDS.search(word):
             return self.encode
         known = any(part in word for part in (*FIRST, *LAST, "pad", "unk"))
-        return self.token_to_id(name) if known else self
+        return Number(self.token_to_id(name)) if known else self
+
+
+class Number(int):
+    """A size or an id that some vocabularies have as an attribute, and others give when asked: sp.pad_id()."""
+
+    def __call__(self) -> int:
+        return int(self)
 
 
 class Words:

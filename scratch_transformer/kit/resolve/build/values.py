@@ -1,4 +1,4 @@
-"""The value of a setting for every name that may mean it; in a constructor, a config object, a module's globals."""
+"""The value of a setting for every name that may mean it: a parameter's, a field's of a config, a global's."""
 
 from __future__ import annotations
 
@@ -18,6 +18,9 @@ GENERAL: dict[str, Any] = {
 """For what a kind has no setting of its own."""
 
 
+VOCABULARIES = {"vocab_size", "src_vocab_size", "tgt_vocab_size"}
+
+
 class Values:
     """A parameter's name -> its value by the settings; records what was asked for. given: values fixed by name."""
 
@@ -32,6 +35,8 @@ class Values:
         self.names: dict[str, str] = {}
         """Setting -> the parameter that asked for it first."""
         self._inner: tuple[str, ...] = ()
+        self.has_vocabulary = False
+        """Whether another name than num_embeddings is that of a vocabulary's size."""
         self._words: dict[str, str] = {}
 
     def __call__(self, name: str) -> Any:
@@ -69,6 +74,7 @@ class Values:
     def reserve(self, names: Iterable[str]) -> None:
         """What can mean one thing only does: beside hid_dim, input_dim is the size of the vocabulary."""
         names = list(names)
+        self.has_vocabulary = any("vocab" in plain(name) for name in names)
         for name in names:
             meanings = settings_of(name)
             if len(meanings) == 1 and is_setting(name):
@@ -80,12 +86,14 @@ class Values:
         if len(wide) == 1:
             self.names.setdefault("d_model", wide[0])  # hidden_dim, if nothing else is
         if "d_model" in self.names and "d_ff" in self.own:
-            self._inner = self._unclear(names)
+            self._inner = self._unclear(names) or self._second(names)
 
     def meanings(self, name: str) -> tuple[str, ...]:
         """The settings that a name may mean beside the other ones of its constructor."""
         if name in self._words:
             return (self._words[name],)
+        if plain(name) == "numembeddings" and (self.has_vocabulary or not self.own & VOCABULARIES):
+            return ("d_model", *settings_of(name))  # the width of what embeds no words
         return ("d_ff", *settings_of(name)) if name in self._inner else settings_of(name)
 
     def _vocabulary(self, name: str) -> str:
@@ -104,35 +112,15 @@ class Values:
         is_free = not known & {"d_ff", "d_ff/d_model"}
         return tuple(n for n in names if is_free and settings_of(n) == ("d_model",) and not is_setting(n))
 
+    def _second(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Of two widths, input_dim and feature_dim, and none that is said to be in between, the second is that."""
+        wide = [n for n in names if settings_of(n)[:1] == ("d_model",) and n not in self._words]
+        known = {s for name in names for s in settings_of(name)} & {"d_ff", "d_ff/d_model"}
+        if len(wide) < 2 or known or settings_of(wide[-1]) != ("d_model",):
+            return ()
+        self.names["d_model"] = wide[0]
+        return (wide[-1],)
+
     def _is_taken(self, setting: str, name: str) -> bool:
         """Another parameter means this: beside d_model, `hidden` is d_ff."""
         return self.names.get(setting, name) != name
-
-
-# ---- Globals ----
-
-
-def override_globals(
-    namespace: dict[str, Any], names: set[str], settings: Mapping[str, Any], own: set[str]
-) -> dict[str, Any]:
-    """Sets module-level hyperparameters (n_embd, block_size) to the settings. Returns the names with their settings.
-
-    names: the globals that the learner's functions read. own: names that are defined in the source.
-    """
-    values, changed = Values(settings, {}), {}
-    for name in sorted(names):
-        present = name in namespace
-        value = namespace.get(name)
-        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if (present and not is_number) or (not present and name not in own and len(name) < 3):
-            continue
-        if not present and hasattr(__builtins__, name):
-            continue
-        try:
-            namespace[name] = values(name)
-        except Unknown:
-            if not present and plain(name) == "device":
-                namespace[name] = "cpu"
-            continue
-        changed[name] = namespace[name]
-    return changed

@@ -16,7 +16,7 @@ from scratch_transformer.kit.kind import Diagnosis, Finding, Kind
 from scratch_transformer.kit.kinds.inputs import EPS
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.recipe import RIGHT
-from scratch_transformer.kit.resolve.build.values import override_globals
+from scratch_transformer.kit.resolve.build import globals as outside
 from scratch_transformer.kit.resolve.call import beside, calling
 from scratch_transformer.kit.resolve.candidate import Resolved
 from scratch_transformer.kit.resolve.functions import arrays, decoders, rotations
@@ -186,7 +186,7 @@ class Known:
             if (module.__name__, len(namespace)) not in self._globals:
                 self._globals[module.__name__, len(namespace)] = _global_names(namespace)
             names = self._globals[module.__name__, len(namespace)]
-            changed = override_globals(namespace, names, settings, set(namespace))
+            changed = outside.override(namespace, names, settings, set(namespace))
             of_padding = [value for name, value in changed.items() if "pad" in settings_of(name)]
             pads |= dict.fromkeys(["pad"], of_padding[-1]) if of_padding else {}
         return pads

@@ -71,7 +71,7 @@ LENT: dict[str, tuple[str, ...]] = {
 SUBLAYERS = ("attention", "attn", "feed", "ffn", "mlp", "norm", "emb", "pos", "proj", "output", "input", "linear")
 STACKS = {"Encoder", "Decoder", "TokenEncoder", "TokenDecoder", "Transformer"}
 OUTPUTS = ("generator", "projection", "projectionlayer", "proj", "output", "outputlayer")
-LAYERS = ("layers", "layer", "blocks", "block")
+LAYERS = ("layers", "layer", "blocks", "block", "encoders", "decoders")
 
 
 class Parts(Known):

@@ -23,6 +23,8 @@ LAYER_OF = {
     "Encoder": "EncoderLayer", "TokenEncoder": "EncoderLayer", "Decoder": "DecoderLayer",
     "TokenDecoder": "DecoderLayer",
 }  # fmt: skip
+TABLE = "PositionalEncoding"
+"""What is called an embedding may be a table of sines: that is seen at once."""
 STACKED = {"ModuleList", "ModuleDict", "Sequential", "deepcopy", "range", "clones", "get_clones", "Embedding"}
 """Names in what makes several layers, or is given ids."""
 
@@ -37,7 +39,7 @@ def chosen(thing: Any, kinds: tuple[str, ...], library: Library, seconds: float 
     end = time.process_time() + seconds
     kinds = (*_single(thing, kinds, library), *kinds)
     is_named = guess.is_norm_by_name(getattr(thing, "__name__", ""), library.kinds)
-    relatives = [kind for kind in kinds if kind == kinds[0] or guess.are_related(kinds[0], kind)]
+    relatives = [kind for kind in kinds if kind in (kinds[0], TABLE) or guess.are_related(kinds[0], kind)]
     outcomes: dict[str, Outcome] = {}
     best = None if is_named else _best(thing, relatives, library, outcomes, end, thorough=False)
     if best is None or best.score[0] >= MISTAKEN:
@@ -114,11 +116,20 @@ def _best(
             outcome.score = NOTHING, float("inf")  # what takes a mask need not be causal by itself
         if "Rotary" in kind and outcome.score[0] > 0 and not guess.may_turn(thing):
             outcome.score = NOTHING, float("inf")  # one head turned by no angle is one that is not turned
+        if _has_more_than_its_kind(outcome):
+            outcome.candidate = None
         if best is None or (outcome.candidate is not None and outcome.beats(best)):
             best = outcome
         if outcome.candidate is not None and outcome.score[0] < (NOTHING if thorough else MISTAKEN):
             break
     return best
+
+
+def _has_more_than_its_kind(outcome: Outcome) -> bool:
+    """Whether what has weights only runs as the core of attention, which has none, and is nothing of that."""
+    module = outcome.candidate.module if outcome.candidate is not None else None
+    is_core = outcome.kind.name == "ScaledDotProductAttention" and outcome.score[0] >= NOTHING
+    return is_core and module is not None and next(module.parameters(), None) is not None
 
 
 def _hides_nothing(outcome: Outcome) -> bool:

@@ -70,9 +70,8 @@ def finding(thing: Any, kind: Kind, library: Library, error: BaseException | Non
 
 def _settings(kind: Kind, width: int, heads: int) -> dict[str, Any]:
     """All widths alike, and longer than any sequence."""
-    wide = {name: width for name in ("d_model", "d_ff", "max_len", "vocab_size") if name in kind.defaults}
-    more = {"d_ff": width, "max_len": width, "d_model": width, "num_heads": heads, "d_k": width // heads}
-    return {**kind.defaults, **more, **wide}
+    wide = dict.fromkeys(("d_model", "d_ff", "max_len", "vocab_size", "src_vocab_size", "tgt_vocab_size"), width)
+    return {**kind.defaults, "num_heads": heads, "d_k": width // heads, **wide}
 
 
 def _inputs(kind: Kind, samples: int, length: int, settings: Mapping[str, Any]) -> Inputs:
@@ -91,6 +90,9 @@ def _calls(
         attempts = construct.attempts(thing, settings, library.namespace_of(thing), library.parts(kind, thing), {})
         with double():
             made = next(attempts).build()
+        if not _has_width(made, settings["d_model"]):
+            yield None  # its sizes come from somewhere else
+            return
         function = forwards.forward_of(made, kind)
         orders = ("batch first", "sequence first", calling.ALONE)
         plans = list(calling.plans(function, kind.inputs, settings, orders))
@@ -102,6 +104,12 @@ def _calls(
         for _, form in zip(range(MOST_FORMS), _with_and_without(plan, forms), strict=False):
             single = {name: value[:1] for name, value in inputs.items()}
             yield _stopped(function, form, single if plan.order == calling.ALONE else inputs)
+
+
+def _has_width(made: nn.Module, width: int) -> bool:
+    """Whether its weights have the width that was asked for, if it has any."""
+    shapes = [tuple(values.shape) for values in made.parameters()]
+    return not shapes or any(width in shape for shape in shapes)
 
 
 def _with_and_without(plan: Plan, forms: Iterator[Plan]) -> Iterator[Plan]:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 SECONDS = 2.0
 """Of computing, for the search for weights in one way to build and call a component."""
 MOST_LAYOUTS, MOST_MISTAKEN = 150, 40
+ATTENTIONS = "attentions"
+"""How the note on a layout begins that has a layer's attentions the other way round."""
 
 
 def find_weights(
@@ -32,7 +34,8 @@ def find_weights(
     options = list(itertools.islice(made, MOST_LAYOUTS))
     usual = [option for option in options if not option[0]]
     deadline = min(time.process_time() + SECONDS, library.deadline)
-    rounds: tuple[tuple[list[tuple[str, Layout]], int], ...] = ((usual[:6], MISTAKEN),)
+    crossed = [option for option in options if option[0].startswith(ATTENTIONS)][:1]
+    rounds: tuple[tuple[list[tuple[str, Layout]], int], ...] = (([*usual[:6], *crossed], MISTAKEN),)
     if thorough:
         rounds = ((usual, MISTAKEN), (options, MISTAKEN))
     if thorough and library.thorough:

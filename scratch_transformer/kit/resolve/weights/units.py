@@ -70,7 +70,7 @@ def _layer(path: str) -> int | None:
 
 NORM = r"norm|(^|[._])ln(?=[._\d]|$)"
 CROSS = re.compile(
-    r"cross|src_att|enc_?dec|encoder_?decoder|enc_?att|encoder_?att|multihead_attn|memory|dec_?enc|context|"
+    r"cross|src_att|enc_?dec|encoder_?decoder|enc_?att|encoder_?att|(?<!masked_)(?<!self_)multihead_attn|memory|dec_?enc|context|"
     r"inter_att|co_?att|mha2|att\w*_?2|second"
 )
 

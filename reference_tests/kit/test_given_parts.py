@@ -1,0 +1,196 @@
+"""Ways to write right code, in which parts, states, scales and sections come from outside: each is recognised."""
+
+import pytest
+
+from reference_tests.kit.learners.checked import check_here
+from scratch_transformer.kit import process
+from scratch_transformer.kit.discover.target import find
+from scratch_transformer.kit.resolve.call.inert import NoDropout
+
+IMPORTS = "import math\nimport torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n\n"
+RIGHT = ("matches the builtin", "matches the paper, not the builtin", "harmless deviation")
+
+SCRIPTED = """
+@torch.jit.script
+def gelu(x):
+    return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x ** 3)))
+
+
+class FeedForward(torch.jit.ScriptModule):
+    def __init__(self, input_dimension, hidden_dim):
+        super().__init__()
+        self.w_1, self.w_2 = nn.Linear(input_dimension, hidden_dim), nn.Linear(hidden_dim, input_dimension)
+
+    @torch.jit.script_method
+    def forward(self, x):
+        return self.w_2(gelu(self.w_1(x)))
+"""
+SCALE_FROM_OUTSIDE = """
+def scaled_dot_product_attention(Q, K, V, temperature, dropout, mask=None):
+    attn = Q.bmm(K.transpose(1, 2))
+    if mask is not None:
+        attn = attn.masked_fill(mask == 0, -1e9)
+    return dropout(F.softmax(attn / temperature, dim=-1)).bmm(V)
+"""
+HELD = """
+class Residual(nn.Module):
+    def __init__(self, sublayer, dimension):
+        super().__init__()
+        self.sublayer, self.norm = sublayer, nn.LayerNorm(dimension)
+
+    def forward(self, x, *args, **kwargs):
+        return self.norm(x + self.sublayer(x, *args, **kwargs))
+"""
+SECTIONS = """
+class MultiheadAttention(nn.Module):
+    def __init__(self, embed_dim, args):
+        super().__init__()
+        self.h, self.d_k = args["n_head"], args["d_k"]
+        self.q, self.k, self.v = (nn.Linear(embed_dim, self.h * self.d_k) for _ in range(3))
+        self.out = nn.Linear(self.h * self.d_k, embed_dim)
+
+    def forward(self, x, mask=None):
+        q, k, v = (net(x).unflatten(-1, (self.h, self.d_k)).transpose(1, 2) for net in (self.q, self.k, self.v))
+        scores = q @ k.transpose(-2, -1) / math.sqrt(self.d_k)
+        if mask is not None:
+            scores = scores.masked_fill(~mask[:, None, None], float("-inf"))
+        return self.out((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+
+class EncoderLayer(nn.Module):
+    def __init__(self, embed_dim, encoder_args):
+        super().__init__()
+        self.attention = MultiheadAttention(embed_dim, encoder_args["self_attention"])
+        self.ffn = nn.Sequential(nn.Linear(embed_dim, embed_dim), nn.ReLU(), nn.Linear(embed_dim, embed_dim))
+        self.norm1, self.norm2 = nn.LayerNorm(embed_dim), nn.LayerNorm(embed_dim)
+        self.dropout = nn.Dropout(encoder_args["dropout"])
+
+    def forward(self, x, mask=None):
+        x = self.norm1(x + self.dropout(self.attention(x, mask)))
+        return self.norm2(x + self.dropout(self.ffn(x)))
+"""
+OF_STATE = """
+class DecoderBlock(nn.Module):
+    def __init__(self, num_hiddens, ffn_num_hiddens, num_heads, dropout, i):
+        super().__init__()
+        self.i = i
+        self.attention1 = nn.MultiheadAttention(num_hiddens, num_heads, dropout, batch_first=True)
+        self.attention2 = nn.MultiheadAttention(num_hiddens, num_heads, dropout, batch_first=True)
+        self.ffn = nn.Sequential(nn.Linear(num_hiddens, ffn_num_hiddens), nn.ReLU(),
+                                 nn.Linear(ffn_num_hiddens, num_hiddens))
+        self.norm1, self.norm2, self.norm3 = (nn.LayerNorm(num_hiddens) for _ in range(3))
+
+    def forward(self, X, state):
+        enc_outputs, enc_valid_lens = state[0], state[1]
+        kept = X if state[2][self.i] is None else torch.cat((state[2][self.i], X), 1)
+        state[2][self.i] = kept
+        future = torch.ones(X.shape[1], X.shape[1]).triu(1).bool() if self.training else None
+        X = self.norm1(X + self.attention1(X, kept, kept, attn_mask=future)[0])
+        hidden = None
+        if enc_valid_lens is not None:
+            hidden = torch.arange(enc_outputs.shape[1]) >= enc_valid_lens[:, None]
+        X = self.norm2(X + self.attention2(X, enc_outputs, enc_outputs, hidden)[0])
+        return self.norm3(X + self.ffn(X)), state
+"""
+WITH_POSITIONS = """
+class Encoder(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff, num_layers, max_len):
+        super().__init__()
+        position, exponent = torch.arange(max_len)[:, None], torch.arange(0, d_model, 2) / d_model
+        table = torch.zeros(max_len, d_model)
+        table[:, 0::2], table[:, 1::2] = (position / 10000**exponent).sin(), (position / 10000**exponent).cos()
+        self.register_buffer("pos", table)
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(d_model, num_heads, d_ff, batch_first=True) for _ in range(num_layers)
+        )
+
+    def forward(self, x, mask=None):
+        x = x + self.pos[: x.shape[1]]
+        for layer in self.layers:
+            x = layer(x, src_key_padding_mask=mask)
+        return x
+"""
+ONE_LENGTH = """
+class CausalAttention(nn.Module):
+    def __init__(self, d_in, d_out, context_length):
+        super().__init__()
+        self.W_query, self.W_key, self.W_value = (nn.Linear(d_in, d_out) for _ in range(3))
+        self.register_buffer("mask", torch.ones(context_length, context_length).triu(1).bool())
+
+    def forward(self, x):
+        scores = self.W_query(x) @ self.W_key(x).transpose(1, 2)
+        scores.masked_fill(self.mask, -torch.inf)
+        return (scores / x.shape[-1] ** 0.5).softmax(-1) @ self.W_value(x)
+"""
+
+
+def checked(text, tmp_path):
+    path = tmp_path / "learner.py"
+    path.write_text(IMPORTS + text)
+    return check_here(path)
+
+
+@pytest.mark.parametrize(
+    "text, kinds",
+    [
+        (SCALE_FROM_OUTSIDE, {"scaled_dot_product_attention": "ScaledDotProductAttention"}),
+        (HELD, {"Residual": "ResidualConnection"}),
+        (SECTIONS, {"EncoderLayer": "EncoderLayer", "MultiheadAttention": "SelfAttention"}),
+        (OF_STATE, {"DecoderBlock": "DecoderLayer"}),
+        (WITH_POSITIONS, {"Encoder": "TokenEncoder"}),
+    ],
+)
+def test_right_code_whose_parts_come_from_outside(text, kinds, tmp_path):
+    results = checked(text, tmp_path)
+    assert {name: r.kind for name, r in results.items()} == kinds
+    assert {name: (r.verdict, r.problem) for name, r in results.items() if r.verdict not in RIGHT} == {}
+
+
+BESIDE = """
+class SelfAttention(nn.Module):
+    def __init__(self, hid_dim, n_heads):
+        super().__init__()
+        self.inner = nn.MultiheadAttention(hid_dim, n_heads, batch_first=True)
+
+    def forward(self, x, mask):
+        return self.inner(x, x, x, key_padding_mask=mask)[0]
+"""
+GIVEN_A_CLASS = """
+class EncoderLayer(nn.Module):
+    def __init__(self, hid_dim, n_heads, self_attention, dropout):
+        super().__init__()
+        self.attention, self.drop = self_attention(hid_dim, n_heads), nn.Dropout(dropout)
+        self.ffn = FeedForward(hid_dim, hid_dim)
+        self.norm1, self.norm2 = nn.LayerNorm(hid_dim), nn.LayerNorm(hid_dim)
+
+    def forward(self, x, mask):
+        x = self.norm1(x + self.drop(self.attention(x, mask)))
+        return self.norm2(x + self.drop(self.ffn(x)))
+"""
+
+
+def test_scripted_code_and_classes_that_main_py_puts_together_with_those_of_files_beside(tmp_path):
+    (tmp_path / "attention.py").write_text(IMPORTS + BESIDE)
+    path = tmp_path / "learner.py"
+    path.write_text(IMPORTS + SCRIPTED + GIVEN_A_CLASS)
+    results = {result.name: result for result in process.check(find(str(path)), "learner.py").results}
+    assert {name: (r.kind, r.verdict) for name, r in results.items()} == {
+        "gelu": ("GELU", "matches the builtin"),
+        "FeedForward": ("FeedForward", "matches the builtin"),
+        "EncoderLayer": ("EncoderLayer", "matches the builtin"),
+    }
+    assert not any("put in its place" in limit or "reference's" in limit for limit in results["EncoderLayer"].limits)
+
+
+def test_what_works_with_one_length_alone_is_judged_with_that(tmp_path):
+    result = checked(ONE_LENGTH, tmp_path)["CausalAttention"]
+    assert (result.kind, result.verdict, "A25" in result.ids) == ("CausalSelfAttention", "mistake", True)
+    assert any("longest length alone" in limit for limit in result.limits)
+
+
+def test_no_dropout_is_a_number_a_module_and_nothing():
+    import torch
+
+    x = torch.ones(3)
+    nothing = NoDropout(0.0)
+    assert not nothing and nothing(x) is x and torch.equal(torch.dropout(x, nothing, True), x)

@@ -1,0 +1,87 @@
+"""Hyperparameters that a model takes from somewhere else than its constructor's parameters are set all the same."""
+
+import argparse
+
+import pytest
+
+from scratch_transformer.kit import process
+from scratch_transformer.kit.discover import arguments
+from scratch_transformer.kit.discover.target import find
+from scratch_transformer.kit.resolve.build import globals as outside
+
+LAYER = """
+import torch
+from torch import nn
+{imports}
+
+
+class FeedForward(nn.Module):
+    def __init__(self{parameters}):
+        super().__init__()
+        width, inner = {width}, {inner}
+        self.first, self.second = nn.Linear(width, inner), nn.Linear(inner, width)
+
+    def forward(self, x):
+        return self.second(torch.relu(self.first(x)))
+"""
+OPTIONS = """
+import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument("--d_model", type=int, required=True)
+parser.add_argument("--d_ff", type=int, default="2048")
+args = parser.parse_args()
+"""
+OBJECT = "class Config:\n    D_MODEL: int = 512\n    D_FF: int = 2048\ncfg = Config()"
+SOURCES = {
+    "module": ("import sizes", "", "sizes.D_MODEL", "sizes.D_FF"),
+    "dictionary": ('CONFIG = {"model": {"d_model": 512, "d_ff": 2048}}', "", *(
+        f'CONFIG["model"]["{name}"]' for name in ("d_model", "d_ff")
+    )),
+    "object": (OBJECT, "", "cfg.D_MODEL", "cfg.D_FF"),
+    "class": (OBJECT, "", "Config.D_MODEL", "Config.D_FF"),
+    "options": (OPTIONS, "", "args.d_model", "args.d_ff"),
+    "file": ("import json\nfrom pathlib import Path", "", *(
+        f'json.loads(Path(__file__).with_name("sizes.json").read_text())["{name}"]' for name in ("wide", "inner")
+    )),
+    "named": ("", ", **kwargs", 'kwargs["d_model"]', 'kwargs.get("d_ff", 2048)'),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("outside")
+    (folder / "sizes.py").write_text("D_MODEL = 512\nD_FF = 2048\n", encoding="utf-8")
+    (folder / "sizes.json").write_text('{"wide": 48, "inner": 96}', encoding="utf-8")
+    for name, (imports, parameters, width, inner) in SOURCES.items():
+        text = LAYER.format(imports=imports, parameters=parameters, width=width, inner=inner)
+        (folder / f"of_{name}.py").write_text(text, encoding="utf-8")
+    return process.check(find(str(folder)), "outside")
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_the_component_has_our_sizes(reports, name):
+    (found,) = [result for result in reports.results if result.where.startswith(f"of_{name}.py")]
+    assert found.verdict == "matches the builtin", found
+
+
+def test_only_numbers_of_settings_are_set_and_only_in_holders():
+    class Config:
+        d_model, dropout, name, use_bias, log_every = 512, 0.1, "small", True, 100
+
+    table = {"d_model": 512}
+    namespace = {"config": Config, "words": table, "d_model": 512}
+    changed = outside.override(namespace, {"config", "words", "d_model"}, {"d_model": 12, "num_heads": 3}, set())
+    assert (Config.d_model, Config.dropout) == (12, 0.0) and changed["d_model"] == namespace["d_model"] == 12
+    assert (Config.name, Config.use_bias, Config.log_every) == ("small", True, 100) and table == {"d_model": 512}
+
+
+def test_a_command_line_has_its_defaults():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("path")
+    parser.add_argument("--heads", type=int, default="3")
+    parser.set_defaults(run=len)
+    with arguments.defaults():
+        made, rest = parser.parse_known_args(["--nothing", "1"])
+        assert (made.path, made.heads, made.run, rest) == (None, 3, len, [])
+    with pytest.raises(SystemExit):
+        parser.parse_args([])

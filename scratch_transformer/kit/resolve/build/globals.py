@@ -1,0 +1,109 @@
+"""Hyperparameters outside of constructors: globals, and what a global config holds, a dictionary, object or module."""
+
+from __future__ import annotations
+
+import enum
+import re
+import sys
+import types
+from collections.abc import Iterator, Mapping, MutableMapping
+from typing import Any
+
+from torch import nn
+
+from scratch_transformer.kit.resolve.build.config import Unknown, fits, is_number
+from scratch_transformer.kit.resolve.build.values import Values
+from scratch_transformer.kit.resolve.names.settings import is_setting
+from scratch_transformer.kit.resolve.names.words import plain
+
+HOLDERS = re.compile(
+    r"conf(ig(uration)?)?s?$|cfg|hparams?|^hps?$|hyperparam|args$|arguments|params$|settings|^opts?$|options|constants?$"
+    r"|^flags$|defaults$"
+)
+"""Names of globals that hold hyperparameters."""
+DEEPEST = 3
+
+
+def override(namespace: dict[str, Any], names: set[str], settings: Mapping[str, Any], own: set[str]) -> dict[str, Any]:
+    """Sets module-level hyperparameters (n_embd, block_size) to the settings. Returns the names with their settings.
+
+    names: the globals that the learner's functions read. own: names that are defined in the source.
+    """
+    values = Values(settings, {})
+    values.has_vocabulary = any("vocab" in plain(name) for name in names)
+    changed: dict[str, Any] = {}
+    for name in sorted(names):
+        present = name in namespace
+        value = namespace.get(name)
+        if present and _holds(name, value):
+            changed |= _within(value, settings, 0)
+            continue
+        if (present and not is_number(value)) or (not present and name not in own and len(name) < 3):
+            continue
+        if not present and hasattr(__builtins__, name):
+            continue
+        try:
+            namespace[name] = values(name)
+        except Unknown:
+            if not present and plain(name) == "device":
+                namespace[name] = "cpu"
+            continue
+        changed[name] = namespace[name]
+    return changed
+
+
+def _holds(name: str, value: Any) -> bool:
+    """Whether a global is a holder of hyperparameters: by its name, or a module of the learner's that has such."""
+    if isinstance(value, types.ModuleType):
+        return _is_own(value) and any(is_setting(one) and is_number(v) for one, v in vars(value).items())
+    if (
+        HOLDERS.search(plain(name)) is None
+        or isinstance(value, (nn.Module, str))
+        or callable(getattr(value, "forward", 0))
+    ):
+        return False
+    if isinstance(value, type):
+        return not issubclass(value, (nn.Module, enum.Enum))
+    return isinstance(value, MutableMapping) or (hasattr(value, "__dict__") and not callable(value))
+
+
+def _is_own(module: types.ModuleType) -> bool:
+    """Whether a module is a file of the learner's: none of Python's or of a package's."""
+    file = getattr(module, "__file__", None) or ""
+    return bool(file) and "site-packages" not in file and not file.startswith((sys.base_prefix, sys.prefix))
+
+
+def _within(holder: Any, settings: Mapping[str, Any], depth: int) -> dict[str, Any]:
+    """Sets the numbers that a holder has under names of settings; of holders in it too."""
+    items, values = dict(_items(holder)), Values(settings, {})
+    changed: dict[str, Any] = {}
+    values.reserve([name for name, value in items.items() if is_number(value, None)])
+    for name, value in items.items():
+        is_inner = isinstance(value, MutableMapping) or (hasattr(value, "__dict__") and not callable(value))
+        if is_inner and depth < DEEPEST and not isinstance(value, (nn.Module, types.ModuleType)):
+            changed |= _within(value, settings, depth + 1)
+        elif is_setting(name) and is_number(value, None) and fits(name, value):
+            try:
+                changed[name] = values(name)
+                _set(holder, name, changed[name])
+            except Exception:  # no value is known, or the learner's class lets nobody set it
+                changed.pop(name, None)
+    return changed
+
+
+def _items(holder: Any) -> Iterator[tuple[str, Any]]:
+    owner = () if isinstance(holder, (type, types.ModuleType, Mapping)) else reversed(type(holder).__mro__[:-1])
+    given = {name: value for cls in owner for name, value in vars(cls).items() if is_number(value, None)}
+    found = holder.items() if isinstance(holder, Mapping) else {**given, **vars(holder)}.items()
+    for name, value in list(found):
+        if isinstance(name, str) and not name.startswith("_"):
+            yield name, value
+
+
+def _set(holder: Any, name: str, value: Any) -> None:
+    if isinstance(holder, MutableMapping):
+        holder[name] = value
+    elif isinstance(holder, (type, types.ModuleType)):
+        setattr(holder, name, value)
+    else:
+        object.__setattr__(holder, name, value)  # a frozen dataclass's too
