@@ -105,6 +105,24 @@ class IsGivenItsPart(nn.Module):
         return self.part(x, training=True)
 
 
+class ListOfOne(nn.Module):
+    def __init__(self, size=4):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(size, size))
+
+
+class ListOfWhatItIsGiven(nn.Module):
+    def __init__(self, layer=nn.ReLU()):
+        super().__init__()
+        self.layers = nn.ModuleList(layer)
+
+
+class NormAsABuffer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("norm", nn.LayerNorm(4))
+
+
 class HandsOn(nn.Module):
     def __init__(self):
         super().__init__()
@@ -132,7 +150,7 @@ def finding(cls):
 
 @pytest.mark.parametrize("name, said", [
     ("Misspelt", "self.hiddne_dim"), ("Unknown", "mth"), ("NormOfNothing", "nn.LayerNorm"), ("Unscaled", "scaled"),
-    ("TellsItsDropout", "self.dropout"),
+    ("TellsItsDropout", "self.dropout"), ("ListOfOne", "ModuleList"), ("NormAsABuffer", "buffer 'norm'"),
 ])  # fmt: skip
 def test_what_nothing_defines_is_named(learners, name, said):
     found = finding(getattr(learners, name))
@@ -141,7 +159,7 @@ def test_what_nothing_defines_is_named(learners, name, said):
 
 @pytest.mark.parametrize("name", [
     "SetFromOutside", "SetTogether", "OfAnotherBase", "OfAConfig", "Scaled", "GivenAFunction",
-    "IsGivenItsPart", "HandsOn",
+    "IsGivenItsPart", "HandsOn", "ListOfWhatItIsGiven",
 ])  # fmt: skip
 def test_what_may_be_set_or_given_elsewhere_is_no_mistake(learners, name):
     assert finding(getattr(learners, name)) is None

@@ -10,7 +10,7 @@ import re
 import sys
 import textwrap
 import traceback
-from types import FrameType
+from types import FrameType, NoneType
 
 from torch import nn
 
@@ -22,6 +22,11 @@ from scratch_transformer.kit.mistakes import MISTAKES
 
 NOTHING = ("", "")
 MISFIT = re.compile(r"\(\) (missing \d+ required|got an unexpected keyword|takes .* positional argument)")
+REGISTERED = re.compile(
+    r"(?P<of>ModuleList|ModuleDict|ParameterList)\.\w+ should be called with|"
+    r"cannot assign '.*' (object to|as) (buffer|parameter) '(?P<what>\w+)'"
+)
+"""What torch says of a list of parts that is none, and of a buffer or parameter that is no tensor."""
 OF_ATTRIBUTES = re.compile(r"^'(\w+)' object has no attribute '(\w+)'")
 
 
@@ -30,11 +35,12 @@ def finding(error: BaseException | None) -> Finding | None:
     frame = next((frame for frame, _ in reversed([*traceback.walk_tb(error.__traceback__)])), None) if error else None
     while frame is not None and "torch" in (frame.f_globals.get("__name__") or "").split("."):
         is_call = isinstance(error, AttributeError) or frame.f_code.co_name in ("_call_impl", "_wrapped_call_impl")
+        is_call = is_call or _is_refused(error)
         frame = frame.f_back if is_call else None
     if frame is None or error is None or frame.f_globals.get(REPAIRED):
         return None
     said, name = NOTHING
-    for look in (_attribute, _name, _call):
+    for look in (_attribute, _name, _call, _registration):
         said, name = (said, name) if said else look(error, frame)
     line = linecache.getline(frame.f_code.co_filename, _line_of(error, frame)).strip()
     return Finding(MISTAKES["B26"], f"{said} It stops at: {line}", name) if said else None
@@ -123,6 +129,24 @@ def _call(error: BaseException, frame: FrameType) -> tuple[str, str]:
         if not is_open and _is_own_part(name, str(error).partition("()")[0], frame):
             return f"It calls {name} with arguments that do not fit: {error}.", name
     return NOTHING
+
+
+def _is_refused(error: BaseException | None) -> bool:
+    return type(error) is TypeError and REGISTERED.match(str(error)) is not None
+
+
+def _registration(error: BaseException, frame: FrameType) -> tuple[str, str]:
+    """What a constructor makes of numbers alone and registers, and torch refuses, whatever the numbers are."""
+    found, code, owner = REGISTERED.match(str(error)), frame.f_code, frame.f_locals.get("self")
+    is_own = code.co_name == "__init__" and frame.f_globals.get("__file__") == code.co_filename
+    if found is None or not _is_refused(error) or not is_own or not isinstance(owner, nn.Module):
+        return NOTHING
+    given = [frame.f_locals.get(name) for name in code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]]
+    if "scratch_transformer.kit" in str(error) or not all(
+        isinstance(one, (int, float, str, NoneType)) for one in given
+    ):
+        return NOTHING
+    return f"torch refuses what it makes: {error}.", found["of"] or found["what"]
 
 
 def _is_own_part(name: str, called: str, frame: FrameType) -> bool:
