@@ -9,6 +9,8 @@ import pytest
 
 from reference_tests.kit.learners.checked import check_here
 from reference_tests.kit.learners.corpus import _replaced
+from scratch_transformer.kit import process
+from scratch_transformer.kit.discover.target import find
 from scratch_transformer.kit.report.finding import FINE
 
 WILD = Path(__file__).parent / "learners" / "wild"
@@ -38,7 +40,7 @@ RIGHT = {
     "forms": {"LabelSmoothingLoss": "Loss", "RotaryEmbedding": "RotaryEmbedding"},
 }
 SAID = {
-    ("wired", "FeedForward"): "The size 512 is written in; it was checked with 12 in that place.",
+    ("wired", "EncoderLayer"): "The size 512 is written in; it was checked with 12 in that place.",
     ("wired", "CausalSelfAttention"): "It works with sequences of its longest length alone: only such were checked.",
     (
         "pooled",
