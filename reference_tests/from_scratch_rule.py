@@ -23,7 +23,10 @@ TENSOR_METHODS = KERNELS & set(dir(torch.Tensor))
 OTHER_KERNELS = re.compile(r"_|native_|fused_|cudnn_|miopen_|mkldnn_|fbgemm_|quantized_|rnn_|lstm|gru|ops$|optim$")
 
 # Private, but it computes nothing, and there is no public way to ask.
-QUESTIONS = {"torch._C._are_functorch_transforms_active", "torch._C._len_torch_dispatch_stack"}
+QUESTIONS = {
+    "torch._C._are_functorch_transforms_active", "torch._C._functorch.is_legacy_batchedtensor",
+    "torch._C._len_torch_dispatch_stack",
+}  # fmt: skip
 
 BY_NAME = {"getattr", "attrgetter", "methodcaller", "__getattribute__", "__getattr__"}
 NEVER_CALLED = {"eval", "exec", "__import__", "import_module"}

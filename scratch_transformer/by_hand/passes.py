@@ -119,9 +119,7 @@ def _function(equation: Callable[..., Tensor], passes: type[Passes]) -> type[tor
         @staticmethod
         def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
             args, kept = (*ctx.saved_tensors[:count], *ctx.numbers), ctx.saved_tensors[count:]
-            if torch.is_grad_enabled() or not is_plain(
-                grad
-            ):  # second derivatives are wanted, or many gradients at once
+            if torch.is_grad_enabled() or not is_plain(grad):  # second derivatives, or many gradients at once
                 gradients = _recorded(equation, args, ctx.needs_input_grad[:differentiable], grad)
             else:
                 gradients = passes.backward(grad, kept, *args)

@@ -20,11 +20,12 @@ CHAPTERS = {
     "Decoding": DECODING,
 }
 
+UNKNOWN = "the page does not know it yet"
 NOT_HERE = {
     "A11": "every query has a key to attend to",
-    "A29": "the page does not know it yet",
-    "B23": "the page does not know it yet",
-    "B25": "the page does not know it yet",
+    "A29": UNKNOWN,
+    "B23": UNKNOWN,
+    "B25": UNKNOWN,
     "A26": "no score is large enough to overflow",
     "D1": "the page decodes greedily, without a beam",
     "D2": "the page decodes greedily, without a beam",
@@ -38,6 +39,15 @@ NOT_HERE = {
 NO_FORMS = {
     ("A7", "queries instead of keys, in the target"): "the page does it on both sides",
     ("A7", "queries instead of keys, in the source"): "the page does it on both sides",
+    ("A13", "one head of all features"): UNKNOWN,
+    **{
+        ("A21", f"{of} are made with the projection of the {other}"): UNKNOWN
+        for of in ("queries", "keys", "values")
+        for other in ("queries", "keys", "values")
+        if of != other
+    },
+    ("A23", "features before tokens"): UNKNOWN,
+    ("B19", "and none of their outputs is used"): UNKNOWN,
     ("A21", "query and key are swapped"): "cross-attention's masks do not fit",
     ("A27", "it stops where their lengths differ"): "it computes nothing",
     ("LN3", "1e-5"): "that is the right one here",
