@@ -68,9 +68,10 @@ def _holds(name: str, value: Any) -> bool:
 
 
 def _is_own(module: types.ModuleType) -> bool:
-    """Whether a module is a file of the learner's: none of Python's or of a package's."""
+    """Whether a module is a file of the learner's: none of Python's, of a package's, or of the kit's."""
     file = getattr(module, "__file__", None) or ""
-    return bool(file) and "site-packages" not in file and not file.startswith((sys.base_prefix, sys.prefix))
+    is_installed = "site-packages" in file or file.startswith((sys.base_prefix, sys.prefix))
+    return bool(file) and not is_installed and module.__name__.partition(".")[0] != __name__.partition(".")[0]
 
 
 def _within(holder: Any, settings: Mapping[str, Any], depth: int) -> dict[str, Any]:
