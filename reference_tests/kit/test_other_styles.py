@@ -599,3 +599,68 @@ def test_a_layer_that_is_called_decoder_works_with_one_length_and_has_two_widths
     assert result.kind == "DecoderLayer"
     assert result.verdict in RIGHT
     assert any("longest length alone" in limit for limit in result.limits)
+
+
+NOT_ASKED_FOR = """
+class ScaledDotProductAttention(nn.Module):
+    def __init__(self, scale: float | None = None):
+        super().__init__()
+        self.scale = scale
+
+    def forward(self, query, key, value):
+        scale = query.shape[-1] ** 0.5 if self.scale is None else self.scale
+        return torch.softmax(query @ key.mT / scale, dim=-1) @ value
+
+
+class Config:
+    n_embd: int = 12
+    n_head: int = 3
+    bias: bool = True
+    qkv_bias: bool = True
+
+
+class MultiHeadAttention(nn.Module):
+    def __init__(self, config: Config):
+        super().__init__()
+        self.n_head = config.n_head
+        self.q, self.k, self.v = (nn.Linear(config.n_embd, config.n_embd, bias=config.qkv_bias) for _ in range(3))
+        self.out = nn.Linear(config.n_embd, config.n_embd, bias=config.bias)
+
+    def forward(self, x):
+        q, k, v = (f(x).unflatten(-1, (self.n_head, -1)).transpose(1, 2) for f in (self.q, self.k, self.v))
+        attended = torch.softmax(q @ k.mT / q.shape[-1] ** 0.5, dim=-1) @ v
+        return self.out(attended.transpose(1, 2).flatten(2))
+
+
+class CausalSelfAttention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.h = num_heads
+        self.q, self.k, self.v, self.out = (nn.Linear(d_model, d_model) for _ in range(4))
+        self.k_cache = self.v_cache = None
+
+    def turned(self, x, position_ids):
+        position_ids = torch.arange(x.shape[-2]) if position_ids is None else position_ids
+        angles = position_ids[:, None] / 10000 ** (torch.arange(0, x.shape[-1], 2) / x.shape[-1])
+        even, odd, sin, cos = x[..., 0::2], x[..., 1::2], angles.sin(), angles.cos()
+        return torch.stack([even * cos - odd * sin, even * sin + odd * cos], -1).flatten(-2)
+
+    def forward(self, x, use_cache=False, query_position_ids=None, key_position_ids=None):
+        q, k, v = (f(x).unflatten(-1, (self.h, -1)).transpose(1, 2) for f in (self.q, self.k, self.v))
+        q, k = self.turned(q, query_position_ids), self.turned(k, key_position_ids)
+        if use_cache:
+            if self.k_cache is not None:
+                k, v = torch.cat([self.k_cache, k], 2), torch.cat([self.v_cache, v], 2)
+            self.k_cache, self.v_cache = k, v
+        later = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool).triu(1 + k.shape[2] - q.shape[2])
+        scores = (q @ k.mT / q.shape[-1] ** 0.5).masked_fill(later, -torch.inf)
+        return self.out((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+"""
+
+
+def test_what_is_optional_stays_as_it_is_and_switches_and_positions_have_their_own_names(tmp_path):
+    results = checked(NOT_ASKED_FOR, tmp_path)
+    named = {(name, mistake.id) for name, result in results.items() for mistake in result.mistakes}
+    assert alarms(results) == {}
+    assert not {id for _, id in named} & {"A1", "A15", "P7", "K1"}
+    assert "With its cache it gives, token by token, what one call gives." in results["CausalSelfAttention"].notes

@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterator, Mapping
 
+from scratch_transformer.kit.definitions import names_in
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session
 from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 
+OWN_BIAS = re.compile(r"qkv_?bias|bias_?qkv", re.IGNORECASE)
 PYTORCH_EPS = 1e-5
 """The default of nn.LayerNorm."""
 Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 
 
 def bias_flag(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
-    """A15: bias=False leaves a bias in a projection of attention; qkv_bias is not of the output."""
+    """A15: bias=False leaves a bias in a projection of attention; beside a qkv_bias it is of the output alone."""
     if best is None:  # a part may have been built as something else
         return
     try:
         candidate = session.candidate.rebuild(bias=False)
     except KeyError:
         return
-    if any("qkv" in name for name in inspect.signature(type(candidate.module)).parameters):
+    cls = type(candidate.module)
+    if any("qkv" in name for name in inspect.signature(cls).parameters) or any(map(OWN_BIAS.search, names_in(cls))):
         return
     shapes = candidate.inventory()
     left = [name for name in shapes if name.endswith("bias") and _is_projections(name, shapes, session.kind.name)]

@@ -176,8 +176,8 @@ def options(wish: Wish, values: Values, parts: Part) -> list[Any]:
         return config.instances(wish.parameter, wish.namespace, values, wish.use.attributes | wish.use.keys, wish.owner)
     if default is True and SHARING.search(word):
         return [False]
-    if word in SCALES and values.is_attention and wish.is_required:
-        return values.scales(word)
+    if word in SCALES and values.is_attention:
+        return values.scales(word) if wish.is_required else []
     if isinstance(default, bool) or wish.hint is bool:
         both = [False, True] if re.search("mask|causal", word) else [True, False]
         return [FLAGS[word]] if word in FLAGS else (both if wish.is_required else [])

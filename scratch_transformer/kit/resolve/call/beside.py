@@ -15,7 +15,7 @@ from scratch_transformer.kit.resolve.call.masks import Form
 from scratch_transformer.kit.resolve.names.words import plain
 
 POSITIONS = re.compile(
-    r"^(token|input|cache|seq|time|abs(olute)?)?_?(position(id|_id)?s?|pos(id|_id|ition)?s?|posn|poses)(idx|ids?)?$"
+    r"^(token|input|cache|seq|time|abs(olute)?|q|query|k|kv|key|src|source|tgt|trg|target)?_?(position(id|_id)?s?|pos(id|_id|ition)?s?|posn|poses)(idx|ids?)?$"
 )
 START = re.compile(
     r"start(pos|ing|position|idx)|^offset$|posoffset|positionoffset|(cur|current|past|cache|kv)(pos|len|length|position)$|^startat$|^t0$"

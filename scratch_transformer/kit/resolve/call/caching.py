@@ -40,7 +40,7 @@ def pieces(
         p.name: True for p in found if SWITCH.search(plain(p.name)) and (p.default is False or p.default is p.empty)
     }
     start = start_of(made.forward)
-    positions = next((p.name for p in found if beside.POSITIONS.match(plain(p.name)) and p.default is None), None)
+    positions = [p.name for p in found if beside.POSITIONS.match(plain(p.name)) and p.default is None]
     if passed is None and not (keeps(made) and (switch or start)):
         return None
     made, outputs, kept, begin = copy.deepcopy(made), [], None, 0
@@ -48,8 +48,7 @@ def pieces(
         given = dict(_piece(plan, inputs, begin, length)) | switch
         if start is not None:
             given[start] = begin
-        if positions is not None:
-            given[positions] = torch.arange(begin, begin + length)
+        given |= {name: torch.arange(begin, begin + length) for name in positions}
         if passed is not None and (begin or not isinstance(plan.constants.get(passed), beside.NoneKept)):
             given[passed] = kept
         returned = made(**given)
