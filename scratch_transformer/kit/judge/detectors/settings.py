@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from scratch_transformer.kit.definitions import names_in
 from scratch_transformer.kit.judge.search import Hypothesis
@@ -27,7 +28,7 @@ def bias_flag(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
         candidate = session.candidate.rebuild(bias=False)
     except KeyError:
         return
-    cls = type(candidate.module)
+    cls: Any = type(candidate.module)
     if any("qkv" in name for name in inspect.signature(cls).parameters) or any(map(OWN_BIAS.search, names_in(cls))):
         return
     shapes = candidate.inventory()
