@@ -2,12 +2,11 @@
 
 import pytest
 
-from reference_tests.kit.learners.checked import check_here
+from reference_tests.kit.learners.checked import IMPORTS, check_text
 from scratch_transformer.kit import process
 from scratch_transformer.kit.discover.target import find
 from scratch_transformer.kit.resolve.call.inert import NoDropout
 
-IMPORTS = "import math\nimport torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n\n"
 RIGHT = ("matches the builtin", "matches the paper, not the builtin", "harmless deviation")
 
 SCRIPTED = """
@@ -124,12 +123,6 @@ class CausalAttention(nn.Module):
 """
 
 
-def checked(text, tmp_path):
-    path = tmp_path / "learner.py"
-    path.write_text(IMPORTS + text)
-    return check_here(path)
-
-
 @pytest.mark.parametrize(
     "text, kinds",
     [
@@ -141,7 +134,7 @@ def checked(text, tmp_path):
     ],
 )
 def test_right_code_whose_parts_come_from_outside(text, kinds, tmp_path):
-    results = checked(text, tmp_path)
+    results = check_text(text, tmp_path)
     assert {name: r.kind for name, r in results.items()} == kinds
     assert {name: (r.verdict, r.problem) for name, r in results.items() if r.verdict not in RIGHT} == {}
 
@@ -183,7 +176,7 @@ def test_scripted_code_and_classes_that_main_py_puts_together_with_those_of_file
 
 
 def test_what_works_with_one_length_alone_is_judged_with_that(tmp_path):
-    result = checked(ONE_LENGTH, tmp_path)["CausalAttention"]
+    result = check_text(ONE_LENGTH, tmp_path)["CausalAttention"]
     assert (result.kind, result.verdict, "A25" in result.ids) == ("CausalSelfAttention", "mistake", True)
     assert any("longest length alone" in limit for limit in result.limits)
 

@@ -2,9 +2,8 @@
 
 import pytest
 
-from reference_tests.kit.learners.checked import check_here
+from reference_tests.kit.learners.checked import check_text
 
-IMPORTS = "import math\nimport torch\nimport torch.nn as nn\n\n"
 ATTENTION = """
 class MultiHeadAttention(nn.Module):
     def __init__(self, hidden_dim, num_heads, dim_head):
@@ -46,12 +45,6 @@ class SelfAttention(nn.Module):
 """
 
 
-def checked(text, tmp_path):
-    path = tmp_path / "learner.py"
-    path.write_text(IMPORTS + text)
-    return check_here(path)
-
-
 @pytest.mark.parametrize(
     "name, text, line",
     [
@@ -60,12 +53,12 @@ def checked(text, tmp_path):
     ],
 )
 def test_shapes_that_never_fit_are_a_mistake_with_the_line_where_it_stops(name, text, line, tmp_path):
-    result = checked(text, tmp_path)[name]
+    result = check_text(text, tmp_path)[name]
     assert (result.verdict, [m.id for m in result.mistakes]) == ("mistake", ["B26"])
     assert line in result.mistakes[0].evidence
 
 
 def test_what_fits_without_a_batch_or_as_it_should_is_none(tmp_path):
-    results = checked(ATTENTION.format("") + UNBATCHED, tmp_path)
+    results = check_text(ATTENTION.format("") + UNBATCHED, tmp_path)
     assert {m.id for result in results.values() for m in result.mistakes} & {"B26"} == set()
     assert results["MultiHeadAttention"].verdict == "matches the builtin"

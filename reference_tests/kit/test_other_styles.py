@@ -4,11 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from reference_tests.kit.learners.checked import check_here
+from reference_tests.kit.learners.checked import IMPORTS, check_here, check_text
 from scratch_transformer.kit import process
 from scratch_transformer.kit.discover.target import find
 
-IMPORTS = "import copy\nimport math\nimport torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n\n"
 RIGHT = ("matches the builtin", "matches the paper, not the builtin", "harmless deviation")
 
 ONLY_THE_LAST = """
@@ -178,36 +177,30 @@ class SegmentEmbedding(nn.Embedding):
 """
 
 
-def checked(text, tmp_path):
-    path = tmp_path / "learner.py"
-    path.write_text(IMPORTS + text)
-    return check_here(path)
-
-
 def alarms(results):
     return {name: (r.verdict, r.problem) for name, r in results.items() if r.verdict not in RIGHT}
 
 
 def test_a_language_model_that_returns_all_logits_only_with_targets(tmp_path):
-    results = checked(ONLY_THE_LAST, tmp_path)
+    results = check_text(ONLY_THE_LAST, tmp_path)
     assert alarms(results) == {}
     assert results["GPT"].kind == "DecoderOnly"
 
 
 def test_parts_whose_parameters_names_say_little_and_flags_that_name_parts(tmp_path):
-    results = checked(PASSED_IN, tmp_path)
+    results = check_text(PASSED_IN, tmp_path)
     assert alarms(results) == {}
     assert results["EncoderLayer"].kind == "EncoderLayer"
 
 
 def test_options_that_a_stack_passes_on_to_its_layers(tmp_path):
-    results = checked(PASSED_ON, tmp_path)
+    results = check_text(PASSED_ON, tmp_path)
     assert alarms(results) == {}
     assert results["TransformerEncoder"].kind == "Encoder"
 
 
 def test_no_mistake_is_told_from_outputs_that_are_nan(tmp_path):
-    result = checked(NOTHING_BUT_NAN, tmp_path)["MultiHeadAttention"]
+    result = check_text(NOTHING_BUT_NAN, tmp_path)["MultiHeadAttention"]
     assert (result.verdict, result.mistakes) == ("unknown mismatch", [])
 
 
@@ -220,7 +213,7 @@ def test_attention_with_the_residual_sum_and_the_norm_inside_and_layers_of_it():
 
 
 def test_a_norm_made_after_the_layers_that_the_embeddings_go_through(tmp_path):
-    result = checked(SEVERAL_NORMS, tmp_path)["Decoder"]
+    result = check_text(SEVERAL_NORMS, tmp_path)["Decoder"]
     assert (result.kind, result.verdict in RIGHT) == ("TokenDecoder", True)
     assert "normalized embeddings" in result.design
 
@@ -248,7 +241,7 @@ class Embedding(nn.Module):
 
 
 def test_a_table_of_positions_that_is_given_ready_made(tmp_path):
-    result = checked(POSITIONS_GIVEN, tmp_path)["Embedding"]
+    result = check_text(POSITIONS_GIVEN, tmp_path)["Embedding"]
     assert (result.verdict, "P5" in [mistake.id for mistake in result.mistakes]) == ("harmless deviation", False)
 
 
@@ -281,14 +274,14 @@ class Transformer(nn.Module):
 
 
 def test_one_vocabulary_for_both_languages(tmp_path):
-    assert alarms(checked(ONE_VOCABULARY, tmp_path)) == {}
+    assert alarms(check_text(ONE_VOCABULARY, tmp_path)) == {}
 
 
 def test_one_padding_for_both_languages_and_a_target_that_is_cut(tmp_path):
     text = ONE_VOCABULARY.replace("d_ff):", "d_ff, pad_idx):").replace("== 0", "== self.pad")
     text = text.replace("self.width = ", "self.width, self.pad = ").replace(", d_model\n", ", d_model, pad_idx\n")
     text = text.replace("        from_source, later", "        target = target[:, :-1]\n        from_source, later")
-    results = checked(text, tmp_path)
+    results = check_text(text, tmp_path)
     assert alarms(results) == {}
     assert "It leaves out the last word of what it is given, so it was given one more." in results["Transformer"].notes
 
@@ -308,7 +301,7 @@ class Encoder(nn.Module):
 
 
 def test_what_stops_without_a_mask_is_given_one(tmp_path):
-    result = checked(MASK_NEEDED, tmp_path)["Encoder"]
+    result = check_text(MASK_NEEDED, tmp_path)["Encoder"]
     assert result.verdict in RIGHT
     assert "It stops without a mask, so it was given one that hides nothing." in result.notes
 
@@ -332,7 +325,7 @@ class Seq2SeqTransformer(nn.Module):
 
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor")
 def test_masks_of_attention_and_of_padding_as_torch_takes_them(tmp_path):
-    assert alarms(checked(SEVEN_ARGUMENTS, tmp_path)) == {}
+    assert alarms(check_text(SEVEN_ARGUMENTS, tmp_path)) == {}
 
 
 OF_ONE_LENGTH = """
@@ -397,7 +390,7 @@ class Decoder(nn.Module):
 
 
 def test_source_and_target_of_one_length_the_source_first(tmp_path):
-    results = checked(OF_ONE_LENGTH, tmp_path)
+    results = check_text(OF_ONE_LENGTH, tmp_path)
     assert alarms({name: result for name, result in results.items() if name != "Layers"}) == {}
     assert [results[name].kind for name in ("DecoderLayer", "Decoder")] == ["DecoderLayer", "Decoder"]
     assert any("it stops with RuntimeError" in limit for limit in results["Decoder"].limits)
@@ -422,7 +415,7 @@ class LossModel(GPT):
 
 
 def test_language_models_that_must_be_given_targets_or_return_the_loss_alone(tmp_path):
-    results = checked(LOSSES, tmp_path)
+    results = check_text(LOSSES, tmp_path)
     assert alarms(results) == {}
     loss = "It returns its loss alone: the scores inside are compared, and the loss is not checked."
     assert [loss in results[name].limits for name in ("LanguageModel", "LossModel")] == [False, True]
@@ -474,7 +467,7 @@ class GPT(nn.Module):
 
 
 def test_a_list_with_the_cache_of_every_layer(tmp_path):
-    results = checked(LIST_OF_CACHES, tmp_path)
+    results = check_text(LIST_OF_CACHES, tmp_path)
     assert alarms(results) == {}
     assert "With its cache it gives, token by token, what one call gives." in results["GPT"].notes
 
@@ -492,7 +485,7 @@ class PositionalEncoding(nn.Module):
 
 
 def test_positions_that_are_given_nothing(tmp_path):
-    assert alarms(checked(WITHOUT_INPUT, tmp_path)) == {}
+    assert alarms(check_text(WITHOUT_INPUT, tmp_path)) == {}
 
 
 SCALED = """
@@ -552,7 +545,7 @@ def cmd_generate(args):
 
 
 def test_a_width_called_num_embeddings_a_block_without_attention_and_what_adds_no_positions(tmp_path):
-    results = checked(WIDTHS_BY_OTHER_NAMES, tmp_path)
+    results = check_text(WIDTHS_BY_OTHER_NAMES, tmp_path)
     assert alarms(results) == {}
     assert {name: result.kind for name, result in results.items()} == {
         "FeedForward": "FeedForward",
@@ -595,7 +588,7 @@ class Decoder(nn.Module):
 
 
 def test_a_layer_that_is_called_decoder_works_with_one_length_and_has_two_widths(tmp_path):
-    result = checked(LAYER_OF_ONE_LENGTH, tmp_path)["Decoder"]
+    result = check_text(LAYER_OF_ONE_LENGTH, tmp_path)["Decoder"]
     assert result.kind == "DecoderLayer"
     assert result.verdict in RIGHT
     assert any("longest length alone" in limit for limit in result.limits)
@@ -659,7 +652,7 @@ class CausalSelfAttention(nn.Module):
 
 
 def test_what_is_optional_stays_as_it_is_and_switches_and_positions_have_their_own_names(tmp_path):
-    results = checked(NOT_ASKED_FOR, tmp_path)
+    results = check_text(NOT_ASKED_FOR, tmp_path)
     named = {(name, mistake.id) for name, result in results.items() for mistake in result.mistakes}
     assert alarms(results) == {}
     assert not {id for _, id in named} & {"A1", "A15", "P7", "K1"}

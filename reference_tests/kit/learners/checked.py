@@ -15,6 +15,16 @@ def check_here(path, names=None):
     return checking_of(path, names)[1]
 
 
+IMPORTS = "import copy\nimport math\nimport torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n\n"
+
+
+def check_text(text, folder):
+    """Results by name of the components in some lines of a learner's, after the usual imports."""
+    path = folder / "learner.py"
+    path.write_text(IMPORTS + text)
+    return check_here(path)
+
+
 def checking_of(path, names=None):
     """The same, and what was found out on the way."""
     (source,) = find(str(path)).sources
