@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from scratch_transformer.kit.kinds.attention import OF_ANOTHER
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.attention import ATTENTION
 from scratch_transformer.kit.mistakes.blocks import BLOCKS
@@ -40,12 +41,7 @@ NO_FORMS = {
     ("A7", "queries instead of keys, in the target"): "the page does it on both sides",
     ("A7", "queries instead of keys, in the source"): "the page does it on both sides",
     ("A13", "one head of all features"): UNKNOWN,
-    **{
-        ("A21", f"{of} are made with the projection of the {other}"): UNKNOWN
-        for of in ("queries", "keys", "values")
-        for other in ("queries", "keys", "values")
-        if of != other
-    },
+    **{(id, form): UNKNOWN for id, _, form in (name.partition(":") for name in OF_ANOTHER)},
     ("A23", "features before tokens"): UNKNOWN,
     ("B19", "and none of their outputs is used"): UNKNOWN,
     ("A21", "query and key are swapped"): "cross-attention's masks do not fit",

@@ -61,10 +61,8 @@ def sinusoids(length: int, d_model: int, recipe: Recipe) -> Tensor:
     if recipe.positions_dtype == "integers":
         return sinusoids(length, d_model, recipe.with_({"positions_dtype": "float64"})).trunc()
     if recipe.angles.startswith(GIVEN):
-        pairs = torch.tensor([float(word) for word in recipe.angles.split()[1:]], dtype=torch.float64).unflatten(
-            0, (2, -1)
-        )
-        sines, cosines = (pos.unsqueeze(1) * frequencies for frequencies in pairs)
+        given = [float(word) for word in recipe.angles.removeprefix(GIVEN).split()]
+        sines, cosines = (pos.unsqueeze(1) * half for half in torch.tensor(given, dtype=torch.float64).view(2, -1))
     else:
         of_sine, of_cosine = exponents(d_model, recipe.angles)
         sines, cosines = ((pos.unsqueeze(1) / 10000**e) for e in (of_sine, of_cosine))

@@ -6,6 +6,7 @@ learner's, stops because of what it does with batches, lengths and heads.
 
 from __future__ import annotations
 
+import itertools
 import linecache
 import re
 import traceback
@@ -101,7 +102,7 @@ def _calls(
         return
     for plan in plans[:MOST_PLANS]:
         forms = with_required_masks(plan.with_all_masks(), every=False)
-        for _, form in zip(range(MOST_FORMS), _with_and_without(plan, forms), strict=False):
+        for form in itertools.islice(itertools.chain([plan], forms), MOST_FORMS):
             single = {name: value[:1] for name, value in inputs.items()}
             yield _stopped(function, form, single if plan.order == calling.ALONE else inputs)
 
@@ -110,11 +111,6 @@ def _has_width(made: nn.Module, width: int) -> bool:
     """Whether its weights have the width that was asked for, if it has any."""
     shapes = [tuple(values.shape) for values in made.parameters()]
     return not shapes or any(width in shape for shape in shapes)
-
-
-def _with_and_without(plan: Plan, forms: Iterator[Plan]) -> Iterator[Plan]:
-    yield plan
-    yield from forms
 
 
 def _stopped(function: Any, plan: Plan, inputs: Inputs) -> BaseException | None:
