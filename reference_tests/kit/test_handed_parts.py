@@ -1,4 +1,4 @@
-"""What code is handed, as constructors and calls of strangers want it: right code is recognised, mistaken code is not."""
+"""What code is handed, as constructors and calls of strangers want it: it is right only where it is."""
 
 import pytest
 

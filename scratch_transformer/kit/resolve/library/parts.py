@@ -185,12 +185,12 @@ class Parts(Known):
         if not settings.get("num_heads") or not any(OF_ROPE.search(plain(name)) for name in names):
             return []
         d_k = settings.get("d_k") or settings["d_model"] // settings["num_heads"]
-        made: list[nn.Module] = []
+        made: list[Any] = []
         for cls in self._classes(("RotaryEmbedding",)):
             with contextlib.suppress(Exception):  # the learner's code may raise anything
                 made.append(self.fresh(cls, d_model=d_k, d_k=d_k))
         base = float(settings.get("rope_base", 10000.0))
-        usual = [beside.Turn(base, order) for order in ("interleaved", "halves")]
+        usual: list[nn.Module] = [beside.Turn(base, order) for order in ("interleaved", "halves")]
         return [one for one in made if isinstance(one, nn.Module)] or usual
 
     def _core_within(self, thing: Any) -> list[Callable[[], Any]]:
