@@ -275,10 +275,11 @@ def _by_position(parameters: list[inspect.Parameter], tensors: tuple[str, ...]) 
 
 def _swapped(arguments: Mapping[str, str]) -> dict[str, str] | None:
     """The decoder's tokens and the encoder's the other way round, unless the names say which is which."""
-    said = {input_of(parameter, ("x", "memory")) for parameter in arguments if len(parameter) > 1}
-    if sorted(arguments.values()) != ["memory", "x"] or said >= {"x", "memory"}:
+    own = "ids" if "ids" in arguments.values() else "x"
+    said = {input_of(parameter, (own, "memory")) for parameter in arguments if len(parameter) > 1}
+    if sorted(arguments.values()) != sorted([own, "memory"]) or said >= {own, "memory"}:
         return None
-    return {parameter: "memory" if name == "x" else "x" for parameter, name in arguments.items()}
+    return {parameter: "memory" if name == own else own for parameter, name in arguments.items()}
 
 
 def _of_outputs(arguments: Mapping[str, str]) -> dict[str, str] | None:
