@@ -144,7 +144,7 @@ class Parts(Known):
                 if any(word.startswith(w) or word.endswith(w) or w in word for w in known if len(w) > 2 or w == word):
                     turns = kinds == ("RotaryEmbedding",) and "num_heads" in kind.defaults
                     own = [
-                        self._turning(cls, kind) if turns else self._maker(cls)
+                        self._turning(cls, kind) if turns else self._sized(cls, kind, name)
                         for cls in self._classes(kinds)
                         if cls is not thing
                     ]
@@ -164,12 +164,16 @@ class Parts(Known):
         """The class that a parameter is annotated with; in a model, of the vocabulary that it reads or writes."""
         if self._is_of(cls, ("RotaryEmbedding",)):
             return [self._turning(cls, whole)]
+        return [self._sized(cls, whole, name)]
+
+    def _sized(self, cls: type, whole: Kind, name: str) -> Callable[[], Any]:
+        """A part; of a model, one that reads or writes words has as many as that, on the side that a name says."""
         is_embedding, writes = self._is_of(cls, EMBEDDINGS), self._is_of(cls, ("Projection",))
-        if whole.name != "Transformer" or not (is_embedding or writes):
-            return [self._maker(cls)]
         is_target = writes or bool(set(words(name)) & OUT)
-        size = whole.defaults["tgt_vocab_size" if is_target else "src_vocab_size"]
-        return [functools.partial(self.fresh, cls, vocab_size=size)]
+        sizes = ("vocab_size", "tgt_vocab_size" if is_target else "src_vocab_size")
+        size = next((whole.defaults[one] for one in sizes if one in whole.defaults), None)
+        is_of_words = (is_embedding or writes) and whole.name in (*WRITING, "TokenEncoder", "TokenDecoder")
+        return functools.partial(self.fresh, cls, vocab_size=size) if is_of_words and size else self._maker(cls)
 
     def _turning(self, cls: type, whole: Kind) -> Callable[[], Any]:
         """What turns one head of the whole: it is as wide as that."""
