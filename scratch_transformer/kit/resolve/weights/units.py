@@ -135,7 +135,22 @@ def learner_units(parameters: Parameters, kind_of: KindOf) -> list[Unit]:
         if not unit.shape or not bias:
             unit.shape, unit.raw = tuple(positions.shape), is_raw(name)
             unit.kind = "norm" if positions.dim() == 1 else "matrix"
-    return _with_halves(_with_beside(list(units.values()), parameters))
+    found = _with_scores_of_words(list(units.values()), modules)
+    return _with_halves(_with_beside(found, parameters))
+
+
+def _with_scores_of_words(units: list[Unit], modules: Mapping[str, nn.Module]) -> list[Unit]:
+    """A linear layer as large as an embedding, outside of all layers, gives the words' scores, whatever its name."""
+    tables = {unit.shape for unit in units if isinstance(modules.get(unit.path), nn.Embedding)}
+    return [
+        replace(unit, context=(*unit.context, "projection"))
+        if unit.layer is None
+        and unit.shape in tables
+        and isinstance(modules.get(unit.path), nn.Linear)
+        and "projection" not in unit.context
+        else unit
+        for unit in units
+    ]
 
 
 def _with_halves(units: list[Unit]) -> list[Unit]:
