@@ -125,7 +125,7 @@ def _why(thing: Any, depth: int) -> str:
     if tree is None:
         return ""
     if isinstance(tree, Function):
-        return _of_function(tree)
+        return _of_function(tree) or _of_maker(tree, thing)
     if isinstance(thing, type) and issubclass(thing, nn.Module):
         inherited = (type_ for type_ in thing.__mro__ if type_ is not nn.Module)
         if not any(name in vars(base) for base in inherited for name in CALLED):
@@ -164,6 +164,26 @@ def _of_function(tree: Any) -> str:
     if returned and len(called) == len(returned) and all(name.lower().endswith(("config", "args")) for name in called):
         return "it makes a configuration"
     return ""
+
+
+def _of_maker(tree: Any, thing: Any) -> str:
+    """What makes a module and is told nothing of its sizes: build_transformer(share_embeddings=True)."""
+    if not all(map(_tells_no_size, _given(thing))):
+        return ""
+    own = [node for node in _own(tree) if isinstance(node, ast.Assign)]
+    made = {ast.unparse(target): node.value for node in own for target in node.targets}
+    returned = [node.value for node in _own(tree) if isinstance(node, ast.Return) and node.value is not None]
+    values = [made.get(ast.unparse(value), value) for value in returned]
+    classes = [_namespace(thing).get(ast.unparse(v.func)) if isinstance(v, ast.Call) else None for v in values]
+    is_maker = all(isinstance(cls, type) and issubclass(cls, nn.Module) for cls in classes)
+    return "it makes a model of sizes that are written in" if classes and is_maker else ""
+
+
+def _tells_no_size(parameter: inspect.Parameter) -> bool:
+    """A flag, a device, a path: nothing of a size, and no tensor."""
+    is_flag = isinstance(parameter.default, (bool, str, type(None))) or parameter.name in ("device", "path")
+    is_known = settings_of(parameter.name) or re.search(r"config|cfg|arg|param", parameter.name)
+    return is_flag and (isinstance(parameter.default, bool) or not is_known)
 
 
 def _of_class(tree: ast.AST) -> str:

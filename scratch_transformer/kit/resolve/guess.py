@@ -131,6 +131,8 @@ LAYERS = ("EncoderLayer", "DecoderOnlyLayer")
 
 def _is_given_sublayers(thing: Any) -> bool:
     """Whether a constructor must be given an attention and a feed-forward network: DecoderModule is a layer then."""
+    if any("num_layers" in settings_of(p.name)[:1] for p in parameters_of(thing)):
+        return False  # a list of each
     words = [plain(p.name) for p in parameters_of(thing) if p.default is p.empty and p.annotation not in (int, float)]
     named = [[word for word in words if re.search(part, word)] for part in (r"att(?!.*drop)", r"ff(?!.*dim)|feedf|mlp")]
     return all(named) and not any(settings_of(word) for some in named for word in some)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve import guess
@@ -286,7 +286,9 @@ def _called(
     try:
         is_function = not isinstance(made, nn.Module) or isinstance(made, Weighted)
         orders = calling.orders(kind, is_function, not is_function and caching.keeps(made))
-        plans = calling.plans(function, kind.inputs, actual, orders, library.tables(function, actual))
+        tables: list[tuple[Tensor, ...] | nn.Module] = [*library.turning(function, actual)]
+        tables += library.tables(function, actual)
+        plans = calling.plans(function, kind.inputs, actual, orders, tables)
         plans = (plan for plan in plans if plan.gives_targets or not library.gives_targets)
         probes = library.trial(kind, actual, made).probes
         for plan in _with_masks_turned(probing.distinct(plans, function, probes), forms):

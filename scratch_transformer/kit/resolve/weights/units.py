@@ -135,22 +135,19 @@ def learner_units(parameters: Parameters, kind_of: KindOf) -> list[Unit]:
         if not unit.shape or not bias:
             unit.shape, unit.raw = tuple(positions.shape), is_raw(name)
             unit.kind = "norm" if positions.dim() == 1 else "matrix"
-    found = _with_scores_of_words(list(units.values()), modules)
-    return _with_halves(_with_beside(found, parameters))
+    found = _with_halves(_with_beside(list(units.values()), parameters))
+    if any(unit.layer is not None for unit in found):
+        for unit in found:
+            unit.context = _by_class(unit, modules.get(unit.path))
+    return found
 
 
-def _with_scores_of_words(units: list[Unit], modules: Mapping[str, nn.Module]) -> list[Unit]:
-    """A linear layer as large as an embedding, outside of all layers, gives the words' scores, whatever its name."""
-    tables = {unit.shape for unit in units if isinstance(modules.get(unit.path), nn.Embedding)}
-    return [
-        replace(unit, context=(*unit.context, "projection"))
-        if unit.layer is None
-        and unit.shape in tables
-        and isinstance(modules.get(unit.path), nn.Linear)
-        and "projection" not in unit.context
-        else unit
-        for unit in units
-    ]
+def _by_class(unit: Unit, module: Any) -> tuple[str, ...]:
+    """Outside of all layers torch's classes say what is an embedding and what a projection, W_o, where no name does."""
+    said = {"embedding", "projection", "position"} & set(unit.context)
+    if unit.layer is not None or said or not isinstance(module, (nn.Embedding, nn.Linear)):
+        return unit.context
+    return (*unit.context, "embedding" if isinstance(module, nn.Embedding) else "projection")
 
 
 def _with_halves(units: list[Unit]) -> list[Unit]:
