@@ -188,11 +188,18 @@ def _best(
         for index in chosen:
             if left_out[index] > least or left_out[index] == len(masked):
                 break  # what can say more runs: it is what counts, explained or not
-            if ranked and time.process_time() > trial.until:
+            is_late = bool(ranked) and time.process_time() > trial.until
+            if is_late and min(ranked)[0][2] < float("inf"):
                 break
             candidate.plan = start.with_masks(options[index])
             usable = [probe for probe in masked if candidate.accepts(probe.inputs)]
+            if is_late:  # the first with numbers of the right shape; others would hide what is to be found out
+                ranked += [((NOTHING, left_out[index], 1.0), index)] if _answers(candidate, trial, usable) else []
+                continue
             tier, error = trial.score(candidate, usable, tiers)
+            if most == 0 and tier == NOTHING and _answers(candidate, trial, usable):
+                ranked.append(((tier, left_out[index], 1.0), index))
+                break
             ranked.append(((tier, left_out[index], error), index))
             if left_out[index] < least and (tier < NOTHING or (tier == NOTHING and _answers(candidate, trial, usable))):
                 least = left_out[index]
