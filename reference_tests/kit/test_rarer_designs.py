@@ -75,3 +75,55 @@ def test_what_its_parameters_show_goes_with_any_other_mistake(tmp_path):
     assert verdict_and_ids(ONE_NORM.replace("ASKS", "y"), "DecoderLayer", tmp_path)[0] == "harmless deviation"
     verdict, ids = verdict_and_ids(ONE_NORM.replace("ASKS", "x"), "DecoderLayer", tmp_path)
     assert verdict == "mistake" and {"B15", "B23"} <= ids
+
+
+TWO_SORTS = """
+class Attention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.h = num_heads
+        self.wq, self.wk, self.wv, self.wo = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, q, k, v, attn_mask, padding_mask):
+        q, k, v = (w(x).unflatten(-1, (self.h, -1)).transpose(1, 2) for w, x in
+                   zip((self.wq, self.wk, self.wv), (q, k, v)))
+        scores = q @ k.mT / math.sqrt(q.shape[-1])
+        if attn_mask is not None:
+            scores = scores + attn_mask[None, None]
+        if padding_mask is not None:
+            scores = scores.masked_fill(padding_mask[:, None, None], -math.inf)
+        return self.wo((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+
+class DecoderLayer(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff):
+        super().__init__()
+        self.self_attn, self.cross_attn = Attention(d_model, num_heads), Attention(d_model, num_heads)
+        self.ffn = nn.Sequential(nn.Linear(d_model, d_ff), nn.GELU(), nn.Linear(d_ff, d_model))
+        self.norm1, self.norm2, self.norm3 = (nn.LayerNorm(d_model) for _ in range(3))
+
+    def forward(self, x, memory, tgt_mask, cross_mask, tgt_pad_mask, src_pad_mask):
+        x = self.norm1(x + self.self_attn(x, x, x, tgt_mask, tgt_pad_mask))
+        x = self.norm2(x + self.cross_attn(x, memory, memory, cross_mask, src_pad_mask))
+        return self.norm3(x + self.ffn(x))
+"""
+
+
+def test_masks_of_two_sorts(tmp_path):
+    """Of numbers to add, and of padding that is True."""
+    result = check_text(TWO_SORTS, tmp_path)["DecoderLayer"]
+    assert result.verdict in FINE, result
+    assert "Its tgt_mask was given as (T, S), 0 or -inf, added." in result.notes
+
+
+@pytest.mark.parametrize(
+    "old, new",
+    [
+        ("cross_mask, src_pad_mask))", "cross_mask, None))"),
+        ("tgt_mask, tgt_pad_mask))", "None, tgt_pad_mask))"),
+        ("scores + attn_mask[None, None]", "scores - attn_mask[None, None].exp()"),
+    ],
+)
+def test_masks_of_two_sorts_one_of_which_is_lost(old, new, tmp_path):
+    assert old in TWO_SORTS
+    assert verdict_and_ids(TWO_SORTS.replace(old, new), "DecoderLayer", tmp_path)[0] not in FINE
