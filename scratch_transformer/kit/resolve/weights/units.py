@@ -214,7 +214,7 @@ WHICH = ("self", "cross", "masked", "enc", "dec", "encoder", "decoder", "memory"
 
 def _owner_and_name(unit: Unit) -> tuple[str, str]:
     """The module that a matrix is made by, and what it is called there."""
-    if unit.raw and len(unit.names) == 1 or not unit.path:
+    if (unit.raw and len(unit.names) == 1) or not unit.path:
         return unit.path, unit.names[0]
     owner, _, name = unit.path.rpartition(".")
     return owner, name
