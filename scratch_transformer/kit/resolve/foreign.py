@@ -85,7 +85,8 @@ def _given(thing: Any) -> list[inspect.Parameter]:
 
 
 def _is_number(parameter: inspect.Parameter) -> bool:
-    return bool(settings_of(parameter.name) or NUMBERS.search(parameter.name)) or parameter.annotation in (int, float)
+    is_number = parameter.annotation in (int, float, "int", "float")
+    return is_number or bool(settings_of(parameter.name) or NUMBERS.search(parameter.name))
 
 
 def _takes_from_files(thing: Any) -> bool:
