@@ -39,6 +39,11 @@ RIGHT = {
     },
     "stateful": {"MultiHeadAttention": "MultiheadAttention", "DecoderBlock": "DecoderLayer"},
     "forms": {"LabelSmoothingLoss": "Loss", "RotaryEmbedding": "RotaryEmbedding"},
+    "tensorflow": {
+        "PositionalEncoding": "PositionalEncoding",
+        "MultiHeadAttention": "MultiheadAttention",
+        "Transformer": "Transformer",
+    },
 }
 SAID = {
     ("wired", "EncoderLayer"): "The size 512 is written in; it was checked with 12 in that place.",
@@ -88,7 +93,13 @@ ROLES = "zip((self.wq, self.wk, self.wv)"
 HEADS = "w(x).unflatten(-1, (self.h, -1)).transpose(1, 2)"
 CROSS = "x = self.norm1(x + self.self_attn(x, x, x, mask_of_self))\n        x = self.norm2(x + self.cross_attn(x,"
 FIRST_INPUT = CROSS.replace("x = self.norm1", "y = self.norm1").replace("x + self.cross", "y + self.cross")
+TABLE = 'self.register_buffer("table", table)'
+LAYER = "x = layer(x, look_ahead_mask, memory, dec_padding_mask)"
 MISTAKEN = [
+    row("tensorflow", "PositionalEncoding", TABLE, "self.table = table.to(device)", "P5"),
+    row("tensorflow", "MultiHeadAttention", "x.view(x.size(0), -1, self.head_size, self.depth).transpose(1, 2)",
+        "x.view(x.size(0), self.head_size, -1, self.depth)", "A13"),
+    row("tensorflow", "Transformer", LAYER, "x = layer(x, look_ahead_mask, memory)", "A22"),
     row("wired", "MultiHeadAttention", " / 64**0.5", "", "A1"),
     row("wired", "MultiHeadAttention", " / 64**0.5", " / x.shape[-1] ** 0.5", "A1"),
     row("wired", "MultiHeadAttention", "f(x).unflatten(-1, (self.h, 64)).transpose(1, 2)",
@@ -163,6 +174,8 @@ MISTAKEN = [
 
 
 QUICK = (
+    "tensorflow-PositionalEncoding",
+    "tensorflow-MultiHead",
     "before-SelfAttention",
     "scripted-MultiHeadAttention",
     "scripted-Feed",

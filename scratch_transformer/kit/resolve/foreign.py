@@ -104,7 +104,7 @@ def _given(thing: Any) -> list[inspect.Parameter]:
 
 def _is_number(parameter: inspect.Parameter) -> bool:
     is_named = bool(settings_of(parameter.name) or NUMBERS.search(parameter.name)) or is_config(parameter)
-    return is_named or parameter.annotation in (int, float)
+    return is_named or parameter.annotation in (int, float, "int", "float")
 
 
 def _takes_from_files(thing: Any) -> bool:
