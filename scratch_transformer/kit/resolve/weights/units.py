@@ -142,7 +142,7 @@ def learner_units(parameters: Parameters, kind_of: KindOf) -> list[Unit]:
     return found
 
 
-def _by_class(unit: Unit, module: Any) -> tuple[str, ...]:
+def _by_class(unit: Unit, module: nn.Module | None) -> tuple[str, ...]:
     """Outside of all layers torch's classes say what is an embedding and what a projection, W_o, where no name does."""
     said = {"embedding", "projection", "position"} & set(unit.context)
     if unit.layer is not None or said or not isinstance(module, (nn.Embedding, nn.Linear)):
