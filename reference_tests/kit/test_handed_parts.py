@@ -128,7 +128,8 @@ class Attention(nn.Module):
         self.q_proj, self.k_proj, self.v_proj, self.o_proj = (nn.Linear(emb_dim, emb_dim) for _ in range(4))
 
     def forward(self, x, rope: RoPE, position_ids, attn_mask=None):
-        q, k, v = (p(x).unflatten(-1, (self.h, self.d)).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj))
+        both = self.q_proj(x), self.k_proj(x), self.v_proj(x)
+        q, k, v = (part.unflatten(-1, (self.h, self.d)).transpose(1, 2) for part in both)
         scores = rope(q, position_ids) @ rope(k, position_ids).transpose(-2, -1) / math.sqrt(self.d)
         if attn_mask is not None:
             scores = scores + attn_mask
