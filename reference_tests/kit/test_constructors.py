@@ -1,9 +1,15 @@
 """What constructors are given that asks for more than a number: vocabularies, bundles of parts, one width alone."""
 
+import inspect
+
 import pytest
+from torch import nn
 
 from scratch_transformer.kit import process
+from scratch_transformer.kit.definitions import parameters_of
 from scratch_transformer.kit.discover.target import find
+from scratch_transformer.kit.resolve.build import asked
+from scratch_transformer.kit.resolve.build.construct import annotated
 from scratch_transformer.kit.resolve.build.tokenizer import Tokenizer
 
 SOURCE = """
@@ -142,3 +148,33 @@ def test_a_vocabulary_answers_as_usual():
     assert vocabulary.stoi["<eos>"] == vocabulary.word2idx["</s>"] == vocabulary["<eos>"] == 2
     assert vocabulary.pad_token_id == vocabulary.token_to_id("<pad>") == 0 and vocabulary[7] == 7
     assert dict(vocabulary.items())["7"] == 7 and list(vocabulary) == list(vocabulary.keys())
+
+
+class Norm(nn.Module):
+    def __init__(self, d_model):
+        super().__init__()
+
+
+def test_an_annotation_that_is_left_as_text_is_the_class_of_that_name():
+    def __init__(self, size: "int", norm: "Norm", mask: "Absent", other: "nn.Module", *more, plain=None):  # noqa: F821
+        nn.Module.__init__(self)
+
+    layer = type("Layer", (nn.Module,), {"__init__": __init__, "__module__": __name__})
+    found = {p.name: p.annotation for p in parameters_of(layer)}
+    assert list(found.values()) == [int, Norm, "Absent", "nn.Module", inspect.Parameter.empty]
+    assert annotated(layer) == [Norm]
+
+
+def test_what_divides_the_width_is_no_sign_of_one_head():
+    class Heads(nn.Module):
+        def __init__(self, head_size, d_model):
+            super().__init__()
+            self.depth = d_model // head_size
+
+    class Head(nn.Module):
+        def __init__(self, head_size, d_model):
+            super().__init__()
+            self.key = nn.Linear(d_model, head_size)
+
+    assert (asked.is_one_head(Heads), asked.has_heads(Heads)) == (False, True)
+    assert (asked.is_one_head(Head), asked.has_heads(Head)) == (True, False)

@@ -82,6 +82,17 @@ def test_attention_with_dropout_is_right_but_keeps_dropped_weights():
     assert set(diagnosis.ids) == {"A11", "A17"}
 
 
+class KeepsItsMask(Attention):
+    def forward(self, query, key, value, mask=None):
+        output = super().forward(query, key, value, mask)
+        self.kept = torch.ones(1, query.shape[1], key.shape[1]).tril()
+        return output
+
+
+def test_a_mask_that_is_kept_is_not_taken_for_weights():
+    assert "A17" not in found("MultiheadAttention", attention(cls=KeepsItsMask), **SIZES, dropout=0.0).ids
+
+
 def test_A18_no_attention_dropout():
     assert "A18" in found("MultiheadAttention", attention("nowhere"), **SIZES, dropout=0.0).ids
 

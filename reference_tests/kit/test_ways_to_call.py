@@ -33,6 +33,9 @@ def plan_of(inputs, *names):
         (DECODER, ("pad_mask_src", "pad_mask_tgt"), ("memory_mask", "mask")),
         (DECODER, ("look_ahead_mask", "padding_mask"), ("mask", "memory_mask")),
         (DECODER, ("first_mask", "second_mask"), ("mask", "memory_mask")),
+        (MODEL, ("enc_padding_mask", "look_ahead_mask", "dec_padding_mask"), ("src_mask", "tgt_mask", "src_mask")),
+        (MODEL, ("enc_padding_mask", "dec_padding_mask"), ("src_mask", "tgt_mask")),
+        (DECODER, ("look_ahead_mask", "dec_padding_mask"), ("mask", "memory_mask")),
         (
             MODEL,
             ("encoder_self_attention_mask", "decoder_self_attention_mask", "decoder_cross_attention_mask"),
@@ -49,6 +52,12 @@ def test_masks_whose_names_say_nothing_are_turned_where_nothing_else_can_be_call
     plan = plan_of(DECODER, "x", "memory", "first_mask", "second_mask")
     (turned,) = calling.reassigned(plan)
     assert [name for _, name, _ in turned.mask_parameters] == ["memory_mask", "mask"]
+
+
+def test_a_decoders_padding_that_cannot_be_the_sources_is_the_targets():
+    plan = plan_of(MODEL, "src", "tgt", "enc_padding_mask", "look_ahead_mask", "dec_padding_mask")
+    first = next(calling.reassigned(plan))
+    assert [name for _, name, _ in first.mask_parameters] == ["src_mask", "tgt_mask", "tgt_mask"]
 
 
 def test_the_mask_of_a_models_cross_attention_has_a_row_for_every_target():

@@ -22,6 +22,7 @@ RIGHT = {
         "CausalSelfAttention": "CausalSelfAttention",
     },
     "shared": {"DecoderLayer": "DecoderLayer", "Transformer": "Transformer"},
+    "alike": {"Decoder": "DecoderLayer", "Transformer": "Transformer"},
     "pooled": {"TransformerClassifier": "DecoderOnly"},
     "nameless": {
         "Mixer": "CausalSelfAttention",
@@ -38,10 +39,16 @@ RIGHT = {
     },
     "stateful": {"MultiHeadAttention": "MultiheadAttention", "DecoderBlock": "DecoderLayer"},
     "forms": {"LabelSmoothingLoss": "Loss", "RotaryEmbedding": "RotaryEmbedding"},
+    "tensorflow": {
+        "PositionalEncoding": "PositionalEncoding",
+        "MultiHeadAttention": "MultiheadAttention",
+        "Transformer": "Transformer",
+    },
 }
 SAID = {
     ("wired", "EncoderLayer"): "The size 512 is written in; it was checked with 12 in that place.",
     ("wired", "CausalSelfAttention"): "It works with sequences of its longest length alone: only such were checked.",
+    ("alike", "Transformer"): "It works with sequences of its longest length alone: only such were checked.",
     (
         "pooled",
         "TransformerClassifier",
@@ -86,7 +93,13 @@ ROLES = "zip((self.wq, self.wk, self.wv)"
 HEADS = "w(x).unflatten(-1, (self.h, -1)).transpose(1, 2)"
 CROSS = "x = self.norm1(x + self.self_attn(x, x, x, mask_of_self))\n        x = self.norm2(x + self.cross_attn(x,"
 FIRST_INPUT = CROSS.replace("x = self.norm1", "y = self.norm1").replace("x + self.cross", "y + self.cross")
+TABLE = 'self.register_buffer("table", table)'
+LAYER = "x = layer(x, look_ahead_mask, memory, dec_padding_mask)"
 MISTAKEN = [
+    row("tensorflow", "PositionalEncoding", TABLE, "self.table = table.to(device)", "P5"),
+    row("tensorflow", "MultiHeadAttention", "x.view(x.size(0), -1, self.head_size, self.depth).transpose(1, 2)",
+        "x.view(x.size(0), self.head_size, -1, self.depth)", "A13"),
+    row("tensorflow", "Transformer", LAYER, "x = layer(x, look_ahead_mask, memory)", "A22"),
     row("wired", "MultiHeadAttention", " / 64**0.5", "", "A1"),
     row("wired", "MultiHeadAttention", " / 64**0.5", " / x.shape[-1] ** 0.5", "A1"),
     row("wired", "MultiHeadAttention", "f(x).unflatten(-1, (self.h, 64)).transpose(1, 2)",
@@ -120,6 +133,10 @@ MISTAKEN = [
     row("shared", "Transformer", "in self.decoder:", "in self.decoder[1:]:"),
     row("shared", "Transformer", "self.embed(target)", "self.embedding(target)"),
     row("shared", "Transformer", "torch.arange(ids.shape[1])", "torch.arange(ids.shape[1]) * 0"),
+    row("alike", "Transformer", "x = decoder(x, memory, src", "x = decoder(x, x, src"),
+    row("alike", "Transformer", "(memory, src_padding_mask)", "(memory, None)"),
+    row("alike", "Transformer", "(decoder_input) + self.positions", "(decoder_input)"),
+    row("alike", "Transformer", "return self.W_o(x)", "return self.W_o(memory)"),
     row("pooled", "TransformerClassifier", "x.mean(1)", "self.words(ids).mean(1)"),
     row("pooled", "TransformerClassifier", "x = block(x)", "block(x)"),
     row("pooled", "TransformerClassifier", "self.norm2(x + self.ff(x))", "self.norm2(self.ff(x))"),
@@ -157,6 +174,8 @@ MISTAKEN = [
 
 
 QUICK = (
+    "tensorflow-PositionalEncoding",
+    "tensorflow-MultiHead",
     "before-SelfAttention",
     "scripted-MultiHeadAttention",
     "scripted-Feed",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import functools
 import inspect
 import sys
@@ -19,6 +20,26 @@ def names_in(thing: Any) -> frozenset[str]:
     members = vars(thing).values() if isinstance(thing, type) else [thing]
     codes = [code for member in members for code in _codes(member)]
     return frozenset(name for code in codes for name in (*code.co_names, *code.co_varnames))
+
+
+def parameters_of(thing: Any) -> list[inspect.Parameter]:
+    """The named parameters of a callable; [] for one without a signature.
+
+    An annotation that is the name of a class is that class: learners' files are run with annotations left as text.
+    """
+    try:
+        parameters = inspect.signature(thing).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    named = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    return [p.replace(annotation=_meant(p.annotation, thing)) if isinstance(p.annotation, str) else p for p in named]
+
+
+def _meant(annotation: str, thing: Any) -> Any:
+    name = annotation.strip("'\"")
+    module = sys.modules.get(getattr(thing, "__module__", None) or "")
+    found = getattr(module, name, getattr(builtins, name, None)) if name.isidentifier() else None
+    return found if isinstance(found, type) else annotation
 
 
 def leads_to(thing: Any) -> list[Any]:

@@ -15,6 +15,7 @@ from typing import Any
 
 from torch import nn
 
+from scratch_transformer.kit.definitions import parameters_of
 from scratch_transformer.kit.discover import load
 from scratch_transformer.kit.discover.sandbox import Guard
 from scratch_transformer.kit.discover.target import Source, find
@@ -49,12 +50,9 @@ def given_to(module: types.ModuleType, source: Source, guard: Guard) -> Iterator
 
 def _asked(cls: type) -> list[str]:
     """Names of required parameters, as those of classes are, of which the class's own file has none."""
-    try:
-        parameters = inspect.signature(cls).parameters.values()
-    except (TypeError, ValueError):
-        return []
     here = {_bare(name) for name in getattr(inspect.getmodule(cls), "__dict__", {})}
-    names = [_bare(p.name) for p in parameters if p.default is p.empty and p.annotation not in (int, float, bool, str)]
+    required = [p for p in parameters_of(cls) if p.default is p.empty]
+    names = [_bare(p.name) for p in required if p.annotation not in (int, float, bool, str)]
     return [name for name in names if len(name) >= LEAST_LETTERS and name not in here]
 
 

@@ -160,9 +160,10 @@ def _plain_tensors(candidate: Candidate) -> Iterator[tuple[str, str, Tensor, typ
 
 
 def _moves(name: str, owner: type[nn.Module]) -> bool:
-    """Whether the class itself moves the attribute, as far as its text tells."""
+    """Whether a method of the class moves the attribute, as far as its text tells; the constructor comes too early."""
+    methods = [method for of, method in vars(owner).items() if inspect.isfunction(method) and of != "__init__"]
     try:
-        text = inspect.getsource(owner)
+        text = "".join(map(inspect.getsource, methods))
     except (OSError, TypeError):
         return False
     return bool(re.search(rf"self\.{name}\b[^\n]*(\.to\(|\.cuda\(|type_as)", text))

@@ -96,6 +96,7 @@ def _is_weights(value: Any, probe: Probe) -> bool:
         and isinstance(query, Tensor)
         and value.shape[-2] == query.shape[-2]
         and bool((value >= 0).all())
+        and not bool(((value == 0) | (value == 1)).all())  # a mask
     )
 
 

@@ -13,6 +13,7 @@ from scratch_transformer.kit.definitions import leads_to
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.build.config import is_config
 from scratch_transformer.kit.resolve.build.construct import parameters_of
+from scratch_transformer.kit.resolve.build.reading import uses_of
 from scratch_transformer.kit.resolve.names.settings import settings_of
 
 SMOOTHING, NO_PADDING = 0.1, -100
@@ -73,12 +74,17 @@ def _hides_heads(thing: Any) -> bool:
 
 def has_heads(thing: Any) -> bool:
     """Whether a number of heads is among its parameters: with one head, mistakes in splitting them would not show."""
-    return _means(thing, "num_heads")
+    return _means(thing, "num_heads") or _divides(thing)
+
+
+def _divides(thing: Any) -> bool:
+    """Whether its width is divided by a parameter: a number of heads, or what makes one: hidden_size // head_size."""
+    return isinstance(thing, type) and any("num_heads" in use.meant for use in uses_of(thing).values())
 
 
 def is_one_head(thing: Any) -> bool:
     """Whether a class says what it is built with, and neither that nor anything that its methods read is of heads."""
-    if not isinstance(thing, type):
+    if not isinstance(thing, type) or _divides(thing):
         return False
     try:
         parameters = list(inspect.signature(thing).parameters.values())

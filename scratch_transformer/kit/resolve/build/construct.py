@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from scratch_transformer.kit.definitions import parameters_of
 from scratch_transformer.kit.resolve.build import config, options, tokenizer
 from scratch_transformer.kit.resolve.build.config import Unknown
 from scratch_transformer.kit.resolve.build.options import Lazy, Part
@@ -87,15 +88,6 @@ class Attempt:
                 line = trace.tb_lineno
             trace = trace.tb_next
         return line
-
-
-def parameters_of(function: Any) -> list[inspect.Parameter]:
-    """Named parameters of a callable; [] for one without a signature."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
-        return []
-    return [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
 
 
 def annotated(thing: Any) -> list[type]:

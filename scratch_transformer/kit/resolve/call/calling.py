@@ -154,6 +154,10 @@ def _beside(
 def reassigned(plan: Plan) -> Iterator[Plan]:
     """The plan with its masks the other way round: names do not always tell which is the source's."""
     names = [name for _, name, _ in plan.mask_parameters]
+    own = "tgt_mask" if "tgt_mask" in names else "mask"
+    of_target = tuple((p, own if CROSS_MASK.search(plain(p)) else name, n) for p, name, n in plan.mask_parameters)
+    if of_target != plan.mask_parameters:
+        yield replace(plan, mask_parameters=of_target)
     for other in dict.fromkeys(itertools.permutations(names)):
         if list(other) != names:
             taken = zip(plan.mask_parameters, other, strict=True)
@@ -324,5 +328,8 @@ def _mask_parameters(parameters: list[inspect.Parameter], inputs: tuple[str, ...
     by_place = [known[min(index, len(known) - 1)] if known else "" for index in range(len(parameters))]
     if said.count(None) == len(left) == 1:  # the names of the others tell
         by_place = left * len(parameters)
+    elif not left and (of_source := next((name for name in known if name in ("memory_mask", "src_mask")), "")):
+        crosses = [bool(CROSS_MASK.search(plain(parameter.name))) for parameter in parameters]
+        by_place = [of_source if cross else place for cross, place in zip(crosses, by_place, strict=True)]
     names = [place if name is None else name for name, place in zip(said, by_place, strict=True)]
     return tuple((p.name, name, p.default is p.empty) for p, name in zip(parameters, names, strict=True))

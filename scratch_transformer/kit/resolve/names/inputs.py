@@ -15,7 +15,7 @@ INPUTS: dict[str, str] = {
         memory encoderoutput encoutput encout encoderout encoderoutputs encoutputs encoderhiddenstates context enc
         m srcenc eoutputs encoded kv y cross crossinput encx encsrc encoderx encodings encoding encoderstates ctx
         mem encoderoutputtensor encoderhidden encoderstate crosskv eoutput encodedsrc srcencoded xenc xencoder
-        encval enck encv enckey encvalue encodermemory keyvalue contextx encodersequence encodero enchidden
+        encval states enck encv enckey encvalue encodermemory keyvalue contextx encodersequence encodero enchidden
     """,
     "ids": """
         ids x idx inputids tokens inputs input seq tokenids src tgt trg target inp inputseq sequence text
@@ -68,8 +68,8 @@ TARGET_MASK = re.compile(
     r"(tgt|trg|tar|target|dec|self|look|causal|subseq|^t|^d|future|slf).*mask|causal|lookahead|subsequent"
     r"|mask.*(tgt|trg|tar|dec|self|future)"
 )
-CROSS_MASK = re.compile(r"(decenc|encdec|encoderdecoder|cross|memory).*mask")
-"""Of these, what says `dec` is no mask of the target."""
+CROSS_MASK = re.compile(r"(decenc|encdec|encoderdecoder|cross|memory).*mask|^dec(oder)?pad(ding)?mask$")
+"""Of these, what says `dec` is no mask of the target; dec_padding_mask is TensorFlow's, for what the encoder gives."""
 ANY_MASK = re.compile(r"mask|^validlens?$|^encvalidlens?$|^decvalidlens?$|padding|^pad$")
 KEY_PADDING = re.compile(r"pad|validlen|length|attentionmask$")
 

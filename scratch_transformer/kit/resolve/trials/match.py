@@ -52,7 +52,9 @@ def resolve(thing: Any, kind: Kind, library: Library, settings: Mapping[str, Any
     best = _resolved(thing, kind, library, settings)
     if best.candidate is not None and best.score[0] >= library.most_tiers and not library.supplied:
         return _without_unclear_parts(best, thing, library, settings)
-    fault = library.at_fault(best.error, thing) if isinstance(thing, type) and best.candidate is None else None
+    is_open = kind.name.endswith("Attention") and bool(best.unknown)  # what it was not given may be what stops it
+    is_lent = isinstance(thing, type) and best.candidate is None and not is_open
+    fault = library.at_fault(best.error, thing) if is_lent else None
     if fault is not None:
         best = _with_reference(fault, best, thing, library, settings)
     if best.candidate is None and best.stage == "called" and isinstance(thing, type) and not library.supplied:
