@@ -108,6 +108,12 @@ def positional_encoding(input_x, dim, max_length=100):
     table[:, :, 0::2], table[:, :, 1::2] = torch.sin(angle), torch.cos(angle)
     return input_x + table[:, :input_x.shape[1], :]
 """
+HEADS_AFTER_THE_LENGTH = """
+class ScaledDotProductAttention(nn.Module):
+    def forward(self, q, k, v):
+        q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
+        return (F.softmax(q @ k.transpose(2, 3) / math.sqrt(q.shape[-1]), dim=-1) @ v).transpose(1, 2)
+"""
 TURNED_BY_AN_OBJECT = """
 class RoPE(nn.Module):
     def __init__(self, head_dim, base=10000.0):
@@ -260,6 +266,7 @@ RIGHT = [
     pytest.param(OF_LAYERS, "Encoder", "Encoder", id="layers of which nobody has any, asked for their size"),
     pytest.param(FLAGGED, "attention", "ScaledDotProductAttention", id="a mask that is a flag"),
     pytest.param(NEEDS_ITS_MASK, "MultiHeadAttention", "MultiheadAttention", id="None == 0 is no tensor"),
+    pytest.param(HEADS_AFTER_THE_LENGTH, "ScaledDotProductAttention", "ScaledDotProductAttention", id="(B, T, h, d)"),
     pytest.param(PLACES, "create_padding_mask", "PaddingMask", id="a length and places of padding"),
     pytest.param(ADDS_POSITIONS, "positional_encoding", "PositionalEncoding", id="tokens and a width"),
     pytest.param(TURNED_BY_AN_OBJECT, "Attention", "RotaryAttention", id="what turns, as an object"),
@@ -274,6 +281,7 @@ WRONG = [
     pytest.param(OF_LAYERS, "Encoder", "x = layer(x, encoder_mask=mask)", "layer(x, encoder_mask=mask)"),
     pytest.param(FLAGGED, "attention", " / math.sqrt(d_k)", ""),
     pytest.param(NEEDS_ITS_MASK, "MultiHeadAttention", " / self.d_k ** 0.5", ""),
+    pytest.param(HEADS_AFTER_THE_LENGTH, "ScaledDotProductAttention", "dim=-1", "dim=-2"),
     pytest.param(PLACES, "create_padding_mask", "[0, 0, 0, position]", "[0, 0, 0, position - 1]"),
     pytest.param(ADDS_POSITIONS, "positional_encoding", "torch.arange(0, dim, 2) / dim", "torch.arange(0, dim, 2)"),
     pytest.param(TURNED_BY_AN_OBJECT, "Attention", " / math.sqrt(self.d)", ""),

@@ -89,6 +89,8 @@ def orders(kind: Kind, is_function: bool, keeps: bool = False) -> tuple[str, ...
         return "batch first", SENTENCES
     if kind.name == "RotaryEmbedding":
         usual = ("batch first", "heads after the length", OF_ROWS)
+    if kind.name == "ScaledDotProductAttention":
+        usual = (*usual, "heads after the length")
     is_of_tokens = bool({"x", "query", "ids", "src"} & set(kind.inputs)) and not kind.name.endswith("Mask")
     alone = batching.orders(kind) if is_of_tokens else ()
     alone = tuple(order for order in alone if is_function or "head" in order or order == ALONE)

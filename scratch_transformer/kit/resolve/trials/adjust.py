@@ -203,6 +203,7 @@ def _add(output: Tensor, inputs: Inputs) -> Tensor:
 # ---- Notes ----
 
 NOTED = {
+    "heads after the length": "It takes heads after the length: (B, T, h, d_k).",
     SENTENCES: "It takes logits of several sentences, (B, T, V).",
     ROWS: "It takes the positions of every sentence, (B, T).",
 }
