@@ -114,6 +114,16 @@ class ScaledDotProductAttention(nn.Module):
         q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
         return (F.softmax(q @ k.transpose(2, 3) / math.sqrt(q.shape[-1]), dim=-1) @ v).transpose(1, 2)
 """
+OF_A_LENGTH = """
+class PositionalEncoding(nn.Module):
+    def __init__(self, d_model):
+        super().__init__()
+        self.d_model = d_model
+
+    def forward(self, seq_length):
+        angle = torch.arange(0, seq_length)[:, None] / 10000 ** (torch.arange(0, self.d_model, 2) / self.d_model)
+        return torch.stack((angle.sin(), angle.cos()), -1).flatten(1)
+"""
 TURNED_BY_AN_OBJECT = """
 class RoPE(nn.Module):
     def __init__(self, head_dim, base=10000.0):
@@ -267,6 +277,7 @@ RIGHT = [
     pytest.param(FLAGGED, "attention", "ScaledDotProductAttention", id="a mask that is a flag"),
     pytest.param(NEEDS_ITS_MASK, "MultiHeadAttention", "MultiheadAttention", id="None == 0 is no tensor"),
     pytest.param(HEADS_AFTER_THE_LENGTH, "ScaledDotProductAttention", "ScaledDotProductAttention", id="(B, T, h, d)"),
+    pytest.param(OF_A_LENGTH, "PositionalEncoding", "PositionalEncoding", id="a number of positions"),
     pytest.param(PLACES, "create_padding_mask", "PaddingMask", id="a length and places of padding"),
     pytest.param(ADDS_POSITIONS, "positional_encoding", "PositionalEncoding", id="tokens and a width"),
     pytest.param(TURNED_BY_AN_OBJECT, "Attention", "RotaryAttention", id="what turns, as an object"),
@@ -282,6 +293,7 @@ WRONG = [
     pytest.param(FLAGGED, "attention", " / math.sqrt(d_k)", ""),
     pytest.param(NEEDS_ITS_MASK, "MultiHeadAttention", " / self.d_k ** 0.5", ""),
     pytest.param(HEADS_AFTER_THE_LENGTH, "ScaledDotProductAttention", "dim=-1", "dim=-2"),
+    pytest.param(OF_A_LENGTH, "PositionalEncoding", "2) / self.d_model", "2)"),
     pytest.param(PLACES, "create_padding_mask", "[0, 0, 0, position]", "[0, 0, 0, position - 1]"),
     pytest.param(ADDS_POSITIONS, "positional_encoding", "torch.arange(0, dim, 2) / dim", "torch.arange(0, dim, 2)"),
     pytest.param(TURNED_BY_AN_OBJECT, "Attention", " / math.sqrt(self.d)", ""),
