@@ -18,7 +18,7 @@ from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.build.tokenizer import is_tokenizer
 from scratch_transformer.kit.resolve.call import batching, beside, caching, told
 from scratch_transformer.kit.resolve.call.inert import NoDropout
-from scratch_transformer.kit.resolve.call.plan import MASKS, SENTENCES, CannotCall, Plan
+from scratch_transformer.kit.resolve.call.plan import LENGTH, MASKS, SENTENCES, CannotCall, Plan
 from scratch_transformer.kit.resolve.call.plan import ROWS as OF_ROWS
 from scratch_transformer.kit.resolve.names.inputs import CROSS_MASK, INPUTS, SOURCE_MASK, TARGET_MASK, input_of, is_mask
 from scratch_transformer.kit.resolve.names.settings import SCALES, is_setting, settings_of
@@ -84,11 +84,13 @@ def orders(kind: Kind, is_function: bool, keeps: bool = False) -> tuple[str, ...
         return "batch first", "batch last"
     usual: tuple[str, ...] = ("batch first", "sequence first")
     if kind.name == "PositionalEncoding":
-        usual = (*usual, "ids", "positions")
+        usual = (*usual, "ids", "positions", LENGTH)
     if kind.name.startswith("Loss"):
         return "batch first", SENTENCES
     if kind.name == "RotaryEmbedding":
         usual = ("batch first", "heads after the length", OF_ROWS)
+    if kind.name == "ScaledDotProductAttention":
+        usual = (*usual, "heads after the length")
     is_of_tokens = bool({"x", "query", "ids", "src"} & set(kind.inputs)) and not kind.name.endswith("Mask")
     alone = batching.orders(kind) if is_of_tokens else ()
     alone = tuple(order for order in alone if is_function or "head" in order or order == ALONE)
