@@ -123,6 +123,28 @@ class NormAsABuffer(nn.Module):
         self.register_buffer("norm", nn.LayerNorm(4))
 
 
+class SetsItsDecoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.decoder = nn.ReLU()
+
+
+class SetByAnotherClass(nn.Module):
+    def forward(self, x):
+        return self.decoder(x)
+
+
+class Gated(nn.Module):
+    def forward(self, x):
+        return self.gate(x)
+
+
+class GatedByAChild(Gated):
+    def __init__(self):
+        super().__init__()
+        self.gate = nn.ReLU()
+
+
 class HandsOn(nn.Module):
     def __init__(self):
         super().__init__()
@@ -151,6 +173,7 @@ def finding(cls):
 @pytest.mark.parametrize("name, said", [
     ("Misspelt", "self.hiddne_dim"), ("Unknown", "mth"), ("NormOfNothing", "nn.LayerNorm"), ("Unscaled", "scaled"),
     ("TellsItsDropout", "self.dropout"), ("ListOfOne", "ModuleList"), ("NormAsABuffer", "buffer 'norm'"),
+    ("SetByAnotherClass", "self.decoder"),
 ])  # fmt: skip
 def test_what_nothing_defines_is_named(learners, name, said):
     found = finding(getattr(learners, name))
@@ -159,7 +182,7 @@ def test_what_nothing_defines_is_named(learners, name, said):
 
 @pytest.mark.parametrize("name", [
     "SetFromOutside", "SetTogether", "OfAnotherBase", "OfAConfig", "Scaled", "GivenAFunction",
-    "IsGivenItsPart", "HandsOn", "ListOfWhatItIsGiven",
+    "IsGivenItsPart", "HandsOn", "ListOfWhatItIsGiven", "Gated",
 ])  # fmt: skip
 def test_what_may_be_set_or_given_elsewhere_is_no_mistake(learners, name):
     assert finding(getattr(learners, name)) is None

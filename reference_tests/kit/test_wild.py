@@ -22,6 +22,7 @@ RIGHT = {
         "CausalSelfAttention": "CausalSelfAttention",
     },
     "shared": {"DecoderLayer": "DecoderLayer", "Transformer": "Transformer"},
+    "alike": {"Decoder": "DecoderLayer", "Transformer": "Transformer"},
     "pooled": {"TransformerClassifier": "DecoderOnly"},
     "nameless": {
         "Mixer": "CausalSelfAttention",
@@ -47,6 +48,7 @@ RIGHT = {
 SAID = {
     ("wired", "EncoderLayer"): "The size 512 is written in; it was checked with 12 in that place.",
     ("wired", "CausalSelfAttention"): "It works with sequences of its longest length alone: only such were checked.",
+    ("alike", "Transformer"): "It works with sequences of its longest length alone: only such were checked.",
     (
         "pooled",
         "TransformerClassifier",
@@ -131,6 +133,10 @@ MISTAKEN = [
     row("shared", "Transformer", "in self.decoder:", "in self.decoder[1:]:"),
     row("shared", "Transformer", "self.embed(target)", "self.embedding(target)"),
     row("shared", "Transformer", "torch.arange(ids.shape[1])", "torch.arange(ids.shape[1]) * 0"),
+    row("alike", "Transformer", "x = decoder(x, memory, src", "x = decoder(x, x, src"),
+    row("alike", "Transformer", "(memory, src_padding_mask)", "(memory, None)"),
+    row("alike", "Transformer", "(decoder_input) + self.positions", "(decoder_input)"),
+    row("alike", "Transformer", "return self.W_o(x)", "return self.W_o(memory)"),
     row("pooled", "TransformerClassifier", "x.mean(1)", "self.words(ids).mean(1)"),
     row("pooled", "TransformerClassifier", "x = block(x)", "block(x)"),
     row("pooled", "TransformerClassifier", "self.norm2(x + self.ff(x))", "self.norm2(self.ff(x))"),

@@ -26,7 +26,7 @@ from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.report import lines, stubs
 from scratch_transformer.kit.report.finding import Named, Result
-from scratch_transformer.kit.resolve import adapters, foreign, guess
+from scratch_transformer.kit.resolve import adapters, foreign, guess, other_designs
 from scratch_transformer.kit.resolve.build import config, construct
 from scratch_transformer.kit.resolve.call.forwards import MODELS
 from scratch_transformer.kit.resolve.library import supplied
@@ -233,18 +233,31 @@ class Checking:
         except Exception as error:  # a fault of the kit's own spoils one component, not the others
             problem = f"the check itself fails on it: {type(error).__name__}: {error}"
             return unchecked("could not be built", problem=problem, stub=stubs.stub(kind, name, source.module))
-        if diagnosis is not None and diagnosis.verdict == "unknown mismatch" and self._is_pooled(outcome):
-            return unchecked(foreign.POOLED)
-        return self._result(name, source, line, value, outcome, diagnosis)
+        result = self._result(name, source, line, value, outcome, diagnosis)
+        is_none = "" if self.job.get("only") else self._is_of_another_sort(value, outcome, result)
+        return unchecked(is_none) if is_none else result
+
+    def _is_of_another_sort(self, value: Any, outcome: Outcome, result: Result) -> str:
+        """What it is, of which nothing is known here, where it is not understood and nothing is named; else ""."""
+        if result.verdict not in ("unknown mismatch", "crashed", "could not be built"):
+            return ""
+        module = outcome.candidate.module if outcome.candidate is not None else None
+        if outcome.kind.name in ("FeedForward", "SwiGLU") and module is not None and not [*module.parameters()]:
+            return foreign.WEIGHTLESS
+        if result.verdict == "unknown mismatch" and self._is_pooled(outcome):
+            return foreign.POOLED
+        return other_designs.design_of(value)
 
     def _is_pooled(self, outcome: Outcome) -> bool:
-        """Whether what is called like a model returns one vector for a whole sentence."""
+        """Whether what is called like a model, or a layer, returns one vector for a whole sentence."""
         candidate = outcome.candidate
-        if candidate is None or outcome.kind.name not in MODELS or outcome.form != "wrong":
+        is_one = outcome.kind.name in MODELS or outcome.kind.name.endswith(("Layer", "Block", "coder"))
+        if candidate is None or not is_one or outcome.form != "wrong":
             return False
-        probe = self.library.trial(outcome.kind, candidate.settings, candidate.made).probes[0]
+        probes = self.library.trial(outcome.kind, candidate.settings, candidate.made).probes
         with contextlib.suppress(Exception):  # the learner's code may raise anything
-            return candidate(**probe.inputs).dim() < 3
+            first = next(probe for probe in probes if candidate.accepts(probe.inputs))
+            return candidate(**first.inputs).dim() < 3
         return False
 
     def _learn(self, part: type) -> None:

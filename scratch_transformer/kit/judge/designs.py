@@ -51,6 +51,16 @@ def against(design: Design, shown: Mapping[str, Any]) -> int:
     return sum(shown.get(name, value) != value for name, value in design[1].items())
 
 
+def is_evident(variants: Variants, entries: Mapping[str, Any], missing: Collection[str]) -> bool:
+    """Whether weights that a candidate has no place for show a mistake: one norm for all sublayers of a layer."""
+    if entries.keys() != {"norms"}:
+        return False
+    design = next(iter(variants.kind.designs.values()))
+    own, fewer = (variants.weights(RIGHT.with_({**design, **changes})) for changes in ({}, entries))
+    norms = {name for name in fewer if ".norm1." in f".{name}"}
+    return bool(own - fewer) and own - fewer <= set(missing) and not norms & set(missing)
+
+
 def of_session(session: Session, parts: Sequence[Diagnosis] = ()) -> list[Design]:
     """The possible designs of what was run."""
     candidate = session.candidate

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from scratch_transformer.kit.judge.designs import against, of_session, shown_by
+from scratch_transformer.kit.judge.designs import against, is_evident, of_session, shown_by
 from scratch_transformer.kit.judge.fits import fitted
 from scratch_transformer.kit.judge.places import PLACES, Change, Parts, apart, by_side, compatible, merged
 from scratch_transformer.kit.judge.session import EXACT, ROUNDED, Session
+from scratch_transformer.kit.judge.variants import Variants
 from scratch_transformer.kit.kind import Diagnosis, Kind
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.recipe import RIGHT, Recipe
@@ -132,6 +133,7 @@ def _tiers(session: Session, parts: Known) -> Iterator[tuple[bool, Iterable[Hypo
         shown = {**shown_by(known), **session.candidate.shown}
         designs = sorted(designs, key=lambda d: (against(d, shown), session.near(RIGHT.with_(d[1]))))
     base = of_parts(kind, known)
+    base += evident(session.variants, session.candidate.missing, base)
     named = [_forms(changes, part) for part in dict.fromkeys(p for p in parts if isinstance(p, str))]
     found = [*subsets(base), *(c for forms in itertools.product(*filter(None, named)) for c in subsets(forms))]
     found = sorted((c for c in found if c and compatible(c)), key=len, reverse=True)[:200]
@@ -189,6 +191,12 @@ def of_parts(kind: Kind, parts: Sequence[Diagnosis]) -> list[Change]:
             if entries and finding.mistake.id in kind.ids:
                 known.setdefault(finding.mistake.id, Change(finding.mistake.id, finding.form, entries, finding.part))
     return list(known.values())
+
+
+def evident(variants: Variants, missing: Collection[str], known: Sequence[Change]) -> list[Change]:
+    """The mistakes that its parameters show, besides those that are known."""
+    others = [change for change in changes_of(variants.kind) if change.id not in {c.id for c in known}]
+    return [change for change in others if is_evident(variants, dict(change.entries), missing)]
 
 
 def _is_design(kind: Kind, name: str, value: Any) -> bool:

@@ -21,6 +21,7 @@ from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 
 NOTHING = ("", "")
+Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 MISFIT = re.compile(r"\(\) (missing \d+ required|got an unexpected keyword|takes .* positional argument)")
 REGISTERED = re.compile(
     r"(?P<of>ModuleList|ModuleDict|ParameterList)\.\w+ should be called with|"
@@ -62,7 +63,7 @@ def _attribute(error: BaseException, frame: FrameType) -> tuple[str, str]:
     is_own = not any(cls.__module__.startswith("scratch_transformer.kit.") for cls in classes)
     if not is_own or any(_has_strange_base(cls) or "__getattr__" in vars(cls) for cls in classes):
         return NOTHING
-    if any({found[2], "setattr"} & _told_in(_text_of(cls)) for cls in classes):
+    if any({found[2], "setattr"} & _set_in(_text_of(cls), cls) for cls in classes):
         return NOTHING
     return f"It reads self.{found[2]}, which nothing in {type(owner).__name__} or its file sets.", f"self.{found[2]}"
 
@@ -79,6 +80,39 @@ def _told_in(text: str) -> frozenset[str]:
     names |= {n.name for n in nodes if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))}
     names |= {n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)}
     return frozenset(names if nodes else {"setattr"})
+
+
+@functools.lru_cache(maxsize=64)
+def _set_in(text: str, owner: type) -> frozenset[str]:
+    """The attributes that a file may give an object of a class: not what other classes' methods give themselves.
+
+    setattr if it may give any.
+    """
+    namespace = vars(sys.modules[owner.__module__])
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return frozenset({"setattr"})
+    strangers = [n for n in tree.body if isinstance(n, ast.ClassDef) and not _are_related(namespace.get(n.name), owner)]
+    inside = {id(node) for one in strangers for node in ast.walk(one)}
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            is_own = isinstance(node.value, ast.Name) and node.value.id == "self" and id(node) in inside
+            names |= set() if is_own else {node.attr}
+        elif isinstance(node, ast.ClassDef) and id(node) not in inside:
+            names |= _told_in(ast.unparse(ast.Module([n for n in node.body if not isinstance(n, Function)], [])))
+            names |= {one.name for one in ast.walk(node) if isinstance(one, Function)}
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            names.add(node.value)
+        elif isinstance(node, ast.Name) and node.id == "setattr":
+            names.add("setattr")
+    return frozenset(names)
+
+
+def _are_related(cls: object, owner: type) -> bool:
+    """Whether one of two classes is the other's base; what is no class may be anything."""
+    return not isinstance(cls, type) or issubclass(cls, owner) or issubclass(owner, cls)
 
 
 def _text_of(cls: type) -> str:

@@ -16,7 +16,9 @@ from typing import Any
 from torch import nn
 
 from scratch_transformer.kit.definitions import leads_to, names_in
+from scratch_transformer.kit.resolve.build.config import is_config
 from scratch_transformer.kit.resolve.names.settings import settings_of
+from scratch_transformer.kit.resolve.other_designs import SAID
 
 RECURRENT = ("LSTM", "GRU", "RNN", "LSTMCell", "GRUCell", "RNNCell", "RNNBase")
 CONVOLUTIONS = ("Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "conv1d", "conv2d")
@@ -31,7 +33,15 @@ NOT_INSTALLED = "it needs {}, which is not installed"
 ABSENT_FILE = re.compile(r"no such file or directory|file not found", re.IGNORECASE)
 NOT_ALONE = "a piece of a loop: it is given {}"
 POOLED = "it does not return a vector for every word: a classifier, perhaps"
-NOTHING = (NOT_WRITTEN, NOT_LOADED, POOLED, *(said.partition("{")[0] for said in (NOT_ALONE, NOT_INSTALLED)))
+WEIGHTLESS = "it has no weights: an activation"
+NOTHING = (
+    NOT_WRITTEN,
+    NOT_LOADED,
+    POOLED,
+    WEIGHTLESS,
+    SAID.partition("{")[0],
+    *(said.partition("{")[0] for said in (NOT_ALONE, NOT_INSTALLED)),
+)
 """How the reasons begin for which there is nothing to judge."""
 Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -43,25 +53,33 @@ def why_not(thing: Any) -> str:
 
 WHOLES = ("Encoder", "Decoder", "TokenEncoder", "TokenDecoder", "Transformer", "DecoderOnly", "LlamaModel")
 ATTENDS = re.compile(
-    r"att|softmax|mha|mhsa|query|queries|qkv|einsum|bmm|transformer|gpt|bert|llama|mask|heads", re.IGNORECASE
+    r"(?<!fl)att|softmax|mha|mhsa|query|queries|qkv|einsum|bmm|transformer|gpt|bert|llama|mask|heads", re.IGNORECASE
+)
+WEIGHS = re.compile(
+    r"(?<!fl)att|softmax|^exp|mha|einsum|bmm|matmul|^mm$|scores|weights|transformer|sigmoid", re.IGNORECASE
 )
 LAYERS = re.compile(rf"{ATTENDS.pattern}|block|encoder|decoder", re.IGNORECASE)
 NUMBERS = re.compile(r"num|^n_|labels|classes|dim|size|drop|prob|len", re.IGNORECASE)
+INNER = re.compile("inner|model|module|net|fn|base|backbone")
 GIVEN = re.compile(r"encoder|decoder|layer|block|model|module|attn|attention|stack|net", re.IGNORECASE)
 
 
 def attends_to_nothing(thing: Any, kind: str) -> str:
     """That a whole, TransformerClassifierHead, BigramModel, has no attention anywhere; "" if it may have some.
 
-    What it is given, or inherits from a class that is not known, may have any.
+    Nor has what only projects for one, PrepareForMultiHeadAttention. What it is given, or inherits from a class that
+    is not known, may have any.
     """
-    if kind not in WHOLES or not isinstance(thing, type) or not issubclass(thing, nn.Module):
+    is_part = kind.endswith("Attention")
+    if not (kind in WHOLES or is_part) or not isinstance(thing, type) or not issubclass(thing, nn.Module):
         return ""
     made = [thing, *leads_to(thing)]
-    is_open = any(GIVEN.search(name) and not name.startswith(("n_", "num_")) for name in _parameters(thing))
+    names = [name for name in _parameters(thing) if not name.startswith(("n_", "num_"))]
+    is_open = any(map(INNER.fullmatch, names)) or any(GIVEN.search(name) and not settings_of(name) for name in names)
     is_open = is_open or any(p.default is p.empty and not _is_number(p) for p in _given(thing))
     is_strange = any(_tree(one) is None or not _has_known_bases(one) or _takes_from_files(one) for one in made)
-    attends = any(ATTENDS.search(name) for one in made for name in _computing(one))
+    words = WEIGHS if is_part else ATTENDS
+    attends = any(words.search(name) for one in made for name in _computing(one))
     attends = attends or any(LAYERS.search(getattr(one, "__name__", "")) for one in made[1:])
     return "" if is_open or is_strange or attends else "it attends to nothing"
 
@@ -85,8 +103,8 @@ def _given(thing: Any) -> list[inspect.Parameter]:
 
 
 def _is_number(parameter: inspect.Parameter) -> bool:
-    is_number = parameter.annotation in (int, float, "int", "float")
-    return is_number or bool(settings_of(parameter.name) or NUMBERS.search(parameter.name))
+    is_named = bool(settings_of(parameter.name) or NUMBERS.search(parameter.name)) or is_config(parameter)
+    return is_named or parameter.annotation in (int, float, "int", "float")
 
 
 def _takes_from_files(thing: Any) -> bool:
@@ -126,7 +144,7 @@ def _why(thing: Any, depth: int) -> str:
     if tree is None:
         return ""
     if isinstance(tree, Function):
-        return _of_function(tree)
+        return _of_function(tree) or _of_maker(tree, thing)
     if isinstance(thing, type) and issubclass(thing, nn.Module):
         inherited = (type_ for type_ in thing.__mro__ if type_ is not nn.Module)
         if not any(name in vars(base) for base in inherited for name in CALLED):
@@ -165,6 +183,26 @@ def _of_function(tree: Any) -> str:
     if returned and len(called) == len(returned) and all(name.lower().endswith(("config", "args")) for name in called):
         return "it makes a configuration"
     return ""
+
+
+def _of_maker(tree: Any, thing: Any) -> str:
+    """What makes a module and is told nothing of its sizes: build_transformer(share_embeddings=True)."""
+    if not all(map(_tells_no_size, _given(thing))):
+        return ""
+    own = [node for node in _own(tree) if isinstance(node, ast.Assign)]
+    made = {ast.unparse(target): node.value for node in own for target in node.targets}
+    returned = [node.value for node in _own(tree) if isinstance(node, ast.Return) and node.value is not None]
+    values = [made.get(ast.unparse(value), value) for value in returned]
+    classes = [_namespace(thing).get(ast.unparse(v.func)) if isinstance(v, ast.Call) else None for v in values]
+    is_maker = all(isinstance(cls, type) and issubclass(cls, nn.Module) for cls in classes)
+    return "it makes a model of sizes that are written in" if classes and is_maker else ""
+
+
+def _tells_no_size(parameter: inspect.Parameter) -> bool:
+    """A flag, a device, a path: nothing of a size, and no tensor."""
+    is_flag = isinstance(parameter.default, (bool, str, type(None))) or parameter.name in ("device", "path")
+    is_known = settings_of(parameter.name) or re.search(r"config|cfg|arg|param", parameter.name)
+    return is_flag and (isinstance(parameter.default, bool) or not is_known)
 
 
 def _of_class(tree: ast.AST) -> str:

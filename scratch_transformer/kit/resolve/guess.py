@@ -118,7 +118,7 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
         "SelfAttention": "causal" in word or _takes(thing, "key"),
         "CrossAttention": is_given_all,
         "CausalSelfAttention": is_given_all and takes_mask(thing),
-        **dict.fromkeys(ALONE, _takes(thing, "memory") and len(_required(thing)) > 1),
+        **dict.fromkeys(ALONE, (_takes(thing, "memory") and len(_required(thing)) > 1) or _takes_two_sides(thing)),
         "EmbeddingWithPositions": best[:1] != ["EmbeddingWithPositions"] and not has_positions(thing),
     }
     best.sort(key=lambda kind: "Rotary" in kind and not may_turn(thing))
@@ -131,6 +131,8 @@ LAYERS = ("EncoderLayer", "DecoderOnlyLayer")
 
 def _is_given_sublayers(thing: Any) -> bool:
     """Whether a constructor must be given an attention and a feed-forward network: DecoderModule is a layer then."""
+    if any("num_layers" in settings_of(p.name)[:1] for p in parameters_of(thing)):
+        return False  # a list of each
     words = [plain(p.name) for p in parameters_of(thing) if p.default is p.empty and p.annotation not in (int, float)]
     named = [[word for word in words if re.search(part, word)] for part in (r"att(?!.*drop)", r"ff(?!.*dim)|feedf|mlp")]
     return all(named) and not any(settings_of(word) for some in named for word in some)
@@ -287,6 +289,16 @@ def has_positions(thing: Any) -> bool:
 def _takes(thing: Any, *names: str) -> bool:
     """Whether its forward must be given keys beside queries, or values beside keys: it is judged with others then."""
     return all(any(input_of(p.name, (name,)) for p in _required(thing)) for name in names)
+
+
+LABELS = ("y", "targets", "output", "outputs")
+"""Names of a target that may be what a language model is to predict."""
+
+
+def _takes_two_sides(thing: Any) -> bool:
+    """Whether its forward must be given a source and a target: forward(encoder_input, decoder_input)."""
+    names = [p.name for p in _required(thing)]
+    return _takes(thing, "src", "tgt") and any(input_of(n, ("tgt",)) and plain(n) not in LABELS for n in names)
 
 
 TODAY = ("RotaryEmbedding", "CausalRotaryAttention", "RotaryAttention", "LlamaBlock", "MaskedLlamaBlock", "LlamaModel")

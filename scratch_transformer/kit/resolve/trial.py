@@ -19,6 +19,7 @@ from scratch_transformer.kit.judge.search import (
     Change,
     changes_of,
     compatible,
+    evident,
     of_parts,
     subsets,
     with_changes,
@@ -66,14 +67,17 @@ class Trial:
 
     # ---- Recipes to try ----
 
-    def _recipes(self, tier: int, designs: list[Design], key: bytes) -> Iterator[tuple[Design, Recipe]]:
+    def _recipes(
+        self, tier: int, designs: list[Design], key: bytes, missing: frozenset[str]
+    ) -> Iterator[tuple[Design, Recipe]]:
         """Right ones; with the mistakes of the parts; with one mistake, or a few that come together."""
         by_name = dict(designs)
         if tier == 0:
             yield from ((design, RIGHT.with_(design[1])) for design in designs)
             return
         near = sorted(designs, key=lambda design: self._distances.get((design[0], key), 0.0))[:MOST_NEAR]
-        known = [c for c in subsets(self._inherited) if compatible(c)][:MOST_SUBSETS]
+        base = [*self._inherited, *evident(self._variants, missing, self._inherited)]
+        known = [c for c in subsets(base) if compatible(c)][:MOST_SUBSETS]
         near.sort(key=lambda design: not self._as_shown(design))
         if tier == 1:
             combinations = [known[:1], known[1:]]
@@ -124,7 +128,7 @@ class Trial:
         for tier in range(min(enough, NOTHING)):
             if tier and not any(output is not None and output.isfinite().all() for _, output in outputs):
                 break
-            for design, recipe in self._recipes(tier, designs, key):
+            for design, recipe in self._recipes(tier, designs, key, missing):
                 if tier == MISTAKEN and time.process_time() > deadline:
                     break
                 if self._variants.lacks(recipe, missing):

@@ -54,11 +54,24 @@ def heads_that_do_not_divide(session: Session, best: Hypothesis | None) -> Itera
         candidate = session.candidate.rebuild(**sizes)
     except (KeyError, AssertionError, ValueError, RuntimeError, TypeError):
         return
+    if _has_width_of_heads(session, sizes):
+        return
     try:
         call(candidate, session.kind.probes({**session.settings, **sizes}, 0)[0].inputs)
     except Exception as error:  # the learner's code may raise anything
         late = f"its forward stops with {type(error).__name__}"
         yield Finding(MISTAKES["A19"], f"d_model = 10 and 3 heads are accepted, though 3 does not divide 10; {late}.")
+
+
+def _has_width_of_heads(session: Session, sizes: Mapping[str, int]) -> bool:
+    """Whether it is told how wide a head is: then no number of heads need divide anything."""
+    try:
+        session.candidate.rebuild(**sizes, d_k=4)
+    except KeyError:
+        return False
+    except Exception:  # the learner's code may raise anything
+        return True
+    return True
 
 
 def odd_width(session: Session, best: Hypothesis | None) -> Iterator[Finding]:

@@ -6,6 +6,9 @@ import copy
 import inspect
 import itertools
 import re
+import sys
+import types
+import typing
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -89,8 +92,27 @@ class Attempt:
 
 def annotated(thing: Any) -> list[type]:
     """The classes of modules that a constructor's parameters are annotated with."""
-    found = [p.annotation for p in parameters_of(thing)] if isinstance(thing, type) else []
-    return [one for one in found if isinstance(one, type) and issubclass(one, nn.Module) and one is not nn.Module]
+    return list(annotations_of(thing).values()) if isinstance(thing, type) else []
+
+
+def annotations_of(thing: Any) -> dict[str, type]:
+    """A constructor's parameter -> the class of modules that it is annotated with: also as Part | None, and as text."""
+    namespace = vars(sys.modules.get(getattr(thing, "__module__", ""), types.ModuleType("none")))
+    found = {p.name: _class_of(p.annotation, namespace) for p in parameters_of(thing)}
+    return {name: cls for name, cls in found.items() if cls is not None}
+
+
+def _class_of(annotation: Any, namespace: Mapping[str, Any]) -> type | None:
+    if isinstance(annotation, str):
+        try:
+            annotation = eval(annotation, dict(namespace))
+        except Exception:  # a name that only type checkers see
+            return None
+    choices = [one for one in typing.get_args(annotation) if one is not type(None)]
+    is_union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
+    annotation = choices[0] if is_union and len(choices) == 1 else annotation
+    is_module = isinstance(annotation, type) and issubclass(annotation, nn.Module)
+    return annotation if is_module and annotation is not nn.Module else None
 
 
 def attempts(

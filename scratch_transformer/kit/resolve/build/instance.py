@@ -36,8 +36,7 @@ def settings_of_instance(made: Any, kind: Kind, wanted: Mapping[str, Any], used:
                 settings[name] = value
     if "num_layers" in settings:
         settings["num_layers"] = _layers_of(made, settings["num_layers"])
-    sizes = [tuple(values.shape) for values in made.parameters() if not _is_lazy(values)]
-    settings |= _from_shapes(kind, settings, sizes, used)
+    settings |= _from_shapes(kind, settings, _shapes(made), used)
     settings |= _words(made, settings)
     if "num_layers" in settings and "num_layers" not in used:
         settings["num_layers"] = _layers(made) or settings["num_layers"]
@@ -97,7 +96,8 @@ def _of_heads(made: nn.Module, settings: Mapping[str, Any]) -> dict[str, Any]:
     if not h or not E or not whole or any(E not in shape for roles in whole for s in roles.values() for shape in s):
         return {}
     of_queries = [_out(shape, E) for shape in whole[0]["q"]]
-    several = len(of_queries) if set(of_queries) == {E} else 1  # attentions side by side: W_q_1, W_q_2
+    is_wide = len(of_queries) == h and any((h * E, E) in (s, s[::-1]) for s in _shapes(made))  # d_k = d_model
+    several = len(of_queries) if set(of_queries) == {E} and not is_wide else 1  # side by side: W_q_1, W_q_2
     q, k = (sum(_out(shape, E) for shape in whole[0][role]) // several for role in "qk")
     if q % h:  # numbers that it was not asked for: of heads, by an attribute that divides what there is
         parts = [part for _, part in walk(made) if not type(part).__module__.startswith("torch.")]
@@ -107,6 +107,10 @@ def _of_heads(made: nn.Module, settings: Mapping[str, Any]) -> dict[str, Any]:
     found = {} if q == E else {"d_k": q // h}
     shared = {"num_kv_heads": k * h // q} if k < q and q % k == 0 and (k * h) % q == 0 else {}
     return found | shared
+
+
+def _shapes(made: nn.Module) -> list[tuple[int, ...]]:
+    return [tuple(values.shape) for values in made.parameters() if not _is_lazy(values)]
 
 
 def _out(shape: tuple[int, ...], E: int) -> int:

@@ -165,9 +165,14 @@ def options(wish: Wish, values: Values, parts: Part) -> list[Any]:
     if wish.is_required and any(isinstance(value, str) for value in wish.use.compared) and not is_setting(name):
         return _texts(wish)
     submodules: list[Any] = [] if is_number else [Lazy(make) for make in parts(name)]
+    if wish.use.listed and wish.is_required and not wish.use.applied:
+        count = int(values.settings["num_layers"])
+        submodules = [Lazy(functools.partial(_several, make, count)) for make in submodules] + submodules
     if wish.is_required and (fields := parts_within(wish)):
         return [Lazy(functools.partial(_bundle, wish.hint, fields, parts))]
     if wish.wants_module:
+        if submodules and default is None:
+            return [*submodules, None]  # what turns heads, or not
         return submodules or (numbers(wish, values) if wish.hint is None else _of_torch(wish, values))
     asked = wish.use.attributes | wish.use.keys
     if wish.is_required and asked and not wish.is_named_config and not submodules and all(map(KNOWS.search, asked)):
@@ -226,6 +231,13 @@ def parts_within(wish: Wish) -> list[str]:
 def _bundle(cls: Callable[..., Any], fields: Sequence[str], parts: Part) -> Any:
     """An instance of it, each field the part that its name asks for."""
     return cls(**{name: next(iter(parts(name)))() for name in fields})
+
+
+def _several(make: Callable[[], Any], count: int) -> Any:
+    """A list of parts, for what goes through one."""
+    made = make()
+    is_list = isinstance(made, (nn.ModuleList, nn.Sequential, list))
+    return made if is_list else nn.ModuleList([made, *(make() for _ in range(count - 1))])
 
 
 def vocabulary(name: str, values: Values) -> Tokenizer:

@@ -19,6 +19,7 @@ from torch import nn
 from scratch_transformer.kit.resolve.names.settings import settings_of
 
 MOST_DEEP = 4
+LISTS = (nn.ModuleList, list, tuple, enumerate, zip)
 OF_DICTIONARIES = ("get", "items", "keys", "values", "pop", "update", "copy", "setdefault", "__dict__")
 
 
@@ -237,6 +238,9 @@ class _Reader(ast.NodeVisitor):
     def _handed_on(self, node: ast.Call) -> None:
         """To a class of torch or of the learner's: what its parameter of this place means."""
         callee = self.base if ast.unparse(node.func).startswith("super(") else self._value(node.func)
+        use = self.use(node.args[0]) if node.args and callee in LISTS else None
+        if use is not None:
+            use.listed = True
         if not isinstance(callee, type) and not inspect.isfunction(callee):
             return
         try:

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from scratch_transformer.kit.canonical.rotary import rotated
+from scratch_transformer.kit.recipe import RIGHT
 from scratch_transformer.kit.resolve.call.masks import Form
 from scratch_transformer.kit.resolve.names.words import plain
 
@@ -115,7 +117,41 @@ class Table(PerCall):
         return part.narrow(axis, begin, min(length, part.shape[axis] - begin))
 
 
-def options(name: str, tables: Sequence[tuple[Tensor, ...]], rows: int) -> list[Any]:
+@dataclass(frozen=True, eq=False)
+class Turning(PerCall):
+    """What turns heads by the angles of their positions, as an object: rope(q, positions)."""
+
+    module: nn.Module
+
+    def of(self, batch: int, length: int) -> nn.Module:
+        return self.module
+
+
+class Turn(nn.Module):
+    """The reference's: heads (B, h, T, d_k) or (B, T, h, d_k), alone or queries and keys, and positions if any.
+
+    order: "interleaved" or "halves".
+    """
+
+    def __init__(self, base: float, order: str) -> None:
+        super().__init__()
+        self.base, self.recipe = base, RIGHT.with_({"rotary": order})
+
+    def forward(self, *given: Any, **named: Any) -> Any:
+        values = [value for value in (*given, *named.values()) if isinstance(value, Tensor)]
+        heads = [value for value in values if value.is_floating_point() and value.dim() == 4]
+        places = next((value for value in values if not value.is_floating_point()), None)
+        turned = [self._turned(x, places) for x in heads]
+        return turned[0] if len(turned) == 1 else tuple(turned)
+
+    def _turned(self, x: Tensor, places: Tensor | None) -> Tensor:
+        positions = torch.arange(x.shape[-2]) if places is None else places.reshape(-1, places.shape[-1])[0]
+        if x.shape[-2] == len(positions):
+            return rotated(x, positions, self.base, self.recipe)
+        return rotated(x.transpose(1, 2), positions, self.base, self.recipe).transpose(1, 2)
+
+
+def options(name: str, tables: Sequence[tuple[Tensor, ...] | nn.Module], rows: int) -> list[Any]:
     """Values for a parameter, the likeliest first; [] for one that is nothing of this."""
     word = plain(name)
     if word in LENGTHS:
@@ -131,12 +167,15 @@ def options(name: str, tables: Sequence[tuple[Tensor, ...]], rows: int) -> list[
     return []
 
 
-def _tables(word: str, tables: Sequence[tuple[Tensor, ...]], rows: int) -> list[Any]:
-    """The cosines alone or the sines alone, by the name; else a whole table."""
+def _tables(word: str, given: Sequence[tuple[Tensor, ...] | nn.Module], rows: int) -> list[Any]:
+    """The cosines alone or the sines alone, by the name; else what turns by itself, or a whole table."""
+    tables = [one for one in given if isinstance(one, tuple)]
+    turning = [Turning(one) for one in given if isinstance(one, nn.Module)]
     index = 0 if re.search(r"cos$|^cos(?!sin)", word) else 1 if re.search(r"(?<!cos)sin$|^sin(?!cos)", word) else None
     index = None if word.endswith("sincos") else index
     chosen = tables if index is None else [parts[index : index + 1] for parts in tables if len(parts) == 2]
-    return [Table(parts, rows, whole) for whole in (False, True) for parts in chosen]
+    whole_ones = [Table(parts, rows, whole) for whole in (False, True) for parts in chosen]
+    return [*turning, *whole_ones] if index is None else whole_ones
 
 
 def usual(rows: int, d_k: int, base: float) -> list[tuple[Tensor, ...]]:

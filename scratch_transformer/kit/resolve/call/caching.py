@@ -39,15 +39,14 @@ def pieces(
     switch = {
         p.name: True for p in found if SWITCH.search(plain(p.name)) and (p.default is False or p.default is p.empty)
     }
-    start = start_of(made.forward)
+    start = starts_of(made.forward)
     positions = [p.name for p in found if beside.POSITIONS.match(plain(p.name)) and p.default is None]
     if passed is None and not (keeps(made) and (switch or start)):
         return None
     made, outputs, kept, begin = copy.deepcopy(made), [], None, 0
     for length in chunks:
         given = dict(_piece(plan, inputs, begin, length)) | switch
-        if start is not None:
-            given[start] = begin
+        given |= dict.fromkeys(start, begin)
         given |= {name: torch.arange(begin, begin + length) for name in positions}
         if passed is not None and (begin or not isinstance(plan.constants.get(passed), beside.NoneKept)):
             given[passed] = kept
@@ -80,9 +79,9 @@ def with_none_kept(plan: Plan, call: Callable[..., Any], layers: int) -> Plan | 
     return replace(plan, constants={**plan.constants, **lists}) if lists else None
 
 
-def start_of(call: Callable[..., Any]) -> str | None:
-    """The parameter that says where in the sequence the tokens are."""
-    return next((p.name for p in parameters_of(call) if beside.START.search(plain(p.name))), None)
+def starts_of(call: Callable[..., Any]) -> list[str]:
+    """The parameters that say where in the sequence the tokens are, or how many are kept: that is the same number."""
+    return [p.name for p in parameters_of(call) if beside.START.search(plain(p.name))]
 
 
 def keeps(made: nn.Module) -> bool:

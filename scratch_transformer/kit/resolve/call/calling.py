@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.build.config import is_config
@@ -100,18 +100,18 @@ def plans(
     inputs: tuple[str, ...],
     settings: Mapping[str, Any],
     orders: Sequence[str] = ("batch first",),
-    tables: Sequence[tuple[Tensor, ...]] = (),
+    tables: Sequence[tuple[Tensor, ...] | nn.Module] = (),
 ) -> Iterator[Plan]:
     """Ways to call `function` with the inputs of its kind, the likeliest first.
 
-    tables: of angles, for a parameter that takes one.
+    tables: of angles, and what turns by them, for a parameter that takes one.
 
     Raises CannotCall, with the parameter's name, if a required parameter means nothing here.
     """
     tensors = tuple(name for name in inputs if name not in MASKS)
     parameters = [p for p in parameters_of(function) if p.name != "self"]
     sources = _sources([p for p in parameters if not is_mask(p.name)], tensors)
-    mask_like = [p for p in parameters if is_mask(p.name) or p in sources]
+    mask_like = [p for p in parameters if (is_mask(p.name) and not isinstance(p.default, bool)) or p in sources]
     others = [p for p in parameters if p not in mask_like]
     heads = int(settings.get("num_heads", 1))
     extra = _beside(others, tensors, tables, settings)
@@ -131,7 +131,7 @@ def plans(
 
 
 def _beside(
-    parameters: list[inspect.Parameter], tensors: tuple[str, ...], tables: Sequence[tuple[Tensor, ...]],
+    parameters: list[inspect.Parameter], tensors: tuple[str, ...], tables: Sequence[tuple[Tensor, ...] | nn.Module],
     settings: Mapping[str, Any],
 ) -> dict[str, list[Any]]:  # fmt: skip
     """Parameters that take positions, tables of angles or lengths -> what they may be given; optional ones: tables."""
@@ -145,8 +145,9 @@ def _beside(
             found[parameter.name] = _scales(plain(parameter.name), settings)
             continue
         values = beside.options(parameter.name, tables, int(settings.get("max_len", ROWS)))
-        if values and (is_open or (parameter.default is None and isinstance(values[0], beside.Table))):
-            found[parameter.name] = values
+        turns = bool(values) and isinstance(values[0], (beside.Table, beside.Turning))
+        if values and (is_open or (parameter.default is None and turns)):
+            found[parameter.name] = values if is_open or isinstance(values[0], beside.Table) else [*values, None]
     return found
 
 
@@ -261,6 +262,8 @@ def _is_source(parameter: inspect.Parameter, left: list[str]) -> bool:
 
 def _shared_input(name: str, tensors: tuple[str, ...]) -> str | None:
     """Layers that are given query, key and value: x three times, or in a decoder the memory as key and value."""
+    if "memory" in tensors and input_of(name, ("memory",)):  # as keys, and as values
+        return "memory"
     role = input_of(name, ("query", "key", "value"))
     if role is None or "query" in tensors:
         return None

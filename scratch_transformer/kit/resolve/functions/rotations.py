@@ -20,6 +20,9 @@ from scratch_transformer.kit.resolve.names.words import plain
 MAKERS = re.compile(r"freq|rope|rotary|cossin|sincos|angles|theta|rotation")
 ROWS = ("end", "length", "seqlen", "maxlen", "n", "t", "context", "maxseqlen", "maxpositionembeddings", "l")
 
+KINDS = {"device": torch.device("cpu"), "dtype": torch.float64}
+"""What is said of the tensors that are to be made."""
+
 
 def made_by(namespace: Mapping[str, Any], module: str, rows: int, d_k: int, base: float) -> list[tuple[Tensor, ...]]:
     """Tables of `rows` positions for heads of d_k features, as the learner's functions make them."""
@@ -76,10 +79,11 @@ def _cos_and_sin(table: tuple[Tensor, ...], rows: int) -> tuple[Tensor, Tensor]:
 def of_module(made: nn.Module, rows: int, d_k: int) -> tuple[Tensor, ...]:
     """What a class for rotary positions returns, if that is a table and no turned tensor."""
     x = torch.zeros(1, rows, 1, d_k, dtype=torch.float64)
+    named = {p.name: KINDS[plain(p.name)] for p in parameters_of(made.forward) if plain(p.name) in KINDS}
     for arguments in ((x, torch.arange(rows)[None]), (x, rows), (torch.arange(rows),), (rows,), (x[:, :, 0],), ()):
         try:
             with double(), torch.no_grad():
-                table = tuple(tensors(made(*arguments)))
+                table = tuple(tensors(made(*arguments, **named)))
         except Exception:  # the learner's code may raise anything
             continue
         if table and all(rows in part.shape and part.shape != x.shape and bool(part.any()) for part in table[:1]):
@@ -98,8 +102,8 @@ def _arguments(function: Any, rows: int, d_k: int, base: float) -> Iterator[dict
             values[parameter.name] = d_k
         elif "rope_base" in meant:
             values[parameter.name] = base
-        elif word == "device":
-            values[parameter.name] = "cpu"
+        elif word in KINDS:
+            values[parameter.name] = KINDS[word]
         elif parameter.default is parameter.empty:
             return
     yield values

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from torch import nn
@@ -14,9 +15,10 @@ from torch import nn
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve import guess
 from scratch_transformer.kit.resolve.build import config, construct
-from scratch_transformer.kit.resolve.call import held
+from scratch_transformer.kit.resolve.build.reading import Use, uses_of
+from scratch_transformer.kit.resolve.call import beside, held
 from scratch_transformer.kit.resolve.library import supplied
-from scratch_transformer.kit.resolve.library.around import Around
+from scratch_transformer.kit.resolve.library.around import WRITING, Around
 from scratch_transformer.kit.resolve.library.known import Known, read_by_class
 from scratch_transformer.kit.resolve.names.inputs import input_of
 from scratch_transformer.kit.resolve.names.settings import FLAGS, SOURCE, TARGET, settings_of
@@ -50,8 +52,10 @@ WITHIN: dict[str, tuple[str, ...]] = {
     "MaskedLlamaBlock": ("SwiGLU", "FeedForward", "RotaryAttention", "SelfAttention"),
 }
 """What a layer is made of, for a required parameter whose name says nothing."""
+OF_MODELS = {"Transformer": ("PositionalEncoding", "Projection", "InputEmbedding")}
+"""The same for a model, if nothing else is asked to be that."""
 NO_PART = re.compile(
-    r"^(return|output|log|use|using|need|with|is|has|num|save|store|verbose|share|tie)(?!put)|"
+    r"^(return|output(?!emb|pos|enc)|log|use|using|need|with|is|has|num|save|store|verbose|share|tie)(?!put)|"
     r"(weights?|types?|modes?|names?|dropout|drop|prob|sizes?|dims?|len|length|scores?|maps?|probs|theta|base|scaling|"
     r"args|config|cfg|params|hparams|kwargs|opts?|device|dtype)$"
 )
@@ -71,7 +75,28 @@ LENT: dict[str, tuple[str, ...]] = {
 SUBLAYERS = ("attention", "attn", "feed", "ffn", "mlp", "norm", "emb", "pos", "proj", "output", "input", "linear")
 STACKS = {"Encoder", "Decoder", "TokenEncoder", "TokenDecoder", "Transformer"}
 OUTPUTS = ("generator", "projection", "projectionlayer", "proj", "output", "outputlayer")
+IN, OUT = SOURCE | {"input", "inputs"}, TARGET | {"output", "outputs"}
+"""Words of an embedding's side in a model."""
+OF_ROPE = re.compile(r"rope|rotary|posemb|positional")
+LAYER_KINDS = ("EncoderLayer", "DecoderLayer", "DecoderOnlyLayer", "LlamaBlock", "MaskedLlamaBlock")
+EMBEDDINGS = ("InputEmbedding", "Embedding", "EmbeddingWithPositions")
 LAYERS = ("layers", "layer", "blocks", "block", "encoders", "decoders")
+
+
+NO_USE = Use()
+
+
+def _left_in(whole: Kind, parameters: list[inspect.Parameter]) -> tuple[str, ...]:
+    """The kinds of a model's parts that none of its parameters' names asks for."""
+    names = [plain(p.name) for p in parameters]
+    asked = {kind for known, kinds in PARTS if any(w in name for name in names for w in known) for kind in kinds}
+    return tuple(kind for kind in OF_MODELS.get(whole.name, ()) if kind not in asked)
+
+
+def _is_model(cls: type) -> bool:
+    """Whether its name says that it is no encoder or decoder of another model."""
+    word = plain(cls.__name__)
+    return word.endswith(("transformer", "model", "gpt")) and not re.search("encoder|decoder", word)
 
 
 class Parts(Known):
@@ -83,6 +108,8 @@ class Parts(Known):
         alone = any("pos" in plain(p.name) for p in parameters)
         free = {p.name for p in parameters if p.default is not p.empty}
         second = {p.name for p in parameters if p.default is None} if "memory" not in kind.inputs else set()
+        uses = uses_of(thing) if thing is not None else {}
+        said = {name: cls for name, cls in construct.annotations_of(thing).items() if self.guesses.get(cls)}
 
         def options(name: str) -> list[Callable[[], Any]]:
             own: list[Callable[[], Any]]
@@ -91,32 +118,80 @@ class Parts(Known):
                 return [held.Sublayer]
             if (NO_PART.search(word) or set(words(name)) & NUMBERS) and word not in OUTPUTS:
                 return []
+            if name in second and any(other in word for other in PARTS[0][0]):
+                return []  # a layer that can be one of the decoder's too, if it is given this
+            if name in said and said[name] is not thing and self.guesses[said[name]][0] not in LAYER_KINDS:
+                return self._of_class(said[name], kind, name)
             if word in LAYERS or word.endswith(("layers", "blocks")):
                 return self._layers(kind, word)
-            if kind.name in STACKS and words(name)[-1] in ("layer", "block") and not any(w in word for w in SUBLAYERS):
+            is_applied = kind.name == "Transformer" and uses.get(name, NO_USE).applied
+            is_layer = words(name)[-1] in ("layer", "block") and not any(w in word for w in SUBLAYERS)
+            if kind.name in STACKS and is_layer and not is_applied:
                 return self._layers(kind, "layer")  # base_block
-            of_side = kind.name == "Transformer" and "emb" in word and set(words(name)) & (SOURCE | TARGET)
+            sides = SOURCE | TARGET if "pos" in word else IN | OUT
+            of_side = kind.name == "Transformer" and "emb" in word and set(words(name)) & sides
             if of_side or word in ("embedding", "embed"):
-                is_target = bool(set(words(name)) & TARGET)
+                is_target = bool(set(words(name)) & OUT)
                 return self._embeddings("tgt_vocab_size" if is_target else "src_vocab_size", alone)
             if kind.name == "Transformer" and word in OUTPUTS:
                 size = kind.defaults["tgt_vocab_size"]
                 own = [functools.partial(self.fresh, cls, vocab_size=size) for cls in self._classes(("Projection",))]
                 return own or [functools.partial(nn.Linear, kind.defaults["d_model"], size)]
-            if name in second and any(other in word for other in PARTS[0][0]):
-                return []  # a layer that can be one of the decoder's too, if it is given this
             core = self._core_within(thing) if "att" in word else []
             if core:
                 return core
             for known, kinds in PARTS:
                 if any(word.startswith(w) or word.endswith(w) or w in word for w in known if len(w) > 2 or w == word):
-                    own = [self._maker(cls) for cls in self._classes(kinds) if cls is not thing]
+                    turns = kinds == ("RotaryEmbedding",) and "num_heads" in kind.defaults
+                    own = [
+                        self._turning(cls, kind) if turns else self._maker(cls)
+                        for cls in self._classes(kinds)
+                        if cls is not thing
+                    ]
                     return own or (self._lent(kind, kinds[0], parameters) if name not in free else [])
             if settings_of(name) or word in FLAGS or config.is_config_name(name):
                 return []
-            return [self._maker(cls) for cls in self._classes(WITHIN.get(kind.name, ()))]
+            is_open = name not in free and uses.get(name, NO_USE).applied
+            left = WITHIN.get(kind.name, ()) or (_left_in(kind, parameters) if is_open else ())
+            return [self._maker(cls) for cls in self._classes(left) if cls is not thing]
 
         return options
+
+    def _is_of(self, cls: type | None, kinds: tuple[str, ...]) -> bool:
+        return bool(set(self.guesses.get(cls, ())) & set(kinds))
+
+    def _of_class(self, cls: type, whole: Kind, name: str) -> list[Callable[[], Any]]:
+        """The class that a parameter is annotated with; in a model, of the vocabulary that it reads or writes."""
+        if self._is_of(cls, ("RotaryEmbedding",)):
+            return [self._turning(cls, whole)]
+        is_embedding, writes = self._is_of(cls, EMBEDDINGS), self._is_of(cls, ("Projection",))
+        if whole.name != "Transformer" or not (is_embedding or writes):
+            return [self._maker(cls)]
+        is_target = writes or bool(set(words(name)) & OUT)
+        size = whole.defaults["tgt_vocab_size" if is_target else "src_vocab_size"]
+        return [functools.partial(self.fresh, cls, vocab_size=size)]
+
+    def _turning(self, cls: type, whole: Kind) -> Callable[[], Any]:
+        """What turns one head of the whole: it is as wide as that."""
+        d_k = whole.defaults.get("d_k") or whole.defaults["d_model"] // whole.defaults["num_heads"]
+        return functools.partial(self.fresh, cls, d_model=d_k, d_k=d_k)
+
+    def turning(self, function: Any, settings: Mapping[str, Any]) -> list[nn.Module]:
+        """What turns heads, for a forward that is given such an object: the learner's own, then the reference's.
+
+        [] if none of its parameters asks for that.
+        """
+        names = [p.name for p in construct.parameters_of(function)]
+        if not settings.get("num_heads") or not any(OF_ROPE.search(plain(name)) for name in names):
+            return []
+        d_k = settings.get("d_k") or settings["d_model"] // settings["num_heads"]
+        made: list[Any] = []
+        for cls in self._classes(("RotaryEmbedding",)):
+            with contextlib.suppress(Exception):  # the learner's code may raise anything
+                made.append(self.fresh(cls, d_model=d_k, d_k=d_k))
+        base = float(settings.get("rope_base", 10000.0))
+        usual: list[nn.Module] = [beside.Turn(base, order) for order in ("interleaved", "halves")]
+        return [one for one in made if isinstance(one, nn.Module)] or usual
 
     def _core_within(self, thing: Any) -> list[Callable[[], Any]]:
         """The core of attention, for what makes the heads around it itself."""
@@ -158,6 +233,10 @@ class Parts(Known):
         kinds = sides.get(kind.name, ("DecoderOnlyLayer", "LlamaBlock", "EncoderLayer", "DecoderLayer"))
         classes = self._classes(kinds)
         side = sides.get(kind.name, ("",))[0]
+        if not classes and side in LENT.get(kind.name, ()):
+            settings = {**self.kinds[side].defaults, **kind.defaults}
+            lend = functools.partial(supplied.lent, self.kinds[side], settings)
+            return [lend if word in ("layer", "block") else lambda: nn.ModuleList([lend(), lend()])]
         if word in ("layer", "block"):
             return [functools.partial(self.make, cls, side) for cls in classes]
         return [lambda cls=cls: nn.ModuleList([self.make(cls, side), self.make(cls, side)]) for cls in classes]  # type: ignore[misc]
@@ -167,6 +246,9 @@ class Parts(Known):
             cls for name in kinds for cls, c in self.resolved.items() if c.kind.name == name and isinstance(cls, type)
         ]
         classes = [(cls, found) for cls, found in self.guesses.items() if isinstance(cls, type)]
+        if STACKS & set(kinds) and not set(kinds) & set(WRITING):
+            good = [cls for cls in good if not _is_model(cls)]
+            classes = [(cls, found) for cls, found in classes if not _is_model(cls)]
         first = [cls for name in kinds for cls, found in classes if name == found[0]]
         rest = [
             cls

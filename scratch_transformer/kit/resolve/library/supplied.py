@@ -17,6 +17,7 @@ from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.kinds.inputs import causal
 from scratch_transformer.kit.resolve.call.plan import MASKS
 from scratch_transformer.kit.resolve.names.inputs import input_of, is_mask
+from scratch_transformer.kit.resolve.names.settings import settings_of
 
 
 class Supplied(nn.Module):
@@ -45,6 +46,12 @@ class Supplied(nn.Module):
             given["mask"] = causal(given["x"].shape[1])
         output = self.__dict__["reference"](**given)
         return (output, None) if self.__dict__["pair"] else output
+
+    def __getattr__(self, name: str) -> Any:
+        """Its size too, under the name that a learner's code asks for: layers[0].size."""
+        own = self.__dict__.get("settings", {})
+        meant = next((setting for setting in settings_of(name) if setting in own), None)
+        return super().__getattr__(name) if meant is None else own[meant]
 
     def __deepcopy__(self, memo: Any) -> Supplied:
         """Another one: layers of a stack have weights of their own."""

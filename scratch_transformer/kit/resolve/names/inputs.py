@@ -15,7 +15,7 @@ INPUTS: dict[str, str] = {
         memory encoderoutput encoutput encout encoderout encoderoutputs encoutputs encoderhiddenstates context enc
         m srcenc eoutputs encoded kv y cross crossinput encx encsrc encoderx encodings encoding encoderstates ctx
         mem encoderoutputtensor encoderhidden encoderstate crosskv eoutput encodedsrc srcencoded xenc xencoder
-        encval enck encv enckey encvalue encodermemory keyvalue contextx encodersequence encodero enchidden
+        encval states enck encv enckey encvalue encodermemory keyvalue contextx encodersequence encodero enchidden
     """,
     "ids": """
         ids x idx inputids tokens inputs input seq tokenids src tgt trg target inp inputseq sequence text

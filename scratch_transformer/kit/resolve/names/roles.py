@@ -24,6 +24,10 @@ ROLES = {
     "qk": {"qk", "wqk"},
 }  # fmt: skip
 
+MADE_BY = "l|lin|linear|fc|dense|m|mat|mlp|net|p|proj|vec|emb|layer"
+SHORT = re.compile(rf"([qkv])(?:{MADE_BY})|(?:{MADE_BY})([qkv])")
+"""ql, qlin, linq, projq, fcq: a letter, and what makes it."""
+
 
 def role_of(path: str) -> str | None:
     """The role of a weight of attention by its path: "q", "k", "v", "o", "qkv", "kv", "qk"; None if it says nothing.
@@ -41,6 +45,8 @@ def role_of(path: str) -> str | None:
         for role, names in ROLES.items():
             if telling and (telling[0] in names or "".join(telling) in names):
                 return role
+        if len(telling) == 1 and (short := SHORT.fullmatch(telling[0])):
+            return short[1] or short[2]
         meant = {role for role in ROLES for word in telling if word in ROLES[role]}
         if len(meant) == 1:
             return meant.pop()

@@ -116,7 +116,7 @@ def _joint(candidate: Resolved, trial: Trial, takers: list[tuple[str, str]], mas
     start = candidate.plan
     as_before = [dict(start.masks)] if {p for p, _ in takers} <= start.masks.keys() else []
     alike = [{p: (name, form) for p, name in takers} for form in forms(takers[0][0], start.order != "sequence first")]
-    same = [*as_before, *alike]
+    same = [*as_before, *_of_two_sorts(takers), *alike]
     rank, masks, least = _best(candidate, trial, start, same, masked, tiers)
     if rank[0] >= NOTHING and least:  # nothing was taken that says all: other shapes for some may be
         mixed = _mixed(takers, start.order != "sequence first")
@@ -127,6 +127,22 @@ def _joint(candidate: Resolved, trial: Trial, takers: list[tuple[str, str]], mas
         )
     candidate.plan = start.with_masks(masks)
     return rank[0], rank[2]
+
+
+def _of_two_sorts(takers: list[tuple[str, str]]) -> list[dict[str, tuple[str, Form]]]:
+    """Masks of padding in one form, and those that hide tokens in another: -inf to add, as torch.nn.Transformer makes.
+
+    As torch takes them, (B, S) and (T, S), or as what is added to the scores.
+    """
+    paddings = [p for p, _ in takers if KEY_PADDING.search(plain(p))]
+    if not 0 < len(paddings) < len(takers):
+        return []
+    return [
+        {p: (name, Form(of_padding, narrow) if p in paddings else Form(polarity, wide)) for p, name in takers}
+        for wide, narrow in (("(T, S)", "(B, S)"), ("(1, 1, T, S)", "(B, 1, 1, S)"), ("(1, T, S)", "(B, 1, S)"))
+        for polarity, of_padding in itertools.product(NEUTRAL, NEUTRAL)
+        if polarity != of_padding
+    ]
 
 
 def _mixed(takers: list[tuple[str, str]], batch_first: bool) -> list[dict[str, tuple[str, Form]]]:
@@ -188,11 +204,18 @@ def _best(
         for index in chosen:
             if left_out[index] > least or left_out[index] == len(masked):
                 break  # what can say more runs: it is what counts, explained or not
-            if ranked and time.process_time() > trial.until:
+            is_late = bool(ranked) and time.process_time() > trial.until
+            if is_late and min(ranked)[0][2] < float("inf"):
                 break
             candidate.plan = start.with_masks(options[index])
             usable = [probe for probe in masked if candidate.accepts(probe.inputs)]
+            if is_late:  # the first with numbers of the right shape; others would hide what is to be found out
+                ranked += [((NOTHING, left_out[index], 1.0), index)] if _answers(candidate, trial, usable) else []
+                continue
             tier, error = trial.score(candidate, usable, tiers)
+            if most == 0 and tier == NOTHING and _answers(candidate, trial, usable):
+                ranked.append(((tier, left_out[index], 1.0), index))
+                break
             ranked.append(((tier, left_out[index], error), index))
             if left_out[index] < least and (tier < NOTHING or (tier == NOTHING and _answers(candidate, trial, usable))):
                 least = left_out[index]

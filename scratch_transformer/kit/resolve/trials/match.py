@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve import guess
@@ -52,7 +52,9 @@ def resolve(thing: Any, kind: Kind, library: Library, settings: Mapping[str, Any
     best = _resolved(thing, kind, library, settings)
     if best.candidate is not None and best.score[0] >= library.most_tiers and not library.supplied:
         return _without_unclear_parts(best, thing, library, settings)
-    fault = library.at_fault(best.error, thing) if isinstance(thing, type) and best.candidate is None else None
+    is_open = kind.name.endswith("Attention") and bool(best.unknown)  # what it was not given may be what stops it
+    is_lent = isinstance(thing, type) and best.candidate is None and not is_open
+    fault = library.at_fault(best.error, thing) if is_lent else None
     if fault is not None:
         best = _with_reference(fault, best, thing, library, settings)
     if best.candidate is None and best.stage == "called" and isinstance(thing, type) and not library.supplied:
@@ -286,7 +288,9 @@ def _called(
     try:
         is_function = not isinstance(made, nn.Module) or isinstance(made, Weighted)
         orders = calling.orders(kind, is_function, not is_function and caching.keeps(made))
-        plans = calling.plans(function, kind.inputs, actual, orders, library.tables(function, actual))
+        tables: list[tuple[Tensor, ...] | nn.Module] = [*library.turning(function, actual)]
+        tables += library.tables(function, actual)
+        plans = calling.plans(function, kind.inputs, actual, orders, tables)
         plans = (plan for plan in plans if plan.gives_targets or not library.gives_targets)
         probes = library.trial(kind, actual, made).probes
         for plan in _with_masks_turned(probing.distinct(plans, function, probes), forms):

@@ -135,7 +135,19 @@ def learner_units(parameters: Parameters, kind_of: KindOf) -> list[Unit]:
         if not unit.shape or not bias:
             unit.shape, unit.raw = tuple(positions.shape), is_raw(name)
             unit.kind = "norm" if positions.dim() == 1 else "matrix"
-    return _with_halves(_with_beside(list(units.values()), parameters))
+    found = _with_halves(_written_out(_with_beside(list(units.values()), parameters)))
+    if any(unit.layer is not None for unit in found):
+        for unit in found:
+            unit.context = _by_class(unit, modules.get(unit.path))
+    return found
+
+
+def _by_class(unit: Unit, module: nn.Module | None) -> tuple[str, ...]:
+    """Outside of all layers torch's classes say what is an embedding and what a projection, W_o, where no name does."""
+    said = {"embedding", "projection", "position"} & set(unit.context)
+    if unit.layer is not None or said or not isinstance(module, (nn.Embedding, nn.Linear)):
+        return unit.context
+    return (*unit.context, "embedding" if isinstance(module, nn.Embedding) else "projection")
 
 
 def _with_halves(units: list[Unit]) -> list[Unit]:
@@ -178,6 +190,46 @@ def _with_beside(units: list[Unit], parameters: Parameters) -> list[Unit]:
             attention.path, attention.names = owner, [path[start:] for path in (*beside, *inside)]
             units = [unit for unit in units if not any(unit is other for other in own.values())]
     return units
+
+
+def _written_out(units: list[Unit]) -> list[Unit]:
+    """Projections of queries, keys and values that a layer has of its own, and its own output's, as one attention.
+
+    Of a layer that attends twice, self_q, self_k, self_v and cross_q, cross_k, cross_v, as two.
+    """
+    groups: dict[tuple[str, str], dict[str, Unit]] = {}
+    for unit in units:
+        owner, name = _owner_and_name(unit)
+        role = role_of(name) if unit.kind == "matrix" and "embedding" not in unit.context else None
+        stem = "".join(word for word in re.findall(r"[a-z]+|\d+", name.lower()) if word in WHICH)
+        if role is not None:
+            groups.setdefault((owner, stem), {}).setdefault(role, unit)
+    for (owner, stem), own in groups.items():
+        if not ({"q", "k", "v"} <= own.keys() or "qkv" in own or {"q", "kv"} <= own.keys()):
+            continue
+        first = own.get("q") or own["qkv"]
+        output = own.get("o") or groups.get((owner, ""), {}).get("o")
+        parts = [own[role] for role in ("q", "k", "v", "kv", "qkv") if role in own]
+        parts += [output] if output is not None and first.shape[1:] <= output.shape[:1] else []
+        start = len(f"{owner}.") if owner else 0
+        names = [unit.full(name)[start:] for unit in parts for name in unit.names]
+        made = Unit("attention", owner, names, (), (*_context(owner), *_context(stem)), _layer(owner))
+        place = next(i for i, unit in enumerate(units) if unit is parts[0])
+        units = [*units[:place], made, *units[place:]]
+        units = [unit for unit in units if not any(unit is other for other in parts)]
+    return units
+
+
+WHICH = ("self", "cross", "masked", "enc", "dec", "encoder", "decoder", "memory", "src", "tgt", "1", "2")
+"""Words for one of two attentions in the names of their projections."""
+
+
+def _owner_and_name(unit: Unit) -> tuple[str, str]:
+    """The module that a matrix is made by, and what it is called there."""
+    if (unit.raw and len(unit.names) == 1) or not unit.path:
+        return unit.path, unit.names[0]
+    owner, _, name = unit.path.rpartition(".")
+    return owner, name
 
 
 def _matrix_of(name: str, parameters: Parameters) -> str | None:

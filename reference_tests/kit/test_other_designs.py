@@ -1,0 +1,110 @@
+"""What is of a design that the kit has no reference for is said in one line, not called an unknown mismatch."""
+
+import pytest
+import torch
+from torch import nn
+
+from reference_tests.kit.learners.checked import check_text
+from scratch_transformer.kit.resolve import foreign
+from scratch_transformer.kit.resolve.other_designs import design_of
+
+ACTIVATION = """
+class ClampedGLU(nn.Module):
+    def forward(self, x):
+        gate, up = x[..., ::2].clamp(max=7), x[..., 1::2].clamp(-7, 7)
+        return gate * torch.sigmoid(1.702 * gate) * (up + 1)
+"""
+CLASSIFIER = """
+class TransformerClassifier(nn.Module):
+    def __init__(self, n_features=12, d_model=16, n_heads=4):
+        super().__init__()
+        self.embed, self.head = nn.Linear(n_features, d_model), nn.Linear(d_model, 1)
+        self.block = nn.TransformerEncoderLayer(d_model, n_heads, batch_first=True)
+
+    def forward(self, x):
+        return self.head(self.block(self.embed(x))[:, 0])
+"""
+
+
+def test_an_activation_without_weights_is_no_network(tmp_path):
+    (result,) = check_text(ACTIVATION, tmp_path).values()
+    assert result.verdict == foreign.WEIGHTLESS and foreign.WEIGHTLESS.startswith(foreign.NOTHING)
+
+
+def test_a_classifier_of_vectors_is_no_layer(tmp_path):
+    (result,) = check_text(CLASSIFIER, tmp_path).values()
+    assert result.verdict == foreign.POOLED
+
+
+class SparseMoEBlock(nn.Module):
+    def __init__(self, d_model, d_ff, n_experts=4, top_k=2):
+        super().__init__()
+        self.router, self.top_k = nn.Linear(d_model, n_experts), top_k
+        self.experts = nn.ModuleList(
+            nn.Sequential(nn.Linear(d_model, d_ff), nn.ReLU(), nn.Linear(d_ff, d_model)) for _ in range(n_experts)
+        )
+
+    def forward(self, x):
+        values, chosen = self.router(x).topk(self.top_k, -1)
+        weights = torch.zeros_like(self.router(x)).scatter(-1, chosen, values.softmax(-1))
+        return sum(weights[..., [i]] * expert(x) for i, expert in enumerate(self.experts))
+
+
+class Alibi(nn.Module):
+    def __init__(self, num_heads):
+        super().__init__()
+        self.register_buffer("slopes", 2.0 ** -(8 / num_heads))
+
+    def forward(self, x):
+        return self.alibi_bias(x) + self.slopes
+
+    def alibi_bias(self, x):
+        return x
+
+
+class Windowed(nn.Module):
+    def __init__(self, window_size, expertise):
+        super().__init__()
+        self.window_size, self.relu, self.relative = window_size, nn.ReLU(), expertise
+
+
+class Prepare(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.linear, self.heads = nn.Linear(d_model, d_model), num_heads
+
+    def forward(self, x):
+        return self.linear(x).unflatten(-1, (self.heads, -1))
+
+
+class Weighs(Prepare):
+    def forward(self, x):
+        return (x @ x.mT).softmax(-1) @ self.linear(x)
+
+
+@pytest.mark.parametrize(
+    "thing, words",
+    [(SparseMoEBlock, "experts"), (Alibi, "(ALiBi)"), (Windowed, ""), (Prepare, ""), (nn.TransformerEncoderLayer, "")],
+)
+def test_designs_by_the_words_of_their_code(thing, words):
+    assert design_of(thing).startswith(foreign.NOTHING) == bool(words)
+    assert design_of(thing).rstrip(")").endswith(words.rstrip(")")) and bool(design_of(thing)) == bool(words)
+
+
+def test_what_only_projects_for_attention_attends_to_nothing():
+    assert foreign.attends_to_nothing(Prepare, "CausalSelfAttention") == "it attends to nothing"
+    assert foreign.attends_to_nothing(Weighs, "CausalSelfAttention") == ""
+
+
+class OfConfig(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.embed = nn.Embedding(config.vocab_size, config.n_embd)
+        self.lm_head = nn.Linear(config.n_embd, config.vocab_size)
+
+    def forward(self, ids):
+        return self.lm_head(self.embed(ids))
+
+
+def test_what_is_given_a_config_alone_is_given_no_part():
+    assert foreign.attends_to_nothing(OfConfig, "DecoderOnly") == "it attends to nothing"

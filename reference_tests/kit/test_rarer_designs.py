@@ -1,0 +1,129 @@
+"""Designs and pairs of mistakes that few learners write: they are understood, and a wrong twin is not called right."""
+
+import pytest
+
+from reference_tests.kit.learners.checked import check_text
+from scratch_transformer.kit.report.finding import FINE
+
+WIDE_HEADS = """
+class Head(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.ql, self.kl, self.vl = nn.Linear(size, size), nn.Linear(size, size), nn.Linear(size, size)
+
+    def forward(self, x, states, mask):
+        q, k, v = self.ql(x), self.kl(states), self.vl(states)
+        scores = q @ k.mT / math.sqrt(q.size(-1))
+        if mask is not None:
+            scores = scores.masked_fill(mask == 0, -math.inf)
+        return scores.softmax(-1) @ v
+
+
+class MultiHeadAttention(nn.Module):
+    def __init__(self, size, n_heads):
+        super().__init__()
+        self.heads = nn.ModuleList([Head(size) for _ in range(n_heads)])
+        self.projection = nn.Linear(size * n_heads, size)
+
+    def forward(self, x, states, mask):
+        return self.projection(torch.cat([head(x, states, mask) for head in self.heads], -1))
+
+
+class SelfAttentionSublayer(nn.Module):
+    def __init__(self, size, n_heads):
+        super().__init__()
+        self.attention, self.norm = MultiHeadAttention(size, n_heads), nn.LayerNorm(size)
+
+    def forward(self, x, mask=None):
+        return self.norm(x + self.attention(x, x, mask))
+"""
+ONE_NORM = """
+class DecoderLayer(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff):
+        super().__init__()
+        self.self_attention = nn.MultiheadAttention(d_model, num_heads, batch_first=True)
+        self.cross_attention = nn.MultiheadAttention(d_model, num_heads, batch_first=True)
+        self.ffn = nn.Sequential(nn.Linear(d_model, d_ff), nn.ReLU(), nn.Linear(d_ff, d_model))
+        self.layernorm = nn.LayerNorm(d_model)
+
+    def forward(self, x, memory):
+        later = torch.ones(x.shape[1], x.shape[1]).triu(1).bool()
+        y = self.layernorm(x + self.self_attention(x, x, x, attn_mask=later)[0])
+        y = self.layernorm(y + self.cross_attention(ASKS, memory, memory)[0])
+        return self.layernorm(y + self.ffn(y))
+"""
+
+
+def verdict_and_ids(text, name, tmp_path):
+    result = check_text(text, tmp_path)[name]
+    return result.verdict, {mistake.id for mistake in result.mistakes}
+
+
+@pytest.mark.parametrize("name", ["Head", "MultiHeadAttention", "SelfAttentionSublayer"])
+def test_heads_as_wide_as_the_model(name, tmp_path):
+    result = check_text(WIDE_HEADS, tmp_path)[name]
+    assert (result.verdict in FINE, result.replaced) == (True, []), result
+
+
+def test_heads_as_wide_as_the_model_that_are_scaled_for_others(tmp_path):
+    text = WIDE_HEADS.replace("math.sqrt(q.size(-1))", "math.sqrt(q.size(-1) / 3)")
+    assert verdict_and_ids(text, "SelfAttentionSublayer", tmp_path)[0] not in FINE
+
+
+def test_what_its_parameters_show_goes_with_any_other_mistake(tmp_path):
+    """One norm for all sublayers, and a query from another place."""
+    assert verdict_and_ids(ONE_NORM.replace("ASKS", "y"), "DecoderLayer", tmp_path)[0] == "harmless deviation"
+    verdict, ids = verdict_and_ids(ONE_NORM.replace("ASKS", "x"), "DecoderLayer", tmp_path)
+    assert verdict == "mistake" and {"B15", "B23"} <= ids
+
+
+TWO_SORTS = """
+class Attention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.h = num_heads
+        self.wq, self.wk, self.wv, self.wo = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, q, k, v, attn_mask, padding_mask):
+        q, k, v = (w(x).unflatten(-1, (self.h, -1)).transpose(1, 2) for w, x in
+                   zip((self.wq, self.wk, self.wv), (q, k, v)))
+        scores = q @ k.mT / math.sqrt(q.shape[-1])
+        if attn_mask is not None:
+            scores = scores + attn_mask[None, None]
+        if padding_mask is not None:
+            scores = scores.masked_fill(padding_mask[:, None, None], -math.inf)
+        return self.wo((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+
+class DecoderLayer(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff):
+        super().__init__()
+        self.self_attn, self.cross_attn = Attention(d_model, num_heads), Attention(d_model, num_heads)
+        self.ffn = nn.Sequential(nn.Linear(d_model, d_ff), nn.GELU(), nn.Linear(d_ff, d_model))
+        self.norm1, self.norm2, self.norm3 = (nn.LayerNorm(d_model) for _ in range(3))
+
+    def forward(self, x, memory, tgt_mask, cross_mask, tgt_pad_mask, src_pad_mask):
+        x = self.norm1(x + self.self_attn(x, x, x, tgt_mask, tgt_pad_mask))
+        x = self.norm2(x + self.cross_attn(x, memory, memory, cross_mask, src_pad_mask))
+        return self.norm3(x + self.ffn(x))
+"""
+
+
+def test_masks_of_two_sorts(tmp_path):
+    """Of numbers to add, and of padding that is True."""
+    result = check_text(TWO_SORTS, tmp_path)["DecoderLayer"]
+    assert result.verdict in FINE, result
+    assert "Its tgt_mask was given as (T, S), 0 or -inf, added." in result.notes
+
+
+@pytest.mark.parametrize(
+    "old, new",
+    [
+        ("cross_mask, src_pad_mask))", "cross_mask, None))"),
+        ("tgt_mask, tgt_pad_mask))", "None, tgt_pad_mask))"),
+        ("scores + attn_mask[None, None]", "scores - attn_mask[None, None].exp()"),
+    ],
+)
+def test_masks_of_two_sorts_one_of_which_is_lost(old, new, tmp_path):
+    assert old in TWO_SORTS
+    assert verdict_and_ids(TWO_SORTS.replace(old, new), "DecoderLayer", tmp_path)[0] not in FINE

@@ -1,0 +1,37 @@
+"""Designs that the kit has no reference for, told by the words of their code: that is said in place of "unknown"."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from scratch_transformer.kit.definitions import leads_to, names_in
+
+DESIGNS: dict[str, tuple[str, ...]] = {
+    "a mixture of experts": (r"experts?$|^experts?(?!ise)|moe", r"rout|gat|topk|expert"),
+    "attention with a bias for every distance (ALiBi)": (r"alibi", r"slope|bias|alibi"),
+    "attention by relative positions": (
+        r"^rel(ative)?_?(pos|bias|emb|att|key|val|shift|index|dist|logit|k|v)|relative_?(pos|att|bias|key)|disentangled"
+        r"|^skew|^_skew|(^|_)(c2p|p2c)|pos_?bias",
+        r".",
+    ),
+    "latent attention": (r"(kv|q)_?(lora|latent|compress|down)|latent_?kv", r"rank|latent|lora|down"),
+    "linear attention": (r"linear_?att|performer|linformer|feature_map|nystrom|random_features", r"."),
+    "attention with sinks": (r"^sinks?(_|$)|attn_?sink", r"."),
+    "differential attention": (r"lambda_(init|q|k)", r"."),
+    "attention within a sliding window": (r"sliding", r"window"),
+    "a state space model": (r"mamba|selective_scan|^ssm", r"."),
+}
+"""Words for each -> what its code has a name like, and a second one."""
+SAID = "of a design that is not known here: {}"
+
+
+def design_of(thing: Any) -> str:
+    """What a class or a function is of, if it is of such a design, or made of a part that is; else ""."""
+    for one in (thing, *leads_to(thing)):
+        own = {getattr(one, "__name__", ""), *names_in(one)}
+        words = {re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower() for name in own}
+        for design, patterns in DESIGNS.items():
+            if all(any(re.search(pattern, word) for word in words) for pattern in patterns):
+                return SAID.format(design)
+    return ""
