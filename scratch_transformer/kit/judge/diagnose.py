@@ -144,6 +144,8 @@ def _named(session: Session, best: Hypothesis | None, match: Match, design: Reci
         said, twins = evidence(session, change, design), match.twins.get(change.id, ())
         if _is_of_target(session, change):
             yield Finding(MISTAKES["A24"], said, TARGET_ONLY, dict(change.entries))
+        elif change.id == "B16" and best is not None and best.recipe.gated:
+            yield Finding(MISTAKES["G4"], said, "", dict(change.entries))  # the same numbers, in other words
         else:
             yield Finding(MISTAKES[change.id], said, _form(session, change), twins=twins, part=change.part)
 

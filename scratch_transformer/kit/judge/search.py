@@ -18,7 +18,7 @@ from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.recipe import RIGHT, Recipe
 
 FILLS = ("-1e9", "-inf, empty rows zero", "-inf")
-EMPTYING = {"causal", "softmax_over", "padding"}
+EMPTYING = {"causal", "softmax_over", "padding", "roles"}
 """Mistakes that can leave a row without keys; what becomes of it depends on what blocked scores are filled with."""
 
 SECONDS = 3.0
@@ -143,6 +143,9 @@ def _tiers(session: Session, parts: Known) -> Iterator[tuple[bool, Iterable[Hypo
         yield False, with_changes(designs, [c for whole in found[:1] for c in apart(kind.name, whole)])
     if kind.name == "Transformer":
         yield False, with_changes(list(by_side(designs, session.candidate.missing)), [(), *found[:1]])
+    if _is_of_source(session):
+        swapped = [(*all_known, change) for all_known in (*found[:1], ()) for change in _forms(changes, "B25")]
+        yield False, with_changes(designs, swapped)
     told = _explained(session, changes)
     if told:
         near = [d for d in designs if not against(d, session.candidate.shown)] or designs
@@ -157,6 +160,14 @@ def _tiers(session: Session, parts: Known) -> Iterator[tuple[bool, Iterable[Hypo
     yield True, with_changes(designs, [pair for pair in itertools.combinations(changes, 2) if compatible(pair)])
     if kind.name in PLACES:
         yield True, with_changes(designs, [alone for change in changes for alone in apart(kind.name, (change,))])
+
+
+def _is_of_source(session: Session) -> bool:
+    """Whether there is an output for each of the source's words, and none for each of the target's."""
+    if not {"src", "tgt"} <= set(session.kind.inputs):
+        return False
+    lengths = [(r.probe.inputs["src"].shape[1], r.probe.inputs["tgt"].shape[1], r.output) for r in session.ran]
+    return any(S != T and y is not None and y.dim() == 3 and y.shape[1] == S for S, T, y in lengths)
 
 
 def _explained(session: Session, changes: Sequence[Change]) -> tuple[Change, ...]:
