@@ -73,6 +73,18 @@ class Layer(blocks.EncoderLayer):
         super().__init__({"d_model": d_model, "num_heads": num_heads, "d_ff": d_ff}, RIGHT)
 
 
+class WithoutPadding(Layer):
+    """What it makes of padding is zero: that does not count."""
+
+    def forward(self, x, mask=None):
+        y = super().forward(x, mask)
+        return y if mask is None else y * mask[:, 0].any(-2)[..., None]
+
+
+def test_gradients_of_what_does_not_count_do_not_count():
+    assert "B27" not in found("EncoderLayer", WithoutPadding, **SIZES).ids
+
+
 class OneNorm(Layer):
     def connect(self, x, sublayer, number, residual=None):
         return self.norm1(x + sublayer(x))

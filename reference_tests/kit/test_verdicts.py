@@ -126,6 +126,13 @@ def test_inputs_of_encoder_and_decoder_that_are_swapped_show_in_the_outputs_leng
     assert diagnose(swapped, seconds=0.5).ids[0] == "B25"
 
 
+def test_a_mask_that_is_ignored_hides_no_queries():
+    """Where padding is all that a mask hides, both give the same for every word."""
+    candidate = variant("EncoderLayer", masking="ignored", activation_place="at the end")
+    candidate.explained = RIGHT.with_({"padding": "queries", "activation_place": "at the end"})
+    assert set(diagnose(candidate).ids) == {"A24", "B17"}
+
+
 def test_a_gate_without_activation_is_no_missing_activation_between_two_maps():
     assert diagnose(variant("LlamaBlock", activation="none")).ids[0] == "G4"
 

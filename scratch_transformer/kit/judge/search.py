@@ -106,12 +106,24 @@ def _chosen(session: Session, found: list[tuple[float, Hypothesis]], tried: int)
     best = min(error for error, _ in found)
     limit = EXACT if best <= EXACT else 10 * best
     chosen = [hypothesis for error, hypothesis in found if error <= limit]
+    rivals = [rival for one in chosen for rival in _rivals(session, one)]
+    chosen += [rival for rival in rivals if session.error(rival.recipe, stop_above=limit) <= limit]
     if len({hypothesis.ids for hypothesis in chosen}) > 1:  # where outputs don't count they may tell them apart
         errors = [session.error(hypothesis.recipe, everywhere=True) for hypothesis in chosen]
         chosen = [h for h, error in zip(chosen, errors, strict=True) if error <= max(limit, 10 * min(errors))]
     first = chosen[0]
     others = {h.ids: h for h in reversed(chosen) if not set(h.ids) >= set(first.ids)}  # none that only supposes more
     return Match((first, *others.values()), best, tried, _twins(first, [h for h in chosen if h.ids == first.ids]))
+
+
+def _rivals(session: Session, hypothesis: Hypothesis) -> Iterator[Hypothesis]:
+    """The mask is ignored, where it was said to hide queries: what those then attend to does not count."""
+    other = next((c for c in changes_of(session.kind) if (c.id, c.form) == ("A24", "")), None)
+    of_queries = next((c for c in hypothesis.changes if (c.id, c.form) == ("A7", "queries instead of keys")), None)
+    if other is not None and of_queries is not None and "A24" not in hypothesis.ids:
+        changes = tuple(other if c is of_queries else c for c in hypothesis.changes)
+        undone = {name: getattr(RIGHT, name) for name, _ in of_queries.entries}
+        yield replace(hypothesis, changes=changes, recipe=hypothesis.recipe.with_({**undone, **dict(other.entries)}))
 
 
 def _twins(first: Hypothesis, alike: Sequence[Hypothesis]) -> dict[str, tuple[str, ...]]:

@@ -27,10 +27,11 @@ def stopped(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     module = session.candidate.module
     if best is None or module is None or type(module).__module__.startswith(OURS) or session.is_random:
         return
-    inputs = {name: _with_gradient(value) for name, value in session.ran[0].probe.inputs.items()}
+    probe = session.ran[0].probe
+    inputs = {name: _with_gradient(value) for name, value in probe.inputs.items()}
     given = {name: value for name, value in inputs.items() if isinstance(value, Tensor) and value.requires_grad}
     own = {name: p for name, p in module.named_parameters() if p.requires_grad}
-    found = _gradients(session.candidate, inputs, [*given.values(), *own.values()])
+    found = _gradients(session.candidate, inputs, probe.valid, [*given.values(), *own.values()])
     left = [name for name, gradient in zip((*given, *own), found, strict=True) if gradient is None]
     if len(left) == len(found) and {"ids", "src"} & set(session.kind.inputs):
         return  # a model that is only there to write text
@@ -39,7 +40,7 @@ def stopped(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     if lost:
         yield Finding(MISTAKES["B27"], f"The output depends on {', '.join(lost[:4])}, but has no gradient there.")
         return
-    right = _gradients(session.module(best.recipe), inputs, list(given.values()))
+    right = _gradients(session.module(best.recipe), inputs, probe.valid, list(given.values()))
     for name, gradient, other in zip(given, found, right, strict=False):
         off = distance(gradient, other, Probe(name, {}))
         if LEAST < off < float("inf"):
@@ -53,8 +54,8 @@ def _with_gradient(value: Any) -> Any:
     return value.clone().requires_grad_() if is_float else value
 
 
-def _gradients(module: Any, inputs: dict[str, Any], leaves: list[Tensor]) -> list[Tensor | None]:
-    """Of one number made of the output, with respect to leaves; None where there is none."""
+def _gradients(module: Any, inputs: dict[str, Any], valid: Tensor | None, leaves: list[Tensor]) -> list[Tensor | None]:
+    """Of one number made of the output where that counts, with respect to leaves; None where there is none."""
     if isinstance(module, Candidate):
         module.differentiates = True
     try:
@@ -64,6 +65,7 @@ def _gradients(module: Any, inputs: dict[str, Any], leaves: list[Tensor]) -> lis
             if not output.requires_grad:
                 return [None] * len(leaves)
             weights = torch.linspace(1, 2, output.numel(), dtype=output.dtype).view(output.shape).cos()
+            output = output if valid is None else output.masked_fill(~valid, 0.0)
             return list(torch.autograd.grad((output * weights).sum(), leaves, allow_unused=True))
     finally:
         if isinstance(module, Candidate):
