@@ -21,8 +21,8 @@ from scratch_transformer.kit.resolve.call.inert import NoDropout
 from scratch_transformer.kit.resolve.call.plan import LENGTH, MASKS, SENTENCES, CannotCall, Plan
 from scratch_transformer.kit.resolve.call.plan import ROWS as OF_ROWS
 from scratch_transformer.kit.resolve.names.inputs import CROSS_MASK, INPUTS, SOURCE_MASK, TARGET_MASK, input_of, is_mask
-from scratch_transformer.kit.resolve.names.settings import SCALES, is_setting, settings_of
-from scratch_transformer.kit.resolve.names.words import plain
+from scratch_transformer.kit.resolve.names.settings import SCALES, SOURCE, TARGET, is_setting, settings_of
+from scratch_transformer.kit.resolve.names.words import plain, words
 
 CONSTANTS: dict[str, Any] = {
     "training": False, "train": False, "returnattention": False, "returnattn": False, "needweights": False,
@@ -162,8 +162,15 @@ def reassigned(plan: Plan) -> Iterator[Plan]:
         yield replace(plan, mask_parameters=of_target)
     for other in dict.fromkeys(itertools.permutations(names)):
         if list(other) != names:
-            taken = zip(plan.mask_parameters, other, strict=True)
-            yield replace(plan, mask_parameters=tuple((p, name, needed) for (p, _, needed), name in taken))
+            taken = list(zip(plan.mask_parameters, other, strict=True))
+            against = tuple(p for (p, before, _), name in taken if before != name and _says_side(p))
+            parameters = tuple((p, name, needed) for (p, _, needed), name in taken)
+            yield replace(plan, mask_parameters=parameters, exchanged=against)
+
+
+def _says_side(name: str) -> bool:
+    """Whether a mask's name says outright that it is the source's, or the target's."""
+    return len({bool(set(words(name)) & side) for side in (SOURCE, TARGET)}) == 2 and not CROSS_MASK.search(plain(name))
 
 
 def _scales(word: str, settings: Mapping[str, Any]) -> list[float]:

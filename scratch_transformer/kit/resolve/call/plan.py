@@ -43,6 +43,8 @@ class Plan:
     heads: int = 1
     more: str = ""
     """The canonical ids that are given with one more at the end: it leaves out the last itself."""
+    exchanged: tuple[str, ...] = ()
+    """Masks' parameters that are given the source's though their names say the target's, or the other way round."""
     whole: bool = True
     """The canonical inputs are all used: none of query, key, value stands for another."""
 
