@@ -23,6 +23,8 @@ RIGHT = {
     },
     "shared": {"DecoderLayer": "DecoderLayer", "Transformer": "Transformer"},
     "alike": {"Decoder": "DecoderLayer", "Transformer": "Transformer"},
+    "copied": {"Encoder": "Encoder"},
+    "single": {"TransformerEncoder": "TokenEncoder"},
     "pooled": {"TransformerClassifier": "DecoderOnly"},
     "nameless": {
         "Mixer": "CausalSelfAttention",
@@ -49,6 +51,7 @@ SAID = {
     ("wired", "EncoderLayer"): "The size 512 is written in; it was checked with 12 in that place.",
     ("wired", "CausalSelfAttention"): "It works with sequences of its longest length alone: only such were checked.",
     ("alike", "Transformer"): "It works with sequences of its longest length alone: only such were checked.",
+    ("copied", "Encoder"): "Nothing depends on its encoder.",
     (
         "pooled",
         "TransformerClassifier",
@@ -137,6 +140,10 @@ MISTAKEN = [
     row("alike", "Transformer", "(memory, src_padding_mask)", "(memory, None)"),
     row("alike", "Transformer", "(decoder_input) + self.positions", "(decoder_input)"),
     row("alike", "Transformer", "return self.W_o(x)", "return self.W_o(memory)"),
+    row("copied", "Encoder", "x = layer(x, mask)", "x = self.encoder(x, mask)"),
+    row("copied", "EncoderLayer", "x + self.ff(self.norm2(x))", "self.ff(self.norm2(x))"),
+    row("single", "Block", "self.norm2(x + self.ff(x))", "self.norm1(x + self.ff(x))"),
+    row("single", "TransformerEncoder", "torch.arange(ids.shape[1])", "torch.arange(ids.shape[1]) * 0"),
     row("pooled", "TransformerClassifier", "x.mean(1)", "self.words(ids).mean(1)"),
     row("pooled", "TransformerClassifier", "x = block(x)", "block(x)"),
     row("pooled", "TransformerClassifier", "self.norm2(x + self.ff(x))", "self.norm2(self.ff(x))"),

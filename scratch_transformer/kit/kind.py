@@ -152,6 +152,7 @@ class Candidate:
     differentiates: whether a call keeps what a backward pass needs.
     refused: a mask's parameter, and the error with which it stops when it is given any.
     looks_for_padding: whether padding of the target has a mask of its own, that it is given or makes.
+    speaks_of_padding: whether it takes a mask, or its text has a word of masks or padding.
     is_causal_by_name: whether somebody expects that it hides the future without being given a mask.
     """
 
@@ -169,7 +170,7 @@ class Candidate:
         self.drops = False
         self.differentiates = False
         self.refused: tuple[str, Exception] | None = None
-        self.looks_for_padding = True
+        self.looks_for_padding = self.speaks_of_padding = True
         self.is_causal_by_name = True
 
     def load(self, state: State) -> State:

@@ -73,7 +73,9 @@ def test_what_another_one_shows_is_not_named_beside_it(stronger, weaker):
 
 
 def asked(looks_for_padding=True, is_causal_by_name=True):
-    candidate = SimpleNamespace(looks_for_padding=looks_for_padding, is_causal_by_name=is_causal_by_name)
+    candidate = SimpleNamespace(
+        looks_for_padding=looks_for_padding, is_causal_by_name=is_causal_by_name, speaks_of_padding=True
+    )
     worst = lambda design, **options: (math.inf, None)  # noqa: E731
     return SimpleNamespace(candidate=candidate, worst=worst, kind=SimpleNamespace(builtin=""))
 

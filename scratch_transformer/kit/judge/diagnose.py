@@ -24,7 +24,7 @@ from scratch_transformer.kit.judge.search import PADDING_LOST, Change, Hypothesi
 from scratch_transformer.kit.judge.session import EXACT, ROUNDED, Session, distance, says_nothing
 from scratch_transformer.kit.kind import Candidate, Diagnosis, Finding, Verdict
 from scratch_transformer.kit.mistakes import MISTAKES
-from scratch_transformer.kit.mistakes.attention import NOT_ASKED, TARGET_ONLY
+from scratch_transformer.kit.mistakes.attention import NOT_ASKED, TARGET_ONLY, UNTOLD
 from scratch_transformer.kit.mistakes.blocks import UNUSED_NORMS
 from scratch_transformer.kit.recipe import RIGHT, Recipe
 
@@ -163,6 +163,8 @@ def _form(session: Session, change: Change) -> str:
     """What takes a mask, or is not called a decoder, need not hide the future; norms that are made are to be used."""
     if change.id == "B15" and has_unused_norms(session):
         return UNUSED_NORMS
+    if change.id == "A24" and session.kind.name == "TokenEncoder" and not session.candidate.speaks_of_padding:
+        return UNTOLD
     is_asked = change.id != "A25" or session.candidate.is_causal_by_name
     return change.form if is_asked else NOT_ASKED
 

@@ -6,6 +6,7 @@ CORE = "Vaswani et al. 2017, section 3.2.1, equation 1"
 HEADS = "Vaswani et al. 2017, section 3.2.2"
 MASKS = "Vaswani et al. 2017, section 3.2.3"
 TARGET_ONLY = "the target's padding is not masked, which shows only where words come after it"
+UNTOLD = "it has no mask, and nothing in it speaks of padding: all of its tokens are attended to"
 NOT_ASKED = "nobody asks for one: it takes a mask, or its name does not say that it is a decoder"
 
 QKV = """\
@@ -493,7 +494,7 @@ print("by view alone, token 0 has head 0 of both tokens:", wrong[0, 0])
         source=MASKS,
         mathematics="right: softmax(s + {0, -∞})      here: softmax(s)",
         changes={"": {"masking": "ignored"}, "padding is ignored": {"padding": "ignored"}},
-        severities={TARGET_ONLY: "harmless"},
+        severities={TARGET_ONLY: "harmless", UNTOLD: "harmless"},
         demo="""\
 import torch
 scores, blocked = torch.zeros(1, 3), torch.tensor([[False, False, True]])

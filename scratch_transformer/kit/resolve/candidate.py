@@ -53,6 +53,7 @@ class Resolved(Candidate):
         self.defaults = {"eps": default_of(type(thing) if isinstance(thing, nn.Module) else thing, "eps")}
         own = [name for _, name, _ in plan.mask_parameters if name in ("mask", "tgt_mask")]
         self.looks_for_padding = len(own) > 1 or bool(PADDING_OF_TARGET.search(_source(thing)))
+        self.speaks_of_padding = bool(plan.mask_parameters) or bool(re.search("pad|mask", _source(thing).lower()))
         self.is_causal_by_name = _is_given_future(kind, plan) or (_is_causal(kind, thing) and not _takes_mask(plan))
         self.update_missing()
 

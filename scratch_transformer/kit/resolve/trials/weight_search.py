@@ -58,7 +58,9 @@ def _idle(candidate: Resolved, probe: Probe) -> dict[str, list[str]]:
         groups.setdefault(name.partition(".")[0], []).append(name)
     values, expected = parameters.read(), _output(candidate, probe)
     idle = {}
-    for path, names in groups.items() if expected is not None else ():
+    if expected is None:
+        return {}
+    for path, names in groups.items():
         changed = values.clone()
         for name in names:
             changed[parameters.positions[name]] += 1.0

@@ -53,10 +53,10 @@ class Parameters:
                 self.tensors[full] = values
                 self._places[full] = slice(start, start + values.numel()), values.shape
         self.size = size
-        kept = FIRST.setdefault(module, {})
-        for name, values in self.tensors.items():
-            if name not in kept or kept[name].shape != values.shape:
-                kept[name] = values.detach().double().clone()
+        kept = FIRST.setdefault(module, dict[str, Tensor]())
+        for name, tensor in self.tensors.items():
+            if name not in kept or kept[name].shape != tensor.shape:
+                kept[name] = tensor.detach().double().clone()
         self.first = self._vector(kept)
         self.initial = {name: values.detach().clone() for name, values in self.tensors.items() if values.dim() < 2}
         registered = {id(values) for values in module.parameters()}

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from scratch_transformer.kit.resolve.names.roles import role_of
+from scratch_transformer.kit.resolve.structure import single_layers
 from scratch_transformer.kit.resolve.weights.layout import Parameters, walk
 
 LINEAR = (nn.Linear, nn.MultiheadAttention, nn.LazyLinear, nn.Embedding)
@@ -136,6 +137,10 @@ def learner_units(parameters: Parameters, kind_of: KindOf) -> list[Unit]:
             unit.shape, unit.raw = tuple(positions.shape), is_raw(name)
             unit.kind = "norm" if positions.dim() == 1 else "matrix"
     found = _with_halves(_written_out(_with_beside(list(units.values()), parameters)))
+    alone = tuple(f"{path}." for path in single_layers(parameters.module))
+    for unit in found:
+        if unit.layer is None and f"{unit.path}.".startswith(alone):
+            unit.layer = 0
     if any(unit.layer is not None for unit in found):
         for unit in found:
             unit.context = _by_class(unit, modules.get(unit.path))
