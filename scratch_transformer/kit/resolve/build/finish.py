@@ -1,4 +1,4 @@
-"""What is only made by a method that somebody calls after the constructor: model.tie_weights(), which makes its head."""
+"""What is only made by a method that is called after the constructor: model.tie_weights(), which makes its head."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def finish(made: Any) -> list[str]:
 
 
 def _makers(made: nn.Module) -> Iterator[tuple[str, str]]:
-    """Methods that need no argument, each with an attribute that it sets and that forward reads but nothing else sets."""
+    """Methods that need no argument, each with an attribute that it sets, which forward reads and does not set."""
     methods = {name: value for name, value in vars(type(made)).items() if inspect.isfunction(value)}
     own = [function for name, function in methods.items() if name in CALLED]
     read = {name for function in own for name in _attributes(function, "LOAD_")}
