@@ -5,7 +5,7 @@ import pytest
 from reference_tests.kit.learners.checked import IMPORTS, check_here
 from scratch_transformer.kit import checking
 from scratch_transformer.kit.report.finding import FINE
-from scratch_transformer.kit.resolve.trials import choice
+from scratch_transformer.kit.resolve.trials import choice, outcome
 
 ATTENTION = """
 class MultiHeadAttention(nn.Module):
@@ -123,6 +123,18 @@ class PositionalEncoding(nn.Module):
     def forward(self, seq_length):
         angle = torch.arange(0, seq_length)[:, None] / 10000 ** (torch.arange(0, self.d_model, 2) / self.d_model)
         return torch.stack((angle.sin(), angle.cos()), -1).flatten(1)
+"""
+FINISHED_LATER = """
+class InputEmbedding(nn.Module):
+    def __init__(self, vocab_size, d_model):
+        super().__init__()
+        self.table, self.d_model = nn.Embedding(vocab_size, d_model), d_model
+
+    def set_scale(self):
+        self.factor = math.sqrt(self.d_model)
+
+    def forward(self, ids):
+        return self.table(ids) * self.factor
 """
 TURNED_BY_AN_OBJECT = """
 class RoPE(nn.Module):
@@ -278,6 +290,9 @@ RIGHT = [
     pytest.param(NEEDS_ITS_MASK, "MultiHeadAttention", "MultiheadAttention", id="None == 0 is no tensor"),
     pytest.param(HEADS_AFTER_THE_LENGTH, "ScaledDotProductAttention", "ScaledDotProductAttention", id="(B, T, h, d)"),
     pytest.param(OF_A_LENGTH, "PositionalEncoding", "PositionalEncoding", id="a number of positions"),
+    pytest.param(
+        FINISHED_LATER, "InputEmbedding", "InputEmbedding", id="a method that is called after the constructor"
+    ),
     pytest.param(PLACES, "create_padding_mask", "PaddingMask", id="a length and places of padding"),
     pytest.param(ADDS_POSITIONS, "positional_encoding", "PositionalEncoding", id="tokens and a width"),
     pytest.param(TURNED_BY_AN_OBJECT, "Attention", "RotaryAttention", id="what turns, as an object"),
@@ -294,6 +309,8 @@ WRONG = [
     pytest.param(NEEDS_ITS_MASK, "MultiHeadAttention", " / self.d_k ** 0.5", ""),
     pytest.param(HEADS_AFTER_THE_LENGTH, "ScaledDotProductAttention", "dim=-1", "dim=-2"),
     pytest.param(OF_A_LENGTH, "PositionalEncoding", "2) / self.d_model", "2)"),
+    pytest.param(FINISHED_LATER, "InputEmbedding", "self.table(ids)", "self.table(ids.flip(1))"),
+    pytest.param(FINISHED_LATER, "InputEmbedding", "def set_scale(self)", "def set_scale(self, factor)"),
     pytest.param(PLACES, "create_padding_mask", "[0, 0, 0, position]", "[0, 0, 0, position - 1]"),
     pytest.param(ADDS_POSITIONS, "positional_encoding", "torch.arange(0, dim, 2) / dim", "torch.arange(0, dim, 2)"),
     pytest.param(TURNED_BY_AN_OBJECT, "Attention", " / math.sqrt(self.d)", ""),
@@ -317,3 +334,19 @@ def test_with_one_mistake_it_is_not_right(text, name, old, new, tmp_path, monkey
         for constant in seconds:
             monkeypatch.setattr(module, constant, 0.5)
     assert result_of(text, name, tmp_path, old, new).verdict not in FINE
+
+
+def test_of_two_errors_that_which_came_farther_is_said():
+    class Part:
+        def forward(self, x):
+            y = 1 / x
+            return y[0]
+
+    def stops_with(x):
+        with pytest.raises((ZeroDivisionError, TypeError)) as stopped:
+            Part().forward(x)
+        return stopped.value
+
+    first, second = stops_with(0), stops_with(1)
+    assert outcome.farther(first, second, Part()) is second and outcome.farther(second, first, Part()) is second
+    assert outcome.farther(None, first, Part()) is first and outcome.farther(first, stops_with(0), Part()) is first

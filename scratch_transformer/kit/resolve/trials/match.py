@@ -13,6 +13,7 @@ from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve import guess
 from scratch_transformer.kit.resolve.build import asked, construct, inside, instance, wired
 from scratch_transformer.kit.resolve.build.config import Unknown
+from scratch_transformer.kit.resolve.build.finish import finish
 from scratch_transformer.kit.resolve.build.tokenizer import is_tokenizer
 from scratch_transformer.kit.resolve.call import batching, caching, calling, forwards
 from scratch_transformer.kit.resolve.call.plan import CannotCall, Plan
@@ -278,6 +279,7 @@ def _called(
     if around.of_vectors(made, kind, {**kind.defaults, **settings}):
         told = {name: settings.get(name, value) for name, value in kind.defaults.items()}
         made = around.Around(made, told, kind.name in around.WRITING)
+    finished = finish(made)
     if isinstance(made, nn.Module):
         prepare(made)
     function = forwards.forward_of(made, kind)
@@ -314,6 +316,7 @@ def _called(
                 outcome.candidate.notes.append(f"It was told to make {asked_for} layers, and has {has}.")
             forms |= {outcome.form} if outcome.candidate is not None else set()
             if outcome.candidate is not None:
+                outcome.candidate.notes += finished
                 yield outcome
             else:
                 problem = problem or outcome

@@ -47,6 +47,18 @@ class Outcome:
         return (self.score[0], self.score[1] > 1e6) < (other.score[0], other.score[1] > 1e6)
 
 
+def farther(first: BaseException | None, second: BaseException, made: Any) -> BaseException:
+    """Of two errors that the same code raised, that which came farther in its forward; else the first."""
+    return second if first is None or _reached(second, made) > _reached(first, made) else first
+
+
+def _reached(error: BaseException, made: Any) -> int:
+    """The line of forward at which it stopped; 0 if that is not known."""
+    forward = getattr(type(made), "forward", made)
+    code = getattr(forward, "__code__", None)
+    return max((line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code is code), default=0)
+
+
 def raised(what: str, error: BaseException | None) -> str:
     """What stopped, with which error, and on which line of the learner's."""
     if error is None:

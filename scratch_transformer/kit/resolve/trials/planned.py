@@ -20,7 +20,7 @@ from scratch_transformer.kit.resolve.library import around, supplied
 from scratch_transformer.kit.resolve.trial import MISTAKEN, NOTHING, Score, Trial
 from scratch_transformer.kit.resolve.trials import adjust
 from scratch_transformer.kit.resolve.trials.mask_search import SHAPES, find_masks, refusal, with_required_masks
-from scratch_transformer.kit.resolve.trials.outcome import Outcome, raised
+from scratch_transformer.kit.resolve.trials.outcome import Outcome, farther, raised
 from scratch_transformer.kit.resolve.trials.probing import is_alike, open_probes, probes_for
 from scratch_transformer.kit.resolve.trials.weight_search import find_weights
 
@@ -63,6 +63,7 @@ def _with_probes(
     """first: without masks, if there are such. among: those from which masks are found too."""
     trial = library.trial(kind, settings, made)
     error: BaseException | None = None
+    first_of_all: BaseException | None = None
     best = Outcome(kind, stage="called")
     every = any(probe.inputs.get(name) is not None for probe in first for name in MASKS)
     starts, alike, is_random, of_words = 0, 0, False, "next_logits" in kind.inputs
@@ -83,8 +84,9 @@ def _with_probes(
             adjust.adapt_output(candidate, probes[0], trial)
             stopped = _try(candidate, probes[:1])  # of another shape, positions cannot even be added
         if stopped is not None:
-            error = error or stopped
-            alike = alike + 1 if str(stopped) == str(error) else -MOST_ALIKE
+            first_of_all = first_of_all or stopped
+            error = farther(error, stopped, made)
+            alike = alike + 1 if str(stopped) == str(first_of_all) else -MOST_ALIKE
             if (alike >= MOST_ALIKE and not of_words) or _wants_others(stopped, kind):
                 break  # masks of every shape do not matter to it
             continue
