@@ -24,8 +24,10 @@ from scratch_transformer.kit.report.text import limits, named
 from scratch_transformer.kit.resolve import guess
 from scratch_transformer.kit.resolve.library import supplied
 from scratch_transformer.kit.resolve.library.library import Library
-from scratch_transformer.kit.resolve.trials.mask_search import _unlike
+from scratch_transformer.kit.resolve.trials.choice import _leaves_out_memory
+from scratch_transformer.kit.resolve.trials.mask_search import _answers, _unlike
 from scratch_transformer.kit.resolve.trials.match import resolve
+from scratch_transformer.kit.resolve.trials.outcome import Outcome
 
 # ---- Masks ----
 
@@ -61,6 +63,13 @@ class OfTwoAxes(Attention):
         return super().masked(scores, mask.view(T, S))
 
 
+class OfOneRow(Attention):
+    """Does something else with a mask that has one row for all queries."""
+
+    def masked(self, scores, mask):
+        return super().masked(scores, mask) if mask.shape[-2] > 1 else scores.masked_fill(mask == 0, 0.0)
+
+
 def judged(cls, kind, seconds=20.0):
     library = Library(KINDS)
     library.add(cls, (kind,))
@@ -74,6 +83,35 @@ def test_a_form_that_can_say_less_is_not_taken_where_one_that_says_more_runs(sec
     """Even where the time is over at once."""
     _, diagnosis = judged(NoPadding, "SelfAttention", seconds)
     assert diagnosis.verdict in ("mistake", "unknown mismatch")
+
+
+def test_what_takes_a_mask_in_one_form_alone_is_not_right():
+    _, diagnosis = judged(OfOneRow, "SelfAttention")
+    assert diagnosis.verdict == "unknown mismatch"
+    assert any("one row for all queries, it gives other numbers" in limit for limit in diagnosis.limits)
+
+
+def test_what_ends_before_the_scores_of_words_answers_too():
+    expected = torch.Size((2, 7, 11))
+    trial = types.SimpleNamespace(expected_shape=lambda inputs: expected)
+    probes = [types.SimpleNamespace(inputs={})]
+    assert _answers(lambda: torch.ones(2, 7, 12), trial, probes)
+    assert not _answers(lambda: torch.ones(2, 12), trial, probes)
+
+
+@pytest.mark.parametrize("name, is_left_out", [("DecoderLayer", True), ("Mixer", False)])
+def test_what_is_called_a_decoders_layer_is_judged_with_its_memory(name, is_left_out):
+    made = type(name, (nn.Module,), {})()
+    outcomes = {"DecoderLayer": Outcome(KINDS["DecoderLayer"], types.SimpleNamespace(made=made))}
+    assert _leaves_out_memory("MaskedLlamaBlock", outcomes, Library(KINDS)) == is_left_out
+    assert not _leaves_out_memory("Decoder", outcomes, Library(KINDS))
+
+
+def test_masks_that_are_handed_on_the_other_way_round_are_named():
+    candidate = variant("DecoderLayer")
+    candidate.exchanged_masks = lambda: ("tgt_mask", "src_mask")
+    diagnosis = diagnose(candidate)
+    assert (diagnosis.verdict, diagnosis.ids[:1]) == ("mistake", ("A27",))
 
 
 def test_where_no_other_form_runs_it_is_said_what_was_not_checked():

@@ -120,6 +120,23 @@ def test_another_activation_is_another_design_in_a_layer_too():
     assert diagnosis.error < 1e-12
 
 
+def test_inputs_of_encoder_and_decoder_that_are_swapped_show_in_the_outputs_length():
+    """Also where a query may attend to nothing then, whatever blocked scores are filled with."""
+    swapped = variant("Transformer", roles="swapped before masks are made", fill="-1e9")
+    assert diagnose(swapped, seconds=0.5).ids[0] == "B25"
+
+
+def test_a_mask_that_is_ignored_hides_no_queries():
+    """Where padding is all that a mask hides, both give the same for every word."""
+    candidate = variant("EncoderLayer", masking="ignored", activation_place="at the end")
+    candidate.explained = RIGHT.with_({"padding": "queries", "activation_place": "at the end"})
+    assert set(diagnose(candidate).ids) == {"A24", "B17"}
+
+
+def test_a_gate_without_activation_is_no_missing_activation_between_two_maps():
+    assert diagnose(variant("LlamaBlock", activation="none")).ids[0] == "G4"
+
+
 def test_minus_10000_is_harmless():
     diagnosis = diagnose(variant("MultiheadAttention", {}, fill="-1e4"))
     assert (diagnosis.verdict, diagnosis.ids[0]) == ("harmless deviation", "A10")

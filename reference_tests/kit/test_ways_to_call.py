@@ -54,6 +54,20 @@ def test_masks_whose_names_say_nothing_are_turned_where_nothing_else_can_be_call
     assert [name for _, name, _ in turned.mask_parameters] == ["memory_mask", "mask"]
 
 
+@pytest.mark.parametrize(
+    "names, exchanged",
+    [
+        (("trg_mask", "src_mask"), ("trg_mask", "src_mask")),
+        (("mask", "enc_mask"), ("enc_mask",)),
+        (("first_mask", "second_mask"), ()),
+    ],
+)
+def test_masks_that_are_turned_against_their_names_are_noted(names, exchanged):
+    plan = plan_of(DECODER, "x", "memory", *names)
+    (turned,) = calling.reassigned(plan)
+    assert (plan.exchanged, turned.exchanged) == ((), exchanged)
+
+
 def test_a_decoders_padding_that_cannot_be_the_sources_is_the_targets():
     plan = plan_of(MODEL, "src", "tgt", "enc_padding_mask", "look_ahead_mask", "dec_padding_mask")
     first = next(calling.reassigned(plan))

@@ -149,6 +149,7 @@ class Candidate:
     defaults: settings -> values that its constructor has where nothing is passed.
     shown: choices of the recipe that resolving it has shown already. explained: the recipe with its numbers, if any.
     drops: whether dropout that ignores eval() takes place. Without it, everything else can be compared.
+    differentiates: whether a call keeps what a backward pass needs.
     refused: a mask's parameter, and the error with which it stops when it is given any.
     looks_for_padding: whether padding of the target has a mask of its own, that it is given or makes.
     has_bare_norms: whether it may normalize where it has no weights for that, by F.rms_norm.
@@ -167,6 +168,7 @@ class Candidate:
         self.shown: dict[str, Any] = {}
         self.explained: Recipe | None = None
         self.drops = False
+        self.differentiates = False
         self.refused: tuple[str, Exception] | None = None
         self.looks_for_padding = True
         self.is_causal_by_name = True
@@ -187,7 +189,7 @@ class Candidate:
         return True
 
     def __call__(self, **inputs: Any) -> Tensor:
-        """Canonical inputs to canonical output. Never called with gradients."""
+        """Canonical inputs to canonical output."""
         assert self.module is not None
         output: Tensor = self.module(**inputs)
         return output
@@ -196,6 +198,10 @@ class Candidate:
         """Its outputs with the padding in one mask and the future in another, where it takes two for the same."""
         return []
 
+    def narrow(self, **inputs: Any) -> Tensor | None:
+        """Its output for masks with one row for all queries, where it was given one row for each; None if it cannot."""
+        return None
+
     def old_masks(self, **inputs: Any) -> list[str]:
         """The masks that it uses in a call and PyTorch refuses today, in words."""
         return []
@@ -203,6 +209,10 @@ class Candidate:
     def documented_otherwise(self) -> str:
         """What its documentation says of a mask where it does the opposite: "mask: True = may attend"; else ""."""
         return ""
+
+    def exchanged_masks(self) -> tuple[str, ...]:
+        """The parameters that take the source's mask and the target's, where their names say the opposite; else ()."""
+        return ()
 
     def inventory(self) -> dict[str, tuple[int, ...]]:
         """The learner's parameters: name -> shape."""

@@ -214,9 +214,10 @@ def tried(monkeypatch):
 
     def tiers(parts=(), designs=(("", {}),), mistakes=("LN1", "LN2", "LN3:1e-6", "LN7:over the batch")):
         ids, seen = KINDS["LayerNorm"].ids, []
-        kind = SimpleNamespace(name="LayerNorm", mistakes=mistakes, designs={"": {}}, ids=ids)
-        candidate, variants = SimpleNamespace(explained=None, shown={}, missing=()), SimpleNamespace(kind=kind)
-        session = SimpleNamespace(kind=kind, candidate=candidate, variants=variants)
+        kind = SimpleNamespace(name="LayerNorm", mistakes=mistakes, designs={"": {}}, ids=ids, inputs=("x",))
+        candidate = SimpleNamespace(explained=None, shown={}, missing=())
+        session = SimpleNamespace(kind=kind, candidate=candidate, variants=SimpleNamespace(kind=kind))
+        monkeypatch.setattr(search, "is_evident", lambda variants, entries, missing: False)
         monkeypatch.setattr(search, "of_session", lambda session, known: seen.append(known) or list(designs))
         monkeypatch.setattr(
             search, "fitted", lambda session, recipes: seen.append(recipes) or [[fit, ("LN1", "", {"ddof": 1})]]

@@ -22,7 +22,7 @@ import torch
 from torch import nn
 
 from reference_tests.kit.learners.checked import check_here, checking_of
-from reference_tests.kit.learners.corpus import STYLES
+from reference_tests.kit.learners.corpus import CORRECT, STYLES
 from reference_tests.kit.learners.mutations import Mutation, mutations
 from scratch_transformer.conformance.switches import exact
 from scratch_transformer.kit.judge.session import distance
@@ -34,6 +34,7 @@ from scratch_transformer.kit.resolve.call import forwards
 from scratch_transformer.kit.resolve.candidate import Resolved
 from scratch_transformer.kit.resolve.weights.layout import Parameters
 
+PATHS = {**STYLES, **{path.stem: path for path in sorted((CORRECT.parent / "wild").glob("*.py"))}}
 SECONDS = 40
 """Of computing, for one change."""
 
@@ -193,7 +194,7 @@ def survivors(answer: dict) -> list[str]:
 
 
 def sample(style: str, most: int, seed: int, kinds: set[str]) -> list[Mutation]:
-    found = [m for m in mutations(STYLES[style].read_text(encoding="utf-8")) if not kinds or m.kind in kinds]
+    found = [m for m in mutations(PATHS[style].read_text(encoding="utf-8")) if not kinds or m.kind in kinds]
     return sorted(random.Random(seed).sample(found, min(most, len(found))), key=lambda m: m.line)
 
 
@@ -208,9 +209,9 @@ def main() -> None:
     torch.set_num_threads(1)
     done = []
     for style in options.styles:
-        right = Right(STYLES[style])
+        right = Right(PATHS[style])
         for mutation in sample(style, options.most, options.seed, set(filter(None, options.kinds.split(",")))):
-            answer = tried(right, mutation, STYLES[style].name)
+            answer = tried(right, mutation, PATHS[style].name)
             done.append({"style": style, **vars(mutation), **answer})
             for name in survivors(answer):
                 found = answer["results"][name]

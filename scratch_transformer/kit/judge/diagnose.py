@@ -16,14 +16,16 @@ from scratch_transformer.conformance.switches import exact
 from scratch_transformer.kit.judge.crashes import crash_finding
 from scratch_transformer.kit.judge.designs import design_notes, of_session
 from scratch_transformer.kit.judge.detectors import detected
+from scratch_transformer.kit.judge.detectors.gradients import has_unused_norms
 from scratch_transformer.kit.judge.divergence import first_divergence
 from scratch_transformer.kit.judge.evidence import evidence
 from scratch_transformer.kit.judge.extras import from_extras
 from scratch_transformer.kit.judge.search import PADDING_LOST, Change, Hypothesis, Known, Match, find
-from scratch_transformer.kit.judge.session import EXACT, ROUNDED, Session, says_nothing
+from scratch_transformer.kit.judge.session import EXACT, ROUNDED, Session, distance, says_nothing
 from scratch_transformer.kit.kind import Candidate, Diagnosis, Finding, Verdict
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.attention import NOT_ASKED, TARGET_ONLY
+from scratch_transformer.kit.mistakes.blocks import UNUSED_NORMS
 from scratch_transformer.kit.recipe import RIGHT, Recipe
 
 ORDER = list(MISTAKES)
@@ -91,7 +93,9 @@ def _diagnosed(session: Session, parts: Known, seconds: float | None) -> Diagnos
     ordinary, usual = session.worst(design, ordinary=True)
     if best is not None and best.changes and all(_is_note(session, change) for change in best.changes):
         error, usual = min(error, match.error), None  # no builtin is set up in this way
-    verdict = _verdict(best, findings, error, session)
+    verdict, unsteady = _verdict(best, findings, error, session), ""
+    if best is not None and verdict != "mistake" and (unsteady := _unsteady(session)):
+        verdict = "unknown mismatch"
     unexplained = best is None and verdict == "mistake" and not any(finding.explains for finding in findings)
     return Diagnosis(
         kind=kind.name,
@@ -104,7 +108,7 @@ def _diagnosed(session: Session, parts: Known, seconds: float | None) -> Diagnos
         divergence=first_divergence(session, design) if unexplained or verdict == "unknown mismatch" else "",
         probe=worst.probe.shows if worst else "",
         notes=(*candidate.notes, *_notes(session, match)),
-        limits=(*candidate.limits, *_limits(session)),
+        limits=(*candidate.limits, *([unsteady] if unsteady else ()), *_limits(session)),
         replaced=tuple(candidate.replaced),
         recipe=recipe,
         ordinary=ordinary if usual is not None and ordinary != error else None,
@@ -140,6 +144,8 @@ def _named(session: Session, best: Hypothesis | None, match: Match, design: Reci
         said, twins = evidence(session, change, design), match.twins.get(change.id, ())
         if _is_of_target(session, change):
             yield Finding(MISTAKES["A24"], said, TARGET_ONLY, dict(change.entries))
+        elif change.id == "B16" and best is not None and best.recipe.gated:
+            yield Finding(MISTAKES["G4"], said, "", dict(change.entries))  # the same numbers, in other words
         else:
             yield Finding(MISTAKES[change.id], said, _form(session, change), twins=twins, part=change.part)
 
@@ -154,7 +160,9 @@ def _is_note(session: Session, change: Change) -> bool:
 
 
 def _form(session: Session, change: Change) -> str:
-    """What takes a mask, or is not called a decoder, need not hide the future."""
+    """What takes a mask, or is not called a decoder, need not hide the future; norms that are made are to be used."""
+    if change.id == "B15" and has_unused_norms(session):
+        return UNUSED_NORMS
     is_asked = change.id != "A25" or session.candidate.is_causal_by_name
     return change.form if is_asked else NOT_ASKED
 
@@ -172,6 +180,22 @@ def _verdict(best: Hypothesis | None, findings: Iterable[Finding], error: float,
         if severity in severities:
             return VERDICTS[severity]
     return "matches the builtin" if error <= ROUNDED else "unknown mismatch"
+
+
+def _unsteady(session: Session) -> str:
+    """What is said of a mask that means something else where it has one row for all queries."""
+    for result in session.ran:
+        if result.output is None or not any("mask" in name for name in result.probe.inputs):
+            continue
+        try:
+            again = session.candidate.narrow(**result.probe.inputs)
+        except Exception:  # the learner's code may raise anything
+            return ""
+        if again is not None:
+            differs = again.shape == result.output.shape and not says_nothing(again)
+            differs = differs and distance(again, result.output, result.probe) > ROUNDED
+            return f"With {result.probe.shows} in a mask of one row for all queries, it gives other numbers." * differs
+    return ""
 
 
 def _sorted(findings: Iterable[Finding]) -> list[Finding]:

@@ -18,7 +18,7 @@ from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.recipe import RIGHT, Recipe
 
 FILLS = ("-1e9", "-inf, empty rows zero", "-inf")
-EMPTYING = {"causal", "softmax_over", "padding"}
+EMPTYING = {"causal", "softmax_over", "padding", "roles"}
 """Mistakes that can leave a row without keys; what becomes of it depends on what blocked scores are filled with."""
 
 SECONDS = 3.0
@@ -107,12 +107,24 @@ def _chosen(session: Session, found: list[tuple[float, Hypothesis]], tried: int)
     best = min(error for error, _ in found)
     limit = EXACT if best <= EXACT else 10 * best
     chosen = [hypothesis for error, hypothesis in found if error <= limit]
+    rivals = [rival for one in chosen for rival in _rivals(session, one)]
+    chosen += [rival for rival in rivals if session.error(rival.recipe, stop_above=limit) <= limit]
     if len({hypothesis.ids for hypothesis in chosen}) > 1:  # where outputs don't count they may tell them apart
         errors = [session.error(hypothesis.recipe, everywhere=True) for hypothesis in chosen]
         chosen = [h for h, error in zip(chosen, errors, strict=True) if error <= max(limit, 10 * min(errors))]
     first = chosen[0]
     others = {h.ids: h for h in reversed(chosen) if not set(h.ids) >= set(first.ids)}  # none that only supposes more
     return Match((first, *others.values()), best, tried, _twins(first, [h for h in chosen if h.ids == first.ids]))
+
+
+def _rivals(session: Session, hypothesis: Hypothesis) -> Iterator[Hypothesis]:
+    """The mask is ignored, where it was said to hide queries: what those then attend to does not count."""
+    other = next((c for c in changes_of(session.kind) if (c.id, c.form) == ("A24", "")), None)
+    of_queries = next((c for c in hypothesis.changes if (c.id, c.form) == ("A7", "queries instead of keys")), None)
+    if other is not None and of_queries is not None and "A24" not in hypothesis.ids:
+        changes = tuple(other if c is of_queries else c for c in hypothesis.changes)
+        undone = {name: getattr(RIGHT, name) for name, _ in of_queries.entries}
+        yield replace(hypothesis, changes=changes, recipe=hypothesis.recipe.with_({**undone, **dict(other.entries)}))
 
 
 def _twins(first: Hypothesis, alike: Sequence[Hypothesis]) -> dict[str, tuple[str, ...]]:
@@ -144,6 +156,9 @@ def _tiers(session: Session, parts: Known) -> Iterator[tuple[bool, Iterable[Hypo
         yield False, with_changes(designs, [c for whole in found[:1] for c in apart(kind.name, whole)])
     if kind.name == "Transformer":
         yield False, with_changes(list(by_side(designs, session.candidate.missing)), [(), *found[:1]])
+    if _is_of_source(session):
+        swapped = [(*all_known, change) for all_known in (*found[:1], ()) for change in _forms(changes, "B25")]
+        yield False, with_changes(designs, swapped)
     told = _explained(session, changes)
     if told:
         near = [d for d in designs if not against(d, session.candidate.shown)] or designs
@@ -158,6 +173,14 @@ def _tiers(session: Session, parts: Known) -> Iterator[tuple[bool, Iterable[Hypo
     yield True, with_changes(designs, [pair for pair in itertools.combinations(changes, 2) if compatible(pair)])
     if kind.name in PLACES:
         yield True, with_changes(designs, [alone for change in changes for alone in apart(kind.name, (change,))])
+
+
+def _is_of_source(session: Session) -> bool:
+    """Whether there is an output for each of the source's words, and none for each of the target's."""
+    if not {"src", "tgt"} <= set(session.kind.inputs):
+        return False
+    lengths = [(r.probe.inputs["src"].shape[1], r.probe.inputs["tgt"].shape[1], r.output) for r in session.ran]
+    return any(S != T and y is not None and y.dim() == 3 and y.shape[1] == S for S, T, y in lengths)
 
 
 def _explained(session: Session, changes: Sequence[Change]) -> tuple[Change, ...]:

@@ -41,7 +41,7 @@ PLAIN_EMBEDDING = Kind(
     defaults={"vocab_size": VOCABULARY, "d_model": D_MODEL},
     build=lambda settings, recipe: embedding(dict(settings), recipe),
     probes=id_probes,
-    mistakes=("E4", "E5", "B12", "LN8"),
+    mistakes=("E4", "E5", "B12", "B27", "LN8"),
     designs={"": {"embedding_scale": "none"}},
     oracle=builtin_embedding,
     builtin="torch.nn.Embedding",
@@ -59,7 +59,7 @@ EMBEDDING = Kind(
     defaults={"vocab_size": VOCABULARY, "d_model": D_MODEL},
     build=lambda settings, recipe: embedding(dict(settings), recipe),
     probes=id_probes,
-    mistakes=("E1", "E2", "E4", "E5", "B12", "B21", "B22", "B26", "LN8"),
+    mistakes=("E1", "E2", "E4", "E5", "B12", "B27", "B21", "B22", "B26", "LN8"),
     oracle=builtin_embedding,
     builtin="torch.nn.Embedding, times √d_model",
 )
@@ -78,7 +78,7 @@ POSITIONS = Kind(
     defaults={"d_model": D_MODEL, "max_len": MAX_LEN},
     build=lambda settings, recipe: positions(dict(settings), recipe),
     probes=position_probes,
-    mistakes=("P1", "P2", "P3", "P4", "P5", "P6", "P8", "P9", "P10", "P11", "E1", "A12", "B12", "B22", "LN8"),
+    mistakes=("P1", "P2", "P3", "P4", "P5", "P6", "P8", "P9", "P10", "P11", "E1", "A12", "B12", "B27", "B22", "LN8"),
     designs={"sinusoidal": {}, "learned": {"positions": "learned"}},
     full={"positions": "learned"},
 )

@@ -5,6 +5,8 @@ from scratch_transformer.kit.kind import Mistake
 BLOCK = "Vaswani et al. 2017, section 3.1"
 FEED_FORWARD = "Vaswani et al. 2017, section 3.3, equation 2"
 DROPOUT = "Vaswani et al. 2017, section 5.4"
+UNUSED_NORMS = "others are made, and never used"
+"""A form of B15 that nobody means."""
 
 SUBLAYER = """\
 import torch
@@ -289,6 +291,7 @@ print("without the norm:", x + f(x))
         fix="self.norm1 = nn.LayerNorm(d_model); self.norm2 = nn.LayerNorm(d_model).",
         source=BLOCK,
         changes={"": {"norms": "shared"}},
+        severities={UNUSED_NORMS: "mistake"},
         demo="""\
 import torch
 right = torch.nn.TransformerEncoderLayer(8, 2, 16)

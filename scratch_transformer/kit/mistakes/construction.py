@@ -1,4 +1,4 @@
-"""B21, B22, B26, A28: weights that are made at the wrong time, not at all, or too few of them."""
+"""B21, B22, B26, B27, A28: weights that are made at the wrong time, not at all, or too few of them."""
 
 from scratch_transformer.kit.kind import Mistake
 
@@ -81,6 +81,24 @@ try:
     Network(512).width()
 except AttributeError as error:
     print(error)
+""",
+    ),
+    Mistake(
+        id="B27",
+        title="gradients do not get through",
+        severity="mistake",
+        does="Cuts the path back: with torch.no_grad() around a part of forward, x.detach(), x.data, or a new tensor "
+        "made of the numbers of an old one. What comes before the cut is never trained.",
+        expected="Only tensor operations lie between the parameters and the loss; a constant table is a buffer.",
+        fix="Leave out torch.no_grad(), detach() and torch.tensor(x) in forward; register_buffer keeps what is fixed.",
+        source="documentation of torch.autograd: locally disabling gradient computation",
+        demo="""\
+import torch
+embedding, table = torch.nn.Embedding(5, 4), torch.ones(1, 4)
+with torch.no_grad():
+    wrong = embedding(torch.tensor([3])) + table
+right = embedding(torch.tensor([3])) + table
+print("trains the embedding:", right.requires_grad, "; within no_grad:", wrong.requires_grad)
 """,
     ),
 )

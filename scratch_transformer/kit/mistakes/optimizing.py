@@ -6,6 +6,7 @@ ADAMW = "Loshchilov & Hutter 2019, algorithm 2; Kingma & Ba 2015, algorithm 1"
 COSINE = "Loshchilov & Hutter 2017, equation 5"
 CLIPPING = "Pascanu et al. 2013, algorithm 1; torch.nn.utils.clip_grad_norm_"
 NUCLEUS = "Holtzman et al. 2020, section 3.1"
+RISES_AGAIN = "it goes on after its end"
 LOGITS = "import torch\nlogits = torch.tensor([2.0, 1.0, 0.0, -1.0])\n"
 
 OPTIMIZING = (
@@ -123,8 +124,9 @@ print("average:", m, "sum:", plain)
             "counted from step 0": {"cosine": "over all steps"},
             "as long as all steps": {"cosine": "as long as all steps"},
             "as long as all steps, and not cut off": {"cosine": "as long as all steps, not cut"},
-            "it goes on after its end": {"cosine": "goes on after the end"},
+            RISES_AGAIN: {"cosine": "goes on after the end"},
         },
+        severities={RISES_AGAIN: "harmless"},  # where training ends with it
         demo="""\
 import math
 warmup, total = 10, 50

@@ -88,7 +88,7 @@ class Resolved(Candidate):
     def __call__(self, **inputs: Any) -> Tensor:
         high = all(value.dtype == torch.float64 for value in inputs.values() if _is_float(value))
         silent = not self.drops and not (self.module is not None and self.module.training)
-        with double(high), without_dropout(silent):
+        with double(high), without_dropout(silent), torch.set_grad_enabled(self.differentiates):
             output = batching.one_by_one(self._once, inputs, self.plan.order)
             return self.post(output, inputs)
 
@@ -116,6 +116,20 @@ class Resolved(Candidate):
             given = self.plan.apart(inputs)
             return [self.post(self.plan.output(self._tensor(self.function(**g), inputs)), inputs) for g in given]
 
+    def narrow(self, **inputs: Any) -> Tensor | None:
+        wide = plan = self.plan
+        for parameter, (name, form) in wide.masks.items():
+            other = plan.with_masks({**plan.masks, parameter: (name, form.narrowed)})
+            if inputs.get(name) is not None and form.narrowed != form and other.accepts(inputs):
+                plan = other
+        if plan is wide:
+            return None
+        self.plan = plan
+        try:
+            return self(**inputs)
+        finally:
+            self.plan = wide
+
     def stepwise(self, inputs: Inputs, chunks: tuple[int, ...]) -> Tensor | None:
         if self.module is None or self.plan.order != "batch first" or self.function != self.module.forward:
             return None
@@ -138,6 +152,9 @@ class Resolved(Candidate):
 
     def documented_otherwise(self) -> str:
         return documented.contradiction(getattr(self.made, "function", self.made), self.plan.masks)
+
+    def exchanged_masks(self) -> tuple[str, ...]:
+        return self.plan.exchanged if len(self.plan.exchanged) > 1 else ()
 
     def rebuild(self, **settings: Any) -> Candidate:
         if self._rebuild is None:

@@ -18,6 +18,7 @@ CORE = (
              "torch.matmul(query, key.transpose(-2, -1)) / d_k"),
     mistaken("A1", "dim_heads", "Attention",
              "self.scale = dim_head**-0.5", "self.scale = dim**-0.5"),
+    mistaken("A1", "lecture", "Head", "k.shape[-1] ** -0.5", "C**-0.5"),
     mistaken("A1", "lecture", "MultiHeadAttention",
              "k.shape[-1] ** -0.5", "C**-0.5"),
     mistaken("A1", "notebook", "MultiHeadAttention",

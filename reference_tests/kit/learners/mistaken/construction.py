@@ -1,4 +1,4 @@
-"""A28, A30, B21, B22, B24, B26: weights, masks and dropouts that are made, filled or used at the wrong place."""
+"""A28, A30, B21, B22, B24, B26, B27: weights, masks and dropouts that are made, filled or used at the wrong place."""
 
 from reference_tests.kit.learners.corpus import mistaken
 
@@ -44,6 +44,11 @@ CONSTRUCTION = (
              "self.linear_2(self.drop_out(torch.relu(self.linear_1(x))))"),
     mistaken("B26", "ffn_hidden", "LayerNorm",
              "self.gamma = nn.Parameter", "self.gama = nn.Parameter"),
+    mistaken("B27", "seq2seq", "LayerNormalization",
+             "mean = x.mean(dim=-1, keepdim=True)", "mean = x.mean(dim=-1, keepdim=True).detach()"),
+    mistaken("B27", "ffn_hidden", "PositionwiseFeedForward",
+             "        x = self.dropout(x)\n        return self.linear2(x)",
+             "        x = self.dropout(x.data)\n        return self.linear2(x)"),
     mistaken("B24", "embed_size", "TransformerBlock",
              "self.norm1(self.dropout(attention) + query)", "self.dropout(self.norm1(attention + query))",
              "return self.norm2(self.dropout(forward) + x)", "return self.dropout(self.norm2(forward + x))"),

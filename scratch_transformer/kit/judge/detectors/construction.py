@@ -136,6 +136,8 @@ def left_behind(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
         is_table = value.dim() >= 2 and value.is_floating_point() and value.shape[-1] == width
         is_table = is_table and not getattr(value, "is_given", False)  # where that is, is its maker's affair
         id = "A30" if _is_mask(value) else "P5" if is_table else ""
+        if fresh is None and not _is_made_first(name, owner):
+            continue
         if id in session.kind.ids - found and not _moves(name, owner) and _stays(session, fresh):
             found.add(id)
             where = f"{path}.{name}" if path else name
@@ -157,6 +159,11 @@ def _plain_tensors(candidate: Candidate) -> Iterator[tuple[str, str, Tensor, typ
         for name, value in list(vars(part).items()):
             if isinstance(value, Tensor) and not value.requires_grad:
                 yield path, name, value, type(part)
+
+
+def _is_made_first(name: str, owner: type[nn.Module]) -> bool:
+    """Whether the constructor makes an attribute: what a call makes is where its input is."""
+    return name in getattr(owner.__init__, "__code__", _is_made_first.__code__).co_names
 
 
 def _moves(name: str, owner: type[nn.Module]) -> bool:

@@ -18,6 +18,7 @@ from scratch_transformer.kit.mistakes import MISTAKES
 
 Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 COUNTED_IN_ITS_TYPE = re.compile(r"arange\([^\n]*(\w\.dtype|type_as|\.to\(\w+\))")
+OTHER_PAD = 2
 LENGTH_WORDS = r"length|long|max|exceed|block|positions?\b|context"
 
 
@@ -39,11 +40,20 @@ def _padding(session: Session, path: str, part: nn.Embedding) -> Iterator[Findin
             MISTAKES["E4"], f"self.{path} has padding_idx = {pad}, but row {pad} has numbers up to {largest:.2g}."
         )
     asked = [given[name] for name in ("padding_idx", "pad", "src_pad", "tgt_pad") if name in given]
-    if pad not in asked:
+    if pad not in asked and not _follows(session, path):
         said = f"padding_idx is {pad}" + (
             f", although the padding's id is {asked[0]}." if asked else ", whatever is given."
         )
         yield Finding(MISTAKES["E5"], said)
+
+
+def _follows(session: Session, path: str) -> bool:
+    """Whether another padding, where the kind has none, is another padding_idx."""
+    try:
+        again = session.candidate.rebuild(pad=OTHER_PAD).module
+    except Exception:  # it takes none
+        return False
+    return again is not None and getattr(again.get_submodule(path), "padding_idx", None) == OTHER_PAD
 
 
 def too_long(session: Session, best: Hypothesis | None) -> Iterator[Finding]:

@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import torch
+
 from scratch_transformer.kit.definitions import names_in
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session
@@ -15,6 +17,8 @@ from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 
 OWN_BIAS = re.compile(r"qkv_?bias|bias_?qkv", re.IGNORECASE)
+NARROW = 5
+"""Features of a head that is narrower than the model."""
 PYTORCH_EPS = 1e-5
 """The default of nn.LayerNorm."""
 Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
@@ -96,10 +100,44 @@ def other_than_documented(session: Session, best: Hypothesis | None) -> Iterator
         yield Finding(MISTAKES["A32"], f"Its documentation says “{said}”. It computes the opposite.")
 
 
+def masks_that_are_exchanged(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """A27: called as the names of its masks say, it stops, and the other way round it is right."""
+    names = session.candidate.exchanged_masks()
+    if best is not None and names:
+        said = f"Its {' and its '.join(names)} are handed on the other way round: it works with them exchanged."
+        yield Finding(MISTAKES["A27"], said)
+
+
+def scale_of_the_width(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """A1: one head as wide as the model cannot tell √d_k from √d_model; a narrower one can.
+
+    A head of d_k features and one of d_model of which the others are zero differ by their scale, if that is of d_k.
+    """
+    if best is None or session.settings.get("num_heads") != 1 or "A1" in best.ids:
+        return
+    narrow, wide = session.candidate.rebuild(d_k=NARROW), session.candidate
+    if narrow.module is None or wide.module is None:
+        return
+    own, inputs = dict(narrow.module.named_parameters()), session.ran[0].probe.inputs
+    try:
+        with torch.no_grad():
+            for name, values in wide.module.named_parameters():
+                values.zero_()[tuple(map(slice, own[name].shape))] = own[name].normal_()
+        differ = not torch.allclose(call(wide, inputs)[..., :NARROW], call(narrow, inputs), rtol=0, atol=1e-9)
+    finally:
+        wide.load(session.asked)
+    if any(NARROW in values.shape for values in own.values()) and not differ:
+        d_model = session.settings["d_model"]
+        said = f"With d_model = {d_model}, it divides the scores of a head of {NARROW} features by √{d_model} too."
+        yield Finding(MISTAKES["A1"], said, "divided by √d_model")
+
+
 SETTINGS: tuple[tuple[tuple[str, ...], Detector], ...] = (
+    (("A1",), scale_of_the_width),
     (("A15",), bias_flag),
     (("A19",), heads_that_do_not_divide),
     (("P1",), odd_width),
     (("LN3",), other_default),
     (("A32",), other_than_documented),
+    (("A27",), masks_that_are_exchanged),
 )

@@ -34,6 +34,9 @@ class Inexpressible(Exception):
     """This mask cannot be given in this form: a causal mask has no shape (B, S)."""
 
 
+NARROWER = {"(B, 1, T, S)": "(B, 1, 1, S)", "(B, T, S)": "(B, 1, S)"}
+
+
 @dataclass(frozen=True)
 class Form:
     """polarity: a key of POLARITIES. shape: one of SHAPES."""
@@ -43,6 +46,11 @@ class Form:
 
     def __str__(self) -> str:
         return self.shape if self.shape == "lengths" else f"{self.shape}, {self.polarity}"
+
+    @property
+    def narrowed(self) -> Form:
+        """With one row for all queries in place of one for each."""
+        return Form(self.polarity, NARROWER.get(self.shape, self.shape))
 
     def give(self, keep: Tensor, B: int, h: int, T: int, S: int) -> Tensor:
         """A canonical mask, True = may attend, that broadcasts to (B, h, T, S), in this form.

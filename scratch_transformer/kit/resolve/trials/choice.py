@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from scratch_transformer.kit.definitions import leads_to, names_in
@@ -106,6 +106,8 @@ def _best(
             break
         if best is not None and best.score[0] < NOTHING and not guess.are_related(best.kind.name, kind):
             continue  # what a mistake explains is no other thing altogether
+        if _leaves_out_memory(kind, outcomes, library):
+            continue
         for is_thorough in (False, True) if thorough and kind not in outcomes else (thorough,):
             library.allow(max(min(left, THOROUGH if is_thorough else QUICK), 0.5), is_thorough)
             outcome = outcomes[kind] = resolve(thing, library.kinds[kind], library)
@@ -123,6 +125,14 @@ def _best(
         if outcome.candidate is not None and outcome.score[0] < (NOTHING if thorough else MISTAKEN):
             break
     return best
+
+
+def _leaves_out_memory(kind: str, outcomes: Mapping[str, Outcome], library: Library) -> bool:
+    """Whether it takes what an encoder gives, as its name says, and would be called without it as this kind."""
+    crosses = [o for o in outcomes.values() if o.candidate is not None and "memory" in o.kind.inputs]
+    names = [getattr(type(o.candidate.made), "__name__", "") for o in crosses if o.candidate is not None]
+    named = any(guess.is_named(name, o.kind) for name, o in zip(names, crosses, strict=True))
+    return named and "memory" not in library.kinds[kind].inputs and "src" not in library.kinds[kind].inputs
 
 
 def _has_more_than_its_kind(outcome: Outcome) -> bool:

@@ -1,0 +1,101 @@
+"""B27: where the output is right and its gradient is not; and norms that are made but never used (B15)."""
+
+import pytest
+import torch
+from torch import nn
+
+from reference_tests.kit.made import found, variant
+from scratch_transformer.kit.canonical import blocks
+from scratch_transformer.kit.judge.diagnose import diagnose
+from scratch_transformer.kit.recipe import RIGHT
+
+SIZES = {"d_model": 12, "num_heads": 3, "d_ff": 17}
+
+
+class Norm(nn.Module):
+    def __init__(self, d_model):
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.ones(d_model)), nn.Parameter(torch.zeros(d_model))
+
+    def mean(self, x):
+        return x.mean(-1, keepdim=True)
+
+    def forward(self, x):
+        variance = x.var(-1, keepdim=True, unbiased=False)
+        return (x - self.mean(x)) / (variance + 1e-5).sqrt() * self.weight + self.bias
+
+
+class Constant(Norm):
+    def mean(self, x):
+        return super().mean(x).detach()
+
+
+class Cut(Norm):
+    def forward(self, x):
+        return super().forward(x.data)
+
+
+class WithoutGrad(Norm):
+    @torch.no_grad()
+    def forward(self, x):
+        return super().forward(x)
+
+
+class InPlace(Norm):
+    def forward(self, x):
+        x -= x.mean(-1, keepdim=True)
+        return super().forward(x)
+
+
+@pytest.mark.parametrize(
+    "cls, said",
+    [
+        (Norm, ""),
+        (InPlace, ""),
+        (Constant, "gradient with respect to x is off by"),
+        (Cut, "depends on x, but"),
+        (WithoutGrad, "depends on x, self.weight, self.bias, but"),
+    ],
+)
+def test_a_right_output_with_a_wrong_gradient(cls, said):
+    findings = {f.mistake.id: f for f in found("LayerNorm", cls, d_model=12).findings if f.mistake.id == "B27"}
+    assert bool(said) == bool(findings)
+    assert not said or said in findings["B27"].evidence
+
+
+def test_a_gradient_that_is_zero_is_one():
+    """Of the keys' bias: no output depends on it."""
+    assert "B27" not in found("EncoderLayer", Layer, **SIZES).ids
+
+
+class Layer(blocks.EncoderLayer):
+    def __init__(self, d_model, num_heads, d_ff):
+        super().__init__({"d_model": d_model, "num_heads": num_heads, "d_ff": d_ff}, RIGHT)
+
+
+class WithoutPadding(Layer):
+    """What it makes of padding is zero: that does not count."""
+
+    def forward(self, x, mask=None):
+        y = super().forward(x, mask)
+        return y if mask is None else y * mask[:, 0].any(-2)[..., None]
+
+
+def test_gradients_of_what_does_not_count_do_not_count():
+    assert "B27" not in found("EncoderLayer", WithoutPadding, **SIZES).ids
+
+
+class OneNorm(Layer):
+    def connect(self, x, sublayer, number, residual=None):
+        return self.norm1(x + sublayer(x))
+
+
+def test_one_norm_for_all_is_a_mistake_where_others_are_made():
+    (finding,) = [f for f in found("EncoderLayer", OneNorm, **SIZES).findings if f.mistake.id == "B15"]
+    assert finding.severity == "mistake"
+    assert diagnose(variant("EncoderLayer", norms="shared")).verdict == "harmless deviation"
+
+
+def test_a_cosine_that_rises_again_after_its_end_is_harmless():
+    assert diagnose(variant("CosineSchedule", cosine="goes on after the end")).verdict == "harmless deviation"
+    assert diagnose(variant("CosineSchedule", cosine="as long as all steps")).verdict == "mistake"

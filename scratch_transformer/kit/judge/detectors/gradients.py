@@ -1,0 +1,104 @@
+"""What a backward pass shows: where gradients stop, and which parameters nothing uses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from scratch_transformer.kit.judge.evidence import share
+from scratch_transformer.kit.judge.search import Hypothesis
+from scratch_transformer.kit.judge.session import EXACT, Session, distance
+from scratch_transformer.kit.judge.variants import call
+from scratch_transformer.kit.kind import Candidate, Finding, Probe
+from scratch_transformer.kit.mistakes import MISTAKES
+
+Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
+LEAST = 1e-4
+"""Relative errors of gradients that are more than float32's rounding."""
+OURS = "scratch_transformer.kit."
+"""What is made around a function, which may be NumPy's."""
+
+
+def stopped(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """B27: an input or a parameter changes the output, and the output has no gradient there, or another one."""
+    module = session.candidate.module
+    if best is None or module is None or type(module).__module__.startswith(OURS) or session.is_random:
+        return
+    probe = session.ran[0].probe
+    inputs = {name: _with_gradient(value) for name, value in probe.inputs.items()}
+    given = {name: value for name, value in inputs.items() if isinstance(value, Tensor) and value.requires_grad}
+    own = {name: p for name, p in module.named_parameters() if p.requires_grad}
+    found = _gradients(session.candidate, inputs, probe.valid, [*given.values(), *own.values()])
+    left = [name for name, gradient in zip((*given, *own), found, strict=True) if gradient is None]
+    if len(left) == len(found) and {"ids", "src"} & set(session.kind.inputs):
+        return  # a model that is only there to write text
+    lost = [name for name in left if name in given and _matters(session, inputs, given[name])]
+    lost += [f"self.{name}" for name in left if name in own and _matters(session, inputs, own[name])]
+    if lost:
+        yield Finding(MISTAKES["B27"], f"The output depends on {', '.join(lost[:4])}, but has no gradient there.")
+        return
+    right = _gradients(session.module(best.recipe), inputs, probe.valid, list(given.values()))
+    for name, gradient, other in zip(given, found, right, strict=False):
+        off = distance(gradient, other, Probe(name, {}))
+        if LEAST < off < float("inf"):
+            said = f"The output's gradient with respect to {name} is off by {share(off)}, though the output is right."
+            yield Finding(MISTAKES["B27"], said)
+            return
+
+
+def _with_gradient(value: Any) -> Any:
+    is_float = isinstance(value, Tensor) and value.is_floating_point()
+    return value.clone().requires_grad_() if is_float else value
+
+
+def _gradients(module: Any, inputs: dict[str, Any], valid: Tensor | None, leaves: list[Tensor]) -> list[Tensor | None]:
+    """Of one number made of the output where that counts, with respect to leaves; None where there is none."""
+    if isinstance(module, Candidate):
+        module.differentiates = True
+    try:
+        with torch.enable_grad():
+            # What is called may write to its inputs, which a leaf forbids.
+            output = module(**{n: v.clone() if isinstance(v, Tensor) else v for n, v in inputs.items()})
+            if not output.requires_grad:
+                return [None] * len(leaves)
+            weights = torch.linspace(1, 2, output.numel(), dtype=output.dtype).view(output.shape).cos()
+            output = output if valid is None else output.masked_fill(~valid, 0.0)
+            return list(torch.autograd.grad((output * weights).sum(), leaves, allow_unused=True))
+    finally:
+        if isinstance(module, Candidate):
+            module.differentiates = False
+
+
+def _matters(session: Session, inputs: dict[str, Any], leaf: Tensor) -> bool:
+    """Whether another value gives another output."""
+    probe = session.ran[0].probe
+    before, kept = call(session.candidate, inputs), leaf.detach().clone()
+    with torch.no_grad():
+        leaf.mul_(2).add_(torch.linspace(-1, 1, leaf.numel(), dtype=leaf.dtype).view(leaf.shape))
+    try:
+        return distance(call(session.candidate, inputs), before, probe) > EXACT
+    finally:
+        with torch.no_grad():
+            leaf.copy_(kept)
+
+
+def has_unused_norms(session: Session) -> bool:
+    """Whether a call leaves out some of the norms that are made."""
+    called: set[str] = set()
+    module = session.candidate.module
+    if module is None or type(module).__module__.startswith(OURS):
+        return False
+    parts = {name: part for name, part in module.named_modules() if "norm" in type(part).__name__.lower()}
+    handles = [part.register_forward_pre_hook(lambda *_, name=name: called.add(name)) for name, part in parts.items()]
+    try:
+        call(session.candidate, session.ran[0].probe.inputs)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return bool(called) and called < parts.keys()
+
+
+GRADIENTS: tuple[tuple[tuple[str, ...], Detector], ...] = ((("B27",), stopped),)
