@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from reference_tests.kit.learners.checked import check_text
+from scratch_transformer.kit.checking import Checking
 from scratch_transformer.kit.resolve import foreign
 from scratch_transformer.kit.resolve.other_designs import design_of
 
@@ -108,3 +109,17 @@ class OfConfig(nn.Module):
 
 def test_what_is_given_a_config_alone_is_given_no_part():
     assert foreign.attends_to_nothing(OfConfig, "DecoderOnly") == "it attends to nothing"
+
+
+def beam_search(model, src, beam_size=4, max_len=20):
+    return model(src, beam_size, max_len)
+
+
+def translate(model, tokenizer, text):
+    return tokenizer.decode(beam_search(model, torch.tensor([tokenizer.encode(text)]), beam_size=3))
+
+
+def test_what_hands_on_to_a_search_is_no_greedy_decoding():
+    checking = Checking({}, None, lambda event, **values: None)
+    assert checking._decoder_within(translate) == "beam_search"
+    assert checking._decoder_within(beam_search) == ""

@@ -1,9 +1,14 @@
 """Designs and pairs of mistakes that few learners write: they are understood, and a wrong twin is not called right."""
 
+import types
+
 import pytest
+import torch
+from torch import nn
 
 from reference_tests.kit.learners.checked import check_text
 from scratch_transformer.kit.report.finding import FINE
+from scratch_transformer.kit.resolve.trials import adjust
 
 WIDE_HEADS = """
 class Head(nn.Module):
@@ -127,3 +132,86 @@ def test_masks_of_two_sorts(tmp_path):
 def test_masks_of_two_sorts_one_of_which_is_lost(old, new, tmp_path):
     assert old in TWO_SORTS
     assert verdict_and_ids(TWO_SORTS.replace(old, new), "DecoderLayer", tmp_path)[0] not in FINE
+
+
+BARE_NORMS = """
+def norm(x):
+    return F.rms_norm(x, (x.size(-1),))
+
+
+class CausalSelfAttention(nn.Module):
+    def __init__(self, n_embd, n_head):
+        super().__init__()
+        self.h, self.d = n_head, n_embd // n_head
+        self.c_q, self.c_k, self.c_v, self.c_proj = (nn.Linear(n_embd, n_embd, bias=False) for _ in range(4))
+
+    def turned(self, x):
+        angles = torch.arange(x.size(1))[:, None] / 10000.0 ** (torch.arange(0, self.d, 2) / self.d)
+        cos, sin = angles.cos()[None, :, None], angles.sin()[None, :, None]
+        a, b = x.chunk(2, -1)
+        return torch.cat((a * cos + b * sin, b * cos - a * sin), -1)
+
+    def forward(self, x):
+        q, k, v = (w(x).view(*x.shape[:2], self.h, self.d) for w in (self.c_q, self.c_k, self.c_v))
+        q, k = norm(self.turned(q)), norm(self.turned(k))
+        q, k, v = (y.transpose(1, 2) for y in (q, k, v))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.c_proj(y.transpose(1, 2).flatten(2))
+
+
+class Block(nn.Module):
+    def __init__(self, n_embd, n_head):
+        super().__init__()
+        self.attn = CausalSelfAttention(n_embd, n_head)
+        self.up, self.down = nn.Linear(n_embd, 4 * n_embd, bias=False), nn.Linear(4 * n_embd, n_embd, bias=False)
+
+    def forward(self, x):
+        x = x + self.attn(norm(x))
+        return x + self.down(F.relu(self.up(norm(x))).square())
+
+
+class GPT(nn.Module):
+    def __init__(self, vocab_size, n_layer, n_head, n_embd):
+        super().__init__()
+        self.wte, self.lm_head = nn.Embedding(vocab_size, n_embd), nn.Linear(n_embd, vocab_size, bias=False)
+        self.blocks = nn.ModuleList([Block(n_embd, n_head) for _ in range(n_layer)])
+
+    def forward(self, idx):
+        x = self.wte(idx)
+        for block in self.blocks:
+            x = block(x)
+        logits = self.lm_head(norm(x))
+        return 15 * torch.tanh(logits / 15)
+"""
+
+
+def test_norms_without_weights_and_scores_that_are_kept_within_bounds(tmp_path):
+    results = check_text(BARE_NORMS, tmp_path)
+    assert {name: result.verdict in FINE for name, result in results.items()} == dict.fromkeys(results, True), results
+    assert "normalized queries and keys" in results["CausalSelfAttention"].design
+    assert results["GPT"].notes[0].startswith("Its scores are kept within ±15")
+
+
+def test_values_that_are_rotated_in_place_of_the_keys(tmp_path):
+    old, new = "q, k = norm(self.turned(q)), norm(self.turned(k))", "q, v = map(self.turned, (q, v))"
+    assert old in BARE_NORMS
+    text = BARE_NORMS[: BARE_NORMS.index("class Block")].replace(old, new)
+    verdict, ids = verdict_and_ids(text, "CausalSelfAttention", tmp_path)
+    assert verdict == "mistake" and "R4" in ids
+
+
+class Capped(nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.softcap, self.inner = 15.0, inner
+
+    def forward(self, x):
+        return self.softcap * torch.tanh(x / self.inner)
+
+
+@pytest.mark.parametrize("inner, is_right", [(15.0, True), (10.0, False)])
+def test_bounds_of_scores_are_undone_as_they_should_have_been_made(inner, is_right):
+    made, x = Capped(inner), torch.linspace(-40, 40, 9, dtype=torch.float64)
+    candidate = types.SimpleNamespace(made=made, notes=[], post=None)
+    adjust._uncap(candidate, made(x))
+    assert torch.allclose(candidate.post(made(x), {}), x) == is_right

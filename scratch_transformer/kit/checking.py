@@ -15,6 +15,7 @@ from typing import Any
 
 from torch import nn
 
+from scratch_transformer.kit.definitions import leads_to
 from scratch_transformer.kit.discover import load, packages, siblings, survey
 from scratch_transformer.kit.discover.sandbox import Guard, TimeUp, time_limit
 from scratch_transformer.kit.discover.target import Source
@@ -244,9 +245,17 @@ class Checking:
         module = outcome.candidate.module if outcome.candidate is not None else None
         if outcome.kind.name in ("FeedForward", "SwiGLU") and module is not None and not [*module.parameters()]:
             return foreign.WEIGHTLESS
+        if "next_logits" in outcome.kind.inputs and (other := self._decoder_within(value)):
+            return foreign.HANDS_ON.format(other)
         if result.verdict == "unknown mismatch" and self._is_pooled(outcome):
             return foreign.POOLED
         return other_designs.design_of(value)
+
+    def _decoder_within(self, value: Any) -> str:
+        """The function that writes text which another one, translate(model, text), calls; "" without one."""
+        called = [one for one in leads_to(value) if inspect.isfunction(one)]
+        kinds = {one: guess.kinds_of(one.__name__, one, KINDS)[:1] for one in called}
+        return next((one.__name__ for one in called if set(kinds[one]) & {"GreedyDecoding", "BeamSearch"}), "")
 
     def _is_pooled(self, outcome: Outcome) -> bool:
         """Whether what is called like a model, or a layer, returns one vector for a whole sentence."""

@@ -153,6 +153,7 @@ class Candidate:
     refused: a mask's parameter, and the error with which it stops when it is given any.
     looks_for_padding: whether padding of the target has a mask of its own, that it is given or makes.
     speaks_of_padding: whether it takes a mask, or its text has a word of masks or padding.
+    has_bare_norms: whether it may normalize where it has no weights for that, by F.rms_norm.
     is_causal_by_name: whether somebody expects that it hides the future without being given a mask.
     """
 
@@ -172,6 +173,7 @@ class Candidate:
         self.refused: tuple[str, Exception] | None = None
         self.looks_for_padding = self.speaks_of_padding = True
         self.is_causal_by_name = True
+        self.has_bare_norms = False
 
     def load(self, state: State) -> State:
         """Give the learner's parameters these values, named canonically.

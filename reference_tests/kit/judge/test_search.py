@@ -8,6 +8,7 @@ import pytest
 from scratch_transformer.kit.judge import search
 from scratch_transformer.kit.judge.search import Change, Hypothesis, Match, changes_of, find, of_parts, subsets
 from scratch_transformer.kit.judge.session import EXACT, ROUNDED
+from scratch_transformer.kit.judge.variants import Variants
 from scratch_transformer.kit.kind import Diagnosis, Finding
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.mistakes import MISTAKES
@@ -387,3 +388,19 @@ def test_what_explained_it_while_it_was_resolved_is_told_by_its_mistakes():
     assert {change.id for change in search._explained(session, changes)} == {"A22", "LN3"}
     session.candidate.explained = None
     assert search._explained(session, changes) == ()
+
+
+@pytest.mark.parametrize(
+    "missing, known, expected",
+    [
+        (["norm2.weight", "norm2.bias"], [], ["B15"]),
+        (["norm2.weight", "norm2.bias"], [Change("B15", "", (("norms", "shared"),))], []),
+        (["norm1.weight", "norm2.weight"], [], []),  # it has no norm at all, as far as can be seen
+        (["norm2.bias"], [], []),
+        ([], [], []),
+    ],
+)
+def test_a_mistake_that_parameters_show(missing, known, expected):
+    kind = KINDS["EncoderLayer"]
+    variants = Variants(kind, kind.complete({}))
+    assert [change.id for change in search.evident(variants, missing, known)] == expected

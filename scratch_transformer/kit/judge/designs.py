@@ -30,18 +30,27 @@ SHOWN = {
 
 
 def possible(
-    variants: Variants, missing: Collection[str], outputs: Sequence[Tensor], shown: Mapping[str, Any]
+    variants: Variants,
+    missing: Collection[str],
+    outputs: Sequence[Tensor],
+    shown: Mapping[str, Any],
+    has_bare_norms: bool = False,
 ) -> list[Design]:
     """Designs that nothing speaks against; what the parts show comes first.
 
-    missing: canonical parameters that the candidate has no place for. outputs: what it gave.
+    missing: canonical parameters that the candidate has no place for. outputs: what it gave. has_bare_norms: whether
+    norms may be there without weights.
     """
     designs = [(name, dict(changes)) for name, changes in variants.kind.designs.items()]
     if len(designs) == 1:
         return designs
     designs = [design for design in designs if _fits_width(design, variants.settings, outputs)] or designs
     of_outputs = (_fits_output(outputs), *([_fits_half(outputs)] if variants.kind.name == "CausalMask" else ()))
-    for keeps in (_fits_parameters(variants, designs, missing), _fits_settings(variants.settings), *of_outputs):
+    for keeps in (
+        _fits_parameters(variants, designs, missing, has_bare_norms),
+        _fits_settings(variants.settings),
+        *of_outputs,
+    ):
         designs = [design for design in designs if keeps(design)] or designs
     return sorted(designs, key=lambda design: against(design, shown))
 
@@ -65,7 +74,8 @@ def of_session(session: Session, parts: Sequence[Diagnosis] = ()) -> list[Design
     """The possible designs of what was run."""
     candidate = session.candidate
     outputs = [result.output for result in session.ran if result.output is not None]
-    return possible(session.variants, candidate.missing, outputs, {**shown_by(parts), **candidate.shown})
+    shown = {**shown_by(parts), **candidate.shown}
+    return possible(session.variants, candidate.missing, outputs, shown, candidate.has_bare_norms)
 
 
 def shown_by(parts: Sequence[Diagnosis]) -> dict[str, Any]:
@@ -78,11 +88,18 @@ def shown_by(parts: Sequence[Diagnosis]) -> dict[str, Any]:
     return {name: values.pop() for name, values in found.items() if len(values) == 1}
 
 
-def _fits_parameters(variants: Variants, designs: list[Design], missing: Collection[str]) -> Keeps:
-    """Weights that only some designs have are there, or missing, as the design says; if none does, as far as can be."""
+def _fits_parameters(
+    variants: Variants, designs: list[Design], missing: Collection[str], has_bare_norms: bool
+) -> Keeps:
+    """Weights that only some designs have are there, or missing, as the design says; if none does, as far as can be.
+
+    has_bare_norms: of norms without weights, numbers tell.
+    """
     weights = {name: variants.weights(RIGHT.with_(changes)) for name, changes in designs}
     distinct = set(weights.values())
     optional = frozenset.union(*distinct) - frozenset.intersection(*distinct)
+    if has_bare_norms:
+        optional = frozenset(name for name in optional if "norm" not in name or name not in missing)
     misfits = {some: len((some & optional) ^ (optional - set(missing))) for some in distinct}
     fits = {some for some in distinct if misfits[some] == min(misfits.values())}
     return lambda design: weights[design[0]] in fits

@@ -29,7 +29,8 @@ first: there may be no time for all."""
 PADDING_LOST, GAP = ("A29", "the padding is lost"), "gap"
 """A mistake that goes with any other, and the name of the probe that shows it."""
 
-TOGETHER = (("LN1", "LN2"), ("LN1", "LN3"), ("LN2", "LN3"), ("LN1", "LN2", "LN3"))
+TOGETHER = (("LN1", "LN2"), ("LN1", "LN3"), ("LN2", "LN3"), ("LN1", "LN2", "LN3"), ("R3", "R7"), ("R4", "R7"),
+            ("R7", "LN3"), ("R4", "LN3"), ("R4", "R7", "LN3"))  # fmt: skip
 """Mistakes that often come together."""
 
 

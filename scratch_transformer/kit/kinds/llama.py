@@ -68,7 +68,7 @@ def attention_kind(name: str, what: str, of: Kind, module: type[canonical.Attent
         defaults={**of.defaults, "rope_base": BASE},
         build=canonical.builder(module),
         probes=of.probes,
-        mistakes=only((*TURNING, *(id for id in of.mistakes if not id.startswith("LN")))),
+        mistakes=only((*TURNING, *(id for id in of.mistakes if not id.startswith("LN")), "LN3")),
         designs=designs,
         full={"qk_norm": True},
         oracle=of.oracle,

@@ -98,7 +98,11 @@ print("values rotated:    ", (weights @ rotate(same))[0])
         fix="q, k = rotate(q), rotate(k).",
         source=SU,
         mathematics="right: (R_m q)ᵀ (R_n k) = qᵀ R_{n-m} k      here: (R_m q)ᵀ k = qᵀ R_{-m} k",
-        changes={"the keys are not": {"rotates": "q"}, "the queries are not": {"rotates": "k"}},
+        changes={
+            "the keys are not": {"rotates": "q"},
+            "the queries are not": {"rotates": "k"},
+            "the keys are not, and the values are": {"rotates": "q v"},
+        },
         demo="""\
 import torch
 def rotate(x, t):

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from scratch_transformer.kit.definitions import leads_to, names_in
 from scratch_transformer.kit.kind import Candidate, Inputs, Kind, State
 from scratch_transformer.kit.resolve.call import batching, caching, documented
 from scratch_transformer.kit.resolve.call.plan import CannotCall, Plan
@@ -55,6 +56,7 @@ class Resolved(Candidate):
         self.looks_for_padding = len(own) > 1 or bool(PADDING_OF_TARGET.search(_source(thing)))
         self.speaks_of_padding = bool(plan.mask_parameters) or bool(re.search("pad|mask", _source(thing).lower()))
         self.is_causal_by_name = _is_given_future(kind, plan) or (_is_causal(kind, thing) and not _takes_mask(plan))
+        self.has_bare_norms = _has_bare_norms(thing)
         self.update_missing()
 
     def update_missing(self) -> None:
@@ -213,16 +215,31 @@ def _as_key(positions: list[Tensor]) -> bytes:
 
 def _source(thing: Any) -> str:
     of: Any = type(thing) if isinstance(thing, nn.Module) else inspect.unwrap(thing)
-    return _text_of(of)
+    return source_of(of)
 
 
 @functools.lru_cache(maxsize=1024)
-def _text_of(definition: Any) -> str:
+def source_of(definition: Any) -> str:
     """Read once: Python parses the whole file to find a class."""
     try:
         return inspect.getsource(definition)
     except (OSError, TypeError):
         return ""
+
+
+BARE = re.compile(r"rms_?norm|layer_norm$|^normalize$", re.IGNORECASE)
+
+
+def _has_bare_norms(thing: Any) -> bool:
+    """Whether its code calls a normalization, or it has one, without weights."""
+    if not isinstance(thing, nn.Module):
+        return False
+    norms = [part for part in thing.modules() if "norm" in type(part).__name__.lower()]
+    if any(next(norm.parameters(), None) is None for norm in norms):
+        return True
+    own = {type(part) for part in thing.modules() if not type(part).__module__.startswith("torch.")}
+    names = {name for cls in own for one in (cls, *leads_to(cls)) for name in names_in(one)}
+    return any(BARE.search(name) and name.islower() for name in names)
 
 
 def _is_given_future(kind: Kind, plan: Plan) -> bool:

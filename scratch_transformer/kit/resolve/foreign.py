@@ -33,6 +33,7 @@ NOT_INSTALLED = "it needs {}, which is not installed"
 ABSENT_FILE = re.compile(r"no such file or directory|file not found", re.IGNORECASE)
 NOT_ALONE = "a piece of a loop: it is given {}"
 POOLED = "it does not return a vector for every word: a classifier, perhaps"
+HANDS_ON = "it leaves the decoding to {}"
 WEIGHTLESS = "it has no weights: an activation"
 NOTHING = (
     NOT_WRITTEN,
@@ -40,7 +41,7 @@ NOTHING = (
     POOLED,
     WEIGHTLESS,
     SAID.partition("{")[0],
-    *(said.partition("{")[0] for said in (NOT_ALONE, NOT_INSTALLED)),
+    *(said.partition("{")[0] for said in (NOT_ALONE, NOT_INSTALLED, HANDS_ON)),
 )
 """How the reasons begin for which there is nothing to judge."""
 Function = (ast.FunctionDef, ast.AsyncFunctionDef)

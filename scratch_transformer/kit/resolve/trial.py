@@ -123,7 +123,7 @@ class Trial:
         self, candidate: Candidate, missing: frozenset[str], key: bytes, state: State, outputs: Outputs, enough: int
     ) -> Score:
         given = [output for _, output in outputs if output is not None]
-        designs = possible(self._variants, missing, given, self.shown)
+        designs = possible(self._variants, missing, given, self.shown, candidate.has_bare_norms)
         best, deadline = float("inf"), min(time.process_time() + SECONDS, self.until)
         for tier in range(min(enough, NOTHING)):
             if tier and not any(output is not None and output.isfinite().all() for _, output in outputs):

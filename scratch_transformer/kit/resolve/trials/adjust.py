@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -9,11 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from scratch_transformer.kit.definitions import leads_to, names_in
 from scratch_transformer.kit.kind import Inputs, Kind, Probe
 from scratch_transformer.kit.resolve.call import batching, beside, caching, forwards
 from scratch_transformer.kit.resolve.call.plan import LENGTH, ROWS, SENTENCES, CannotCall, Plan
 from scratch_transformer.kit.resolve.call.precision import double
-from scratch_transformer.kit.resolve.candidate import Resolved, tensors
+from scratch_transformer.kit.resolve.candidate import Resolved, source_of, tensors
 from scratch_transformer.kit.resolve.functions import decoders, mask_functions, schedules
 from scratch_transformer.kit.resolve.trial import Trial
 from scratch_transformer.kit.resolve.weights.layout import SEGMENTS, walk
@@ -168,12 +170,35 @@ def _add_head(candidate: Resolved, probe: Probe, trial: Trial) -> None:
         if expected is not None and after and _reads_all(candidate, probe, settings["d_model"], output):
             _within(candidate, settings["d_model"], AFTER.format(tuple(output.shape)))
             return
+        if expected is not None and output.shape == expected:
+            _uncap(candidate, output)
         if expected is None or output.shape == expected or output.shape[-1] != settings["d_model"]:
             return
         head = forwards.head_of(candidate.made, settings["d_model"], int(expected[-1]))
     if head is not None:
         candidate.post = lambda output, inputs: head(output)
         candidate.notes.append("Its forward ends before the projection to the vocabulary, which was applied to it.")
+
+
+CAPPED = "Its scores are kept within ±{0:g}, as {0:g} · tanh(scores / {0:g}): those before are compared."
+
+
+CAP = re.compile(r"tanh\([^()]*/ *([\d.]+)\)|cap\w* *(?::\s*float)? *= *([\d.]+)", re.IGNORECASE)
+
+
+def _uncap(candidate: Resolved, output: Tensor) -> None:
+    """Where a model's scores go through c · tanh(s / c), which can be undone: s. Its code tells c."""
+    made: Any = type(candidate.made)
+    codes = [made, *(one for one in leads_to(made) if isinstance(one, type))]
+    if not any("tanh" in names_in(one) for one in codes):
+        return
+    told = [float(number) for one in codes for pair in CAP.findall(source_of(one)) for number in pair if number]
+    told += [float(v) for n, v in vars(candidate.made).items() if "cap" in n and isinstance(v, (int, float))]
+    caps = [cap for cap in told if cap > float(output.detach().abs().max())]
+    if caps:
+        cap = min(caps)
+        candidate.post = lambda output, inputs: cap * torch.atanh(output / cap)
+        candidate.notes.append(CAPPED.format(cap))
 
 
 def adapted(function: Any, kind: Kind, plan: Plan, head_logs: bool | None = None) -> list[Any]:
