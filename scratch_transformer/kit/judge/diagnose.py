@@ -26,10 +26,13 @@ from scratch_transformer.kit.kind import Candidate, Diagnosis, Finding, Verdict
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.attention import NOT_ASKED, TARGET_ONLY
 from scratch_transformer.kit.mistakes.blocks import UNUSED_NORMS
+from scratch_transformer.kit.mistakes.normalization import LARGE_EPS
 from scratch_transformer.kit.recipe import RIGHT, Recipe
 
 ORDER = list(MISTAKES)
 """Of mistakes, in the catalogue: however they were found, they are named in this order."""
+MOST_EPS = 0.01
+"""Of a norm, beside which the variance of ordinary tokens is large."""
 SEVERITIES = ("mistake", "paper", "harmless", "note")
 WORDS: dict[tuple[str, Any], str] = {
     ("norm_order", "pre"): "pre-norm",
@@ -163,6 +166,8 @@ def _form(session: Session, change: Change) -> str:
     """What takes a mask, or is not called a decoder, need not hide the future; norms that are made are to be used."""
     if change.id == "B15" and has_unused_norms(session):
         return UNUSED_NORMS
+    if change.id == "LN3" and dict(change.entries).get("eps", 0.0) > MOST_EPS:
+        return LARGE_EPS
     is_asked = change.id != "A25" or session.candidate.is_causal_by_name
     return change.form if is_asked else NOT_ASKED
 
