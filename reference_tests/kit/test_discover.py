@@ -201,6 +201,21 @@ def test_files_of_a_package_import_each_other(package, with_init):
     assert loaded["block"].missing == []
 
 
+def test_a_file_may_be_called_like_its_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    folder = tmp_path / "tinymodel"
+    folder.mkdir()
+    (folder / "sizes.py").write_text("WIDTH = 4\n")
+    (folder / "tinymodel.py").write_text("from tinymodel.sizes import WIDTH\nclass Kept:\n    width = WIDTH\n")
+    (source,) = find(str(folder / "tinymodel.py")).sources
+    try:
+        loaded = load.load(source, NoGuard())
+        assert (source.module, loaded.missing, loaded.module.Kept.width) == ("tinymodel.tinymodel", [], 4)
+    finally:
+        for name in [name for name in sys.modules if name.startswith("tinymodel")]:
+            del sys.modules[name]
+
+
 PROJECT = {
     "README.md": "",
     "common/parts.py": "WIDTH = 4\n",

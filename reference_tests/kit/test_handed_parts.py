@@ -82,6 +82,185 @@ def attention(q, k, v, d_k, mask=False):
         scores = scores + torch.triu(torch.ones(scores.shape), diagonal=1) * -1e9
     return scores.softmax(-1) @ v
 """
+NEEDS_ITS_MASK = """
+class MultiHeadAttention(nn.Module):
+    def __init__(self, dim, num_heads):
+        super().__init__()
+        self.h, self.d_k = num_heads, dim // num_heads
+        self.q, self.k, self.v, self.out = (nn.Linear(dim, dim) for _ in range(4))
+
+    def forward(self, q, k, v, mask=None):
+        q, k, v = (x.unflatten(-1, (self.h, self.d_k)).transpose(1, 2) for x in (self.q(q), self.k(k), self.v(v)))
+        scores = (q @ k.transpose(-2, -1) / self.d_k ** 0.5).masked_fill(mask == 0, -1e10)
+        return self.out((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+"""
+PLACES = """
+def create_padding_mask(seq_len, padding_positions):
+    mask = torch.ones(1, 1, 1, seq_len)
+    for position in padding_positions:
+        mask[0, 0, 0, position] = 0
+    return mask
+"""
+ADDS_POSITIONS = """
+def positional_encoding(input_x, dim, max_length=100):
+    table = torch.zeros(1, max_length, dim)
+    angle = torch.arange(max_length).reshape(-1, 1) / 10000 ** (torch.arange(0, dim, 2) / dim)
+    table[:, :, 0::2], table[:, :, 1::2] = torch.sin(angle), torch.cos(angle)
+    return input_x + table[:, :input_x.shape[1], :]
+"""
+HEADS_AFTER_THE_LENGTH = """
+class ScaledDotProductAttention(nn.Module):
+    def forward(self, q, k, v):
+        q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
+        return (F.softmax(q @ k.transpose(2, 3) / math.sqrt(q.shape[-1]), dim=-1) @ v).transpose(1, 2)
+"""
+OF_A_LENGTH = """
+class PositionalEncoding(nn.Module):
+    def __init__(self, d_model):
+        super().__init__()
+        self.d_model = d_model
+
+    def forward(self, seq_length):
+        angle = torch.arange(0, seq_length)[:, None] / 10000 ** (torch.arange(0, self.d_model, 2) / self.d_model)
+        return torch.stack((angle.sin(), angle.cos()), -1).flatten(1)
+"""
+TURNED_BY_AN_OBJECT = """
+class RoPE(nn.Module):
+    def __init__(self, head_dim, base=10000.0):
+        super().__init__()
+        self.register_buffer("freqs", base ** (-torch.arange(0, head_dim, 2) / head_dim))
+
+    def forward(self, x, position_ids):
+        angle = position_ids[..., None] * self.freqs
+        cos, sin = angle.cos().repeat(1, 2), angle.sin().repeat(1, 2)
+        first, second = x.chunk(2, -1)
+        return x * cos + torch.cat((-second, first), -1) * sin
+
+
+class Attention(nn.Module):
+    def __init__(self, emb_dim, n_heads):
+        super().__init__()
+        self.h, self.d = n_heads, emb_dim // n_heads
+        self.q_proj, self.k_proj, self.v_proj, self.o_proj = (nn.Linear(emb_dim, emb_dim) for _ in range(4))
+
+    def forward(self, x, rope: RoPE, position_ids, attn_mask=None):
+        both = self.q_proj(x), self.k_proj(x), self.v_proj(x)
+        q, k, v = (part.unflatten(-1, (self.h, self.d)).transpose(1, 2) for part in both)
+        scores = rope(q, position_ids) @ rope(k, position_ids).transpose(-2, -1) / math.sqrt(self.d)
+        if attn_mask is not None:
+            scores = scores + attn_mask
+        return self.o_proj((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+"""
+MAY_TURN = """
+class RotaryEmbedding(nn.Module):
+    def __init__(self, dim, theta=10000.0):
+        super().__init__()
+        self.register_buffer("inv_freq", 1.0 / theta ** (torch.arange(0, dim, 2) / dim), persistent=False)
+
+    def forward(self, seq_len: int, device: torch.device, dtype: torch.dtype, position_offset: int = 0):
+        places = torch.arange(position_offset, position_offset + seq_len, device=device, dtype=dtype)
+        angle = torch.outer(places, self.inv_freq).repeat(1, 2)
+        return angle.cos(), angle.sin()
+
+
+class CausalAttention(nn.Module):
+    def __init__(self, d_model, num_heads, rope: "RotaryEmbedding | None" = None):
+        super().__init__()
+        self.h, self.d, self.rope = num_heads, d_model // num_heads, rope
+        self.qkv, self.out = nn.Linear(d_model, 3 * d_model), nn.Linear(d_model, d_model)
+
+    def turned(self, x, cos, sin):
+        first, second = x.chunk(2, -1)
+        return x * cos + torch.cat((-second, first), -1) * sin
+
+    def forward(self, x, past_kv=None, rope_position_offset: int = 0, cache_len: int = 0):
+        q, k, v = (part.unflatten(-1, (self.h, self.d)).transpose(1, 2) for part in self.qkv(x).chunk(3, -1))
+        if self.rope is not None:
+            cos, sin = self.rope(x.shape[1], x.device, x.dtype, rope_position_offset)
+            q, k = self.turned(q, cos, sin), self.turned(k, cos, sin)
+        if past_kv is not None:
+            k, v = torch.cat((past_kv[0], k), 2), torch.cat((past_kv[1], v), 2)
+        future = torch.arange(k.shape[2]) > torch.arange(q.shape[2])[:, None] + cache_len
+        scores = (q @ k.transpose(-2, -1) / math.sqrt(self.d)).masked_fill(future, float("-inf"))
+        return self.out((scores.softmax(-1) @ v).transpose(1, 2).flatten(2)), (k, v)
+"""
+SHARED = """
+class TranslationModel(nn.Module):
+    def __init__(self, vocab_size, d_model=512, n_heads=8, d_ff=2048, n_layers=6, max_len=100):
+        super().__init__()
+        self.token_embeddings = nn.Embedding(vocab_size + 3, d_model)
+        layer = dict(d_model=d_model, nhead=n_heads, dim_feedforward=d_ff, dropout=0.0, batch_first=True)
+        self.encoders = nn.ModuleList([nn.TransformerEncoderLayer(**layer) for _ in range(n_layers)])
+        self.decoders = nn.ModuleList([nn.TransformerDecoderLayer(**layer) for _ in range(n_layers)])
+        self.W_o = nn.Linear(d_model, vocab_size + 3)
+        angle = torch.arange(max_len)[:, None] / 10000 ** (torch.arange(0, d_model, 2) / d_model)
+        self.register_buffer("pe", torch.stack((angle.sin(), angle.cos()), -1).flatten(1))
+
+    def embed(self, ids):
+        return self.token_embeddings(ids) + self.pe[: ids.shape[1]]
+
+    def forward(self, src, tgt, src_padding_mask=None, tgt_padding_mask=None):
+        x, memory = self.embed(tgt), self.embed(src)
+        for layer in self.encoders:
+            memory = layer(memory, src_key_padding_mask=src_padding_mask)
+        future = torch.ones(tgt.shape[1], tgt.shape[1]).triu(1).bool()
+        for layer in self.decoders:
+            x = layer(x, memory, future, None, tgt_padding_mask, src_padding_mask)
+        return self.W_o(x)
+"""
+BY_ANNOTATIONS = """
+class WordEmbedding(nn.Module):
+    def __init__(self, d_model: int, vocab_size: int):
+        super().__init__()
+        self.embedding = nn.Embedding(vocab_size, d_model)
+
+    def forward(self, ids):
+        return self.embedding(ids) * math.sqrt(self.embedding.embedding_dim)
+
+
+class PositionalEncoding(nn.Module):
+    def __init__(self, d_model: int, seq_len: int):
+        super().__init__()
+        angle = torch.arange(seq_len)[:, None] / 10000 ** (torch.arange(0, d_model, 2) / d_model)
+        self.register_buffer("pe", torch.stack((angle.sin(), angle.cos()), -1).flatten(1))
+
+    def forward(self, x):
+        return x + self.pe[: x.shape[1]]
+
+
+class Block(nn.Module):
+    def __init__(self, d_model, n_heads, d_ff):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(d_model, n_heads, batch_first=True)
+        self.net = nn.Sequential(nn.Linear(d_model, d_ff), nn.ReLU(), nn.Linear(d_ff, d_model))
+        self.norm_1, self.norm_2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+
+    def forward(self, x):
+        future = torch.ones(x.shape[1], x.shape[1]).triu(1).bool()
+        x = self.norm_1(x + self.attention(x, x, x, attn_mask=future)[0])
+        return self.norm_2(x + self.net(x))
+
+
+class Generator(nn.Module):
+    def __init__(self, d_model: int, vocab_size: int):
+        super().__init__()
+        self.linear = nn.Linear(d_model, vocab_size)
+
+    def forward(self, x):
+        return self.linear(x)
+
+
+class GPT(nn.Module):
+    def __init__(self, lut: WordEmbedding, pes_layer: "PositionalEncoding", blocks: nn.ModuleList, last: Generator):
+        super().__init__()
+        self.lut, self.pes_layer, self.blocks, self.last = lut, pes_layer, blocks, last
+
+    def forward(self, ids):
+        x = self.pes_layer(self.lut(ids))
+        for block in self.blocks:
+            x = block(x)
+        return self.last(x)
+"""
 
 
 def result_of(text, name, folder, old="", new=""):
@@ -96,12 +275,32 @@ RIGHT = [
     pytest.param(ATTENTION + LISTS, "Encoder", "Encoder", id="lists of parts"),
     pytest.param(OF_LAYERS, "Encoder", "Encoder", id="layers of which nobody has any, asked for their size"),
     pytest.param(FLAGGED, "attention", "ScaledDotProductAttention", id="a mask that is a flag"),
+    pytest.param(NEEDS_ITS_MASK, "MultiHeadAttention", "MultiheadAttention", id="None == 0 is no tensor"),
+    pytest.param(HEADS_AFTER_THE_LENGTH, "ScaledDotProductAttention", "ScaledDotProductAttention", id="(B, T, h, d)"),
+    pytest.param(OF_A_LENGTH, "PositionalEncoding", "PositionalEncoding", id="a number of positions"),
+    pytest.param(PLACES, "create_padding_mask", "PaddingMask", id="a length and places of padding"),
+    pytest.param(ADDS_POSITIONS, "positional_encoding", "PositionalEncoding", id="tokens and a width"),
+    pytest.param(TURNED_BY_AN_OBJECT, "Attention", "RotaryAttention", id="what turns, as an object"),
+    pytest.param(MAY_TURN, "CausalAttention", "CausalRotaryAttention", id="what may turn, and where a cache stands"),
+    pytest.param(MAY_TURN, "RotaryEmbedding", "RotaryEmbedding", id="tables of a device and a dtype"),
+    pytest.param(SHARED, "TranslationModel", "Transformer", id="one table of a few words more, and W_o"),
+    pytest.param(BY_ANNOTATIONS, "GPT", "DecoderOnly", id="parts by their annotations"),
 ]
 WRONG = [
     pytest.param(ATTENTION + DECODER_LAYER, "DecoderLayer", "x = self.norms[1](x + ", "x = self.norms[1](enc_k + "),
     pytest.param(ATTENTION + LISTS, "Encoder", "x = x + self.dropout(self.self", "x = h + self.dropout(self.self"),
     pytest.param(OF_LAYERS, "Encoder", "x = layer(x, encoder_mask=mask)", "layer(x, encoder_mask=mask)"),
     pytest.param(FLAGGED, "attention", " / math.sqrt(d_k)", ""),
+    pytest.param(NEEDS_ITS_MASK, "MultiHeadAttention", " / self.d_k ** 0.5", ""),
+    pytest.param(HEADS_AFTER_THE_LENGTH, "ScaledDotProductAttention", "dim=-1", "dim=-2"),
+    pytest.param(OF_A_LENGTH, "PositionalEncoding", "2) / self.d_model", "2)"),
+    pytest.param(PLACES, "create_padding_mask", "[0, 0, 0, position]", "[0, 0, 0, position - 1]"),
+    pytest.param(ADDS_POSITIONS, "positional_encoding", "torch.arange(0, dim, 2) / dim", "torch.arange(0, dim, 2)"),
+    pytest.param(TURNED_BY_AN_OBJECT, "Attention", " / math.sqrt(self.d)", ""),
+    pytest.param(MAY_TURN, "CausalAttention", " + cache_len", ""),
+    pytest.param(MAY_TURN, "CausalAttention", "x.dtype, rope_position_offset)", "x.dtype)"),
+    pytest.param(SHARED, "TranslationModel", "future, None", "None, None"),
+    pytest.param(BY_ANNOTATIONS, "GPT", ".triu(1)", ".triu(2)"),
 ]
 
 

@@ -10,6 +10,7 @@ import torch
 from scratch_transformer.kit.discover import load
 from scratch_transformer.kit.discover.target import find
 from scratch_transformer.kit.judge.crashes import crash_finding
+from scratch_transformer.kit.resolve.build import globals
 
 LEARNERS = """
 import torch
@@ -191,3 +192,9 @@ def test_what_may_be_set_or_given_elsewhere_is_no_mistake(learners, name):
 def test_lines_that_were_left_out_may_have_defined_it(learners, monkeypatch):
     monkeypatch.setitem(vars(learners), load.REPAIRED, True)
     assert finding(learners.Unknown) is None
+
+
+def test_a_class_that_nothing_defines_is_no_number_of_heads():
+    namespace, names = {}, {"MultiHeadAttention", "N_HEADS"}
+    globals.override(namespace, names, {"num_heads": 3}, set())
+    assert namespace == {"N_HEADS": 3}

@@ -23,6 +23,7 @@ SCALES: dict[str, Callable[[int, int, int], float]] = {
     "1/sqrt(h)": lambda d_k, h, S: 1 / math.sqrt(h),
     "sqrt(d_k)": lambda d_k, h, S: math.sqrt(d_k),
     "sqrt(d_model)": lambda d_k, h, S: math.sqrt(h * d_k),
+    "1/sqrt(d_k/h)": lambda d_k, h, S: math.sqrt(h / d_k),
     "1/sqrt(S)": lambda d_k, h, S: 1 / math.sqrt(S),
 }
 AXES = {"keys": -1, "queries": -2, "heads": -3, "batch": 0}

@@ -83,13 +83,21 @@ def _file(path: Path) -> Source:
         return Source(str(path), text, str(path.parent), _identifier(path.stem), cells)
     if path.suffix not in (".py", ".txt", ""):
         raise NotFound(f"{path.name} is neither Python (.py) nor a notebook (.ipynb)")
+    text = _read(path)
     folder, parts, levels = path.parent, [_identifier(path.stem)], _levels(path.parent)
+    levels = max(levels, int(_names_its_folder(text, folder)))
     while ((folder / "__init__.py").exists() or len(parts) <= levels) and folder.parent != folder:
         parts.insert(0, _identifier(folder.name))
         folder = folder.parent
     if parts[-1] == "__init__" and len(parts) > 1:
         parts.pop()
-    return Source(str(path), _read(path), str(folder), ".".join(parts))
+    return Source(str(path), text, str(folder), ".".join(parts))
+
+
+def _names_its_folder(text: str, folder: Path) -> bool:
+    """Whether model/model.py imports model.attention, which is beside it: its folder is a package then."""
+    imported = re.findall(rf"^[ \t]*(?:from|import)[ \t]+{re.escape(folder.name)}\.(\w+)", text, re.MULTILINE)
+    return any((folder / f"{name}.py").is_file() or (folder / name).is_dir() for name in imported)
 
 
 def _levels(folder: Path) -> int:

@@ -271,6 +271,7 @@ print("after one call:", mask)
             "": {"split": "view"},
             "every h-th feature": {"split": "interleaved"},
             "one head of all features": {"split": "not at all"},
+            "one head of all features, with √d_k of several": {"split": "not at all", "scale": "1/sqrt(d_k/h)"},
         },
         demo="""\
 import torch

@@ -21,6 +21,8 @@ HOLDERS = re.compile(
     r"|^flags$|defaults$"
 )
 """Names of globals that hold hyperparameters."""
+OF_CLASSES = re.compile(r"[A-Z]\w*[a-z]")
+"""A name that nothing defines, MultiHeadAttention, is none of a number."""
 DEEPEST = 3
 
 
@@ -40,7 +42,7 @@ def override(namespace: dict[str, Any], names: set[str], settings: Mapping[str, 
             continue
         if (present and not is_number(value)) or (not present and name not in own and len(name) < 3):
             continue
-        if not present and hasattr(__builtins__, name):
+        if not present and (hasattr(__builtins__, name) or OF_CLASSES.match(name)):
             continue
         try:
             namespace[name] = values(name)

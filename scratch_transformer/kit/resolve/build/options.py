@@ -53,6 +53,7 @@ CLASSES: tuple[tuple[set[str], Callable[..., Any]], ...] = (
 """Words of names, and what is passed to be made there: norm_layer=nn.LayerNorm."""
 
 
+LEAST_WIDTH = 3
 WIDTHS = {"d_model", "d_ff", "d_out", "vocab_size"}
 """What a linear layer's sizes may be."""
 
@@ -186,8 +187,8 @@ def options(wish: Wish, values: Values, parts: Part) -> list[Any]:
     if isinstance(default, bool) or wish.hint is bool:
         both = [False, True] if re.search("mask|causal", word) else [True, False]
         return [FLAGS[word]] if word in FLAGS else (both if wish.is_required else [])
-    if isinstance(default, int) and default < 0:
-        return []  # an axis, or all
+    if type(default) is int and (default < 0 or (default < LEAST_WIDTH and settings_of(name)[:1] == ("d_model",))):
+        return []  # an axis, batch_dim=0, or all
     if wish.wants_text:
         return _texts(wish) if wish.is_required else []
     if callable(default) and not wish.is_required:
@@ -196,6 +197,8 @@ def options(wish: Wish, values: Values, parts: Part) -> list[Any]:
         return [first]
     if wish.is_required and INDEX.fullmatch(word):
         return [0]
+    if word in ("dropout", "drop") and wish.use.applied:
+        return [Lazy(nn.Dropout)]
     if word == "device" or wish.hint is torch.device:
         return ["cpu"] if wish.hint is not torch.device else [torch.device("cpu")]
     if word == "dtype" or wish.hint is torch.dtype:

@@ -43,6 +43,8 @@ class Use:
     """Of the keys those that have a default."""
     compared: list[Any] = field(default_factory=list)
     """What it is compared with: mode == "sum"."""
+    checked: type | None = None
+    """The class of modules that it must be of: assert isinstance(layer, EncoderLayer)."""
 
     @property
     def is_config(self) -> bool:
@@ -59,6 +61,7 @@ class Use:
         self.listed |= other.listed
         self.measured |= other.measured
         self.compared += other.compared
+        self.checked = self.checked or other.checked
 
 
 def uses_of(thing: Any) -> dict[str, Use]:
@@ -224,6 +227,10 @@ class _Reader(ast.NodeVisitor):
             if use is not None and isinstance(key, ast.Constant):
                 use.keys.add(str(key.value))
                 use.optional |= {str(key.value)} if len(node.args) > 1 else set()
+        if isinstance(node.func, ast.Name) and node.func.id == "isinstance":
+            use, cls = self.use(node.args[0]), self._value(node.args[-1])
+            if use is not None and isinstance(cls, type) and issubclass(cls, nn.Module):
+                use.checked = cls
         if isinstance(node.func, ast.Name) and node.func.id == "len" and node.args:
             use = self.use(node.args[0])
             if use is not None:

@@ -18,7 +18,7 @@ from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.build.tokenizer import is_tokenizer
 from scratch_transformer.kit.resolve.call import batching, beside, caching, told
 from scratch_transformer.kit.resolve.call.inert import NoDropout
-from scratch_transformer.kit.resolve.call.plan import MASKS, SENTENCES, CannotCall, Plan
+from scratch_transformer.kit.resolve.call.plan import LENGTH, MASKS, SENTENCES, CannotCall, Plan
 from scratch_transformer.kit.resolve.call.plan import ROWS as OF_ROWS
 from scratch_transformer.kit.resolve.names.inputs import CROSS_MASK, INPUTS, SOURCE_MASK, TARGET_MASK, input_of, is_mask
 from scratch_transformer.kit.resolve.names.settings import SCALES, SOURCE, TARGET, is_setting, settings_of
@@ -84,11 +84,13 @@ def orders(kind: Kind, is_function: bool, keeps: bool = False) -> tuple[str, ...
         return "batch first", "batch last"
     usual: tuple[str, ...] = ("batch first", "sequence first")
     if kind.name == "PositionalEncoding":
-        usual = (*usual, "ids", "positions")
+        usual = (*usual, "ids", "positions", LENGTH)
     if kind.name.startswith("Loss"):
         return "batch first", SENTENCES
     if kind.name == "RotaryEmbedding":
         usual = ("batch first", "heads after the length", OF_ROWS)
+    if kind.name == "ScaledDotProductAttention":
+        usual = (*usual, "heads after the length")
     is_of_tokens = bool({"x", "query", "ids", "src"} & set(kind.inputs)) and not kind.name.endswith("Mask")
     alone = batching.orders(kind) if is_of_tokens else ()
     alone = tuple(order for order in alone if is_function or "head" in order or order == ALONE)
@@ -286,10 +288,11 @@ def _by_position(parameters: list[inspect.Parameter], tensors: tuple[str, ...]) 
 
 def _swapped(arguments: Mapping[str, str]) -> dict[str, str] | None:
     """The decoder's tokens and the encoder's the other way round, unless the names say which is which."""
-    said = {input_of(parameter, ("x", "memory")) for parameter in arguments if len(parameter) > 1}
-    if sorted(arguments.values()) != ["memory", "x"] or said >= {"x", "memory"}:
+    own = "ids" if "ids" in arguments.values() else "x"
+    said = {input_of(parameter, (own, "memory")) for parameter in arguments if len(parameter) > 1}
+    if sorted(arguments.values()) != sorted([own, "memory"]) or said >= {own, "memory"}:
         return None
-    return {parameter: "memory" if name == "x" else "x" for parameter, name in arguments.items()}
+    return {parameter: "memory" if name == own else own for parameter, name in arguments.items()}
 
 
 def _of_outputs(arguments: Mapping[str, str]) -> dict[str, str] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 from collections.abc import Callable
@@ -43,6 +44,28 @@ def is_factory(thing: Any, kind: Kind) -> bool:
         return re.match(r"(build|make|create|get|init)_?\w*(model|transformer|gpt|llama)", thing.__name__) is not None
     names = [p.name for p in found]
     return bool(names) and sum(map(is_setting, names)) > len(names) / 2
+
+
+def makers(cls: Any, kind: Kind) -> list[Callable[..., Any]]:
+    """A model's own methods that make one of its class: Transformer.from_hyperparams(src_vocab, tgt_vocab)."""
+    own = vars(cls).values() if isinstance(cls, type) else ()
+    bound = [value.__get__(None, cls) for value in own if isinstance(value, (classmethod, staticmethod))]
+    found = [_making(method, cls) for method in bound if not method.__name__.startswith("_")]
+    return [function for function in found if is_factory(function, kind)]
+
+
+def _making(method: Callable[..., Any], cls: type) -> Callable[..., Any]:
+    """A method as a function that makes an instance of its class, or raises TypeError."""
+
+    @functools.wraps(method)
+    def make(*args: Any, **given: Any) -> Any:
+        made = method(*args, **given)
+        if not isinstance(made, cls):
+            raise TypeError(f"it makes no {cls.__name__}")
+        return made
+
+    make.__signature__ = inspect.signature(method)  # type: ignore[attr-defined]
+    return make
 
 
 def forward_of(made: Any, kind: Kind) -> Callable[..., Any]:

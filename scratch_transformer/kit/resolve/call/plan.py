@@ -17,7 +17,7 @@ from scratch_transformer.kit.resolve.names.inputs import CROSS_MASK
 from scratch_transformer.kit.resolve.names.words import plain
 
 MASKS = ("mask", "memory_mask", "src_mask", "tgt_mask")
-SENTENCES, ROWS = "sentences", "positions of every sentence"
+SENTENCES, ROWS, LENGTH = "sentences", "positions of every sentence", "length"
 """Orders of dimensions: of a loss that takes (B, T, V) alone, not (N, V); of a rotation with positions (B, T)."""
 
 
@@ -30,8 +30,8 @@ class Plan:
     """How to call. arguments: parameter -> canonical input, or a constant in `constants`.
 
     masks: mask parameter -> (canonical mask, its form). order: "batch first", "sequence first"; "ids": positions are
-    asked for with token ids, or with their numbers; "positions": with the numbers of one sentence; "batch last" of a
-    mask; those above, and of batching.py.
+    asked for with token ids, or with their numbers; "positions": with the numbers of one sentence, "length": with how
+    many those are; "batch last" of a mask; those above, and of batching.py.
     """
 
     arguments: Mapping[str, str]
@@ -101,6 +101,8 @@ class Plan:
     def _turned(self, value: Any) -> Any:
         if self.order == "positions" and isinstance(value, Tensor):
             return torch.arange(value.shape[1])
+        if self.order == LENGTH and isinstance(value, Tensor):
+            return value.shape[1]
         if self.order == "ids" and isinstance(value, Tensor):
             return torch.arange(value.shape[1]).expand(value.shape[:2])
         if self.order == SENTENCES:
@@ -119,7 +121,7 @@ class Plan:
             return batching.with_axes(value, self.order)
         if self.order == SENTENCES:
             return value.reshape(-1) if value.dim() > 1 else value
-        return value if self.order in ("ids", "positions", ROWS) else self._turned(value)
+        return value if self.order in ("ids", "positions", LENGTH, ROWS) else self._turned(value)
 
     def _masks(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         given: dict[str, Any] = {}

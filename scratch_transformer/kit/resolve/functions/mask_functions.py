@@ -18,6 +18,7 @@ from scratch_transformer.kit.resolve.names.words import plain
 
 OF_IDS = re.compile(r"seq|(src|source|tgt|trg|target)(seq|ids|tokens|inputs?)?$|[qk]$|quer(y|ies)$|keys?$")
 OF_TARGET = re.compile(r"tgt|trg|tar|dec|out|y")
+OF_PLACES = re.compile(r"pad\w*(positions?|indices|indexes|places)$|^(positions|indices)(to|of)(mask|pad)")
 WEAK = -5e4
 """What is added to blocked scores should be lower."""
 FEATURES = 4
@@ -32,6 +33,9 @@ def readings(function: Callable[..., Any], kind: Kind, pad: int = 0) -> list[Cal
         return _of_lengths(function, required)
     if kind.name == "PaddingMask" and required and is_mask(required[0]):
         return [_of_ids(function, required, pad, dtype) for dtype in (torch.long, torch.bool, torch.float64)]
+    places = [name for name in required if OF_PLACES.search(plain(name))]
+    if kind.name == "PaddingMask" and len(required) == 2 and len(places) == 1:
+        return [_of_places(function, next(name for name in required if name not in places), places[0], pad)]
     both = [name for name in required if input_of(name, ("ids",)) or OF_IDS.match(plain(name))]
     if kind.name == "TargetMask" and len(both) == 2 and len(required) <= 3:
         return [_beside_source(function, both, [name for name in required if name not in both], pad)]
@@ -68,6 +72,16 @@ def _of_ids(function: Callable[..., Any], required: list[str], pad: int, dtype: 
         options: dict[str, Any] = {"dtype": torch.float64, "device": "cpu"}
         others = {name: options.get(plain(name), ids.shape) for name in required[1:]}
         return function(**{required[0]: (ids != pad).to(dtype)}, **others)
+
+    return mask
+
+
+def _of_places(function: Callable[..., Any], length: str, places: str, pad: int) -> Callable[..., Any]:
+    """The length of one sentence, and a list of the positions of its padding."""
+
+    def mask(ids: Tensor) -> Any:
+        rows = [function(**{length: ids.shape[1], places: (row == pad).nonzero().flatten().tolist()}) for row in ids]
+        return torch.stack([torch.as_tensor(row).flatten() for row in rows])
 
     return mask
 

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.build.construct import parameters_of
+from scratch_transformer.kit.resolve.build.reading import uses_of
 from scratch_transformer.kit.resolve.call.precision import double
 from scratch_transformer.kit.resolve.candidate import tensors
 from scratch_transformer.kit.resolve.functions.arrays import to_tensors
@@ -22,6 +23,7 @@ from scratch_transformer.kit.resolve.names.words import plain
 LENGTHS = ("position", "positions", "pos", "maxposition", "timesteps", "seq", "sequence", "tokens", "ntokens", "rows")
 WIDTHS = ("depth", "dmodel", "outputdim", "channels")
 BASES = ("n", "base", "theta", "constant", "freq", "maxwavelength", "maxperiod", "period")
+OF_TENSORS = {"shape", "size", "device", "dtype", "to", "ndim"}
 WIDTH, LENGTH = "d_model", "max_len"
 
 
@@ -33,7 +35,9 @@ def of_sizes(function: Callable[..., Any], kind: Kind) -> list[Callable[..., Any
     required = [p.name for p in parameters if p.default is p.empty]
     sizes = required if len(required) >= 2 else [p.name for p in parameters if p.default is None or p.name in required]
     sizes += [p.name for p in parameters if isinstance(p.default, int) and len(sizes) < 2 and p.name not in sizes]
-    if len(sizes) != 2 or any(input_of(name, ("x",)) for name in sizes):
+    uses = uses_of(function)
+    are_read = any(name in uses and uses[name].attributes & OF_TENSORS for name in sizes)
+    if len(sizes) != 2 or are_read or any(input_of(name, ("x",)) for name in sizes):
         return []
     orders = sorted(itertools.permutations((LENGTH, WIDTH)), key=lambda order: -_fitness(sizes, order))
     return [_of_tokens(function, dict(zip(order, sizes, strict=True))) for order in orders]

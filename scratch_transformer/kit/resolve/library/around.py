@@ -69,8 +69,11 @@ def of_vectors(made: Any, kind: Kind, settings: Mapping[str, Any]) -> bool:
     is_known = kind.name in WRITING or (kind.name in STACKS and guess.has_positions(type(made)))
     if not is_known or not isinstance(made, nn.Module) or type(made).forward is nn.Module.forward:
         return False
-    tables = [path.lower() for path, part in walk(made) if isinstance(part, nn.Embedding)]
+    tables = {path.lower(): part.num_embeddings for path, part in walk(made) if isinstance(part, nn.Embedding)}
     if any(re.search(r"to?k(en)?|word|voc", path) for path in tables):
         return False
+    places = {settings.get("max_len"), settings.get("max_len", 0) + 1}
+    if any(not re.search(r"pos|seg|typ|lang", path) and rows not in places for path, rows in tables.items()):
+        return False  # of a few words more than it was told of
     sizes = {size for values in made.parameters() for size in values.shape}
     return bool(sizes) and not sizes & {settings[SIDES[side]] for side in sides_of(kind.defaults)}

@@ -23,6 +23,7 @@ from scratch_transformer.kit.resolve.library.known import Known, read_by_class
 from scratch_transformer.kit.resolve.names.inputs import input_of
 from scratch_transformer.kit.resolve.names.settings import FLAGS, SOURCE, TARGET, settings_of
 from scratch_transformer.kit.resolve.names.words import plain, words
+from scratch_transformer.kit.resolve.weights.layout import copied
 
 ATTENTIONS = ("MultiheadAttention", "SelfAttention", "CausalSelfAttention", "RotaryAttention", "CausalRotaryAttention")
 PARTS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
@@ -109,7 +110,8 @@ class Parts(Known):
         free = {p.name for p in parameters if p.default is not p.empty}
         second = {p.name for p in parameters if p.default is None} if "memory" not in kind.inputs else set()
         uses = uses_of(thing) if thing is not None else {}
-        said = {name: cls for name, cls in construct.annotations_of(thing).items() if self.guesses.get(cls)}
+        checked = {name: use.checked for name, use in uses.items() if use.checked is not None}
+        said = {n: cls for n, cls in {**checked, **construct.annotations_of(thing)}.items() if self.guesses.get(cls)}
 
         def options(name: str) -> list[Callable[[], Any]]:
             own: list[Callable[[], Any]]
@@ -120,8 +122,11 @@ class Parts(Known):
                 return []
             if name in second and any(other in word for other in PARTS[0][0]):
                 return []  # a layer that can be one of the decoder's too, if it is given this
-            if name in said and said[name] is not thing and self.guesses[said[name]][0] not in LAYER_KINDS:
+            is_said = name in said and said[name] is not thing
+            if is_said and self.guesses[said[name]][0] not in LAYER_KINDS:
                 return self._of_class(said[name], kind, name)
+            if name in checked and is_said:
+                return [self._maker(said[name])]
             if word in LAYERS or word.endswith(("layers", "blocks")):
                 return self._layers(kind, word)
             is_applied = kind.name == "Transformer" and uses.get(name, NO_USE).applied
@@ -144,7 +149,7 @@ class Parts(Known):
                 if any(word.startswith(w) or word.endswith(w) or w in word for w in known if len(w) > 2 or w == word):
                     turns = kinds == ("RotaryEmbedding",) and "num_heads" in kind.defaults
                     own = [
-                        self._turning(cls, kind) if turns else self._maker(cls)
+                        self._turning(cls, kind) if turns else self._sized(cls, kind, name)
                         for cls in self._classes(kinds)
                         if cls is not thing
                     ]
@@ -164,12 +169,16 @@ class Parts(Known):
         """The class that a parameter is annotated with; in a model, of the vocabulary that it reads or writes."""
         if self._is_of(cls, ("RotaryEmbedding",)):
             return [self._turning(cls, whole)]
+        return [self._sized(cls, whole, name)]
+
+    def _sized(self, cls: type, whole: Kind, name: str) -> Callable[[], Any]:
+        """A part; of a model, one that reads or writes words has as many as that, on the side that a name says."""
         is_embedding, writes = self._is_of(cls, EMBEDDINGS), self._is_of(cls, ("Projection",))
-        if whole.name != "Transformer" or not (is_embedding or writes):
-            return [self._maker(cls)]
         is_target = writes or bool(set(words(name)) & OUT)
-        size = whole.defaults["tgt_vocab_size" if is_target else "src_vocab_size"]
-        return [functools.partial(self.fresh, cls, vocab_size=size)]
+        sizes = ("vocab_size", "tgt_vocab_size" if is_target else "src_vocab_size")
+        size = next((whole.defaults[one] for one in sizes if one in whole.defaults), None)
+        is_of_words = (is_embedding or writes) and whole.name in (*WRITING, "TokenEncoder", "TokenDecoder")
+        return functools.partial(self.fresh, cls, vocab_size=size) if is_of_words and size else self._maker(cls)
 
     def _turning(self, cls: type, whole: Kind) -> Callable[[], Any]:
         """What turns one head of the whole: it is as wide as that."""
@@ -280,7 +289,8 @@ class Parts(Known):
         side = side if side in self.guesses.get(cls, ()) else ""
         if cls in self.resolved and (not side or self.resolved[cls].kind.name == side):
             made = self.resolved[cls].made
-            return copy.deepcopy(made.inner if isinstance(made, Around) else made)
+            made = made.inner if isinstance(made, Around) else made
+            return copied(made) if isinstance(made, nn.Module) else copy.deepcopy(made)
         if cls in self._building:
             raise RecursionError(f"{cls.__name__} needs itself")
         self._building.append(cls)

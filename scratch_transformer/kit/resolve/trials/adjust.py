@@ -11,7 +11,7 @@ from torch import Tensor
 
 from scratch_transformer.kit.kind import Inputs, Kind, Probe
 from scratch_transformer.kit.resolve.call import batching, beside, caching, forwards
-from scratch_transformer.kit.resolve.call.plan import ROWS, SENTENCES, CannotCall, Plan
+from scratch_transformer.kit.resolve.call.plan import LENGTH, ROWS, SENTENCES, CannotCall, Plan
 from scratch_transformer.kit.resolve.call.precision import double
 from scratch_transformer.kit.resolve.candidate import Resolved, tensors
 from scratch_transformer.kit.resolve.functions import decoders, mask_functions, schedules
@@ -203,6 +203,8 @@ def _add(output: Tensor, inputs: Inputs) -> Tensor:
 # ---- Notes ----
 
 NOTED = {
+    LENGTH: "It takes no vectors: it was given the number of positions.",
+    "heads after the length": "It takes heads after the length: (B, T, h, d_k).",
     SENTENCES: "It takes logits of several sentences, (B, T, V).",
     ROWS: "It takes the positions of every sentence, (B, T).",
 }

@@ -197,6 +197,16 @@ def _with_settings(
 
 
 def _attempts(thing: Any, kind: Kind, library: Library, settings: dict[str, Any]) -> Iterator[Outcome]:
+    """By its constructor; if nothing comes of that, by methods of its own that make one."""
+    fits = False
+    for outcome in _constructed(thing, kind, library, settings):
+        fits = fits or outcome.candidate is not None
+        yield outcome
+    for make in () if fits else forwards.makers(thing, kind):
+        yield from _constructed(make, kind, library, settings)
+
+
+def _constructed(thing: Any, kind: Kind, library: Library, settings: dict[str, Any]) -> Iterator[Outcome]:
     if kind.name in training.KINDS:
         settings = settings | training.told(thing, kind, settings)
         yield from _called(training.reading(thing, kind, settings), kind, library, settings, {})

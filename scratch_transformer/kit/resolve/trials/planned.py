@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 GIVEN_VECTORS = re.compile(r"'indices' to have one of the following scalar types: Long")
 GIVEN_IDS = re.compile(r"not implemented for 'Long'|Got: Long|same dtype, but got: long", re.IGNORECASE)
+WANTS_MASK = re.compile(r"NoneType|mask|\bbool\b|must (be|not be|have)|provide|require", re.IGNORECASE)
+"""What something says that stops without its mask: None == 0 is a bool."""
 MOST_ALIKE = len(SHAPES)
 """Forms of masks with which something stops with one and the same error."""
 
@@ -37,7 +39,7 @@ def planned(made: Any, function: Any, kind: Kind, library: Library, settings: di
     """Called with what has no mask; where that stops always, with sources and targets of one length."""
     trial = library.trial(kind, settings, made)
     outcome = _with_probes(open_probes(trial.probes), trial.probes, made, function, kind, library, settings, plan)
-    if outcome.candidate is None and plan.may_leave_masks and "NoneType" in str(outcome.error):
+    if outcome.candidate is None and plan.may_leave_masks and WANTS_MASK.search(str(outcome.error)):
         needed = plan.with_all_masks()  # its default is None, and it stops with that
         again = _with_probes(open_probes(trial.probes), trial.probes, made, function, kind, library, settings, needed)
         if again.candidate is not None:

@@ -6,6 +6,9 @@ import itertools
 import time
 from typing import TYPE_CHECKING
 
+import torch
+from torch import Tensor
+
 from scratch_transformer.kit.kind import Probe
 from scratch_transformer.kit.resolve.candidate import Resolved
 from scratch_transformer.kit.resolve.trial import MISTAKEN, NOTHING, Score, Trial
@@ -30,6 +33,52 @@ def find_weights(
         return trial.score(candidate, probes, library.most_tiers)
     candidate.parameters = Parameters(candidate.module)  # after the first call: lazy modules have their shapes now
     prepare(candidate.module)
+    score = _found(candidate, trial, probes, library, thorough)
+    idle = _idle(candidate, probes[0]) if score[0] >= NOTHING and probes and not library.is_late else {}
+    if not idle:
+        return score
+    before = candidate.parameters, candidate.layout, candidate.missing
+    candidate.parameters = Parameters(candidate.module, [name for names in idle.values() for name in names])
+    again = _found(candidate, trial, probes, library, thorough)
+    if again[0] >= NOTHING:
+        candidate.parameters, candidate.layout, candidate.missing = before
+        return score
+    candidate.notes.append(f"Nothing depends on its {' and '.join(idle)}.")
+    return again
+
+
+def _idle(candidate: Resolved, probe: Probe) -> dict[str, list[str]]:
+    """Parts with several parameters, on none of which the output depends: path -> names of these.
+
+    What layers are copied from is one: self.layer = layer; self.layers = clones(layer, n).
+    """
+    assert candidate.parameters is not None
+    parameters, groups = candidate.parameters, dict[str, list[str]]()
+    for name in parameters.tensors:
+        groups.setdefault(name.partition(".")[0], []).append(name)
+    values, expected = parameters.read(), _output(candidate, probe)
+    idle = {}
+    for path, names in groups.items() if expected is not None else ():
+        changed = values.clone()
+        for name in names:
+            changed[parameters.positions[name]] += 1.0
+        parameters.write(changed)
+        output = _output(candidate, probe)
+        if len(names) > 1 and output is not None and torch.equal(output, expected):
+            idle[path] = names
+    parameters.write(values)
+    return idle
+
+
+def _output(candidate: Resolved, probe: Probe) -> Tensor | None:
+    try:
+        return candidate(**probe.inputs)
+    except Exception:  # the learner's code may raise anything
+        return None
+
+
+def _found(candidate: Resolved, trial: Trial, probes: list[Probe], library: Library, thorough: bool) -> Score:
+    assert candidate.parameters is not None and candidate.module is not None
     made = align.layouts(candidate.parameters, trial.shapes, trial.settings, library.kind_of_class, library.choices)
     options = list(itertools.islice(made, MOST_LAYOUTS))
     usual = [option for option in options if not option[0]]

@@ -7,10 +7,12 @@ tensor operations on a tensor of positions: a packed matrix is `positions[:d_mod
 
 from __future__ import annotations
 
+import copy
 import functools
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+import weakref
+from collections.abc import Collection, Iterator, Mapping
 
 import torch
 from torch import Tensor, nn
@@ -20,13 +22,18 @@ Layout = dict[str, Tensor]
 """Canonical name -> positions, of the shape of the canonical weight."""
 
 
+FIRST: weakref.WeakKeyDictionary[nn.Module, dict[str, Tensor]] = weakref.WeakKeyDictionary()
+"""What modules had when they were looked at first: what one layout leaves out must not be left by another."""
+
+
 class Parameters:
     """A module's parameters as one vector. tensors: by path; initial: copies of vectors. positions: of each, in it.
 
     unregistered: those that PyTorch does not know of, in plain lists. Frozen tables of sines are left alone.
+    without: paths of those that nothing depends on.
     """
 
-    def __init__(self, module: nn.Module) -> None:
+    def __init__(self, module: nn.Module, without: Collection[str] = ()) -> None:
         self.module = module
         self.tensors: dict[str, Tensor] = {}
         self._places: dict[str, tuple[slice, torch.Size]] = {}
@@ -37,13 +44,20 @@ class Parameters:
             for name, values in part._parameters.items():
                 if values is None or _is_table(values):
                     continue
+                full = f"{path}.{name}" if path else name
+                if full in without:
+                    continue
                 if id(values) not in starts:
                     starts[id(values)], size = size, size + values.numel()
-                full = f"{path}.{name}" if path else name
                 start = starts[id(values)]
                 self.tensors[full] = values
                 self._places[full] = slice(start, start + values.numel()), values.shape
         self.size = size
+        kept = FIRST.setdefault(module, {})
+        for name, values in self.tensors.items():
+            if name not in kept or kept[name].shape != values.shape:
+                kept[name] = values.detach().double().clone()
+        self.first = self._vector(kept)
         self.initial = {name: values.detach().clone() for name, values in self.tensors.items() if values.dim() < 2}
         registered = {id(values) for values in module.parameters()}
         self.unregistered = [name for name, values in self.tensors.items() if id(values) not in registered]
@@ -55,9 +69,12 @@ class Parameters:
         }
 
     def read(self) -> Tensor:
+        return self._vector(self.tensors)
+
+    def _vector(self, tensors: Mapping[str, Tensor]) -> Tensor:
         vector = torch.zeros(max(self.size, 1), dtype=torch.float64)
-        for name, values in self.tensors.items():
-            vector[self._places[name][0]] = values.detach().reshape(-1).double()
+        for name in self.tensors:
+            vector[self._places[name][0]] = tensors[name].detach().reshape(-1).double()
         return vector
 
     def write(self, vector: Tensor) -> None:
@@ -67,7 +84,7 @@ class Parameters:
 
     def load(self, layout: Layout, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Puts canonical values where the layout says. Returns what the parameters then stand for."""
-        vector = self.read()
+        vector = self.first.clone()
         for name, positions in layout.items():
             if name in state:
                 there = positions >= 0
@@ -81,6 +98,17 @@ class Parameters:
             name: _expressed(vector, layout[name], values.dtype) if name in layout else neutral(name, values)
             for name, values in state.items()
         }
+
+
+def copied(module: nn.Module) -> nn.Module:
+    """A copy with the weights that the module had first: those of another trial would do for a layout left out."""
+    made = copy.deepcopy(module)
+    own, first = Parameters(made).tensors, FIRST.get(module, {})
+    for name, values in own.items():
+        if name in first:
+            values.data = first[name].to(values.dtype, copy=True)
+    FIRST.pop(made, None)
+    return made
 
 
 def _is_table(values: Tensor) -> bool:

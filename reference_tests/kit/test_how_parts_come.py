@@ -1,0 +1,144 @@
+"""A dropout that comes ready made, a layer that is checked to be one, what layers are copied from, and models that a
+method of their own makes: each is understood, and with a mistake in it never right.
+"""
+
+import pytest
+
+from reference_tests.kit.learners.checked import check_text
+from scratch_transformer.kit.report.finding import FINE
+
+CORE = """
+class ScaledDotProductAttention(nn.Module):
+    def __init__(self, dropout=None):
+        super().__init__()
+        self.dropout = dropout
+
+    def forward(self, q, k, v, mask=None):
+        scores = q @ k.mT / math.sqrt(q.shape[-1])
+        if mask is not None:
+            scores = scores.masked_fill(mask == 0, -1e9)
+        weights = scores.softmax(-1)
+        if self.dropout is not None:
+            weights = self.dropout(weights)
+        return weights @ v, weights
+"""
+ATTENTION = """
+class MultiHeadAttention(nn.Module):
+    def __init__(self, embed_size, num_heads, batch_dim=0):
+        super().__init__()
+        self.h, self.batch_dim = num_heads, batch_dim
+        self.q, self.k, self.v, self.out = (nn.Linear(embed_size, embed_size) for _ in range(4))
+
+    def forward(self, q, k, v, mask=None):
+        if self.batch_dim == 0:
+            found = self.attend(q, k, v, mask)
+        elif self.batch_dim == 1:
+            found = self.attend(q.mT, k.mT, v.mT, mask)
+        return found
+
+    def attend(self, q, k, v, mask):
+        q, k, v = (
+            w(x).unflatten(-1, (self.h, -1)).transpose(1, 2) for w, x in ((self.q, q), (self.k, k), (self.v, v))
+        )
+        scores = q @ k.mT / math.sqrt(q.shape[-1])
+        if mask is not None:
+            scores = scores.masked_fill(mask == 0, -1e9)
+        return self.out((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+"""
+ENCODER = """
+class EncoderLayer(nn.Module):
+    def __init__(self, embed_size, num_heads, d_ff):
+        super().__init__()
+        self.width = embed_size
+        self.mha = MultiHeadAttention(embed_size, num_heads)
+        self.norm1, self.norm2 = nn.LayerNorm(embed_size), nn.LayerNorm(embed_size)
+        self.ff = nn.Sequential(nn.Linear(embed_size, d_ff), nn.ReLU(), nn.Linear(d_ff, embed_size))
+
+    def forward(self, x, src_mask):
+        y = self.norm1(x)
+        x = x + self.mha(y, y, y, src_mask)
+        return x + self.ff(self.norm2(x))
+
+
+class Encoder(nn.Module):
+    def __init__(self, layers, encoder):
+        super().__init__()
+        assert isinstance(encoder, EncoderLayer)
+        self.encoder = encoder
+        self.stack = nn.ModuleList([copy.deepcopy(self.encoder) for _ in range(layers)])
+        self.norm = nn.LayerNorm(encoder.width)
+
+    def forward(self, x, mask):
+        for layer in self.stack:
+            x = layer(x, mask)
+        return self.norm(x)
+"""
+MODEL = """
+class Words(nn.Module):
+    def __init__(self, rows, width):
+        super().__init__()
+        self.table, self.width = nn.Embedding(rows, width), width
+
+    def forward(self, ids):
+        return self.table(ids) * math.sqrt(self.width)
+
+
+class Scores(nn.Module):
+    def __init__(self, width, rows):
+        super().__init__()
+        self.linear = nn.Linear(width, rows)
+
+    def forward(self, x):
+        return F.log_softmax(self.linear(x), dim=-1)
+
+
+class GPT(nn.Module):
+    def __init__(self, first, middle, scores):
+        super().__init__()
+        self.first, self.middle, self.scores = first, middle, scores
+
+    def forward(self, ids):
+        later = torch.ones(ids.shape[1], ids.shape[1], dtype=torch.bool).triu(1)
+        x = self.first(ids)
+        for block in self.middle:
+            x = block(x, src_mask=later)
+        return self.scores(x)
+
+    @classmethod
+    def from_sizes(cls, vocab_size, d_model, n_layers, n_heads, d_ff):
+        blocks = [nn.TransformerEncoderLayer(d_model, n_heads, d_ff, 0.0, batch_first=True) for _ in range(n_layers)]
+        return cls(Words(vocab_size, d_model), nn.ModuleList(blocks), Scores(d_model, vocab_size))
+"""
+RIGHT = {
+    "a dropout ready made": (CORE, "ScaledDotProductAttention"),
+    "an axis that is no width": (ATTENTION, "MultiHeadAttention"),
+    "a layer that is checked, and copied": (ATTENTION + ENCODER, "Encoder"),
+    "a model made by its own method": (MODEL, "GPT"),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_it_is_understood(name, tmp_path):
+    text, component = RIGHT[name]
+    result = check_text(text, tmp_path)[component]
+    assert result.verdict in FINE, result
+    copied = "Nothing depends on its encoder." in result.notes
+    assert copied == (component == "Encoder")
+
+
+@pytest.mark.parametrize(
+    "name, old, new",
+    [
+        ("a dropout ready made", "self.dropout(weights)", "self.dropout(scores)"),
+        ("an axis that is no width", "found = self.attend(q, k,", "found = self.attend(k, q,"),
+        ("a layer that is checked, and copied", "x = layer(x, mask)", "x = self.encoder(x, mask)"),
+        ("a layer that is checked, and copied", "x + self.ff(self.norm2(x))", "self.ff(self.norm2(x))"),
+        ("a model made by its own method", "triu(1)", "triu(2)"),
+        ("a model made by its own method", "self.scores(x)", "self.scores(self.first(ids))"),
+    ],
+)
+def test_with_a_mistake_it_is_never_right(name, old, new, tmp_path):
+    text, component = RIGHT[name]
+    assert text.count(old) == 1
+    result = check_text(text.replace(old, new), tmp_path)[component]
+    assert result.verdict not in FINE, result
