@@ -133,6 +133,12 @@ def test_a_mask_that_is_ignored_hides_no_queries():
     assert set(diagnose(candidate).ids) == {"A24", "B17"}
 
 
+@pytest.mark.parametrize("eps, verdict", [(12.0, "mistake"), (1e-3, "harmless deviation")])
+def test_an_eps_that_ordinary_tokens_show_is_a_mistake(eps, verdict):
+    diagnosis = diagnose(variant("LayerNorm", eps=eps))
+    assert (diagnosis.verdict, diagnosis.ids[0]) == (verdict, "LN3")
+
+
 def test_a_gate_without_activation_is_no_missing_activation_between_two_maps():
     assert diagnose(variant("LlamaBlock", activation="none")).ids[0] == "G4"
 

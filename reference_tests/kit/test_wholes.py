@@ -1,11 +1,14 @@
 """Wholes are judged although a part is unclear, given, absent, or of a size that is not passed on."""
 
+import time
+
 import pytest
 import torch
 from torch import nn
 
 from reference_tests.kit.learners.checked import check_here
 from scratch_transformer.kit import process
+from scratch_transformer.kit.checking import Checking
 from scratch_transformer.kit.discover.target import find
 from scratch_transformer.kit.resolve.build import inside
 from scratch_transformer.kit.resolve.build.values import Values
@@ -175,3 +178,10 @@ def test_a_frozen_table_of_sines_is_no_parameter():
         }
     )
     assert list(Parameters(module).positions) == ["other.weight", "tok.weight"]
+
+
+def test_a_file_whose_time_is_long_over_gets_half_of_the_least():
+    checking = Checking({}, None, lambda event, **values: None)
+    assert checking._least(1.0) == 1.0
+    checking.end = time.process_time() - 10
+    assert (checking._least(1.0), checking._is_over) == (0.5, True)

@@ -39,6 +39,8 @@ from scratch_transformer.kit.resolve.trials.match import Outcome, resolve
 from scratch_transformer.kit.resolve.trials.outcome import raised
 
 COMPONENT_SECONDS = 12.0
+OVER = 4.0
+"""Seconds beyond a file's, after which each of its components gets half of the least."""
 PART_SECONDS, LEARNING_SECONDS, MOST_PART = 2.0, 5.0, 4.0
 """Of computing, for a part that another file defines; for all of them; after which one is given up."""
 FILE_SECONDS, LEAST_SECONDS = 18.0, 1.5
@@ -291,7 +293,15 @@ class Checking:
         """Seconds for the search for what explains a component that nothing explained yet: 3, or 1 in a long file."""
         now = time.process_time()
         left = COMPONENT_SECONDS - (now - begin) - DETECTORS
-        return min(max(left, LEAST_SEARCH), SEARCH_SECONDS if now < self.end else LEAST_SEARCH)
+        least = self._least(LEAST_SEARCH)
+        return min(max(left, least), SEARCH_SECONDS if now < self.end else least)
+
+    def _least(self, seconds: float) -> float:
+        return seconds / 2 if self._is_over else seconds
+
+    @property
+    def _is_over(self) -> bool:
+        return time.process_time() > self.end + OVER
 
     def _with_causal_flag(self, value: Any, diagnosis: Diagnosis) -> Diagnosis:
         """With the mistakes that only show if it is built with causal=True, where it has such an argument."""
@@ -311,7 +321,8 @@ class Checking:
     def _resolved(self, value: Any, kinds: tuple[str, ...]) -> Outcome:
         fair = 2 * (self.end - time.process_time()) / max(self.left, 1)
         self.left -= 1
-        best = chosen(value, kinds, self.library, min(max(fair, LEAST_SECONDS), SEARCH))
+        self.library.hurries = self._is_over
+        best = chosen(value, kinds, self.library, min(max(fair, self._least(LEAST_SECONDS)), SEARCH))
         self.library.checked.add(value)
         if best.candidate is not None:
             self.library.resolved[value] = best.candidate

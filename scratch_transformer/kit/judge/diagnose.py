@@ -26,10 +26,13 @@ from scratch_transformer.kit.kind import Candidate, Diagnosis, Finding, Verdict
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.attention import NOT_ASKED, TARGET_ONLY, UNTOLD
 from scratch_transformer.kit.mistakes.blocks import UNUSED_NORMS
+from scratch_transformer.kit.mistakes.normalization import LARGE_EPS
 from scratch_transformer.kit.recipe import RIGHT, Recipe
 
 ORDER = list(MISTAKES)
 """Of mistakes, in the catalogue: however they were found, they are named in this order."""
+MOST_EPS = 0.01
+"""Of a norm, beside which the variance of ordinary tokens is large."""
 SEVERITIES = ("mistake", "paper", "harmless", "note")
 WORDS: dict[tuple[str, Any], str] = {
     ("norm_order", "pre"): "pre-norm",
@@ -165,6 +168,8 @@ def _form(session: Session, change: Change) -> str:
         return UNUSED_NORMS
     if change.id == "A24" and session.kind.name == "TokenEncoder" and not session.candidate.speaks_of_padding:
         return UNTOLD
+    if change.id == "LN3" and dict(change.entries).get("eps", 0.0) > MOST_EPS:
+        return LARGE_EPS
     is_asked = change.id != "A25" or session.candidate.is_causal_by_name
     return change.form if is_asked else NOT_ASKED
 

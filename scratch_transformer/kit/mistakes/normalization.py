@@ -4,6 +4,9 @@ from scratch_transformer.kit.kind import Mistake
 
 BA = "Ba et al. 2016, equation 3; Vaswani et al. 2017, section 3.1"
 
+LARGE_EPS = "more than a hundredth"
+"""A form of LN3 that ordinary tokens show."""
+
 HEAD = """\
 import torch
 x = torch.tensor([[1.0, 2.0, 3.0, 6.0]])
@@ -74,6 +77,7 @@ print("ratio at std =", std.item(), "is", (wrong / right)[0, 0].item())
             "1e-5": {"eps": 1e-5},
             "0": {"eps": 0.0},
         },
+        severities={LARGE_EPS: "mistake"},
         demo="""\
 import torch
 x = torch.tensor([[1.0, 2.0, 3.0, 6.0]])

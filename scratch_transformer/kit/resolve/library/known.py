@@ -70,6 +70,8 @@ class Known:
         self.one_length = False
         """Whether what is tried works with one length alone: then what it stops with says nothing."""
         self.thorough = True
+        self.hurries = False
+        """Whether the file's time is long over: then nothing gets more of it for a second attempt."""
         self.deadline = float("inf")
 
     # ---- Effort ----

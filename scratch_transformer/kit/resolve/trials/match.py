@@ -101,7 +101,7 @@ def _without_unclear_parts(best: Outcome, thing: Any, library: Library, settings
     if not unclear or (library.is_late and (thing, best.kind.name) in library.replaced):
         return best
     library.replaced.append((thing, best.kind.name))
-    library.deadline = max(library.deadline, time.process_time() + LEAST_SECONDS)
+    library.deadline = max(library.deadline, time.process_time() + (0.0 if library.hurries else LEAST_SECONDS))
     groups = [unclear] if best.candidate is not None else [{part: kind} for part, kind in unclear.items()]
     for group in groups[:MOST_REPLACED]:
         again = _without(group, best, thing, library, settings)
