@@ -207,7 +207,7 @@ def _written_out(units: list[Unit]) -> list[Unit]:
         owner, name = _owner_and_name(unit)
         role = role_of(name) if unit.kind == "matrix" and "embedding" not in unit.context else None
         stem = "".join(word for word in re.findall(r"[a-z]+|\d+", name.lower()) if word in WHICH)
-        if role is not None:
+        if role is not None and (role != "qkv" or PACKED.search(name.lower())):
             groups.setdefault((owner, stem), {}).setdefault(role, unit)
     for (owner, stem), own in groups.items():
         if not ({"q", "k", "v"} <= own.keys() or "qkv" in own or {"q", "kv"} <= own.keys()):
@@ -215,7 +215,7 @@ def _written_out(units: list[Unit]) -> list[Unit]:
         first = own.get("q") or own["qkv"]
         output = own.get("o") or groups.get((owner, ""), {}).get("o")
         parts = [own[role] for role in ("q", "k", "v", "kv", "qkv") if role in own]
-        parts += [output] if output is not None and first.shape[1:] <= output.shape[:1] else []
+        parts += [output] if output is not None and _may_follow(first.shape, output.shape, "q" in own) else []
         start = len(f"{owner}.") if owner else 0
         names = [unit.full(name)[start:] for unit in parts for name in unit.names]
         made = Unit("attention", owner, names, (), (*_context(owner), *_context(stem)), _layer(owner))
@@ -223,6 +223,17 @@ def _written_out(units: list[Unit]) -> list[Unit]:
         units = [*units[:place], made, *units[place:]]
         units = [unit for unit in units if not any(unit is other for other in parts)]
     return units
+
+
+PACKED = re.compile(r"qkv|kqv|qvk|vkq|att")
+"""In the name of queries, keys and values in one matrix; W_in may be a feed-forward network's."""
+
+
+def _may_follow(first: tuple[int, ...], last: tuple[int, ...], is_single: bool) -> bool:
+    """Whether a matrix has the shape of an attention's output, beside that of its queries, or of all in one."""
+    if is_single:
+        return sorted(first) == sorted(last)
+    return len(last) == 2 and bool({*first} & {*last}) and max(last) <= max(first)
 
 
 WHICH = ("self", "cross", "masked", "enc", "dec", "encoder", "decoder", "memory", "src", "tgt", "1", "2")
