@@ -1,14 +1,11 @@
 """Attention with all its weights in memory.
 
-With E = exp(S - highest of the row), S = Q Kᵀ · scale + mask, n = rowsum(E), A = E / n the weights, F what dropout
-multiplies them with, O = (A ⊙ F) V, and G the gradient of O:
+With A = softmax(S), S = Q Kᵀ · scale + mask, P = A ⊙ F what dropout leaves, O = P V, and G the gradient of O:
 
-    G' = G / n,  r = rowsum(G' ⊙ O)
-    dV = (E ⊙ F)ᵀ G'
-    dS = E ⊙ (G' Vᵀ ⊙ F - r)          n r is the sum of a row of A ⊙ dA, too, but of fewer numbers
+    dV = Pᵀ G
+    dA = G Vᵀ ⊙ F
+    dS = A ⊙ dA - A rowsum(A ⊙ dA)
     dQ = dS K · scale,  dK = dSᵀ Q · scale
-
-So E is never divided: rows of O and G are, which are shorter. Source: Dao et al. 2022, appendix B.2.
 """
 
 from __future__ import annotations
@@ -33,40 +30,35 @@ class Attention(Passes):
         query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, factors: Tensor | None, scale: float,
         is_causal: bool,
     ) -> tuple[Tensor, Kept]:  # fmt: skip
-        shape = query.shape[:-1]
-        key, value, scaled = (
-            _matrices(key),
-            _matrices(value),
-            torch.empty(query.shape, dtype=query.dtype, device=query.device),
-        )
-        scaled = _matrices(torch.mul(query, scale * _unit(mask), out=scaled))
-        powers = scaled.bmm(key.transpose(1, 2))
+        key, value = _matrices(key), _matrices(value)
+        scaled = torch.empty(query.shape, dtype=query.dtype, device=query.device)
+        torch.mul(query, scale * _unit(mask), out=scaled)
+        scaled = _matrices(scaled)
+        weights = scaled.bmm(key.transpose(1, 2))
         if mask is not None:
-            _block(powers.view(*shape, -1), mask)
-        elif is_causal:
-            torch.minimum(powers, _limits(torch.ones_like(powers[0], dtype=torch.bool).tril_(), powers), out=powers)
-        highest = powers.amax(-1, keepdim=True)
+            _block(weights.view(*query.shape[:-1], -1), mask)
+        elif is_causal:  # the zeros are for what may be no number: it is not seen either
+            weights.tril_().add_(weights.new_full(weights.shape[1:], float("-inf")).triu_(1))
+        highest = weights.amax(-1, keepdim=True)
         if mask is not None:  # in a row of -inf alone, all powers are zero; in any other the highest score gives 1
-            highest.clamp_(min=torch.finfo(powers.dtype).min)
-        powers.sub_(highest)
-        powers.exp_() if _unit(mask) == 1 else powers.exp2_()
-        total = powers.sum(-1, keepdim=True)
-        if mask is not None:
-            total.clamp_(min=1)
-        attended = _dropped(powers, factors).bmm(value).div_(total)
-        return attended.view(*shape, -1), (scaled, key, value, powers, total, attended)
+            highest.clamp_(min=torch.finfo(weights.dtype).min)
+        weights.sub_(highest)
+        weights.exp_() if _unit(mask) == 1 else weights.exp2_()
+        total = weights.sum(-1, keepdim=True)
+        weights.div_(total if mask is None else total.clamp_(min=1))
+        attended = _dropped(weights, factors).bmm(value)
+        return attended.view(*query.shape[:-1], -1), (scaled, key, value, weights)
 
     @staticmethod
     def backward(
         grad: Tensor, kept: Kept, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None,
         factors: Tensor | None, scale: float, is_causal: bool,
     ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-        scaled, keys, values, powers, total, attended = kept
-        share = torch.empty_like(attended)
-        torch.div(grad, total.view(*grad.shape[:-1], 1), out=share.view(grad.shape))
-        of_value = _dropped(powers, factors).transpose(1, 2).bmm(share)
-        of_scores = _dropped(share.bmm(values.transpose(1, 2)), factors)
-        of_scores.sub_((share * attended).sum(-1, keepdim=True)).mul_(powers)
+        scaled, keys, values, weights = kept
+        grad = _matrices(grad)
+        of_value = _dropped(weights, factors).transpose(1, 2).bmm(grad)
+        of_scores = _dropped(grad.bmm(values.transpose(1, 2)), factors).mul_(weights)
+        of_scores.addcmul_(weights, of_scores.sum(-1, keepdim=True), value=-1)
         of_query = of_scores.bmm(keys).mul_(scale)
         of_key = of_scores.transpose(1, 2).bmm(scaled).div_(_unit(mask))
         return of_query.view(query.shape), of_key.view(key.shape), of_value.view(value.shape)
@@ -79,17 +71,10 @@ def _matrices(x: Tensor) -> Tensor:
 
 def _block(scores: Tensor, mask: Tensor) -> None:
     """Apply a mask to scores (..., T, S) in place."""
-    if mask.dtype != torch.bool:
-        scores.add_(mask)
-    elif 2 * mask.numel() > scores.numel():
+    if mask.dtype == torch.bool:
         scores.masked_fill_(~mask, float("-inf"))
     else:
-        torch.minimum(scores, _limits(mask, scores), out=scores)
-
-
-def _limits(mask: Tensor, scores: Tensor) -> Tensor:
-    """∞ where a mask allows, -∞ where not: a minimum takes a CPU a tenth of the time of filling by booleans."""
-    return scores.new_full(mask.shape, float("-inf")).masked_fill_(mask, float("inf"))
+        scores.add_(mask)
 
 
 def _dropped(weights: Tensor, factors: Tensor | None) -> Tensor:

@@ -73,7 +73,7 @@ def is_plain(*tensors: Tensor | None) -> bool:
         or torch.jit.is_tracing()
     ):
         return False
-    for x in tensors:  # a loop, for this is asked many times a step
+    for x in tensors:  # noqa: SIM110 - a loop takes less time, and this is asked many times a step
         if x is not None and (type(x) not in PLAIN or x.is_meta or _is_batched(x)):
             return False
     return True
@@ -83,7 +83,7 @@ def are_taken(*tensors: Tensor | None) -> bool:
     """Whether passes by hand may be: `is_plain`, and no forward-mode derivatives, no autocast, nothing empty."""
     if not _Switch.is_on or torch.autograd.forward_ad._current_level >= 0 or not is_plain(*tensors):
         return False
-    for x in tensors:
+    for x in tensors:  # noqa: SIM110
         if x is not None and (x.numel() == 0 or torch.is_autocast_enabled(x.device.type)):
             return False
     return True
