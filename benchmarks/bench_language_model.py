@@ -5,7 +5,9 @@ rounds, and the range of the middle rounds. Above 1, ours is faster. The models 
 read by `from_pretrained`, and the tokens generated are compared.
 
     generate    greedily, so many tokens behind 16; transformers' `generate`, and our model without a cache
-    training    a step of GPT-2's kind: forward, loss, backward, clipping, AdamW; with --grid full, compiled too
+    training    a step of GPT-2's kind: forward, loss, backward, clipping, AdamW; with --grid full, compiled too.
+                Ours steps with this package's AdamW, transformers with torch's fused one, as its Trainer does, and
+                torch.nn as nanoGPT does on a CPU, where it does not fuse; "torch.nn, fused" as it could
     cache       bytes of the keys and values of 1000 tokens: grouped queries beside as many keys as queries
 """
 
@@ -22,6 +24,7 @@ from scratch_transformer.benchmarking.timing import Prepared, measure, ratio, ti
 from scratch_transformer.generation import generate
 from scratch_transformer.language.objective import Objective
 from scratch_transformer.language_model import Config, LanguageModel
+from scratch_transformer.optim import AdamW
 from scratch_transformer.pretrained import from_pretrained
 
 ROUNDS, PROMPT = 7, 16
@@ -33,6 +36,8 @@ GENERATING = [
     ("qwen3", "tiny", 1, 128), ("gpt2", "tiny", 1, 128), ("gpt2", "tiny", 8, 128), ("gpt2", "small", 1, 64),
 ]  # fmt: skip
 TRAINING = [("tiny", 12, 64), ("small", 4, 128)]
+FUSED = functools.partial(torch.optim.AdamW, fused=True)
+OPTIMIZERS = {"ours": AdamW, "torch.nn": torch.optim.AdamW, "torch.nn, fused": FUSED, "transformers": FUSED}
 Timings = dict[str, list[float]]
 
 
@@ -68,6 +73,7 @@ def test_training_step(benchmark, size, texts, length, is_compiled, pytestconfig
     models = {
         "ours": LanguageModel(Config.gpt2(**sizes, num_layers=layers, num_heads=heads)),
         "torch.nn": GPT(**sizes, num_layers=layers, num_heads=heads),
+        "torch.nn, fused": GPT(**sizes, num_layers=layers, num_heads=heads),
         "transformers": model_of_transformers("gpt2", SIZES[size]),
     }
     counts = {name: sum(p.numel() for p in model.parameters()) for name, model in models.items()}
@@ -120,7 +126,7 @@ def generate_theirs(model, ids, tokens):
 
 
 def training_step(name, model, batch, prepare):
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.1)
+    optimizer = OPTIMIZERS[name](model.parameters(), lr=1e-3, weight_decay=0.1)
     loss_of = prepare(objective(name, model, batch[:, :-1].contiguous(), batch[:, 1:].contiguous()))
 
     def step():

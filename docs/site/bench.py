@@ -127,7 +127,7 @@ def generating():
 
 def learning():
     """Training steps of GPT-2's kind beside torch.nn's and transformers'."""
-    return _language_models("training: ", "a step of GPT-2's training", ("torch.nn", "transformers"))
+    return _language_models("training: ", "a step of GPT-2's training", ("torch.nn", "torch.nn, fused", "transformers"))
 
 
 def _language_models(kind, what, rivals):

@@ -15,8 +15,8 @@ def draw(*shape, dtype=torch.float64):
     return torch.randn(*shape, dtype=dtype)
 
 
-def attended(mask=None, factors=None):
-    return lambda q, k, v: naive._attended(q, k, v, mask, factors, 0.7)
+def attended(mask=None, factors=None, is_causal=False):
+    return lambda q, k, v: naive._attended(q, k, v, mask, factors, 0.7, is_causal)
 
 
 def mask_of(*shape):
@@ -57,6 +57,7 @@ FUNCTIONS = {
         lambda: [draw(4, 3), draw(5, 3)],
     ),
     "attention": (attended(), lambda: [draw(2, 3, 4, 6), draw(2, 3, 5, 6), draw(2, 3, 5, 7)]),
+    "causal attention": (attended(is_causal=True), lambda: [draw(2, 3, 4, 6), draw(2, 3, 5, 6), draw(2, 3, 5, 7)]),
     "attention, heads apart in memory": (
         attended(mask_of(2, 1, 4, 5)), lambda: [draw(2, n, 3, d).transpose(1, 2) for n, d in ((4, 6), (5, 6), (5, 7))],
     ),

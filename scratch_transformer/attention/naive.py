@@ -54,24 +54,25 @@ def naive_attention(
     scale: float | None = None,
 ) -> Tensor:
     """dropout(A) V with A = `attention_weights`: (B, H, T, Dv). Vaswani et al. 2017, section 3.2.1, equation 1."""
-    if is_causal:
-        T, S = query_BHTD.shape[-2], key_BHSD.shape[-2]
-        attn_mask = masks.combine(masks.causal(T, S, query_BHTD.device), attn_mask)
+    T, S = query_BHTD.shape[-2], key_BHSD.shape[-2]
+    if is_causal and attn_mask is not None:
+        attn_mask, is_causal = masks.combine(masks.causal(T, S, query_BHTD.device), attn_mask), False
     scale = 1 / math.sqrt(query_BHTD.shape[-1]) if scale is None else scale
     if _is_by_hand(query_BHTD, key_BHSD, value_BHSDv, attn_mask):
-        scores = query_BHTD.new_empty(*query_BHTD.shape[:-1], key_BHSD.shape[-2])
-        factors = None if dropout_p == 0 else functional.dropout_factors(scores, dropout_p)
-        return _attended(query_BHTD, key_BHSD, value_BHSDv, attn_mask, factors, scale)
-    weights_BHTS = attention_weights(query_BHTD, key_BHSD, attn_mask, scale=scale)
+        factors = None
+        if dropout_p != 0:
+            factors = functional.dropout_factors(query_BHTD.new_empty(*query_BHTD.shape[:-1], S), dropout_p)
+        return _attended(query_BHTD, key_BHSD, value_BHSDv, attn_mask, factors, scale, is_causal)
+    weights_BHTS = attention_weights(query_BHTD, key_BHSD, attn_mask, is_causal, scale)
     return functional.dropout(weights_BHTS, dropout_p) @ value_BHSDv
 
 
 @differentiated_by(Attention)
 def _attended(
     query_BHTD: Tensor, key_BHSD: Tensor, value_BHSDv: Tensor, attn_mask: Tensor | None, factors: Tensor | None,
-    scale: float,
+    scale: float, is_causal: bool,
 ) -> Tensor:  # fmt: skip
-    weights_BHTS = attention_weights(query_BHTD, key_BHSD, attn_mask, scale=scale)
+    weights_BHTS = attention_weights(query_BHTD, key_BHSD, attn_mask, is_causal, scale)
     return (weights_BHTS if factors is None else weights_BHTS * factors) @ value_BHSDv
 
 
@@ -100,8 +101,8 @@ def run(
     window: tuple[int | None, int | None] = (None, None),
 ) -> Tensor:
     """Attention: (..., H, T, Dv). Arguments as in `scaled_dot_product_attention`."""
-    if bottom_right or window != (None, None):
-        T, S = query.shape[-2], key.shape[-2]
+    T, S = query.shape[-2], key.shape[-2]
+    if (bottom_right and T != S) or window != (None, None):
         band = masks.band(T, S, is_causal, bottom_right, window)
         attn_mask, is_causal = masks.combine(masks.within(T, S, *band, device=query.device), attn_mask), False
     key, value = repeat_heads(query, key), repeat_heads(query, value)

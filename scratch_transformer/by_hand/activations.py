@@ -44,24 +44,24 @@ class Sigmoid(Passes):
 
 
 class Silu(Passes):
-    """y = x s, s = σ(x): dy/dx = s + x s (1 - s)."""
+    """y = x s, s = σ(x): dy/dx = s + y (1 - s)."""
 
     tensors = differentiable = 1
 
     @staticmethod
     def forward(x: Tensor) -> tuple[Tensor, Kept]:
         share = x.neg().exp_().add_(1).reciprocal_()
-        return x * share, (share,)
+        y = x * share
+        return y, (share, y)
 
     @staticmethod
     def backward(grad: Tensor, kept: Kept, x: Tensor) -> tuple[Tensor]:
-        (share,) = kept
-        slope = torch.addcmul(share, share, share, value=-1).mul_(x).add_(share)
-        return (slope.mul_(grad),)
+        share, y = kept
+        return (torch.addcmul(y, y, share, value=-1).add_(share).mul_(grad),)
 
 
 class GeluTanh(Passes):
-    """y = x s, s = ½ (1 + tanh z) = σ(2z), z = √(2/π) (x + 0.044715 x³): dy/dx = s + x s (1 - s) · 2 dz/dx.
+    """y = x s, s = ½ (1 + tanh z) = σ(2z), z = √(2/π) (x + 0.044715 x³): dy/dx = s + y (1 - s) · 2 dz/dx.
 
     By a power of 2, which takes a CPU a fifteenth of tanh's time.
     """
@@ -72,15 +72,15 @@ class GeluTanh(Passes):
     def forward(x: Tensor) -> tuple[Tensor, Kept]:
         factor = -2 * ROOT * LOG2_E
         share = torch.addcmul(x.new_full((), factor), x, x, value=factor * CUBIC).mul_(x)  # -2z log₂e
-        share.exp2_().add_(1).reciprocal_()
-        return x * share, (share,)
+        y = x * share.exp2_().add_(1).reciprocal_()
+        return y, (share, y)
 
     @staticmethod
     def backward(grad: Tensor, kept: Kept, x: Tensor) -> tuple[Tensor]:
-        (share,) = kept
+        share, y = kept
         slope = torch.addcmul(x.new_full((), 2 * ROOT), x, x, value=6 * ROOT * CUBIC)  # 2 dz/dx
-        rest = torch.addcmul(share, share, share, value=-1).mul_(x)
-        return (slope.mul_(rest).add_(share).mul_(grad),)
+        rest = torch.addcmul(y, y, share, value=-1)
+        return (torch.addcmul(share, slope, rest, out=rest).mul_(grad),)
 
 
 class GeluErf(Passes):

@@ -66,19 +66,27 @@ _is_batched = torch._C._functorch.is_legacy_batchedtensor
 
 def is_plain(*tensors: Tensor | None) -> bool:
     """Whether the tensors have data and are no subclass's, and no compiler, transform or mode looks at calls."""
-    return not (
+    if (
         torch.compiler.is_compiling()
         or torch._C._len_torch_dispatch_stack()
         or torch._C._are_functorch_transforms_active()
         or torch.jit.is_tracing()
-    ) and all(x is None or (type(x) in PLAIN and not x.is_meta and not _is_batched(x)) for x in tensors)
+    ):
+        return False
+    for x in tensors:  # noqa: SIM110 - a loop takes less time, and this is asked many times a step
+        if x is not None and (type(x) not in PLAIN or x.is_meta or _is_batched(x)):
+            return False
+    return True
 
 
 def are_taken(*tensors: Tensor | None) -> bool:
     """Whether passes by hand may be: `is_plain`, and no forward-mode derivatives, no autocast, nothing empty."""
-    if not _Switch.is_on or not is_plain(*tensors) or torch.autograd.forward_ad._current_level >= 0:
+    if not _Switch.is_on or torch.autograd.forward_ad._current_level >= 0 or not is_plain(*tensors):
         return False
-    return not any(x is not None and (x.numel() == 0 or torch.is_autocast_enabled(x.device.type)) for x in tensors)
+    for x in tensors:  # noqa: SIM110
+        if x is not None and (x.numel() == 0 or torch.is_autocast_enabled(x.device.type)):
+            return False
+    return True
 
 
 def differentiated_by(passes: type[Passes]) -> Callable[[Callable[..., Tensor]], Callable[..., Tensor]]:
@@ -93,12 +101,10 @@ def differentiated_by(passes: type[Passes]) -> Callable[[Callable[..., Tensor]],
 
         @functools.wraps(equation)
         def wrapper(*args: Any) -> Tensor:
-            tensors = args[:count]
-            wants_gradient = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)
-            constants = tensors[differentiable:]
-            if not are_taken(*tensors) or any(x is not None and x.requires_grad for x in constants):
+            needs = [x is not None and x.requires_grad for x in args[:count]]
+            if not are_taken(*args[:count]) or True in needs[differentiable:]:
                 return equation(*args)
-            return function.apply(*args) if wants_gradient else passes.forward(*args)[0]
+            return function.apply(*args) if True in needs and torch.is_grad_enabled() else passes.forward(*args)[0]
 
         return wrapper
 

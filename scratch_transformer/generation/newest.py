@@ -27,6 +27,7 @@ from torch.nn import functional as F
 
 from scratch_transformer import nn
 from scratch_transformer.generation.affine import Affine
+from scratch_transformer.generation.modes import one_thread
 from scratch_transformer.generation.newest_attention import Attention, turns
 from scratch_transformer.generation.reading import Part, normalization, reading
 from scratch_transformer.language_model import Block, FeedForward, LanguageModel
@@ -76,6 +77,7 @@ class Newest:
         blocks, is_turned = enumerate(self.model.blocks), self.turns is not None
         self.layers = [_Layer(block, cache.layer(i), is_turned) for i, block in blocks]  # type: ignore[arg-type]
         self.length = ids.shape[1]
+        self.largest = len(ids) * max(matrix.numel() for matrix in self.model.blocks.parameters())
         own, embedding = self.model.head, self.model.embedding
         self.head = (Affine(embedding.weight, None) if own is None else Affine.of(own)).for_rows(len(ids))
         if is_padded:
@@ -93,9 +95,11 @@ class Newest:
         turns = None if self.turns is None else self.turns[position]
         self.length += 1
         self.lengths = None if self.lengths is None else self.lengths + 1
-        for layer in self.layers:
-            x = layer(x, turns, self.length)
-        return self.head(self.norm(x))
+        with one_thread(self.largest):
+            for layer in self.layers:
+                x = layer(x, turns, self.length)
+            x = self.norm(x)
+        return self.head(x)
 
 
 class _Layer:

@@ -105,7 +105,7 @@ class Adam(Optimizer):
         v.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
         if group["amsgrad"]:
             v = torch.maximum(state["max_exp_avg_sq"], v, out=state["max_exp_avg_sq"])
-        sqrt_v_hat = v.sqrt() / (1 - beta2**t) ** 0.5
+        sqrt_v_hat = v.sqrt().div_((1 - beta2**t) ** 0.5)
         step_size = group["lr"] / (1 - beta1**t)  # the correction of m, folded into the learning rate
         param.addcdiv_(m, sqrt_v_hat.add_(group["eps"]), value=-step_size)
 

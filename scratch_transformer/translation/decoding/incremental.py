@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from scratch_transformer import masks
+from scratch_transformer.generation.modes import one_thread
 from scratch_transformer.model import Mask, Transformer
 from scratch_transformer.translation.decoding.cached_attention import SelfAttention, cross_attention, each_of
 from scratch_transformer.translation.decoding.merged import MergedDecoder, MergedLayer
@@ -48,6 +49,7 @@ class IncrementalDecoder:
         merged = MergedDecoder(model) if merged is None else merged
         encoder_output = merged.encoder(source_ids, source_mask)
         self.layers = [_Layer(layer, encoder_output, source_mask, len(source_ids) * K) for layer in merged.layers]
+        self.largest = max(layer.largest for layer in merged.layers) * len(source_ids) * K
         self.norm, self.project = merged.norm, merged.project.for_rows(len(source_ids) * K)
         self.embedding, self.scale, self.positions = merged.embedding, merged.scale, merged.positions
         self.K, self.length = K, 0
@@ -59,11 +61,13 @@ class IncrementalDecoder:
         """
         if self.length == len(self.positions):
             raise ValueError(f"decoding: a prefix of {self.length + 1} tokens is longer than seq_len={self.length}")
-        x = torch.add(self.positions[self.length], self.embedding.index_select(0, ids), alpha=self.scale)
-        self.length += 1
-        for layer in self.layers:
-            x = layer(x)
-        return self.project(x if self.norm is None else self.norm(x))
+        with one_thread(self.largest):
+            x = torch.add(self.positions[self.length], self.embedding.index_select(0, ids), alpha=self.scale)
+            self.length += 1
+            for layer in self.layers:
+                x = layer(x)
+            x = x if self.norm is None else self.norm(x)
+        return self.project(x)
 
     def reorder(self, rows: Tensor) -> None:
         """Row r continues what was row rows[r], of the same source: (R,)."""

@@ -61,6 +61,7 @@ class MergedLayer:
         self.cross_query, self.cross_output = Affine.of(cross.w_q).times(scale(cross)), Affine.of(cross.w_o)
         self.cross_key, self.cross_value = Affine.of(cross.w_k), Affine.of(cross.w_v)
         self.linear_1, self.linear_2 = large(Affine.of(feed_forward.linear_1)), large(Affine.of(feed_forward.linear_2))
+        self.largest = max(3 * self.d_model**2, feed_forward.linear_1.weight.numel())
 
 
 class MergedDecoder:
