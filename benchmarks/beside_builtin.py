@@ -5,9 +5,9 @@
     python -m benchmarks.beside_builtin float32 forward --busy 1     # beside a process that computes without end
     python -m benchmarks.beside_builtin float32 both --keep benchmarks/results
 
-`scratch-transformer bench --full` has the same cases with everybody else, and whether results are right. This takes less
-than a minute a piece, for a machine that is quiet only now and then. What is kept on one day is one document. A ratio is
-the builtin's time over ours, round by round: above 1, ours is faster.
+`scratch-transformer bench --full` has the same cases with everybody else, and whether results are right. This takes
+less than a minute a piece, for a machine that is quiet only now and then. What is kept on one day is one document. A
+ratio is the builtin's time over ours, round by round: above 1, ours is faster.
 """
 
 import argparse

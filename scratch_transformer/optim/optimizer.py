@@ -94,8 +94,8 @@ class Optimizer:
     def state_dict(self) -> dict[str, Any]:
         """Return `{"state": {index: state}, "param_groups": [options and "params": indices]}`.
 
-        Parameters are numbered through all groups in order, one that is in several by its first place. The tensors are not copies: save the result
-        (`torch.save`) or `copy.deepcopy` it before the next `step()`.
+        Parameters are numbered through all groups in order, one that is in several by its first place. The tensors
+        are not copies: save the result (`torch.save`) or `copy.deepcopy` it before the next `step()`.
         """
         params = list(chain.from_iterable(group["params"] for group in self.param_groups))
         index_of = {param: index for index, param in reversed(list(enumerate(params)))}
