@@ -59,7 +59,9 @@ class RMSNorm(Passes):
         grad: Tensor, kept: Kept, x: Tensor, weight: Tensor | None, count: int, eps: float
     ) -> tuple[Tensor | None, ...]:
         (factor,) = kept
-        return _gradients(grad, x * factor, weight, factor, count, has_mean=True)
+        of_x, of_weight = _gradients(grad, x * factor, weight, factor, count, has_mean=True)
+        # channels last, or however else x lies in memory, as torch's gradient does
+        return of_x if x.is_contiguous() else torch.empty_like(x).copy_(of_x), of_weight
 
 
 def _factor(x: Tensor, count: int, eps: float) -> Tensor:

@@ -1,5 +1,7 @@
 """How a call is cut into blocks and tiles: each score in one tile, none that a band blocks for a whole tile."""
 
+import math
+
 import pytest
 import torch
 from hypothesis import given
@@ -62,11 +64,14 @@ def test_dropout_is_cut_alike_for_any_number_of_threads(threads, monkeypatch):
     assert {(block.b, block.h0, block.h1) for block in cut.groups()} == {(x.b, x.h0, x.h1) for x in expected}
 
 
-def test_enough_groups_of_heads_for_all_threads(monkeypatch):
+def test_enough_groups_of_heads_to_share_out_where_threads_are_held_up(monkeypatch):
     cut = problem(torch.zeros(1, 8, 2, 4), torch.zeros(1, 8, 2, 4))
-    for threads, wanted in ((1, 1), (2, 2), (4, 4), (64, 8)):
-        monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
-        assert len(cut.groups()) >= wanted
+    monkeypatch.setattr("scratch_transformer.attention.tiled.workers.SHARES", 2)
+    for over, numbers in ((math.inf, (1, 4, 8, 8)), (-math.inf, (1, 1, 1, 1))):
+        monkeypatch.setattr("scratch_transformer.attention.tiled.workers._crowd.over", over)
+        for threads, wanted in zip((1, 2, 4, 64), numbers, strict=True):
+            monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
+            assert len(cut.groups(heads=8)) == wanted
 
 
 def test_batch_and_heads_are_one_dimension_without_copies():

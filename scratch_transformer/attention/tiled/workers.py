@@ -66,9 +66,9 @@ def is_alone() -> bool:
 
 
 def enough() -> int:
-    """How many tasks are enough to share out: one for each thread, and more where some threads are held up."""
+    """How many tasks are enough: one, or where threads are held up, some for each thread to share out."""
     threads = torch.get_num_threads()
-    return threads * SHARES if threads > 1 and time.monotonic() < _crowd.over else threads
+    return threads * SHARES if threads > 1 and time.monotonic() < _crowd.over else 1
 
 
 class Scratch:
@@ -117,9 +117,9 @@ def run(tasks: list[Task], work: Callable[[Task, Scratch], Any], like: Tensor, f
     """
     waiting = list(reversed(tasks))
     usual = torch.get_num_threads()
-    if like.device.type != "cpu" or min(usual, len(tasks)) == 1:
+    if like.device.type != "cpu" or usual == 1:
         _work_off(waiting, work, like)
-    elif time.monotonic() < _crowd.over:
+    elif len(tasks) > 1 and time.monotonic() < _crowd.over:
         _side_by_side(usual, waiting, work, like)
     else:
         start = time.monotonic()
