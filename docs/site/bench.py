@@ -73,7 +73,7 @@ def cases(document):
 
 
 def beside_builtin():
-    """Ours beside the builtin alone: geometric means and the lowest of the families, on free cores and on shared ones."""
+    """Ours beside the builtin alone: means and the lowest of the families, on free cores and on shared ones."""
     return "\n\n".join(_beside(subject) for subject in BESIDE.values())
 
 
