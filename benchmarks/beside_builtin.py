@@ -72,7 +72,7 @@ def busy(number):
     """So many other processes that compute without end."""
     others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(number)]
     try:
-        yield
+        yield others
     finally:
         for other in others:
             other.kill()

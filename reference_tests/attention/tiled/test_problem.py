@@ -54,6 +54,30 @@ def test_reading_the_keys_takes_as_long_as_some_queries(queries, counted, monkey
         assert cut.flops == 2 * (4 + 4) * 2 * 3 * counted * 50
 
 
+@pytest.mark.parametrize("T, S, lower, upper", [(11, 7, None, None), (11, 17, None, 3), (11, 17, -2, 1), (11, 5, 0, 1)])
+def test_work_is_counted_block_by_block(T, S, lower, upper, monkeypatch):
+    """Queries times the keys from the first to the last that any of them sees, of which there may be none."""
+    monkeypatch.setattr(tiles, "READING", 1)
+    cut = problem(torch.zeros(2, 6, T, 4), torch.zeros(2, 3, S, 4), lower=lower, upper=upper)
+    seen, pairs = masks.within(T, S, lower, upper), 0
+    for block in cut.blocks():
+        rows = seen.expand(T, S)[block.t0 : block.t1]
+        keys = rows.any(0).nonzero()
+        pairs += (block.h1 - block.h0) * 2 * len(rows) * (int(keys.max() - keys.min()) + 1 if len(keys) else 0)
+    assert cut.flops == 2 * (4 + 4) * pairs
+
+
+@pytest.mark.parametrize("dtype, longest", [(torch.float32, 80), (torch.float64, 80), (torch.bfloat16, 160)], ids=str)
+@pytest.mark.parametrize("keys, upper, part", [(33, None, 1), (32, None, 2), (33, 5, 2), (32, 5, 4)])
+def test_blocks_are_long_in_half_precision_and_short_for_few_keys_or_a_band(
+    dtype, longest, keys, upper, part, monkeypatch
+):
+    for name, size in {"QUERIES": 80, "LONGEST": 160, "SHORT": 32}.items():
+        monkeypatch.setattr(tiles, name, size)
+    cut = problem(torch.zeros(1, 2, 500, 4, dtype=dtype), torch.zeros(1, 2, keys, 4, dtype=dtype), upper=upper)
+    assert cut.queries_per_block == longest // part
+
+
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_dropout_is_cut_alike_for_any_number_of_threads(threads, monkeypatch):
     """Which weights are dropped follows from the tiles, going forward and backward."""

@@ -130,6 +130,25 @@ def test_callers_in_several_threads(sharing, qkv):
             assert_equal(out, expected)
 
 
+@pytest.mark.parametrize(
+    "threads, tasks, over, way",
+    [
+        (1, 2, math.inf, []),
+        (1, 2, -math.inf, []),
+        (2, 1, math.inf, ["timed"]),
+        (2, 2, math.inf, ["side by side"]),
+        (3, 2, -math.inf, ["timed"]),
+    ],
+)
+def test_which_way_tasks_are_run(threads, tasks, over, way, monkeypatch):
+    taken = []
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    monkeypatch.setattr(workers, "_side_by_side", lambda *_: taken.append("side by side"))
+    monkeypatch.setattr(workers, "_crowd", SimpleNamespace(over=over, note=lambda *_: taken.append("timed")))
+    workers.run(list(range(tasks)), lambda task, scratch: None, LIKE, 1.0)
+    assert taken == way
+
+
 def test_after_two_calls_that_are_held_up_nothing_is_spread(monkeypatch):
     """Until the cores are free again. One may have been the first of its kind."""
     monkeypatch.setattr(workers, "_crowd", workers._Crowd())
