@@ -98,6 +98,27 @@ def test_enough_groups_of_heads_to_share_out_where_threads_are_held_up(monkeypat
             assert len(cut.groups(heads=8)) == wanted
 
 
+@pytest.mark.parametrize(
+    "dtype, device, dropout_p, asked, step",
+    [
+        (torch.float32, "cpu", 0.0, None, 1),  # 8 tasks for 2 threads that are held up
+        (torch.float32, "cpu", 0.1, None, 3),  # 2 · 7 queries and 20 keys are 280 scores a head
+        (torch.float32, "cpu", 0.1, 8, 8),
+        (torch.bfloat16, "cpu", 0.1, None, 1),  # 40 · 20 numbers a head, once widened
+        (torch.float32, "meta", 0.0, None, 8),
+    ],
+)
+def test_as_many_heads_as_make_a_tile(dtype, device, dropout_p, asked, step, monkeypatch):
+    sizes = {"TILE": 1000, "TILE_ON_GPU": 3000, "QUERIES": 10, "LONGEST": 20, "KEYS": 25, "SHORT": 1}
+    for name, size in sizes.items():
+        monkeypatch.setattr(tiles, name, size)
+    monkeypatch.setattr("scratch_transformer.attention.tiled.workers._crowd.over", math.inf)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    options = {"dtype": dtype, "device": device}
+    cut = problem(torch.zeros(1, 16, 7, 40, **options), torch.zeros(1, 8, 20, 40, **options), dropout_p=dropout_p)
+    assert cut.groups(heads=asked) == [tiles.Block(0, h0, min(h0 + step, 8), 0, 7) for h0 in range(0, 8, step)]
+
+
 def test_batch_and_heads_are_one_dimension_without_copies():
     query, key = torch.zeros(2, 6, 4, 8), torch.zeros(2, 3, 5, 8)
     cut = problem(query, key, torch.zeros(1, 1, 4, 5))
