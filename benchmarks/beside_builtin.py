@@ -48,23 +48,24 @@ def cases(dtype, group):
     }
 
 
-def raced(case, effort=EFFORT):
-    """The spread of the ratio in one case."""
+def raced(case, effort=EFFORT, alone=True):
+    """The spread of the ratio in one case. alone: no other process is busy, as long first calls would make believe."""
     inputs = case.draw("cpu")
     calls = {rival.name: case.prepare(rival, inputs) for rival in (OURS, BUILTIN)}
     for prepared in calls.values():
         warm(prepared)
+    if alone:
+        workers._crowd.over = -math.inf
     seconds = interleave(calls, timer_of("cpu"), effort)
     return ratio(seconds[BUILTIN.name], seconds[OURS.name])
 
 
 def warm(prepared: Prepared, least=2, seconds=0.1):
-    """Called some times: what is found out at the first calls is known then, and that they were slow is forgotten."""
+    """Called some times: what is found out at the first calls is known then."""
     start = time.perf_counter()
     while least > 0 or time.perf_counter() - start < seconds:
         prepared()
         least -= 1
-    workers._crowd.over = -math.inf
 
 
 @contextlib.contextmanager
@@ -79,13 +80,13 @@ def busy(number):
             other.wait()
 
 
-def measure(dtype, group, effort=EFFORT):
+def measure(dtype, group, effort=EFFORT, alone=True):
     """family -> case -> spread, printed as they come."""
     found = {}
     for family, some in cases(dtype, group).items():
         found[family] = {}
         for case in some:
-            spread = raced(case, effort)
+            spread = raced(case, effort, alone)
             found[family][case.name] = vars(spread)
             print(f"{case.name:56} {spread.median:5.2f} ({spread.p20:.2f} to {spread.p80:.2f})", flush=True)
     return found
@@ -106,7 +107,8 @@ def main(arguments=None):
     parser.add_argument("--keep", metavar="FOLDER", help="keep the result there, dated")
     options = parser.parse_args(arguments)
     with measurement.kept(BESIDE[options.busy > 0], options.keep, by_parts=True) as values, busy(options.busy):
-        found = measure(options.dtype, options.group, Effort(EFFORT.rounds, options.seconds))
+        effort = Effort(EFFORT.rounds, options.seconds)
+        found = measure(options.dtype, options.group, effort, alone=not options.busy)
         values[f"{options.dtype}, {options.group}"] = found
     of_families = medians(found)
     of_families["together"] = [median for some in of_families.values() for median in some]
