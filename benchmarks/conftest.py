@@ -1,8 +1,5 @@
 """Options of the benchmarks, and what all of them share."""
 
-import datetime
-from pathlib import Path
-
 import pytest
 
 from benchmarks import turns
@@ -51,8 +48,5 @@ def language_models(pytestconfig):
 def _kept(subject, pytestconfig):
     """Values to be kept beside what was measured on the same day: some at a time (-k)."""
     keep, device = pytestconfig.getoption("--keep"), pytestconfig.getoption("--device")
-    before = measurement.latest(subject, Path(keep)) if keep else None
-    with measurement.kept(subject, keep, device) as values:
-        if before and before["date"][:10] == datetime.datetime.now(datetime.timezone.utc).date().isoformat():
-            values |= before["values"]
+    with measurement.kept(subject, keep, device, by_parts=True) as values:
         yield values

@@ -219,7 +219,7 @@ def check_cross_entropy(
         if target.shape != logits.shape:
             raise RuntimeError(
                 f"cross_entropy: class probabilities need target of the same shape as logits, {tuple(logits.shape)}, "
-                f"but got {tuple(target.shape)} (class indices must be integers)"
+                f"but got {tuple(target.shape)} (for class indices, expected target dtype to be Long or Byte)"
             )
         return
     if target.dtype not in (torch.int64, torch.uint8):

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import matplotlib
 
+from benchmarks.beside_builtin import BESIDE, SUBJECT, medians
 from docs.site.catalogue import plain
 from scratch_transformer.benchmarking import measurement, plots, ratios, report
 from scratch_transformer.benchmarking.others import BUSY
 from scratch_transformer.benchmarking.profile import PRODUCTS
+from scratch_transformer.benchmarking.timing import geometric_mean
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 
@@ -68,6 +70,22 @@ def cases(document):
         rows.append(f"| **{name}**: mean {mean} |" + " |" * (len(report.HEADINGS) - 1))
         rows += ["| " + " | ".join(map(plain, report.cells(comparison))) + " |" for comparison in found]
     return "\n".join(rows)
+
+
+def beside_builtin():
+    """Ours beside the builtin alone: means and the lowest of the families, on free cores and on shared ones."""
+    return "\n\n".join(_beside(subject) for subject in BESIDE.values() if measurement.latest(subject, RESULTS))
+
+
+def _beside(subject):
+    document = measured(subject)
+    title = subject.removeprefix(SUBJECT).strip() or "on free cores"
+    rows = [f"| {title} | cases | mean | lowest |", "| --- | ---: | ---: | ---: |"]
+    for group, found in document["values"].items():
+        for family, values in medians(found).items():
+            mean, lowest = geometric_mean(values), min(values)
+            rows.append(f"| {group}, {family} | {len(values)} | {mean:.2f} | {lowest:.2f} |")
+    return "\n".join([*rows, "", where(document)])
 
 
 def profile():

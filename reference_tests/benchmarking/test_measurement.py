@@ -27,6 +27,18 @@ def test_nothing_is_kept_without_a_folder_without_values_or_after_an_error(tmp_p
     assert not any(tmp_path.iterdir())
 
 
+def test_parts_of_one_day_are_one_document(tmp_path):
+    for part in ("first", "second"):
+        with measurement.kept("x", tmp_path, by_parts=True) as values:
+            values[part] = 1
+    (path,) = tmp_path.iterdir()
+    document = json.loads(path.read_text(encoding="utf-8"))
+    assert document["values"] == {"first": 1, "second": 1}
+    path.write_text(json.dumps(document | {"date": "2026-01-02T03:04:05+00:00"}))
+    with measurement.kept("x", tmp_path, by_parts=True) as values:
+        assert values == {}  # of another day
+
+
 def test_the_latest_of_a_subject_is_found(tmp_path):
     for subject, date in (("a", "2026-01-02"), ("a", "2026-02-01"), ("b", "2027-01-01")):
         document = {"schema": measurement.SCHEMA, "subject": subject, "date": date}

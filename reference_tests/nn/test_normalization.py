@@ -77,9 +77,12 @@ def test_an_eps_that_is_not_positive(eps, training):
 
 
 def test_rms_norm_keeps_the_order_in_memory():
-    """As torch's does: what comes in with channels last goes out so."""
-    x = torch.randn(2, 3, 4, 5, dtype=torch.float64).to(memory_format=torch.channels_last)
+    """Channels last: of the result, and of the gradient."""
+    x = torch.randn(2, 3, 4, 5, dtype=torch.float64).to(memory_format=torch.channels_last).requires_grad_()
+    gradients = []
     for library in (nn, torch.nn):
         y = library.RMSNorm((4, 5), dtype=torch.float64)(x)
-        assert y.is_contiguous(memory_format=torch.channels_last)
-        assert y.stride() == x.stride()
+        gradients += torch.autograd.grad(y.square().sum(), x)
+        for found in (y, gradients[-1]):
+            assert found.is_contiguous(memory_format=torch.channels_last)
+    torch.testing.assert_close(*gradients)

@@ -70,6 +70,15 @@ def test_the_state_dict_is_torchs(named, amsgrad):
     assert ("param_names" in state["param_groups"][0]) == named
 
 
+def test_a_parameter_that_was_put_into_two_groups_has_its_first_number():
+    found = []
+    for optimizer in (Adam(make_params()), torch.optim.Adam(make_params())):
+        first = optimizer.param_groups[0]
+        optimizer.param_groups.append({**first, "params": first["params"][1:]})
+        found.append([group["params"] for group in optimizer.state_dict()["param_groups"]])
+    assert found == [[[0, 1, 2], [1, 2]]] * 2
+
+
 def test_a_parameter_without_a_gradient_has_no_state():
     params = make_params()
     optimizer = Adam(params)

@@ -34,7 +34,7 @@ def on_cuda(length: int, width: int) -> tuple[int, int, int, int]:
 QUICK_CUDA = [on_cuda(length, width) for width in (64, 128) for length in (512, 2048, 8192)]
 FULL_CUDA = [on_cuda(length, width) for width in (64, 128) for length in (512, 1024, 2048, 4096, 8192, 16384)]
 
-EFFORT: dict[Extent, Effort] = {"tiny": Effort(3, 0.1), "quick": Effort(12, 0.8), "full": Effort(30, 12.0)}
+EFFORT: dict[Extent, Effort] = {"tiny": Effort(3, 0.1), "quick": Effort(12, 0.8), "full": Effort(15, 4.0)}
 
 
 ENOUGH: dict[Extent, float] = {"tiny": math.inf, "quick": 160.0, "full": math.inf}

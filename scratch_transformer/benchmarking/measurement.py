@@ -23,9 +23,16 @@ SCHEMA = "scratch_transformer measurement"
 
 
 @contextlib.contextmanager
-def kept(subject: str, folder: str | Path | None, device: str = "cpu") -> Iterator[dict[str, Any]]:
-    """Values to be filled in; afterwards they are in the folder, under date and subject; without one, nowhere."""
+def kept(
+    subject: str, folder: str | Path | None, device: str = "cpu", by_parts: bool = False
+) -> Iterator[dict[str, Any]]:
+    """Values to be filled in; afterwards they are in the folder, under date and subject; without one, nowhere.
+
+    by_parts: beside those of the same day that are there already.
+    """
     watch, values = Watch(), dict[str, Any]()
+    if by_parts and folder is not None:
+        values |= _of_today(subject, Path(folder))
     yield values
     if folder is not None and values:
         document = describe(subject, values, watch, device)
@@ -36,12 +43,22 @@ def kept(subject: str, folder: str | Path | None, device: str = "cpu") -> Iterat
         part.replace(path)
 
 
+def _of_today(subject: str, folder: Path) -> dict[str, Any]:
+    """The values of a subject that the folder has for this day."""
+    before = latest(subject, folder)
+    return before["values"] if before and before["date"][:10] == _now()[:10] else {}
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+
+
 def describe(subject: str, values: Any, watch: Watch, device: str = "cpu") -> dict[str, Any]:
     """The document of a measurement."""
     return {
         "schema": SCHEMA,
         "subject": subject,
-        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "date": _now(),
         "environment": surroundings(device) | {"used by others": round(watch.others(), 2)},
         "values": values,
     }

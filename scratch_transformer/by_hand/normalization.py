@@ -17,6 +17,9 @@ from torch import Tensor
 
 from scratch_transformer.by_hand.passes import Kept, Passes
 
+# Features beyond which a norm, summed up number by number, is not exact enough: sums are taken in parts.
+LONG = 1 << 13
+
 
 class LayerNorm(Passes):
     """x (*, …), γ and β (…) or None, how many dimensions … are, ε."""
@@ -59,15 +62,19 @@ class RMSNorm(Passes):
         grad: Tensor, kept: Kept, x: Tensor, weight: Tensor | None, count: int, eps: float
     ) -> tuple[Tensor | None, ...]:
         (factor,) = kept
-        return _gradients(grad, x * factor, weight, factor, count, has_mean=True)
+        of_x, of_weight = _gradients(grad, x * factor, weight, factor, count, has_mean=True)
+        # channels last, or however else x lies in memory, as torch's gradient does
+        return of_x if x.is_contiguous() else torch.empty_like(x).copy_(of_x), of_weight
 
 
 def _factor(x: Tensor, count: int, eps: float) -> Tensor:
     """1 / √(mean x² + ε) of each row."""
-    dims = tuple(range(-count, 0))
-    return (
-        torch.linalg.vector_norm(x, dim=dims, keepdim=True).square_().div_(x.shape[-count:].numel()).add_(eps).rsqrt_()
-    )
+    dims, n = tuple(range(-count, 0)), x.shape[-count:].numel()
+    if n > LONG:
+        squares = x.square().sum(dims, keepdim=True)
+    else:
+        squares = torch.linalg.vector_norm(x, dim=dims, keepdim=True).square_()
+    return squares.div_(n).add_(eps).rsqrt_()
 
 
 def _gradients(

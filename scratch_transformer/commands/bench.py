@@ -28,7 +28,7 @@ SUBJECTS = ("attention", "variants", "layers", "training")
     "--quick/--full",
     "is_quick",
     default=True,
-    help="A selection, in 3 minutes (the default; on a GPU up to 10), or everything, in an hour.",
+    help="A selection, in 3 minutes (the default; on a GPU up to 10), or everything, in half an hour.",
 )
 @click.option("--only", "subjects", type=click.Choice(SUBJECTS), multiple=True, help="Only this subject; repeatable.")
 @click.option(
@@ -66,7 +66,7 @@ def bench(
     """
     if context.invoked_subcommand is not None:
         return
-    importlib.import_module("matplotlib")  # find out before an hour of work whether it is there
+    importlib.import_module("matplotlib")  # find out before half an hour of work whether it is there
     _make_folder(out)
     extent, subjects = "quick" if is_quick else "full", subjects or SUBJECTS
     begun = _begun(out, extent, device, subjects) if resumes else None

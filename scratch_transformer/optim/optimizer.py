@@ -94,11 +94,11 @@ class Optimizer:
     def state_dict(self) -> dict[str, Any]:
         """Return `{"state": {index: state}, "param_groups": [options and "params": indices]}`.
 
-        Parameters are numbered through all groups in order. The tensors are not copies: save the result
-        (`torch.save`) or `copy.deepcopy` it before the next `step()`.
+        Parameters are numbered through all groups in order, one that is in several by its first place. The tensors
+        are not copies: save the result (`torch.save`) or `copy.deepcopy` it before the next `step()`.
         """
         params = list(chain.from_iterable(group["params"] for group in self.param_groups))
-        index_of = {param: index for index, param in enumerate(params)}
+        index_of = {param: index for index, param in reversed(list(enumerate(params)))}
         return {
             "state": {index_of[param]: state for param, state in self.state.items()},
             "param_groups": [{**g, "params": [index_of[p] for p in g["params"]]} for g in self.param_groups],

@@ -9,7 +9,7 @@ import torch
 from reference_tests.agreement import differentiate
 from reference_tests.attention.tiled.others import builtin, draw, naive, tiled, visible
 from scratch_transformer.attention import explain
-from scratch_transformer.attention.tiled import few, forward, products, workers
+from scratch_transformer.attention.tiled import few, forward, note, products, workers
 from scratch_transformer.attention.tiled.problem import Problem
 from scratch_transformer.conformance.measures import error_ratio
 
@@ -159,7 +159,7 @@ def test_tiles_of_few_heads_have_more_keys(monkeypatch):
     assert [keys.stop - keys.start for keys in cut.key_tiles(first, 1)] == [3] * 9 + [2]
     seen = []
     original = Problem.key_tiles
-    monkeypatch.setattr(few, "WIDENED", 8 * D * (first.h1 - first.h0))
+    monkeypatch.setattr(few, "WIDENED", 8 * D * cut.key.shape[1])  # all heads are taken at a time
     monkeypatch.setattr(Problem, "key_tiles", lambda p, block, least=0: seen.append(least) or original(p, block, least))
     few.forward(
         cut, torch.empty(*cut.query.shape[:-1], DV, dtype=query.dtype), cut.like.new_empty(*cut.query.shape[:-1], 2)
@@ -197,6 +197,24 @@ def test_heads_that_share_a_key_count_together(queries, is_taken, taken):
     assert (words in said) == is_taken
     for one in (0, (0, 0)):  # without a batch, and without heads
         assert words in explain(*(x[one][..., :9, :] for x in (query[:, :G], key, value)), algorithm="tiled")
+
+
+@pytest.mark.parametrize("shape, rows", [((T, D), T), ((H, T, D), H // G * T), ((B, H, T, D), H // G * T)])
+def test_rows_are_the_queries_that_share_a_key(shape, rows, monkeypatch):
+    """As they are asked for in words."""
+    seen = []
+    monkeypatch.setattr(few, "suits", lambda dtype, device, rows, *_: seen.append(rows))
+    of_keys = [*shape[:-3], *[G] * (len(shape) > 2), S, D]
+    note(torch.empty(shape), torch.empty(of_keys), 0.0)
+    assert seen == [rows]
+
+
+def test_its_time_tells_whether_cores_are_held(taken, monkeypatch):
+    seen = []
+    original = workers.run
+    monkeypatch.setattr(workers, "run", lambda *args: seen.append(args[-1]) or original(*args))
+    tiled(*qkv(), enable_gqa=True)
+    assert seen == [taken[0].flops]
 
 
 @pytest.mark.parametrize("times, expected", [(0.5, False), (1.2, False), (1.4, True)])

@@ -1,5 +1,7 @@
 """How a call is cut into blocks and tiles: each score in one tile, none that a band blocks for a whole tile."""
 
+import math
+
 import pytest
 import torch
 from hypothesis import given
@@ -52,6 +54,30 @@ def test_reading_the_keys_takes_as_long_as_some_queries(queries, counted, monkey
         assert cut.flops == 2 * (4 + 4) * 2 * 3 * counted * 50
 
 
+@pytest.mark.parametrize("T, S, lower, upper", [(11, 7, None, None), (11, 17, None, 3), (11, 17, -2, 1), (11, 5, 0, 1)])
+def test_work_is_counted_block_by_block(T, S, lower, upper, monkeypatch):
+    """Queries times the keys from the first to the last that any of them sees, of which there may be none."""
+    monkeypatch.setattr(tiles, "READING", 1)
+    cut = problem(torch.zeros(2, 6, T, 4), torch.zeros(2, 3, S, 4), lower=lower, upper=upper)
+    seen, pairs = masks.within(T, S, lower, upper), 0
+    for block in cut.blocks():
+        rows = seen.expand(T, S)[block.t0 : block.t1]
+        keys = rows.any(0).nonzero()
+        pairs += (block.h1 - block.h0) * 2 * len(rows) * (int(keys.max() - keys.min()) + 1 if len(keys) else 0)
+    assert cut.flops == 2 * (4 + 4) * pairs
+
+
+@pytest.mark.parametrize("dtype, longest", [(torch.float32, 80), (torch.float64, 80), (torch.bfloat16, 160)], ids=str)
+@pytest.mark.parametrize("keys, upper, part", [(33, None, 1), (32, None, 2), (33, 5, 2), (32, 5, 4)])
+def test_blocks_are_long_in_half_precision_and_short_for_few_keys_or_a_band(
+    dtype, longest, keys, upper, part, monkeypatch
+):
+    for name, size in {"QUERIES": 80, "LONGEST": 160, "SHORT": 32}.items():
+        monkeypatch.setattr(tiles, name, size)
+    cut = problem(torch.zeros(1, 2, 500, 4, dtype=dtype), torch.zeros(1, 2, keys, 4, dtype=dtype), upper=upper)
+    assert cut.queries_per_block == longest // part
+
+
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_dropout_is_cut_alike_for_any_number_of_threads(threads, monkeypatch):
     """Which weights are dropped follows from the tiles, going forward and backward."""
@@ -62,11 +88,35 @@ def test_dropout_is_cut_alike_for_any_number_of_threads(threads, monkeypatch):
     assert {(block.b, block.h0, block.h1) for block in cut.groups()} == {(x.b, x.h0, x.h1) for x in expected}
 
 
-def test_enough_groups_of_heads_for_all_threads(monkeypatch):
+def test_enough_groups_of_heads_to_share_out_where_threads_are_held_up(monkeypatch):
     cut = problem(torch.zeros(1, 8, 2, 4), torch.zeros(1, 8, 2, 4))
-    for threads, wanted in ((1, 1), (2, 2), (4, 4), (64, 8)):
-        monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
-        assert len(cut.groups()) >= wanted
+    monkeypatch.setattr("scratch_transformer.attention.tiled.workers.SHARES", 2)
+    for over, numbers in ((math.inf, (1, 4, 8, 8)), (-math.inf, (1, 1, 1, 1))):
+        monkeypatch.setattr("scratch_transformer.attention.tiled.workers._crowd.over", over)
+        for threads, wanted in zip((1, 2, 4, 64), numbers, strict=True):
+            monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
+            assert len(cut.groups(heads=8)) == wanted
+
+
+@pytest.mark.parametrize(
+    "dtype, device, dropout_p, asked, step",
+    [
+        (torch.float32, "cpu", 0.0, None, 1),  # 8 tasks for 2 threads that are held up
+        (torch.float32, "cpu", 0.1, None, 3),  # 2 · 7 queries and 20 keys are 280 scores a head
+        (torch.float32, "cpu", 0.1, 8, 8),
+        (torch.bfloat16, "cpu", 0.1, None, 1),  # 40 · 20 numbers a head, once widened
+        (torch.float32, "meta", 0.0, None, 8),
+    ],
+)
+def test_as_many_heads_as_make_a_tile(dtype, device, dropout_p, asked, step, monkeypatch):
+    sizes = {"TILE": 1000, "TILE_ON_GPU": 3000, "QUERIES": 10, "LONGEST": 20, "KEYS": 25, "SHORT": 1}
+    for name, size in sizes.items():
+        monkeypatch.setattr(tiles, name, size)
+    monkeypatch.setattr("scratch_transformer.attention.tiled.workers._crowd.over", math.inf)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    options = {"dtype": dtype, "device": device}
+    cut = problem(torch.zeros(1, 16, 7, 40, **options), torch.zeros(1, 8, 20, 40, **options), dropout_p=dropout_p)
+    assert cut.groups(heads=asked) == [tiles.Block(0, h0, min(h0 + step, 8), 0, 7) for h0 in range(0, 8, step)]
 
 
 def test_batch_and_heads_are_one_dimension_without_copies():

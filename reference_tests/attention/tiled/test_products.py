@@ -57,7 +57,9 @@ def qkv(dtype=torch.bfloat16, requires_grad=True):
     return [draw(2, 3, 70, 8).to(dtype).requires_grad_(requires_grad) for _ in range(3)]
 
 
-def test_set_during_both_passes_of_a_call_in_bfloat16(it_pays, seen):
+@pytest.mark.parametrize("few", [False, True], ids=["tiles", "few keys"])
+def test_set_during_both_passes_of_a_call_in_bfloat16(few, it_pays, seen, monkeypatch):
+    monkeypatch.setattr(products, "multiplies_bfloat16", lambda: few)
     q, k, v = qkv()
     out = tiled(q, k, v)
     passes = len(seen)
@@ -224,12 +226,20 @@ def test_explained(it_pays):
     assert products.advantage(torch.bfloat16, torch.device("meta"), 70) == ""
 
 
-def test_why_not(it_pays):
+def test_why_not(it_pays, monkeypatch):
+    def reason(dtype=torch.bfloat16, device=CPU, rows=products.ROWS):
+        return products.against(dtype, device, rows)
+
     for dtype, device in ((torch.float32, CPU), (torch.bfloat16, torch.device("meta"))):
-        assert products.against(dtype, device, 70) == "only bfloat16 on a CPU has others"
-    few = "for few queries it takes longer to narrow the keys"
-    assert products.against(torch.bfloat16, CPU, products.ROWS - 1) == few
-    assert products.against(torch.bfloat16, CPU, products.ROWS) is None
+        assert reason(dtype, device) == "only bfloat16 on a CPU has others"
+    assert reason(rows=products.ROWS - 1) == "for few queries it takes longer to narrow the keys"
+    assert reason() is None
+    monkeypatch.setattr(products, "_pays", lambda: False)
+    assert reason() == "this processor multiplies bfloat16 no faster"
+    monkeypatch.setattr(workers, "is_alone", lambda: False)
+    assert reason() == "other threads run, whose products would be rounded too"
+    monkeypatch.setattr(torch, "are_deterministic_algorithms_enabled", lambda: True)
+    assert reason() == "deterministic algorithms are asked for, and which threads run would decide"
 
 
 # ---- How it is kept and measured, on a setting and by a clock of our own ----

@@ -130,10 +130,30 @@ def test_callers_in_several_threads(sharing, qkv):
             assert_equal(out, expected)
 
 
+@pytest.mark.parametrize(
+    "threads, tasks, over, way",
+    [
+        (1, 2, math.inf, []),
+        (1, 2, -math.inf, []),
+        (2, 1, math.inf, ["timed"]),
+        (2, 2, math.inf, ["side by side"]),
+        (3, 2, -math.inf, ["timed"]),
+    ],
+)
+def test_which_way_tasks_are_run(threads, tasks, over, way, monkeypatch):
+    taken = []
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    monkeypatch.setattr(workers, "_side_by_side", lambda *_: taken.append("side by side"))
+    monkeypatch.setattr(workers, "_crowd", SimpleNamespace(over=over, note=lambda *_: taken.append("timed")))
+    workers.run(list(range(tasks)), lambda task, scratch: None, LIKE, 1.0)
+    assert taken == way
+
+
 def test_after_two_calls_that_are_held_up_nothing_is_spread(monkeypatch):
     """Until the cores are free again. One may have been the first of its kind."""
     monkeypatch.setattr(workers, "_crowd", workers._Crowd())
     monkeypatch.setattr(workers, "_flops_per_second", lambda: 1e9)
+    monkeypatch.setattr(workers, "HELD_UP_SECONDS", 0.0)
     seen = set()
 
     def work(task, scratch):
@@ -210,6 +230,25 @@ def test_crowded_for_the_longer_of_some_seconds_and_some_calls(monkeypatch):
         crowd.note(seconds, 0.01)
         crowd.note(seconds, 0.01)
         assert crowd.over == expected
+
+
+def test_short_calls_are_held_up_for_a_moment_before_that_tells_anything(monkeypatch):
+    """Calls in a row count together; one that is not slow begins anew. Two calls are the least."""
+    monkeypatch.setattr(workers, "_flops_per_second", lambda: 1.0)
+    least = workers.HELD_UP_SECONDS
+    for calls, is_crowded in (
+        ([least / 3] * 2, False),
+        ([least / 3, 0, *[least / 3] * 2], False),
+        ([least / 2] * 2, True),
+        ([least / 3] * 4, True),
+        ([2 * least], False),
+        ([2 * least, 0, 2 * least], False),
+        ([2 * least, least / 3], True),
+    ):
+        crowd = workers._Crowd()
+        for seconds in calls:
+            crowd.note(seconds, 0.0)
+        assert (crowd.over > 0) == is_crowded, calls
 
 
 def test_speed_is_measured_once():

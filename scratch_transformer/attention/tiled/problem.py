@@ -122,15 +122,15 @@ class Problem:
         return [replace(group, t0=t0, t1=min(t0 + step, T)) for group in groups for t0 in reversed(starts)]
 
     def groups(self, tasks: int = 1, heads: int | None = None) -> list[Block]:
-        """All heads, several at a time where that makes a tile, but enough groups of so many tasks to share out.
+        """All heads, as many at a time as make a tile, but enough groups of so many tasks to share out.
 
-        heads: no more than so many at a time.
+        heads: so many at a time, whatever a tile is.
         """
         B, K, _, T, _ = self.query.shape
         enough = workers.enough() if self.query.device.type == "cpu" else 1
         if self.dropout_p > 0:
             enough = 1  # what is dropped follows from the tiles, and must not depend on the number of threads
-        step = max(1, min(self._heads_per_tile(), heads or K, K, B * K * tasks // enough))
+        step = max(1, min(heads or self._heads_per_tile(), K, B * K * tasks // enough))
         return [Block(b, h0, min(h0 + step, K), 0, T) for b in range(B) for h0 in range(0, K, step)]
 
     def _heads_per_tile(self) -> int:

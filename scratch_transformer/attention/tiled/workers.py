@@ -28,7 +28,9 @@ Task = TypeVar("Task")
 KEPT_BYTES = 8 << 20
 # A call has been held up if spreading its operations took so many times what one thread would need for the products.
 SLOW = 3.0
-# After two such calls nothing is spread for so long: in seconds, and in times that the call took.
+# After two such calls in a row that took so many seconds together, or more (a system's short errand holds up several
+# short calls), nothing is spread for so long: in seconds, and in times that the call took.
+HELD_UP_SECONDS = 0.05
 CROWDED_SECONDS = 5.0
 CROWDED_CALLS = 20
 # Tasks for each thread, then: the last one to end keeps the others waiting for so small a part of the whole.
@@ -39,14 +41,18 @@ class _Crowd:
     """Whether other processes hold the cores, as far as the times of calls tell."""
 
     over = -math.inf  # until when, by time.monotonic
-    was_slow = False
+    slow_calls = 0  # in a row
+    slow_seconds = 0.0  # that they took
 
     def note(self, seconds: float, flops: float) -> None:
         """A call whose operations were spread took so long. One slow call says little: it may have been the first."""
-        is_slow = seconds > SLOW * flops / _flops_per_second()
-        if is_slow and self.was_slow:
+        if seconds <= SLOW * flops / _flops_per_second():
+            self.slow_calls, self.slow_seconds = 0, 0.0
+            return
+        self.slow_calls += 1
+        self.slow_seconds += seconds
+        if self.slow_calls > 1 and self.slow_seconds >= HELD_UP_SECONDS:
             self.over = time.monotonic() + max(CROWDED_SECONDS, CROWDED_CALLS * seconds)
-        self.was_slow = is_slow
 
 
 _crowd = _Crowd()
@@ -66,9 +72,9 @@ def is_alone() -> bool:
 
 
 def enough() -> int:
-    """How many tasks are enough to share out: one for each thread, and more where some threads are held up."""
+    """How many tasks are enough: one, or where threads are held up, some for each thread to share out."""
     threads = torch.get_num_threads()
-    return threads * SHARES if threads > 1 and time.monotonic() < _crowd.over else threads
+    return threads * SHARES if threads > 1 and time.monotonic() < _crowd.over else 1
 
 
 class Scratch:
@@ -117,9 +123,9 @@ def run(tasks: list[Task], work: Callable[[Task, Scratch], Any], like: Tensor, f
     """
     waiting = list(reversed(tasks))
     usual = torch.get_num_threads()
-    if like.device.type != "cpu" or min(usual, len(tasks)) == 1:
+    if like.device.type != "cpu" or usual == 1:
         _work_off(waiting, work, like)
-    elif time.monotonic() < _crowd.over:
+    elif len(tasks) > 1 and time.monotonic() < _crowd.over:
         _side_by_side(usual, waiting, work, like)
     else:
         start = time.monotonic()
