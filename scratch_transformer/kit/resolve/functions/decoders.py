@@ -107,7 +107,9 @@ class Decoder:
             output = self.function(**given)
         self.samples = likeliest.used
         found = first_of(output)
-        is_text = isinstance(found, str) or (isinstance(found, list) and any(isinstance(one, str) for one in found))
+        is_text = isinstance(found, str) or (
+            isinstance(found, (list, tuple)) and any(isinstance(one, str) for one in found)
+        )
         ids = torch.as_tensor(ids_of(found) if is_text else found).flatten().long()
         return swapped(ids, self.reading.end)
 
