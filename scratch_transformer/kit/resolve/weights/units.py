@@ -214,6 +214,8 @@ def _written_out(units: list[Unit]) -> list[Unit]:
             continue
         first = own.get("q") or own["qkv"]
         output = own.get("o") or groups.get((owner, ""), {}).get("o")
+        if "qkv" in own and output is not None and len(set(output.shape)) > 1:
+            continue  # W_in and W_out of a feed-forward network
         parts = [own[role] for role in ("q", "k", "v", "kv", "qkv") if role in own]
         parts += [output] if output is not None and _may_follow(first.shape, output.shape, "q" in own) else []
         start = len(f"{owner}.") if owner else 0
