@@ -75,16 +75,6 @@ def is_one_layer(thing: Any) -> bool:
     return (_attends(thing) or any(map(_attends, made))) and not has_layer
 
 
-def single_layers(made: nn.Module) -> list[str]:
-    """The paths of layers that a model has one of each, and no list of: self.encoder_block = EncoderBlock(…)."""
-    parts = [(path, part) for path, part in made.named_modules() if path]
-    if any(isinstance(part, nn.ModuleList) for _, part in parts):
-        return []
-    of_torch = (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)
-    found = [(path, type(part)) for path, part in parts if isinstance(part, of_torch) or is_one_layer(type(part))]
-    return [path for path, _ in found] if len({cls for _, cls in found}) == len(found) else []
-
-
 def made_of(cls: type) -> list[type]:
     """The learner's modules that a class makes."""
     return [one for one in leads_to(cls) if isinstance(one, type) and issubclass(one, nn.Module)]

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.names.roles import role_of
 from scratch_transformer.kit.resolve.names.settings import settings_of
-from scratch_transformer.kit.resolve.structure import single_layers
 from scratch_transformer.kit.resolve.weights.layout import walk
 
 OPTIONAL = ("num_kv_heads", "d_k")
@@ -40,7 +39,7 @@ def settings_of_instance(made: Any, kind: Kind, wanted: Mapping[str, Any], used:
     settings |= _from_shapes(kind, settings, _shapes(made), used)
     settings |= _words(made, settings)
     if "num_layers" in settings and "num_layers" not in used:
-        settings["num_layers"] = _layers(made) or (1 if single_layers(made) else settings["num_layers"])
+        settings["num_layers"] = _layers(made) or settings["num_layers"]
     return settings | _of_heads(made, settings)
 
 

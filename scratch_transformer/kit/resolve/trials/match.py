@@ -29,6 +29,7 @@ from scratch_transformer.kit.resolve.trials import probing
 from scratch_transformer.kit.resolve.trials.outcome import Outcome, raised
 from scratch_transformer.kit.resolve.trials.planned import planned
 from scratch_transformer.kit.resolve.weights.layout import prepare
+from scratch_transformer.kit.resolve.weights.units import single_layers
 
 if TYPE_CHECKING:
     from scratch_transformer.kit.resolve.library.library import Library
@@ -286,6 +287,8 @@ def _called(
     if kind.name == "RotaryEmbedding":
         function = rotations.as_turning(made, {**kind.defaults, **settings}) or function
     actual = instance.settings_of_instance(made, kind, settings, used)
+    if {"num_layers"} <= actual.keys() - used.keys() and isinstance(made, nn.Module):
+        actual |= {"num_layers": 1} if single_layers(made, library.kind_of_class) else {}
     if "knows_eos" in kind.defaults:
         names = [p.name for p in construct.parameters_of(function)]
         asks = any(map(is_tokenizer, names)) and decoders.asks_for_end(function)

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor, nn
 
 from scratch_transformer.kit.resolve.names.roles import role_of
-from scratch_transformer.kit.resolve.structure import single_layers
 from scratch_transformer.kit.resolve.weights.layout import Parameters, walk
 
 LINEAR = (nn.Linear, nn.MultiheadAttention, nn.LazyLinear, nn.Embedding)
+LAYERS = ("Layer", "Block")
 Shapes = Mapping[str, tuple[int, ...]]
 KindOf = Callable[[type], str | None]
 
@@ -137,7 +137,7 @@ def learner_units(parameters: Parameters, kind_of: KindOf) -> list[Unit]:
             unit.shape, unit.raw = tuple(positions.shape), is_raw(name)
             unit.kind = "norm" if positions.dim() == 1 else "matrix"
     found = _with_halves(_written_out(_with_beside(list(units.values()), parameters)))
-    alone = tuple(f"{path}." for path in single_layers(parameters.module))
+    alone = tuple(f"{path}." for path in single_layers(parameters.module, kind_of))
     for unit in found:
         if unit.layer is None and f"{unit.path}.".startswith(alone):
             unit.layer = 0
@@ -145,6 +145,18 @@ def learner_units(parameters: Parameters, kind_of: KindOf) -> list[Unit]:
         for unit in found:
             unit.context = _by_class(unit, modules.get(unit.path))
     return found
+
+
+OF_TORCH = (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)
+
+
+def single_layers(made: nn.Module, kind_of: KindOf) -> list[str]:
+    """The paths of layers that a model has one of each, and no list of: self.encoder_block = EncoderBlock(…)."""
+    parts = [(path, part) for path, part in made.named_modules() if path]
+    if any(isinstance(part, nn.ModuleList) for _, part in parts):
+        return []
+    found = {p: type(m) for p, m in parts if isinstance(m, OF_TORCH) or (kind_of(type(m)) or "").endswith(LAYERS)}
+    return [*found] if len({*found.values()}) == len(found) else []
 
 
 def _by_class(unit: Unit, module: nn.Module | None) -> tuple[str, ...]:
