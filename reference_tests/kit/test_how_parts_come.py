@@ -25,9 +25,11 @@ class ScaledDotProductAttention(nn.Module):
 """
 ATTENTION = """
 class MultiHeadAttention(nn.Module):
-    def __init__(self, embed_size, num_heads, batch_dim=0):
+    def __init__(self, embed_size, num_heads, dropout, batch_dim=0):
         super().__init__()
         self.h, self.batch_dim = num_heads, batch_dim
+        self.dropout = dropout
+        self.dropout = nn.Dropout(self.dropout)
         self.q, self.k, self.v, self.out = (nn.Linear(embed_size, embed_size) for _ in range(4))
 
     def forward(self, q, k, v, mask=None):
@@ -44,7 +46,7 @@ class MultiHeadAttention(nn.Module):
         scores = q @ k.mT / math.sqrt(q.shape[-1])
         if mask is not None:
             scores = scores.masked_fill(mask == 0, -1e9)
-        return self.out((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+        return self.out((self.dropout(scores.softmax(-1)) @ v).transpose(1, 2).flatten(2))
 """
 MODEL = """
 class Words(nn.Module):

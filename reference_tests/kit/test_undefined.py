@@ -146,6 +146,14 @@ class GatedByAChild(Gated):
         self.gate = nn.ReLU()
 
 
+class WithoutSelf(nn.Module):
+    def later(length):
+        return torch.ones(length)
+
+    def forward(self, x):
+        return x + self.later(len(x))
+
+
 class HandsOn(nn.Module):
     def __init__(self):
         super().__init__()
@@ -174,7 +182,7 @@ def finding(cls):
 @pytest.mark.parametrize("name, said", [
     ("Misspelt", "self.hiddne_dim"), ("Unknown", "mth"), ("NormOfNothing", "nn.LayerNorm"), ("Unscaled", "scaled"),
     ("TellsItsDropout", "self.dropout"), ("ListOfOne", "ModuleList"), ("NormAsABuffer", "buffer 'norm'"),
-    ("SetByAnotherClass", "self.decoder"),
+    ("SetByAnotherClass", "self.decoder"), ("WithoutSelf", "self.later"),
 ])  # fmt: skip
 def test_what_nothing_defines_is_named(learners, name, said):
     found = finding(getattr(learners, name))

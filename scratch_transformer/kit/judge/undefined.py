@@ -160,7 +160,9 @@ def _call(error: BaseException, frame: FrameType) -> tuple[str, str]:
         thing = _named(name, frame)
         if name.rpartition(".")[2] == called and not is_open and _is_as_written(thing):
             return f"It calls {name} with arguments that do not fit: {error}.", name
-        if not is_open and _is_own_part(name, str(error).partition("()")[0], frame):
+        if not is_open and any(
+            is_own(name, str(error).partition("()")[0], frame) for is_own in (_is_method, _is_own_part)
+        ):
             return f"It calls {name} with arguments that do not fit: {error}.", name
     return NOTHING
 
@@ -181,6 +183,14 @@ def _registration(error: BaseException, frame: FrameType) -> tuple[str, str]:
     ):
         return NOTHING
     return f"torch refuses what it makes: {error}.", found["of"] or found["what"]
+
+
+def _is_method(name: str, called: str, frame: FrameType) -> bool:
+    """Whether self.name is a method that the class itself has: def causal_mask(length), without self."""
+    owner, (first, _, attribute) = frame.f_locals.get("self"), name.partition(".")
+    method = getattr(type(owner), attribute, None) if first == "self" and owner is not None else None
+    is_written = inspect.isfunction(method) and attribute not in getattr(owner, "__dict__", ())
+    return is_written and method.__qualname__ == called and _is_as_written(method)  # type: ignore[union-attr]
 
 
 def _is_own_part(name: str, called: str, frame: FrameType) -> bool:

@@ -230,12 +230,21 @@ def _of_class(tree: ast.AST) -> str:
 
 
 def _is_unwritten(function: Any) -> bool:
-    """Nothing but a docstring, `pass`, `...`; or it ends in NotImplementedError."""
+    """Nothing but a docstring, `pass`, `...`; or it ends in NotImplementedError; or a value is left out, x = ..."""
+    if any(map(_leaves_out, _own(function))):
+        return True
     body = [node for node in function.body if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))]
     if not body or all(isinstance(node, ast.Pass) for node in body):
         return function.name != "__init__"
     raised = [node.exc for node in body if isinstance(node, ast.Raise)]
     return any("NotImplementedError" in ast.unparse(error) for error in raised if error is not None)
+
+
+def _leaves_out(node: ast.AST) -> bool:
+    """Whether `...` stands where a value is to be filled in: as the whole of it, or as a call's argument."""
+    values = node.args if isinstance(node, ast.Call) else [getattr(node, "value", None)]
+    is_value = isinstance(node, (ast.Assign, ast.AnnAssign, ast.Return, ast.Call))
+    return is_value and any(isinstance(value, ast.Constant) and value.value is ... for value in values)
 
 
 def _is_pointwise(call: ast.Call) -> bool:

@@ -197,7 +197,7 @@ def options(wish: Wish, values: Values, parts: Part) -> list[Any]:
         return [first]
     if wish.is_required and INDEX.fullmatch(word):
         return [0]
-    if word in ("dropout", "drop") and wish.use.applied:
+    if word in ("dropout", "drop") and wish.use.applied and not wish.wants_fraction:
         return [Lazy(nn.Dropout)]
     if word == "device" or wish.hint is torch.device:
         return ["cpu"] if wish.hint is not torch.device else [torch.device("cpu")]

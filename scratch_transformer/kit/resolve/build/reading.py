@@ -156,12 +156,14 @@ class _Reader(ast.NodeVisitor):
         held = self.held(node.value)
         if isinstance(node.value, ast.Dict):
             self.tables |= {target.id: node.value for target in node.targets if isinstance(target, ast.Name)}
-        for target in node.targets if held else ():
-            if isinstance(target, ast.Name):
+        self.generic_visit(node)
+        for target in node.targets:
+            if isinstance(target, ast.Name) and held:
                 self.names[target.id] = str(held)
             elif isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
-                self.names[f"{target.value.id}.{target.attr}"] = str(held)
-        self.generic_visit(node)
+                attribute = f"{target.value.id}.{target.attr}"
+                self.names.pop(attribute, None)  # self.dropout = dropout, and then nn.Dropout(self.dropout)
+                self.names |= {attribute: str(held)} if held else {}
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
         use = self.use(node.value)
