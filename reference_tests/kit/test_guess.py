@@ -40,6 +40,16 @@ def test_a_head_that_attends_is_attention():
     assert "CausalSelfAttention" not in guess.kinds_of("LMHead", named("LMHead", {"forward": of_scores}), KINDS)
 
 
+def with_embedding(self, vocab_size, d_model):
+    self.token_embedding = nn.Embedding(vocab_size, d_model)
+
+
+def test_what_has_weights_makes_no_mask():
+    methods = {"__init__": with_embedding, "forward": of_ids}
+    found = guess.kinds_of("DecoderMaskDemo", named("DecoderMaskDemo", methods), KINDS)
+    assert not any(kind.endswith("Mask") for kind in found)
+
+
 def test_letters_within_a_word_are_no_short_name():
     assert guess.kinds_of("Film", named("Film", {"forward": of_ids}), KINDS) == ()
 

@@ -74,6 +74,9 @@ def kinds_of(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str, ...
     return made if is_whole or not found else found
 
 
+WEIGHTED = {"Linear", "Embedding", "Parameter", "MultiheadAttention", "LayerNorm"}
+
+
 def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str, ...]:
     """The same, by the name alone and what its forward takes."""
     word = plain(name.removeprefix("run_") if inspect.isfunction(thing) else name)  # an assignment's adapters
@@ -93,6 +96,8 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
     found = sorted((-score, order, kind) for score, order, kind in scored if score > 0)
     if not is_class and word.endswith(("mask", "masks")):  # extend_attention_mask is no attention
         found = [entry for entry in found if entry[2].endswith("Mask")]
+    if is_class and names_in(thing) & WEIGHTED:  # DecoderMaskedAttentionDemo makes no mask
+        found = [entry for entry in found if not entry[2].endswith("Mask")]
     best = [kind for _, _, kind in found[:MOST]]
     family = next((family for family in FAMILIES if best and best[0] in family), ())
     relatives = sorted((name for name in family if name in kinds), key=lambda name: -_fitness(kinds[name], thing))
