@@ -11,7 +11,7 @@ from scratch_transformer.kit.judge.session import distance
 from scratch_transformer.kit.kind import CanonicalCandidate
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.recipe import RIGHT
-from scratch_transformer.kit.resolve import guess
+from scratch_transformer.kit.resolve import fitness
 from scratch_transformer.kit.resolve.call import beside
 from scratch_transformer.kit.resolve.weights import attention
 
@@ -134,7 +134,7 @@ class Turned(torch.nn.Module):
 def test_what_speaks_of_todays_parts_is_told_from_what_has_their_letters():
     """normSource has the letters of RMS, dropEncoded those of RoPE."""
     block = KINDS["MaskedLlamaBlock"]
-    assert guess._of_today(block, Turned) > 0 > guess._of_today(block, NormsAndDrops)
+    assert fitness.of_today(block, Turned) > 0 > fitness.of_today(block, NormsAndDrops)
 
 
 # ---- Caches ----

@@ -27,7 +27,7 @@ from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.report import lines, stubs
 from scratch_transformer.kit.report.finding import Named, Result
-from scratch_transformer.kit.resolve import adapters, foreign, guess, other_designs
+from scratch_transformer.kit.resolve import adapters, foreign, guess, likeness, other_designs
 from scratch_transformer.kit.resolve.build import config, construct
 from scratch_transformer.kit.resolve.call.forwards import MODELS
 from scratch_transformer.kit.resolve.library import supplied
@@ -194,7 +194,7 @@ class Checking:
         is_module = isinstance(value, type) and issubclass(value, nn.Module) and not result.name.endswith("MLP")
         lost = ("crashed", "could not be built", *(() if is_module else ("unknown mismatch",)))
         is_lost = result.verdict in lost and not result.mistakes
-        return not is_asked and is_lost and not any(guess.is_named(result.name, KINDS[kind]) for kind in kinds)
+        return not is_asked and is_lost and not any(likeness.is_named(result.name, KINDS[kind]) for kind in kinds)
 
     def _unknown(self, value: Any) -> str:
         """What is wrong with --init: arguments that the constructor does not have."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import re
-import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,11 +13,21 @@ from scratch_transformer.kit.definitions import names_in
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve import structure
 from scratch_transformer.kit.resolve.build.construct import parameters_of
-from scratch_transformer.kit.resolve.call.plan import MASKS
+from scratch_transformer.kit.resolve.fitness import (
+    INSIDE,
+    fitness,
+    has_positions,
+    may_turn,
+    names_within,
+    parameters_called,
+    required_of,
+    takes,
+    takes_mask,
+    takes_two_sides,
+)
 from scratch_transformer.kit.resolve.functions import training
 from scratch_transformer.kit.resolve.functions.schedules import is_schedule
-from scratch_transformer.kit.resolve.functions.weighted import weights_of
-from scratch_transformer.kit.resolve.names.inputs import input_of, is_mask
+from scratch_transformer.kit.resolve.likeness import HEAD, NAMED, by_last_word, likeness
 from scratch_transformer.kit.resolve.names.settings import settings_of
 from scratch_transformer.kit.resolve.names.words import plain, words
 
@@ -31,8 +39,7 @@ NO_COMPONENTS = (
 )  # fmt: skip
 NOTHING = ("no", "without", "identity", "null", "dummy")
 MOST = 4
-NAMED = 8.0
-"""Likeness of a name that is a synonym, but for a word around it or a letter."""
+
 FAMILIES = (
     ("MultiheadAttention", "CausalSelfAttention", "SelfAttention", "CrossAttention", "ScaledDotProductAttention",
      "CausalRotaryAttention", "RotaryAttention"),
@@ -65,7 +72,7 @@ def kinds_of(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str, ...
     """
     found = kinds_by_name(name, thing, kinds)
     if found and found[0] in INSIDE and structure.is_one_layer(thing):  # class Encoder, of one layer
-        layers = ("DecoderLayer",) if _takes(thing, "memory") else ("EncoderLayer", "DecoderOnlyLayer")
+        layers = ("DecoderLayer",) if takes(thing, "memory") else ("EncoderLayer", "DecoderOnlyLayer")
         return tuple(dict.fromkeys([*(kind for kind in layers if kind in kinds), *found]))
     if any(plain(name).endswith(other) for other in NO_COMPONENTS) or set(found) & set(structure.WHOLE):
         return found
@@ -100,7 +107,7 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
         found = [entry for entry in found if not entry[2].endswith("Mask")]
     best = [kind for _, _, kind in found[:MOST]]
     family = next((family for family in FAMILIES if best and best[0] in family), ())
-    relatives = sorted((name for name in family if name in kinds), key=lambda name: -_fitness(kinds[name], thing))
+    relatives = sorted((name for name in family if name in kinds), key=lambda name: -fitness(kinds[name], thing))
     if family and not any(score < -9 for score, _, _ in found):  # the name does not tell which of them
         best = [*relatives, *best]
     best = list(dict.fromkeys([*best, *relatives]))
@@ -116,14 +123,14 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
     if not is_class and best and {"src_vocab_size", "tgt_vocab_size"} <= sides:
         best = list(dict.fromkeys(["Transformer", *best]))  # build_model(src_vocab, tgt_vocab)
     if is_class and best and best[0] in (*STACKS, "DecoderOnly", "LlamaModel") and _is_given_sublayers(thing):
-        best = list(dict.fromkeys([*(["DecoderLayer"] if _takes(thing, "memory") else LAYERS), *best]))
+        best = list(dict.fromkeys([*(["DecoderLayer"] if takes(thing, "memory") else LAYERS), *best]))
     # What says that it is causal, or is given keys, must be more than right for one sequence that sees all of itself.
-    is_given_all = _takes(thing, "key", "value")
+    is_given_all = takes(thing, "key", "value")
     alike = {
-        "SelfAttention": "causal" in word or _takes(thing, "key"),
+        "SelfAttention": "causal" in word or takes(thing, "key"),
         "CrossAttention": is_given_all,
         "CausalSelfAttention": is_given_all and takes_mask(thing),
-        **dict.fromkeys(ALONE, (_takes(thing, "memory") and len(_required(thing)) > 1) or _takes_two_sides(thing)),
+        **dict.fromkeys(ALONE, (takes(thing, "memory") and len(required_of(thing)) > 1) or takes_two_sides(thing)),
         "EmbeddingWithPositions": best[:1] != ["EmbeddingWithPositions"] and not has_positions(thing),
     }
     best.sort(key=lambda kind: "Rotary" in kind and not may_turn(thing))
@@ -155,12 +162,12 @@ def _reads_a_file(thing: Any) -> bool:
 def _is_container(thing: Any) -> bool:
     """Whether it hands on whatever it is given, class SequentialEncoder(nn.Sequential): forward(self, *inputs)."""
     is_one = isinstance(thing, type) and issubclass(thing, (nn.Sequential, nn.ModuleList, nn.ModuleDict))
-    return is_one and "forward" in vars(thing) and not _parameters(thing)
+    return is_one and "forward" in vars(thing) and not parameters_called(thing)
 
 
 def _is_network(thing: Any) -> bool:
     """Whether a block attends to nothing: it has no norm either, or linear layers of its own beside it."""
-    found = [word for name in _names_within(thing) for word in ATTENTIVE.findall(name.lower())]
+    found = [word for name in names_within(thing) for word in ATTENTIVE.findall(name.lower())]
     return not found or ({*found} == {"norm"} and "Linear" in names_in(thing))
 
 
@@ -168,26 +175,11 @@ BLOCKS = ("EncoderLayer", "DecoderOnlyLayer", "DecoderLayer", "LlamaBlock", "Mas
 ATTENTIVE = re.compile(r"att|softmax|mha|mhsa|quer|qkv|heads|norm")
 
 
-def kind_named(name: str, kinds: Mapping[str, Kind]) -> str | None:
-    """The kind that a name alone suggests, for what is not there."""
-    word = plain(name)
-    scored = [
-        (max((_likeness(word, plain(s)) for s in kind.synonyms), default=0.0), kind.name) for kind in kinds.values()
-    ]
-    best = max(scored, key=lambda pair: pair[0], default=(0.0, ""))
-    return best[1] if best[0] >= 5 else None
-
-
-def is_norm_by_name(name: str, kinds: Mapping[str, Kind]) -> bool:
-    """Whether a name says which norm it is: an RMSNorm with a mistake is no LayerNorm, though both take the same."""
-    return sum(plain(name) in map(plain, kinds[norm].synonyms) for norm in ("LayerNorm", "RMSNorm")) == 1
-
-
 def _score(name: str, kind: Kind, thing: Any) -> float:
     """How well the name fits a kind; 0 if it does not, or if the forward cannot take the kind's inputs."""
-    score = max((_likeness(plain(name), plain(synonym)) for synonym in kind.synonyms), default=0.0)
+    score = max((likeness(plain(name), plain(synonym)) for synonym in kind.synonyms), default=0.0)
     if isinstance(thing, type):
-        score = max(score, _by_last_word(name, kind))
+        score = max(score, by_last_word(name, kind))
     if (
         kind.name == "FeedForward"
         and plain(name) in ACTIVATIONS
@@ -198,7 +190,7 @@ def _score(name: str, kind: Kind, thing: Any) -> float:
         return 0.0
     if kind.name == "Embedding" and not any(plain(p.name) == "numembeddings" for p in parameters_of(thing)):
         return 0.0
-    if kind.name.startswith("Loss") and any(CRITERION.match(plain(p.name)) for p in _required(thing)):
+    if kind.name.startswith("Loss") and any(CRITERION.match(plain(p.name)) for p in required_of(thing)):
         return 0.0  # it is given the loss
     if inspect.isfunction(thing) and {"next_logits", "steps"} & {*kind.inputs} and _is_command(thing):
         return 0.0
@@ -214,8 +206,8 @@ def _score(name: str, kind: Kind, thing: Any) -> float:
         return 0.0
     if kind.name in ("SiLU", "GELU", "softmax") and isinstance(thing, type) and any(map(is_size, parameters_of(thing))):
         return 0.0  # SiLUFFN is a network
-    fitness = _fitness(kind, thing)
-    return score + fitness if score >= 10 or fitness > -1 else 0.0
+    fit = fitness(kind, thing)
+    return score + fit if score >= 10 or fit > -1 else 0.0
 
 
 COMMAND = {"args", "argv", "arguments", "opt", "opts", "options", "flags"}
@@ -223,7 +215,7 @@ COMMAND = {"args", "argv", "arguments", "opt", "opts", "options", "flags"}
 
 def _is_command(function: Any) -> bool:
     """Whether a function is only given what was typed: cmd_generate(args), which ends in "rate" and is no schedule."""
-    names = {plain(parameter.name) for parameter in _required(function)}
+    names = {plain(parameter.name) for parameter in required_of(function)}
     return bool(names) and names <= COMMAND
 
 
@@ -242,178 +234,4 @@ def is_size(parameter: inspect.Parameter) -> bool:
     return parameter.default is parameter.empty and bool({"d_model", "d_ff"} & set(settings_of(parameter.name)))
 
 
-HEAD = "head"
 ATTENDS = re.compile("softmax|scaled_dot_product", re.IGNORECASE)
-
-
-def _likeness(word: str, synonym: str) -> float:
-    if word == synonym:
-        return 10.0
-    if synonym == HEAD:  # no LMHead
-        return 0.0
-    if _is_misspelt(word, synonym):
-        return 8.0
-    for change in (
-        "s",
-        "module",
-        "layer",
-        "block",
-        "my",
-        "custom",
-        "simple",
-        "v1",
-        "v2",
-        "1",
-        "2",
-        "transformer",
-        "naive",
-    ):
-        if word in (synonym + change, change + synonym) or word.replace(change, "") == synonym:
-            return 8.0
-    if len(synonym) > 3 and (word.endswith(synonym) or word.startswith(synonym)):
-        return 4.0 + 3.0 * len(synonym) / len(word)
-    if len(synonym) > 4 and synonym in word:
-        return 3.0 * len(synonym) / len(word)
-    return 0.0
-
-
-def _by_last_word(name: str, kind: Kind) -> float:
-    """The likeness of a class whose name ends with a short synonym, as a word: TinyGPT, gated_ffn, MiniGpt2."""
-    bare = re.sub(r"(_?[vV])?\d+$", "", name)
-    ends = [
-        s for s in kind.synonyms if (len(s) == 3 or s == "lm") and bare.endswith((s.upper(), s.capitalize(), f"_{s}"))
-    ]
-    return 4.0 + 9.0 / len(bare) if ends else 0.0
-
-
-def has_positions(thing: Any) -> bool:
-    """Whether a class speaks of positions."""
-    return isinstance(thing, type) and any("pos" in plain(name) for name in names_in(thing))
-
-
-def _takes(thing: Any, *names: str) -> bool:
-    """Whether its forward must be given keys beside queries, or values beside keys: it is judged with others then."""
-    return all(any(input_of(p.name, (name,)) for p in _required(thing)) for name in names)
-
-
-LABELS = ("y", "targets", "output", "outputs")
-"""Names of a target that may be what a language model is to predict."""
-
-
-def _takes_two_sides(thing: Any) -> bool:
-    """Whether its forward must be given a source and a target: forward(encoder_input, decoder_input)."""
-    names = [p.name for p in _required(thing)]
-    return _takes(thing, "src", "tgt") and any(input_of(n, ("tgt",)) and plain(n) not in LABELS for n in names)
-
-
-TODAY = ("RotaryEmbedding", "CausalRotaryAttention", "RotaryAttention", "LlamaBlock", "MaskedLlamaBlock", "LlamaModel")
-# not in dropEmbedding, property or normSource
-OF_TODAY = re.compile(
-    r"(?<![dp])rope|rotary|freqs?cis|freqscomplex|tokenpositions|(?<!no)rms|swiglu|silu|cossin|rotatehalf"
-)
-
-
-def _of_today(kind: Kind, thing: Any) -> float:
-    """What speaks of rotary positions, RMSNorm or gates is more likely a part of Llama than of GPT-2."""
-    if kind.name not in TODAY or kind.name == "RotaryEmbedding" or not isinstance(thing, type):
-        return 0.0
-    return 1.0 if any(OF_TODAY.search(plain(name)) for name in _names_within(thing)) else -0.4
-
-
-ANGLES = re.compile(r"^(sin|cos|polar|viewascomplex|theta|angles?)$|rotat|freq")
-
-
-def may_turn(thing: Any) -> bool:
-    """Whether anything in a class speaks of angles: without, no mistake in rotary positions explains it."""
-    if not isinstance(thing, type):
-        return True
-    names = {plain(name) for name in _names_within(thing)}
-    return any(OF_TODAY.search(name) or ANGLES.search(name) for name in names)
-
-
-@functools.lru_cache(maxsize=512)
-def _names_within(cls: type, depth: int = 4) -> frozenset[str]:
-    """The same of a class and of those that it makes."""
-    names = names_in(cls)
-    module = sys.modules.get(cls.__module__)
-    made = (getattr(module, name, None) for name in names)
-    parts: list[type] = [
-        part for part in made if isinstance(part, type) and issubclass(part, nn.Module) and part is not cls
-    ]
-    own = [part for part in parts if depth and not part.__module__.startswith("torch.")]
-    return names.union(*(_names_within(part, depth - 1) for part in own))
-
-
-def hides_the_future(kind: Kind, thing: Any) -> float:
-    """Attention whose own methods make a triangle is causal by itself, though it may take a mask of padding too."""
-    if kind.name not in ("CausalSelfAttention", "CausalRotaryAttention") or not isinstance(thing, type):
-        return 0.0
-    given = {parameter.name for parameter in _parameters(thing)}
-    return 0.8 if any(TRIANGLE.search(plain(name)) for name in names_in(thing) - given) else 0.0
-
-
-TRIANGLE = re.compile(r"^tri[lu]$|causalmask|lookahead|subsequent|futuremask")
-
-
-VOCABULARY = re.compile(r"voc|numtokens|ntokens?$|dictsize")
-EMBEDS = re.compile(r"embeddings?$|^wte$|embedtokens|tokemb")
-INSIDE = ("Encoder", "Decoder", "TokenEncoder", "TokenDecoder")
-
-
-def _embeds(kind: Kind, thing: Any) -> float:
-    """A constructor that is told a vocabulary makes the embeddings itself: it is given ids."""
-    if kind.name in ("DecoderOnly", "LlamaModel") and isinstance(thing, type):
-        names = {plain(name) for name in _names_within(thing)}
-        return 0.0 if any(EMBEDS.search(name) or VOCABULARY.search(name) for name in names) else -1.0
-    if kind.name not in INSIDE or not isinstance(thing, type):
-        return 0.0
-    told = any(VOCABULARY.search(plain(p.name)) for p in parameters_of(thing))
-    return 1.5 if told and kind.name.startswith("Token") else 0.0
-
-
-def _is_misspelt(word: str, synonym: str) -> bool:
-    """One letter was left out, or is there twice: FeedFoward."""
-    short, long = sorted((word, synonym), key=len)
-    rest = iter(long)
-    return len(short) >= 8 and len(long) == len(short) + 1 and all(letter in rest for letter in short)
-
-
-def is_named(name: str, kind: Kind) -> bool:
-    """Whether the name says that it is of this kind, and does not just remind of it."""
-    return max((_likeness(plain(name), plain(synonym)) for synonym in kind.synonyms), default=0.0) >= NAMED
-
-
-def _fitness(kind: Kind, thing: Any) -> float:
-    """Whether a forward has the tensors and masks that a kind has: 2 for all, less for others."""
-    parameters = _parameters(thing)
-    taken = weights_of(thing, kind) if inspect.isfunction(thing) else []
-    required = [p for p in _required(thing) if p.name not in taken]
-    tensors = [name for name in kind.inputs if name not in MASKS]
-    fit = 2.0 - abs(len(required) - len(tensors))
-    if any(is_mask(p.name) for p in parameters) != any(name in MASKS for name in kind.inputs):
-        fit -= 0.5
-    named = [input_of(p.name, tuple(tensors)) for p in required]
-    return (
-        fit
-        + _embeds(kind, thing)
-        + _of_today(kind, thing)
-        + hides_the_future(kind, thing)
-        + 0.5 * sum(name is not None for name in named) / max(len(tensors), 1)
-    )
-
-
-def _parameters(thing: Any) -> list[inspect.Parameter]:
-    """Of a function, or of a class's forward."""
-    forward = getattr(thing, "forward", None) if isinstance(thing, type) else thing
-    forward = forward or vars(thing).get("__call__")
-    return [p for p in parameters_of(forward) if p.name != "self"]
-
-
-def _required(thing: Any) -> list[inspect.Parameter]:
-    """Those that are no mask and have no default."""
-    return [p for p in _parameters(thing) if p.default is p.empty and not is_mask(p.name)]
-
-
-def takes_mask(thing: Any) -> bool:
-    """Whether it can be given a mask."""
-    return any(is_mask(p.name) for p in _parameters(thing))

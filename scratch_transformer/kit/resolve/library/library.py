@@ -11,7 +11,7 @@ from typing import Any
 from torch import nn
 
 from scratch_transformer.kit.kind import Candidate, Kind
-from scratch_transformer.kit.resolve import guess
+from scratch_transformer.kit.resolve import fitness, guess, likeness
 from scratch_transformer.kit.resolve.build import config, construct
 from scratch_transformer.kit.resolve.build.values import GENERAL
 from scratch_transformer.kit.resolve.candidate import Resolved
@@ -89,7 +89,7 @@ class Library(Parts):
         missing = getattr(error, "placeholder", None)
         if missing is not None:
             names = (n for n, value in self.namespace_of(thing).items() if value is missing)
-            named = ((name, guess.kind_named(name, self.kinds)) for name in names)
+            named = ((name, likeness.kind_named(name, self.kinds)) for name in names)
             return next(((name, missing, kind) for name, kind in named if kind), None)
         parts = {part: kinds for part, kinds in self.guesses.items() if not self._works(part)}
         part = supplied.culprit(error, thing, parts)
@@ -147,7 +147,7 @@ class Library(Parts):
         """The reference in place of a part, wherever the learner's code names it."""
         modules = {getattr(thing, "__module__", "") for thing in self.guesses}
         namespaces = [vars(sys.modules[module]) for module in modules if module in sys.modules]
-        new = supplied.class_of(self.kinds[kind], settings, pair, takes_mask=guess.takes_mask(part))
+        new = supplied.class_of(self.kinds[kind], settings, pair, takes_mask=fitness.takes_mask(part))
         self.supplied.append(name)
         try:
             with supplied.in_place(namespaces, part, new):

@@ -13,7 +13,7 @@ from typing import Any
 from torch import nn
 
 from scratch_transformer.kit.kind import Kind
-from scratch_transformer.kit.resolve import guess
+from scratch_transformer.kit.resolve import likeness
 from scratch_transformer.kit.resolve.build import config, construct
 from scratch_transformer.kit.resolve.build.reading import Use, uses_of
 from scratch_transformer.kit.resolve.call import beside, held
@@ -269,7 +269,7 @@ class Parts(Known):
 
     def _is_other(self, cls: type, kind: str, kinds: tuple[str, ...]) -> bool:
         """Whether a stack is asked for, and its name says that it is something else: a DecoderLayer is no decoder."""
-        named = [name for name in (kind, *kinds) if guess.is_named(cls.__name__, self.kinds[name])]
+        named = [name for name in (kind, *kinds) if likeness.is_named(cls.__name__, self.kinds[name])]
         return named == [kind] and bool(STACKS & set(kinds))
 
     def _maker(self, cls: Any) -> Callable[[], Any]:

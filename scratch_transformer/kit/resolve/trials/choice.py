@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from scratch_transformer.kit.definitions import leads_to, names_in
-from scratch_transformer.kit.resolve import guess
+from scratch_transformer.kit.resolve import fitness, guess, likeness
 from scratch_transformer.kit.resolve.build.config import is_config
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.call.plan import MASKS
@@ -38,7 +38,7 @@ def chosen(thing: Any, kinds: tuple[str, ...], library: Library, seconds: float 
     """
     end = time.process_time() + seconds
     kinds = (*_single(thing, kinds, library), *kinds)
-    is_named = guess.is_norm_by_name(getattr(thing, "__name__", ""), library.kinds)
+    is_named = likeness.is_norm_by_name(getattr(thing, "__name__", ""), library.kinds)
     relatives = [kind for kind in kinds if kind in (kinds[0], TABLE) or guess.are_related(kinds[0], kind)]
     outcomes: dict[str, Outcome] = {}
     best = None if is_named else _best(thing, relatives, library, outcomes, end, thorough=False)
@@ -47,7 +47,7 @@ def chosen(thing: Any, kinds: tuple[str, ...], library: Library, seconds: float 
         known = outcomes if runs else {}
         callable_ = [kind for kind in kinds if kind not in known or _may_be_called(known[kind])]
         stops = {kind for kind, outcome in outcomes.items() if outcome.score[0] > NOTHING}
-        callable_.sort(key=lambda kind: (kind in stops, -guess.hides_the_future(library.kinds[kind], thing)))
+        callable_.sort(key=lambda kind: (kind in stops, -fitness.hides_the_future(library.kinds[kind], thing)))
         best = _best(thing, callable_, library, outcomes, end, thorough=True)
     assert best is not None
     if best.candidate is not None:
@@ -113,10 +113,10 @@ def _best(
             outcome = outcomes[kind] = resolve(thing, library.kinds[kind], library)
             if outcome.score[0] < MISTAKEN:
                 break
-        takes = guess.takes_mask(thing) and not (outcome.candidate and outcome.candidate.plan.is_causal)
+        takes = fitness.takes_mask(thing) and not (outcome.candidate and outcome.candidate.plan.is_causal)
         if takes and not any(n in MASKS for n in outcome.kind.inputs) and _hides_nothing(outcome):
             outcome.score = NOTHING, float("inf")  # what takes a mask need not be causal by itself
-        if "Rotary" in kind and outcome.score[0] > 0 and not guess.may_turn(thing):
+        if "Rotary" in kind and outcome.score[0] > 0 and not fitness.may_turn(thing):
             outcome.score = NOTHING, float("inf")  # one head turned by no angle is one that is not turned
         if _has_more_than_its_kind(outcome):
             outcome.candidate = None
@@ -131,7 +131,7 @@ def _leaves_out_memory(kind: str, outcomes: Mapping[str, Outcome], library: Libr
     """Whether it takes what an encoder gives, as its name says, and would be called without it as this kind."""
     crosses = [o for o in outcomes.values() if o.candidate is not None and "memory" in o.kind.inputs]
     names = [getattr(type(o.candidate.made), "__name__", "") for o in crosses if o.candidate is not None]
-    named = any(guess.is_named(name, o.kind) for name, o in zip(names, crosses, strict=True))
+    named = any(likeness.is_named(name, o.kind) for name, o in zip(names, crosses, strict=True))
     return named and "memory" not in library.kinds[kind].inputs and "src" not in library.kinds[kind].inputs
 
 

@@ -1,0 +1,131 @@
+"""How well what a forward takes, and what a class speaks of, fits a kind."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+import sys
+from typing import Any
+
+from torch import nn
+
+from scratch_transformer.kit.definitions import names_in
+from scratch_transformer.kit.kind import Kind
+from scratch_transformer.kit.resolve.build.construct import parameters_of
+from scratch_transformer.kit.resolve.call.plan import MASKS
+from scratch_transformer.kit.resolve.functions.weighted import weights_of
+from scratch_transformer.kit.resolve.names.inputs import input_of, is_mask
+from scratch_transformer.kit.resolve.names.words import plain
+
+TODAY = ("RotaryEmbedding", "CausalRotaryAttention", "RotaryAttention", "LlamaBlock", "MaskedLlamaBlock", "LlamaModel")
+# not in dropEmbedding, property or normSource
+OF_TODAY = re.compile(
+    r"(?<![dp])rope|rotary|freqs?cis|freqscomplex|tokenpositions|(?<!no)rms|swiglu|silu|cossin|rotatehalf"
+)
+ANGLES = re.compile(r"^(sin|cos|polar|viewascomplex|theta|angles?)$|rotat|freq")
+TRIANGLE = re.compile(r"^tri[lu]$|causalmask|lookahead|subsequent|futuremask")
+VOCABULARY = re.compile(r"voc|numtokens|ntokens?$|dictsize")
+EMBEDS = re.compile(r"embeddings?$|^wte$|embedtokens|tokemb")
+INSIDE = ("Encoder", "Decoder", "TokenEncoder", "TokenDecoder")
+LABELS = ("y", "targets", "output", "outputs")
+"""Names of a target that may be what a language model is to predict."""
+
+
+def fitness(kind: Kind, thing: Any) -> float:
+    """Whether a forward has the tensors and masks that a kind has: 2 for all, less for others."""
+    parameters = parameters_called(thing)
+    taken = weights_of(thing, kind) if inspect.isfunction(thing) else []
+    required = [p for p in required_of(thing) if p.name not in taken]
+    tensors = [name for name in kind.inputs if name not in MASKS]
+    fit = 2.0 - abs(len(required) - len(tensors))
+    if any(is_mask(p.name) for p in parameters) != any(name in MASKS for name in kind.inputs):
+        fit -= 0.5
+    named = [input_of(p.name, tuple(tensors)) for p in required]
+    return (
+        fit
+        + _embeds(kind, thing)
+        + of_today(kind, thing)
+        + hides_the_future(kind, thing)
+        + 0.5 * sum(name is not None for name in named) / max(len(tensors), 1)
+    )
+
+
+def _embeds(kind: Kind, thing: Any) -> float:
+    """A constructor that is told a vocabulary makes the embeddings itself: it is given ids."""
+    if kind.name in ("DecoderOnly", "LlamaModel") and isinstance(thing, type):
+        names = {plain(name) for name in names_within(thing)}
+        return 0.0 if any(EMBEDS.search(name) or VOCABULARY.search(name) for name in names) else -1.0
+    if kind.name not in INSIDE or not isinstance(thing, type):
+        return 0.0
+    told = any(VOCABULARY.search(plain(p.name)) for p in parameters_of(thing))
+    return 1.5 if told and kind.name.startswith("Token") else 0.0
+
+
+def of_today(kind: Kind, thing: Any) -> float:
+    """What speaks of rotary positions, RMSNorm or gates is more likely a part of Llama than of GPT-2."""
+    if kind.name not in TODAY or kind.name == "RotaryEmbedding" or not isinstance(thing, type):
+        return 0.0
+    return 1.0 if any(OF_TODAY.search(plain(name)) for name in names_within(thing)) else -0.4
+
+
+def hides_the_future(kind: Kind, thing: Any) -> float:
+    """Attention whose own methods make a triangle is causal by itself, though it may take a mask of padding too."""
+    if kind.name not in ("CausalSelfAttention", "CausalRotaryAttention") or not isinstance(thing, type):
+        return 0.0
+    given = {parameter.name for parameter in parameters_called(thing)}
+    return 0.8 if any(TRIANGLE.search(plain(name)) for name in names_in(thing) - given) else 0.0
+
+
+def may_turn(thing: Any) -> bool:
+    """Whether anything in a class speaks of angles: without, no mistake in rotary positions explains it."""
+    if not isinstance(thing, type):
+        return True
+    names = {plain(name) for name in names_within(thing)}
+    return any(OF_TODAY.search(name) or ANGLES.search(name) for name in names)
+
+
+@functools.lru_cache(maxsize=512)
+def names_within(cls: type, depth: int = 4) -> frozenset[str]:
+    """The same of a class and of those that it makes."""
+    names = names_in(cls)
+    module = sys.modules.get(cls.__module__)
+    made = (getattr(module, name, None) for name in names)
+    parts: list[type] = [
+        part for part in made if isinstance(part, type) and issubclass(part, nn.Module) and part is not cls
+    ]
+    own = [part for part in parts if depth and not part.__module__.startswith("torch.")]
+    return names.union(*(names_within(part, depth - 1) for part in own))
+
+
+def has_positions(thing: Any) -> bool:
+    """Whether a class speaks of positions."""
+    return isinstance(thing, type) and any("pos" in plain(name) for name in names_in(thing))
+
+
+def takes(thing: Any, *names: str) -> bool:
+    """Whether its forward must be given keys beside queries, or values beside keys: it is judged with others then."""
+    return all(any(input_of(p.name, (name,)) for p in required_of(thing)) for name in names)
+
+
+def takes_two_sides(thing: Any) -> bool:
+    """Whether its forward must be given a source and a target: forward(encoder_input, decoder_input)."""
+    names = [p.name for p in required_of(thing)]
+    return takes(thing, "src", "tgt") and any(input_of(n, ("tgt",)) and plain(n) not in LABELS for n in names)
+
+
+def takes_mask(thing: Any) -> bool:
+    """Whether it can be given a mask."""
+    return any(is_mask(p.name) for p in parameters_called(thing))
+
+
+def parameters_called(thing: Any) -> list[inspect.Parameter]:
+    """Of a function, or of a class's forward."""
+    forward = getattr(thing, "forward", None) if isinstance(thing, type) else thing
+    forward = forward or vars(thing).get("__call__")
+    return [p for p in parameters_of(forward) if p.name != "self"]
+
+
+def required_of(thing: Any) -> list[inspect.Parameter]:
+    """Those that are no mask and have no default."""
+    return [p for p in parameters_called(thing) if p.default is p.empty and not is_mask(p.name)]
