@@ -44,6 +44,20 @@ def with_embedding(self, vocab_size, d_model):
     self.token_embedding = nn.Embedding(vocab_size, d_model)
 
 
+def of_a_layer(self, d_model, num_heads, d_ff):
+    self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+    self.attention, self.network = nn.MultiheadAttention(d_model, num_heads), nn.Linear(d_model, d_ff)
+
+
+def of_vectors(self, x):
+    return x + self.network(self.norm2(x + self.attention(self.norm1(x))))
+
+
+def test_a_layer_may_be_called_transformer():
+    methods = {"__init__": of_a_layer, "forward": of_vectors}
+    assert guess.kinds_of("Transformer", named("Transformer", methods), KINDS)[0] == "EncoderLayer"
+
+
 def test_what_has_weights_makes_no_mask():
     methods = {"__init__": with_embedding, "forward": of_ids}
     found = guess.kinds_of("DecoderMaskDemo", named("DecoderMaskDemo", methods), KINDS)

@@ -1,4 +1,4 @@
-"""A dropout ready made, a default that is an axis, and models that a method of their own makes.
+"""A dropout ready made, a default that is an axis, norms of several eps, models that a method of their own makes.
 
 Each is understood, and with a mistake in it never right.
 """
@@ -84,7 +84,20 @@ class GPT(nn.Module):
         blocks = [nn.TransformerEncoderLayer(d_model, n_heads, d_ff, 0.0, batch_first=True) for _ in range(n_layers)]
         return cls(Words(vocab_size, d_model), nn.ModuleList(blocks), Scores(d_model, vocab_size))
 """
+NORMS = """
+class EncoderLayer(nn.Module):
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(d_model, eps=1e-5), nn.LayerNorm(d_model, eps=1e-6)
+        self.attn = nn.MultiheadAttention(d_model, 3, batch_first=True)
+        self.ff = nn.Sequential(nn.Linear(d_model, d_ff), nn.ReLU(), nn.Linear(d_ff, d_model))
+
+    def forward(self, x):
+        x = self.norm1(x + self.attn(x, x, x)[0])
+        return self.norm2(x + self.ff(x))
+"""
 RIGHT = {
+    "norms of two eps": (NORMS, "EncoderLayer"),
     "a dropout ready made": (CORE, "ScaledDotProductAttention"),
     "an axis that is no width": (ATTENTION, "MultiHeadAttention"),
     "a model made by its own method": (MODEL, "GPT"),
@@ -101,6 +114,7 @@ def test_it_is_understood(name, tmp_path):
 @pytest.mark.parametrize(
     "name, old, new",
     [
+        ("norms of two eps", "self.norm2(x + self.ff(x))", "self.norm1(x + self.ff(x))"),
         ("a dropout ready made", "self.dropout(weights)", "self.dropout(scores)"),
         ("an axis that is no width", "found = self.attend(q, k,", "found = self.attend(k, q,"),
         ("a model made by its own method", "triu(1)", "triu(2)"),
@@ -112,3 +126,19 @@ def test_with_a_mistake_it_is_never_right(name, old, new, tmp_path):
     assert text.count(old) == 1
     result = check_text(text.replace(old, new), tmp_path)[component]
     assert result.verdict not in FINE, result
+
+
+@pytest.mark.parametrize("made", ["torch.empty(n, m).normal_()", "nn.Parameter(torch.randn(n, m))"])
+def test_weights_that_torch_does_not_see_are_named(made, tmp_path):
+    text = f"""
+class Linear(nn.Module):
+    def __init__(self, in_features, out_features):
+        super().__init__()
+        n, m = out_features, in_features
+        self.weight = {made}
+
+    def forward(self, x):
+        return x @ self.weight.T
+"""
+    result = check_text(text, tmp_path)["Linear"]
+    assert [found.id for found in result.mistakes] == (["B10"] if "Parameter" not in made else [])

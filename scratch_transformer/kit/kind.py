@@ -175,6 +175,11 @@ class Candidate:
         self.is_causal_by_name = True
         self.has_bare_norms = False
 
+    @property
+    def unregistered(self) -> list[str]:
+        """Weights that PyTorch does not know of, as parameters are named."""
+        return []
+
     def load(self, state: State) -> State:
         """Give the learner's parameters these values, named canonically.
 

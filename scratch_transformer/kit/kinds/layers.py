@@ -252,7 +252,7 @@ LINEAR = Kind(
     defaults={"d_model": D_MODEL, "d_out": 17},
     build=lambda settings, recipe: Projected(settings["d_model"], settings["d_out"], recipe),
     probes=token_probes,
-    mistakes=("B12", "B27", "A12"),
+    mistakes=("B10", "B12", "B27", "A12"),
     oracle=builtin_projection,
     builtin="torch.nn.Linear",
 )

@@ -65,7 +65,7 @@ class Resolved(Candidate):
 
     @property
     def unregistered(self) -> list[str]:
-        """Parameters in plain lists, which no optimizer sees."""
+        """Parameters in plain lists, and plain tensors, which no optimizer sees."""
         return self.parameters.unregistered if self.parameters else []
 
     def load(self, state: State) -> State:

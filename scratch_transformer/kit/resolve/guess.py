@@ -74,6 +74,9 @@ def kinds_of(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str, ...
     if found and found[0] in INSIDE and structure.is_one_layer(thing):  # class Encoder, of one layer
         layers = ("DecoderLayer",) if takes(thing, "memory") else ("EncoderLayer", "DecoderOnlyLayer")
         return tuple(dict.fromkeys([*(kind for kind in layers if kind in kinds), *found]))
+    if found and found[0] in structure.WHOLE and structure.is_one_layer(thing):  # class Transformer, of one layer
+        made = tuple(kind for kind in structure.kinds_of(thing) if kind in BLOCKS and kind in kinds)
+        return tuple(dict.fromkeys([*made, *found]))
     if any(plain(name).endswith(other) for other in NO_COMPONENTS) or set(found) & set(structure.WHOLE):
         return found
     made = tuple(kind for kind in structure.kinds_of(thing) if kind in kinds)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session
@@ -69,6 +70,21 @@ def python_list(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
                 return
 
 
+def plain_tensors(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """B10: weights that are attributes like any other, self.weight = torch.empty(…)."""
+    module = session.candidate.module
+    names = session.candidate.unregistered if module is not None and best is not None else []
+    plain = [name for name in names if isinstance(vars(_owner(module, name)).get(name.rpartition(".")[2]), Tensor)]
+    if plain and not any(True for _ in module.parameters()):  # type: ignore[union-attr]
+        said = f"self.{plain[0]} is a tensor, no nn.Parameter: it is not among model.parameters()."
+        yield Finding(MISTAKES["B10"], said)
+
+
+def _owner(module: Any, name: str) -> Any:
+    """The part that an attribute of a module belongs to."""
+    return module.get_submodule(name.rpartition(".")[0]) if "." in name else module
+
+
 def _modules_in(value: object) -> list[nn.Module]:
     values = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
     return [item for item in values if isinstance(item, nn.Module)]
@@ -95,5 +111,6 @@ INVENTORY: tuple[tuple[tuple[str, ...], Detector], ...] = (
     (("LN6",), norm_without_bias),
     (("A14",), projection_biases),
     (("B10",), python_list),
+    (("B10",), plain_tensors),
     (("B9",), shared_layers),
 )

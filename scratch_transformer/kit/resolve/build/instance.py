@@ -43,6 +43,21 @@ def settings_of_instance(made: Any, kind: Kind, wanted: Mapping[str, Any], used:
     return settings | _of_heads(made, settings)
 
 
+MIXED_EPS = "Its norms have different eps, {}: they were compared with {} in all."
+
+
+def with_one_eps(made: Any) -> str:
+    """Gives all norms of a module the eps of the first. What is to be said of that; "" if they have one anyway."""
+    held: list[tuple[nn.Module, str]] = []
+    for _, part in walk(made) if isinstance(made, nn.Module) else ():
+        fractions = [name for name, value in vars(part).items() if isinstance(value, float)]
+        held += [(part, name) for name in fractions if settings_of(name)[:1] == ("eps",)]
+    values = list(dict.fromkeys(getattr(part, name) for part, name in held))
+    for part, name in held if len(values) > 1 else ():
+        setattr(part, name, values[0])
+    return MIXED_EPS.format(" and ".join(map(str, values)), values[0]) if len(values) > 1 else ""
+
+
 def _words(made: nn.Module, settings: Mapping[str, Any]) -> dict[str, Any]:
     """How many words the embeddings have, where that is none of the numbers asked for: a few more, for <pad>, <s>."""
     tables = [(path.lower(), part) for path, part in walk(made) if isinstance(part, nn.Embedding)]

@@ -266,7 +266,7 @@ def notes(candidate: Resolved) -> None:
         candidate.limits.append("It takes no mask, so masks were not checked.")
     if candidate.unregistered:
         candidate.notes.append(
-            f"{len(candidate.unregistered)} of its parameters are in a plain Python list: PyTorch does not see them."
+            f"{len(candidate.unregistered)} of its parameters are plain tensors, or in a plain list: torch sees none."
         )
 
 

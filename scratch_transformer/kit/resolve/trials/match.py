@@ -283,6 +283,7 @@ def _called(
     finished = finish(made)
     if isinstance(made, nn.Module):
         prepare(made)
+    mixed = instance.with_one_eps(made)
     function = forwards.forward_of(made, kind)
     if kind.name == "RotaryEmbedding":
         function = rotations.as_turning(made, {**kind.defaults, **settings}) or function
@@ -317,6 +318,8 @@ def _called(
             asked_for, has = used.get("num_layers"), actual.get("num_layers")
             if outcome.candidate is not None and asked_for and has and asked_for != has:
                 outcome.candidate.notes.append(f"It was told to make {asked_for} layers, and has {has}.")
+            if outcome.candidate is not None and mixed:
+                outcome.candidate.limits.append(mixed)
             forms |= {outcome.form} if outcome.candidate is not None else set()
             if outcome.candidate is not None:
                 outcome.candidate.notes += finished

@@ -29,7 +29,8 @@ FIRST: weakref.WeakKeyDictionary[nn.Module, dict[str, Tensor]] = weakref.WeakKey
 class Parameters:
     """A module's parameters as one vector. tensors: by path; initial: copies of vectors. positions: of each, in it.
 
-    unregistered: those that PyTorch does not know of, in plain lists. Frozen tables of sines are left alone.
+    unregistered: those that PyTorch does not know of, in plain lists, or plain tensors where there is nothing else.
+    Frozen tables of sines are left alone.
     without: paths of those that nothing depends on.
     """
 
@@ -40,8 +41,9 @@ class Parameters:
         self.unregistered: list[str] = []
         starts: dict[int, int] = {}
         size = 0
+        has_none = not any(part._parameters for _, part in walk(module))
         for path, part in walk(module):
-            for name, values in part._parameters.items():
+            for name, values in (_plain_tensors(part) if has_none else part._parameters).items():
                 if values is None or _is_table(values):
                     continue
                 full = f"{path}.{name}" if path else name
@@ -155,6 +157,12 @@ def walk(module: nn.Module, path: str = "", seen: set[int] | None = None) -> Ite
     for name, part in children:
         if id(part) not in seen or (are_repeated and name.isdigit() and ids.count(id(part)) > 1):
             yield from walk(part, f"{path}.{name}" if path else name, set(seen) if name.isdigit() else seen)
+
+
+def _plain_tensors(part: nn.Module) -> dict[str, Tensor]:
+    """Matrices of fractions that are attributes and neither parameters nor buffers: self.weight = torch.empty(…)."""
+    own = {name: value for name, value in vars(part).items() if isinstance(value, Tensor)}
+    return {name: value for name, value in own.items() if value.is_floating_point() and value.dim() == 2}
 
 
 def _children(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
