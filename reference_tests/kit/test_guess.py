@@ -58,6 +58,19 @@ def test_a_layer_may_be_called_transformer():
     assert guess.kinds_of("Transformer", named("Transformer", methods), KINDS)[0] == "EncoderLayer"
 
 
+def of_words(self, x):
+    return functional.log_softmax(self.linear(x), dim=-1)
+
+
+def with_linear(self, d_model, vocab_size):
+    self.linear = nn.Linear(d_model, vocab_size)
+
+
+def test_a_layer_of_predictions_projects():
+    methods = {"__init__": with_linear, "forward": of_words}
+    assert guess.kinds_of("PredictionLayer", named("PredictionLayer", methods), KINDS)[0] == "Projection"
+
+
 def test_what_has_weights_makes_no_mask():
     methods = {"__init__": with_embedding, "forward": of_ids}
     found = guess.kinds_of("DecoderMaskDemo", named("DecoderMaskDemo", methods), KINDS)

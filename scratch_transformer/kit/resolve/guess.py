@@ -122,6 +122,8 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
         best = [kind for kind in best if kind != "Embedding"]
     if is_class and best and best[0] in BLOCKS and _is_network(thing):
         best = list(dict.fromkeys(["FeedForward", "SwiGLU", *best]))  # a block that attends to nothing
+    if is_class and best and best[0] in BLOCKS and _only_projects(thing):
+        best = list(dict.fromkeys(["Projection", *best]))
     sides = {setting for p in parameters_of(thing) for setting in settings_of(p.name)}
     if not is_class and best and {"src_vocab_size", "tgt_vocab_size"} <= sides:
         best = list(dict.fromkeys(["Transformer", *best]))  # build_model(src_vocab, tgt_vocab)
@@ -172,6 +174,13 @@ def _is_network(thing: Any) -> bool:
     """Whether a block attends to nothing: it has no norm either, or linear layers of its own beside it."""
     found = [word for name in names_within(thing) for word in ATTENTIVE.findall(name.lower())]
     return not found or ({*found} == {"norm"} and "Linear" in names_in(thing))
+
+
+def _only_projects(thing: Any) -> bool:
+    """Whether a block is one linear layer and a softmax of that: PredictionLayer, OutputBlock."""
+    names = names_within(thing)
+    found = [word for name in names for word in ATTENTIVE.findall(name.lower())]
+    return {"Linear", "log_softmax"} <= names and {*found} == {"softmax"}
 
 
 BLOCKS = ("EncoderLayer", "DecoderOnlyLayer", "DecoderLayer", "LlamaBlock", "MaskedLlamaBlock")
