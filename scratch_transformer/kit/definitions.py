@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import dis
 import functools
 import inspect
 import sys
@@ -20,6 +21,15 @@ def names_in(thing: Any) -> frozenset[str]:
     members = vars(thing).values() if isinstance(thing, type) else [thing]
     codes = [code for member in members for code in _codes(member)]
     return frozenset(name for code in codes for name in (*code.co_names, *code.co_varnames))
+
+
+def reads(function: Any, name: str) -> bool:
+    """Whether a function reads its parameter of this name anywhere; True where its code cannot be seen."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    if code is None or name not in code.co_varnames:
+        return True
+    loaded = [i.argval for i in dis.get_instructions(code) if i.opname.startswith("LOAD")]
+    return any(name == one or (isinstance(one, tuple) and name in one) for one in loaded)
 
 
 def parameters_of(thing: Any) -> list[inspect.Parameter]:

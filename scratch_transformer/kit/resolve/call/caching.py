@@ -96,7 +96,7 @@ def _piece(plan: Plan, inputs: Mapping[str, Any], begin: int, length: int) -> It
     for parameter, name in plan.arguments.items():
         yield parameter, inputs[name][:, begin : begin + length]
     for parameter, _, required in plan.mask_parameters:
-        if required:
+        if required and parameter not in plan.constants:  # which may be what hides the future
             yield parameter, None
 
 

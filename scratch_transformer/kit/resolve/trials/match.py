@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
+from scratch_transformer.kit.definitions import reads
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve import guess
 from scratch_transformer.kit.resolve.build import asked, construct, inside, instance, wired
@@ -297,6 +298,8 @@ def _called(
         actual["knows_eos"] = asks or any(input_of(name, ("eos",)) for name in names)
     if "takes_positions" in kind.defaults:
         names = [p.name for p in construct.parameters_of(function)]
+        has_tables = {"cos", "sin"} <= {*names}  # of the positions already: what it never reads is left over
+        names = [name for name in names if not has_tables or reads(function, name)]
         actual["takes_positions"] = any(input_of(name, ("positions",)) for name in names)
     problem: Outcome | None = None
     forms: set[str] = set()

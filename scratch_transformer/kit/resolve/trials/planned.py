@@ -140,9 +140,14 @@ def _masked(best: Outcome, trial: Trial, tiers: int, among: Sequence[Probe]) -> 
     if any(isinstance(part, supplied.Supplied) for part in _modules(best.candidate.made)):
         best.candidate.limits.append("With its masks it stops, as the reference's part may: they were not checked.")
     else:
-        best.candidate.refused = refusal(best.candidate, among)
-        if best.candidate.refused is None:
+        best.candidate.refused = refused = refusal(best.candidate, among)
+        if refused is None:
             return score
+        if isinstance(refused[1], AssertionError):  # of a shape that it wants: of one token less, say
+            said = f"Its {refused[0]} is of another sort (AssertionError: {refused[1]}): it was checked without."
+            best.candidate.limits.append(said)
+            best.candidate.refused, best.candidate.plan = None, best.candidate.plan.with_masks({})
+            return best.score
     best.candidate.plan = best.candidate.plan.with_masks({})
     return MISTAKEN, best.score[1]
 
