@@ -66,6 +66,32 @@ def with_linear(self, d_model, vocab_size):
     self.linear = nn.Linear(d_model, vocab_size)
 
 
+class DenseReluDense(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.wi, self.wo = nn.Linear(config.d_model, config.d_ff), nn.Linear(config.d_ff, config.d_model)
+
+    def forward(self, x):
+        return self.wo(functional.relu(self.wi(x)))
+
+
+def with_a_part(self, module):
+    self.module = module
+
+
+def of_a_residual(self, x, **options):
+    return self.module(x, **options) + x
+
+
+def test_several_linear_layers_are_no_linear_layer():
+    assert guess.kinds_of("DenseReluDense", DenseReluDense, KINDS)[0] == "FeedForward"
+
+
+def test_a_sum_without_a_norm_is_no_part_of_its_own():
+    methods = {"__init__": with_a_part, "forward": of_a_residual}
+    assert guess.kinds_of("Residual", named("Residual", methods), KINDS) == ()
+
+
 def test_a_layer_of_predictions_projects():
     methods = {"__init__": with_linear, "forward": of_words}
     assert guess.kinds_of("PredictionLayer", named("PredictionLayer", methods), KINDS)[0] == "Projection"

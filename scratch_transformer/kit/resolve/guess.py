@@ -122,6 +122,11 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
         best = [kind for kind in best if kind != "Embedding"]
     if is_class and best and best[0] in BLOCKS and _is_network(thing):
         best = list(dict.fromkeys(["FeedForward", "SwiGLU", *best]))  # a block that attends to nothing
+    if is_class and best[:1] == ["Linear"] and structure.linears(thing) > 1:
+        best = list(dict.fromkeys(["FeedForward", "SwiGLU", *best]))  # T5DenseReluDense
+    is_bare = not any(re.search("norm|drop", name.lower()) for name in names_in(thing))
+    if is_class and best[:1] == ["ResidualConnection"] and is_bare:
+        return ()  # x + f(x) alone
     if is_class and best and best[0] in BLOCKS and _only_projects(thing):
         best = list(dict.fromkeys(["Projection", *best]))
     sides = {setting for p in parameters_of(thing) for setting in settings_of(p.name)}

@@ -50,7 +50,7 @@ def kinds_of(thing: Any) -> tuple[str, ...]:
         several = ("DecoderLayer",) if tensors == 2 else ()
         return several or ((*LLAMA, *LAYERS) if turns else LAYERS) if tensors < 3 else ()
     is_network = told <= {"d_model", "d_ff", "d_ff/d_model", "dropout", "d_out"} and not attends and tensors == 1
-    return ("FeedForward", "SwiGLU") if is_network and _linears(thing) in (2, 3) else ()
+    return ("FeedForward", "SwiGLU") if is_network and linears(thing) in (2, 3) else ()
 
 
 NORMS = re.compile(r"norm", re.IGNORECASE)
@@ -103,7 +103,7 @@ def _attends(cls: type) -> bool:
     return any(ATTENDS.search(name) for name in names_in(cls))
 
 
-def _linears(cls: type) -> int:
+def linears(cls: type) -> int:
     """How many linear layers it makes, as its constructor is written."""
     try:
         text = inspect.getsource(cls)
