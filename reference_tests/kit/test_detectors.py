@@ -205,6 +205,22 @@ def test_B6_no_residual_dropout():
     assert found("EncoderLayer", without, **sizes).ids == ("B6",)
 
 
+@pytest.mark.parametrize("made, form", [(1, "the first alone"), (2, "2 in any case")])
+def test_B28_a_number_of_layers_that_is_not_listened_to(made, form):
+    class Encoder(stacks.Encoder):
+        def __init__(self, num_layers, **settings):
+            super().__init__({**settings, "num_layers": made if form else num_layers}, RIGHT)
+
+    sizes = {**SIZES, "d_ff": 17, "num_layers": made}
+    diagnosis = found("Encoder", Encoder, **sizes)
+    assert [(f.mistake.id, f.form) for f in diagnosis.findings] == [("B28", form)]
+    assert f"Told to make {made + 2} layers, it makes {made}." in diagnosis.findings[0].evidence
+    assert diagnosis.verdict == "mistake"
+    assert diagnosis.error < 1e-9
+    form = ""
+    assert found("Encoder", Encoder, **sizes).verdict == "matches the builtin"
+
+
 def test_B9_shared_layers_are_seen_and_own_layers_are_not():
     assert diagnose(variant("Encoder", layers="shared")).ids == ("B9",)
     assert diagnose(variant("Encoder")).ids == ()

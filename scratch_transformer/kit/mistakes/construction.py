@@ -1,4 +1,4 @@
-"""B21, B22, B26, B27, A28: weights that are made at the wrong time, not at all, or too few of them."""
+"""B21, B22, B26 … B28, A28: weights that are made at the wrong time, not at all, or too few of them."""
 
 from scratch_transformer.kit.kind import Mistake
 
@@ -99,6 +99,25 @@ with torch.no_grad():
     wrong = embedding(torch.tensor([3])) + table
 right = embedding(torch.tensor([3])) + table
 print("trains the embedding:", right.requires_grad, "; within no_grad:", wrong.requires_grad)
+""",
+    ),
+    Mistake(
+        id="B28",
+        title="fewer layers than were asked for, or more",
+        severity="mistake",
+        does="The stack does not compute with as many layers as it is told: `return` stands inside the loop that makes "
+        "or calls them, so the first layer is the only one; or the constructor makes a fixed number, whatever it is "
+        "given.",
+        expected="num_layers layers, each called once.",
+        fix="Move `return` out of the loop, to the left by one level; range(num_layers) in place of a number.",
+        source="Vaswani et al. 2017, section 3.1: stacks of N = 6 layers",
+        changes={"the first alone": {"depth": "first layer"}},
+        demo="""\
+def through(x, layers):
+    for layer in layers:
+        x = layer(x)
+        return x
+print("three layers that add one, to zero:", through(0, [lambda x: x + 1] * 3))
 """,
     ),
 )

@@ -29,7 +29,7 @@ PATTERNS: dict[str, str] = {
     "A31": r"mask", "A34": r"byte|uint8|ByteTensor|1 *-|mask", "B6": r"dropout|return",
     "B2": r"norm", "B3": r"norm", "B13": r"norm", "B14": r"return",
     "B15": r"norm", "B16": r"return", "B17": r"relu|gelu|GELU|ReLU|act", "B19": r"for ", "B20": r"att",
-    "B22": r"empty\(", "B27": r"no_grad|inference_mode|detach\(|\.data\b|torch\.tensor\(",
+    "B22": r"empty\(", "B28": r"for |range\(", "B27": r"no_grad|inference_mode|detach\(|\.data\b|torch\.tensor\(",
     "B23": r"\+", "B24": r"dropout",
     "B7": r"dropout", "B8": r"relu|gelu|GELU|ReLU", "B9": r"\* ?\w+|for ", "B10": r"\[", "B11": r"training",
     "B12": r"dropout", "T1": r"softmax", "T2": r"softmax", "T3": r"fill_|smooth", "T4": r"pad|ignore",

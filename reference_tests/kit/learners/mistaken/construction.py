@@ -1,4 +1,4 @@
-"""A28, A30, B21, B22, B24, B26, B27: weights, masks and dropouts that are made, filled or used at the wrong place."""
+"""A28, A30, B21, B22, B24, B26 … B28: weights, masks and dropouts that are made, filled or used at the wrong place."""
 
 from reference_tests.kit.learners.corpus import mistaken
 
@@ -61,4 +61,13 @@ CONSTRUCTION = (
              "        x = self.dropout(self.norm2(x + ff_output))"),
     mistaken("B24", "seq2seq", "ResidualConnection",
              "return x + self.dropout(sublayer(self.norm(x)))", "return self.dropout(x + sublayer(self.norm(x)))"),
+    mistaken("B28", "seq2seq", "Decoder",
+             "            x = layer(x, encoder_output, src_mask, tgt_mask)\n        return self.norm(x)",
+             "            x = layer(x, encoder_output, src_mask, tgt_mask)\n            return self.norm(x)"),
+    mistaken("B28", "ffn_hidden", "Encoder",
+             "[EncoderLayer(d_model, ffn_hidden, n_head, drop_prob) for _ in range(n_layers)]",
+             "[EncoderLayer(d_model, ffn_hidden, n_head, drop_prob) for _ in range(6)]"),
+    mistaken("B28", "ffn_hidden", "Transformer",
+             "[EncoderLayer(d_model, ffn_hidden, n_head, drop_prob) for _ in range(n_layers)]",
+             "[EncoderLayer(d_model, ffn_hidden, n_head, drop_prob)]"),
 )  # fmt: skip
