@@ -10,6 +10,7 @@ from reference_tests.kit.made import Around, found, variant
 from scratch_transformer.kit.canonical import activation, blocks, stacks
 from scratch_transformer.kit.canonical import attention as canonical
 from scratch_transformer.kit.judge.crashes import explain_crash
+from scratch_transformer.kit.judge.detectors import behaviour
 from scratch_transformer.kit.judge.diagnose import diagnose
 from scratch_transformer.kit.recipe import RIGHT
 
@@ -91,6 +92,30 @@ class KeepsItsMask(Attention):
 
 def test_a_mask_that_is_kept_is_not_taken_for_weights():
     assert "A17" not in found("MultiheadAttention", attention(cls=KeepsItsMask), **SIZES, dropout=0.0).ids
+
+
+class CountsQueries(Attention):
+    """Splits keys into heads with the number of queries; or with it always being 5."""
+
+    length = None
+
+    def forward(self, query, key, value, mask=None):
+        B, T, E = query.shape
+        key, value = (x.view(B, self.length or T, E) for x in (key, value))
+        return super().forward(query, key, value, mask)
+
+
+@pytest.mark.parametrize(
+    "text, verdict",
+    [("self.cross_attn(x, memory, memory)", "mistake"), ("loss = cross_entropy(x, y)", "harmless deviation")],
+)
+def test_A35_keys_that_are_counted_like_queries(text, verdict, monkeypatch):
+    monkeypatch.setattr(behaviour, "text_of", lambda candidate: text)
+    diagnosis = found("MultiheadAttention", attention(cls=CountsQueries), **SIZES)
+    assert (diagnosis.verdict, diagnosis.ids[0]) == (verdict, "A35")
+    assert "A35" not in found("MultiheadAttention", attention(), **SIZES).ids
+    fixed = type("Fixed", (CountsQueries,), {"length": 5})
+    assert "A35" not in found("MultiheadAttention", attention(cls=fixed), **SIZES).ids
 
 
 def test_A18_no_attention_dropout():

@@ -1,6 +1,8 @@
-"""B21, B22, B26 … B28, A28: weights that are made at the wrong time, not at all, or too few of them."""
+"""B21, B22, B26 … B28, A28, A35: weights that are made at the wrong time, not at all, or too few of them."""
 
 from scratch_transformer.kit.kind import Mistake
+
+ALONE = "nothing in its file attends to another sequence"
 
 CONSTRUCTION = (
     Mistake(
@@ -118,6 +120,27 @@ def through(x, layers):
         x = layer(x)
         return x
 print("three layers that add one, to zero:", through(0, [lambda x: x + 1] * 3))
+""",
+    ),
+    Mistake(
+        id="A35",
+        title="stops where there are more or fewer keys than queries",
+        severity="mistake",
+        does="Splits keys and values into heads as if there were as many of them as queries. Where the source is longer "
+        "or shorter than the target, attention to the encoder's output stops with an error.",
+        expected="As many keys and values as the source has words, whatever the number of queries.",
+        fix="k = self.w_k(key).view(batch, -1, self.num_heads, self.d_k): with -1, PyTorch counts them. Each of query, "
+        "key and value has a length of its own: key.size(1).",
+        source="Vaswani et al. 2017, section 3.2.3: queries come from the decoder, keys and values from the encoder",
+        severities={ALONE: "harmless"},
+        demo="""\
+import torch
+query, key = torch.randn(1, 3, 8), torch.randn(1, 5, 8)  # (batch, tokens, features)
+try:
+    key.view(1, query.shape[1], 2, 4)
+except RuntimeError as error:
+    print("with the length of the query:", error)
+print("with its own:", key.view(1, -1, 2, 4).shape)
 """,
     ),
 )

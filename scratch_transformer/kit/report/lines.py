@@ -26,7 +26,7 @@ PATTERNS: dict[str, str] = {
     "A18": r"dropout", "A19": r"//|%", "A21": r"matmul|@|bmm|einsum", "A22": r"cross|memory|\benc|\bmem",
     "A23": r"view|reshape|transpose|permute", "A24": r"mask", "A25": r"tril|triu|mask",
     "A27": r"self_?att\w*\(|mask", "A28": r"Linear\(", "A29": r"masked_fill|mask\w* ?=", "A30": r"mask|tril|triu",
-    "A31": r"mask", "A34": r"byte|uint8|ByteTensor|1 *-|mask", "B6": r"dropout|return",
+    "A31": r"mask", "A35": r"\.view\(|reshape\(", "A34": r"byte|uint8|ByteTensor|1 *-|mask", "B6": r"dropout|return",
     "B2": r"norm", "B3": r"norm", "B13": r"norm", "B14": r"return",
     "B15": r"norm", "B16": r"return", "B17": r"relu|gelu|GELU|ReLU|act", "B19": r"for ", "B20": r"att",
     "B22": r"empty\(", "B28": r"for |range\(", "B27": r"no_grad|inference_mode|detach\(|\.data\b|torch\.tensor\(",

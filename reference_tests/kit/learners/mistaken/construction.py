@@ -1,4 +1,4 @@
-"""A28, A30, B21, B22, B24, B26 … B28: weights, masks and dropouts that are made, filled or used at the wrong place."""
+"""A28, A30, A35, B21, B22, B24, B26 … B28: weights, masks and dropouts that are made, filled or used at the wrong place."""
 
 from reference_tests.kit.learners.corpus import mistaken
 
@@ -70,4 +70,10 @@ CONSTRUCTION = (
     mistaken("B28", "ffn_hidden", "Transformer",
              "[EncoderLayer(d_model, ffn_hidden, n_head, drop_prob) for _ in range(n_layers)]",
              "[EncoderLayer(d_model, ffn_hidden, n_head, drop_prob)]"),
+    mistaken("A35", "seq2seq", "MultiHeadAttentionBlock",
+             "key = key.view(key.shape[0], key.shape[1],", "key = key.view(key.shape[0], query.shape[2],",
+             "value = value.view(value.shape[0], value.shape[1],", "value = value.view(value.shape[0], query.shape[2],"),
+    mistaken("A35", "hid_dim", "DecoderLayer",
+             "K.view(batch_size, -1,", "K.view(batch_size, query.shape[1],",
+             "V.view(batch_size, -1,", "V.view(batch_size, query.shape[1],"),
 )  # fmt: skip
