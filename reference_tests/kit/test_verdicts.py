@@ -352,18 +352,28 @@ def test_bias_false_concerns_projections():
 
 
 class Residual(nn.Module):
-    def __init__(self, d_model, dropout=0.0, after=True):
+    def __init__(self, d_model, dropout=0.0, place="sublayer"):
         super().__init__()
-        self.norm, self.dropout, self.after = nn.LayerNorm(d_model), nn.Dropout(dropout), after
+        self.norm, self.dropout, self.place = nn.LayerNorm(d_model), nn.Dropout(dropout), place
 
     def forward(self, x, sublayer):
-        return self.dropout(self.norm(x + sublayer(x))) if self.after else self.norm(x + self.dropout(sublayer(x)))
+        if self.place == "norm":
+            return self.dropout(self.norm(x + sublayer(x)))
+        return self.norm(self.dropout(x + sublayer(x)) if self.place == "sum" else x + self.dropout(sublayer(x)))
 
 
-@pytest.mark.parametrize("after", [True, False])
-def test_dropout_after_the_norm(after):
-    findings = found("ResidualConnection", Residual, d_model=12, dropout=0.0, after=after).findings
-    assert [f.mistake.id for f in findings if f.severity == "mistake"] == ["B24"] * after
+class WrittenIn(Residual):
+    """Its probability of dropout cannot be chosen."""
+
+    def __init__(self, d_model, place):
+        super().__init__(d_model, 0.1, place)
+
+
+@pytest.mark.parametrize("place", ["sublayer", "sum", "norm"])
+@pytest.mark.parametrize("cls, given", [(Residual, {"dropout": 0.0}), (WrittenIn, {})])
+def test_dropout_after_the_sum_or_its_norm(cls, given, place):
+    findings = found("ResidualConnection", cls, d_model=12, place=place, **given).findings
+    assert [f.mistake.id for f in findings if f.severity == "mistake"] == ["B24"] * (place != "sublayer")
 
 
 # ---- The learner's own line ----

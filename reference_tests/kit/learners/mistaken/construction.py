@@ -76,4 +76,7 @@ CONSTRUCTION = (
     mistaken("A35", "hid_dim", "DecoderLayer",
              "K.view(batch_size, -1,", "K.view(batch_size, query.shape[1],",
              "V.view(batch_size, -1,", "V.view(batch_size, query.shape[1],"),
+    mistaken("B24", "ffn_hidden", "EncoderLayer",
+             "        return self.norm2(self.dropout2(x) + _x)\n\n\nclass DecoderLayer",
+             "        return self.norm2(self.dropout2(x + _x))\n\n\nclass DecoderLayer"),
 )  # fmt: skip
