@@ -133,6 +133,21 @@ def test_a_mask_that_is_ignored_hides_no_queries():
     assert set(diagnose(candidate).ids) == {"A24", "B17"}
 
 
+class OfTorch(nn.Module):
+    def __init__(self, d_model):
+        super().__init__()
+        self.norm = nn.RMSNorm(d_model)
+
+    def forward(self, x):
+        return self.norm(x)
+
+
+def test_the_eps_that_pytorchs_rms_norm_has_by_itself_is_no_deviation():
+    result = check(OfTorch, "RMSNorm")
+    assert (result.verdict, result.ids) == ("matches the builtin", [])
+    assert "told no eps" in result.limits[0]
+
+
 @pytest.mark.parametrize("eps, verdict", [(12.0, "mistake"), (1e-3, "harmless deviation")])
 def test_an_eps_that_ordinary_tokens_show_is_a_mistake(eps, verdict):
     diagnosis = diagnose(variant("LayerNorm", eps=eps))

@@ -1,8 +1,6 @@
-"""B21, B22, B26 … B28, A28, A35: weights that are made at the wrong time, not at all, or too few of them."""
+"""B21, B22, B26 … B29, A28, A35: weights that are made at the wrong time, not at all, or too few of them."""
 
 from scratch_transformer.kit.kind import Mistake
-
-ALONE = "nothing in its file attends to another sequence"
 
 CONSTRUCTION = (
     Mistake(
@@ -123,16 +121,33 @@ print("three layers that add one, to zero:", through(0, [lambda x: x + 1] * 3))
 """,
     ),
     Mistake(
+        id="B29",
+        title="a size that is not listened to",
+        severity="mistake",
+        does="The constructor takes a number of heads or of words, or the width of the feed-forward network, and makes "
+        "the same of any: another number is written into it, or it is not handed on to the part that needs it.",
+        expected="What the constructor takes decides what it makes.",
+        fix="Hand it on, FeedForward(d_model, d_ff); or leave it out of the constructor.",
+        source="Vaswani et al. 2017, table 3: N, d_model, d_ff and h are chosen",
+        demo="""\
+import torch
+class FeedForward(torch.nn.Sequential):
+    def __init__(self, d_model, d_ff):
+        super().__init__(torch.nn.Linear(d_model, 2048), torch.nn.ReLU(), torch.nn.Linear(2048, d_model))
+print("told 64, it has", FeedForward(16, 64)[0].out_features)
+""",
+    ),
+    Mistake(
         id="A35",
         title="stops where there are more or fewer keys than queries",
-        severity="mistake",
-        does="Splits keys and values into heads as if there were as many of them as queries. Where the source is longer "
-        "or shorter than the target, attention to the encoder's output stops with an error.",
+        severity="harmless",
+        does="Splits keys and values into heads as if there were as many of them as queries. Where the source is "
+        "longer or shorter than the target, attention to the encoder's output stops with an error: both must always "
+        "be padded to one length.",
         expected="As many keys and values as the source has words, whatever the number of queries.",
         fix="k = self.w_k(key).view(batch, -1, self.num_heads, self.d_k): with -1, PyTorch counts them. Each of query, "
         "key and value has a length of its own: key.size(1).",
         source="Vaswani et al. 2017, section 3.2.3: queries come from the decoder, keys and values from the encoder",
-        severities={ALONE: "harmless"},
         demo="""\
 import torch
 query, key = torch.randn(1, 3, 8), torch.randn(1, 5, 8)  # (batch, tokens, features)

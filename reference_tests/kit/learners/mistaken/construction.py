@@ -1,4 +1,4 @@
-"""A28, A30, A35, B21, B22, B24, B26 … B28: weights, masks and dropouts that are made, filled or used at the wrong place."""
+"""A28, A30, A35, B21, B22, B24, B26 … B29: weights, masks and dropouts that are made, filled or used at the wrong place."""
 
 from reference_tests.kit.learners.corpus import mistaken
 
@@ -79,4 +79,8 @@ CONSTRUCTION = (
     mistaken("B24", "ffn_hidden", "EncoderLayer",
              "        return self.norm2(self.dropout2(x) + _x)\n\n\nclass DecoderLayer",
              "        return self.norm2(self.dropout2(x + _x))\n\n\nclass DecoderLayer"),
+    mistaken("B29", "ffn_hidden", "TokenEmbedding",
+             "super().__init__(vocab_size, d_model, padding_idx=1)", "super().__init__(30000, d_model, padding_idx=1)"),
+    mistaken("B29", "seq2seq", "FeedForwardBlock",
+             "nn.Linear(d_model, d_ff)", "nn.Linear(d_model, 2048)", "nn.Linear(d_ff, d_model)", "nn.Linear(2048, d_model)"),
 )  # fmt: skip

@@ -13,13 +13,11 @@ from torch.overrides import TorchFunctionMode
 
 from scratch_transformer import masks
 from scratch_transformer.kit.judge.crashes import explain_crash
-from scratch_transformer.kit.judge.detectors.construction import text_of
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import ROUNDED, Session, distance, in_precision
 from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import Finding, Inputs, Probe
 from scratch_transformer.kit.mistakes import MISTAKES
-from scratch_transformer.kit.mistakes.construction import ALONE
 from scratch_transformer.kit.recipe import RIGHT
 
 Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
@@ -86,17 +84,14 @@ def one_length(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
         without = _error(session, free) if session.candidate.accepts(free) else None
         words = (SPLIT if without is None else LENGTHS).search(str(without or result.error))
         if words and not any(_error(session, _cut(result.probe.inputs, length)) for length in (3, 4)):
-            attends = OF_TWO.search(text_of(session.candidate)) or not session.kind.name.endswith("Attention")
             line = next(iter(str(without or result.error).splitlines()), "")
             said = f"With as many keys as queries it runs, whatever their number; with others it stops: {line}."
-            yield Finding(MISTAKES["A35"], said, "" if attends else ALONE)
+            yield Finding(MISTAKES["A35"], said)
             return
 
 
 SPLIT = re.compile("is invalid for input of size")
 LENGTHS = re.compile("is invalid for input of size|must match the (existing )?size")
-OF_TWO = re.compile(r"cross_?att|\bmemory\b *[,=)]|enc\w*_?out|enc_src|enc\w*_?dec", re.IGNORECASE)
-"""In the text of what attends to another sequence."""
 
 
 def _error(session: Session, inputs: Inputs) -> RuntimeError | None:

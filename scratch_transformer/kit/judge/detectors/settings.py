@@ -11,7 +11,7 @@ import torch
 
 from scratch_transformer.kit.definitions import names_in
 from scratch_transformer.kit.judge.search import Hypothesis
-from scratch_transformer.kit.judge.session import ROUNDED, Session, distance
+from scratch_transformer.kit.judge.session import Session
 from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
@@ -56,8 +56,12 @@ def heads_that_do_not_divide(session: Session, best: Hypothesis | None) -> Itera
         return
     if _has_width_of_heads(session, sizes):
         return
+    probes = session.kind.probes({**session.settings, **sizes}, 0)
+    probe = next((probe for probe in probes if session.candidate.accepts(probe.inputs)), None)
+    if probe is None:
+        return
     try:
-        call(candidate, session.kind.probes({**session.settings, **sizes}, 0)[0].inputs)
+        call(candidate, probe.inputs)
     except Exception as error:  # the learner's code may raise anything
         late = f"its forward stops with {type(error).__name__}"
         yield Finding(MISTAKES["A19"], f"d_model = 10 and 3 heads are accepted, though 3 does not divide 10; {late}.")
@@ -132,29 +136,10 @@ def scale_of_the_width(session: Session, best: Hypothesis | None) -> Iterator[Fi
         yield Finding(MISTAKES["A1"], said, "divided by √d_model")
 
 
-def other_number_of_layers(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
-    """B28: told to make more layers, it has as many weights as before, and its outputs are the same."""
-    has = session.settings.get("num_layers")
-    if best is None or has is None or session.is_random:
-        return
-    asked = has + 2
-    candidate, probe = session.candidate.rebuild(num_layers=asked), session.ran[0].probe
-    if candidate.inventory() != session.candidate.inventory():
-        return
-    candidate.load(session.asked)
-    session.candidate.load(session.asked)
-    outputs = [call(one, probe.inputs) for one in (candidate, session.candidate)]
-    if distance(*outputs, probe) <= ROUNDED:
-        form = "the first alone" if has == 1 else f"{has} in any case"
-        entries = {"depth": "first layer"} if has == 1 else {}
-        yield Finding(MISTAKES["B28"], f"Told to make {asked} layers, it makes {has}.", form, entries)
-
-
 SETTINGS: tuple[tuple[tuple[str, ...], Detector], ...] = (
     (("A1",), scale_of_the_width),
     (("A15",), bias_flag),
     (("A19",), heads_that_do_not_divide),
-    (("B28",), other_number_of_layers),
     (("P1",), odd_width),
     (("LN3",), other_default),
     (("A32",), other_than_documented),
