@@ -185,3 +185,40 @@ def test_a_file_whose_time_is_long_over_gets_half_of_the_least():
     assert checking._least(1.0) == 1.0
     checking.end = time.process_time() - 10
     assert (checking._least(1.0), checking._is_over) == (0.5, True)
+
+
+# ---- One layer in a loop ----
+
+LOOP = """
+import torch, torch.nn as nn
+
+class Block(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(d_model, num_heads, batch_first=True)
+        self.ff = nn.Sequential(nn.Linear(d_model, d_ff), nn.ReLU(), nn.Linear(d_ff, d_model))
+        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+
+    def forward(self, x):
+        x = self.norm1(x + self.attention(x, x, x)[0])
+        return self.norm2(x + self.ff(x))
+
+class Encoder(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff, num_layers):
+        super().__init__()
+        self.block, self.num_layers = Block(d_model, num_heads, d_ff), num_layers
+
+    def forward(self, x):
+        for _ in range(self.num_layers):
+            x = STEP
+        return x
+"""
+
+
+@pytest.mark.parametrize("step, ids", [("self.block(x)", ["B9"]), ("x + self.block(x)", [])])
+def test_one_layer_that_is_called_again_and_again_is_every_layer(step, ids, tmp_path):
+    """What a loop does besides is not explained by that."""
+    path = tmp_path / "loop.py"
+    path.write_text(LOOP.replace("STEP", step), encoding="utf-8")
+    result = check_here(path)["Encoder"]
+    assert (result.verdict, result.ids) == ("mistake" if ids else "unknown mismatch", ids)
