@@ -222,3 +222,35 @@ def test_one_layer_that_is_called_again_and_again_is_every_layer(step, ids, tmp_
     path.write_text(LOOP.replace("STEP", step), encoding="utf-8")
     result = check_here(path)["Encoder"]
     assert (result.verdict, result.ids) == ("mistake" if ids else "unknown mismatch", ids)
+
+
+UNUSED = """
+import torch, torch.nn as nn
+
+class LayerNorm(nn.Module):
+    def __init__(self, d_model, eps=1e-5):
+        super().__init__()
+        self.scale, self.shift, self.eps = nn.Parameter(torch.ones(d_model)), nn.Parameter(torch.zeros(d_model)), eps
+
+    def forward(self, x):
+        mean, std = x.mean(-1, keepdim=True), x.std(-1, keepdim=True)
+        return self.scale * (x - mean) / (std + self.eps) + self.shift
+
+class FeedForward(nn.Module):
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        self.up, self.down, self.norm = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model), LayerNorm(d_model)
+
+    def forward(self, x):
+        return OUTPUT.sin()
+"""
+
+
+@pytest.mark.parametrize("output, inherited", [("self.norm(self.down(self.up(x).relu()))", ["LN1", "LN2"]),
+                                               ("self.down(self.up(x).relu())", [])])  # fmt: skip
+def test_what_is_wrong_in_a_part_that_is_never_called_explains_nothing(output, inherited, tmp_path):
+    path = tmp_path / "unused.py"
+    path.write_text(UNUSED.replace("OUTPUT", output), encoding="utf-8")
+    result = check_here(path)["FeedForward"]
+    assert result.inherited == inherited
+    assert result.verdict == ("mistake" if inherited else "unknown mismatch")
