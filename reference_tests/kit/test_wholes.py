@@ -254,3 +254,32 @@ def test_what_is_wrong_in_a_part_that_is_never_called_explains_nothing(output, i
     result = check_here(path)["FeedForward"]
     assert result.inherited == inherited
     assert result.verdict == ("mistake" if inherited else "unknown mismatch")
+
+
+NORM_AT_THE_END = """
+import copy
+import torch, torch.nn as nn
+
+class Encoder(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff, num_layers, norm_first=False):
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(d_model, num_heads, d_ff, 0.0, batch_first=True)
+        layers = [copy.deepcopy(layer) for _ in range(num_layers)]
+        self.layers, self.norm, self.norm_first = nn.ModuleList(layers), nn.LayerNorm(d_model), norm_first
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        LAST
+"""
+
+
+@pytest.mark.parametrize("last, ids", [("return self.norm(x)", []), ("return x", ["B30"]),
+                                       ("self.norm(x); return x", ["B30"]),
+                                       ("return self.norm(x) if self.norm_first else x", [])])  # fmt: skip
+def test_a_norm_that_is_made_and_never_used(last, ids, tmp_path):
+    """Where it is left out as its settings say, all is well; a result that is thrown away is none."""
+    path = tmp_path / "last.py"
+    path.write_text(NORM_AT_THE_END.replace("LAST", last), encoding="utf-8")
+    result = check_here(path)["Encoder"]
+    assert (result.verdict, result.ids) == ("mistake" if ids else "matches the builtin", ids)
