@@ -37,7 +37,7 @@ Outputs = list[tuple[Probe, Tensor | None]]
 """Of a candidate; None where it stopped with an error."""
 SECONDS = 1.0
 """Of computing, for the search for a mistake in one layout of weights."""
-OF_HEADS = (("A1", "A13"), ("A1", "A23"), ("A13", "A23"))
+OF_HEADS = (("A1", "A13"), ("A1", "A23"), ("A13", "A23"), ("A1", "A13", "A23"))
 """Mistakes of attention that go with each other, whatever its weights are called."""
 MOST_NEAR = 12
 """Designs that are combined with mistakes: those that were nearest by themselves."""
