@@ -21,6 +21,7 @@ from scratch_transformer.kit.judge.search import (
     compatible,
     evident,
     of_parts,
+    of_sublayers,
     subsets,
     with_changes,
 )
@@ -84,6 +85,8 @@ class Trial:
         else:
             changes = changes_of(self.kind)
             combinations = [_mistaken(changes, known[0] if known else ())]
+            if self.kind.name.endswith("Layer"):
+                combinations.append(list(of_sublayers(self.kind.name, changes)))
             if self.kind.name.endswith("Attention"):
                 combinations.append(_combined(changes, OF_HEADS))
         for some in combinations:
