@@ -86,7 +86,7 @@ class Recipe:
     layers: str = "own weights"
     feeding: str = "previous layer"
     cross_input: str = "self-attention's output"  # "block's input": what the attention to the encoder is given
-    memory: str = "encoder"
+    memory: str = "encoder"  # "decoder", "decoder, its mask"; "its keys": values are the decoder's own
     memory_mask: str = "source"
     self_mask: str = "target"
     order: str = "self, cross"

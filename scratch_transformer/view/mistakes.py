@@ -46,6 +46,7 @@ NO_FORMS = {
     ("A23", "features before tokens"): UNKNOWN,
     ("B19", "and none of their outputs is used"): UNKNOWN,
     ("A21", "query and key are swapped"): "cross-attention's masks do not fit",
+    ("A21", "values come from the decoder"): "cross-attention's masks do not fit",
     ("A27", "it stops where their lengths differ"): "it computes nothing",
     ("LN3", "1e-5"): "that is the right one here",
     ("LN7", "over the batch"): "the batch is one sentence",
