@@ -1,8 +1,10 @@
 """Schedules as classes around an optimizer or on top of one; losses whose smoothing is a setting."""
 
+import pytest
 import torch
 from torch.optim.lr_scheduler import LRScheduler
 
+from reference_tests.kit.learners.checked import check_text
 from scratch_transformer.kit import check
 
 F = torch.nn.functional
