@@ -34,7 +34,7 @@ class Recipe:
     position_axis: str = "time"
     positions_dtype: str = "float64"
     input_scale: str = "none"  # of what the positions are added to
-    adding: str = "added"
+    adding: str = "added"  # "multiplied"; "twice": what the positions are added to is added once more
     embedding_norm: bool = False  # after embedding and positions, as in BERT
 
     # ---- Rotary positions ----
