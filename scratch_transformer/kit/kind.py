@@ -216,6 +216,10 @@ class Candidate:
         """The masks that it uses in a call and PyTorch refuses today, in words."""
         return []
 
+    def first(self, name: str) -> Tensor | None:
+        """What a parameter held before any weights were loaded, by its canonical name; None if that is not known."""
+        return None
+
     def documented_otherwise(self) -> str:
         """What its documentation says of a mask where it does the opposite: "mask: True = may attend"; else ""."""
         return ""
@@ -330,8 +334,11 @@ PARTS = {
     "decoder": "decoder",
     "self_attn": "self-attention",
     "cross_attn": "attention to the encoder",
+    "norm1": "first sublayer",
+    "norm2": "second sublayer",
+    "norm3": "third sublayer",
 }
-"""Parts by their canonical names, in words."""
+"""Parts by their canonical names, in words. A sublayer goes by its norm."""
 
 
 @dataclass(frozen=True)
@@ -356,7 +363,8 @@ class Finding:
     def words(self) -> str:
         """Which form of the mistake it is, and where, as far as the numbers tell."""
         if self.part:
-            return f"{self.form}, in the {PARTS[self.part]} alone".removeprefix(", ")
+            where = " of the ".join(PARTS[name] for name in reversed(self.part.split(".")))
+            return f"{self.form}, in the {where} alone".removeprefix(", ")
         if not self.twins:
             return self.form
         return f"{', or '.join((self.form, *self.twins))}: with its sizes these are the same"

@@ -19,6 +19,7 @@ from scratch_transformer.kit.kinds.blocks import (
     ENCODER_MISTAKES,
     FINAL,
     LAYER_MISTAKES,
+    MEMORY_NORM,
     ROWS,
     SIZES,
     STACK_MISTAKES,
@@ -39,7 +40,7 @@ SCALED = {"": {"embedding_scale": "sqrt(d_model)"}, "embeddings not scaled": {"e
 NORMALIZED = {"": {"embedding_norm": False}, "normalized embeddings": {"embedding_norm": True}}
 MODEL_SIZES = {**SIZES, "num_layers": 2, "max_len": 20}
 BOTH_SIDES = (*ROWS, *(id for id in LAYER_MISTAKES if id != KEYS_ARE_QUERIES))
-POSITION_MISTAKES = ("E4", "E5", "P2", "P3", "P4", "P9", "P10", "P8:cut to integers", "E2")
+POSITION_MISTAKES = ("E4", "E5", "P2", "P3", "P4", "P9", "P10", "P12", "P8:cut to integers", "E2")
 FINAL_NORMS = (
     "B4:post-norm without final norms",
     "B4:pre-norm without final norms",
@@ -205,6 +206,7 @@ SEQ2SEQ = model_kind(
         *POSITION_MISTAKES, "B18",
     ),
     designs=combined(HEADS, OUTPUTS, POSITIONS, SCALED, FINAL, ORDERS, USUAL, NORMALIZED),
+    more_full=MEMORY_NORM,
     oracle=builtin_seq2seq,
     builtin="torch.nn.Transformer",
 )  # fmt: skip
@@ -285,6 +287,7 @@ TOKEN_DECODER = model_kind(
         "B18",
     ),
     designs=combined(HEADS, OUTPUTS, POSITIONS, SCALED, FINAL, ORDERS, USUAL, NORMALIZED),
+    more_full=MEMORY_NORM,
     oracle=builtin_decoder,
     builtin="torch.nn.TransformerDecoder",
 )
