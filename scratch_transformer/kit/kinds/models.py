@@ -25,8 +25,9 @@ from scratch_transformer.kit.kinds.blocks import (
     USUAL,
     builtin_stack,
 )
+from scratch_transformer.kit.kinds.choices import combined
 from scratch_transformer.kit.kinds.inputs import B, Draw, S, T, causal, gap, keys, queries, real
-from scratch_transformer.kit.kinds.layers import ORDERS, OUTPUTS, combined
+from scratch_transformer.kit.kinds.layers import ORDERS, OUTPUTS
 from scratch_transformer.kit.recipe import Recipe
 
 POSITIONS = {

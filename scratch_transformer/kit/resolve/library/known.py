@@ -144,6 +144,7 @@ class Known:
         parts = self.known_of(made)
         key = (
             kind.name,
+            kind.today is None,
             tuple(sorted((n, str(v)) for n, v in settings.items())),
             tuple((part.kind, part.recipe) for part in parts),
         )

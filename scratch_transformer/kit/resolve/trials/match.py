@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from scratch_transformer.kit.definitions import reads
 from scratch_transformer.kit.kind import Kind
-from scratch_transformer.kit.resolve import guess
+from scratch_transformer.kit.resolve import fitness, guess
 from scratch_transformer.kit.resolve.build import asked, construct, inside, instance, wired
 from scratch_transformer.kit.resolve.build.config import Unknown
 from scratch_transformer.kit.resolve.build.finish import finish
@@ -284,6 +284,8 @@ def _called(
     finished = finish(made)
     if isinstance(made, nn.Module):
         prepare(made)
+    if kind.today is not None and fitness.speaks_of_today(made):
+        kind = kind.today
     mixed = instance.with_one_eps(made)
     function = forwards.forward_of(made, kind)
     if kind.name == "RotaryEmbedding":
