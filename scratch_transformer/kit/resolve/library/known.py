@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dis
+import functools
 import inspect
 import sys
 import time
@@ -239,15 +241,16 @@ def read_by_class(cls: type) -> set[str]:
 
 def _read_by(function: Any) -> set[str]:
     code = getattr(function, "__code__", None)
-    if not isinstance(code, types.CodeType):
-        return set()
-    import dis
+    return set(_globals_of(code)) if isinstance(code, types.CodeType) else set()
 
+
+@functools.lru_cache(maxsize=4096)
+def _globals_of(code: types.CodeType) -> frozenset[str]:
     read = {i.argval for i in dis.get_instructions(code) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             read |= {i.argval for i in dis.get_instructions(constant) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
-    return {str(name) for name in read}
+    return frozenset(str(name) for name in read)
 
 
 def _of_torch(modules: Sequence[nn.Module]) -> tuple[Diagnosis, ...]:

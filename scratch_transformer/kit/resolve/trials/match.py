@@ -309,8 +309,7 @@ def _called(
     try:
         is_function = not isinstance(made, nn.Module) or isinstance(made, Weighted)
         orders = calling.orders(kind, is_function, not is_function and caching.keeps(made))
-        tables: list[tuple[Tensor, ...] | nn.Module] = [*library.turning(function, actual)]
-        tables += library.tables(function, actual)
+        tables = library.tables_and_turning(function, actual)
         plans = calling.plans(function, kind.inputs, actual, orders, tables)
         plans = (plan for plan in plans if plan.gives_targets or not library.gives_targets)
         probes = library.trial(kind, actual, made).probes
