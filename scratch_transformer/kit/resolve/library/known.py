@@ -8,7 +8,7 @@ import inspect
 import sys
 import time
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -129,11 +129,14 @@ class Known:
         return tuple(self.diagnoses[thing] for thing in parts if thing in self.diagnoses)
 
     def known_of(self, made: Any) -> tuple[Diagnosis, ...]:
-        """The same, and what torch's own norms are told: their ε."""
+        """The same, and what the norms in it are told: their ε."""
         modules = list(made.modules()) if isinstance(made, nn.Module) else []
-        norms = [part for part in modules if isinstance(part, NORMS)]
-        told = dict.fromkeys(norm.eps for norm in norms if norm.eps is not None and norm.eps != EPS)
+        norms = [part for part in modules if part is not made and self._is_norm(type(part))]
+        told = dict.fromkeys(eps for norm in norms for eps in _eps_of(norm) if eps != EPS)
         return (*self.parts_of(made), *map(_of_eps, told), *_of_torch(modules))
+
+    def _is_norm(self, cls: type) -> bool:
+        return issubclass(cls, NORMS) or (self.kind_of_class(cls) or "").endswith("Norm")
 
     def polarities(self, made: Any) -> list[str]:
         """Of the masks that a module's parts take."""
@@ -251,6 +254,12 @@ def _globals_of(code: types.CodeType) -> frozenset[str]:
         if isinstance(constant, types.CodeType):
             read |= {i.argval for i in dis.get_instructions(constant) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
     return frozenset(str(name) for name in read)
+
+
+def _eps_of(norm: nn.Module) -> Iterator[float]:
+    """What a norm adds to the variance, as far as an attribute tells."""
+    values = [norm.eps] if isinstance(norm, NORMS) else [vars(norm)[n] for n in vars(norm) if "eps" in settings_of(n)]
+    yield from (value for value in values if isinstance(value, float))
 
 
 def _of_torch(modules: Sequence[nn.Module]) -> tuple[Diagnosis, ...]:
