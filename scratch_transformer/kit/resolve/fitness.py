@@ -78,7 +78,7 @@ def speaks_of_today(made: Any) -> bool:
 
 @functools.lru_cache(maxsize=512)
 def _is_of_today(cls: type) -> bool:
-    if cls.__module__.startswith("torch."):
+    if cls.__module__.startswith(("torch.", "scratch_transformer.")):
         return False
     called = [one for one in leads_to(cls) if not isinstance(one, type)]
     names = {cls.__name__, *(name for one in (cls, *called) for name in (one.__name__, *names_in(one)))}
