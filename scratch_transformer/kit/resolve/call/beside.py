@@ -197,7 +197,7 @@ def usual(rows: int, d_k: int, base: float) -> list[tuple[Tensor, ...]]:
 def combinations(found: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
     """Choices of a value for every parameter, tables of one form together; the likeliest first."""
     names = list(found)
-    tabled = [name for name in names if found[name] and isinstance(found[name][0], Table)]
+    tabled = [name for name in names if any(isinstance(value, Table) for value in found[name])]
     others = [name for name in names if name not in tabled]
     made = 0
     for together in zip(*(found[name] for name in tabled), strict=False) if tabled else [()]:
