@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from scratch_transformer.kit.kind import Kind
+from scratch_transformer.kit.kinds.inputs import EPS
 from scratch_transformer.kit.resolve.names.roles import role_of
 from scratch_transformer.kit.resolve.names.settings import settings_of
 from scratch_transformer.kit.resolve.weights.layout import walk
@@ -47,8 +48,14 @@ MIXED_EPS = "Its norms have different eps, {}: they were compared with {} in all
 
 
 def with_one_eps(made: Any) -> str:
-    """Gives all norms of a module the eps of the first. What is to be said of that; "" if they have one anyway."""
+    """Gives all norms of a module the eps of the first. What is to be said of that; "" if they have one anyway.
+
+    torch's RMSNorm that is told none takes the precision of the numbers, another in double: it gets the reference's.
+    """
     held: list[tuple[nn.Module, str]] = []
+    for part in made.modules() if isinstance(made, nn.Module) else ():
+        if isinstance(part, nn.RMSNorm) and part.eps is None:
+            part.eps = EPS
     for _, part in walk(made) if isinstance(made, nn.Module) else ():
         fractions = [name for name, value in vars(part).items() if isinstance(value, float)]
         held += [(part, name) for name in fractions if settings_of(name)[:1] == ("eps",)]
