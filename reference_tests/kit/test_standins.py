@@ -90,6 +90,17 @@ def test_einx_says_in_brackets_what_is_worked_on():
     assert torch.equal(einx["sum"]("[t] ...", X), X.sum(0))
 
 
+def test_einx_takes_rows_by_their_numbers_and_puts_tensors_side_by_side():
+    einx, table = standins._contents("einx")(), torch.randn(2, 9, 3, dtype=torch.float64)
+    places = torch.tensor([[4, 0], [8, 8], [1, 5], [7, 2]])
+    assert torch.equal(einx["get_at"]("v [row] e, ... -> v ... e", table, places), table[:, places])
+    assert torch.equal(einx["get_at"]("v [row] e, b t -> b t e v", table, places), table[:, places].movedim(0, -1))
+    first, second = table
+    side = einx["rearrange"]("... half, ... half -> ... (half (1 + 1))", first, second)
+    assert torch.equal(side, torch.stack((first, second), -1).flatten(-2))
+    assert not torch.equal(side, torch.cat((first, second), -1))
+
+
 def test_models_of_hyperparameters_hold_what_they_are_given():
     pydantic = standins._contents("pydantic")()
 

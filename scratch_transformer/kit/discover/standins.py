@@ -172,9 +172,16 @@ def _over(function: str, keeps: bool) -> Callable[..., Any]:
 
 
 def _several(function: Callable[..., Any]) -> Callable[..., Any]:
-    """For rearrange("seq -> batch... seq", x, batch=[1, 1]): as many axes as sizes are given."""
+    """For rearrange("seq -> batch... seq", x, batch=[1, 1]): as many axes as sizes are given.
 
-    def applied(pattern: str, x: Any, **sizes: Any) -> Any:
+    And for rearrange("b h, b h -> b (h (1 + 1))", x, y), which puts several side by side.
+    """
+
+    def applied(pattern: str, x: Any, *others: Any, **sizes: Any) -> Any:
+        if others:
+            left, _, right = pattern.partition("->")
+            x, right = _stacked((x, *others)), re.sub(r"\(1( \+ 1)+\)", "beside", right)
+            pattern = f"{left.partition(',')[0]} beside -> {right}"
         for name, given in [(n, s) for n, s in sizes.items() if isinstance(s, (list, tuple))]:
             parts = {f"{name}{number}": size for number, size in enumerate(given)}
             pattern = re.sub(rf"\b{name}\b(\.\.\.)?", " ".join(parts), pattern)
@@ -184,8 +191,23 @@ def _several(function: Callable[..., Any]) -> Callable[..., Any]:
     return applied
 
 
+def _stacked(tensors: Sequence[Any]) -> Any:
+    import torch
+
+    return torch.stack(tuple(tensors), -1)
+
+
+def _get_at(pattern: str, x: Any, places: Any) -> Any:
+    """einx.get_at("v [row] e, b t -> v b t e", x, places): rows by their numbers."""
+    axes, (of_places, _, wanted) = pattern.partition(",")[0].split(), pattern.partition(",")[2].partition("->")
+    rows = next(i for i, name in enumerate(axes) if name.startswith("["))
+    named = " ".join([*of_places.split(), *(name for i, name in enumerate(axes) if i != rows)])
+    return rearrange(x.movedim(rows, 0)[places], f"{named} -> {wanted}")
+
+
 def _einx() -> dict[str, Any]:
     return {
+        "get_at": _get_at,
         "dot": lambda pattern, *tensors, **sizes: einsum(_bare(pattern), *tensors),
         "multiply": lambda pattern, *tensors, **sizes: einsum(_bare(pattern), *tensors),
         **dict.fromkeys(("rearrange", "id"), _several(rearrange)),
