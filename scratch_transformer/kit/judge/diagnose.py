@@ -222,7 +222,8 @@ def _sorted(findings: Iterable[Finding]) -> list[Finding]:
     for finding in findings:
         unique.setdefault(finding.mistake.id, finding)
     if "B11" in unique:
-        unique.pop("A25", None)  # what evaluation shows of it
+        for shown in ("A25", "B24"):
+            unique.pop(shown, None)  # by evaluation, or by what is left of the sum in training
     if "B21" in unique:
         unique.pop("B12", None)  # new weights, not dropout
     return sorted(unique.values(), key=lambda finding: SEVERITIES.index(finding.severity))
