@@ -387,6 +387,12 @@ class Checking:
             self.broken[value] = finding.mistake.id
         return finding, error
 
+    def _broken_part(self, error: BaseException | None, value: Any, outcome: Outcome) -> Any:
+        """The part of what stops that stops by itself: in which the error happened, else one that it has."""
+        within = outcome.made.modules() if isinstance(outcome.made, nn.Module) else ()
+        had = (type(module) for module in within if type(module) in self.broken and type(module) is not value)
+        return supplied.culprit(error, value, self.broken) or next(had, None)
+
     def _not_built(self, result: Result, value: Any, outcome: Outcome, source: Source) -> Result:
         error, kind = outcome.error, outcome.kind
         if isinstance(error, NotImplementedError):  # an exercise as it was handed out
@@ -402,9 +408,11 @@ class Checking:
                 result.verdict = piece if outcome.unknown else foreign.not_loaded(error)
                 return result
         finding, error = self._broken(value, outcome)
+        inherited = self._broken_part(error, value, outcome)
+        if inherited is not None:
+            finding = None  # it is said of the part
         if finding is not None:
             result.mistakes = [_located(finding, value, source)]
-        inherited = None if finding else supplied.culprit(error, value, self.broken)
         result.inherited = [self.broken[inherited]] if inherited is not None else []
         severe = (finding is not None and finding.severity == "mistake") or inherited is not None
         result.verdict = "mistake" if severe else "could not be built" if outcome.stage == "built" else "crashed"

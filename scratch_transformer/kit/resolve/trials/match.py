@@ -317,7 +317,7 @@ def _called(
             if "right" in forms and takes_batches and plan.order in SPECIAL:
                 continue
             outcome = planned(made, function, kind, library, actual, plan)
-            outcome.used = used
+            outcome.used, outcome.made = used, made
             asked_for, has = used.get("num_layers"), actual.get("num_layers")
             if outcome.candidate is not None and asked_for and has and asked_for != has:
                 outcome.candidate.notes.append(f"It was told to make {asked_for} layers, and has {has}.")
