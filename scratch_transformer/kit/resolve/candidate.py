@@ -241,7 +241,7 @@ def _has_bare_norms(thing: Any) -> bool:
     norms = [part for part in thing.modules() if "norm" in type(part).__name__.lower()]
     if any(next(norm.parameters(), None) is None for norm in norms):
         return True
-    own = {type(part) for part in thing.modules() if not type(part).__module__.startswith("torch.")}
+    own: set[Any] = {type(part) for part in thing.modules() if not type(part).__module__.startswith("torch.")}
     return any(_names_a_bare_norm(cls) for cls in own)
 
 
