@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from reference_tests.kit.learners.checked import check_here
+from reference_tests.kit.learners.checked import check_here, check_text
 from scratch_transformer.kit import process
 from scratch_transformer.kit.checking import Checking
 from scratch_transformer.kit.discover.target import find
@@ -185,3 +185,35 @@ def test_a_file_whose_time_is_long_over_gets_half_of_the_least():
     assert checking._least(1.0) == 1.0
     checking.end = time.process_time() - 10
     assert (checking._least(1.0), checking._is_over) == (0.5, True)
+
+
+ONE_LAYER_EACH = """
+class EncoderLayer(nn.Module):
+    def __init__(self, input_dim, num_heads, feature_dim, **kwargs):
+        super().__init__()
+        self.self_attention = nn.MultiheadAttention(input_dim, num_heads, batch_first=True)
+        self.ffn = nn.Sequential(nn.Linear(input_dim, feature_dim), nn.ReLU(), nn.Linear(feature_dim, input_dim))
+        self.norm1, self.norm2 = nn.LayerNorm(input_dim), nn.LayerNorm(input_dim)
+
+    def forward(self, src, src_mask=None):
+        src = self.norm1(src + self.self_attention(src, src, src, key_padding_mask=src_mask)[0])
+        return self.norm2(src + self.ffn(src))
+
+
+class SentenceEncoder(nn.Module):
+    def __init__(self, vocab_size, input_dim, num_heads, feature_dim, num_layers, max_len):
+        super().__init__()
+        self.embed, self.pos = nn.Embedding(vocab_size, input_dim), nn.Embedding(max_len, input_dim)
+        self.encoder = EncoderLayer(input_dim, num_heads, feature_dim, num_layers=num_layers)
+
+    def forward(self, ids, mask=None):
+        return self.encoder(self.embed(ids) + self.pos(torch.arange(ids.shape[1])), SAID)
+"""
+
+
+@pytest.mark.parametrize("said", ["mask", "mask * 0"])
+def test_what_has_one_layer_is_measured_with_one_however_many_it_is_told_to_make(said, tmp_path):
+    result = check_text(ONE_LAYER_EACH.replace("SAID", said), tmp_path)["SentenceEncoder"]
+    assert (result.kind, result.divergence) == ("TokenEncoder", "")
+    assert any("told to make 2 layers, and has 1" in note for note in result.notes)
+    assert ("A24" in result.ids) == (said != "mask")

@@ -326,8 +326,11 @@ PARTS = {
     "decoder": "decoder",
     "self_attn": "self-attention",
     "cross_attn": "attention to the encoder",
+    "norm1": "first sublayer",
+    "norm2": "second sublayer",
+    "norm3": "third sublayer",
 }
-"""Parts by their canonical names, in words."""
+"""Parts by their canonical names, in words. A sublayer goes by its norm."""
 
 
 @dataclass(frozen=True)
@@ -352,7 +355,8 @@ class Finding:
     def words(self) -> str:
         """Which form of the mistake it is, and where, as far as the numbers tell."""
         if self.part:
-            return f"{self.form}, in the {PARTS[self.part]} alone".removeprefix(", ")
+            where = " of the ".join(PARTS[name] for name in reversed(self.part.split(".")))
+            return f"{self.form}, in the {where} alone".removeprefix(", ")
         if not self.twins:
             return self.form
         return f"{', or '.join((self.form, *self.twins))}: with its sizes these are the same"

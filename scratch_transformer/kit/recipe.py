@@ -81,6 +81,7 @@ class Recipe:
     norm_order: str = "post"
     norms: str = "own"
     residual: str = "input"  # "memory", "value", "key", "block's input": what is added to a sublayer's output
+    # "own output": it itself; "twice": the input, two times
     final_norm: bool = False
     layers: str = "own weights"
     feeding: str = "previous layer"
@@ -128,9 +129,11 @@ class Recipe:
     """The name of a part, "decoder" or "cross_attn", and its own values of entries."""
 
     def within(self, *path: str) -> Recipe:
-        """The recipe of a part, by the names on the way to it."""
-        own = {name: value for part, entries in self.parts if part in path for name, value in entries}
-        return self.with_(own) if own else self
+        """The recipe of a part, by the names on the way to it; of "encoder.norm1" the way may come in pieces."""
+        left = [(".".join(name for name in part.split(".") if name not in path), own) for part, own in self.parts]
+        own = {name: value for part, entries in left if not part for name, value in entries}
+        further = tuple((part, entries) for part, entries in left if part)
+        return self.with_({**own, "parts": further}) if further != self.parts else self
 
     def with_(self, changes: Mapping[str, Any]) -> Recipe:
         """This recipe with other values. Each is made once, as searching asks for the same ones again and again."""

@@ -17,12 +17,13 @@ from scratch_transformer.kit.recipe import Recipe
 Sublayer = Callable[[Tensor], Tensor]
 
 
-def connect(x: Tensor, sublayer: Sublayer, norm: Sublayer, order: str, residual: Tensor | None = None) -> Tensor:
+def connect(x: Tensor, sublayer: Sublayer, norm: Sublayer, recipe: Recipe, residual: Tensor | None = None) -> Tensor:
     """One sublayer with residual and norm, in the order of the recipe. residual: what is added in place of x."""
-    if order == "pre":
-        return (x if residual is None else residual) + sublayer(norm(x))
-    if order == "post":
-        return norm((x if residual is None else residual) + sublayer(x))
+    order = recipe.norm_order
+    if order in ("pre", "post"):
+        y = sublayer(norm(x) if order == "pre" else x)
+        added = {"own output": y, "twice": x + x}.get(recipe.residual, x if residual is None else residual)
+        return added + y if order == "pre" else norm(added + y)
     if order == "residual after norm":
         x = norm(x)
         return x + sublayer(x)
@@ -46,7 +47,7 @@ class Residual(nn.Module):
         self.norm, self.recipe = Norm(d_model, 1e-5, recipe), recipe
 
     def forward(self, x: Tensor, sublayer: Sublayer) -> Tensor:
-        return connect(x, sublayer, self.norm, self.recipe.norm_order)
+        return connect(x, sublayer, self.norm, self.recipe)
 
 
 class Layer(nn.Module):
@@ -64,7 +65,7 @@ class Layer(nn.Module):
 
     def connect(self, x: Tensor, sublayer: Sublayer, number: int, residual: Tensor | None = None) -> Tensor:
         norm = getattr(self, f"norm{number if self.recipe.norms == 'own' else 1}")
-        return connect(x, sublayer, norm, self.recipe.norm_order, residual)
+        return connect(x, sublayer, norm, self.recipe.within(f"norm{number}"), residual)
 
     def fed_forward(self, x: Tensor, number: int, *inputs: Tensor) -> Tensor:
         """The last sublayer. inputs: of the block, and of the sublayer before, which some add in place of x."""

@@ -25,7 +25,7 @@ from scratch_transformer.kit.judge.session import EXACT, ROUNDED, Session, dista
 from scratch_transformer.kit.kind import Candidate, Diagnosis, Finding, Verdict
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.attention import NOT_ASKED, TARGET_ONLY, UNTOLD
-from scratch_transformer.kit.mistakes.blocks import UNUSED_NORMS
+from scratch_transformer.kit.mistakes.blocks import MIXED_NORMS, UNUSED_NORMS
 from scratch_transformer.kit.mistakes.normalization import LARGE_EPS
 from scratch_transformer.kit.recipe import RIGHT, Recipe
 
@@ -149,6 +149,9 @@ def _named(session: Session, best: Hypothesis | None, match: Match, design: Reci
             yield Finding(MISTAKES["A24"], said, TARGET_ONLY, dict(change.entries))
         elif change.id == "B16" and best is not None and best.recipe.gated:
             yield Finding(MISTAKES["G4"], said, "", dict(change.entries))  # the same numbers, in other words
+        elif change.id == "B1" and change.part:
+            said = "Every sublayer is right; torch.nn has one order for all sublayers of a layer."
+            yield Finding(MISTAKES["B1"], said, MIXED_NORMS, dict(change.entries), part=change.part)
         else:
             yield Finding(MISTAKES[change.id], said, _form(session, change), twins=twins, part=change.part)
 
@@ -164,6 +167,8 @@ def _is_note(session: Session, change: Change) -> bool:
 
 def _form(session: Session, change: Change) -> str:
     """What takes a mask, or is not called a decoder, need not hide the future; norms that are made are to be used."""
+    if change.id == "B1" and change.part:
+        return MIXED_NORMS
     if change.id == "B15" and has_unused_norms(session):
         return UNUSED_NORMS
     if change.id == "A24" and session.kind.name == "TokenEncoder" and not session.candidate.speaks_of_padding:

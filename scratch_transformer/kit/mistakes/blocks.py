@@ -7,6 +7,8 @@ FEED_FORWARD = "Vaswani et al. 2017, section 3.3, equation 2"
 DROPOUT = "Vaswani et al. 2017, section 5.4"
 UNUSED_NORMS = "others are made, and never used"
 """A form of B15 that nobody means."""
+MIXED_NORMS = "another order than in the rest of its layer"
+"""A form of B1 in a layer that has both."""
 
 SUBLAYER = """\
 import torch
@@ -28,6 +30,7 @@ BLOCKS = (
         source=BLOCK,
         mathematics="post-norm: norm(x + f(x))      pre-norm: x + f(norm(x))",
         changes={"": {"norm_order": "pre"}},
+        severities={MIXED_NORMS: "harmless"},
         demo=SUBLAYER
         + """\
 print("post-norm:", norm(x + f(x)).data)

@@ -125,7 +125,8 @@ print("with the last cosine left out:", pe.shape)
         does="The exponent of 10000 is not 2i/d_model: it is doubled (2i runs over even numbers already), or the "
         "cosine "
         "has another one than the sine beside it.",
-        expected="Sine and cosine of a pair have one frequency, 1 / 10000^(2i/d_model).",
+        expected="Sine and cosine of a pair have one frequency, 1 / 10000^(2i/d_model). The authors' own code divides "
+        "by d_model - 2 in the exponent, so that the last one is 1: that is as good.",
         fix="torch.exp(torch.arange(0, d_model, 2) * (-math.log(10000.0) / d_model)) for sine and cosine alike.",
         source=POSITIONS_SOURCE,
         mathematics=FORMULA,
@@ -137,6 +138,7 @@ print("with the last cosine left out:", pe.shape)
             "the last exponent is 1": {"angles": "to 1"},
             "multiplied instead of divided": {"angles": "inverted"},
         },
+        severities={"the last exponent is 1": "harmless"},
         demo=TABLE
         + """\
 wrong = table(pos / 10000 ** (2 * two_i / 4))

@@ -10,7 +10,8 @@ PATHS = (
         title="the residual adds another tensor",
         severity="mistake",
         does="What is added to a sublayer's output is not that sublayer's input: the value or the encoder's output in "
-        "place of the query, or the block's first input in place of what the attention made of it.",
+        "place of the query, the block's first input in place of what the attention made of it, the sublayer's own "
+        "output, or the input twice.",
         expected="norm(x + f(x)): the same x on both sides; in attention to the encoder, x is the decoder's.",
         fix="x = self.norm(x + self.dropout(sublayer(x))), step by step with one name.",
         source=BLOCK,
@@ -24,6 +25,8 @@ PATHS = (
             "attention's output is added to the values": {"residual": "value"},
             "attention's output is added to the keys": {"residual": "key"},
             "the attention to the encoder is given the block's first input": {"cross_input": "block's input"},
+            "the sublayer's output is added to itself": {"residual": "own output"},
+            "the input is added twice": {"residual": "twice"},
         },
         demo="""\
 import torch

@@ -105,8 +105,9 @@ def _of_heads(made: nn.Module, settings: Mapping[str, Any]) -> dict[str, Any]:
     groups: dict[str, dict[str, list[tuple[int, ...]]]] = {}
     for name, values in made.named_parameters():
         role, path = role_of(name), name.removesuffix(".weight").rpartition(".")[0]
-        if role in ("q", "k", "v") and values.dim() == 2 and not _is_lazy(values):
-            groups.setdefault(re.sub(r"\.\d+$", "", path), {}).setdefault(role, []).append(tuple(values.shape))
+        if role in ("q", "k", "v") and not _is_lazy(values) and values.dim() in (2, 3):
+            matrices = groups.setdefault(re.sub(r"\.\d+$", "", path), {}).setdefault(role, [])
+            matrices += _matrices(tuple(values.shape), E)
     whole = [roles for roles in groups.values() if roles.keys() == {"q", "k", "v"}]
     if not h or not E or not whole or any(E not in shape for roles in whole for s in roles.values() for shape in s):
         return {}
@@ -122,6 +123,14 @@ def _of_heads(made: nn.Module, settings: Mapping[str, Any]) -> dict[str, Any]:
     found = {} if q == E else {"d_k": q // h}
     shared = {"num_kv_heads": k * h // q} if k < q and q % k == 0 and (k * h) % q == 0 else {}
     return found | shared
+
+
+def _matrices(shape: tuple[int, ...], E: int | None) -> list[tuple[int, ...]]:
+    """The shape of a matrix, or those of as many as a tensor of three dimensions is: one for each head."""
+    if len(shape) == 2 or 1 in shape:
+        return [shape] * (len(shape) == 2)
+    n, *one = shape if E != shape[0] else (shape[1], shape[0], shape[2])
+    return [tuple(one)] * n
 
 
 def _shapes(made: nn.Module) -> list[tuple[int, ...]]:

@@ -229,16 +229,17 @@ def _global_names(namespace: Mapping[str, Any]) -> set[str]:
         if isinstance(value, type):
             names |= read_by_class(value)
         else:
-            names |= _read_by(value)
+            names |= read_by(value)
     return names
 
 
 def read_by_class(cls: type) -> set[str]:
     """The globals that the methods of a class read."""
-    return {name for member in vars(cls).values() for name in _read_by(getattr(member, "__func__", member))}
+    return {name for member in vars(cls).values() for name in read_by(getattr(member, "__func__", member))}
 
 
-def _read_by(function: Any) -> set[str]:
+def read_by(function: Any) -> set[str]:
+    """The globals that a function reads; none for anything else."""
     code = getattr(function, "__code__", None)
     if not isinstance(code, types.CodeType):
         return set()

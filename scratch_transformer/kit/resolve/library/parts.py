@@ -158,7 +158,8 @@ class Parts(Known):
                         for cls in self._classes(kinds)
                         if cls is not thing
                     ]
-                    return own or (self._lent(kind, kinds[0], parameters) if name not in free else [])
+                    is_paired = uses.get(name, NO_USE).paired
+                    return own or (self._lent(kind, kinds[0], parameters, is_paired) if name not in free else [])
             if settings_of(name) or word in FLAGS or config.is_config_name(name):
                 return []
             is_open = name not in free and uses.get(name, NO_USE).applied
@@ -217,7 +218,7 @@ class Parts(Known):
             return []
         return [self._maker(cls) for cls in self._classes(("ScaledDotProductAttention",)) if cls is not thing]
 
-    def _lent(self, whole: Kind, kind: str, parameters: list[inspect.Parameter]) -> list[Callable[[], Any]]:
+    def _lent(self, whole: Kind, kind: str, parameters: list[inspect.Parameter], pair: bool) -> list[Callable[[], Any]]:
         """The reference, for what a composite must be given and nobody has defined."""
         if kind not in LENT.get(whole.name.removeprefix("Token"), ()):
             return []
@@ -226,7 +227,7 @@ class Parts(Known):
             side = "tgt" if kind == "Decoder" else "src"
             settings |= {"vocab_size": settings[f"{side}_vocab_size"], "pad": settings[f"{side}_pad"]}
             kind = f"Token{kind}"
-        return [functools.partial(supplied.lent, self.kinds[kind], settings)]
+        return [functools.partial(supplied.lent, self.kinds[kind], settings, pair)]
 
     def _embeddings(self, vocabulary: str, alone: bool) -> list[Callable[[], Any]]:
         """An embedding, alone and followed by the positions."""

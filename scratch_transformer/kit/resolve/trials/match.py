@@ -289,7 +289,7 @@ def _called(
     if kind.name == "RotaryEmbedding":
         function = rotations.as_turning(made, {**kind.defaults, **settings}) or function
     actual = instance.settings_of_instance(made, kind, settings, used)
-    if {"num_layers"} <= actual.keys() - used.keys() and isinstance(made, nn.Module):
+    if "num_layers" in actual and isinstance(made, nn.Module):  # however many it was told to make
         actual |= {"num_layers": 1} if single_layers(made, library.kind_of_class) else {}
     if "knows_eos" in kind.defaults:
         names = [p.name for p in construct.parameters_of(function)]
