@@ -74,6 +74,7 @@ class Kind:
     oracle: (settings, design's recipe, state, inputs) -> output of the builtin from torch.nn, or None if there is none.
     builtin: what the oracle is: "torch.nn.LayerNorm"; "" without one.
     extras: probes for one mistake each, tried after everything else.
+    today: the same kind with the designs of today, for code that speaks of them; None if it has those.
     """
 
     name: str
@@ -90,6 +91,7 @@ class Kind:
     oracle: Callable[[Settings, Recipe, State, Inputs], Tensor] | None = None
     builtin: str = ""
     extras: tuple[Extra, ...] = ()
+    today: Kind | None = None
 
     @property
     def ids(self) -> frozenset[str]:

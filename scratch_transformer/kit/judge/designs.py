@@ -11,6 +11,7 @@ from torch import Tensor
 from scratch_transformer.kit.judge.session import Session
 from scratch_transformer.kit.judge.variants import Variants
 from scratch_transformer.kit.kind import Diagnosis, Finding, Settings
+from scratch_transformer.kit.kinds.choices import Choices
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.recipe import RIGHT, Recipe
 
@@ -41,7 +42,22 @@ def possible(
     missing: canonical parameters that the candidate has no place for. outputs: what it gave. has_bare_norms: whether
     norms may be there without weights.
     """
-    designs = [(name, dict(changes)) for name, changes in variants.kind.designs.items()]
+    every = variants.kind.designs
+    if isinstance(every, Choices):  # what speaks against an option of one choice does whatever the others are
+        every = every.narrowed(lambda options: dict(_fitting(variants, options, missing, outputs, has_bare_norms)))
+    designs = _fitting(variants, every, missing, outputs, has_bare_norms)
+    return sorted(designs, key=lambda design: against(design, shown))
+
+
+def _fitting(
+    variants: Variants,
+    some: Mapping[str, Mapping[str, Any]],
+    missing: Collection[str],
+    outputs: Sequence[Tensor],
+    has_bare_norms: bool,
+) -> list[Design]:
+    """Those of some designs that nothing speaks against; all, where something speaks against each."""
+    designs = [(name, dict(changes)) for name, changes in some.items()]
     if len(designs) == 1:
         return designs
     designs = [design for design in designs if _fits_width(design, variants.settings, outputs)] or designs
@@ -52,7 +68,7 @@ def possible(
         *of_outputs,
     ):
         designs = [design for design in designs if keeps(design)] or designs
-    return sorted(designs, key=lambda design: against(design, shown))
+    return designs
 
 
 def against(design: Design, shown: Mapping[str, Any]) -> int:

@@ -121,7 +121,8 @@ def _diagnosed(session: Session, parts: Known, seconds: float | None) -> Diagnos
 
 def _words(best: Hypothesis) -> str:
     """A design in words: "logits, post-norm", and what is otherwise in the encoder or the decoder."""
-    of_sides = (f"{side}: {WORDS[name, value]}" for side, own in best.sides for name, value in own)
+    entries = ((side, entry) for side, own in best.sides for entry in own)
+    of_sides = (f"{side}: {WORDS[entry]}" for side, entry in entries if entry in WORDS)
     return ", ".join((best.design, *of_sides))
 
 

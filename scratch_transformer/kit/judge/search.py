@@ -154,12 +154,16 @@ def _tiers(session: Session, parts: Known) -> Iterator[tuple[bool, Iterable[Hypo
     kind = session.kind
     known = [part for part in parts if isinstance(part, Diagnosis)]
     designs, changes = of_session(session, known), changes_of(kind)
-    yield False, [Hypothesis(name, (), RIGHT.with_(entries)) for name, entries in designs]
+    base = of_parts(kind, known)
+    base += evident(session.variants, session.candidate.missing, base)
+    likely = [design for design in designs if session.candidate.shown and not against(design, session.candidate.shown)]
+    if base and likely and compatible(base):  # of many designs there may be no time for all
+        yield False, with_changes(likely, [()])
+        yield False, with_changes(likely, [tuple(base)])
+    yield False, with_changes(designs, [()])
     if len(designs) > MOST_DESIGNS:
         shown = {**shown_by(known), **session.candidate.shown}
         designs = sorted(designs, key=lambda d: (against(d, shown), session.near(RIGHT.with_(d[1]))))
-    base = of_parts(kind, known)
-    base += evident(session.variants, session.candidate.missing, base)
     named = [_forms(changes, part) for part in dict.fromkeys(p for p in parts if isinstance(p, str))]
     found = [*subsets(base), *(c for forms in itertools.product(*filter(None, named)) for c in subsets(forms))]
     found = sorted((c for c in found if c and compatible(c)), key=len, reverse=True)[:200]

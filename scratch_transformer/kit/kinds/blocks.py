@@ -12,6 +12,7 @@ from scratch_transformer.kit.canonical import blocks, stacks
 from scratch_transformer.kit.kind import Inputs, Kind, Probe, Settings, State
 from scratch_transformer.kit.kinds import assembled
 from scratch_transformer.kit.kinds.attention import CORE_OF_OTHERS, KEYS_ARE_QUERIES, SELF_MISTAKES, WITH_MASKS, packed
+from scratch_transformer.kit.kinds.choices import combined
 from scratch_transformer.kit.kinds.inputs import (
     D_FF,
     D_MODEL,
@@ -32,7 +33,6 @@ from scratch_transformer.kit.kinds.layers import (
     FEED_FORWARD_MISTAKES,
     ORDERS,
     builtin_activation,
-    combined,
 )
 from scratch_transformer.kit.recipe import Recipe
 

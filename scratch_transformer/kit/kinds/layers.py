@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -12,6 +11,7 @@ from scratch_transformer.kit.canonical.activation import Activation, Softmax, fe
 from scratch_transformer.kit.canonical.blocks import Residual
 from scratch_transformer.kit.canonical.stacks import Projected
 from scratch_transformer.kit.kind import Extra, Inputs, Kind, Probe, Settings, State
+from scratch_transformer.kit.kinds.choices import combined
 from scratch_transformer.kit.kinds.inputs import D_FF, D_MODEL, HEADS, B, Draw, S, T
 from scratch_transformer.kit.kinds.wrapped import WRAPPERS, builtin_wrapped
 from scratch_transformer.kit.recipe import Recipe
@@ -188,15 +188,6 @@ GELU = Kind(
     oracle=builtin_gelu,
     builtin="torch.nn.GELU",
 )
-
-
-def combined(*designs: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any]]:
-    """Every choice of the first with every choice of the others."""
-    first, *rest = designs
-    if not rest:
-        return first
-    others = combined(*rest)
-    return {", ".join(filter(None, (a, b))): {**first[a], **others[b]} for b in others for a in first}
 
 
 FEED_FORWARD = Kind(

@@ -128,10 +128,10 @@ class Trial:
         given = [output for _, output in outputs if output is not None]
         designs = possible(self._variants, missing, given, self.shown, candidate.has_bare_norms)
         best, deadline = float("inf"), min(time.process_time() + SECONDS, self.until)
-        for tier in range(min(enough, NOTHING)):
+        for tier, some in self._steps(designs, min(enough, NOTHING)):
             if tier and not any(output is not None and output.isfinite().all() for _, output in outputs):
                 break
-            for design, recipe in self._recipes(tier, designs, key, missing):
+            for design, recipe in self._recipes(tier, some, key, missing):
                 if tier == MISTAKEN and time.process_time() > deadline:
                     break
                 if self._variants.lacks(recipe, missing):
@@ -145,6 +145,14 @@ class Trial:
                     self._distances[design[0], key] = first
                     best = min(best, error)
         return NOTHING, best
+
+    def _steps(self, designs: list[Design], tiers: int) -> Iterator[tuple[int, list[Design]]]:
+        """Tiers, each with designs; those that the parts show with the parts' mistakes before any others."""
+        likely = [design for design in designs if self._as_shown(design)] if self._inherited else []
+        if likely and tiers > 1:
+            yield from ((tier, likely) for tier in range(MISTAKEN))
+        rest = [design for design in designs if design not in likely] if tiers > 1 else designs
+        yield from ((tier, designs if tier else rest) for tier in range(tiers))
 
     def _again(self) -> Iterator[tuple[int, Design, Recipe]]:
         """What was found, with every way to treat queries that may attend to nothing."""

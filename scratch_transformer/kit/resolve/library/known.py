@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dis
+import functools
 import inspect
 import sys
 import time
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -129,11 +131,14 @@ class Known:
         return tuple(self.diagnoses[thing] for thing in parts if thing in self.diagnoses)
 
     def known_of(self, made: Any) -> tuple[Diagnosis, ...]:
-        """The same, and what torch's own norms are told: their ε."""
+        """The same, and what the norms in it are told: their ε."""
         modules = list(made.modules()) if isinstance(made, nn.Module) else []
-        norms = [part for part in modules if isinstance(part, NORMS)]
-        told = dict.fromkeys(norm.eps for norm in norms if norm.eps is not None and norm.eps != EPS)
+        norms = [part for part in modules if part is not made and self._is_norm(type(part))]
+        told = dict.fromkeys(eps for norm in norms for eps in _eps_of(norm) if eps != EPS)
         return (*self.parts_of(made), *map(_of_eps, told), *_of_torch(modules))
+
+    def _is_norm(self, cls: type) -> bool:
+        return issubclass(cls, NORMS) or (self.kind_of_class(cls) or "").endswith("Norm")
 
     def polarities(self, made: Any) -> list[str]:
         """Of the masks that a module's parts take."""
@@ -146,6 +151,7 @@ class Known:
         parts = self.known_of(made)
         key = (
             kind.name,
+            kind.today is None,
             tuple(sorted((n, str(v)) for n, v in settings.items())),
             tuple((part.kind, part.recipe) for part in parts),
         )
@@ -241,15 +247,22 @@ def read_by_class(cls: type) -> set[str]:
 def read_by(function: Any) -> set[str]:
     """The globals that a function reads; none for anything else."""
     code = getattr(function, "__code__", None)
-    if not isinstance(code, types.CodeType):
-        return set()
-    import dis
+    return set(_globals_of(code)) if isinstance(code, types.CodeType) else set()
 
+
+@functools.lru_cache(maxsize=4096)
+def _globals_of(code: types.CodeType) -> frozenset[str]:
     read = {i.argval for i in dis.get_instructions(code) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             read |= {i.argval for i in dis.get_instructions(constant) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
-    return {str(name) for name in read}
+    return frozenset(str(name) for name in read)
+
+
+def _eps_of(norm: nn.Module) -> Iterator[float]:
+    """What a norm adds to the variance, as far as an attribute tells."""
+    values = [norm.eps] if isinstance(norm, NORMS) else [vars(norm)[n] for n in vars(norm) if "eps" in settings_of(n)]
+    yield from (value for value in values if isinstance(value, float))
 
 
 def _of_torch(modules: Sequence[nn.Module]) -> tuple[Diagnosis, ...]:

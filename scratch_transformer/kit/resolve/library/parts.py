@@ -10,13 +10,14 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve import likeness
 from scratch_transformer.kit.resolve.build import config, construct
 from scratch_transformer.kit.resolve.build.reading import Use, uses_of
 from scratch_transformer.kit.resolve.call import beside, held
+from scratch_transformer.kit.resolve.candidate import source_of
 from scratch_transformer.kit.resolve.library import supplied
 from scratch_transformer.kit.resolve.library.around import WRITING, Around
 from scratch_transformer.kit.resolve.library.known import Known, read_by_class
@@ -98,6 +99,15 @@ def _is_model(cls: type) -> bool:
     """Whether its name says that it is no encoder or decoder of another model."""
     word = plain(cls.__name__)
     return word.endswith(("transformer", "model", "gpt")) and not re.search("encoder|decoder", word)
+
+
+def _calls_a_given(made: Any) -> bool:
+    """Whether a module, or a part of it, calls something of rotary positions that its method is given: rope(q)."""
+    classes = {type(part) for part in made.modules()} if isinstance(made, nn.Module) else set()
+    methods = [m for cls in classes if not cls.__module__.startswith("torch.") for m in vars(cls).values()]
+    given = [(m, p.name) for m in methods if inspect.isfunction(m) for p in construct.parameters_of(m)]
+    asked = [(method, name) for method, name in given if OF_ROPE.search(plain(name))]
+    return any(re.search(rf"\b{name}(\.\w+)?\(", source_of(method)) for method, name in asked)
 
 
 class Parts(Known):
@@ -210,6 +220,12 @@ class Parts(Known):
         base = float(settings.get("rope_base", 10000.0))
         usual: list[nn.Module] = [beside.Turn(base, order) for order in ("interleaved", "halves")]
         return [one for one in made if isinstance(one, nn.Module)] or usual
+
+    def tables_and_turning(self, function: Any, settings: Mapping[str, Any]) -> list[tuple[Tensor, ...] | nn.Module]:
+        """What turns heads, and tables of angles; the tables first where nothing calls what is given."""
+        turning, tables = self.turning(function, settings), self.tables(function, settings)
+        is_called = _calls_a_given(getattr(function, "__self__", None)) if turning else False
+        return [*turning, *tables] if is_called else [*tables, *turning]
 
     def _core_within(self, thing: Any) -> list[Callable[[], Any]]:
         """The core of attention, for what makes the heads around it itself."""

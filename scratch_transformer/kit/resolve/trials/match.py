@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from scratch_transformer.kit.definitions import reads
 from scratch_transformer.kit.kind import Kind
-from scratch_transformer.kit.resolve import guess
+from scratch_transformer.kit.resolve import fitness, guess
 from scratch_transformer.kit.resolve.build import asked, construct, inside, instance, wired
 from scratch_transformer.kit.resolve.build.config import Unknown
 from scratch_transformer.kit.resolve.build.finish import finish
@@ -284,6 +284,8 @@ def _called(
     finished = finish(made)
     if isinstance(made, nn.Module):
         prepare(made)
+    if kind.today is not None and fitness.speaks_of_today(made):
+        kind, settings = kind.today, {"rope_base": kind.today.defaults["rope_base"], **settings}
     mixed = instance.with_one_eps(made)
     function = forwards.forward_of(made, kind)
     if kind.name == "RotaryEmbedding":
@@ -307,8 +309,7 @@ def _called(
     try:
         is_function = not isinstance(made, nn.Module) or isinstance(made, Weighted)
         orders = calling.orders(kind, is_function, not is_function and caching.keeps(made))
-        tables: list[tuple[Tensor, ...] | nn.Module] = [*library.turning(function, actual)]
-        tables += library.tables(function, actual)
+        tables = library.tables_and_turning(function, actual)
         plans = calling.plans(function, kind.inputs, actual, orders, tables)
         plans = (plan for plan in plans if plan.gives_targets or not library.gives_targets)
         probes = library.trial(kind, actual, made).probes
