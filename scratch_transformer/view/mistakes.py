@@ -27,6 +27,7 @@ NOT_HERE = {
     "A29": UNKNOWN,
     "B23": UNKNOWN,
     "B25": UNKNOWN,
+    "B28": UNKNOWN,
     "A26": "no score is large enough to overflow",
     "D1": "the page decodes greedily, without a beam",
     "D2": "the page decodes greedily, without a beam",

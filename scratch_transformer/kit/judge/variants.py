@@ -21,6 +21,7 @@ STRUCTURE = (
     "head",
     "norms",
     "layers",
+    "depth",
     "gated",
     "qk_norm",
 )

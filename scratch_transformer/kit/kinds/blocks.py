@@ -49,7 +49,7 @@ USUAL = {name: ACTIVATIONS[name] for name in ("ReLU", "GELU", "GELU by tanh")}
 LAYER_DESIGNS = combined(ORDERS, USUAL)
 FINAL = {"": {"final_norm": False}, "final norm": {"final_norm": True}}
 STACK_DESIGNS = combined(ORDERS, FINAL, USUAL)
-STACK_MISTAKES = ("B4:pre-norm without final norms", "B9", "B19")
+STACK_MISTAKES = ("B4:pre-norm without final norms", "B9", "B19", "B28")
 CAUSAL_MISTAKES = ("P7", "K1", "A5", "A6", "A25:", "B11")
 ENCODER_MISTAKES = tuple(id for id in LAYER_MISTAKES if id != "A29")
 """It is given one mask only."""
@@ -57,7 +57,8 @@ CAUSAL_LAYER_MISTAKES = tuple(id for id in LAYER_MISTAKES if id not in WITH_MASK
 ROWS = ("A7:queries instead of keys, in the target", "A7:queries instead of keys, in the source")
 CROSS_MISTAKES = (
     "A25:nor one for the padding",
-    "A21:keys and values come from the decoder", "A21:keys, values and their mask come from the decoder", "A22", "A27",
+    "A21:keys and values come from the decoder", "A21:keys, values and their mask come from the decoder", "A22",
+    "A27", "A35",
     "B23:attention's output is added to the encoder's",
     "B23:the feed-forward network's output is added to the input of the sublayer before",
     "B23:the attention to the encoder is given the block's first input",

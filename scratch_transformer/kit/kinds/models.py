@@ -203,7 +203,7 @@ SEQ2SEQ = model_kind(
     defaults={**MODEL_SIZES, "src_vocab_size": 13, "tgt_vocab_size": 11, "src_pad": 0, "tgt_pad": 1},
     probes=seq2seq_probes,
     mistakes=(
-        "B25", *BOTH_SIDES, *CAUSAL_MISTAKES, *CROSS_MISTAKES, *FINAL_NORMS, "B9", "B19", "B20",
+        "B25", *BOTH_SIDES, *CAUSAL_MISTAKES, *CROSS_MISTAKES, *FINAL_NORMS, "B9", "B19", "B28", "B20",
         *POSITION_MISTAKES, "B18",
     ),
     designs=combined(HEADS, OUTPUTS, POSITIONS, SCALED, FINAL, ORDERS, USUAL, NORMALIZED),

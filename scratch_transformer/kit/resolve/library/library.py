@@ -48,7 +48,9 @@ class Library(Parts):
             again = attempt.build()
             if not known | attempt.used.keys() >= changes.keys():
                 raise KeyError(f"the config of {cls.__name__} has no {', '.join(changes)}")
-            return self._adopt(again, kind, wanted)
+            adopted = self._adopt(again, kind, wanted)
+            adopted.told = frozenset(attempt.used)
+            return adopted
 
         return rebuild
 
