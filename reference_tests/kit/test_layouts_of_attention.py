@@ -1,4 +1,4 @@
-"""Where an attention's weights are, when that is unusual: one tensor for all heads of queries, keys in place of queries."""
+"""Where an attention's weights are, when that is unusual: one tensor for all heads of queries, keys for queries."""
 
 import pytest
 

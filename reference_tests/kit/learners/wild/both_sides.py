@@ -1,4 +1,4 @@
-"""An encoder and a decoder of today: RMSNorm before every sublayer, a gate, rotary positions, shared keys and values."""
+"""An encoder and a decoder of today: RMSNorm before each sublayer, a gate, rotary positions, shared keys and values."""
 
 import math
 

@@ -138,7 +138,7 @@ def _matrices(shape: tuple[int, ...], E: int | None) -> list[tuple[int, ...]]:
     """The shape of a matrix, or those of as many as a tensor of three dimensions is: one for each head."""
     if len(shape) == 2 or 1 in shape:
         return [shape] * (len(shape) == 2)
-    n, *one = shape if E != shape[0] else (shape[1], shape[0], shape[2])
+    n, *one = shape if shape[0] != E else (shape[1], shape[0], shape[2])
     return [tuple(one)] * n
 
 
