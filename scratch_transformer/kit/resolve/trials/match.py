@@ -284,8 +284,9 @@ def _called(
     finished = finish(made)
     if isinstance(made, nn.Module):
         prepare(made)
-    if kind.today is not None and fitness.speaks_of_today(made):
-        kind, settings = kind.today, {"rope_base": kind.today.defaults["rope_base"], **settings}
+    today = kind.today
+    if today is not None and fitness.speaks_of_today(made):
+        kind, settings = today, {"rope_base": today.defaults["rope_base"], **settings}
     mixed = instance.with_one_eps(made)
     function = forwards.forward_of(made, kind)
     if kind.name == "RotaryEmbedding":
