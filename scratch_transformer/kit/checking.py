@@ -33,7 +33,7 @@ from scratch_transformer.kit.resolve.call.forwards import MODELS
 from scratch_transformer.kit.resolve.library import supplied
 from scratch_transformer.kit.resolve.library.library import Library
 from scratch_transformer.kit.resolve.names.words import plain
-from scratch_transformer.kit.resolve.trials import misfits
+from scratch_transformer.kit.resolve.trials import misfits, uneven
 from scratch_transformer.kit.resolve.trials.choice import SEARCH, chosen
 from scratch_transformer.kit.resolve.trials.match import Outcome, resolve
 from scratch_transformer.kit.resolve.trials.outcome import raised
@@ -382,7 +382,8 @@ class Checking:
                 self.guard.on() if self.guard else nullcontext(),
                 time_limit(PART_SECONDS),
             ):
-                finding, error = misfits.finding(value, outcome.kind, self.library, error) or (None, error)
+                found = misfits.finding(value, outcome.kind, self.library, error) or uneven.finding(outcome)
+                finding, error = found or (None, error)
         if finding is not None and finding.severity == "mistake":
             self.broken[value] = finding.mistake.id
         return finding, error
