@@ -363,6 +363,20 @@ def test_bias_false_concerns_projections():
     assert not _is_projections("ff.bias", shapes, "EncoderLayer")
 
 
+# ---- T5 ----
+
+
+class Unscaled(canonical.Attention):
+    def __init__(self, d_model, num_heads):
+        super().__init__({"d_model": d_model, "num_heads": num_heads}, RIGHT.with_({"scale": "none"}))
+
+
+def test_scores_that_are_not_scaled_are_right_in_t5():
+    diagnosis = found("MultiheadAttention", type("T5Attention", (Unscaled,), {}), **SIZES)
+    assert (diagnosis.verdict, {f.severity for f in diagnosis.findings}) == ("matches the builtin", {"note"})
+    assert found("MultiheadAttention", type("Vit5Attention", (Unscaled,), {}), **SIZES).verdict == "mistake"
+
+
 # ---- Dropout ----
 
 

@@ -33,10 +33,11 @@ from scratch_transformer.kit.resolve.call.forwards import MODELS
 from scratch_transformer.kit.resolve.library import supplied
 from scratch_transformer.kit.resolve.library.library import Library
 from scratch_transformer.kit.resolve.names.words import plain
-from scratch_transformer.kit.resolve.trials import misfits
+from scratch_transformer.kit.resolve.trials import misfits, uneven
 from scratch_transformer.kit.resolve.trials.choice import SEARCH, chosen
 from scratch_transformer.kit.resolve.trials.match import Outcome, resolve
 from scratch_transformer.kit.resolve.trials.outcome import raised
+from scratch_transformer.kit.resolve.trials.probing import never_called
 
 COMPONENT_SECONDS = 12.0
 OVER = 4.0
@@ -335,7 +336,9 @@ class Checking:
         result = Result(name, source.where(line), kind.name, what=kind.what, against=kind.builtin or "the reference")
         if diagnosis is None:
             return self._not_built(result, value, outcome, source)
-        every = self.library.parts_of(outcome.candidate.made) if outcome.candidate else ()
+        is_unknown = outcome.candidate is not None and diagnosis.verdict == "unknown mismatch"
+        idle = never_called(outcome.candidate) if outcome.candidate and is_unknown else ()
+        every = self.library.parts_of(outcome.candidate.made, idle) if outcome.candidate else ()
         within = tuple(part for part in every if not any(part is other for other in self.library.silent))
         parts = {f.mistake.id for part in within for f in part.findings if f.severity != "note"}
         parts &= {f.mistake.id for f in diagnosis.findings if f.severity != "note"}
@@ -382,7 +385,8 @@ class Checking:
                 self.guard.on() if self.guard else nullcontext(),
                 time_limit(PART_SECONDS),
             ):
-                finding, error = misfits.finding(value, outcome.kind, self.library, error) or (None, error)
+                found = misfits.finding(value, outcome.kind, self.library, error) or uneven.finding(outcome)
+                finding, error = found or (None, error)
         if finding is not None and finding.severity == "mistake":
             self.broken[value] = finding.mistake.id
         return finding, error

@@ -279,7 +279,7 @@ SELF_ATTENTION = attention_kind(
     ("x", "mask"),
     build=canonical.builder(canonical.SelfAttention),
     probes=self_probes,
-    mistakes=(*CORE_MISTAKES, *SELF_MISTAKES, "B11"),
+    mistakes=(*CORE_MISTAKES, *SELF_MISTAKES, "B11", "K1"),
     extras=(Extra(("A11",), empty_self), Extra(("A10",), huge_self)),
 )
 CAUSAL_SELF_ATTENTION = attention_kind(
@@ -303,6 +303,7 @@ CAUSAL_SELF_ATTENTION = attention_kind(
         "A6",
         "A25:",
         "B11",
+        "K1",
     ),
     extras=(Extra(("A10",), huge_causal),),
 )

@@ -1,4 +1,4 @@
-"""A28, A30, A35, B21, B22, B24, B26 … B29: weights, masks and dropouts that are made, filled or used at the wrong place."""
+"""A28, A30, A35, B9, B21, B22, B24, B26 … B29: weights, masks and dropouts that are made, filled or used at the wrong place."""
 
 from reference_tests.kit.learners.corpus import mistaken
 
@@ -83,4 +83,9 @@ CONSTRUCTION = (
              "super().__init__(vocab_size, d_model, padding_idx=1)", "super().__init__(30000, d_model, padding_idx=1)"),
     mistaken("B29", "seq2seq", "FeedForwardBlock",
              "nn.Linear(d_model, d_ff)", "nn.Linear(d_model, 2048)", "nn.Linear(d_ff, d_model)", "nn.Linear(2048, d_model)"),
+    mistaken("B9", "hid_dim", "Encoder",
+             "        self.layers = nn.ModuleList([EncoderLayer(hid_dim, n_heads, pf_dim, dropout, device) for _ in range(n_layers)])",
+             "        self.layer, self.n_layers = EncoderLayer(hid_dim, n_heads, pf_dim, dropout, device), n_layers",
+             "        for layer in self.layers:\n            src = layer(src, src_mask)",
+             "        for _ in range(self.n_layers):\n            src = self.layer(src, src_mask)"),
 )  # fmt: skip

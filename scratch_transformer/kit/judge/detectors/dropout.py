@@ -119,12 +119,12 @@ def residual_dropout(session: Session, best: Hypothesis | None) -> Iterator[Find
 
 
 class _Half(TorchFunctionMode):
-    """Every dropout that takes place has p = 0.5, whatever is written into the code."""
+    """Every dropout has p = 0.5: what it was built with, or is written into the code, is less."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is torch.nn.functional.dropout:
             given = dict(zip(("input", "p", "training", "inplace"), args, strict=False)) | (kwargs or {})
-            return func(**{**given, "p": 0.5 if given.get("p", 0.5) else 0.0})
+            return func(**{**given, "p": 0.5})
         return func(*args, **(kwargs or {}))
 
 

@@ -8,7 +8,7 @@ import inspect
 import sys
 import time
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -116,8 +116,11 @@ class Known:
         here = (cls for cls in modules if cls.__module__ == getattr(function, "__module__", None))
         return bool(name) and any(name in read_by_class(cls) for cls in here)
 
-    def parts_of(self, made: Any) -> tuple[Diagnosis, ...]:
-        """What was found out about the classes of a module's submodules, and the functions that it calls."""
+    def parts_of(self, made: Any, idle: Collection[type] = ()) -> tuple[Diagnosis, ...]:
+        """What was found out about the classes of a module's submodules, and the functions that it calls.
+
+        idle: classes that are left out.
+        """
         function = made.function if isinstance(made, Weighted) else made
         if inspect.isfunction(function):
             called = [one for one in arrays.reached(function) if one is not inspect.unwrap(function)]
@@ -127,7 +130,7 @@ class Known:
         classes = dict.fromkeys(type(part) for _, part in walk(made))
         read = {name for cls in classes if cls in self.guesses for name in read_by_class(cls)}
         functions = [thing for thing in self.diagnoses if not isinstance(thing, type) and thing.__name__ in read]
-        parts = [thing for thing in (*classes, *functions) if thing is not type(made)]
+        parts = [thing for thing in (*classes, *functions) if thing is not type(made) and thing not in idle]
         return tuple(self.diagnoses[thing] for thing in parts if thing in self.diagnoses)
 
     def known_of(self, made: Any) -> tuple[Diagnosis, ...]:
