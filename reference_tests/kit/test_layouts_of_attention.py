@@ -1,4 +1,4 @@
-"""Where an attention's weights are, when that is unusual: one tensor for all heads of queries, keys for queries."""
+"""Where an attention's weights are, when that is unusual: one tensor for all heads, keys in place of queries."""
 
 import pytest
 
@@ -54,3 +54,17 @@ def test_what_it_calls_keys_are_queries(triangle, ids, tmp_path):
     result = check_text(KEYS_FIRST.replace("TRIANGLE", triangle), tmp_path)["MultiHeadAttention"]
     assert {named.id for named in result.mistakes if named.severity == "mistake"} == ids
     assert (result.verdict in FINE) == (not ids)
+
+
+HEADS_TURNED = """
+def self_attention(q, k, v):
+    scores = torch.einsum("bthd, bshd -> bhts", q, k) / torch.sqrt(torch.tensor(q.shape[-1]))
+    return WEIGHTS @ v.permute(0, 2, 1, 3)
+"""
+
+
+@pytest.mark.parametrize("weights, is_right", [("scores.softmax(-1)", True), ("scores.softmax(-2)", False)])
+def test_heads_come_after_the_length_and_go_before_it(weights, is_right, tmp_path):
+    result = check_text(HEADS_TURNED.replace("WEIGHTS", weights), tmp_path)["self_attention"]
+    assert (result.kind, result.verdict in FINE) == ("ScaledDotProductAttention", is_right)
+    assert "A2" in result.ids or is_right

@@ -1,8 +1,10 @@
 """Schedules as classes around an optimizer or on top of one; losses whose smoothing is a setting."""
 
+import pytest
 import torch
 from torch.optim.lr_scheduler import LRScheduler
 
+from reference_tests.kit.learners.checked import check_text
 from scratch_transformer.kit import check
 
 F = torch.nn.functional
@@ -124,3 +126,26 @@ def of_a_language_model(logits, targets):
 
 def test_a_loss_that_is_told_of_no_padding_is_not_accused_of_counting_it():
     assert check(of_a_language_model, "Loss").verdict == "matches the builtin"
+
+
+SMOOTHED = """
+class LabelSmoothing(nn.Module):
+    def __init__(self, size, padding_idx, smoothing=0.0):
+        super().__init__()
+        self.size, self.padding_idx, self.smoothing = size, padding_idx, smoothing
+
+    def forward(self, x, target):
+        wanted = torch.full_like(x, self.smoothing / OTHERS)
+        wanted.scatter_(1, target.unsqueeze(1), 1 - self.smoothing)
+        wanted[:, self.padding_idx] = 0
+        wanted[target == self.padding_idx] = 0
+        return F.kl_div(x, wanted, reduction="sum")
+"""
+
+
+@pytest.mark.parametrize("others, is_known", [("(self.size - 1)", True), ("(self.size - 4)", False)])
+def test_a_share_of_the_padding_that_nobody_gets(others, is_known, tmp_path):
+    result = check_text(SMOOTHED.replace("OTHERS", others), tmp_path)["LabelSmoothing"]
+    forms = [named.form for named in result.mistakes if named.id == "T3"]
+    assert (result.verdict == "harmless deviation") == is_known
+    assert forms == ["V - 1 classes, and the padding's share is lost"] * is_known

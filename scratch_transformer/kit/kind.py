@@ -216,6 +216,10 @@ class Candidate:
         """The masks that it uses in a call and PyTorch refuses today, in words."""
         return []
 
+    def first(self, name: str) -> Tensor | None:
+        """What a parameter held before any weights were loaded, by its canonical name; None if that is not known."""
+        return None
+
     def documented_otherwise(self) -> str:
         """What its documentation says of a mask where it does the opposite: "mask: True = may attend"; else ""."""
         return ""

@@ -34,7 +34,7 @@ class Recipe:
     position_axis: str = "time"
     positions_dtype: str = "float64"
     input_scale: str = "none"  # of what the positions are added to
-    adding: str = "added"
+    adding: str = "added"  # "multiplied"; "twice": what the positions are added to is added once more
     embedding_norm: bool = False  # after embedding and positions, as in BERT
 
     # ---- Rotary positions ----
@@ -87,7 +87,7 @@ class Recipe:
     feeding: str = "previous layer"
     depth: str = "all layers"  # "first layer": the others are not made, or never reached
     cross_input: str = "self-attention's output"  # "block's input": what the attention to the encoder is given
-    memory: str = "encoder"
+    memory: str = "encoder"  # "decoder", "decoder, its mask"; "its keys": values are the decoder's own
     memory_mask: str = "source"
     self_mask: str = "target"
     order: str = "self, cross"

@@ -116,6 +116,8 @@ class DecoderLayer(Layer):
         return self.self_attn(x, x, x, mask)
 
     def _cross(self, x: Tensor, memory: Tensor, memory_mask: Mask, own_mask: Mask) -> Tensor:
+        if self.recipe.memory == "its keys":
+            return self.cross_attn(x, memory, x, memory_mask)
         if self.recipe.memory != "encoder":
             memory, memory_mask = x, own_mask if self.recipe.memory == "decoder, its mask" else memory_mask
         fits = memory_mask is None or memory_mask.shape[-1] == memory.shape[1]

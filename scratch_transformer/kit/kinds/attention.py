@@ -317,7 +317,7 @@ CROSS_ATTENTION = attention_kind(
     mistakes=(
         *(id for id in CORE_MISTAKES if id != "A11"),
         *(id for id in SELF_MISTAKES if id not in (KEYS_ARE_QUERIES, "A29")),
-        "A21:keys and values come from the decoder",
+        *("A21:keys and values come from the decoder", "A21:values come from the decoder"),
     ),
     extras=(Extra(("A10",), huge_cross),),
 )

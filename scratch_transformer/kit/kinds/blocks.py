@@ -57,8 +57,8 @@ CAUSAL_LAYER_MISTAKES = tuple(id for id in LAYER_MISTAKES if id not in WITH_MASK
 ROWS = ("A7:queries instead of keys, in the target", "A7:queries instead of keys, in the source")
 CROSS_MISTAKES = (
     "A25:nor one for the padding",
-    "A21:keys and values come from the decoder", "A21:keys, values and their mask come from the decoder", "A22",
-    "A27", "A35",
+    "A21:keys and values come from the decoder", "A21:keys, values and their mask come from the decoder",
+    "A21:values come from the decoder", "A22", "A27", "A35", "A36",
     "B23:attention's output is added to the encoder's",
     "B23:the feed-forward network's output is added to the input of the sublayer before",
     "B23:the attention to the encoder is given the block's first input",

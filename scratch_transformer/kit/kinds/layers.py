@@ -296,6 +296,7 @@ PROJECTION = Kind(
         "lmhead",
         "outputlayer",
         "unembed",
+        "linearlayer",
         "unembedding",
     ),
     source=f"{PAPER}, section 3.4",

@@ -423,6 +423,7 @@ except AssertionError as error:
             "x W in place of x Wᵀ": {"transposed": False},
             "keys and values come from the decoder": {"memory": "decoder"},
             "keys, values and their mask come from the decoder": {"memory": "decoder, its mask"},
+            "values come from the decoder": {"memory": "its keys"},
             "queries are made with the projection of the keys": {"uses": "k k v"},
             "queries are made with the projection of the values": {"uses": "v k v"},
             "keys are made with the projection of the queries": {"uses": "q q v"},

@@ -1,4 +1,4 @@
-"""B21, B22, B26 … B29, A28, A35: weights that are made at the wrong time, not at all, or too few of them."""
+"""B21, B22, B26 … B29, A28, A35, A36: weights that are made at the wrong time, not at all, or too few of them."""
 
 from scratch_transformer.kit.kind import Mistake
 
@@ -21,6 +21,26 @@ d_model, heads = 512, 8
 right, wrong = torch.nn.Linear(d_model, d_model), torch.nn.Linear(d_model // heads, d_model // heads)
 print("weights of all heads:", right.weight.numel())
 print("one small matrix for all of them:", wrong.weight.numel())
+""",
+    ),
+    Mistake(
+        id="A36",
+        title="one attention for both of a decoder's layer",
+        severity="mistake",
+        does="The attention to itself and the attention to the encoder's output are one module, with one set of "
+        "weights (and perhaps another one is made and never used).",
+        expected="Each has its own weights: what a word looks for in its own sentence is not what it looks for in the "
+        "other language's.",
+        fix="self.cross_attn = MultiHeadAttention(d_model, num_heads), and self.cross_attn(x, memory, memory) in "
+        "forward.",
+        source="Vaswani et al. 2017, section 3.1",
+        demo="""\
+import torch
+attention = torch.nn.MultiheadAttention(8, 2)
+wrong = torch.nn.ModuleDict({"self_attn": attention, "cross_attn": attention})
+right = torch.nn.TransformerDecoderLayer(8, 2)
+print("one for both:", sum(values.numel() for values in wrong.parameters()))
+print("each its own:", sum(values.numel() for n, values in right.named_parameters() if "attn" in n))
 """,
     ),
     Mistake(

@@ -103,7 +103,7 @@ class Library(Parts):
         return found is not None and not found.limits
 
     def imported_parts(self, thing: Any, own: Sequence[Any]) -> list[type]:
-        """The classes that a class, or what builds one, is made of and that nobody looked at; parts before wholes."""
+        """The classes that something is made of, or builds, and that nobody has looked at; parts before wholes."""
         found: list[type] = []
         seen: set[Any] = set()
 

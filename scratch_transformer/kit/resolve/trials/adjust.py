@@ -34,9 +34,16 @@ def adapt_output(candidate: Resolved, probe: Probe, trial: Trial) -> None:
     if candidate.kind.name in forwards.MODELS:
         _add_head(candidate, probe, trial)
         return
+    expected = trial.expected_shape(probe.inputs)
+    if candidate.plan.order == HEADS_AFTER and expected is not None:
+        with double():
+            output = candidate(**probe.inputs)
+        if output.shape != expected and output.dim() == 4 and output.transpose(1, 2).shape == expected:
+            candidate.post = _turned
+            candidate.notes.append("It returns heads before the length: (B, h, T, d_k).")
+        return
     if "position" not in candidate.kind.name.lower():
         return
-    expected = trial.expected_shape(probe.inputs)
     x = probe.inputs.get("x")
     if expected is None or not isinstance(x, Tensor):
         return
@@ -46,6 +53,13 @@ def adapt_output(candidate: Resolved, probe: Probe, trial: Trial) -> None:
     if here.shape == there.shape and torch.equal(here, there):
         candidate.post = _add
         candidate.notes.append("It returns the positions alone; they are compared after adding them to the input.")
+
+
+HEADS_AFTER = "heads after the length"
+
+
+def _turned(output: Tensor, inputs: Inputs) -> Tensor:
+    return output.transpose(1, 2)
 
 
 def gives_last_only(candidate: Resolved, probe: Probe) -> bool:

@@ -23,6 +23,8 @@ SECONDS = 2.0
 MOST_LAYOUTS, MOST_MISTAKEN = 150, 40
 ATTENTIONS = "attentions"
 """How the note on a layout begins that has a layer's attentions the other way round."""
+BOTH = "does for both"
+"""How it ends if there is one for both."""
 
 
 def find_weights(
@@ -86,6 +88,7 @@ def _found(candidate: Resolved, trial: Trial, probes: list[Probe], library: Libr
     usual = [option for option in options if not option[0]]
     deadline = min(time.process_time() + SECONDS, library.deadline)
     crossed = [option for option in options if option[0].startswith(ATTENTIONS)][:1]
+    crossed += [option for option in options if option[0].endswith(BOTH)][:2]
     rounds: tuple[tuple[list[tuple[str, Layout]], int], ...] = (([*usual[:6], *crossed], MISTAKEN),)
     if thorough:
         rounds = ((usual, MISTAKEN), (options, MISTAKEN))

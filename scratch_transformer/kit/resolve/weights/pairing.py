@@ -16,6 +16,9 @@ Pairs = dict[int, Unit]
 def pairings(ours: list[Unit], theirs: list[Unit]) -> Iterator[tuple[str, Pairs]]:
     """Index of a canonical unit -> the learner's; the likeliest first, then with norms or attentions swapped."""
     base = _gated(ours, theirs, match(ours, theirs))
+    shared = _one_attention(ours, base)
+    if shared and len({id(base[i]) for i, unit in enumerate(ours) if unit.kind == "attention" and i in base}) == 1:
+        base = shared.pop(0)[1]  # there is no other
     yield "", base
     if turned := _halves_turned(ours, base):
         yield "", turned
@@ -38,6 +41,19 @@ def pairings(ours: list[Unit], theirs: list[Unit]) -> Iterator[tuple[str, Pairs]
                 if len(group) == size:
                     swapped |= {group[i]: base[group[j]] for i, j in enumerate(order)}
             yield f"{words} found by trial", swapped
+    yield from shared
+
+
+def _one_attention(ours: list[Unit], base: Pairs) -> list[tuple[str, Pairs]]:
+    """With one of a layer's two attentions in both places."""
+    index = {unit.path: i for i, unit in enumerate(ours) if unit.kind == "attention"}
+    pairs = [(i, index.get(p.replace("self_attn", "cross_attn"), i)) for p, i in index.items() if "self_attn" in p]
+    pairs = [pair for pair in pairs if pair[0] != pair[1]]
+    made = []
+    for place, name in enumerate(("attention to itself", "attention to the encoder")):
+        own = {i: base[pair[place]] for pair in pairs for i in pair if pair[place] in base}
+        made += [(f"its {name} does for both", {**base, **own})] if own else []
+    return made
 
 
 def _gated(ours: list[Unit], theirs: list[Unit], base: Pairs) -> Pairs:
