@@ -6,10 +6,13 @@ import torch
 from reference_tests.kit.learners.checked import check_here
 from reference_tests.kit.made import variant
 from scratch_transformer.kit.canonical import rotary
+from scratch_transformer.kit.judge import designs
 from scratch_transformer.kit.judge.diagnose import diagnose
 from scratch_transformer.kit.judge.session import distance
+from scratch_transformer.kit.judge.variants import Variants
 from scratch_transformer.kit.kind import CanonicalCandidate
 from scratch_transformer.kit.kinds import KINDS
+from scratch_transformer.kit.kinds.today import TODAY
 from scratch_transformer.kit.recipe import RIGHT
 from scratch_transformer.kit.resolve import fitness
 from scratch_transformer.kit.resolve.call import beside
@@ -60,6 +63,38 @@ def test_the_reference_is_the_builtin_with_shared_and_other_heads(kind, settings
     for probe in kind.probes(settings, 1):
         expected = kind.oracle(settings, recipe, module.state_dict(), probe.inputs)
         torch.testing.assert_close(module(**probe.inputs), expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", TODAY)
+@pytest.mark.parametrize("settings", [{}, SHARED])
+def test_two_sides_are_the_builtins_functions_put_together(name, settings):
+    kind = TODAY[name]
+    settings, every = kind.complete(settings), list(kind.designs.values())
+    for changes in every[5 :: len(every) // 4]:
+        recipe = RIGHT.with_(changes)
+        module = kind.reference(settings, recipe)
+        for probe in kind.probes(settings, 1):
+            with torch.no_grad():
+                expected = kind.oracle(settings, recipe, dict(module.state_dict()), probe.inputs)
+            assert distance(module(**probe.inputs), expected, probe) < 1e-12
+
+
+def test_the_kinds_of_the_paper_know_those_of_today():
+    assert {name for name, kind in KINDS.items() if kind.today is not None} == set(TODAY)
+    assert all(TODAY[name].inputs == KINDS[name].inputs for name in TODAY)
+
+
+@pytest.mark.parametrize("name", ["Encoder", "Transformer", "LlamaModel", "Loss"])
+def test_what_speaks_against_an_option_does_whatever_the_others_are(name):
+    """Choices are narrowed one by one: the same designs are left as if each had been looked at."""
+    kind = KINDS[name]
+    variants = Variants(kind, kind.complete({}))
+    every = set(kind.build(variants.settings, RIGHT.with_(kind.full)).state_dict())
+    for changes in list(kind.designs.values())[:: max(len(kind.designs) // 7, 1)]:
+        missing = frozenset(every - set(kind.build(variants.settings, RIGHT.with_(changes)).state_dict()))
+        found = designs.possible(variants, missing, [], {})
+        assert found == designs._fitting(variants, dict(kind.designs), missing, [], False)
+        assert len(found) < len(kind.designs) or not missing
 
 
 def test_a_block_with_shared_heads_and_a_gate_is_right():

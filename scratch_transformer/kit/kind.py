@@ -151,6 +151,7 @@ class Candidate:
     defaults: settings -> values that its constructor has where nothing is passed.
     shown: choices of the recipe that resolving it has shown already. explained: the recipe with its numbers, if any.
     told: the settings that went into it, where it was built again.
+    is_tried: whether resolving it compared it with every design.
     drops: whether dropout that ignores eval() takes place. Without it, everything else can be compared.
     differentiates: whether a call keeps what a backward pass needs.
     refused: a mask's parameter, and the error with which it stops when it is given any.
@@ -172,6 +173,7 @@ class Candidate:
         self.shown: dict[str, Any] = {}
         self.explained: Recipe | None = None
         self.told: frozenset[str] = frozenset()
+        self.is_tried = False
         self.drops = False
         self.differentiates = False
         self.refused: tuple[str, Exception] | None = None

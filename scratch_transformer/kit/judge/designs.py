@@ -17,6 +17,7 @@ from scratch_transformer.kit.recipe import RIGHT, Recipe
 
 Design = tuple[str, dict[str, Any]]
 Keeps = Callable[[Design], bool]
+OF_LAYERS = ("norm_order", "activation", "norm_kind", "rotary")
 SHOWN = {
     **dict.fromkeys(("FeedForward", "SwiGLU"), ("activation",)),
     **dict.fromkeys(("LayerNorm", "RMSNorm"), ("norm_kind",)),
@@ -25,7 +26,10 @@ SHOWN = {
     "PositionalEncoding": ("positions",),
     **dict.fromkeys(("InputEmbedding", "Embedding"), ("embedding_scale",)),
     "ResidualConnection": ("norm_order",),
-    **dict.fromkeys(("EncoderLayer", "DecoderLayer", "DecoderOnlyLayer"), ("norm_order", "activation")),
+    **dict.fromkeys(("EncoderLayer", "DecoderOnlyLayer", "LlamaBlock", "MaskedLlamaBlock", "Encoder"), OF_LAYERS),
+    **dict.fromkeys(("DecoderLayer", "Decoder"), (*OF_LAYERS, "parts")),
+    "TokenEncoder": (*OF_LAYERS, "embedding_scale", "positions"),
+    "TokenDecoder": (*OF_LAYERS, "embedding_scale", "positions", "parts"),
 }
 """Choices of a whole that its parts show."""
 

@@ -11,7 +11,7 @@ Options = Mapping[str, Mapping[str, Any]]
 
 
 class Choices(Options):
-    """Every option of the first choice with every option of the others; thousands, so made when asked for.
+    """Every option of the first choice with every option of the others: thousands, made when asked for.
 
     choices: each with options that all decide the same entries of the recipe.
     """

@@ -32,8 +32,8 @@ UNTURNED = (("cross_attn", (("rotary", "none"),)),)
 BY_ITSELF: Options = {**TURNED, **NO_TURN}
 BY_ATTENTION: Options = {
     **{f"{words} in self-attention": {**changes, "parts": UNTURNED} for words, changes in TURNED.items()},
-    **{f"{words} in both attentions": changes for words, changes in TURNED.items()},
-    **NO_TURN,
+    **{f"{words} in both attentions": {**changes, "parts": ()} for words, changes in TURNED.items()},
+    **{words: {**changes, "parts": ()} for words, changes in NO_TURN.items()},
 }
 ADDED: dict[str, dict[str, Any]] = {
     name: {**changes, "rotary": "none"} for name, changes in models.POSITIONS.items() if name != "no positions"

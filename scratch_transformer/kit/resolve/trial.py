@@ -126,6 +126,7 @@ class Trial:
         self, candidate: Candidate, missing: frozenset[str], key: bytes, state: State, outputs: Outputs, enough: int
     ) -> Score:
         given = [output for _, output in outputs if output is not None]
+        candidate.is_tried = enough >= NOTHING
         designs = possible(self._variants, missing, given, self.shown, candidate.has_bare_norms)
         best, deadline = float("inf"), min(time.process_time() + SECONDS, self.until)
         for tier, some in self._steps(designs, min(enough, NOTHING)):
@@ -201,10 +202,10 @@ def _combined(changes: list[Change], together: Iterable[Sequence[str]]) -> list[
 
 
 def _mistaken(changes: list[Change], known: Sequence[Change]) -> list[tuple[Change, ...]]:
-    """One mistake, a few that come together, and one besides all that are in the parts."""
+    """One besides all that are in the parts; one mistake, and a few that come together."""
     together = _combined(changes, TOGETHER)
     besides = [(*known, c) for c in changes if known and compatible((*known, c))]
-    return [*((c,) for c in changes), *together, *besides]
+    return [*besides, *((c,) for c in changes), *together]
 
 
 def _output(candidate: Candidate, probe: Probe) -> Tensor | None:

@@ -1,4 +1,4 @@
-"""An encoder and a decoder of today: RMSNorm before each sublayer, a gate, rotary positions, shared keys and values."""
+"""An encoder and a decoder of today: RMSNorm first in every sublayer, a gate, rotary positions, shared keys."""
 
 import math
 

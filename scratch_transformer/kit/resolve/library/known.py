@@ -136,12 +136,14 @@ class Known:
     def known_of(self, made: Any) -> tuple[Diagnosis, ...]:
         """The same, and what the norms in it are told: their ε."""
         modules = list(made.modules()) if isinstance(made, nn.Module) else []
-        norms = [part for part in modules if part is not made and self._is_norm(type(part))]
-        told = dict.fromkeys(eps for norm in norms for eps in _eps_of(norm) if eps != EPS)
-        return (*self.parts_of(made), *map(_of_eps, told), *_of_torch(modules))
+        norms = [(kind, part) for part in modules if part is not made and (kind := self._norm_of(type(part)))]
+        told = dict.fromkeys((kind, eps) for kind, norm in norms for eps in _eps_of(norm) if eps != EPS)
+        return (*self.parts_of(made), *(_of_eps(*one) for one in told), *_of_torch(modules))
 
-    def _is_norm(self, cls: type) -> bool:
-        return issubclass(cls, NORMS) or (self.kind_of_class(cls) or "").endswith("Norm")
+    def _norm_of(self, cls: type) -> str:
+        """The kind of a normalization; "" for anything else."""
+        kind = cls.__name__ if issubclass(cls, NORMS) else self.kind_of_class(cls) or ""
+        return kind if kind in ("LayerNorm", "RMSNorm") else ""
 
     def polarities(self, made: Any) -> list[str]:
         """Of the masks that a module's parts take."""
@@ -224,11 +226,11 @@ class Known:
         return found
 
 
-def _of_eps(eps: float) -> Diagnosis:
+def _of_eps(kind: str, eps: float) -> Diagnosis:
     form = f"{eps:g}".replace("e-0", "e-")
     finding = Finding(MISTAKES["LN3"], f"It is built with eps={form}.", form)
-    builtin = "torch.nn.LayerNorm"
-    return Diagnosis("LayerNorm", "harmless deviation", 0.0, builtin, (finding,), recipe=RIGHT.with_({"eps": eps}))
+    recipe = RIGHT.with_({"eps": eps, "norm_kind": "rms" if kind == "RMSNorm" else "norm"})
+    return Diagnosis(kind, "harmless deviation", 0.0, f"torch.nn.{kind}", (finding,), recipe=recipe)
 
 
 def _global_names(namespace: Mapping[str, Any]) -> set[str]:
