@@ -34,7 +34,7 @@ SAMPLES, MOST_FORMS = 2, 14
 
 
 def finding(outcome: Outcome) -> tuple[Finding, BaseException] | None:
-    """B26, with what it stops with, if it stops with shapes, however called, where lengths differ, and only there.
+    """B26, with what it stops with, if its shapes never fit where lengths differ, and always fit where they do not.
 
     For what was built of the learner's parts alone.
     """
