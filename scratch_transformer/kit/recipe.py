@@ -88,6 +88,7 @@ class Recipe:
     depth: str = "all layers"  # "first layer": the others are not made, or never reached
     cross_input: str = "self-attention's output"  # "block's input": what the attention to the encoder is given
     memory: str = "encoder"  # "decoder", "decoder, its mask"; "its keys": values are the decoder's own
+    memory_norm: str = "none"  # of the encoder's output, in every layer: "own", "queries'"
     memory_mask: str = "source"
     self_mask: str = "target"
     order: str = "self, cross"

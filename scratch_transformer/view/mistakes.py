@@ -28,6 +28,7 @@ NOT_HERE = {
     "B23": UNKNOWN,
     "B25": UNKNOWN,
     "B28": UNKNOWN,
+    "B31": UNKNOWN,
     "P12": UNKNOWN,
     "A26": "no score is large enough to overflow",
     "D1": "the page decodes greedily, without a beam",

@@ -62,6 +62,8 @@ class Layer(nn.Module):
         self.feed_forward = FeedForward(d_model, settings["d_ff"], recipe)
         for number in range(1, norms + 1 if recipe.norms == "own" else 2):
             self.add_module(f"norm{number}", Norm(d_model, 1e-5, recipe))
+        if recipe.memory_norm == "own" and norms == 3:
+            self.norm_memory = Norm(d_model, 1e-5, recipe)
 
     def connect(self, x: Tensor, sublayer: Sublayer, number: int, residual: Tensor | None = None) -> Tensor:
         norm = getattr(self, f"norm{number if self.recipe.norms == 'own' else 1}")
@@ -92,7 +94,7 @@ class DecoderLayer(Layer):
         super().__init__(settings, recipe, norms=3)
 
     def forward(self, x: Tensor, memory: Tensor, mask: Mask = None, memory_mask: Mask = None) -> Tensor:
-        first = x
+        first, memory = x, self._normed(memory)
         if self.recipe.order == "cross, self":
             x = before = self.connect(
                 x, lambda x: self._cross(x, memory, memory_mask, mask), 1
@@ -107,6 +109,12 @@ class DecoderLayer(Layer):
                 given = first if self.recipe.cross_input == "block's input" else x
                 x = self.connect(given, lambda x: self._cross(x, memory, memory_mask, mask), 2, added)
         return self.fed_forward(x, 3, first, before)
+
+    def _normed(self, memory: Tensor) -> Tensor:
+        """The encoder's output, as the attention to it is given it."""
+        norms = {"own": "norm_memory", "queries'": "norm2" if self.recipe.norms == "own" else "norm1"}
+        name = norms.get(self.recipe.memory_norm)
+        return memory if name is None else getattr(self, name)(memory)
 
     def _self(self, x: Tensor, mask: Mask, memory_mask: Mask) -> Tensor:
         if self.recipe.self_mask == "none":

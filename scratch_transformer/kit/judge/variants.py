@@ -20,6 +20,7 @@ STRUCTURE = (
     "wrapped",
     "head",
     "norms",
+    "memory_norm",
     "layers",
     "depth",
     "gated",

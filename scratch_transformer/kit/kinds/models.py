@@ -19,6 +19,7 @@ from scratch_transformer.kit.kinds.blocks import (
     ENCODER_MISTAKES,
     FINAL,
     LAYER_MISTAKES,
+    MEMORY_NORM,
     ROWS,
     SIZES,
     STACK_MISTAKES,
@@ -207,6 +208,7 @@ SEQ2SEQ = model_kind(
         *POSITION_MISTAKES, "B18",
     ),
     designs=combined(HEADS, OUTPUTS, POSITIONS, SCALED, FINAL, ORDERS, USUAL, NORMALIZED),
+    more_full=MEMORY_NORM,
     oracle=builtin_seq2seq,
     builtin="torch.nn.Transformer",
 )  # fmt: skip
@@ -287,6 +289,7 @@ TOKEN_DECODER = model_kind(
         "B18",
     ),
     designs=combined(HEADS, OUTPUTS, POSITIONS, SCALED, FINAL, ORDERS, USUAL, NORMALIZED),
+    more_full=MEMORY_NORM,
     oracle=builtin_decoder,
     builtin="torch.nn.TransformerDecoder",
 )
