@@ -150,6 +150,7 @@ class Candidate:
     replaced: names of its parts that the reference stands in for.
     defaults: settings -> values that its constructor has where nothing is passed.
     shown: choices of the recipe that resolving it has shown already. explained: the recipe with its numbers, if any.
+    idle: its parts that nothing depends on, where its numbers are explained without them.
     told: the settings that went into it, where it was built again.
     is_tried: whether resolving it compared it with every design.
     drops: whether dropout that ignores eval() takes place. Without it, everything else can be compared.
@@ -172,6 +173,7 @@ class Candidate:
         self.defaults: dict[str, Any] = {}
         self.shown: dict[str, Any] = {}
         self.explained: Recipe | None = None
+        self.idle: tuple[str, ...] = ()
         self.told: frozenset[str] = frozenset()
         self.is_tried = False
         self.drops = False

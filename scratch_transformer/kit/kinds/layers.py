@@ -214,6 +214,7 @@ FEED_FORWARD = Kind(
         "B22",
         "B26",
         "B29",
+        "B30",
         "A12",
         "LN1",
         "LN2",

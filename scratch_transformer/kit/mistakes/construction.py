@@ -1,4 +1,4 @@
-"""B21, B22, B26 … B29, A28, A35, A36: weights that are made at the wrong time, not at all, or too few of them."""
+"""B21, B22, B26 … B30, A28, A35, A36: weights that are made at the wrong time, not at all, or too few of them."""
 
 from scratch_transformer.kit.kind import Mistake
 
@@ -155,6 +155,23 @@ class FeedForward(torch.nn.Sequential):
     def __init__(self, d_model, d_ff):
         super().__init__(torch.nn.Linear(d_model, 2048), torch.nn.ReLU(), torch.nn.Linear(2048, d_model))
 print("told 64, it has", FeedForward(16, 64)[0].out_features)
+""",
+    ),
+    Mistake(
+        id="B30",
+        title="made, and never used",
+        severity="mistake",
+        does="The constructor makes a layer with weights, a norm, a projection, a table of positions, and forward "
+        "never applies it, or throws away what it gives. It has parameters that are never trained.",
+        expected="Everything that is made has its place in forward.",
+        fix="x = self.norm(x), with the result kept; or leave it out of the constructor.",
+        source="documentation of torch.nn.Module: forward says what is computed at every call",
+        demo="""\
+import torch
+norm, x = torch.nn.LayerNorm(3), torch.tensor([1.0, 2.0, 6.0])
+norm(x)
+print("thrown away:", x)
+print("kept:", norm(x).data)
 """,
     ),
     Mistake(

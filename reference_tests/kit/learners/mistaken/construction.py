@@ -1,4 +1,4 @@
-"""A28, A30, A35, B9, B21, B22, B24, B26 … B29: weights, masks and dropouts that are made, filled or used at the wrong place."""
+"""A28, A30, A35, B9, B21, B22, B24, B26 … B30: weights, masks and dropouts that are made, filled or used at the wrong place."""
 
 from reference_tests.kit.learners.corpus import mistaken
 
@@ -94,4 +94,10 @@ CONSTRUCTION = (
              "        self.layer, self.n_layers = EncoderLayer(hid_dim, n_heads, pf_dim, dropout, device), n_layers",
              "        for layer in self.layers:\n            src = layer(src, src_mask)",
              "        for _ in range(self.n_layers):\n            src = self.layer(src, src_mask)"),
+    mistaken("B30", "gpt", "GPT",
+             "self.lm_head(self.transformer.ln_f(x))", "self.lm_head(x)"),
+    mistaken("B30", "seq2seq", "MultiHeadAttentionBlock",
+             "return self.w_o(x)", "return x"),
+    mistaken("B30", "lecture", "BigramLanguageModel",
+             "x = tok_emb + pos_emb", "x = tok_emb"),
 )  # fmt: skip

@@ -49,7 +49,8 @@ class Library(Parts):
             if not known | attempt.used.keys() >= changes.keys():
                 raise KeyError(f"the config of {cls.__name__} has no {', '.join(changes)}")
             adopted = self._adopt(again, kind, wanted)
-            adopted.told = frozenset(attempt.used)
+            if not any(isinstance(value, (nn.Module, list, tuple)) for value in attempt.args.values()):
+                adopted.told = frozenset(attempt.used)  # what is given its parts need not listen
             return adopted
 
         return rebuild

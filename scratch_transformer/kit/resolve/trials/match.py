@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import reads
+from scratch_transformer.kit.definitions import names_in, reads
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve import fitness, guess
 from scratch_transformer.kit.resolve.build import asked, construct, inside, instance, wired
@@ -292,7 +292,10 @@ def _called(
     if kind.name == "RotaryEmbedding":
         function = rotations.as_turning(made, {**kind.defaults, **settings}) or function
     actual = instance.settings_of_instance(made, kind, settings, used)
-    if "num_layers" in actual and isinstance(made, nn.Module):  # however many it was told to make
+    loops = "num_layers" in used and "range" in names_in(
+        getattr(type(made), "forward", made)
+    )  # for _ in range(n): x = self.layer(x)
+    if "num_layers" in actual and isinstance(made, nn.Module) and not loops:  # however many it was told to make
         actual |= {"num_layers": 1} if single_layers(made, library.kind_of_class) else {}
     if "knows_eos" in kind.defaults:
         names = [p.name for p in construct.parameters_of(function)]
