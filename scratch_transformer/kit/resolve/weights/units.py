@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -160,7 +161,7 @@ def single_layers(made: nn.Module, kind_of: KindOf) -> list[str]:
     if any(isinstance(part, nn.ModuleList) for _, part in parts):
         return []
     found = {p: type(m) for p, m in parts if isinstance(m, OF_TORCH) or (kind_of(type(m)) or "").endswith(LAYERS)}
-    owners = {type(made.get_submodule(path.rpartition(".")[0])) for path in found}
+    owners: set[Any] = {type(made.get_submodule(path.rpartition(".")[0])) for path in found}
     is_repeated = any("range" in names_in(owner) for owner in owners)
     return [*found] if len({*found.values()}) == len(found) and not is_repeated else []
 
