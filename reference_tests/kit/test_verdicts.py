@@ -145,6 +145,7 @@ class OfTorch(nn.Module):
 def test_the_eps_that_pytorchs_rms_norm_has_by_itself_is_no_deviation():
     result = check(OfTorch, "RMSNorm")
     assert (result.verdict, result.ids) == ("matches the builtin", [])
+    assert "told no eps" in result.limits[0]
 
 
 @pytest.mark.parametrize("eps, verdict", [(12.0, "mistake"), (1e-3, "harmless deviation")])

@@ -60,7 +60,7 @@ class Resolved(Candidate):
 
     @functools.cached_property
     def parameters(self) -> Parameters | None:
-        """Of a module. Many ways to call one are tried that stop before anybody asks."""
+        """Read when they are needed: most ways to call something stop before that."""
         return Parameters(self.made) if isinstance(self.made, nn.Module) else None
 
     def update_missing(self) -> None:
@@ -247,13 +247,12 @@ def _has_bare_norms(thing: Any) -> bool:
     norms = [part for part in thing.modules() if "norm" in type(part).__name__.lower()]
     if any(next(norm.parameters(), None) is None for norm in norms):
         return True
-    return any(map(_calls_bare_norm, {type(part) for part in thing.modules()}))
+    own: set[Any] = {type(part) for part in thing.modules() if not type(part).__module__.startswith("torch.")}
+    return any(_names_a_bare_norm(cls) for cls in own)
 
 
-@functools.lru_cache(maxsize=512)
-def _calls_bare_norm(cls: type) -> bool:
-    if cls.__module__.startswith("torch."):
-        return False
+@functools.lru_cache(maxsize=1024)
+def _names_a_bare_norm(cls: type) -> bool:
     names = {name for one in (cls, *leads_to(cls)) for name in names_in(one)}
     return any(BARE.search(name) and name.islower() for name in names)
 

@@ -17,7 +17,7 @@ from torch import nn
 from scratch_transformer import functional
 from scratch_transformer.kit.resolve.build import config
 from scratch_transformer.kit.resolve.build.config import Unknown
-from scratch_transformer.kit.resolve.build.literals import literal_of
+from scratch_transformer.kit.resolve.build.literals import is_of_samples, literal_of
 from scratch_transformer.kit.resolve.build.reading import Use
 from scratch_transformer.kit.resolve.build.tokenizer import KNOWS, Tokenizer, is_tokenizer
 from scratch_transformer.kit.resolve.build.values import Values
@@ -335,6 +335,7 @@ def _guesses(wish: Wish, values: Values) -> list[Any]:
     if TABLE.fullmatch(wish.word) and {"max_len", "d_model"} <= values.settings.keys():
         length, width = int(values.settings["max_len"]), int(values.settings["d_model"])
         table = functional.sinusoidal_positions(length, width, dtype=torch.float64)
+        table = table[None] if is_of_samples(wish.owner, wish.name) else table
         table.is_given = True  # type: ignore[attr-defined]
         return [table]
     if _is_vocabulary(wish):

@@ -67,6 +67,8 @@ class Known:
         self._tables: dict[Any, list[tuple[Tensor, ...]]] = {}
         self.supplied: list[str] = []
         """What the reference stands in for at the moment."""
+        self.stand_ins: dict[Any, Any] = {}
+        """Part -> the class that makes the reference in its place, at the moment."""
         self.gives_targets = False
         """Whether language models are only called with targets, as in training."""
         self.one_length = False

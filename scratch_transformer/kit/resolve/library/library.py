@@ -153,11 +153,14 @@ class Library(Parts):
         namespaces = [vars(sys.modules[module]) for module in modules if module in sys.modules]
         new = supplied.class_of(self.kinds[kind], settings, pair, takes_mask=fitness.takes_mask(part))
         self.supplied.append(name)
+        before = dict(self.stand_ins)
+        self.stand_ins[part] = new
         try:
             with supplied.in_place(namespaces, part, new):
                 yield
         finally:
             self.supplied.remove(name)
+            self.stand_ins = before
 
     def _adopt(self, made: Any, kind: Kind, settings: Mapping[str, Any]) -> Candidate:
         """Something built again, called as before; its weights are looked for anew, by name only."""

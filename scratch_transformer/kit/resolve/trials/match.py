@@ -284,8 +284,9 @@ def _called(
     finished = finish(made)
     if isinstance(made, nn.Module):
         prepare(made)
-    if kind.today is not None and fitness.speaks_of_today(made):
-        kind, settings = kind.today, {"rope_base": kind.today.defaults["rope_base"], **settings}
+    today = kind.today
+    if today is not None and fitness.speaks_of_today(made):
+        kind, settings = today, {"rope_base": today.defaults["rope_base"], **settings}
     mixed = instance.with_one_eps(made)
     function = forwards.forward_of(made, kind)
     if kind.name == "RotaryEmbedding":
@@ -321,7 +322,7 @@ def _called(
             if "right" in forms and takes_batches and plan.order in SPECIAL:
                 continue
             outcome = planned(made, function, kind, library, actual, plan)
-            outcome.used = used
+            outcome.used, outcome.made = used, made
             asked_for, has = used.get("num_layers"), actual.get("num_layers")
             if outcome.candidate is not None and asked_for and has and asked_for != has:
                 outcome.candidate.notes.append(f"It was told to make {asked_for} layers, and has {has}.")
