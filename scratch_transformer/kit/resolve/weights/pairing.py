@@ -136,17 +136,29 @@ def match(ours: list[Unit], theirs: list[Unit]) -> Pairs:
     """For every canonical unit, the learner's of its kind and shape that fits its place best and is next in order."""
     pairs: Pairs = {}
     free = list(theirs)
+    usual = [unit for unit in ours if not unit.path.endswith(MEMORY_NORM)]
+    is_usual = _norms_in_layers(theirs) <= _norms_in_layers(usual)
     scored = sorted(
         (-_score(unit, other) - _by_order(unit, j, theirs), i, j)
         for i, unit in enumerate(ours)
         for j, other in enumerate(theirs)
-        if _fits(unit, other)
+        if _fits(unit, other) and not (is_usual and unit.path.endswith(MEMORY_NORM))
     )
     for _, i, j in scored:
         if i not in pairs and theirs[j] in free:
             pairs[i] = theirs[j]
             free.remove(theirs[j])
     return pairs
+
+
+MEMORY_NORM = "norm_memory"
+"""Of the encoder's output, in a layer of the decoder that has a norm more than usual."""
+
+
+def _norms_in_layers(units: list[Unit]) -> int:
+    """Those outside of the layers of a stack are left out."""
+    is_stack = any(unit.layer is not None for unit in units)
+    return sum(unit.kind == "norm" and (unit.layer is not None or not is_stack) for unit in units)
 
 
 def _by_order(ours: Unit, number: int, theirs: list[Unit]) -> float:
