@@ -160,6 +160,8 @@ class _Reader(ast.NodeVisitor):
         for target in node.targets:
             if isinstance(target, ast.Name) and held:
                 self.names[target.id] = str(held)
+            elif isinstance(node.value, ast.Constant) and node.value.value is None:
+                continue  # if it is given one: self.dropout = dropout; else: self.dropout = None
             elif isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
                 attribute = f"{target.value.id}.{target.attr}"
                 self.names.pop(attribute, None)  # self.dropout = dropout, and then nn.Dropout(self.dropout)

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from scratch_transformer.kit.definitions import source_of
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.build.config import is_config
 from scratch_transformer.kit.resolve.build.construct import parameters_of
@@ -122,6 +123,7 @@ def plans(
     parameters = [p for p in parameters_of(function) if p.name != "self"]
     sources = _sources([p for p in parameters if not is_mask(p.name)], tensors)
     mask_like = [p for p in parameters if (is_mask(p.name) and not isinstance(p.default, bool)) or p in sources]
+    mask_like = [p for p in mask_like if p.default is p.empty or not _is_table(p.name, function)]
     others = [p for p in parameters if p not in mask_like]
     heads = int(settings.get("num_heads", 1))
     extra = _beside(others, tensors, tables, settings)
@@ -159,6 +161,11 @@ def _beside(
         if values and (is_open or (parameter.default is None and turns)):
             found[parameter.name] = values if is_open or isinstance(values[0], beside.Table) else [*values, None]
     return found
+
+
+def _is_table(mask: str, function: Any) -> bool:
+    """Whether a forward reads masks by their names from what it is given, and makes its own without: mask["src"]."""
+    return re.search(rf"""\b{mask}\[["']""", source_of(inspect.unwrap(function))) is not None
 
 
 def reassigned(plan: Plan) -> Iterator[Plan]:
