@@ -29,6 +29,7 @@ def plan_of(inputs, *names):
 @pytest.mark.parametrize(
     ("inputs", "names", "meant"),
     [
+        (DECODER, ("src_trg_mask", "target_mask"), ("memory_mask", "mask")),
         (DECODER, ("memory_mask", "inputs_mask"), ("memory_mask", "mask")),
         (DECODER, ("pad_mask_src", "pad_mask_tgt"), ("memory_mask", "mask")),
         (DECODER, ("look_ahead_mask", "padding_mask"), ("mask", "memory_mask")),
@@ -253,3 +254,20 @@ class Encoder(nn.Module):
 def test_dropout_that_may_be_none_is_a_module_and_masks_in_a_dictionary_are_left_out(text, right, wrong, tmp_path):
     found = [next(iter(check_text(text.format(word), tmp_path).values())) for word in (right, wrong)]
     assert [result.verdict == "matches the builtin" for result in found] == [True, False], found
+
+
+RESIDUAL = """
+class FeedForward(nn.Module):
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        self.w_1, self.w_2, self.norm = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model), nn.LayerNorm(d_model)
+
+    def forward(self, x, residual_x):
+        return self.norm(self.w_2(torch.relu(self.w_1({}))) + residual_x)
+"""
+
+
+@pytest.mark.parametrize("inner, is_right", [("x", True), ("x + residual_x", False)])
+def test_the_input_that_a_sublayer_adds_may_be_given_beside_it(inner, is_right, tmp_path):
+    result = check_text(RESIDUAL.format(inner), tmp_path)["FeedForward"]
+    assert (result.verdict == "matches the builtin") == is_right, result

@@ -37,6 +37,7 @@ from scratch_transformer.kit.resolve.trials import misfits, uneven
 from scratch_transformer.kit.resolve.trials.choice import SEARCH, chosen
 from scratch_transformer.kit.resolve.trials.match import Outcome, resolve
 from scratch_transformer.kit.resolve.trials.outcome import raised
+from scratch_transformer.kit.resolve.trials.probing import never_called
 
 COMPONENT_SECONDS = 12.0
 OVER = 4.0
@@ -337,7 +338,9 @@ class Checking:
         result = Result(name, source.where(line), kind.name, what=kind.what, against=kind.builtin or "the reference")
         if diagnosis is None:
             return self._not_built(result, value, outcome, source)
-        every = self.library.parts_of(outcome.candidate.made) if outcome.candidate else ()
+        is_unknown = outcome.candidate is not None and diagnosis.verdict == "unknown mismatch"
+        idle = never_called(outcome.candidate) if outcome.candidate and is_unknown else ()
+        every = self.library.parts_of(outcome.candidate.made, idle) if outcome.candidate else ()
         within = tuple(part for part in every if not any(part is other for other in self.library.silent))
         parts = {f.mistake.id for part in within for f in part.findings if f.severity != "note"}
         parts &= {f.mistake.id for f in diagnosis.findings if f.severity != "note"}

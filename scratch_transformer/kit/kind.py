@@ -74,6 +74,7 @@ class Kind:
     oracle: (settings, design's recipe, state, inputs) -> output of the builtin from torch.nn, or None if there is none.
     builtin: what the oracle is: "torch.nn.LayerNorm"; "" without one.
     extras: probes for one mistake each, tried after everything else.
+    today: the same kind with the designs of today, for code that speaks of them; None if it has those.
     """
 
     name: str
@@ -90,6 +91,7 @@ class Kind:
     oracle: Callable[[Settings, Recipe, State, Inputs], Tensor] | None = None
     builtin: str = ""
     extras: tuple[Extra, ...] = ()
+    today: Kind | None = None
 
     @property
     def ids(self) -> frozenset[str]:
@@ -148,6 +150,9 @@ class Candidate:
     replaced: names of its parts that the reference stands in for.
     defaults: settings -> values that its constructor has where nothing is passed.
     shown: choices of the recipe that resolving it has shown already. explained: the recipe with its numbers, if any.
+    idle: its parts that nothing depends on, where its numbers are explained without them.
+    told: the settings that went into it, where it was built again.
+    is_tried: whether resolving it compared it with every design.
     drops: whether dropout that ignores eval() takes place. Without it, everything else can be compared.
     differentiates: whether a call keeps what a backward pass needs.
     refused: a mask's parameter, and the error with which it stops when it is given any.
@@ -168,6 +173,9 @@ class Candidate:
         self.defaults: dict[str, Any] = {}
         self.shown: dict[str, Any] = {}
         self.explained: Recipe | None = None
+        self.idle: tuple[str, ...] = ()
+        self.told: frozenset[str] = frozenset()
+        self.is_tried = False
         self.drops = False
         self.differentiates = False
         self.refused: tuple[str, Exception] | None = None
@@ -211,6 +219,10 @@ class Candidate:
     def old_masks(self, **inputs: Any) -> list[str]:
         """The masks that it uses in a call and PyTorch refuses today, in words."""
         return []
+
+    def first(self, name: str) -> Tensor | None:
+        """What a parameter held before any weights were loaded, by its canonical name; None if that is not known."""
+        return None
 
     def documented_otherwise(self) -> str:
         """What its documentation says of a mask where it does the opposite: "mask: True = may attend"; else ""."""
@@ -326,8 +338,11 @@ PARTS = {
     "decoder": "decoder",
     "self_attn": "self-attention",
     "cross_attn": "attention to the encoder",
+    "norm1": "first sublayer",
+    "norm2": "second sublayer",
+    "norm3": "third sublayer",
 }
-"""Parts by their canonical names, in words."""
+"""Parts by their canonical names, in words. A sublayer goes by its norm."""
 
 
 @dataclass(frozen=True)
@@ -352,7 +367,8 @@ class Finding:
     def words(self) -> str:
         """Which form of the mistake it is, and where, as far as the numbers tell."""
         if self.part:
-            return f"{self.form}, in the {PARTS[self.part]} alone".removeprefix(", ")
+            where = " of the ".join(PARTS[name] for name in reversed(self.part.split(".")))
+            return f"{self.form}, in the {where} alone".removeprefix(", ")
         if not self.twins:
             return self.form
         return f"{', or '.join((self.form, *self.twins))}: with its sizes these are the same"

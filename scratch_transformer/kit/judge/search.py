@@ -8,9 +8,19 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from scratch_transformer.kit.judge.designs import against, is_evident, of_session, shown_by
+from scratch_transformer.kit.judge.designs import Design, against, is_evident, of_session, shown_by
 from scratch_transformer.kit.judge.fits import fitted
-from scratch_transformer.kit.judge.places import PLACES, Change, Parts, apart, by_side, compatible, merged
+from scratch_transformer.kit.judge.places import (
+    PLACES,
+    SUBLAYERS,
+    Change,
+    Parts,
+    apart,
+    by_side,
+    compatible,
+    in_a_sublayer,
+    merged,
+)
 from scratch_transformer.kit.judge.session import EXACT, ROUNDED, Session
 from scratch_transformer.kit.judge.variants import Variants
 from scratch_transformer.kit.kind import Diagnosis, Kind
@@ -25,6 +35,11 @@ SECONDS = 3.0
 MOST_DESIGNS = 12
 """Designs that are combined with mistakes in their own order; of more, those that the parts show, and the nearest, go
 first: there may be no time for all."""
+
+OF_SUBLAYERS = {"norm_order", "residual"}
+"""What may be otherwise around one sublayer than around the others."""
+MOST_LIKELY, MOST_NEAR = 4, 48
+"""Designs that are combined with one mistake besides the parts'; those that are combined with mistakes at all."""
 
 PADDING_LOST, GAP = ("A29", "the padding is lost"), "gap"
 """A mistake that goes with any other, and the name of the probe that shows it."""
@@ -141,12 +156,16 @@ def _tiers(session: Session, parts: Known) -> Iterator[tuple[bool, Iterable[Hypo
     kind = session.kind
     known = [part for part in parts if isinstance(part, Diagnosis)]
     designs, changes = of_session(session, known), changes_of(kind)
-    yield False, [Hypothesis(name, (), RIGHT.with_(entries)) for name, entries in designs]
-    if len(designs) > MOST_DESIGNS:
-        shown = {**shown_by(known), **session.candidate.shown}
-        designs = sorted(designs, key=lambda d: (against(d, shown), session.near(RIGHT.with_(d[1]))))
     base = of_parts(kind, known)
     base += evident(session.variants, session.candidate.missing, base)
+    likely = [design for design in designs if session.candidate.shown and not against(design, session.candidate.shown)]
+    if base and likely and compatible(base):  # of many designs there may be no time for all
+        yield False, with_changes(likely, [()])
+        yield False, with_changes(likely, [tuple(base)])
+    if len(designs) <= MOST_DESIGNS or not session.candidate.is_tried or session.candidate.explained is not None:
+        yield False, with_changes(designs, [()])
+    if len(designs) > MOST_DESIGNS:
+        designs = _nearest(session, designs, {**shown_by(known), **session.candidate.shown})
     named = [_forms(changes, part) for part in dict.fromkeys(p for p in parts if isinstance(p, str))]
     found = [*subsets(base), *(c for forms in itertools.product(*filter(None, named)) for c in subsets(forms))]
     found = sorted((c for c in found if c and compatible(c)), key=len, reverse=True)[:200]
@@ -163,6 +182,9 @@ def _tiers(session: Session, parts: Known) -> Iterator[tuple[bool, Iterable[Hypo
     if told:
         near = [d for d in designs if not against(d, session.candidate.shown)] or designs
         yield False, with_changes(near, [c for c in (told, *((*known, *told) for known in found)) if compatible(c)])
+    for all_known in found[:1] if session.candidate.is_tried else ():  # without what the parts have, nothing agrees
+        one_more = [(*all_known, change) for change in changes if compatible((*all_known, change))]
+        yield False, with_changes(designs[:MOST_LIKELY], one_more)
     yield False, with_changes(designs, [(change,) for change in changes])
     fits = fitted(session, [RIGHT.with_(entries) for _, entries in designs])
     yield False, with_changes(designs, [tuple(Change(id, f, tuple(e.items())) for id, f, e in fit) for fit in fits])
@@ -170,9 +192,38 @@ def _tiers(session: Session, parts: Known) -> Iterator[tuple[bool, Iterable[Hypo
     yield False, with_changes(designs, together)
     for all_known in found[:1]:
         yield True, with_changes(designs, [(*all_known, c) for c in changes if compatible((*all_known, c))])
+    if kind.name in SUBLAYERS:
+        yield True, with_changes(designs, list(_in_sublayers(kind.name, changes, found)))
     yield True, with_changes(designs, [pair for pair in itertools.combinations(changes, 2) if compatible(pair)])
     if kind.name in PLACES:
         yield True, with_changes(designs, [alone for change in changes for alone in apart(kind.name, (change,))])
+
+
+def _in_sublayers(
+    kind: str, changes: Sequence[Change], found: Sequence[tuple[Change, ...]]
+) -> Iterator[tuple[Change, ...]]:
+    """What the parts have around one sublayer alone; another order, or sum, in one, alone or beside what is known."""
+    known = found[0] if found else ()
+    yield from in_a_sublayer(kind, known)
+    single = list(of_sublayers(kind, changes))
+    yield from single
+    yield from ((*known, *c) for c in single if known and compatible((*known, *c)))
+
+
+def of_sublayers(kind: str, changes: Sequence[Change]) -> Iterator[tuple[Change, ...]]:
+    """Every mistake of order or sum in each sublayer alone, and the right orders mixed."""
+    several = [change for change in changes if OF_SUBLAYERS & {name for name, _ in change.entries}]
+    for change in (*several, Change("B1", "", (("norm_order", "post"),))):
+        yield from in_a_sublayer(kind, (change,))
+
+
+def _nearest(session: Session, designs: list[Design], shown: Mapping[str, Any]) -> list[Design]:
+    """Those that the parts show, the nearest of them first; then a few that fewer of them show."""
+    least = min(against(design, shown) for design in designs)
+    first = [design for design in designs if against(design, shown) == least]
+    first.sort(key=lambda design: session.near(RIGHT.with_(design[1])))
+    rest = [design for design in designs if against(design, shown) > least]
+    return [*first, *sorted(rest, key=lambda design: against(design, shown))][: max(MOST_NEAR, len(first))]
 
 
 def _is_of_source(session: Session) -> bool:

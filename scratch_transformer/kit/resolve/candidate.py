@@ -155,6 +155,12 @@ class Resolved(Candidate):
             self(**inputs)
         return found
 
+    def first(self, name: str) -> Tensor | None:
+        positions = self.layout.get(name)
+        if self.parameters is None or positions is None or bool((positions < 0).any()):
+            return None
+        return self.parameters.first[positions]
+
     def documented_otherwise(self) -> str:
         return documented.contradiction(getattr(self.made, "function", self.made), self.plan.masks)
 

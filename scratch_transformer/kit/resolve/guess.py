@@ -139,7 +139,7 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
     # What says that it is causal, or is given keys, must be more than right for one sequence that sees all of itself.
     is_given_all = takes(thing, "key", "value")
     alike = {
-        "SelfAttention": "causal" in word or takes(thing, "key"),
+        "SelfAttention": ("causal" in word and not takes_mask(thing)) or takes(thing, "key"),
         "CrossAttention": is_given_all,
         "CausalSelfAttention": is_given_all and takes_mask(thing),
         **dict.fromkeys(ALONE, (takes(thing, "memory") and len(required_of(thing)) > 1) or takes_two_sides(thing)),

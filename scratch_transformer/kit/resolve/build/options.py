@@ -187,8 +187,10 @@ def options(wish: Wish, values: Values, parts: Part) -> list[Any]:
     if isinstance(default, bool) or wish.hint is bool:
         both = [False, True] if re.search("mask|causal", word) else [True, False]
         return [FLAGS[word]] if word in FLAGS else (both if wish.is_required else [])
-    if type(default) is int and (default < 0 or (default < LEAST_WIDTH and settings_of(name)[:1] == ("d_model",))):
-        return []  # an axis, batch_dim=0, or all
+    meant = settings_of(name)[0] if settings_of(name) else ""
+    least = {"pad": default, "d_model": LEAST_WIDTH}.get(meant, 0)
+    if type(default) is int and default < least:
+        return []  # an axis, batch_dim=0, or all; ignore_index=-100 is told the padding's id
     if wish.wants_text:
         return _texts(wish) if wish.is_required else []
     if callable(default) and not wish.is_required:

@@ -69,6 +69,7 @@ FIXED: dict[str, Any] = {
 """For required parameters of functions that are no settings of the kind."""
 
 
+SKIPPED = re.compile(r"resid|skip(?!_?mask)|shortcut")
 MEANINGLESS = None
 """For a required parameter that is nothing of what the kind takes."""
 
@@ -159,7 +160,9 @@ def _beside(
         values = beside.options(parameter.name, tables, int(settings.get("max_len", ROWS)))
         turns = bool(values) and isinstance(values[0], (beside.Table, beside.Turning))
         if values and (is_open or (parameter.default is None and turns)):
-            found[parameter.name] = values if is_open or isinstance(values[0], beside.Table) else [*values, None]
+            first = [] if is_open or "rope_base" in settings else [None]  # what may turn and need not, of no such kind
+            last = [] if is_open or first or isinstance(values[0], beside.Table) else [None]
+            found[parameter.name] = [*first, *values, *last]
     return found
 
 
@@ -229,7 +232,7 @@ def _by_name(
             constants[parameter.name] = CONSTANTS[plain(parameter.name)]
         elif tensors == ("ids",) and "ids" in found.values() and input_of(parameter.name, ("target",)):
             found[parameter.name] = "ids"  # it computes its loss, too
-        elif shared := _shared_input(parameter.name, tensors):
+        elif shared := _shared_input(parameter.name, tensors, "rope_base" in settings):
             found[parameter.name] = shared
             left = [name for name in left if name != shared]
         elif known and is_setting(parameter.name) and not _is_tensor(parameter, parameters, unmatched, left):
@@ -277,10 +280,15 @@ def _is_source(parameter: inspect.Parameter, left: list[str]) -> bool:
     return word in INPUTS["src"].split() and ("bos" not in left or word.startswith("s") or "enc" in word)
 
 
-def _shared_input(name: str, tensors: tuple[str, ...]) -> str | None:
-    """Layers that are given query, key and value: x three times, or in a decoder the memory as key and value."""
-    if "memory" in tensors and input_of(name, ("memory",)):  # as keys, and as values
-        return "memory"
+def _shared_input(name: str, tensors: tuple[str, ...], turns: bool) -> str | None:
+    """Layers that are given query, key and value: x three times, or in a decoder the memory as key and value.
+
+    turns: whether what attends turns heads by their positions: to itself, if that has a place for a memory too.
+    """
+    if input_of(name, ("memory",)) and ("memory" in tensors or (turns and tensors == ("x",))):  # as keys, and as values
+        return tensors[-1]
+    if SKIPPED.search(plain(name)) and (own := next((one for one in ("x", "query") if one in tensors), None)):
+        return own  # the sublayer's input, which it adds
     role = input_of(name, ("query", "key", "value"))
     if role is None or "query" in tensors:
         return None

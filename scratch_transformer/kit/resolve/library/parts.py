@@ -10,13 +10,14 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve import likeness
 from scratch_transformer.kit.resolve.build import config, construct
 from scratch_transformer.kit.resolve.build.reading import Use, uses_of
 from scratch_transformer.kit.resolve.call import beside, held
+from scratch_transformer.kit.resolve.candidate import source_of
 from scratch_transformer.kit.resolve.library import supplied
 from scratch_transformer.kit.resolve.library.around import WRITING, Around
 from scratch_transformer.kit.resolve.library.known import Known, read_by_class
@@ -100,6 +101,15 @@ def _is_model(cls: type) -> bool:
     return word.endswith(("transformer", "model", "gpt")) and not re.search("encoder|decoder", word)
 
 
+def _calls_a_given(made: Any) -> bool:
+    """Whether a module, or a part of it, calls something of rotary positions that its method is given: rope(q)."""
+    classes = {type(part) for part in made.modules()} if isinstance(made, nn.Module) else set()
+    methods = [m for cls in classes if not cls.__module__.startswith("torch.") for m in vars(cls).values()]
+    given = [(m, p.name) for m in methods if inspect.isfunction(m) for p in construct.parameters_of(m)]
+    asked = [(method, name) for method, name in given if OF_ROPE.search(plain(name))]
+    return any(re.search(rf"\b{name}(\.\w+)?\(", source_of(method)) for method, name in asked)
+
+
 class Parts(Known):
     """Knows the classes, and makes instances of them where a composite asks for them."""
 
@@ -158,7 +168,8 @@ class Parts(Known):
                         for cls in self._classes(kinds)
                         if cls is not thing
                     ]
-                    return own or (self._lent(kind, kinds[0], parameters) if name not in free else [])
+                    is_paired = uses.get(name, NO_USE).paired
+                    return own or (self._lent(kind, kinds[0], parameters, is_paired) if name not in free else [])
             if settings_of(name) or word in FLAGS or config.is_config_name(name):
                 return []
             is_open = name not in free and uses.get(name, NO_USE).applied
@@ -210,6 +221,12 @@ class Parts(Known):
         usual: list[nn.Module] = [beside.Turn(base, order) for order in ("interleaved", "halves")]
         return [one for one in made if isinstance(one, nn.Module)] or usual
 
+    def tables_and_turning(self, function: Any, settings: Mapping[str, Any]) -> list[tuple[Tensor, ...] | nn.Module]:
+        """What turns heads, and tables of angles; the tables first where nothing calls what is given."""
+        turning, tables = self.turning(function, settings), self.tables(function, settings)
+        is_called = _calls_a_given(getattr(function, "__self__", None)) if turning else False
+        return [*turning, *tables] if is_called else [*tables, *turning]
+
     def _core_within(self, thing: Any) -> list[Callable[[], Any]]:
         """The core of attention, for what makes the heads around it itself."""
         made = read_by_class(thing) if isinstance(thing, type) else set()
@@ -217,7 +234,7 @@ class Parts(Known):
             return []
         return [self._maker(cls) for cls in self._classes(("ScaledDotProductAttention",)) if cls is not thing]
 
-    def _lent(self, whole: Kind, kind: str, parameters: list[inspect.Parameter]) -> list[Callable[[], Any]]:
+    def _lent(self, whole: Kind, kind: str, parameters: list[inspect.Parameter], pair: bool) -> list[Callable[[], Any]]:
         """The reference, for what a composite must be given and nobody has defined."""
         if kind not in LENT.get(whole.name.removeprefix("Token"), ()):
             return []
@@ -226,7 +243,7 @@ class Parts(Known):
             side = "tgt" if kind == "Decoder" else "src"
             settings |= {"vocab_size": settings[f"{side}_vocab_size"], "pad": settings[f"{side}_pad"]}
             kind = f"Token{kind}"
-        return [functools.partial(supplied.lent, self.kinds[kind], settings)]
+        return [functools.partial(supplied.lent, self.kinds[kind], settings, pair)]
 
     def _embeddings(self, vocabulary: str, alone: bool) -> list[Callable[[], Any]]:
         """An embedding, alone and followed by the positions."""

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from torch import Tensor, nn
+from torch import nn
 
-from scratch_transformer.kit.definitions import reads
+from scratch_transformer.kit.definitions import names_in, reads
 from scratch_transformer.kit.kind import Kind
-from scratch_transformer.kit.resolve import guess
+from scratch_transformer.kit.resolve import fitness, guess
 from scratch_transformer.kit.resolve.build import asked, construct, inside, instance, wired
 from scratch_transformer.kit.resolve.build.config import Unknown
 from scratch_transformer.kit.resolve.build.finish import finish
@@ -284,12 +284,18 @@ def _called(
     finished = finish(made)
     if isinstance(made, nn.Module):
         prepare(made)
+    today = kind.today
+    if today is not None and fitness.speaks_of_today(made):
+        kind, settings = today, {"rope_base": today.defaults["rope_base"], **settings}
     mixed = instance.with_one_eps(made)
     function = forwards.forward_of(made, kind)
     if kind.name == "RotaryEmbedding":
         function = rotations.as_turning(made, {**kind.defaults, **settings}) or function
     actual = instance.settings_of_instance(made, kind, settings, used)
-    if {"num_layers"} <= actual.keys() - used.keys() and isinstance(made, nn.Module):
+    loops = "num_layers" in used and "range" in names_in(
+        getattr(type(made), "forward", made)
+    )  # for _ in range(n): x = self.layer(x)
+    if "num_layers" in actual and isinstance(made, nn.Module) and not loops:  # however many it was told to make
         actual |= {"num_layers": 1} if single_layers(made, library.kind_of_class) else {}
     if "knows_eos" in kind.defaults:
         names = [p.name for p in construct.parameters_of(function)]
@@ -307,8 +313,7 @@ def _called(
     try:
         is_function = not isinstance(made, nn.Module) or isinstance(made, Weighted)
         orders = calling.orders(kind, is_function, not is_function and caching.keeps(made))
-        tables: list[tuple[Tensor, ...] | nn.Module] = [*library.turning(function, actual)]
-        tables += library.tables(function, actual)
+        tables = library.tables_and_turning(function, actual)
         plans = calling.plans(function, kind.inputs, actual, orders, tables)
         plans = (plan for plan in plans if plan.gives_targets or not library.gives_targets)
         probes = library.trial(kind, actual, made).probes
