@@ -22,6 +22,9 @@ SUBLAYERS = {
 """The sublayers of a kind, by their norms."""
 AROUND = {"norm_order", "residual", "norm_kind", "ddof", "eps", "eps_inside", "variance"}
 """Entries that a sublayer may have of its own: what is around it."""
+OF_NORMS = AROUND - {"norm_order", "residual"}
+"""Of these, what the norm after the last layer may have of its own."""
+STACKS = ("Encoder", "TokenEncoder", "Decoder", "TokenDecoder", "DecoderOnly")
 MOST_APART = 3
 """Mistakes, each of which may be in one of two parts."""
 
@@ -52,10 +55,17 @@ def _within(places: Sequence[str], part: str) -> Iterator[str]:
 
 
 def in_a_sublayer(kind: str, changes: Sequence[Change]) -> list[tuple[Change, ...]]:
-    """With what is around one sublayer alone in another way than in the others; the norms' mistakes all in one."""
-    around = [c for c in changes if not c.part and {name for name, _ in c.entries} <= AROUND]
-    others = [c for c in changes if c not in around]
-    return [(*others, *(replace(c, part=p) for c in around)) for p in SUBLAYERS.get(kind, ()) if around]
+    """With what is around one sublayer alone in another way than in the others; the norms' mistakes all in one.
+
+    Of a stack, the norm after the last layer may be the only one that is wrong.
+    """
+    made = []
+    last = (("norm", OF_NORMS),) if kind in STACKS else ()
+    for place, own in (*((place, AROUND) for place in SUBLAYERS.get(kind, ())), *last):
+        around = [c for c in changes if not c.part and {name for name, _ in c.entries} <= own]
+        others = [c for c in changes if c not in around]
+        made += [(*others, *(replace(c, part=place) for c in around))] if around else []
+    return made
 
 
 def merged(entries: Mapping[str, Any], changes: Iterable[Change]) -> dict[str, Any]:
@@ -88,7 +98,7 @@ def by_side(
     differ = len(set(has_norm.values())) == 2
     orders = [*([{}] if differ else []), *(dict(zip(SIDES, pair, strict=True)) for pair in (ONE, ONE[::-1]))]
     seen: list[dict[str, Any]] = []
-    for name, entries in designs:
+    for name, entries in sorted(designs, key=lambda design: design[1].get("norm_order") == "pre"):  # the paper's first
         base = {**entries, **({"final_norm": False} if differ else {})}
         for order in orders:
             own: dict[str, dict[str, Any]] = {side: {} for side in SIDES}

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from scratch_transformer.kit.judge.designs import against, is_evident, of_session, shown_by
+from scratch_transformer.kit.judge.designs import against, is_evident, of_session, over_tokens, shown_by
 from scratch_transformer.kit.judge.fits import fitted
 from scratch_transformer.kit.judge.places import (
     PLACES,
@@ -36,6 +36,8 @@ MOST_DESIGNS = 12
 """Designs that are combined with mistakes in their own order; of more, those that the parts show, and the nearest, go
 first: there may be no time for all."""
 
+MOST_KNOWN = 8
+"""Combinations of the parts' mistakes that are tried in one sublayer alone."""
 OF_SUBLAYERS = {"norm_order", "residual"}
 """What may be otherwise around one sublayer than around the others."""
 
@@ -160,6 +162,8 @@ def _tiers(session: Session, parts: Known) -> Iterator[tuple[bool, Iterable[Hypo
         designs = sorted(designs, key=lambda d: (against(d, shown), session.near(RIGHT.with_(d[1]))))
     base = of_parts(kind, known)
     base += evident(session.variants, session.candidate.missing, base)
+    of_output = over_tokens([result.output for result in session.ran if result.output is not None])
+    base += [c for c in changes if c.entries == (("output", of_output),) and c.id not in {known.id for known in base}]
     named = [_forms(changes, part) for part in dict.fromkeys(p for p in parts if isinstance(p, str))]
     found = [*subsets(base), *(c for forms in itertools.product(*filter(None, named)) for c in subsets(forms))]
     found = sorted((c for c in found if c and compatible(c)), key=len, reverse=True)[:200]
@@ -195,7 +199,7 @@ def _in_sublayers(
 ) -> Iterator[tuple[Change, ...]]:
     """What the parts have around one sublayer alone; another order, or sum, in one, alone or beside what is known."""
     known = found[0] if found else ()
-    yield from in_a_sublayer(kind, known)
+    yield from (alone for some in found[:MOST_KNOWN] for alone in in_a_sublayer(kind, some))
     single = list(of_sublayers(kind, changes))
     yield from single
     yield from ((*known, *c) for c in single if known and compatible((*known, *c)))

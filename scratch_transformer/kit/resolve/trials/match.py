@@ -30,7 +30,7 @@ from scratch_transformer.kit.resolve.trials import probing
 from scratch_transformer.kit.resolve.trials.outcome import Outcome, raised
 from scratch_transformer.kit.resolve.trials.planned import planned
 from scratch_transformer.kit.resolve.weights.layout import prepare
-from scratch_transformer.kit.resolve.weights.units import single_layers
+from scratch_transformer.kit.resolve.weights.units import is_repeated, single_layers
 
 if TYPE_CHECKING:
     from scratch_transformer.kit.resolve.library.library import Library
@@ -290,7 +290,8 @@ def _called(
         function = rotations.as_turning(made, {**kind.defaults, **settings}) or function
     actual = instance.settings_of_instance(made, kind, settings, used)
     if "num_layers" in actual and isinstance(made, nn.Module):  # however many it was told to make
-        actual |= {"num_layers": 1} if single_layers(made, library.kind_of_class) else {}
+        alone = single_layers(made, library.kind_of_class)
+        actual |= {"num_layers": 1} if alone and not any(is_repeated(made, path) for path in alone) else {}
     if "knows_eos" in kind.defaults:
         names = [p.name for p in construct.parameters_of(function)]
         asks = any(map(is_tokenizer, names)) and decoders.asks_for_end(function)

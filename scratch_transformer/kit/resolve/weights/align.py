@@ -106,9 +106,12 @@ def _layout(
 
 def _tied(left: list[Unit], layout: Layout, shapes: Shapes) -> Layout:
     """One embedding, or table of positions, for source and target; a projection without weights of its own uses the
-    embedding's: x @ wte.T.
+    embedding's: x @ wte.T; the layers after the only one are it again.
     """
     found: Layout = {}
+    for name in (unit.full(name) for unit in left for name in unit.names if (unit.layer or 0) > 0):
+        first = re.sub(r"(^|\.)layers\.\d+\.", r"\1layers.0.", name)  # one layer, called again and again
+        found |= {name: layout[first]} if shapes[first] == shapes[name] else {}
     for name in (unit.full(name) for unit in left for name in unit.names if unit.path.startswith(SIDES)):
         other = SIDES[1 - name.startswith(SIDES[1])] + name[len(SIDES[0]) :]
         if other in layout and shapes[other] == shapes[name] and bool((layout[other] >= 0).all()):
