@@ -213,7 +213,8 @@ def test_parts_tell_the_designs():
     gelu = diagnose(variant("FeedForward", activation="gelu"))
     layer = diagnose(variant("EncoderLayer", norm_order="pre", activation="gelu"))
     assert shown_by([gelu]) == {"activation": "gelu"}
-    assert shown_by([layer]) == {"norm_order": "pre", "activation": "gelu"}
+    of_layer = {"norm_order": "pre", "activation": "gelu", "norm_kind": "norm", "rotary": "none"}
+    assert shown_by([layer]) == of_layer
 
 
 def test_every_mistake_of_a_kind_is_in_the_catalogue():

@@ -91,6 +91,35 @@ def test_log_softmax_of_log_probabilities_and_not_of_logits_twice():
     assert check(computed_twice, "Loss").ids == []
 
 
+class LeavesOutPadding(torch.nn.Module):
+    """PyTorch's default for ignore_index, which is no word, and the sum divided by what counts."""
+
+    def __init__(self, num_classes, smoothing=0.1, ignore_index=-100):
+        super().__init__()
+        self.num_classes, self.smoothing, self.ignore_index = num_classes, smoothing, ignore_index
+
+    def forward(self, pred, target):
+        log = pred.log_softmax(dim=-1)
+        wanted = torch.full_like(log, self.smoothing / self.num_classes)
+        wanted.scatter_add_(1, target[:, None], torch.full_like(log[:, :1], 1 - self.smoothing))
+        wanted.masked_fill_(target[:, None] == self.ignore_index, 0)
+        return self.reduced(-(wanted * log).sum(-1), target)
+
+    def reduced(self, losses, target):
+        return losses.sum() / (target != self.ignore_index).sum()
+
+
+class DividesByAll(LeavesOutPadding):
+    def reduced(self, losses, target):
+        return losses.mean()
+
+
+def test_the_paddings_id_is_told_to_what_leaves_out_no_word_unless_told():
+    assert check(LeavesOutPadding, "Loss").verdict == "matches the builtin"
+    found = check(DividesByAll, "Loss").mistakes
+    assert [(one.id, one.form) for one in found] == [("T4", "divided by all positions")]
+
+
 def of_a_language_model(logits, targets):
     return F.cross_entropy(logits, targets)
 

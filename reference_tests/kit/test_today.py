@@ -6,10 +6,13 @@ import torch
 from reference_tests.kit.learners.checked import check_here
 from reference_tests.kit.made import variant
 from scratch_transformer.kit.canonical import rotary
+from scratch_transformer.kit.judge import designs
 from scratch_transformer.kit.judge.diagnose import diagnose
 from scratch_transformer.kit.judge.session import distance
+from scratch_transformer.kit.judge.variants import Variants
 from scratch_transformer.kit.kind import CanonicalCandidate
 from scratch_transformer.kit.kinds import KINDS
+from scratch_transformer.kit.kinds.today import TODAY
 from scratch_transformer.kit.recipe import RIGHT
 from scratch_transformer.kit.resolve import fitness
 from scratch_transformer.kit.resolve.call import beside
@@ -60,6 +63,38 @@ def test_the_reference_is_the_builtin_with_shared_and_other_heads(kind, settings
     for probe in kind.probes(settings, 1):
         expected = kind.oracle(settings, recipe, module.state_dict(), probe.inputs)
         torch.testing.assert_close(module(**probe.inputs), expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", TODAY)
+@pytest.mark.parametrize("settings", [{}, SHARED])
+def test_two_sides_are_the_builtins_functions_put_together(name, settings):
+    kind = TODAY[name]
+    settings, every = kind.complete(settings), list(kind.designs.values())
+    for changes in every[5 :: len(every) // 4]:
+        recipe = RIGHT.with_(changes)
+        module = kind.reference(settings, recipe)
+        for probe in kind.probes(settings, 1):
+            with torch.no_grad():
+                expected = kind.oracle(settings, recipe, dict(module.state_dict()), probe.inputs)
+            assert distance(module(**probe.inputs), expected, probe) < 1e-12
+
+
+def test_the_kinds_of_the_paper_know_those_of_today():
+    assert {name for name, kind in KINDS.items() if kind.today is not None} == set(TODAY)
+    assert all(TODAY[name].inputs == KINDS[name].inputs for name in TODAY)
+
+
+@pytest.mark.parametrize("name", ["Encoder", "Transformer", "LlamaModel", "Loss"])
+def test_what_speaks_against_an_option_does_whatever_the_others_are(name):
+    """Choices are narrowed one by one: the same designs are left as if each had been looked at."""
+    kind = KINDS[name]
+    variants = Variants(kind, kind.complete({}))
+    every = set(kind.build(variants.settings, RIGHT.with_(kind.full)).state_dict())
+    for changes in list(kind.designs.values())[:: max(len(kind.designs) // 7, 1)]:
+        missing = frozenset(every - set(kind.build(variants.settings, RIGHT.with_(changes)).state_dict()))
+        found = designs.possible(variants, missing, [], {})
+        assert found == designs._fitting(variants, dict(kind.designs), missing, [], False)
+        assert len(found) < len(kind.designs) or not missing
 
 
 def test_a_block_with_shared_heads_and_a_gate_is_right():
@@ -188,6 +223,62 @@ def test_positions_that_do_not_go_on_are_named(tmp_path, start):
 
 def test_another_cache_is_named(tmp_path):
     assert checked(tmp_path, kept="k").ids == ["K1"]
+
+
+GIVEN_A_MASK = """
+import math, torch, torch.nn as nn
+
+class CausalSelfAttention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        assert d_model % num_heads == 0, "d_model must be a multiple of num_heads"
+        self.h = num_heads
+        self.qkv, self.out = nn.Linear(d_model, 3 * d_model), nn.Linear(d_model, d_model)
+
+    def forward(self, x, mask, cache=None):
+        q, k, v = (y.unflatten(-1, (self.h, -1)).transpose(1, 2) for y in self.qkv(x).chunk(3, -1))
+        if cache is not None:
+            k, v = torch.cat((cache[0], k), -2), torch.cat((cache[1], v), -2)
+        scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
+        scores = OWN
+        if mask is not None:
+            scores = scores.masked_fill(mask, FILL)
+        return self.out((scores.softmax(-1) @ v).transpose(1, 2).flatten(2)), (k, v)
+"""
+OWN = (
+    "scores.masked_fill(torch.ones(scores.shape[-2:]).triu(1 + scores.shape[-1] - scores.shape[-2]).bool(), -math.inf)"
+)
+
+
+def given_a_mask(tmp_path, *changes, own="scores", fill="-math.inf"):
+    text = GIVEN_A_MASK.replace("OWN", own).replace("FILL", fill)
+    for old, new in zip(changes[::2], changes[1::2], strict=True):
+        assert old in text
+        text = text.replace(old, new)
+    path = tmp_path / "given.py"
+    path.write_text(text, encoding="utf-8")
+    return check_here(path)["CausalSelfAttention"]
+
+
+def test_what_is_called_causal_and_takes_a_mask_is_judged_with_it(tmp_path):
+    result = given_a_mask(tmp_path)
+    assert (result.verdict, result.kind) == ("matches the builtin", "SelfAttention")
+    assert "With its cache it gives, token by token, what one call gives." in result.notes
+    assert given_a_mask(tmp_path, fill="0.0").ids[0] == "A4"
+    assert given_a_mask(tmp_path, "(cache[1], v)", "(v, cache[1])").ids[0] == "K1"
+
+
+def test_what_makes_its_own_mask_is_said_not_to_be_given_another(tmp_path):
+    result = given_a_mask(
+        tmp_path,
+        "x, mask, cache",
+        "x, padding_mask=None, cache",
+        "if mask is",
+        "mask = padding_mask\n        if mask is",
+        own=OWN,
+    )
+    assert (result.verdict, result.kind) == ("matches the builtin", "CausalSelfAttention")
+    assert "It was not given its padding_mask." in result.limits
 
 
 @pytest.mark.parametrize("name", ["DecoderLayer", "Decoder"])

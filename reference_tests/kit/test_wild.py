@@ -41,6 +41,13 @@ RIGHT = {
     },
     "stateful": {"MultiHeadAttention": "MultiheadAttention", "DecoderBlock": "DecoderLayer"},
     "forms": {"LabelSmoothingLoss": "Loss", "RotaryEmbedding": "RotaryEmbedding"},
+    "both_sides": {
+        "Attention": "RotaryAttention",
+        "GatedFeedForward": "FeedForward",
+        "DecoderLayer": "DecoderLayer",
+        "Encoder": "Encoder",
+        "Transformer": "Transformer",
+    },
     "tensorflow": {
         "PositionalEncoding": "PositionalEncoding",
         "MultiHeadAttention": "MultiheadAttention",
@@ -177,6 +184,17 @@ MISTAKEN = [
     row("forms", "RotaryEmbedding", "base ** (-torch", "base ** (torch"),
     row("forms", "LabelSmoothingLoss", "(1 - self.smoothing) * right", "right"),
     row("forms", "LabelSmoothingLoss", "log_softmax(-1)", "log_softmax(1)"),
+    row("both_sides", "Attention", "turned(q, *rope), turned(k, *rope)", "turned(q, *rope), k", "R4"),
+    row("both_sides", "GatedFeedForward", "F.gelu(self.wi_0(x))", "self.wi_0(x)", "G4"),
+    row("both_sides", "EncoderLayer", "self.ffn(self.norm2(x))", "self.ffn(x)"),
+    row("both_sides", "DecoderLayer", "memory, src_mask)", "memory)"),
+    row("both_sides", "DecoderLayer", "x = x + self.cross_attention", "x = self.cross_attention"),
+    row("both_sides", "Encoder", "dim, 2) / dim", "dim, 2) / (2 * dim)"),
+    row("both_sides", "Transformer", "self.tgt_embed(tgt)", "self.src_embed(tgt)"),
+    row("both_sides", "Transformer", "dtype=torch.bool).tril()", "dtype=torch.bool)", "A25"),
+    row("both_sides", "Transformer", "self.encoder(self.src_embed(src), src_mask)", "self.src_embed(src)"),
+    row("both_sides", "Transformer", "(tgt), memory, src_mask", "(tgt), memory, None"),
+    row("both_sides", "Transformer", "x.pow(2).mean(-1", "x.pow(2).mean(-2"),
 ]  # fmt: skip
 
 

@@ -74,6 +74,7 @@ class Kind:
     oracle: (settings, design's recipe, state, inputs) -> output of the builtin from torch.nn, or None if there is none.
     builtin: what the oracle is: "torch.nn.LayerNorm"; "" without one.
     extras: probes for one mistake each, tried after everything else.
+    today: the same kind with the designs of today, for code that speaks of them; None if it has those.
     """
 
     name: str
@@ -90,6 +91,7 @@ class Kind:
     oracle: Callable[[Settings, Recipe, State, Inputs], Tensor] | None = None
     builtin: str = ""
     extras: tuple[Extra, ...] = ()
+    today: Kind | None = None
 
     @property
     def ids(self) -> frozenset[str]:
@@ -148,6 +150,9 @@ class Candidate:
     replaced: names of its parts that the reference stands in for.
     defaults: settings -> values that its constructor has where nothing is passed.
     shown: choices of the recipe that resolving it has shown already. explained: the recipe with its numbers, if any.
+    idle: its parts that nothing depends on, where its numbers are explained without them.
+    told: the settings that went into it, where it was built again.
+    is_tried: whether resolving it compared it with every design.
     drops: whether dropout that ignores eval() takes place. Without it, everything else can be compared.
     differentiates: whether a call keeps what a backward pass needs.
     refused: a mask's parameter, and the error with which it stops when it is given any.
@@ -168,6 +173,9 @@ class Candidate:
         self.defaults: dict[str, Any] = {}
         self.shown: dict[str, Any] = {}
         self.explained: Recipe | None = None
+        self.idle: tuple[str, ...] = ()
+        self.told: frozenset[str] = frozenset()
+        self.is_tried = False
         self.drops = False
         self.differentiates = False
         self.refused: tuple[str, Exception] | None = None

@@ -85,6 +85,7 @@ class Recipe:
     final_norm: bool = False
     layers: str = "own weights"
     feeding: str = "previous layer"
+    depth: str = "all layers"  # "first layer": the others are not made, or never reached
     cross_input: str = "self-attention's output"  # "block's input": what the attention to the encoder is given
     memory: str = "encoder"  # "decoder", "decoder, its mask"; "its keys": values are the decoder's own
     memory_norm: str = "none"  # of the encoder's output, in every layer: "own", "queries'"

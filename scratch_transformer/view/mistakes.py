@@ -27,6 +27,7 @@ NOT_HERE = {
     "A29": UNKNOWN,
     "B23": UNKNOWN,
     "B25": UNKNOWN,
+    "B28": UNKNOWN,
     "B31": UNKNOWN,
     "P12": UNKNOWN,
     "A26": "no score is large enough to overflow",

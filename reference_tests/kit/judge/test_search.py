@@ -212,10 +212,10 @@ def tried(monkeypatch):
     """The tiers of a kind with these mistakes, of which designs and fits are given."""
     fit = ("LN3", "0.5", {"eps": 0.5})
 
-    def tiers(parts=(), designs=(("", {}),), mistakes=("LN1", "LN2", "LN3:1e-6", "LN7:over the batch")):
+    def tiers(parts=(), designs=(("", {}),), mistakes=("LN1", "LN2", "LN3:1e-6", "LN7:over the batch"), **known):
         ids, seen = KINDS["LayerNorm"].ids, []
         kind = SimpleNamespace(name="LayerNorm", mistakes=mistakes, designs={"": {}}, ids=ids, inputs=("x",))
-        candidate = SimpleNamespace(explained=None, shown={}, missing=())
+        candidate = SimpleNamespace(**{"explained": None, "shown": {}, "missing": (), "is_tried": False, **known})
         session = SimpleNamespace(kind=kind, candidate=candidate, variants=SimpleNamespace(kind=kind), ran=[])
         monkeypatch.setattr(search, "is_evident", lambda variants, entries, missing: False)
         monkeypatch.setattr(search, "of_session", lambda session, known: seen.append(known) or list(designs))
@@ -288,6 +288,30 @@ def test_every_design_has_them_all(tried):
     assert [h.design for h in tiers[3][1]] == ["pre"] * 4 + ["post"] * 4
     assert tiers[3][1][0].recipe == RIGHT.with_({"norm_order": "pre", "ddof": 1})
     assert seen[1] == [RIGHT.with_({"norm_order": "pre"}), RIGHT]
+
+
+def test_after_it_was_tried_with_every_design_one_mistake_besides_the_known_ones_goes_before_one_alone(tried):
+    tiers, _ = tried(["LN1"], is_tried=True)
+    assert changes(tiers[3][1]) == [(DDOF, EPS), (DDOF, TINY), (DDOF, BATCH)]
+    assert changes(tiers[4][1]) == SINGLE
+
+
+def test_what_its_numbers_have_shown_is_tried_first_with_the_parts_mistakes(tried):
+    part = Diagnosis("LayerNorm", "mistake", 1.0, "", (Finding(MISTAKES["LN1"], ""),), recipe=RIGHT.with_({"ddof": 1}))
+    designs = [("pre", {"norm_order": "pre"}), ("post", {"norm_order": "post"})]
+    tiers, _ = tried([part], designs, shown={"norm_order": "post"}, explained=RIGHT)
+    assert [(h.design, h.ids) for _, tier in tiers[:2] for h in tier] == [("post", ()), ("post", ("LN1",))]
+    assert [h.design for h in tiers[2][1]] == ["pre", "post"]
+
+
+def test_of_many_designs_the_nearest_that_the_parts_show_come_first():
+    near = {"a": 3.0, "b": 1.0, "c": 2.0, "d": 0.0}
+    session = SimpleNamespace(near=lambda recipe: near[recipe.activation])
+    designs = [(name, {"activation": name, "norm_order": "pre" if name == "d" else "post"}) for name in near]
+    found = search._nearest(session, designs, {"norm_order": "post"})
+    assert [name for name, _ in found] == ["b", "c", "a", "d"]
+    many = [(str(n), {"norm_order": "pre"}) for n in range(60)]
+    assert len(search._nearest(session, designs + many, {"norm_order": "post"})) == search.MOST_NEAR
 
 
 def test_a_mistake_goes_before_its_design():

@@ -184,11 +184,39 @@ def _several(function: Callable[..., Any]) -> Callable[..., Any]:
     return applied
 
 
+def _joined(pattern: str, *tensors: Any, **sizes: Any) -> Any:
+    """einx.rearrange; rearrange("... h, ... h -> ... (h (1 + 1))", x, y) joins tensors of one form."""
+    import torch
+
+    if len(tensors) == 1:
+        return _several(rearrange)(pattern, tensors[0], **sizes)
+    left, _, right = pattern.partition("->")
+    forms = {" ".join(form.split()) for form in left.split(",")}
+    one_each = re.escape(" + ".join("1" * len(tensors)))
+    if len(forms) > 1 or len(re.findall(rf"\({one_each}\)", right)) != 1:
+        raise ValueError(f"{pattern!r} joins tensors in a way that is not known here")
+    right = re.sub(rf"\({one_each}\)", "joined", right)
+    return rearrange(torch.stack(tensors, -1), f"{forms.pop()} joined -> {right}", **sizes)
+
+
+def get_at(pattern: str, tensor: Any, indices: Any) -> Any:
+    """einx.get_at("c [pos] half, ... -> c ... half", table, positions): what stands at these places of one axis."""
+    first, _, rest = pattern.partition(",")
+    of_indices, _, output = rest.partition("->")
+    names, places = first.split(), of_indices.split()
+    bracketed = [i for i, name in enumerate(names) if name.startswith("[")]
+    if len(bracketed) != 1 or set(names) & set(places) or ("..." in names) or not output:
+        raise ValueError(f"{pattern!r} asks for places in a way that is not known here")
+    chosen = tensor.movedim(bracketed[0], 0)[indices]
+    return rearrange(chosen, f"{' '.join([*places, *(n for n in names if not n.startswith('['))])} -> {output}")
+
+
 def _einx() -> dict[str, Any]:
     return {
+        "get_at": get_at,
         "dot": lambda pattern, *tensors, **sizes: einsum(_bare(pattern), *tensors),
         "multiply": lambda pattern, *tensors, **sizes: einsum(_bare(pattern), *tensors),
-        **dict.fromkeys(("rearrange", "id"), _several(rearrange)),
+        **dict.fromkeys(("rearrange", "id"), _joined),
         **{name: _over(name, False) for name in ("mean", "sum")},
         **{name: _over(of, False) for name, of in (("max", "amax"), ("min", "amin"))},
         **{name: _over(name, True) for name in ("softmax", "log_softmax")},

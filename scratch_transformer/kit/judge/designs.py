@@ -11,11 +11,13 @@ from torch import Tensor
 from scratch_transformer.kit.judge.session import Session
 from scratch_transformer.kit.judge.variants import Variants
 from scratch_transformer.kit.kind import Diagnosis, Finding, Settings
+from scratch_transformer.kit.kinds.choices import Choices
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.recipe import RIGHT, Recipe
 
 Design = tuple[str, dict[str, Any]]
 Keeps = Callable[[Design], bool]
+OF_LAYERS = ("norm_order", "activation", "norm_kind", "rotary")
 SHOWN = {
     **dict.fromkeys(("FeedForward", "SwiGLU"), ("activation",)),
     **dict.fromkeys(("LayerNorm", "RMSNorm"), ("norm_kind",)),
@@ -24,7 +26,10 @@ SHOWN = {
     "PositionalEncoding": ("positions",),
     **dict.fromkeys(("InputEmbedding", "Embedding"), ("embedding_scale",)),
     "ResidualConnection": ("norm_order",),
-    **dict.fromkeys(("EncoderLayer", "DecoderLayer", "DecoderOnlyLayer"), ("norm_order", "activation")),
+    **dict.fromkeys(("EncoderLayer", "DecoderOnlyLayer", "LlamaBlock", "MaskedLlamaBlock", "Encoder"), OF_LAYERS),
+    **dict.fromkeys(("DecoderLayer", "Decoder"), (*OF_LAYERS, "parts")),
+    "TokenEncoder": (*OF_LAYERS, "embedding_scale", "positions"),
+    "TokenDecoder": (*OF_LAYERS, "embedding_scale", "positions", "parts"),
 }
 """Choices of a whole that its parts show."""
 
@@ -41,7 +46,22 @@ def possible(
     missing: canonical parameters that the candidate has no place for. outputs: what it gave. has_bare_norms: whether
     norms may be there without weights.
     """
-    designs = [(name, dict(changes)) for name, changes in variants.kind.designs.items()]
+    every = variants.kind.designs
+    if isinstance(every, Choices):  # what speaks against an option of one choice does whatever the others are
+        every = every.narrowed(lambda options: dict(_fitting(variants, options, missing, outputs, has_bare_norms)))
+    designs = _fitting(variants, every, missing, outputs, has_bare_norms)
+    return sorted(designs, key=lambda design: against(design, shown))
+
+
+def _fitting(
+    variants: Variants,
+    some: Mapping[str, Mapping[str, Any]],
+    missing: Collection[str],
+    outputs: Sequence[Tensor],
+    has_bare_norms: bool,
+) -> list[Design]:
+    """Those of some designs that nothing speaks against; all, where something speaks against each."""
+    designs = [(name, dict(changes)) for name, changes in some.items()]
     if len(designs) == 1:
         return designs
     designs = [design for design in designs if _fits_width(design, variants.settings, outputs)] or designs
@@ -52,7 +72,7 @@ def possible(
         *of_outputs,
     ):
         designs = [design for design in designs if keeps(design)] or designs
-    return sorted(designs, key=lambda design: against(design, shown))
+    return designs
 
 
 def against(design: Design, shown: Mapping[str, Any]) -> int:
@@ -63,8 +83,8 @@ def against(design: Design, shown: Mapping[str, Any]) -> int:
 def is_evident(variants: Variants, entries: Mapping[str, Any], missing: Collection[str]) -> bool:
     """Whether weights that a candidate has no place for show a mistake: one norm for all sublayers of a layer."""
     if entries == {"memory_norm": "own"}:
-        own = [name for name in variants.weights(RIGHT.with_(entries)) if "norm_memory" in name]
-        return bool(own) and not set(own) & set(missing)
+        added = {name for name in variants.weights(RIGHT.with_(entries)) if "norm_memory" in name}
+        return bool(added) and not added & set(missing)
     if entries.keys() != {"norms"}:
         return False
     design = next(iter(variants.kind.designs.values()))

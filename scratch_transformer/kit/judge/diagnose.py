@@ -9,6 +9,7 @@ several mistakes explain alike is reported as such; what none explains stays une
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -24,7 +25,7 @@ from scratch_transformer.kit.judge.search import PADDING_LOST, Change, Hypothesi
 from scratch_transformer.kit.judge.session import EXACT, ROUNDED, Session, distance, says_nothing
 from scratch_transformer.kit.kind import Candidate, Diagnosis, Finding, Verdict
 from scratch_transformer.kit.mistakes import MISTAKES
-from scratch_transformer.kit.mistakes.attention import NOT_ASKED, TARGET_ONLY, UNTOLD
+from scratch_transformer.kit.mistakes.attention import AS_IN_T5, NOT_ASKED, TARGET_ONLY, UNTOLD
 from scratch_transformer.kit.mistakes.blocks import MIXED_NORMS, UNUSED_NORMS
 from scratch_transformer.kit.mistakes.normalization import LARGE_EPS
 from scratch_transformer.kit.recipe import RIGHT, Recipe
@@ -33,6 +34,8 @@ ORDER = list(MISTAKES)
 """Of mistakes, in the catalogue: however they were found, they are named in this order."""
 MOST_EPS = 0.01
 """Of a norm, beside which the variance of ordinary tokens is large."""
+T5 = re.compile(r"^[mM]?[tT]5")
+"""In the name of a class: Raffel et al. 2020 do not scale scores."""
 SEVERITIES = ("mistake", "paper", "harmless", "note")
 WORDS: dict[tuple[str, Any], str] = {
     ("norm_order", "pre"): "pre-norm",
@@ -121,7 +124,8 @@ def _diagnosed(session: Session, parts: Known, seconds: float | None) -> Diagnos
 
 def _words(best: Hypothesis) -> str:
     """A design in words: "logits, post-norm", and what is otherwise in the encoder or the decoder."""
-    of_sides = (f"{side}: {WORDS[name, value]}" for side, own in best.sides for name, value in own)
+    entries = ((side, entry) for side, own in best.sides for entry in own)
+    of_sides = (f"{side}: {WORDS[entry]}" for side, entry in entries if entry in WORDS)
     return ", ".join((best.design, *of_sides))
 
 
@@ -175,6 +179,8 @@ def _form(session: Session, change: Change) -> str:
         return UNTOLD
     if change.id == "LN3" and dict(change.entries).get("eps", 0.0) > MOST_EPS:
         return LARGE_EPS
+    if (change.id, change.form) == ("A1", "not scaled") and T5.search(type(session.candidate.module).__name__):
+        return AS_IN_T5
     is_asked = change.id != "A25" or session.candidate.is_causal_by_name
     return change.form if is_asked else NOT_ASKED
 

@@ -105,7 +105,8 @@ def by_side(
             for side in SIDES:
                 own[side] |= {"final_norm": has_norm[side]} if differ else {}
                 own[side] |= {"norm_order": order[side]} if order else {}
-            parts = tuple((side, tuple(values.items())) for side, values in own.items())
+            of_sides = tuple((side, tuple(values.items())) for side, values in own.items())
+            parts = (*entries.get("parts", ()), *of_sides)
             rest = {n: v for n, v in base.items() if not order or n != "norm_order"}
             if {**rest, "parts": parts} not in seen:
                 seen.append({**rest, "parts": parts})

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from scratch_transformer.kit.judge.designs import against, is_evident, of_session, over_tokens, shown_by
+from scratch_transformer.kit.judge.designs import Design, against, is_evident, of_session, over_tokens, shown_by
 from scratch_transformer.kit.judge.fits import fitted
 from scratch_transformer.kit.judge.places import (
     PLACES,
@@ -40,6 +40,8 @@ MOST_KNOWN = 8
 """Combinations of the parts' mistakes that are tried in one sublayer alone."""
 OF_SUBLAYERS = {"norm_order", "residual"}
 """What may be otherwise around one sublayer than around the others."""
+MOST_LIKELY, MOST_NEAR = 4, 48
+"""Designs that are combined with one mistake besides the parts'; those that are combined with mistakes at all."""
 
 PADDING_LOST, GAP = ("A29", "the padding is lost"), "gap"
 """A mistake that goes with any other, and the name of the probe that shows it."""
@@ -156,14 +158,18 @@ def _tiers(session: Session, parts: Known) -> Iterator[tuple[bool, Iterable[Hypo
     kind = session.kind
     known = [part for part in parts if isinstance(part, Diagnosis)]
     designs, changes = of_session(session, known), changes_of(kind)
-    yield False, [Hypothesis(name, (), RIGHT.with_(entries)) for name, entries in designs]
-    if len(designs) > MOST_DESIGNS:
-        shown = {**shown_by(known), **session.candidate.shown}
-        designs = sorted(designs, key=lambda d: (against(d, shown), session.near(RIGHT.with_(d[1]))))
     base = of_parts(kind, known)
     base += evident(session.variants, session.candidate.missing, base)
     of_output = over_tokens([result.output for result in session.ran if result.output is not None])
     base += [c for c in changes if c.entries == (("output", of_output),) and c.id not in {known.id for known in base}]
+    likely = [design for design in designs if session.candidate.shown and not against(design, session.candidate.shown)]
+    if base and likely and compatible(base):  # of many designs there may be no time for all
+        yield False, with_changes(likely, [()])
+        yield False, with_changes(likely, [tuple(base)])
+    if len(designs) <= MOST_DESIGNS or not session.candidate.is_tried or session.candidate.explained is not None:
+        yield False, with_changes(designs, [()])
+    if len(designs) > MOST_DESIGNS:
+        designs = _nearest(session, designs, {**shown_by(known), **session.candidate.shown})
     named = [_forms(changes, part) for part in dict.fromkeys(p for p in parts if isinstance(p, str))]
     found = [*subsets(base), *(c for forms in itertools.product(*filter(None, named)) for c in subsets(forms))]
     found = sorted((c for c in found if c and compatible(c)), key=len, reverse=True)[:200]
@@ -180,6 +186,9 @@ def _tiers(session: Session, parts: Known) -> Iterator[tuple[bool, Iterable[Hypo
     if told:
         near = [d for d in designs if not against(d, session.candidate.shown)] or designs
         yield False, with_changes(near, [c for c in (told, *((*known, *told) for known in found)) if compatible(c)])
+    for all_known in found[:1] if session.candidate.is_tried else ():  # without what the parts have, nothing agrees
+        one_more = [(*all_known, change) for change in changes if compatible((*all_known, change))]
+        yield False, with_changes(designs[:MOST_LIKELY], one_more)
     yield False, with_changes(designs, [(change,) for change in changes])
     fits = fitted(session, [RIGHT.with_(entries) for _, entries in designs])
     yield False, with_changes(designs, [tuple(Change(id, f, tuple(e.items())) for id, f, e in fit) for fit in fits])
@@ -210,6 +219,15 @@ def of_sublayers(kind: str, changes: Sequence[Change]) -> Iterator[tuple[Change,
     several = [change for change in changes if OF_SUBLAYERS & {name for name, _ in change.entries}]
     for change in (*several, Change("B1", "", (("norm_order", "post"),))):
         yield from in_a_sublayer(kind, (change,))
+
+
+def _nearest(session: Session, designs: list[Design], shown: Mapping[str, Any]) -> list[Design]:
+    """Those that the parts show, the nearest of them first; then a few that fewer of them show."""
+    least = min(against(design, shown) for design in designs)
+    first = [design for design in designs if against(design, shown) == least]
+    first.sort(key=lambda design: session.near(RIGHT.with_(design[1])))
+    rest = [design for design in designs if against(design, shown) > least]
+    return [*first, *sorted(rest, key=lambda design: against(design, shown))][: max(MOST_NEAR, len(first))]
 
 
 def _is_of_source(session: Session) -> bool:

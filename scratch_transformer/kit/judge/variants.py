@@ -22,6 +22,7 @@ STRUCTURE = (
     "norms",
     "memory_norm",
     "layers",
+    "depth",
     "gated",
     "qk_norm",
 )

@@ -1,5 +1,7 @@
 """All kinds of components that the kit knows, by name, from the smallest to the largest."""
 
+from dataclasses import replace
+
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.kinds import (
     attention,
@@ -11,13 +13,14 @@ from scratch_transformer.kit.kinds import (
     models,
     optimizing,
     rotary,
+    today,
     tokens,
     training,
 )
 from scratch_transformer.kit.kinds import normalization as norms
 
 KINDS: dict[str, Kind] = {
-    kind.name: kind
+    kind.name: replace(kind, today=today.TODAY.get(kind.name))
     for kind in (
         *(
             norms.LAYER_NORM,

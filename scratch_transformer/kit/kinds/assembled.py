@@ -63,11 +63,12 @@ def layer(
     """Self-attention, cross-attention to a memory if there is one, and feed-forward network, pre-norm or post-norm."""
 
     def attend(x: Tensor) -> Tensor:
-        return attention(x, x, x, mask, settings, recipe, state, f"{prefix}self_attn.")
+        return attention(x, x, x, mask, settings, recipe.within("self_attn"), state, f"{prefix}self_attn.")
 
     def cross(x: Tensor) -> Tensor:
         assert memory is not None
-        return attention(x, memory, memory, memory_mask, settings, recipe, state, f"{prefix}cross_attn.")
+        own = recipe.within("cross_attn")
+        return attention(x, memory, memory, memory_mask, settings, own, state, f"{prefix}cross_attn.")
 
     def feed(x: Tensor) -> Tensor:
         return builtin_mlp(x, recipe, state, f"{prefix}feed_forward.")

@@ -12,6 +12,7 @@ from scratch_transformer.kit.canonical import blocks, stacks
 from scratch_transformer.kit.kind import Inputs, Kind, Probe, Settings, State
 from scratch_transformer.kit.kinds import assembled
 from scratch_transformer.kit.kinds.attention import CORE_OF_OTHERS, KEYS_ARE_QUERIES, SELF_MISTAKES, WITH_MASKS, packed
+from scratch_transformer.kit.kinds.choices import combined
 from scratch_transformer.kit.kinds.inputs import (
     D_FF,
     D_MODEL,
@@ -32,7 +33,6 @@ from scratch_transformer.kit.kinds.layers import (
     FEED_FORWARD_MISTAKES,
     ORDERS,
     builtin_activation,
-    combined,
 )
 from scratch_transformer.kit.recipe import Recipe
 
@@ -51,7 +51,7 @@ MEMORY_NORM = {"memory_norm": "own"}
 """A parameter that a decoder's layer may have, and no right design has."""
 FINAL = {"": {"final_norm": False}, "final norm": {"final_norm": True}}
 STACK_DESIGNS = combined(ORDERS, FINAL, USUAL)
-STACK_MISTAKES = ("B4:pre-norm without final norms", "B9", "B19")
+STACK_MISTAKES = ("B4:pre-norm without final norms", "B9", "B19", "B28")
 CAUSAL_MISTAKES = ("P7", "K1", "A5", "A6", "A25:", "B11")
 ENCODER_MISTAKES = tuple(id for id in LAYER_MISTAKES if id != "A29")
 """It is given one mask only."""
@@ -60,7 +60,7 @@ ROWS = ("A7:queries instead of keys, in the target", "A7:queries instead of keys
 CROSS_MISTAKES = (
     "A25:nor one for the padding",
     "A21:keys and values come from the decoder", "A21:keys, values and their mask come from the decoder",
-    "A21:values come from the decoder", "A22", "A27", "A36", "B31",
+    "A21:values come from the decoder", "A22", "A27", "A35", "A36", "B31",
     "B23:attention's output is added to the encoder's",
     "B23:the feed-forward network's output is added to the input of the sublayer before",
     "B23:the attention to the encoder is given the block's first input",

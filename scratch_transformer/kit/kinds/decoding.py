@@ -8,8 +8,8 @@ from torch import Tensor
 from scratch_transformer.kit.canonical.decoding import Beam, Greedy, NextLogits
 from scratch_transformer.kit.canonical.masks import CausalMask, CombinedMask, PaddingMask
 from scratch_transformer.kit.kind import Kind, Probe, Settings
+from scratch_transformer.kit.kinds.choices import combined
 from scratch_transformer.kit.kinds.inputs import B, Draw, S, T
-from scratch_transformer.kit.kinds.layers import combined
 
 VOCABULARY, BOS, EOS, MAX_LEN = 9, 1, 2, 10
 SOURCE = "Vaswani et al. 2017, section 6.1"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -12,6 +11,7 @@ from scratch_transformer.kit.canonical.activation import Activation, Softmax, fe
 from scratch_transformer.kit.canonical.blocks import Residual
 from scratch_transformer.kit.canonical.stacks import Projected
 from scratch_transformer.kit.kind import Extra, Inputs, Kind, Probe, Settings, State
+from scratch_transformer.kit.kinds.choices import combined
 from scratch_transformer.kit.kinds.inputs import D_FF, D_MODEL, HEADS, B, Draw, S, T
 from scratch_transformer.kit.kinds.wrapped import WRAPPERS, builtin_wrapped
 from scratch_transformer.kit.recipe import Recipe
@@ -190,15 +190,6 @@ GELU = Kind(
 )
 
 
-def combined(*designs: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any]]:
-    """Every choice of the first with every choice of the others."""
-    first, *rest = designs
-    if not rest:
-        return first
-    others = combined(*rest)
-    return {", ".join(filter(None, (a, b))): {**first[a], **others[b]} for b in others for a in first}
-
-
 FEED_FORWARD = Kind(
     name="FeedForward",
     what="Two linear maps with an activation between, applied to every token alone.",
@@ -222,6 +213,8 @@ FEED_FORWARD = Kind(
         "B21",
         "B22",
         "B26",
+        "B29",
+        "B30",
         "A12",
         "LN1",
         "LN2",
@@ -241,7 +234,21 @@ SWIGLU = Kind(
     defaults=FEED_FORWARD.defaults,
     build=FEED_FORWARD.build,
     probes=token_probes,
-    mistakes=("G1", "G2", "G4", "G5", "G6", "B8:GELU", "B8:ReLU in place of GELU", "B7", "B10", "B12", "B27", "A12"),
+    mistakes=(
+        "G1",
+        "G2",
+        "G4",
+        "G5",
+        "G6",
+        "B8:GELU",
+        "B8:ReLU in place of GELU",
+        "B7",
+        "B10",
+        "B12",
+        "B27",
+        "B29",
+        "A12",
+    ),
     designs={"": GATED["SwiGLU"]},
     full={"gated": True},
     oracle=builtin_feed_forward,
@@ -298,7 +305,7 @@ PROJECTION = Kind(
     defaults={"d_model": D_MODEL, "vocab_size": 13},
     build=lambda settings, recipe: Projected(settings["d_model"], settings["vocab_size"], recipe),
     probes=token_probes,
-    mistakes=("B18", "B12", "B27", "B21", "B22", "B26", "A12"),
+    mistakes=("B18", "B12", "B27", "B21", "B22", "B26", "B29", "A12"),
     designs=OUTPUTS,
     oracle=builtin_projection,
     builtin="torch.nn.Linear",

@@ -20,7 +20,8 @@ from scratch_transformer.kit.kinds.blocks import (
     causal_probes,
     encoder_probes,
 )
-from scratch_transformer.kit.kinds.layers import ACTIVATIONS, GATED, GATED_MISTAKES, ORDERS, combined
+from scratch_transformer.kit.kinds.choices import combined
+from scratch_transformer.kit.kinds.layers import ACTIVATIONS, GATED, GATED_MISTAKES, ORDERS
 from scratch_transformer.kit.kinds.models import HEADS, builtin_gpt, gpt_probes
 from scratch_transformer.kit.kinds.rotary import BASE, ROTARY_MISTAKES
 

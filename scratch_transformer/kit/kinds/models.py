@@ -26,8 +26,9 @@ from scratch_transformer.kit.kinds.blocks import (
     USUAL,
     builtin_stack,
 )
+from scratch_transformer.kit.kinds.choices import combined
 from scratch_transformer.kit.kinds.inputs import B, Draw, S, T, causal, gap, keys, queries, real
-from scratch_transformer.kit.kinds.layers import ORDERS, OUTPUTS, combined
+from scratch_transformer.kit.kinds.layers import ORDERS, OUTPUTS
 from scratch_transformer.kit.recipe import Recipe
 
 POSITIONS = {
@@ -79,10 +80,11 @@ def seq2seq_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
 
 
 def gpt_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
-    draw = Draw(seed)
+    """None of the ids is 0, which some take for padding and hide."""
+    draw, words = Draw(seed), settings["vocab_size"] - 1
     return (
-        Probe("ids", {"ids": draw.ids(B, T, below=settings["vocab_size"])}, shows="random ids"),
-        Probe("fewer ids", {"ids": draw.ids(B, 3, below=settings["vocab_size"])}, shows="fewer ids", quiet=True),
+        Probe("ids", {"ids": draw.ids(B, T, below=words) + 1}, shows="random ids"),
+        Probe("fewer ids", {"ids": draw.ids(B, 3, below=words) + 1}, shows="fewer ids", quiet=True),
     )
 
 
@@ -202,7 +204,7 @@ SEQ2SEQ = model_kind(
     defaults={**MODEL_SIZES, "src_vocab_size": 13, "tgt_vocab_size": 11, "src_pad": 0, "tgt_pad": 1},
     probes=seq2seq_probes,
     mistakes=(
-        "B25", *BOTH_SIDES, *CAUSAL_MISTAKES, *CROSS_MISTAKES, *FINAL_NORMS, "B9", "B19", "B20",
+        "B25", *BOTH_SIDES, *CAUSAL_MISTAKES, *CROSS_MISTAKES, *FINAL_NORMS, "B9", "B19", "B28", "B20",
         *POSITION_MISTAKES, "B18",
     ),
     designs=combined(HEADS, OUTPUTS, POSITIONS, SCALED, FINAL, ORDERS, USUAL, NORMALIZED),

@@ -7,8 +7,8 @@ from torch import Tensor
 
 from scratch_transformer.kit.canonical.training import Loss, Schedule
 from scratch_transformer.kit.kind import Inputs, Kind, Probe, Settings, State
+from scratch_transformer.kit.kinds.choices import combined
 from scratch_transformer.kit.kinds.inputs import Draw
-from scratch_transformer.kit.kinds.layers import combined
 from scratch_transformer.kit.recipe import Recipe
 
 CLASSES, TOKENS = 11, 14

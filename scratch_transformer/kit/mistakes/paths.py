@@ -44,8 +44,8 @@ print("the block's first input:", norm(x + feed_forward(y)).data)
         id="B24",
         title="dropout after the sum",
         severity="mistake",
-        does="In training mode, dropout comes after the residual sum and its norm, so it zeroes features of the sum "
-        "itself: nothing passes around a sublayer undisturbed.",
+        does="In training mode, dropout comes after the residual sum, or even after its norm, so it zeroes features of "
+        "the sum itself: nothing passes around a sublayer undisturbed.",
         expected="Dropout on the sublayer's output alone, before x is added and before the norm.",
         fix="x = self.norm(x + self.dropout(sublayer(x))).",
         source="Vaswani et al. 2017, section 5.4",

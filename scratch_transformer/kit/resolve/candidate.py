@@ -44,7 +44,6 @@ class Resolved(Candidate):
         self.made, self.plan, self._rebuild = made, plan, rebuild
         self.function: Callable[..., Any] = made
         self.layout: Layout = layout or {}
-        self.parameters = Parameters(made) if isinstance(made, nn.Module) else None
         self.shape_of: Callable[[Inputs], torch.Size | None] = lambda inputs: None
         self.post: Callable[[Tensor, Inputs], Tensor] = lambda output, inputs: output
         self.output_index: int | None = None
@@ -58,6 +57,11 @@ class Resolved(Candidate):
         self.is_causal_by_name = _is_given_future(kind, plan) or (_is_causal(kind, thing) and not _takes_mask(plan))
         self.has_bare_norms = _has_bare_norms(thing)
         self.update_missing()
+
+    @functools.cached_property
+    def parameters(self) -> Parameters | None:
+        """Read when they are needed: most ways to call something stop before that."""
+        return Parameters(self.made) if isinstance(self.made, nn.Module) else None
 
     def update_missing(self) -> None:
         """Canonical parameters for which the layout has only constants."""
@@ -243,8 +247,13 @@ def _has_bare_norms(thing: Any) -> bool:
     norms = [part for part in thing.modules() if "norm" in type(part).__name__.lower()]
     if any(next(norm.parameters(), None) is None for norm in norms):
         return True
-    own = {type(part) for part in thing.modules() if not type(part).__module__.startswith("torch.")}
-    names = {name for cls in own for one in (cls, *leads_to(cls)) for name in names_in(one)}
+    own: set[Any] = {type(part) for part in thing.modules() if not type(part).__module__.startswith("torch.")}
+    return any(_names_a_bare_norm(cls) for cls in own)
+
+
+@functools.lru_cache(maxsize=1024)
+def _names_a_bare_norm(cls: type) -> bool:
+    names = {name for one in (cls, *leads_to(cls)) for name in names_in(one)}
     return any(BARE.search(name) and name.islower() for name in names)
 
 

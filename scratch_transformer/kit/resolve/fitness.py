@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import names_in
+from scratch_transformer.kit.definitions import leads_to, names_in
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.call.plan import MASKS
@@ -23,6 +23,7 @@ TODAY = ("RotaryEmbedding", "CausalRotaryAttention", "RotaryAttention", "LlamaBl
 OF_TODAY = re.compile(
     r"(?<![dp])rope|rotary|freqs?cis|freqscomplex|tokenpositions|(?<!no)rms|swiglu|silu|cossin|rotatehalf"
 )
+GATED = re.compile(r"glu$|gate(proj|linear)?$|gated")
 ANGLES = re.compile(r"^(sin|cos|polar|viewascomplex|theta|angles?)$|rotat|freq")
 TRIANGLE = re.compile(r"^tri[lu]$|causalmask|lookahead|subsequent|futuremask")
 VOCABULARY = re.compile(r"voc|numtokens|ntokens?$|dictsize")
@@ -67,6 +68,21 @@ def of_today(kind: Kind, thing: Any) -> float:
     if kind.name not in TODAY or kind.name == "RotaryEmbedding" or not isinstance(thing, type):
         return 0.0
     return 1.0 if any(OF_TODAY.search(plain(name)) for name in names_within(thing)) else -0.4
+
+
+def speaks_of_today(made: Any) -> bool:
+    """Whether a module, or a part of it, is of a class that speaks of rotary positions, RMSNorm or gates."""
+    classes: set[Any] = {type(part) for part in made.modules()} if isinstance(made, nn.Module) else set()
+    return nn.RMSNorm in classes or any(_is_of_today(cls) for cls in classes)
+
+
+@functools.lru_cache(maxsize=512)
+def _is_of_today(cls: type) -> bool:
+    if cls.__module__.startswith(("torch.", "scratch_transformer.")):
+        return False
+    called = [one for one in leads_to(cls) if not isinstance(one, type)]
+    names = {cls.__name__, *(name for one in (cls, *called) for name in (one.__name__, *names_in(one)))}
+    return any(OF_TODAY.search(word) or GATED.search(word) for word in map(plain, names))
 
 
 def hides_the_future(kind: Kind, thing: Any) -> float:

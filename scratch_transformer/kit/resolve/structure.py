@@ -18,6 +18,7 @@ ATTENDS = re.compile(
     r"^(softmax|log_softmax|scaled_dot_product_attention|flash_attn\w*|MultiheadAttention)$", re.IGNORECASE
 )
 ROTATES = re.compile(r"rope|rotary|freqs", re.IGNORECASE)
+OF_TODAY = re.compile(r"rope|rotary|freqs|rms_?norm|swiglu|geglu|silu", re.IGNORECASE)
 ATTENTIONS = ("SelfAttention", "CausalSelfAttention", "MultiheadAttention")
 ROTARY = ("CausalRotaryAttention", "RotaryAttention")
 LAYERS = ("EncoderLayer", "DecoderOnlyLayer")
@@ -38,17 +39,18 @@ def kinds_of(thing: Any) -> tuple[str, ...]:
         return ()
     within = made_of(thing)
     attends = _attends(thing) or any(map(_attends, within))
-    turns = any(ROTATES.search(name) for one in (thing, *within) for name in names_in(one))
+    names = {name for one in (thing, *within) for name in (one.__name__, *names_in(one))}
+    turns, is_of_today = (any(map(words.search, names)) for words in (ROTATES, OF_TODAY))
     if any("vocab" in setting for setting in told):
         is_pair = tensors == 2
-        found: tuple[str, ...] = ("Transformer",) if is_pair else ("LlamaModel", *MODELS) if turns else MODELS
+        found: tuple[str, ...] = ("Transformer",) if is_pair else ("LlamaModel", *MODELS) if is_of_today else MODELS
         return found if attends and told & {"num_heads", "num_layers"} else ()
     if "num_heads" in told and _attends(thing) and not told & {"d_ff", "num_layers"}:
         several = ("MultiheadAttention",) if tensors == 3 else ("CrossAttention",) if tensors == 2 else ()
         return several or ((*ROTARY, *ATTENTIONS) if turns else ATTENTIONS)
     if "num_heads" in told and attends and "num_layers" not in told:
         several = ("DecoderLayer",) if tensors == 2 else ()
-        return several or ((*LLAMA, *LAYERS) if turns else LAYERS) if tensors < 3 else ()
+        return several or ((*LLAMA, *LAYERS) if is_of_today else LAYERS) if tensors < 3 else ()
     is_network = told <= {"d_model", "d_ff", "d_ff/d_model", "dropout", "d_out"} and not attends and tensors == 1
     return ("FeedForward", "SwiGLU") if is_network and linears(thing) in (2, 3) else ()
 

@@ -129,12 +129,13 @@ class Trial:
         self, candidate: Candidate, missing: frozenset[str], key: bytes, state: State, outputs: Outputs, enough: int
     ) -> Score:
         given = [output for _, output in outputs if output is not None]
+        candidate.is_tried = enough >= NOTHING
         designs = possible(self._variants, missing, given, self.shown, candidate.has_bare_norms)
         best, deadline = float("inf"), min(time.process_time() + SECONDS, self.until)
-        for tier in range(min(enough, NOTHING)):
+        for tier, some in self._steps(designs, min(enough, NOTHING)):
             if tier and not any(output is not None and output.isfinite().all() for _, output in outputs):
                 break
-            for design, recipe in self._recipes(tier, designs, key, missing):
+            for design, recipe in self._recipes(tier, some, key, missing):
                 if tier == MISTAKEN and time.process_time() > deadline:
                     break
                 if self._variants.lacks(recipe, missing):
@@ -148,6 +149,14 @@ class Trial:
                     self._distances[design[0], key] = first
                     best = min(best, error)
         return NOTHING, best
+
+    def _steps(self, designs: list[Design], tiers: int) -> Iterator[tuple[int, list[Design]]]:
+        """Tiers, each with designs; those that the parts show with the parts' mistakes before any others."""
+        likely = [design for design in designs if self._as_shown(design)] if self._inherited else []
+        if likely and tiers > 1:
+            yield from ((tier, likely) for tier in range(MISTAKEN))
+        rest = [design for design in designs if design not in likely] if tiers > 1 else designs
+        yield from ((tier, designs if tier else rest) for tier in range(tiers))
 
     def _again(self) -> Iterator[tuple[int, Design, Recipe]]:
         """What was found, with every way to treat queries that may attend to nothing."""
@@ -196,10 +205,10 @@ def _combined(changes: list[Change], together: Iterable[Sequence[str]]) -> list[
 
 
 def _mistaken(changes: list[Change], known: Sequence[Change]) -> list[tuple[Change, ...]]:
-    """One mistake, a few that come together, and one besides all that are in the parts."""
+    """One besides all that are in the parts; one mistake, and a few that come together."""
     together = _combined(changes, TOGETHER)
     besides = [(*known, c) for c in changes if known and compatible((*known, c))]
-    return [*((c,) for c in changes), *together, *besides]
+    return [*besides, *((c,) for c in changes), *together]
 
 
 def _output(candidate: Candidate, probe: Probe) -> Tensor | None:

@@ -1,4 +1,4 @@
-"""A28, A30, B21, B22, B24, B26, B27: weights, masks and dropouts that are made, filled or used at the wrong place."""
+"""A28, A30, A35, B9, B21, B22, B24, B26 … B30: weights, masks and dropouts that are made, filled or used at the wrong place."""
 
 from reference_tests.kit.learners.corpus import mistaken
 
@@ -67,4 +67,37 @@ CONSTRUCTION = (
              "        x = self.dropout(self.norm2(x + ff_output))"),
     mistaken("B24", "seq2seq", "ResidualConnection",
              "return x + self.dropout(sublayer(self.norm(x)))", "return self.dropout(x + sublayer(self.norm(x)))"),
+    mistaken("B28", "seq2seq", "Decoder",
+             "            x = layer(x, encoder_output, src_mask, tgt_mask)\n        return self.norm(x)",
+             "            x = layer(x, encoder_output, src_mask, tgt_mask)\n            return self.norm(x)"),
+    mistaken("B28", "ffn_hidden", "Encoder",
+             "[EncoderLayer(d_model, ffn_hidden, n_head, drop_prob) for _ in range(n_layers)]",
+             "[EncoderLayer(d_model, ffn_hidden, n_head, drop_prob) for _ in range(6)]"),
+    mistaken("B28", "ffn_hidden", "Transformer",
+             "[EncoderLayer(d_model, ffn_hidden, n_head, drop_prob) for _ in range(n_layers)]",
+             "[EncoderLayer(d_model, ffn_hidden, n_head, drop_prob)]"),
+    mistaken("A35", "seq2seq", "MultiHeadAttentionBlock",
+             "key = key.view(key.shape[0], key.shape[1],", "key = key.view(key.shape[0], query.shape[2],",
+             "value = value.view(value.shape[0], value.shape[1],", "value = value.view(value.shape[0], query.shape[2],"),
+    mistaken("A35", "hid_dim", "DecoderLayer",
+             "K.view(batch_size, -1,", "K.view(batch_size, query.shape[1],",
+             "V.view(batch_size, -1,", "V.view(batch_size, query.shape[1],"),
+    mistaken("B24", "ffn_hidden", "EncoderLayer",
+             "        return self.norm2(self.dropout2(x) + _x)\n\n\nclass DecoderLayer",
+             "        return self.norm2(self.dropout2(x + _x))\n\n\nclass DecoderLayer"),
+    mistaken("B29", "ffn_hidden", "TokenEmbedding",
+             "super().__init__(vocab_size, d_model, padding_idx=1)", "super().__init__(30000, d_model, padding_idx=1)"),
+    mistaken("B29", "seq2seq", "FeedForwardBlock",
+             "nn.Linear(d_model, d_ff)", "nn.Linear(d_model, 2048)", "nn.Linear(d_ff, d_model)", "nn.Linear(2048, d_model)"),
+    mistaken("B9", "hid_dim", "Encoder",
+             "        self.layers = nn.ModuleList([EncoderLayer(hid_dim, n_heads, pf_dim, dropout, device) for _ in range(n_layers)])",
+             "        self.layer, self.n_layers = EncoderLayer(hid_dim, n_heads, pf_dim, dropout, device), n_layers",
+             "        for layer in self.layers:\n            src = layer(src, src_mask)",
+             "        for _ in range(self.n_layers):\n            src = self.layer(src, src_mask)"),
+    mistaken("B30", "gpt", "GPT",
+             "self.lm_head(self.transformer.ln_f(x))", "self.lm_head(x)"),
+    mistaken("B30", "seq2seq", "MultiHeadAttentionBlock",
+             "return self.w_o(x)", "return x"),
+    mistaken("B30", "lecture", "BigramLanguageModel",
+             "x = tok_emb + pos_emb", "x = tok_emb"),
 )  # fmt: skip

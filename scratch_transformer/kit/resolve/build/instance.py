@@ -44,17 +44,26 @@ def settings_of_instance(made: Any, kind: Kind, wanted: Mapping[str, Any], used:
 
 
 MIXED_EPS = "Its norms have different eps, {}: they were compared with {} in all."
+OWN_EPS = "Its nn.RMSNorm is told no eps, and takes the smallest step of the precision: it was compared with {:g}."
+USUAL_EPS = 1e-5
 
 
 def with_one_eps(made: Any) -> str:
     """Gives all norms of a module the eps of the first. What is to be said of that; "" if they have one anyway."""
     held: list[tuple[nn.Module, str]] = []
-    for _, part in walk(made) if isinstance(made, nn.Module) else ():
+    if not isinstance(made, nn.Module):
+        return ""
+    for _, part in walk(made):
         fractions = [name for name, value in vars(part).items() if isinstance(value, float)]
         held += [(part, name) for name in fractions if settings_of(name)[:1] == ("eps",)]
     values = list(dict.fromkeys(getattr(part, name) for part, name in held))
     for part, name in held if len(values) > 1 else ():
         setattr(part, name, values[0])
+    untold = [part for _, part in walk(made) if isinstance(part, nn.RMSNorm) and part.eps is None]
+    for part in untold:
+        part.eps = values[0] if values else USUAL_EPS
+    if untold:
+        return OWN_EPS.format(untold[0].eps)
     return MIXED_EPS.format(" and ".join(map(str, values)), values[0]) if len(values) > 1 else ""
 
 

@@ -168,14 +168,16 @@ def options(name: str, tables: Sequence[tuple[Tensor, ...] | nn.Module], rows: i
 
 
 def _tables(word: str, given: Sequence[tuple[Tensor, ...] | nn.Module], rows: int) -> list[Any]:
-    """The cosines alone or the sines alone, by the name; else what turns by itself, or a whole table."""
+    """The cosines alone or the sines alone, by the name; else what turns by itself, or a whole table, as in `given`."""
     tables = [one for one in given if isinstance(one, tuple)]
     turning = [Turning(one) for one in given if isinstance(one, nn.Module)]
     index = 0 if re.search(r"cos$|^cos(?!sin)", word) else 1 if re.search(r"(?<!cos)sin$|^sin(?!cos)", word) else None
     index = None if word.endswith("sincos") else index
     chosen = tables if index is None else [parts[index : index + 1] for parts in tables if len(parts) == 2]
     whole_ones = [Table(parts, rows, whole) for whole in (False, True) for parts in chosen]
-    return [*turning, *whole_ones] if index is None else whole_ones
+    if index is not None:
+        return whole_ones
+    return [*turning, *whole_ones] if isinstance(given[0], nn.Module) else [*whole_ones, *turning]
 
 
 def usual(rows: int, d_k: int, base: float) -> list[tuple[Tensor, ...]]:
@@ -195,7 +197,7 @@ def usual(rows: int, d_k: int, base: float) -> list[tuple[Tensor, ...]]:
 def combinations(found: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
     """Choices of a value for every parameter, tables of one form together; the likeliest first."""
     names = list(found)
-    tabled = [name for name in names if found[name] and isinstance(found[name][0], Table)]
+    tabled = [name for name in names if any(isinstance(value, Table) for value in found[name])]
     others = [name for name in names if name not in tabled]
     made = 0
     for together in zip(*(found[name] for name in tabled), strict=False) if tabled else [()]:

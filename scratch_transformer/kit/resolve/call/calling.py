@@ -20,7 +20,15 @@ from scratch_transformer.kit.resolve.call import batching, beside, caching, told
 from scratch_transformer.kit.resolve.call.inert import NoDropout
 from scratch_transformer.kit.resolve.call.plan import LENGTH, MASKS, SENTENCES, CannotCall, Plan
 from scratch_transformer.kit.resolve.call.plan import ROWS as OF_ROWS
-from scratch_transformer.kit.resolve.names.inputs import CROSS_MASK, INPUTS, SOURCE_MASK, TARGET_MASK, input_of, is_mask
+from scratch_transformer.kit.resolve.names.inputs import (
+    CROSS_MASK,
+    INPUTS,
+    LENGTHS,
+    SOURCE_MASK,
+    TARGET_MASK,
+    input_of,
+    is_mask,
+)
 from scratch_transformer.kit.resolve.names.settings import SCALES, SOURCE, TARGET, is_setting, settings_of
 from scratch_transformer.kit.resolve.names.words import plain, words
 
@@ -149,7 +157,9 @@ def _beside(
         values = beside.options(parameter.name, tables, int(settings.get("max_len", ROWS)))
         turns = bool(values) and isinstance(values[0], (beside.Table, beside.Turning))
         if values and (is_open or (parameter.default is None and turns)):
-            found[parameter.name] = values if is_open or isinstance(values[0], beside.Table) else [*values, None]
+            first = [] if is_open or "rope_base" in settings else [None]  # what may turn and need not, of no such kind
+            last = [] if is_open or first or isinstance(values[0], beside.Table) else [None]
+            found[parameter.name] = [*first, *values, *last]
     return found
 
 
@@ -214,7 +224,7 @@ def _by_name(
             constants[parameter.name] = CONSTANTS[plain(parameter.name)]
         elif tensors == ("ids",) and "ids" in found.values() and input_of(parameter.name, ("target",)):
             found[parameter.name] = "ids"  # it computes its loss, too
-        elif shared := _shared_input(parameter.name, tensors):
+        elif shared := _shared_input(parameter.name, tensors, "rope_base" in settings):
             found[parameter.name] = shared
             left = [name for name in left if name != shared]
         elif known and is_setting(parameter.name) and not _is_tensor(parameter, parameters, unmatched, left):
@@ -262,10 +272,13 @@ def _is_source(parameter: inspect.Parameter, left: list[str]) -> bool:
     return word in INPUTS["src"].split() and ("bos" not in left or word.startswith("s") or "enc" in word)
 
 
-def _shared_input(name: str, tensors: tuple[str, ...]) -> str | None:
-    """Layers that are given query, key and value: x three times, or in a decoder the memory as key and value."""
-    if "memory" in tensors and input_of(name, ("memory",)):  # as keys, and as values
-        return "memory"
+def _shared_input(name: str, tensors: tuple[str, ...], turns: bool) -> str | None:
+    """Layers that are given query, key and value: x three times, or in a decoder the memory as key and value.
+
+    turns: whether what attends turns heads by their positions: to itself, if that has a place for a memory too.
+    """
+    if input_of(name, ("memory",)) and ("memory" in tensors or (turns and tensors == ("x",))):  # as keys, and as values
+        return tensors[-1]
     role = input_of(name, ("query", "key", "value"))
     if role is None or "query" in tensors:
         return None
@@ -321,6 +334,7 @@ def _mask_parameters(parameters: list[inspect.Parameter], inputs: tuple[str, ...
     for parameter in parameters:
         word = plain(parameter.name)
         word = re.sub("^inp(ut)?", "src", re.sub("^out(put)?", "tgt", word)) if is_pair else word
+        word = f"{word}mask" if LENGTHS.search(word) else word
         if len(known) <= 1:
             said.append(known[0] if known else "")
         elif not is_mask(parameter.name):

@@ -65,6 +65,11 @@ class Plan:
         """Whether it is given a mask that hides the future."""
         return any(isinstance(value, beside.Causal) for value in self.constants.values())
 
+    @property
+    def untold_turns(self) -> tuple[str, ...]:
+        """The parameters that take angles, or what turns by them, and are given None."""
+        return tuple(n for n, value in self.constants.items() if value is None and beside.TABLE.search(plain(n)))
+
     def accepts(self, inputs: Mapping[str, Any]) -> bool:
         """Can these inputs be given this way?"""
         try:

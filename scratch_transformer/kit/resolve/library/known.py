@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dis
+import functools
 import inspect
 import sys
 import time
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +67,8 @@ class Known:
         self._tables: dict[Any, list[tuple[Tensor, ...]]] = {}
         self.supplied: list[str] = []
         """What the reference stands in for at the moment."""
+        self.stand_ins: dict[Any, Any] = {}
+        """Part -> the class that makes the reference in its place, at the moment."""
         self.gives_targets = False
         """Whether language models are only called with targets, as in training."""
         self.one_length = False
@@ -112,8 +116,11 @@ class Known:
         here = (cls for cls in modules if cls.__module__ == getattr(function, "__module__", None))
         return bool(name) and any(name in read_by_class(cls) for cls in here)
 
-    def parts_of(self, made: Any) -> tuple[Diagnosis, ...]:
-        """What was found out about the classes of a module's submodules, and the functions that it calls."""
+    def parts_of(self, made: Any, idle: Collection[type] = ()) -> tuple[Diagnosis, ...]:
+        """What was found out about the classes of a module's submodules, and the functions that it calls.
+
+        idle: classes that are left out.
+        """
         function = made.function if isinstance(made, Weighted) else made
         if inspect.isfunction(function):
             called = [one for one in arrays.reached(function) if one is not inspect.unwrap(function)]
@@ -123,15 +130,20 @@ class Known:
         classes = dict.fromkeys(type(part) for _, part in walk(made))
         read = {name for cls in classes if cls in self.guesses for name in read_by_class(cls)}
         functions = [thing for thing in self.diagnoses if not isinstance(thing, type) and thing.__name__ in read]
-        parts = [thing for thing in (*classes, *functions) if thing is not type(made)]
+        parts = [thing for thing in (*classes, *functions) if thing is not type(made) and thing not in idle]
         return tuple(self.diagnoses[thing] for thing in parts if thing in self.diagnoses)
 
     def known_of(self, made: Any) -> tuple[Diagnosis, ...]:
-        """The same, and what torch's own norms are told: their ε."""
+        """The same, and what the norms in it are told: their ε."""
         modules = list(made.modules()) if isinstance(made, nn.Module) else []
-        norms = [part for part in modules if isinstance(part, NORMS)]
-        told = dict.fromkeys(norm.eps for norm in norms if norm.eps is not None and norm.eps != EPS)
-        return (*self.parts_of(made), *map(_of_eps, told), *_of_torch(modules))
+        norms = [(kind, part) for part in modules if part is not made and (kind := self._norm_of(type(part)))]
+        told = dict.fromkeys((kind, eps) for kind, norm in norms for eps in _eps_of(norm) if eps != EPS)
+        return (*self.parts_of(made), *(_of_eps(*one) for one in told), *_of_torch(modules))
+
+    def _norm_of(self, cls: type) -> str:
+        """The kind of a normalization; "" for anything else."""
+        kind = cls.__name__ if issubclass(cls, NORMS) else self.kind_of_class(cls) or ""
+        return kind if kind in ("LayerNorm", "RMSNorm") else ""
 
     def polarities(self, made: Any) -> list[str]:
         """Of the masks that a module's parts take."""
@@ -144,6 +156,7 @@ class Known:
         parts = self.known_of(made)
         key = (
             kind.name,
+            kind.today is None,
             tuple(sorted((n, str(v)) for n, v in settings.items())),
             tuple((part.kind, part.recipe) for part in parts),
         )
@@ -213,11 +226,11 @@ class Known:
         return found
 
 
-def _of_eps(eps: float) -> Diagnosis:
+def _of_eps(kind: str, eps: float) -> Diagnosis:
     form = f"{eps:g}".replace("e-0", "e-")
     finding = Finding(MISTAKES["LN3"], f"It is built with eps={form}.", form)
-    builtin = "torch.nn.LayerNorm"
-    return Diagnosis("LayerNorm", "harmless deviation", 0.0, builtin, (finding,), recipe=RIGHT.with_({"eps": eps}))
+    recipe = RIGHT.with_({"eps": eps, "norm_kind": "rms" if kind == "RMSNorm" else "norm"})
+    return Diagnosis(kind, "harmless deviation", 0.0, f"torch.nn.{kind}", (finding,), recipe=recipe)
 
 
 def _global_names(namespace: Mapping[str, Any]) -> set[str]:
@@ -239,15 +252,22 @@ def read_by_class(cls: type) -> set[str]:
 def read_by(function: Any) -> set[str]:
     """The globals that a function reads; none for anything else."""
     code = getattr(function, "__code__", None)
-    if not isinstance(code, types.CodeType):
-        return set()
-    import dis
+    return set(_globals_of(code)) if isinstance(code, types.CodeType) else set()
 
+
+@functools.lru_cache(maxsize=4096)
+def _globals_of(code: types.CodeType) -> frozenset[str]:
     read = {i.argval for i in dis.get_instructions(code) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             read |= {i.argval for i in dis.get_instructions(constant) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
-    return {str(name) for name in read}
+    return frozenset(str(name) for name in read)
+
+
+def _eps_of(norm: nn.Module) -> Iterator[float]:
+    """What a norm adds to the variance, as far as an attribute tells."""
+    values = [norm.eps] if isinstance(norm, NORMS) else [vars(norm)[n] for n in vars(norm) if "eps" in settings_of(n)]
+    yield from (value for value in values if isinstance(value, float))
 
 
 def _of_torch(modules: Sequence[nn.Module]) -> tuple[Diagnosis, ...]:

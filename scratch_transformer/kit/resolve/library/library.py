@@ -48,7 +48,10 @@ class Library(Parts):
             again = attempt.build()
             if not known | attempt.used.keys() >= changes.keys():
                 raise KeyError(f"the config of {cls.__name__} has no {', '.join(changes)}")
-            return self._adopt(again, kind, wanted)
+            adopted = self._adopt(again, kind, wanted)
+            if not any(isinstance(value, (nn.Module, list, tuple)) for value in attempt.args.values()):
+                adopted.told = frozenset(attempt.used)  # what is given its parts need not listen
+            return adopted
 
         return rebuild
 
@@ -150,11 +153,14 @@ class Library(Parts):
         namespaces = [vars(sys.modules[module]) for module in modules if module in sys.modules]
         new = supplied.class_of(self.kinds[kind], settings, pair, takes_mask=fitness.takes_mask(part))
         self.supplied.append(name)
+        before = dict(self.stand_ins)
+        self.stand_ins[part] = new
         try:
             with supplied.in_place(namespaces, part, new):
                 yield
         finally:
             self.supplied.remove(name)
+            self.stand_ins = before
 
     def _adopt(self, made: Any, kind: Kind, settings: Mapping[str, Any]) -> Candidate:
         """Something built again, called as before; its weights are looked for anew, by name only."""

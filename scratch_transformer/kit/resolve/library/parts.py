@@ -10,13 +10,14 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve import likeness
 from scratch_transformer.kit.resolve.build import config, construct
 from scratch_transformer.kit.resolve.build.reading import Use, uses_of
 from scratch_transformer.kit.resolve.call import beside, held
+from scratch_transformer.kit.resolve.candidate import source_of
 from scratch_transformer.kit.resolve.library import supplied
 from scratch_transformer.kit.resolve.library.around import WRITING, Around
 from scratch_transformer.kit.resolve.library.known import Known, read_by_class
@@ -100,6 +101,15 @@ def _is_model(cls: type) -> bool:
     return word.endswith(("transformer", "model", "gpt")) and not re.search("encoder|decoder", word)
 
 
+def _calls_a_given(made: Any) -> bool:
+    """Whether a module, or a part of it, calls something of rotary positions that its method is given: rope(q)."""
+    classes = {type(part) for part in made.modules()} if isinstance(made, nn.Module) else set()
+    methods = [m for cls in classes if not cls.__module__.startswith("torch.") for m in vars(cls).values()]
+    given = [(m, p.name) for m in methods if inspect.isfunction(m) for p in construct.parameters_of(m)]
+    asked = [(method, name) for method, name in given if OF_ROPE.search(plain(name))]
+    return any(re.search(rf"\b{name}(\.\w+)?\(", source_of(method)) for method, name in asked)
+
+
 class Parts(Known):
     """Knows the classes, and makes instances of them where a composite asks for them."""
 
@@ -113,18 +123,23 @@ class Parts(Known):
         checked = {name: use.checked for name, use in uses.items() if use.checked is not None}
         said = {n: cls for n, cls in {**checked, **construct.annotations_of(thing)}.items() if self.guesses.get(cls)}
 
+        def is_second(name: str) -> bool:
+            """Whether it is the later one of two of a class, and no name of them says which is the target's."""
+            alike = [other for other, cls in said.items() if cls is said[name]]
+            return len(alike) == 2 and name == alike[1] and not any(set(words(other)) & OUT for other in alike)
+
         def options(name: str) -> list[Callable[[], Any]]:
             own: list[Callable[[], Any]]
             word = plain(name)
             if kind.name == "ResidualConnection" and input_of(name, ("sublayer",)):
                 return [held.Sublayer]
-            if (NO_PART.search(word) or set(words(name)) & NUMBERS) and word not in OUTPUTS:
+            is_said = name in said and said[name] is not thing
+            if (NO_PART.search(word) or set(words(name)) & NUMBERS) and word not in OUTPUTS and not is_said:
                 return []
             if name in second and any(other in word for other in PARTS[0][0]):
                 return []  # a layer that can be one of the decoder's too, if it is given this
-            is_said = name in said and said[name] is not thing
             if is_said and self.guesses[said[name]][0] not in LAYER_KINDS:
-                return self._of_class(said[name], kind, name)
+                return self._of_class(said[name], kind, name, is_second(name))
             if name in checked and is_said:
                 return [self._maker(said[name])]
             if word in LAYERS or word.endswith(("layers", "blocks")):
@@ -166,16 +181,19 @@ class Parts(Known):
     def _is_of(self, cls: type | None, kinds: tuple[str, ...]) -> bool:
         return bool(set(self.guesses.get(cls, ())) & set(kinds))
 
-    def _of_class(self, cls: type, whole: Kind, name: str) -> list[Callable[[], Any]]:
+    def _of_class(self, cls: type, whole: Kind, name: str, is_second: bool) -> list[Callable[[], Any]]:
         """The class that a parameter is annotated with; in a model, of the vocabulary that it reads or writes."""
         if self._is_of(cls, ("RotaryEmbedding",)):
             return [self._turning(cls, whole)]
-        return [self._sized(cls, whole, name)]
+        return [self._sized(cls, whole, name, is_second)]
 
-    def _sized(self, cls: type, whole: Kind, name: str) -> Callable[[], Any]:
-        """A part; of a model, one that reads or writes words has as many as that, on the side that a name says."""
+    def _sized(self, cls: type, whole: Kind, name: str, is_second: bool = False) -> Callable[[], Any]:
+        """A part; of a model, one that reads or writes words has as many as that, on the side that a name says.
+
+        is_second: where no name says it, the later one is the target's.
+        """
         is_embedding, writes = self._is_of(cls, EMBEDDINGS), self._is_of(cls, ("Projection",))
-        is_target = writes or bool(set(words(name)) & OUT)
+        is_target = writes or is_second or bool(set(words(name)) & OUT)
         sizes = ("vocab_size", "tgt_vocab_size" if is_target else "src_vocab_size")
         size = next((whole.defaults[one] for one in sizes if one in whole.defaults), None)
         is_of_words = (is_embedding or writes) and whole.name in (*WRITING, "TokenEncoder", "TokenDecoder")
@@ -202,6 +220,12 @@ class Parts(Known):
         base = float(settings.get("rope_base", 10000.0))
         usual: list[nn.Module] = [beside.Turn(base, order) for order in ("interleaved", "halves")]
         return [one for one in made if isinstance(one, nn.Module)] or usual
+
+    def tables_and_turning(self, function: Any, settings: Mapping[str, Any]) -> list[tuple[Tensor, ...] | nn.Module]:
+        """What turns heads, and tables of angles; the tables first where nothing calls what is given."""
+        turning, tables = self.turning(function, settings), self.tables(function, settings)
+        is_called = _calls_a_given(getattr(function, "__self__", None)) if turning else False
+        return [*turning, *tables] if is_called else [*tables, *turning]
 
     def _core_within(self, thing: Any) -> list[Callable[[], Any]]:
         """The core of attention, for what makes the heads around it itself."""
@@ -287,6 +311,8 @@ class Parts(Known):
 
         side: the kind of layer that is wanted, of a class that can be several.
         """
+        if cls in self.stand_ins:
+            return self.stand_ins[cls]()
         side = side if side in self.guesses.get(cls, ()) else ""
         if cls in self.resolved and (not side or self.resolved[cls].kind.name == side):
             made = self.resolved[cls].made

@@ -12,11 +12,13 @@ from torch import Tensor
 
 from scratch_transformer.kit.definitions import leads_to, names_in
 from scratch_transformer.kit.kind import Inputs, Kind, Probe
+from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.call import batching, beside, caching, forwards
 from scratch_transformer.kit.resolve.call.plan import LENGTH, ROWS, SENTENCES, CannotCall, Plan
 from scratch_transformer.kit.resolve.call.precision import double
 from scratch_transformer.kit.resolve.candidate import Resolved, source_of, tensors
 from scratch_transformer.kit.resolve.functions import decoders, mask_functions, schedules
+from scratch_transformer.kit.resolve.names.inputs import is_mask
 from scratch_transformer.kit.resolve.trial import Trial
 from scratch_transformer.kit.resolve.weights.layout import SEGMENTS, walk
 
@@ -249,6 +251,15 @@ NOTED = {
 }
 
 
+def _masks_left(candidate: Resolved) -> list[str]:
+    """The masks that it can be given and its kind does not have: of padding, where attention hides the future."""
+    plan = candidate.plan
+    known = {*plan.arguments, *plan.masks, *(p for p, name, _ in plan.mask_parameters if name)}
+    known |= {p for p, value in plan.constants.items() if value is not None}
+    names = [p.name for p in parameters_of(candidate.function)]
+    return [name for name in names if is_mask(name) and name not in known]
+
+
 def notes(candidate: Resolved) -> None:
     """How it was understood, in sentences, where that is not a matter of course."""
     plan, kind = candidate.plan, candidate.kind
@@ -278,6 +289,8 @@ def notes(candidate: Resolved) -> None:
             candidate.notes.append(f"Its {parameter} was given as {value.form}: it hides the future.")
     if "mask" in kind.inputs and not plan.mask_parameters:
         candidate.limits.append("It takes no mask, so masks were not checked.")
+    if left := _masks_left(candidate):
+        candidate.limits.append(f"It was not given its {' and its '.join(left)}.")
     if candidate.unregistered:
         candidate.notes.append(
             f"{len(candidate.unregistered)} of its parameters are plain tensors, or in a plain list: torch sees none."

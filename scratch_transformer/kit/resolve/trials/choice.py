@@ -50,10 +50,28 @@ def chosen(thing: Any, kinds: tuple[str, ...], library: Library, seconds: float 
         callable_.sort(key=lambda kind: (kind in stops, -fitness.hides_the_future(library.kinds[kind], thing)))
         best = _best(thing, callable_, library, outcomes, end, thorough=True)
     assert best is not None
+    best = _turning(best, thing, kinds, library, end)
     if best.candidate is not None:
         own = [note for part, note in library.rewritten.items() if part is thing or part in leads_to(thing)]
         best.candidate.limits += dict.fromkeys(own)
     return _as_in_training(best, thing, library)
+
+
+def _turning(best: Outcome, thing: Any, kinds: Iterable[str], library: Library, end: float) -> Outcome:
+    """Attention that may be given what turns queries and keys: given that, if it is understood so.
+
+    What is right without may be wrong with it.
+    """
+    left = best.candidate.plan.untold_turns if best.candidate is not None else ()
+    if best.candidate is None or not left or best.score[0] >= NOTHING:
+        return best
+    for kind in [kind for kind in kinds if "Rotary" in kind]:
+        library.allow(max(min(end - time.process_time(), THOROUGH), QUICK), True)
+        again = resolve(thing, library.kinds[kind], library)
+        if again.candidate is not None and again.score[0] < NOTHING:
+            return again
+    best.candidate.limits.append(f"It was called without {' and '.join(left)}: what it does with that was not checked.")
+    return best
 
 
 def _single(thing: Any, kinds: tuple[str, ...], library: Library) -> list[str]:

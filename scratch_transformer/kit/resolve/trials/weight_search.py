@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from scratch_transformer.kit.kind import Probe
 from scratch_transformer.kit.resolve.candidate import Resolved
@@ -46,18 +46,22 @@ def find_weights(
         candidate.parameters, candidate.layout, candidate.missing = before
         return score
     candidate.notes.append(f"Nothing depends on its {' and '.join(idle)}.")
+    candidate.idle = tuple(idle)
     return again
 
 
 def _idle(candidate: Resolved, probe: Probe) -> dict[str, list[str]]:
-    """Parts with several parameters, on none of which the output depends: path -> names of these.
+    """Parts with a matrix, or several parameters, on none of which the output depends: path -> names of these.
 
     What layers are copied from is one: self.layer = layer; self.layers = clones(layer, n).
     """
     assert candidate.parameters is not None
     parameters, groups = candidate.parameters, dict[str, list[str]]()
+    held = [name for name, part in parameters.module.named_children() if isinstance(part, nn.ModuleDict)]
     for name in parameters.tensors:
-        groups.setdefault(name.partition(".")[0], []).append(name)
+        first, *others = name.split(".")
+        path = f"{first}.{others[0]}" if first in held else first  # self.transformer.ln_f
+        groups.setdefault(path, []).append(name)
     values, expected = parameters.read(), _output(candidate, probe)
     idle = {}
     if expected is None:
@@ -68,7 +72,8 @@ def _idle(candidate: Resolved, probe: Probe) -> dict[str, list[str]]:
             changed[parameters.positions[name]] += 1.0
         parameters.write(changed)
         output = _output(candidate, probe)
-        if len(names) > 1 and output is not None and torch.equal(output, expected):
+        is_part = len(names) > 1 or (names[0] != path and parameters.tensors[names[0]].dim() == 2)
+        if is_part and output is not None and torch.equal(output, expected):
             idle[path] = names
     parameters.write(values)
     return idle

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from scratch_transformer.kit.resolve.weights.units import Unit
 
@@ -23,6 +25,8 @@ def pairings(ours: list[Unit], theirs: list[Unit]) -> Iterator[tuple[str, Pairs]
     moved = _norm_elsewhere(ours, base)
     if moved:
         yield "", moved
+    if repeated := _one_for_all(ours, theirs):
+        yield "", repeated
     for kind, words in (("norm", "normalizations"), ("attention", "attentions")):
         groups: dict[int | None, list[int]] = {}
         for index, unit in enumerate(ours):
@@ -92,6 +96,23 @@ def _halves_turned(ours: list[Unit], base: Pairs) -> Pairs:
         if path.endswith("gate") and gate in base and up in base and base[gate].half is not None:
             turned[gate], turned[up] = base[up], base[gate]
     return turned if turned != base else {}
+
+
+LAYER = re.compile(r"\blayers\.\d+\.")
+
+
+def _one_for_all(ours: list[Unit], theirs: list[Unit]) -> Pairs:
+    """With the one layer that there is as every layer: for _ in range(n): x = self.layer(x); {} if there are more."""
+    single = [i for i, unit in enumerate(ours) if not unit.layer]
+    around = [unit.path.rpartition(".")[0] for unit in theirs if unit.kind == "attention"]
+    if len(single) == len(ours) or len(around) != sum(ours[i].kind == "attention" for i in single):
+        return {}
+    within = [any(unit.path.startswith(path) for path in around) for unit in theirs]
+    there = [replace(unit, layer=0 if inside else None) for unit, inside in zip(theirs, within, strict=True)]
+    found = match([ours[i] for i in single], there)
+    by_path = {ours[single[i]].path: unit for i, unit in found.items()}
+    first = {i: LAYER.sub("layers.0.", unit.path) for i, unit in enumerate(ours)}
+    return {i: by_path[path] for i, path in first.items() if path in by_path}
 
 
 NORMS = (("norm", "embed_norm"), ("stack.norm", "embed_norm"), ("encoder.norm", "src_embed_norm"),
