@@ -107,8 +107,9 @@ class Encoder(nn.Module):
 
 def test_the_norm_after_the_last_layer_alone_is_wrong(tmp_path):
     result = check_text(LAST_NORM, tmp_path)["StackOfEncoders"]
-    named = {named.id: named.form for named in result.mistakes if named.severity == "mistake"}
-    assert named == {"LN1": "in the last norm alone", "LN2": "in the last norm alone"}
+    assert (result.verdict, result.inherited, result.divergence) == ("mistake", ["LN1", "LN2"], "")
+    wrong = LAST_NORM.replace("return self.norm(x)", "return self.norm(x) + 0.1 * x")
+    assert check_text(wrong, tmp_path)["StackOfEncoders"].divergence
 
 
 @pytest.mark.parametrize("called, ids", [("x = self.layer(x", ["B9"]), ("x = x + self.layer(x", None)])
