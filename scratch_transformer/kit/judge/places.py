@@ -26,7 +26,7 @@ OF_NORMS = AROUND - {"norm_order", "residual"}
 """Of these, what the norm after the last layer may have of its own."""
 STACKS = ("Encoder", "TokenEncoder", "Decoder", "TokenDecoder", "DecoderOnly")
 MOST_APART = 3
-"""Mistakes, each of which may be in one of two parts."""
+"""Mistakes, each of which may be in one of two parts; of more, one."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,11 @@ class Change:
 
 def apart(kind: str, changes: Sequence[Change]) -> list[tuple[Change, ...]]:
     """With one or more of them in one part alone: in the encoder, or in the decoder."""
-    places = PLACES.get(kind, ()) if len(changes) <= MOST_APART else ()
+    places = PLACES.get(kind, ())
     options = [[c, *(replace(c, part=p) for p in _within(places, c.part))] for c in changes]
+    if len(changes) > MOST_APART:  # one of them, and the others in both
+        moved = [(c, one) for c, own in zip(changes, options, strict=True) for one in own[1:]]
+        return [tuple(one if other is c else other for other in changes) for c, one in moved]
     return list(itertools.product(*options))[1:] if places else []
 
 
