@@ -158,6 +158,7 @@ class Candidate:
     speaks_of_padding: whether it takes a mask, or its text has a word of masks or padding.
     has_bare_norms: whether it may normalize where it has no weights for that, by F.rms_norm.
     is_causal_by_name: whether somebody expects that it hides the future without being given a mask.
+    is_of_t5: whether it says that it is of T5, which scales no scores.
     """
 
     def __init__(self, kind: Kind, module: nn.Module | None, settings: Settings | None = None) -> None:
@@ -177,6 +178,7 @@ class Candidate:
         self.refused: tuple[str, Exception] | None = None
         self.looks_for_padding = self.speaks_of_padding = True
         self.is_causal_by_name = True
+        self.is_of_t5 = False
         self.has_bare_norms = False
 
     @property

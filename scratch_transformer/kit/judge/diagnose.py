@@ -24,7 +24,7 @@ from scratch_transformer.kit.judge.search import PADDING_LOST, Change, Hypothesi
 from scratch_transformer.kit.judge.session import EXACT, ROUNDED, Session, distance, says_nothing
 from scratch_transformer.kit.kind import Candidate, Diagnosis, Finding, Verdict
 from scratch_transformer.kit.mistakes import MISTAKES
-from scratch_transformer.kit.mistakes.attention import NOT_ASKED, TARGET_ONLY, UNTOLD
+from scratch_transformer.kit.mistakes.attention import AS_IN_T5, NOT_ASKED, TARGET_ONLY, UNTOLD
 from scratch_transformer.kit.mistakes.blocks import UNUSED_NORMS
 from scratch_transformer.kit.mistakes.normalization import LARGE_EPS
 from scratch_transformer.kit.recipe import RIGHT, Recipe
@@ -171,6 +171,8 @@ def _form(session: Session, change: Change) -> str:
         return UNTOLD
     if change.id == "LN3" and dict(change.entries).get("eps", 0.0) > MOST_EPS:
         return LARGE_EPS
+    if (change.id, change.form) == ("A1", "not scaled") and session.candidate.is_of_t5:
+        return AS_IN_T5
     is_asked = change.id != "A25" or session.candidate.is_causal_by_name
     return change.form if is_asked else NOT_ASKED
 

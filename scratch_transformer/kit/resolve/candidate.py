@@ -21,6 +21,7 @@ from scratch_transformer.kit.resolve.weights.layout import ZERO, Layout, Paramet
 
 CAUSAL = re.compile(r"gpt|causal|masked|decod|autoregress|lm$|language|generat", re.IGNORECASE)
 """In the name of what hides the future by itself."""
+T5 = re.compile(r"(u?m|flan_?|long_?)?t5", re.IGNORECASE)
 PADDING_OF_TARGET = re.compile(
     r"\b(tgt|trg|target|tar|dec|y)\w*\s*(==|!=)|\b(tgt|trg|target|tar|dec|y)\w*\.(eq|ne)\("
     r"|\b(tgt|trg|target|dec)\w*pad\w*mask\s*=|pad\w*\(\s*(tgt|trg|target|dec)"
@@ -55,6 +56,7 @@ class Resolved(Candidate):
         self.looks_for_padding = len(own) > 1 or bool(PADDING_OF_TARGET.search(_source(thing)))
         self.speaks_of_padding = bool(plan.mask_parameters) or bool(re.search("pad|mask", _source(thing).lower()))
         self.is_causal_by_name = _is_given_future(kind, plan) or (_is_causal(kind, thing) and not _takes_mask(plan))
+        self.is_of_t5 = isinstance(made, nn.Module) and any(T5.match(type(part).__name__) for part in made.modules())
         self.has_bare_norms = _has_bare_norms(thing)
         self.update_missing()
 
@@ -241,7 +243,7 @@ def _has_bare_norms(thing: Any) -> bool:
     norms = [part for part in thing.modules() if "norm" in type(part).__name__.lower()]
     if any(next(norm.parameters(), None) is None for norm in norms):
         return True
-    return any(map(_calls_bare_norm, {type(part) for part in thing.modules()}))
+    return any(_calls_bare_norm(cls) for cls in {type(part) for part in thing.modules()})
 
 
 @functools.lru_cache(maxsize=512)

@@ -285,7 +285,8 @@ def _called(
     if isinstance(made, nn.Module):
         prepare(made)
     if kind.today is not None and fitness.speaks_of_today(made):
-        kind, settings = kind.today, {"rope_base": kind.today.defaults["rope_base"], **settings}
+        kind = kind.today
+        settings = {"rope_base": kind.defaults["rope_base"], **settings}
     mixed = instance.with_one_eps(made)
     function = forwards.forward_of(made, kind)
     if kind.name == "RotaryEmbedding":
