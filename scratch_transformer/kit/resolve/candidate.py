@@ -243,7 +243,8 @@ def _has_bare_norms(thing: Any) -> bool:
     norms = [part for part in thing.modules() if "norm" in type(part).__name__.lower()]
     if any(next(norm.parameters(), None) is None for norm in norms):
         return True
-    return any(_calls_bare_norm(cls) for cls in {type(part) for part in thing.modules()})
+    classes: set[Any] = {type(part) for part in thing.modules()}
+    return any(map(_calls_bare_norm, classes))
 
 
 @functools.lru_cache(maxsize=512)
