@@ -1,5 +1,7 @@
 """What learners' styles of today do not show: positions along the heads, rotation before the split, tables given."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -14,6 +16,7 @@ from scratch_transformer.kit.kind import CanonicalCandidate
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.kinds.today import TODAY
 from scratch_transformer.kit.recipe import RIGHT
+from scratch_transformer.kit.report.finding import FINE
 from scratch_transformer.kit.resolve import fitness
 from scratch_transformer.kit.resolve.call import beside
 from scratch_transformer.kit.resolve.weights import attention
@@ -103,6 +106,44 @@ def test_a_block_with_shared_heads_and_a_gate_is_right():
     diagnosis = diagnose(candidate)
     assert diagnosis.verdict == "matches the builtin"
     assert diagnosis.design == "pre-norm, rotary positions, RMSNorm, SwiGLU"
+
+
+# ---- Two sides in other combinations ----
+
+TWO_SIDES = Path(__file__).parent / "learners" / "wild" / "both_sides.py"
+OTHERWISE = {
+    "both attentions": {
+        "turned(q, *rope), turned(k, *rope)": "turned(q, *rope(q.shape[2])), turned(k, *rope(k.shape[2]))",
+        "self.rope(x.shape[1])": "self.rope",
+        "memory, src_mask)\n        return x": "memory, src_mask, rope)\n        return x",
+    },
+    "normalized queries and keys": {
+        "        self.o = nn": "        self.qn, self.kn = RMSNorm(self.d), RMSNorm(self.d)\n        self.o = nn",
+        "        if rope is not None:": "        q, k = self.qn(q), self.kn(k)\n        if rope is not None:",
+    },
+    "post-norm": {
+        "y = self.norm1(x)\n        x = x + self.self_attention(y, y, tgt_mask, rope)": "x = self.norm1(x + "
+        "self.self_attention(x, x, tgt_mask, rope))",
+        "x = x + self.cross_attention(self.norm2(x), memory, src_mask)": "x = self.norm2(x + "
+        "self.cross_attention(x, memory, src_mask))",
+        "x + self.ffn(self.norm3(x))": "self.norm3(x + self.ffn(x))",
+    },
+    "no rotary positions, LayerNorm": {"RMSNorm(d_model)": "nn.LayerNorm(d_model)", "if rope is not None": "if False"},
+}
+
+
+@pytest.mark.parametrize("design", OTHERWISE)
+def test_a_decoder_of_today_is_understood_in_any_combination(design, tmp_path):
+    text = TWO_SIDES.read_text(encoding="utf-8")
+    for old, new in OTHERWISE[design].items():
+        assert old in text
+        text = text.replace(old, new)
+    path = tmp_path / "learner.py"
+    path.write_text(text, encoding="utf-8")
+    results = check_here(path, {"RMSNorm", "GatedFeedForward", "Attention", "DecoderLayer"})
+    assert {name for name, result in results.items() if result.verdict not in FINE} == set()
+    assert design in results["DecoderLayer"].design
+    assert results["DecoderLayer"].replaced == []
 
 
 # ---- What a forward is given beside its tensors ----
