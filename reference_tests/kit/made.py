@@ -30,7 +30,9 @@ class Made(CanonicalCandidate):
     def rebuild(self, **settings: Any) -> "Made":
         if settings.keys() - self.given.keys():
             raise KeyError("no such argument")
-        return Made(self.kind.name, self.factory, **{**self.given, **settings})
+        again = Made(self.kind.name, self.factory, **{**self.given, **settings})
+        again.told = frozenset(self.given)
+        return again
 
 
 def variant(kind: str, settings: dict[str, Any] | None = None, **changes: Any) -> CanonicalCandidate:

@@ -93,6 +93,26 @@ def test_a_mask_that_is_kept_is_not_taken_for_weights():
     assert "A17" not in found("MultiheadAttention", attention(cls=KeepsItsMask), **SIZES, dropout=0.0).ids
 
 
+class CountsQueries(Attention):
+    """Splits keys into heads with the number of queries; or with it always being 5."""
+
+    length = None
+
+    def forward(self, query, key, value, mask=None):
+        B, T, E = query.shape
+        key, value = (x.view(B, self.length or T, E) for x in (key, value))
+        return super().forward(query, key, value, mask)
+
+
+def test_A35_keys_that_are_counted_like_queries():
+    diagnosis = found("MultiheadAttention", attention(cls=CountsQueries), **SIZES)
+    assert (diagnosis.verdict, diagnosis.ids[0]) == ("harmless deviation", "A35")
+    assert "shape '[2, 5, 12]' is invalid" in diagnosis.findings[0].evidence
+    assert "A35" not in found("MultiheadAttention", attention(), **SIZES).ids
+    fixed = type("Fixed", (CountsQueries,), {"length": 5})
+    assert "A35" not in found("MultiheadAttention", attention(cls=fixed), **SIZES).ids
+
+
 def test_A18_no_attention_dropout():
     assert "A18" in found("MultiheadAttention", attention("nowhere"), **SIZES, dropout=0.0).ids
 
@@ -203,6 +223,50 @@ def test_B6_no_residual_dropout():
     assert found("EncoderLayer", Layer, **sizes).ids == ()
     without = type("Without", (Layer,), {"drops": False})
     assert found("EncoderLayer", without, **sizes).ids == ("B6",)
+
+
+@pytest.mark.parametrize("made, form", [(1, "the first alone"), (2, "2 in any case")])
+def test_B28_a_number_of_layers_that_is_not_listened_to(made, form):
+    class Encoder(stacks.Encoder):
+        def __init__(self, num_layers, **settings):
+            super().__init__({**settings, "num_layers": made if form else num_layers}, RIGHT)
+
+    sizes = {**SIZES, "d_ff": 17, "num_layers": made}
+    diagnosis = found("Encoder", Encoder, **sizes)
+    assert [(f.mistake.id, f.form) for f in diagnosis.findings] == [("B28", form)]
+    assert f"Told to make {made + 2} layers, it makes {made}." in diagnosis.findings[0].evidence
+    assert diagnosis.verdict == "mistake"
+    assert diagnosis.error < 1e-9
+    form = ""
+    assert found("Encoder", Encoder, **sizes).verdict == "matches the builtin"
+
+
+def test_B29_a_width_that_is_not_listened_to():
+    class Network(nn.Module):
+        def __init__(self, d_model, d_ff, widens=4):
+            super().__init__()
+            width = widens * d_model if widens else d_ff
+            self.linear1, self.linear2 = nn.Linear(d_model, width), nn.Linear(width, d_model)
+
+        def forward(self, x):
+            return self.linear2(self.linear1(x).relu())
+
+    diagnosis = found("FeedForward", Network, d_model=12, d_ff=48)
+    assert (diagnosis.verdict, diagnosis.ids) == ("mistake", ("B29",))
+    assert "Told d_ff = 1031, it is what it was with 48." in diagnosis.findings[0].evidence
+    assert found("FeedForward", Network, d_model=12, d_ff=48, widens=0).verdict == "matches the builtin"
+
+
+def test_B29_a_number_of_heads_that_is_not_listened_to():
+    class Three(Attention):
+        heads = 3
+
+        def __init__(self, d_model, num_heads):
+            super().__init__(d_model, self.heads or num_heads)
+
+    diagnosis = found("MultiheadAttention", Three, **SIZES)
+    assert (diagnosis.verdict, diagnosis.findings[0].form) == ("mistake", "num_heads")
+    assert "B29" not in found("MultiheadAttention", type("Own", (Three,), {"heads": 0}), **SIZES).ids
 
 
 def test_B9_shared_layers_are_seen_and_own_layers_are_not():

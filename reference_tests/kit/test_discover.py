@@ -5,12 +5,13 @@ import contextlib
 import inspect
 import json
 import sys
+import types
 from pathlib import Path
 
 import pytest
 
 from scratch_transformer.kit import process
-from scratch_transformer.kit.discover import load, placeholders, repair, survey
+from scratch_transformer.kit.discover import decorated, load, placeholders, repair, survey
 from scratch_transformer.kit.discover.target import NotFound, Source, find
 
 NORM = """
@@ -256,3 +257,11 @@ class NoGuard:
 
     def on(self):
         return contextlib.nullcontext()
+
+
+def test_a_class_that_its_decorator_replaces_by_a_function_is_found():
+    module = types.ModuleType("hidden")
+    text = "def checked(cls):\n    def make(size):\n        return cls(size)\n    return make\n"
+    exec(text + "@checked\nclass Norm:\n    pass\n\n\nother = checked(Norm)\n", vars(module))
+    decorated.reveal(module)
+    assert isinstance(module.Norm, type) and not isinstance(module.other, type)

@@ -137,6 +137,22 @@ class LayerNorm(nn.Module):
         return x * self.weight
 
 
+class Neuron:
+    def __init__(self, inputs):
+        self.weights = [0.5 for _ in range(inputs)]
+
+    def __call__(self, x):
+        return sum(w * value for w, value in zip(self.weights, x))
+
+
+class Layer:
+    def __init__(self, inputs, outputs):
+        self.neurons = [Neuron(inputs) for _ in range(outputs)]
+
+    def __call__(self, x):
+        return [neuron(x) for neuron in self.neurons]
+
+
 class MLP(nn.Module):
     def __init__(self, d_model, d_ff):
         super().__init__()
@@ -168,6 +184,7 @@ def report(tmp_path_factory):
         "transformer (a method, outside its class)",
         "attention (it returns nothing)",
         "SimpleMLP (of images: 28 * 28 pixels)",
+        "Layer (made of single neurons)",
         "BigramLanguageModel (it attends to nothing)",
         "SentenceEmbedding (it needs a file or a vocabulary that is not there: sentences.pt)",
         "InputEmbedding (it needs a_package_nobody_has, which is not installed)",

@@ -121,6 +121,33 @@ class CausalAttention(nn.Module):
         scores.masked_fill(self.mask, -torch.inf)
         return (scores / x.shape[-1] ** 0.5).softmax(-1) @ self.W_value(x)
 """
+GIVEN_AN_ATTENTION = """
+class EncoderLayer(nn.Module):
+    def __init__(self, attention, d_model, d_ff=None):
+        super().__init__()
+        d_ff = d_ff or 4 * d_model
+        self.attention = attention
+        self.fc1, self.fc2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+
+    def forward(self, x, attn_mask=None):
+        new_x, weights = self.attention(x, x, x, attn_mask=attn_mask)
+        y = x = self.norm1(x + new_x)
+        return self.norm2(x + self.fc2(F.relu(self.fc1(y)))), weights
+
+
+class DecoderLayer(nn.Module):
+    def __init__(self, self_attention, cross_attention, d_model, d_ff):
+        super().__init__()
+        self.self_attention, self.cross_attention = self_attention, cross_attention
+        self.fc1, self.fc2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+        self.norm1, self.norm2, self.norm3 = (nn.LayerNorm(d_model) for _ in range(3))
+
+    def forward(self, x, enc_out, x_mask=None, cross_mask=None):
+        x = self.norm1(x + self.self_attention(x, x, x, attn_mask=x_mask)[0])
+        y = x = self.norm2(x + self.cross_attention(x, enc_out, enc_out, attn_mask=cross_mask)[0])
+        return self.norm3(x + self.fc2(F.relu(self.fc1(y))))
+"""
 
 
 @pytest.mark.parametrize(
@@ -131,12 +158,19 @@ class CausalAttention(nn.Module):
         (SECTIONS, {"EncoderLayer": "EncoderLayer", "MultiheadAttention": "SelfAttention"}),
         (OF_STATE, {"DecoderBlock": "DecoderLayer"}),
         (WITH_POSITIONS, {"Encoder": "TokenEncoder"}),
+        (GIVEN_AN_ATTENTION, {"EncoderLayer": "EncoderLayer", "DecoderLayer": "DecoderLayer"}),
     ],
 )
 def test_right_code_whose_parts_come_from_outside(text, kinds, tmp_path):
     results = check_text(text, tmp_path)
     assert {name: r.kind for name, r in results.items()} == kinds
     assert {name: (r.verdict, r.problem) for name, r in results.items() if r.verdict not in RIGHT} == {}
+
+
+def test_a_layer_is_wrong_whatever_attention_it_is_given(tmp_path):
+    no_residual = GIVEN_AN_ATTENTION.replace("self.norm1(x + new_x)", "self.norm1(new_x)")
+    results = check_text(no_residual.replace("self.norm2(x + self.cross", "self.norm2(enc_out + self.cross"), tmp_path)
+    assert not {result.verdict for result in results.values()} & set(RIGHT)
 
 
 BESIDE = """

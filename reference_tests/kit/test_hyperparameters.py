@@ -1,10 +1,13 @@
 """Stand-ins for packages of hyperparameters: keys are attributes, files are read, two configs become one."""
 
 import dataclasses
+import inspect
 
 import pytest
 
 from scratch_transformer.kit.discover import hyperparameters, standins
+from scratch_transformer.kit.resolve.build import config
+from scratch_transformer.kit.resolve.build.values import Values
 
 
 @dataclasses.dataclass
@@ -56,3 +59,18 @@ def test_a_node_is_merged_from_files_and_lists(tmp_path):
     node.merge_from_list(["width", 24])
     node.freeze()
     assert node.clone() == {"heads": 3, "width": 24}
+
+
+def test_a_config_whose_base_alone_is_a_dataclass_is_told_by_its_own_constructor():
+    @dataclasses.dataclass
+    class Base:
+        pad_token_id: int = 0
+
+    class Config(Base):
+        def __init__(self, hidden_size=4096, intermediate_size=11008, **options):
+            super().__init__(**options)
+            self.hidden_size, self.intermediate_size = hidden_size, intermediate_size
+
+    parameter = inspect.Parameter("config", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Config)
+    made = config.instances(parameter, {}, Values({"d_model": 12, "d_ff": 17}, {}), {"hidden_size"}, None)[0]
+    assert (made.hidden_size, made.intermediate_size) == (12, 17)

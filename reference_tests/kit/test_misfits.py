@@ -3,6 +3,7 @@
 import pytest
 
 from reference_tests.kit.learners.checked import check_text
+from scratch_transformer.kit.resolve.trials import choice
 
 ATTENTION = """
 class MultiHeadAttention(nn.Module):
@@ -62,3 +63,33 @@ def test_what_fits_without_a_batch_or_as_it_should_is_none(tmp_path):
     results = check_text(ATTENTION.format("") + UNBATCHED, tmp_path)
     assert {m.id for result in results.values() for m in result.mistakes} & {"B26"} == set()
     assert results["MultiHeadAttention"].verdict == "matches the builtin"
+
+
+LAYER = """
+class DecoderLayer(nn.Module):
+    def __init__(self, hidden_dim, num_heads, dim_head, ffn_dim):
+        super().__init__()
+        self.self_attn = MultiHeadAttention(hidden_dim, num_heads, dim_head)
+        self.cross_attn = MultiHeadAttention(hidden_dim, num_heads, dim_head)
+        self.ffn = nn.Sequential(nn.Linear(hidden_dim, ffn_dim), nn.ReLU(), nn.Linear(ffn_dim, hidden_dim))
+        self.norms = nn.ModuleList([nn.LayerNorm(hidden_dim) for _ in range(3)])
+
+    def forward(self, x, {}, src_mask=None, tgt_mask=None):
+        x = self.norms[0](x + self.self_attn(x, x, x, tgt_mask))
+        x = self.norms[1](x + {})
+        return self.norms[2](x + self.ffn(x))
+"""
+
+
+@pytest.mark.parametrize("given, crossed, ids", [
+    ("encoder_output", "self.cross_attn(x, encoder_output, x, src_mask)", {"B26"}),
+    ("encoder_output", "self.cross_attn(x, encoder_output, encoder_output, src_mask)", set()),
+    ("angles", "angles * self.cross_attn(x, x, x, src_mask)", set()),
+])  # fmt: skip
+def test_what_works_with_one_length_of_source_and_target_alone_is_a_mistake(given, crossed, ids, tmp_path, monkeypatch):
+    for name in ("SEARCH", "QUICK", "THOROUGH"):
+        monkeypatch.setattr(choice, name, 0.5)
+    layer = check_text(ATTENTION.format("") + LAYER.format(given, crossed), tmp_path).get("DecoderLayer")
+    assert {m.id for m in layer.mistakes} & {"B26"} == ids, layer
+    if ids:
+        assert layer.verdict == "mistake" and "with 7 and 5 it stops" in layer.mistakes[0].evidence

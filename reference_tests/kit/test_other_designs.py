@@ -83,9 +83,22 @@ class Weighs(Prepare):
         return (x @ x.mT).softmax(-1) @ self.linear(x)
 
 
+class ChannelMixing(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.Wk, self.Wv = nn.Linear(size, size), nn.Linear(size, size)
+
+
 @pytest.mark.parametrize(
     "thing, words",
-    [(SparseMoEBlock, "experts"), (Alibi, "(ALiBi)"), (Windowed, ""), (Prepare, ""), (nn.TransformerEncoderLayer, "")],
+    [
+        (ChannelMixing, "place of attention"),
+        (SparseMoEBlock, "experts"),
+        (Alibi, "(ALiBi)"),
+        (Windowed, ""),
+        (Prepare, ""),
+        (nn.TransformerEncoderLayer, ""),
+    ],
 )
 def test_designs_by_the_words_of_their_code(thing, words):
     assert design_of(thing).startswith(foreign.NOTHING) == bool(words)

@@ -43,6 +43,8 @@ SOURCES = {
     "file": ("import json\nfrom pathlib import Path", "", *(
         f'json.loads(Path(__file__).with_name("sizes.json").read_text())["{name}"]' for name in ("wide", "inner")
     )),
+    "unread": ("from unread import D_MODEL, D_FF", "", "D_MODEL", "D_FF"),
+    "lost": ("from a_file_that_nobody_sent import cfg", "", "cfg.d_model", "cfg.d_ff"),
     "named": ("", ", **kwargs", 'kwargs["d_model"]', 'kwargs.get("d_ff", 2048)'),
 }  # fmt: skip
 
@@ -51,6 +53,7 @@ SOURCES = {
 def reports(tmp_path_factory):
     folder = tmp_path_factory.mktemp("outside")
     (folder / "sizes.py").write_text("D_MODEL = 512\nD_FF = 2048\n", encoding="utf-8")
+    (folder / "unread.py").write_text('D_MODEL = len(open("no_such_text.txt").read())\nD_FF = 2 * D_MODEL\n')
     (folder / "sizes.json").write_text('{"wide": 48, "inner": 96}', encoding="utf-8")
     for name, (imports, parameters, width, inner) in SOURCES.items():
         text = LAYER.format(imports=imports, parameters=parameters, width=width, inner=inner)

@@ -59,21 +59,6 @@ class DecoderLayer(nn.Module):
 """
 
 
-UNSCALED = """
-class T5CrossAttention(nn.Module):
-    def __init__(self, d_model, num_heads):
-        super().__init__()
-        self.h = num_heads
-        self.q, self.k, self.v, self.o = (nn.Linear(d_model, d_model, bias=False) for _ in range(4))
-
-    def forward(self, hidden_states, encoder_hidden_states):
-        x, memory = hidden_states, encoder_hidden_states
-        made = (self.q(x), self.k(memory), self.v(memory))
-        q, k, v = (y.unflatten(-1, (self.h, -1)).transpose(1, 2) for y in made)
-        return self.o(((q @ k.mT).softmax(-1) @ v).transpose(1, 2).flatten(2))
-"""
-
-
 def verdict_and_ids(text, name, tmp_path):
     result = check_text(text, tmp_path)[name]
     return result.verdict, {mistake.id for mistake in result.mistakes}
@@ -88,15 +73,6 @@ def test_heads_as_wide_as_the_model(name, tmp_path):
 def test_heads_as_wide_as_the_model_that_are_scaled_for_others(tmp_path):
     text = WIDE_HEADS.replace("math.sqrt(q.size(-1))", "math.sqrt(q.size(-1) / 3)")
     assert verdict_and_ids(text, "SelfAttentionSublayer", tmp_path)[0] not in FINE
-
-
-def test_t5_scales_no_scores(tmp_path):
-    """That is its design; in anything else it is a mistake, and so is another scale in T5."""
-    assert verdict_and_ids(UNSCALED, "T5CrossAttention", tmp_path)[0] in FINE
-    plain, scaled = UNSCALED.replace("T5Cross", "Cross"), UNSCALED.replace("(q @ k.mT)", "(q @ k.mT * self.h)")
-    for text, name in ((plain, "CrossAttention"), (scaled, "T5CrossAttention")):
-        verdict, ids = verdict_and_ids(text, name, tmp_path)
-        assert verdict == "mistake" and "A1" in ids
 
 
 def test_what_its_parameters_show_goes_with_any_other_mistake(tmp_path):

@@ -1,8 +1,10 @@
 """Schedules as classes around an optimizer or on top of one; losses whose smoothing is a setting."""
 
+import pytest
 import torch
 from torch.optim.lr_scheduler import LRScheduler
 
+from reference_tests.kit.learners.checked import check_text
 from scratch_transformer.kit import check
 
 F = torch.nn.functional
@@ -89,9 +91,61 @@ def test_log_softmax_of_log_probabilities_and_not_of_logits_twice():
     assert check(computed_twice, "Loss").ids == []
 
 
+class LeavesOutPadding(torch.nn.Module):
+    """PyTorch's default for ignore_index, which is no word, and the sum divided by what counts."""
+
+    def __init__(self, num_classes, smoothing=0.1, ignore_index=-100):
+        super().__init__()
+        self.num_classes, self.smoothing, self.ignore_index = num_classes, smoothing, ignore_index
+
+    def forward(self, pred, target):
+        log = pred.log_softmax(dim=-1)
+        wanted = torch.full_like(log, self.smoothing / self.num_classes)
+        wanted.scatter_add_(1, target[:, None], torch.full_like(log[:, :1], 1 - self.smoothing))
+        wanted.masked_fill_(target[:, None] == self.ignore_index, 0)
+        return self.reduced(-(wanted * log).sum(-1), target)
+
+    def reduced(self, losses, target):
+        return losses.sum() / (target != self.ignore_index).sum()
+
+
+class DividesByAll(LeavesOutPadding):
+    def reduced(self, losses, target):
+        return losses.mean()
+
+
+def test_the_paddings_id_is_told_to_what_leaves_out_no_word_unless_told():
+    assert check(LeavesOutPadding, "Loss").verdict == "matches the builtin"
+    found = check(DividesByAll, "Loss").mistakes
+    assert [(one.id, one.form) for one in found] == [("T4", "divided by all positions")]
+
+
 def of_a_language_model(logits, targets):
     return F.cross_entropy(logits, targets)
 
 
 def test_a_loss_that_is_told_of_no_padding_is_not_accused_of_counting_it():
     assert check(of_a_language_model, "Loss").verdict == "matches the builtin"
+
+
+SMOOTHED = """
+class LabelSmoothing(nn.Module):
+    def __init__(self, size, padding_idx, smoothing=0.0):
+        super().__init__()
+        self.size, self.padding_idx, self.smoothing = size, padding_idx, smoothing
+
+    def forward(self, x, target):
+        wanted = torch.full_like(x, self.smoothing / OTHERS)
+        wanted.scatter_(1, target.unsqueeze(1), 1 - self.smoothing)
+        wanted[:, self.padding_idx] = 0
+        wanted[target == self.padding_idx] = 0
+        return F.kl_div(x, wanted, reduction="sum")
+"""
+
+
+@pytest.mark.parametrize("others, is_known", [("(self.size - 1)", True), ("(self.size - 4)", False)])
+def test_a_share_of_the_padding_that_nobody_gets(others, is_known, tmp_path):
+    result = check_text(SMOOTHED.replace("OTHERS", others), tmp_path)["LabelSmoothing"]
+    forms = [named.form for named in result.mistakes if named.id == "T3"]
+    assert (result.verdict == "harmless deviation") == is_known
+    assert forms == ["V - 1 classes, and the padding's share is lost"] * is_known

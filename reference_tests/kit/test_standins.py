@@ -90,15 +90,17 @@ def test_einx_says_in_brackets_what_is_worked_on():
     assert torch.equal(einx["sum"]("[t] ...", X), X.sum(0))
 
 
-def test_einx_takes_rows_by_their_numbers_and_puts_tensors_side_by_side():
-    einx, table = standins._contents("einx")(), torch.randn(2, 9, 3, dtype=torch.float64)
-    places = torch.tensor([[4, 0], [8, 8], [1, 5], [7, 2]])
-    assert torch.equal(einx["get_at"]("v [row] e, ... -> v ... e", table, places), table[:, places])
-    assert torch.equal(einx["get_at"]("v [row] e, b t -> b t e v", table, places), table[:, places].movedim(0, -1))
-    first, second = table
-    side = einx["rearrange"]("... half, ... half -> ... (half (1 + 1))", first, second)
-    assert torch.equal(side, torch.stack((first, second), -1).flatten(-2))
-    assert not torch.equal(side, torch.cat((first, second), -1))
+def test_einx_looks_up_places_and_joins_tensors_of_one_form():
+    einx, places = standins._contents("einx")(), torch.tensor([[3, 1, 0], [2, 2, 3]])
+    table = torch.randn(5, 4, 6, dtype=torch.float64)
+    found = einx["get_at"]("c [pos] half, ... -> c ... half", table, places)
+    assert torch.equal(found, table[:, places])
+    pairs = einx["rearrange"]("... half, ... half -> ... (half (1 + 1))", X, 2 * X)
+    assert torch.equal(pairs, torch.stack((X, 2 * X), -1).flatten(-2))
+    apart = einx["rearrange"]("... half, ... half -> ... ((1 + 1) half)", X, 2 * X)
+    assert torch.equal(apart, torch.cat((X, 2 * X), -1))
+    with pytest.raises(ValueError, match="not known here"):
+        einx["get_at"]("b [pos] half, b t -> b t half", table, places)
 
 
 def test_models_of_hyperparameters_hold_what_they_are_given():

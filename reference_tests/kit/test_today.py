@@ -266,6 +266,62 @@ def test_another_cache_is_named(tmp_path):
     assert checked(tmp_path, kept="k").ids == ["K1"]
 
 
+GIVEN_A_MASK = """
+import math, torch, torch.nn as nn
+
+class CausalSelfAttention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        assert d_model % num_heads == 0, "d_model must be a multiple of num_heads"
+        self.h = num_heads
+        self.qkv, self.out = nn.Linear(d_model, 3 * d_model), nn.Linear(d_model, d_model)
+
+    def forward(self, x, mask, cache=None):
+        q, k, v = (y.unflatten(-1, (self.h, -1)).transpose(1, 2) for y in self.qkv(x).chunk(3, -1))
+        if cache is not None:
+            k, v = torch.cat((cache[0], k), -2), torch.cat((cache[1], v), -2)
+        scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
+        scores = OWN
+        if mask is not None:
+            scores = scores.masked_fill(mask, FILL)
+        return self.out((scores.softmax(-1) @ v).transpose(1, 2).flatten(2)), (k, v)
+"""
+OWN = (
+    "scores.masked_fill(torch.ones(scores.shape[-2:]).triu(1 + scores.shape[-1] - scores.shape[-2]).bool(), -math.inf)"
+)
+
+
+def given_a_mask(tmp_path, *changes, own="scores", fill="-math.inf"):
+    text = GIVEN_A_MASK.replace("OWN", own).replace("FILL", fill)
+    for old, new in zip(changes[::2], changes[1::2], strict=True):
+        assert old in text
+        text = text.replace(old, new)
+    path = tmp_path / "given.py"
+    path.write_text(text, encoding="utf-8")
+    return check_here(path)["CausalSelfAttention"]
+
+
+def test_what_is_called_causal_and_takes_a_mask_is_judged_with_it(tmp_path):
+    result = given_a_mask(tmp_path)
+    assert (result.verdict, result.kind) == ("matches the builtin", "SelfAttention")
+    assert "With its cache it gives, token by token, what one call gives." in result.notes
+    assert given_a_mask(tmp_path, fill="0.0").ids[0] == "A4"
+    assert given_a_mask(tmp_path, "(cache[1], v)", "(v, cache[1])").ids[0] == "K1"
+
+
+def test_what_makes_its_own_mask_is_said_not_to_be_given_another(tmp_path):
+    result = given_a_mask(
+        tmp_path,
+        "x, mask, cache",
+        "x, padding_mask=None, cache",
+        "if mask is",
+        "mask = padding_mask\n        if mask is",
+        own=OWN,
+    )
+    assert (result.verdict, result.kind) == ("matches the builtin", "CausalSelfAttention")
+    assert "It was not given its padding_mask." in result.limits
+
+
 @pytest.mark.parametrize("name", ["DecoderLayer", "Decoder"])
 def test_a_decoder_with_wider_heads_has_an_oracle(name):
     """torch.nn's layers have heads of d_model / h features only; the oracle is made of torch's functions then."""

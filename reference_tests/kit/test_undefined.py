@@ -2,6 +2,7 @@
 
 import contextlib
 import sys
+import warnings
 from types import SimpleNamespace
 
 import pytest
@@ -154,6 +155,83 @@ class WithoutSelf(nn.Module):
         return x + self.later(len(x))
 
 
+class Residual(nn.Module):
+    def forward(self, x, sublayer):
+        return x + sublayer(x)
+
+
+class WithoutLambda(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.residual, self.attention = Residual(), nn.Linear(2, 2)
+
+    def forward(self, x):
+        return self.residual(x, self.attention(x))
+
+
+class GivesWhatItWasGiven(WithoutLambda):
+    def forward(self, x):
+        return self.residual(x, x)
+
+
+class CallsAProperty(nn.Module):
+    def forward(self, x):
+        return x + torch.ones(2).requires_grad(False)
+
+
+class CallsANumber(nn.Module):
+    def forward(self, x):
+        return (2 / 3) ** 0.5(x)
+
+
+class CallsItsProbability(nn.Module):
+    def __init__(self, dropout=0.1):
+        super().__init__()
+        self.dropout = dropout
+
+    def forward(self, x):
+        return self.dropout(x)
+
+
+class CallsWhatItIsGiven(nn.Module):
+    def __init__(self, dropout=None):
+        super().__init__()
+        self.dropout = dropout or 0.5
+
+    def forward(self, x):
+        return self.dropout(x)
+
+
+class Uncalled(nn.Module):
+    def forward(self, x):
+        return x.view(x.size[0])
+
+
+class OfNoTorch(nn.Module):
+    def forward(self, x):
+        return torch.soft_max(x, -1)
+
+
+class OfNoTensor(nn.Module):
+    def forward(self, x):
+        return (x * 2).soft_max(-1)
+
+
+class AsksWhatItIsGiven(nn.Module):
+    def forward(self, x):
+        return x.ids
+
+
+class WithABias(nn.Module):
+    def forward(self, x):
+        return x @ torch.rand(2, 2, bias=False)
+
+
+class OfTwoTensors(nn.Module):
+    def forward(self, x):
+        return x + torch.zeros(x, x, dtype=torch.float)
+
+
 class HandsOn(nn.Module):
     def __init__(self):
         super().__init__()
@@ -169,7 +247,10 @@ def learners(tmp_path_factory):
     path = tmp_path_factory.mktemp("learners") / "misspelt_names.py"
     path.write_text(LEARNERS, encoding="utf-8")
     (source,) = find(str(path)).sources
-    yield load.load(source, SimpleNamespace(on=contextlib.nullcontext), salvage=True).module
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SyntaxWarning)  # Python itself says of 0.5(x) that it is odd
+        module = load.load(source, SimpleNamespace(on=contextlib.nullcontext), salvage=True).module
+    yield module
     sys.modules.pop("misspelt_names")
 
 
@@ -182,7 +263,9 @@ def finding(cls):
 @pytest.mark.parametrize("name, said", [
     ("Misspelt", "self.hiddne_dim"), ("Unknown", "mth"), ("NormOfNothing", "nn.LayerNorm"), ("Unscaled", "scaled"),
     ("TellsItsDropout", "self.dropout"), ("ListOfOne", "ModuleList"), ("NormAsABuffer", "buffer 'norm'"),
-    ("SetByAnotherClass", "self.decoder"), ("WithoutSelf", "self.later"),
+    ("SetByAnotherClass", "self.decoder"), ("WithoutSelf", "self.later"), ("WithoutLambda", "for sublayer"),
+    ("CallsAProperty", "requires_grad"), ("CallsANumber", "0.5"), ("CallsItsProbability", "self.dropout"),
+    ("Uncalled", "x.size"), ("OfNoTorch", "soft_max"), ("OfNoTensor", "soft_max"), ("WithABias", "torch.rand"),
 ])  # fmt: skip
 def test_what_nothing_defines_is_named(learners, name, said):
     found = finding(getattr(learners, name))
@@ -191,7 +274,8 @@ def test_what_nothing_defines_is_named(learners, name, said):
 
 @pytest.mark.parametrize("name", [
     "SetFromOutside", "SetTogether", "OfAnotherBase", "OfAConfig", "Scaled", "GivenAFunction",
-    "IsGivenItsPart", "HandsOn", "ListOfWhatItIsGiven", "Gated",
+    "IsGivenItsPart", "HandsOn", "ListOfWhatItIsGiven", "Gated", "GivesWhatItWasGiven", "CallsWhatItIsGiven",
+    "AsksWhatItIsGiven", "OfTwoTensors",
 ])  # fmt: skip
 def test_what_may_be_set_or_given_elsewhere_is_no_mistake(learners, name):
     assert finding(getattr(learners, name)) is None

@@ -133,6 +133,21 @@ def test_a_mask_that_is_ignored_hides_no_queries():
     assert set(diagnose(candidate).ids) == {"A24", "B17"}
 
 
+class OfTorch(nn.Module):
+    def __init__(self, d_model):
+        super().__init__()
+        self.norm = nn.RMSNorm(d_model)
+
+    def forward(self, x):
+        return self.norm(x)
+
+
+def test_the_eps_that_pytorchs_rms_norm_has_by_itself_is_no_deviation():
+    result = check(OfTorch, "RMSNorm")
+    assert (result.verdict, result.ids) == ("matches the builtin", [])
+    assert "told no eps" in result.limits[0]
+
+
 @pytest.mark.parametrize("eps, verdict", [(12.0, "mistake"), (1e-3, "harmless deviation")])
 def test_an_eps_that_ordinary_tokens_show_is_a_mistake(eps, verdict):
     diagnosis = diagnose(variant("LayerNorm", eps=eps))
@@ -348,22 +363,46 @@ def test_bias_false_concerns_projections():
     assert not _is_projections("ff.bias", shapes, "EncoderLayer")
 
 
+# ---- T5 ----
+
+
+class Unscaled(canonical.Attention):
+    def __init__(self, d_model, num_heads):
+        super().__init__({"d_model": d_model, "num_heads": num_heads}, RIGHT.with_({"scale": "none"}))
+
+
+def test_scores_that_are_not_scaled_are_right_in_t5():
+    diagnosis = found("MultiheadAttention", type("T5Attention", (Unscaled,), {}), **SIZES)
+    assert (diagnosis.verdict, {f.severity for f in diagnosis.findings}) == ("matches the builtin", {"note"})
+    assert found("MultiheadAttention", type("Vit5Attention", (Unscaled,), {}), **SIZES).verdict == "mistake"
+
+
 # ---- Dropout ----
 
 
 class Residual(nn.Module):
-    def __init__(self, d_model, dropout=0.0, after=True):
+    def __init__(self, d_model, dropout=0.0, place="sublayer"):
         super().__init__()
-        self.norm, self.dropout, self.after = nn.LayerNorm(d_model), nn.Dropout(dropout), after
+        self.norm, self.dropout, self.place = nn.LayerNorm(d_model), nn.Dropout(dropout), place
 
     def forward(self, x, sublayer):
-        return self.dropout(self.norm(x + sublayer(x))) if self.after else self.norm(x + self.dropout(sublayer(x)))
+        if self.place == "norm":
+            return self.dropout(self.norm(x + sublayer(x)))
+        return self.norm(self.dropout(x + sublayer(x)) if self.place == "sum" else x + self.dropout(sublayer(x)))
 
 
-@pytest.mark.parametrize("after", [True, False])
-def test_dropout_after_the_norm(after):
-    findings = found("ResidualConnection", Residual, d_model=12, dropout=0.0, after=after).findings
-    assert [f.mistake.id for f in findings if f.severity == "mistake"] == ["B24"] * after
+class WrittenIn(Residual):
+    """Its probability of dropout cannot be chosen."""
+
+    def __init__(self, d_model, place):
+        super().__init__(d_model, 0.1, place)
+
+
+@pytest.mark.parametrize("place", ["sublayer", "sum", "norm"])
+@pytest.mark.parametrize("cls, given", [(Residual, {"dropout": 0.0}), (WrittenIn, {})])
+def test_dropout_after_the_sum_or_its_norm(cls, given, place):
+    findings = found("ResidualConnection", cls, d_model=12, place=place, **given).findings
+    assert [f.mistake.id for f in findings if f.severity == "mistake"] == ["B24"] * (place != "sublayer")
 
 
 # ---- The learner's own line ----

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from reference_tests.kit.learners.checked import check_here
+from reference_tests.kit.learners.checked import check_here, check_text
 from scratch_transformer.kit import process
 from scratch_transformer.kit.checking import Checking
 from scratch_transformer.kit.discover.target import find
@@ -185,3 +185,133 @@ def test_a_file_whose_time_is_long_over_gets_half_of_the_least():
     assert checking._least(1.0) == 1.0
     checking.end = time.process_time() - 10
     assert (checking._least(1.0), checking._is_over) == (0.5, True)
+
+
+# ---- One layer in a loop ----
+
+LOOP = """
+import torch, torch.nn as nn
+
+class Block(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(d_model, num_heads, batch_first=True)
+        self.ff = nn.Sequential(nn.Linear(d_model, d_ff), nn.ReLU(), nn.Linear(d_ff, d_model))
+        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+
+    def forward(self, x):
+        x = self.norm1(x + self.attention(x, x, x)[0])
+        return self.norm2(x + self.ff(x))
+
+class Encoder(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff, num_layers):
+        super().__init__()
+        self.block, self.num_layers = Block(d_model, num_heads, d_ff), num_layers
+
+    def forward(self, x):
+        for _ in range(self.num_layers):
+            x = STEP
+        return x
+"""
+
+
+@pytest.mark.parametrize("step, ids", [("self.block(x)", ["B9"]), ("x + self.block(x)", [])])
+def test_one_layer_that_is_called_again_and_again_is_every_layer(step, ids, tmp_path):
+    """What a loop does besides is not explained by that."""
+    path = tmp_path / "loop.py"
+    path.write_text(LOOP.replace("STEP", step), encoding="utf-8")
+    result = check_here(path)["Encoder"]
+    assert (result.verdict, result.ids) == ("mistake" if ids else "unknown mismatch", ids)
+
+
+UNUSED = """
+import torch, torch.nn as nn
+
+class LayerNorm(nn.Module):
+    def __init__(self, d_model, eps=1e-5):
+        super().__init__()
+        self.scale, self.shift, self.eps = nn.Parameter(torch.ones(d_model)), nn.Parameter(torch.zeros(d_model)), eps
+
+    def forward(self, x):
+        mean, std = x.mean(-1, keepdim=True), x.std(-1, keepdim=True)
+        return self.scale * (x - mean) / (std + self.eps) + self.shift
+
+class FeedForward(nn.Module):
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        self.up, self.down, self.norm = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model), LayerNorm(d_model)
+
+    def forward(self, x):
+        return OUTPUT.sin()
+"""
+
+
+@pytest.mark.parametrize("output, inherited", [("self.norm(self.down(self.up(x).relu()))", ["LN1", "LN2"]),
+                                               ("self.down(self.up(x).relu())", [])])  # fmt: skip
+def test_what_is_wrong_in_a_part_that_is_never_called_explains_nothing(output, inherited, tmp_path):
+    path = tmp_path / "unused.py"
+    path.write_text(UNUSED.replace("OUTPUT", output), encoding="utf-8")
+    result = check_here(path)["FeedForward"]
+    assert result.inherited == inherited
+    assert result.verdict == ("mistake" if inherited else "unknown mismatch")
+
+
+NORM_AT_THE_END = """
+import copy
+import torch, torch.nn as nn
+
+class Encoder(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff, num_layers, norm_first=False):
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(d_model, num_heads, d_ff, 0.0, batch_first=True)
+        layers = [copy.deepcopy(layer) for _ in range(num_layers)]
+        self.layers, self.norm, self.norm_first = nn.ModuleList(layers), nn.LayerNorm(d_model), norm_first
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        LAST
+"""
+
+
+@pytest.mark.parametrize("last, ids", [("return self.norm(x)", []), ("return x", ["B30"]),
+                                       ("self.norm(x); return x", ["B30"]),
+                                       ("return self.norm(x) if self.norm_first else x", [])])  # fmt: skip
+def test_a_norm_that_is_made_and_never_used(last, ids, tmp_path):
+    """Where it is left out as its settings say, all is well; a result that is thrown away is none."""
+    path = tmp_path / "last.py"
+    path.write_text(NORM_AT_THE_END.replace("LAST", last), encoding="utf-8")
+    result = check_here(path)["Encoder"]
+    assert (result.verdict, result.ids) == ("mistake" if ids else "matches the builtin", ids)
+
+
+ONE_LAYER_EACH = """
+class EncoderLayer(nn.Module):
+    def __init__(self, input_dim, num_heads, feature_dim, **kwargs):
+        super().__init__()
+        self.self_attention = nn.MultiheadAttention(input_dim, num_heads, batch_first=True)
+        self.ffn = nn.Sequential(nn.Linear(input_dim, feature_dim), nn.ReLU(), nn.Linear(feature_dim, input_dim))
+        self.norm1, self.norm2 = nn.LayerNorm(input_dim), nn.LayerNorm(input_dim)
+
+    def forward(self, src, src_mask=None):
+        src = self.norm1(src + self.self_attention(src, src, src, key_padding_mask=src_mask)[0])
+        return self.norm2(src + self.ffn(src))
+
+
+class SentenceEncoder(nn.Module):
+    def __init__(self, vocab_size, input_dim, num_heads, feature_dim, num_layers, max_len):
+        super().__init__()
+        self.embed, self.pos = nn.Embedding(vocab_size, input_dim), nn.Embedding(max_len, input_dim)
+        self.encoder = EncoderLayer(input_dim, num_heads, feature_dim, num_layers=num_layers)
+
+    def forward(self, ids, mask=None):
+        return self.encoder(self.embed(ids) + self.pos(torch.arange(ids.shape[1])), SAID)
+"""
+
+
+@pytest.mark.parametrize("said", ["mask", "mask * 0"])
+def test_what_has_one_layer_is_measured_with_one_however_many_it_is_told_to_make(said, tmp_path):
+    result = check_text(ONE_LAYER_EACH.replace("SAID", said), tmp_path)["SentenceEncoder"]
+    assert (result.kind, result.divergence) == ("TokenEncoder", "")
+    assert any("told to make 2 layers, and has 1" in note for note in result.notes)
+    assert ("A24" in result.ids) == (said != "mask")

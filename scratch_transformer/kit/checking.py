@@ -33,10 +33,11 @@ from scratch_transformer.kit.resolve.call.forwards import MODELS
 from scratch_transformer.kit.resolve.library import supplied
 from scratch_transformer.kit.resolve.library.library import Library
 from scratch_transformer.kit.resolve.names.words import plain
-from scratch_transformer.kit.resolve.trials import misfits
+from scratch_transformer.kit.resolve.trials import misfits, uneven
 from scratch_transformer.kit.resolve.trials.choice import SEARCH, chosen
 from scratch_transformer.kit.resolve.trials.match import Outcome, resolve
 from scratch_transformer.kit.resolve.trials.outcome import raised
+from scratch_transformer.kit.resolve.trials.probing import never_called
 
 COMPONENT_SECONDS = 12.0
 OVER = 4.0
@@ -232,6 +233,8 @@ class Checking:
                     diagnosis = diagnose(outcome.candidate, known, seconds=seconds)
                     diagnosis = self._with_causal_flag(value, diagnosis)
         except TimeUp:
+            if not self.job.get("only") and (another := other_designs.design_of(value)):
+                return unchecked(another)
             return unchecked("took too long", problem="Checking it took too long: an endless loop?")
         except Exception as error:  # a fault of the kit's own spoils one component, not the others
             problem = f"the check itself fails on it: {type(error).__name__}: {error}"
@@ -335,7 +338,9 @@ class Checking:
         result = Result(name, source.where(line), kind.name, what=kind.what, against=kind.builtin or "the reference")
         if diagnosis is None:
             return self._not_built(result, value, outcome, source)
-        every = self.library.parts_of(outcome.candidate.made) if outcome.candidate else ()
+        is_unknown = outcome.candidate is not None and diagnosis.verdict == "unknown mismatch"
+        idle = never_called(outcome.candidate) if outcome.candidate and is_unknown else ()
+        every = self.library.parts_of(outcome.candidate.made, idle) if outcome.candidate else ()
         within = tuple(part for part in every if not any(part is other for other in self.library.silent))
         parts = {f.mistake.id for part in within for f in part.findings if f.severity != "note"}
         parts &= {f.mistake.id for f in diagnosis.findings if f.severity != "note"}
@@ -382,10 +387,17 @@ class Checking:
                 self.guard.on() if self.guard else nullcontext(),
                 time_limit(PART_SECONDS),
             ):
-                finding, error = misfits.finding(value, outcome.kind, self.library, error) or (None, error)
+                found = misfits.finding(value, outcome.kind, self.library, error) or uneven.finding(outcome)
+                finding, error = found or (None, error)
         if finding is not None and finding.severity == "mistake":
             self.broken[value] = finding.mistake.id
         return finding, error
+
+    def _broken_part(self, error: BaseException | None, value: Any, outcome: Outcome) -> Any:
+        """The part of what stops that stops by itself: in which the error happened, else one that it has."""
+        within = outcome.made.modules() if isinstance(outcome.made, nn.Module) else ()
+        had = (type(module) for module in within if type(module) in self.broken and type(module) is not value)
+        return supplied.culprit(error, value, self.broken) or next(had, None)
 
     def _not_built(self, result: Result, value: Any, outcome: Outcome, source: Source) -> Result:
         error, kind = outcome.error, outcome.kind
@@ -402,9 +414,11 @@ class Checking:
                 result.verdict = piece if outcome.unknown else foreign.not_loaded(error)
                 return result
         finding, error = self._broken(value, outcome)
+        inherited = self._broken_part(error, value, outcome)
+        if inherited is not None:
+            finding = None  # it is said of the part
         if finding is not None:
             result.mistakes = [_located(finding, value, source)]
-        inherited = None if finding else supplied.culprit(error, value, self.broken)
         result.inherited = [self.broken[inherited]] if inherited is not None else []
         severe = (finding is not None and finding.severity == "mistake") or inherited is not None
         result.verdict = "mistake" if severe else "could not be built" if outcome.stage == "built" else "crashed"

@@ -150,6 +150,8 @@ class Candidate:
     replaced: names of its parts that the reference stands in for.
     defaults: settings -> values that its constructor has where nothing is passed.
     shown: choices of the recipe that resolving it has shown already. explained: the recipe with its numbers, if any.
+    idle: its parts that nothing depends on, where its numbers are explained without them.
+    told: the settings that went into it, where it was built again.
     is_tried: whether resolving it compared it with every design.
     drops: whether dropout that ignores eval() takes place. Without it, everything else can be compared.
     differentiates: whether a call keeps what a backward pass needs.
@@ -158,7 +160,6 @@ class Candidate:
     speaks_of_padding: whether it takes a mask, or its text has a word of masks or padding.
     has_bare_norms: whether it may normalize where it has no weights for that, by F.rms_norm.
     is_causal_by_name: whether somebody expects that it hides the future without being given a mask.
-    is_of_t5: whether it says that it is of T5, which scales no scores.
     """
 
     def __init__(self, kind: Kind, module: nn.Module | None, settings: Settings | None = None) -> None:
@@ -172,13 +173,14 @@ class Candidate:
         self.defaults: dict[str, Any] = {}
         self.shown: dict[str, Any] = {}
         self.explained: Recipe | None = None
+        self.idle: tuple[str, ...] = ()
+        self.told: frozenset[str] = frozenset()
         self.is_tried = False
         self.drops = False
         self.differentiates = False
         self.refused: tuple[str, Exception] | None = None
         self.looks_for_padding = self.speaks_of_padding = True
         self.is_causal_by_name = True
-        self.is_of_t5 = False
         self.has_bare_norms = False
 
     @property
@@ -217,6 +219,10 @@ class Candidate:
     def old_masks(self, **inputs: Any) -> list[str]:
         """The masks that it uses in a call and PyTorch refuses today, in words."""
         return []
+
+    def first(self, name: str) -> Tensor | None:
+        """What a parameter held before any weights were loaded, by its canonical name; None if that is not known."""
+        return None
 
     def documented_otherwise(self) -> str:
         """What its documentation says of a mask where it does the opposite: "mask: True = may attend"; else ""."""
@@ -332,8 +338,11 @@ PARTS = {
     "decoder": "decoder",
     "self_attn": "self-attention",
     "cross_attn": "attention to the encoder",
+    "norm1": "first sublayer",
+    "norm2": "second sublayer",
+    "norm3": "third sublayer",
 }
-"""Parts by their canonical names, in words."""
+"""Parts by their canonical names, in words. A sublayer goes by its norm."""
 
 
 @dataclass(frozen=True)
@@ -358,7 +367,8 @@ class Finding:
     def words(self) -> str:
         """Which form of the mistake it is, and where, as far as the numbers tell."""
         if self.part:
-            return f"{self.form}, in the {PARTS[self.part]} alone".removeprefix(", ")
+            where = " of the ".join(PARTS[name] for name in reversed(self.part.split(".")))
+            return f"{self.form}, in the {where} alone".removeprefix(", ")
         if not self.twins:
             return self.form
         return f"{', or '.join((self.form, *self.twins))}: with its sizes these are the same"

@@ -34,7 +34,7 @@ class Recipe:
     position_axis: str = "time"
     positions_dtype: str = "float64"
     input_scale: str = "none"  # of what the positions are added to
-    adding: str = "added"
+    adding: str = "added"  # "multiplied"; "twice": what the positions are added to is added once more
     embedding_norm: bool = False  # after embedding and positions, as in BERT
 
     # ---- Rotary positions ----
@@ -81,11 +81,14 @@ class Recipe:
     norm_order: str = "post"
     norms: str = "own"
     residual: str = "input"  # "memory", "value", "key", "block's input": what is added to a sublayer's output
+    # "own output": it itself; "twice": the input, two times
     final_norm: bool = False
     layers: str = "own weights"
     feeding: str = "previous layer"
+    depth: str = "all layers"  # "first layer": the others are not made, or never reached
     cross_input: str = "self-attention's output"  # "block's input": what the attention to the encoder is given
-    memory: str = "encoder"
+    memory: str = "encoder"  # "decoder", "decoder, its mask"; "its keys": values are the decoder's own
+    memory_norm: str = "none"  # of the encoder's output, in every layer: "own", "queries'"
     memory_mask: str = "source"
     self_mask: str = "target"
     order: str = "self, cross"
@@ -128,9 +131,11 @@ class Recipe:
     """The name of a part, "decoder" or "cross_attn", and its own values of entries."""
 
     def within(self, *path: str) -> Recipe:
-        """The recipe of a part, by the names on the way to it."""
-        own = {name: value for part, entries in self.parts if part in path for name, value in entries}
-        return self.with_(own) if own else self
+        """The recipe of a part, by the names on the way to it; of "encoder.norm1" the way may come in pieces."""
+        left = [(".".join(name for name in part.split(".") if name not in path), own) for part, own in self.parts]
+        own = {name: value for part, entries in left if not part for name, value in entries}
+        further = tuple((part, entries) for part, entries in left if part)
+        return self.with_({**own, "parts": further}) if further != self.parts else self
 
     def with_(self, changes: Mapping[str, Any]) -> Recipe:
         """This recipe with other values. Each is made once, as searching asks for the same ones again and again."""

@@ -146,6 +146,8 @@ class CrossAttention(Attention):
     def forward(self, x: Tensor, memory: Tensor, mask: Mask = None) -> Tensor:  # type: ignore[override]
         if self.recipe.memory == "decoder":
             return super().forward(x, x, x, None if mask is None or mask.shape[-1] != x.shape[1] else mask)
+        if self.recipe.memory == "its keys":
+            return super().forward(x, memory, x, mask)
         return super().forward(x, memory, memory, mask)
 
 

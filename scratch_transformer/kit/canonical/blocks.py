@@ -17,12 +17,13 @@ from scratch_transformer.kit.recipe import Recipe
 Sublayer = Callable[[Tensor], Tensor]
 
 
-def connect(x: Tensor, sublayer: Sublayer, norm: Sublayer, order: str, residual: Tensor | None = None) -> Tensor:
+def connect(x: Tensor, sublayer: Sublayer, norm: Sublayer, recipe: Recipe, residual: Tensor | None = None) -> Tensor:
     """One sublayer with residual and norm, in the order of the recipe. residual: what is added in place of x."""
-    if order == "pre":
-        return (x if residual is None else residual) + sublayer(norm(x))
-    if order == "post":
-        return norm((x if residual is None else residual) + sublayer(x))
+    order = recipe.norm_order
+    if order in ("pre", "post"):
+        y = sublayer(norm(x) if order == "pre" else x)
+        added = {"own output": y, "twice": x + x}.get(recipe.residual, x if residual is None else residual)
+        return added + y if order == "pre" else norm(added + y)
     if order == "residual after norm":
         x = norm(x)
         return x + sublayer(x)
@@ -46,7 +47,7 @@ class Residual(nn.Module):
         self.norm, self.recipe = Norm(d_model, 1e-5, recipe), recipe
 
     def forward(self, x: Tensor, sublayer: Sublayer) -> Tensor:
-        return connect(x, sublayer, self.norm, self.recipe.norm_order)
+        return connect(x, sublayer, self.norm, self.recipe)
 
 
 class Layer(nn.Module):
@@ -61,10 +62,12 @@ class Layer(nn.Module):
         self.feed_forward = FeedForward(d_model, settings["d_ff"], recipe)
         for number in range(1, norms + 1 if recipe.norms == "own" else 2):
             self.add_module(f"norm{number}", Norm(d_model, 1e-5, recipe))
+        if recipe.memory_norm == "own" and norms == 3:
+            self.norm_memory = Norm(d_model, 1e-5, recipe)
 
     def connect(self, x: Tensor, sublayer: Sublayer, number: int, residual: Tensor | None = None) -> Tensor:
         norm = getattr(self, f"norm{number if self.recipe.norms == 'own' else 1}")
-        return connect(x, sublayer, norm, self.recipe.norm_order, residual)
+        return connect(x, sublayer, norm, self.recipe.within(f"norm{number}"), residual)
 
     def fed_forward(self, x: Tensor, number: int, *inputs: Tensor) -> Tensor:
         """The last sublayer. inputs: of the block, and of the sublayer before, which some add in place of x."""
@@ -91,7 +94,7 @@ class DecoderLayer(Layer):
         super().__init__(settings, recipe, norms=3)
 
     def forward(self, x: Tensor, memory: Tensor, mask: Mask = None, memory_mask: Mask = None) -> Tensor:
-        first = x
+        first, memory = x, self._normed(memory)
         if self.recipe.order == "cross, self":
             x = before = self.connect(
                 x, lambda x: self._cross(x, memory, memory_mask, mask), 1
@@ -107,6 +110,12 @@ class DecoderLayer(Layer):
                 x = self.connect(given, lambda x: self._cross(x, memory, memory_mask, mask), 2, added)
         return self.fed_forward(x, 3, first, before)
 
+    def _normed(self, memory: Tensor) -> Tensor:
+        """The encoder's output, as the attention to it is given it."""
+        norms = {"own": "norm_memory", "queries'": "norm2" if self.recipe.norms == "own" else "norm1"}
+        name = norms.get(self.recipe.memory_norm)
+        return memory if name is None else getattr(self, name)(memory)
+
     def _self(self, x: Tensor, mask: Mask, memory_mask: Mask) -> Tensor:
         if self.recipe.self_mask == "none":
             mask = None
@@ -115,6 +124,8 @@ class DecoderLayer(Layer):
         return self.self_attn(x, x, x, mask)
 
     def _cross(self, x: Tensor, memory: Tensor, memory_mask: Mask, own_mask: Mask) -> Tensor:
+        if self.recipe.memory == "its keys":
+            return self.cross_attn(x, memory, x, memory_mask)
         if self.recipe.memory != "encoder":
             memory, memory_mask = x, own_mask if self.recipe.memory == "decoder, its mask" else memory_mask
         fits = memory_mask is None or memory_mask.shape[-1] == memory.shape[1]

@@ -48,6 +48,7 @@ class Positions(nn.Module):
         pe = pe if recipe.step_positions == "right" else pe[counted(length, recipe).clamp(max=len(pe) - 1)]
         pe = pe.unsqueeze(1 - axis)
         x = x * FACTORS[recipe.input_scale](self.d_model)
+        x = x + x if recipe.adding == "twice" else x
         return x * pe if recipe.adding == "multiplied" else x + pe
 
 

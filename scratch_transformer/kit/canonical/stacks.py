@@ -24,7 +24,7 @@ class Stack(nn.Module):
 
     def __init__(self, settings: Settings, recipe: Recipe) -> None:
         super().__init__()
-        self.recipe, number = recipe, settings["num_layers"]
+        self.recipe, number = recipe, 1 if recipe.depth == "first layer" else settings["num_layers"]
         if recipe.layers == "shared":
             self.layers = nn.ModuleList([self.layer(settings, recipe)] * number)
         else:

@@ -51,8 +51,9 @@ class Loss(nn.Module):
         one_hot[torch.arange(len(target)), target] = 1
         if self.recipe.smoothing == "other classes":
             return (1 - eps) * one_hot + eps / (V - 1) * (1 - one_hot)
-        if self.recipe.smoothing == "without padding":
-            q = (1 - eps) * one_hot + eps / (V - 2) * (1 - one_hot)
+        if self.recipe.smoothing in ("without padding", "padding's share lost"):
+            others = V - 2 if self.recipe.smoothing == "without padding" else V - 1
+            q = (1 - eps) * one_hot + eps / others * (1 - one_hot)
             return q.index_fill(-1, torch.tensor(self.pad), 0.0)
         if self.recipe.smoothing == "unnormalized":
             return one_hot + eps / V

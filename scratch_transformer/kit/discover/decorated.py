@@ -1,4 +1,7 @@
-"""Decorators that hide what a function takes: def wrapper(*args, **kwargs), without functools.wraps."""
+"""Decorators that hide what a function takes: def wrapper(*args, **kwargs), without functools.wraps.
+
+And those that leave a function of a class: def checked(cls): return lambda size: cls(size).
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,23 @@ from typing import Any
 def reveal(module: types.ModuleType) -> None:
     """Lets every function and method of a module that is hidden so tell its signature, by __wrapped__."""
     for name, value in list(vars(module).items()):
+        hidden = _class_within(name, value)
+        if hidden is not None:
+            value = hidden
+            setattr(module, name, hidden)
         members = vars(value).items() if isinstance(value, type) and value.__module__ == module.__name__ else ()
         for member, function in [(name, value), *members]:
             inner = _inner(member, function)
             if inner is not None:
                 function.__wrapped__ = inner
+
+
+def _class_within(name: str, function: Any) -> type | None:
+    """The class of this name that a function makes instances of; None for what is no such function."""
+    if not inspect.isfunction(function) or function.__code__.co_name == name:
+        return None
+    held = map(_contents, function.__closure__ or ())
+    return next((one for one in held if isinstance(one, type) and one.__name__ == name), None)
 
 
 def _inner(name: str, function: Any) -> Any:

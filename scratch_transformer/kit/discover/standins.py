@@ -172,16 +172,9 @@ def _over(function: str, keeps: bool) -> Callable[..., Any]:
 
 
 def _several(function: Callable[..., Any]) -> Callable[..., Any]:
-    """For rearrange("seq -> batch... seq", x, batch=[1, 1]): as many axes as sizes are given.
+    """For rearrange("seq -> batch... seq", x, batch=[1, 1]): as many axes as sizes are given."""
 
-    And for rearrange("b h, b h -> b (h (1 + 1))", x, y), which puts several side by side.
-    """
-
-    def applied(pattern: str, x: Any, *others: Any, **sizes: Any) -> Any:
-        if others:
-            left, _, right = pattern.partition("->")
-            x, right = _stacked((x, *others)), re.sub(r"\(1( \+ 1)+\)", "beside", right)
-            pattern = f"{left.partition(',')[0]} beside -> {right}"
+    def applied(pattern: str, x: Any, **sizes: Any) -> Any:
         for name, given in [(n, s) for n, s in sizes.items() if isinstance(s, (list, tuple))]:
             parts = {f"{name}{number}": size for number, size in enumerate(given)}
             pattern = re.sub(rf"\b{name}\b(\.\.\.)?", " ".join(parts), pattern)
@@ -191,26 +184,39 @@ def _several(function: Callable[..., Any]) -> Callable[..., Any]:
     return applied
 
 
-def _stacked(tensors: Sequence[Any]) -> Any:
+def _joined(pattern: str, *tensors: Any, **sizes: Any) -> Any:
+    """einx.rearrange; rearrange("... h, ... h -> ... (h (1 + 1))", x, y) joins tensors of one form."""
     import torch
 
-    return torch.stack(tuple(tensors), -1)
+    if len(tensors) == 1:
+        return _several(rearrange)(pattern, tensors[0], **sizes)
+    left, _, right = pattern.partition("->")
+    forms = {" ".join(form.split()) for form in left.split(",")}
+    one_each = re.escape(" + ".join("1" * len(tensors)))
+    if len(forms) > 1 or len(re.findall(rf"\({one_each}\)", right)) != 1:
+        raise ValueError(f"{pattern!r} joins tensors in a way that is not known here")
+    right = re.sub(rf"\({one_each}\)", "joined", right)
+    return rearrange(torch.stack(tensors, -1), f"{forms.pop()} joined -> {right}", **sizes)
 
 
-def _get_at(pattern: str, x: Any, places: Any) -> Any:
-    """einx.get_at("v [row] e, b t -> v b t e", x, places): rows by their numbers."""
-    axes, (of_places, _, wanted) = pattern.partition(",")[0].split(), pattern.partition(",")[2].partition("->")
-    rows = next(i for i, name in enumerate(axes) if name.startswith("["))
-    named = " ".join([*of_places.split(), *(name for i, name in enumerate(axes) if i != rows)])
-    return rearrange(x.movedim(rows, 0)[places], f"{named} -> {wanted}")
+def get_at(pattern: str, tensor: Any, indices: Any) -> Any:
+    """einx.get_at("c [pos] half, ... -> c ... half", table, positions): what stands at these places of one axis."""
+    first, _, rest = pattern.partition(",")
+    of_indices, _, output = rest.partition("->")
+    names, places = first.split(), of_indices.split()
+    bracketed = [i for i, name in enumerate(names) if name.startswith("[")]
+    if len(bracketed) != 1 or set(names) & set(places) or ("..." in names) or not output:
+        raise ValueError(f"{pattern!r} asks for places in a way that is not known here")
+    chosen = tensor.movedim(bracketed[0], 0)[indices]
+    return rearrange(chosen, f"{' '.join([*places, *(n for n in names if not n.startswith('['))])} -> {output}")
 
 
 def _einx() -> dict[str, Any]:
     return {
-        "get_at": _get_at,
+        "get_at": get_at,
         "dot": lambda pattern, *tensors, **sizes: einsum(_bare(pattern), *tensors),
         "multiply": lambda pattern, *tensors, **sizes: einsum(_bare(pattern), *tensors),
-        **dict.fromkeys(("rearrange", "id"), _several(rearrange)),
+        **dict.fromkeys(("rearrange", "id"), _joined),
         **{name: _over(name, False) for name in ("mean", "sum")},
         **{name: _over(of, False) for name, of in (("max", "amax"), ("min", "amin"))},
         **{name: _over(name, True) for name in ("softmax", "log_softmax")},

@@ -82,6 +82,9 @@ def against(design: Design, shown: Mapping[str, Any]) -> int:
 
 def is_evident(variants: Variants, entries: Mapping[str, Any], missing: Collection[str]) -> bool:
     """Whether weights that a candidate has no place for show a mistake: one norm for all sublayers of a layer."""
+    if entries == {"memory_norm": "own"}:
+        added = {name for name in variants.weights(RIGHT.with_(entries)) if "norm_memory" in name}
+        return bool(added) and not added & set(missing)
     if entries.keys() != {"norms"}:
         return False
     design = next(iter(variants.kind.designs.values()))

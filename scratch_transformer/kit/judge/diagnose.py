@@ -9,6 +9,7 @@ several mistakes explain alike is reported as such; what none explains stays une
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -25,7 +26,7 @@ from scratch_transformer.kit.judge.session import EXACT, ROUNDED, Session, dista
 from scratch_transformer.kit.kind import Candidate, Diagnosis, Finding, Verdict
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.attention import AS_IN_T5, NOT_ASKED, TARGET_ONLY, UNTOLD
-from scratch_transformer.kit.mistakes.blocks import UNUSED_NORMS
+from scratch_transformer.kit.mistakes.blocks import MIXED_NORMS, UNUSED_NORMS
 from scratch_transformer.kit.mistakes.normalization import LARGE_EPS
 from scratch_transformer.kit.recipe import RIGHT, Recipe
 
@@ -33,6 +34,8 @@ ORDER = list(MISTAKES)
 """Of mistakes, in the catalogue: however they were found, they are named in this order."""
 MOST_EPS = 0.01
 """Of a norm, beside which the variance of ordinary tokens is large."""
+T5 = re.compile(r"^[mM]?[tT]5")
+"""In the name of a class: Raffel et al. 2020 do not scale scores."""
 SEVERITIES = ("mistake", "paper", "harmless", "note")
 WORDS: dict[tuple[str, Any], str] = {
     ("norm_order", "pre"): "pre-norm",
@@ -150,6 +153,9 @@ def _named(session: Session, best: Hypothesis | None, match: Match, design: Reci
             yield Finding(MISTAKES["A24"], said, TARGET_ONLY, dict(change.entries))
         elif change.id == "B16" and best is not None and best.recipe.gated:
             yield Finding(MISTAKES["G4"], said, "", dict(change.entries))  # the same numbers, in other words
+        elif change.id == "B1" and change.part:
+            said = "Every sublayer is right; torch.nn has one order for all sublayers of a layer."
+            yield Finding(MISTAKES["B1"], said, MIXED_NORMS, dict(change.entries), part=change.part)
         else:
             yield Finding(MISTAKES[change.id], said, _form(session, change), twins=twins, part=change.part)
 
@@ -165,13 +171,15 @@ def _is_note(session: Session, change: Change) -> bool:
 
 def _form(session: Session, change: Change) -> str:
     """What takes a mask, or is not called a decoder, need not hide the future; norms that are made are to be used."""
+    if change.id == "B1" and change.part:
+        return MIXED_NORMS
     if change.id == "B15" and has_unused_norms(session):
         return UNUSED_NORMS
     if change.id == "A24" and session.kind.name == "TokenEncoder" and not session.candidate.speaks_of_padding:
         return UNTOLD
     if change.id == "LN3" and dict(change.entries).get("eps", 0.0) > MOST_EPS:
         return LARGE_EPS
-    if (change.id, change.form) == ("A1", "not scaled") and session.candidate.is_of_t5:
+    if (change.id, change.form) == ("A1", "not scaled") and T5.search(type(session.candidate.module).__name__):
         return AS_IN_T5
     is_asked = change.id != "A25" or session.candidate.is_causal_by_name
     return change.form if is_asked else NOT_ASKED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ import torch
 
 from scratch_transformer.kit.canonical.embedding import GIVEN
 from scratch_transformer.kit.judge.session import EXACT, ROUNDED, Session
+from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.recipe import RIGHT, Recipe
 
 Fit = list[tuple[str, str, dict[str, Any]]]
@@ -22,10 +24,14 @@ def fitted(session: Session, designs: Sequence[Recipe]) -> list[Fit]:
     if session.kind.name.endswith("Attention") and session.ran:
         fits += _scale(session, designs[0])
     if session.kind.name == "PositionalEncoding":
-        fits += _base(session)
-        explained = any(session.error(RIGHT.with_(entries)) <= ROUNDED for fit in fits for _, _, entries in fit)
+        fits += [*_base(session), *_several(session)]
+        explained = any(session.error(RIGHT.with_(_entries(fit)), ROUNDED) <= ROUNDED for fit in fits)
         fits += [] if explained else _frequencies(session)
     return fits
+
+
+def _entries(fit: Fit) -> dict[str, Any]:
+    return {name: value for _, _, entries in fit for name, value in entries.items()}
 
 
 def _base(session: Session) -> list[Fit]:
@@ -61,15 +67,24 @@ def _frequencies(session: Session) -> list[Fit]:
     fits: list[Fit] = []
     for layout, halves in LAYOUTS.items():
         sines, cosines = halves(table)
-        if float(sines[0].abs().max()) > 1e-6 or float((cosines[0] - 1).abs().max()) > 1e-6:
-            continue
-        double = torch.where(sines[1].abs() < 1e-9, torch.ones_like(sines[1]), sines[2] / (2 * sines[1]))
-        of_sine, of_cosine = torch.atan2(sines[1], double), cosines[1].clamp(-1, 1).acos()
+        is_zero = float(sines[0].abs().max()) < 1e-6 and float((cosines[0] - 1).abs().max()) < 1e-6
+        one = 1 if is_zero else 0  # the row of the position 1
+        double = torch.where(sines[one].abs() < 1e-9, torch.ones_like(sines[one]), sines[one + 1] / (2 * sines[one]))
+        of_sine, of_cosine = torch.atan2(sines[one], double), cosines[one].clamp(-1, 1).acos()
         angles = " ".join(repr(value) for value in (*of_sine.tolist(), *of_cosine.tolist()))
         first = ", ".join(f"{value:.3g}" for value in of_sine[:3].tolist())
         changes: Fit = [("P2", f"those of its sines are {first}, …", {"angles": f"{GIVEN}{angles}"})]
+        changes += [] if is_zero else [("P9", "from 1", {"first_position": 1})]
         fits.append(changes if layout == "interleaved" else [*changes, ("P3", ORDERS[layout], {"layout": layout})])
     return fits
+
+
+def _several(session: Session) -> list[Fit]:
+    """Two or three of the known mistakes of a table at once: its angles, their order, the first position."""
+    forms = [[(id, form, dict(e)) for form, e in MISTAKES[id].changes.items()] for id in ("P2", "P3", "P9")]
+    chosen = itertools.product(*([None, *own] for own in forms))
+    several = [[change for change in some if change is not None] for some in chosen]
+    return [some for some in several if len(some) > 1]
 
 
 def _normalization(session: Session) -> list[Fit]:

@@ -11,11 +11,17 @@ Entries = tuple[tuple[str, Any], ...]
 Parts = tuple[tuple[str, Entries], ...]
 """Of a recipe: the name of a part, and its own values of entries."""
 SIDES = ("encoder", "decoder")
-PLACES = {
-    "Transformer": SIDES,
-    **dict.fromkeys(("DecoderLayer", "Decoder", "TokenDecoder"), ("self_attn", "cross_attn")),
-}
+DECODERS = ("DecoderLayer", "Decoder", "TokenDecoder")
+PLACES = {"Transformer": SIDES, **dict.fromkeys(DECODERS, ("self_attn", "cross_attn"))}
 """The two parts of a kind that may be made in different ways."""
+TWO, THREE = ("norm1", "norm2"), ("norm1", "norm2", "norm3")
+SUBLAYERS = {
+    **dict.fromkeys(("EncoderLayer", "Encoder", "TokenEncoder", "DecoderOnlyLayer", "DecoderOnly"), TWO),
+    **dict.fromkeys(DECODERS, THREE),
+}
+"""The sublayers of a kind, by their norms."""
+AROUND = {"norm_order", "residual", "norm_kind", "ddof", "eps", "eps_inside", "variance"}
+"""Entries that a sublayer may have of its own: what is around it."""
 MOST_APART = 3
 """Mistakes, each of which may be in one of two parts."""
 
@@ -33,8 +39,23 @@ class Change:
 def apart(kind: str, changes: Sequence[Change]) -> list[tuple[Change, ...]]:
     """With one or more of them in one part alone: in the encoder, or in the decoder."""
     places = PLACES.get(kind, ()) if len(changes) <= MOST_APART else ()
-    options = [[c, *(replace(c, part=place) for place in places if not c.part)] for c in changes]
+    options = [[c, *(replace(c, part=p) for p in _within(places, c.part))] for c in changes]
     return list(itertools.product(*options))[1:] if places else []
+
+
+def _within(places: Sequence[str], part: str) -> Iterator[str]:
+    """The places that a change can be in; what is in a sublayer already may be in that of one side."""
+    if not part:
+        yield from places
+    elif part in THREE and places == SIDES:
+        yield from (f"{side}.{part}" for side in SIDES)
+
+
+def in_a_sublayer(kind: str, changes: Sequence[Change]) -> list[tuple[Change, ...]]:
+    """With what is around one sublayer alone in another way than in the others; the norms' mistakes all in one."""
+    around = [c for c in changes if not c.part and {name for name, _ in c.entries} <= AROUND]
+    others = [c for c in changes if c not in around]
+    return [(*others, *(replace(c, part=p) for c in around)) for p in SUBLAYERS.get(kind, ()) if around]
 
 
 def merged(entries: Mapping[str, Any], changes: Iterable[Change]) -> dict[str, Any]:

@@ -10,7 +10,17 @@ from typing import Any
 
 from scratch_transformer.kit.judge.designs import Design, against, is_evident, of_session, shown_by
 from scratch_transformer.kit.judge.fits import fitted
-from scratch_transformer.kit.judge.places import PLACES, Change, Parts, apart, by_side, compatible, merged
+from scratch_transformer.kit.judge.places import (
+    PLACES,
+    SUBLAYERS,
+    Change,
+    Parts,
+    apart,
+    by_side,
+    compatible,
+    in_a_sublayer,
+    merged,
+)
 from scratch_transformer.kit.judge.session import EXACT, ROUNDED, Session
 from scratch_transformer.kit.judge.variants import Variants
 from scratch_transformer.kit.kind import Diagnosis, Kind
@@ -26,6 +36,8 @@ MOST_DESIGNS = 12
 """Designs that are combined with mistakes in their own order; of more, those that the parts show, and the nearest, go
 first: there may be no time for all."""
 
+OF_SUBLAYERS = {"norm_order", "residual"}
+"""What may be otherwise around one sublayer than around the others."""
 MOST_LIKELY, MOST_NEAR = 4, 48
 """Designs that are combined with one mistake besides the parts'; those that are combined with mistakes at all."""
 
@@ -180,9 +192,29 @@ def _tiers(session: Session, parts: Known) -> Iterator[tuple[bool, Iterable[Hypo
     yield False, with_changes(designs, together)
     for all_known in found[:1]:
         yield True, with_changes(designs, [(*all_known, c) for c in changes if compatible((*all_known, c))])
+    if kind.name in SUBLAYERS:
+        yield True, with_changes(designs, list(_in_sublayers(kind.name, changes, found)))
     yield True, with_changes(designs, [pair for pair in itertools.combinations(changes, 2) if compatible(pair)])
     if kind.name in PLACES:
         yield True, with_changes(designs, [alone for change in changes for alone in apart(kind.name, (change,))])
+
+
+def _in_sublayers(
+    kind: str, changes: Sequence[Change], found: Sequence[tuple[Change, ...]]
+) -> Iterator[tuple[Change, ...]]:
+    """What the parts have around one sublayer alone; another order, or sum, in one, alone or beside what is known."""
+    known = found[0] if found else ()
+    yield from in_a_sublayer(kind, known)
+    single = list(of_sublayers(kind, changes))
+    yield from single
+    yield from ((*known, *c) for c in single if known and compatible((*known, *c)))
+
+
+def of_sublayers(kind: str, changes: Sequence[Change]) -> Iterator[tuple[Change, ...]]:
+    """Every mistake of order or sum in each sublayer alone, and the right orders mixed."""
+    several = [change for change in changes if OF_SUBLAYERS & {name for name, _ in change.entries}]
+    for change in (*several, Change("B1", "", (("norm_order", "post"),))):
+        yield from in_a_sublayer(kind, (change,))
 
 
 def _nearest(session: Session, designs: list[Design], shown: Mapping[str, Any]) -> list[Design]:

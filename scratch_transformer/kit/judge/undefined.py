@@ -17,6 +17,7 @@ from torch import nn
 from scratch_transformer.kit.discover.load import REPAIRED
 from scratch_transformer.kit.discover.repair import unbound
 from scratch_transformer.kit.discover.target import Source
+from scratch_transformer.kit.judge.refused import line_of, no_argument, no_function, no_method
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 
@@ -41,15 +42,10 @@ def finding(error: BaseException | None) -> Finding | None:
     if frame is None or error is None or frame.f_globals.get(REPAIRED):
         return None
     said, name = NOTHING
-    for look in (_attribute, _name, _call, _registration):
+    for look in (_attribute, _name, _call, _registration, no_function, no_method, no_argument):
         said, name = (said, name) if said else look(error, frame)
-    line = linecache.getline(frame.f_code.co_filename, _line_of(error, frame)).strip()
+    line = linecache.getline(frame.f_code.co_filename, line_of(error, frame)).strip()
     return Finding(MISTAKES["B26"], f"{said} It stops at: {line}", name) if said else None
-
-
-def _line_of(error: BaseException, frame: FrameType) -> int:
-    lines = [number for one, number in traceback.walk_tb(error.__traceback__) if one is frame]
-    return lines[-1] if lines else frame.f_lineno
 
 
 def _attribute(error: BaseException, frame: FrameType) -> tuple[str, str]:
@@ -148,7 +144,7 @@ def _call(error: BaseException, frame: FrameType) -> tuple[str, str]:
     """A call of a class or function by its name, in a learner's file, that leaves out or adds an argument."""
     if type(error) is not TypeError or MISFIT.search(str(error)) is None:
         return NOTHING
-    line, path = _line_of(error, frame), frame.f_code.co_filename
+    line, path = line_of(error, frame), frame.f_code.co_filename
     if frame.f_globals.get("__file__") != path or "scratch_transformer.kit" in frame.f_globals.get("__name__", ""):
         return NOTHING
     called = str(error).partition("()")[0].removesuffix(".__init__").rpartition(".")[2]

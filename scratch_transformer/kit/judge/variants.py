@@ -20,10 +20,11 @@ STRUCTURE = (
     "wrapped",
     "head",
     "norms",
+    "memory_norm",
     "layers",
+    "depth",
     "gated",
     "qk_norm",
-    "parts",
 )
 """The entries of a recipe that decide which parameters a module has."""
 
@@ -88,7 +89,13 @@ class Variants:
         return self._outputs[name]
 
 
-_structure: Callable[[Recipe], tuple[Any, ...]] = operator.attrgetter(*STRUCTURE)
+_entries: Callable[[Recipe], tuple[Any, ...]] = operator.attrgetter(*STRUCTURE)
+
+
+def _structure(recipe: Recipe) -> tuple[Any, ...]:
+    """What decides which parameters its module has, in its parts too."""
+    own = [(part, [entry for entry in entries if entry[0] in STRUCTURE]) for part, entries in recipe.parts]
+    return (*_entries(recipe), *((part, *entries) for part, entries in own if entries))
 
 
 def call(module: Any, inputs: Inputs) -> Tensor:

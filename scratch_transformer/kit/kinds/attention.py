@@ -38,8 +38,8 @@ HEAD_MISTAKES = (
     *(KEYS_ARE_QUERIES, "A13", "A14", "A15", "A19"),
     *CROSSED,
     *OF_ANOTHER,
-    *("A17", "A23", "A24", "G3", "A28", "A29", "A30", "A31", "A32"),
-    *("B10", "B12", "B27", "B21", "B22", "B26", *NORM_INSIDE),
+    *("A17", "A23", "A24", "G3", "A28", "A29", "A30", "A31", "A32", "A35"),
+    *("B10", "B12", "B27", "B21", "B22", "B26", "B29", "B30", *NORM_INSIDE),
 )
 OTHER_RESIDUALS = tuple(f"B23:attention's output is added to the {name}" for name in ("values", "keys"))
 WITH_MASKS = (KEYS_ARE_QUERIES, "A24", "A29", "A31", "A32")
@@ -279,7 +279,7 @@ SELF_ATTENTION = attention_kind(
     ("x", "mask"),
     build=canonical.builder(canonical.SelfAttention),
     probes=self_probes,
-    mistakes=(*CORE_MISTAKES, *SELF_MISTAKES, "B11"),
+    mistakes=(*CORE_MISTAKES, *SELF_MISTAKES, "B11", "K1"),
     extras=(Extra(("A11",), empty_self), Extra(("A10",), huge_self)),
 )
 CAUSAL_SELF_ATTENTION = attention_kind(
@@ -303,6 +303,7 @@ CAUSAL_SELF_ATTENTION = attention_kind(
         "A6",
         "A25:",
         "B11",
+        "K1",
     ),
     extras=(Extra(("A10",), huge_causal),),
 )
@@ -316,7 +317,7 @@ CROSS_ATTENTION = attention_kind(
     mistakes=(
         *(id for id in CORE_MISTAKES if id != "A11"),
         *(id for id in SELF_MISTAKES if id not in (KEYS_ARE_QUERIES, "A29")),
-        "A21:keys and values come from the decoder",
+        *("A21:keys and values come from the decoder", "A21:values come from the decoder"),
     ),
     extras=(Extra(("A10",), huge_cross),),
 )

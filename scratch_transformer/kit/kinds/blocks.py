@@ -47,9 +47,11 @@ LAYER_MISTAKES = (
 )
 USUAL = {name: ACTIVATIONS[name] for name in ("ReLU", "GELU", "GELU by tanh")}
 LAYER_DESIGNS = combined(ORDERS, USUAL)
+MEMORY_NORM = {"memory_norm": "own"}
+"""A parameter that a decoder's layer may have, and no right design has."""
 FINAL = {"": {"final_norm": False}, "final norm": {"final_norm": True}}
 STACK_DESIGNS = combined(ORDERS, FINAL, USUAL)
-STACK_MISTAKES = ("B4:pre-norm without final norms", "B9", "B19")
+STACK_MISTAKES = ("B4:pre-norm without final norms", "B9", "B19", "B28")
 CAUSAL_MISTAKES = ("P7", "K1", "A5", "A6", "A25:", "B11")
 ENCODER_MISTAKES = tuple(id for id in LAYER_MISTAKES if id != "A29")
 """It is given one mask only."""
@@ -57,7 +59,8 @@ CAUSAL_LAYER_MISTAKES = tuple(id for id in LAYER_MISTAKES if id not in WITH_MASK
 ROWS = ("A7:queries instead of keys, in the target", "A7:queries instead of keys, in the source")
 CROSS_MISTAKES = (
     "A25:nor one for the padding",
-    "A21:keys and values come from the decoder", "A21:keys, values and their mask come from the decoder", "A22", "A27",
+    "A21:keys and values come from the decoder", "A21:keys, values and their mask come from the decoder",
+    "A21:values come from the decoder", "A22", "A27", "A35", "A36", "B31",
     "B23:attention's output is added to the encoder's",
     "B23:the feed-forward network's output is added to the input of the sublayer before",
     "B23:the attention to the encoder is given the block's first input",
@@ -234,6 +237,7 @@ DECODER_LAYER = block_kind(
         "B20",
     ),
     designs=LAYER_DESIGNS,
+    full=MEMORY_NORM,
     oracle=builtin_decoder,
     builtin="torch.nn.TransformerDecoderLayer",
 )
@@ -254,7 +258,7 @@ DECODER = block_kind(
         "B20",
     ),
     designs=STACK_DESIGNS,
-    full={"final_norm": True},
+    full={"final_norm": True, **MEMORY_NORM},
     oracle=builtin_decoder,
     builtin="torch.nn.TransformerDecoder",
 )

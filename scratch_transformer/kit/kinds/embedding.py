@@ -59,7 +59,7 @@ EMBEDDING = Kind(
     defaults={"vocab_size": VOCABULARY, "d_model": D_MODEL},
     build=lambda settings, recipe: embedding(dict(settings), recipe),
     probes=id_probes,
-    mistakes=("E1", "E2", "E4", "E5", "B10", "B12", "B27", "B21", "B22", "B26", "LN8"),
+    mistakes=("E1", "E2", "E4", "E5", "B10", "B12", "B27", "B21", "B22", "B26", "B29", "LN8"),
     oracle=builtin_embedding,
     builtin="torch.nn.Embedding, times √d_model",
 )

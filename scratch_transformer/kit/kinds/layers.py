@@ -18,7 +18,11 @@ from scratch_transformer.kit.recipe import Recipe
 
 PAPER = "Vaswani et al. 2017"
 ORDERS = {"post-norm": {"norm_order": "post"}, "pre-norm": {"norm_order": "pre"}}
-BLOCK_MISTAKES = ("B1", "B2", "B3", "B13", "B14", "LN1", "LN2", "LN3", "LN4", "LN6", "LN7", "LN9", "LN10")
+OTHER_SUMS = ("B23:the sublayer's output is added to itself", "B23:the input is added twice")
+BLOCK_MISTAKES = (
+    *("B1", "B2", "B3", "B13", "B14", *OTHER_SUMS),
+    *("LN1", "LN2", "LN3", "LN4", "LN6", "LN7", "LN9", "LN10"),
+)
 FEED_FORWARD_MISTAKES = (
     *(
         f"B8:{form}"
@@ -209,6 +213,8 @@ FEED_FORWARD = Kind(
         "B21",
         "B22",
         "B26",
+        "B29",
+        "B30",
         "A12",
         "LN1",
         "LN2",
@@ -228,7 +234,21 @@ SWIGLU = Kind(
     defaults=FEED_FORWARD.defaults,
     build=FEED_FORWARD.build,
     probes=token_probes,
-    mistakes=("G1", "G2", "G4", "G5", "G6", "B8:GELU", "B8:ReLU in place of GELU", "B7", "B10", "B12", "B27", "A12"),
+    mistakes=(
+        "G1",
+        "G2",
+        "G4",
+        "G5",
+        "G6",
+        "B8:GELU",
+        "B8:ReLU in place of GELU",
+        "B7",
+        "B10",
+        "B12",
+        "B27",
+        "B29",
+        "A12",
+    ),
     designs={"": GATED["SwiGLU"]},
     full={"gated": True},
     oracle=builtin_feed_forward,
@@ -277,6 +297,7 @@ PROJECTION = Kind(
         "lmhead",
         "outputlayer",
         "unembed",
+        "linearlayer",
         "unembedding",
     ),
     source=f"{PAPER}, section 3.4",
@@ -284,7 +305,7 @@ PROJECTION = Kind(
     defaults={"d_model": D_MODEL, "vocab_size": 13},
     build=lambda settings, recipe: Projected(settings["d_model"], settings["vocab_size"], recipe),
     probes=token_probes,
-    mistakes=("B18", "B12", "B27", "B21", "B22", "B26", "A12"),
+    mistakes=("B18", "B12", "B27", "B21", "B22", "B26", "B29", "A12"),
     designs=OUTPUTS,
     oracle=builtin_projection,
     builtin="torch.nn.Linear",

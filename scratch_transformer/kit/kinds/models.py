@@ -19,6 +19,7 @@ from scratch_transformer.kit.kinds.blocks import (
     ENCODER_MISTAKES,
     FINAL,
     LAYER_MISTAKES,
+    MEMORY_NORM,
     ROWS,
     SIZES,
     STACK_MISTAKES,
@@ -40,7 +41,7 @@ SCALED = {"": {"embedding_scale": "sqrt(d_model)"}, "embeddings not scaled": {"e
 NORMALIZED = {"": {"embedding_norm": False}, "normalized embeddings": {"embedding_norm": True}}
 MODEL_SIZES = {**SIZES, "num_layers": 2, "max_len": 20}
 BOTH_SIDES = (*ROWS, *(id for id in LAYER_MISTAKES if id != KEYS_ARE_QUERIES))
-POSITION_MISTAKES = ("E4", "E5", "P2", "P3", "P4", "P9", "P10", "P8:cut to integers", "E2")
+POSITION_MISTAKES = ("E4", "E5", "P2", "P3", "P4", "P9", "P10", "P12", "P8:cut to integers", "E2")
 FINAL_NORMS = (
     "B4:post-norm without final norms",
     "B4:pre-norm without final norms",
@@ -203,10 +204,11 @@ SEQ2SEQ = model_kind(
     defaults={**MODEL_SIZES, "src_vocab_size": 13, "tgt_vocab_size": 11, "src_pad": 0, "tgt_pad": 1},
     probes=seq2seq_probes,
     mistakes=(
-        "B25", *BOTH_SIDES, *CAUSAL_MISTAKES, *CROSS_MISTAKES, *FINAL_NORMS, "B9", "B19", "B20",
+        "B25", *BOTH_SIDES, *CAUSAL_MISTAKES, *CROSS_MISTAKES, *FINAL_NORMS, "B9", "B19", "B28", "B20",
         *POSITION_MISTAKES, "B18",
     ),
     designs=combined(HEADS, OUTPUTS, POSITIONS, SCALED, FINAL, ORDERS, USUAL, NORMALIZED),
+    more_full=MEMORY_NORM,
     oracle=builtin_seq2seq,
     builtin="torch.nn.Transformer",
 )  # fmt: skip
@@ -287,6 +289,7 @@ TOKEN_DECODER = model_kind(
         "B18",
     ),
     designs=combined(HEADS, OUTPUTS, POSITIONS, SCALED, FINAL, ORDERS, USUAL, NORMALIZED),
+    more_full=MEMORY_NORM,
     oracle=builtin_decoder,
     builtin="torch.nn.TransformerDecoder",
 )

@@ -7,7 +7,7 @@ HEADS = "Vaswani et al. 2017, section 3.2.2"
 MASKS = "Vaswani et al. 2017, section 3.2.3"
 TARGET_ONLY = "the target's padding is not masked, which shows only where words come after it"
 UNTOLD = "it has no mask, and nothing in it speaks of padding: all of its tokens are attended to"
-AS_IN_T5 = "not scaled, as in T5, whose first weights are that much smaller"
+AS_IN_T5 = "not scaled, as in T5: its initial weights are smaller instead"
 NOT_ASKED = "nobody asks for one: it takes a mask, or its name does not say that it is a decoder"
 
 QKV = """\
@@ -46,7 +46,7 @@ ATTENTION = (
             "multiplied by √d_model": {"scale": "sqrt(d_model)"},
             "divided after the softmax": {"scale_place": "after softmax"},
         },
-        severities={AS_IN_T5: "harmless"},
+        severities={AS_IN_T5: "note"},
         demo=QKV
         + """\
 right = (q @ k.transpose(-2, -1) / 64**0.5).softmax(-1)
@@ -423,6 +423,7 @@ except AssertionError as error:
             "x W in place of x Wᵀ": {"transposed": False},
             "keys and values come from the decoder": {"memory": "decoder"},
             "keys, values and their mask come from the decoder": {"memory": "decoder, its mask"},
+            "values come from the decoder": {"memory": "its keys"},
             "queries are made with the projection of the keys": {"uses": "k k v"},
             "queries are made with the projection of the values": {"uses": "v k v"},
             "keys are made with the projection of the queries": {"uses": "q q v"},

@@ -1,4 +1,4 @@
-"""B1 … B20: mistakes in feed-forward networks, residual connections, layers and stacks."""
+"""B1 … B20, B31: mistakes in feed-forward networks, residual connections, layers and stacks."""
 
 from scratch_transformer.kit.kind import Mistake
 
@@ -7,6 +7,8 @@ FEED_FORWARD = "Vaswani et al. 2017, section 3.3, equation 2"
 DROPOUT = "Vaswani et al. 2017, section 5.4"
 UNUSED_NORMS = "others are made, and never used"
 """A form of B15 that nobody means."""
+MIXED_NORMS = "another order than in the rest of its layer"
+"""A form of B1 in a layer that has both."""
 
 SUBLAYER = """\
 import torch
@@ -28,6 +30,7 @@ BLOCKS = (
         source=BLOCK,
         mathematics="post-norm: norm(x + f(x))      pre-norm: x + f(norm(x))",
         changes={"": {"norm_order": "pre"}},
+        severities={MIXED_NORMS: "harmless"},
         demo=SUBLAYER
         + """\
 print("post-norm:", norm(x + f(x)).data)
@@ -101,6 +104,29 @@ x = torch.randn(1, 5, 8)
 print("standard deviation after 6 pre-norm layers:", bare(x).std().item())
 print("with a final norm:", torch.nn.functional.layer_norm(bare(x), (8,)).std().item())
 print("torch.nn.Transformer's final norm:", torch.nn.Transformer(8, 2, 1, 1).encoder.norm)
+""",
+    ),
+    Mistake(
+        id="B31",
+        title="the encoder's output is normalized in every layer of the decoder",
+        severity="harmless",
+        does="Normalizes the encoder's output again before the attention to it, in every layer.",
+        expected="The encoder's last layer, or its final norm, has normalized it already; torch.nn and the paper use "
+        "it as it is.",
+        fix="self.cross_attn(self.norm2(x), memory, memory), or leave it: weights of other models do not fit, that is "
+        "all.",
+        source=BLOCK,
+        mathematics="right: x + attention(norm(x), memory)      here: x + attention(norm(x), norm(memory))",
+        changes={
+            "by a norm of its own": {"memory_norm": "own"},
+            "by the norm of the queries": {"memory_norm": "queries'"},
+        },
+        demo="""\
+import torch
+norm = torch.nn.LayerNorm(4)
+memory = norm(torch.tensor([[1.0, 2.0, 3.0, 6.0]]))
+print("normalized once:", memory.data)
+print("and again:", norm(memory).data)
 """,
     ),
     Mistake(

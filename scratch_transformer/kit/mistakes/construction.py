@@ -1,4 +1,4 @@
-"""B21, B22, B26, B27, A28: weights that are made at the wrong time, not at all, or too few of them."""
+"""B21, B22, B26 … B30, A28, A35, A36: weights that are made at the wrong time, not at all, or too few of them."""
 
 from scratch_transformer.kit.kind import Mistake
 
@@ -21,6 +21,26 @@ d_model, heads = 512, 8
 right, wrong = torch.nn.Linear(d_model, d_model), torch.nn.Linear(d_model // heads, d_model // heads)
 print("weights of all heads:", right.weight.numel())
 print("one small matrix for all of them:", wrong.weight.numel())
+""",
+    ),
+    Mistake(
+        id="A36",
+        title="one attention for both of a decoder's layer",
+        severity="mistake",
+        does="The attention to itself and the attention to the encoder's output are one module, with one set of "
+        "weights (and perhaps another one is made and never used).",
+        expected="Each has its own weights: what a word looks for in its own sentence is not what it looks for in the "
+        "other language's.",
+        fix="self.cross_attn = MultiHeadAttention(d_model, num_heads), and self.cross_attn(x, memory, memory) in "
+        "forward.",
+        source="Vaswani et al. 2017, section 3.1",
+        demo="""\
+import torch
+attention = torch.nn.MultiheadAttention(8, 2)
+wrong = torch.nn.ModuleDict({"self_attn": attention, "cross_attn": attention})
+right = torch.nn.TransformerDecoderLayer(8, 2)
+print("one for both:", sum(values.numel() for values in wrong.parameters()))
+print("each its own:", sum(values.numel() for n, values in right.named_parameters() if "attn" in n))
 """,
     ),
     Mistake(
@@ -99,6 +119,80 @@ with torch.no_grad():
     wrong = embedding(torch.tensor([3])) + table
 right = embedding(torch.tensor([3])) + table
 print("trains the embedding:", right.requires_grad, "; within no_grad:", wrong.requires_grad)
+""",
+    ),
+    Mistake(
+        id="B28",
+        title="fewer layers than were asked for, or more",
+        severity="mistake",
+        does="The stack does not compute with as many layers as it is told: `return` stands inside the loop that makes "
+        "or calls them, so the first layer is the only one; or the constructor makes a fixed number, whatever it is "
+        "given.",
+        expected="num_layers layers, each called once.",
+        fix="Move `return` out of the loop, to the left by one level; range(num_layers) in place of a number.",
+        source="Vaswani et al. 2017, section 3.1: stacks of N = 6 layers",
+        changes={"the first alone": {"depth": "first layer"}},
+        demo="""\
+def through(x, layers):
+    for layer in layers:
+        x = layer(x)
+        return x
+print("three layers that add one, to zero:", through(0, [lambda x: x + 1] * 3))
+""",
+    ),
+    Mistake(
+        id="B29",
+        title="a size that is not listened to",
+        severity="mistake",
+        does="The constructor takes a number of heads or of words, or the width of the feed-forward network, and makes "
+        "the same of any: another number is written into it, or it is not handed on to the part that needs it.",
+        expected="What the constructor takes decides what it makes.",
+        fix="Hand it on, FeedForward(d_model, d_ff); or leave it out of the constructor.",
+        source="Vaswani et al. 2017, table 3: N, d_model, d_ff and h are chosen",
+        demo="""\
+import torch
+class FeedForward(torch.nn.Sequential):
+    def __init__(self, d_model, d_ff):
+        super().__init__(torch.nn.Linear(d_model, 2048), torch.nn.ReLU(), torch.nn.Linear(2048, d_model))
+print("told 64, it has", FeedForward(16, 64)[0].out_features)
+""",
+    ),
+    Mistake(
+        id="B30",
+        title="made, and never used",
+        severity="mistake",
+        does="The constructor makes a layer with weights, a norm, a projection, a table of positions, and forward "
+        "never applies it, or throws away what it gives. It has parameters that are never trained.",
+        expected="Everything that is made has its place in forward.",
+        fix="x = self.norm(x), with the result kept; or leave it out of the constructor.",
+        source="documentation of torch.nn.Module: forward says what is computed at every call",
+        demo="""\
+import torch
+norm, x = torch.nn.LayerNorm(3), torch.tensor([1.0, 2.0, 6.0])
+norm(x)
+print("thrown away:", x)
+print("kept:", norm(x).data)
+""",
+    ),
+    Mistake(
+        id="A35",
+        title="stops where there are more or fewer keys than queries",
+        severity="harmless",
+        does="Splits keys and values into heads as if there were as many of them as queries. Where the source is "
+        "longer or shorter than the target, attention to the encoder's output stops with an error: both must always "
+        "be padded to one length.",
+        expected="As many keys and values as the source has words, whatever the number of queries.",
+        fix="k = self.w_k(key).view(batch, -1, self.num_heads, self.d_k): with -1, PyTorch counts them. Each of query, "
+        "key and value has a length of its own: key.size(1).",
+        source="Vaswani et al. 2017, section 3.2.3: queries come from the decoder, keys and values from the encoder",
+        demo="""\
+import torch
+query, key = torch.randn(1, 3, 8), torch.randn(1, 5, 8)  # (batch, tokens, features)
+try:
+    key.view(1, query.shape[1], 2, 4)
+except RuntimeError as error:
+    print("with the length of the query:", error)
+print("with its own:", key.view(1, -1, 2, 4).shape)
 """,
     ),
 )

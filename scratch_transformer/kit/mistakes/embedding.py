@@ -125,7 +125,8 @@ print("with the last cosine left out:", pe.shape)
         does="The exponent of 10000 is not 2i/d_model: it is doubled (2i runs over even numbers already), or the "
         "cosine "
         "has another one than the sine beside it.",
-        expected="Sine and cosine of a pair have one frequency, 1 / 10000^(2i/d_model).",
+        expected="Sine and cosine of a pair have one frequency, 1 / 10000^(2i/d_model). The authors' own code divides "
+        "by d_model - 2 in the exponent, so that the last one is 1: that is as good.",
         fix="torch.exp(torch.arange(0, d_model, 2) * (-math.log(10000.0) / d_model)) for sine and cosine alike.",
         source=POSITIONS_SOURCE,
         mathematics=FORMULA,
@@ -137,6 +138,7 @@ print("with the last cosine left out:", pe.shape)
             "the last exponent is 1": {"angles": "to 1"},
             "multiplied instead of divided": {"angles": "inverted"},
         },
+        severities={"the last exponent is 1": "harmless"},
         demo=TABLE
         + """\
 wrong = table(pos / 10000 ** (2 * two_i / 4))
@@ -312,6 +314,26 @@ x, d_model = torch.ones(1, 4), 4
 once = x * d_model**0.5
 print("once:", once)
 print("in the embedding and again with the positions:", once * d_model**0.5)
+""",
+    ),
+    Mistake(
+        id="P12",
+        title="the embedding is added twice",
+        severity="mistake",
+        does="Adds the embedding to what adds the positions to the embedding already: x + pos(x), where pos(x) is "
+        "x + code. The positions weigh half as much beside the words.",
+        expected="x + code: either pos(x) alone, or x + pos where pos gives the codes and nothing else.",
+        fix="x = self.pos(self.embed(ids)), without adding the embedding again.",
+        source=POSITIONS_SOURCE,
+        mathematics="right: x + pe      here: x + (x + pe) = 2x + pe",
+        changes={"": {"adding": "twice"}},
+        demo=TABLE
+        + """\
+x = torch.ones(1, 4)
+def with_positions(x):
+    return x + right[1]
+print("right:", with_positions(x))
+print("the embedding twice:", x + with_positions(x))
 """,
     ),
 )

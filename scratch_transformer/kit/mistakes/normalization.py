@@ -237,6 +237,27 @@ print("without the root:", wrong, "variance", wrong.var(unbiased=False).item())
 """,
     ),
     Mistake(
+        id="LN13",
+        title="scale or shift start at another value",
+        severity="mistake",
+        does="The scale does not start at 1, or the shift does not start at 0. A scale of 0 lets nothing through and a "
+        "shift of 1 moves every feature, until training has undone it; random numbers weigh features at random.",
+        expected="nn.Parameter(torch.ones(d_model)) for the scale, nn.Parameter(torch.zeros(d_model)) for the shift: "
+        "at first, a norm only normalizes.",
+        fix="self.weight = nn.Parameter(torch.ones(d_model)); self.bias = nn.Parameter(torch.zeros(d_model)).",
+        source=BA,
+        demo="""\
+import torch
+norm = torch.nn.LayerNorm(4)
+x = torch.tensor([[1.0, 2.0, 3.0, 6.0]])
+print("as it should start:", norm(x).data)
+torch.nn.init.ones_(norm.bias)
+print("with a shift of 1:", norm(x).data)
+torch.nn.init.zeros_(norm.weight)
+print("and a scale of 0:", norm(x).data)
+""",
+    ),
+    Mistake(
         id="LN11",
         title="the mean is subtracted in RMSNorm",
         severity="mistake",

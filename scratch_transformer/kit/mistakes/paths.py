@@ -10,7 +10,8 @@ PATHS = (
         title="the residual adds another tensor",
         severity="mistake",
         does="What is added to a sublayer's output is not that sublayer's input: the value or the encoder's output in "
-        "place of the query, or the block's first input in place of what the attention made of it.",
+        "place of the query, the block's first input in place of what the attention made of it, the sublayer's own "
+        "output, or the input twice.",
         expected="norm(x + f(x)): the same x on both sides; in attention to the encoder, x is the decoder's.",
         fix="x = self.norm(x + self.dropout(sublayer(x))), step by step with one name.",
         source=BLOCK,
@@ -24,6 +25,8 @@ PATHS = (
             "attention's output is added to the values": {"residual": "value"},
             "attention's output is added to the keys": {"residual": "key"},
             "the attention to the encoder is given the block's first input": {"cross_input": "block's input"},
+            "the sublayer's output is added to itself": {"residual": "own output"},
+            "the input is added twice": {"residual": "twice"},
         },
         demo="""\
 import torch
@@ -41,8 +44,8 @@ print("the block's first input:", norm(x + feed_forward(y)).data)
         id="B24",
         title="dropout after the sum",
         severity="mistake",
-        does="In training mode, dropout comes after the residual sum and its norm, so it zeroes features of the sum "
-        "itself: nothing passes around a sublayer undisturbed.",
+        does="In training mode, dropout comes after the residual sum, or even after its norm, so it zeroes features of "
+        "the sum itself: nothing passes around a sublayer undisturbed.",
         expected="Dropout on the sublayer's output alone, before x is added and before the norm.",
         fix="x = self.norm(x + self.dropout(sublayer(x))).",
         source="Vaswani et al. 2017, section 5.4",

@@ -62,7 +62,7 @@ print("cannot be less than", math.log(math.e + 5 - 1) - 1)
         does="Shares the smoothing ε among the other V - 1 classes, or among all but the target and the padding, "
         "instead of all V.",
         expected="PyTorch gives ε/V to each of the V classes, the target included. The paper names only ε = 0.1; the "
-        "difference is small. If the probabilities do not sum to 1, it is a mistake.",
+        "difference is small. If the probabilities sum to more than 1, it is a mistake.",
         fix="nn.CrossEntropyLoss(label_smoothing=0.1).",
         source=LOSS,
         mathematics="PyTorch: q = (1 - ε) · target + ε/V      here: ε/(V - 1) or ε/(V - 2) for the others",
@@ -70,6 +70,7 @@ print("cannot be less than", math.log(math.e + 5 - 1) - 1)
             "V - 1 classes": {"smoothing": "other classes"},
             "V - 2 classes, without padding": {"smoothing": "without padding"},
             "the probabilities sum to more than 1": {"smoothing": "unnormalized"},
+            "V - 1 classes, and the padding's share is lost": {"smoothing": "padding's share lost"},
         },
         severities={"the probabilities sum to more than 1": "mistake"},
         demo="""\

@@ -26,10 +26,11 @@ PATTERNS: dict[str, str] = {
     "A18": r"dropout", "A19": r"//|%", "A21": r"matmul|@|bmm|einsum", "A22": r"cross|memory|\benc|\bmem",
     "A23": r"view|reshape|transpose|permute", "A24": r"mask", "A25": r"tril|triu|mask",
     "A27": r"self_?att\w*\(|mask", "A28": r"Linear\(", "A29": r"masked_fill|mask\w* ?=", "A30": r"mask|tril|triu",
-    "A31": r"mask", "A34": r"byte|uint8|ByteTensor|1 *-|mask", "B6": r"dropout|return",
+    "A31": r"mask", "A35": r"\.view\(|reshape\(", "A34": r"byte|uint8|ByteTensor|1 *-|mask", "B6": r"dropout|return",
     "B2": r"norm", "B3": r"norm", "B13": r"norm", "B14": r"return",
     "B15": r"norm", "B16": r"return", "B17": r"relu|gelu|GELU|ReLU|act", "B19": r"for ", "B20": r"att",
-    "B22": r"empty\(", "B27": r"no_grad|inference_mode|detach\(|\.data\b|torch\.tensor\(",
+    "B22": r"empty\(", "B28": r"for |range\(", "B29": r"Linear\(|Embedding\(|//",
+    "B27": r"no_grad|inference_mode|detach\(|\.data\b|torch\.tensor\(",
     "B23": r"\+", "B24": r"dropout",
     "B7": r"dropout", "B8": r"relu|gelu|GELU|ReLU", "B9": r"\* ?\w+|for ", "B10": r"\[", "B11": r"training",
     "B12": r"dropout", "T1": r"softmax", "T2": r"softmax", "T3": r"fill_|smooth", "T4": r"pad|ignore",
@@ -87,7 +88,7 @@ def place(id: str, form: str, thing: Any) -> Place | None:
         found = fixed(id, form, room.lines[1:])
         if found is not None:
             return Place(room.file, room.start + 1 + found[0], found[1])
-    usual = re.escape(form) if id == "B26" else PATTERNS.get(id)
+    usual = re.escape(form) if id in ("B26", "B30") else PATTERNS.get(id)
     for pattern in filter(None, (OF_FORMS.get((id, form)), usual)):
         for room in rooms:
             fits = _fits(pattern, room)

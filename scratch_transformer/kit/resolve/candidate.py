@@ -21,7 +21,6 @@ from scratch_transformer.kit.resolve.weights.layout import ZERO, Layout, Paramet
 
 CAUSAL = re.compile(r"gpt|causal|masked|decod|autoregress|lm$|language|generat", re.IGNORECASE)
 """In the name of what hides the future by itself."""
-T5 = re.compile(r"(u?m|flan_?|long_?)?t5", re.IGNORECASE)
 PADDING_OF_TARGET = re.compile(
     r"\b(tgt|trg|target|tar|dec|y)\w*\s*(==|!=)|\b(tgt|trg|target|tar|dec|y)\w*\.(eq|ne)\("
     r"|\b(tgt|trg|target|dec)\w*pad\w*mask\s*=|pad\w*\(\s*(tgt|trg|target|dec)"
@@ -56,13 +55,12 @@ class Resolved(Candidate):
         self.looks_for_padding = len(own) > 1 or bool(PADDING_OF_TARGET.search(_source(thing)))
         self.speaks_of_padding = bool(plan.mask_parameters) or bool(re.search("pad|mask", _source(thing).lower()))
         self.is_causal_by_name = _is_given_future(kind, plan) or (_is_causal(kind, thing) and not _takes_mask(plan))
-        self.is_of_t5 = isinstance(made, nn.Module) and any(T5.match(type(part).__name__) for part in made.modules())
         self.has_bare_norms = _has_bare_norms(thing)
         self.update_missing()
 
     @functools.cached_property
     def parameters(self) -> Parameters | None:
-        """Of a module. Many ways to call one are tried that stop before anybody asks."""
+        """Read when they are needed: most ways to call something stop before that."""
         return Parameters(self.made) if isinstance(self.made, nn.Module) else None
 
     def update_missing(self) -> None:
@@ -157,6 +155,12 @@ class Resolved(Candidate):
             self(**inputs)
         return found
 
+    def first(self, name: str) -> Tensor | None:
+        positions = self.layout.get(name)
+        if self.parameters is None or positions is None or bool((positions < 0).any()):
+            return None
+        return self.parameters.first[positions]
+
     def documented_otherwise(self) -> str:
         return documented.contradiction(getattr(self.made, "function", self.made), self.plan.masks)
 
@@ -243,14 +247,12 @@ def _has_bare_norms(thing: Any) -> bool:
     norms = [part for part in thing.modules() if "norm" in type(part).__name__.lower()]
     if any(next(norm.parameters(), None) is None for norm in norms):
         return True
-    classes: set[Any] = {type(part) for part in thing.modules()}
-    return any(map(_calls_bare_norm, classes))
+    own: set[Any] = {type(part) for part in thing.modules() if not type(part).__module__.startswith("torch.")}
+    return any(_names_a_bare_norm(cls) for cls in own)
 
 
-@functools.lru_cache(maxsize=512)
-def _calls_bare_norm(cls: type) -> bool:
-    if cls.__module__.startswith("torch."):
-        return False
+@functools.lru_cache(maxsize=1024)
+def _names_a_bare_norm(cls: type) -> bool:
     names = {name for one in (cls, *leads_to(cls)) for name in names_in(one)}
     return any(BARE.search(name) and name.islower() for name in names)
 

@@ -73,7 +73,7 @@ def of_today(kind: Kind, thing: Any) -> float:
 def speaks_of_today(made: Any) -> bool:
     """Whether a module, or a part of it, is of a class that speaks of rotary positions, RMSNorm or gates."""
     classes: set[Any] = {type(part) for part in made.modules()} if isinstance(made, nn.Module) else set()
-    return nn.RMSNorm in classes or any(map(_is_of_today, classes))
+    return nn.RMSNorm in classes or any(_is_of_today(cls) for cls in classes)
 
 
 @functools.lru_cache(maxsize=512)

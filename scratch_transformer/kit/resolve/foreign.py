@@ -155,6 +155,8 @@ def _why(thing: Any, depth: int) -> str:
             return NOT_WRITTEN
         if thing.__name__ == "MLP" and any("num_layers" in settings_of(name) for name in _parameters(thing)):
             return "a network of any number of layers"
+    elif isinstance(thing, type) and any("neuron" in getattr(one, "__name__", "").lower() for one in leads_to(thing)):
+        return "made of single neurons"
     return _of_class(tree) or (_made_of(thing, tree, depth) if depth < MOST_DEEP else "")
 
 

@@ -134,10 +134,12 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
         best = list(dict.fromkeys(["Transformer", *best]))  # build_model(src_vocab, tgt_vocab)
     if is_class and best and best[0] in (*STACKS, "DecoderOnly", "LlamaModel") and _is_given_sublayers(thing):
         best = list(dict.fromkeys([*(["DecoderLayer"] if takes(thing, "memory") else LAYERS), *best]))
+    if is_class and best and _has_two_halves(thing):
+        best = list(dict.fromkeys(["Transformer", *best]))  # encode and decode, and no forward
     # What says that it is causal, or is given keys, must be more than right for one sequence that sees all of itself.
     is_given_all = takes(thing, "key", "value")
     alike = {
-        "SelfAttention": "causal" in word or takes(thing, "key"),
+        "SelfAttention": ("causal" in word and not takes_mask(thing)) or takes(thing, "key"),
         "CrossAttention": is_given_all,
         "CausalSelfAttention": is_given_all and takes_mask(thing),
         **dict.fromkeys(ALONE, (takes(thing, "memory") and len(required_of(thing)) > 1) or takes_two_sides(thing)),
@@ -145,6 +147,12 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
     }
     best.sort(key=lambda kind: "Rotary" in kind and not may_turn(thing))
     return tuple(kind for kind in best if not alike.get(kind))
+
+
+def _has_two_halves(thing: Any) -> bool:
+    """Whether a class of modules has no forward, but methods encode and decode."""
+    has_forward = getattr(thing, "forward", None) is not nn.Module.forward
+    return issubclass(thing, nn.Module) and not has_forward and hasattr(thing, "encode") and hasattr(thing, "decode")
 
 
 STACKS = ("TokenDecoder", "Decoder", "TokenEncoder", "Encoder")

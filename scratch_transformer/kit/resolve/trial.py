@@ -21,6 +21,7 @@ from scratch_transformer.kit.judge.search import (
     compatible,
     evident,
     of_parts,
+    of_sublayers,
     subsets,
     with_changes,
 )
@@ -37,7 +38,7 @@ Outputs = list[tuple[Probe, Tensor | None]]
 """Of a candidate; None where it stopped with an error."""
 SECONDS = 1.0
 """Of computing, for the search for a mistake in one layout of weights."""
-OF_HEADS = (("A1", "A13"), ("A1", "A23"), ("A13", "A23"))
+OF_HEADS = (("A1", "A13"), ("A1", "A23"), ("A13", "A23"), ("A1", "A13", "A23"))
 """Mistakes of attention that go with each other, whatever its weights are called."""
 MOST_NEAR = 12
 """Designs that are combined with mistakes: those that were nearest by themselves."""
@@ -84,6 +85,8 @@ class Trial:
         else:
             changes = changes_of(self.kind)
             combinations = [_mistaken(changes, known[0] if known else ())]
+            if self.kind.name.endswith("Layer"):
+                combinations.append(list(of_sublayers(self.kind.name, changes)))
             if self.kind.name.endswith("Attention"):
                 combinations.append(_combined(changes, OF_HEADS))
         for some in combinations:

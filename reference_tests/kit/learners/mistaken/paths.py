@@ -71,4 +71,10 @@ PATHS = (
     mistaken("A22", "given_parts", "Transformer",
              "self.encoder(src, self_attn_mask), masked_self_attn_mask, cross_attn_mask)",
              "self.encoder(src, self_attn_mask), masked_self_attn_mask, None)"),
+    mistaken("B31", "annotated", "DecoderLayer",
+             "self.src_attn = src_attn", "self.src_attn, self.norm_of_memory = src_attn, LayerNorm(size)",
+             "        m = memory\n", "        m = self.norm_of_memory(memory)\n"),
+    mistaken("B31", "seq2seq", "DecoderBlock",
+             "self.cross_attention_block(x, encoder_output, encoder_output, src_mask)",
+             "self.cross_attention_block(\n                x, *[self.residual_connections[1].norm(encoder_output)] * 2, src_mask\n            )"),
 )  # fmt: skip

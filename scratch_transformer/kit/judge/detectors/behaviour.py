@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from typing import Any
@@ -15,7 +16,7 @@ from scratch_transformer.kit.judge.crashes import explain_crash
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import ROUNDED, Session, distance, in_precision
 from scratch_transformer.kit.judge.variants import call
-from scratch_transformer.kit.kind import Finding, Probe
+from scratch_transformer.kit.kind import Finding, Inputs, Probe
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.recipe import RIGHT
 
@@ -73,6 +74,39 @@ def refused_today(session: Session, best: Hypothesis | None) -> Iterator[Finding
     if found:
         said = f"It uses {' and '.join(found)}, and stops there. All else was compared as if PyTorch took it."
         yield Finding(MISTAKES["A34"], said)
+
+
+def one_length(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """A35: it stops where queries and keys differ in number, and runs where they do not, whatever the number is."""
+    pairs = {"key", "memory", "src"} & set(session.kind.inputs)
+    is_sum = best is not None and "B23" in best.ids  # keys that are added to queries cannot differ in number
+    for result in session.crashes if best is not None and pairs and not is_sum else ():
+        free = {name: None if "mask" in name else value for name, value in result.probe.inputs.items()}
+        without = _error(session, free) if session.candidate.accepts(free) else None
+        words = (SPLIT if without is None else LENGTHS).search(str(without or result.error))
+        if words and not any(_error(session, _cut(result.probe.inputs, length)) for length in (3, 4)):
+            line = next(iter(str(without or result.error).splitlines()), "")
+            said = f"With as many keys as queries it runs, whatever their number; with others it stops: {line}."
+            yield Finding(MISTAKES["A35"], said)
+            return
+
+
+SPLIT = re.compile("is invalid for input of size")
+LENGTHS = re.compile("is invalid for input of size|must match the (existing )?size")
+
+
+def _error(session: Session, inputs: Inputs) -> RuntimeError | None:
+    try:
+        call(session.candidate, inputs)
+    except RuntimeError as error:
+        return error
+    return None
+
+
+def _cut(inputs: Inputs, length: int) -> Inputs:
+    """The first tokens of each sequence, and of a mask in each axis that is of tokens."""
+    masks = {n: m[..., :length, :length] for n, m in inputs.items() if "mask" in n and isinstance(m, Tensor)}
+    return {n: x[:, :length] if isinstance(x, Tensor) else x for n, x in inputs.items()} | masks
 
 
 def masks_overwritten(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
@@ -137,6 +171,7 @@ BEHAVIOUR: tuple[tuple[tuple[str, ...], Detector], ...] = (
     (("B11",), other_in_training),
     (("A31",), refuses_masks),
     (("A34",), refused_today),
+    (("A35",), one_length),
     (("A29",), masks_overwritten),
     (("A8",), half_precision),
     (("T1",), softmax_twice),

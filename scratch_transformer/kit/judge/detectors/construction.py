@@ -67,7 +67,7 @@ def uninitialised(session: Session, best: Hypothesis | None) -> Iterator[Finding
     filled_later = INITIALISES.search(text)
     if filled_later and not MATRICES.search(text):
         return
-    with _empty_is_nan():
+    with empty_is_nan():
         module = session.candidate.rebuild().module
     named = {} if module is None else dict(module.named_parameters())
     own = [name for name, values in named.items() if values.isnan().any() and not _is_ours(module, name)]
@@ -84,7 +84,8 @@ def _is_ours(module: nn.Module | None, name: str) -> bool:
 
 
 @contextlib.contextmanager
-def _empty_is_nan() -> Iterator[None]:
+def empty_is_nan() -> Iterator[None]:
+    """What nobody fills after torch.empty is NaN in the block."""
     filling: Any = torch.utils.deterministic
     before = torch.are_deterministic_algorithms_enabled(), filling.fill_uninitialized_memory
     set_deterministic: Any = torch._C._set_deterministic_algorithms  # the public one imports all of the compiler

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session, distance, says_nothing
@@ -117,19 +118,51 @@ def residual_dropout(session: Session, best: Hypothesis | None) -> Iterator[Find
         yield Finding(MISTAKES["B6"], f"{BUILT}{what}.")
 
 
+class _Half(TorchFunctionMode):
+    """Every dropout has p = 0.5: what it was built with, or is written into the code, is less."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.nn.functional.dropout:
+            given = dict(zip(("input", "p", "training", "inplace"), args, strict=False)) | (kwargs or {})
+            return func(**{**given, "p": 0.5})
+        return func(*args, **(kwargs or {}))
+
+
+OF_SUM = ("Layer", "Block", "ResidualConnection")
+
+
 def dropout_after_the_sum(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
-    """B24: in training, features of the output are exactly zero, which neither a sum nor a norm gives."""
-    of_sum = ("EncoderLayer", "DecoderLayer", "DecoderOnlyLayer", "ResidualConnection")
-    if best is None or session.kind.name not in of_sum or best.recipe.norm_order not in ("post", "pre"):
+    """B24: in training, features of the output are exactly zero, or were before the norm: neither a sum gives."""
+    if best is None or not session.kind.name.endswith(OF_SUM) or best.recipe.norm_order not in ("post", "pre"):
         return
-    candidate = with_dropout(session)
-    if candidate is None or candidate.module is None:
+    candidate = with_dropout(session) or session.candidate
+    if candidate.module is None:
         return
-    candidate.module.train()
     probe = session.ran[0].probe
-    zeros = (call(candidate, probe.inputs) == 0).double().mean().item()
-    if zeros > 0.2 and not (call(session.candidate, probe.inputs) == 0).any():
-        yield Finding(MISTAKES["B24"], f"Built with dropout = 0.5, in training {zeros:.0%} of its output is 0.")
+    candidate.load(session.asked)
+    still = call(candidate, probe.inputs)
+    candidate.module.train()
+    try:
+        with _Half():
+            output = call(candidate, probe.inputs)
+    finally:
+        candidate.module.eval()
+    zeros = (output == 0).double().mean().item()
+    if zeros > 0.2 and not (still == 0).any():
+        yield Finding(MISTAKES["B24"], f"With dropout = 0.5, in training {zeros:.0%} of its output is 0.")
+    elif best.recipe.norm_order == "post" and (same := _alike(session, output) - _alike(session, still)) > 0.2:
+        said = f"With dropout = 0.5, in training {same:.0%} of each token's features are alike before the norm's scale"
+        yield Finding(MISTAKES["B24"], f"{said} and shift: they were 0 in the sum.")
+
+
+def _alike(session: Session, output: Tensor) -> float:
+    """The share of features that have the next larger one's number, without scale and shift of the last norm."""
+    last = max((name for name in session.state if "norm" in name and name.endswith("weight")), default="")
+    if not last or last in session.candidate.missing:
+        return 0.0
+    scale, shift = session.state[last], session.state.get(last.replace("weight", "bias"), torch.zeros(1))
+    ordered = ((output - shift) / scale).sort(-1).values
+    return float((ordered.diff(dim=-1) < 1e-9).double().mean())
 
 
 def inner_dropout(session: Session, best: Hypothesis | None) -> Iterator[Finding]:

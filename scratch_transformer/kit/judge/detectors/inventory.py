@@ -8,8 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from scratch_transformer.kit.judge.detectors.construction import empty_is_nan
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session
+from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 
@@ -27,6 +29,22 @@ def scalar_norm(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
                 said = f"Its parameters include {numbers} of a single number; there should be {len(values)} in each."
                 yield Finding(MISTAKES["LN4"], said)
                 return
+
+
+def other_start(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """LN13, of a norm alone: what contains it may set its parameters. One that is stored as scale - 1 starts at 0."""
+    if best is None:
+        return
+    with empty_is_nan():
+        again = session.candidate.rebuild()
+    scale = 0.0 if best.recipe.norm_scale == "1 + weight" else 1.0
+    for name, word, wanted in (("weight", "scale", scale), ("bias", "shift", 0.0)):
+        values = again.first(name)
+        if values is not None and bool(values.isfinite().all()) and not bool((values == wanted).all()):
+            is_one = bool((values == values.flatten()[0]).all())
+            start = f"at {values.flatten()[0]:.3g}" if is_one else "at random numbers"
+            yield Finding(MISTAKES["LN13"], f"Its {word} starts {start}, not at {wanted:.0f}.", f"the {word}")
+            return
 
 
 def norm_without_bias(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
@@ -106,11 +124,53 @@ def shared_layers(session: Session, best: Hypothesis | None) -> Iterator[Finding
             return
 
 
+def never_used(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """B30: a matrix, a table or a norm that nothing depends on, though there is a place for it."""
+    module = session.candidate.module
+    if best is None or module is None or {"A23", "B14", "B15"} & set(best.ids):
+        return
+    missing = session.candidate.missing
+    places = {tuple(sorted(session.asked[name].shape)) for name in missing if name.endswith("weight")}
+    own = session.candidate.inventory()
+    for path in session.candidate.idle:
+        shapes = [tuple(sorted(shape)) for name, shape in own.items() if name.startswith(f"{path}.")]
+        if 0 < len(shapes) <= 2 and set(shapes) & places and not _is_optional(session, module, path):
+            said = f"Nothing depends on self.{path}: with other weights, its output is the same."
+            yield Finding(MISTAKES["B30"], said, f"self.{path}")
+            return
+
+
+def _is_optional(session: Session, module: nn.Module, path: str) -> bool:
+    """Whether a method reads a part without calling it: in other cases it does, or another method needs it."""
+    called: list[str] = []
+    handle = module.get_submodule(path).register_forward_pre_hook(lambda *_: called.append(path))
+    try:
+        call(session.candidate, session.ran[0].probe.inputs)
+    finally:
+        handle.remove()
+    methods = [member for name, member in vars(type(module)).items() if name != "__init__"]
+    read = {name for method in methods for name in getattr(getattr(method, "__code__", None), "co_names", ())}
+    return not called and path.rpartition(".")[2] in read
+
+
+def shared_attentions(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """A36: different weights were asked for in the two attentions of a decoder's layer, and both have the same."""
+    of_self = [name for name in session.asked if "self_attn.w_" in name and name.endswith("weight")] if best else []
+    pairs = [(name, name.replace("self_attn", "cross_attn")) for name in of_self]
+    pairs = [pair for pair in pairs if pair[1] in session.asked and not set(pair) & session.candidate.missing]
+    if pairs and all(torch.equal(session.state[a], session.state[b]) for a, b in pairs):
+        said = "After its self-attention gets new weights, its attention to the encoder has them too."
+        yield Finding(MISTAKES["A36"], said)
+
+
 INVENTORY: tuple[tuple[tuple[str, ...], Detector], ...] = (
     (("LN4",), scalar_norm),
+    (("LN13",), other_start),
     (("LN6",), norm_without_bias),
     (("A14",), projection_biases),
     (("B10",), python_list),
     (("B10",), plain_tensors),
     (("B9",), shared_layers),
+    (("B30",), never_used),
+    (("A36",), shared_attentions),
 )

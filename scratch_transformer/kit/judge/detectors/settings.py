@@ -56,8 +56,12 @@ def heads_that_do_not_divide(session: Session, best: Hypothesis | None) -> Itera
         return
     if _has_width_of_heads(session, sizes):
         return
+    probes = session.kind.probes({**session.settings, **sizes}, 0)
+    probe = next((probe for probe in probes if session.candidate.accepts(probe.inputs)), None)
+    if probe is None:
+        return
     try:
-        call(candidate, session.kind.probes({**session.settings, **sizes}, 0)[0].inputs)
+        call(candidate, probe.inputs)
     except Exception as error:  # the learner's code may raise anything
         late = f"its forward stops with {type(error).__name__}"
         yield Finding(MISTAKES["A19"], f"d_model = 10 and 3 heads are accepted, though 3 does not divide 10; {late}.")

@@ -221,7 +221,7 @@ def fits(name: str, own: Any) -> bool:
 
 def _instance(cls: type, value: Value, owner: Any) -> Any:
     """A config of this class, every field that is known by its name filled; None if it cannot be made."""
-    if dataclasses.is_dataclass(cls):
+    if _is_made_of_fields(cls):
         fields = [field for field in dataclasses.fields(cls) if field.init]
         names = [field.name for field in fields]
         missing = dataclasses.MISSING
@@ -244,6 +244,12 @@ def _instance(cls: type, value: Value, owner: Any) -> Any:
             for found in _known([name], cls, value).values():
                 _try_to_set(made, name, found)
     return made
+
+
+def _is_made_of_fields(cls: type) -> bool:
+    """Whether its constructor is that of a dataclass: a base may be one, whose fields are not what it takes."""
+    maker = next((one for one in cls.__mro__ if "__init__" in vars(one)), object)
+    return dataclasses.is_dataclass(cls) and "__dataclass_fields__" in vars(maker)
 
 
 def _known(names: list[str], cls: type, value: Value) -> dict[str, Any]:

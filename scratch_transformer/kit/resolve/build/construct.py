@@ -51,6 +51,8 @@ class Attempt:
         except Exception as error:
             self.error = error
             raise
+        modules = [one for one in made if isinstance(one, nn.Module)] if isinstance(made, tuple) else []
+        made = modules[0] if len(modules) == 1 else made  # return model, optimizer
         return made.double().eval() if isinstance(made, nn.Module) else made
 
     def _made(self) -> Any:
@@ -256,10 +258,11 @@ def _among(attempt: Attempt, uses: Mapping[str, Use]) -> dict[str, Any]:
 
 
 def _of_length(attempt: Attempt, text: str, uses: Mapping[str, Use], values: Values) -> dict[str, Any]:
-    """len(vocabulary) in place of its size: of those whose length is taken, else of all."""
-    if "has no len()" not in text:
+    """len(vocabulary), word in vocabulary in place of its size: of those whose length is taken, else of all."""
+    if "has no len()" not in text and "argument of type 'int' is not iterable" not in text:
         return {}
+    nameless = [n for n, v in attempt.args.items() if type(v) is int and not settings_of(n)]
     sizes = {n: v for n, v in attempt.args.items() if type(v) is int and "vocab" in "".join(settings_of(n))}
     measured = [name for name in sizes if uses.get(name, Use()).measured]
     others = [n for n, v in attempt.args.items() if type(v) is int and uses.get(n, Use()).measured]
-    return {name: options.vocabulary(name, values) for name in measured or others or sizes}
+    return {name: options.vocabulary(name, values) for name in measured or others or sizes or nameless}

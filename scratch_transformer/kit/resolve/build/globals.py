@@ -11,7 +11,8 @@ from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.resolve.build.config import Unknown, fits, is_number
+from scratch_transformer.kit.discover.placeholders import Missing
+from scratch_transformer.kit.resolve.build.config import Config, Unknown, fits, is_number
 from scratch_transformer.kit.resolve.build.values import Values
 from scratch_transformer.kit.resolve.names.settings import is_setting
 from scratch_transformer.kit.resolve.names.words import plain
@@ -35,8 +36,12 @@ def override(namespace: dict[str, Any], names: set[str], settings: Mapping[str, 
     values.has_vocabulary = any("vocab" in plain(name) for name in names)
     changed: dict[str, Any] = {}
     for name in sorted(names):
-        present = name in namespace
         value = namespace.get(name)
+        is_missing = isinstance(value, Missing)  # of a file that could not be run
+        present = name in namespace and not (is_missing and is_setting(name))
+        if (is_missing and HOLDERS.search(plain(name))) or isinstance(value, Config):
+            namespace[name] = Config(values)
+            continue
         if present and _holds(name, value):
             changed |= _within(value, settings, 0)
             continue

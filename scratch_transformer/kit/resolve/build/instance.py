@@ -9,7 +9,6 @@ from typing import Any
 from torch import Tensor, nn
 
 from scratch_transformer.kit.kind import Kind
-from scratch_transformer.kit.kinds.inputs import EPS
 from scratch_transformer.kit.resolve.names.roles import role_of
 from scratch_transformer.kit.resolve.names.settings import settings_of
 from scratch_transformer.kit.resolve.weights.layout import walk
@@ -45,23 +44,26 @@ def settings_of_instance(made: Any, kind: Kind, wanted: Mapping[str, Any], used:
 
 
 MIXED_EPS = "Its norms have different eps, {}: they were compared with {} in all."
+OWN_EPS = "Its nn.RMSNorm is told no eps, and takes the smallest step of the precision: it was compared with {:g}."
+USUAL_EPS = 1e-5
 
 
 def with_one_eps(made: Any) -> str:
-    """Gives all norms of a module the eps of the first. What is to be said of that; "" if they have one anyway.
-
-    torch's RMSNorm that is told none takes the precision of the numbers, another in double: it gets the reference's.
-    """
+    """Gives all norms of a module the eps of the first. What is to be said of that; "" if they have one anyway."""
     held: list[tuple[nn.Module, str]] = []
-    for part in made.modules() if isinstance(made, nn.Module) else ():
-        if isinstance(part, nn.RMSNorm) and part.eps is None:
-            part.eps = EPS
-    for _, part in walk(made) if isinstance(made, nn.Module) else ():
+    if not isinstance(made, nn.Module):
+        return ""
+    for _, part in walk(made):
         fractions = [name for name, value in vars(part).items() if isinstance(value, float)]
         held += [(part, name) for name in fractions if settings_of(name)[:1] == ("eps",)]
     values = list(dict.fromkeys(getattr(part, name) for part, name in held))
     for part, name in held if len(values) > 1 else ():
         setattr(part, name, values[0])
+    untold = [part for _, part in walk(made) if isinstance(part, nn.RMSNorm) and part.eps is None]
+    for part in untold:
+        part.eps = values[0] if values else USUAL_EPS
+    if untold:
+        return OWN_EPS.format(untold[0].eps)
     return MIXED_EPS.format(" and ".join(map(str, values)), values[0]) if len(values) > 1 else ""
 
 
@@ -112,8 +114,9 @@ def _of_heads(made: nn.Module, settings: Mapping[str, Any]) -> dict[str, Any]:
     groups: dict[str, dict[str, list[tuple[int, ...]]]] = {}
     for name, values in made.named_parameters():
         role, path = role_of(name), name.removesuffix(".weight").rpartition(".")[0]
-        if role in ("q", "k", "v") and values.dim() == 2 and not _is_lazy(values):
-            groups.setdefault(re.sub(r"\.\d+$", "", path), {}).setdefault(role, []).append(tuple(values.shape))
+        if role in ("q", "k", "v") and not _is_lazy(values) and values.dim() in (2, 3):
+            matrices = groups.setdefault(re.sub(r"\.\d+$", "", path), {}).setdefault(role, [])
+            matrices += _matrices(tuple(values.shape), E)
     whole = [roles for roles in groups.values() if roles.keys() == {"q", "k", "v"}]
     if not h or not E or not whole or any(E not in shape for roles in whole for s in roles.values() for shape in s):
         return {}
@@ -129,6 +132,14 @@ def _of_heads(made: nn.Module, settings: Mapping[str, Any]) -> dict[str, Any]:
     found = {} if q == E else {"d_k": q // h}
     shared = {"num_kv_heads": k * h // q} if k < q and q % k == 0 and (k * h) % q == 0 else {}
     return found | shared
+
+
+def _matrices(shape: tuple[int, ...], E: int | None) -> list[tuple[int, ...]]:
+    """The shape of a matrix, or those of as many as a tensor of three dimensions is: one for each head."""
+    if len(shape) == 2 or 1 in shape:
+        return [shape] * (len(shape) == 2)
+    n, *one = shape if shape[0] != E else (shape[1], shape[0], shape[2])
+    return [tuple(one)] * n
 
 
 def _shapes(made: nn.Module) -> list[tuple[int, ...]]:

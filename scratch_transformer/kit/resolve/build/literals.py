@@ -35,6 +35,13 @@ def is_section(thing: Any, name: str) -> bool:
     return re.search(rf"""[.'"]{name}['"]?\]?[.\[]""", text) is not None
 
 
+def is_of_samples(thing: Any, name: str) -> bool:
+    """Whether the file of a class takes three dimensions of what has this name: positions[:, :length, :]."""
+    module = sys.modules.get(getattr(thing, "__module__", ""))
+    text = "".join(linecache.getlines(getattr(module, "__file__", None) or ""))
+    return re.search(rf"\b{name}\s*\[\s*:\s*,[^\],]*(\(\d\))?,", text) is not None
+
+
 def is_read_within(thing: Any, name: str, holders: Collection[str]) -> bool:
     """Whether the file of a class reads something from it, of a config: conf.tokenizer.vocabulary_size."""
     module = sys.modules.get(getattr(thing, "__module__", ""))

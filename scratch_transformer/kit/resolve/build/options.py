@@ -17,7 +17,7 @@ from torch import nn
 from scratch_transformer import functional
 from scratch_transformer.kit.resolve.build import config
 from scratch_transformer.kit.resolve.build.config import Unknown
-from scratch_transformer.kit.resolve.build.literals import literal_of
+from scratch_transformer.kit.resolve.build.literals import is_of_samples, literal_of
 from scratch_transformer.kit.resolve.build.reading import Use
 from scratch_transformer.kit.resolve.build.tokenizer import KNOWS, Tokenizer, is_tokenizer
 from scratch_transformer.kit.resolve.build.values import Values
@@ -187,8 +187,10 @@ def options(wish: Wish, values: Values, parts: Part) -> list[Any]:
     if isinstance(default, bool) or wish.hint is bool:
         both = [False, True] if re.search("mask|causal", word) else [True, False]
         return [FLAGS[word]] if word in FLAGS else (both if wish.is_required else [])
-    if type(default) is int and (default < 0 or (default < LEAST_WIDTH and settings_of(name)[:1] == ("d_model",))):
-        return []  # an axis, batch_dim=0, or all
+    meant = settings_of(name)[0] if settings_of(name) else ""
+    least = {"pad": default, "d_model": LEAST_WIDTH}.get(meant, 0)
+    if type(default) is int and default < least:
+        return []  # an axis, batch_dim=0, or all; ignore_index=-100 is told the padding's id
     if wish.wants_text:
         return _texts(wish) if wish.is_required else []
     if callable(default) and not wish.is_required:
@@ -333,6 +335,7 @@ def _guesses(wish: Wish, values: Values) -> list[Any]:
     if TABLE.fullmatch(wish.word) and {"max_len", "d_model"} <= values.settings.keys():
         length, width = int(values.settings["max_len"]), int(values.settings["d_model"])
         table = functional.sinusoidal_positions(length, width, dtype=torch.float64)
+        table = table[None] if is_of_samples(wish.owner, wish.name) else table
         table.is_given = True  # type: ignore[attr-defined]
         return [table]
     if _is_vocabulary(wish):

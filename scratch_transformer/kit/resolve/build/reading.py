@@ -45,6 +45,8 @@ class Use:
     """What it is compared with: mode == "sum"."""
     checked: type | None = None
     """The class of modules that it must be of: assert isinstance(layer, EncoderLayer)."""
+    paired: bool = False
+    """Whether a method takes the first of what it returns: x, weights = self.attention(x), or self.attention(x)[0]."""
 
     @property
     def is_config(self) -> bool:
@@ -62,6 +64,7 @@ class Use:
         self.measured |= other.measured
         self.compared += other.compared
         self.checked = self.checked or other.checked
+        self.paired |= other.paired
 
 
 def uses_of(thing: Any) -> dict[str, Use]:
@@ -153,17 +156,27 @@ class _Reader(ast.NodeVisitor):
         return self.found.get(name) if name else None
 
     def visit_Assign(self, node: ast.Assign) -> None:
-        held = self.held(node.value)
         if isinstance(node.value, ast.Dict):
             self.tables |= {target.id: node.value for target in node.targets if isinstance(target, ast.Name)}
+        if any(isinstance(target, ast.Tuple) and len(target.elts) == 2 for target in node.targets):
+            self._paired(node.value)
+        held = self.held(node.value), [self.held(part) for part in getattr(node.value, "elts", ())]
         self.generic_visit(node)
         for target in node.targets:
-            if isinstance(target, ast.Name) and held:
-                self.names[target.id] = str(held)
-            elif isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
-                attribute = f"{target.value.id}.{target.attr}"
-                self.names.pop(attribute, None)  # self.dropout = dropout, and then nn.Dropout(self.dropout)
-                self.names |= {attribute: str(held)} if held else {}
+            if isinstance(target, ast.Tuple) and len(target.elts) == len(held[1]):
+                for part, one in zip(target.elts, held[1], strict=True):
+                    self._named(part, one)
+            else:
+                self._named(target, held[0])
+
+    def _named(self, target: ast.expr, held: str | None) -> None:
+        """A variable, or an attribute, is what a parameter holds, or something else."""
+        if isinstance(target, ast.Name) and held:
+            self.names[target.id] = held
+        elif isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
+            attribute = f"{target.value.id}.{target.attr}"
+            self.names.pop(attribute, None)  # self.dropout = dropout, and then nn.Dropout(self.dropout)
+            self.names |= {attribute: held} if held else {}
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
         use = self.use(node.value)
@@ -175,6 +188,8 @@ class _Reader(ast.NodeVisitor):
         looked_up = self.use(node.slice)
         if looked_up is not None:
             looked_up.compared += self._words(node.value)
+        if isinstance(node.slice, ast.Constant) and node.slice.value == 0:
+            self._paired(node.value)
         use = self.use(node.value)
         if use is not None:
             if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
@@ -209,6 +224,11 @@ class _Reader(ast.NodeVisitor):
         use = self.use(node)
         if use is not None:
             use.listed = True
+
+    def _paired(self, node: ast.expr) -> None:
+        use = self.use(node.func) if isinstance(node, ast.Call) else None
+        if use is not None:
+            use.paired = True
 
     def _meant(self, node: ast.AST, setting: str) -> None:
         use = self.use(node)

@@ -20,7 +20,15 @@ from scratch_transformer.kit.resolve.call import batching, beside, caching, told
 from scratch_transformer.kit.resolve.call.inert import NoDropout
 from scratch_transformer.kit.resolve.call.plan import LENGTH, MASKS, SENTENCES, CannotCall, Plan
 from scratch_transformer.kit.resolve.call.plan import ROWS as OF_ROWS
-from scratch_transformer.kit.resolve.names.inputs import CROSS_MASK, INPUTS, SOURCE_MASK, TARGET_MASK, input_of, is_mask
+from scratch_transformer.kit.resolve.names.inputs import (
+    CROSS_MASK,
+    INPUTS,
+    LENGTHS,
+    SOURCE_MASK,
+    TARGET_MASK,
+    input_of,
+    is_mask,
+)
 from scratch_transformer.kit.resolve.names.settings import SCALES, SOURCE, TARGET, is_setting, settings_of
 from scratch_transformer.kit.resolve.names.words import plain, words
 
@@ -326,6 +334,7 @@ def _mask_parameters(parameters: list[inspect.Parameter], inputs: tuple[str, ...
     for parameter in parameters:
         word = plain(parameter.name)
         word = re.sub("^inp(ut)?", "src", re.sub("^out(put)?", "tgt", word)) if is_pair else word
+        word = f"{word}mask" if LENGTHS.search(word) else word
         if len(known) <= 1:
             said.append(known[0] if known else "")
         elif not is_mask(parameter.name):

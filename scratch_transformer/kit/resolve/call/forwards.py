@@ -16,10 +16,12 @@ from scratch_transformer.kit.resolve.build.config import is_config
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.call import held as held_sublayers
 from scratch_transformer.kit.resolve.call import stateful
+from scratch_transformer.kit.resolve.names.inputs import CROSS_MASK, SOURCE_MASK, TARGET_MASK, input_of
 from scratch_transformer.kit.resolve.names.settings import is_setting
 from scratch_transformer.kit.resolve.names.words import plain
 
 MODELS = ("Transformer", "DecoderOnly", "TokenEncoder", "TokenDecoder", "LlamaModel")
+TARGET = re.compile(r"tgt|trg|tar|y|dec|ids|out")
 HEADS = (
     "generator",
     "projection_layer",
@@ -85,19 +87,27 @@ def forward_of(made: Any, kind: Kind) -> Callable[..., Any]:
 def _joined(made: Any) -> Callable[..., Any]:
     """src, tgt, src_mask, tgt_mask -> what encode, decode and project give."""
     order = [plain(p.name) for p in parameters_of(made.decode)]
+    sides = [name for name in order if "mask" not in name]
+    targets = {name for name in sides if TARGET.match(name) and "enc" not in name}
+    targets = targets or {name for name in sides if not input_of(name, ("memory", "src")) and "enc" not in name}
 
     def forward(src: Tensor, tgt: Tensor, src_mask: Tensor | None = None, tgt_mask: Tensor | None = None) -> Any:
         memory = made.encode(src, src_mask) if len(parameters_of(made.encode)) > 1 else made.encode(src)
         given: list[Any] = []
         for name in order:
             if "mask" in name:
-                given.append(src_mask if name.startswith(("src", "s", "enc", "mem")) else tgt_mask)
+                given.append(src_mask if _is_of_source(name) else tgt_mask)
             else:
-                is_target = name.startswith(("tgt", "trg", "y", "dec", "ids", "out")) and "enc" not in name
-                given.append(tgt if is_target else memory)
+                given.append(tgt if name in targets else memory)
         return made.decode(*given)
 
     return forward
+
+
+def _is_of_source(mask: str) -> bool:
+    """Whether a name of a mask says that it hides the source's padding."""
+    is_own = TARGET_MASK.search(mask) and not mask.startswith(("src", "enc", "mem"))
+    return bool(CROSS_MASK.search(mask)) or (not is_own and bool(SOURCE_MASK.search(mask)))
 
 
 def head_of(made: Any, d_model: int, vocabulary: int) -> Callable[[Tensor], Tensor] | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from scratch_transformer.kit.resolve.names.inputs import KEY_PADDING, SOURCE_MASK, is_mask
+from scratch_transformer.kit.resolve.names.inputs import KEY_PADDING, LENGTHS, SOURCE_MASK, is_mask
 from scratch_transformer.kit.resolve.names.words import plain
 
 POLARITIES = {
@@ -97,7 +97,9 @@ def _padding_of_causal(one: Tensor) -> Tensor:
 
 
 def _lengths(keep: Tensor, B: int, T: int, S: int) -> Tensor:
-    keys = _shaped(keep, "(B, S)", B, 1, T, S)
+    rows = keep.expand(B, keep.shape[1], T, S)[:, 0]
+    is_alike = bool((rows == rows[:, :1]).all())
+    keys = rows[:, 0] if is_alike else _padding_of_causal(rows)
     lengths = keys.sum(-1)
     if not bool((keys == (torch.arange(S) < lengths[:, None])).all()):
         raise Inexpressible("lengths")
@@ -109,7 +111,7 @@ def forms(name: str, batch_first: bool) -> list[Form]:
     word = plain(name)
     if not is_mask(name):
         return [Form(polarity, IDS) for polarity in OF_IDS]
-    if "valid" in word or "lengths" in word:
+    if "valid" in word or LENGTHS.search(word):
         return [Form("True = may attend", "lengths")]
     shapes = list(SHAPES[:-1])
     if SOURCE_MASK.search(word) or KEY_PADDING.search(word):

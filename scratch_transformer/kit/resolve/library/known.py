@@ -8,7 +8,7 @@ import inspect
 import sys
 import time
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +67,8 @@ class Known:
         self._tables: dict[Any, list[tuple[Tensor, ...]]] = {}
         self.supplied: list[str] = []
         """What the reference stands in for at the moment."""
+        self.stand_ins: dict[Any, Any] = {}
+        """Part -> the class that makes the reference in its place, at the moment."""
         self.gives_targets = False
         """Whether language models are only called with targets, as in training."""
         self.one_length = False
@@ -114,8 +116,11 @@ class Known:
         here = (cls for cls in modules if cls.__module__ == getattr(function, "__module__", None))
         return bool(name) and any(name in read_by_class(cls) for cls in here)
 
-    def parts_of(self, made: Any) -> tuple[Diagnosis, ...]:
-        """What was found out about the classes of a module's submodules, and the functions that it calls."""
+    def parts_of(self, made: Any, idle: Collection[type] = ()) -> tuple[Diagnosis, ...]:
+        """What was found out about the classes of a module's submodules, and the functions that it calls.
+
+        idle: classes that are left out.
+        """
         function = made.function if isinstance(made, Weighted) else made
         if inspect.isfunction(function):
             called = [one for one in arrays.reached(function) if one is not inspect.unwrap(function)]
@@ -125,7 +130,7 @@ class Known:
         classes = dict.fromkeys(type(part) for _, part in walk(made))
         read = {name for cls in classes if cls in self.guesses for name in read_by_class(cls)}
         functions = [thing for thing in self.diagnoses if not isinstance(thing, type) and thing.__name__ in read]
-        parts = [thing for thing in (*classes, *functions) if thing is not type(made)]
+        parts = [thing for thing in (*classes, *functions) if thing is not type(made) and thing not in idle]
         return tuple(self.diagnoses[thing] for thing in parts if thing in self.diagnoses)
 
     def known_of(self, made: Any) -> tuple[Diagnosis, ...]:
@@ -235,16 +240,17 @@ def _global_names(namespace: Mapping[str, Any]) -> set[str]:
         if isinstance(value, type):
             names |= read_by_class(value)
         else:
-            names |= _read_by(value)
+            names |= read_by(value)
     return names
 
 
 def read_by_class(cls: type) -> set[str]:
     """The globals that the methods of a class read."""
-    return {name for member in vars(cls).values() for name in _read_by(getattr(member, "__func__", member))}
+    return {name for member in vars(cls).values() for name in read_by(getattr(member, "__func__", member))}
 
 
-def _read_by(function: Any) -> set[str]:
+def read_by(function: Any) -> set[str]:
+    """The globals that a function reads; none for anything else."""
     code = getattr(function, "__code__", None)
     return set(_globals_of(code)) if isinstance(code, types.CodeType) else set()
 

@@ -18,7 +18,7 @@ from scratch_transformer.kit.resolve.candidate import Resolved
 from scratch_transformer.kit.resolve.functions import sizes
 from scratch_transformer.kit.resolve.functions.weighted import Weighted
 from scratch_transformer.kit.resolve.library import supplied
-from scratch_transformer.kit.resolve.library.known import read_by_class
+from scratch_transformer.kit.resolve.library.known import read_by, read_by_class
 from scratch_transformer.kit.resolve.library.parts import Parts
 from scratch_transformer.kit.resolve.names.settings import settings_of
 from scratch_transformer.kit.resolve.names.words import plain
@@ -48,7 +48,10 @@ class Library(Parts):
             again = attempt.build()
             if not known | attempt.used.keys() >= changes.keys():
                 raise KeyError(f"the config of {cls.__name__} has no {', '.join(changes)}")
-            return self._adopt(again, kind, wanted)
+            adopted = self._adopt(again, kind, wanted)
+            if not any(isinstance(value, (nn.Module, list, tuple)) for value in attempt.args.values()):
+                adopted.told = frozenset(attempt.used)  # what is given its parts need not listen
+            return adopted
 
         return rebuild
 
@@ -101,13 +104,14 @@ class Library(Parts):
         return found is not None and not found.limits
 
     def imported_parts(self, thing: Any, own: Sequence[Any]) -> list[type]:
-        """The classes that a class is made of and that nobody has looked at: of other files; parts before wholes."""
+        """The classes that something is made of, or builds, and that nobody has looked at; parts before wholes."""
         found: list[type] = []
         seen: set[Any] = set()
 
         def visit(one: Any) -> None:
             names = self.namespace_of(one)
-            made = [names.get(name) for name in sorted(read_by_class(one))] if isinstance(one, type) else []
+            read = read_by_class(one) if isinstance(one, type) else read_by(one)
+            made = [names.get(name) for name in sorted(read)]
             for part in (*made, *self.given_parts.get(one, ()), *construct.annotated(one)):
                 if isinstance(part, type) and part not in self.guesses and _is_of_a_learner(part):
                     self.add(part, guess.kinds_of(part.__name__, part, self.kinds))
@@ -149,11 +153,14 @@ class Library(Parts):
         namespaces = [vars(sys.modules[module]) for module in modules if module in sys.modules]
         new = supplied.class_of(self.kinds[kind], settings, pair, takes_mask=fitness.takes_mask(part))
         self.supplied.append(name)
+        before = dict(self.stand_ins)
+        self.stand_ins[part] = new
         try:
             with supplied.in_place(namespaces, part, new):
                 yield
         finally:
             self.supplied.remove(name)
+            self.stand_ins = before
 
     def _adopt(self, made: Any, kind: Kind, settings: Mapping[str, Any]) -> Candidate:
         """Something built again, called as before; its weights are looked for anew, by name only."""

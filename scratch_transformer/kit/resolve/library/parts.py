@@ -123,18 +123,23 @@ class Parts(Known):
         checked = {name: use.checked for name, use in uses.items() if use.checked is not None}
         said = {n: cls for n, cls in {**checked, **construct.annotations_of(thing)}.items() if self.guesses.get(cls)}
 
+        def is_second(name: str) -> bool:
+            """Whether it is the later one of two of a class, and no name of them says which is the target's."""
+            alike = [other for other, cls in said.items() if cls is said[name]]
+            return len(alike) == 2 and name == alike[1] and not any(set(words(other)) & OUT for other in alike)
+
         def options(name: str) -> list[Callable[[], Any]]:
             own: list[Callable[[], Any]]
             word = plain(name)
             if kind.name == "ResidualConnection" and input_of(name, ("sublayer",)):
                 return [held.Sublayer]
-            if (NO_PART.search(word) or set(words(name)) & NUMBERS) and word not in OUTPUTS:
+            is_said = name in said and said[name] is not thing
+            if (NO_PART.search(word) or set(words(name)) & NUMBERS) and word not in OUTPUTS and not is_said:
                 return []
             if name in second and any(other in word for other in PARTS[0][0]):
                 return []  # a layer that can be one of the decoder's too, if it is given this
-            is_said = name in said and said[name] is not thing
             if is_said and self.guesses[said[name]][0] not in LAYER_KINDS:
-                return self._of_class(said[name], kind, name)
+                return self._of_class(said[name], kind, name, is_second(name))
             if name in checked and is_said:
                 return [self._maker(said[name])]
             if word in LAYERS or word.endswith(("layers", "blocks")):
@@ -163,7 +168,8 @@ class Parts(Known):
                         for cls in self._classes(kinds)
                         if cls is not thing
                     ]
-                    return own or (self._lent(kind, kinds[0], parameters) if name not in free else [])
+                    is_paired = uses.get(name, NO_USE).paired
+                    return own or (self._lent(kind, kinds[0], parameters, is_paired) if name not in free else [])
             if settings_of(name) or word in FLAGS or config.is_config_name(name):
                 return []
             is_open = name not in free and uses.get(name, NO_USE).applied
@@ -175,16 +181,19 @@ class Parts(Known):
     def _is_of(self, cls: type | None, kinds: tuple[str, ...]) -> bool:
         return bool(set(self.guesses.get(cls, ())) & set(kinds))
 
-    def _of_class(self, cls: type, whole: Kind, name: str) -> list[Callable[[], Any]]:
+    def _of_class(self, cls: type, whole: Kind, name: str, is_second: bool) -> list[Callable[[], Any]]:
         """The class that a parameter is annotated with; in a model, of the vocabulary that it reads or writes."""
         if self._is_of(cls, ("RotaryEmbedding",)):
             return [self._turning(cls, whole)]
-        return [self._sized(cls, whole, name)]
+        return [self._sized(cls, whole, name, is_second)]
 
-    def _sized(self, cls: type, whole: Kind, name: str) -> Callable[[], Any]:
-        """A part; of a model, one that reads or writes words has as many as that, on the side that a name says."""
+    def _sized(self, cls: type, whole: Kind, name: str, is_second: bool = False) -> Callable[[], Any]:
+        """A part; of a model, one that reads or writes words has as many as that, on the side that a name says.
+
+        is_second: where no name says it, the later one is the target's.
+        """
         is_embedding, writes = self._is_of(cls, EMBEDDINGS), self._is_of(cls, ("Projection",))
-        is_target = writes or bool(set(words(name)) & OUT)
+        is_target = writes or is_second or bool(set(words(name)) & OUT)
         sizes = ("vocab_size", "tgt_vocab_size" if is_target else "src_vocab_size")
         size = next((whole.defaults[one] for one in sizes if one in whole.defaults), None)
         is_of_words = (is_embedding or writes) and whole.name in (*WRITING, "TokenEncoder", "TokenDecoder")
@@ -225,7 +234,7 @@ class Parts(Known):
             return []
         return [self._maker(cls) for cls in self._classes(("ScaledDotProductAttention",)) if cls is not thing]
 
-    def _lent(self, whole: Kind, kind: str, parameters: list[inspect.Parameter]) -> list[Callable[[], Any]]:
+    def _lent(self, whole: Kind, kind: str, parameters: list[inspect.Parameter], pair: bool) -> list[Callable[[], Any]]:
         """The reference, for what a composite must be given and nobody has defined."""
         if kind not in LENT.get(whole.name.removeprefix("Token"), ()):
             return []
@@ -234,7 +243,7 @@ class Parts(Known):
             side = "tgt" if kind == "Decoder" else "src"
             settings |= {"vocab_size": settings[f"{side}_vocab_size"], "pad": settings[f"{side}_pad"]}
             kind = f"Token{kind}"
-        return [functools.partial(supplied.lent, self.kinds[kind], settings)]
+        return [functools.partial(supplied.lent, self.kinds[kind], settings, pair)]
 
     def _embeddings(self, vocabulary: str, alone: bool) -> list[Callable[[], Any]]:
         """An embedding, alone and followed by the positions."""
@@ -302,6 +311,8 @@ class Parts(Known):
 
         side: the kind of layer that is wanted, of a class that can be several.
         """
+        if cls in self.stand_ins:
+            return self.stand_ins[cls]()
         side = side if side in self.guesses.get(cls, ()) else ""
         if cls in self.resolved and (not side or self.resolved[cls].kind.name == side):
             made = self.resolved[cls].made

@@ -66,9 +66,10 @@ def instance_of(kind: Kind) -> nn.Module:
     return made
 
 
-def lent(kind: Kind, settings: Mapping[str, Any]) -> nn.Module:
+def lent(kind: Kind, settings: Mapping[str, Any], pair: bool = False) -> nn.Module:
     """The reference of a kind, for a composite that must be given a part that is not there."""
-    made: nn.Module = type.__call__(class_of(kind, settings, why="It must be given a part: the reference's {} was."))
+    why = "It must be given a part: the reference's {} was."
+    made: nn.Module = type.__call__(class_of(kind, settings, pair, why))
     return made
 
 

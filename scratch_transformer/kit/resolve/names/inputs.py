@@ -68,10 +68,16 @@ TARGET_MASK = re.compile(
     r"(tgt|trg|tar|target|dec|self|look|causal|subseq|^t|^d|future|slf).*mask|causal|lookahead|subsequent"
     r"|mask.*(tgt|trg|tar|dec|self|future)"
 )
-CROSS_MASK = re.compile(r"(decenc|encdec|encoderdecoder|cross|memory).*mask|^dec(oder)?pad(ding)?mask$")
+BOTH = r"(src|source)(tgt|trg|tar|target)|(tgt|trg|tar|target)(src|source)"
+CROSS_MASK = re.compile(rf"(decenc|encdec|encoderdecoder|cross|memory|{BOTH}).*mask|^dec(oder)?pad(ding)?mask$")
 """Of these, what says `dec` is no mask of the target; dec_padding_mask is TensorFlow's, for what the encoder gives."""
-ANY_MASK = re.compile(r"mask|^validlens?$|^encvalidlens?$|^decvalidlens?$|padding|^pad$")
-KEY_PADDING = re.compile(r"pad|validlen|length|attentionmask$")
+LENGTHS = re.compile(
+    r"^(seq|sequences?)?(lengths|lens)$|valid(len|length)s?$"
+    r"|^(enc|dec|src|source|tgt|trg|target|key|memory)\w*(lengths|lens|sequences?length)$"
+)
+"""How many words of every sentence are none of padding, in place of a mask."""
+ANY_MASK = re.compile(rf"mask|{LENGTHS.pattern}|padding|^pad$")
+KEY_PADDING = re.compile(rf"pad|validlen|length|{LENGTHS.pattern}|attentionmask$")
 
 
 def is_mask(name: str) -> bool:

@@ -32,7 +32,7 @@ SHORT = re.compile(rf"([qkv])(?:{MADE_BY})|(?:{MADE_BY})([qkv])")
 def role_of(path: str) -> str | None:
     """The role of a weight of attention by its path: "q", "k", "v", "o", "qkv", "kv", "qk"; None if it says nothing.
 
-    attn.heads.0.query.weight -> "q"; c_attn.weight -> "qkv"; out_proj.bias, fc.weight, c_proj.weight -> "o".
+    attn.heads.0.query.weight -> "q"; c_attn.weight -> "qkv"; proj_key_values.weight -> "kv"; fc.weight -> "o".
     """
     parts = [part for part in path.split(".") if not part.isdigit()]
     for part in reversed(parts):
@@ -42,6 +42,9 @@ def role_of(path: str) -> str | None:
         if "".join(words) in ("cattn", "attnproj", "qkvproj"):
             return "qkv" if "".join(words) != "attnproj" else "o"
         telling = [word for word in words if word not in FILLERS]
+        joined = "".join(role for role in "qkv" if ROLES[role] & {*telling})
+        if len(joined) > 1 and joined in ROLES:
+            return joined  # proj_key_values
         for role, names in ROLES.items():
             if telling and (telling[0] in names or "".join(telling) in names):
                 return role

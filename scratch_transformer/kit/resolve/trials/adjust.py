@@ -12,11 +12,13 @@ from torch import Tensor
 
 from scratch_transformer.kit.definitions import leads_to, names_in
 from scratch_transformer.kit.kind import Inputs, Kind, Probe
+from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.call import batching, beside, caching, forwards
 from scratch_transformer.kit.resolve.call.plan import LENGTH, ROWS, SENTENCES, CannotCall, Plan
 from scratch_transformer.kit.resolve.call.precision import double
 from scratch_transformer.kit.resolve.candidate import Resolved, source_of, tensors
 from scratch_transformer.kit.resolve.functions import decoders, mask_functions, schedules
+from scratch_transformer.kit.resolve.names.inputs import is_mask
 from scratch_transformer.kit.resolve.trial import Trial
 from scratch_transformer.kit.resolve.weights.layout import SEGMENTS, walk
 
@@ -32,9 +34,16 @@ def adapt_output(candidate: Resolved, probe: Probe, trial: Trial) -> None:
     if candidate.kind.name in forwards.MODELS:
         _add_head(candidate, probe, trial)
         return
+    expected = trial.expected_shape(probe.inputs)
+    if candidate.plan.order == HEADS_AFTER and expected is not None:
+        with double():
+            output = candidate(**probe.inputs)
+        if output.shape != expected and output.dim() == 4 and output.transpose(1, 2).shape == expected:
+            candidate.post = _turned
+            candidate.notes.append("It returns heads before the length: (B, h, T, d_k).")
+        return
     if "position" not in candidate.kind.name.lower():
         return
-    expected = trial.expected_shape(probe.inputs)
     x = probe.inputs.get("x")
     if expected is None or not isinstance(x, Tensor):
         return
@@ -44,6 +53,13 @@ def adapt_output(candidate: Resolved, probe: Probe, trial: Trial) -> None:
     if here.shape == there.shape and torch.equal(here, there):
         candidate.post = _add
         candidate.notes.append("It returns the positions alone; they are compared after adding them to the input.")
+
+
+HEADS_AFTER = "heads after the length"
+
+
+def _turned(output: Tensor, inputs: Inputs) -> Tensor:
+    return output.transpose(1, 2)
 
 
 def gives_last_only(candidate: Resolved, probe: Probe) -> bool:
@@ -235,6 +251,15 @@ NOTED = {
 }
 
 
+def _masks_left(candidate: Resolved) -> list[str]:
+    """The masks that it can be given and its kind does not have: of padding, where attention hides the future."""
+    plan = candidate.plan
+    known = {*plan.arguments, *plan.masks, *(p for p, name, _ in plan.mask_parameters if name)}
+    known |= {p for p, value in plan.constants.items() if value is not None}
+    names = [p.name for p in parameters_of(candidate.function)]
+    return [name for name in names if is_mask(name) and name not in known]
+
+
 def notes(candidate: Resolved) -> None:
     """How it was understood, in sentences, where that is not a matter of course."""
     plan, kind = candidate.plan, candidate.kind
@@ -264,6 +289,8 @@ def notes(candidate: Resolved) -> None:
             candidate.notes.append(f"Its {parameter} was given as {value.form}: it hides the future.")
     if "mask" in kind.inputs and not plan.mask_parameters:
         candidate.limits.append("It takes no mask, so masks were not checked.")
+    if left := _masks_left(candidate):
+        candidate.limits.append(f"It was not given its {' and its '.join(left)}.")
     if candidate.unregistered:
         candidate.notes.append(
             f"{len(candidate.unregistered)} of its parameters are plain tensors, or in a plain list: torch sees none."

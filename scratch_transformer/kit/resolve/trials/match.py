@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import reads
+from scratch_transformer.kit.definitions import names_in, reads
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve import fitness, guess
 from scratch_transformer.kit.resolve.build import asked, construct, inside, instance, wired
@@ -284,15 +284,18 @@ def _called(
     finished = finish(made)
     if isinstance(made, nn.Module):
         prepare(made)
-    if kind.today is not None and fitness.speaks_of_today(made):
-        kind = kind.today
-        settings = {"rope_base": kind.defaults["rope_base"], **settings}
+    today = kind.today
+    if today is not None and fitness.speaks_of_today(made):
+        kind, settings = today, {"rope_base": today.defaults["rope_base"], **settings}
     mixed = instance.with_one_eps(made)
     function = forwards.forward_of(made, kind)
     if kind.name == "RotaryEmbedding":
         function = rotations.as_turning(made, {**kind.defaults, **settings}) or function
     actual = instance.settings_of_instance(made, kind, settings, used)
-    if {"num_layers"} <= actual.keys() - used.keys() and isinstance(made, nn.Module):
+    loops = "num_layers" in used and "range" in names_in(
+        getattr(type(made), "forward", made)
+    )  # for _ in range(n): x = self.layer(x)
+    if "num_layers" in actual and isinstance(made, nn.Module) and not loops:  # however many it was told to make
         actual |= {"num_layers": 1} if single_layers(made, library.kind_of_class) else {}
     if "knows_eos" in kind.defaults:
         names = [p.name for p in construct.parameters_of(function)]
@@ -319,7 +322,7 @@ def _called(
             if "right" in forms and takes_batches and plan.order in SPECIAL:
                 continue
             outcome = planned(made, function, kind, library, actual, plan)
-            outcome.used = used
+            outcome.used, outcome.made = used, made
             asked_for, has = used.get("num_layers"), actual.get("num_layers")
             if outcome.candidate is not None and asked_for and has and asked_for != has:
                 outcome.candidate.notes.append(f"It was told to make {asked_for} layers, and has {has}.")

@@ -33,6 +33,8 @@ class Outcome:
     """The settings that its constructor asked for."""
     unknown: list[str] = field(default_factory=list)
     """Required parameters of what stopped, of which nobody knows what they take."""
+    made: Any = None
+    """What was built, of what stops when it is called."""
     form: str = ""
     """Of its output's shape: "right", "wrong", or "narrow", with fewer features than its input, as of one head."""
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from scratch_transformer.kit.kind import Probe
+from scratch_transformer.kit.kind import Candidate, Probe
 from scratch_transformer.kit.resolve.call import beside
 from scratch_transformer.kit.resolve.call.plan import MASKS, Plan
 from scratch_transformer.kit.resolve.call.precision import double
@@ -62,3 +62,22 @@ def _first_output(plan: Plan, function: Any, probe: Probe) -> torch.Tensor | Non
             return next(tensors(function(**plan.give(probe.inputs))), None)
     except Exception:  # the learner's code may raise anything
         return None
+
+
+def never_called(candidate: Candidate) -> set[type]:
+    """Classes of its parts that it has and does not use: what is wrong in them is no reason for its numbers."""
+    module, kind = candidate.module, candidate.kind
+    probes = kind.probes(kind.complete(candidate.settings), 0)
+    probe = next((probe for probe in probes if candidate.accepts(probe.inputs)), None)
+    if module is None or probe is None:
+        return set()
+    called: set[type] = set()
+    handles = [part.register_forward_pre_hook(lambda part, _: called.add(type(part))) for part in module.modules()]
+    try:
+        candidate(**probe.inputs)
+    except Exception:  # the learner's code may raise anything
+        return set()
+    finally:
+        for handle in handles:
+            handle.remove()
+    return {type(part) for part in module.modules()} - called

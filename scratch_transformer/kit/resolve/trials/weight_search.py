@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from scratch_transformer.kit.kind import Probe
 from scratch_transformer.kit.resolve.candidate import Resolved
@@ -23,6 +23,8 @@ SECONDS = 2.0
 MOST_LAYOUTS, MOST_MISTAKEN = 150, 40
 ATTENTIONS = "attentions"
 """How the note on a layout begins that has a layer's attentions the other way round."""
+BOTH = "does for both"
+"""How it ends if there is one for both."""
 
 
 def find_weights(
@@ -44,18 +46,22 @@ def find_weights(
         candidate.parameters, candidate.layout, candidate.missing = before
         return score
     candidate.notes.append(f"Nothing depends on its {' and '.join(idle)}.")
+    candidate.idle = tuple(idle)
     return again
 
 
 def _idle(candidate: Resolved, probe: Probe) -> dict[str, list[str]]:
-    """Parts with several parameters, on none of which the output depends: path -> names of these.
+    """Parts with a matrix, or several parameters, on none of which the output depends: path -> names of these.
 
     What layers are copied from is one: self.layer = layer; self.layers = clones(layer, n).
     """
     assert candidate.parameters is not None
     parameters, groups = candidate.parameters, dict[str, list[str]]()
+    held = [name for name, part in parameters.module.named_children() if isinstance(part, nn.ModuleDict)]
     for name in parameters.tensors:
-        groups.setdefault(name.partition(".")[0], []).append(name)
+        first, *others = name.split(".")
+        path = f"{first}.{others[0]}" if first in held else first  # self.transformer.ln_f
+        groups.setdefault(path, []).append(name)
     values, expected = parameters.read(), _output(candidate, probe)
     idle = {}
     if expected is None:
@@ -66,7 +72,8 @@ def _idle(candidate: Resolved, probe: Probe) -> dict[str, list[str]]:
             changed[parameters.positions[name]] += 1.0
         parameters.write(changed)
         output = _output(candidate, probe)
-        if len(names) > 1 and output is not None and torch.equal(output, expected):
+        is_part = len(names) > 1 or (names[0] != path and parameters.tensors[names[0]].dim() == 2)
+        if is_part and output is not None and torch.equal(output, expected):
             idle[path] = names
     parameters.write(values)
     return idle
@@ -86,6 +93,7 @@ def _found(candidate: Resolved, trial: Trial, probes: list[Probe], library: Libr
     usual = [option for option in options if not option[0]]
     deadline = min(time.process_time() + SECONDS, library.deadline)
     crossed = [option for option in options if option[0].startswith(ATTENTIONS)][:1]
+    crossed += [option for option in options if option[0].endswith(BOTH)][:2]
     rounds: tuple[tuple[list[tuple[str, Layout]], int], ...] = (([*usual[:6], *crossed], MISTAKEN),)
     if thorough:
         rounds = ((usual, MISTAKEN), (options, MISTAKEN))

@@ -55,8 +55,9 @@ def _numbered(ours: list[Unit], theirs: list[Unit]) -> Iterator[tuple[str, Pairs
     found = list(pairings(ours, theirs))
     usual = [pairing for pairing in found if not pairing[0]]
     yield from ((*pairing, 0) for pairing in usual)
+    most = 12 if not any(unit.kind == "matrix" for unit in ours) else 8  # of attention alone, keys first too
     for pairing in usual:
-        yield from ((*pairing, index) for index in range(1, 8 if pairing is usual[0] else 3))
+        yield from ((*pairing, index) for index in range(1, most if pairing is usual[0] else 3))
     yield from ((*pairing, index) for pairing in found[len(usual) :] for index in range(3))
 
 

@@ -181,19 +181,20 @@ def _square(W: Tensor, role: str, sizes: Sizes) -> list[Tensor]:
     W = W.squeeze() if W.dim() > 2 else W
     E, n, d, shape, wanted = sizes.E, sizes.heads(role), sizes.d, tuple(W.shape), sizes.shape(role)
     if role == "o":
-        threes = {
-            (n, d, E): lambda: W.reshape(n * d, E).T,
-            (E, n, d): lambda: W.reshape(E, n * d),
-            (n, E, d): lambda: W.permute(1, 0, 2).reshape(E, n * d),
-        }
+        threes = [
+            ((n, d, E), lambda: W.reshape(n * d, E).T),
+            ((E, n, d), lambda: W.reshape(E, n * d)),
+            ((n, E, d), lambda: W.permute(1, 0, 2).reshape(E, n * d)),
+        ]
     else:
-        threes = {
-            (n, E, d): lambda: W.permute(0, 2, 1).reshape(n * d, E),
-            (n, d, E): lambda: W.reshape(n * d, E),
-            (E, n, d): lambda: W.reshape(E, n * d).T,
-        }
-    if shape in threes:
-        return [threes[shape]()]
+        threes = [
+            ((n, E, d), lambda: W.permute(0, 2, 1).reshape(n * d, E)),
+            ((n, d, E), lambda: W.reshape(n * d, E)),
+            ((E, n, d), lambda: W.reshape(E, n * d).T),
+        ]
+    made = [make() for own, make in threes if own == shape]  # two, where a head is as wide as d_model
+    if made:
+        return made
     if shape == wanted:
         return [W]
     if shape == (d, d) and wanted == (E, E):  # one small matrix that all heads share

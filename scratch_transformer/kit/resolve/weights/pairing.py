@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from scratch_transformer.kit.resolve.weights.units import Unit
 
@@ -14,12 +16,17 @@ Pairs = dict[int, Unit]
 def pairings(ours: list[Unit], theirs: list[Unit]) -> Iterator[tuple[str, Pairs]]:
     """Index of a canonical unit -> the learner's; the likeliest first, then with norms or attentions swapped."""
     base = _gated(ours, theirs, match(ours, theirs))
+    shared = _one_attention(ours, base)
+    if shared and len({id(base[i]) for i, unit in enumerate(ours) if unit.kind == "attention" and i in base}) == 1:
+        base = shared.pop(0)[1]  # there is no other
     yield "", base
     if turned := _halves_turned(ours, base):
         yield "", turned
     moved = _norm_elsewhere(ours, base)
     if moved:
         yield "", moved
+    if repeated := _one_for_all(ours, theirs):
+        yield "", repeated
     for kind, words in (("norm", "normalizations"), ("attention", "attentions")):
         groups: dict[int | None, list[int]] = {}
         for index, unit in enumerate(ours):
@@ -34,6 +41,19 @@ def pairings(ours: list[Unit], theirs: list[Unit]) -> Iterator[tuple[str, Pairs]
                 if len(group) == size:
                     swapped |= {group[i]: base[group[j]] for i, j in enumerate(order)}
             yield f"{words} found by trial", swapped
+    yield from shared
+
+
+def _one_attention(ours: list[Unit], base: Pairs) -> list[tuple[str, Pairs]]:
+    """With one of a layer's two attentions in both places."""
+    index = {unit.path: i for i, unit in enumerate(ours) if unit.kind == "attention"}
+    pairs = [(i, index.get(p.replace("self_attn", "cross_attn"), i)) for p, i in index.items() if "self_attn" in p]
+    pairs = [pair for pair in pairs if pair[0] != pair[1]]
+    made = []
+    for place, name in enumerate(("attention to itself", "attention to the encoder")):
+        own = {i: base[pair[place]] for pair in pairs for i in pair if pair[place] in base}
+        made += [(f"its {name} does for both", {**base, **own})] if own else []
+    return made
 
 
 def _gated(ours: list[Unit], theirs: list[Unit], base: Pairs) -> Pairs:
@@ -76,6 +96,23 @@ def _halves_turned(ours: list[Unit], base: Pairs) -> Pairs:
         if path.endswith("gate") and gate in base and up in base and base[gate].half is not None:
             turned[gate], turned[up] = base[up], base[gate]
     return turned if turned != base else {}
+
+
+LAYER = re.compile(r"\blayers\.\d+\.")
+
+
+def _one_for_all(ours: list[Unit], theirs: list[Unit]) -> Pairs:
+    """With the one layer that there is as every layer: for _ in range(n): x = self.layer(x); {} if there are more."""
+    single = [i for i, unit in enumerate(ours) if not unit.layer]
+    around = [unit.path.rpartition(".")[0] for unit in theirs if unit.kind == "attention"]
+    if len(single) == len(ours) or len(around) != sum(ours[i].kind == "attention" for i in single):
+        return {}
+    within = [any(unit.path.startswith(path) for path in around) for unit in theirs]
+    there = [replace(unit, layer=0 if inside else None) for unit, inside in zip(theirs, within, strict=True)]
+    found = match([ours[i] for i in single], there)
+    by_path = {ours[single[i]].path: unit for i, unit in found.items()}
+    first = {i: LAYER.sub("layers.0.", unit.path) for i, unit in enumerate(ours)}
+    return {i: by_path[path] for i, path in first.items() if path in by_path}
 
 
 NORMS = (("norm", "embed_norm"), ("stack.norm", "embed_norm"), ("encoder.norm", "src_embed_norm"),

@@ -8,10 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from scratch_transformer.kit.definitions import names_in
 from scratch_transformer.kit.resolve.names.roles import role_of
 from scratch_transformer.kit.resolve.weights.layout import Parameters, walk
 
@@ -151,12 +153,17 @@ OF_TORCH = (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)
 
 
 def single_layers(made: nn.Module, kind_of: KindOf) -> list[str]:
-    """The paths of layers that a model has one of each, and no list of: self.encoder_block = EncoderBlock(…)."""
+    """The paths of layers that a model has one of each, and no list of: self.encoder_block = EncoderBlock(…).
+
+    None, if what has them counts: for _ in range(n): x = self.encoder_block(x).
+    """
     parts = [(path, part) for path, part in made.named_modules() if path]
     if any(isinstance(part, nn.ModuleList) for _, part in parts):
         return []
     found = {p: type(m) for p, m in parts if isinstance(m, OF_TORCH) or (kind_of(type(m)) or "").endswith(LAYERS)}
-    return [*found] if len({*found.values()}) == len(found) else []
+    owners: set[Any] = {type(made.get_submodule(path.rpartition(".")[0])) for path in found}
+    is_repeated = any("range" in names_in(owner) for owner in owners)
+    return [*found] if len({*found.values()}) == len(found) and not is_repeated else []
 
 
 def _by_class(unit: Unit, module: nn.Module | None) -> tuple[str, ...]:

@@ -1,0 +1,122 @@
+"""A whole that is handed its parts, one of which stops by itself: both are named; without that, all of it is right."""
+
+from reference_tests.kit.learners.checked import IMPORTS, check_here
+from reference_tests.kit.test_handed_parts import ATTENTION
+
+PARTS = """
+class TokenEmbedding(nn.Module):
+    def __init__(self, d_model, vocab_size):
+        super().__init__()
+        self.d_model, self.table = d_model, nn.Embedding(vocab_size, d_model)
+
+    def forward(self, x):
+        return self.table(x) * math.sqrt(self.d_model)
+
+
+class Residual(nn.Module):
+    def __init__(self, d_model, dropout):
+        super().__init__()
+        self.norm, self.dropout = nn.LayerNorm(d_model), nn.Dropout(dropout)
+
+    def forward(self, x, sublayer):
+        return x + self.dropout(sublayer(self.norm(x)))
+
+
+class EncoderBlock(nn.Module):
+    def __init__(self, d_model, self_attn: MultiHeadAttention, feed_forward: FeedForward, dropout):
+        super().__init__()
+        self.self_attn, self.feed_forward = self_attn, feed_forward
+        self.residual = nn.ModuleList([Residual(d_model, dropout) for _ in range(2)])
+
+    def forward(self, x, e_mask):
+        x = self.residual[0](x, lambda x: self.self_attn(x, x, x, e_mask))
+        return self.residual[1](x, self.feed_forward)
+
+
+class DecoderBlock(nn.Module):
+    def __init__(self, d_model, self_attn: MultiHeadAttention, cross_attn: MultiHeadAttention,
+                 feed_forward: FeedForward, dropout):
+        super().__init__()
+        self.self_attn, self.cross_attn, self.feed_forward = self_attn, cross_attn, feed_forward
+        self.residual = nn.ModuleList([Residual(d_model, dropout) for _ in range(3)])
+
+    def forward(self, x, memory, e_mask, d_mask):
+        x = self.residual[0](x, lambda x: self.self_attn(x, x, x, d_mask))
+        x = self.residual[1](x, {}self.cross_attn(x, memory, memory, e_mask))
+        return self.residual[2](x, self.feed_forward)
+
+
+class Encoder(nn.Module):
+    def __init__(self, d_model, layers: nn.ModuleList):
+        super().__init__()
+        self.layers, self.norm = layers, nn.LayerNorm(d_model)
+
+    def forward(self, x, e_mask):
+        for layer in self.layers:
+            x = layer(x, e_mask)
+        return self.norm(x)
+
+
+class Decoder(nn.Module):
+    def __init__(self, d_model, layers: nn.ModuleList):
+        super().__init__()
+        self.layers, self.norm = layers, nn.LayerNorm(d_model)
+
+    def forward(self, x, memory, e_mask, d_mask):
+        for layer in self.layers:
+            x = layer(x, memory, e_mask, d_mask)
+        return self.norm(x)
+
+
+class Transformer(nn.Module):
+    def __init__(self, encoder: Encoder, decoder: Decoder, e_in_embedding: TokenEmbedding,
+                 d_in_embedding: TokenEmbedding, projection: nn.Linear):
+        super().__init__()
+        self.encoder, self.decoder, self.projection = encoder, decoder, projection
+        self.e_in_embedding, self.d_in_embedding = e_in_embedding, d_in_embedding
+
+    def encode(self, src, e_mask):
+        return self.encoder(self.e_in_embedding(src), e_mask)
+
+    def decode(self, memory, tgt, e_mask, d_mask):
+        return self.decoder(self.d_in_embedding(tgt), memory, e_mask, d_mask)
+
+    def project(self, x):
+        return self.projection(x)
+
+
+def build_transformer(src_vocab_size, tgt_vocab_size, d_model=8, N=2, h=2, dropout=0.1, d_ff=16):
+    def attention():
+        return MultiHeadAttention(d_model, h, dropout)
+
+    def network():
+        return FeedForward(d_model, d_ff, dropout)
+
+    encoder = Encoder(d_model, nn.ModuleList(
+        [EncoderBlock(d_model, attention(), network(), dropout) for _ in range(N)]))
+    decoder = Decoder(d_model, nn.ModuleList(
+        [DecoderBlock(d_model, attention(), attention(), network(), dropout) for _ in range(N)]))
+    tables = TokenEmbedding(d_model, src_vocab_size), TokenEmbedding(d_model, tgt_vocab_size)
+    model = Transformer(encoder, decoder, *tables,
+                        nn.Linear(d_model, tgt_vocab_size))
+    return model, torch.optim.Adam(model.parameters())
+"""
+
+
+def results(sublayer, folder, names=None):
+    path = folder / "learner.py"
+    path.write_text(IMPORTS + ATTENTION + PARTS.replace("{}", sublayer))
+    return check_here(path, names)
+
+
+def test_embeddings_told_by_annotation_and_a_model_beside_its_optimizer_are_right(tmp_path):
+    found = results("lambda x: ", tmp_path)
+    wholes = ("DecoderBlock", "Decoder", "Transformer", "build_transformer")
+    assert {found[name].verdict for name in wholes} == {"matches the builtin"}
+
+
+def test_a_tensor_where_a_function_is_asked_for_is_named_in_the_block_and_said_of_what_is_made_of_it(tmp_path):
+    found = results("", tmp_path, ("MultiHeadAttention", "FeedForward", "Residual", "DecoderBlock", "Decoder"))
+    assert [m.id for m in found["DecoderBlock"].mistakes] == ["B26"]
+    assert "sublayer" in found["DecoderBlock"].mistakes[0].evidence
+    assert any("DecoderBlock cannot be used" in limit for limit in found["Decoder"].limits)

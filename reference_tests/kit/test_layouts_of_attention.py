@@ -1,0 +1,70 @@
+"""Where an attention's weights are, when that is unusual: one tensor for all heads, keys in place of queries."""
+
+import pytest
+
+from reference_tests.kit.learners.checked import check_text
+from scratch_transformer.kit.report.finding import FINE
+
+SHARED_KEYS = """
+class Attention(nn.Module):
+    def __init__(self, embedding_dims, out_dim, heads=1):
+        super().__init__()
+        self.heads, self.out_dim = heads, out_dim
+        self.q = nn.Parameter(torch.randn(heads, embedding_dims, out_dim))
+        self.k = nn.Parameter(torch.randn(embedding_dims, out_dim))
+        self.v = nn.Parameter(torch.randn(embedding_dims, out_dim))
+        self.Wo = nn.Parameter(torch.randn(out_dim * heads, embedding_dims))
+
+    def forward(self, q, attn_mask=None):
+        Q, K, V = q.unsqueeze(1) @ self.q, (q @ self.k).unsqueeze(1), (q @ self.v).unsqueeze(1)
+        scores = Q @ K.mT / math.sqrt(self.out_dim)
+        if attn_mask is not None:
+            scores = scores.masked_fill(attn_mask, -torch.inf)
+        context = scores.softmax(-1) @ V
+        return context.transpose(1, 2).flatten(2) @ self.Wo
+"""
+KEYS_FIRST = """
+class MultiHeadAttention(nn.Module):
+    def __init__(self, input_size, n_heads):
+        super().__init__()
+        self.n_heads = n_heads
+        self.w, self.proj = nn.Linear(input_size, 3 * input_size, bias=False), nn.Linear(input_size, input_size)
+
+    def forward(self, x):
+        q, k, v = self.w(x).unflatten(-1, (3, self.n_heads, -1)).permute(2, 0, 3, 1, 4)
+        scores = torch.einsum("bhie,bhje->bhij", k, q) / k.shape[-1] ** 0.5
+        scores[~torch.ones_like(scores, dtype=torch.bool).TRIANGLE] = -torch.inf
+        return self.proj((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+"""
+
+
+@pytest.mark.parametrize(
+    "old, new, ids",
+    [("", "", set()), ("/ math.sqrt(self.out_dim)", "", {"A1"}), ("Q @ K.mT", "(Q @ K.mT).sigmoid()", None)],
+    ids=["right", "not scaled", "another function"],
+)
+def test_every_head_has_queries_of_its_own_and_all_share_keys(old, new, ids, tmp_path):
+    result = check_text(SHARED_KEYS.replace(old, new), tmp_path)["Attention"]
+    assert (result.verdict in FINE) == (ids == set())
+    assert ids is None or {named.id for named in result.mistakes if named.severity == "mistake"} == ids
+
+
+@pytest.mark.parametrize("triangle, ids", [("tril()", set()), ("triu()", {"A5"})])
+def test_what_it_calls_keys_are_queries(triangle, ids, tmp_path):
+    result = check_text(KEYS_FIRST.replace("TRIANGLE", triangle), tmp_path)["MultiHeadAttention"]
+    assert {named.id for named in result.mistakes if named.severity == "mistake"} == ids
+    assert (result.verdict in FINE) == (not ids)
+
+
+HEADS_TURNED = """
+def self_attention(q, k, v):
+    scores = torch.einsum("bthd, bshd -> bhts", q, k) / torch.sqrt(torch.tensor(q.shape[-1]))
+    return WEIGHTS @ v.permute(0, 2, 1, 3)
+"""
+
+
+@pytest.mark.parametrize("weights, is_right", [("scores.softmax(-1)", True), ("scores.softmax(-2)", False)])
+def test_heads_come_after_the_length_and_go_before_it(weights, is_right, tmp_path):
+    result = check_text(HEADS_TURNED.replace("WEIGHTS", weights), tmp_path)["self_attention"]
+    assert (result.kind, result.verdict in FINE) == ("ScaledDotProductAttention", is_right)
+    assert "A2" in result.ids or is_right

@@ -1,0 +1,84 @@
+"""Lengths of sentences in place of masks, a table of positions that is given, keys and values in one projection."""
+
+import pytest
+
+from reference_tests.kit.learners.checked import IMPORTS, check_here
+
+MODEL = """
+class MultiHeadAttention(nn.Module):
+    def __init__(self, dim_model, num_heads, dim_queries, dim_values, dropout, in_decoder=False):
+        super().__init__()
+        self.h, self.dim_queries, self.dim_values, self.in_decoder = num_heads, dim_queries, dim_values, in_decoder
+        self.proj_queries = nn.Linear(dim_model, num_heads * dim_queries)
+        self.proj_key_values = nn.Linear(dim_model, num_heads * (dim_queries + dim_values))
+        self.proj_out = nn.Linear(num_heads * dim_values, dim_model)
+        self.norm, self.dropout = nn.LayerNorm(dim_model), nn.Dropout(dropout)
+
+    def forward(self, query_sequences, key_value_sequences, key_value_sequence_lengths):
+        residual, is_self = query_sequences, torch.equal(query_sequences, key_value_sequences)
+        query_sequences = self.norm(query_sequences)
+        key_value_sequences = self.norm(key_value_sequences) if is_self else key_value_sequences
+        B, T, S = len(residual), residual.size(1), key_value_sequences.size(1)
+        keys, values = self.proj_key_values(key_value_sequences).split(self.h * self.dim_queries, -1)
+        queries = self.proj_queries(query_sequences).view(B, T, self.h, self.dim_queries).transpose(1, 2)
+        keys = keys.reshape(B, S, self.h, self.dim_queries).transpose(1, 2)
+        values = values.reshape(B, S, self.h, self.dim_values).transpose(1, 2)
+        scores = queries @ keys.transpose(2, 3) / math.sqrt(self.dim_queries)
+        real = torch.arange(S) < key_value_sequence_lengths{lengths}.view(B, 1, 1, 1)
+        scores = scores.masked_fill(~real, -math.inf)
+        if self.in_decoder and is_self:
+            scores = scores.masked_fill(~torch.ones(T, T).tril().bool(), -math.inf)
+        attended = (self.dropout(scores.softmax(-1)) @ values).transpose(1, 2).flatten(2)
+        return self.dropout(self.proj_out(attended)) + residual
+
+
+class PositionWiseFFN(nn.Module):
+    def __init__(self, dim_model, dim_inner, dropout):
+        super().__init__()
+        self.fc1, self.fc2 = nn.Linear(dim_model, dim_inner), nn.Linear(dim_inner, dim_model)
+        self.norm, self.dropout = nn.LayerNorm(dim_model), nn.Dropout(dropout)
+
+    def forward(self, sequences):
+        return sequences + self.dropout(self.fc2(self.dropout(torch.relu(self.fc1(self.norm(sequences))))))
+
+
+class Decoder(nn.Module):
+    def __init__(self, vocab_size, positional_encoding, dim_model, num_heads, dim_queries, dim_values, dim_inner,
+                 num_layers, dropout):
+        super().__init__()
+        self.positional_encoding, self.dim_model = positional_encoding, dim_model
+        self.embedding = nn.Embedding(vocab_size, dim_model)
+        sizes = dim_model, num_heads, dim_queries, dim_values, dropout
+        self.layers = nn.ModuleList(
+            nn.ModuleList([MultiHeadAttention(*sizes, in_decoder=True), MultiHeadAttention(*sizes, in_decoder=True),
+                           PositionWiseFFN(dim_model, dim_inner, dropout)]) for _ in range(num_layers))
+        self.dropout, self.norm = nn.Dropout(dropout), nn.LayerNorm(dim_model)
+        self.fc = nn.Linear(dim_model, vocab_size)
+
+    def forward(self, decoder_sequences, decoder_sequence_lengths, encoder_sequences, encoder_sequence_lengths):
+        length = decoder_sequences.size(1)
+        x = self.embedding(decoder_sequences) * math.sqrt(self.dim_model)
+        x = self.dropout(x + self.positional_encoding[:, :length, :])
+        for own, cross, network in self.layers:
+            x = own(x, x, decoder_sequence_lengths)
+            x = network(cross(x, encoder_sequences, encoder_sequence_lengths))
+        return self.fc(self.norm(x))
+"""
+
+
+def result(name, lengths, folder):
+    path = folder / "learner.py"
+    path.write_text(IMPORTS + MODEL.replace("{lengths}", lengths))
+    return check_here(path, None if name == "Decoder" else (name,))[name]
+
+
+def test_lengths_are_masks_and_a_decoder_of_them_is_right(tmp_path):
+    decoder = result("Decoder", "", tmp_path)
+    assert (decoder.kind, decoder.verdict) == ("TokenDecoder", "matches the builtin")
+    assert any("encoder_sequence_lengths was given as lengths" in note for note in decoder.notes)
+
+
+@pytest.mark.parametrize("lengths, is_right", [("", True), (".clamp(min=99)", False)])
+def test_attention_that_does_not_heed_lengths_is_not_called_right(lengths, is_right, tmp_path):
+    attention = result("MultiHeadAttention", lengths, tmp_path)
+    assert (attention.verdict == "matches the builtin") == is_right, attention

@@ -1,0 +1,69 @@
+"""One sublayer of a layer is made otherwise than the others: what is around it is named, and where."""
+
+import pytest
+
+from reference_tests.kit.learners.checked import check_text
+from scratch_transformer.kit.report.finding import FINE
+
+LAYERS = """
+class EncoderLayer(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff):
+        super().__init__()
+        self.attn = nn.MultiheadAttention(d_model, num_heads, batch_first=True)
+        self.ffn = nn.Sequential(nn.Linear(d_model, d_ff), nn.ReLU(), nn.Linear(d_ff, d_model))
+        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+
+    def forward(self, x, mask=None):
+        FIRST
+        SECOND
+        return x
+
+
+class Encoder(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff, num_layers):
+        super().__init__()
+        self.layers = nn.ModuleList(EncoderLayer(d_model, num_heads, d_ff) for _ in range(num_layers))
+
+    def forward(self, x, mask=None):
+        for layer in self.layers:
+            x = layer(x, mask)
+        return x
+"""
+ATTENDS = "self.attn(x, x, x, key_padding_mask=mask)[0]"
+PRE, POST = "x = x + self.ffn(self.norm2(x))", "x = self.norm2(x + self.ffn(x))"
+FIRST_POST = f"x = self.norm1(x + {ATTENDS})"
+OWN_OUTPUT = "y = self.ffn(x); x = self.norm2(y + y)"
+ROWS = [
+    (f"x = self.norm1(x); x = x + {ATTENDS}", PRE, "B2", "norm(x) + f(norm(x)), in the first sublayer alone"),
+    (f"x = self.norm1({ATTENDS})", POST, "B13", "norm(f(x)), in the first sublayer alone"),
+    (FIRST_POST, "x = x + self.norm2(self.ffn(x))", "B3", "in the second sublayer alone"),
+    (FIRST_POST, "x = x + self.ffn(x)", "B14", "in the second sublayer alone"),
+    (FIRST_POST, OWN_OUTPUT, "B23", "the sublayer's output is added to itself, in the second sublayer alone"),
+    (
+        FIRST_POST,
+        "x = self.norm2(x + x + self.ffn(x))",
+        "B23",
+        "the input is added twice, in the second sublayer alone",
+    ),
+]
+
+
+@pytest.mark.parametrize("first, second, id, form", ROWS, ids=[row[2] + row[3][:12] for row in ROWS])
+def test_what_is_wrong_around_one_sublayer_is_named_and_found_in_the_stack(first, second, id, form, tmp_path):
+    results = check_text(LAYERS.replace("FIRST", first).replace("SECOND", second), tmp_path)
+    layer, stack = results["EncoderLayer"], results["Encoder"]
+    assert [(named.id, named.form) for named in layer.mistakes if named.severity == "mistake"] == [(id, form)]
+    assert (layer.verdict, stack.verdict, stack.inherited) == ("mistake", "mistake", [id])
+
+
+def test_both_right_orders_in_one_layer_are_no_mistake(tmp_path):
+    results = check_text(LAYERS.replace("FIRST", FIRST_POST).replace("SECOND", PRE), tmp_path)
+    assert {result.verdict for result in results.values()} == {"harmless deviation"}
+    named = {named.id: named.form for named in results["EncoderLayer"].mistakes}
+    assert named == {"B1": "another order than in the rest of its layer, in the first sublayer alone"}
+
+
+@pytest.mark.parametrize("second", ["x = self.norm2(x - self.ffn(x))", "x = self.norm1(x + self.ffn(x)) + x * 0.1"])
+def test_what_has_no_name_is_not_called_right(second, tmp_path):
+    result = check_text(LAYERS.replace("FIRST", FIRST_POST).replace("SECOND", second), tmp_path)["EncoderLayer"]
+    assert result.verdict not in FINE

@@ -1,0 +1,38 @@
+"""Tables of sines that differ from the paper's in several ways at once: each way is named."""
+
+import pytest
+
+from reference_tests.kit.learners.checked import check_text
+from scratch_transformer.kit.report.finding import FINE
+
+TABLE = """
+class PositionalEncoding(nn.Module):
+    def forward(self, x):
+        half = x.shape[2] // 2
+        rates = torch.exp(torch.arange(half, dtype=torch.float64) * -math.log(10_000) / DIVISOR)
+        angles = torch.arange(START, x.shape[1] + START)[:, None] * rates
+        return x + torch.cat((angles.sin(), angles.cos()), dim=1)[None]
+"""
+
+
+@pytest.mark.parametrize(
+    "divisor, start, named",
+    [
+        ("(half - 1)", 0, {"P2": "the last exponent is 1"}),
+        ("(half - 1)", 1, {"P2": "the last exponent is 1", "P9": "from 1"}),
+        ("(half * 0.7)", 1, {"P2": "those of its sines are 1, 0.112, 0.0125, …", "P9": "from 1"}),
+    ],
+    ids=["the authors'", "from 1", "other rates from 1"],
+)
+def test_angles_order_and_first_position_at_once(divisor, start, named, tmp_path):
+    text = TABLE.replace("DIVISOR", divisor).replace("START", str(start))
+    result = check_text(text, tmp_path)["PositionalEncoding"]
+    found = {one.id: one.form for one in result.mistakes if one.id in ("P2", "P3", "P9")}
+    assert found == {"P3": "all sines, then all cosines", **named}
+    assert (result.verdict in FINE) == (divisor == "(half - 1)")
+
+
+def test_angles_that_are_no_multiples_of_the_position_are_not_named(tmp_path):
+    text = TABLE.replace("DIVISOR", "half").replace("START", "0").replace("[:, None] *", "[:, None] ** 1.1 *")
+    result = check_text(text, tmp_path)["PositionalEncoding"]
+    assert result.verdict not in FINE and "P2" not in {one.id for one in result.mistakes}

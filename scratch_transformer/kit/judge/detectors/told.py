@@ -1,0 +1,58 @@
+"""Whether a class listens to the sizes that it is told: built again with others, it must be another one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from scratch_transformer.kit.judge.search import Hypothesis
+from scratch_transformer.kit.judge.session import ROUNDED, Session, distance
+from scratch_transformer.kit.judge.variants import call
+from scratch_transformer.kit.kind import Finding
+from scratch_transformer.kit.mistakes import MISTAKES
+
+Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
+WIDE = 1031
+"""A width of the feed-forward network, and a number of words, that rounding makes no other's."""
+WORDS = ("vocab_size", "src_vocab_size", "tgt_vocab_size")
+
+
+def other_number_of_layers(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """B28: told to make more layers, it has as many weights as before, and its outputs are the same."""
+    has = session.settings.get("num_layers")
+    if best is not None and has is not None and _is_deaf(session, "num_layers", has + 2):
+        form = "the first alone" if has == 1 else f"{has} in any case"
+        entries = {"depth": "first layer"} if has == 1 else {}
+        yield Finding(MISTAKES["B28"], f"Told to make {has + 2} layers, it makes {has}.", form, entries)
+
+
+def other_sizes(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """B29: the number of heads or of words, the width of the feed-forward network."""
+    if best is None or session.candidate.replaced:  # parts that were lent may be what listens
+        return
+    others = {"d_ff": WIDE, **dict.fromkeys(WORDS, WIDE)}
+    d_model, heads = session.settings.get("d_model", 0), session.settings.get("num_heads", 0)
+    if number := next((n for n in range(2, d_model) if d_model % n == 0 and n != heads), 0):
+        others["num_heads"] = number
+    for setting in sorted(others.keys() & session.settings.keys()):
+        if _is_deaf(session, setting, others[setting]):
+            said = f"Told {setting} = {others[setting]}, it is what it was with {session.settings[setting]}."
+            yield Finding(MISTAKES["B29"], said, setting)
+            return
+
+
+def _is_deaf(session: Session, setting: str, value: int) -> bool:
+    """Whether the constructor takes a setting, and makes the same of any value: in weights, and in numbers."""
+    try:
+        candidate = session.candidate.rebuild(**{setting: value})
+    except Exception:  # it takes no such setting, or refuses the value
+        return False
+    if setting not in candidate.told or candidate.inventory() != session.candidate.inventory():
+        return False
+    probe = session.ran[0].probe
+    for one in (candidate, session.candidate):
+        one.load(session.asked)
+    error = distance(call(candidate, probe.inputs), call(session.candidate, probe.inputs), probe)
+    return not session.is_random and error <= ROUNDED
+
+
+TOLD: tuple[tuple[tuple[str, ...], Detector], ...] = ((("B28",), other_number_of_layers), (("B29",), other_sizes))

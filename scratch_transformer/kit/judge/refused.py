@@ -1,0 +1,148 @@
+"""B26: what Python and torch refuse, whatever it is given: a tensor that is called, torch.rand(n, bias=False)."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import linecache
+import re
+import textwrap
+import traceback
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+NOTHING = ("", "")
+CALLED = re.compile(r"'([\w.]+)' object is not callable")
+METHOD = re.compile(r"'builtin_function_or_method'|'method'")
+MISSING = re.compile(r"(?:'Tensor' object|module '(?P<module>torch[\w.]*)') has no attribute '(?P<name>\w+)'")
+KEYWORD = re.compile(r"(\w+)\(\) (?:got an unexpected keyword argument '(\w+)'|received an invalid combination of arg)")
+NUMBERS = (int, float, bool)
+
+
+def line_of(error: BaseException, frame: FrameType) -> int:
+    """At which line of a frame an error went through it."""
+    lines = [number for one, number in traceback.walk_tb(error.__traceback__) if one is frame]
+    return lines[-1] if lines else frame.f_lineno
+
+
+def no_function(error: BaseException, frame: FrameType) -> tuple[str, str]:
+    """A call of a number, or of a tensor that the code itself has computed: residual(x, self.attention(x))."""
+    found = CALLED.search(str(error)) if type(error) is TypeError else None
+    for node in _nodes(error, frame, ast.Call) if found else ():
+        sort, callee, written = found[1].rpartition(".")[2], node.func, ast.unparse(node.func)  # type: ignore[index]
+        if isinstance(callee, ast.Name) and type(frame.f_locals.get(written)).__name__ == sort == "Tensor":
+            if _is_given(written, error, frame):
+                return f"It is given a tensor for {written}, which it calls: a function is asked for there.", written
+        elif isinstance(callee, (ast.BinOp, ast.Constant)) or _is_plain(callee, sort):
+            return f"It calls {written}, which is no function: {sort}.", written
+        elif _is_own_number(written, frame):
+            return f"It calls {written}, which is a number: {sort}.", written
+    return NOTHING
+
+
+def no_method(error: BaseException, frame: FrameType) -> tuple[str, str]:
+    """x.size[0], x.size - 1: a method of tensors that is not called; and methods that tensors and torch do not have."""
+    if type(error) is TypeError and METHOD.search(str(error)):
+        every = [node for node in _nodes(error, frame, ast.Attribute) if callable(getattr(Tensor, node.attr, None))]
+        called = {id(node.func) for node in _nodes(error, frame, ast.Call)}
+        used = {id(n) for one in _nodes(error, frame, (ast.Subscript, ast.BinOp)) for n in ast.iter_child_nodes(one)}
+        for node in every:
+            if id(node) not in called and id(node) in used:
+                return f"It does not call {ast.unparse(node)}: the parentheses are missing.", ast.unparse(node)
+    found = MISSING.search(str(error)) if type(error) is AttributeError else None
+    for node in _nodes(error, frame, ast.Attribute) if found else ():
+        is_computed = isinstance(node.value, (ast.Call, ast.BinOp)) or found["module"]  # type: ignore[index]
+        if node.attr == found["name"] and is_computed:  # type: ignore[index]
+            owner = found["module"] or "a tensor"  # type: ignore[index]
+            return f"It asks {owner} for {node.attr}, which torch {torch.__version__} does not have.", node.attr
+    return NOTHING
+
+
+def no_argument(error: BaseException, frame: FrameType) -> tuple[str, str]:
+    """A word that a function of torch does not take: torch.rand(n, bias=False)."""
+    found = KEYWORD.search(str(error)) if type(error) is TypeError else None
+    for node in _nodes(error, frame, ast.Call) if found else ():
+        function, name = _of_torch(node.func, frame), ast.unparse(node.func)
+        if function is None or name.rpartition(".")[2] != found[1]:  # type: ignore[index]
+            continue
+        said = str(error).partition("got (")[2].partition("\n *")[2]
+        for word in node.keywords:
+            is_named = word.arg is not None and found[2] == word.arg  # type: ignore[index]
+            if is_named or (word.arg and said and not re.search(rf"\b{word.arg}\b", said)):
+                return f"It gives {name} the argument {word.arg}, which that does not take.", name
+    return NOTHING
+
+
+def _nodes(error: BaseException, frame: FrameType, sorts: Any) -> Iterator[Any]:
+    """The nodes of these sorts on the line at which an error went through a frame."""
+    line = line_of(error, frame)
+    for node in _parsed(frame.f_code.co_filename, len(linecache.getlines(frame.f_code.co_filename))):
+        if isinstance(node, sorts) and node.lineno <= line <= (node.end_lineno or node.lineno):
+            yield node
+
+
+@functools.lru_cache(maxsize=16)
+def _parsed(path: str, size: int) -> tuple[ast.AST, ...]:
+    try:
+        return tuple(ast.walk(ast.parse("".join(linecache.getlines(path)))))
+    except (SyntaxError, ValueError, RecursionError):
+        return ()
+
+
+def _is_plain(callee: ast.expr, sort: str) -> bool:
+    """Whether it is an attribute of tensors that holds a value of this sort: x.requires_grad, x.shape."""
+    value = getattr(torch.zeros(1), callee.attr, None) if isinstance(callee, ast.Attribute) else None
+    return value is not None and not callable(value) and type(value).__name__ == sort
+
+
+def _is_own_number(written: str, frame: FrameType) -> bool:
+    """Whether self.name is nothing but a parameter of the constructor that is a number by default or annotation."""
+    owner, (first, _, name) = frame.f_locals.get("self"), written.partition(".")
+    if first != "self" or not isinstance(owner, nn.Module) or not isinstance(getattr(owner, name, None), NUMBERS):
+        return False
+    try:
+        known = inspect.signature(type(owner)).parameters
+        tree = ast.parse(textwrap.dedent(inspect.getsource(type(owner))))
+    except (OSError, TypeError, ValueError, SyntaxError):
+        return False
+    assigned = [node for node in ast.walk(tree) if isinstance(node, ast.Assign)]
+    values = [node.value for node in assigned if written in map(ast.unparse, node.targets)]
+    return bool(values) and all(isinstance(one, ast.Name) and _is_number(known.get(one.id)) for one in values)
+
+
+def _is_number(parameter: inspect.Parameter | None) -> bool:
+    is_said = parameter is not None and parameter.annotation in (int, float, bool, "int", "float", "bool")
+    return is_said or (parameter is not None and isinstance(parameter.default, NUMBERS))
+
+
+def _is_given(name: str, error: BaseException, frame: FrameType) -> bool:
+    """Whether a learner's own call computes what a parameter of this name is given: residual(x, self.attention(x))."""
+    names = frame.f_code.co_varnames[: frame.f_code.co_argcount + frame.f_code.co_kwonlyargcount]
+    caller = frame.f_back
+    while caller is not None and "torch" in (caller.f_globals.get("__name__") or "").split("."):
+        caller = caller.f_back
+    if name not in names or caller is None or caller.f_globals.get("__file__") != caller.f_code.co_filename:
+        return False
+    place = names.index(name) - (names[0] == "self")
+    for node in _nodes(error, caller, ast.Call):
+        named = {word.arg: word.value for word in node.keywords}
+        found = named.get(name, node.args[place] if place < len(node.args) else None)
+        if isinstance(found, (ast.Call, ast.BinOp)) and len(node.args) + len(named) > 1:
+            return not any(isinstance(one, ast.Starred) for one in node.args)
+    return False
+
+
+def _of_torch(callee: ast.expr, frame: FrameType) -> Any:
+    """The function of torch, torch.rand or F.softmax, that is called by its global name; None for anything else."""
+    first, *rest = ast.unparse(callee).split(".")
+    thing = None if first in frame.f_locals else frame.f_globals.get(first)
+    for part in rest:
+        thing = getattr(thing, part, None)
+    module = getattr(thing, "__module__", None) or ("torch" if inspect.isbuiltin(thing) else "")
+    is_one = (inspect.isbuiltin(thing) or inspect.isfunction(thing)) and module.partition(".")[0] == "torch"
+    return thing if is_one else None

@@ -1,0 +1,104 @@
+"""B26: what works where source and target have the same number of tokens, and stops wherever they do not.
+
+It is built and called as ever, without masks or with such as hide nothing; so nothing of a mask's form is at fault.
+"""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from scratch_transformer.kit.kind import Finding, Inputs, Kind
+from scratch_transformer.kit.mistakes import MISTAKES
+from scratch_transformer.kit.resolve.call import calling, forwards
+from scratch_transformer.kit.resolve.call.plan import MASKS, CannotCall, Plan
+from scratch_transformer.kit.resolve.call.precision import double
+from scratch_transformer.kit.resolve.candidate import tensors
+from scratch_transformer.kit.resolve.library import supplied
+from scratch_transformer.kit.resolve.names.inputs import input_of
+from scratch_transformer.kit.resolve.trials.mask_search import with_required_masks
+from scratch_transformer.kit.resolve.trials.misfits import SHAPES
+from scratch_transformer.kit.resolve.trials.outcome import Outcome
+
+SIDES = (("src", "tgt"), ("memory", "x"), ("memory", "ids"))
+EVEN, UNEVEN = ((6, 6), (9, 9)), ((7, 5), (4, 8))
+"""Tokens of the source and of the target."""
+SAMPLES, MOST_FORMS = 2, 14
+
+
+def finding(outcome: Outcome) -> tuple[Finding, BaseException] | None:
+    """B26, with what it stops with, if its shapes never fit where lengths differ, and always fit where they do not.
+
+    For what was built of the learner's parts alone.
+    """
+    sides = next((pair for pair in SIDES if set(pair) <= set(outcome.kind.inputs)), None)
+    made, said = outcome.made, SHAPES.search(str(outcome.error))
+    if sides is None or not isinstance(made, nn.Module) or supplied.names(made) or not said:
+        return None
+    calls = _Calls(made, outcome.kind, sides)
+    ways = list(calls.ways())
+    works = [way for way in ways if all(calls.stopped(way, lengths) is None for lengths in EVEN)]
+    if not works or any(calls.stopped(way, lengths) is None for way in ways for lengths in UNEVEN):
+        return None
+    stops = [calls.stopped(way, lengths) for way in works for lengths in UNEVEN]
+    first, code = stops[0], _line(stops[0])
+    if first is None or not code or not all(SHAPES.search(str(stop)) for stop in stops):
+        return None
+    text = " ".join(str(first).split())[:160]
+    begin = "It works only where source and target have the same number of tokens; with 7 and 5 it stops"
+    return Finding(MISTAKES["B26"], f"{begin}: {text}. It stops at: {code}"), first
+
+
+@dataclass(frozen=True)
+class _Calls:
+    """sides: the canonical names of the source's sequence and of the target's."""
+
+    made: nn.Module
+    kind: Kind
+    sides: tuple[str, str]
+
+    def ways(self) -> Iterator[Plan]:
+        """Ways to call it in which a name says which sequence is the source's, with masks that hide nothing."""
+        try:
+            plans = list(calling.plans(forwards.forward_of(self.made, self.kind), self.kind.inputs, self.kind.defaults))
+        except CannotCall:
+            return
+        for plan in plans:
+            if any(name == self.sides[0] and input_of(p, self.sides[:1]) for p, name in plan.arguments.items()):
+                yield from itertools.islice(with_required_masks(plan.with_all_masks(), every=False), MOST_FORMS)
+
+    def stopped(self, way: Plan, lengths: tuple[int, int]) -> BaseException | None:
+        """What it stops with, for so many tokens of both; None where it gives a row for every one of the target's."""
+        try:
+            with double(), torch.no_grad():
+                given = way.give(self._inputs(lengths))
+                outputs = list(tensors(forwards.forward_of(self.made, self.kind)(**given)))
+        except (Exception, CannotCall) as error:
+            return error
+        fits = any(output.shape[:2] == (SAMPLES, lengths[1]) for output in outputs)
+        return None if fits else CannotCall("it gives no row for every token")
+
+    def _inputs(self, lengths: tuple[int, int]) -> Inputs:
+        make = torch.Generator().manual_seed(0)
+        found: dict[str, Any] = dict.fromkeys(name for name in self.kind.inputs if name in MASKS)
+        for name, length in zip(self.sides, lengths, strict=True):
+            if name in ("src", "tgt", "ids"):  # none of them is padding
+                found[name] = torch.randint(2, 11, (SAMPLES, length), generator=make)
+            else:
+                shape = SAMPLES, length, int(self.kind.defaults["d_model"])
+                found[name] = torch.randn(shape, generator=make, dtype=torch.float64)
+        return found
+
+
+def _line(error: BaseException | None) -> str:
+    """The learner's innermost line."""
+    frames = traceback.extract_tb(error.__traceback__) if error is not None else []
+    own = [f for f in frames if not any(part in f.filename for part in ("site-packages", "scratch_transformer/kit"))]
+    return linecache.getline(own[-1].filename, own[-1].lineno or 0).partition("#")[0].strip() if own else ""
