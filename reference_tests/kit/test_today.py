@@ -128,6 +128,12 @@ OTHERWISE = {
         "self.cross_attention(x, memory, src_mask))",
         "x + self.ffn(self.norm3(x))": "self.norm3(x + self.ffn(x))",
     },
+    "pre-norm": {  # the norms made in another order than that of their use
+        "self.norm1, self.norm2, self.norm3 = ": "self.norm_1, self.norm_ffn, self.norm_cross = ",
+        "self.cross_attention(self.norm2(x)": "self.cross_attention(self.norm_cross(x)",
+        "self.norm1(x)\n        x = x + self.self_": "self.norm_1(x)\n        x = x + self.self_",
+        "self.norm3(x)": "self.norm_ffn(x)",
+    },
     "no rotary positions, LayerNorm": {"RMSNorm(d_model)": "nn.LayerNorm(d_model)", "if rope is not None": "if False"},
 }
 
