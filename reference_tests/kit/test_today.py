@@ -152,6 +152,20 @@ def test_a_decoder_of_today_is_understood_in_any_combination(design, tmp_path):
     assert results["DecoderLayer"].replaced == []
 
 
+OTHER_NAMES = {"RMSNorm": "Norm", "RotaryTable": "Angles", "rope": "table", "turned": "moved", "GatedFeed": "Feed"}
+
+
+def test_what_its_parts_are_tells_of_today_where_no_name_does(tmp_path):
+    text = TWO_SIDES.read_text(encoding="utf-8").partition('"""\n\n')[2]
+    for old, new in OTHER_NAMES.items():
+        text = text.replace(old, new)
+    path = tmp_path / "learner.py"
+    path.write_text(text, encoding="utf-8")
+    results = check_here(path, {"Norm", "FeedForward", "Attention", "DecoderLayer", "Decoder"})
+    assert results["Norm"].kind == "RMSNorm"
+    assert results["Decoder"].verdict in FINE and "RMSNorm, GEGLU" in results["Decoder"].design
+
+
 # ---- What a forward is given beside its tensors ----
 
 
@@ -211,6 +225,23 @@ class NormsAndDrops(torch.nn.Module):
 class Turned(torch.nn.Module):
     def forward(self, x, mask):
         return self.apply_rope(self.rms_norm(x))
+
+
+class Aggregates(torch.nn.Module):
+    def forward(self, x):
+        return self.transforms(self.aggregate(self.terms, x))
+
+
+class Gates(torch.nn.Module):
+    def forward(self, x):
+        return self.down(self.gate_proj(x) * self.up_proj(x))
+
+
+def test_a_module_speaks_of_today_or_has_letters_of_that():
+    said = {cls: fitness.speaks_of_today(cls()) for cls in (NormsAndDrops, Turned, Aggregates, Gates)}
+    assert said == {NormsAndDrops: False, Turned: True, Aggregates: False, Gates: True}
+    assert fitness.speaks_of_today(torch.nn.Sequential(torch.nn.RMSNorm(4)))
+    assert not fitness.speaks_of_today(torch.nn.LayerNorm(4))
 
 
 def test_what_speaks_of_todays_parts_is_told_from_what_has_their_letters():
