@@ -222,3 +222,15 @@ def test_every_mistake_of_a_kind_is_in_the_catalogue():
     somewhere = set().union(*(kind.ids for kind in KINDS.values()))
     in_scripts = {"T13"}  # seen in how a training script calls things, not in what a component computes
     assert MISTAKES.keys() - somewhere == in_scripts | {id for id, mistake in MISTAKES.items() if mistake.explain_only}
+
+
+def test_what_a_mask_means_is_said_by_the_layer_that_the_reference_stands_in_for():
+    candidate = variant("DecoderOnly", causal="future")
+    assert diagnose(candidate).verdict == "mistake"
+    candidate.replaced = ["Block"]
+    lent = diagnose(candidate)
+    assert [(finding.mistake.id, finding.severity) for finding in lent.findings] == [("A5", "note")]
+    assert lent.verdict == "matches the builtin"
+    candidate = variant("DecoderOnly", causal="one ahead")
+    candidate.replaced = ["Block"]
+    assert diagnose(candidate).verdict == "mistake"

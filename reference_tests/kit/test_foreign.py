@@ -207,10 +207,14 @@ def test_what_is_one_is_still_checked(report):
 
 def test_a_test_and_a_function_of_nothing_are_no_components():
     namespace: dict = {}
-    functions = ("test_encoder(x):\n    return x", "attention():\n    return None", "softmax(x):\n    return x.exp()")
+    functions = (
+        "test_encoder(x):\n    return x", "attention():\n    return None", "softmax(x):\n    return x.exp()",
+        "non_pad_mask(ids):\n    return ids.ne(0).float().unsqueeze(-1)", "get_nonpad_mask(ids):\n    return ids.ne(0)",
+    )  # fmt: skip
     text = "".join(f"def {function}\n\n\n" for function in functions)
     path = "functions_of_nothing.py"
     linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
     exec(compile(text, path, "exec"), namespace)
-    found = [foreign.why_not(namespace[name]) for name in ("test_encoder", "attention", "softmax")]
-    assert found == ["a test", "it takes nothing", ""]
+    names = ("test_encoder", "attention", "softmax", "get_nonpad_mask")
+    assert [foreign.why_not(namespace[name]) for name in names] == ["a test", "it takes nothing", "", ""]
+    assert "no scores" in foreign.why_not(namespace["non_pad_mask"])

@@ -271,3 +271,21 @@ class FeedForward(nn.Module):
 def test_the_input_that_a_sublayer_adds_may_be_given_beside_it(inner, is_right, tmp_path):
     result = check_text(RESIDUAL.format(inner), tmp_path)["FeedForward"]
     assert (result.verdict == "matches the builtin") == is_right, result
+
+
+POSITIONS_OF_A_HEAD = """
+import math, torch, torch.nn as nn
+
+class PositionalEncoding(nn.Module):
+    def __init__(self, d_k, max_seq_len):
+        super().__init__()
+        places = torch.arange(max_seq_len)[:, None] * torch.exp(torch.arange(0, d_k, 2) * (-math.log(10000.0) / d_k))
+        self.register_buffer("pe", torch.stack((places.sin(), places.cos()), -1).flatten(1))
+
+    def forward(self, x):
+        return x + self.pe[: x.size(1)]
+"""
+
+
+def test_what_has_no_heads_is_told_the_width_of_all(tmp_path):
+    assert check_text(POSITIONS_OF_A_HEAD, tmp_path)["PositionalEncoding"].verdict == "matches the builtin"

@@ -26,7 +26,7 @@ from scratch_transformer.kit.judge.search import PADDING_LOST, Change, Hypothesi
 from scratch_transformer.kit.judge.session import EXACT, ROUNDED, Session, distance, says_nothing
 from scratch_transformer.kit.kind import Candidate, Diagnosis, Finding, Verdict
 from scratch_transformer.kit.mistakes import MISTAKES
-from scratch_transformer.kit.mistakes.attention import AS_IN_T5, NOT_ASKED, TARGET_ONLY, UNTOLD
+from scratch_transformer.kit.mistakes.attention import AS_IN_T5, LENT, NOT_ASKED, TARGET_ONLY, UNTOLD
 from scratch_transformer.kit.mistakes.blocks import MIXED_NORMS, UNUSED_NORMS
 from scratch_transformer.kit.mistakes.normalization import LARGE_EPS
 from scratch_transformer.kit.recipe import RIGHT, Recipe
@@ -173,6 +173,8 @@ def _is_note(session: Session, change: Change) -> bool:
 
 def _form(session: Session, change: Change) -> str:
     """What takes a mask, or is not called a decoder, need not hide the future; norms that are made are to be used."""
+    if (change.id, change.form) == ("A5", "sees the future only") and session.candidate.replaced:
+        return LENT
     if change.id == "B1" and change.part:
         return MIXED_NORMS
     if change.id == "B15" and has_unused_norms(session):

@@ -8,6 +8,7 @@ MASKS = "Vaswani et al. 2017, section 3.2.3"
 TARGET_ONLY = "the target's padding is not masked, which shows only where words come after it"
 UNTOLD = "it has no mask, and nothing in it speaks of padding: all of its tokens are attended to"
 AS_IN_T5 = "not scaled, as in T5: its initial weights are smaller instead"
+LENT = "its own layer, in whose place the reference's is, may read the mask the other way round"
 NOT_ASKED = "nobody asks for one: it takes a mask, or its name does not say that it is a decoder"
 
 QKV = """\
@@ -126,6 +127,7 @@ print("scores * mask:", wrong[0], "- the blocked key has", wrong[0, 2].item())
             "sees the future only": {"causal": "future"},
             "sees itself and the future": {"causal": "future and present"},
         },
+        severities={LENT: "note"},
         demo="""\
 import torch
 right = torch.tril(torch.ones(4, 4))

@@ -185,7 +185,13 @@ def _of_function(tree: Any) -> str:
     called = [getattr(call, "id", getattr(call, "attr", "")) for call in calls]
     if returned and len(called) == len(returned) and all(name.lower().endswith(("config", "args")) for name in called):
         return "it makes a configuration"
+    if OF_STATES.search(tree.name) and returned and all(ONE_FEATURE.search(ast.unparse(value)) for value in returned):
+        return "it makes a mask of states: their padding is set to 0, and no scores are hidden"
     return ""
+
+
+OF_STATES = re.compile("non_?pad", re.I)
+ONE_FEATURE = re.compile(r"unsqueeze\((dim=)?(-1|2)\)|\[(:, :|\.\.\.), None\]")
 
 
 def _of_maker(tree: Any, thing: Any) -> str:

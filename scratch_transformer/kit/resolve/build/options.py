@@ -272,6 +272,8 @@ def numbers(wish: Wish, values: Values) -> list[Any]:
         others.append(values.settings["d_k"])
     if meant[:1] == ("d_k",) and values.is_attention and "num_heads" not in values.names:
         others.append(values.settings["num_heads"])  # hidden_size // head_size may be either of them
+    if meant[:1] == ("d_k",) and "num_heads" not in values.own and not {"d_model", "num_heads"} & values.names.keys():
+        others.append(values.settings["d_model"])  # of what has no heads
     if meant[:1] == ("d_model",) and "d_k" in values.own and "d_model" not in values.own:
         others.append(values.settings["d_k"])  # of what is given one head
     found = list(dict.fromkeys([number, *others]))
