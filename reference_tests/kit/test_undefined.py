@@ -228,6 +228,11 @@ class WithABias(nn.Module):
         return x @ torch.rand(2, 2, bias=False)
 
 
+class OfTwoAngles(nn.Module):
+    def forward(self, x):
+        return torch.sin(x, 2 * x)
+
+
 class OfConstants(nn.Module):
     def forward(self, x):
         scale = torch.zeros(1, dtype=torch.long, requires_grad=True)
@@ -279,7 +284,7 @@ def finding(cls):
     ("SetByAnotherClass", "self.decoder"), ("WithoutSelf", "self.later"), ("WithoutLambda", "for sublayer"),
     ("CallsAProperty", "requires_grad"), ("CallsANumber", "0.5"), ("CallsItsProbability", "self.dropout"),
     ("Uncalled", "x.size"), ("OfNoTorch", "soft_max"), ("OfNoTensor", "soft_max"), ("WithABias", "torch.rand"),
-    ("OfConstants", "requires_grad=True"),
+    ("OfConstants", "requires_grad=True"), ("OfTwoAngles", "torch.sin"),
 ])  # fmt: skip
 def test_what_nothing_defines_is_named(learners, name, said):
     found = finding(getattr(learners, name))

@@ -397,7 +397,9 @@ class Checking:
         """The part of what stops that stops by itself: in which the error happened, else one that it has."""
         within = outcome.made.modules() if isinstance(outcome.made, nn.Module) else ()
         had = (type(module) for module in within if type(module) in self.broken and type(module) is not value)
-        return supplied.culprit(error, value, self.broken) or next(had, None)
+        asked = construct.annotations_of(value).values() if isinstance(error, config.Unknown) else ()
+        wanted = (cls for cls in asked if cls in self.broken)
+        return supplied.culprit(error, value, self.broken) or next(had, None) or next(wanted, None)
 
     def _not_built(self, result: Result, value: Any, outcome: Outcome, source: Source) -> Result:
         error, kind = outcome.error, outcome.kind

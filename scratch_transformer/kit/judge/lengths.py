@@ -26,6 +26,8 @@ def other_when_long(session: Session, recipe: Recipe) -> str:
         if "mask" in name:
             inputs[name] = None
         elif name in ("x", "ids") and isinstance(value, Tensor):
+            if name == "ids":  # padding, which a model may see for itself, is none here
+                value = value.where(value != session.settings.get("pad", 0), value.max())
             inputs[name] = value.repeat(1, length // value.shape[1] + 1, *[1] * (value.dim() - 2))[:, :length]
         else:
             return ""  # of two lengths, or a part in a place of its own

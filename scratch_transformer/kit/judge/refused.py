@@ -21,6 +21,9 @@ CALLED = re.compile(r"'([\w.]+)' object is not callable")
 METHOD = re.compile(r"'builtin_function_or_method'|'method'")
 MISSING = re.compile(r"(?:'Tensor' object|module '(?P<module>torch[\w.]*)') has no attribute '(?P<name>\w+)'")
 KEYWORD = re.compile(r"(\w+)\(\) (?:got an unexpected keyword argument '(\w+)'|received an invalid combination of arg)")
+PLACES = re.compile(r"(\w+)\(\) takes (\d+) positional arguments? but \d+ (?:was|were) given")
+OF_SIZES = ("zeros", "ones", "rand", "randn", "empty")
+"""What takes any number of sizes, and says this of arguments that are none."""
 NUMBERS = (int, float, bool)
 
 
@@ -64,7 +67,13 @@ def no_method(error: BaseException, frame: FrameType) -> tuple[str, str]:
 
 
 def no_argument(error: BaseException, frame: FrameType) -> tuple[str, str]:
-    """A word that a function of torch does not take: torch.rand(n, bias=False)."""
+    """What a function of torch does not take: torch.rand(n, bias=False), torch.sin(x, y)."""
+    many = PLACES.search(str(error)) if type(error) is TypeError else None
+    for node in _nodes(error, frame, ast.Call) if many else ():
+        name, is_one = ast.unparse(node.func), _of_torch(node.func, frame) is not None
+        is_one = is_one and name.rpartition(".")[2] not in OF_SIZES
+        if is_one and name.rpartition(".")[2] == many[1] and len(node.args) > int(many[2]):  # type: ignore[index]
+            return f"It gives {name} {len(node.args)} arguments, which takes {many[2]}.", name  # type: ignore[index]
     found = KEYWORD.search(str(error)) if type(error) is TypeError else None
     for node in _nodes(error, frame, ast.Call) if found else ():
         function, name = _of_torch(node.func, frame), ast.unparse(node.func)
