@@ -139,6 +139,7 @@ def match(ours: list[Unit], theirs: list[Unit]) -> Pairs:
     scored = sorted(
         (-_score(unit, other) - _by_order(unit, j, theirs), i, j)
         for i, unit in enumerate(ours)
+        if not unit.path.endswith(OF_MEMORY) or _has_one_more(unit, ours, theirs)
         for j, other in enumerate(theirs)
         if _fits(unit, other)
     )
@@ -147,6 +148,18 @@ def match(ours: list[Unit], theirs: list[Unit]) -> Pairs:
             pairs[i] = theirs[j]
             free.remove(theirs[j])
     return pairs
+
+
+OF_MEMORY = "norm_memory"
+
+
+def _has_one_more(ours: Unit, among: list[Unit], theirs: list[Unit]) -> bool:
+    """Whether a decoder's layer has more norms than its three sublayers need: one may be of the encoder's output."""
+    needed, there = (
+        sum(u.kind == "norm" and u.layer == ours.layer and "encoder" not in u.context for u in units)
+        for units in (among, theirs)
+    )
+    return there >= needed
 
 
 def _by_order(ours: Unit, number: int, theirs: list[Unit]) -> float:
