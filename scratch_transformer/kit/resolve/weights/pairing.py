@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -151,6 +152,8 @@ def match(ours: list[Unit], theirs: list[Unit]) -> Pairs:
 
 
 OF_MEMORY = "norm_memory"
+MEMORY = re.compile(r"mem|kv|context|ctx|enc\w*_?out")
+"""In the name of a norm of what the encoder gives."""
 
 
 def _has_one_more(ours: Unit, among: list[Unit], theirs: list[Unit]) -> bool:
@@ -202,6 +205,8 @@ def _score(ours: Unit, theirs: Unit) -> float:
             score += 3 if ours.path.endswith(name) else -3
     if ours.layer is not None or theirs.layer is not None:
         score += 2 if ours.layer == theirs.layer else -1
+    if ours.path.endswith(OF_MEMORY):
+        score += 2 if MEMORY.search(theirs.path.lower()) else -1
     if tuple(theirs.shape) == ours.shape and not theirs.raw:
         score += 0.5
     return score
