@@ -297,6 +297,21 @@ def test_B11_causal_in_training_only():
     assert found("CausalSelfAttention", Sometimes, **SIZES).ids == ("B11",)
 
 
+@pytest.mark.parametrize("in_training, ids", [("mask", ("B11",)), ("noise", ()), ("", ())])
+def test_B11_another_sum_in_training(in_training, ids):
+    """What is drawn at random is no reason to say so: that may be a dropout of one's own."""
+
+    class Sometimes(canonical.CausalSelfAttention):
+        def __init__(self, d_model, num_heads):
+            super().__init__({"d_model": d_model, "num_heads": num_heads}, RIGHT)
+
+        def forward(self, x):
+            noise = torch.randn_like(x) if in_training == "noise" else x * (in_training == "mask")
+            return super().forward(x + noise if self.training else x)
+
+    assert found("CausalSelfAttention", Sometimes, **SIZES).ids == ids
+
+
 # ---- Embeddings and positions ----
 
 

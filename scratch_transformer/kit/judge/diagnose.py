@@ -21,6 +21,7 @@ from scratch_transformer.kit.judge.detectors.gradients import has_unused_norms
 from scratch_transformer.kit.judge.divergence import first_divergence
 from scratch_transformer.kit.judge.evidence import evidence
 from scratch_transformer.kit.judge.extras import from_extras
+from scratch_transformer.kit.judge.lengths import other_when_long
 from scratch_transformer.kit.judge.search import PADDING_LOST, Change, Hypothesis, Known, Match, find
 from scratch_transformer.kit.judge.session import EXACT, ROUNDED, Session, distance, says_nothing
 from scratch_transformer.kit.kind import Candidate, Diagnosis, Finding, Verdict
@@ -99,8 +100,9 @@ def _diagnosed(session: Session, parts: Known, seconds: float | None) -> Diagnos
     ordinary, usual = session.worst(design, ordinary=True)
     if best is not None and best.changes and all(_is_note(session, change) for change in best.changes):
         error, usual = min(error, match.error), None  # no builtin is set up in this way
-    verdict, unsteady = _verdict(best, findings, error, session), ""
-    if best is not None and verdict != "mistake" and (unsteady := _unsteady(session)):
+    verdict = _verdict(best, findings, error, session)
+    unsteady = _unsteady(session) or other_when_long(session, best.recipe) if best and verdict != "mistake" else ""
+    if unsteady:
         verdict = "unknown mismatch"
     unexplained = best is None and verdict == "mistake" and not any(finding.explains for finding in findings)
     return Diagnosis(
@@ -222,7 +224,8 @@ def _sorted(findings: Iterable[Finding]) -> list[Finding]:
     for finding in findings:
         unique.setdefault(finding.mistake.id, finding)
     if "B11" in unique:
-        unique.pop("A25", None)  # what evaluation shows of it
+        for shown in ("A25", "B24"):
+            unique.pop(shown, None)  # by evaluation, or by what is left of the sum in training
     if "B21" in unique:
         unique.pop("B12", None)  # new weights, not dropout
     return sorted(unique.values(), key=lambda finding: SEVERITIES.index(finding.severity))

@@ -42,7 +42,7 @@ LAYER_MISTAKES = (
     *FEED_FORWARD_MISTAKES,
     *CORE_OF_OTHERS,
     *(id for id in SELF_MISTAKES if id not in BLOCK_MISTAKES),
-    *("B6", "B15", "B24"),
+    *("B6", "B11", "B15", "B24"),
     "B23:the feed-forward network's output is added to the block's first input",
 )
 USUAL = {name: ACTIVATIONS[name] for name in ("ReLU", "GELU", "GELU by tanh")}
@@ -52,7 +52,7 @@ MEMORY_NORM = {"memory_norm": "own"}
 FINAL = {"": {"final_norm": False}, "final norm": {"final_norm": True}}
 STACK_DESIGNS = combined(ORDERS, FINAL, USUAL)
 STACK_MISTAKES = ("B4:pre-norm without final norms", "B9", "B19", "B28")
-CAUSAL_MISTAKES = ("P7", "K1", "A5", "A6", "A25:", "B11")
+CAUSAL_MISTAKES = ("P7", "K1", "A5", "A6", "A25:")
 ENCODER_MISTAKES = tuple(id for id in LAYER_MISTAKES if id != "A29")
 """It is given one mask only."""
 CAUSAL_LAYER_MISTAKES = tuple(id for id in LAYER_MISTAKES if id not in WITH_MASKS)

@@ -8,11 +8,12 @@ from contextlib import nullcontext
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from scratch_transformer import masks
 from scratch_transformer.kit.judge.crashes import explain_crash
+from scratch_transformer.kit.judge.evidence import share
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import ROUNDED, Session, distance, in_precision
 from scratch_transformer.kit.judge.variants import call
@@ -36,7 +37,7 @@ def input_changed(session: Session, best: Hypothesis | None) -> Iterator[Finding
 
 
 def other_in_training(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
-    """B11: without dropout, training mode computes something else, namely with a causal mask."""
+    """B11: without dropout, training mode computes something else: with a causal mask, or whatever it may be."""
     module = session.candidate.module
     if module is None or best is None or session.settings.get("dropout"):
         return
@@ -44,17 +45,26 @@ def other_in_training(session: Session, best: Hypothesis | None) -> Iterator[Fin
     evaluated = call(session.candidate, probe.inputs)
     module.train()
     try:
-        trained = call(session.candidate, probe.inputs)
+        trained, again = (call(session.candidate, probe.inputs) for _ in range(2))
     finally:
         module.eval()
     inputs = dict(probe.inputs)
     if "mask" in inputs:
-        inputs["mask"] = masks.causal(inputs["x"].shape[1], inputs["x"].shape[1])[None, None]
+        length = inputs["x" if "x" in inputs else "ids"].shape[1]
+        inputs["mask"] = masks.causal(length, length)[None, None]
     expected = session.variant(best.recipe.with_({"causal": RIGHT.causal}), Probe("causal", inputs))
     if distance(evaluated, trained, probe) > 1e-6 and distance(trained, expected, probe) <= ROUNDED:
         yield Finding(
             MISTAKES["B11"], "Without a mask, its output in training is that of causal attention; not after eval()."
         )
+    elif distance(trained, again, probe) == 0 and not any(isinstance(part, BATCH_NORMS) for part in module.modules()):
+        error = distance(trained, evaluated, probe)  # infinite for another shape: the last token alone, as it is needed
+        if 1e-6 < error < float("inf"):
+            said = f"Without any dropout, its output in training mode differs by {share(error)} from that after eval()."
+            yield Finding(MISTAKES["B11"], said)
+
+
+BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)
 
 
 def refuses_masks(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
