@@ -153,6 +153,8 @@ def match(ours: list[Unit], theirs: list[Unit]) -> Pairs:
 
 MEMORY_NORM = "norm_memory"
 """Of the encoder's output, in a layer of the decoder that has a norm more than usual."""
+MEMORY = re.compile(r"mem|kv|context|ctx|enc\w*_?out")
+"""In its name."""
 
 
 def _norms_in_layers(units: list[Unit]) -> int:
@@ -201,6 +203,8 @@ def _score(ours: Unit, theirs: Unit) -> float:
             score += 3 if ours.path.endswith(name) else -3
     if ours.layer is not None or theirs.layer is not None:
         score += 2 if ours.layer == theirs.layer else -1
+    if ours.path.endswith(MEMORY_NORM):
+        score += 2 if MEMORY.search(theirs.path.lower()) else -1
     if tuple(theirs.shape) == ours.shape and not theirs.raw:
         score += 0.5
     return score
