@@ -4,6 +4,7 @@ import pytest
 from torch import nn
 from torch.nn import functional
 
+from reference_tests.kit.learners.checked import check_text
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.resolve import guess
 
@@ -118,3 +119,41 @@ def test_an_activation_that_is_told_widths_is_a_network():
 def test_tokens_with_positions_are_no_positions_alone():
     name = "TokenPositionalEmbedding"
     assert guess.kinds_of(name, named(name, {"forward": of_ids}), KINDS)[0] == "EmbeddingWithPositions"
+
+
+STACK_OF_SUBLAYERS = """
+class LayerNormalization(nn.Module):
+    def __init__(self, features):
+        super().__init__()
+        self.norm = nn.LayerNorm(features)
+
+    def forward(self, x):
+        return self.norm(x)
+
+
+class ResidualConnection(nn.Module):
+    def __init__(self, features):
+        super().__init__()
+        self.norm = LayerNormalization(features)
+
+    def forward(self, x, sublayer):
+        return x + sublayer(self.norm(x))
+
+
+class EncoderStack(nn.Module):
+    def __init__(self, d_model, h, d_ff):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(d_model, h, batch_first=True)
+        self.network = nn.Sequential(nn.Linear(d_model, d_ff), nn.ReLU(), nn.Linear(d_ff, d_model))
+        self.residual_connections = nn.ModuleList([ResidualConnection(d_model) for _ in range(2)])
+
+    def forward(self, x, src_mask):
+        x = self.residual_connections[0](x, lambda y: self.attention(y, y, y, key_padding_mask=src_mask)[0])
+        return self.residual_connections[1](CALLED, self.network)
+"""
+
+
+@pytest.mark.parametrize("called, verdict", [("x", "matches the builtin"), ("x.detach() * 2", "unknown mismatch")])
+def test_a_list_of_residual_connections_is_no_list_of_layers(called, verdict, tmp_path):
+    result = check_text(STACK_OF_SUBLAYERS.replace("CALLED", called), tmp_path)["EncoderStack"]
+    assert (result.kind, result.verdict) == ("EncoderLayer", verdict)

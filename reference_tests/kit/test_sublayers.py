@@ -67,3 +67,53 @@ def test_both_right_orders_in_one_layer_are_no_mistake(tmp_path):
 def test_what_has_no_name_is_not_called_right(second, tmp_path):
     result = check_text(LAYERS.replace("FIRST", FIRST_POST).replace("SECOND", second), tmp_path)["EncoderLayer"]
     assert result.verdict not in FINE
+
+
+LAST_NORM = """
+class Norm(nn.Module):
+    def __init__(self, d_model, eps=1e-5):
+        super().__init__()
+        self.scale, self.shift = nn.Parameter(torch.ones(d_model)), nn.Parameter(torch.zeros(d_model))
+        self.eps = eps
+
+    def forward(self, x):
+        return self.scale * (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + self.eps) + self.shift
+
+
+class StackOfEncoders(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff, num_layers):
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(d_model, num_heads, d_ff, batch_first=True)
+        self.layers, self.norm = nn.ModuleList(copy.deepcopy(layer) for _ in range(num_layers)), Norm(d_model)
+
+    def forward(self, x, mask=None):
+        for layer in self.layers:
+            x = layer(x, src_key_padding_mask=mask)
+        return self.norm(x)
+"""
+CALLED_AGAIN = """
+class Encoder(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff, num_layers):
+        super().__init__()
+        self.num_layers = num_layers
+        self.layer = nn.TransformerEncoderLayer(d_model, num_heads, d_ff, batch_first=True)
+
+    def forward(self, x, mask=None):
+        for _ in range(self.num_layers):
+            x = self.layer(x, src_key_padding_mask=mask)
+        return x
+"""
+
+
+def test_the_norm_after_the_last_layer_alone_is_wrong(tmp_path):
+    result = check_text(LAST_NORM, tmp_path)["StackOfEncoders"]
+    assert (result.verdict, result.inherited, result.divergence) == ("mistake", ["LN1", "LN2"], "")
+    wrong = LAST_NORM.replace("return self.norm(x)", "return self.norm(x) + 0.1 * x")
+    assert check_text(wrong, tmp_path)["StackOfEncoders"].divergence
+
+
+@pytest.mark.parametrize("called, ids", [("x = self.layer(x", ["B9"]), ("x = x + self.layer(x", None)])
+def test_one_layer_that_is_called_again_and_again(called, ids, tmp_path):
+    result = check_text(CALLED_AGAIN.replace("x = self.layer(x", called), tmp_path)["Encoder"]
+    assert [named.id for named in result.mistakes if named.severity == "mistake"] == (ids or [])
+    assert (result.verdict == "mistake") == bool(ids) and result.verdict not in FINE

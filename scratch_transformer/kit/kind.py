@@ -341,6 +341,7 @@ PARTS = {
     "norm1": "first sublayer",
     "norm2": "second sublayer",
     "norm3": "third sublayer",
+    "norm": "last norm",
 }
 """Parts by their canonical names, in words. A sublayer goes by its norm."""
 

@@ -52,7 +52,13 @@ def test_each_of_two_mistakes_in_one_part_or_in_both():
     found = [tuple(change.part for change in changes) for changes in apart("Transformer", (SCALE, VIEW))]
     assert len(found) == len(set(found)) == 8
     assert ("", "") not in found and {("encoder", ""), ("decoder", "encoder")} <= set(found)
-    assert apart("FeedForward", (SCALE,)) == [] == apart("Transformer", (SCALE,) * 4)
+    assert apart("FeedForward", (SCALE,)) == [] == apart("FeedForward", (SCALE,) * 4)
+
+
+def test_of_many_mistakes_one_is_in_one_part():
+    many = tuple(Change(id, "", ((id, True),)) for id in "abcd")
+    found = [tuple(change.part for change in changes) for changes in apart("Transformer", many)]
+    assert len(found) == 8 and found[:3] == [("encoder", "", "", ""), ("decoder", "", "", ""), ("", "encoder", "", "")]
 
 
 def test_sides_differ_by_the_last_norm_that_is_there_or_by_the_order():

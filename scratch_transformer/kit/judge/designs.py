@@ -157,6 +157,16 @@ def _fits_output(outputs: Sequence[Tensor]) -> Keeps:
     return lambda design: design[1].get("output", kind) == kind
 
 
+def over_tokens(outputs: Sequence[Tensor]) -> str:
+    """The form of output whose softmax goes over the tokens, if that is what they show; else ""."""
+    several = [output.double() for output in outputs if output.dim() == 3 and output.shape[1] > 1]
+    if several and all(bool((o >= 0).all()) and _near_one(o.sum(1)) for o in several):
+        return "probabilities over the tokens"
+    if several and all(_near_one(o.exp().sum(1)) for o in several):
+        return "log-probabilities over the tokens"
+    return ""
+
+
 def _fits_half(outputs: Sequence[Tensor]) -> Keeps:
     """True above the diagonal of a causal mask means blocked, True below it that one may attend."""
     square = [output for output in outputs if output.dim() > 1 and output.shape[-1] > 1]

@@ -22,8 +22,11 @@ SUBLAYERS = {
 """The sublayers of a kind, by their norms."""
 AROUND = {"norm_order", "residual", "norm_kind", "ddof", "eps", "eps_inside", "variance"}
 """Entries that a sublayer may have of its own: what is around it."""
+OF_NORMS = AROUND - {"norm_order", "residual"}
+"""Of these, what the norm after the last layer may have of its own."""
+STACKS = ("Encoder", "TokenEncoder", "Decoder", "TokenDecoder", "DecoderOnly")
 MOST_APART = 3
-"""Mistakes, each of which may be in one of two parts."""
+"""Mistakes, each of which may be in one of two parts; of more, one."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +41,11 @@ class Change:
 
 def apart(kind: str, changes: Sequence[Change]) -> list[tuple[Change, ...]]:
     """With one or more of them in one part alone: in the encoder, or in the decoder."""
-    places = PLACES.get(kind, ()) if len(changes) <= MOST_APART else ()
+    places = PLACES.get(kind, ())
     options = [[c, *(replace(c, part=p) for p in _within(places, c.part))] for c in changes]
+    if len(changes) > MOST_APART:  # one of them, and the others in both
+        moved = [(c, one) for c, own in zip(changes, options, strict=True) for one in own[1:]]
+        return [tuple(one if other is c else other for other in changes) for c, one in moved]
     return list(itertools.product(*options))[1:] if places else []
 
 
@@ -52,10 +58,17 @@ def _within(places: Sequence[str], part: str) -> Iterator[str]:
 
 
 def in_a_sublayer(kind: str, changes: Sequence[Change]) -> list[tuple[Change, ...]]:
-    """With what is around one sublayer alone in another way than in the others; the norms' mistakes all in one."""
-    around = [c for c in changes if not c.part and {name for name, _ in c.entries} <= AROUND]
-    others = [c for c in changes if c not in around]
-    return [(*others, *(replace(c, part=p) for c in around)) for p in SUBLAYERS.get(kind, ()) if around]
+    """With what is around one sublayer alone in another way than in the others; the norms' mistakes all in one.
+
+    Of a stack, the norm after the last layer may be the only one that is wrong.
+    """
+    made = []
+    last = (("norm", OF_NORMS),) if kind in STACKS else ()
+    for place, own in (*((place, AROUND) for place in SUBLAYERS.get(kind, ())), *last):
+        around = [c for c in changes if not c.part and {name for name, _ in c.entries} <= own]
+        others = [c for c in changes if c not in around]
+        made += [(*others, *(replace(c, part=place) for c in around))] if around else []
+    return made
 
 
 def merged(entries: Mapping[str, Any], changes: Iterable[Change]) -> dict[str, Any]:
@@ -88,7 +101,7 @@ def by_side(
     differ = len(set(has_norm.values())) == 2
     orders = [*([{}] if differ else []), *(dict(zip(SIDES, pair, strict=True)) for pair in (ONE, ONE[::-1]))]
     seen: list[dict[str, Any]] = []
-    for name, entries in designs:
+    for name, entries in sorted(designs, key=lambda design: design[1].get("norm_order") == "pre"):  # the paper's first
         base = {**entries, **({"final_norm": False} if differ else {})}
         for order in orders:
             own: dict[str, dict[str, Any]] = {side: {} for side in SIDES}

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from scratch_transformer.kit.judge.designs import Design, against, is_evident, of_session, shown_by
+from scratch_transformer.kit.judge.designs import Design, against, is_evident, of_session, over_tokens, shown_by
 from scratch_transformer.kit.judge.fits import fitted
 from scratch_transformer.kit.judge.places import (
     PLACES,
@@ -36,6 +36,8 @@ MOST_DESIGNS = 12
 """Designs that are combined with mistakes in their own order; of more, those that the parts show, and the nearest, go
 first: there may be no time for all."""
 
+MOST_KNOWN = 8
+"""Combinations of the parts' mistakes that are tried in one sublayer alone."""
 OF_SUBLAYERS = {"norm_order", "residual"}
 """What may be otherwise around one sublayer than around the others."""
 MOST_LIKELY, MOST_NEAR = 4, 48
@@ -158,6 +160,8 @@ def _tiers(session: Session, parts: Known) -> Iterator[tuple[bool, Iterable[Hypo
     designs, changes = of_session(session, known), changes_of(kind)
     base = of_parts(kind, known)
     base += evident(session.variants, session.candidate.missing, base)
+    of_output = over_tokens([result.output for result in session.ran if result.output is not None])
+    base += [c for c in changes if c.entries == (("output", of_output),) and c.id not in {known.id for known in base}]
     likely = [design for design in designs if session.candidate.shown and not against(design, session.candidate.shown)]
     if base and likely and compatible(base):  # of many designs there may be no time for all
         yield False, with_changes(likely, [()])
@@ -204,7 +208,7 @@ def _in_sublayers(
 ) -> Iterator[tuple[Change, ...]]:
     """What the parts have around one sublayer alone; another order, or sum, in one, alone or beside what is known."""
     known = found[0] if found else ()
-    yield from in_a_sublayer(kind, known)
+    yield from (alone for some in found[:MOST_KNOWN] for alone in in_a_sublayer(kind, some))
     single = list(of_sublayers(kind, changes))
     yield from single
     yield from ((*known, *c) for c in single if known and compatible((*known, *c)))

@@ -56,6 +56,7 @@ def kinds_of(thing: Any) -> tuple[str, ...]:
 
 
 NORMS = re.compile(r"norm", re.IGNORECASE)
+SUMS = re.compile(r"residual|sub_?layer|add_?(and_?)?norm|skip_?conn", re.IGNORECASE)
 MANY = re.compile(r"^(ModuleList|ModuleDict|clones|deepcopy|add_module|Embedding)$|clone|layers|blocks")
 
 
@@ -69,9 +70,11 @@ def is_one_layer(thing: Any) -> bool:
     told = {setting for name in given for setting in settings_of(name)}
     if told & {"num_layers", "vocab_size", "src_vocab_size", "tgt_vocab_size"} - _of_widths(given):
         return False
-    if any(MANY.search(name) for name in (*names, *given)) or not any(map(NORMS.search, names)):
-        return False
     made = made_of(thing)
+    sums = [one for one in made if SUMS.search(one.__name__)]  # of which a layer has a list
+    norms = {*names, *(name for one in sums for name in names_in(one))}
+    if any(MANY.search(name) for name in (*(names if not sums else ()), *given)) or not any(map(NORMS.search, norms)):
+        return False
     of_layers = [one for one in made if not _attends(one) and any(map(_attends, made_of(one)))]
     has_layer = any(any(map(NORMS.search, names_in(one))) for one in of_layers)
     return (_attends(thing) or any(map(_attends, made))) and not has_layer

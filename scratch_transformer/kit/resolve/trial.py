@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from scratch_transformer.kit.judge.designs import Design, possible, shown_by
+from scratch_transformer.kit.judge.places import in_a_sublayer
 from scratch_transformer.kit.judge.search import (
     FILLS,
     TOGETHER,
@@ -42,7 +43,8 @@ OF_HEADS = (("A1", "A13"), ("A1", "A23"), ("A13", "A23"), ("A1", "A13", "A23"))
 """Mistakes of attention that go with each other, whatever its weights are called."""
 MOST_NEAR = 12
 """Designs that are combined with mistakes: those that were nearest by themselves."""
-MOST_SUBSETS = 24
+MOST_SUBSETS, MOST_ALONE = 24, 4
+"""Combinations of the parts' mistakes; of them, those that are tried around one sublayer alone too."""
 
 
 class Trial:
@@ -81,7 +83,8 @@ class Trial:
         known = [c for c in subsets(base) if compatible(c)][:MOST_SUBSETS]
         near.sort(key=lambda design: not self._as_shown(design))
         if tier == 1:
-            combinations = [known[:1], known[1:]]
+            alone = [c for some in known[:MOST_ALONE] for c in in_a_sublayer(self.kind.name, some)]
+            combinations = [known[:1], known[1:], alone]
         else:
             changes = changes_of(self.kind)
             combinations = [_mistaken(changes, known[0] if known else ())]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import names_in, reads
+from scratch_transformer.kit.definitions import reads
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve import fitness, guess
 from scratch_transformer.kit.resolve.build import asked, construct, inside, instance, wired
@@ -30,7 +30,7 @@ from scratch_transformer.kit.resolve.trials import probing
 from scratch_transformer.kit.resolve.trials.outcome import Outcome, raised
 from scratch_transformer.kit.resolve.trials.planned import planned
 from scratch_transformer.kit.resolve.weights.layout import prepare
-from scratch_transformer.kit.resolve.weights.units import single_layers
+from scratch_transformer.kit.resolve.weights.units import is_repeated, single_layers
 
 if TYPE_CHECKING:
     from scratch_transformer.kit.resolve.library.library import Library
@@ -292,11 +292,9 @@ def _called(
     if kind.name == "RotaryEmbedding":
         function = rotations.as_turning(made, {**kind.defaults, **settings}) or function
     actual = instance.settings_of_instance(made, kind, settings, used)
-    loops = "num_layers" in used and "range" in names_in(
-        getattr(type(made), "forward", made)
-    )  # for _ in range(n): x = self.layer(x)
-    if "num_layers" in actual and isinstance(made, nn.Module) and not loops:  # however many it was told to make
-        actual |= {"num_layers": 1} if single_layers(made, library.kind_of_class) else {}
+    if "num_layers" in actual and isinstance(made, nn.Module):  # however many it was told to make
+        alone = single_layers(made, library.kind_of_class)
+        actual |= {"num_layers": 1} if alone and not any(is_repeated(made, path) for path in alone) else {}
     if "knows_eos" in kind.defaults:
         names = [p.name for p in construct.parameters_of(function)]
         asks = any(map(is_tokenizer, names)) and decoders.asks_for_end(function)

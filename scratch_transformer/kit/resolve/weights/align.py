@@ -13,7 +13,16 @@ from scratch_transformer.kit.resolve.names.words import plain
 from scratch_transformer.kit.resolve.weights import attention
 from scratch_transformer.kit.resolve.weights.layout import Layout, Parameters, missing, walk
 from scratch_transformer.kit.resolve.weights.pairing import Pairs, pairings
-from scratch_transformer.kit.resolve.weights.units import KindOf, Shapes, Unit, canonical_units, learner_units, raw_test
+from scratch_transformer.kit.resolve.weights.units import (
+    KindOf,
+    Shapes,
+    Unit,
+    canonical_units,
+    is_repeated,
+    learner_units,
+    raw_test,
+    single_layers,
+)
 
 MOST_LAYOUTS = 64
 SIDES = ("src_", "tgt_")
@@ -37,6 +46,7 @@ def layouts(
     has_attention = any(unit.kind == "attention" for unit in ours)
     made = 0
     here = Attentions(parameters, settings, choices)
+    here.again = any(is_repeated(parameters.module, path) for path in single_layers(parameters.module, kind_of))
     absent = {name: missing(shape, name) for name, shape in shapes.items()}
     for note, pairs, index in _numbered(ours, theirs):
         layout = _layout(pairs, ours, here, absent, shapes, index)
@@ -70,6 +80,8 @@ class Attentions:
     def __init__(self, parameters: Parameters, settings: Mapping[str, int], choices: Mapping[type, int]) -> None:
         self.parameters, self.settings, self.choices = parameters, settings, choices
         self.modules = dict(walk(parameters.module))
+        self.again = False
+        """Whether one layer is called again and again, in place of several."""
         self._waiting: dict[tuple[str, ...], Iterator[tuple[str, Layout]]] = {}
         self._made: dict[tuple[str, ...], list[Layout]] = {}
 
@@ -101,14 +113,17 @@ def _layout(
             layout |= {unit.full(name): positions for name, positions in found.items() if unit.full(name) in shapes}
         else:
             layout |= _plain(unit, theirs, weights, shapes, parameters)
-    return layout | _tied([unit for i, unit in enumerate(ours) if i not in pairs], layout, shapes)
+    return layout | _tied([unit for i, unit in enumerate(ours) if i not in pairs], layout, shapes, attentions.again)
 
 
-def _tied(left: list[Unit], layout: Layout, shapes: Shapes) -> Layout:
+def _tied(left: list[Unit], layout: Layout, shapes: Shapes, again: bool) -> Layout:
     """One embedding, or table of positions, for source and target; a projection without weights of its own uses the
-    embedding's: x @ wte.T.
+    embedding's: x @ wte.T; the layers after the only one are it again.
     """
     found: Layout = {}
+    for name in (unit.full(name) for unit in left for name in unit.names if again and (unit.layer or 0) > 0):
+        first = re.sub(r"(^|\.)layers\.\d+\.", r"\1layers.0.", name)  # one layer, called again and again
+        found |= {name: layout[first]} if shapes[first] == shapes[name] else {}
     for name in (unit.full(name) for unit in left for name in unit.names if unit.path.startswith(SIDES)):
         other = SIDES[1 - name.startswith(SIDES[1])] + name[len(SIDES[0]) :]
         if other in layout and shapes[other] == shapes[name] and bool((layout[other] >= 0).all()):

@@ -5,7 +5,10 @@ Of the canonical state and of a learner's module, each with what its path says a
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
+import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -164,6 +167,18 @@ def single_layers(made: nn.Module, kind_of: KindOf) -> list[str]:
     owners: set[Any] = {type(made.get_submodule(path.rpartition(".")[0])) for path in found}
     is_repeated = any("range" in names_in(owner) for owner in owners)
     return [*found] if len({*found.values()}) == len(found) and not is_repeated else []
+
+
+def is_repeated(made: nn.Module, path: str) -> bool:
+    """Whether the module that has a layer calls it in a loop: for _ in range(n): x = self.layer(x)."""
+    owner, _, name = path.rpartition(".")
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(type(made.get_submodule(owner)))))
+    except (OSError, TypeError, SyntaxError):
+        return False
+    loops = [node for node in ast.walk(tree) if isinstance(node, (ast.For, ast.While))]
+    calls = [node.func for loop in loops for node in ast.walk(loop) if isinstance(node, ast.Call)]
+    return any(isinstance(call, ast.Attribute) and call.attr == name for call in calls)
 
 
 def _by_class(unit: Unit, module: nn.Module | None) -> tuple[str, ...]:
