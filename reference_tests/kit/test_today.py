@@ -1,5 +1,7 @@
 """What learners' styles of today do not show: positions along the heads, rotation before the split, tables given."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -14,6 +16,7 @@ from scratch_transformer.kit.kind import CanonicalCandidate
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.kinds.today import TODAY
 from scratch_transformer.kit.recipe import RIGHT
+from scratch_transformer.kit.report.finding import FINE
 from scratch_transformer.kit.resolve import fitness
 from scratch_transformer.kit.resolve.call import beside
 from scratch_transformer.kit.resolve.weights import attention
@@ -105,6 +108,64 @@ def test_a_block_with_shared_heads_and_a_gate_is_right():
     assert diagnosis.design == "pre-norm, rotary positions, RMSNorm, SwiGLU"
 
 
+# ---- Two sides in other combinations ----
+
+TWO_SIDES = Path(__file__).parent / "learners" / "wild" / "both_sides.py"
+OTHERWISE = {
+    "both attentions": {
+        "turned(q, *rope), turned(k, *rope)": "turned(q, *rope(q.shape[2])), turned(k, *rope(k.shape[2]))",
+        "self.rope(x.shape[1])": "self.rope",
+        "memory, src_mask)\n        return x": "memory, src_mask, rope)\n        return x",
+    },
+    "normalized queries and keys": {
+        "        self.o = nn": "        self.qn, self.kn = RMSNorm(self.d), RMSNorm(self.d)\n        self.o = nn",
+        "        if rope is not None:": "        q, k = self.qn(q), self.kn(k)\n        if rope is not None:",
+    },
+    "post-norm": {
+        "y = self.norm1(x)\n        x = x + self.self_attention(y, y, tgt_mask, rope)": "x = self.norm1(x + "
+        "self.self_attention(x, x, tgt_mask, rope))",
+        "x = x + self.cross_attention(self.norm2(x), memory, src_mask)": "x = self.norm2(x + "
+        "self.cross_attention(x, memory, src_mask))",
+        "x + self.ffn(self.norm3(x))": "self.norm3(x + self.ffn(x))",
+    },
+    "pre-norm": {  # the norms made in another order than that of their use
+        "self.norm1, self.norm2, self.norm3 = ": "self.norm_1, self.norm_ffn, self.norm_cross = ",
+        "self.cross_attention(self.norm2(x)": "self.cross_attention(self.norm_cross(x)",
+        "self.norm1(x)\n        x = x + self.self_": "self.norm_1(x)\n        x = x + self.self_",
+        "self.norm3(x)": "self.norm_ffn(x)",
+    },
+    "no rotary positions, LayerNorm": {"RMSNorm(d_model)": "nn.LayerNorm(d_model)", "if rope is not None": "if False"},
+}
+
+
+@pytest.mark.parametrize("design", OTHERWISE)
+def test_a_decoder_of_today_is_understood_in_any_combination(design, tmp_path):
+    text = TWO_SIDES.read_text(encoding="utf-8")
+    for old, new in OTHERWISE[design].items():
+        assert old in text
+        text = text.replace(old, new)
+    path = tmp_path / "learner.py"
+    path.write_text(text, encoding="utf-8")
+    results = check_here(path, {"RMSNorm", "GatedFeedForward", "Attention", "DecoderLayer"})
+    assert {name for name, result in results.items() if result.verdict not in FINE} == set()
+    assert design in results["DecoderLayer"].design
+    assert results["DecoderLayer"].replaced == []
+
+
+OTHER_NAMES = {"RMSNorm": "Norm", "RotaryTable": "Angles", "rope": "table", "turned": "moved", "GatedFeed": "Feed"}
+
+
+def test_what_its_parts_are_tells_of_today_where_no_name_does(tmp_path):
+    text = TWO_SIDES.read_text(encoding="utf-8").partition('"""\n\n')[2]
+    for old, new in OTHER_NAMES.items():
+        text = text.replace(old, new)
+    path = tmp_path / "learner.py"
+    path.write_text(text, encoding="utf-8")
+    results = check_here(path, {"Norm", "FeedForward", "Attention", "DecoderLayer", "Decoder"})
+    assert results["Norm"].kind == "RMSNorm"
+    assert results["Decoder"].verdict in FINE and "RMSNorm, GEGLU" in results["Decoder"].design
+
+
 # ---- What a forward is given beside its tensors ----
 
 
@@ -164,6 +225,23 @@ class NormsAndDrops(torch.nn.Module):
 class Turned(torch.nn.Module):
     def forward(self, x, mask):
         return self.apply_rope(self.rms_norm(x))
+
+
+class Aggregates(torch.nn.Module):
+    def forward(self, x):
+        return self.transforms(self.aggregate(self.terms, x))
+
+
+class Gates(torch.nn.Module):
+    def forward(self, x):
+        return self.down(self.gate_proj(x) * self.up_proj(x))
+
+
+def test_a_module_speaks_of_today_or_has_letters_of_that():
+    said = {cls: fitness.speaks_of_today(cls()) for cls in (NormsAndDrops, Turned, Aggregates, Gates)}
+    assert said == {NormsAndDrops: False, Turned: True, Aggregates: False, Gates: True}
+    assert fitness.speaks_of_today(torch.nn.Sequential(torch.nn.RMSNorm(4)))
+    assert not fitness.speaks_of_today(torch.nn.LayerNorm(4))
 
 
 def test_what_speaks_of_todays_parts_is_told_from_what_has_their_letters():

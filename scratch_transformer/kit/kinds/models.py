@@ -11,6 +11,7 @@ from torch import Tensor
 from scratch_transformer.kit.canonical import stacks
 from scratch_transformer.kit.canonical.embedding import Positions
 from scratch_transformer.kit.kind import Inputs, Kind, Probe, Settings, State
+from scratch_transformer.kit.kinds import assembled
 from scratch_transformer.kit.kinds.attention import KEYS_ARE_QUERIES
 from scratch_transformer.kit.kinds.blocks import (
     CAUSAL_LAYER_MISTAKES,
@@ -135,8 +136,7 @@ def embedded(settings: Settings, recipe: Recipe, state: State, ids: Tensor, embe
     positions = Positions(settings["d_model"], settings["max_len"], recipe).double()
     positions.load_state_dict(below(state, f"{pos}.") if recipe.positions == "learned" else {})
     x = positions(x)
-    norm = below(state, f"{embed}_norm.") if recipe.embedding_norm else {}
-    return torch.nn.functional.layer_norm(x, x.shape[-1:], norm["weight"], norm["bias"]) if norm else x
+    return assembled.norm(x, recipe, state, f"{embed}_norm") if recipe.embedding_norm else x
 
 
 def projected(recipe: Recipe, state: State, x: Tensor) -> Tensor:

@@ -48,7 +48,7 @@ def of_layer(turned: Options) -> Choices:
 def of_model(turned: Options) -> Choices:
     """Positions are turned, or added to the embeddings, or there are none."""
     positions: Options = {**{name: {**changes, "positions": "none"} for name, changes in turned.items()}, **ADDED}
-    return combined(FINAL, positions, SCALED, ORDERS_TODAY, NORMS, FEEDS, QUERY_NORM)
+    return combined(FINAL, positions, SCALED, models.NORMALIZED, ORDERS_TODAY, NORMS, FEEDS, QUERY_NORM)
 
 
 def as_today(kind: Kind, designs: Choices) -> Kind:

@@ -19,11 +19,13 @@ from scratch_transformer.kit.resolve.names.inputs import input_of, is_mask
 from scratch_transformer.kit.resolve.names.words import plain
 
 TODAY = ("RotaryEmbedding", "CausalRotaryAttention", "RotaryAttention", "LlamaBlock", "MaskedLlamaBlock", "LlamaModel")
-# not in dropEmbedding, property or normSource
+TODAY_ALONE = ("RMSNorm", "SwiGLU", "RotaryEmbedding", "CausalRotaryAttention", "RotaryAttention")
+"""What the models of the paper have none of."""
+# not in dropEmbedding, property, normSource or transforms
 OF_TODAY = re.compile(
-    r"(?<![dp])rope|rotary|freqs?cis|freqscomplex|tokenpositions|(?<!no)rms|swiglu|silu|cossin|rotatehalf"
+    r"(?<![dp])rope|rotary|freqs?cis|freqscomplex|tokenpositions|^rms|rms(layer)?norm|swiglu|silu|cossin|rotatehalf"
 )
-GATED = re.compile(r"glu$|gate(proj|linear)?$|gated")
+GATED = re.compile(r"glu$|^(w|fc|lin|linear|proj|mlp|ff|ffn)?gate(w|fc|lin|linear|proj|layer)?\d?$|gated")
 ANGLES = re.compile(r"^(sin|cos|polar|viewascomplex|theta|angles?)$|rotat|freq")
 TRIANGLE = re.compile(r"^tri[lu]$|causalmask|lookahead|subsequent|futuremask")
 VOCABULARY = re.compile(r"voc|numtokens|ntokens?$|dictsize")

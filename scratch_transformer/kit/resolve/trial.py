@@ -41,6 +41,8 @@ SECONDS = 1.0
 """Of computing, for the search for a mistake in one layout of weights."""
 OF_HEADS = (("A1", "A13"), ("A1", "A23"), ("A13", "A23"), ("A1", "A13", "A23"))
 """Mistakes of attention that go with each other, whatever its weights are called."""
+MOST_SHOWN = 60
+"""Designs that are tried where the parts show some choices, those first."""
 MOST_NEAR = 12
 """Designs that are combined with mistakes: those that were nearest by themselves."""
 MOST_SUBSETS, MOST_ALONE = 24, 4
@@ -152,7 +154,10 @@ class Trial:
 
     def _steps(self, designs: list[Design], tiers: int) -> Iterator[tuple[int, list[Design]]]:
         """Tiers, each with designs; those that the parts show with the parts' mistakes before any others."""
-        likely = [design for design in designs if self._as_shown(design)] if self._inherited else []
+        as_shown = [design for design in designs if self._as_shown(design)]
+        if as_shown:
+            designs = designs[: max(MOST_SHOWN, len(as_shown))]
+        likely = as_shown if self._inherited else []
         if likely and tiers > 1:
             yield from ((tier, likely) for tier in range(MISTAKEN))
         rest = [design for design in designs if design not in likely] if tiers > 1 else designs

@@ -76,6 +76,10 @@ class Library(Parts):
             found += [some] if some not in found else []
         return found
 
+    def is_of_today(self, made: Any) -> bool:
+        """Whether a part was found to be of today's models, whatever it is called: class Norm, that is RMSNorm."""
+        return any(part.kind in fitness.TODAY_ALONE or part.recipe.gated for part in self.parts_of(made))
+
     def attends(self, cls: type) -> bool:
         """Whether a class makes an attention of the learner's."""
         return any(self.guesses[part][0].endswith("Attention") for part in self._made_by(cls) if self.guesses[part])

@@ -285,7 +285,7 @@ def _called(
     if isinstance(made, nn.Module):
         prepare(made)
     today = kind.today
-    if today is not None and fitness.speaks_of_today(made):
+    if today is not None and (fitness.speaks_of_today(made) or library.is_of_today(made)):
         kind, settings = today, {"rope_base": today.defaults["rope_base"], **settings}
     mixed = instance.with_one_eps(made)
     function = forwards.forward_of(made, kind)

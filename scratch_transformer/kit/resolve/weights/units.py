@@ -65,7 +65,15 @@ def canonical_units(shapes: Shapes) -> list[Unit]:
         elif last != "bias":
             unit.shape = tuple(shape)
             unit.kind = "norm" if len(shape) == 1 else "matrix"
+    for unit in units.values():
+        owner, _, name = unit.path.rpartition(".")
+        if name in OF_SUBLAYERS and f"{owner}.cross_attn".strip(".") in units:
+            unit.context = (*unit.context, OF_SUBLAYERS[name])
     return list(units.values())
+
+
+OF_SUBLAYERS = {"norm1": "self", "norm2": "cross"}
+"""The attention that a norm of a decoder's layer goes with: a learner's name may say that, wherever it is made."""
 
 
 def _layer(path: str) -> int | None:
