@@ -74,3 +74,15 @@ def test_a_config_whose_base_alone_is_a_dataclass_is_told_by_its_own_constructor
     parameter = inspect.Parameter("config", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Config)
     made = config.instances(parameter, {}, Values({"d_model": 12, "d_ff": 17}, {}), {"hidden_size"}, None)[0]
     assert (made.hidden_size, made.intermediate_size) == (12, 17)
+
+
+def test_numbers_that_a_config_gives_itself_are_ours():
+    class Config:
+        def __init__(self):
+            self.model_dim, self.num_heads, self.name = 512, 8, "base"
+
+    parameter = inspect.Parameter("args", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    made = config.instances(
+        parameter, {"Config": Config}, Values({"d_model": 12, "num_heads": 3}, {}), {"model_dim"}, None
+    )
+    assert (made[0].model_dim, made[0].num_heads, made[0].name) == (12, 3, "base")

@@ -1,9 +1,13 @@
 """B26 also of shapes that never fit: proved by trial, and said of nothing that fits in some way."""
 
+import runpy
+
 import pytest
 
-from reference_tests.kit.learners.checked import check_text
-from scratch_transformer.kit.resolve.trials import choice
+from reference_tests.kit.learners.checked import IMPORTS, check_text
+from scratch_transformer.kit.kinds import KINDS
+from scratch_transformer.kit.resolve.trials import uneven
+from scratch_transformer.kit.resolve.trials.outcome import Outcome
 
 ATTENTION = """
 class MultiHeadAttention(nn.Module):
@@ -81,15 +85,28 @@ class DecoderLayer(nn.Module):
 """
 
 
-@pytest.mark.parametrize("given, crossed, ids", [
-    ("encoder_output", "self.cross_attn(x, encoder_output, x, src_mask)", {"B26"}),
-    ("encoder_output", "self.cross_attn(x, encoder_output, encoder_output, src_mask)", set()),
-    ("angles", "angles * self.cross_attn(x, x, x, src_mask)", set()),
+@pytest.mark.parametrize("given, crossed, is_one", [
+    ("encoder_output", "self.cross_attn(x, encoder_output, x, src_mask)", True),
+    ("encoder_output", "self.cross_attn(x, encoder_output, encoder_output, src_mask)", False),
+    ("angles", "angles * self.cross_attn(x, x, x, src_mask)", False),
 ])  # fmt: skip
-def test_what_works_with_one_length_of_source_and_target_alone_is_a_mistake(given, crossed, ids, tmp_path, monkeypatch):
-    for name in ("SEARCH", "QUICK", "THOROUGH"):
-        monkeypatch.setattr(choice, name, 0.5)
-    layer = check_text(ATTENTION.format("") + LAYER.format(given, crossed), tmp_path).get("DecoderLayer")
-    assert {m.id for m in layer.mistakes} & {"B26"} == ids, layer
-    if ids:
-        assert layer.verdict == "mistake" and "with 7 and 5 it stops" in layer.mistakes[0].evidence
+def test_what_works_with_one_length_of_source_and_target_alone_is_a_mistake(given, crossed, is_one, tmp_path):
+    path = tmp_path / "learner.py"
+    path.write_text(IMPORTS + ATTENTION.format("") + LAYER.format(given, crossed))
+    namespace = runpy.run_path(str(path))
+    outcome = Outcome(KINDS["DecoderLayer"], error=RuntimeError("the size of tensor a must match the size of b"))
+    outcome.made = namespace["DecoderLayer"](12, 3, 4, 17).double().eval()
+    found = uneven.finding(outcome)
+    assert (found is not None) == is_one, found
+    if found is not None:
+        assert found[0].mistake.id == "B26" and "with 7 and 5 it stops" in found[0].evidence
+
+
+def test_what_is_told_how_long_its_sequences_are_is_not_said_to_fit_none(tmp_path):
+    told = ATTENTION.format("").replace("num_heads, dim_head):", "num_heads, dim_head, seq_len):")
+    told = told.replace("len(x), -1, self", "len(x), self.seq_len, self").replace("= num_heads, dim_head\n", (
+        "= num_heads, dim_head\n        self.seq_len = seq_len\n"))  # fmt: skip
+    right, lacking = check_text(told, tmp_path), check_text(told.replace("flatten(2)", "flatten(self.first)"), tmp_path)
+    assert [m.id for m in right["MultiHeadAttention"].mistakes if m.id == "B26"] == []
+    assert [m.id for m in lacking["MultiHeadAttention"].mistakes] == ["B26"]
+    assert "self.first" in lacking["MultiHeadAttention"].mistakes[0].evidence

@@ -12,6 +12,7 @@ from scratch_transformer.kit.discover import load
 from scratch_transformer.kit.discover.target import find
 from scratch_transformer.kit.judge.crashes import crash_finding
 from scratch_transformer.kit.resolve.build import globals
+from scratch_transformer.kit.resolve.call.precision import double
 
 LEARNERS = """
 import torch
@@ -227,6 +228,18 @@ class WithABias(nn.Module):
         return x @ torch.rand(2, 2, bias=False)
 
 
+class OfConstants(nn.Module):
+    def forward(self, x):
+        scale = torch.zeros(1, dtype=torch.long, requires_grad=True)
+        return x * scale
+
+
+class OfASize(nn.Module):
+    def forward(self, x):
+        scale = torch.zeros(len(x) - 3)
+        return x * scale
+
+
 class OfTwoTensors(nn.Module):
     def forward(self, x):
         return x + torch.zeros(x, x, dtype=torch.float)
@@ -255,7 +268,7 @@ def learners(tmp_path_factory):
 
 
 def finding(cls):
-    with pytest.raises(Exception) as raised:
+    with pytest.raises(Exception) as raised, double():  # in which the kit calls everything
         cls()(torch.ones(2))
     return crash_finding(raised.value)
 
@@ -266,6 +279,7 @@ def finding(cls):
     ("SetByAnotherClass", "self.decoder"), ("WithoutSelf", "self.later"), ("WithoutLambda", "for sublayer"),
     ("CallsAProperty", "requires_grad"), ("CallsANumber", "0.5"), ("CallsItsProbability", "self.dropout"),
     ("Uncalled", "x.size"), ("OfNoTorch", "soft_max"), ("OfNoTensor", "soft_max"), ("WithABias", "torch.rand"),
+    ("OfConstants", "requires_grad=True"),
 ])  # fmt: skip
 def test_what_nothing_defines_is_named(learners, name, said):
     found = finding(getattr(learners, name))
@@ -275,7 +289,7 @@ def test_what_nothing_defines_is_named(learners, name, said):
 @pytest.mark.parametrize("name", [
     "SetFromOutside", "SetTogether", "OfAnotherBase", "OfAConfig", "Scaled", "GivenAFunction",
     "IsGivenItsPart", "HandsOn", "ListOfWhatItIsGiven", "Gated", "GivesWhatItWasGiven", "CallsWhatItIsGiven",
-    "AsksWhatItIsGiven", "OfTwoTensors",
+    "AsksWhatItIsGiven", "OfTwoTensors", "OfASize",
 ])  # fmt: skip
 def test_what_may_be_set_or_given_elsewhere_is_no_mistake(learners, name):
     assert finding(getattr(learners, name)) is None

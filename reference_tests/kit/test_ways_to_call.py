@@ -5,7 +5,7 @@ import inspect
 import pytest
 import torch
 
-from reference_tests.kit.learners.checked import check_here
+from reference_tests.kit.learners.checked import check_here, check_text
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.resolve import foreign
 from scratch_transformer.kit.resolve.call import calling
@@ -210,3 +210,64 @@ def test_what_attends_to_nothing_is_no_whole():
 
 def test_what_is_given_a_part_may_attend():
     assert foreign.attends_to_nothing(Given, "Encoder") == ""
+
+
+GIVEN_DROPOUT = """
+class ScaledDotProductAttention(nn.Module):
+    def __init__(self, dropout=None):
+        super().__init__()
+        if dropout is not None:
+            self.dropout = dropout
+        else:
+            self.dropout = None
+
+    def forward(self, q, k, v, mask=None):
+        scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+        if mask is not None:
+            scores = scores.masked_fill(mask == 0, -math.inf)
+        weights = scores.softmax({})
+        if self.dropout is not None:
+            weights = self.dropout(weights)
+        return weights @ v
+"""
+TABLE_OF_MASKS = """
+class Encoder(nn.Module):
+    def __init__(self, vocab_size, d_model, num_heads, d_ff, num_layers, pad_idx):
+        super().__init__()
+        self.d_model, self.pad_idx, self.embedding = d_model, pad_idx, nn.Embedding(vocab_size, d_model)
+        layer = nn.TransformerEncoderLayer(d_model, num_heads, d_ff, batch_first=True)
+        self.layers = nn.ModuleList([copy.deepcopy(layer) for _ in range(num_layers)])
+
+    def forward(self, src, mask=None):
+        if mask:
+            padding = mask["src_mask"]
+        else:
+            padding = src {} self.pad_idx
+        x = self.embedding(src) * math.sqrt(self.d_model)
+        for layer in self.layers:
+            x = layer(x, src_key_padding_mask=padding)
+        return x
+"""
+
+
+@pytest.mark.parametrize("text, right, wrong", [(GIVEN_DROPOUT, "-1", "-2"), (TABLE_OF_MASKS, "==", "<")])
+def test_dropout_that_may_be_none_is_a_module_and_masks_in_a_dictionary_are_left_out(text, right, wrong, tmp_path):
+    found = [next(iter(check_text(text.format(word), tmp_path).values())) for word in (right, wrong)]
+    assert [result.verdict == "matches the builtin" for result in found] == [True, False], found
+
+
+RESIDUAL = """
+class FeedForward(nn.Module):
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        self.w_1, self.w_2, self.norm = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model), nn.LayerNorm(d_model)
+
+    def forward(self, x, residual_x):
+        return self.norm(self.w_2(torch.relu(self.w_1({}))) + residual_x)
+"""
+
+
+@pytest.mark.parametrize("inner, is_right", [("x", True), ("x + residual_x", False)])
+def test_the_input_that_a_sublayer_adds_may_be_given_beside_it(inner, is_right, tmp_path):
+    result = check_text(RESIDUAL.format(inner), tmp_path)["FeedForward"]
+    assert (result.verdict == "matches the builtin") == is_right, result

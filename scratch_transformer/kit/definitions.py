@@ -32,6 +32,15 @@ def reads(function: Any, name: str) -> bool:
     return any(name == one or (isinstance(one, tuple) and name in one) for one in loaded)
 
 
+@functools.lru_cache(maxsize=1024)
+def source_of(definition: Any) -> str:
+    """The text of a class or function. Read once: Python parses the whole file to find a class."""
+    try:
+        return inspect.getsource(definition)
+    except (OSError, TypeError):
+        return ""
+
+
 def parameters_of(thing: Any) -> list[inspect.Parameter]:
     """The named parameters of a callable; [] for one without a signature.
 

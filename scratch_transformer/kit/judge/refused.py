@@ -78,6 +78,21 @@ def no_argument(error: BaseException, frame: FrameType) -> tuple[str, str]:
     return NOTHING
 
 
+def no_constant(error: BaseException, frame: FrameType) -> tuple[str, str]:
+    """What torch refuses of constants alone: torch.zeros(1, dtype=torch.long, requires_grad=True)."""
+    if type(error) not in (RuntimeError, TypeError, ValueError):
+        return NOTHING
+    for node in _nodes(error, frame, (ast.Assign, ast.Expr, ast.Return)):
+        names = [one.id for one in ast.walk(node.value) if isinstance(one, ast.Name)] if node.value else []
+        known = [frame.f_globals.get(name) for name in names if name not in frame.f_locals]
+        is_call = isinstance(node.value, ast.Call) and len(known) == len(names) > 0
+        if is_call and all(_is_of_torch(one) for one in known):
+            written = ast.unparse(node.value)
+            text = " ".join(str(error).split())[:120]
+            return f"torch refuses {written}: {text}.", ast.unparse(node.value.func)
+    return NOTHING
+
+
 def _nodes(error: BaseException, frame: FrameType, sorts: Any) -> Iterator[Any]:
     """The nodes of these sorts on the line at which an error went through a frame."""
     line = line_of(error, frame)
@@ -135,6 +150,11 @@ def _is_given(name: str, error: BaseException, frame: FrameType) -> bool:
         if isinstance(found, (ast.Call, ast.BinOp)) and len(node.args) + len(named) > 1:
             return not any(isinstance(one, ast.Starred) for one in node.args)
     return False
+
+
+def _is_of_torch(thing: Any) -> bool:
+    name = getattr(thing, "__name__" if inspect.ismodule(thing) else "__module__", None) or ""
+    return name.partition(".")[0] == "torch"
 
 
 def _of_torch(callee: ast.expr, frame: FrameType) -> Any:

@@ -17,7 +17,7 @@ from torch import nn
 from scratch_transformer.kit.discover.load import REPAIRED
 from scratch_transformer.kit.discover.repair import unbound
 from scratch_transformer.kit.discover.target import Source
-from scratch_transformer.kit.judge.refused import line_of, no_argument, no_function, no_method
+from scratch_transformer.kit.judge.refused import line_of, no_argument, no_constant, no_function, no_method
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 
@@ -35,14 +35,18 @@ OF_ATTRIBUTES = re.compile(r"^'(\w+)' object has no attribute '(\w+)'")
 def finding(error: BaseException | None) -> Finding | None:
     """What an error says that nothing defines, if the learner's own code shows that it is so."""
     frame = next((frame for frame, _ in reversed([*traceback.walk_tb(error.__traceback__)])), None) if error else None
-    while frame is not None and "torch" in (frame.f_globals.get("__name__") or "").split("."):
-        is_call = isinstance(error, AttributeError) or frame.f_code.co_name in ("_call_impl", "_wrapped_call_impl")
+    while frame is not None and {"torch", "precision"} & set((frame.f_globals.get("__name__") or "").split(".")):
+        is_call = (
+            "kit" in frame.f_globals["__name__"]
+            or isinstance(error, AttributeError)
+            or frame.f_code.co_name in ("_call_impl", "_wrapped_call_impl")
+        )
         is_call = is_call or _is_refused(error)
         frame = frame.f_back if is_call else None
     if frame is None or error is None or frame.f_globals.get(REPAIRED):
         return None
     said, name = NOTHING
-    for look in (_attribute, _name, _call, _registration, no_function, no_method, no_argument):
+    for look in (_attribute, _name, _call, _registration, no_function, no_method, no_argument, no_constant):
         said, name = (said, name) if said else look(error, frame)
     line = linecache.getline(frame.f_code.co_filename, line_of(error, frame)).strip()
     return Finding(MISTAKES["B26"], f"{said} It stops at: {line}", name) if said else None

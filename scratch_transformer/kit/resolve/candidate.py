@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from scratch_transformer.kit.definitions import leads_to, names_in
+from scratch_transformer.kit.definitions import leads_to, names_in, source_of
 from scratch_transformer.kit.kind import Candidate, Inputs, Kind, State
 from scratch_transformer.kit.resolve.call import batching, caching, documented
 from scratch_transformer.kit.resolve.call.plan import CannotCall, Plan
@@ -226,15 +226,6 @@ def _as_key(positions: list[Tensor]) -> bytes:
 def _source(thing: Any) -> str:
     of: Any = type(thing) if isinstance(thing, nn.Module) else inspect.unwrap(thing)
     return source_of(of)
-
-
-@functools.lru_cache(maxsize=1024)
-def source_of(definition: Any) -> str:
-    """Read once: Python parses the whole file to find a class."""
-    try:
-        return inspect.getsource(definition)
-    except (OSError, TypeError):
-        return ""
 
 
 BARE = re.compile(r"rms_?norm|layer_norm$|^normalize$", re.IGNORECASE)

@@ -239,7 +239,7 @@ def _instance(cls: type, value: Value, owner: Any) -> Any:
         made = cls(**known)
     except Exception:
         return None
-    for name in {name for base in cls.__mro__ for name in vars(base)} - set(names):
+    for name in {name for one in (*cls.__mro__, made) for name in getattr(one, "__dict__", ())} - set(names):
         if isinstance(getattr(made, name, None), (int, float)) and not name.startswith("_"):
             for found in _known([name], cls, value).values():
                 _try_to_set(made, name, found)

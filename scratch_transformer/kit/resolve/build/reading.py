@@ -162,6 +162,8 @@ class _Reader(ast.NodeVisitor):
             self._paired(node.value)
         held = self.held(node.value), [self.held(part) for part in getattr(node.value, "elts", ())]
         self.generic_visit(node)
+        if isinstance(node.value, ast.Constant) and node.value.value is None:
+            return  # if it is given one: self.dropout = dropout; else: self.dropout = None
         for target in node.targets:
             if isinstance(target, ast.Tuple) and len(target.elts) == len(held[1]):
                 for part, one in zip(target.elts, held[1], strict=True):

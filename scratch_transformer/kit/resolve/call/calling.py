@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from scratch_transformer.kit.definitions import source_of
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.build.config import is_config
 from scratch_transformer.kit.resolve.build.construct import parameters_of
@@ -68,6 +69,7 @@ FIXED: dict[str, Any] = {
 """For required parameters of functions that are no settings of the kind."""
 
 
+SKIPPED = re.compile(r"resid|skip(?!_?mask)|shortcut")
 MEANINGLESS = None
 """For a required parameter that is nothing of what the kind takes."""
 
@@ -122,6 +124,7 @@ def plans(
     parameters = [p for p in parameters_of(function) if p.name != "self"]
     sources = _sources([p for p in parameters if not is_mask(p.name)], tensors)
     mask_like = [p for p in parameters if (is_mask(p.name) and not isinstance(p.default, bool)) or p in sources]
+    mask_like = [p for p in mask_like if p.default is p.empty or not _is_table(p.name, function)]
     others = [p for p in parameters if p not in mask_like]
     heads = int(settings.get("num_heads", 1))
     extra = _beside(others, tensors, tables, settings)
@@ -161,6 +164,11 @@ def _beside(
             last = [] if is_open or first or isinstance(values[0], beside.Table) else [None]
             found[parameter.name] = [*first, *values, *last]
     return found
+
+
+def _is_table(mask: str, function: Any) -> bool:
+    """Whether a forward reads masks by their names from what it is given, and makes its own without: mask["src"]."""
+    return re.search(rf"""\b{mask}\[["']""", source_of(inspect.unwrap(function))) is not None
 
 
 def reassigned(plan: Plan) -> Iterator[Plan]:
@@ -279,6 +287,8 @@ def _shared_input(name: str, tensors: tuple[str, ...], turns: bool) -> str | Non
     """
     if input_of(name, ("memory",)) and ("memory" in tensors or (turns and tensors == ("x",))):  # as keys, and as values
         return tensors[-1]
+    if SKIPPED.search(plain(name)) and (own := next((one for one in ("x", "query") if one in tensors), None)):
+        return own  # the sublayer's input, which it adds
     role = input_of(name, ("query", "key", "value"))
     if role is None or "query" in tensors:
         return None

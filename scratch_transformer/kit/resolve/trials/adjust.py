@@ -10,13 +10,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from scratch_transformer.kit.definitions import leads_to, names_in
+from scratch_transformer.kit.definitions import leads_to, names_in, source_of
 from scratch_transformer.kit.kind import Inputs, Kind, Probe
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.call import batching, beside, caching, forwards
 from scratch_transformer.kit.resolve.call.plan import LENGTH, ROWS, SENTENCES, CannotCall, Plan
 from scratch_transformer.kit.resolve.call.precision import double
-from scratch_transformer.kit.resolve.candidate import Resolved, source_of, tensors
+from scratch_transformer.kit.resolve.candidate import Resolved, tensors
 from scratch_transformer.kit.resolve.functions import decoders, mask_functions, schedules
 from scratch_transformer.kit.resolve.names.inputs import is_mask
 from scratch_transformer.kit.resolve.trial import Trial

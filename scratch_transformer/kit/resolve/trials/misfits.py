@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from scratch_transformer.kit.judge import undefined
 from scratch_transformer.kit.kind import Finding, Inputs, Kind
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.resolve.build import construct
@@ -32,7 +33,8 @@ SIZES = ((2, 5, 30, 3), (3, 7, 44, 4), (5, 4, 42, 6))
 """Samples, length, width, heads: no two alike, nor the width of a head like any of them."""
 SHAPES = re.compile(
     r"must match the (size|existing size)|cannot be multiplied|is invalid for input of size|first two dimensions|"
-    r"doesn't match the broadcast shape|Sizes of tensors must match|number of dims|Dimension out of range"
+    r"doesn't match the broadcast shape|Sizes of tensors must match|number of dims|Dimension out of range|"
+    r"exceeds dimension size"
 )
 KINDS = ("MultiheadAttention", "SelfAttention", "CausalSelfAttention", "CrossAttention", "FeedForward", "EncoderLayer",
          "DecoderLayer", "DecoderOnlyLayer", "PositionalEncoding", "Encoder", "LlamaBlock")  # fmt: skip
@@ -52,15 +54,16 @@ def finding(thing: Any, kind: Kind, library: Library, error: BaseException | Non
     if not _stops_within(error, thing) or not _is_known(thing, kind):
         return None
     first: BaseException | None = None
-    for samples, length, width, heads in SIZES:
-        settings = _settings(kind, width, heads)
-        stopped = 0
-        for outcome in _calls(thing, kind, library, settings, _inputs(kind, samples, length, settings)):
-            if not _stops_within(outcome, thing):
-                return None  # it gives something, or stops for another reason
-            first, stopped = first or outcome, stopped + 1
-        if not stopped:
-            return None
+    for (samples, length, width, heads), is_longest in itertools.product(SIZES, (False, True)):
+        settings = _settings(kind, width, heads) | ({"max_len": length, "batch": samples} if is_longest else {})
+        stops = list(_calls(thing, kind, library, settings, _inputs(kind, samples, length, settings)))
+        others = [stop for stop in stops if not _stops_within(stop, thing)]
+        if not stops or any(stop is None for stop in others):
+            return None  # it gives something
+        if others:  # it stops for another reason: as it was told how long its sequences are, perhaps with a name
+            named = undefined.finding(others[0]) if is_longest else None
+            return (named, others[0]) if named is not None and others[0] is not None else None
+        first = first or stops[0]
     assert first is not None
     file, line = _place(first, thing)
     code = linecache.getline(file, line).partition("#")[0].strip()

@@ -68,7 +68,7 @@ class _Calls:
         """Ways to call it in which a name says which sequence is the source's, with masks that hide nothing."""
         try:
             plans = list(calling.plans(forwards.forward_of(self.made, self.kind), self.kind.inputs, self.kind.defaults))
-        except CannotCall:
+        except (CannotCall, IndexError):  # it asks for tables of angles, too
             return
         for plan in plans:
             if any(name == self.sides[0] and input_of(p, self.sides[:1]) for p, name in plan.arguments.items()):
