@@ -117,3 +117,42 @@ def test_one_layer_that_is_called_again_and_again(called, ids, tmp_path):
     result = check_text(CALLED_AGAIN.replace("x = self.layer(x", called), tmp_path)["Encoder"]
     assert [named.id for named in result.mistakes if named.severity == "mistake"] == (ids or [])
     assert (result.verdict == "mistake") == bool(ids) and result.verdict not in FINE
+
+
+NORM_OF_CROSS = """
+class DecoderLayer(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff):
+        super().__init__()
+        self.self_attn = nn.MultiheadAttention(d_model, num_heads, batch_first=True)
+        self.self_norm = nn.LayerNorm(d_model)
+        self.enc_attn = nn.MultiheadAttention(d_model, num_heads, batch_first=True)
+        self.enc_attn_norm = nn.LayerNorm(d_model)
+        self.ffn = nn.Sequential(nn.Linear(d_model, d_ff), nn.ReLU(), nn.Linear(d_ff, d_model))
+        self.ffn_norm = nn.LayerNorm(d_model)
+        MORE
+
+    def forward(self, x, memory, memory_mask=None):
+        later = torch.ones(x.shape[1], x.shape[1]).triu(1).bool()
+        y = self.self_norm(x)
+        x = x + self.self_attn(y, y, y, attn_mask=later)[0]
+        m = GIVEN
+        x = x + self.enc_attn(self.enc_attn_norm(x), m, m, key_padding_mask=memory_mask)[0]
+        return x + self.ffn(self.ffn_norm(x))
+"""
+
+
+@pytest.mark.parametrize(
+    "more, given, verdict, form",
+    [
+        ("pass", "memory", "matches the builtin", []),
+        ("self.norm_of_memory = nn.LayerNorm(d_model)", "self.norm_of_memory(memory)", "harmless deviation",
+         ["by a norm of its own"]),
+        ("pass", "self.enc_attn_norm(memory)", "harmless deviation", ["by the norm of the queries"]),
+        ("pass", "self.ffn_norm(memory)", "unknown mismatch", []),
+    ],
+    ids=["none", "own", "queries'", "another's"],
+)  # fmt: skip
+def test_the_encoders_output_is_normalized_in_the_decoders_layer_or_not(more, given, verdict, form, tmp_path):
+    result = check_text(NORM_OF_CROSS.replace("MORE", more).replace("GIVEN", given), tmp_path)["DecoderLayer"]
+    assert result.verdict == verdict
+    assert [named.form for named in result.mistakes if named.id == "B31"] == form

@@ -136,13 +136,12 @@ def match(ours: list[Unit], theirs: list[Unit]) -> Pairs:
     """For every canonical unit, the learner's of its kind and shape that fits its place best and is next in order."""
     pairs: Pairs = {}
     free = list(theirs)
-    usual = [unit for unit in ours if not unit.path.endswith(MEMORY_NORM)]
-    is_usual = _norms_in_layers(theirs) <= _norms_in_layers(usual)
     scored = sorted(
         (-_score(unit, other) - _by_order(unit, j, theirs), i, j)
         for i, unit in enumerate(ours)
+        if not unit.path.endswith(OF_MEMORY) or _has_one_more(unit, ours, theirs)
         for j, other in enumerate(theirs)
-        if _fits(unit, other) and not (is_usual and unit.path.endswith(MEMORY_NORM))
+        if _fits(unit, other)
     )
     for _, i, j in scored:
         if i not in pairs and theirs[j] in free:
@@ -151,14 +150,18 @@ def match(ours: list[Unit], theirs: list[Unit]) -> Pairs:
     return pairs
 
 
-MEMORY_NORM = "norm_memory"
-"""Of the encoder's output, in a layer of the decoder that has a norm more than usual."""
+OF_MEMORY = "norm_memory"
+MEMORY = re.compile(r"mem|kv|context|ctx|enc\w*_?out")
+"""In the name of a norm of what the encoder gives."""
 
 
-def _norms_in_layers(units: list[Unit]) -> int:
-    """Those outside of the layers of a stack are left out."""
-    is_stack = any(unit.layer is not None for unit in units)
-    return sum(unit.kind == "norm" and (unit.layer is not None or not is_stack) for unit in units)
+def _has_one_more(ours: Unit, among: list[Unit], theirs: list[Unit]) -> bool:
+    """Whether a decoder's layer has more norms than its three sublayers need: one may be of the encoder's output."""
+    needed, there = (
+        sum(u.kind == "norm" and u.layer == ours.layer and "encoder" not in u.context for u in units)
+        for units in (among, theirs)
+    )
+    return there >= needed
 
 
 def _by_order(ours: Unit, number: int, theirs: list[Unit]) -> float:
@@ -201,6 +204,8 @@ def _score(ours: Unit, theirs: Unit) -> float:
             score += 3 if ours.path.endswith(name) else -3
     if ours.layer is not None or theirs.layer is not None:
         score += 2 if ours.layer == theirs.layer else -1
+    if ours.path.endswith(OF_MEMORY):
+        score += 2 if MEMORY.search(theirs.path.lower()) else -1
     if tuple(theirs.shape) == ours.shape and not theirs.raw:
         score += 0.5
     return score
