@@ -26,6 +26,9 @@ def other_when_long(session: Session, recipe: Recipe) -> str:
         if "mask" in name:
             inputs[name] = None
         elif name in ("x", "ids") and isinstance(value, Tensor):
+            if name == "ids" and "pad" in session.settings:  # some find the padding themselves: of that, there is none
+                pad = int(session.settings["pad"])
+                value = value.where(value != pad, value[value != pad][0])
             inputs[name] = value.repeat(1, length // value.shape[1] + 1, *[1] * (value.dim() - 2))[:, :length]
         else:
             return ""  # of two lengths, or a part in a place of its own
