@@ -59,6 +59,22 @@ class DecoderLayer(nn.Module):
 """
 
 
+OWN_PADDING = """
+class Encoder(nn.Module):
+    def __init__(self, vocab_size, d_model, num_heads, d_ff, num_layers):
+        super().__init__()
+        self.embed = nn.Embedding(vocab_size, d_model)
+        layers = (nn.TransformerEncoderLayer(d_model, num_heads, d_ff, batch_first=True) for _ in range(num_layers))
+        self.layers = nn.ModuleList(layers)
+
+    def forward(self, ids):
+        x = self.embed(ids)
+        for layer in self.layers:
+            x = layer(x, src_key_padding_mask=ids == 0)
+        return x
+"""
+
+
 def verdict_and_ids(text, name, tmp_path):
     result = check_text(text, tmp_path)[name]
     return result.verdict, {mistake.id for mistake in result.mistakes}
@@ -73,6 +89,11 @@ def test_heads_as_wide_as_the_model(name, tmp_path):
 def test_heads_as_wide_as_the_model_that_are_scaled_for_others(tmp_path):
     text = WIDE_HEADS.replace("math.sqrt(q.size(-1))", "math.sqrt(q.size(-1) / 3)")
     assert verdict_and_ids(text, "SelfAttentionSublayer", tmp_path)[0] not in FINE
+
+
+def test_what_finds_the_padding_itself_is_compared_with_many_tokens_without_any(tmp_path):
+    result = check_text(OWN_PADDING, tmp_path)["Encoder"]
+    assert result.verdict in FINE, result
 
 
 def test_what_its_parameters_show_goes_with_any_other_mistake(tmp_path):
