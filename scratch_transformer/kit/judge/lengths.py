@@ -14,6 +14,8 @@ from scratch_transformer.kit.recipe import Recipe
 
 LONG = 64
 """Tokens, where nothing limits them."""
+WORD = 3
+"""The least id that is no padding."""
 OTHER = 1e-3
 """Relative errors that no rounding of larger positions makes."""
 
@@ -26,6 +28,7 @@ def other_when_long(session: Session, recipe: Recipe) -> str:
         if "mask" in name:
             inputs[name] = None
         elif name in ("x", "ids") and isinstance(value, Tensor):
+            value = value.clamp(min=WORD) if name == "ids" else value  # it may hide padding by itself
             inputs[name] = value.repeat(1, length // value.shape[1] + 1, *[1] * (value.dim() - 2))[:, :length]
         else:
             return ""  # of two lengths, or a part in a place of its own
