@@ -65,3 +65,18 @@ def test_a_window_is_longer_than_the_probes(kind, cls, settings, changes):
     assert "tokens it gives other numbers, though with few it does not" in wrong.limits[0]
     right = found(kind, type("Right", (cls,), changes), **settings)
     assert right.verdict != "unknown mismatch" and not any("with few" in limit for limit in right.limits)
+
+
+class HidesPadding(stacks.TokenEncoder):
+    """Its mask is made of the ids, whatever it is given."""
+
+    def __init__(self, **settings):
+        super().__init__(settings, RIGHT.with_({"positions": "learned"}))
+
+    def forward(self, ids, mask=None):
+        return super().forward(ids, (ids != 0)[:, None, None, :])
+
+
+def test_padding_that_it_sees_itself_is_no_matter_of_length():
+    diagnosis = found("TokenEncoder", HidesPadding, **MODEL, pad=0)
+    assert not any("with few" in limit for limit in diagnosis.limits), diagnosis
