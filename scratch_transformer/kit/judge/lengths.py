@@ -14,8 +14,6 @@ from scratch_transformer.kit.recipe import Recipe
 
 LONG = 64
 """Tokens, where nothing limits them."""
-WORD = 3
-"""The least id that is no padding."""
 OTHER = 1e-3
 """Relative errors that no rounding of larger positions makes."""
 

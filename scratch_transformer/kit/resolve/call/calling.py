@@ -125,6 +125,8 @@ def plans(
     sources = _sources([p for p in parameters if not is_mask(p.name)], tensors)
     mask_like = [p for p in parameters if (is_mask(p.name) and not isinstance(p.default, bool)) or p in sources]
     mask_like = [p for p in mask_like if p.default is p.empty or not _is_table(p.name, function)]
+    if "next_logits" in tensors:  # lengths of what is decoded
+        mask_like = [p for p in mask_like if not LENGTHS.search(plain(p.name))]
     others = [p for p in parameters if p not in mask_like]
     heads = int(settings.get("num_heads", 1))
     extra = _beside(others, tensors, tables, settings)
