@@ -20,7 +20,7 @@ def contradiction(thing: Any, masks: Mapping[str, tuple[str, Form]]) -> str:
     """What the documentation says of a mask, if its numbers say the opposite, as "mask: True = may attend"; else ""."""
     for parameter, (_, form) in masks.items():
         said = meaning(thing, parameter)
-        if said and form.shape != "lengths" and "added" not in form.polarity and said not in form.polarity:
+        if said and not form.shape.startswith("lengths") and "added" not in form.polarity and said not in form.polarity:
             return f"{parameter}: True = {said}"
     return ""
 

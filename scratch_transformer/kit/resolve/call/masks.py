@@ -24,7 +24,8 @@ POLARITIES = {
 }
 SHAPES = (
     "(B, 1, T, S)", "(B, T, S)", "(T, S)", "(B, 1, 1, S)", "(B, 1, S)", "(B, S)", "(1, T, S)", "(1, 1, T, S)",
-    "(B, h, T, S)", "(B*h, T, S)", "(T, S, B)", "(1, S, B)", "(B, S), causal inside", "lengths",
+    "(B, h, T, S)", "(B*h, T, S)", "(T, S, B)", "(1, S, B)", "(B, S), causal inside",
+    "lengths", "lengths, causal inside",
 )  # fmt: skip
 IDS, OF_IDS = "(B, S)", ("1 = may attend", "1 = blocked")
 """Ids of the source, in place of its mask: of one word everywhere but where padding, 0 or 1, is."""
@@ -45,7 +46,7 @@ class Form:
     shape: str
 
     def __str__(self) -> str:
-        return self.shape if self.shape == "lengths" else f"{self.shape}, {self.polarity}"
+        return self.shape if self.shape.startswith("lengths") else f"{self.shape}, {self.polarity}"
 
     @property
     def narrowed(self) -> Form:
@@ -57,8 +58,8 @@ class Form:
 
         Raises Inexpressible.
         """
-        if self.shape == "lengths":
-            return _lengths(keep, B, T, S)
+        if self.shape.startswith("lengths"):
+            return _lengths(_shaped(keep, self.shape.replace("lengths", "(B, S)"), B, h, T, S))
         return POLARITIES[self.polarity](_shaped(keep, self.shape, B, h, T, S)).contiguous()
 
 
@@ -96,12 +97,9 @@ def _padding_of_causal(one: Tensor) -> Tensor:
     return keys
 
 
-def _lengths(keep: Tensor, B: int, T: int, S: int) -> Tensor:
-    rows = keep.expand(B, keep.shape[1], T, S)[:, 0]
-    is_alike = bool((rows == rows[:, :1]).all())
-    keys = rows[:, 0] if is_alike else _padding_of_causal(rows)
+def _lengths(keys: Tensor) -> Tensor:
     lengths = keys.sum(-1)
-    if not bool((keys == (torch.arange(S) < lengths[:, None])).all()):
+    if not bool((keys == (torch.arange(keys.shape[1]) < lengths[:, None])).all()):
         raise Inexpressible("lengths")
     return lengths
 
@@ -112,8 +110,8 @@ def forms(name: str, batch_first: bool) -> list[Form]:
     if not is_mask(name):
         return [Form(polarity, IDS) for polarity in OF_IDS]
     if "valid" in word or LENGTHS.search(word):
-        return [Form("True = may attend", "lengths")]
-    shapes = list(SHAPES[:-1])
+        return [Form("True = may attend", shape) for shape in SHAPES[-2:]]
+    shapes = list(SHAPES[:-2])
     if SOURCE_MASK.search(word) or KEY_PADDING.search(word):
         shapes = ["(B, 1, 1, S)", "(B, 1, S)", "(B, S)", *shapes]
     if KEY_PADDING.search(word):

@@ -21,6 +21,7 @@ from scratch_transformer.kit.resolve.names.words import plain
 from scratch_transformer.kit.resolve.trial import MISTAKEN, NOTHING, Score, Trial
 
 COUNTS = Form("True = may attend", "lengths")
+OF_CAUSAL = Form("True = may attend", "lengths, causal inside")
 MOST_MISTAKEN_MASKS, MOST_MIXED = 8, 60
 MIXED = ("(B, 1, T, S)", "(B, 1, 1, S)", "(B, S)", "(T, S)", "(B, T, S)", "(B, 1, S)")
 NEUTRAL = ("True = may attend", "1 = may attend", "True = blocked", "0 or -inf, added")
@@ -63,7 +64,8 @@ def with_required_masks(plan: Plan, every: bool, likely: Sequence[str] = ()) -> 
             shapes = {"src_mask": narrow, "memory_mask": narrow}
             taken = {p: (n, Form(polarity, shapes.get(n, wide) if is_mask(p) else IDS)) for p, n in given}
             padding = {p: (n, Form(polarity, narrow)) for p, n in given if KEY_PADDING.search(plain(p))}
-            counts = {p: (n, COUNTS) for p, n in given if LENGTHS.search(plain(p))}
+            own = {"mask", "tgt_mask"} if len(given) > 1 else set()
+            counts = {p: (n, OF_CAUSAL if n in own else COUNTS) for p, n in given if LENGTHS.search(plain(p))}
             taken, padding = taken | counts, padding | counts
             for masks in ({**taken, **padding}, taken) if taken.keys() > padding.keys() else (taken,):
                 if masks not in tried:
