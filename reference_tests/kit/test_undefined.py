@@ -114,6 +114,12 @@ class ListOfOne(nn.Module):
         self.layers = nn.ModuleList(nn.Linear(size, size))
 
 
+class ListInARow(nn.Module):
+    def __init__(self, size=4):
+        super().__init__()
+        self.layers = nn.Sequential([nn.Linear(size, size), nn.ReLU()])
+
+
 class ListOfWhatItIsGiven(nn.Module):
     def __init__(self, layer=nn.ReLU()):
         super().__init__()
@@ -280,7 +286,8 @@ def finding(cls):
 
 @pytest.mark.parametrize("name, said", [
     ("Misspelt", "self.hiddne_dim"), ("Unknown", "mth"), ("NormOfNothing", "nn.LayerNorm"), ("Unscaled", "scaled"),
-    ("TellsItsDropout", "self.dropout"), ("ListOfOne", "ModuleList"), ("NormAsABuffer", "buffer 'norm'"),
+    ("TellsItsDropout", "self.dropout"), ("ListOfOne", "ModuleList"), ("ListInARow", "list is not"),
+    ("NormAsABuffer", "buffer 'norm'"),
     ("SetByAnotherClass", "self.decoder"), ("WithoutSelf", "self.later"), ("WithoutLambda", "for sublayer"),
     ("CallsAProperty", "requires_grad"), ("CallsANumber", "0.5"), ("CallsItsProbability", "self.dropout"),
     ("Uncalled", "x.size"), ("OfNoTorch", "soft_max"), ("OfNoTensor", "soft_max"), ("WithABias", "torch.rand"),

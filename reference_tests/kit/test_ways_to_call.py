@@ -289,3 +289,17 @@ class PositionalEncoding(nn.Module):
 
 def test_what_has_no_heads_is_told_the_width_of_all(tmp_path):
     assert check_text(POSITIONS_OF_A_HEAD, tmp_path)["PositionalEncoding"].verdict == "matches the builtin"
+
+
+MASK_ON_A_DEVICE = """
+import torch
+
+def causal_mask(size, device):
+    return torch.triu(torch.ones(size, size, device=device), diagonal=1).bool()
+"""
+
+
+def test_a_mask_is_made_on_the_device_that_it_is_told(tmp_path):
+    assert check_text(MASK_ON_A_DEVICE, tmp_path)["causal_mask"].verdict == "matches the builtin"
+    wrong = check_text(MASK_ON_A_DEVICE.replace("diagonal=1", "diagonal=2"), tmp_path)["causal_mask"]
+    assert (wrong.verdict, wrong.ids) == ("mistake", ["A6"])

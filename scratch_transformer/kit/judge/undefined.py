@@ -26,7 +26,8 @@ Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 MISFIT = re.compile(r"\(\) (missing \d+ required|got an unexpected keyword|takes .* positional argument)")
 REGISTERED = re.compile(
     r"(?P<of>ModuleList|ModuleDict|ParameterList)\.\w+ should be called with|"
-    r"cannot assign '.*' (object to|as) (buffer|parameter) '(?P<what>\w+)'"
+    r"cannot assign '.*' (object to|as) (buffer|parameter) '(?P<what>\w+)'|"
+    r"(?P<sort>list|tuple) is not a Module subclass"
 )
 """What torch says of a list of parts that is none, and of a buffer or parameter that is no tensor."""
 OF_ATTRIBUTES = re.compile(r"^'(\w+)' object has no attribute '(\w+)'")
@@ -182,7 +183,7 @@ def _registration(error: BaseException, frame: FrameType) -> tuple[str, str]:
         isinstance(one, (int, float, str, NoneType)) for one in given
     ):
         return NOTHING
-    return f"torch refuses what it makes: {error}.", found["of"] or found["what"]
+    return f"torch refuses what it makes: {error}.", found["of"] or found["what"] or found["sort"]
 
 
 def _is_method(name: str, called: str, frame: FrameType) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import importlib.util
 import inspect
 import re
 import sys
@@ -130,6 +131,12 @@ def lacks(error: BaseException | None) -> str:
     package, own = getattr(error, "package", ""), getattr(getattr(error, "placeholder", None), "why", "")
     if package and not own:
         return NOT_INSTALLED.format(package)
+    if (
+        isinstance(error, ModuleNotFoundError)
+        and error.name
+        and importlib.util.find_spec(error.name.split(".")[0]) is None
+    ):
+        return NOT_INSTALLED.format(error.name.partition(".")[0])
     return not_loaded(error) if reads_what_is_absent(error) else ""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 from collections.abc import Callable
@@ -29,6 +30,9 @@ def readings(function: Callable[..., Any], kind: Kind, pad: int = 0) -> list[Cal
     if not kind.name.endswith("Mask") or not inspect.isfunction(function):
         return []
     required = [p.name for p in parameters_of(function) if p.default is p.empty]
+    devices = {name: torch.device("cpu") for name in required if plain(name) == "device"}
+    if devices:
+        function, required = functools.partial(function, **devices), [n for n in required if n not in devices]
     if kind.name == "CausalMask":
         return _of_lengths(function, required)
     if kind.name == "PaddingMask" and required and is_mask(required[0]):
@@ -62,7 +66,8 @@ def _of_lengths(function: Callable[..., Any], required: list[str]) -> list[Calla
     is_number = any(setting in ("max_len", "num_heads") for setting in settings_of(name)) or not input_of(
         name, ("ids",)
     )
-    return [function, *by_ids] if is_number else [*by_ids, function]
+    by_number: Callable[..., Any] = lambda length: function(**{name: length})  # noqa: E731
+    return [by_number, *by_ids] if is_number else [*by_ids, by_number]
 
 
 def _of_ids(function: Callable[..., Any], required: list[str], pad: int, dtype: torch.dtype) -> Callable[..., Any]:
