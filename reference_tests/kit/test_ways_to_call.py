@@ -303,3 +303,30 @@ def test_a_mask_is_made_on_the_device_that_it_is_told(tmp_path):
     assert check_text(MASK_ON_A_DEVICE, tmp_path)["causal_mask"].verdict == "matches the builtin"
     wrong = check_text(MASK_ON_A_DEVICE.replace("diagonal=1", "diagonal=2"), tmp_path)["causal_mask"]
     assert (wrong.verdict, wrong.ids) == ("mistake", ["A6"])
+
+
+COMPUTED = """
+import torch.nn as nn
+from dataclasses import dataclass
+
+@dataclass
+class Config:
+    n_embd: int = 64
+
+    @property
+    def ffn_dim(self):
+        return 4 * self.n_embd
+
+class MLP(nn.Module):
+    def __init__(self, config: Config):
+        super().__init__()
+        self.fc, self.proj = nn.Linear(config.n_embd, config.ffn_dim), nn.Linear(config.ffn_dim, config.n_embd)
+
+    def forward(self, x):
+        return self.proj(nn.functional.relu(self.fc(x)))
+"""
+
+
+def test_a_width_that_a_config_computes_is_listened_to(tmp_path):
+    result = check_text(COMPUTED, tmp_path)["MLP"]
+    assert (result.verdict, result.ids) == ("matches the builtin", [])

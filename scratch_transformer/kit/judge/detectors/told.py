@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 
+from scratch_transformer.kit.definitions import parameters_of
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import ROUNDED, Session, distance
 from scratch_transformer.kit.judge.variants import call
@@ -13,6 +15,7 @@ from scratch_transformer.kit.mistakes import MISTAKES
 Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 WIDE = 1031
 """A width of the feed-forward network, and a number of words, that rounding makes no other's."""
+CONFIG = re.compile("config|cfg|args|params|hp", re.I)
 WORDS = ("vocab_size", "src_vocab_size", "tgt_vocab_size")
 
 
@@ -33,6 +36,8 @@ def other_sizes(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     d_model, heads = session.settings.get("d_model", 0), session.settings.get("num_heads", 0)
     if number := next((n for n in range(2, d_model) if d_model % n == 0 and n != heads), 0):
         others["num_heads"] = number
+    if any(CONFIG.search(p.name) for p in parameters_of(type(session.candidate.module))):
+        others.pop("d_ff")  # which a config may compute from d_model
     for setting in sorted(others.keys() & session.settings.keys()):
         if _is_deaf(session, setting, others[setting]):
             said = f"Told {setting} = {others[setting]}, it is what it was with {session.settings[setting]}."
