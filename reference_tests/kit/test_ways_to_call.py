@@ -330,3 +330,30 @@ class MLP(nn.Module):
 def test_a_width_that_a_config_computes_is_listened_to(tmp_path):
     result = check_text(COMPUTED, tmp_path)["MLP"]
     assert (result.verdict, result.ids) == ("matches the builtin", [])
+
+
+UNGROUPED = """
+import torch, torch.nn as nn
+
+class CausalSelfAttention(nn.Module):
+    def __init__(self, dim, n_heads, n_kv_heads, max_len):
+        super().__init__()
+        self.heads, self.kv_heads, self.width = n_heads, n_kv_heads, dim // n_heads
+        self.q, self.k, self.v, self.o = (nn.Linear(dim, dim, bias=False) for _ in range(4))
+        self.register_buffer("future", torch.ones(max_len, max_len).triu(1).bool())
+
+    def forward(self, x):
+        B, T, E = x.shape
+        q = self.q(x).view(B, T, self.heads, self.width).transpose(1, 2)
+        k, v = (f(x).view(B, T, self.kv_heads, self.width).transpose(1, 2) for f in (self.k, self.v))
+        scores = (q @ k.transpose(2, 3) / self.width**0.5).masked_fill(self.future[:T, :T], -torch.inf)
+        return self.o((scores.softmax(-1) @ v).transpose(1, 2).reshape(B, T, E))
+"""
+
+
+@pytest.mark.parametrize(("scale", "ids"), [("", []), ("**2", ["A1"])])
+def test_what_stops_with_fewer_heads_of_keys_is_checked_with_as_many_and_says_so(scale, ids, tmp_path):
+    text = UNGROUPED.replace("self.width**0.5", f"(self.width**0.5){scale}")
+    result = check_text(text, tmp_path)["CausalSelfAttention"]
+    assert [id for id in result.ids if id not in ("A14", "A19")] == ids
+    assert any("as many heads of keys and values" in said for said in (*result.limits, *result.notes))

@@ -21,6 +21,7 @@ MOST_SIZES = 3
 OF_REFERENCE = re.compile(r"d_model=(\d+) and num_heads=(\d+)")
 MULTIPLE = re.compile(r"(?:%|//|multiple of|divisible by|head_?(?:dim|size) (?:of|to be)) ?(\d+)")
 ONE_LENGTH = "It works with sequences of its longest length alone: only such were checked."
+UNGROUPED = "It works with as many heads of keys and values as of queries alone: only such were checked."
 SHAPES = re.compile(r"normalized_shape=\[(\d+)\]|cannot be multiplied \(\d+x\d+ and (\d+)x(\d+)\)|\((\d+)\)|\b(\d+)\b")
 
 
@@ -39,6 +40,8 @@ def otherwise(
         written = int(refused[2])
         yield {**settings, "d_model": 6 * written, "num_heads": written}, ""
         return
+    if "is invalid for input of size" in str(error) and settings.get("num_kv_heads") not in (None, heads):
+        yield {**settings, "num_kv_heads": heads}, UNGROUPED
     functions = list(_functions(thing))
     of_code = {n for function in functions for n in _numbers(function)}
     ours = {value for value in settings.values() if type(value) is int}
