@@ -10,7 +10,6 @@ from scratch_transformer.kit.mistakes.blocks import MIXED_NORMS, UNUSED_NORMS
 from scratch_transformer.kit.mistakes.demonstrate import demonstrate
 from scratch_transformer.kit.mistakes.normalization import LARGE_EPS
 
-
 OF_OTHER_FORMS = {
     "A1": {AS_IN_T5},
     "A5": {LENT},
