@@ -62,6 +62,32 @@ def test_a_busy_process_is_seen():
         busy.communicate()
 
 
+GRANDCHILD = """
+import subprocess, sys, time
+work = "import time\\nwhile time.process_time() < 0.6: pass"
+subprocess.run([sys.executable, "-c", work])
+print("ended", flush=True)
+at_work = subprocess.Popen([sys.executable, "-c", work + "\\nprint(flush=True)\\ntime.sleep(60)"], stdout=subprocess.PIPE)
+at_work.stdout.readline()
+print("at work", flush=True)
+sys.stdin.readline()
+at_work.kill()
+at_work.wait()
+"""
+
+
+def test_what_our_processes_begin_is_ours():
+    """A server that forks workers: their time counts, while they work and when they have ended."""
+    before = others._ours()
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", GRANDCHILD], **pipes) as child:
+        for words, least in (("ended", 0.6), ("at work", 1.2)):
+            assert child.stdout.readline().strip() == words
+            assert others._ours() - before >= least - 0.05
+        child.communicate("\n")
+    assert others._ours() - before >= 1.15
+
+
 @pytest.mark.parametrize(
     "device, used, says",
     [("cpu", 0.83, "which used 0.8 of 2 processors"), ("cpu", 0.05, ""), ("cpu", "unknown", ""), ("cuda", 0.83, "")],

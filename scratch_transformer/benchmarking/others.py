@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable
@@ -13,6 +14,9 @@ BUSY = 0.1
 
 LOOK = 3.0
 """Seconds."""
+
+TIMES = ("user", "system", "children_user", "children_system")
+"""Of a process, and of its children that have ended."""
 
 
 class Watch:
@@ -58,6 +62,11 @@ def _busy() -> float:
 
 
 def _ours() -> float:
-    """Seconds of this process, and of its children that have ended."""
-    times = os.times()
-    return times.user + times.system + times.children_user + times.children_system
+    """Seconds of this process and of all that it has begun, or that these have: those at work, and those that ended."""
+    own = psutil.Process()
+    found = 0.0
+    for process in (own, *own.children(recursive=True)):
+        with contextlib.suppress(psutil.NoSuchProcess):  # it has ended since
+            times = process.cpu_times()
+            found += sum(getattr(times, name, 0.0) for name in TIMES)
+    return found
