@@ -67,7 +67,8 @@ import subprocess, sys, time
 work = "import time\\nwhile time.process_time() < 0.6: pass"
 subprocess.run([sys.executable, "-c", work])
 print("ended", flush=True)
-at_work = subprocess.Popen([sys.executable, "-c", work + "\\nprint(flush=True)\\ntime.sleep(60)"], stdout=subprocess.PIPE)
+work += "\\nprint(flush=True)\\ntime.sleep(60)"
+at_work = subprocess.Popen([sys.executable, "-c", work], stdout=subprocess.PIPE)
 at_work.stdout.readline()
 print("at work", flush=True)
 sys.stdin.readline()
