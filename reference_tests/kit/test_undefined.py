@@ -8,10 +8,12 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from reference_tests.kit.learners.checked import check_text
 from scratch_transformer.kit.discover import load
 from scratch_transformer.kit.discover.target import find
-from scratch_transformer.kit.judge.crashes import crash_finding
+from scratch_transformer.kit.judge.crashes import crash_finding, first_finding
 from scratch_transformer.kit.resolve.build import globals
+from scratch_transformer.kit.resolve.call.plan import CannotCall
 from scratch_transformer.kit.resolve.call.precision import double
 
 LEARNERS = """
@@ -256,6 +258,39 @@ class OfTwoTensors(nn.Module):
         return x + torch.zeros(x, x, dtype=torch.float)
 
 
+def table(length, theta=10000.0):
+    return torch.outer(torch.arange(length), theta)
+
+
+class OuterOfABase(nn.Module):
+    def forward(self, x):
+        return x * table(2)
+
+
+class SineOfANumber(nn.Module):
+    def forward(self, x):
+        return x * torch.sin(2 * x.shape[0])
+
+
+def turned(x, theta=None):
+    return torch.sin(theta or 1.0) * x
+
+
+class SineOfWhatItIsGiven(nn.Module):
+    def forward(self, x):
+        return turned(x)
+
+
+def lifted(x, theta=1.0):
+    theta = float(x.mean()) if theta is None else theta
+    return torch.sin(theta) * x
+
+
+class SineOfWhatItMakes(nn.Module):
+    def forward(self, x):
+        return lifted(x)
+
+
 class HandsOn(nn.Module):
     def __init__(self):
         super().__init__()
@@ -292,6 +327,7 @@ def finding(cls):
     ("CallsAProperty", "requires_grad"), ("CallsANumber", "0.5"), ("CallsItsProbability", "self.dropout"),
     ("Uncalled", "x.size"), ("OfNoTorch", "soft_max"), ("OfNoTensor", "soft_max"), ("WithABias", "torch.rand"),
     ("OfConstants", "requires_grad=True"), ("OfTwoAngles", "torch.sin"),
+    ("OuterOfABase", "the number theta"), ("SineOfANumber", "the number 2 * x.shape[0]"),
 ])  # fmt: skip
 def test_what_nothing_defines_is_named(learners, name, said):
     found = finding(getattr(learners, name))
@@ -301,10 +337,36 @@ def test_what_nothing_defines_is_named(learners, name, said):
 @pytest.mark.parametrize("name", [
     "SetFromOutside", "SetTogether", "OfAnotherBase", "OfAConfig", "Scaled", "GivenAFunction",
     "IsGivenItsPart", "HandsOn", "ListOfWhatItIsGiven", "Gated", "GivesWhatItWasGiven", "CallsWhatItIsGiven",
-    "AsksWhatItIsGiven", "OfTwoTensors", "OfASize",
+    "AsksWhatItIsGiven", "OfTwoTensors", "OfASize", "SineOfWhatItIsGiven", "SineOfWhatItMakes",
 ])  # fmt: skip
 def test_what_may_be_set_or_given_elsewhere_is_no_mistake(learners, name):
     assert finding(getattr(learners, name)) is None
+
+
+@pytest.mark.parametrize("name, is_named", [("OfNoTorch", True), ("OfNoTensor", False), ("WithoutLambda", False)])
+def test_of_one_way_among_many_the_code_alone_must_show_it(learners, name, is_named):
+    """Another way to build it may have given it what it calls, or asks for an attribute."""
+    with pytest.raises(Exception) as raised, double():
+        getattr(learners, name)()(torch.ones(2))
+    found = first_finding([CannotCall("as no kind"), raised.value])
+    assert (found is not None) is is_named
+    assert not is_named or found[1] is raised.value
+
+
+TABLE = """
+def precompute_freqs_cis(head_dim: int, seq_len: int, theta: float = 10000.0):
+    assert head_dim % 2 == 0, "the dimension must be even"
+    thata = 1.0 / theta ** (torch.arange(0, head_dim, 2).float() / head_dim)
+    return torch.polar(torch.ones(seq_len, head_dim // 2), torch.outer(torch.arange(seq_len).float(), theta))
+"""
+
+
+def test_what_a_table_of_angles_stops_with_is_heard(tmp_path):
+    (found,) = check_text(TABLE, tmp_path).values()
+    assert (found.verdict, [m.id for m in found.mistakes]) == ("mistake", ["B26"])
+    assert "the number theta" in found.mistakes[0].evidence
+    right = check_text(TABLE.replace("thata", "theta"), tmp_path)["precompute_freqs_cis"]
+    assert right.verdict == "matches the builtin"
 
 
 def test_lines_that_were_left_out_may_have_defined_it(learners, monkeypatch):

@@ -20,7 +20,7 @@ from scratch_transformer.kit.discover import load, packages, siblings, survey
 from scratch_transformer.kit.discover.sandbox import Guard, TimeUp, time_limit
 from scratch_transformer.kit.discover.target import Source
 from scratch_transformer.kit.judge import scripts
-from scratch_transformer.kit.judge.crashes import crash_finding
+from scratch_transformer.kit.judge.crashes import crash_finding, first_finding
 from scratch_transformer.kit.judge.diagnose import diagnose
 from scratch_transformer.kit.kind import Diagnosis, Finding
 from scratch_transformer.kit.kinds import KINDS
@@ -278,6 +278,7 @@ class Checking:
         """What a part of another file is, without a report of its own: its mistakes are the whole's."""
         library, kinds = self.library, self.library.guesses[part]
         library.checked.add(part)
+        library.heard.clear()
         with (
             contextlib.suppress(TimeUp, Exception),
             self.guard.on() if self.guard else nullcontext(),
@@ -325,6 +326,7 @@ class Checking:
         fair = 2 * (self.end - time.process_time()) / max(self.left, 1)
         self.left -= 1
         self.library.hurries = self._is_over
+        self.library.heard.clear()
         best = chosen(value, kinds, self.library, min(max(fair, self._least(LEAST_SECONDS)), SEARCH))
         self.library.checked.add(value)
         if best.candidate is not None:
@@ -381,6 +383,8 @@ class Checking:
         """The mistake with which something stops, however it is called, and what it raises."""
         error = outcome.error
         finding = crash_finding(error) if isinstance(error, Exception) else None
+        if finding is None:
+            finding, error = first_finding(self.library.heard.values()) or (None, error)
         if finding is None and outcome.stage == "called":
             with (
                 contextlib.suppress(TimeUp),

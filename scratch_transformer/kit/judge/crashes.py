@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from scratch_transformer.kit.judge import undefined
 from scratch_transformer.kit.kind import Finding
@@ -26,6 +27,12 @@ def explain_crash(error: BaseException) -> str | None:
         if isinstance(error, type_) and id in MISTAKES and re.search(pattern, message):
             return id
     return None
+
+
+def first_finding(errors: Iterable[BaseException]) -> tuple[Finding, BaseException] | None:
+    """Of what something stops with, in whatever ways it was tried, the first that its code alone shows to be wrong."""
+    found = ((undefined.finding(error, is_one_of_many=True), error) for error in errors if isinstance(error, Exception))
+    return next(((finding, error) for finding, error in found if finding is not None), None)
 
 
 def crash_finding(error: BaseException) -> Finding | None:

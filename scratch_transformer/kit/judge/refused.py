@@ -22,6 +22,7 @@ METHOD = re.compile(r"'builtin_function_or_method'|'method'")
 MISSING = re.compile(r"(?:'Tensor' object|module '(?P<module>torch[\w.]*)') has no attribute '(?P<name>\w+)'")
 KEYWORD = re.compile(r"(\w+)\(\) (?:got an unexpected keyword argument '(\w+)'|received an invalid combination of arg)")
 PLACES = re.compile(r"(\w+)\(\) takes (\d+) positional arguments? but \d+ (?:was|were) given")
+NO_TENSOR = re.compile(r"(\w+)\(\): argument '(\w+)' \(position (\d+)\) must be Tensor, not (int|float)")
 OF_SIZES = ("zeros", "ones", "rand", "randn", "empty")
 """What takes any number of sizes, and says this of arguments that are none."""
 NUMBERS = (int, float, bool)
@@ -100,6 +101,53 @@ def no_constant(error: BaseException, frame: FrameType) -> tuple[str, str]:
             text = " ".join(str(error).split())[:120]
             return f"torch refuses {written}: {text}.", ast.unparse(node.value.func)
     return NOTHING
+
+
+def no_tensor(error: BaseException, frame: FrameType) -> tuple[str, str]:
+    """A number where torch wants a tensor: torch.sin(math.pi), torch.outer(m, theta) of def table(theta=10000.0)."""
+    found = NO_TENSOR.match(str(error)) if type(error) is TypeError else None
+    for node in _nodes(error, frame, ast.Call) if found else ():
+        name, place = ast.unparse(node.func), int(found[3]) - 1  # type: ignore[index]
+        if _of_torch(node.func, frame) is None or name.rpartition(".")[2] != found[1]:  # type: ignore[index]
+            continue
+        named = {word.arg: word.value for word in node.keywords}
+        given = node.args[place] if place < len(node.args) else named.get(found[2])  # type: ignore[index]
+        if given is not None and _is_always_a_number(given, frame):
+            return f"It gives {name} the number {ast.unparse(given)}, where that takes a tensor.", name
+    return NOTHING
+
+
+def _is_always_a_number(node: ast.expr, frame: FrameType) -> bool:
+    """Whether it is one by what is written, whoever calls: 2 * 0.5, math.sqrt(…), x.shape[1], a parameter that is."""
+    if isinstance(node, ast.Constant):
+        return type(node.value) in (int, float)
+    if isinstance(node, ast.BinOp):
+        return all(_is_always_a_number(side, frame) for side in (node.left, node.right))
+    if isinstance(node, ast.UnaryOp):
+        return _is_always_a_number(node.operand, frame)
+    if isinstance(node, ast.Call):
+        return ast.unparse(node.func).startswith("math.") or ast.unparse(node.func) in ("len", "int", "float")
+    if isinstance(node, ast.Subscript):
+        return isinstance(node.value, ast.Attribute) and node.value.attr == "shape"
+    if isinstance(node, ast.Attribute):
+        return _is_own_number(ast.unparse(node), frame)
+    return isinstance(node, ast.Name) and _is_number_by_name(node.id, frame)
+
+
+def _is_number_by_name(name: str, frame: FrameType) -> bool:
+    """Whether a name is a parameter that is a number, and is given nothing else in the function."""
+    code = frame.f_code
+    for node in _parsed(code.co_filename, len(linecache.getlines(code.co_filename))):
+        if isinstance(node, ast.FunctionDef) and (node.name, node.lineno) == (code.co_name, code.co_firstlineno):
+            stored = {one.id for one in ast.walk(node) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
+            every = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+            defaults = [None] * (len(every) - len(node.args.defaults) - len(node.args.kwonlyargs)) + node.args.defaults
+            for one, default in zip(every, [*defaults, *node.args.kw_defaults], strict=True):
+                is_said = one.annotation is not None and ast.unparse(one.annotation) in ("int", "float")
+                is_default = isinstance(default, ast.Constant) and type(default.value) in (int, float)
+                if one.arg == name:
+                    return name not in stored and (is_said or is_default)
+    return False
 
 
 def _nodes(error: BaseException, frame: FrameType, sorts: Any) -> Iterator[Any]:

@@ -17,7 +17,14 @@ from torch import nn
 from scratch_transformer.kit.discover.load import REPAIRED
 from scratch_transformer.kit.discover.repair import unbound
 from scratch_transformer.kit.discover.target import Source
-from scratch_transformer.kit.judge.refused import line_of, no_argument, no_constant, no_function, no_method
+from scratch_transformer.kit.judge.refused import (
+    line_of,
+    no_argument,
+    no_constant,
+    no_function,
+    no_method,
+    no_tensor,
+)
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 
@@ -30,11 +37,19 @@ REGISTERED = re.compile(
     r"(?P<sort>list|tuple) is not a Module subclass"
 )
 """What torch says of a list of parts that is none, and of a buffer or parameter that is no tensor."""
+NO_SUCH = re.compile(r"module 'torch[\w.]*' has no attribute")
 OF_ATTRIBUTES = re.compile(r"^'(\w+)' object has no attribute '(\w+)'")
 
 
-def finding(error: BaseException | None) -> Finding | None:
-    """What an error says that nothing defines, if the learner's own code shows that it is so."""
+OF_VALUES = (no_function, no_method)
+"""What may be so because of what is given to a call, as far as the line alone shows."""
+
+
+def finding(error: BaseException | None, is_one_of_many: bool = False) -> Finding | None:
+    """What an error says that nothing defines, if the learner's own code shows that it is so.
+
+    is_one_of_many: what some way to build or call it stops with, not the likeliest: then the code alone must show it.
+    """
     frame = next((frame for frame, _ in reversed([*traceback.walk_tb(error.__traceback__)])), None) if error else None
     while frame is not None and {"torch", "precision"} & set((frame.f_globals.get("__name__") or "").split(".")):
         is_call = (
@@ -47,7 +62,10 @@ def finding(error: BaseException | None) -> Finding | None:
     if frame is None or error is None or frame.f_globals.get(REPAIRED):
         return None
     said, name = NOTHING
-    for look in (_attribute, _name, _call, _registration, no_function, no_method, no_argument, no_constant):
+    looks = (_attribute, _name, _call, _registration, *OF_VALUES, no_argument, no_constant, no_tensor)
+    for look in looks:
+        if is_one_of_many and look in OF_VALUES and not NO_SUCH.match(str(error)):
+            continue
         said, name = (said, name) if said else look(error, frame)
     line = linecache.getline(frame.f_code.co_filename, line_of(error, frame)).strip()
     return Finding(MISTAKES["B26"], f"{said} It stops at: {line}", name) if said else None

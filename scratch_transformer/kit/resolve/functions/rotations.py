@@ -20,6 +20,7 @@ from scratch_transformer.kit.resolve.names.words import plain
 MAKERS = re.compile(r"freq|rope|rotary|cossin|sincos|angles|theta|rotation")
 ROWS = ("end", "length", "seqlen", "maxlen", "n", "t", "context", "maxseqlen", "maxpositionembeddings", "l")
 
+Hear = Callable[[BaseException], None]
 KINDS = {"device": torch.device("cpu"), "dtype": torch.float64}
 """What is said of the tensors that are to be made."""
 
@@ -37,14 +38,17 @@ def made_by(namespace: Mapping[str, Any], module: str, rows: int, d_k: int, base
     return found
 
 
-def as_turning(made: Any, settings: Mapping[str, Any]) -> Callable[..., Tensor] | None:
-    """What makes a table, as a function that turns x (B, h, T, d_k) by it; None for what makes none."""
+def as_turning(made: Any, settings: Mapping[str, Any], hear: Hear) -> Callable[..., Tensor] | None:
+    """What makes a table, as a function that turns x (B, h, T, d_k) by it; None for what makes none.
+
+    hear: told what it stops with.
+    """
     rows, d_k, base = settings["max_len"], settings["d_k"], settings["rope_base"]
     if isinstance(made, nn.Module):
         table = of_module(made, rows, d_k)
     elif inspect.isfunction(made):
         arguments = next(_arguments(made, rows, d_k, base), None)
-        table = _table(made, arguments, rows) if arguments else ()
+        table = _table(made, arguments, rows, hear) if arguments else ()
     else:
         return None
     if not table or any(part.shape[-1] not in (d_k, d_k // 2) for part in table):
@@ -109,10 +113,12 @@ def _arguments(function: Any, rows: int, d_k: int, base: float) -> Iterator[dict
     yield values
 
 
-def _table(function: Any, arguments: dict[str, Any], rows: int) -> tuple[Tensor, ...]:
+def _table(function: Any, arguments: dict[str, Any], rows: int, hear: Hear | None = None) -> tuple[Tensor, ...]:
     try:
         with double(), torch.no_grad():
             table = tuple(tensors(function(**arguments)))
-    except Exception:  # the learner's code may raise anything
+    except Exception as error:  # the learner's code may raise anything
+        if hear is not None:
+            hear(error)
         return ()
     return table[:2] if table and all(rows in part.shape for part in table[:2]) else ()

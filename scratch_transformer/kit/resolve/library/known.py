@@ -7,6 +7,7 @@ import functools
 import inspect
 import sys
 import time
+import traceback
 import types
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -28,6 +29,7 @@ from scratch_transformer.kit.resolve.names.settings import settings_of
 from scratch_transformer.kit.resolve.trial import MISTAKEN, NOTHING, Trial
 from scratch_transformer.kit.resolve.weights.layout import walk
 
+MOST_HEARD = 40
 NORMS = (nn.LayerNorm, nn.RMSNorm)
 SHOWN: dict[type, tuple[str, Mapping[str, Any]]] = {
     nn.LayerNorm: ("LayerNorm", {"norm_kind": "norm"}),
@@ -73,6 +75,8 @@ class Known:
         """Whether language models are only called with targets, as in training."""
         self.one_length = False
         """Whether what is tried works with one length alone: then what it stops with says nothing."""
+        self.heard: dict[Any, BaseException] = {}
+        """What the component at hand stopped with, in whatever ways it was built and called."""
         self.thorough = True
         self.hurries = False
         """Whether the file's time is long over: then nothing gets more of it for a second attempt."""
@@ -93,6 +97,12 @@ class Known:
     def is_late(self) -> bool:
         """Whether the time for the component at hand is used up."""
         return time.process_time() > self.deadline
+
+    def hear(self, error: BaseException) -> None:
+        """Note what a way to build or call the component at hand stopped with, while no part is the reference's."""
+        if not self.supplied and len(self.heard) < MOST_HEARD:
+            place = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)][-3:]
+            self.heard.setdefault((type(error), *place), error)
 
     # ---- What is known ----
 

@@ -233,7 +233,8 @@ def _constructed(thing: Any, kind: Kind, library: Library, settings: dict[str, A
                 with double():
                     made = attempt.build()
                 _refuse_large(made, attempt)
-            except Exception:
+            except Exception as error:
+                library.hear(error)
                 made = _built_inside(attempt, thing, library, settings)
                 if made is None:
                     failed.append(attempt)
@@ -290,7 +291,7 @@ def _called(
     mixed = instance.with_one_eps(made)
     function = forwards.forward_of(made, kind)
     if kind.name == "RotaryEmbedding":
-        function = rotations.as_turning(made, {**kind.defaults, **settings}) or function
+        function = rotations.as_turning(made, {**kind.defaults, **settings}, library.hear) or function
     actual = instance.settings_of_instance(made, kind, settings, used)
     if "num_layers" in actual and isinstance(made, nn.Module):  # however many it was told to make
         alone = single_layers(made, library.kind_of_class)

@@ -84,6 +84,7 @@ def _with_probes(
             adjust.adapt_output(candidate, probes[0], trial)
             stopped = _try(candidate, probes[:1])  # of another shape, positions cannot even be added
         if stopped is not None:
+            library.hear(stopped)
             first_of_all = first_of_all or stopped
             error = farther(error, stopped, made)
             alike = alike + 1 if str(stopped) == str(first_of_all) else -MOST_ALIKE
