@@ -1,4 +1,4 @@
-"""What answers for the last token alone: called with every beginning of a sequence, so that there is an answer to each."""
+"""What answers for the last token alone: called with every beginning of a sequence, so that each has an answer."""
 
 from __future__ import annotations
 

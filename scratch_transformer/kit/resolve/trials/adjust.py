@@ -81,6 +81,7 @@ def takes_targets(candidate: Resolved) -> bool:
 
 
 def with_beginnings(candidate: Resolved) -> None:
+    """From now on it is called with every beginning of what it is given."""
     candidate.last_of = beginnings.LAST_OF[candidate.kind.name]
     candidate.notes.append(LAST_ONLY)
 
