@@ -169,7 +169,7 @@ RULES: tuple[tuple[tuple[set[str], ...], set[str], tuple[str, ...]], ...] = (
     (({"head", "heads"}, SIZE), COUNT - {"n"}, ("d_k",)),
     (({"head", "heads"},), {"layer", "layers", "lm", "bias", "init"}, ("num_heads",)),
     (({"key", "keys", "value", "values", "query", "queries", "qk", "kv"}, SIZE), set(), ("d_k", "d_model")),
-    (({"q", "k", "v"}, SIZE), COUNT | {"max"}, ("d_k", "d_model")),
+    (({"q", "k", "v"}, SIZE), COUNT | {"max"}, ("d_k",)),
     (({"attention", "attn"}, {"dim", "d", "size", "width"}), {"head", "heads"}, ("d_model", "d_k")),
     (({"vocab", "vocabulary"},), {"path", "file"}, ("vocab_size",)),
     (({"token", "tokens", "word", "words", "embedding", "embeddings", "class", "classes"}, COUNT), SIZE - {"size"},
