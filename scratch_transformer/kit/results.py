@@ -1,4 +1,4 @@
-"""What is said of a component: what its numbers show, the mistakes of its parts, or why it cannot be built or called."""
+"""What is said of a component: what its numbers show, its parts' mistakes, or why it cannot be built or called."""
 
 from __future__ import annotations
 
