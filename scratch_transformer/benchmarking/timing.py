@@ -91,8 +91,8 @@ def interleave(
 ) -> dict[str, list[float]]:
     """Seconds per call of every rival in every round. Who begins rotates. All have run once before, for warmth.
 
-    Whose result was proved in another way runs now: a compiler begins anew with the call itself. Who is `HOPELESS` has a
-    single duration.
+    Whose result was proved in another way runs now: a compiler begins anew with the call itself. Who is `HOPELESS` has
+    a single duration.
     """
     for prepared in calls.values():
         if prepared.proof is not None:
