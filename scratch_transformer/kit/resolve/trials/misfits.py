@@ -105,7 +105,8 @@ def _calls(
         return
     for plan in plans[:MOST_PLANS]:
         forms = with_required_masks(plan.with_all_masks(), every=False)
-        for form in itertools.islice(itertools.chain([plan], forms), MOST_FORMS):
+        without = [] if any(is_required for *_, is_required in plan.mask_parameters) else [plan]
+        for form in itertools.islice(itertools.chain(without, forms), MOST_FORMS):
             single = {name: value[:1] for name, value in inputs.items()}
             yield _stopped(function, form, single if plan.order == calling.ALONE else inputs)
 
