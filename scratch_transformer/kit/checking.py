@@ -15,6 +15,7 @@ from typing import Any
 from torch import nn
 
 from scratch_transformer.kit import another_sort
+from scratch_transformer.kit.definitions import named_in
 from scratch_transformer.kit.discover import load, packages, siblings, survey
 from scratch_transformer.kit.discover.sandbox import Guard, TimeUp, time_limit
 from scratch_transformer.kit.discover.target import Source
@@ -45,6 +46,8 @@ CAUSAL = ("causal", "iscausal", "usecausal", "causalmask", "usecausalmask", "aut
 """Flags of a constructor."""
 SCRIPT = "training script"
 Emit = Callable[..., None]
+Entry = tuple[int, str, Any, tuple[str, ...], Source, int]
+"""Of a component: its kind's place, its name, itself, its kinds, its file and line."""
 
 
 class Checking:
@@ -54,7 +57,7 @@ class Checking:
         self.job, self.guard, self.emit = job, guard, emit
         self.library = Library(KINDS)
         self.adapted: dict[str, tuple[adapters.Adapted, Source]] = {}
-        self.found: list[tuple[int, str, Any, tuple[str, ...], Source, int]] = []
+        self.found: list[Entry] = []
         self.order = {name: index for index, name in enumerate(KINDS)}
         self.learning = LEARNING_SECONDS
         self.results = Results(self.library, guard, job.get("only"))
@@ -146,7 +149,7 @@ class Checking:
 
     def run(self) -> None:
         only = self.job.get("only")
-        wanted = sorted(self.found, key=lambda entry: (entry[0], entry[5]))
+        wanted = self.in_order()
         asked = [entry for entry in wanted if not only or entry[1] == only]
         self.emit("components", names=[*map(self._id, asked), *(f"adapter:{name}" for name in self.adapted)])
         for name in self.adapted:
@@ -179,6 +182,24 @@ class Checking:
         is_nothing = result.verdict.startswith(foreign.NOTHING)
         return is_nothing and self.job.get("only") != result.name
 
+    def in_order(self) -> list[Entry]:
+        """What was found, parts before wholes: by kind, and whatever one makes before it."""
+        by_kind = sorted(self.found, key=lambda entry: (entry[0], entry[5]))
+        ordered: list[Entry] = []
+        visited: set[Any] = set()
+
+        def visit(thing: Any) -> None:
+            own = [entry for entry in by_kind if entry[2] is thing]
+            if own and thing not in visited:
+                visited.add(thing)
+                for part in named_in(thing):
+                    visit(part)
+                ordered.extend(own)
+
+        for entry in by_kind:
+            visit(entry[2])
+        return ordered
+
     def _only_reminds(self, value: Any, kinds: tuple[str, ...], result: Result) -> bool:
         """Nobody said what it is, its name hardly does, and it cannot be called: estimate_loss is no component.
 
@@ -200,10 +221,10 @@ class Checking:
             return ""
         return f"its constructor takes no {', '.join(unknown)} (--init); it takes {', '.join(names) or 'nothing'}"
 
-    def _id(self, entry: tuple[int, str, Any, tuple[str, ...], Source, int]) -> str:
+    def _id(self, entry: Entry) -> str:
         return f"{entry[4].path}:{entry[1]}"
 
-    def component(self, entry: tuple[int, str, Any, tuple[str, ...], Source, int]) -> Result | None:
+    def component(self, entry: Entry) -> Result | None:
         _, name, value, kinds, source, line = entry
         is_asked = self.job.get("only") in (None, "", name)
         self.library.given = self.job.get("init", {}) if is_asked else {}
