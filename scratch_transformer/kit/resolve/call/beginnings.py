@@ -1,4 +1,4 @@
-"""What answers for the last token alone: called with every beginning of a sequence, so that each has an answer."""
+"""What answers for the last token alone: called with every beginning of a sequence, there is an answer to each."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def takes_targets(candidate: Resolved) -> bool:
 
 
 def with_beginnings(candidate: Resolved) -> None:
-    """From now on it is called with every beginning of what it is given."""
+    """It answers for the last token alone: from now on it is given every beginning."""
     candidate.last_of = beginnings.LAST_OF[candidate.kind.name]
     candidate.notes.append(LAST_ONLY)
 
