@@ -38,6 +38,11 @@ MOST_ALIKE = len(SHAPES)
 def planned(made: Any, function: Any, kind: Kind, library: Library, settings: dict[str, Any], plan: Plan) -> Outcome:
     """Called with what has no mask; where that stops always, with sources and targets of one length."""
     trial = library.trial(kind, settings, made)
+    alike = [probe for probe in trial.probes if is_alike(probe)]
+    if alike and library.one_length:  # source and target of the longest length, both
+        outcome = _with_probes(open_probes(alike), alike, made, function, kind, library, settings, plan)
+        if outcome.candidate is not None:
+            return outcome
     outcome = _with_probes(open_probes(trial.probes), trial.probes, made, function, kind, library, settings, plan)
     if outcome.candidate is None and plan.may_leave_masks and WANTS_MASK.search(str(outcome.error)):
         needed = plan.with_all_masks()  # its default is None, and it stops with that
@@ -49,8 +54,7 @@ def planned(made: Any, function: Any, kind: Kind, library: Library, settings: di
     if outcome.candidate is None and caches is not None and "NoneType" in str(outcome.error):
         again = _with_probes(open_probes(trial.probes), trial.probes, made, function, kind, library, settings, caches)
         outcome = again if again.candidate is not None else outcome
-    alike = [probe for probe in trial.probes if is_alike(probe)]
-    if outcome.candidate is None and alike and not library.is_late:
+    if outcome.candidate is None and alike and not library.is_late and not library.one_length:
         again = _with_probes(open_probes(alike), alike, made, function, kind, library, settings, plan)
         return again if again.candidate is not None and again.score[0] < NOTHING else outcome
     return outcome
