@@ -149,7 +149,12 @@ class Checking:
         kinds = guess.kinds_of(name, value, KINDS)
         if not kinds or self.job.get("only") == name or self.job.get("as_kind"):
             return ""
-        return foreign.why_not(value) or foreign.attends_to_nothing(value, kinds[0])
+        whys = (
+            foreign.why_not(value),
+            foreign.attends_to_nothing(value, kinds[0]),
+            foreign.embeds_words(value, kinds[0]),
+        )
+        return next(filter(None, whys), "")
 
     # ---- Checking ----
 
@@ -460,7 +465,10 @@ def _of_parts(diagnosis: Diagnosis, within: Sequence[Diagnosis]) -> list[str]:
     """
     found = [f for part in within if not part.unexplained for f in part.findings if f.severity == "mistake"]
     is_unknown = diagnosis.verdict == "unknown mismatch"
-    ids = dict.fromkeys(f.mistake.id for f in found if is_unknown or not f.mistake.changes)
+    found = [
+        f for f in found if is_unknown or not (f.mistake.changes or f.mistake.id == "B26")
+    ]  # what runs stops nowhere
+    ids = dict.fromkeys(f.mistake.id for f in found)
     return [id for id in ids if id not in diagnosis.ids]
 
 
