@@ -356,5 +356,4 @@ def _number(node: ast.expr) -> int | None:
     """What is written as a whole number, also below 0."""
     sign = -1 if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else 1
     value = node.operand if isinstance(node, ast.UnaryOp) else node
-    is_number = isinstance(value, ast.Constant) and type(value.value) is int
-    return sign * value.value if is_number else None  # type: ignore[union-attr]
+    return sign * value.value if isinstance(value, ast.Constant) and type(value.value) is int else None
