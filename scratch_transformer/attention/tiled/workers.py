@@ -29,7 +29,7 @@ Task = TypeVar("Task")
 # A larger buffer is given back after the call.
 KEPT_BYTES = 8 << 20
 # A call has been held up if spreading its operations took so many times what one thread would need for the products. On
-# idle cores two threads take 0.6 to 1.0 times that, beside a busy process 1.3 to 3 times; a short call may just be cold.
+# idle cores two threads take 0.6 to 1 times that, beside a busy process 1.3 to 3 times; a short call may just be cold.
 SLOW, SLOW_AND_SHORT = 1.25, 3.0
 SHORT_SECONDS = 0.01
 # After two such calls in a row that took so many seconds together, or more (a system's short errand holds up several
