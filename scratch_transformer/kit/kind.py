@@ -216,6 +216,10 @@ class Candidate:
         """Its output for masks with one row for all queries, where it was given one row for each; None if it cannot."""
         return None
 
+    def uncounted(self, **inputs: Any) -> tuple[str, Exception] | None:
+        """The parameter for its positions, which it need not be given, and what it stops with without; else None."""
+        return None
+
     def old_masks(self, **inputs: Any) -> list[str]:
         """The masks that it uses in a call and PyTorch refuses today, in words."""
         return []
