@@ -18,7 +18,7 @@ from scratch_transformer.kit.resolve.call.precision import double
 from scratch_transformer.kit.resolve.candidate import Resolved
 from scratch_transformer.kit.resolve.library import around, supplied
 from scratch_transformer.kit.resolve.trial import MISTAKEN, NOTHING, Score, Trial
-from scratch_transformer.kit.resolve.trials import adjust
+from scratch_transformer.kit.resolve.trials import adjust, flags
 from scratch_transformer.kit.resolve.trials.mask_search import SHAPES, find_masks, refusal, with_required_masks
 from scratch_transformer.kit.resolve.trials.outcome import Outcome, farther, raised
 from scratch_transformer.kit.resolve.trials.probing import is_alike, open_probes, probes_for
@@ -142,12 +142,17 @@ def _masked(best: Outcome, trial: Trial, tiers: int, among: Sequence[Probe]) -> 
     """How well it is explained with masks; what is explained without, and stops with each, has that one mistake."""
     assert best.candidate is not None
     score = find_masks(best.candidate, trial, tiers, among)
-    if score[0] <= NOTHING or best.score[0] >= NOTHING:
+    if score[0] <= NOTHING:
+        return score
+    refused = refusal(best.candidate, among)
+    if refused is not None and flags.IS_ASKED in str(refused[1]):
+        return _as_flag(best, refused)
+    if best.score[0] >= NOTHING:
         return score
     if any(isinstance(part, supplied.Supplied) for part in _modules(best.candidate.made)):
         best.candidate.limits.append("With its masks it stops, as the reference's part may: they were not checked.")
     else:
-        best.candidate.refused = refused = refusal(best.candidate, among)
+        best.candidate.refused = refused
         if refused is None:
             return score
         if isinstance(refused[1], AssertionError):  # of a shape that it wants: of one token less, say
@@ -157,6 +162,17 @@ def _masked(best: Outcome, trial: Trial, tiers: int, among: Sequence[Probe]) -> 
             return best.score
     best.candidate.plan = best.candidate.plan.with_masks({})
     return MISTAKEN, best.score[1]
+
+
+def _as_flag(best: Outcome, refused: tuple[str, Exception]) -> Score:
+    """Without what is asked for as if it were true or false; a mistake if it is a mask all the same."""
+    assert best.candidate is not None
+    best.candidate.plan = best.candidate.plan.with_masks({})
+    if flags.is_computed_with(refused[1]):
+        best.candidate.refused = refused
+        return max(best.score, (MISTAKEN, best.score[1]))
+    best.candidate.limits.append(f"Its {refused[0]} is a flag and no mask: it was checked without.")
+    return best.score
 
 
 def _modules(made: Any) -> Iterator[nn.Module]:
