@@ -169,6 +169,19 @@ def _told_in(text: str) -> frozenset[str]:
 
 
 @functools.lru_cache(maxsize=64)
+def _told_globally(text: str) -> frozenset[str]:
+    """The same without the variables of functions, which are nobody else's, and of the file itself."""
+    try:
+        nodes = list(ast.walk(ast.parse(text)))
+    except (SyntaxError, ValueError, RecursionError):
+        return frozenset({"setattr"})
+    names = {name for n in nodes if isinstance(n, ast.Global) for name in n.names}
+    names |= {n.id for n in nodes if isinstance(n, ast.Name)} & {"setattr"}
+    names |= {n.attr for n in nodes if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)}
+    return frozenset(names | {n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)})
+
+
+@functools.lru_cache(maxsize=64)
 def _set_in(text: str, owner: type | None) -> frozenset[str]:
     """The attributes that a file may give an object of a class: not what other classes' methods give themselves.
 
@@ -225,7 +238,7 @@ def _name(error: BaseException, frame: FrameType) -> tuple[str, str]:
     if type(error) is not NameError or not name or module is None or not getattr(module, "__file__", None):
         return NOTHING
     text = "".join(linecache.getlines(str(module.__file__)))
-    is_open = re.search(r"import\s+\*|globals\(\)|exec\(", text) or {name, "setattr"} & _told_in(text)
+    is_open = re.search(r"import\s+\*|globals\(\)|exec\(", text) or {name, "setattr"} & _told_globally(text)
     if is_open or name not in unbound(Source(str(module.__file__), text), module):
         return NOTHING
     return f"It uses {name}, which nothing in its file defines or imports.", name
