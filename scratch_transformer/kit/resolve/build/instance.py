@@ -38,6 +38,8 @@ def settings_of_instance(made: Any, kind: Kind, wanted: Mapping[str, Any], used:
         settings["num_layers"] = _layers_of(made, settings["num_layers"])
     settings |= _from_shapes(kind, settings, _shapes(made), used)
     settings |= _words(made, settings)
+    if "max_len" in settings and "max_len" not in used:
+        settings["max_len"] = _places(made, settings) or settings["max_len"]
     if "num_layers" in settings and "num_layers" not in used:
         settings["num_layers"] = _layers(made) or settings["num_layers"]
     return settings | _of_heads(made, settings)
@@ -80,6 +82,19 @@ def _words(made: nn.Module, settings: Mapping[str, Any]) -> dict[str, Any]:
     return {name: last if name.startswith("tgt") else first for name in names}
 
 
+def _places(made: nn.Module, settings: Mapping[str, Any]) -> int:
+    """The rows of the one table of positions, where that is what it was not told; 0 without one."""
+    words = {value for name, value in settings.items() if "vocab" in name}
+    tables = [tuple(p.shape) for n, p in made.named_parameters() if POSITIONS.search(n.lower()) and not _is_lazy(p)]
+    rows = {
+        shape[-2]
+        for shape in tables
+        if len(shape) in (2, 3) and shape[-1] == settings.get("d_model") and set(shape[:-2]) <= {1}
+    }
+    return rows.pop() if len(rows) == 1 and not rows & words else 0
+
+
+POSITIONS = re.compile(r"(^|[._])(pos(?!t)|wpe|pe(\.|$))")
 VOCABULARIES = ("vocab_size", "src_vocab_size", "tgt_vocab_size")
 MATRICES = 3
 """Of a layer, at least: a list of heads is no stack."""
