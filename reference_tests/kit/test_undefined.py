@@ -226,6 +226,26 @@ class OfNoTensor(nn.Module):
         return (x * 2).soft_max(-1)
 
 
+class OfNoScores(nn.Module):
+    def forward(self, x):
+        scores = torch.outer(x, x) / 2
+        scores = scores.masked_full(x > 2, 0.0)
+        return scores.softmax(-1)
+
+
+class OfWhatAModelGives(nn.Module):
+    def forward(self, x, model=torch.relu):
+        outputs = model(x)
+        return outputs.logits
+
+
+class OfTwoResults(nn.Module):
+    def forward(self, x, made=(1, 2)):
+        scores = torch.relu(x)
+        _, scores = made[0], x
+        return scores.logits
+
+
 class AsksWhatItIsGiven(nn.Module):
     def forward(self, x):
         return x.ids
@@ -497,7 +517,7 @@ def finding(cls):
     ("SetByAnotherClass", "self.decoder"), ("WithoutSelf", "self.later"), ("WithoutLambda", "for sublayer"),
     ("CallsAProperty", "requires_grad"), ("CallsANumber", "0.5"), ("CallsItsProbability", "self.dropout"),
     ("Uncalled", "x.size"), ("OfNoTorch", "soft_max"), ("OfNoTensor", "soft_max"), ("WithABias", "torch.rand"),
-    ("OfConstants", "requires_grad=True"), ("OfTwoAngles", "torch.sin"),
+    ("OfNoScores", "masked_full"), ("OfConstants", "requires_grad=True"), ("OfTwoAngles", "torch.sin"),
     ("OuterOfABase", "the number theta"), ("SineOfANumber", "the number 2 * x.shape[0]"),
 ])  # fmt: skip
 def test_what_nothing_defines_is_named(learners, name, said):
@@ -509,8 +529,8 @@ def test_what_nothing_defines_is_named(learners, name, said):
     "SetFromOutside", "SetTogether", "OfAnotherBase", "OfAConfig", "Scaled", "GivenAFunction",
     "IsGivenItsPart", "HandsOn", "ListOfWhatItIsGiven", "Gated", "GivesWhatItWasGiven", "CallsWhatItIsGiven",
     "DropsIfNotTold", "DropsAnyway", "AddsWhatItIsGiven", "PairedIfAsked", "PairedByAnother", "PairedByALoop",
-    "ToldItsWidth", "OfTwoPositions",
-    "AsksWhatItIsGiven", "OfTwoTensors", "OfASize", "SineOfWhatItIsGiven", "SineOfWhatItMakes",
+    "ToldItsWidth", "OfTwoPositions", "AsksWhatItIsGiven", "OfWhatAModelGives", "OfTwoResults", "OfTwoTensors", "OfASize",
+    "SineOfWhatItIsGiven", "SineOfWhatItMakes",
 ])  # fmt: skip
 def test_what_may_be_set_or_given_elsewhere_is_no_mistake(learners, name):
     assert finding(getattr(learners, name)) is None

@@ -65,11 +65,42 @@ def no_method(error: BaseException, frame: FrameType) -> tuple[str, str]:
                 return f"It does not call {ast.unparse(node)}: the parentheses are missing.", ast.unparse(node)
     found = MISSING.search(str(error)) if type(error) is AttributeError else None
     for node in nodes_at(error, frame, ast.Attribute) if found else ():
-        is_computed = isinstance(node.value, (ast.Call, ast.BinOp)) or found["module"]  # type: ignore[index]
+        is_computed = isinstance(node.value, COMPUTED) or found["module"]  # type: ignore[index]
+        is_computed = is_computed or _is_computed(node.value, frame)
         if node.attr == found["name"] and is_computed:  # type: ignore[index]
             owner = found["module"] or "a tensor"  # type: ignore[index]
             return f"It asks {owner} for {node.attr}, which torch {torch.__version__} does not have.", node.attr
     return NOTHING
+
+
+COMPUTED = (ast.Call, ast.BinOp)
+
+
+def _is_computed(node: ast.expr, frame: FrameType) -> bool:
+    """Whether it is a name that a function gives what torch computes, and nothing else: scores = torch.matmul(q, k)."""
+    code = frame.f_code
+    for one in _parsed(code.co_filename, len(linecache.getlines(code.co_filename))):
+        if isinstance(one, ast.FunctionDef) and (one.name, one.lineno) == (code.co_name, code.co_firstlineno):
+            inside = list(ast.walk(one))
+            stored = [n for n in inside if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+            values = [n.value for n in inside if isinstance(n, ast.Assign) and _names(n.targets) == [ast.unparse(node)]]
+            is_own = isinstance(node, ast.Name) and node.id not in {n.arg for n in inside if isinstance(n, ast.arg)}
+            is_all = is_own and 0 < len(values) == sum(n.id == ast.unparse(node) for n in stored)
+            return is_all and all(_is_of_tensors(value, ast.unparse(node), frame) for value in values)
+    return False
+
+
+def _names(targets: list[ast.expr]) -> list[str]:
+    return [ast.unparse(target) for target in targets]
+
+
+def _is_of_tensors(value: ast.expr, name: str, frame: FrameType) -> bool:
+    """A sum or product, or what a function of torch's, a method that tensors have, or one of its own gives."""
+    if not isinstance(value, ast.Call):
+        return isinstance(value, ast.BinOp)
+    method = value.func if isinstance(value.func, ast.Attribute) else None
+    is_method = method is not None and (hasattr(Tensor, method.attr) or ast.unparse(method.value) == name)
+    return is_method or _of_torch(value.func, frame) is not None
 
 
 def no_argument(error: BaseException, frame: FrameType) -> tuple[str, str]:
