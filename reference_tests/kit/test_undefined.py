@@ -529,8 +529,8 @@ def test_what_nothing_defines_is_named(learners, name, said):
     "SetFromOutside", "SetTogether", "OfAnotherBase", "OfAConfig", "Scaled", "GivenAFunction",
     "IsGivenItsPart", "HandsOn", "ListOfWhatItIsGiven", "Gated", "GivesWhatItWasGiven", "CallsWhatItIsGiven",
     "DropsIfNotTold", "DropsAnyway", "AddsWhatItIsGiven", "PairedIfAsked", "PairedByAnother", "PairedByALoop",
-    "ToldItsWidth", "OfTwoPositions", "AsksWhatItIsGiven", "OfWhatAModelGives", "OfTwoResults", "OfTwoTensors", "OfASize",
-    "SineOfWhatItIsGiven", "SineOfWhatItMakes",
+    "ToldItsWidth", "OfTwoPositions", "AsksWhatItIsGiven", "OfWhatAModelGives", "OfTwoResults",
+    "OfTwoTensors", "OfASize", "SineOfWhatItIsGiven", "SineOfWhatItMakes",
 ])  # fmt: skip
 def test_what_may_be_set_or_given_elsewhere_is_no_mistake(learners, name):
     assert finding(getattr(learners, name)) is None
