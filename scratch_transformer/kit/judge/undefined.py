@@ -70,7 +70,18 @@ def finding(error: BaseException | None, is_one_of_many: bool = False) -> Findin
     if frame.f_globals.get(REPAIRED):
         return _unread(error, frame.f_globals[REPAIRED])
     said, name = NOTHING
-    looks = (_attribute, _name, _call, _registration, *OF_VALUES, no_argument, no_constant, no_length, no_tensor)
+    looks = (
+        _attribute,
+        _of_class,
+        _name,
+        _call,
+        _registration,
+        *OF_VALUES,
+        no_argument,
+        no_constant,
+        no_length,
+        no_tensor,
+    )
     for look in looks:
         if is_one_of_many and look in OF_VALUES and not NO_SUCH.match(str(error)):
             continue
@@ -232,6 +243,21 @@ def _has_strange_base(cls: type) -> bool:
     return stood_in or not isinstance(tree, ast.ClassDef) or len(tree.bases) > len(bases)
 
 
+def _of_class(error: BaseException, frame: FrameType) -> tuple[str, str]:
+    """Config.SOS_IDX, where neither the class, nor any line of its file and of this one, ever sets it."""
+    found = OF_CLASSES.match(str(error)) if isinstance(error, AttributeError) else None
+    for node in nodes_at(error, frame, ast.Attribute) if found else ():
+        cls = frame.f_globals.get(ast.unparse(node.value))
+        is_one = isinstance(cls, type) and (cls.__name__, node.attr) == found.groups()  # type: ignore[union-attr]
+        if not is_one or cls.__bases__ != (object,) or not _is_as_written(cls) or not _text_of(cls):  # type: ignore[union-attr, arg-type]
+            continue
+        texts = (_text_of(cls), "".join(linecache.getlines(frame.f_code.co_filename)))  # type: ignore[arg-type]
+        if not any({node.attr, "setattr"} & _told_in(text) for text in texts):
+            name = ast.unparse(node)
+            return f"It reads {name}, which nothing in {node.value.id} or its file sets.", name
+    return NOTHING
+
+
 def _name(error: BaseException, frame: FrameType) -> tuple[str, str]:
     """A global name that nothing in the file defines or imports, by no star either."""
     name, module = getattr(error, "name", None), sys.modules.get(frame.f_globals.get("__name__") or "")
@@ -267,6 +293,7 @@ def _call(error: BaseException, frame: FrameType) -> tuple[str, str]:
     return NOTHING
 
 
+OF_CLASSES = re.compile(r"type object '(\w+)' has no attribute '(\w+)'")
 OF_VALUES = (no_function, no_method, _attribute_of_a_part, _attribute_of_the_model)
 """What may be so because of what is given to a call, as far as the line alone shows."""
 
