@@ -75,7 +75,7 @@ def _words(made: nn.Module, settings: Mapping[str, Any]) -> dict[str, Any]:
     wide = [(path, part.num_embeddings) for path, part in tables if part.embedding_dim == settings.get("d_model")]
     rows = {path: number for path, number in wide if not re.search(r"pos(?!t)|seg|type", path)}
     names = [name for name in VOCABULARIES if name in settings]
-    if not rows or any(settings[name] in rows.values() for name in names):
+    if not rows or any(settings[name] in rows.values() for name in names) or _projects(made, settings):
         return {}
     of_target = [number for path, number in rows.items() if re.search(r"tgt|trg|target|dec", path)]
     first, last = next(iter(rows.values())), of_target[0] if of_target else [*rows.values()][-1]
@@ -95,6 +95,16 @@ def _places(made: nn.Module, settings: Mapping[str, Any]) -> int:
 
 
 POSITIONS = re.compile(r"(^|[._])(pos(?!t)|wpe|pe(\.|$))")
+
+
+def _projects(made: nn.Module, settings: Mapping[str, Any]) -> bool:
+    """Whether it gives scores for as many words as it was told of, whatever its embeddings have besides."""
+    wanted = (settings.get("tgt_vocab_size", settings.get("vocab_size")), settings.get("d_model"))
+    tables = [part.weight for _, part in walk(made) if isinstance(part, nn.Embedding)]
+    own = [values for values in made.parameters() if not any(values is table for table in tables)]
+    return any(tuple(values.shape) == wanted for values in own if not _is_lazy(values))
+
+
 VOCABULARIES = ("vocab_size", "src_vocab_size", "tgt_vocab_size")
 MATRICES = 3
 """Of a layer, at least: a list of heads is no stack."""

@@ -125,6 +125,7 @@ def _found(
 ) -> Score:
     """is_whole: whether there may be weights among the parameters on which nothing depends."""
     assert candidate.parameters is not None and candidate.module is not None
+    is_whole &= candidate.kind.name != "ResidualConnection"  # whose norm is all that it has
     made = align.layouts(candidate.parameters, trial.shapes, trial.settings, library.kind_of_class, library.choices)
     options = list(itertools.islice(made, MOST_LAYOUTS))
     usual = [option for option in options if not option[0]]
