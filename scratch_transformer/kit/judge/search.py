@@ -8,7 +8,15 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from scratch_transformer.kit.judge.designs import Design, against, is_evident, of_session, over_tokens, shown_by
+from scratch_transformer.kit.judge.designs import (
+    Design,
+    against,
+    as_far_as_shown,
+    is_evident,
+    of_session,
+    over_tokens,
+    shown_by,
+)
 from scratch_transformer.kit.judge.fits import fitted
 from scratch_transformer.kit.judge.places import (
     PLACES,
@@ -38,6 +46,8 @@ first: there may be no time for all."""
 
 MOST_KNOWN = 8
 """Combinations of the parts' mistakes that are tried in one sublayer alone."""
+BLOCKS = ("Layer", "Block")
+"""Kinds of which a mistake around one sublayer is as likely as any other."""
 OF_SUBLAYERS = {"norm_order", "residual"}
 """What may be otherwise around one sublayer than around the others."""
 MOST_LIKELY, MOST_NEAR = 4, 48
@@ -63,6 +73,11 @@ class Hypothesis:
     @property
     def ids(self) -> tuple[str, ...]:
         return tuple(change.id for change in self.changes)
+
+    @property
+    def changed(self) -> frozenset[str]:
+        """The entries that its mistakes have changed everywhere, whatever its design says of them."""
+        return frozenset(name for change in self.changes if not change.part for name, _ in change.entries)
 
 
 @dataclass(frozen=True)
@@ -130,6 +145,9 @@ def _chosen(session: Session, found: list[tuple[float, Hypothesis]], tried: int)
         errors = [session.error(hypothesis.recipe, everywhere=True) for hypothesis in chosen]
         chosen = [h for h, error in zip(chosen, errors, strict=True) if error <= max(limit, 10 * min(errors))]
     first = chosen[0]
+    if not first.sides:
+        design = as_far_as_shown(session.kind, first.design, first.recipe, first.changed)
+        first = replace(first, design=design)
     others = {h.ids: h for h in reversed(chosen) if not set(h.ids) >= set(first.ids)}  # none that only supposes more
     return Match((first, *others.values()), best, tried, _twins(first, [h for h in chosen if h.ids == first.ids]))
 
@@ -189,6 +207,9 @@ def _tiers(session: Session, parts: Known) -> Iterator[tuple[bool, Iterable[Hypo
     for all_known in found[:1] if session.candidate.is_tried else ():  # without what the parts have, nothing agrees
         one_more = [(*all_known, change) for change in changes if compatible((*all_known, change))]
         yield False, with_changes(designs[:MOST_LIKELY], one_more)
+    if kind.name.endswith(BLOCKS) and len(designs) > MOST_LIKELY:
+        yield False, with_changes(designs[:MOST_LIKELY], [(change,) for change in changes])
+        yield True, with_changes(designs[:MOST_LIKELY], list(_in_sublayers(kind.name, changes, found)))
     yield False, with_changes(designs, [(change,) for change in changes])
     fits = fitted(session, [RIGHT.with_(entries) for _, entries in designs])
     yield False, with_changes(designs, [tuple(Change(id, f, tuple(e.items())) for id, f, e in fit) for fit in fits])
