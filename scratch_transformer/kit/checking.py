@@ -440,8 +440,17 @@ def _of_parts(diagnosis: Diagnosis, within: Sequence[Diagnosis]) -> list[str]:
     """
     found = [f for part in within if not part.unexplained for f in part.findings if f.severity == "mistake"]
     is_unknown = diagnosis.verdict == "unknown mismatch"
-    ids = dict.fromkeys(f.mistake.id for f in found if is_unknown or not f.mistake.changes)
+    stays = [f.mistake.id for f in found if is_unknown or not f.mistake.changes or _is_of(diagnosis, f)]
+    ids = dict.fromkeys(stays)
     return [id for id in ids if id not in diagnosis.ids]
+
+
+WITHOUT_POSITIONS = "P13"
+
+
+def _is_of(diagnosis: Diagnosis, finding: Finding) -> bool:
+    """Whether a part's mistake is in the whole, of which it is a design: a part that should add positions adds none."""
+    return finding.mistake.id == WITHOUT_POSITIONS and diagnosis.recipe.positions == "none"
 
 
 def _unsaid(diagnosis: Diagnosis, silent: Sequence[Diagnosis]) -> list[Finding]:

@@ -125,6 +125,7 @@ CAUSAL_MASK = Kind(
         "subsequentmask",
         "lookaheadmask",
         "trianglemask",
+        "triangularmask",
         "generatesquaresubsequentmask",
         "nopeakmask",
         "subsequencemask",

@@ -69,7 +69,7 @@ def of_today(kind: Kind, thing: Any) -> float:
     """What speaks of rotary positions, RMSNorm or gates is more likely a part of Llama than of GPT-2."""
     if kind.name not in TODAY or kind.name == "RotaryEmbedding" or not isinstance(thing, type):
         return 0.0
-    return 1.0 if any(OF_TODAY.search(plain(name)) for name in names_within(thing)) else -0.4
+    return 1.0 if any(OF_TODAY.search(plain(name)) for name in names_within(thing)) else -0.6
 
 
 def speaks_of_today(made: Any) -> bool:

@@ -36,7 +36,8 @@ def find_weights(
     candidate.parameters = Parameters(candidate.module)  # after the first call: lazy modules have their shapes now
     prepare(candidate.module)
     score = _found(candidate, trial, probes, library, thorough)
-    idle = _idle(candidate, probes[0]) if score[0] >= NOTHING and probes and not library.is_late else {}
+    is_over = library.is_late and library.hurries
+    idle = _idle(candidate, probes[0]) if score[0] >= NOTHING and probes and not is_over else {}
     if not idle:
         return score
     before = candidate.parameters, candidate.layout, candidate.missing
@@ -56,17 +57,14 @@ def _idle(candidate: Resolved, probe: Probe) -> dict[str, list[str]]:
     What layers are copied from is one: self.layer = layer; self.layers = clones(layer, n).
     """
     assert candidate.parameters is not None
-    parameters, groups = candidate.parameters, dict[str, list[str]]()
-    held = [name for name, part in parameters.module.named_children() if isinstance(part, nn.ModuleDict)]
-    for name in parameters.tensors:
-        first, *others = name.split(".")
-        path = f"{first}.{others[0]}" if first in held else first  # self.transformer.ln_f
-        groups.setdefault(path, []).append(name)
+    parameters = candidate.parameters
     values, expected = parameters.read(), _output(candidate, probe)
-    idle = {}
+    idle: dict[str, list[str]] = {}
     if expected is None:
         return {}
-    for path, names in groups.items():
+    for path, names in _groups(parameters).items():
+        if path.partition(".")[0] in idle:
+            continue
         changed = values.clone()
         for name in names:
             changed[parameters.positions[name]] += 1.0
@@ -77,6 +75,20 @@ def _idle(candidate: Resolved, probe: Probe) -> dict[str, list[str]]:
             idle[path] = names
     parameters.write(values)
     return idle
+
+
+def _groups(parameters: Parameters) -> dict[str, list[str]]:
+    """The parameters of each part, and of the single parts of those: of self.encoder, and of self.encoder.norm."""
+    groups: dict[str, list[str]] = {}
+    held = [name for name, part in parameters.module.named_children() if isinstance(part, nn.ModuleDict)]
+    for name in parameters.tensors:
+        first, *others = name.split(".")
+        path = f"{first}.{others[0]}" if first in held else first  # self.transformer.ln_f
+        groups.setdefault(path, []).append(name)
+    for name in parameters.tensors:
+        if name.count(".") == 2 and name.split(".")[0] not in held:
+            groups.setdefault(name.rpartition(".")[0], []).append(name)
+    return groups
 
 
 def _output(candidate: Resolved, probe: Probe) -> Tensor | None:
