@@ -103,6 +103,20 @@ def test_who_is_hopeless_costs_the_others_no_round(machine):
     assert timing.ratio(durations["fast"], durations["hopeless"]).median == 1 / 21
 
 
+def test_what_was_proved_in_another_way_runs_once_before_it_is_timed(machine):
+    """torch.compile begins anew with the call itself: the proof was without dropout."""
+    seconds = [30.0]  # of compiling
+    compiled = machine.job("compiled", 1.0)
+
+    def call():
+        machine.now += seconds.pop() if seconds else 0.0
+        return compiled.call()
+
+    jobs = {"fast": machine.job("fast", 1.0), "compiled": Prepared(call, proof=lambda: None)}
+    durations = interleave(jobs, machine.clock, Effort(rounds=3, seconds=9e9))
+    assert durations == {"fast": [1.0] * 3, "compiled": [1.0] * 3}
+
+
 def test_who_is_slow_within_a_batch_costs_nobody_anything(machine):
     batch = timing.BATCH["cuda"]
     jobs = {"fast": machine.job("fast", batch / 100), "slow": machine.job("slow", batch / 2)}

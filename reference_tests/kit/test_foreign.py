@@ -153,6 +153,14 @@ class Layer:
         return [neuron(x) for neuron in self.neurons]
 
 
+class NeuralMLP:
+    def __init__(self, vocab_size, emb_dim, hidden):
+        self.C, self.W = torch.randn(vocab_size, emb_dim), torch.randn(3 * emb_dim, hidden)
+
+    def __call__(self, X):
+        return torch.tanh(self.C[X].flatten(1) @ self.W)
+
+
 class MLP(nn.Module):
     def __init__(self, d_model, d_ff):
         super().__init__()
@@ -185,6 +193,7 @@ def report(tmp_path_factory):
         "attention (it returns nothing)",
         "SimpleMLP (of images: 28 * 28 pixels)",
         "Layer (made of single neurons)",
+        "NeuralMLP (it embeds words: a language model of another sort)",
         "BigramLanguageModel (it attends to nothing)",
         "SentenceEmbedding (it needs a file or a vocabulary that is not there: sentences.pt)",
         "InputEmbedding (it needs a_package_nobody_has, which is not installed)",

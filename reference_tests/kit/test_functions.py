@@ -122,6 +122,22 @@ def added_10000(attention_mask):
     return (1.0 - attention_mask[:, None, None, :].double()) * -10000.0
 
 
+def on_both(src, pad_token_id=0):
+    real = src != pad_token_id
+    return real[:, None, None] & real[:, None, :, None]
+
+
+def on_both_and_the_future(tgt, pad=0):
+    blocked = tgt == pad
+    future = torch.ones(tgt.shape[1], tgt.shape[1]).triu(1).bool()
+    return blocked[:, None] | blocked[:, :, None] | future
+
+
+def on_either(src, pad=0):
+    real = src != pad
+    return real[:, None, None] | real[:, None, :, None]
+
+
 def of_tokens(x):
     return torch.full((x.shape[1], x.shape[1]), -torch.inf).triu(1)
 
@@ -135,6 +151,8 @@ def hides_the_diagonal(size):
     [
         (of_two_sequences, "PaddingMask", []),
         (on_rows, "PaddingMask", ["A7"]),
+        (on_both, "PaddingMask", ["A11"]),
+        (on_both_and_the_future, "TargetMask", ["A11"]),
         (added_10000, "PaddingMask", ["A10"]),
         (of_tokens, "CausalMask", []),
         (hides_the_diagonal, "CausalMask", ["A6"]),
@@ -142,6 +160,11 @@ def hides_the_diagonal(size):
 )
 def test_masks_in_all_forms(function, kind, ids):
     assert check(function, kind).ids == ids
+
+
+def test_rows_of_padding_that_are_blocked_are_harmless_and_those_that_are_open_are_not_right():
+    assert [m.severity for m in check(on_both, "PaddingMask").mistakes] == ["harmless"]
+    assert check(on_either, "PaddingMask").verdict == "unknown mismatch"
 
 
 # ---- Decoding ----

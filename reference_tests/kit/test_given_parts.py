@@ -150,6 +150,53 @@ class DecoderLayer(nn.Module):
 """
 
 
+CLASSES_BY_DEFAULT = """
+class Embeddings(nn.Module):
+    def __init__(self, d_model, vocab):
+        super().__init__()
+        self.table, self.scale = nn.Embedding(vocab, d_model), math.sqrt(d_model)
+
+    def forward(self, ids):
+        return self.table(ids) * self.scale
+
+
+class Output(nn.Module):
+    def __init__(self, d_model, vocab):
+        super().__init__()
+        self.proj = nn.Linear(d_model, vocab)
+
+    def forward(self, x):
+        return self.proj(x)
+
+
+class Transformer(nn.Module):
+    def __init__(self, src_embed=Embeddings, tgt_embed=Embeddings, output_layer=Output,
+                 layer=nn.TransformerEncoderLayer, d_model=512, nhead=8, d_ff=2048, num_layers=6):
+        super().__init__()
+        self.src_embed, self.tgt_embed, self.output_layer = src_embed, tgt_embed, output_layer
+        self.encoder = nn.ModuleList(layer(d_model, nhead, d_ff, batch_first=True) for _ in range(num_layers))
+        self.decoder = nn.ModuleList(
+            nn.TransformerDecoderLayer(d_model, nhead, d_ff, batch_first=True) for _ in range(num_layers)
+        )
+
+    def forward(self, src, tgt, src_mask, tgt_mask):
+        memory, x = self.src_embed(src), self.tgt_embed(tgt)
+        causal = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
+        for layer in self.encoder:
+            memory = layer(memory, src_key_padding_mask=src_mask)
+        for layer in self.decoder:
+            x = layer(x, memory, causal, tgt_key_padding_mask=tgt_mask, memory_key_padding_mask=src_mask)
+        return self.output_layer(x)
+"""
+
+
+def test_a_class_by_default_stands_for_an_instance_where_a_method_calls_it(tmp_path):
+    result = check_text(CLASSES_BY_DEFAULT, tmp_path)["Transformer"]
+    assert (result.verdict, result.problem) == ("matches the paper, not the builtin", "")
+    wrong = CLASSES_BY_DEFAULT.replace("self.output_layer(x)", "self.output_layer(memory)")
+    assert check_text(wrong, tmp_path)["Transformer"].verdict not in RIGHT
+
+
 @pytest.mark.parametrize(
     "text, kinds",
     [

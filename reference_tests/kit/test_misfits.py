@@ -64,6 +64,16 @@ def test_shapes_that_never_fit_are_a_mistake_with_the_line_where_it_stops(name, 
     assert line in result.mistakes[0].evidence
 
 
+def test_heads_in_place_of_the_length_never_fit_whatever_mask_it_must_be_given(tmp_path):
+    right = ATTENTION.format("").replace("mask=None", "mask")
+    merged = "contiguous().view(len(query), {}, self.num_heads * self.dim_head)"
+    wrong = right.replace("flatten(2)", merged.format("q.shape[1]"))
+    (result,) = check_text(wrong, tmp_path).values()
+    assert (result.verdict, [m.id for m in result.mistakes]) == ("mistake", ["B26"])
+    (result,) = check_text(right.replace("flatten(2)", merged.format("q.shape[2]")), tmp_path).values()
+    assert result.verdict == "matches the builtin"
+
+
 def test_what_fits_without_a_batch_or_as_it_should_is_none(tmp_path):
     results = check_text(ATTENTION.format("") + UNBATCHED, tmp_path)
     assert {m.id for result in results.values() for m in result.mistakes} & {"B26"} == set()

@@ -262,3 +262,31 @@ def _create_triangular_mask(batch_size, mask_size):
 def test_a_mask_of_several_sentences_is_one_too(tri, is_right, tmp_path):
     result = check_text(TRIANGULAR.replace("TRI", tri), tmp_path)["_create_triangular_mask"]
     assert (result.kind, result.verdict in FINE, result.verdict == "mistake") == ("CausalMask", is_right, not is_right)
+
+
+# ---- Parts of other files ----
+
+NORM = """
+import torch, torch.nn as nn
+
+class LayerNormalization(nn.Module):
+    def __init__(self, d_model, eps=1e-5):
+        super().__init__()
+        self.gamma, self.beta = nn.Parameter(torch.ones(d_model)), nn.Parameter(torch.zeros(d_model))
+        self.eps = eps
+
+    def forward(self, x):
+        mean, var = x.mean(-1, keepdim=True), x.var(-1, unbiased=False, keepdim=True)
+        return self.gamma * (x - SUBTRACTED) / torch.sqrt(var + self.eps) + self.beta
+"""
+
+
+@pytest.mark.parametrize("subtracted, is_right", [("mean", True), ("var ** 2 + mean", False)])
+def test_what_is_right_but_for_a_part_of_another_file_is_not_called_right(subtracted, is_right, tmp_path, monkeypatch):
+    name = f"norm_of_{'right' if is_right else 'wrong'}"
+    (tmp_path / f"{name}.py").write_text(NORM.replace("SUBTRACTED", subtracted))
+    monkeypatch.syspath_prepend(tmp_path)
+    text = LAYER.replace("class Layer", "class EncoderLayer").replace("nn.LayerNorm", "LayerNormalization")
+    text = f"from {name} import LayerNormalization\n" + text.replace("self.fc1(x))", "self.fc1(x).relu())")
+    result = check_text(text, tmp_path)["EncoderLayer"]
+    assert result.verdict == ("matches the builtin" if is_right else "unknown mismatch")

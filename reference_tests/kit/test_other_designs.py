@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from reference_tests.kit.learners.checked import check_text
-from scratch_transformer.kit.checking import Checking
+from scratch_transformer.kit.another_sort import decoder_within
 from scratch_transformer.kit.resolve import foreign
 from scratch_transformer.kit.resolve.other_designs import design_of
 
@@ -133,6 +133,5 @@ def translate(model, tokenizer, text):
 
 
 def test_what_hands_on_to_a_search_is_no_greedy_decoding():
-    checking = Checking({}, None, lambda event, **values: None)
-    assert checking._decoder_within(translate) == "beam_search"
-    assert checking._decoder_within(beam_search) == ""
+    assert decoder_within(translate) == "beam_search"
+    assert decoder_within(beam_search) == ""

@@ -10,7 +10,6 @@ from torch import nn
 from reference_tests.kit.learners.mutations import mutations
 from reference_tests.kit.made import variant
 from scratch_transformer.kit.canonical import attention as canonical
-from scratch_transformer.kit.checking import _of_parts
 from scratch_transformer.kit.judge.diagnose import diagnose
 from scratch_transformer.kit.judge.search import find
 from scratch_transformer.kit.judge.session import Session
@@ -28,6 +27,7 @@ from scratch_transformer.kit.resolve.trials.choice import _leaves_out_memory
 from scratch_transformer.kit.resolve.trials.mask_search import _answers, _unlike
 from scratch_transformer.kit.resolve.trials.match import resolve
 from scratch_transformer.kit.resolve.trials.outcome import Outcome
+from scratch_transformer.kit.results import _of_parts
 
 # ---- Masks ----
 

@@ -291,6 +291,135 @@ class SineOfWhatItMakes(nn.Module):
         return lifted(x)
 
 
+class DropsIfTold(nn.Module):
+    def __init__(self, dropout=None):
+        super().__init__()
+        if dropout:
+            self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x):
+        return self.dropout(x) if self.dropout else x
+
+
+class DropsIfNotTold(nn.Module):
+    def __init__(self, dropout=0.1):
+        super().__init__()
+        if dropout > 0:
+            self.drop = nn.Dropout(dropout)
+        del self.drop
+
+    def forward(self, x):
+        return self.drop(x)
+
+
+class DropsAnyway(nn.Module):
+    def __init__(self, p=None):
+        super().__init__()
+        if p:
+            self.dropped = nn.Dropout(p)
+        self.later()
+
+    def later(self):
+        if hasattr(self, "p"):
+            self.dropped = nn.Identity()
+
+    def forward(self, x):
+        return self.dropped(x)
+
+
+class AddsATuple(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(2, 1)
+
+    def forward(self, x):
+        y = torch.ones(3, 2)
+        return y + self.attention(y, y, y)
+
+
+class AddsWhatItIsGiven(AddsATuple):
+    def __init__(self, attention=None):
+        super().__init__()
+        self.attention = attention or nn.MultiheadAttention(2, 1)
+
+
+class Dropped(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(2, 1)
+        self.dropout = nn.Dropout(0.1)
+
+    def forward(self, x):
+        attended = self.attention(x[None], x[None], x[None])
+        return x + self.dropout(attended)
+
+
+class AddsATupleToTheWrongMask(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(2, 1)
+
+    def forward(self, x):
+        y = torch.ones(3, 2)
+        return y + self.attention.forward(y, y, y, attn_mask=torch.ones(7, 7))
+
+
+class Pair(nn.Module):
+    def forward(self, x):
+        return x, x.sum()
+
+
+class Network(nn.Module):
+    def forward(self, x):
+        return x.relu() - 1
+
+
+class HandsATupleOn(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.pair, self.network = Pair(), Network()
+
+    def forward(self, x):
+        y = self.pair(x)
+        return self.network(y)
+
+
+class PairedPart(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.pair = Pair()
+
+    def forward(self, x):
+        return self.pair(x).relu()
+
+
+class PairedIfAsked(nn.Module):
+    def forward(self, x):
+        return x + self.both(x, True)
+
+    def both(self, x, is_asked):
+        if is_asked:
+            return x, x
+        return x
+
+
+class PairedByAnother(nn.Module):
+    def __init__(self, pair=None):
+        super().__init__()
+        self.pair = pair or Pair()
+
+    def forward(self, x):
+        return x + self.pair(x)
+
+
+class PairedByALoop(nn.Module):
+    def forward(self, x):
+        y = ()
+        for _ in range(2):
+            y = y + Pair()(x)
+        return y[0] + len(x.shape[7])
+
+
 class HandsOn(nn.Module):
     def __init__(self):
         super().__init__()
@@ -323,6 +452,10 @@ def finding(cls):
     ("Misspelt", "self.hiddne_dim"), ("Unknown", "mth"), ("NormOfNothing", "nn.LayerNorm"), ("Unscaled", "scaled"),
     ("TellsItsDropout", "self.dropout"), ("ListOfOne", "ModuleList"), ("ListInARow", "list is not"),
     ("NormAsABuffer", "buffer 'norm'"),
+    ("DropsIfTold", "dropout=None"), ("AddsATuple", "self.attention returns a tuple"),
+    ("Dropped", "self.dropout(attended)"),
+    ("AddsATupleToTheWrongMask", "self.attention.forward returns a tuple"),
+    ("HandsATupleOn", "self.network(y)"), ("PairedPart", "self.pair(x).relu"),
     ("SetByAnotherClass", "self.decoder"), ("WithoutSelf", "self.later"), ("WithoutLambda", "for sublayer"),
     ("CallsAProperty", "requires_grad"), ("CallsANumber", "0.5"), ("CallsItsProbability", "self.dropout"),
     ("Uncalled", "x.size"), ("OfNoTorch", "soft_max"), ("OfNoTensor", "soft_max"), ("WithABias", "torch.rand"),
@@ -337,6 +470,7 @@ def test_what_nothing_defines_is_named(learners, name, said):
 @pytest.mark.parametrize("name", [
     "SetFromOutside", "SetTogether", "OfAnotherBase", "OfAConfig", "Scaled", "GivenAFunction",
     "IsGivenItsPart", "HandsOn", "ListOfWhatItIsGiven", "Gated", "GivesWhatItWasGiven", "CallsWhatItIsGiven",
+    "DropsIfNotTold", "DropsAnyway", "AddsWhatItIsGiven", "PairedIfAsked", "PairedByAnother", "PairedByALoop",
     "AsksWhatItIsGiven", "OfTwoTensors", "OfASize", "SineOfWhatItIsGiven", "SineOfWhatItMakes",
 ])  # fmt: skip
 def test_what_may_be_set_or_given_elsewhere_is_no_mistake(learners, name):

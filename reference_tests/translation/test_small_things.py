@@ -180,6 +180,25 @@ def test_after_a_restart_by_torchrun_the_run_goes_on(tmp_path, monkeypatch):
         train.train(tiny.config(training__seed=3), tmp_path / "run", say=said.append)
 
 
+def test_when_machines_come_or_go_the_run_of_the_same_job_goes_on(tmp_path, monkeypatch):
+    """torchrun starts all processes again then, and counts no restart."""
+    said = []
+    tiny.run(tmp_path / "whole")
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "0")
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "first")
+    tiny.run(tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "checkpoints" / "step-00000006")
+    for other in ("second", "none"):
+        monkeypatch.setenv("TORCHELASTIC_RUN_ID", other)
+        with pytest.raises(InputError, match="is there already"):
+            train.train(tiny.config(), tmp_path / "run", say=said.append)
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "first")
+    train.train(tiny.config(), tmp_path / "run", say=said.append)
+    assert "going on after step 4" in said
+    (tmp_path / "run" / train.JOB).unlink()
+    assert tiny.content(tmp_path / "run") == tiny.content(tmp_path / "whole")
+
+
 def test_several_processes_need_a_name(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     result = CliRunner().invoke(cli.main, ["train"])

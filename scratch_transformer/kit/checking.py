@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import linecache
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -15,29 +14,25 @@ from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import leads_to
+from scratch_transformer.kit import another_sort
+from scratch_transformer.kit.definitions import named_in
 from scratch_transformer.kit.discover import load, packages, siblings, survey
 from scratch_transformer.kit.discover.sandbox import Guard, TimeUp, time_limit
 from scratch_transformer.kit.discover.target import Source
 from scratch_transformer.kit.judge import scripts
-from scratch_transformer.kit.judge.crashes import crash_finding, first_finding
 from scratch_transformer.kit.judge.diagnose import diagnose
 from scratch_transformer.kit.kind import Diagnosis, Finding
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.mistakes import MISTAKES
-from scratch_transformer.kit.report import lines, stubs
-from scratch_transformer.kit.report.finding import Named, Result
+from scratch_transformer.kit.report import stubs
+from scratch_transformer.kit.report.finding import Result
 from scratch_transformer.kit.resolve import adapters, foreign, guess, likeness, other_designs
 from scratch_transformer.kit.resolve.build import config, construct
-from scratch_transformer.kit.resolve.call.forwards import MODELS
-from scratch_transformer.kit.resolve.library import supplied
 from scratch_transformer.kit.resolve.library.library import Library
 from scratch_transformer.kit.resolve.names.words import plain
-from scratch_transformer.kit.resolve.trials import misfits, uneven
 from scratch_transformer.kit.resolve.trials.choice import SEARCH, chosen
 from scratch_transformer.kit.resolve.trials.match import Outcome, resolve
-from scratch_transformer.kit.resolve.trials.outcome import raised
-from scratch_transformer.kit.resolve.trials.probing import never_called
+from scratch_transformer.kit.results import Results, named
 
 COMPONENT_SECONDS = 12.0
 OVER = 4.0
@@ -51,6 +46,8 @@ CAUSAL = ("causal", "iscausal", "usecausal", "causalmask", "usecausalmask", "aut
 """Flags of a constructor."""
 SCRIPT = "training script"
 Emit = Callable[..., None]
+Entry = tuple[int, str, Any, tuple[str, ...], Source, int]
+"""Of a component: its kind's place, its name, itself, its kinds, its file and line."""
 
 
 class Checking:
@@ -60,11 +57,10 @@ class Checking:
         self.job, self.guard, self.emit = job, guard, emit
         self.library = Library(KINDS)
         self.adapted: dict[str, tuple[adapters.Adapted, Source]] = {}
-        self.found: list[tuple[int, str, Any, tuple[str, ...], Source, int]] = []
+        self.found: list[Entry] = []
         self.order = {name: index for index, name in enumerate(KINDS)}
         self.learning = LEARNING_SECONDS
-        self.broken: dict[Any, str] = {}
-        """What stops however it is called -> the id of the mistake that does it."""
+        self.results = Results(self.library, guard, job.get("only"))
         self.end, self.left = float("inf"), 1
         """When the time for the whole is used up, and how many components are left."""
 
@@ -108,7 +104,7 @@ class Checking:
                     name, source.where(found.line), SCRIPT, "mistake", what="Trains a model. Read, not run."
                 )
                 finding = Finding(MISTAKES[found.id], found.evidence)
-                result.mistakes = [_named(finding, source, found.line)]
+                result.mistakes = [named(finding, source, found.line)]
                 self.emit("result", component=identity, result=result.document())
 
     def load_adapters(self, source: Source) -> None:
@@ -127,7 +123,7 @@ class Checking:
         with self.guard.on() if self.guard else nullcontext(), time_limit(COMPONENT_SECONDS):
             diagnosis = diagnose(candidate)
         outcome = Outcome(candidate.kind)
-        return self._result(name, source, function.__code__.co_firstlineno, function, outcome, diagnosis)
+        return self.results.of(name, source, function.__code__.co_firstlineno, function, outcome, diagnosis)
 
     def add(self, name: str, value: Any, source: Source, line: int) -> bool:
         only, as_kind = self.job.get("only"), self.job.get("as_kind")
@@ -153,7 +149,7 @@ class Checking:
 
     def run(self) -> None:
         only = self.job.get("only")
-        wanted = sorted(self.found, key=lambda entry: (entry[0], entry[5]))
+        wanted = self.in_order()
         asked = [entry for entry in wanted if not only or entry[1] == only]
         self.emit("components", names=[*map(self._id, asked), *(f"adapter:{name}" for name in self.adapted)])
         for name in self.adapted:
@@ -186,6 +182,24 @@ class Checking:
         is_nothing = result.verdict.startswith(foreign.NOTHING)
         return is_nothing and self.job.get("only") != result.name
 
+    def in_order(self) -> list[Entry]:
+        """What was found, parts before wholes: by kind, and whatever one makes before it."""
+        by_kind = sorted(self.found, key=lambda entry: (entry[0], entry[5]))
+        ordered: list[Entry] = []
+        visited: set[Any] = set()
+
+        def visit(thing: Any) -> None:
+            own = [entry for entry in by_kind if entry[2] is thing]
+            if own and thing not in visited:
+                visited.add(thing)
+                for part in named_in(thing):
+                    visit(part)
+                ordered.extend(own)
+
+        for entry in by_kind:
+            visit(entry[2])
+        return ordered
+
     def _only_reminds(self, value: Any, kinds: tuple[str, ...], result: Result) -> bool:
         """Nobody said what it is, its name hardly does, and it cannot be called: estimate_loss is no component.
 
@@ -207,10 +221,10 @@ class Checking:
             return ""
         return f"its constructor takes no {', '.join(unknown)} (--init); it takes {', '.join(names) or 'nothing'}"
 
-    def _id(self, entry: tuple[int, str, Any, tuple[str, ...], Source, int]) -> str:
+    def _id(self, entry: Entry) -> str:
         return f"{entry[4].path}:{entry[1]}"
 
-    def component(self, entry: tuple[int, str, Any, tuple[str, ...], Source, int]) -> Result | None:
+    def component(self, entry: Entry) -> Result | None:
         _, name, value, kinds, source, line = entry
         is_asked = self.job.get("only") in (None, "", name)
         self.library.given = self.job.get("init", {}) if is_asked else {}
@@ -239,40 +253,9 @@ class Checking:
         except Exception as error:  # a fault of the kit's own spoils one component, not the others
             problem = f"the check itself fails on it: {type(error).__name__}: {error}"
             return unchecked("could not be built", problem=problem, stub=stubs.stub(kind, name, source.module))
-        result = self._result(name, source, line, value, outcome, diagnosis)
-        is_none = "" if self.job.get("only") else self._is_of_another_sort(value, outcome, result)
+        result = self.results.of(name, source, line, value, outcome, diagnosis)
+        is_none = "" if self.job.get("only") else another_sort.name_of(value, outcome, result.verdict, self.library)
         return unchecked(is_none) if is_none else result
-
-    def _is_of_another_sort(self, value: Any, outcome: Outcome, result: Result) -> str:
-        """What it is, of which nothing is known here, where it is not understood and nothing is named; else ""."""
-        if result.verdict not in ("unknown mismatch", "crashed", "could not be built"):
-            return ""
-        module = outcome.candidate.module if outcome.candidate is not None else None
-        if outcome.kind.name in ("FeedForward", "SwiGLU") and module is not None and not [*module.parameters()]:
-            return foreign.WEIGHTLESS
-        if "next_logits" in outcome.kind.inputs and (other := self._decoder_within(value)):
-            return foreign.HANDS_ON.format(other)
-        if result.verdict == "unknown mismatch" and self._is_pooled(outcome):
-            return foreign.POOLED
-        return other_designs.design_of(value)
-
-    def _decoder_within(self, value: Any) -> str:
-        """The function that writes text which another one, translate(model, text), calls; "" without one."""
-        called = [one for one in leads_to(value) if inspect.isfunction(one)]
-        kinds = {one: guess.kinds_of(one.__name__, one, KINDS)[:1] for one in called}
-        return next((one.__name__ for one in called if set(kinds[one]) & {"GreedyDecoding", "BeamSearch"}), "")
-
-    def _is_pooled(self, outcome: Outcome) -> bool:
-        """Whether what is called like a model, or a layer, returns one vector for a whole sentence."""
-        candidate = outcome.candidate
-        is_one = outcome.kind.name in MODELS or outcome.kind.name.endswith(("Layer", "Block", "coder"))
-        if candidate is None or not is_one or outcome.form != "wrong":
-            return False
-        probes = self.library.trial(outcome.kind, candidate.settings, candidate.made).probes
-        with contextlib.suppress(Exception):  # the learner's code may raise anything
-            first = next(probe for probe in probes if candidate.accepts(probe.inputs))
-            return candidate(**first.inputs).dim() < 3
-        return False
 
     def _learn(self, part: type) -> None:
         """What a part of another file is, without a report of its own: its mistakes are the whole's."""
@@ -287,7 +270,7 @@ class Checking:
             outcome = chosen(part, kinds, library, PART_SECONDS)
             candidate = outcome.candidate
             if candidate is None:
-                self._broken(part, outcome)
+                self.results.why_broken(part, outcome)
             else:
                 library.resolved[part] = candidate
                 library.diagnoses[part] = diagnose(candidate, library.known_of(candidate.made), seconds=LEAST_SEARCH)
@@ -332,150 +315,3 @@ class Checking:
         if best.candidate is not None:
             self.library.resolved[value] = best.candidate
         return best
-
-    def _result(
-        self, name: str, source: Source, line: int, value: Any, outcome: Outcome, diagnosis: Diagnosis | None
-    ) -> Result:
-        kind = outcome.kind
-        result = Result(name, source.where(line), kind.name, what=kind.what, against=kind.builtin or "the reference")
-        if diagnosis is None:
-            return self._not_built(result, value, outcome, source)
-        is_unknown = outcome.candidate is not None and diagnosis.verdict == "unknown mismatch"
-        idle = never_called(outcome.candidate) if outcome.candidate and is_unknown else ()
-        every = self.library.parts_of(outcome.candidate.made, idle) if outcome.candidate else ()
-        within = tuple(part for part in every if not any(part is other for other in self.library.silent))
-        parts = {f.mistake.id for part in within for f in part.findings if f.severity != "note"}
-        parts &= {f.mistake.id for f in diagnosis.findings if f.severity != "note"}
-        beside = _of_parts(diagnosis, within) or self._of_replaced(diagnosis)
-        own = [f for f in diagnosis.findings if f.mistake.id not in parts]
-        self.library.diagnoses[value] = diagnosis
-        result.verdict, result.error, result.design = diagnosis.verdict, diagnosis.error, diagnosis.design
-        result.mistakes = [_located(f, value, source) for f in own]
-        result.alternatives = [list(ids) for ids in diagnosis.alternatives]
-        result.divergence, result.probe = diagnosis.divergence, diagnosis.probe
-        result.ordinary, result.unexplained = diagnosis.ordinary, diagnosis.unexplained
-        result.notes = list(dict.fromkeys(diagnosis.notes))
-        result.limits = list(dict.fromkeys(diagnosis.limits))
-        unsaid = _unsaid(diagnosis, [part for part in every if not any(part is other for other in within)])
-        if unsaid and not beside:
-            result.verdict, result.unexplained = "mistake", True
-            result.mistakes = [*(_located(f, value, source) for f in unsaid), *result.mistakes]
-        is_lost = diagnosis.verdict in ("unknown mismatch", "crashed")  # else the rest is judged without that part
-        lent = outcome.candidate.replaced if is_lost and outcome.candidate is not None else ()
-        beside += sorted({id for part, id in self.broken.items() if part.__name__ in lent} - {*beside, *diagnosis.ids})
-        result.inherited = [f.mistake.id for f in diagnosis.findings if f.mistake.id in parts] + beside
-        if beside:
-            result.verdict = "mistake"
-            if diagnosis.verdict == "unknown mismatch":
-                result.limits.append(f"What differs in it besides {' and '.join(beside)}, if anything, was not found.")
-        result.replaced = list(dict.fromkeys(diagnosis.replaced))
-        return result
-
-    def _of_replaced(self, diagnosis: Diagnosis) -> list[str]:
-        """Mistakes in what the reference stands in for, as something else in it is not understood."""
-        classes = [cls for cls in self.library.resolved if getattr(cls, "__name__", "") in diagnosis.replaced]
-        own = [self.library.diagnoses[cls] for cls in classes if cls in self.library.diagnoses]
-        deeper = [part for cls in classes for part in self.library.parts_of(self.library.resolved[cls].made)]
-        found = [f for part in (*own, *deeper) for f in part.findings if f.severity == "mistake"]
-        return list(dict.fromkeys(f.mistake.id for f in found if f.mistake.id not in diagnosis.ids))
-
-    def _broken(self, value: Any, outcome: Outcome) -> tuple[Finding | None, BaseException | None]:
-        """The mistake with which something stops, however it is called, and what it raises."""
-        error = outcome.error
-        finding = crash_finding(error) if isinstance(error, Exception) else None
-        if finding is None:
-            finding, error = first_finding(self.library.heard.values()) or (None, error)
-        if finding is None and outcome.stage == "called":
-            with (
-                contextlib.suppress(TimeUp),
-                self.guard.on() if self.guard else nullcontext(),
-                time_limit(PART_SECONDS),
-            ):
-                found = misfits.finding(value, outcome.kind, self.library, error) or uneven.finding(outcome)
-                finding, error = found or (None, error)
-        if finding is not None and finding.severity == "mistake":
-            self.broken[value] = finding.mistake.id
-        return finding, error
-
-    def _broken_part(self, error: BaseException | None, value: Any, outcome: Outcome) -> Any:
-        """The part of what stops that stops by itself: in which the error happened, else one that it has."""
-        within = outcome.made.modules() if isinstance(outcome.made, nn.Module) else ()
-        had = (type(module) for module in within if type(module) in self.broken and type(module) is not value)
-        asked = construct.annotations_of(value).values() if isinstance(error, config.Unknown) else ()
-        wanted = (cls for cls in asked if cls in self.broken)
-        return supplied.culprit(error, value, self.broken) or next(had, None) or next(wanted, None)
-
-    def _not_built(self, result: Result, value: Any, outcome: Outcome, source: Source) -> Result:
-        error, kind = outcome.error, outcome.kind
-        if isinstance(error, NotImplementedError):  # an exercise as it was handed out
-            result.verdict, result.problem = foreign.NOT_WRITTEN, str(error)
-            return result
-        if absent := foreign.lacks(error):
-            result.verdict, result.problem = absent, outcome.problem
-            return result
-        if "next_logits" in kind.inputs and self.job.get("only") != result.name:
-            lacks = isinstance(error, (KeyError, FileNotFoundError)) or hasattr(error, "placeholder")
-            if outcome.unknown or lacks:
-                piece = foreign.NOT_ALONE.format(", ".join(outcome.unknown))
-                result.verdict = piece if outcome.unknown else foreign.not_loaded(error)
-                return result
-        finding, error = self._broken(value, outcome)
-        inherited = self._broken_part(error, value, outcome)
-        if inherited is not None:
-            finding = None  # it is said of the part
-        if finding is not None:
-            result.mistakes = [_located(finding, value, source)]
-        result.inherited = [self.broken[inherited]] if inherited is not None else []
-        severe = (finding is not None and finding.severity == "mistake") or inherited is not None
-        result.verdict = "mistake" if severe else "could not be built" if outcome.stage == "built" else "crashed"
-        result.problem = outcome.problem if error is outcome.error else raised("its forward", error)
-        result.stub = "" if severe else stubs.stub(kind, result.name, source.module)
-        return result
-
-
-def _of_parts(diagnosis: Diagnosis, within: Sequence[Diagnosis]) -> list[str]:
-    """Mistakes of its parts that its own numbers cannot show: those of training, or beside others that are not known.
-
-    Where its numbers are right, a part's mistake in numbers does not take place in it.
-    """
-    found = [f for part in within if not part.unexplained for f in part.findings if f.severity == "mistake"]
-    is_unknown = diagnosis.verdict == "unknown mismatch"
-    stays = [f.mistake.id for f in found if is_unknown or not f.mistake.changes or _is_of(diagnosis, f)]
-    ids = dict.fromkeys(stays)
-    return [id for id in ids if id not in diagnosis.ids]
-
-
-WITHOUT_POSITIONS = "P13"
-
-
-def _is_of(diagnosis: Diagnosis, finding: Finding) -> bool:
-    """Whether a part's mistake is in the whole, of which it is a design: a part that should add positions adds none."""
-    return finding.mistake.id == WITHOUT_POSITIONS and diagnosis.recipe.positions == "none"
-
-
-def _unsaid(diagnosis: Diagnosis, silent: Sequence[Diagnosis]) -> list[Finding]:
-    """Mistakes of its parts in other files, which have no report of their own, where nothing explains the whole."""
-    found = [f for part in silent if not part.unexplained for f in part.findings if f.severity == "mistake"]
-    own = {f.mistake.id: f for f in found if f.mistake.id not in diagnosis.ids}
-    return list(own.values()) if diagnosis.verdict == "unknown mismatch" else []
-
-
-def _located(finding: Finding, value: Any, source: Source) -> Named:
-    """With the line to look at, of the class or function or of what it is made of."""
-    found = lines.place(finding.mistake.id, finding.form, value)
-    if found is None:
-        return _named(finding, source)
-    text = "".join(linecache.getlines(found.file))
-    if text and text != source.text:
-        source = Source(found.file, text)
-    return _named(finding, source, found.line, found.put)
-
-
-def _named(finding: Finding, source: Source, line: int = 0, put: Sequence[str] = ()) -> Named:
-    """A finding as plain data. line: to look at, of the file. put: what should stand there."""
-    mistake = finding.mistake
-    first, code = lines.excerpt(source.text, line) if line else (0, [])
-    return Named(
-        mistake.id, mistake.title, finding.severity, mistake.does, mistake.expected, finding.evidence, mistake.fix,
-        mistake.source, finding.words, source.where(line) if line else "", code, first, line, list(put),
-    )  # fmt: skip

@@ -65,13 +65,14 @@ def leads_to(thing: Any) -> list[Any]:
     """The learner's classes and functions that one is made of: bases, and what is named in its code; nearest first."""
     found, edge = [thing], [thing]
     for _ in range(DEEP):
-        edge = [other for one in edge for other in _neighbours(one)]
+        edge = [other for one in edge for other in named_in(one)]
         edge = [other for index, other in enumerate(edge) if other not in found and other not in edge[:index]]
         found += edge
     return found[1:]
 
 
-def _neighbours(thing: Any) -> Iterator[Any]:
+def named_in(thing: Any) -> Iterator[Any]:
+    """The learner's classes and functions that the code of one names, and its bases."""
     module = sys.modules.get(thing.__module__)
     named = [getattr(module, name, None) for name in sorted(names_in(thing))]
     bases = thing.__bases__ if isinstance(thing, type) else ()

@@ -40,7 +40,7 @@ def check_here(thing: Any, kind: str | None, settings: Mapping[str, Any]) -> Res
             break
     assert best is not None
     diagnosis = diagnose(best.candidate) if best.candidate is not None else None
-    return checking._result(name, _source(cls), _line(cls), cls, best, diagnosis)
+    return checking.results.of(name, _source(cls), _line(cls), cls, best, diagnosis)
 
 
 def kind_called(given: str) -> str:

@@ -37,6 +37,8 @@ from scratch_transformer.translation.settings import Settings
 from scratch_transformer.translation.trainer import Trainer
 
 Say = Callable[[str], object]
+JOB = "torchrun-job"
+"""File in a run's folder: the name of the job that began it."""
 
 
 @dataclass(frozen=True)
@@ -141,10 +143,21 @@ def _set_aside_damaged(folder: Path, say: Say) -> None:
 
 
 def _has_begun(folder: Path, config: Settings, task: Task) -> bool:
-    """Whether `torchrun` has started this run before, and starts it again after a failure."""
+    """Whether `torchrun` has started this run before, and starts it again: after a failure, or as machines come and go.
+
+    When machines come or go, it counts no restart; the job's name, its --rdzv-id, is the same then.
+    """
     if not (folder / "config.json").exists() or task.read_config(folder) != config:
         return False
-    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+    if int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0:
+        return True
+    return (folder / JOB).exists() and (folder / JOB).read_text(encoding="utf-8") == _job() != ""
+
+
+def _job() -> str:
+    """The name that `torchrun` was given for its job; "" without one."""
+    name = os.environ.get("TORCHELASTIC_RUN_ID", "")
+    return "" if name == "none" else name
 
 
 def _create(folder: Path, config: Settings) -> None:
@@ -157,6 +170,8 @@ def _create(folder: Path, config: Settings) -> None:
     try:
         new.mkdir(parents=True)
         write_json(new / "config.json", config.to_json())
+        if _job():
+            write_bytes(new / JOB, _job().encode())
         new.rename(folder)
     except OSError as error:
         raise InputError(f"cannot create {folder}: {error.strerror or error}") from None

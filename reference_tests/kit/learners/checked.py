@@ -40,7 +40,7 @@ def checking_of(path, names=None):
         for definition in survey(source).definitions:
             checking.add(definition.name, getattr(module, definition.name), source, definition.line)
         results = {}
-        for entry in sorted(checking.found, key=lambda entry: (entry[0], entry[5])):
+        for entry in checking.in_order():
             if names is None or entry[1] in names:
                 results[entry[1]] = checking.component(entry)
         return checking, results

@@ -6,7 +6,7 @@ bfloat16 before, and it sums in float32. Only weights and gradients on their way
 builtin rounds them.
 
 oneDNN is told so by a setting of the whole process, which the float32 products of other threads would see. So it is set
-during calls in bfloat16 only, and only while no thread but ours is there: none, then, can start one either.
+during calls in bfloat16 only, and only while no thread but ours may compute (`bystanders`): none, then, can start one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import functools
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -116,33 +116,41 @@ def _setting() -> Any:
 
 @functools.cache
 def _pays() -> bool:
-    """Whether such products are faster here: both measured in turns, the fastest of some, about two milliseconds."""
+    """Whether such products are faster here, about four milliseconds."""
     with torch.inference_mode():
         a, b, out = torch.ones(4, 256, 64), torch.ones(4, 64, 512), torch.empty(4, 256, 512)
-        seconds: dict[str, list[float]] = {_setting().fp32_precision: [], "bf16": []}
         before = _setting().fp32_precision
+
+        def multiply(precision: str) -> None:
+            _setting().fp32_precision = precision
+            torch.bmm(a, b, out=out)
+
         try:
-            for _ in range(8):
-                for name, times in seconds.items():
-                    _setting().fp32_precision = name
-                    start = time.perf_counter()
-                    torch.bmm(a, b, out=out)
-                    times.append(time.perf_counter() - start)
+            return _is_faster(lambda: multiply("bf16"), lambda: multiply(before))
         finally:
             _setting().fp32_precision = before
-    return min(seconds[before]) > PAYS * min(seconds["bf16"])
 
 
 @functools.cache
 def multiplies_bfloat16() -> bool:
-    """Whether products of tensors in bfloat16 are faster here than in float32: measured as above, without a setting."""
+    """Whether products of tensors in bfloat16 are faster here than in float32, without a setting."""
     with torch.inference_mode():
         a, b = torch.ones(4, 16, 1024), torch.ones(4, 1024, 64)
-        pairs = {dtype: (a.to(dtype), b.to(dtype)) for dtype in (torch.float32, torch.bfloat16)}
-        seconds: dict[torch.dtype, list[float]] = {dtype: [] for dtype in pairs}
+        narrow, wide = [(a.to(dtype), b.to(dtype)) for dtype in (torch.bfloat16, torch.float32)]
+        return _is_faster(lambda: torch.bmm(*narrow), lambda: torch.bmm(*wide))
+
+
+def _is_faster(first: Callable[[], object], second: Callable[[], object]) -> bool:
+    """Whether the first pays: both in turns, the fastest of some, on one thread, which waits for no other."""
+    seconds: list[list[float]] = [[], []]
+    usual = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
         for _ in range(8):
-            for dtype, times in seconds.items():
+            for call, times in zip((first, second), seconds, strict=True):
                 start = time.perf_counter()
-                torch.bmm(*pairs[dtype])
+                call()
                 times.append(time.perf_counter() - start)
-    return min(seconds[torch.float32]) > PAYS * min(seconds[torch.bfloat16])
+    finally:
+        torch.set_num_threads(usual)
+    return min(seconds[1]) > PAYS * min(seconds[0])

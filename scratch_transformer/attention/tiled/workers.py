@@ -22,6 +22,8 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
+from scratch_transformer.attention.tiled import bystanders
+
 Task = TypeVar("Task")
 
 # A larger buffer is given back after the call.
@@ -67,8 +69,9 @@ if hasattr(os, "register_at_fork"):  # the threads of a process are not there in
 
 
 def is_alone() -> bool:
-    """Whether no thread of Python's but the calling one and those of `run` is there."""
-    return all(t.ident in _ours or t is threading.current_thread() for t in threading.enumerate())
+    """Whether no thread of Python's computes but the calling one and those of `run`."""
+    own = threading.current_thread()
+    return not bystanders.compute([t for t in threading.enumerate() if t.ident not in _ours and t is not own])
 
 
 def enough() -> int:

@@ -74,7 +74,7 @@ class Attention(nn.Module):
         elif self.recipe.swapped == "key and value":
             key, value = value, key
         q, k, v = self._heads(query, key, value)
-        heads = attention(q, k, v, mask, self.recipe, self.num_heads)  # (B, h, T, d_k)
+        heads = attention(q, k, v, mask, self.recipe, self.num_heads, query.shape[-1])  # (B, h, T, d_k)
         merged = self._merge(heads)
         if self.recipe.merge == "no projection":
             return merged

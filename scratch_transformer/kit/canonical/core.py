@@ -13,18 +13,18 @@ from scratch_transformer.kit.recipe import Recipe
 
 Mask = Tensor | None
 
-# d_k, number of heads, length of the keys -> the factor of the scores
-SCALES: dict[str, Callable[[int, int, int], float]] = {
-    "1/sqrt(d_k)": lambda d_k, h, S: 1 / math.sqrt(d_k),
-    "none": lambda d_k, h, S: 1.0,
-    "1/d_k": lambda d_k, h, S: 1 / d_k,
-    "1/sqrt(d_model)": lambda d_k, h, S: 1 / math.sqrt(h * d_k),
-    "1/d_model": lambda d_k, h, S: 1 / (h * d_k),
-    "1/sqrt(h)": lambda d_k, h, S: 1 / math.sqrt(h),
-    "sqrt(d_k)": lambda d_k, h, S: math.sqrt(d_k),
-    "sqrt(d_model)": lambda d_k, h, S: math.sqrt(h * d_k),
-    "1/sqrt(d_k/h)": lambda d_k, h, S: math.sqrt(h / d_k),
-    "1/sqrt(S)": lambda d_k, h, S: 1 / math.sqrt(S),
+# d_k, number of heads, length of the keys, d_model -> the factor of the scores
+SCALES: dict[str, Callable[[int, int, int, int], float]] = {
+    "1/sqrt(d_k)": lambda d_k, h, S, E: 1 / math.sqrt(d_k),
+    "none": lambda d_k, h, S, E: 1.0,
+    "1/d_k": lambda d_k, h, S, E: 1 / d_k,
+    "1/sqrt(d_model)": lambda d_k, h, S, E: 1 / math.sqrt(E),
+    "1/d_model": lambda d_k, h, S, E: 1 / E,
+    "1/sqrt(h)": lambda d_k, h, S, E: 1 / math.sqrt(h),
+    "sqrt(d_k)": lambda d_k, h, S, E: math.sqrt(d_k),
+    "sqrt(d_model)": lambda d_k, h, S, E: math.sqrt(E),
+    "1/sqrt(d_k/h)": lambda d_k, h, S, E: math.sqrt(h / d_k),
+    "1/sqrt(S)": lambda d_k, h, S, E: 1 / math.sqrt(S),
 }
 AXES = {"keys": -1, "queries": -2, "heads": -3, "batch": 0}
 FILLS = {
@@ -37,25 +37,34 @@ FILLS = {
 
 
 def attention(
-    query: Tensor, key: Tensor, value: Tensor, mask: Mask, recipe: Recipe, heads: int | None = None
+    query: Tensor, key: Tensor, value: Tensor, mask: Mask, recipe: Recipe, heads: int | None = None, width: int = 0
 ) -> Tensor:
-    """(B, h, T, d_k), (B, h, S, d_k), (B, h, S, d_v), mask that broadcasts to (B, h, T, S) -> (B, h, T, d_v)."""
-    return attention_weights(query, key, mask, recipe, heads) @ value
+    """(B, h, T, d_k), (B, h, S, d_k), (B, h, S, d_v), mask that broadcasts to (B, h, T, S) -> (B, h, T, d_v).
+
+    width: d_model, where heads are not as wide as that together.
+    """
+    return attention_weights(query, key, mask, recipe, heads, width) @ value
 
 
-def attention_weights(query: Tensor, key: Tensor, mask: Mask, recipe: Recipe, heads: int | None = None) -> Tensor:
+def attention_weights(
+    query: Tensor, key: Tensor, mask: Mask, recipe: Recipe, heads: int | None = None, width: int = 0
+) -> Tensor:
     heads = query.shape[-3] if heads is None else heads
     scores = query @ key.transpose(-2, -1)  # (B, h, T, S)
-    factor = scale(recipe, query.shape[-1], heads, key.shape[-2])
+    factor = scale(recipe, query.shape[-1], heads, key.shape[-2], width)
     mask = edited(mask, recipe, scores)
     if recipe.scale_place == "after softmax":
         return masked_softmax(scores, mask, recipe) * factor
     return masked_softmax(scores * factor, mask, recipe)
 
 
-def scale(recipe: Recipe, d_k: int, heads: int, length: int) -> float:
+def scale(recipe: Recipe, d_k: int, heads: int, length: int, width: int = 0) -> float:
     """A scale by name, or a number that was fitted."""
-    return SCALES[recipe.scale](d_k, heads, length) if recipe.scale in SCALES else float(recipe.scale)
+    return (
+        SCALES[recipe.scale](d_k, heads, length, width or heads * d_k)
+        if recipe.scale in SCALES
+        else float(recipe.scale)
+    )
 
 
 def masked_softmax(scores: Tensor, mask: Mask, recipe: Recipe) -> Tensor:

@@ -36,7 +36,7 @@ class CausalMask(nn.Module):
 
 
 class PaddingMask(nn.Module):
-    """ids (B, S) -> boolean (B, S), (B, 1, S) or (B, 1, 1, S)."""
+    """ids (B, S) -> boolean (B, S), (B, 1, S) or (B, 1, 1, S); (B, S, S) or (B, 1, S, S) if rows are blocked too."""
 
     def __init__(self, settings: dict[str, Any], recipe: Recipe) -> None:
         super().__init__()
@@ -45,8 +45,12 @@ class PaddingMask(nn.Module):
     def forward(self, ids: Tensor) -> Tensor:
         recipe = self.recipe
         real = ids != (self.pad + 1 if recipe.counted == "other padding" else self.pad)
-        mask = levels(~real if recipe.blocked_is == "True" else real, recipe)
         axes = int(recipe.mask_shape) - 2
+        is_square = recipe.padding == "both" and axes > 0
+        real = real[:, :, None] & real[:, None, :] if is_square else real
+        mask = levels(~real if recipe.blocked_is == "True" else real, recipe)
+        if is_square:
+            return mask.reshape(ids.shape[0], *[1] * (axes - 1), *mask.shape[1:])
         if recipe.padding == "queries":
             return mask.reshape(ids.shape[0], *[1] * (axes - 1), ids.shape[1], 1)
         return mask.reshape(ids.shape[0], *[1] * axes, ids.shape[1])
@@ -63,6 +67,7 @@ class CombinedMask(nn.Module):
         real = ids != (self.pad + 1 if self.recipe.counted == "other padding" else self.pad)
         keys = real[:, :, None] if self.recipe.padding == "queries" else real[:, None, :]
         keys = torch.ones_like(keys) if self.recipe.padding == "ignored" else keys
+        keys = keys & real[:, :, None] if self.recipe.padding == "both" else keys
         allowed = keys & other_causal(masks.causal(ids.shape[1]), self.recipe.causal)
         mask = levels(~allowed if self.recipe.blocked_is == "True" else allowed, self.recipe)
         return mask if self.recipe.mask_shape == "3" else mask[:, None]

@@ -75,7 +75,7 @@ def _scaled(session: Session, change: Change) -> str:
     d_k = settings.get("d_k") or settings["d_model"] // h
     if "scale" not in entries:
         return ""
-    here = scale(Recipe(scale=entries["scale"]), d_k, h, 7)
+    here = scale(Recipe(scale=entries["scale"]), d_k, h, 7, settings.get("d_model", 0))
     length = " (for 7 keys)" if entries["scale"] == "1/sqrt(S)" else ""
     return f"The scores are multiplied by {here:.4g}{length}; 1/√d_k is {d_k**-0.5:.4g} for d_k = {d_k}."
 

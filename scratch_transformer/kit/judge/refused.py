@@ -137,7 +137,7 @@ def _is_always_a_number(node: ast.expr, frame: FrameType) -> bool:
 def _is_number_by_name(name: str, frame: FrameType) -> bool:
     """Whether a name is a parameter that is a number, and is given nothing else in the function."""
     code = frame.f_code
-    for node in _parsed(code.co_filename, len(linecache.getlines(code.co_filename))):
+    for node in parsed(code.co_filename):
         if isinstance(node, ast.FunctionDef) and (node.name, node.lineno) == (code.co_name, code.co_firstlineno):
             stored = {one.id for one in ast.walk(node) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
             every = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
@@ -153,9 +153,14 @@ def _is_number_by_name(name: str, frame: FrameType) -> bool:
 def _nodes(error: BaseException, frame: FrameType, sorts: Any) -> Iterator[Any]:
     """The nodes of these sorts on the line at which an error went through a frame."""
     line = line_of(error, frame)
-    for node in _parsed(frame.f_code.co_filename, len(linecache.getlines(frame.f_code.co_filename))):
+    for node in parsed(frame.f_code.co_filename):
         if isinstance(node, sorts) and node.lineno <= line <= (node.end_lineno or node.lineno):
             yield node
+
+
+def parsed(path: str) -> tuple[ast.AST, ...]:
+    """All nodes of a file; none if it cannot be read."""
+    return _parsed(path, len(linecache.getlines(path)))
 
 
 @functools.lru_cache(maxsize=16)

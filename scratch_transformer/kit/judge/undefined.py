@@ -17,6 +17,7 @@ from torch import nn
 from scratch_transformer.kit.discover.load import REPAIRED
 from scratch_transformer.kit.discover.repair import unbound
 from scratch_transformer.kit.discover.target import Source
+from scratch_transformer.kit.judge import tuples, unset
 from scratch_transformer.kit.judge.refused import (
     line_of,
     no_argument,
@@ -50,6 +51,9 @@ def finding(error: BaseException | None, is_one_of_many: bool = False) -> Findin
 
     is_one_of_many: what some way to build or call it stops with, not the likeliest: then the code alone must show it.
     """
+    said, name, line = tuples.finding(error) if error else ("", "", "")
+    if said:
+        return Finding(MISTAKES["B26"], f"{said} It stops at: {line}", name)
     frame = next((frame for frame, _ in reversed([*traceback.walk_tb(error.__traceback__)])), None) if error else None
     while frame is not None and {"torch", "precision"} & set((frame.f_globals.get("__name__") or "").split(".")):
         is_call = (
@@ -83,7 +87,9 @@ def _attribute(error: BaseException, frame: FrameType) -> tuple[str, str]:
     if not is_own or any(_has_strange_base(cls) or "__getattr__" in vars(cls) for cls in classes):
         return NOTHING
     if any({found[2], "setattr"} & _set_in(_text_of(cls), cls) for cls in classes):
-        return NOTHING
+        argument = unset.without(classes, found[2], "\n".join(dict.fromkeys(map(_text_of, classes))))
+        said = f"It reads self.{found[2]}, which {type(owner).__name__} does not set where {argument}, as by default."
+        return (said, f"self.{found[2]}") if argument else NOTHING
     return f"It reads self.{found[2]}, which nothing in {type(owner).__name__} or its file sets.", f"self.{found[2]}"
 
 

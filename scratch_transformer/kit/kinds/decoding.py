@@ -114,6 +114,7 @@ def combined_mask_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
 
 
 POLARITY = {"True = may attend": {"blocked_is": "False"}, "True = blocked": {"blocked_is": "True"}}
+ROWS = {"": {}, "rows of padding blocked too": {"padding": "both"}}
 SHAPES = {2: "(length, length)", 3: "(1, length, length)", 4: "(1, 1, length, length)"}
 MASK_SOURCE = "Vaswani et al. 2017, section 3.2.3"
 
@@ -152,8 +153,8 @@ PADDING_MASK = Kind(
     defaults={"pad": 0},
     build=lambda settings, recipe: PaddingMask(dict(settings), recipe),
     probes=padding_mask_probes,
-    mistakes=("A7:queries instead of keys", "T5", "A10"),
-    designs=combined({f"{n} axes": {"mask_shape": str(n)} for n in (2, 3, 4)}, POLARITY),
+    mistakes=("A7:queries instead of keys", "T5", "A10", "A11:"),
+    designs=combined({f"{n} axes": {"mask_shape": str(n)} for n in (2, 3, 4)}, POLARITY, ROWS),
 )
 TARGET_MASK = Kind(
     name="TargetMask",
@@ -164,6 +165,6 @@ TARGET_MASK = Kind(
     defaults={"pad": 0},
     build=lambda settings, recipe: CombinedMask(dict(settings), recipe),
     probes=combined_mask_probes,
-    mistakes=("A5", "A6", "A7:queries instead of keys", "A24:padding is ignored", "A25:", "T5", "A10"),
-    designs=combined({f"{n} axes": {"mask_shape": str(n)} for n in (3, 4)}, POLARITY),
+    mistakes=("A5", "A6", "A7:queries instead of keys", "A24:padding is ignored", "A25:", "T5", "A10", "A11:"),
+    designs=combined({f"{n} axes": {"mask_shape": str(n)} for n in (3, 4)}, POLARITY, ROWS),
 )

@@ -10,6 +10,7 @@ UNTOLD = "it has no mask, and nothing in it speaks of padding: all of its tokens
 ONE_HEAD = "one head of all features"
 AS_IN_T5 = "not scaled, as in T5: its initial weights are smaller instead"
 LENT = "its own layer, in whose place the reference's is, may read the mask the other way round"
+ROWS_TOO = "the rows of padding are blocked too: only what stands for it there has nothing to attend to"
 NOT_ASKED = "nobody asks for one: it takes a mask, or its name does not say that it is a decoder"
 
 QKV = """\
@@ -233,6 +234,7 @@ print("-inf:", scores.masked_fill(blocked, float("-inf")).softmax(-1))
         source=MASKS,
         mathematics="softmax(-∞, …, -∞) = 0/0 = NaN; softmax(-1e9, …, -1e9) = 1/S each",
         changes={"the mean over all values": {"fill": "-1e9"}, "NaN": {"fill": "-inf"}},
+        severities={ROWS_TOO: "harmless"},
         demo="""\
 import torch
 scores, blocked = torch.zeros(1, 4), torch.ones(1, 4).bool()

@@ -70,8 +70,10 @@ def attends_to_nothing(thing: Any, kind: str) -> str:
     """That a whole, TransformerClassifierHead, BigramModel, has no attention anywhere; "" if it may have some.
 
     Nor has what only projects for one, PrepareForMultiHeadAttention. What it is given, or inherits from a class that
-    is not known, may have any.
+    is not known, may have any. A network of words, MLP(vocab_size, …), is no part of a layer.
     """
+    if kind in NETWORKS and isinstance(thing, type) and _embeds(thing):
+        return "it embeds words: a language model of another sort"
     is_part = kind.endswith("Attention")
     if not (kind in WHOLES or is_part) or not isinstance(thing, type) or not issubclass(thing, nn.Module):
         return ""
@@ -84,6 +86,20 @@ def attends_to_nothing(thing: Any, kind: str) -> str:
     attends = any(words.search(name) for one in made for name in _computing(one))
     attends = attends or any(LAYERS.search(getattr(one, "__name__", "")) for one in made[1:])
     return "" if is_open or is_strange or attends else "it attends to nothing"
+
+
+NETWORKS = ("FeedForward", "SwiGLU")
+
+
+def _embeds(thing: type) -> bool:
+    """Whether a class is told the size of a vocabulary, and looks words up in a table."""
+    is_told = any(settings_of(name)[:1] == ("vocab_size",) and "voc" in name.lower() for name in _parameters(thing))
+    names = {name.lower() for name in names_in(thing)}
+    tree = _tree(getattr(thing, "forward", None) or vars(thing).get("__call__"))
+    given = {one.arg for one in ast.walk(tree) if isinstance(one, ast.arg)} if isinstance(tree, Function) else set()
+    nodes = ast.walk(tree) if tree is not None else ()
+    looked_up = [ast.unparse(node.slice) for node in nodes if isinstance(node, ast.Subscript)]
+    return is_told and bool(names & {"embedding", "one_hot"} or given & {*looked_up})
 
 
 WRITES = re.compile(r"generat|sampl|predict|translat|loss|train|beam|greedy", re.IGNORECASE)

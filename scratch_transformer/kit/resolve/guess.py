@@ -120,6 +120,8 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
         best = list(dict.fromkeys([*best, "EmbeddingWithPositions"]))  # which is given ids
     if not any(plain(p.name) == "numembeddings" for p in parameters_of(thing)):
         best = [kind for kind in best if kind != "Embedding"]
+    if is_class and best and best[0] in BLOCKS and _repeats_a_layer(thing):  # EncoderBlock(layer, N)
+        best = list(dict.fromkeys([*(STACKS[:2] if takes(thing, "memory") else STACKS[2:])[::-1], *best]))
     if is_class and best and best[0] in BLOCKS and _is_network(thing):
         best = list(dict.fromkeys(["FeedForward", "SwiGLU", *best]))  # a block that attends to nothing
     if is_class and best[:1] == ["Linear"] and structure.linears(thing) > 1:
@@ -166,6 +168,13 @@ def _is_given_sublayers(thing: Any) -> bool:
     words = [plain(p.name) for p in parameters_of(thing) if p.default is p.empty and p.annotation not in (int, float)]
     named = [[word for word in words if re.search(part, word)] for part in (r"att(?!.*drop)", r"ff(?!.*dim)|feedf|mlp")]
     return all(named) and not any(settings_of(word) for some in named for word in some)
+
+
+def _repeats_a_layer(thing: Any) -> bool:
+    """Whether a constructor must be given one layer, and how many of it to make."""
+    required = [p for p in parameters_of(thing) if p.default is p.empty]
+    is_told = any("num_layers" in settings_of(p.name)[:1] for p in parameters_of(thing))
+    return is_told and any(words(p.name)[-1:] in (("layer",), ("block",)) and not settings_of(p.name) for p in required)
 
 
 PATHS = re.compile(r"path|^(file|dir|folder|url)|(file|dir|name|folder|url)$|checkpoint|ckpt")

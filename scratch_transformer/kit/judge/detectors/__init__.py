@@ -14,13 +14,25 @@ from scratch_transformer.kit.judge.detectors.dropout import DROPOUT
 from scratch_transformer.kit.judge.detectors.embedding import EMBEDDING
 from scratch_transformer.kit.judge.detectors.gradients import GRADIENTS
 from scratch_transformer.kit.judge.detectors.inventory import INVENTORY
+from scratch_transformer.kit.judge.detectors.padding import PADDING
 from scratch_transformer.kit.judge.detectors.settings import SETTINGS
 from scratch_transformer.kit.judge.detectors.told import TOLD
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session
 from scratch_transformer.kit.kind import Finding
 
-DETECTORS = (*CACHE, *INVENTORY, *CONSTRUCTION, *BEHAVIOUR, *GRADIENTS, *DROPOUT, *EMBEDDING, *SETTINGS, *TOLD)
+DETECTORS = (
+    *CACHE,
+    *INVENTORY,
+    *CONSTRUCTION,
+    *BEHAVIOUR,
+    *GRADIENTS,
+    *DROPOUT,
+    *EMBEDDING,
+    *SETTINGS,
+    *TOLD,
+    *PADDING,
+)
 
 
 def detected(session: Session, best: Hypothesis | None) -> Iterator[Finding]:

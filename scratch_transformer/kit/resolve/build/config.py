@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, Protocol
 
 from scratch_transformer.kit.definitions import leads_to
-from scratch_transformer.kit.resolve.build.literals import is_read_within, is_section, literal_of
+from scratch_transformer.kit.resolve.build.literals import is_looked_into, is_read_within, is_section, literal_of
 from scratch_transformer.kit.resolve.names.settings import (
     FLAG,
     FLAGS,
@@ -38,6 +38,7 @@ WORDS: dict[str, Any] = {
 }
 INITIAL = re.compile(r"init\w*(range|std|scale|gain|var)|^std$|stddev")
 """How far initial weights are from zero."""
+FILE = re.compile(r"^path|path$")
 ENDINGS = ("config", "args", "hparams", "params", "cfg", "hyperparameters", "hyperparams")
 SECTIONS = (
     "model",
@@ -89,6 +90,8 @@ class Config(dict):
             found = _scale(name, self.__dict__["_owner"], value)
             if found is not None:
                 return found
+        if own is Unknown and is_looked_into(self.__dict__["_owner"], name):
+            return Config(value, None, self.__dict__["_owner"])
         is_flag = is_flag_by_name(name) and own in (Unknown, None)
         if value.fixes(name) or (
             settings_of(name) and not is_flag and is_number(own, Unknown, None) and fits(name, own)
@@ -122,6 +125,8 @@ class Config(dict):
             return 0.02
         if FLAG.match(word) or is_flag_by_name(name):
             return False
+        if FILE.search(word):
+            return name  # of a file that is not there
         raise Unknown(name)
 
     def __getattr__(self, name: str) -> Any:

@@ -100,8 +100,23 @@ def annotated(thing: Any) -> list[type]:
 def annotations_of(thing: Any) -> dict[str, type]:
     """A constructor's parameter -> the class of modules that it is annotated with: also as Part | None, and as text."""
     namespace = vars(sys.modules.get(getattr(thing, "__module__", ""), types.ModuleType("none")))
-    found = {p.name: _class_of(p.annotation, namespace) for p in parameters_of(thing)}
+    found = {p.name: _class_of(_said_of(p), namespace) for p in parameters_of(thing)}
     return {name: cls for name, cls in found.items() if cls is not None}
+
+
+def _said_of(parameter: inspect.Parameter) -> Any:
+    """Its annotation; where it has none, the class that is its default: encoder=Encoder, for encoder: Encoder."""
+    is_open = parameter.annotation is parameter.empty and isinstance(parameter.default, type)
+    return parameter.default if is_open else parameter.annotation
+
+
+def _as_meant(parameter: inspect.Parameter, use: Use | None) -> inspect.Parameter:
+    """A class by default that nothing makes anything of, and a method calls: an instance of it must be given."""
+    cls = _said_of(parameter)
+    is_class = isinstance(cls, type) and issubclass(cls, nn.Module) and isinstance(parameter.default, type)
+    if not is_class or use is None or use.called or not use.applied:
+        return parameter
+    return parameter.replace(default=parameter.empty, annotation=cls)
 
 
 def _class_of(annotation: Any, namespace: Mapping[str, Any]) -> type | None:
@@ -135,6 +150,7 @@ def attempts(
     takes_classes = any(use.called for use in uses.values())
     for parameter in parameters:
         use = uses.get(parameter.name)
+        parameter = _as_meant(parameter, use)
         if takes_classes and use is not None and not use.applied and parts(parameter.name):
             use = replace(use, called=True)  # a class, too, that is handed on to what is made
         wish = options.wish(parameter, use, cls, namespace)

@@ -50,6 +50,17 @@ def is_read_within(thing: Any, name: str, holders: Collection[str]) -> bool:
     return any(plain(holder) in holders and not hasattr(str, inner) for holder, inner in read)
 
 
+def is_looked_into(thing: Any, name: str) -> bool:
+    """Whether the file of a class takes something by a text from an attribute of this name: config.model["dim"]."""
+    path = getattr(sys.modules.get(getattr(thing, "__module__", "")), "__file__", None) or ""
+    return name in _looked_into(path, len(linecache.getlines(path)))
+
+
+@functools.lru_cache(maxsize=64)
+def _looked_into(path: str, size: int) -> frozenset[str]:
+    return frozenset(re.findall(r"""\.(\w+)\[f?['"]""", "".join(linecache.getlines(path))))
+
+
 def _place(thing: Any, name: str) -> str:
     """The number of a parameter, as text."""
     try:

@@ -53,6 +53,7 @@ CLASSES: tuple[tuple[set[str], Callable[..., Any]], ...] = (
 """Words of names, and what is passed to be made there: norm_layer=nn.LayerNorm."""
 
 
+SIDES = (("src_", SOURCE), ("tgt_", TARGET))
 LEAST_WIDTH = 3
 WIDTHS = {"d_model", "d_ff", "d_out", "vocab_size"}
 """What a linear layer's sizes may be."""
@@ -205,16 +206,41 @@ def options(wish: Wish, values: Values, parts: Part) -> list[Any]:
         return ["cpu"] if wish.hint is not torch.device else [torch.device("cpu")]
     if word == "dtype" or wish.hint is torch.dtype:
         return [torch.float64] if wish.is_required else []
+    if not submodules and (sizes := sizes_by_place(wish, values)):
+        return [sizes]
     found = [] if submodules and (wish.use.listed or not is_setting(name)) else numbers(wish, values)
     if word == "eps" and isinstance(default, float) and not found:
         return []
     if found or submodules:
         if default is None and not found:
             return []
-        return [*found, *submodules] if found else submodules
+        return [*submodules, *found] if wish.use.applied else [*found, *submodules]
     if not wish.is_required:
         return []
     return [FLAGS[word]] if word in FLAGS else _guesses(wish, values)
+
+
+AS_SHAPE = ("batch_size", "max_len", "d_model")
+"""The sizes of a tensor of tokens."""
+
+
+def sizes_by_place(wish: Wish, values: Values) -> tuple[Any, ...]:
+    """What a constructor takes apart by numbers, shape[1]: sizes by the names that they are given, else as a tensor has
+    them; () if nothing says that it is such.
+    """
+    places, default = wish.use.places, wish.default
+    is_open = wish.is_required or (isinstance(default, (tuple, list)) and all(type(one) is int for one in default))
+    named = {place: next((n for n in names if settings_of(n)), "") for place, names in places.items()}
+    if not is_open or not any(named.values()) or wish.use.measured or wish.use.applied:
+        return ()
+    count = max(*(place + 1 if place >= 0 else -place for place in places), 1 if wish.is_required else len(default))
+    names = [*("batch_size",) * (count - len(AS_SHAPE)), *AS_SHAPE[-count:]]
+    for place, name in named.items():
+        names[place] = name or names[place]
+    try:
+        return tuple(values(name) for name in names)
+    except Unknown:
+        return ()
 
 
 def first_or_last(word: str) -> int | None:
@@ -247,7 +273,7 @@ def _several(make: Callable[[], Any], count: int) -> Any:
 
 def vocabulary(name: str, values: Values) -> Tokenizer:
     """A vocabulary or tokenizer, of the size that its name says: of the source's words, of the target's."""
-    side = next((s for s, of_side in (("src_", SOURCE), ("tgt_", TARGET)) if of_side & set(words(name))), "")
+    side = next((s for s, of_side in SIDES if of_side & set(words(name))), "")
     sizes = (f"{side}vocab_size", "vocab_size", "src_vocab_size")
     return Tokenizer(1, 2, next(values(size) for size in sizes if size in values.settings))
 
@@ -267,6 +293,9 @@ def numbers(wish: Wish, values: Values) -> list[Any]:
     if wish.word in ("normshape", "normalizedshape", "parametersshape", "layershape", "featureshape", "featuresshape"):
         return [number, [number]]
     meant = values.meanings(wish.name)
+    if meant[:1] == ("max_len",) and any("voc" in plain(name) for name in wish.use.handed):
+        side = next((s for s, of_side in SIDES if of_side & set(words(wish.name))), "")
+        return [values(f"{side}vocab_size"), number]  # one number for the length and for the words
     others = [values.settings[s] for s in meant if s in values.settings]
     if wish.word in OUT and values.is_attention:  # of every head, where their outputs are joined
         others.append(values.settings["d_k"])

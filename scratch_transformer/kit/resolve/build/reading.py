@@ -10,7 +10,7 @@ import ast
 import functools
 import inspect
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,6 +45,10 @@ class Use:
     """What it is compared with: mode == "sum"."""
     checked: type | None = None
     """The class of modules that it must be of: assert isinstance(layer, EncoderLayer)."""
+    handed: set[str] = field(default_factory=set)
+    """The names of the learner's parameters that it is handed on for."""
+    places: dict[int, list[str]] = field(default_factory=dict)
+    """The numbers of its entries that are taken out of it -> names that they are given: max_len = shape[1]."""
     paired: bool = False
     """Whether a method takes the first of what it returns: x, weights = self.attention(x), or self.attention(x)[0]."""
 
@@ -58,13 +62,20 @@ class Use:
         self.keys |= other.keys
         self.optional |= other.optional
         self.meant += other.meant
+        self.handed |= other.handed
         self.called |= other.called
         self.applied |= other.applied
         self.listed |= other.listed
         self.measured |= other.measured
         self.compared += other.compared
         self.checked = self.checked or other.checked
+        self.placed({place: [*names] for place, names in other.places.items()})
         self.paired |= other.paired
+
+    def placed(self, places: Mapping[int, Sequence[str]]) -> None:
+        """Note what entries are given as."""
+        for place, names in places.items():
+            self.places.setdefault(place, []).extend(names)
 
 
 def uses_of(thing: Any) -> dict[str, Use]:
@@ -136,7 +147,9 @@ class _Reader(ast.NodeVisitor):
         if arguments.kwarg is not None:
             self.found[f"**{arguments.kwarg.arg}"] = Use()
             self.names[arguments.kwarg.arg] = f"**{arguments.kwarg.arg}"
+        self.is_constructor = True
         self.visit(first)
+        self.is_constructor = False
         own = {name: held for name, held in self.names.items() if name.startswith("self.")}
         for function in functions:
             if function is not first:  # self.config.n_head in forward
@@ -160,6 +173,8 @@ class _Reader(ast.NodeVisitor):
             self.tables |= {target.id: node.value for target in node.targets if isinstance(target, ast.Name)}
         if any(isinstance(target, ast.Tuple) and len(target.elts) == 2 for target in node.targets):
             self._paired(node.value)
+        if self.is_constructor:
+            self._taken_apart(node)
         held = self.held(node.value), [self.held(part) for part in getattr(node.value, "elts", ())]
         self.generic_visit(node)
         if isinstance(node.value, ast.Constant) and node.value.value is None:
@@ -170,6 +185,21 @@ class _Reader(ast.NodeVisitor):
                     self._named(part, one)
             else:
                 self._named(target, held[0])
+
+    def _taken_apart(self, node: ast.Assign) -> None:
+        """The names of a parameter's entries: self.max_len = shape[1]; B, T, E = shape."""
+        for target in node.targets:
+            self._placed(node.value, _name_of(target))
+            use = self.use(node.value) if isinstance(target, (ast.Tuple, ast.List)) else None
+            if use is not None and not any(isinstance(part, ast.Starred) for part in target.elts):  # type: ignore[attr-defined]
+                use.placed({place: [_name_of(part)] for place, part in enumerate(target.elts)})  # type: ignore[attr-defined]
+
+    def _placed(self, node: ast.expr, name: str) -> None:
+        """An entry of a parameter goes by this name, if an expression is one."""
+        use = self.use(node.value) if isinstance(node, ast.Subscript) else None
+        place = _number(node.slice) if isinstance(node, ast.Subscript) else None
+        if use is not None and place is not None:
+            use.placed({place: [name]})
 
     def _named(self, target: ast.expr, held: str | None) -> None:
         """A variable, or an attribute, is what a parameter holds, or something else."""
@@ -198,6 +228,8 @@ class _Reader(ast.NodeVisitor):
                 use.keys.add(node.slice.value)
             else:
                 use.listed = True
+                place = _number(node.slice)
+                use.placed({place: []} if self.is_constructor and place is not None else {})
         self.generic_visit(node)
 
     def visit_BinOp(self, node: ast.BinOp) -> None:
@@ -282,10 +314,13 @@ class _Reader(ast.NodeVisitor):
         is_torch = (getattr(callee, "__module__", "") or "").startswith("torch")
         others = {} if is_torch else _uses(callee, self.depth + 1)
         for name, value in given.items():
+            if self.is_constructor:
+                self._placed(value, name)
             use = self.use(value)
             if use is not None:
                 use.meant += settings_of(name)
                 if name in others:
+                    use.handed.add(name)
                     use.add(others[name])
 
     def _words(self, node: ast.expr) -> list[str]:
@@ -310,3 +345,15 @@ class _Reader(ast.NodeVisitor):
             owner = self._value(node.value)
             return getattr(owner, node.attr, None) if inspect.ismodule(owner) else None
         return None
+
+
+def _name_of(target: ast.expr) -> str:
+    """Of a variable or an attribute; "" for anything else."""
+    return str(getattr(target, "id", getattr(target, "attr", "")))
+
+
+def _number(node: ast.expr) -> int | None:
+    """What is written as a whole number, also below 0."""
+    sign = -1 if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else 1
+    value = node.operand if isinstance(node, ast.UnaryOp) else node
+    return sign * value.value if isinstance(value, ast.Constant) and type(value.value) is int else None

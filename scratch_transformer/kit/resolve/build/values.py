@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from scratch_transformer.kit.resolve.build.config import Unknown
-from scratch_transformer.kit.resolve.names.settings import SCALES, is_setting, settings_of
-from scratch_transformer.kit.resolve.names.words import plain
+from scratch_transformer.kit.resolve.names.settings import COUNT, SCALES, is_setting, settings_of
+from scratch_transformer.kit.resolve.names.words import plain, words
 
 GENERAL: dict[str, Any] = {
     "d_model": 12, "num_heads": 3, "d_ff": 17, "eps": 1e-5, "dropout": 0.0, "vocab_size": 11, "src_vocab_size": 11,
@@ -19,6 +19,7 @@ GENERAL: dict[str, Any] = {
 
 
 VOCABULARIES = {"vocab_size", "src_vocab_size", "tgt_vocab_size"}
+EMBEDDINGS = {"embedding", "embeddings"}
 
 
 class Values:
@@ -92,7 +93,7 @@ class Values:
         """The settings that a name may mean beside the other ones of its constructor."""
         if name in self._words:
             return (self._words[name],)
-        if plain(name) == "numembeddings" and (self.has_vocabulary or not self.own & VOCABULARIES):
+        if _counts_embeddings(name) and (self.has_vocabulary or not self.own & VOCABULARIES):
             return ("d_model", *settings_of(name))  # the width of what embeds no words
         return ("d_ff", *settings_of(name)) if name in self._inner else settings_of(name)
 
@@ -124,3 +125,9 @@ class Values:
     def _is_taken(self, setting: str, name: str) -> bool:
         """Another parameter means this: beside d_model, `hidden` is d_ff."""
         return self.names.get(setting, name) != name
+
+
+def _counts_embeddings(name: str) -> bool:
+    """num_embeddings, n_embedding: how many words there are, or how many features a word has."""
+    found = set(words(name))
+    return bool(found & EMBEDDINGS) and found <= EMBEDDINGS | COUNT | {"of"} and settings_of(name) == ("vocab_size",)

@@ -161,8 +161,11 @@ def _beside(
             continue
         values = beside.options(parameter.name, tables, int(settings.get("max_len", ROWS)))
         turns = bool(values) and isinstance(values[0], (beside.Table, beside.Turning))
-        if values and (is_open or (parameter.default is None and turns)):
-            first = [] if is_open or "rope_base" in settings else [None]  # what may turn and need not, of no such kind
+        counts = bool(values) and isinstance(values[0], beside.Positions) and "rope_base" in settings
+        if values and (is_open or (parameter.default is None and (turns or counts))):
+            first = (
+                [] if is_open or ("rope_base" in settings and not counts) else [None]
+            )  # what may turn and need not, of no such kind
             last = [] if is_open or first or isinstance(values[0], beside.Table) else [None]
             found[parameter.name] = [*first, *values, *last]
     return found

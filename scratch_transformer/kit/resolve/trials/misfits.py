@@ -79,11 +79,12 @@ def _settings(kind: Kind, width: int, heads: int) -> dict[str, Any]:
 
 
 def _inputs(kind: Kind, samples: int, length: int, settings: Mapping[str, Any]) -> Inputs:
-    """Random tokens without masks: as many queries as keys, which must fit everywhere."""
+    """Random tokens, and masks that hide nothing: as many queries as keys, which must fit everywhere."""
     make = torch.Generator().manual_seed(0)
     shape = (samples, length, int(settings["d_model"]))
     names = [name for name in kind.inputs if "mask" not in name]
-    return {name: torch.randn(shape, generator=make, dtype=torch.float64) for name in names}
+    none = {name: None for name in kind.inputs if name not in names}
+    return {name: torch.randn(shape, generator=make, dtype=torch.float64) for name in names} | none
 
 
 def _calls(
@@ -105,9 +106,12 @@ def _calls(
         return
     for plan in plans[:MOST_PLANS]:
         forms = with_required_masks(plan.with_all_masks(), every=False)
-        for form in itertools.islice(itertools.chain([plan], forms), MOST_FORMS):
-            single = {name: value[:1] for name, value in inputs.items()}
-            yield _stopped(function, form, single if plan.order == calling.ALONE else inputs)
+        without = [] if any(is_required for *_, is_required in plan.mask_parameters) else [plan]
+        for form in itertools.islice(itertools.chain(without, forms), MOST_FORMS):
+            single = {name: None if value is None else value[:1] for name, value in inputs.items()}
+            some = single if plan.order == calling.ALONE else inputs
+            if form.accepts(some):
+                yield _stopped(function, form, some)
 
 
 def _has_width(made: nn.Module, width: int) -> bool:

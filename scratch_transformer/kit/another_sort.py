@@ -1,0 +1,48 @@
+"""What looks like a component, is not understood, and is of a sort of which nothing is known here: said in one line."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from typing import Any
+
+from scratch_transformer.kit.definitions import leads_to
+from scratch_transformer.kit.kinds import KINDS
+from scratch_transformer.kit.resolve import foreign, guess, other_designs
+from scratch_transformer.kit.resolve.call.forwards import MODELS
+from scratch_transformer.kit.resolve.library.library import Library
+from scratch_transformer.kit.resolve.trials.match import Outcome
+
+
+def name_of(value: Any, outcome: Outcome, verdict: str, library: Library) -> str:
+    """What it is, of which nothing is known here, where it is not understood and nothing is named; else ""."""
+    if verdict not in ("unknown mismatch", "crashed", "could not be built"):
+        return ""
+    module = outcome.candidate.module if outcome.candidate is not None else None
+    if outcome.kind.name in ("FeedForward", "SwiGLU") and module is not None and not [*module.parameters()]:
+        return foreign.WEIGHTLESS
+    if "next_logits" in outcome.kind.inputs and (other := decoder_within(value)):
+        return foreign.HANDS_ON.format(other)
+    if verdict == "unknown mismatch" and _is_pooled(outcome, library):
+        return foreign.POOLED
+    return other_designs.design_of(value)
+
+
+def decoder_within(value: Any) -> str:
+    """The function that writes text which another one, translate(model, text), calls; "" without one."""
+    called = [one for one in leads_to(value) if inspect.isfunction(one)]
+    kinds = {one: guess.kinds_of(one.__name__, one, KINDS)[:1] for one in called}
+    return next((one.__name__ for one in called if set(kinds[one]) & {"GreedyDecoding", "BeamSearch"}), "")
+
+
+def _is_pooled(outcome: Outcome, library: Library) -> bool:
+    """Whether what is called like a model, or a layer, returns one vector for a whole sentence."""
+    candidate = outcome.candidate
+    is_one = outcome.kind.name in MODELS or outcome.kind.name.endswith(("Layer", "Block", "coder"))
+    if candidate is None or not is_one or outcome.form != "wrong":
+        return False
+    probes = library.trial(outcome.kind, candidate.settings, candidate.made).probes
+    with contextlib.suppress(Exception):  # the learner's code may raise anything
+        first = next(probe for probe in probes if candidate.accepts(probe.inputs))
+        return candidate(**first.inputs).dim() < 3
+    return False

@@ -1,0 +1,158 @@
+"""B26: a tuple where a tensor is needed: x + nn.MultiheadAttention(…)(x, x, x), which returns its weights too."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import linecache
+import re
+import textwrap
+import traceback
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any
+
+from torch import Tensor, nn
+
+from scratch_transformer.kit.judge.refused import parsed
+
+NOTHING = ("", "", "")
+SAID = re.compile(r"'tuple'|not tuple|tuple indices")
+OF_TORCH = (nn.MultiheadAttention, nn.LSTM, nn.GRU, nn.RNN)
+"""What returns a tuple however it is called."""
+OTHERS = ("torch.", "scratch_transformer.kit")
+Function = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def finding(error: BaseException) -> tuple[str, str, str]:
+    """What is said of it, what returns the tuple, and the line; texts without anything if no tuple is at fault.
+
+    Whether it is one is told by the code alone: whatever the call was given, it could not go on.
+    """
+    for frame, line in reversed([*traceback.walk_tb(error.__traceback__)]):
+        file = frame.f_code.co_filename
+        if frame.f_globals.get("__file__") != file or frame.f_globals.get("__name__", "").startswith(OTHERS):
+            continue
+        wrong = [(node, part) for node in _on(file, line) for part in _needing(node, error, frame)]
+        for node, part in wrong:
+            call = _call_of(part, frame, file, line)
+            if call is not None and _gives_a_tuple(call, frame):
+                name = ast.unparse(call.func)
+                said = f"{name} returns a tuple, and a tensor is needed in {ast.unparse(node)}."
+                return said, name, linecache.getline(file, line).strip()
+        if not any(_is_given_a_tuple(part, frame) for _, part in wrong):
+            return NOTHING
+    return NOTHING
+
+
+def _on(file: str, line: int) -> Iterator[ast.AST]:
+    """The nodes of a line."""
+    yield from (n for n in parsed(file) if getattr(n, "lineno", line + 1) <= line <= (getattr(n, "end_lineno", 0) or 0))
+
+
+def _needing(node: ast.AST, error: BaseException, frame: FrameType) -> Iterator[ast.expr]:
+    """The parts of an expression that must be tensors, and are not: of a sum, or by what the error says."""
+    is_said = isinstance(error, (TypeError, AttributeError)) and bool(SAID.search(str(error)))
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)):
+        for side, other in ((node.left, node.right), (node.right, node.left)):
+            is_tensor = isinstance(other, ast.Name) and isinstance(frame.f_locals.get(other.id), Tensor)
+            if is_said or (is_tensor and isinstance(side, ast.Call)):
+                yield side
+    elif isinstance(node, ast.Call) and is_said:
+        yield from node.args
+    elif isinstance(node, ast.Attribute) and is_said and f"no attribute '{node.attr}'" in str(error):
+        yield node.value
+
+
+def _is_given_a_tuple(node: ast.expr, frame: FrameType) -> bool:
+    """Whether it is a parameter, for which a tuple was given: what gave it is to be looked at."""
+    code = frame.f_code
+    is_parameter = isinstance(node, ast.Name) and node.id in code.co_varnames[: code.co_argcount]
+    return is_parameter and isinstance(frame.f_locals.get(node.id), tuple)  # type: ignore[attr-defined]
+
+
+def _call_of(node: ast.expr, frame: FrameType, file: str, line: int) -> ast.Call | None:
+    """The call that an expression is; of a variable the one call that is ever assigned to it."""
+    if isinstance(node, ast.Call):
+        return node
+    if not isinstance(node, ast.Name):
+        return None
+    code = frame.f_code
+    functions = [n for n in parsed(file) if isinstance(n, Function) and n.name == code.co_name]
+    function = next((n for n in functions if n.lineno <= line <= (n.end_lineno or 0)), None)
+    if function is None or node.id in {one.arg for one in ast.walk(function.args) if isinstance(one, ast.arg)}:
+        return None
+    stored = [n for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+    given = [n for n in ast.walk(function) if isinstance(n, ast.Assign)]
+    values = [n.value for n in given if any(isinstance(t, ast.Name) and t.id == node.id for t in n.targets)]
+    is_one = len(values) == 1 == sum(one.id == node.id for one in stored)
+    return values[0] if is_one and isinstance(values[0], ast.Call) else None
+
+
+def _gives_a_tuple(call: ast.Call, frame: FrameType) -> bool:
+    """Whether what is called gives one however it is called: a part or method of the class's own, or a function."""
+    first, *rest = ast.unparse(call.func).removesuffix(".forward").split(".")
+    owner = frame.f_locals.get("self")
+    if first != "self":
+        thing = None if first in frame.f_locals or rest else frame.f_globals.get(first)
+        return inspect.isfunction(thing) and _returns_tuples(thing)
+    if len(rest) != 1 or not isinstance(owner, nn.Module):
+        return False
+    part = getattr(owner, rest[0], None)
+    if inspect.ismethod(part):
+        return inspect.isfunction(part.__func__) and _returns_tuples(part.__func__)
+    if not isinstance(part, nn.Module) or not _is_made_there(owner, rest[0], type(part), frame):
+        return False
+    return type(part) in OF_TORCH or _returns_tuples(type(part).forward)
+
+
+def _is_made_there(owner: nn.Module, name: str, cls: type, frame: FrameType) -> bool:
+    """Whether nothing else is ever assigned to self.name than what the class makes of that class."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(type(owner))))
+    except (OSError, TypeError, SyntaxError):
+        return False
+    pairs = [pair for n in ast.walk(tree) if isinstance(n, ast.Assign) for pair in _assigned(n)]
+    values = [value for target, value in pairs if ast.unparse(target) == f"self.{name}"]
+    return bool(values) and all(isinstance(one, ast.Call) and _value(one.func, frame) is cls for one in values)
+
+
+def _assigned(node: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Targets with their values, those of a, b = c, d one by one."""
+    for target in node.targets:
+        of_target, of_value = getattr(target, "elts", [target]), getattr(node.value, "elts", [node.value])
+        if len(of_target) == len(of_value):
+            yield from zip(of_target, of_value, strict=True)
+        else:
+            yield from ((one, node.value) for one in of_target)
+
+
+def _value(node: ast.expr, frame: FrameType) -> Any:
+    """What a global name, or a name in a global module, stands for."""
+    first, *rest = ast.unparse(node).split(".")
+    thing = frame.f_globals.get(first)
+    for part in rest:
+        thing = getattr(thing, part, None)
+    return thing
+
+
+@functools.lru_cache(maxsize=256)
+def _returns_tuples(function: Any) -> bool:
+    """Whether every return of a learner's function gives several values."""
+    if (getattr(function, "__module__", None) or "").startswith(OTHERS):
+        return False
+    try:
+        (tree,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
+    except (OSError, TypeError, SyntaxError, ValueError):
+        return False
+    inner = [
+        n
+        for one in ast.walk(tree)
+        if isinstance(one, (*Function, ast.Lambda)) and one is not tree
+        for n in ast.walk(one)
+    ]
+    own = [n for n in ast.walk(tree) if not any(n is other for other in inner)]
+    values = [n.value for n in own if isinstance(n, ast.Return)]
+    is_plain = isinstance(tree, Function) and not any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in own)
+    return is_plain and bool(values) and all(isinstance(v, ast.Tuple) and len(v.elts) > 1 for v in values)

@@ -1,0 +1,197 @@
+"""What is said of a component: what its numbers show, its parts' mistakes, or why it cannot be built or called."""
+
+from __future__ import annotations
+
+import contextlib
+import linecache
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import Any
+
+from torch import nn
+
+from scratch_transformer.kit.discover.sandbox import Guard, TimeUp, time_limit
+from scratch_transformer.kit.discover.target import Source
+from scratch_transformer.kit.judge.crashes import crash_finding, first_finding
+from scratch_transformer.kit.kind import Diagnosis, Finding
+from scratch_transformer.kit.report import lines, stubs
+from scratch_transformer.kit.report.finding import FINE, Named, Result
+from scratch_transformer.kit.resolve import foreign
+from scratch_transformer.kit.resolve.build import config, construct
+from scratch_transformer.kit.resolve.library import supplied
+from scratch_transformer.kit.resolve.library.library import Library
+from scratch_transformer.kit.resolve.trials import misfits, uneven
+from scratch_transformer.kit.resolve.trials.match import Outcome
+from scratch_transformer.kit.resolve.trials.outcome import raised
+from scratch_transformer.kit.resolve.trials.probing import never_called
+
+TRIAL_SECONDS = 2.0
+"""Of computing, to show that something stops with whatever shapes."""
+
+
+class Results:
+    """library: what is known of the learner's code. guard: of the sandbox. only: the component that was asked for."""
+
+    def __init__(self, library: Library, guard: Guard | None, only: str | None) -> None:
+        self.library, self.guard, self.only = library, guard, only
+        self.broken: dict[Any, str] = {}
+        """What stops however it is called -> the id of the mistake that does it."""
+
+    def of(
+        self, name: str, source: Source, line: int, value: Any, outcome: Outcome, diagnosis: Diagnosis | None
+    ) -> Result:
+        """Of a class or function that was resolved. diagnosis: None if it could not be built or called."""
+        kind = outcome.kind
+        result = Result(name, source.where(line), kind.name, what=kind.what, against=kind.builtin or "the reference")
+        if diagnosis is None:
+            return self._not_built(result, value, outcome, source)
+        is_unknown = outcome.candidate is not None and diagnosis.verdict == "unknown mismatch"
+        idle = never_called(outcome.candidate) if outcome.candidate and is_unknown else ()
+        every = self.library.parts_of(outcome.candidate.made, idle) if outcome.candidate else ()
+        within = tuple(part for part in every if not any(part is other for other in self.library.silent))
+        parts = {f.mistake.id for part in within for f in part.findings if f.severity != "note"}
+        parts &= {f.mistake.id for f in diagnosis.findings if f.severity != "note"}
+        beside = _of_parts(diagnosis, within) or self._of_replaced(diagnosis)
+        own = [f for f in diagnosis.findings if f.mistake.id not in parts]
+        self.library.diagnoses[value] = diagnosis
+        result.verdict, result.error, result.design = diagnosis.verdict, diagnosis.error, diagnosis.design
+        result.mistakes = [_located(f, value, source) for f in own]
+        result.alternatives = [list(ids) for ids in diagnosis.alternatives]
+        result.divergence, result.probe = diagnosis.divergence, diagnosis.probe
+        result.ordinary, result.unexplained = diagnosis.ordinary, diagnosis.unexplained
+        result.notes = list(dict.fromkeys(diagnosis.notes))
+        result.limits = list(dict.fromkeys(diagnosis.limits))
+        unsaid = _unsaid(diagnosis, [part for part in every if not any(part is other for other in within)])
+        if unsaid and not beside:
+            result.verdict, result.unexplained = "mistake", True
+            result.mistakes = [*(_located(f, value, source) for f in unsaid), *result.mistakes]
+        is_lost = diagnosis.verdict in ("unknown mismatch", "crashed")  # else the rest is judged without that part
+        lent = outcome.candidate.replaced if is_lost and outcome.candidate is not None else ()
+        beside += sorted({id for part, id in self.broken.items() if part.__name__ in lent} - {*beside, *diagnosis.ids})
+        result.inherited = [f.mistake.id for f in diagnosis.findings if f.mistake.id in parts] + beside
+        if beside:
+            result.verdict = "mistake"
+            if diagnosis.verdict == "unknown mismatch":
+                result.limits.append(f"What differs in it besides {' and '.join(beside)}, if anything, was not found.")
+        result.replaced = list(dict.fromkeys(diagnosis.replaced))
+        return self._with_parts_elsewhere(result, value)
+
+    def _with_parts_elsewhere(self, result: Result, value: Any) -> Result:
+        """What is right but for a part of another file, which has no report here, is not called right."""
+        home = getattr(value, "__module__", "")
+        others = [cls for cls in self.library.guesses if getattr(cls, "__module__", home) != home]
+        lent = [cls for cls in others if getattr(cls, "__name__", "") in result.replaced]
+        if result.verdict in FINE and lent:
+            ids = sorted({self.broken[cls] for cls in lent if cls in self.broken})
+            result.inherited += [id for id in ids if id not in result.inherited]
+            result.verdict = "mistake" if ids else "unknown mismatch"
+        return result
+
+    def _of_replaced(self, diagnosis: Diagnosis) -> list[str]:
+        """Mistakes in what the reference stands in for, as something else in it is not understood."""
+        classes = [cls for cls in self.library.resolved if getattr(cls, "__name__", "") in diagnosis.replaced]
+        own = [self.library.diagnoses[cls] for cls in classes if cls in self.library.diagnoses]
+        deeper = [part for cls in classes for part in self.library.parts_of(self.library.resolved[cls].made)]
+        found = [f for part in (*own, *deeper) for f in part.findings if f.severity == "mistake"]
+        return list(dict.fromkeys(f.mistake.id for f in found if f.mistake.id not in diagnosis.ids))
+
+    def why_broken(self, value: Any, outcome: Outcome) -> tuple[Finding | None, BaseException | None]:
+        """The mistake with which something stops, however it is called, and what it raises."""
+        error = outcome.error
+        finding = crash_finding(error) if isinstance(error, Exception) else None
+        if finding is None:
+            finding, error = first_finding(self.library.heard.values()) or (None, error)
+        if finding is None and outcome.stage == "called":
+            with (
+                contextlib.suppress(TimeUp),
+                self.guard.on() if self.guard else nullcontext(),
+                time_limit(TRIAL_SECONDS),
+            ):
+                found = misfits.finding(value, outcome.kind, self.library, error) or uneven.finding(outcome)
+                finding, error = found or (None, error)
+        if finding is not None and finding.severity == "mistake":
+            self.broken[value] = finding.mistake.id
+        return finding, error
+
+    def _broken_part(self, error: BaseException | None, value: Any, outcome: Outcome) -> Any:
+        """The part of what stops that stops by itself: in which the error happened, else one that it has."""
+        within = outcome.made.modules() if isinstance(outcome.made, nn.Module) else ()
+        had = (type(module) for module in within if type(module) in self.broken and type(module) is not value)
+        asked = construct.annotations_of(value).values() if isinstance(error, config.Unknown) else ()
+        wanted = (cls for cls in asked if cls in self.broken)
+        return supplied.culprit(error, value, self.broken) or next(had, None) or next(wanted, None)
+
+    def _not_built(self, result: Result, value: Any, outcome: Outcome, source: Source) -> Result:
+        error, kind = outcome.error, outcome.kind
+        if isinstance(error, NotImplementedError):  # an exercise as it was handed out
+            result.verdict, result.problem = foreign.NOT_WRITTEN, str(error)
+            return result
+        if absent := foreign.lacks(error):
+            result.verdict, result.problem = absent, outcome.problem
+            return result
+        if "next_logits" in kind.inputs and self.only != result.name:
+            lacks = isinstance(error, (KeyError, FileNotFoundError)) or hasattr(error, "placeholder")
+            if outcome.unknown or lacks:
+                piece = foreign.NOT_ALONE.format(", ".join(outcome.unknown))
+                result.verdict = piece if outcome.unknown else foreign.not_loaded(error)
+                return result
+        finding, error = self.why_broken(value, outcome)
+        inherited = self._broken_part(error, value, outcome)
+        if inherited is not None:
+            finding = None  # it is said of the part
+        if finding is not None:
+            result.mistakes = [_located(finding, value, source)]
+        result.inherited = [self.broken[inherited]] if inherited is not None else []
+        severe = (finding is not None and finding.severity == "mistake") or inherited is not None
+        result.verdict = "mistake" if severe else "could not be built" if outcome.stage == "built" else "crashed"
+        result.problem = outcome.problem if error is outcome.error else raised("its forward", error)
+        result.stub = "" if severe else stubs.stub(kind, result.name, source.module)
+        return result
+
+
+def _of_parts(diagnosis: Diagnosis, within: Sequence[Diagnosis]) -> list[str]:
+    """Mistakes of its parts that its own numbers cannot show: those of training, or beside others that are not known.
+
+    Where its numbers are right, a part's mistake in numbers does not take place in it.
+    """
+    found = [f for part in within if not part.unexplained for f in part.findings if f.severity == "mistake"]
+    is_unknown = diagnosis.verdict == "unknown mismatch"
+    there = [f.mistake.id for f in found if is_unknown or not f.mistake.changes or _is_of(diagnosis, f)]
+    ids = dict.fromkeys(there)
+    return [id for id in ids if id not in diagnosis.ids]
+
+
+WITHOUT_POSITIONS = "P13"
+
+
+def _is_of(diagnosis: Diagnosis, finding: Finding) -> bool:
+    """Whether a part's mistake is in the whole, of which it is a design: a part that should add positions adds none."""
+    return finding.mistake.id == WITHOUT_POSITIONS and diagnosis.recipe.positions == "none"
+
+
+def _unsaid(diagnosis: Diagnosis, silent: Sequence[Diagnosis]) -> list[Finding]:
+    """Mistakes of its parts in other files, which have no report of their own, where nothing explains the whole."""
+    found = [f for part in silent if not part.unexplained for f in part.findings if f.severity == "mistake"]
+    own = {f.mistake.id: f for f in found if f.mistake.id not in diagnosis.ids}
+    return list(own.values()) if diagnosis.verdict == "unknown mismatch" else []
+
+
+def _located(finding: Finding, value: Any, source: Source) -> Named:
+    """With the line to look at, of the class or function or of what it is made of."""
+    found = lines.place(finding.mistake.id, finding.form, value)
+    if found is None:
+        return named(finding, source)
+    text = "".join(linecache.getlines(found.file))
+    if text and text != source.text:
+        source = Source(found.file, text)
+    return named(finding, source, found.line, found.put)
+
+
+def named(finding: Finding, source: Source, line: int = 0, put: Sequence[str] = ()) -> Named:
+    """A finding as plain data. line: to look at, of the file. put: what should stand there."""
+    mistake = finding.mistake
+    first, code = lines.excerpt(source.text, line) if line else (0, [])
+    return Named(
+        mistake.id, mistake.title, finding.severity, mistake.does, mistake.expected, finding.evidence, mistake.fix,
+        mistake.source, finding.words, source.where(line) if line else "", code, first, line, list(put),
+    )  # fmt: skip
