@@ -155,7 +155,8 @@ class Encoder(nn.Module):
 
 def test_what_adds_nothing_is_no_table_of_integers(tmp_path):
     results = check_text(NO_POSITIONS, tmp_path)
-    assert (results["PositionalEncoding"].verdict, results["PositionalEncoding"].ids) == ("mistake", ["P13"])
+    positions = results["PositionalEncoding"]
+    assert (positions.verdict, positions.ids, positions.design) == ("mistake", ["P13"], "")
     whole = results["Encoder"]
     assert "no positions" in whole.design
     assert (whole.verdict, whole.inherited) == ("mistake", ["P13"])
@@ -250,6 +251,24 @@ def test_heads_that_are_not_listened_to_are_said_once(tmp_path):
 
 
 # ---- What is found, and was not ----
+
+FILLED = """
+class Attention(nn.Module):
+    def forward(self, q, k, v, mask=None):
+        scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+        if mask is not None:
+            scores = BLOCKED
+        return scores.softmax(-1) @ v
+"""
+
+
+@pytest.mark.parametrize(
+    "blocked, form", [("scores.masked_fill(mask == 0, 1e-9)", "filled with 1e-9"), ("scores * mask", "")]
+)
+def test_a_small_number_in_place_of_a_large_one_is_no_product(blocked, form, tmp_path):
+    (named, *_) = check_text(FILLED.replace("BLOCKED", blocked), tmp_path)["Attention"].mistakes
+    assert (named.id, named.form) == ("A4", form)
+
 
 TRIANGULAR = """
 def _create_triangular_mask(batch_size, mask_size):

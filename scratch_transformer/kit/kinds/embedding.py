@@ -97,6 +97,6 @@ POSITIONS = Kind(
         "B22",
         "LN8",
     ),
-    designs={"sinusoidal": {}, "learned": {"positions": "learned"}},
+    designs={"sinusoidal": {"positions": "sinusoidal"}, "learned": {"positions": "learned"}},
     full={"positions": "learned"},
 )
