@@ -192,7 +192,7 @@ def _without(entries: Mapping[str, Any], changed: Collection[str]) -> dict[str, 
 
 def as_far_as_shown(kind: Kind, design: str, recipe: Recipe, changed: Collection[str]) -> str:
     """Of the undecided designs, the one with most of a recipe, else the first: of no activation, the paper's ReLU."""
-    if not kind.designs[design].keys() & changed:
+    if not kind.designs.get(design, {}).keys() & changed:
         return design
     return max(undecided(kind, design, changed), key=lambda name: _has(kind.designs[name], recipe))
 
