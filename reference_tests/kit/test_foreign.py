@@ -43,6 +43,24 @@ class Seq2Seq(nn.Module):
         return self.decoder(trg, self.encoder(src))
 
 
+class Seq2SeqTransformer(nn.Module):
+    def __init__(self, reader: Encoder, d_model):
+        super().__init__()
+        self.reader, self.out = reader, nn.Linear(d_model, d_model)
+
+    def forward(self, src, tgt):
+        return self.out(self.reader(src) + tgt)
+
+
+class TransformerModel(nn.Module):
+    def __init__(self, vocab_size, d_model):
+        super().__init__()
+        self.reader, self.out = Encoder.of(vocab_size, d_model), nn.Linear(d_model, vocab_size)
+
+    def forward(self, src, tgt):
+        return self.out(self.reader(src) + tgt)
+
+
 class Decoder(nn.Module):
     def __init__(self, d_model):
         super().__init__()
@@ -194,6 +212,8 @@ def report(tmp_path_factory):
     [
         "Encoder (recurrent: nn.LSTM)",
         "Seq2Seq (made of Encoder, which is recurrent)",
+        "Seq2SeqTransformer (made of Encoder, which is recurrent)",
+        "TransformerModel (made of Encoder, which is recurrent)",
         "Decoder (convolutional: Conv1d)",
         "Transformer (abstract: it has no forward)",
         "MultiHeadAttention (not written yet)",

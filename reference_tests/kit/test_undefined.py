@@ -494,6 +494,86 @@ def precompute_freqs_cis(head_dim: int, seq_len: int, theta: float = 10000.0):
     return torch.polar(torch.ones(seq_len, head_dim // 2), torch.outer(torch.arange(seq_len).float(), theta))
 """
 
+GIVEN = """
+class EncoderLayer(nn.Module):
+    def __init__(self, size, heads, hidden):
+        super().__init__()
+        self.attn = nn.MultiheadAttention(size, heads, batch_first=True)
+        self.ffn = nn.Sequential(nn.Linear(size, hidden), nn.ReLU(), nn.Linear(hidden, size))
+        self.norm1, self.norm2 = nn.LayerNorm(size), nn.LayerNorm(size)
+
+    def forward(self, x, mask=None):
+        x = self.norm1(x + self.attn(x, x, x, key_padding_mask=mask)[0])
+        return self.norm2(x + self.ffn(x))
+
+
+class Encoder(nn.Module):
+    def __init__(self, layer, N):
+        super().__init__()
+        self.layers = nn.ModuleList([copy.deepcopy(layer) for _ in range(N)])
+        self.norm = nn.LayerNorm(layer.size)
+
+    def forward(self, x, mask=None):
+        for layer in self.layers:
+            x = layer(x, mask)
+        return self.norm(x)
+
+
+def make_model(src_vocab, tgt_vocab, N=6, d_model=512, d_ff=2048, h=8):
+    return Encoder(EncoderLayer(d_model, h, d_ff), N)
+"""
+
+
+def test_what_a_layer_that_is_given_never_sets_is_named_and_its_model_has_it_too(tmp_path):
+    results = check_text(GIVEN, tmp_path)
+    (found,) = results["Encoder"].mistakes
+    assert (found.id, "layer.size, which nothing in EncoderLayer" in found.evidence) == ("B26", True)
+    assert (results["make_model"].verdict, results["make_model"].inherited) == ("mistake", ["B26"])
+
+
+@pytest.mark.parametrize(
+    "old, new",
+    [
+        ("        self.norm1,", "        self.size = size\n        self.norm1,"),
+        ("class Encoder(", "class Sized(nn.Module):\n    size = 512\n\n\nclass Encoder("),
+    ],
+)
+def test_what_the_file_sets_somewhere_may_be_set_in_what_is_given(old, new, tmp_path):
+    assert "B26" not in check_text(GIVEN.replace(old, new, 1), tmp_path)["Encoder"].ids
+
+
+WRITING = """
+class Transformer(nn.Module):
+    def __init__(self, encoder, decoder, generator):
+        super().__init__()
+        self.encoder, self.decoder, self.generator = encoder, decoder, generator
+
+    def encode(self, src, src_mask):
+        return self.encoder(src, src_mask)
+
+    def decode(self, memory, src_mask, tgt, tgt_mask):
+        return self.decoder(tgt, memory, src_mask, tgt_mask)
+
+
+def greedy_decode(model, src, src_mask, max_len, start_symbol):
+    memory = model.encode(src, src_mask)
+    ys = torch.full((1, 1), start_symbol)
+    for _ in range(max_len - 1):
+        out = model.decode(memory, src_mask, ys, torch.ones(1, ys.size(1), ys.size(1)).tril().bool())
+        ys = torch.cat([ys, model.generate(out[:, -1]).argmax(-1, keepdim=True)], dim=1)
+    return ys
+"""
+
+
+@pytest.mark.parametrize(
+    "old, new, is_named",
+    [("", "", True), ("class Transformer(", "class EncoderPart(", False), (", generator):", ", generate):", True),
+     ("self.generator =", "self.generate =", False)],
+)  # fmt: skip
+def test_what_a_writer_of_text_asks_of_a_model_that_does_not_have_it(old, new, is_named, tmp_path):
+    result = check_text(WRITING.replace(old, new, 1), tmp_path)["greedy_decode"]
+    assert ("B26" in result.ids) == is_named, result
+
 
 def test_what_a_table_of_angles_stops_with_is_heard(tmp_path):
     (found,) = check_text(TABLE, tmp_path).values()

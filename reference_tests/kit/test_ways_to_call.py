@@ -8,7 +8,7 @@ import torch
 from reference_tests.kit.learners.checked import check_here, check_text
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.resolve import foreign
-from scratch_transformer.kit.resolve.call import calling
+from scratch_transformer.kit.resolve.call import calling, forwards
 from scratch_transformer.kit.resolve.call.masks import Form
 
 DECODER = ("x", "memory", "mask", "memory_mask")
@@ -357,3 +357,52 @@ def test_what_stops_with_fewer_heads_of_keys_is_checked_with_as_many_and_says_so
     result = check_text(text, tmp_path)["CausalSelfAttention"]
     assert [id for id in result.ids if id not in ("A14", "A19")] == ids
     assert any("as many heads of keys and values" in said for said in (*result.limits, *result.notes))
+
+
+KEYS_AND_VALUES = """
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, n_head):
+        super().__init__()
+        self.n_head = n_head
+        self.w_q, self.w_k, self.w_v, self.w_o = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, q, k, v, mask=None):
+        split = lambda x: x.unflatten(-1, (self.n_head, -1)).transpose(1, 2)
+        q, k, v = split(self.w_q(q)), split(self.w_k(k)), split(self.w_v(v))
+        scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+        if mask is not None:
+            scores = scores.masked_fill(mask == 0, float("-inf"))
+        return self.w_o((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+
+class DecoderLayer(nn.Module):
+    def __init__(self, d_model, d_ff, n_head):
+        super().__init__()
+        self.own, self.cross = MultiHeadAttention(d_model, n_head), MultiHeadAttention(d_model, n_head)
+        self.ffn = nn.Sequential(nn.Linear(d_model, d_ff), nn.ReLU(), nn.Linear(d_ff, d_model))
+        self.norm1, self.norm2, self.norm3 = nn.LayerNorm(d_model), nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+
+    def forward(self, x, enc_out, en_out, src_mask, trg_mask):
+        x = self.norm1(x + self.own(x, x, x, trg_mask))
+        x = self.norm2(x + self.cross(x, enc_out, en_out, src_mask))
+        return self.norm3(x + self.ffn(x))
+"""
+
+
+@pytest.mark.parametrize("divided, is_right", [("math.sqrt(q.shape[-1])", True), ("q.shape[-1]", False)])
+def test_the_memory_may_be_given_twice_as_keys_and_as_values(divided, is_right, tmp_path):
+    text = KEYS_AND_VALUES.replace("math.sqrt(q.shape[-1])", divided)
+    result = check_text(text, tmp_path)["DecoderLayer"]
+    assert (result.verdict in RIGHT) == is_right and result.kind == "DecoderLayer", result
+
+
+@pytest.mark.parametrize("names", [("x", "encoder_output"), ("x", "memory"), ("tgt", "x"), ("y", "x"), ("ids", "enc")])
+def test_of_two_halves_the_decoder_is_given_the_target_and_what_the_encoder_gives(names):
+    class Halves(torch.nn.Module):
+        def encode(self, x, encoder_mask):
+            return f"encoded {x}"
+
+    exec(f"def decode(self, {', '.join(names)}, decoder_mask):\n    return {', '.join(names)}", scope := {})
+    Halves.decode = scope["decode"]
+    target, memory = forwards.forward_of(Halves(), KINDS["Transformer"])("the source", "the target")
+    assert (target, memory) == ("the target", "encoded the source")

@@ -118,8 +118,12 @@ class Results:
         within = outcome.made.modules() if isinstance(outcome.made, nn.Module) else ()
         had = (type(module) for module in within if type(module) in self.broken and type(module) is not value)
         asked = construct.annotations_of(value).values() if isinstance(error, config.Unknown) else ()
-        wanted = (cls for cls in asked if cls in self.broken)
-        return supplied.culprit(error, value, self.broken) or next(had, None) or next(wanted, None)
+        lent = supplied.names(outcome.made)  # in place of what stops when it is built
+        wanted = [cls for cls in asked if cls in self.broken]
+        wanted += [
+            cls for cls in self.broken if cls is not value and set(self.library.guesses.get(cls, ())[:1]) & set(lent)
+        ]
+        return supplied.culprit(error, value, self.broken) or next(had, None) or next(iter(wanted), None)
 
     def _not_built(self, result: Result, value: Any, outcome: Outcome, source: Source) -> Result:
         error, kind = outcome.error, outcome.kind

@@ -12,10 +12,11 @@ import threading
 from types import CodeType
 
 HARMLESS = (
-    "ipykernel.heartbeat", "ipykernel.iostream", "ipykernel.control", "IPython.core.history", "zmq", "tqdm",
-    "tensorboard", "logging", "multiprocessing.queues", "torch.utils.data._utils.pin_memory", "torch._inductor",
+    "ipykernel.heartbeat", "ipykernel.iostream", "ipykernel.control", "ipykernel.shellchannel",
+    "ipykernel.parentpoller", "IPython.core.history", "zmq", "tqdm", "tensorboard", "logging", "multiprocessing.queues",
+    "torch.utils.data._utils.pin_memory", "torch._inductor",
 )  # fmt: skip
-"""Modules whose threads these are."""
+"""Modules whose threads these are. A notebook runs its cells in the main thread, and in those of ipykernel.subshell."""
 
 
 def compute(threads: list[threading.Thread]) -> bool:

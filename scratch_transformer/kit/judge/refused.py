@@ -37,7 +37,7 @@ def line_of(error: BaseException, frame: FrameType) -> int:
 def no_function(error: BaseException, frame: FrameType) -> tuple[str, str]:
     """A call of a number, or of a tensor that the code itself has computed: residual(x, self.attention(x))."""
     found = CALLED.search(str(error)) if type(error) is TypeError else None
-    for node in _nodes(error, frame, ast.Call) if found else ():
+    for node in nodes_at(error, frame, ast.Call) if found else ():
         sort, callee, written = found[1].rpartition(".")[2], node.func, ast.unparse(node.func)  # type: ignore[index]
         if isinstance(callee, ast.Name) and type(frame.f_locals.get(written)).__name__ == sort == "Tensor":
             if _is_given(written, error, frame):
@@ -52,14 +52,14 @@ def no_function(error: BaseException, frame: FrameType) -> tuple[str, str]:
 def no_method(error: BaseException, frame: FrameType) -> tuple[str, str]:
     """x.size[0], x.size - 1: a method of tensors that is not called; and methods that tensors and torch do not have."""
     if type(error) is TypeError and METHOD.search(str(error)):
-        every = [node for node in _nodes(error, frame, ast.Attribute) if callable(getattr(Tensor, node.attr, None))]
-        called = {id(node.func) for node in _nodes(error, frame, ast.Call)}
-        used = {id(n) for one in _nodes(error, frame, (ast.Subscript, ast.BinOp)) for n in ast.iter_child_nodes(one)}
+        every = [node for node in nodes_at(error, frame, ast.Attribute) if callable(getattr(Tensor, node.attr, None))]
+        called = {id(node.func) for node in nodes_at(error, frame, ast.Call)}
+        used = {id(n) for one in nodes_at(error, frame, (ast.Subscript, ast.BinOp)) for n in ast.iter_child_nodes(one)}
         for node in every:
             if id(node) not in called and id(node) in used:
                 return f"It does not call {ast.unparse(node)}: the parentheses are missing.", ast.unparse(node)
     found = MISSING.search(str(error)) if type(error) is AttributeError else None
-    for node in _nodes(error, frame, ast.Attribute) if found else ():
+    for node in nodes_at(error, frame, ast.Attribute) if found else ():
         is_computed = isinstance(node.value, (ast.Call, ast.BinOp)) or found["module"]  # type: ignore[index]
         if node.attr == found["name"] and is_computed:  # type: ignore[index]
             owner = found["module"] or "a tensor"  # type: ignore[index]
@@ -70,13 +70,13 @@ def no_method(error: BaseException, frame: FrameType) -> tuple[str, str]:
 def no_argument(error: BaseException, frame: FrameType) -> tuple[str, str]:
     """What a function of torch does not take: torch.rand(n, bias=False), torch.sin(x, y)."""
     many = PLACES.search(str(error)) if type(error) is TypeError else None
-    for node in _nodes(error, frame, ast.Call) if many else ():
+    for node in nodes_at(error, frame, ast.Call) if many else ():
         name, is_one = ast.unparse(node.func), _of_torch(node.func, frame) is not None
         is_one = is_one and name.rpartition(".")[2] not in OF_SIZES
         if is_one and name.rpartition(".")[2] == many[1] and len(node.args) > int(many[2]):  # type: ignore[index]
             return f"It gives {name} {len(node.args)} arguments, which takes {many[2]}.", name  # type: ignore[index]
     found = KEYWORD.search(str(error)) if type(error) is TypeError else None
-    for node in _nodes(error, frame, ast.Call) if found else ():
+    for node in nodes_at(error, frame, ast.Call) if found else ():
         function, name = _of_torch(node.func, frame), ast.unparse(node.func)
         if function is None or name.rpartition(".")[2] != found[1]:  # type: ignore[index]
             continue
@@ -92,7 +92,7 @@ def no_constant(error: BaseException, frame: FrameType) -> tuple[str, str]:
     """What torch refuses of constants alone: torch.zeros(1, dtype=torch.long, requires_grad=True)."""
     if type(error) not in (RuntimeError, TypeError, ValueError):
         return NOTHING
-    for node in _nodes(error, frame, (ast.Assign, ast.Expr, ast.Return)):
+    for node in nodes_at(error, frame, (ast.Assign, ast.Expr, ast.Return)):
         names = [one.id for one in ast.walk(node.value) if isinstance(one, ast.Name)] if node.value else []
         known = [frame.f_globals.get(name) for name in names if name not in frame.f_locals]
         is_call = isinstance(node.value, ast.Call) and len(known) == len(names) > 0
@@ -106,7 +106,7 @@ def no_constant(error: BaseException, frame: FrameType) -> tuple[str, str]:
 def no_tensor(error: BaseException, frame: FrameType) -> tuple[str, str]:
     """A number where torch wants a tensor: torch.sin(math.pi), torch.outer(m, theta) of def table(theta=10000.0)."""
     found = NO_TENSOR.match(str(error)) if type(error) is TypeError else None
-    for node in _nodes(error, frame, ast.Call) if found else ():
+    for node in nodes_at(error, frame, ast.Call) if found else ():
         name, place = ast.unparse(node.func), int(found[3]) - 1  # type: ignore[index]
         if _of_torch(node.func, frame) is None or name.rpartition(".")[2] != found[1]:  # type: ignore[index]
             continue
@@ -150,7 +150,7 @@ def _is_number_by_name(name: str, frame: FrameType) -> bool:
     return False
 
 
-def _nodes(error: BaseException, frame: FrameType, sorts: Any) -> Iterator[Any]:
+def nodes_at(error: BaseException, frame: FrameType, sorts: Any) -> Iterator[Any]:
     """The nodes of these sorts on the line at which an error went through a frame."""
     line = line_of(error, frame)
     for node in parsed(frame.f_code.co_filename):
@@ -206,7 +206,7 @@ def _is_given(name: str, error: BaseException, frame: FrameType) -> bool:
     if name not in names or caller is None or caller.f_globals.get("__file__") != caller.f_code.co_filename:
         return False
     place = names.index(name) - (names[0] == "self")
-    for node in _nodes(error, caller, ast.Call):
+    for node in nodes_at(error, caller, ast.Call):
         named = {word.arg: word.value for word in node.keywords}
         found = named.get(name, node.args[place] if place < len(node.args) else None)
         if isinstance(found, (ast.Call, ast.BinOp)) and len(node.args) + len(named) > 1:

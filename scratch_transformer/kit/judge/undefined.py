@@ -25,6 +25,7 @@ from scratch_transformer.kit.judge.refused import (
     no_function,
     no_method,
     no_tensor,
+    nodes_at,
 )
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
@@ -39,11 +40,10 @@ REGISTERED = re.compile(
 )
 """What torch says of a list of parts that is none, and of a buffer or parameter that is no tensor."""
 NO_SUCH = re.compile(r"module 'torch[\w.]*' has no attribute")
+OF_MODELS = re.compile(
+    r"^class \w*(Transformer|Model|GPT|Seq2Seq|EncoderDecoder|Llama)\(", re.MULTILINE | re.IGNORECASE
+)
 OF_ATTRIBUTES = re.compile(r"^'(\w+)' object has no attribute '(\w+)'")
-
-
-OF_VALUES = (no_function, no_method)
-"""What may be so because of what is given to a call, as far as the line alone shows."""
 
 
 def finding(error: BaseException | None, is_one_of_many: bool = False) -> Finding | None:
@@ -55,7 +55,7 @@ def finding(error: BaseException | None, is_one_of_many: bool = False) -> Findin
     if said:
         return Finding(MISTAKES["B26"], f"{said} It stops at: {line}", name)
     frame = next((frame for frame, _ in reversed([*traceback.walk_tb(error.__traceback__)])), None) if error else None
-    while frame is not None and {"torch", "precision"} & set((frame.f_globals.get("__name__") or "").split(".")):
+    while frame is not None and {"torch", "precision", "toy"} & set((frame.f_globals.get("__name__") or "").split(".")):
         is_call = (
             "kit" in frame.f_globals["__name__"]
             or isinstance(error, AttributeError)
@@ -77,20 +77,68 @@ def finding(error: BaseException | None, is_one_of_many: bool = False) -> Findin
 
 def _attribute(error: BaseException, frame: FrameType) -> tuple[str, str]:
     """self.x in a method of a module, where neither its classes nor any line of their files ever set x."""
-    if not isinstance(error, AttributeError):
+    found, owner = _read_in_vain(error), frame.f_locals.get("self")
+    if not _is_own_module(owner, found[0]):
         return NOTHING
-    found, owner = OF_ATTRIBUTES.match(str(error)), frame.f_locals.get("self")
-    if found is None or not isinstance(owner, nn.Module) or type(owner).__name__ != found[1]:
+    classes = _own_classes(owner)
+    if any({found[1], "setattr"} & _set_in(_text_of(cls), cls) for cls in classes):
+        argument = unset.without(classes, found[1], "\n".join(dict.fromkeys(map(_text_of, classes))))
+        said = f"It reads self.{found[1]}, which {found[0]} does not set where {argument}, as by default."
+        return (said, f"self.{found[1]}") if argument else NOTHING
+    return f"It reads self.{found[1]}, which nothing in {found[0]} or its file sets.", f"self.{found[1]}"
+
+
+def _attribute_of_a_part(error: BaseException, frame: FrameType) -> tuple[str, str]:
+    """layer.x of a module that it is given or has, where no class of these files ever sets x."""
+    found, path = _read_in_vain(error), frame.f_code.co_filename
+    for node in nodes_at(error, frame, ast.Attribute) if found[1] else ():
+        owner, written = _valued(node.value, frame), ast.unparse(node.value)
+        if node.attr != found[1] or written == "self" or not _is_own_module(owner, found[0]):
+            continue
+        texts = {"".join(linecache.getlines(path)), *map(_text_of, _own_classes(owner))}
+        if not any({found[1], "setattr"} & _set_in(text, None) for text in texts):
+            return f"It reads {written}.{found[1]}, which nothing in {found[0]} or its file sets.", f".{found[1]}"
+    return NOTHING
+
+
+def _attribute_of_the_model(error: BaseException, frame: FrameType) -> tuple[str, str]:
+    """model.generate(…) in what writes text, beside a model in whose file nothing is called so."""
+    (cls, name), text = _read_in_vain(error), "".join(linecache.getlines(frame.f_code.co_filename))
+    if cls != "ToyModel" or not OF_MODELS.search(text) or {name, "setattr"} & _set_in(text, None):
         return NOTHING
-    classes = [cls for cls in type(owner).__mro__ if not cls.__module__.startswith("torch.") and cls is not object]
+    reads = [node for node in nodes_at(error, frame, ast.Attribute) if node.attr == name]
+    return (f"It reads {ast.unparse(reads[0])}, which no class of its file has.", f".{name}") if reads else NOTHING
+
+
+def _read_in_vain(error: BaseException) -> tuple[str, str]:
+    """The class and the attribute of which an error says that there is none."""
+    found = OF_ATTRIBUTES.match(str(error)) if isinstance(error, AttributeError) else None
+    return (found[1], found[2]) if found else NOTHING
+
+
+def _is_own_module(owner: object, name: str) -> bool:
+    """Whether it is a module of a class of this name, of the learner's alone."""
+    if not isinstance(owner, nn.Module) or type(owner).__name__ != name:
+        return False
+    classes = _own_classes(owner)
     is_own = not any(cls.__module__.startswith("scratch_transformer.kit.") for cls in classes)
-    if not is_own or any(_has_strange_base(cls) or "__getattr__" in vars(cls) for cls in classes):
-        return NOTHING
-    if any({found[2], "setattr"} & _set_in(_text_of(cls), cls) for cls in classes):
-        argument = unset.without(classes, found[2], "\n".join(dict.fromkeys(map(_text_of, classes))))
-        said = f"It reads self.{found[2]}, which {type(owner).__name__} does not set where {argument}, as by default."
-        return (said, f"self.{found[2]}") if argument else NOTHING
-    return f"It reads self.{found[2]}, which nothing in {type(owner).__name__} or its file sets.", f"self.{found[2]}"
+    return is_own and not any(_has_strange_base(cls) or "__getattr__" in vars(cls) for cls in classes)
+
+
+def _own_classes(owner: object) -> list[type]:
+    return [cls for cls in type(owner).__mro__ if not cls.__module__.startswith("torch.") and cls is not object]
+
+
+def _valued(node: ast.expr, frame: FrameType) -> object:
+    """What layer, self.layer or self.layers[0] is in a frame; None for anything else."""
+    if isinstance(node, ast.Name):
+        return frame.f_locals.get(node.id)
+    owner = _valued(node.value, frame) if isinstance(node, (ast.Attribute, ast.Subscript)) else None
+    if isinstance(node, ast.Attribute) and isinstance(owner, nn.Module):
+        return owner._modules.get(node.attr)
+    at = node.slice if isinstance(node, ast.Subscript) else None
+    is_at = isinstance(at, ast.Constant) and isinstance(owner, nn.ModuleList) and type(at.value) is int
+    return owner[at.value] if is_at and -len(owner) <= at.value < len(owner) else None  # type: ignore[index, union-attr, arg-type]
 
 
 @functools.lru_cache(maxsize=64)
@@ -108,17 +156,18 @@ def _told_in(text: str) -> frozenset[str]:
 
 
 @functools.lru_cache(maxsize=64)
-def _set_in(text: str, owner: type) -> frozenset[str]:
+def _set_in(text: str, owner: type | None) -> frozenset[str]:
     """The attributes that a file may give an object of a class: not what other classes' methods give themselves.
 
-    setattr if it may give any.
+    setattr if it may give any. owner: None for any class of the file.
     """
-    namespace = vars(sys.modules[owner.__module__])
+    namespace = vars(sys.modules[owner.__module__]) if owner is not None else {}
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
         return frozenset({"setattr"})
-    strangers = [n for n in tree.body if isinstance(n, ast.ClassDef) and not _are_related(namespace.get(n.name), owner)]
+    classes = [n for n in tree.body if isinstance(n, ast.ClassDef) and owner is not None]
+    strangers = [n for n in classes if not _are_related(namespace.get(n.name), owner)]
     inside = {id(node) for one in strangers for node in ast.walk(one)}
     names: set[str] = set()
     for node in ast.walk(tree):
@@ -135,9 +184,9 @@ def _set_in(text: str, owner: type) -> frozenset[str]:
     return frozenset(names)
 
 
-def _are_related(cls: object, owner: type) -> bool:
+def _are_related(cls: object, owner: type | None) -> bool:
     """Whether one of two classes is the other's base; what is no class may be anything."""
-    return not isinstance(cls, type) or issubclass(cls, owner) or issubclass(owner, cls)
+    return owner is None or not isinstance(cls, type) or issubclass(cls, owner) or issubclass(owner, cls)
 
 
 def _text_of(cls: type) -> str:
@@ -190,6 +239,10 @@ def _call(error: BaseException, frame: FrameType) -> tuple[str, str]:
         ):
             return f"It calls {name} with arguments that do not fit: {error}.", name
     return NOTHING
+
+
+OF_VALUES = (no_function, no_method, _attribute_of_a_part, _attribute_of_the_model)
+"""What may be so because of what is given to a call, as far as the line alone shows."""
 
 
 def _is_refused(error: BaseException | None) -> bool:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from scratch_transformer.kit.definitions import leads_to, names_in, source_of
 from scratch_transformer.kit.kind import Candidate, Inputs, Kind, State
-from scratch_transformer.kit.resolve.call import batching, caching, documented
+from scratch_transformer.kit.resolve.call import batching, beginnings, caching, documented
 from scratch_transformer.kit.resolve.call.plan import CannotCall, Plan
 from scratch_transformer.kit.resolve.call.precision import double, told_of_old_masks, without_dropout
 from scratch_transformer.kit.resolve.weights.layout import ZERO, Layout, Parameters, neutral
@@ -49,6 +49,8 @@ class Resolved(Candidate):
         self.output_index: int | None = None
         self.one_length = False
         """Whether it only works with sequences of its longest length."""
+        self.last_of = ""
+        """The sequence of whose tokens it answers for the last alone."""
         thing = getattr(made, "function", made)
         self.defaults = {"eps": default_of(type(thing) if isinstance(thing, nn.Module) else thing, "eps")}
         own = [name for _, name, _ in plan.mask_parameters if name in ("mask", "tgt_mask")]
@@ -94,8 +96,12 @@ class Resolved(Candidate):
         high = all(value.dtype == torch.float64 for value in inputs.values() if _is_float(value))
         silent = not self.drops and not (self.module is not None and self.module.training)
         with double(high), without_dropout(silent), torch.set_grad_enabled(self.differentiates):
-            output = batching.one_by_one(self._once, inputs, self.plan.order)
-            return self.post(output, inputs)
+            if self.last_of:
+                return beginnings.with_every_beginning(self._answer, inputs, self.last_of)
+            return self._answer(inputs)
+
+    def _answer(self, inputs: Inputs) -> Tensor:
+        return self.post(batching.one_by_one(self._once, inputs, self.plan.order), inputs)
 
     def _once(self, inputs: Inputs) -> Tensor:
         """One call, of the whole batch or of what the function takes at a time."""
@@ -174,7 +180,7 @@ class Resolved(Candidate):
 
     def intermediates(self, **inputs: Any) -> dict[str, Tensor]:
         """Outputs of the learner's own submodules whose canonical path the layout tells."""
-        if self.module is None or self.plan.order == caching.TOKENWISE:
+        if self.module is None or self.plan.order == caching.TOKENWISE or self.last_of:
             return {}
         outputs: dict[str, Tensor] = {}
         groups = self._groups()

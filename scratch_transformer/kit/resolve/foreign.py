@@ -300,6 +300,9 @@ def _made_of(thing: Any, tree: ast.AST, depth: int) -> str:
     given = {parameter.lower() for parameter in _parameters(thing)}
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     made = [part for call in calls if not _asks_for_a_class(call) for part in (call.func, *call.args)]
+    made += [part.value for part in made if isinstance(part, ast.Attribute)]  # Encoder.from_config(…)
+    init = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == "__init__"]
+    made += [one.annotation for node in init for one in node.args.args if one.annotation is not None]
     used = {part.id for part in made if isinstance(part, ast.Name)}
     values: dict[str, Any] = _namespace(thing)
     for name, value in values.items():

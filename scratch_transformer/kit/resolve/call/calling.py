@@ -44,6 +44,7 @@ CERTAIN = ("x", "input", "infeatures", "inputfeatures", "inqueryorkey")
 ALONE = "one sentence at a time"
 ROWS = 23
 """Of a table of angles, where nothing says how long it is."""
+USUAL = ("batch first", "sequence first")
 OWN_MASK = re.compile(r"self_?(att|mask)")
 ENCODERS = re.compile("^(enc|src|source)(?!.*(dec|tgt|trg|target|cross))")
 """The mask of what is the encoder's alone, in a model: encoder_self_attention_mask."""
@@ -92,7 +93,7 @@ def orders(kind: Kind, is_function: bool, keeps: bool = False) -> tuple[str, ...
         return ("batch first",)
     if kind.name == "CausalMask":  # square, so transposing it would hide a mistake
         return "batch first", "batch last"
-    usual: tuple[str, ...] = ("batch first", "sequence first")
+    usual: tuple[str, ...] = USUAL
     if kind.name == "PositionalEncoding":
         usual = (*usual, "ids", "positions", LENGTH)
     if kind.name.startswith("Loss"):
@@ -140,8 +141,10 @@ def plans(
             is_single = order.startswith("one") and "head" in order
             yield Plan(names, {**constants, **more}, {}, order, mask_parameters=masks, heads=1 if is_single else heads)
         for names in named:
+            first = {**constants, **next(beside.combinations(extra))}
+            for order in USUAL if (again := _memory_again(names, constants, tensors)) else ():
+                yield Plan(again, first, {}, order, mask_parameters=masks, heads=heads)
             if targets := _targets(others, names, tensors):
-                first = {**constants, **next(beside.combinations(extra))}
                 yield Plan({**names, targets: "ids"}, first, {}, mask_parameters=masks, heads=heads)
 
 
@@ -206,6 +209,15 @@ def _targets(parameters: list[inspect.Parameter], names: Mapping[str, str], tens
     """The parameter of a language model that takes what to predict: some give all logits only with it."""
     optional = (p.name for p in parameters if p.default is None and p.name not in names)
     return next((name for name in optional if tensors == ("ids",) and input_of(name, ("target",))), None)
+
+
+def _memory_again(names: Mapping[str, str], constants: Mapping[str, Any], tensors: tuple[str, ...]) -> dict[str, str]:
+    """With the memory for what else must be given and nobody knows: once for the keys, once for the values.
+
+    {} if there is nothing of that sort.
+    """
+    unknown = [name for name, value in constants.items() if value is MEANINGLESS and plain(name) not in FIXED]
+    return {**names, **dict.fromkeys(unknown, "memory")} if unknown and "memory" in tensors else {}
 
 
 def _by_name(

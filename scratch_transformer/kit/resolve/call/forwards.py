@@ -89,7 +89,8 @@ def _joined(made: Any) -> Callable[..., Any]:
     order = [plain(p.name) for p in parameters_of(made.decode)]
     sides = [name for name in order if "mask" not in name]
     targets = {name for name in sides if TARGET.match(name) and "enc" not in name}
-    targets = targets or {name for name in sides if not input_of(name, ("memory", "src")) and "enc" not in name}
+    for others in (("memory", "src"), ("memory",)):  # decode(x, memory): x is what the encoder is given, too
+        targets = targets or {name for name in sides if not input_of(name, others) and "enc" not in name}
 
     def forward(src: Tensor, tgt: Tensor, src_mask: Tensor | None = None, tgt_mask: Tensor | None = None) -> Any:
         memory = made.encode(src, src_mask) if len(parameters_of(made.encode)) > 1 else made.encode(src)

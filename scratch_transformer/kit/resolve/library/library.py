@@ -178,7 +178,7 @@ class Library(Parts):
         prepare(made)
         settings = {**{name: settings[name] for name in settings if name in kind.defaults}, **_extra(settings)}
         candidate = Resolved(kind, made, settings, before.plan)
-        candidate.post = before.post
+        candidate.post, candidate.last_of = before.post, before.last_of
         candidate.function = made
         try:
             shapes = self.trial(kind, instance.settings_of_instance(made, kind, settings, settings), made).shapes

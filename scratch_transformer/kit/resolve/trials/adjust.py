@@ -13,12 +13,12 @@ from torch import Tensor
 from scratch_transformer.kit.definitions import leads_to, names_in, source_of
 from scratch_transformer.kit.kind import Inputs, Kind, Probe
 from scratch_transformer.kit.resolve.build.construct import parameters_of
-from scratch_transformer.kit.resolve.call import batching, beside, caching, forwards
+from scratch_transformer.kit.resolve.call import batching, beginnings, beside, caching, forwards
 from scratch_transformer.kit.resolve.call.plan import LENGTH, ROWS, SENTENCES, CannotCall, Plan
 from scratch_transformer.kit.resolve.call.precision import double
 from scratch_transformer.kit.resolve.candidate import Resolved, tensors
 from scratch_transformer.kit.resolve.functions import decoders, mask_functions, schedules
-from scratch_transformer.kit.resolve.names.inputs import is_mask
+from scratch_transformer.kit.resolve.names.inputs import input_of, is_mask
 from scratch_transformer.kit.resolve.trial import Trial
 from scratch_transformer.kit.resolve.weights.layout import SEGMENTS, walk
 
@@ -62,13 +62,28 @@ def _turned(output: Tensor, inputs: Inputs) -> Tensor:
     return output.transpose(1, 2)
 
 
-def gives_last_only(candidate: Resolved, probe: Probe) -> bool:
-    """Does a language model return the logits of the last position alone, as suffices for writing text?"""
-    if candidate.kind.name not in ("DecoderOnly", "LlamaModel"):
-        return False
+LAST_ONLY = "It answers for the last token alone, so it was given every beginning of each sentence."
+
+
+def gives_last_only(candidate: Resolved, probe: Probe, trial: Trial) -> bool:
+    """Does what scores the words to come do so after the last position alone, as suffices for writing text?"""
     with double():
         output = candidate(**probe.inputs)
-    return output.dim() == 3 and 1 in output.shape[:2] and 1 not in probe.inputs["ids"].shape
+    expected = trial.expected_shape(probe.inputs)
+    return beginnings.is_last_only(candidate.kind.name, probe.inputs, output, expected)
+
+
+def takes_targets(candidate: Resolved) -> bool:
+    """Whether a language model can be given what it is to predict, too: some give all scores with that."""
+    parameters = parameters_of(candidate.function)
+    of_one = set(candidate.kind.inputs) == {"ids"} and not candidate.plan.gives_targets
+    return of_one and any(p.default is None and input_of(p.name, ("target",)) for p in parameters)
+
+
+def with_beginnings(candidate: Resolved) -> None:
+    """It answers for the last token alone: from now on it is given every beginning."""
+    candidate.last_of = beginnings.LAST_OF[candidate.kind.name]
+    candidate.notes.append(LAST_ONLY)
 
 
 def cuts_last(candidate: Resolved, probe: Probe, trial: Trial) -> bool:

@@ -91,9 +91,11 @@ def _with_probes(
             if (alike >= MOST_ALIKE and not of_words) or _wants_others(stopped, kind):
                 break  # masks of every shape do not matter to it
             continue
-        if adjust.gives_last_only(candidate, probes[0]):
-            error = error or CannotCall("it returns the logits of the last position only")
-            continue
+        if adjust.gives_last_only(candidate, probes[0], trial):
+            if adjust.takes_targets(candidate):
+                error = error or CannotCall("it returns the logits of the last position only")
+                continue
+            adjust.with_beginnings(candidate)
         if adjust.cuts_last(candidate, probes[0], trial) and (stopped := _try(candidate, probes[:1])) is not None:
             error = error or stopped
             continue

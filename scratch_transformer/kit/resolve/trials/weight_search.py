@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import time
 from typing import TYPE_CHECKING
 
@@ -35,60 +36,75 @@ def find_weights(
         return trial.score(candidate, probes, library.most_tiers)
     candidate.parameters = Parameters(candidate.module)  # after the first call: lazy modules have their shapes now
     prepare(candidate.module)
-    score = _found(candidate, trial, probes, library, thorough)
-    is_over = library.is_late and library.hurries
-    idle = _idle(candidate, probes[0]) if score[0] >= NOTHING and probes and not is_over else {}
+    return _found(candidate, trial, probes, library, thorough)
+
+
+def _without_idle(candidate: Resolved, trial: Trial, probes: list[Probe], library: Library, thorough: bool) -> Score:
+    """The same, the weights on which nothing depends being no part of it; the score is NOTHING if there are none."""
+    assert candidate.parameters is not None and candidate.module is not None
+    idle = _idle(candidate, probes[0]) if probes and not library.is_late else {}
     if not idle:
-        return score
+        return NOTHING, float("inf")
     before = candidate.parameters, candidate.layout, candidate.missing
     candidate.parameters = Parameters(candidate.module, [name for names in idle.values() for name in names])
-    again = _found(candidate, trial, probes, library, thorough)
+    again = _found(candidate, trial, probes, library, thorough, is_whole=False)
     if again[0] >= NOTHING:
         candidate.parameters, candidate.layout, candidate.missing = before
-        return score
-    candidate.notes.append(f"Nothing depends on its {' and '.join(idle)}.")
-    candidate.idle = tuple(idle)
+        return again
+    paths = dict.fromkeys(re.sub(r"\.\d+(?=\.|$)", "", path) for path in idle)  # the same of every layer
+    candidate.notes.append(f"Nothing depends on its {' and '.join(paths)}.")
+    candidate.idle = tuple(path for path in idle if path in _first_level(before[0]))
     return again
 
 
 def _idle(candidate: Resolved, probe: Probe) -> dict[str, list[str]]:
     """Parts with a matrix, or several parameters, on none of which the output depends: path -> names of these.
 
-    What layers are copied from is one: self.layer = layer; self.layers = clones(layer, n).
+    What layers are copied from is one: self.layer = layer; self.layers = clones(layer, n). So is what a part of a part
+    has and does not use: an nn.LayerNorm beside the γ and β that its forward computes with.
     """
     assert candidate.parameters is not None
-    parameters = candidate.parameters
+    parameters, idle = candidate.parameters, dict[str, list[str]]()
     values, expected = parameters.read(), _output(candidate, probe)
-    idle: dict[str, list[str]] = {}
-    if expected is None:
-        return {}
-    for path, names in _groups(parameters).items():
-        if path.partition(".")[0] in idle:
-            continue
+
+    def matters(names: list[str]) -> bool:
         changed = values.clone()
         for name in names:
-            changed[parameters.positions[name]] += 1.0
+            changed[parameters.positions[name]] = 2.0 * changed[parameters.positions[name]] + 1.0
         parameters.write(changed)
         output = _output(candidate, probe)
-        is_part = len(names) > 1 or (names[0] != path and parameters.tensors[names[0]].dim() == 2)
-        if is_part and output is not None and torch.equal(output, expected):
-            idle[path] = names
+        return output is None or expected is None or not torch.equal(output, expected)
+
+    for path, names in _first_level(parameters).items() if expected is not None else ():
+        inner = [own for own in _by_owner(names).items() if len(own[1]) < len(names)]
+        for part, own in inner if matters(names) else [(path, names)]:
+            is_part = len(own) > 1 or (own[0] != part and parameters.tensors[own[0]].dim() == 2)
+            if is_part and not matters(own):
+                idle[part] = own
+    own = [name for name in parameters.tensors if "." not in name]
+    if expected is not None and 1 < len(own) < len(parameters.tensors) and not matters(own):
+        idle |= {name: [name] for name in own}
     parameters.write(values)
     return idle
 
 
-def _groups(parameters: Parameters) -> dict[str, list[str]]:
-    """The parameters of each part, and of the single parts of those: of self.encoder, and of self.encoder.norm."""
+def _first_level(parameters: Parameters) -> dict[str, list[str]]:
+    """The names of all parameters by the part that has them; of what holds the parts of a model, by those."""
     groups: dict[str, list[str]] = {}
     held = [name for name, part in parameters.module.named_children() if isinstance(part, nn.ModuleDict)]
     for name in parameters.tensors:
         first, *others = name.split(".")
         path = f"{first}.{others[0]}" if first in held else first  # self.transformer.ln_f
         groups.setdefault(path, []).append(name)
-    for name in parameters.tensors:
-        if name.count(".") == 2 and name.split(".")[0] not in held:
-            groups.setdefault(name.rpartition(".")[0], []).append(name)
     return groups
+
+
+def _by_owner(names: list[str]) -> dict[str, list[str]]:
+    """Names of parameters by the path of the module to which they belong."""
+    owners: dict[str, list[str]] = {}
+    for name in names:
+        owners.setdefault(name.rpartition(".")[0], []).append(name)
+    return owners
 
 
 def _output(candidate: Resolved, probe: Probe) -> Tensor | None:
@@ -98,7 +114,10 @@ def _output(candidate: Resolved, probe: Probe) -> Tensor | None:
         return None
 
 
-def _found(candidate: Resolved, trial: Trial, probes: list[Probe], library: Library, thorough: bool) -> Score:
+def _found(
+    candidate: Resolved, trial: Trial, probes: list[Probe], library: Library, thorough: bool, is_whole: bool = True
+) -> Score:
+    """is_whole: whether there may be weights among the parameters on which nothing depends."""
     assert candidate.parameters is not None and candidate.module is not None
     made = align.layouts(candidate.parameters, trial.shapes, trial.settings, library.kind_of_class, library.choices)
     options = list(itertools.islice(made, MOST_LAYOUTS))
@@ -112,14 +131,23 @@ def _found(candidate: Resolved, trial: Trial, probes: list[Probe], library: Libr
     if thorough and library.thorough:
         rounds = (rounds[0], (usual[:MOST_MISTAKEN], NOTHING), rounds[1], (options[:MOST_MISTAKEN], NOTHING))
     found, tried = None, options
-    for tried, tiers in rounds:
+    for number, (tried, tiers) in enumerate(rounds):
         found = _best_layout(candidate, trial, probes, tried, tiers, deadline)
         if found is not None and found[0][0] < NOTHING:
             break
+        if is_whole and not number:
+            again = _without_idle(candidate, trial, probes, library, thorough)
+            if again[0] < NOTHING:
+                return again
     if found is None or not options:
         return trial.score(candidate, probes, library.most_tiers)
-    score, index, words = found
-    candidate.layout = tried[index][1]
+    return _taken(candidate, library, tried[found[1]], found[0])
+
+
+def _taken(candidate: Resolved, library: Library, option: tuple[str, Layout], score: Score) -> Score:
+    """The candidate with this layout; what it tells of its attentions is remembered."""
+    assert candidate.module is not None
+    words, candidate.layout = option
     candidate.update_missing()
     number: int = getattr(candidate.layout, "number", 0)
     if score[0] < NOTHING and number:

@@ -1,0 +1,61 @@
+"""What a part of a part has and does not use stands in nobody's way: the rest of its weights are found."""
+
+import pytest
+
+from reference_tests.kit.learners.checked import check_text
+from scratch_transformer.kit.report.finding import FINE
+
+LAYERS = """
+class LayerNormalization(nn.Module):
+    def __init__(self, d_model, eps=1e-5):
+        super().__init__()
+        self.layer_norm, self.eps = nn.LayerNorm(d_model, eps=eps), eps
+        self.gamma, self.beta = nn.Parameter(torch.ones(d_model)), nn.Parameter(torch.zeros(d_model))
+
+    def forward(self, x):
+        mean, variance = x.mean(-1, keepdim=True), x.var(-1, keepdim=True, unbiased=False)
+        return self.gamma * (x - mean) / torch.sqrt(variance + self.eps) + self.beta
+
+
+class EncoderLayer(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(d_model, num_heads, batch_first=True)
+        self.network = nn.Sequential(nn.Linear(d_model, d_ff), nn.ReLU(), nn.Linear(d_ff, d_model))
+        self.ln1, self.ln2 = LayerNormalization(d_model), LayerNormalization(d_model)
+
+    def forward(self, x):
+        x = self.ln1(x + self.attention(x, x, x)[0])
+        return self.ln2(x + self.network(x))
+
+
+class Encoder(nn.Module):
+    def __init__(self, num_layers, d_model, num_heads, d_ff):
+        super().__init__()
+        self.layers = nn.ModuleList(EncoderLayer(d_model, num_heads, d_ff) for _ in range(num_layers))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+"""
+BY_TORCH = LAYERS.replace("self.gamma * (x - mean) / torch.sqrt(variance + self.eps) + self.beta", "self.layer_norm(x)")
+
+
+@pytest.mark.parametrize("text", [LAYERS, BY_TORCH], ids=["its own", "torch's"])
+def test_of_two_norms_in_one_that_which_is_used_counts(text, tmp_path):
+    results = check_text(text, tmp_path)
+    assert {name: result.verdict in FINE for name, result in results.items()} == dict.fromkeys(results, True)
+    said = {"EncoderLayer": "Nothing depends on its ln1", "Encoder": "Nothing depends on its layers.ln1"}
+    assert all(any(note.startswith(words) for note in results[name].notes) for name, words in said.items())
+
+
+@pytest.mark.parametrize(
+    "old, new, id",
+    [("unbiased=False", "unbiased=True", "LN1"), ("x = self.ln1(x + self", "x = x + self.ln1(self", "B3")],
+)
+def test_a_mistake_beside_it_is_named(old, new, id, tmp_path):
+    assert old in LAYERS
+    for name, result in check_text(LAYERS.replace(old, new), tmp_path).items():
+        named = [*(one.id for one in result.mistakes), *result.inherited]
+        assert name == "LayerNormalization" or (result.verdict == "mistake" and id in named), (name, result)
