@@ -1,9 +1,16 @@
 """What is right is no mistake because of how it is built or called, or of a mistake beside it; a wrong twin is one."""
 
+from dataclasses import replace
+
 import pytest
+from torch import nn
 
 from reference_tests.kit.learners.checked import check_text
+from scratch_transformer.kit.judge.diagnose import diagnose
+from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.report.finding import FINE
+from scratch_transformer.kit.resolve.library.library import Library
+from scratch_transformer.kit.resolve.trials.match import resolve
 
 # ---- A sum that is given both of its terms ----
 
@@ -281,6 +288,44 @@ def _create_triangular_mask(batch_size, mask_size):
 def test_a_mask_of_several_sentences_is_one_too(tri, is_right, tmp_path):
     result = check_text(TRIANGULAR.replace("TRI", tri), tmp_path)["_create_triangular_mask"]
     assert (result.kind, result.verdict in FINE, result.verdict == "mistake") == ("CausalMask", is_right, not is_right)
+
+
+# ---- Masks that were not found in time ----
+
+
+class Adds(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.h = num_heads
+        self.w_q, self.w_k, self.w_v, self.w_o = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, x, mask=None):
+        q, k, v = (w(x).unflatten(-1, (self.h, -1)).transpose(1, 2) for w in (self.w_q, self.w_k, self.w_v))
+        scores = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5
+        scores = scores if mask is None else scores + self.read(mask)
+        return self.w_o((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+    def read(self, mask):
+        return mask
+
+
+class AddsWhetherItMay(Adds):
+    def read(self, mask):
+        return (mask == 0).to(mask.dtype)
+
+
+@pytest.mark.parametrize("cls, is_right", [(Adds, True), (AddsWhetherItMay, False)])
+def test_what_adds_its_mask_is_not_blamed_for_one_of_ones_and_zeros(cls, is_right):
+    """As the first form that runs is taken where the time is over."""
+    library = Library(KINDS)
+    library.add(cls, ("SelfAttention",))
+    library.allow(20.0, True)
+    candidate = resolve(cls, KINDS["SelfAttention"], library).candidate
+    ((parameter, (name, form)),) = candidate.plan.masks.items()
+    candidate.plan = candidate.plan.with_masks({parameter: (name, replace(form, polarity="1 = may attend"))})
+    diagnosis = diagnose(candidate)
+    assert ("A16" in diagnosis.ids) != is_right
+    assert (diagnosis.verdict == "mistake") != is_right
 
 
 # ---- Parts of other files ----

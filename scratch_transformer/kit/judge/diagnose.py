@@ -67,7 +67,13 @@ def diagnose(candidate: Candidate, parts: Known = (), seed: int = 0, seconds: fl
             return _crashed(candidate, session.crashes[0].error if session.crashes else None)
         if all(says_nothing(result.output) for result in session.ran if result.output is not None):
             return _without_numbers(candidate)
-        return _diagnosed(session, parts, seconds)
+        diagnosis = _diagnosed(session, parts, seconds)
+        other = candidate.with_added_masks() if "A16" in diagnosis.ids else None
+        if other is None:
+            return diagnosis
+        again = _diagnosed(Session(other, seed), parts, seconds)
+        is_known = again.verdict not in ("unknown mismatch", "crashed") and not again.unexplained
+        return again if is_known and "A16" not in again.ids else diagnosis  # what is to be added was given as a boolean
 
 
 def _without_numbers(candidate: Candidate) -> Diagnosis:
