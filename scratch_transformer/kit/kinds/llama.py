@@ -24,7 +24,6 @@ from scratch_transformer.kit.kinds.choices import combined
 from scratch_transformer.kit.kinds.layers import ACTIVATIONS, GATED, GATED_MISTAKES, ORDERS
 from scratch_transformer.kit.kinds.models import HEADS, builtin_gpt, gpt_probes
 from scratch_transformer.kit.kinds.rotary import BASE, ROTARY_MISTAKES
-from scratch_transformer.kit.mistakes.blocks import AS_IN_OLMO
 
 TURNED: dict[str, dict[str, Any]] = {
     "rotary positions": {"rotary": "interleaved"},
@@ -46,7 +45,7 @@ NO_TURN: dict[str, dict[str, Any]] = {"no rotary positions": {"rotary": "none"}}
 def only(mistakes: tuple[str, ...]) -> tuple[str, ...]:
     """Those that are mistakes today; x + norm(f(x)) is none with RMSNorm, and tried so first."""
     known = (id for id in mistakes if id.partition(":")[0] not in (*DESIGNS_TODAY, "B8"))
-    more = (f"B3:{AS_IN_OLMO}",) if "B3:" in mistakes else ()
+    more = ("B3:as in OLMo 2, with RMSNorm: a design",) if "B3:" in mistakes else ()
     return tuple(dict.fromkeys((*more, *known)))
 
 

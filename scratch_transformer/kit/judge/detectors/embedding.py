@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from typing import Any
 
 import torch
 from torch import nn
@@ -62,7 +63,8 @@ LOOKED_UP = re.compile(r"""[\[(]\s*["'][^\w"']*pad(ding)?[^\w"']*["']\s*[\])]"""
 
 def _is_looked_up(session: Session) -> bool:
     """Whether padding is asked for by its word, vocab["<pad>"]: that is no fixed number."""
-    return bool(LOOKED_UP.search(source_of(type(session.candidate.module))))
+    cls: Any = type(session.candidate.module)
+    return bool(LOOKED_UP.search(source_of(cls)))
 
 
 def too_long(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
