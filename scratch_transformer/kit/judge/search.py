@@ -40,7 +40,7 @@ EMPTYING = {"causal", "softmax_over", "padding", "roles"}
 """Mistakes that can leave a row without keys; what becomes of it depends on what blocked scores are filled with."""
 
 ROUNDING, NEARLY = 1e-14, 1e-2
-"""Largest error of what is computed in one way, and the share of another's that is no rounding."""
+"""Largest error of what is computed in one way, and the share of an error that is much less than it."""
 SECONDS = 3.0
 MOST_DESIGNS = 12
 """Designs that are combined with mistakes in their own order; of more, those that the parts show, and the nearest, go
@@ -148,7 +148,7 @@ def _chosen(session: Session, found: list[tuple[float, Hypothesis]], tried: int)
     if len({hypothesis.ids for hypothesis in chosen}) > 1:  # where outputs don't count they may tell them apart
         errors = [session.error(hypothesis.recipe, everywhere=True) for hypothesis in chosen]
         chosen = [h for h, error in zip(chosen, errors, strict=True) if error <= max(limit, 10 * min(errors))]
-    first = _closest(chosen[0], found)
+    first = _closest(session, chosen[0], found)
     if not first.sides:
         design = as_far_as_shown(session.kind, first.design, first.recipe, first.changed)
         first = replace(first, design=design)
@@ -156,11 +156,17 @@ def _chosen(session: Session, found: list[tuple[float, Hypothesis]], tried: int)
     return Match((first, *others.values()), best, tried, _twins(first, [h for h in chosen if h.ids == first.ids]))
 
 
-def _closest(first: Hypothesis, found: Sequence[tuple[float, Hypothesis]]) -> Hypothesis:
-    """Another form of the same mistakes, where that agrees to rounding and the first nearly: 0 is not quite 1e-9."""
-    errors = [(error, hypothesis) for error, hypothesis in found if hypothesis.ids == first.ids]
-    own = next((error for error, hypothesis in errors if hypothesis is first), 0.0)
-    return next((hypothesis for error, hypothesis in errors if error < ROUNDING < NEARLY * own), first)
+def _closest(session: Session, first: Hypothesis, found: Sequence[tuple[float, Hypothesis]]) -> Hypothesis:
+    """Another form of one of its mistakes, where that agrees much better: what is filled with 1e-9 is nearly 0."""
+    own = next((error for error, hypothesis in found if hypothesis is first), 0.0)
+    right = RIGHT.with_(session.kind.designs.get(first.design, {}))
+    for change in (one for one in first.changes if own > ROUNDING and not one.part):
+        undone = first.recipe.with_({name: getattr(right, name) for name, _ in change.entries})
+        for other in _forms(changes_of(session.kind), change.id):
+            recipe = undone.with_(dict(other.entries))
+            if other != change and session.error(recipe, stop_above=NEARLY * own) < NEARLY * own:
+                return replace(first, changes=tuple(other if c is change else c for c in first.changes), recipe=recipe)
+    return first
 
 
 def _rivals(session: Session, hypothesis: Hypothesis) -> Iterator[Hypothesis]:
