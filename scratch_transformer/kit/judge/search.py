@@ -251,7 +251,10 @@ def _in_sublayers(
     single = list(of_sublayers(kind, changes))
     yield from single
     yield from ((*known, *c) for c in single if known and compatible((*known, *c)))
-    yield from ((*c, *d) for c, d in itertools.combinations(single, 2) if c[0].part != d[0].part)  # each in its own way
+    pairs = [(c[0], d[0]) for c, d in itertools.combinations(single, 2)]
+    yield from (
+        (c, d) for c, d in pairs if c.part != d.part and (c.id, c.form) != (d.id, d.form)
+    )  # each in its own way
 
 
 def of_sublayers(kind: str, changes: Sequence[Change]) -> Iterator[tuple[Change, ...]]:
