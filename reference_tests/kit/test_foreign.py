@@ -15,6 +15,15 @@ import torch
 from torch import nn
 
 
+class TransformerEncoderLayer(nn.Module):
+    def __init__(self, d_model):
+        super().__init__()
+        self.norm = nn.LayerNorm(d_model)
+
+
+from torch.nn import TransformerEncoderLayer
+
+
 class Encoder(nn.Module):
     def __init__(self, input_dim, emb_dim, hid_dim):
         super().__init__()
@@ -213,6 +222,7 @@ def report(tmp_path_factory):
         "attention (it returns nothing)",
         "SimpleMLP (of images: 28 * 28 pixels)",
         "Layer (made of single neurons)",
+        "TransformerEncoderLayer (an import of the same name has taken its place)",
         "NeuralMLP (it embeds words: a language model of another sort)",
         "BigramLanguageModel (it attends to nothing)",
         "SentenceEmbedding (it needs a file or a vocabulary that is not there: sentences.pt)",

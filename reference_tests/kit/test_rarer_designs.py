@@ -236,3 +236,32 @@ def test_bounds_of_scores_are_undone_as_they_should_have_been_made(inner, is_rig
     candidate = types.SimpleNamespace(made=made, notes=[], post=None)
     adjust._uncap(candidate, made(x))
     assert torch.allclose(candidate.post(made(x), {}), x) == is_right
+
+
+BOTH_BY_ONE = """
+class DecoderLayer(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(d_model, num_heads, batch_first=True)
+        self.other = nn.MultiheadAttention(d_model, num_heads, batch_first=True)
+        self.ffn = nn.Sequential(nn.Linear(d_model, d_ff), nn.ReLU(), nn.Linear(d_ff, d_model))
+        self.norm1, self.norm2, self.norm3 = (nn.LayerNorm(d_model) for _ in range(3))
+
+    def forward(self, x, memory):
+        later = torch.ones(x.shape[1], x.shape[1]).triu(1).bool()
+        x = self.norm1(x + self.attention(x, x, x, attn_mask=later)[0])
+        x = self.norm2(x + self.CROSSES(x, KEYS, KEYS)[0])
+        return self.norm3(x + self.ffn(x))
+"""
+
+
+@pytest.mark.parametrize("crosses, keys, ids", [
+    ("other", "memory", set()), ("attention", "memory", {"A36"}), ("other", "x", {"A21"}),
+    ("attention", "x", {"A21", "A36"}),
+])  # fmt: skip
+def test_one_attention_for_both_that_is_given_the_target_twice_is_two_mistakes(crosses, keys, ids, tmp_path):
+    text = BOTH_BY_ONE.replace("CROSSES", crosses).replace("KEYS", keys)
+    if "other" not in crosses:
+        text = text.replace("        self.other = nn.MultiheadAttention(d_model, num_heads, batch_first=True)\n", "")
+    verdict, found = verdict_and_ids(text, "DecoderLayer", tmp_path)
+    assert found == ids and (verdict in FINE) == (not ids)

@@ -81,7 +81,8 @@ class Checking:
         for name, value in vars(loaded.module).items():
             if name not in definitions or not (inspect.isclass(value) or inspect.isfunction(value)):
                 continue
-            why = self._why_not(name, value)
+            is_other = inspect.isclass(value) and value.__module__ != loaded.module.__name__
+            why = foreign.TAKEN if is_other else self._why_not(name, value)
             if why or not self.add(name, value, source, definitions[name].line):
                 ignored.append(f"{name} ({why})" if why else name)
         for name, value in packages.beside(loaded.module, source):

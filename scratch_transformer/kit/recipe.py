@@ -78,7 +78,7 @@ class Recipe:
     gated: bool = False  # activation(x W_gateᵀ) ⊙ (x W_1ᵀ), as in SwiGLU
     gate: str = "gate"  # which of the two goes through the activation
     gating: str = "product"
-    norm_order: str = "post"
+    norm_order: str = "post"  # "parallel": x + f(norm(x)) + g(norm(x))
     norms: str = "own"
     residual: str = "input"  # "memory", "value", "key", "block's input": what is added to a sublayer's output
     # "own output": it itself; "twice": the input, two times

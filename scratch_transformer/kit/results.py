@@ -15,7 +15,7 @@ from scratch_transformer.kit.discover.target import Source
 from scratch_transformer.kit.judge.crashes import crash_finding, first_finding
 from scratch_transformer.kit.kind import Diagnosis, Finding
 from scratch_transformer.kit.report import lines, stubs
-from scratch_transformer.kit.report.finding import Named, Result
+from scratch_transformer.kit.report.finding import FINE, Named, Result
 from scratch_transformer.kit.resolve import foreign
 from scratch_transformer.kit.resolve.build import config, construct
 from scratch_transformer.kit.resolve.library import supplied
@@ -76,6 +76,17 @@ class Results:
             if diagnosis.verdict == "unknown mismatch":
                 result.limits.append(f"What differs in it besides {' and '.join(beside)}, if anything, was not found.")
         result.replaced = list(dict.fromkeys(diagnosis.replaced))
+        return self._with_parts_elsewhere(result, value)
+
+    def _with_parts_elsewhere(self, result: Result, value: Any) -> Result:
+        """What is right but for a part of another file, which has no report here, is not called right."""
+        home = getattr(value, "__module__", "")
+        others = [cls for cls in self.library.guesses if getattr(cls, "__module__", home) != home]
+        lent = [cls for cls in others if getattr(cls, "__name__", "") in result.replaced]
+        if result.verdict in FINE and lent:
+            ids = sorted({self.broken[cls] for cls in lent if cls in self.broken})
+            result.inherited += [id for id in ids if id not in result.inherited]
+            result.verdict = "mistake" if ids else "unknown mismatch"
         return result
 
     def _of_replaced(self, diagnosis: Diagnosis) -> list[str]:
@@ -151,8 +162,21 @@ def _of_parts(diagnosis: Diagnosis, within: Sequence[Diagnosis]) -> list[str]:
     """
     found = [f for part in within if not part.unexplained for f in part.findings if f.severity == "mistake"]
     is_unknown = diagnosis.verdict == "unknown mismatch"
-    ids = dict.fromkeys(f.mistake.id for f in found if is_unknown or not (f.mistake.changes or f.mistake.id == RUNS))
+    there = [
+        f.mistake.id
+        for f in found
+        if is_unknown or not (f.mistake.changes or f.mistake.id == RUNS) or _is_of(diagnosis, f)
+    ]
+    ids = dict.fromkeys(there)
     return [id for id in ids if id not in diagnosis.ids]
+
+
+WITHOUT_POSITIONS = "P13"
+
+
+def _is_of(diagnosis: Diagnosis, finding: Finding) -> bool:
+    """Whether a part's mistake is in the whole, of which it is a design: a part that should add positions adds none."""
+    return finding.mistake.id == WITHOUT_POSITIONS and diagnosis.recipe.positions == "none"
 
 
 def _unsaid(diagnosis: Diagnosis, silent: Sequence[Diagnosis]) -> list[Finding]:

@@ -45,7 +45,10 @@ class Attention(nn.Module):
         self.w_k = Projection(E, kv * d_k, recipe, "w_k")
         self.w_v = Projection(E, kv * d_k, recipe, "w_v")
         self.w_o = Projection(h * d_k, E, recipe, "w_o")
-        self.q_norm, self.k_norm = (Norm(d_k, 1e-5, recipe) if recipe.qk_norm else nn.Identity() for _ in "qk")
+        self.is_wide = bool(settings.get("wide_qk_norm"))
+        widths = (h * d_k, kv * d_k) if self.is_wide else (d_k, d_k)
+        norms = (Norm(width, 1e-5, recipe) if recipe.qk_norm else nn.Identity() for width in widths)
+        self.q_norm, self.k_norm = norms
         self.rotary = RotaryEmbedding(settings.get("rope_base", 10000.0), recipe, h * d_k)
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask = None) -> Tensor:
@@ -85,7 +88,11 @@ class Attention(nn.Module):
         q, k, v = of_query(query), of_key(key), of_value(value)
         if not is_late:
             q, k, v = self._turned(q, k, v)
-        q, k, v = self.q_norm(self._split(q, h)), self.k_norm(self._split(k, kv)), self._split(v, kv)
+        if self.is_wide:  # all features of a query at once, as in OLMo 2
+            q, k = self.q_norm(q), self.k_norm(k)
+        q, k, v = self._split(q, h), self._split(k, kv), self._split(v, kv)
+        if not self.is_wide:
+            q, k = self.q_norm(q), self.k_norm(k)
         q, k, v = self._turned(q, k, v) if is_late else (q, k, v)
         return q, self._repeated(k), self._repeated(v)
 

@@ -65,9 +65,23 @@ class Layer(nn.Module):
         if recipe.memory_norm == "own" and norms == 3:
             self.norm_memory = Norm(d_model, 1e-5, recipe)
 
+    def norm_of(self, number: int) -> nn.Module:
+        norm: nn.Module = getattr(self, f"norm{number if self.recipe.norms == 'own' else 1}")
+        return norm
+
     def connect(self, x: Tensor, sublayer: Sublayer, number: int, residual: Tensor | None = None) -> Tensor:
-        norm = getattr(self, f"norm{number if self.recipe.norms == 'own' else 1}")
-        return connect(x, sublayer, norm, self.recipe.within(f"norm{number}"), residual)
+        return connect(x, sublayer, self.norm_of(number), self.recipe.within(f"norm{number}"), residual)
+
+    def side_by_side(self, x: Tensor, *sublayers: Sublayer) -> Tensor:
+        """x + f(norm(x)) + g(norm(x)): none is given the other's output."""
+        y = x + x if self.recipe.residual == "twice" else x
+        for number, sublayer in enumerate(sublayers, start=1):
+            norm, order = self.norm_of(number), self.recipe.within(f"norm{number}").norm_order
+            if order == "norm on the output":
+                y = y + norm(sublayer(x))
+            else:
+                y = y + sublayer(x if order == "no norm" else norm(x))
+        return y
 
     def fed_forward(self, x: Tensor, number: int, *inputs: Tensor) -> Tensor:
         """The last sublayer. inputs: of the block, and of the sublayer before, which some add in place of x."""
@@ -83,6 +97,8 @@ class EncoderLayer(Layer):
         super().__init__(settings, recipe, norms=2)
 
     def forward(self, x: Tensor, mask: Mask = None) -> Tensor:
+        if self.recipe.norm_order == "parallel":
+            return self.side_by_side(x, lambda x: self.self_attn(x, x, x, mask), self.feed_forward)
         y = self.connect(x, lambda x: self.self_attn(x, x, x, mask), 1)
         return self.fed_forward(y, 2, x)
 

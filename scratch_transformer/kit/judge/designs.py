@@ -10,7 +10,7 @@ from torch import Tensor
 
 from scratch_transformer.kit.judge.session import Session
 from scratch_transformer.kit.judge.variants import Variants
-from scratch_transformer.kit.kind import Diagnosis, Finding, Settings
+from scratch_transformer.kit.kind import Diagnosis, Finding, Kind, Settings
 from scratch_transformer.kit.kinds.choices import Choices
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.recipe import RIGHT, Recipe
@@ -116,9 +116,10 @@ def _fits_parameters(
 ) -> Keeps:
     """Weights that only some designs have are there, or missing, as the design says; if none does, as far as can be.
 
+    One norm in place of two may be a design or a mistake: numbers tell.
     has_bare_norms: of norms without weights, numbers tell.
     """
-    weights = {name: variants.weights(RIGHT.with_(changes)) for name, changes in designs}
+    weights = {name: variants.weights(RIGHT.with_({**changes, "norms": "own"})) for name, changes in designs}
     distinct = set(weights.values())
     optional = frozenset.union(*distinct) - frozenset.intersection(*distinct)
     if has_bare_norms:
@@ -179,14 +180,45 @@ def _near_one(sums: torch.Tensor) -> bool:
     return bool(((sums - 1).abs() < 1e-4).all())
 
 
+def undecided(kind: Kind, design: str, changed: Collection[str]) -> list[str]:
+    """The designs that differ in nothing but entries that mistakes change: which of them it was, no number shows."""
+    own = _without(kind.designs[design], changed)
+    return [name for name, entries in kind.designs.items() if _without(entries, changed) == own]
+
+
+def _without(entries: Mapping[str, Any], changed: Collection[str]) -> dict[str, Any]:
+    return {name: value for name, value in entries.items() if name not in changed}
+
+
+def as_far_as_shown(kind: Kind, design: str, recipe: Recipe, changed: Collection[str]) -> str:
+    """Of the undecided designs, the one with most of a recipe, else the first: of no activation, the paper's ReLU."""
+    if not kind.designs.get(design, {}).keys() & changed:
+        return design
+    return max(undecided(kind, design, changed), key=lambda name: _has(kind.designs[name], recipe))
+
+
+def words_of(kind: Kind, design: str, recipe: Recipe, changed: Collection[str]) -> str:
+    """A design in words, without those that mistakes leave undecided: what has no activation has no GELU."""
+    entries = kind.designs[design]
+    if not entries.keys() & changed or _has(entries, recipe) == len(entries):
+        return design
+    alike = [name.split(", ") for name in undecided(kind, design, changed)]
+    return ", ".join(word for word in design.split(", ") if all(word in words for words in alike))
+
+
+def _has(entries: Mapping[str, Any], recipe: Recipe) -> int:
+    return sum(getattr(recipe, name) == value for name, value in entries.items())
+
+
 def design_notes(session: Session, recipe: Recipe, design: str) -> Iterator[Finding]:
-    """Entries of the catalogue that a right design amounts to: pre-norm, GELU, no final norms."""
+    """Entries of the catalogue that a right design amounts to, unless a mistake is in its place: pre-norm, GELU."""
     changes = session.kind.designs[design]
     for id, one, only in (name.partition(":") for name in session.kind.mistakes):
         for form, entries in MISTAKES[id].changes.items():
-            if changes.get("gated") and id == "B8":
-                continue  # SiLU is what a gate has
-            is_design = entries.items() <= changes.items() and not (id == "E2" and recipe.positions == "learned")
+            if (changes.get("gated") and id == "B8") or (changes.get("norm_order") == "parallel" and id == "B15"):
+                continue  # SiLU is what a gate has, and one norm what two sublayers side by side have
+            is_design = entries.items() <= changes.items() and _has(entries, recipe) == len(entries)
+            is_design = is_design and not (id == "E2" and recipe.positions == "learned")
             departs = any(getattr(RIGHT, name) != value for name, value in entries.items()) or len(entries) > 1
             if is_design and departs and (not one or form == only):
                 finding = Finding(MISTAKES[id], "It agrees with PyTorch's, set up in this way.", form)

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from scratch_transformer.conformance.switches import exact
 from scratch_transformer.kit.judge.crashes import crash_finding
-from scratch_transformer.kit.judge.designs import design_notes, of_session
+from scratch_transformer.kit.judge.designs import design_notes, of_session, words_of
 from scratch_transformer.kit.judge.detectors import detected
 from scratch_transformer.kit.judge.detectors.gradients import has_unused_norms
 from scratch_transformer.kit.judge.divergence import first_divergence
@@ -26,7 +27,7 @@ from scratch_transformer.kit.judge.search import PADDING_LOST, Change, Hypothesi
 from scratch_transformer.kit.judge.session import EXACT, ROUNDED, Session, distance, says_nothing
 from scratch_transformer.kit.kind import Candidate, Diagnosis, Finding, Verdict
 from scratch_transformer.kit.mistakes import MISTAKES
-from scratch_transformer.kit.mistakes.attention import AS_IN_T5, LENT, NOT_ASKED, TARGET_ONLY, UNTOLD
+from scratch_transformer.kit.mistakes.attention import AS_IN_T5, LENT, NOT_ASKED, ONE_HEAD, TARGET_ONLY, UNTOLD
 from scratch_transformer.kit.mistakes.blocks import MIXED_NORMS, UNUSED_NORMS
 from scratch_transformer.kit.mistakes.normalization import LARGE_EPS
 from scratch_transformer.kit.recipe import RIGHT, Recipe
@@ -66,7 +67,13 @@ def diagnose(candidate: Candidate, parts: Known = (), seed: int = 0, seconds: fl
             return _crashed(candidate, session.crashes[0].error if session.crashes else None)
         if all(says_nothing(result.output) for result in session.ran if result.output is not None):
             return _without_numbers(candidate)
-        return _diagnosed(session, parts, seconds)
+        diagnosis = _diagnosed(session, parts, seconds)
+        other = candidate.with_added_masks() if "A16" in diagnosis.ids else None
+        if other is None:
+            return diagnosis
+        again = _diagnosed(Session(other, seed), parts, seconds)
+        is_known = again.verdict not in ("unknown mismatch", "crashed") and not again.unexplained
+        return again if is_known and "A16" not in again.ids else diagnosis  # what is to be added was given as a boolean
 
 
 def _without_numbers(candidate: Candidate) -> Diagnosis:
@@ -112,7 +119,7 @@ def _diagnosed(session: Session, parts: Known, seconds: float | None) -> Diagnos
         against=kind.builtin or "the reference",
         findings=tuple(findings),
         alternatives=tuple(h.ids for h in match.hypotheses[1:]),
-        design=_words(best) if best else "",
+        design=_words(session, best) if best else "",
         divergence=first_divergence(session, design) if unexplained or verdict == "unknown mismatch" else "",
         probe=worst.probe.shows if worst else "",
         notes=(*candidate.notes, *_notes(session, match)),
@@ -124,11 +131,12 @@ def _diagnosed(session: Session, parts: Known, seconds: float | None) -> Diagnos
     )
 
 
-def _words(best: Hypothesis) -> str:
+def _words(session: Session, best: Hypothesis) -> str:
     """A design in words: "logits, post-norm", and what is otherwise in the encoder or the decoder."""
+    whole = best.design if best.sides else words_of(session.kind, best.design, best.recipe, best.changed)
     entries = ((side, entry) for side, own in best.sides for entry in own)
     of_sides = (f"{side}: {WORDS[entry]}" for side, entry in entries if entry in WORDS)
-    return ", ".join((best.design, *of_sides))
+    return ", ".join((whole, *of_sides))
 
 
 def _design(session: Session, best: Hypothesis | None) -> Recipe:
@@ -177,6 +185,8 @@ def _form(session: Session, change: Change) -> str:
         return LENT
     if change.id == "B1" and change.part:
         return MIXED_NORMS
+    if change.id == "B3" and change.part:
+        return ""  # no design has two orders
     if change.id == "B15" and has_unused_norms(session):
         return UNUSED_NORMS
     if change.id == "A24" and session.kind.name == "TokenEncoder" and not session.candidate.speaks_of_padding:
@@ -230,6 +240,10 @@ def _sorted(findings: Iterable[Finding]) -> list[Finding]:
             unique.pop(shown, None)  # by evaluation, or by what is left of the sum in training
     if "B21" in unique:
         unique.pop("B12", None)  # new weights, not dropout
+    one_head = unique.get("A13")
+    if one_head is not None and one_head.form == ONE_HEAD and "B29" in unique and unique["B29"].form == "num_heads":
+        entries = unique.pop("A13").mistake.changes[ONE_HEAD]  # one head, whatever number it is told, is one thing
+        unique["B29"] = replace(unique["B29"], entries=entries)
     return sorted(unique.values(), key=lambda finding: SEVERITIES.index(finding.severity))
 
 

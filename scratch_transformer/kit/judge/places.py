@@ -17,6 +17,7 @@ PLACES = {"Transformer": SIDES, **dict.fromkeys(DECODERS, ("self_attn", "cross_a
 TWO, THREE = ("norm1", "norm2"), ("norm1", "norm2", "norm3")
 SUBLAYERS = {
     **dict.fromkeys(("EncoderLayer", "Encoder", "TokenEncoder", "DecoderOnlyLayer", "DecoderOnly"), TWO),
+    **dict.fromkeys(("LlamaBlock", "MaskedLlamaBlock", "LlamaModel"), TWO),
     **dict.fromkeys(DECODERS, THREE),
 }
 """The sublayers of a kind, by their norms."""
@@ -24,7 +25,7 @@ AROUND = {"norm_order", "residual", "norm_kind", "ddof", "eps", "eps_inside", "v
 """Entries that a sublayer may have of its own: what is around it."""
 OF_NORMS = AROUND - {"norm_order", "residual"}
 """Of these, what the norm after the last layer may have of its own."""
-STACKS = ("Encoder", "TokenEncoder", "Decoder", "TokenDecoder", "DecoderOnly")
+STACKS = ("Encoder", "TokenEncoder", "Decoder", "TokenDecoder", "DecoderOnly", "LlamaModel")
 MOST_APART = 3
 """Mistakes, each of which may be in one of two parts; of more, one."""
 

@@ -8,7 +8,15 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from scratch_transformer.kit.judge.designs import Design, against, is_evident, of_session, over_tokens, shown_by
+from scratch_transformer.kit.judge.designs import (
+    Design,
+    against,
+    as_far_as_shown,
+    is_evident,
+    of_session,
+    over_tokens,
+    shown_by,
+)
 from scratch_transformer.kit.judge.fits import fitted
 from scratch_transformer.kit.judge.places import (
     PLACES,
@@ -31,6 +39,8 @@ FILLS = ("-1e9", "-inf, empty rows zero", "-inf")
 EMPTYING = {"causal", "softmax_over", "padding", "roles"}
 """Mistakes that can leave a row without keys; what becomes of it depends on what blocked scores are filled with."""
 
+ROUNDING, NEARLY = 1e-14, 1e-2
+"""Largest error of what is computed in one way, and the share of an error that is much less than it."""
 SECONDS = 3.0
 MOST_DESIGNS = 12
 """Designs that are combined with mistakes in their own order; of more, those that the parts show, and the nearest, go
@@ -40,6 +50,8 @@ MOST_KNOWN = 8
 """Combinations of the parts' mistakes that are tried in one sublayer alone."""
 ORDERS = ("B1", "B2", "B3", "B13")
 """Mistakes in the order of a sublayer and its norm."""
+BLOCKS = ("Layer", "Block")
+"""Kinds of which a mistake around one sublayer is as likely as any other."""
 OF_SUBLAYERS = {"norm_order", "residual"}
 """What may be otherwise around one sublayer than around the others."""
 MOST_LIKELY, MOST_NEAR = 4, 48
@@ -65,6 +77,11 @@ class Hypothesis:
     @property
     def ids(self) -> tuple[str, ...]:
         return tuple(change.id for change in self.changes)
+
+    @property
+    def changed(self) -> frozenset[str]:
+        """The entries that its mistakes have changed everywhere, whatever its design says of them."""
+        return frozenset(name for change in self.changes if not change.part for name, _ in change.entries)
 
 
 @dataclass(frozen=True)
@@ -131,9 +148,25 @@ def _chosen(session: Session, found: list[tuple[float, Hypothesis]], tried: int)
     if len({hypothesis.ids for hypothesis in chosen}) > 1:  # where outputs don't count they may tell them apart
         errors = [session.error(hypothesis.recipe, everywhere=True) for hypothesis in chosen]
         chosen = [h for h, error in zip(chosen, errors, strict=True) if error <= max(limit, 10 * min(errors))]
-    first = chosen[0]
+    first = _closest(session, chosen[0], found)
+    if not first.sides:
+        design = as_far_as_shown(session.kind, first.design, first.recipe, first.changed)
+        first = replace(first, design=design)
     others = {h.ids: h for h in reversed(chosen) if not set(h.ids) >= set(first.ids)}  # none that only supposes more
     return Match((first, *others.values()), best, tried, _twins(first, [h for h in chosen if h.ids == first.ids]))
+
+
+def _closest(session: Session, first: Hypothesis, found: Sequence[tuple[float, Hypothesis]]) -> Hypothesis:
+    """Another form of one of its mistakes, where that agrees much better: what is filled with 1e-9 is nearly 0."""
+    own = next((error for error, hypothesis in found if hypothesis is first), 0.0)
+    right = RIGHT.with_(session.kind.designs.get(first.design, {}))
+    for change in (one for one in first.changes if own > ROUNDING and not one.part):
+        undone = first.recipe.with_({name: getattr(right, name) for name, _ in change.entries})
+        for other in _forms(changes_of(session.kind), change.id):
+            recipe = undone.with_(dict(other.entries))
+            if other != change and session.error(recipe, stop_above=NEARLY * own) < NEARLY * own:
+                return replace(first, changes=tuple(other if c is change else c for c in first.changes), recipe=recipe)
+    return first
 
 
 def _rivals(session: Session, hypothesis: Hypothesis) -> Iterator[Hypothesis]:
@@ -192,6 +225,9 @@ def _tiers(session: Session, parts: Known) -> Iterator[tuple[bool, Iterable[Hypo
     for all_known in found[:1] if session.candidate.is_tried else ():  # without what the parts have, nothing agrees
         one_more = [(*all_known, change) for change in changes if compatible((*all_known, change))]
         yield False, with_changes(designs[:MOST_LIKELY], one_more)
+    if kind.name.endswith(BLOCKS) and len(designs) > MOST_LIKELY:
+        yield False, with_changes(designs[:MOST_LIKELY], [(change,) for change in changes])
+        yield True, with_changes(designs[:MOST_LIKELY], list(_in_sublayers(kind.name, changes, found)))
     yield False, with_changes(designs, [(change,) for change in changes])
     fits = fitted(session, [RIGHT.with_(entries) for _, entries in designs])
     yield False, with_changes(designs, [tuple(Change(id, f, tuple(e.items())) for id, f, e in fit) for fit in fits])
@@ -215,7 +251,10 @@ def _in_sublayers(
     single = list(of_sublayers(kind, changes))
     yield from single
     yield from ((*known, *c) for c in single if known and compatible((*known, *c)))
-    yield from ((*c, *d) for c, d in itertools.combinations(single, 2) if c[0].part != d[0].part)  # each in its own way
+    pairs = [(c[0], d[0]) for c, d in itertools.combinations(single, 2)]
+    yield from (
+        (c, d) for c, d in pairs if c.part != d.part and (c.id, c.form) != (d.id, d.form)
+    )  # each in its own way
 
 
 def of_sublayers(kind: str, changes: Sequence[Change]) -> Iterator[tuple[Change, ...]]:

@@ -22,6 +22,7 @@ def is_torch_attention(settings: Settings, recipe: Recipe) -> bool:
 def is_torch_layer(settings: Settings, recipe: Recipe) -> bool:
     """Whether nn.TransformerEncoderLayer can be this."""
     usual = recipe.norm_kind == "norm" and recipe.norm_scale == "weight" and not recipe.gated
+    usual = usual and recipe.norm_order in ("pre", "post")
     return usual and recipe.activation != "relu squared" and is_torch_attention(settings, recipe)
 
 
@@ -45,10 +46,13 @@ def attention(
         return functional.linear(x, state[f"{prefix}{name}.weight"], state[f"{prefix}{name}.bias"])
 
     def heads(name: str, x: Tensor, number: int) -> Tensor:
-        x = project(f"w_{name}", x).unflatten(-1, (number, -1)).transpose(1, 2)
+        x, is_wide = project(f"w_{name}", x), settings.get("wide_qk_norm")
+        is_normed = recipe.qk_norm and name != "v"
+        x = norm(x, recipe, state, f"{prefix}{name}_norm") if is_normed and is_wide else x
+        x = x.unflatten(-1, (number, -1)).transpose(1, 2)
         if name == "v":
             return x
-        x = norm(x, recipe, state, f"{prefix}{name}_norm") if recipe.qk_norm else x
+        x = norm(x, recipe, state, f"{prefix}{name}_norm") if is_normed and not is_wide else x
         return x if recipe.rotary == "none" else turned(x, torch.arange(x.shape[2]), base, recipe)
 
     q, k, v = heads("q", query, h), heads("k", key, kv), heads("v", value, kv)
@@ -60,7 +64,7 @@ def layer(
     x: Tensor, mask: Tensor | None, settings: Settings, recipe: Recipe, state: State, prefix: str,
     memory: Tensor | None = None, memory_mask: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """Self-attention, cross-attention to a memory if there is one, and feed-forward network, pre-norm or post-norm."""
+    """Self-attention, cross-attention to a memory if there is one, and feed-forward network, in the recipe's order."""
 
     def attend(x: Tensor) -> Tensor:
         return attention(x, x, x, mask, settings, recipe.within("self_attn"), state, f"{prefix}self_attn.")
@@ -73,9 +77,15 @@ def layer(
     def feed(x: Tensor) -> Tensor:
         return builtin_mlp(x, recipe, state, f"{prefix}feed_forward.")
 
+    if recipe.norm_order == "parallel":
+        second = "norm2" if recipe.norms == "own" else "norm1"
+        first, other = (norm(x, recipe, state, f"{prefix}{name}") for name in ("norm1", second))
+        return x + attend(first) + feed(other)
     for number, sublayer in enumerate([attend, feed] if memory is None else [attend, cross, feed], start=1):
         path = f"{prefix}norm{number}"
-        if recipe.norm_order == "pre":
+        if recipe.norm_order == "norm on the output":
+            x = x + norm(sublayer(x), recipe, state, path)
+        elif recipe.norm_order == "pre":
             x = x + sublayer(norm(x, recipe, state, path))
         else:
             x = norm(x + sublayer(x), recipe, state, path)

@@ -126,6 +126,7 @@ CAUSAL_MASK = Kind(
         "subsequentmask",
         "lookaheadmask",
         "trianglemask",
+        "triangularmask",
         "generatesquaresubsequentmask",
         "nopeakmask",
         "subsequencemask",

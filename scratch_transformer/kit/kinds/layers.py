@@ -20,7 +20,7 @@ PAPER = "Vaswani et al. 2017"
 ORDERS = {"post-norm": {"norm_order": "post"}, "pre-norm": {"norm_order": "pre"}}
 OTHER_SUMS = ("B23:the sublayer's output is added to itself", "B23:the input is added twice")
 BLOCK_MISTAKES = (
-    *("B1", "B2", "B3", "B13", "B14", *OTHER_SUMS),
+    *("B1", "B2", "B3:", "B13", "B14", *OTHER_SUMS),
     *("LN1", "LN2", "LN3", "LN4", "LN6", "LN7", "LN9", "LN10"),
 )
 FEED_FORWARD_MISTAKES = (

@@ -43,8 +43,10 @@ NO_TURN: dict[str, dict[str, Any]] = {"no rotary positions": {"rotary": "none"}}
 
 
 def only(mistakes: tuple[str, ...]) -> tuple[str, ...]:
+    """Those that are mistakes today; x + norm(f(x)) is none with RMSNorm, and tried so first."""
     known = (id for id in mistakes if id.partition(":")[0] not in (*DESIGNS_TODAY, "B8"))
-    return tuple(dict.fromkeys(known))
+    more = ("B3:as in OLMo 2, with RMSNorm: a design",) if "B3:" in mistakes else ()
+    return tuple(dict.fromkeys((*more, *known)))
 
 
 # ---- Attention ----
@@ -106,7 +108,7 @@ def block_kind(name: str, what: str, module: type[nn.Module], **more: Any) -> Ki
         source="Touvron et al. 2023, section 2.2",
         defaults={**SIZES, "rope_base": BASE},
         build=lambda settings, recipe: module(dict(settings), recipe),
-        designs=combined(ORDERS_TODAY, {**TURNED, **NO_TURN}, NORMS, FEEDS, QUERY_NORM),
+        designs=combined(OF_TWO, {**TURNED, **NO_TURN}, NORMS, FEEDS, QUERY_NORM),
         full={"gated": True, "qk_norm": True},
         oracle=builtin_stack,
         builtin="torch.nn.functional's parts, put together",
@@ -115,6 +117,12 @@ def block_kind(name: str, what: str, module: type[nn.Module], **more: Any) -> Ki
 
 
 ORDERS_TODAY = {"pre-norm": ORDERS["pre-norm"], "post-norm": ORDERS["post-norm"]}
+OF_TWO: dict[str, dict[str, Any]] = {
+    **{name: {**order, "norms": "own"} for name, order in ORDERS_TODAY.items()},
+    "attention and network side by side": {"norm_order": "parallel", "norms": "own"},
+    "attention and network side by side, behind one norm": {"norm_order": "parallel", "norms": "shared"},
+}
+"""Of a layer with two sublayers: one after the other, or both at once, as in GPT-NeoX, GPT-J and PaLM."""
 LLAMA_BLOCK = block_kind(
     "LlamaBlock",
     "Causal self-attention and a feed-forward network with RMSNorm, rotary positions or a gate, as in Llama.",
@@ -157,7 +165,7 @@ LLAMA = Kind(
     build=lambda settings, recipe: stacks.DecoderOnly(dict(settings), recipe),
     probes=gpt_probes,
     mistakes=only((*TURNING, *GATED_MISTAKES, *CAUSAL_LAYER_MISTAKES, *CAUSAL_MISTAKES, *STACK_MISTAKES, "B18")),
-    designs=combined(HEADS, FINAL, POSITIONS, SCALED, ORDERS_TODAY, NORMS, FEEDS, QUERY_NORM),
+    designs=combined(HEADS, FINAL, POSITIONS, SCALED, OF_TWO, NORMS, FEEDS, QUERY_NORM),
     full={"gated": True, "qk_norm": True, "final_norm": True, "positions": "learned"},
     oracle=builtin_gpt,
     builtin="torch.nn.functional's parts, put together",

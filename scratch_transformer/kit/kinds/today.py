@@ -17,6 +17,7 @@ from scratch_transformer.kit.kinds.llama import (
     FEEDS,
     NO_TURN,
     NORMS,
+    OF_TWO,
     ORDERS_TODAY,
     QUERY_NORM,
     SCALED,
@@ -41,14 +42,14 @@ ADDED: dict[str, dict[str, Any]] = {
 FINAL: Options = {"": {"final_norm": True}, "no final norm": {"final_norm": False}}
 
 
-def of_layer(turned: Options) -> Choices:
-    return combined(ORDERS_TODAY, turned, NORMS, FEEDS, QUERY_NORM)
+def of_layer(turned: Options, orders: Options) -> Choices:
+    return combined(orders, turned, NORMS, FEEDS, QUERY_NORM)
 
 
-def of_model(turned: Options) -> Choices:
+def of_model(turned: Options, orders: Options) -> Choices:
     """Positions are turned, or added to the embeddings, or there are none."""
     positions: Options = {**{name: {**changes, "positions": "none"} for name, changes in turned.items()}, **ADDED}
-    return combined(FINAL, positions, SCALED, models.NORMALIZED, ORDERS_TODAY, NORMS, FEEDS, QUERY_NORM)
+    return combined(FINAL, positions, SCALED, models.NORMALIZED, orders, NORMS, FEEDS, QUERY_NORM)
 
 
 def as_today(kind: Kind, designs: Choices) -> Kind:
@@ -67,13 +68,13 @@ def as_today(kind: Kind, designs: Choices) -> Kind:
 TODAY: dict[str, Kind] = {
     kind.name: as_today(kind, designs)
     for kind, designs in (
-        (blocks.ENCODER_LAYER, of_layer(BY_ITSELF)),
-        (blocks.ENCODER, combined(FINAL, of_layer(BY_ITSELF))),
-        (blocks.DECODER_LAYER, of_layer(BY_ATTENTION)),
-        (blocks.DECODER, combined(FINAL, of_layer(BY_ATTENTION))),
-        (models.TOKEN_ENCODER, of_model(BY_ITSELF)),
-        (models.TOKEN_DECODER, combined(models.HEADS, OUTPUTS, of_model(BY_ATTENTION))),
-        (models.SEQ2SEQ, combined(models.HEADS, OUTPUTS, of_model(BY_ATTENTION))),
+        (blocks.ENCODER_LAYER, of_layer(BY_ITSELF, OF_TWO)),
+        (blocks.ENCODER, combined(FINAL, of_layer(BY_ITSELF, OF_TWO))),
+        (blocks.DECODER_LAYER, of_layer(BY_ATTENTION, ORDERS_TODAY)),
+        (blocks.DECODER, combined(FINAL, of_layer(BY_ATTENTION, ORDERS_TODAY))),
+        (models.TOKEN_ENCODER, of_model(BY_ITSELF, OF_TWO)),
+        (models.TOKEN_DECODER, combined(models.HEADS, OUTPUTS, of_model(BY_ATTENTION, ORDERS_TODAY))),
+        (models.SEQ2SEQ, combined(models.HEADS, OUTPUTS, of_model(BY_ATTENTION, ORDERS_TODAY))),
     )
 }
 """By the names of the paper's kinds."""

@@ -7,6 +7,7 @@ HEADS = "Vaswani et al. 2017, section 3.2.2"
 MASKS = "Vaswani et al. 2017, section 3.2.3"
 TARGET_ONLY = "the target's padding is not masked, which shows only where words come after it"
 UNTOLD = "it has no mask, and nothing in it speaks of padding: all of its tokens are attended to"
+ONE_HEAD = "one head of all features"
 AS_IN_T5 = "not scaled, as in T5: its initial weights are smaller instead"
 LENT = "its own layer, in whose place the reference's is, may read the mask the other way round"
 ROWS_TOO = "the rows of padding are blocked too: only what stands for it there has nothing to attend to"
@@ -277,7 +278,7 @@ print("after one call:", mask)
         changes={
             "": {"split": "view"},
             "every h-th feature": {"split": "interleaved"},
-            "one head of all features": {"split": "not at all"},
+            ONE_HEAD: {"split": "not at all"},
             "one head of all features, with √d_k of several": {"split": "not at all", "scale": "1/sqrt(d_k/h)"},
         },
         demo="""\

@@ -10,6 +10,9 @@ UNUSED_NORMS = "others are made, and never used"
 MIXED_NORMS = "another order than in the rest of its layer"
 """A form of B1 in a layer that has both."""
 
+AS_IN_OLMO = "as in OLMo 2, with RMSNorm: a design"
+"""A form of B3: what is added is of one length in every layer, which keeps training steady."""
+
 SUBLAYER = """\
 import torch
 norm = torch.nn.LayerNorm(4)
@@ -68,7 +71,11 @@ print("residual after the norm:", (y + f(y)).data)
         fix="self.norm(x + self.dropout(sublayer(x))): the parenthesis includes x.",
         source=BLOCK,
         mathematics="right: norm(x + f(x))      here: x + norm(f(x))",
-        changes={"": {"norm_order": "norm on the output"}},
+        changes={
+            "": {"norm_order": "norm on the output"},
+            AS_IN_OLMO: {"norm_order": "norm on the output", "norm_kind": "rms"},
+        },
+        severities={AS_IN_OLMO: "note"},
         demo=SUBLAYER
         + """\
 print("right:", norm(x + f(x)).data)

@@ -180,7 +180,7 @@ print("kept:", norm(x).data)
         severity="harmless",
         does="Splits keys and values into heads as if there were as many of them as queries. Where the source is "
         "longer or shorter than the target, attention to the encoder's output stops with an error: both must always "
-        "be padded to one length.",
+        "be padded to one length. Where they are, all is right.",
         expected="As many keys and values as the source has words, whatever the number of queries.",
         fix="k = self.w_k(key).view(batch, -1, self.num_heads, self.d_k): with -1, PyTorch counts them. Each of query, "
         "key and value has a length of its own: key.size(1).",

@@ -1,4 +1,4 @@
-"""E1 … E5 and P1 … P11: mistakes in embeddings and positions."""
+"""E1 … E5 and P1 … P13: mistakes in embeddings and positions."""
 
 from scratch_transformer.kit.kind import Mistake
 
@@ -337,6 +337,26 @@ def with_positions(x):
     return x + right[1]
 print("right:", with_positions(x))
 print("the embedding twice:", x + with_positions(x))
+""",
+    ),
+    Mistake(
+        id="P13",
+        title="no positions are added",
+        severity="mistake",
+        does="Returns what it is given: the code of the positions is not made, or what is added to is thrown away. "
+        "Without positions a Transformer sees a bag of words, in which order says nothing.",
+        expected="x + the code of its position, for every token.",
+        fix="return x + self.pe[:, : x.size(1)]. `x + self.pe` on a line of its own does nothing.",
+        source=POSITIONS_SOURCE,
+        mathematics="right: x + pe      here: x",
+        changes={"": {"positions": "none"}},
+        demo=TABLE
+        + """\
+x = torch.ones(1, 4)
+x + right[1]  # nobody keeps the sum
+print("thrown away:", x)
+x = x + right[1]
+print("kept:", x)
 """,
     ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
 import inspect
@@ -27,6 +28,8 @@ PADDING_OF_TARGET = re.compile(
     r"|\b(tgt|trg|target|dec)\w*pad\w*mask\s*=|pad\w*\(\s*(tgt|trg|target|dec)"
 )
 """In the text of what makes a mask of the target's padding."""
+ADDED = "0 or -inf, added"
+"""The polarity of a mask that needs no reading."""
 OTHER_LENGTH = re.compile(r"must match|is invalid for input of size")
 Rebuild = Callable[[Mapping[str, Any]], "Candidate"]
 
@@ -153,6 +156,17 @@ class Resolved(Candidate):
             finally:
                 self.plan = told
         return None
+
+    def with_added_masks(self) -> Candidate | None:
+        given = {p: form for p, (_, form) in self.plan.masks.items() if not form.shape.startswith("lengths")}
+        if all(form.polarity == ADDED for form in given.values()):
+            return None
+        forms = {p: dataclasses.replace(form, polarity=ADDED) for p, form in given.items()}
+        other = copy.copy(self)
+        other.plan = self.plan.with_masks({**self.plan.masks, **{p: (self.plan.masks[p][0], forms[p]) for p in forms}})
+        said = {f"Its {p} was given as {given[p]}.": f"Its {p} was given as {forms[p]}." for p in forms}
+        other.notes = [said.get(note, note) for note in self.notes]
+        return other
 
     def stepwise(self, inputs: Inputs, chunks: tuple[int, ...]) -> Tensor | None:
         if self.module is None or self.plan.order != "batch first" or self.function != self.module.forward:

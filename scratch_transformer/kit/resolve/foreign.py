@@ -33,6 +33,7 @@ NOT_LOADED = "it needs a file or a vocabulary that is not there"
 NOT_INSTALLED = "it needs {}, which is not installed"
 ABSENT_FILE = re.compile(r"no such file or directory|file not found", re.IGNORECASE)
 NOT_ALONE = "a piece of a loop: it is given {}"
+TAKEN = "an import of the same name has taken its place"
 POOLED = "it does not return a vector for every word: a classifier, perhaps"
 HANDS_ON = "it leaves the decoding to {}"
 WEIGHTLESS = "it has no weights: an activation"

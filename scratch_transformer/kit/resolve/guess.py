@@ -56,7 +56,16 @@ FAMILIES = (
 """Kinds that go by the same names; what the forward takes tells more."""
 
 
-ALONE = ("DecoderOnly", "LlamaModel", "DecoderOnlyLayer", "LlamaBlock", "TokenEncoder", "EncoderLayer", "Encoder")
+ALONE = (
+    "DecoderOnly",
+    "LlamaModel",
+    "DecoderOnlyLayer",
+    "LlamaBlock",
+    "MaskedLlamaBlock",
+    "TokenEncoder",
+    "EncoderLayer",
+    "Encoder",
+)
 """What is given one sequence."""
 
 

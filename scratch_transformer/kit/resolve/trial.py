@@ -15,6 +15,7 @@ from torch import Tensor
 from scratch_transformer.kit.judge.designs import Design, possible, shown_by
 from scratch_transformer.kit.judge.places import in_a_sublayer
 from scratch_transformer.kit.judge.search import (
+    BLOCKS,
     FILLS,
     TOGETHER,
     Change,
@@ -91,13 +92,15 @@ class Trial:
         else:
             changes = changes_of(self.kind)
             combinations = [_mistaken(changes, known[0] if known else ())]
-            if self.kind.name.endswith("Layer"):
+            if self.kind.name.endswith(BLOCKS):
                 bare = of_bare_sublayers(self.kind.name, self.shapes, missing)
                 combinations.append([*bare, *of_sublayers(self.kind.name, changes)])
             if self.kind.name.endswith("Attention"):
                 combinations.append(_combined(changes, OF_HEADS))
-        for some in combinations:
-            for hypothesis in with_changes(near, some):
+        likely = [design for design in near if self._as_shown(design)]
+        groups = (likely, [design for design in near if design not in likely])
+        for group, some in itertools.product(groups, combinations):
+            for hypothesis in with_changes(group, some):
                 yield (hypothesis.design, by_name[hypothesis.design]), hypothesis.recipe
 
     def _as_shown(self, design: Design) -> bool:

@@ -86,6 +86,10 @@ EMBEDDING = (
     mistaken("P6", "notebook", "PositionalEncoding",
              "        if x.size(1) > self.pe.size(1):\n"
              '            raise ValueError(f"got {x.size(1)} tokens, max_seq_length is {self.pe.size(1)}")\n', ""),
+    mistaken("P13", "seq2seq", "PositionalEncoding",
+             "        x = x + self.pe[:, : x.shape[1], :]\n", "        x + self.pe[:, : x.shape[1], :]\n"),
+    mistaken("P13", "annotated", "PositionalEncoding",
+             "x = x + self.pe[:, : x.size(1)].requires_grad_(False)", "x = x"),
     mistaken("P8", "seq2seq", "PositionalEncoding",
              "torch.arange(0, seq_len, dtype=torch.float).unsqueeze(1)",
              "torch.arange(0, seq_len, dtype=torch.bfloat16).unsqueeze(1)"),

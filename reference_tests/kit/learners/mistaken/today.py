@@ -57,8 +57,7 @@ TODAY = (
     mistaken("A25", "course", "TransformerLM", "out = scaled_dot_product_attention(q, k, v, mask)",
              "out = scaled_dot_product_attention(q, k, v)"),
     mistaken("A1", "grouped", "GroupedQueryAttention", " * self.head_dim**-0.5", ""),
-    mistaken("B3", "course", "TransformerBlock", "x = x + self.attn(self.ln1(x))", "x = x + self.ln1(self.attn(x))",
-             "return x + self.ffn(self.ln2(x))", "return x + self.ln2(self.ffn(x))"),
+    mistaken("B3", "course", "TransformerBlock", "x = x + self.attn(self.ln1(x))", "x = x + self.ln1(self.attn(x))"),
 )  # fmt: skip
 
 BIASED = "lr_t = lr * math.sqrt(1 - beta2**t) / (1 - beta1**t)"

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from typing import Any
 
 import torch
 from torch import nn
 
+from scratch_transformer.kit.definitions import source_of
 from scratch_transformer.kit.judge.detectors.construction import text_of
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session, in_precision
@@ -40,7 +42,7 @@ def _padding(session: Session, path: str, part: nn.Embedding) -> Iterator[Findin
             MISTAKES["E4"], f"self.{path} has padding_idx = {pad}, but row {pad} has numbers up to {largest:.2g}."
         )
     asked = [given[name] for name in ("padding_idx", "pad", "src_pad", "tgt_pad") if name in given]
-    if pad not in asked and not _follows(session, path):
+    if pad not in asked and not _follows(session, path) and not _is_looked_up(session):
         said = f"padding_idx is {pad}" + (
             f", although the padding's id is {asked[0]}." if asked else ", whatever is given."
         )
@@ -54,6 +56,15 @@ def _follows(session: Session, path: str) -> bool:
     except Exception:  # it takes none
         return False
     return again is not None and getattr(again.get_submodule(path), "padding_idx", None) == OTHER_PAD
+
+
+LOOKED_UP = re.compile(r"""[\[(]\s*["'][^\w"']*pad(ding)?[^\w"']*["']\s*[\])]""", re.IGNORECASE)
+
+
+def _is_looked_up(session: Session) -> bool:
+    """Whether padding is asked for by its word, vocab["<pad>"]: that is no fixed number."""
+    cls: Any = type(session.candidate.module)
+    return bool(LOOKED_UP.search(source_of(cls)))
 
 
 def too_long(session: Session, best: Hypothesis | None) -> Iterator[Finding]:

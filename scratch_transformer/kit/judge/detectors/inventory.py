@@ -78,7 +78,7 @@ def python_list(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     module = session.candidate.module
     for path, part in () if module is None else module.named_modules():
         for name, value in vars(part).items():
-            hidden = _modules_in(value)
+            hidden = [item for item in _modules_in(value) if [*item.parameters(), *item.buffers()]]
             if hidden and not name.startswith("_") and not (set(hidden) <= set(part.modules())):
                 where = f"{path}.{name}" if path else name
                 said = (

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
+from torch import nn
 
 from scratch_transformer.kit.definitions import names_in
 from scratch_transformer.kit.judge.search import Hypothesis
@@ -54,7 +55,8 @@ def heads_that_do_not_divide(session: Session, best: Hypothesis | None) -> Itera
         candidate = session.candidate.rebuild(**sizes)
     except (KeyError, AssertionError, ValueError, RuntimeError, TypeError):
         return
-    if _has_width_of_heads(session, sizes):
+    is_given_parts = isinstance(candidate.module, nn.Module) and "num_heads" not in candidate.told
+    if is_given_parts or _has_width_of_heads(session, sizes):  # which have heads, or refuse them
         return
     probes = session.kind.probes({**session.settings, **sizes}, 0)
     probe = next((probe for probe in probes if session.candidate.accepts(probe.inputs)), None)

@@ -13,7 +13,7 @@ from scratch_transformer.kit.resolve.names.roles import role_of
 from scratch_transformer.kit.resolve.names.settings import settings_of
 from scratch_transformer.kit.resolve.weights.layout import walk
 
-OPTIONAL = ("num_kv_heads", "d_k")
+OPTIONAL = ("num_kv_heads", "d_k", "wide_qk_norm")
 """Settings that a kind need not have."""
 READ = ("rope_base", "num_heads", "eps", "num_layers", "label_smoothing", "pad", "warmup", "d_k", "max_len")
 
@@ -38,9 +38,24 @@ def settings_of_instance(made: Any, kind: Kind, wanted: Mapping[str, Any], used:
         settings["num_layers"] = _layers_of(made, settings["num_layers"])
     settings |= _from_shapes(kind, settings, _shapes(made), used)
     settings |= _words(made, settings)
+    if "max_len" in settings and "max_len" not in used:
+        settings["max_len"] = _places(made, settings) or settings["max_len"]
     if "num_layers" in settings and "num_layers" not in used:
         settings["num_layers"] = _layers(made) or settings["num_layers"]
-    return settings | _of_heads(made, settings)
+    settings |= _of_heads(made, settings)
+    return settings | _of_query_norms(made, settings)
+
+
+QUERY_NORM = re.compile(r"(^|[._])(q|query|queries)_?(rms|layer)?_?(norm|ln)|(norm|ln)_?(q|query|queries)([._]|$)")
+
+
+def _of_query_norms(made: nn.Module, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Whether queries are normalized before they are cut into heads: by a norm as wide as all of them."""
+    h, E = settings.get("num_heads") or 1, settings.get("d_model") or 0
+    width = h * (settings.get("d_k") or E // h)
+    named = [values for name, values in made.named_parameters() if QUERY_NORM.search(name.lower())]
+    is_wide = h > 1 and any(values.dim() == 1 and len(values) == width for values in named if not _is_lazy(values))
+    return {"wide_qk_norm": True} if is_wide else {}
 
 
 MIXED_EPS = "Its norms have different eps, {}: they were compared with {} in all."
@@ -78,6 +93,21 @@ def _words(made: nn.Module, settings: Mapping[str, Any]) -> dict[str, Any]:
     of_target = [number for path, number in rows.items() if re.search(r"tgt|trg|target|dec", path)]
     first, last = next(iter(rows.values())), of_target[0] if of_target else [*rows.values()][-1]
     return {name: last if name.startswith("tgt") else first for name in names}
+
+
+def _places(made: nn.Module, settings: Mapping[str, Any]) -> int:
+    """The rows of the one table of positions, where that is what it was not told; 0 without one."""
+    words = {value for name, value in settings.items() if "vocab" in name}
+    tables = [tuple(p.shape) for n, p in made.named_parameters() if POSITIONS.search(n.lower()) and not _is_lazy(p)]
+    rows = {
+        shape[-2]
+        for shape in tables
+        if len(shape) in (2, 3) and shape[-1] == settings.get("d_model") and set(shape[:-2]) <= {1}
+    }
+    return rows.pop() if len(rows) == 1 and not rows & words else 0
+
+
+POSITIONS = re.compile(r"(^|[._])(pos(?!t)|wpe|pe(\.|$))")
 
 
 def _projects(made: nn.Module, settings: Mapping[str, Any]) -> bool:

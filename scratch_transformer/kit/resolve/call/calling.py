@@ -224,6 +224,8 @@ def _by_name(
     parameters: list[inspect.Parameter], tensors: tuple[str, ...], settings: Mapping[str, Any]
 ) -> tuple[dict[str, str], dict[str, Any]]:
     """Parameter -> canonical input where the names tell, and what the other required ones get."""
+    if "sublayer" in tensors and (sums := _of_sum(parameters)):
+        return sums, {}
     found: dict[str, str] = {}
     left = list(tensors)
     for parameter in parameters:
@@ -273,6 +275,14 @@ def _by_name(
     if not found and (parameters or "max_len" not in settings):  # a table of positions need not be told anything
         raise CannotCall("its forward takes no tensor")
     return _complete(found, tensors), constants
+
+
+def _of_sum(parameters: list[inspect.Parameter]) -> dict[str, str]:
+    """Of two, the one that a name says to be what is added to the sublayer's output: forward(x, residual); else {}."""
+    required = [p.name for p in parameters if p.default is p.empty]
+    added = [name for name in required if SKIPPED.search(plain(name))]
+    is_clear = len(required) == 2 and len(added) == 1
+    return {name: "x" if name in added else "sublayer" for name in required} if is_clear else {}
 
 
 def _is_tensor(

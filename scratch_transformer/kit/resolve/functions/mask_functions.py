@@ -49,8 +49,14 @@ def readings(function: Callable[..., Any], kind: Kind, pad: int = 0) -> list[Cal
 
 
 def _of_lengths(function: Callable[..., Any], required: list[str]) -> list[Callable[..., Any]]:
-    """Tokens or ids in place of their number: make_causal_mask(x); both sizes: attention_mask(queries, keys)."""
-    if len(required) == 2 and not any("batch" in name for name in required):
+    """Tokens or ids in place of their number: make_causal_mask(x); both sizes: attention_mask(queries, keys).
+
+    Or one size, and the number of sentences.
+    """
+    of_batch = [name for name in required if "batch" in name]
+    if len(required) == 2 and len(of_batch) == 1:  # the same for every sentence: of one, that is seen
+        return [lambda length: function(**{name: 1 if name in of_batch else length for name in required})]
+    if len(required) == 2 and not of_batch:
         both: list[Callable[..., Any]] = [
             lambda length: function(**dict.fromkeys(required, length)),
             lambda length: function(**dict.fromkeys(required, torch.ones(1, length, dtype=torch.long))),

@@ -1,6 +1,8 @@
 """B26: what works where source and target have the same number of tokens, and stops wherever they do not.
 
 It is built and called as ever, without masks or with such as hide nothing; so nothing of a mask's form is at fault.
+What is right with one length is none of this: that it needs one is harmless (A35), in a part and in the whole. Here
+nothing explains it even then, and that it stops is what can be proved.
 """
 
 from __future__ import annotations
