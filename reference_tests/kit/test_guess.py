@@ -4,7 +4,7 @@ import pytest
 from torch import nn
 from torch.nn import functional
 
-from reference_tests.kit.learners.checked import check_text
+from reference_tests.kit.learners.checked import IMPORTS, check_text, checking_of
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.resolve import guess
 
@@ -157,3 +157,34 @@ class EncoderStack(nn.Module):
 def test_a_list_of_residual_connections_is_no_list_of_layers(called, verdict, tmp_path):
     result = check_text(STACK_OF_SUBLAYERS.replace("CALLED", called), tmp_path)["EncoderStack"]
     assert (result.kind, result.verdict) == ("EncoderLayer", verdict)
+
+
+STACK_OF_LAYERS = (
+    STACK_OF_SUBLAYERS.replace("EncoderStack", "EncoderBlock").replace("CALLED", "x")
+    + """
+
+class Config:
+    D_MODEL, HEADS, D_FF, ENCODER_LAYERS = 512, 8, 2048, 6
+
+
+class Encoder(nn.Module):
+    def __init__(self, config: Config):
+        super().__init__()
+        blocks = [EncoderBlock(config.D_MODEL, config.HEADS, config.D_FF) for _ in range(config.ENCODER_LAYERS)]
+        self.layers, self.norm = nn.ModuleList(blocks), LayerNormalization(config.D_MODEL)
+
+    def forward(self, x, mask):
+        for layer in self.layers:
+            x = layer(x, mask)
+        return self.norm(x)
+"""
+)
+
+
+def test_a_stack_of_layers_whose_norms_are_in_their_residual_connections_is_no_layer(tmp_path):
+    path = tmp_path / "learner.py"
+    path.write_text(IMPORTS + STACK_OF_LAYERS)
+    first = {entry[1]: entry[3][0] for entry in checking_of(path, ())[0].found}
+    assert (first["Encoder"], first["EncoderBlock"]) == ("Encoder", "EncoderLayer")
+    path.write_text(IMPORTS + STACK_OF_LAYERS.replace("EncoderBlock", "Part").replace("Encoder(", "Stack("))
+    assert "Stack" not in {entry[1] for entry in checking_of(path, ())[0].found if entry[3][0].endswith("Layer")}

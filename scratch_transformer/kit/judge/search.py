@@ -342,7 +342,7 @@ def evident(variants: Variants, missing: Collection[str], known: Sequence[Change
 
 def _is_design(kind: Kind, name: str, value: Any) -> bool:
     """Whether a right design of a kind decides this, or it changes nothing but queries without keys."""
-    return name == "fill" or any(changes.get(name) == value for changes in kind.designs.values())
+    return (name == "fill" and value in FILLS) or any(changes.get(name) == value for changes in kind.designs.values())
 
 
 def changes_of(kind: Kind) -> list[Change]:

@@ -76,8 +76,15 @@ def is_one_layer(thing: Any) -> bool:
     if any(MANY.search(name) for name in (*(names if not sums else ()), *given)) or not any(map(NORMS.search, norms)):
         return False
     of_layers = [one for one in made if not _attends(one) and any(map(_attends, made_of(one)))]
-    has_layer = any(any(map(NORMS.search, names_in(one))) for one in of_layers)
+    of_layers += [one for one in made if _attends(one) and any(SUMS.search(part.__name__) for part in made_of(one))]
+    has_layer = any(any(map(NORMS.search, _names_with_sums(one))) for one in of_layers)
     return (_attends(thing) or any(map(_attends, made))) and not has_layer
+
+
+def _names_with_sums(cls: type) -> set[str]:
+    """The names in a class, and in its residual connections, which may have its norms."""
+    of_sums = (names_in(one) for one in made_of(cls) if SUMS.search(one.__name__))
+    return {*names_in(cls), *(name for names in of_sums for name in names)}
 
 
 def made_of(cls: type) -> list[type]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import time
+import weakref
 from typing import TYPE_CHECKING
 
 import torch
@@ -26,6 +27,10 @@ ATTENTIONS = "attentions"
 """How the note on a layout begins that has a layer's attentions the other way round."""
 BOTH = "does for both"
 """How it ends if there is one for both."""
+
+
+IDLE: weakref.WeakKeyDictionary[nn.Module, dict[str, list[str]]] = weakref.WeakKeyDictionary()
+"""What was found out about modules before, in other ways to call them."""
 
 
 def find_weights(
@@ -70,6 +75,9 @@ def _idle(candidate: Resolved, probe: Probe) -> dict[str, list[str]]:
     has and does not use: an nn.LayerNorm beside the γ and β that its forward computes with.
     """
     assert candidate.parameters is not None
+    assert candidate.module is not None
+    if candidate.module in IDLE:
+        return IDLE[candidate.module]
     parameters, idle = candidate.parameters, dict[str, list[str]]()
     values, expected = parameters.read(), _output(candidate, probe)
 
@@ -91,6 +99,8 @@ def _idle(candidate: Resolved, probe: Probe) -> dict[str, list[str]]:
     if expected is not None and 1 < len(own) < len(parameters.tensors) and not matters(own):
         idle |= {name: [name] for name in own}
     parameters.write(values)
+    if expected is not None:
+        IDLE[candidate.module] = idle
     return idle
 
 
