@@ -188,7 +188,8 @@ def _tiers(session: Session, parts: Known) -> Iterator[tuple[bool, Iterable[Hypo
     if told:
         near = [d for d in designs if not against(d, session.candidate.shown)] or designs
         yield False, with_changes(near, [c for c in (told, *((*known, *told) for known in found)) if compatible(c)])
-    yield False, with_changes(designs, list(of_bare_sublayers(kind.name, session.asked, session.candidate.missing)))
+    if kind.name in SUBLAYERS:
+        yield False, with_changes(designs, list(of_bare_sublayers(kind.name, session.asked, session.candidate.missing)))
     for all_known in found[:1] if session.candidate.is_tried else ():  # without what the parts have, nothing agrees
         one_more = [(*all_known, change) for change in changes if compatible((*all_known, change))]
         yield False, with_changes(designs[:MOST_LIKELY], one_more)
