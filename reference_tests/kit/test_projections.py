@@ -26,3 +26,29 @@ class LinearLayer(nn.Module):
 def test_a_linear_layer_that_ends_in_a_softmax(sizes, given, expected, tmp_path):
     result = check_text(LINEAR.replace("SIZES", sizes).replace("GIVEN", given), tmp_path)["LinearLayer"]
     assert (result.kind, result.verdict, [named.id for named in result.mistakes]) == expected
+
+
+HEAD = """
+class BertLMPredictionHead(nn.Module):
+    def __init__(self, hidden_size, vocab_size):
+        super().__init__()
+        self.dense, self.norm = nn.Linear(hidden_size, hidden_size), nn.LayerNorm(hidden_size)
+        self.decoder = nn.Linear(hidden_size, vocab_size)
+
+    def forward(self, x):
+        return self.decoder(self.norm(F.gelu(self.dense(x))))
+"""
+
+
+@pytest.mark.parametrize(
+    "old, new, verdict, ids",
+    [
+        ("", "", "matches the builtin", []),
+        ("F.gelu", "F.silu", "matches the builtin", []),
+        ("self.norm(F.gelu(self.dense(x)))", "F.gelu(self.norm(self.dense(x)))", "unknown mismatch", []),
+        ("self.decoder(", "(lambda y: self.decoder(y).softmax(1))(", "mistake", ["B18"]),
+    ],
+)
+def test_a_projection_behind_a_layer_of_its_own_as_in_bert(old, new, verdict, ids, tmp_path):
+    result = check_text(HEAD.replace(old, new), tmp_path)["BertLMPredictionHead"]
+    assert (result.kind, result.verdict, [named.id for named in result.mistakes]) == ("Projection", verdict, ids)

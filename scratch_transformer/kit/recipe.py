@@ -96,6 +96,7 @@ class Recipe:
 
     # ---- Output, loss, schedule, decoding, masks ----
     head: bool = True  # whether a decoder ends in the projection
+    head_layer: bool = False  # a linear map, an activation and a norm before the projection, as in BERT
     output: str = "logits"
     loss_input: str = "logits"
     smoothing: str = "all classes"

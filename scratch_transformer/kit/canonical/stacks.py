@@ -7,6 +7,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from scratch_transformer import functional, masks
+from scratch_transformer.kit.canonical.activation import Activation
 from scratch_transformer.kit.canonical.attention import Projection
 from scratch_transformer.kit.canonical.blocks import DecoderLayer, DecoderOnlyLayer, EncoderLayer
 from scratch_transformer.kit.canonical.core import Mask
@@ -69,6 +70,19 @@ class Projected(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return finished(x @ self.weight.T + self.bias, self.recipe.output)
+
+
+class Head(Projected):
+    """The same, behind a layer of its own if the recipe says so: norm(activation(x W + b)), as in BERT."""
+
+    def __init__(self, d_model: int, vocab_size: int, recipe: Recipe) -> None:
+        super().__init__(d_model, vocab_size, recipe)
+        if recipe.head_layer:
+            self.inner, self.norm = Projection(d_model, d_model, recipe), Norm(d_model, 1e-5, recipe)
+            self.activation = Activation(recipe)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(self.norm(self.activation(self.inner(x))) if self.recipe.head_layer else x)
 
 
 def finished(logits: Tensor, output: str) -> Tensor:

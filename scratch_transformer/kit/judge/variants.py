@@ -19,6 +19,7 @@ STRUCTURE = (
     "positions",
     "wrapped",
     "head",
+    "head_layer",
     "norms",
     "memory_norm",
     "layers",

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from scratch_transformer.kit.canonical.activation import Activation, Softmax, feed_forward
 from scratch_transformer.kit.canonical.blocks import Residual
-from scratch_transformer.kit.canonical.stacks import Projected
+from scratch_transformer.kit.canonical.stacks import Head, Projected
 from scratch_transformer.kit.kind import Extra, Inputs, Kind, Probe, Settings, State
 from scratch_transformer.kit.kinds.choices import combined
 from scratch_transformer.kit.kinds.inputs import D_FF, D_MODEL, HEADS, B, Draw, S, T
@@ -122,7 +122,11 @@ def builtin_residual(settings: Settings, recipe: Recipe, state: State, inputs: I
 
 
 def builtin_projection(settings: Settings, recipe: Recipe, state: State, inputs: Inputs) -> Tensor:
-    logits = torch.nn.functional.linear(inputs["x"], state["weight"], state["bias"])
+    x = inputs["x"]
+    if recipe.head_layer:
+        x = builtin_activation(torch.nn.functional.linear(x, state["inner.weight"], state["inner.bias"]), recipe)
+        x = torch.nn.functional.layer_norm(x, x.shape[-1:], state["norm.weight"], state["norm.bias"])
+    logits = torch.nn.functional.linear(x, state["weight"], state["bias"])
     if recipe.output == "logits":
         return logits
     return torch.log_softmax(logits, -1) if recipe.output == "log-probabilities" else torch.softmax(logits, -1)
@@ -286,6 +290,11 @@ OUTPUTS = {
     "log-probabilities": {"output": "log-probabilities"},
     "probabilities": {"output": "probabilities"},
 }
+HEADS_OF: dict[str, dict[str, Any]] = {
+    "": {},
+    **{f"behind a layer with {name}": {"head_layer": True, **entries} for name, entries in ACTIVATIONS.items()},
+}
+"""BERT's for masked words has a layer of its own."""
 PROJECTION = Kind(
     name="Projection",
     what="Turns the decoder's output into one number for every word of the vocabulary.",
@@ -299,14 +308,17 @@ PROJECTION = Kind(
         "unembed",
         "linearlayer",
         "unembedding",
+        "lmpredictionhead",
+        "mlmhead",
     ),
     source=f"{PAPER}, section 3.4",
     inputs=("x",),
     defaults={"d_model": D_MODEL, "vocab_size": 13},
-    build=lambda settings, recipe: Projected(settings["d_model"], settings["vocab_size"], recipe),
+    build=lambda settings, recipe: Head(settings["d_model"], settings["vocab_size"], recipe),
     probes=token_probes,
-    mistakes=("B18", "B12", "B27", "B21", "B22", "B26", "B29", "A12"),
-    designs=OUTPUTS,
+    mistakes=("B18", "B12", "B27", "B21", "B22", "B26", "B29", "A12", "LN1", "LN2", "LN3"),
+    designs=combined(OUTPUTS, HEADS_OF),
+    full={"head_layer": True},
     oracle=builtin_projection,
     builtin="torch.nn.Linear",
 )
