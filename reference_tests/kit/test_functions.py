@@ -1,5 +1,7 @@
 """Plain functions: with weights as arguments in every form, of arrays, of sizes, of masks, of a model."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -226,7 +228,33 @@ def run_gradient_clipping(parameters, max_l2_norm: float):
         gradient.mul_(max_l2_norm / (norm + 1e-6))
 
 
+def run_lr_schedule(cur_step: int, lr_min: float, lr_max: float, warmup_step: int, cosine_cycle_step: int) -> float:
+    if cur_step < warmup_step:
+        return cur_step / warmup_step * lr_max
+    if cur_step > cosine_cycle_step:
+        return lr_min
+    part = (cur_step - warmup_step) / (cosine_cycle_step - warmup_step)
+    return lr_min + (1 + math.cos(part * math.pi)) / 2 * (lr_max - lr_min)
+
+
+def run_multihead_self_attention(
+    d_model: int, num_heads: int, q_proj_weight, k_proj_weight, v_proj_weight, o_proj_weight, in_features, rope,
+    token_positions,
+):  # fmt: skip
+    def split(weight):
+        return (in_features @ weight.T).unflatten(-1, (num_heads, -1)).transpose(-2, -3)
+
+    q, k, v = split(q_proj_weight), split(k_proj_weight), split(v_proj_weight)
+    if rope is not None:
+        token_positions = torch.arange(q.shape[-2]) if token_positions is None else token_positions
+        q, k = rope(q, token_positions), rope(k, token_positions)
+    later = torch.ones(q.shape[-2], q.shape[-2]).triu(1).bool()
+    scores = (q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5).masked_fill(later, -torch.inf)
+    return (scores.softmax(-1) @ v).transpose(-2, -3).flatten(-2) @ o_proj_weight.T
+
+
 ADAPTERS = {
+    run_lr_schedule: "CosineSchedule", run_multihead_self_attention: "CausalRotaryAttention",
     run_linear: "Linear", run_swiglu: "SwiGLU", run_rmsnorm: "RMSNorm", run_rope: "RotaryEmbedding",
     run_gradient_clipping: "GradientClipping",
 }  # fmt: skip
@@ -235,6 +263,26 @@ ADAPTERS = {
 @pytest.mark.parametrize("function", ADAPTERS, ids=lambda function: function.__name__)
 def test_an_adapter_of_an_assignment(function):
     assert check(function, ADAPTERS[function]).verdict == "matches the builtin"
+
+
+def run_lr_schedule_to_zero(cur_step: int, lr_min: float, lr_max: float, warmup_step: int, cosine_cycle_step: int):
+    return run_lr_schedule(cur_step, 0.0, lr_max, warmup_step, cosine_cycle_step)
+
+
+def run_attention_of_doubled_queries(
+    d_model: int, num_heads: int, q_proj_weight, k_proj_weight, v_proj_weight, o_proj_weight, in_features, rope,
+    token_positions,
+):  # fmt: skip
+    weights = (2 * q_proj_weight, k_proj_weight, v_proj_weight, o_proj_weight)
+    return run_multihead_self_attention(d_model, num_heads, *weights, in_features, rope, token_positions)
+
+
+@pytest.mark.parametrize(
+    "function, kind",
+    [(run_lr_schedule_to_zero, "CosineSchedule"), (run_attention_of_doubled_queries, "CausalRotaryAttention")],
+)
+def test_an_adapter_with_a_mistake(function, kind):
+    assert check(function, kind).verdict in ("mistake", "unknown mismatch")
 
 
 class Tiny(torch.optim.Optimizer):

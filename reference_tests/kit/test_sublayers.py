@@ -63,6 +63,15 @@ def test_both_right_orders_in_one_layer_are_no_mistake(tmp_path):
     assert named == {"B1": "another order than in the rest of its layer, in the first sublayer alone"}
 
 
+def test_of_two_sublayers_each_may_be_wrong_in_its_own_way(tmp_path):
+    text = LAYERS.replace("FIRST", f"x = x + {ATTENDS}").replace("SECOND", "x = x + self.norm2(self.ffn(x))")
+    results = check_text(text, tmp_path)
+    layer, stack = results["EncoderLayer"], results["Encoder"]
+    named = [(found.id, found.form) for found in layer.mistakes if found.severity == "mistake"]
+    assert named == [("B3", "in the second sublayer alone"), ("B14", "in the first sublayer alone")]
+    assert (stack.verdict, sorted(stack.inherited)) == ("mistake", ["B14", "B3"])
+
+
 @pytest.mark.parametrize("second", ["x = self.norm2(x - self.ffn(x))", "x = self.norm1(x + self.ffn(x)) + x * 0.1"])
 def test_what_has_no_name_is_not_called_right(second, tmp_path):
     result = check_text(LAYERS.replace("FIRST", FIRST_POST).replace("SECOND", second), tmp_path)["EncoderLayer"]

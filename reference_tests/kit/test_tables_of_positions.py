@@ -36,3 +36,23 @@ def test_angles_that_are_no_multiples_of_the_position_are_not_named(tmp_path):
     text = TABLE.replace("DIVISOR", "half").replace("START", "0").replace("[:, None] *", "[:, None] ** 1.1 *")
     result = check_text(text, tmp_path)["PositionalEncoding"]
     assert result.verdict not in FINE and "P2" not in {one.id for one in result.mistakes}
+
+
+ONE_ROW_MORE = """
+class PositionalEncoding(nn.Module):
+    def __init__(self, d_model, seq_len, dropout):
+        super().__init__()
+        angles = torch.arange(seq_len)[:, None] * torch.exp(torch.arange(0, d_model, 2) * -math.log(10000.0) / d_model)
+        self.register_buffer("pe", torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(1)[None])
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x):
+        return self.dropout(x + self.pe[:, : x.shape[1] + 1])
+"""
+
+
+@pytest.mark.parametrize("base, ids", [("10000.0", []), ("1000.0", ["P2"])])
+def test_a_table_that_is_cut_a_row_too_late_fits_the_longest_sentence_alone(base, ids, tmp_path):
+    result = check_text(ONE_ROW_MORE.replace("10000.0", base), tmp_path)["PositionalEncoding"]
+    assert [id for id in result.ids if id not in ("P1", "P6")] == ids, result
+    assert (result.verdict in FINE) == (not ids) and any("longest length alone" in limit for limit in result.limits)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from reference_tests.kit.learners.checked import check_here
+from reference_tests.kit.learners.checked import check_here, check_text
 from reference_tests.kit.made import variant
 from scratch_transformer.kit.canonical import rotary
 from scratch_transformer.kit.judge import designs
@@ -370,3 +370,39 @@ def test_a_decoder_with_wider_heads_has_an_oracle(name):
             with torch.no_grad():
                 expected = kind.oracle(settings, recipe, dict(module.state_dict()), probe.inputs)
             assert distance(module(**probe.inputs), expected, probe) < 1e-12
+
+
+COUNTED = """
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model: int, num_heads: int, max_seq_len: int, theta: float = 10000.0):
+        super().__init__()
+        assert d_model % num_heads == 0
+        self.num_heads, width = num_heads, d_model // num_heads
+        self.q, self.k, self.v, self.o = (nn.Linear(d_model, d_model, bias=False) for _ in range(4))
+        angles = torch.outer(torch.arange(max_seq_len), theta ** -(torch.arange(0, width, 2) / width))
+        self.register_buffer("cos", angles.cos())
+        self.register_buffer("sin", angles.sin())
+
+    def turned(self, x, places):
+        cos, sin, (even, odd) = self.cos[places], self.sin[places], (x[..., ::2], x[..., 1::2])
+        return torch.stack((even * cos - odd * sin, even * sin + odd * cos), -1).flatten(-2)
+
+    def forward(self, x, token_positions=None):
+        B, T, _ = x.shape
+        CHECK
+        q, k, v = (f(x).view(B, T, self.num_heads, -1).transpose(1, 2) for f in (self.q, self.k, self.v))
+        scores = self.turned(q, token_positions) @ self.turned(k, token_positions).mT / math.sqrt(q.shape[-1])
+        scores = scores.masked_fill(~torch.ones(T, T, dtype=torch.bool).tril(), -math.inf)
+        return self.o((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+"""
+MADE = "token_positions = torch.arange(T){} if token_positions is None else token_positions"
+
+
+@pytest.mark.parametrize("check, ids", [
+    ("assert token_positions is not None", []), (MADE.format(""), []), (MADE.format(".expand(B, -1)"), ["B26"]),
+])  # fmt: skip
+def test_what_need_not_be_told_its_positions_runs_without(check, ids, tmp_path):
+    result = check_text(COUNTED.replace("CHECK", check), tmp_path)["MultiHeadAttention"]
+    assert ([m.id for m in result.mistakes], result.verdict) == (ids, "mistake" if ids else "matches the builtin")
+    wrong = check_text(COUNTED.replace("CHECK", check).replace("- odd * sin", "+ odd * sin"), tmp_path)
+    assert wrong["MultiHeadAttention"].verdict in ("mistake", "unknown mismatch")

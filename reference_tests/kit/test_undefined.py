@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from reference_tests.kit.learners.checked import check_text
+from reference_tests.kit.learners.checked import IMPORTS, check_text
 from scratch_transformer.kit.discover import load
 from scratch_transformer.kit.discover.target import find
 from scratch_transformer.kit.judge.crashes import crash_finding, first_finding
@@ -226,6 +226,26 @@ class OfNoTensor(nn.Module):
         return (x * 2).soft_max(-1)
 
 
+class OfNoScores(nn.Module):
+    def forward(self, x):
+        scores = torch.outer(x, x) / 2
+        scores = scores.masked_full(x > 2, 0.0)
+        return scores.softmax(-1)
+
+
+class OfWhatAModelGives(nn.Module):
+    def forward(self, x, model=torch.relu):
+        outputs = model(x)
+        return outputs.logits
+
+
+class OfTwoResults(nn.Module):
+    def forward(self, x, made=(1, 2)):
+        scores = torch.relu(x)
+        _, scores = made[0], x
+        return scores.logits
+
+
 class AsksWhatItIsGiven(nn.Module):
     def forward(self, x):
         return x.ids
@@ -343,6 +363,21 @@ class AddsWhatItIsGiven(AddsATuple):
         self.attention = attention or nn.MultiheadAttention(2, 1)
 
 
+class OfFivePositions(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(6, 2)
+
+    def forward(self, x):
+        y = torch.ones(1, 7, 2)
+        return y + self.table(torch.LongTensor([[1, 2, 3, 4, 0]]))
+
+
+class OfTwoPositions(OfFivePositions):
+    def forward(self, x):
+        return torch.ones(1, 2, 3) + self.table(torch.LongTensor([[1, 0]]))
+
+
 class Dropped(nn.Module):
     def __init__(self):
         super().__init__()
@@ -455,11 +490,12 @@ def finding(cls):
     ("DropsIfTold", "dropout=None"), ("AddsATuple", "self.attention returns a tuple"),
     ("Dropped", "self.dropout(attended)"),
     ("AddsATupleToTheWrongMask", "self.attention.forward returns a tuple"),
-    ("HandsATupleOn", "self.network(y)"), ("PairedPart", "self.pair(x).relu"),
+    ("OfFivePositions", "with any number of tokens but 5"), ("HandsATupleOn", "self.network(y)"),
+    ("PairedPart", "self.pair(x).relu"),
     ("SetByAnotherClass", "self.decoder"), ("WithoutSelf", "self.later"), ("WithoutLambda", "for sublayer"),
     ("CallsAProperty", "requires_grad"), ("CallsANumber", "0.5"), ("CallsItsProbability", "self.dropout"),
     ("Uncalled", "x.size"), ("OfNoTorch", "soft_max"), ("OfNoTensor", "soft_max"), ("WithABias", "torch.rand"),
-    ("OfConstants", "requires_grad=True"), ("OfTwoAngles", "torch.sin"),
+    ("OfNoScores", "masked_full"), ("OfConstants", "requires_grad=True"), ("OfTwoAngles", "torch.sin"),
     ("OuterOfABase", "the number theta"), ("SineOfANumber", "the number 2 * x.shape[0]"),
 ])  # fmt: skip
 def test_what_nothing_defines_is_named(learners, name, said):
@@ -471,7 +507,8 @@ def test_what_nothing_defines_is_named(learners, name, said):
     "SetFromOutside", "SetTogether", "OfAnotherBase", "OfAConfig", "Scaled", "GivenAFunction",
     "IsGivenItsPart", "HandsOn", "ListOfWhatItIsGiven", "Gated", "GivesWhatItWasGiven", "CallsWhatItIsGiven",
     "DropsIfNotTold", "DropsAnyway", "AddsWhatItIsGiven", "PairedIfAsked", "PairedByAnother", "PairedByALoop",
-    "AsksWhatItIsGiven", "OfTwoTensors", "OfASize", "SineOfWhatItIsGiven", "SineOfWhatItMakes",
+    "OfTwoPositions", "AsksWhatItIsGiven", "OfWhatAModelGives", "OfTwoResults", "OfTwoTensors", "OfASize",
+    "SineOfWhatItIsGiven", "SineOfWhatItMakes",
 ])  # fmt: skip
 def test_what_may_be_set_or_given_elsewhere_is_no_mistake(learners, name):
     assert finding(getattr(learners, name)) is None
@@ -584,8 +621,43 @@ def test_what_a_table_of_angles_stops_with_is_heard(tmp_path):
 
 
 def test_lines_that_were_left_out_may_have_defined_it(learners, monkeypatch):
-    monkeypatch.setitem(vars(learners), load.REPAIRED, True)
+    monkeypatch.setitem(vars(learners), load.REPAIRED, ("line 7 is left out",))
     assert finding(learners.Unknown) is None
+
+
+UNREAD = """
+class InputEmbedding(nn.Module):
+    def __init__(self, d_model: int, vocab_size: int):
+        super().__init__()
+        self.d_model = d_model
+        self.embedding = nn.Embedding(vocab_size: int, d_model: int)
+
+    def forward(self, x):
+        return self.embedding(x) * math.sqrt(self.d_model)
+
+
+class FeedForward(nn.Module):
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        self.up, self.down = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+
+    def forward(self, x):
+        return self.down(torch.relu(self.upp(x)))
+"""
+
+
+def test_what_a_line_that_python_cannot_read_would_have_set_is_named(tmp_path):
+    path = tmp_path / "unread_lines.py"
+    path.write_text(IMPORTS + UNREAD)
+    (source,) = find(str(path)).sources
+    module = load.load(source, SimpleNamespace(on=contextlib.nullcontext)).module
+    with pytest.raises(AttributeError) as raised:
+        module.InputEmbedding(4, 5)(torch.ones(2).long())
+    found = crash_finding(raised.value)
+    assert found.mistake.id == "B26" and "Python cannot read line unread_lines.py:12" in found.evidence
+    with pytest.raises(AttributeError) as raised:
+        module.FeedForward(4, 5)(torch.ones(4))
+    assert crash_finding(raised.value) is None  # self.upp: some line that was left out may set it
 
 
 def test_a_class_that_nothing_defines_is_no_number_of_heads():

@@ -144,7 +144,12 @@ class Checking:
         kinds = guess.kinds_of(name, value, KINDS)
         if not kinds or self.job.get("only") == name or self.job.get("as_kind"):
             return ""
-        return foreign.why_not(value) or foreign.attends_to_nothing(value, kinds[0])
+        whys = (
+            foreign.why_not(value),
+            foreign.attends_to_nothing(value, kinds[0]),
+            foreign.embeds_words(value, kinds[0]),
+        )
+        return next(filter(None, whys), "")
 
     # ---- Checking ----
 

@@ -220,6 +220,10 @@ class Candidate:
         """The same, given masks of 0 and -inf; None if it takes none, or is given such already."""
         return None
 
+    def uncounted(self, **inputs: Any) -> tuple[str, Exception] | None:
+        """The parameter for its positions, which it need not be given, and what it stops with without; else None."""
+        return None
+
     def old_masks(self, **inputs: Any) -> list[str]:
         """The masks that it uses in a call and PyTorch refuses today, in words."""
         return []

@@ -25,6 +25,8 @@ from scratch_transformer.kit.resolve.trials.match import Outcome
 from scratch_transformer.kit.resolve.trials.outcome import raised
 from scratch_transformer.kit.resolve.trials.probing import never_called
 
+RUNS = "B26"
+"""What stops in a part does not stop in a whole that runs."""
 TRIAL_SECONDS = 2.0
 """Of computing, to show that something stops with whatever shapes."""
 
@@ -160,7 +162,8 @@ def _of_parts(diagnosis: Diagnosis, within: Sequence[Diagnosis]) -> list[str]:
     """
     found = [f for part in within if not part.unexplained for f in part.findings if f.severity == "mistake"]
     is_unknown = diagnosis.verdict == "unknown mismatch"
-    there = [f.mistake.id for f in found if is_unknown or not f.mistake.changes or _is_of(diagnosis, f)]
+    never = [f for f in found if f.mistake.changes or f.mistake.id == RUNS]
+    there = [f.mistake.id for f in found if is_unknown or f not in never or _is_of(diagnosis, f)]
     ids = dict.fromkeys(there)
     return [id for id in ids if id not in diagnosis.ids]
 

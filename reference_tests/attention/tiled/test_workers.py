@@ -35,6 +35,7 @@ def threads():
 def sharing(request, monkeypatch):
     monkeypatch.setattr(workers._crowd, "over", math.inf if request.param == "side by side" else -math.inf)
     monkeypatch.setattr(workers, "SLOW", math.inf)
+    monkeypatch.setattr(workers, "SLOW_AND_SHORT", math.inf)
     return request.param
 
 
@@ -249,6 +250,17 @@ def test_short_calls_are_held_up_for_a_moment_before_that_tells_anything(monkeyp
         for seconds in calls:
             crowd.note(seconds, 0.0)
         assert (crowd.over > 0) == is_crowded, calls
+
+
+@pytest.mark.parametrize("needed, times, is_crowded", [(0.1, 1.2, False), (0.1, 1.3, True), (0.005, 2.9, False)])
+def test_a_long_call_that_takes_longer_than_one_thread_would_is_held_up(monkeypatch, needed, times, is_crowded):
+    """A short one may just be cold."""
+    monkeypatch.setattr(workers, "_flops_per_second", lambda: 1.0)
+    monkeypatch.setattr(workers, "HELD_UP_SECONDS", 0.0)
+    crowd = workers._Crowd()
+    for _ in range(2):
+        crowd.note(times * needed, needed)
+    assert (crowd.over > 0) == is_crowded
 
 
 def test_speed_is_measured_once():

@@ -28,8 +28,10 @@ Task = TypeVar("Task")
 
 # A larger buffer is given back after the call.
 KEPT_BYTES = 8 << 20
-# A call has been held up if spreading its operations took so many times what one thread would need for the products.
-SLOW = 3.0
+# A call has been held up if spreading its operations took so many times what one thread would need for the products. On
+# idle cores two threads take 0.6 to 1 times that, beside a busy process 1.3 to 3 times; a short call may just be cold.
+SLOW, SLOW_AND_SHORT = 1.25, 3.0
+SHORT_SECONDS = 0.01
 # After two such calls in a row that took so many seconds together, or more (a system's short errand holds up several
 # short calls), nothing is spread for so long: in seconds, and in times that the call took.
 HELD_UP_SECONDS = 0.05
@@ -48,7 +50,8 @@ class _Crowd:
 
     def note(self, seconds: float, flops: float) -> None:
         """A call whose operations were spread took so long. One slow call says little: it may have been the first."""
-        if seconds <= SLOW * flops / _flops_per_second():
+        needed = flops / _flops_per_second()
+        if seconds <= needed * (SLOW if needed > SHORT_SECONDS else SLOW_AND_SHORT):
             self.slow_calls, self.slow_seconds = 0, 0.0
             return
         self.slow_calls += 1

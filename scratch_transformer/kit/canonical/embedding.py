@@ -13,6 +13,8 @@ from scratch_transformer.kit.canonical.rotary import counted
 from scratch_transformer.kit.recipe import Recipe
 
 FACTORS = {"none": lambda d: 1.0, "sqrt(d_model)": math.sqrt, "d_model": float, "1/sqrt(d_model)": lambda d: d**-0.5}
+ADDED = "plus sqrt(d_model)"
+"""What is done with √d_model where it is no factor."""
 
 
 class Embedding(nn.Module):
@@ -24,7 +26,13 @@ class Embedding(nn.Module):
         self.recipe = recipe
 
     def forward(self, ids: Tensor) -> Tensor:
-        return self.weight[ids] * FACTORS[self.recipe.embedding_scale](self.weight.shape[1])
+        return scaled(self.weight[ids], self.recipe.embedding_scale)
+
+
+def scaled(x: Tensor, how: str) -> Tensor:
+    """x (..., d_model) times a factor, or with √d_model added to it."""
+    d_model = x.shape[-1]
+    return x + math.sqrt(d_model) if how == ADDED else x * FACTORS[how](d_model)
 
 
 class Positions(nn.Module):
@@ -47,7 +55,7 @@ class Positions(nn.Module):
         pe = self.weight[:length] if recipe.positions == "learned" else sinusoids(length, self.d_model, recipe).to(x)
         pe = pe if recipe.step_positions == "right" else pe[counted(length, recipe).clamp(max=len(pe) - 1)]
         pe = pe.unsqueeze(1 - axis)
-        x = x * FACTORS[recipe.input_scale](self.d_model)
+        x = scaled(x, recipe.input_scale)
         x = x + x if recipe.adding == "twice" else x
         return x * pe if recipe.adding == "multiplied" else x + pe
 

@@ -32,7 +32,7 @@ from scratch_transformer.kit.discover.target import Source
 IMPORT_SECONDS = 10.0
 STATEMENT_SECONDS = 2.0
 REPAIRED = "__repaired__"
-"""Of a module: whether lines of its file were left out, and with them, perhaps, what they define."""
+"""Of a module: sentences on the lines of its file that were left out, and with them, perhaps, what they define."""
 _FOLDERS: set[str] = set()
 _OPEN = io.open
 _LOADED: dict[str, Loaded] = {}
@@ -73,7 +73,7 @@ def load(source: Source, guard: Guard, salvage: bool = False) -> Loaded:
     if before is not None:
         return before
     module = _module(source)
-    module.__dict__[REPAIRED] = bool(notes)
+    module.__dict__[REPAIRED] = tuple(notes)
     supplied = repair.supply(module.__dict__, dict.fromkeys(repair.assumed(source).values()))
     if supplied:
         notes.append(f"it uses names that it does not import; assumed: {'; '.join(supplied)}")

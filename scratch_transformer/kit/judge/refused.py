@@ -23,6 +23,11 @@ MISSING = re.compile(r"(?:'Tensor' object|module '(?P<module>torch[\w.]*)') has 
 KEYWORD = re.compile(r"(\w+)\(\) (?:got an unexpected keyword argument '(\w+)'|received an invalid combination of arg)")
 PLACES = re.compile(r"(\w+)\(\) takes (\d+) positional arguments? but \d+ (?:was|were) given")
 NO_TENSOR = re.compile(r"(\w+)\(\): argument '(\w+)' \(position (\d+)\) must be Tensor, not (int|float)")
+SIZES = re.compile(
+    r"size of tensor a \((\d+)\) must match the size of tensor b \((\d+)\) at non-singleton dimension [01]\b"
+)
+TENSORS = ("torch.LongTensor", "torch.IntTensor", "LongTensor")
+"""Classes of tensors, which are made like functions make them."""
 OF_SIZES = ("zeros", "ones", "rand", "randn", "empty")
 """What takes any number of sizes, and says this of arguments that are none."""
 NUMBERS = (int, float, bool)
@@ -60,11 +65,42 @@ def no_method(error: BaseException, frame: FrameType) -> tuple[str, str]:
                 return f"It does not call {ast.unparse(node)}: the parentheses are missing.", ast.unparse(node)
     found = MISSING.search(str(error)) if type(error) is AttributeError else None
     for node in nodes_at(error, frame, ast.Attribute) if found else ():
-        is_computed = isinstance(node.value, (ast.Call, ast.BinOp)) or found["module"]  # type: ignore[index]
+        is_computed = isinstance(node.value, COMPUTED) or found["module"]  # type: ignore[index]
+        is_computed = is_computed or _is_computed(node.value, frame)
         if node.attr == found["name"] and is_computed:  # type: ignore[index]
             owner = found["module"] or "a tensor"  # type: ignore[index]
             return f"It asks {owner} for {node.attr}, which torch {torch.__version__} does not have.", node.attr
     return NOTHING
+
+
+COMPUTED = (ast.Call, ast.BinOp)
+
+
+def _is_computed(node: ast.expr, frame: FrameType) -> bool:
+    """Whether it is a name that a function gives what torch computes, and nothing else: scores = torch.matmul(q, k)."""
+    code = frame.f_code
+    for one in _parsed(code.co_filename, len(linecache.getlines(code.co_filename))):
+        if isinstance(one, ast.FunctionDef) and (one.name, one.lineno) == (code.co_name, code.co_firstlineno):
+            inside = list(ast.walk(one))
+            stored = [n for n in inside if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+            values = [n.value for n in inside if isinstance(n, ast.Assign) and _names(n.targets) == [ast.unparse(node)]]
+            is_own = isinstance(node, ast.Name) and node.id not in {n.arg for n in inside if isinstance(n, ast.arg)}
+            is_all = is_own and 0 < len(values) == sum(n.id == ast.unparse(node) for n in stored)
+            return is_all and all(_is_of_tensors(value, ast.unparse(node), frame) for value in values)
+    return False
+
+
+def _names(targets: list[ast.expr]) -> list[str]:
+    return [ast.unparse(target) for target in targets]
+
+
+def _is_of_tensors(value: ast.expr, name: str, frame: FrameType) -> bool:
+    """A sum or product, or what a function of torch's, a method that tensors have, or one of its own gives."""
+    if not isinstance(value, ast.Call):
+        return isinstance(value, ast.BinOp)
+    method = value.func if isinstance(value.func, ast.Attribute) else None
+    is_method = method is not None and (hasattr(Tensor, method.attr) or ast.unparse(method.value) == name)
+    return is_method or _of_torch(value.func, frame) is not None
 
 
 def no_argument(error: BaseException, frame: FrameType) -> tuple[str, str]:
@@ -101,6 +137,26 @@ def no_constant(error: BaseException, frame: FrameType) -> tuple[str, str]:
             text = " ".join(str(error).split())[:120]
             return f"torch refuses {written}: {text}.", ast.unparse(node.value.func)
     return NOTHING
+
+
+def no_length(error: BaseException, frame: FrameType) -> tuple[str, str]:
+    """Positions that are written out, torch.LongTensor([[1, 2, 3, 4, 0]]), beside a sequence of another length."""
+    found = SIZES.search(str(error)) if type(error) is RuntimeError else None
+    for node in nodes_at(error, frame, ast.Call) if found else ():
+        is_one = _of_torch(node.func, frame) is not None or ast.unparse(node.func) in TENSORS
+        length = _length(node.args[0]) if is_one and len(node.args) == 1 else 0
+        if length > 1 and str(length) in found.groups():  # type: ignore[union-attr]
+            written = ast.unparse(node)
+            return f"{written} is written in: with any number of tokens but {length} it stops.", written
+    return NOTHING
+
+
+def _length(node: ast.expr) -> int:
+    """Of a list of numbers, or of the only such list in one; 0 for anything else."""
+    parts = node.elts if isinstance(node, (ast.List, ast.Tuple)) else []
+    if len(parts) == 1 and isinstance(parts[0], (ast.List, ast.Tuple)):
+        return _length(parts[0])
+    return len(parts) if all(isinstance(one, ast.Constant) and type(one.value) is int for one in parts) else 0
 
 
 def no_tensor(error: BaseException, frame: FrameType) -> tuple[str, str]:

@@ -50,6 +50,8 @@ MOST_KNOWN = 8
 """Combinations of the parts' mistakes that are tried in one sublayer alone."""
 BLOCKS = ("Layer", "Block")
 """Kinds of which a mistake around one sublayer is as likely as any other."""
+ORDERS = ("B1", "B2", "B3", "B13")
+"""Mistakes in the order of a sublayer and its norm."""
 OF_SUBLAYERS = {"norm_order", "residual"}
 """What may be otherwise around one sublayer than around the others."""
 MOST_LIKELY, MOST_NEAR = 4, 48
@@ -219,6 +221,7 @@ def _tiers(session: Session, parts: Known) -> Iterator[tuple[bool, Iterable[Hypo
     if told:
         near = [d for d in designs if not against(d, session.candidate.shown)] or designs
         yield False, with_changes(near, [c for c in (told, *((*known, *told) for known in found)) if compatible(c)])
+    yield False, with_changes(designs, list(of_bare_sublayers(kind.name, session.asked, session.candidate.missing)))
     for all_known in found[:1] if session.candidate.is_tried else ():  # without what the parts have, nothing agrees
         one_more = [(*all_known, change) for change in changes if compatible((*all_known, change))]
         yield False, with_changes(designs[:MOST_LIKELY], one_more)
@@ -248,6 +251,7 @@ def _in_sublayers(
     single = list(of_sublayers(kind, changes))
     yield from single
     yield from ((*known, *c) for c in single if known and compatible((*known, *c)))
+    yield from ((*c, *d) for c, d in itertools.combinations(single, 2) if c[0].part != d[0].part)  # each in its own way
 
 
 def of_sublayers(kind: str, changes: Sequence[Change]) -> Iterator[tuple[Change, ...]]:
@@ -255,6 +259,23 @@ def of_sublayers(kind: str, changes: Sequence[Change]) -> Iterator[tuple[Change,
     several = [change for change in changes if OF_SUBLAYERS & {name for name, _ in change.entries}]
     for change in (*several, Change("B1", "", (("norm_order", "post"),))):
         yield from in_a_sublayer(kind, (change,))
+
+
+def of_bare_sublayers(kind: str, names: Iterable[str], missing: Collection[str]) -> Iterator[tuple[Change, ...]]:
+    """No norm around the sublayers whose norm has no weights, and any order around the others.
+
+    names: of all weights.
+    """
+    if kind not in SUBLAYERS:
+        return
+    norms = [name for name in names if name.endswith("weight")]
+    of_places = {place: {name for name in norms if f".{place}.weight" in f".{name}"} for place in SUBLAYERS[kind]}
+    bare = [place for place, own in of_places.items() if own <= set(missing)]
+    if 0 < len(bare) < len(of_places):
+        without = tuple(Change("B14", "", (("norm_order", "no norm"),), part=place) for place in bare)
+        changes = [Change(id, form, tuple(e.items())) for id in ORDERS for form, e in MISTAKES[id].changes.items()]
+        around = [c for change in changes for c in in_a_sublayer(kind, (change,)) if c[0].part not in bare]
+        yield from (without, *((*without, *c) for c in around))
 
 
 def _nearest(session: Session, designs: list[Design], shown: Mapping[str, Any]) -> list[Design]:

@@ -10,6 +10,7 @@ import re
 import sys
 import textwrap
 import traceback
+from collections.abc import Sequence
 from types import FrameType, NoneType
 
 from torch import nn
@@ -23,6 +24,7 @@ from scratch_transformer.kit.judge.refused import (
     no_argument,
     no_constant,
     no_function,
+    no_length,
     no_method,
     no_tensor,
     nodes_at,
@@ -63,16 +65,27 @@ def finding(error: BaseException | None, is_one_of_many: bool = False) -> Findin
         )
         is_call = is_call or _is_refused(error)
         frame = frame.f_back if is_call else None
-    if frame is None or error is None or frame.f_globals.get(REPAIRED):
+    if frame is None or error is None:
         return None
+    if frame.f_globals.get(REPAIRED):
+        return _unread(error, frame.f_globals[REPAIRED])
     said, name = NOTHING
-    looks = (_attribute, _name, _call, _registration, *OF_VALUES, no_argument, no_constant, no_tensor)
+    looks = (_attribute, _name, _call, _registration, *OF_VALUES, no_argument, no_constant, no_length, no_tensor)
     for look in looks:
         if is_one_of_many and look in OF_VALUES and not NO_SUCH.match(str(error)):
             continue
         said, name = (said, name) if said else look(error, frame)
     line = linecache.getline(frame.f_code.co_filename, line_of(error, frame)).strip()
     return Finding(MISTAKES["B26"], f"{said} It stops at: {line}", name) if said else None
+
+
+def _unread(error: BaseException, notes: Sequence[str]) -> Finding | None:
+    """What a line would have defined that Python cannot read: the file stops there, whoever runs it."""
+    found = OF_ATTRIBUTES.match(str(error)) if isinstance(error, AttributeError) else None
+    name = f"self.{found[2]}" if found else str(getattr(error, "name", "")) if type(error) is NameError else ""
+    needed = rf"\b{name}\s*(=|:)" if found else rf"^{name} \(.*left out$"
+    said = next((note for note in notes if name and re.search(needed, note)), "")
+    return Finding(MISTAKES["B26"], f"{said}; it is needed.", name) if said else None
 
 
 def _attribute(error: BaseException, frame: FrameType) -> tuple[str, str]:

@@ -154,7 +154,7 @@ def builtin_stack(
     """Layers "layers.N." (or the one layer itself) and a final norm."""
     x = inputs["x"]
     mask = inputs["mask"] if "mask" in inputs else causal(x.shape[1])
-    is_stack = any(name.startswith(f"{prefix}layers.") for name in state)
+    is_stack = not settings.get("num_layers", 1) or any(name.startswith(f"{prefix}layers.") for name in state)
     prefixes = [f"{prefix}layers.{i}." for i in range(settings["num_layers"])] if is_stack else [prefix]
     for path in prefixes:
         if not assembled.is_torch_layer(settings, recipe):

@@ -38,7 +38,8 @@ print("math.sqrt(512) =", math.sqrt(512))
         id="E2",
         title="embeddings are not multiplied by √d_model",
         severity="harmless",
-        does="Adds the positions to the embeddings as they are (or times something else), not times √d_model.",
+        does="Adds the positions to the embeddings as they are (or times something else, or with √d_model added to "
+        "every feature), not times √d_model.",
         expected="The paper multiplies the embeddings by √d_model. Training can make up for a missing factor, but the "
         "positions weigh more at the start, and weights of a model with the factor do not fit.",
         fix="self.embedding(x) * math.sqrt(self.d_model).",
@@ -48,7 +49,9 @@ print("math.sqrt(512) =", math.sqrt(512))
             "not scaled": {"embedding_scale": "none"},
             "times d_model": {"embedding_scale": "d_model"},
             "divided by √d_model": {"embedding_scale": "1/sqrt(d_model)"},
+            "plus √d_model": {"embedding_scale": "plus sqrt(d_model)"},
         },
+        severities={"plus √d_model": "mistake"},
         demo="""\
 import torch
 torch.manual_seed(0)

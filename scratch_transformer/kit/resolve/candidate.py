@@ -8,14 +8,15 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from scratch_transformer.kit.definitions import leads_to, names_in, source_of
+from scratch_transformer.kit.definitions import leads_to, names_in, parameters_of, source_of
 from scratch_transformer.kit.kind import Candidate, Inputs, Kind, State
-from scratch_transformer.kit.resolve.call import batching, beginnings, caching, documented
+from scratch_transformer.kit.resolve.call import batching, beginnings, beside, caching, documented
 from scratch_transformer.kit.resolve.call.plan import CannotCall, Plan
 from scratch_transformer.kit.resolve.call.precision import double, told_of_old_masks, without_dropout
 from scratch_transformer.kit.resolve.weights.layout import ZERO, Layout, Parameters, neutral
@@ -154,6 +155,18 @@ class Resolved(Candidate):
         said = {f"Its {p} was given as {given[p]}.": f"Its {p} was given as {forms[p]}." for p in forms}
         other.notes = [said.get(note, note) for note in self.notes]
         return other
+
+    def uncounted(self, **inputs: Any) -> tuple[str, Exception] | None:
+        told, free = self.plan, {p.name for p in parameters_of(self.function) if p.default is None}
+        for name in (n for n, value in told.constants.items() if isinstance(value, beside.Positions) and n in free):
+            self.plan = replace(told, constants={n: value for n, value in told.constants.items() if n != name})
+            try:
+                self(**inputs)
+            except Exception as error:  # the learner's code may raise anything
+                return name, error
+            finally:
+                self.plan = told
+        return None
 
     def stepwise(self, inputs: Inputs, chunks: tuple[int, ...]) -> Tensor | None:
         if self.module is None or self.plan.order != "batch first" or self.function != self.module.forward:

@@ -71,10 +71,8 @@ def attends_to_nothing(thing: Any, kind: str) -> str:
     """That a whole, TransformerClassifierHead, BigramModel, has no attention anywhere; "" if it may have some.
 
     Nor has what only projects for one, PrepareForMultiHeadAttention. What it is given, or inherits from a class that
-    is not known, may have any. A network of words, MLP(vocab_size, …), is no part of a layer.
+    is not known, may have any.
     """
-    if kind in NETWORKS and isinstance(thing, type) and _embeds(thing):
-        return "it embeds words: a language model of another sort"
     is_part = kind.endswith("Attention")
     if not (kind in WHOLES or is_part) or not isinstance(thing, type) or not issubclass(thing, nn.Module):
         return ""
@@ -92,15 +90,18 @@ def attends_to_nothing(thing: Any, kind: str) -> str:
 NETWORKS = ("FeedForward", "SwiGLU")
 
 
-def _embeds(thing: type) -> bool:
-    """Whether a class is told the size of a vocabulary, and looks words up in a table."""
+def embeds_words(thing: Any, kind: str) -> str:
+    """That a network, MLP(vocab_size, …), is told a vocabulary and looks words up: no part of a layer; else ""."""
+    if kind not in NETWORKS or not isinstance(thing, type):
+        return ""
     is_told = any(settings_of(name)[:1] == ("vocab_size",) and "voc" in name.lower() for name in _parameters(thing))
     names = {name.lower() for name in names_in(thing)}
     tree = _tree(getattr(thing, "forward", None) or vars(thing).get("__call__"))
     given = {one.arg for one in ast.walk(tree) if isinstance(one, ast.arg)} if isinstance(tree, Function) else set()
     nodes = ast.walk(tree) if tree is not None else ()
     looked_up = [ast.unparse(node.slice) for node in nodes if isinstance(node, ast.Subscript)]
-    return is_told and bool(names & {"embedding", "one_hot"} or given & {*looked_up})
+    looks_up = bool(names & {"embedding", "one_hot"} or given & {*looked_up})
+    return "it embeds words: a language model of another sort" if is_told and looks_up else ""
 
 
 WRITES = re.compile(r"generat|sampl|predict|translat|loss|train|beam|greedy", re.IGNORECASE)

@@ -22,6 +22,7 @@ from scratch_transformer.kit.judge.search import (
     changes_of,
     compatible,
     evident,
+    of_bare_sublayers,
     of_parts,
     of_sublayers,
     subsets,
@@ -92,7 +93,8 @@ class Trial:
             changes = changes_of(self.kind)
             combinations = [_mistaken(changes, known[0] if known else ())]
             if self.kind.name.endswith(BLOCKS):
-                combinations.append(list(of_sublayers(self.kind.name, changes)))
+                bare = of_bare_sublayers(self.kind.name, self.shapes, missing)
+                combinations.append([*bare, *of_sublayers(self.kind.name, changes)])
             if self.kind.name.endswith("Attention"):
                 combinations.append(_combined(changes, OF_HEADS))
         likely = [design for design in near if self._as_shown(design)]

@@ -15,6 +15,8 @@ EMBEDDING = (
              "self.embedding(x) * math.sqrt(self.d_model)", "self.embedding(x)"),
     mistaken("E2", "annotated", "Embeddings",
              "self.lut(x) * math.sqrt(self.d_model)", "self.lut(x)"),
+    mistaken("E2", "annotated", "Embeddings",
+             "self.lut(x) * math.sqrt(self.d_model)", "self.lut(x) + math.sqrt(self.d_model)"),
     mistaken("E2", "formulas", "embed",
              "table[tokens] * math.sqrt(table.shape[1])", "table[tokens]"),
     mistaken("E2", "notebook", "Transformer",

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from scratch_transformer.kit.judge.detectors.behaviour import BEHAVIOUR
 from scratch_transformer.kit.judge.detectors.cache import CACHE
 from scratch_transformer.kit.judge.detectors.construction import CONSTRUCTION
+from scratch_transformer.kit.judge.detectors.defaults import DEFAULTS
 from scratch_transformer.kit.judge.detectors.dropout import DROPOUT
 from scratch_transformer.kit.judge.detectors.embedding import EMBEDDING
 from scratch_transformer.kit.judge.detectors.gradients import GRADIENTS
@@ -32,6 +33,7 @@ DETECTORS = (
     *SETTINGS,
     *TOLD,
     *PADDING,
+    *DEFAULTS,
 )
 
 

@@ -41,6 +41,8 @@ TABLE = re.compile(r"(pe|pos(itional|ition)?(enc(odings?)?|emb(eddings?)?))(tabl
 """A table of positions that is given ready made, where no module of the file is called so."""
 INDEX = re.compile(r"i|idx|index|(layer|block|blk)_?(i|idx|id|index|no|num|number)")
 """Of a layer in its stack."""
+COUNTS = ("no", "num", "number")
+"""How a name ends that is a layer's number in one of them, and how many there are in a stack: layer_no."""
 Part = Callable[[str], list[Callable[[], Any]]]
 """A parameter's name -> ways to make the submodule that it may mean."""
 MODULE_LIKE = ("Module", "Block", "Layer", "Attention", "Encoder", "Decoder", "Embedding", "Norm", "FeedForward")
@@ -198,7 +200,7 @@ def options(wish: Wish, values: Values, parts: Part) -> list[Any]:
         return []
     if wish.is_required and (first := first_or_last(word)) is not None:
         return [first]
-    if wish.is_required and INDEX.fullmatch(word):
+    if wish.is_required and INDEX.fullmatch(word) and not (word.endswith(COUNTS) and "num_layers" in values.own):
         return [0]
     if word in ("dropout", "drop") and wish.use.applied and not wish.wants_fraction:
         return [Lazy(nn.Dropout)]

@@ -22,6 +22,8 @@ OF_REFERENCE = re.compile(r"d_model=(\d+) and num_heads=(\d+)")
 MULTIPLE = re.compile(r"(?:%|//|multiple of|divisible by|head_?(?:dim|size) (?:of|to be)) ?(\d+)")
 ONE_LENGTH = "It works with sequences of its longest length alone: only such were checked."
 UNGROUPED = "It works with as many heads of keys and values as of queries alone: only such were checked."
+MISMATCH = re.compile(r"size of tensor a \((\d+)\) must match the size of tensor b \((\d+)\)")
+"""Of two that differ by one, the table of positions may be longer by a row: pe[: length + 1], but for the longest."""
 SHAPES = re.compile(r"normalized_shape=\[(\d+)\]|cannot be multiplied \(\d+x\d+ and (\d+)x(\d+)\)|\((\d+)\)|\b(\d+)\b")
 
 
@@ -60,8 +62,11 @@ def otherwise(
 def lengths(error: BaseException | None, settings: Mapping[str, Any]) -> tuple[int, ...]:
     """Of the probes, for what stops as sequences are shorter than the longest; () for what stops otherwise."""
     longest = int(settings.get("max_len", GENERAL["max_len"]))
-    is_one = isinstance(error, (RuntimeError, ValueError)) and re.search(rf"\b{longest}\b", str(error))
-    return (T, S) if is_one and longest not in (T, S) else ()
+    if not isinstance(error, (RuntimeError, ValueError)) or longest in (T, S):
+        return ()
+    two = [int(number) for found in MISMATCH.findall(str(error)) for number in found]
+    is_near = len(two) == 2 and abs(two[0] - two[1]) == 1
+    return (T, S) if is_near or re.search(rf"\b{longest}\b", str(error)) else ()
 
 
 def _functions(thing: Any) -> Iterator[types.FunctionType]:

@@ -20,6 +20,7 @@ from scratch_transformer.kit.recipe import RIGHT
 from scratch_transformer.kit.resolve.build.config import is_config
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.build.values import GENERAL
+from scratch_transformer.kit.resolve.call.beside import POSITIONS, TABLE
 from scratch_transformer.kit.resolve.call.calling import CONSTANTS
 from scratch_transformer.kit.resolve.call.plan import MASKS
 from scratch_transformer.kit.resolve.functions import weight_names, weight_shapes
@@ -50,6 +51,7 @@ class Weighted(nn.Module):
         signature = inspect.signature(function)
         kept = [p.replace(kind=p.KEYWORD_ONLY) for p in parameters_of(function) if p.name not in structures]
         forward.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]
+        forward.__wrapped__ = function  # type: ignore[attr-defined]  # whose text tells what it does
         self.forward = forward
 
     def put(self, leaf: str, path: str, shape: tuple[int, ...]) -> None:
@@ -119,12 +121,18 @@ def weights_of(function: Callable[..., Any], kind: Kind) -> list[str]:
         elif (
             is_open
             and not is_config(parameter)
+            and not (kind.name.endswith(("Attention", "Block")) and _is_of_positions(name))
             and not any(s in kind.defaults or s in OPTIONAL for s in settings_of(name))
         ):
             perhaps.append(name)
     perhaps = perhaps[len(left) :]  # inputs of unknown names come first
     order = [parameter.name for parameter in parameters_of(function)]
     return sorted([*certain, *perhaps], key=order.index)
+
+
+def _is_of_positions(name: str) -> bool:
+    """Whether it takes positions, or what turns by them: multihead_attention(…, rope, token_positions)."""
+    return bool(POSITIONS.match(plain(name)) or TABLE.search(plain(name)))
 
 
 def _holds_weights(structure: Structure, may_be_config: bool) -> bool:

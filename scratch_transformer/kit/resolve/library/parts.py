@@ -12,6 +12,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from scratch_transformer.kit.definitions import leads_to
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve import likeness
 from scratch_transformer.kit.resolve.build import config, construct
@@ -101,10 +102,12 @@ def _is_model(cls: type) -> bool:
     return word.endswith(("transformer", "model", "gpt")) and not re.search("encoder|decoder", word)
 
 
-def _calls_a_given(made: Any) -> bool:
-    """Whether a module, or a part of it, calls something of rotary positions that its method is given: rope(q)."""
+def _calls_a_given(function: Any) -> bool:
+    """Whether a function, or a module or a part of it, calls what turns heads that it is given: rope(q)."""
+    made = getattr(function, "__self__", None)
     classes = {type(part) for part in made.modules()} if isinstance(made, nn.Module) else set()
     methods = [m for cls in classes if not cls.__module__.startswith("torch.") for m in vars(cls).values()]
+    methods += [inspect.unwrap(function), *leads_to(inspect.unwrap(function))] if made is None else []
     given = [(m, p.name) for m in methods if inspect.isfunction(m) for p in construct.parameters_of(m)]
     asked = [(method, name) for method, name in given if OF_ROPE.search(plain(name))]
     return any(re.search(rf"\b{name}(\.\w+)?\(", source_of(method)) for method, name in asked)
@@ -224,7 +227,7 @@ class Parts(Known):
     def tables_and_turning(self, function: Any, settings: Mapping[str, Any]) -> list[tuple[Tensor, ...] | nn.Module]:
         """What turns heads, and tables of angles; the tables first where nothing calls what is given."""
         turning, tables = self.turning(function, settings), self.tables(function, settings)
-        is_called = _calls_a_given(getattr(function, "__self__", None)) if turning else False
+        is_called = bool(turning) and _calls_a_given(function)
         return [*turning, *tables] if is_called else [*tables, *turning]
 
     def _core_within(self, thing: Any) -> list[Callable[[], Any]]:

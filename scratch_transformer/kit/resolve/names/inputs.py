@@ -25,7 +25,10 @@ INPUTS: dict[str, str] = {
         positions tokenpositions positionids pos posids inputpos inputpositions position positionidx positionindices
         posidx tokenpos cachepositions
     """,
-    "steps": "steps step stepnum t iteration globalstep stepno n it currentstep nsteps epoch i",
+    "steps": """
+        steps step stepnum t iteration globalstep stepno n it currentstep nsteps epoch i curstep currstep curit curiter
+        currentit currentiter currentiteration iter itr stepidx stepcount
+    """,
     "length": "length size sz n seqlen len t l maxlen sequencelength dim ntokens blocksize num",
     "next_logits": "model decoder net transformer logitsfn nextlogits stepfn fn decode predict",
     "bos": """

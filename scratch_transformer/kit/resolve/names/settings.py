@@ -170,6 +170,7 @@ RULES: tuple[tuple[tuple[set[str], ...], set[str], tuple[str, ...]], ...] = (
     (({"head", "heads"}, SIZE), COUNT - {"n"}, ("d_k",)),
     (({"head", "heads"},), {"layer", "layers", "lm", "bias", "init"}, ("num_heads",)),
     (({"key", "keys", "value", "values", "query", "queries", "qk", "kv"}, SIZE), set(), ("d_k", "d_model")),
+    (({"q", "k", "v"}, SIZE), COUNT | {"max"}, ("d_k",)),
     (({"attention", "attn"}, {"dim", "d", "size", "width"}), {"head", "heads"}, ("d_model", "d_k")),
     (({"vocab", "vocabulary"},), {"path", "file"}, ("vocab_size",)),
     (({"token", "tokens", "word", "words", "embedding", "embeddings", "class", "classes"}, COUNT), SIZE - {"size"},
@@ -181,6 +182,12 @@ RULES: tuple[tuple[tuple[set[str], ...], set[str], tuple[str, ...]], ...] = (
     (({"max", "maximum"}, {"len", "length", "tokens", "seq"}), {"batch"}, ("max_len",)),
     (({"layer", "layers", "block", "blocks", "stack", "stacks"}, COUNT), {"norm", *SIZE}, ("num_layers",)),
     ((VECTORS, SIZE), {"batch"}, ("d_model",)),
+    (({"cosine", "anneal", "annealing"}, {"step", "steps", "iter", "iters", "iterations", "it", "cycle", "end"}),
+     {"warmup"}, ("total",)),
+    (({"lr"}, {"min", "minimum", "final", "end"}), set(), ("min_lr",)),
+    (({"lr"}, {"max", "maximum", "peak", "base"}), set(), ("max_lr",)),
+    (({"learning"}, {"rate"}, {"min", "minimum", "final", "end"}), set(), ("min_lr",)),
+    (({"learning"}, {"rate"}, {"max", "maximum", "peak", "base"}), set(), ("max_lr",)),
 )  # fmt: skip
 """For names that no list has: words in any order."""
 

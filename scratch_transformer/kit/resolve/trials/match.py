@@ -191,7 +191,8 @@ def _with_settings(
         if not is_tried and outcome.candidate is None and wired.lengths(outcome.error, settings):
             is_tried = True
             alike = _of_one_length(outcome.error, thing, kind, library, settings)
-            outcome = alike if alike is not None and alike.score[0] < NOTHING else outcome
+            is_better = alike is not None and (alike.score[0] < NOTHING or kind.name == "PositionalEncoding")
+            outcome = alike if alike is not None and is_better else outcome
         if outcome.beats(best if best.candidate or best.problem else None):
             best = outcome
         if best.score[0] < library.most_tiers or library.is_late:

@@ -138,8 +138,9 @@ def match(ours: list[Unit], theirs: list[Unit]) -> Pairs:
     free = list(theirs)
     usual = [unit for unit in ours if not unit.path.endswith(MEMORY_NORM)]
     is_usual = _norms_in_layers(theirs) <= _norms_in_layers(usual)
+    are_few = _norms_in_layers(theirs) < _norms_in_layers(usual)
     scored = sorted(
-        (-_score(unit, other) - _by_order(unit, j, theirs), i, j)
+        (-_score(unit, other) - _by_order(unit, j, theirs) - 0.25 * (are_few and _is_numbered_alike(unit, other)), i, j)
         for i, unit in enumerate(ours)
         for j, other in enumerate(theirs)
         if _fits(unit, other) and not (is_usual and unit.path.endswith(MEMORY_NORM))
@@ -155,6 +156,17 @@ MEMORY_NORM = "norm_memory"
 """Of the encoder's output, in a layer of the decoder that has a norm more than usual."""
 MEMORY = re.compile(r"mem|kv|context|ctx|enc\w*_?out")
 """In its name."""
+
+
+def _is_numbered_alike(ours: Unit, theirs: Unit) -> bool:
+    """Of norms, where one of them is not used: norm2 is the second."""
+    return (
+        ours.kind == theirs.kind == "norm"
+        and NUMBERED.findall(ours.path)[-1:] == NUMBERED.findall(theirs.path)[-1:] != []
+    )
+
+
+NUMBERED = re.compile(r"(?<=[a-z_])\d+$")
 
 
 def _norms_in_layers(units: list[Unit]) -> int:
