@@ -5,7 +5,7 @@ from click.testing import CliRunner
 
 from scratch_transformer.commands.explain import explain
 from scratch_transformer.kit.mistakes import MISTAKES
-from scratch_transformer.kit.mistakes.attention import AS_IN_T5, LENT, NOT_ASKED, TARGET_ONLY, UNTOLD
+from scratch_transformer.kit.mistakes.attention import AS_IN_T5, LENT, NOT_ASKED, ROWS_TOO, TARGET_ONLY, UNTOLD
 from scratch_transformer.kit.mistakes.blocks import MIXED_NORMS, UNUSED_NORMS
 from scratch_transformer.kit.mistakes.demonstrate import demonstrate
 from scratch_transformer.kit.mistakes.normalization import LARGE_EPS
@@ -13,6 +13,7 @@ from scratch_transformer.kit.mistakes.normalization import LARGE_EPS
 OF_OTHER_FORMS = {
     "A1": {AS_IN_T5},
     "A5": {LENT},
+    "A11": {ROWS_TOO},
     "A24": {TARGET_ONLY, UNTOLD},
     "A25": {NOT_ASKED},
     "B1": {MIXED_NORMS},

@@ -68,3 +68,38 @@ def test_heads_come_after_the_length_and_go_before_it(weights, is_right, tmp_pat
     result = check_text(HEADS_TURNED.replace("WEIGHTS", weights), tmp_path)["self_attention"]
     assert (result.kind, result.verdict in FINE) == ("ScaledDotProductAttention", is_right)
     assert "A2" in result.ids or is_right
+
+
+BACK = """
+class DecoderLayer(nn.Module):
+    def __init__(self, hidden_dim, n_heads):
+        super().__init__()
+        self.h = n_heads
+        self.Wq, self.Wk, self.Wv, self.W_reshape_back = (nn.Linear(hidden_dim, hidden_dim) for _ in range(4))
+        self.Wq2, self.Wk2, self.Wv2, self.W_reshape_back_2 = (nn.Linear(hidden_dim, hidden_dim) for _ in range(4))
+        self.ffn1, self.ffn2 = nn.Linear(hidden_dim, 4 * hidden_dim), nn.Linear(4 * hidden_dim, hidden_dim)
+        self.norm_sa, self.norm_ca, self.norm_ffn = (nn.LayerNorm(hidden_dim) for _ in range(3))
+
+    def heads(self, x):
+        return x.unflatten(-1, (self.h, -1)).transpose(1, 2)
+
+    def attend(self, q, k, v, mask):
+        scores = self.heads(q) @ self.heads(k).mT / math.sqrt(q.shape[-1] // self.h)
+        return (scores.masked_fill(mask == 0, -1e9).softmax(-1) @ self.heads(v)).transpose(1, 2).flatten(2)
+
+    def forward(self, x, memory, tgt_mask, src_mask):
+        x = self.norm_sa(x + self.W_reshape_back(self.attend(self.Wq(x), self.Wk(x), self.Wv(x), tgt_mask)))
+        y = self.attend(self.Wq2(x), self.Wk2(memory), self.Wv2(memory), src_mask)
+        x = self.norm_ca(x + self.W_reshape_back_2(y))
+        return self.norm_ffn(x + self.ffn2(torch.relu(self.ffn1(x))))
+"""
+
+
+@pytest.mark.parametrize("old, new, ids", [
+    ("", "", set()), ("math.sqrt(q.shape[-1] // self.h)", "math.sqrt(q.shape[-1])", {"A1"}),
+    ("self.W_reshape_back_2(y)", "self.W_reshape_back(y)", None),
+], ids=["right", "by the width of the model", "one for both"])  # fmt: skip
+def test_what_projects_the_output_may_have_any_name(old, new, ids, tmp_path):
+    result = check_text(BACK.replace(old, new), tmp_path)["DecoderLayer"]
+    assert (result.verdict in FINE) == (ids == set())
+    assert ids is None or {named.id for named in result.mistakes if named.severity == "mistake"} == ids

@@ -38,6 +38,33 @@ def test_angles_that_are_no_multiples_of_the_position_are_not_named(tmp_path):
     assert result.verdict not in FINE and "P2" not in {one.id for one in result.mistakes}
 
 
+OF_A_THOUSAND = """
+class GPT(nn.Module):
+    def __init__(self, vocab_size, embedding_dim=256, num_heads=4, num_layers=4, ff_hidden_dim=1024):
+        super().__init__()
+        self.embedding = nn.Embedding(vocab_size, embedding_dim)
+        self.pos_embedding = nn.Parameter(torch.randn(1, 1000, embedding_dim))
+        layer = nn.TransformerEncoderLayer(embedding_dim, num_heads, ff_hidden_dim)
+        self.transformer = nn.TransformerEncoder(layer, num_layers=num_layers, enable_nested_tensor=False)
+        self.fc_out = nn.Linear(embedding_dim, vocab_size)
+
+    def forward(self, x):
+        T = x.shape[1]
+        x = self.embedding(x) + self.pos_embedding[:, :T, :]
+        x = self.transformer(x.transpose(0, 1), torch.ones(T, T).triu(1).bool())
+        return self.fc_out(x.transpose(0, 1))
+"""
+
+
+@pytest.mark.parametrize("old, new, ids", [
+    ("", "", set()), (", torch.ones(T, T).triu(1).bool())", ")", {"A25"}), (":T, :]", ":1, :]", None),
+])  # fmt: skip
+def test_a_table_of_as_many_positions_as_are_written_in(old, new, ids, tmp_path):
+    result = check_text(OF_A_THOUSAND.replace(old, new), tmp_path)["GPT"]
+    assert (result.verdict in FINE) == (ids == set())
+    assert ids is None or {named.id for named in result.mistakes if named.severity == "mistake"} == ids
+
+
 ONE_ROW_MORE = """
 class PositionalEncoding(nn.Module):
     def __init__(self, d_model, seq_len, dropout):

@@ -363,6 +363,49 @@ class AddsWhatItIsGiven(AddsATuple):
         self.attention = attention or nn.MultiheadAttention(2, 1)
 
 
+class Settings:
+    WIDE = 2
+
+
+class ChangedSettings:
+    WIDE = 2
+
+
+def change(settings):
+    settings.SEEN = 3
+
+
+class ReadsNoSetting(nn.Module):
+    def forward(self, x):
+        return x * Settings.NARROW
+
+
+class ReadsASettingOfLater(nn.Module):
+    def forward(self, x):
+        return x * ChangedSettings.SEEN
+
+
+class ForgetsItsLength(nn.Module):
+    def forward(self, x):
+        return x.view(BATCH, -1)
+
+
+class KnowsItsLength(nn.Module):
+    def forward(self, x):
+        BATCH = len(x)
+        return x.view(BATCH, -1)
+
+
+def told():
+    global WIDTH
+    WIDTH = 2
+
+
+class ToldItsWidth(nn.Module):
+    def forward(self, x):
+        return x.view(WIDTH, -1)
+
+
 class OfFivePositions(nn.Module):
     def __init__(self):
         super().__init__()
@@ -490,6 +533,7 @@ def finding(cls):
     ("DropsIfTold", "dropout=None"), ("AddsATuple", "self.attention returns a tuple"),
     ("Dropped", "self.dropout(attended)"),
     ("AddsATupleToTheWrongMask", "self.attention.forward returns a tuple"),
+    ("ForgetsItsLength", "BATCH"), ("ReadsNoSetting", "Settings.NARROW"),
     ("OfFivePositions", "with any number of tokens but 5"), ("HandsATupleOn", "self.network(y)"),
     ("PairedPart", "self.pair(x).relu"),
     ("SetByAnotherClass", "self.decoder"), ("WithoutSelf", "self.later"), ("WithoutLambda", "for sublayer"),
@@ -507,8 +551,9 @@ def test_what_nothing_defines_is_named(learners, name, said):
     "SetFromOutside", "SetTogether", "OfAnotherBase", "OfAConfig", "Scaled", "GivenAFunction",
     "IsGivenItsPart", "HandsOn", "ListOfWhatItIsGiven", "Gated", "GivesWhatItWasGiven", "CallsWhatItIsGiven",
     "DropsIfNotTold", "DropsAnyway", "AddsWhatItIsGiven", "PairedIfAsked", "PairedByAnother", "PairedByALoop",
-    "OfTwoPositions", "AsksWhatItIsGiven", "OfWhatAModelGives", "OfTwoResults", "OfTwoTensors", "OfASize",
-    "SineOfWhatItIsGiven", "SineOfWhatItMakes",
+    "ToldItsWidth", "ReadsASettingOfLater",
+    "OfTwoPositions", "AsksWhatItIsGiven", "OfWhatAModelGives", "OfTwoResults",
+    "OfTwoTensors", "OfASize", "SineOfWhatItIsGiven", "SineOfWhatItMakes",
 ])  # fmt: skip
 def test_what_may_be_set_or_given_elsewhere_is_no_mistake(learners, name):
     assert finding(getattr(learners, name)) is None

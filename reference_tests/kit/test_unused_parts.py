@@ -59,3 +59,28 @@ def test_a_mistake_beside_it_is_named(old, new, id, tmp_path):
     for name, result in check_text(LAYERS.replace(old, new), tmp_path).items():
         named = [*(one.id for one in result.mistakes), *result.inherited]
         assert name == "LayerNormalization" or (result.verdict == "mistake" and id in named), (name, result)
+
+
+UNUSED_NORM = """
+class LayerNormalization(nn.Module):
+    def __init__(self, eps=1e-6):
+        super().__init__()
+        self.eps, self.alpha, self.bias = eps, nn.Parameter(torch.ones(1)), nn.Parameter(torch.zeros(1))
+
+    def forward(self, x):
+        return self.alpha * (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + self.eps) + self.bias
+
+
+class ResidualConnection(nn.Module):
+    def __init__(self, dropout):
+        super().__init__()
+        self.dropout, self.norm = nn.Dropout(dropout), LayerNormalization()
+
+    def forward(self, x, sublayer):
+        return x + self.dropout(sublayer(x))
+"""
+
+
+def test_a_norm_that_is_made_and_not_used_is_no_weight_to_leave_out(tmp_path):
+    result = check_text(UNUSED_NORM, tmp_path)["ResidualConnection"]
+    assert (result.verdict, "B14" in [named.id for named in result.mistakes]) == ("mistake", True)

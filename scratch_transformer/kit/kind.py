@@ -216,12 +216,12 @@ class Candidate:
         """Its output for masks with one row for all queries, where it was given one row for each; None if it cannot."""
         return None
 
-    def with_added_masks(self) -> Candidate | None:
-        """The same, given masks of 0 and -inf; None if it takes none, or is given such already."""
-        return None
-
     def uncounted(self, **inputs: Any) -> tuple[str, Exception] | None:
         """The parameter for its positions, which it need not be given, and what it stops with without; else None."""
+        return None
+
+    def with_added_masks(self) -> Candidate | None:
+        """The same, given masks of 0 and -inf; None if it takes none, or is given such already."""
         return None
 
     def old_masks(self, **inputs: Any) -> list[str]:

@@ -162,8 +162,11 @@ def _of_parts(diagnosis: Diagnosis, within: Sequence[Diagnosis]) -> list[str]:
     """
     found = [f for part in within if not part.unexplained for f in part.findings if f.severity == "mistake"]
     is_unknown = diagnosis.verdict == "unknown mismatch"
-    never = [f for f in found if f.mistake.changes or f.mistake.id == RUNS]
-    there = [f.mistake.id for f in found if is_unknown or f not in never or _is_of(diagnosis, f)]
+    there = [
+        f.mistake.id
+        for f in found
+        if is_unknown or not (f.mistake.changes or f.mistake.id == RUNS) or _is_of(diagnosis, f)
+    ]
     ids = dict.fromkeys(there)
     return [id for id in ids if id not in diagnosis.ids]
 

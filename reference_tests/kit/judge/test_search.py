@@ -216,7 +216,7 @@ def tried(monkeypatch):
         ids, seen = KINDS["LayerNorm"].ids, []
         kind = SimpleNamespace(name="LayerNorm", mistakes=mistakes, designs={"": {}}, ids=ids, inputs=("x",))
         candidate = SimpleNamespace(**{"explained": None, "shown": {}, "missing": (), "is_tried": False, **known})
-        session = SimpleNamespace(kind=kind, candidate=candidate, variants=SimpleNamespace(kind=kind), ran=[])
+        session = SimpleNamespace(kind=kind, candidate=candidate, variants=SimpleNamespace(kind=kind), ran=[], asked=())
         monkeypatch.setattr(search, "is_evident", lambda variants, entries, missing: False)
         monkeypatch.setattr(search, "of_session", lambda session, known: seen.append(known) or list(designs))
         monkeypatch.setattr(

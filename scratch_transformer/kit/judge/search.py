@@ -48,10 +48,10 @@ first: there may be no time for all."""
 
 MOST_KNOWN = 8
 """Combinations of the parts' mistakes that are tried in one sublayer alone."""
-BLOCKS = ("Layer", "Block")
-"""Kinds of which a mistake around one sublayer is as likely as any other."""
 ORDERS = ("B1", "B2", "B3", "B13")
 """Mistakes in the order of a sublayer and its norm."""
+BLOCKS = ("Layer", "Block")
+"""Kinds of which a mistake around one sublayer is as likely as any other."""
 OF_SUBLAYERS = {"norm_order", "residual"}
 """What may be otherwise around one sublayer than around the others."""
 MOST_LIKELY, MOST_NEAR = 4, 48
@@ -221,7 +221,9 @@ def _tiers(session: Session, parts: Known) -> Iterator[tuple[bool, Iterable[Hypo
     if told:
         near = [d for d in designs if not against(d, session.candidate.shown)] or designs
         yield False, with_changes(near, [c for c in (told, *((*known, *told) for known in found)) if compatible(c)])
-    yield False, with_changes(designs, list(of_bare_sublayers(kind.name, session.asked, session.candidate.missing)))
+    bare = list(of_bare_sublayers(kind.name, session.asked, session.candidate.missing))
+    if bare:
+        yield False, with_changes(designs, bare)
     for all_known in found[:1] if session.candidate.is_tried else ():  # without what the parts have, nothing agrees
         one_more = [(*all_known, change) for change in changes if compatible((*all_known, change))]
         yield False, with_changes(designs[:MOST_LIKELY], one_more)
@@ -251,7 +253,10 @@ def _in_sublayers(
     single = list(of_sublayers(kind, changes))
     yield from single
     yield from ((*known, *c) for c in single if known and compatible((*known, *c)))
-    yield from ((*c, *d) for c, d in itertools.combinations(single, 2) if c[0].part != d[0].part)  # each in its own way
+    pairs = [(c[0], d[0]) for c, d in itertools.combinations(single, 2)]
+    yield from (
+        (c, d) for c, d in pairs if c.part != d.part and (c.id, c.form) != (d.id, d.form)
+    )  # each in its own way
 
 
 def of_sublayers(kind: str, changes: Sequence[Change]) -> Iterator[tuple[Change, ...]]:

@@ -70,7 +70,18 @@ def finding(error: BaseException | None, is_one_of_many: bool = False) -> Findin
     if frame.f_globals.get(REPAIRED):
         return _unread(error, frame.f_globals[REPAIRED])
     said, name = NOTHING
-    looks = (_attribute, _name, _call, _registration, *OF_VALUES, no_argument, no_constant, no_length, no_tensor)
+    looks = (
+        _attribute,
+        _of_class,
+        _name,
+        _call,
+        _registration,
+        *OF_VALUES,
+        no_argument,
+        no_constant,
+        no_length,
+        no_tensor,
+    )
     for look in looks:
         if is_one_of_many and look in OF_VALUES and not NO_SUCH.match(str(error)):
             continue
@@ -169,6 +180,19 @@ def _told_in(text: str) -> frozenset[str]:
 
 
 @functools.lru_cache(maxsize=64)
+def _told_globally(text: str) -> frozenset[str]:
+    """The same without the variables of functions, which are nobody else's, and of the file itself."""
+    try:
+        nodes = list(ast.walk(ast.parse(text)))
+    except (SyntaxError, ValueError, RecursionError):
+        return frozenset({"setattr"})
+    names = {name for n in nodes if isinstance(n, ast.Global) for name in n.names}
+    names |= {n.id for n in nodes if isinstance(n, ast.Name)} & {"setattr"}
+    names |= {n.attr for n in nodes if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)}
+    return frozenset(names | {n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)})
+
+
+@functools.lru_cache(maxsize=64)
 def _set_in(text: str, owner: type | None) -> frozenset[str]:
     """The attributes that a file may give an object of a class: not what other classes' methods give themselves.
 
@@ -219,13 +243,28 @@ def _has_strange_base(cls: type) -> bool:
     return stood_in or not isinstance(tree, ast.ClassDef) or len(tree.bases) > len(bases)
 
 
+def _of_class(error: BaseException, frame: FrameType) -> tuple[str, str]:
+    """Config.SOS_IDX, where neither the class, nor any line of its file and of this one, ever sets it."""
+    found = OF_CLASSES.match(str(error)) if isinstance(error, AttributeError) else None
+    for node in nodes_at(error, frame, ast.Attribute) if found else ():
+        cls = frame.f_globals.get(ast.unparse(node.value))
+        is_one = isinstance(cls, type) and (cls.__name__, node.attr) == found.groups()  # type: ignore[union-attr]
+        if not is_one or cls.__bases__ != (object,) or not _is_as_written(cls) or not _text_of(cls):  # type: ignore[union-attr, arg-type]
+            continue
+        texts = (_text_of(cls), "".join(linecache.getlines(frame.f_code.co_filename)))  # type: ignore[arg-type]
+        if not any({node.attr, "setattr"} & _told_in(text) for text in texts):
+            name = ast.unparse(node)
+            return f"It reads {name}, which nothing in {node.value.id} or its file sets.", name
+    return NOTHING
+
+
 def _name(error: BaseException, frame: FrameType) -> tuple[str, str]:
     """A global name that nothing in the file defines or imports, by no star either."""
     name, module = getattr(error, "name", None), sys.modules.get(frame.f_globals.get("__name__") or "")
     if type(error) is not NameError or not name or module is None or not getattr(module, "__file__", None):
         return NOTHING
     text = "".join(linecache.getlines(str(module.__file__)))
-    is_open = re.search(r"import\s+\*|globals\(\)|exec\(", text) or {name, "setattr"} & _told_in(text)
+    is_open = re.search(r"import\s+\*|globals\(\)|exec\(", text) or {name, "setattr"} & _told_globally(text)
     if is_open or name not in unbound(Source(str(module.__file__), text), module):
         return NOTHING
     return f"It uses {name}, which nothing in its file defines or imports.", name
@@ -254,6 +293,7 @@ def _call(error: BaseException, frame: FrameType) -> tuple[str, str]:
     return NOTHING
 
 
+OF_CLASSES = re.compile(r"type object '(\w+)' has no attribute '(\w+)'")
 OF_VALUES = (no_function, no_method, _attribute_of_a_part, _attribute_of_the_model)
 """What may be so because of what is given to a call, as far as the line alone shows."""
 

@@ -91,10 +91,10 @@ class Resolved(Candidate):
 
     def _is_of_other_length(self, inputs: Inputs) -> bool:
         try:
-            self(**inputs)
+            output, expected = self(**inputs), self.shape_of(inputs)
         except RuntimeError as error:
             return bool(OTHER_LENGTH.search(str(error)))
-        return False
+        return expected is not None and len(expected) == output.dim() == 3 and output.shape[1] > expected[1]
 
     def __call__(self, **inputs: Any) -> Tensor:
         high = all(value.dtype == torch.float64 for value in inputs.values() if _is_float(value))
@@ -145,17 +145,6 @@ class Resolved(Candidate):
         finally:
             self.plan = wide
 
-    def with_added_masks(self) -> Candidate | None:
-        given = {p: form for p, (_, form) in self.plan.masks.items() if not form.shape.startswith("lengths")}
-        if all(form.polarity == ADDED for form in given.values()):
-            return None
-        forms = {p: dataclasses.replace(form, polarity=ADDED) for p, form in given.items()}
-        other = copy.copy(self)
-        other.plan = self.plan.with_masks({**self.plan.masks, **{p: (self.plan.masks[p][0], forms[p]) for p in forms}})
-        said = {f"Its {p} was given as {given[p]}.": f"Its {p} was given as {forms[p]}." for p in forms}
-        other.notes = [said.get(note, note) for note in self.notes]
-        return other
-
     def uncounted(self, **inputs: Any) -> tuple[str, Exception] | None:
         told, free = self.plan, {p.name for p in parameters_of(self.function) if p.default is None}
         for name in (n for n, value in told.constants.items() if isinstance(value, beside.Positions) and n in free):
@@ -167,6 +156,17 @@ class Resolved(Candidate):
             finally:
                 self.plan = told
         return None
+
+    def with_added_masks(self) -> Candidate | None:
+        given = {p: form for p, (_, form) in self.plan.masks.items() if not form.shape.startswith("lengths")}
+        if all(form.polarity == ADDED for form in given.values()):
+            return None
+        forms = {p: dataclasses.replace(form, polarity=ADDED) for p, form in given.items()}
+        other = copy.copy(self)
+        other.plan = self.plan.with_masks({**self.plan.masks, **{p: (self.plan.masks[p][0], forms[p]) for p in forms}})
+        said = {f"Its {p} was given as {given[p]}.": f"Its {p} was given as {forms[p]}." for p in forms}
+        other.notes = [said.get(note, note) for note in self.notes]
+        return other
 
     def stepwise(self, inputs: Inputs, chunks: tuple[int, ...]) -> Tensor | None:
         if self.module is None or self.plan.order != "batch first" or self.function != self.module.forward:

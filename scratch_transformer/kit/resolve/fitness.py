@@ -117,8 +117,9 @@ def names_within(cls: type, depth: int = 4) -> frozenset[str]:
 
 
 def has_positions(thing: Any) -> bool:
-    """Whether a class speaks of positions."""
-    return isinstance(thing, type) and any("pos" in plain(name) for name in names_in(thing))
+    """Whether a class speaks of positions, or computes waves."""
+    names = names_in(thing) if isinstance(thing, type) else frozenset[str]()
+    return any("pos" in plain(name) for name in names) or {"sin", "cos"} <= names
 
 
 def takes(thing: Any, *names: str) -> bool:

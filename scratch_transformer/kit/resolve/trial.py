@@ -118,7 +118,7 @@ class Trial:
         if (
             self.one_length or "next_logits" in self.kind.inputs
         ):  # a search that drops its beams fails on some models only
-            outputs = [(probe, output) for probe, output in outputs if output is not None]
+            outputs = [(p, y) for p, y in outputs if y is not None and not self._is_filled_up(p, y)]
         if all(output is None for _, output in outputs):
             return NOTHING + 1, float("inf")
         key = hashlib.blake2b(b"".join(values.numpy().tobytes() for values in state.values())).digest()
@@ -131,6 +131,11 @@ class Trial:
                 candidate.shown, candidate.explained = dict(design[1]), recipe
                 return tier, error
         return self._searched(candidate, missing, key, state, outputs, enough)
+
+    def _is_filled_up(self, probe: Probe, output: Tensor) -> bool:
+        """Whether a sentence was made as long as the longest."""
+        expected = self.expected_shape(probe.inputs) if self.one_length else None
+        return expected is not None and len(expected) == output.dim() == 3 and output.shape[1] > expected[1]
 
     def _searched(
         self, candidate: Candidate, missing: frozenset[str], key: bytes, state: State, outputs: Outputs, enough: int

@@ -38,6 +38,8 @@ def settings_of_instance(made: Any, kind: Kind, wanted: Mapping[str, Any], used:
         settings["num_layers"] = _layers_of(made, settings["num_layers"])
     settings |= _from_shapes(kind, settings, _shapes(made), used)
     settings |= _words(made, settings)
+    if "max_len" in settings and "max_len" not in used:
+        settings["max_len"] = _places(made, settings) or settings["max_len"]
     if "num_layers" in settings and "num_layers" not in used:
         settings["num_layers"] = _layers(made) or settings["num_layers"]
     settings |= _of_heads(made, settings)
@@ -86,11 +88,34 @@ def _words(made: nn.Module, settings: Mapping[str, Any]) -> dict[str, Any]:
     wide = [(path, part.num_embeddings) for path, part in tables if part.embedding_dim == settings.get("d_model")]
     rows = {path: number for path, number in wide if not re.search(r"pos(?!t)|seg|type", path)}
     names = [name for name in VOCABULARIES if name in settings]
-    if not rows or any(settings[name] in rows.values() for name in names):
+    if not rows or any(settings[name] in rows.values() for name in names) or _projects(made, settings):
         return {}
     of_target = [number for path, number in rows.items() if re.search(r"tgt|trg|target|dec", path)]
     first, last = next(iter(rows.values())), of_target[0] if of_target else [*rows.values()][-1]
     return {name: last if name.startswith("tgt") else first for name in names}
+
+
+def _places(made: nn.Module, settings: Mapping[str, Any]) -> int:
+    """The rows of the one table of positions, where that is what it was not told; 0 without one."""
+    words = {value for name, value in settings.items() if "vocab" in name}
+    tables = [tuple(p.shape) for n, p in made.named_parameters() if POSITIONS.search(n.lower()) and not _is_lazy(p)]
+    rows = {
+        shape[-2]
+        for shape in tables
+        if len(shape) in (2, 3) and shape[-1] == settings.get("d_model") and set(shape[:-2]) <= {1}
+    }
+    return rows.pop() if len(rows) == 1 and not rows & words else 0
+
+
+POSITIONS = re.compile(r"(^|[._])(pos(?!t)|wpe|pe(\.|$))")
+
+
+def _projects(made: nn.Module, settings: Mapping[str, Any]) -> bool:
+    """Whether it gives scores for as many words as it was told of, whatever its embeddings have besides."""
+    wanted = (settings.get("tgt_vocab_size", settings.get("vocab_size")), settings.get("d_model"))
+    tables = [part.weight for _, part in walk(made) if isinstance(part, nn.Embedding)]
+    own = [values for values in made.parameters() if not any(values is table for table in tables)]
+    return any(tuple(values.shape) == wanted for values in own if not _is_lazy(values))
 
 
 VOCABULARIES = ("vocab_size", "src_vocab_size", "tgt_vocab_size")

@@ -61,12 +61,20 @@ def otherwise(
 
 def lengths(error: BaseException | None, settings: Mapping[str, Any]) -> tuple[int, ...]:
     """Of the probes, for what stops as sequences are shorter than the longest; () for what stops otherwise."""
-    longest = int(settings.get("max_len", GENERAL["max_len"]))
-    if not isinstance(error, (RuntimeError, ValueError)) or longest in (T, S):
+    if not isinstance(error, (RuntimeError, ValueError)):
         return ()
     two = [int(number) for found in MISMATCH.findall(str(error)) for number in found]
     is_near = len(two) == 2 and abs(two[0] - two[1]) == 1
-    return (T, S) if is_near or re.search(rf"\b{longest}\b", str(error)) else ()
+    return longest(settings) if is_near or re.search(rf"\b{_longest(settings)}\b", str(error)) else ()
+
+
+def longest(settings: Mapping[str, Any]) -> tuple[int, ...]:
+    """The lengths of probes, one of which is to be the longest in its turn; () where that is so already."""
+    return () if _longest(settings) in (T, S) else (T, S)
+
+
+def _longest(settings: Mapping[str, Any]) -> int:
+    return int(settings.get("max_len", GENERAL["max_len"]))
 
 
 def _functions(thing: Any) -> Iterator[types.FunctionType]:

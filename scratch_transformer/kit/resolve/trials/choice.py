@@ -140,6 +140,7 @@ def _best(
             outcome.score = NOTHING, float("inf")  # what takes a mask need not be causal by itself
         if "Rotary" in kind and outcome.score[0] > 0 and not fitness.may_turn(thing):
             outcome.score = NOTHING, float("inf")  # one head turned by no angle is one that is not turned
+            outcome.candidate = None if best is not None else outcome.candidate  # it would be told how to turn
         if _has_more_than_its_kind(outcome):
             outcome.candidate = None
         if best is None or (outcome.candidate is not None and outcome.beats(best)):

@@ -163,10 +163,7 @@ def _mixed(takers: list[tuple[str, str]], batch_first: bool) -> list[dict[str, t
 
 
 def refusal(candidate: Resolved, among: Sequence[Probe]) -> tuple[str, Exception] | None:
-    """The mask's parameter and the error of the likeliest form, of a candidate that stops with every form.
-
-    None where it may want something else than a mask: a flag, or lengths.
-    """
+    """The mask's parameter and the error of the likeliest form, of what stops with every form; else None."""
     masked = [p for p in among if any(p.inputs.get(name) is not None for name in MASKS)]
     for probe in masked:
         try:
@@ -174,8 +171,7 @@ def refusal(candidate: Resolved, among: Sequence[Probe]) -> tuple[str, Exception
                 candidate(**probe.inputs)
                 return None
         except Exception as error:  # the learner's code may raise anything
-            is_flag = "Boolean value of Tensor" in str(error)
-            return None if is_flag else (next(iter(candidate.plan.masks), "mask"), error)
+            return next(iter(candidate.plan.masks), "mask"), error
     return None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -160,11 +160,11 @@ def _of_its_size(best: Outcome, thing: Any, library: Library) -> Outcome:
 
 
 def _of_one_length(
-    error: BaseException | None, thing: Any, kind: Kind, library: Library, settings: dict[str, Any]
+    lengths: Sequence[int], thing: Any, kind: Kind, library: Library, settings: dict[str, Any]
 ) -> Outcome | None:
     """What works with sequences of its longest length alone, called with such; None if nothing explains that."""
     best = None
-    for length in wired.lengths(error, settings):
+    for length in lengths:
         library.one_length = True
         try:
             for outcome in _attempts(thing, kind, library, {**settings, "max_len": length}):
@@ -188,9 +188,10 @@ def _with_settings(
     """The best of all ways to build and call it with these settings, and whether to look no further."""
     is_tried = library.one_length
     for outcome in _attempts(thing, kind, library, settings):
-        if not is_tried and outcome.candidate is None and wired.lengths(outcome.error, settings):
+        lengths = () if is_tried else _lengths(outcome, settings)
+        if lengths:
             is_tried = True
-            alike = _of_one_length(outcome.error, thing, kind, library, settings)
+            alike = _of_one_length(lengths, thing, kind, library, settings)
             is_better = alike is not None and (alike.score[0] < NOTHING or kind.name == "PositionalEncoding")
             outcome = alike if alike is not None and is_better else outcome
         if outcome.beats(best if best.candidate or best.problem else None):
@@ -198,6 +199,15 @@ def _with_settings(
         if best.score[0] < library.most_tiers or library.is_late:
             return best, True
     return best, False
+
+
+def _lengths(outcome: Outcome, settings: Mapping[str, Any]) -> tuple[int, ...]:
+    """Of the longest sequence, for what stops with another, or fills every other up to that."""
+    if outcome.candidate is None:
+        return wired.lengths(outcome.error, settings)
+    if outcome.score[0] < NOTHING or outcome.form != "wrong" or "ids" not in outcome.kind.inputs:
+        return ()
+    return wired.longest(settings) if probing.is_filled_up(outcome.candidate, settings) else ()
 
 
 def _attempts(thing: Any, kind: Kind, library: Library, settings: dict[str, Any]) -> Iterator[Outcome]:

@@ -18,7 +18,7 @@ from scratch_transformer.kit.resolve.call.precision import double
 from scratch_transformer.kit.resolve.candidate import Resolved
 from scratch_transformer.kit.resolve.library import around, supplied
 from scratch_transformer.kit.resolve.trial import MISTAKEN, NOTHING, Score, Trial
-from scratch_transformer.kit.resolve.trials import adjust
+from scratch_transformer.kit.resolve.trials import adjust, flags
 from scratch_transformer.kit.resolve.trials.mask_search import SHAPES, find_masks, refusal, with_required_masks
 from scratch_transformer.kit.resolve.trials.outcome import Outcome, farther, raised
 from scratch_transformer.kit.resolve.trials.probing import is_alike, open_probes, probes_for
@@ -38,6 +38,11 @@ MOST_ALIKE = len(SHAPES)
 def planned(made: Any, function: Any, kind: Kind, library: Library, settings: dict[str, Any], plan: Plan) -> Outcome:
     """Called with what has no mask; where that stops always, with sources and targets of one length."""
     trial = library.trial(kind, settings, made)
+    alike = [probe for probe in trial.probes if is_alike(probe)]
+    if alike and library.one_length:  # source and target of the longest length, both
+        outcome = _with_probes(open_probes(alike), alike, made, function, kind, library, settings, plan)
+        if outcome.candidate is not None:
+            return outcome
     outcome = _with_probes(open_probes(trial.probes), trial.probes, made, function, kind, library, settings, plan)
     if outcome.candidate is None and plan.may_leave_masks and WANTS_MASK.search(str(outcome.error)):
         needed = plan.with_all_masks()  # its default is None, and it stops with that
@@ -49,8 +54,7 @@ def planned(made: Any, function: Any, kind: Kind, library: Library, settings: di
     if outcome.candidate is None and caches is not None and "NoneType" in str(outcome.error):
         again = _with_probes(open_probes(trial.probes), trial.probes, made, function, kind, library, settings, caches)
         outcome = again if again.candidate is not None else outcome
-    alike = [probe for probe in trial.probes if is_alike(probe)]
-    if outcome.candidate is None and alike and not library.is_late:
+    if outcome.candidate is None and alike and not library.is_late and not library.one_length:
         again = _with_probes(open_probes(alike), alike, made, function, kind, library, settings, plan)
         return again if again.candidate is not None and again.score[0] < NOTHING else outcome
     return outcome
@@ -138,12 +142,17 @@ def _masked(best: Outcome, trial: Trial, tiers: int, among: Sequence[Probe]) -> 
     """How well it is explained with masks; what is explained without, and stops with each, has that one mistake."""
     assert best.candidate is not None
     score = find_masks(best.candidate, trial, tiers, among)
-    if score[0] <= NOTHING or best.score[0] >= NOTHING:
+    if score[0] <= NOTHING:
+        return score
+    refused = refusal(best.candidate, among)
+    if refused is not None and flags.IS_ASKED in str(refused[1]):
+        return _as_flag(best, refused)
+    if best.score[0] >= NOTHING:
         return score
     if any(isinstance(part, supplied.Supplied) for part in _modules(best.candidate.made)):
         best.candidate.limits.append("With its masks it stops, as the reference's part may: they were not checked.")
     else:
-        best.candidate.refused = refused = refusal(best.candidate, among)
+        best.candidate.refused = refused
         if refused is None:
             return score
         if isinstance(refused[1], AssertionError):  # of a shape that it wants: of one token less, say
@@ -153,6 +162,17 @@ def _masked(best: Outcome, trial: Trial, tiers: int, among: Sequence[Probe]) -> 
             return best.score
     best.candidate.plan = best.candidate.plan.with_masks({})
     return MISTAKEN, best.score[1]
+
+
+def _as_flag(best: Outcome, refused: tuple[str, Exception]) -> Score:
+    """Without what is asked for as if it were true or false; a mistake if it is a mask all the same."""
+    assert best.candidate is not None
+    best.candidate.plan = best.candidate.plan.with_masks({})
+    if flags.is_computed_with(refused[1]):
+        best.candidate.refused = refused
+        return max(best.score, (MISTAKEN, best.score[1]))
+    best.candidate.limits.append(f"Its {refused[0]} is a flag and no mask: it was checked without.")
+    return best.score
 
 
 def _modules(made: Any) -> Iterator[nn.Module]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -62,6 +62,17 @@ def _first_output(plan: Plan, function: Any, probe: Probe) -> torch.Tensor | Non
             return next(tensors(function(**plan.give(probe.inputs))), None)
     except Exception:  # the learner's code may raise anything
         return None
+
+
+def is_filled_up(candidate: Candidate, settings: Mapping[str, Any]) -> bool:
+    """Whether it gives as many vectors as its longest sentence has words, however long the one that it is given."""
+    probes = candidate.kind.probes(candidate.kind.complete(candidate.settings), 0)
+    probe = next((probe for probe in probes if candidate.accepts(probe.inputs)), None)
+    try:
+        output = None if probe is None else candidate(**probe.inputs)
+    except Exception:  # the learner's code may raise anything
+        return False
+    return output is not None and output.dim() == 3 and output.shape[1] == settings.get("max_len")
 
 
 def never_called(candidate: Candidate) -> set[type]:

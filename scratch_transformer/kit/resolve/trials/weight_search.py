@@ -39,8 +39,13 @@ def find_weights(
     return _found(candidate, trial, probes, library, thorough)
 
 
-def _without_idle(candidate: Resolved, trial: Trial, probes: list[Probe], library: Library, thorough: bool) -> Score:
-    """The same, the weights on which nothing depends being no part of it; the score is NOTHING if there are none."""
+def _without_idle(
+    candidate: Resolved, trial: Trial, probes: list[Probe], library: Library, thorough: bool, enough: int = NOTHING
+) -> Score:
+    """The same, the weights on which nothing depends being no part of it; the score is NOTHING if there are none.
+
+    enough: what it must be less than: a norm that is made and not used is a mistake, and no weight to be left out.
+    """
     assert candidate.parameters is not None and candidate.module is not None
     idle = _idle(candidate, probes[0]) if probes and not library.is_late else {}
     if not idle:
@@ -48,9 +53,10 @@ def _without_idle(candidate: Resolved, trial: Trial, probes: list[Probe], librar
     before = candidate.parameters, candidate.layout, candidate.missing
     candidate.parameters = Parameters(candidate.module, [name for names in idle.values() for name in names])
     again = _found(candidate, trial, probes, library, thorough, is_whole=False)
-    if again[0] >= NOTHING:
+    if again[0] >= enough:
         candidate.parameters, candidate.layout, candidate.missing = before
-        return again
+        candidate.explained, candidate.shown = None, {}
+        return NOTHING, float("inf")
     paths = dict.fromkeys(re.sub(r"\.\d+(?=\.|$)", "", path) for path in idle)  # the same of every layer
     candidate.notes.append(f"Nothing depends on its {' and '.join(paths)}.")
     candidate.idle = tuple(path for path in idle if path in _first_level(before[0]))
@@ -119,6 +125,7 @@ def _found(
 ) -> Score:
     """is_whole: whether there may be weights among the parameters on which nothing depends."""
     assert candidate.parameters is not None and candidate.module is not None
+    is_whole &= candidate.kind.name != "ResidualConnection"  # whose norm is all that it has
     made = align.layouts(candidate.parameters, trial.shapes, trial.settings, library.kind_of_class, library.choices)
     options = list(itertools.islice(made, MOST_LAYOUTS))
     usual = [option for option in options if not option[0]]
@@ -136,9 +143,13 @@ def _found(
         if found is not None and found[0][0] < NOTHING:
             break
         if is_whole and not number:
-            again = _without_idle(candidate, trial, probes, library, thorough)
-            if again[0] < NOTHING:
+            again = _without_idle(candidate, trial, probes, library, thorough, MISTAKEN)
+            if again[0] < MISTAKEN:
                 return again
+    if is_whole and (found is None or found[0][0] >= NOTHING):
+        again = _without_idle(candidate, trial, probes, library, thorough)
+        if again[0] < NOTHING:
+            return again
     if found is None or not options:
         return trial.score(candidate, probes, library.most_tiers)
     return _taken(candidate, library, tried[found[1]], found[0])

@@ -195,10 +195,19 @@ def _fits(ours: Unit, theirs: Unit) -> bool:
     return sorted(shape) == sorted(ours.shape) or _is_longer_table(ours, theirs)
 
 
+MOST_WORDS = 4
+"""More than its tokenizer has: <pad>, <s>, </s>, <unk>."""
+
+
 def _is_longer_table(ours: Unit, theirs: Unit) -> bool:
-    """A table of positions with more rows than are needed: nn.Embedding(512, d_model)."""
-    is_of_positions = "position" in ours.context and "position" in theirs.context and len(theirs.shape) == 2
-    return is_of_positions and theirs.shape[1] == ours.shape[1] and theirs.shape[0] > ours.shape[0]
+    """A table with more rows than are needed: of positions, nn.Embedding(512, d_model); of a few words more."""
+    if len(theirs.shape) != 2 or len(ours.shape) != 2 or theirs.shape[1] != ours.shape[1]:
+        return False
+    more = theirs.shape[0] - ours.shape[0]
+    is_of_positions, is_of_words = (
+        word in ours.context and word in theirs.context for word in ("position", "embedding")
+    )
+    return more > 0 and (is_of_positions or (is_of_words and more <= MOST_WORDS))
 
 
 def _score(ours: Unit, theirs: Unit) -> float:

@@ -251,6 +251,7 @@ def _written_out(units: list[Unit]) -> list[Unit]:
         stem = "".join(word for word in re.findall(r"[a-z]+|\d+", name.lower()) if word in WHICH)
         if role is not None and (role != "qkv" or PACKED.search(name.lower())):
             groups.setdefault((owner, stem), {}).setdefault(role, unit)
+    _name_outputs(units, groups)
     for (owner, stem), own in groups.items():
         if not ({"q", "k", "v"} <= own.keys() or "qkv" in own or {"q", "kv"} <= own.keys()):
             continue
@@ -267,6 +268,25 @@ def _written_out(units: list[Unit]) -> list[Unit]:
         units = [*units[:place], made, *units[place:]]
         units = [unit for unit in units if not any(unit is other for other in parts)]
     return units
+
+
+def _name_outputs(units: list[Unit], groups: dict[tuple[str, str], dict[str, Unit]]) -> None:
+    """Gives every attention of a layer its output's projection, whatever that is called: W_reshape_back.
+
+    Where a layer has as many matrices of that shape as attentions without one, and what they are is not said.
+    """
+    named = [unit for own in groups.values() for unit in own.values()]
+    for owner in dict.fromkeys(owner for owner, _ in groups):
+        beside = [own for (other, _), own in groups.items() if other == owner]
+        without = [own for own in beside if {"q", "k", "v"} <= own.keys()]
+        if not without or any("o" in own for own in beside):
+            continue
+        spare = [unit for unit in units if unit.kind == "matrix" and _owner_and_name(unit)[0] == owner]
+        spare = [unit for unit in spare if not any(unit is other for other in named)]
+        spare = [unit for unit in spare if _may_follow(without[0]["q"].shape, unit.shape, True) and not unit.raw]
+        if len(spare) == len(without):
+            for own, unit in zip(without, spare, strict=True):
+                own["o"] = unit
 
 
 PACKED = re.compile(r"qkv|kqv|qvk|vkq|att")

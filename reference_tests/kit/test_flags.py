@@ -1,0 +1,40 @@
+"""A mask that code asks whether it is true: a flag is checked without, and a mask that stops it is a mistake."""
+
+import pytest
+
+from reference_tests.kit.learners.checked import check_text
+
+ATTENTION = """
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        self.n_heads = n_heads
+        self.w_q, self.w_k, self.w_v, self.w_o = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, q, k, v, mask=None):
+        split = lambda x: x.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
+        q, k, v = split(self.w_q(q)), split(self.w_k(k)), split(self.w_v(v))
+        scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+        if mask:
+            MADE
+            scores = scores.masked_fill(mask == 0, float("-inf"))
+        return self.w_o((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+"""
+FLAG = "mask = torch.ones(scores.shape[-2:]).tril()"
+
+
+@pytest.mark.parametrize(
+    "made, scaled, verdict, ids",
+    [
+        (FLAG, "math.sqrt(q.shape[-1])", "harmless deviation", []),
+        (FLAG, "q.shape[-1]", "mistake", ["A1"]),
+        ("pass", "math.sqrt(q.shape[-1])", "mistake", ["A31"]),
+    ],
+    ids=["a flag", "a flag beside a mistake", "a mask"],
+)
+def test_what_is_asked_as_if_it_were_true_or_false(made, scaled, verdict, ids, tmp_path):
+    text = ATTENTION.replace("MADE", made).replace("math.sqrt(q.shape[-1])", scaled)
+    result = check_text(text, tmp_path)["MultiHeadAttention"]
+    named = [found.id for found in result.mistakes if found.severity == "mistake"]
+    assert (result.kind, result.verdict, named) == ("MultiheadAttention", verdict, ids), result
+    assert any("a flag and no mask" in limit for limit in result.limits) == (made == FLAG)
