@@ -61,17 +61,20 @@ class Layer(nn.Module):
             self.cross_attn = Attention(settings, recipe.within("cross_attn"))
         self.feed_forward = FeedForward(d_model, settings["d_ff"], recipe)
         self.norms = norms
-        for number in sorted({self.norm_of(number) for number in range(1, norms + 1)}):
+        for number in sorted({self.number_of(number) for number in range(1, norms + 1)}):
             self.add_module(f"norm{number}", Norm(d_model, 1e-5, recipe))
         if recipe.memory_norm == "own" and norms == 3:
             self.norm_memory = Norm(d_model, 1e-5, recipe)
 
-    def norm_of(self, number: int) -> nn.Module:
-        """A sublayer's norm: its own, or another's; of two sublayers both, or one for both."""
+    def number_of(self, number: int) -> int:
+        """Which norm a sublayer has: its own, or another's; of two sublayers both, or one for both."""
         norms = self.recipe.norms
-        if norms != "own":
-            number = 1 if norms == "shared" else number if self.norms == 2 else int(norms.split()[number - 1])
-        norm: nn.Module = getattr(self, f"norm{number}")
+        if norms == "shared":
+            return 1
+        return number if norms == "own" or self.norms == 2 else int(norms.split()[number - 1])
+
+    def norm_of(self, number: int) -> nn.Module:
+        norm: nn.Module = getattr(self, f"norm{self.number_of(number)}")
         return norm
 
     def connect(self, x: Tensor, sublayer: Sublayer, number: int, residual: Tensor | None = None) -> Tensor:
