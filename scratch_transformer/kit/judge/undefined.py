@@ -1,4 +1,4 @@
-"""B26: code that stops whatever it is given: a misspelt name, nn.LayerNorm(), a list of layers where torch wants modules."""
+"""B26: code that stops whatever it is given: a misspelt name, nn.LayerNorm(), a list where torch wants modules."""
 
 from __future__ import annotations
 
