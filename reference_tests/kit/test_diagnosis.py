@@ -104,11 +104,13 @@ def test_a_mistake_is_named_inside_a_model(name, id):
 @pytest.mark.parametrize("name", KINDS)
 def test_what_is_right_raises_no_alarm(name):
     kind = KINDS[name]
-    step = 37 if len(kind.designs) > 40 else 2 if kind.name in ("Encoder", "Decoder") else 1
+    count = len(kind.designs)
+    step = 223 if count > 1000 else 37 if count > 40 else 2 if kind.name in ("Encoder", "Decoder") else 1
+    notes = {"B1", "B4", "B8", "E2"} | ({"A11"} if name.endswith("Mask") else set())  # rows that hide all are noted
     for design, changes in list(kind.designs.items())[::step]:
         diagnosis = diagnose(CanonicalCandidate(kind, SMOOTHED if "Loss" in name else {}, RIGHT.with_(changes)))
         assert diagnosis.verdict not in ("mistake", "unknown mismatch", "crashed"), (design, diagnosis)
-        assert {finding.mistake.id for finding in diagnosis.findings} <= {"B1", "B4", "B8", "E2"}, (design, diagnosis)
+        assert {finding.mistake.id for finding in diagnosis.findings} <= notes, (design, diagnosis)
         assert diagnosis.error <= EXACT
 
 

@@ -51,6 +51,7 @@ NO_FORMS = {
     ("E2", "plus √d_model"): UNKNOWN,
     ("B15", "the first sublayer's for the second too"): UNKNOWN,
     ("B15", "the second sublayer's for the third too"): UNKNOWN,
+    ("B15", "the first sublayer's for the third too"): UNKNOWN,
     ("B19", "and none of their outputs is used"): UNKNOWN,
     ("B3", "as in OLMo 2, with RMSNorm: a design"): "the model has no RMSNorm",
     ("A21", "query and key are swapped"): "cross-attention's masks do not fit",
