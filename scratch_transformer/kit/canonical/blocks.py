@@ -136,7 +136,7 @@ class DecoderLayer(Layer):
 
     def _normed(self, memory: Tensor) -> Tensor:
         """The encoder's output, as the attention to it is given it."""
-        norms = {"own": "norm_memory", "queries'": f"norm{self.norm_of(2)}"}
+        norms = {"own": "norm_memory", "queries'": f"norm{self.number_of(2)}"}
         name = norms.get(self.recipe.memory_norm)
         return memory if name is None else getattr(self, name)(memory)
 
