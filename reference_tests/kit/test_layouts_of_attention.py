@@ -95,11 +95,10 @@ class DecoderLayer(nn.Module):
 """
 
 
-@pytest.mark.parametrize("old, new, ids", [
-    ("", "", set()), ("math.sqrt(q.shape[-1] // self.h)", "math.sqrt(q.shape[-1])", {"A1"}),
-    ("self.W_reshape_back_2(y)", "self.W_reshape_back(y)", None),
-], ids=["right", "by the width of the model", "one for both"])  # fmt: skip
-def test_what_projects_the_output_may_have_any_name(old, new, ids, tmp_path):
+@pytest.mark.parametrize("old, new", [
+    ("", ""), ("self.W_reshape_back_2(y)", "self.W_reshape_back(y)"),
+    ("self.Wv2(memory)", "self.W_reshape_back_2(memory)"),
+], ids=["right", "one for both", "the output's for values"])  # fmt: skip
+def test_what_projects_the_output_may_have_any_name(old, new, tmp_path):
     result = check_text(BACK.replace(old, new), tmp_path)["DecoderLayer"]
-    assert (result.verdict in FINE) == (ids == set())
-    assert ids is None or {named.id for named in result.mistakes if named.severity == "mistake"} == ids
+    assert (result.verdict in FINE) == (not old), result

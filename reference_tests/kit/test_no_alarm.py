@@ -259,6 +259,27 @@ def test_heads_that_are_not_listened_to_are_said_once(tmp_path):
 
 # ---- What is found, and was not ----
 
+BY_LETTERS = """
+class DecoderLayer(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff):
+        super().__init__()
+        self.own, self.other = (nn.MultiheadAttention(d_model, num_heads, batch_first=True) for _ in range(2))
+        self.ffn = nn.Sequential(nn.Linear(d_model, d_ff), nn.ReLU(), nn.Linear(d_ff, d_model))
+        self.norm1, self.norm2, self.norm3 = (nn.LayerNorm(d_model) for _ in range(3))
+
+    def forward(self, y, encoder_output):
+        later = torch.ones(y.shape[1], y.shape[1]).triu(1).bool()
+        y = self.norm1(y + self.own(y, y, y, attn_mask=later)[0])
+        y = self.norm2(y + self.other(y, encoder_output, encoder_output)[0])
+        return self.norm3(y + self.ffn(y))
+"""
+
+
+def test_a_letter_beside_the_encoders_output_is_the_target(tmp_path):
+    result = check_text(BY_LETTERS, tmp_path)["DecoderLayer"]
+    assert (result.kind, result.verdict) == ("DecoderLayer", "matches the builtin")
+
+
 FILLED = """
 class Attention(nn.Module):
     def forward(self, q, k, v, mask=None):

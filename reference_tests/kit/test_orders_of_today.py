@@ -139,7 +139,11 @@ def test_norms_on_the_outputs_are_a_design_with_rms_norm(tmp_path):
     result = results["TransformerBlock"]
     assert result.verdict in FINE
     assert [(named.id, named.severity) for named in result.mistakes] == [("B3", "note")]
-    assert "pre-norm" not in result.design and "normalized queries and keys" in result.design
+    assert (
+        "pre-norm" not in result.design
+        and "RMSNorm" in result.design
+        and "normalized queries and keys" in result.design
+    )
 
 
 def test_and_a_mistake_with_layer_norm(tmp_path):

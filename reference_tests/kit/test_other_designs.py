@@ -5,9 +5,14 @@ import torch
 from torch import nn
 
 from reference_tests.kit.learners.checked import check_text
+from scratch_transformer.kit import another_sort
 from scratch_transformer.kit.another_sort import decoder_within
+from scratch_transformer.kit.discover.placeholders import NotInstalled
+from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.resolve import foreign
+from scratch_transformer.kit.resolve.library.library import Library
 from scratch_transformer.kit.resolve.other_designs import design_of
+from scratch_transformer.kit.resolve.trials.outcome import Outcome
 
 ACTIVATION = """
 class ClampedGLU(nn.Module):
@@ -135,3 +140,13 @@ def translate(model, tokenizer, text):
 def test_what_hands_on_to_a_search_is_no_greedy_decoding():
     assert decoder_within(translate) == "beam_search"
     assert decoder_within(beam_search) == ""
+
+
+@pytest.mark.parametrize("error, verdict, said", [
+    (NotInstalled("fast_attention"), "unknown mismatch", "it needs fast_attention, which is not installed"),
+    (NotInstalled("fast_attention"), "matches the builtin", ""), (KeyError("fast_attention"), "unknown mismatch", ""),
+])  # fmt: skip
+def test_what_is_not_understood_beside_an_absent_package_is_said_to_need_it(error, verdict, said):
+    library = Library(KINDS)
+    library.hear(error)
+    assert another_sort.name_of(torch.nn.Linear, Outcome(KINDS["EncoderLayer"]), verdict, library) == said

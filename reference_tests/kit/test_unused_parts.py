@@ -84,3 +84,44 @@ class ResidualConnection(nn.Module):
 def test_a_norm_that_is_made_and_not_used_is_no_weight_to_leave_out(tmp_path):
     result = check_text(UNUSED_NORM, tmp_path)["ResidualConnection"]
     assert (result.verdict, "B14" in [named.id for named in result.mistakes]) == ("mistake", True)
+
+
+THREE_NORMS = """
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        assert d_model % n_heads == 0
+        self.h = n_heads
+        self.q, self.k, self.v, self.o = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, q, k, v, mask=None):
+        pairs = zip((self.q, self.k, self.v), (q, k, v))
+        q, k, v = (f(x).unflatten(-1, (self.h, -1)).transpose(1, 2) for f, x in pairs)
+        scores = q @ k.mT / math.sqrt(q.shape[-1])
+        if mask is not None:
+            scores = scores.masked_fill(mask == 0, float("-inf"))
+        return self.o((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+
+class DecoderLayer(nn.Module):
+    def __init__(self, d_model, n_heads, d_ff):
+        super().__init__()
+        self.self_attn, self.cross_attn = MultiHeadAttention(d_model, n_heads), MultiHeadAttention(d_model, n_heads)
+        self.ffn = nn.Sequential(nn.Linear(d_model, d_ff), nn.ReLU(), nn.Linear(d_ff, d_model))
+        self.norm1, self.norm2, self.norm3 = (nn.LayerNorm(d_model) for _ in range(3))
+
+    def forward(self, x, memory, tgt_mask, src_mask):
+        x = self.norm1(x + self.self_attn(x, x, x, tgt_mask))
+        x = self.NORM2(x + self.cross_attn(x, memory, memory, src_mask))
+        return self.NORM3(x + self.ffn(x))
+"""
+
+
+@pytest.mark.parametrize("second, third, is_named", [
+    ("norm2", "norm3", False), ("norm1", "norm3", True), ("norm2", "norm2", True), ("norm2", "norm1", True),
+])  # fmt: skip
+def test_a_norm_that_is_used_in_place_of_another_sublayers_is_named(second, third, is_named, tmp_path):
+    text = THREE_NORMS.replace("NORM2", second).replace("NORM3", third)
+    result = check_text(text, tmp_path)["DecoderLayer"]
+    assert [named.id for named in result.mistakes if named.severity == "mistake"] == ["B15"] * is_named
+    assert (result.verdict in FINE) == (not is_named)

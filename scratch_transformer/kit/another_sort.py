@@ -18,6 +18,9 @@ def name_of(value: Any, outcome: Outcome, verdict: str, library: Library) -> str
     """What it is, of which nothing is known here, where it is not understood and nothing is named; else ""."""
     if verdict not in ("unknown mismatch", "crashed", "could not be built"):
         return ""
+    absent = [error for error in library.heard.values() if getattr(error, "package", "")]
+    if absent and (why := foreign.lacks(absent[0])):  # with the reference in its place, too, the rest is not understood
+        return why
     module = outcome.candidate.module if outcome.candidate is not None else None
     if outcome.kind.name in ("FeedForward", "SwiGLU") and module is not None and not [*module.parameters()]:
         return foreign.WEIGHTLESS

@@ -60,13 +60,21 @@ class Layer(nn.Module):
         if norms == 3:
             self.cross_attn = Attention(settings, recipe.within("cross_attn"))
         self.feed_forward = FeedForward(d_model, settings["d_ff"], recipe)
-        for number in range(1, norms + 1 if recipe.norms == "own" else 2):
+        self.norms = norms
+        for number in sorted({self.number_of(number) for number in range(1, norms + 1)}):
             self.add_module(f"norm{number}", Norm(d_model, 1e-5, recipe))
         if recipe.memory_norm == "own" and norms == 3:
             self.norm_memory = Norm(d_model, 1e-5, recipe)
 
+    def number_of(self, number: int) -> int:
+        """Which norm a sublayer has: its own, or another's; of two sublayers both, or one for both."""
+        norms = self.recipe.norms
+        if norms == "shared":
+            return 1
+        return number if norms == "own" or self.norms == 2 else int(norms.split()[number - 1])
+
     def norm_of(self, number: int) -> nn.Module:
-        norm: nn.Module = getattr(self, f"norm{number if self.recipe.norms == 'own' else 1}")
+        norm: nn.Module = getattr(self, f"norm{self.number_of(number)}")
         return norm
 
     def connect(self, x: Tensor, sublayer: Sublayer, number: int, residual: Tensor | None = None) -> Tensor:
@@ -128,7 +136,7 @@ class DecoderLayer(Layer):
 
     def _normed(self, memory: Tensor) -> Tensor:
         """The encoder's output, as the attention to it is given it."""
-        norms = {"own": "norm_memory", "queries'": "norm2" if self.recipe.norms == "own" else "norm1"}
+        norms = {"own": "norm_memory", "queries'": f"norm{self.number_of(2)}"}
         name = norms.get(self.recipe.memory_norm)
         return memory if name is None else getattr(self, name)(memory)
 

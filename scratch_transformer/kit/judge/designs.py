@@ -199,8 +199,9 @@ def as_far_as_shown(kind: Kind, design: str, recipe: Recipe, changed: Collection
 
 def words_of(kind: Kind, design: str, recipe: Recipe, changed: Collection[str]) -> str:
     """A design in words, without those that mistakes leave undecided: what has no activation has no GELU."""
-    entries = kind.designs[design]
-    if not entries.keys() & changed or _has(entries, recipe) == len(entries):
+    entries = kind.designs.get(design, {})
+    changed = {name for name in entries.keys() & changed if getattr(recipe, name) != entries[name]}
+    if not changed:
         return design
     alike = [name.split(", ") for name in undecided(kind, design, changed)]
     return ", ".join(word for word in design.split(", ") if all(word in words for words in alike))

@@ -1,9 +1,8 @@
-"""B26: code that stops whatever it is given: self.hiddne_dim, which nothing sets, a misspelt name, nn.LayerNorm()."""
+"""B26: code that stops whatever it is given: a misspelt name, nn.LayerNorm(), a list where torch wants modules."""
 
 from __future__ import annotations
 
 import ast
-import functools
 import inspect
 import linecache
 import re
@@ -18,7 +17,7 @@ from torch import nn
 from scratch_transformer.kit.discover.load import REPAIRED
 from scratch_transformer.kit.discover.repair import unbound
 from scratch_transformer.kit.discover.target import Source
-from scratch_transformer.kit.judge import tuples, unset
+from scratch_transformer.kit.judge import attributes, tuples
 from scratch_transformer.kit.judge.refused import (
     line_of,
     no_argument,
@@ -42,10 +41,6 @@ REGISTERED = re.compile(
 )
 """What torch says of a list of parts that is none, and of a buffer or parameter that is no tensor."""
 NO_SUCH = re.compile(r"module 'torch[\w.]*' has no attribute")
-OF_MODELS = re.compile(
-    r"^class \w*(Transformer|Model|GPT|Seq2Seq|EncoderDecoder|Llama)\(", re.MULTILINE | re.IGNORECASE
-)
-OF_ATTRIBUTES = re.compile(r"^'(\w+)' object has no attribute '(\w+)'")
 
 
 def finding(error: BaseException | None, is_one_of_many: bool = False) -> Finding | None:
@@ -71,7 +66,7 @@ def finding(error: BaseException | None, is_one_of_many: bool = False) -> Findin
         return _unread(error, frame.f_globals[REPAIRED])
     said, name = NOTHING
     looks = (
-        _attribute,
+        attributes.of_itself,
         _of_class,
         _name,
         _call,
@@ -92,155 +87,11 @@ def finding(error: BaseException | None, is_one_of_many: bool = False) -> Findin
 
 def _unread(error: BaseException, notes: Sequence[str]) -> Finding | None:
     """What a line would have defined that Python cannot read: the file stops there, whoever runs it."""
-    found = OF_ATTRIBUTES.match(str(error)) if isinstance(error, AttributeError) else None
-    name = f"self.{found[2]}" if found else str(getattr(error, "name", "")) if type(error) is NameError else ""
+    found = attributes.read_in_vain(error)[1]
+    name = f"self.{found}" if found else str(getattr(error, "name", "")) if type(error) is NameError else ""
     needed = rf"\b{name}\s*(=|:)" if found else rf"^{name} \(.*left out$"
     said = next((note for note in notes if name and re.search(needed, note)), "")
     return Finding(MISTAKES["B26"], f"{said}; it is needed.", name) if said else None
-
-
-def _attribute(error: BaseException, frame: FrameType) -> tuple[str, str]:
-    """self.x in a method of a module, where neither its classes nor any line of their files ever set x."""
-    found, owner = _read_in_vain(error), frame.f_locals.get("self")
-    if not _is_own_module(owner, found[0]):
-        return NOTHING
-    classes = _own_classes(owner)
-    if any({found[1], "setattr"} & _set_in(_text_of(cls), cls) for cls in classes):
-        argument = unset.without(classes, found[1], "\n".join(dict.fromkeys(map(_text_of, classes))))
-        said = f"It reads self.{found[1]}, which {found[0]} does not set where {argument}, as by default."
-        return (said, f"self.{found[1]}") if argument else NOTHING
-    return f"It reads self.{found[1]}, which nothing in {found[0]} or its file sets.", f"self.{found[1]}"
-
-
-def _attribute_of_a_part(error: BaseException, frame: FrameType) -> tuple[str, str]:
-    """layer.x of a module that it is given or has, where no class of these files ever sets x."""
-    found, path = _read_in_vain(error), frame.f_code.co_filename
-    for node in nodes_at(error, frame, ast.Attribute) if found[1] else ():
-        owner, written = _valued(node.value, frame), ast.unparse(node.value)
-        if node.attr != found[1] or written == "self" or not _is_own_module(owner, found[0]):
-            continue
-        texts = {"".join(linecache.getlines(path)), *map(_text_of, _own_classes(owner))}
-        if not any({found[1], "setattr"} & _set_in(text, None) for text in texts):
-            return f"It reads {written}.{found[1]}, which nothing in {found[0]} or its file sets.", f".{found[1]}"
-    return NOTHING
-
-
-def _attribute_of_the_model(error: BaseException, frame: FrameType) -> tuple[str, str]:
-    """model.generate(…) in what writes text, beside a model in whose file nothing is called so."""
-    (cls, name), text = _read_in_vain(error), "".join(linecache.getlines(frame.f_code.co_filename))
-    if cls != "ToyModel" or not OF_MODELS.search(text) or {name, "setattr"} & _set_in(text, None):
-        return NOTHING
-    reads = [node for node in nodes_at(error, frame, ast.Attribute) if node.attr == name]
-    return (f"It reads {ast.unparse(reads[0])}, which no class of its file has.", f".{name}") if reads else NOTHING
-
-
-def _read_in_vain(error: BaseException) -> tuple[str, str]:
-    """The class and the attribute of which an error says that there is none."""
-    found = OF_ATTRIBUTES.match(str(error)) if isinstance(error, AttributeError) else None
-    return (found[1], found[2]) if found else NOTHING
-
-
-def _is_own_module(owner: object, name: str) -> bool:
-    """Whether it is a module of a class of this name, of the learner's alone."""
-    if not isinstance(owner, nn.Module) or type(owner).__name__ != name:
-        return False
-    classes = _own_classes(owner)
-    is_own = not any(cls.__module__.startswith("scratch_transformer.kit.") for cls in classes)
-    return is_own and not any(_has_strange_base(cls) or "__getattr__" in vars(cls) for cls in classes)
-
-
-def _own_classes(owner: object) -> list[type]:
-    return [cls for cls in type(owner).__mro__ if not cls.__module__.startswith("torch.") and cls is not object]
-
-
-def _valued(node: ast.expr, frame: FrameType) -> object:
-    """What layer, self.layer or self.layers[0] is in a frame; None for anything else."""
-    if isinstance(node, ast.Name):
-        return frame.f_locals.get(node.id)
-    owner = _valued(node.value, frame) if isinstance(node, (ast.Attribute, ast.Subscript)) else None
-    if isinstance(node, ast.Attribute) and isinstance(owner, nn.Module):
-        return owner._modules.get(node.attr)
-    at = node.slice if isinstance(node, ast.Subscript) else None
-    is_at = isinstance(at, ast.Constant) and isinstance(owner, nn.ModuleList) and type(at.value) is int
-    return owner[at.value] if is_at and -len(owner) <= at.value < len(owner) else None  # type: ignore[index, union-attr, arg-type]
-
-
-@functools.lru_cache(maxsize=64)
-def _told_in(text: str) -> frozenset[str]:
-    """The names that a file gives anything, in whatever way, and every text in it; setattr if it may give any."""
-    try:
-        nodes = list(ast.walk(ast.parse(text)))
-    except (SyntaxError, ValueError, RecursionError):
-        nodes = []
-    names = {n.attr for n in nodes if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)}
-    names |= {n.id for n in nodes if isinstance(n, ast.Name) and (isinstance(n.ctx, ast.Store) or n.id == "setattr")}
-    names |= {n.name for n in nodes if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))}
-    names |= {n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)}
-    return frozenset(names if nodes else {"setattr"})
-
-
-@functools.lru_cache(maxsize=64)
-def _told_globally(text: str) -> frozenset[str]:
-    """The same without the variables of functions, which are nobody else's, and of the file itself."""
-    try:
-        nodes = list(ast.walk(ast.parse(text)))
-    except (SyntaxError, ValueError, RecursionError):
-        return frozenset({"setattr"})
-    names = {name for n in nodes if isinstance(n, ast.Global) for name in n.names}
-    names |= {n.id for n in nodes if isinstance(n, ast.Name)} & {"setattr"}
-    names |= {n.attr for n in nodes if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)}
-    return frozenset(names | {n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)})
-
-
-@functools.lru_cache(maxsize=64)
-def _set_in(text: str, owner: type | None) -> frozenset[str]:
-    """The attributes that a file may give an object of a class: not what other classes' methods give themselves.
-
-    setattr if it may give any. owner: None for any class of the file.
-    """
-    namespace = vars(sys.modules[owner.__module__]) if owner is not None else {}
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
-        return frozenset({"setattr"})
-    classes = [n for n in tree.body if isinstance(n, ast.ClassDef) and owner is not None]
-    strangers = [n for n in classes if not _are_related(namespace.get(n.name), owner)]
-    inside = {id(node) for one in strangers for node in ast.walk(one)}
-    names: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            is_own = isinstance(node.value, ast.Name) and node.value.id == "self" and id(node) in inside
-            names |= set() if is_own else {node.attr}
-        elif isinstance(node, ast.ClassDef) and id(node) not in inside:
-            names |= _told_in(ast.unparse(ast.Module([n for n in node.body if not isinstance(n, Function)], [])))
-            names |= {one.name for one in ast.walk(node) if isinstance(one, Function)}
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            names.add(node.value)
-        elif isinstance(node, ast.Name) and node.id == "setattr":
-            names.add("setattr")
-    return frozenset(names)
-
-
-def _are_related(cls: object, owner: type | None) -> bool:
-    """Whether one of two classes is the other's base; what is no class may be anything."""
-    return owner is None or not isinstance(cls, type) or issubclass(cls, owner) or issubclass(owner, cls)
-
-
-def _text_of(cls: type) -> str:
-    """The whole file in which a class is defined."""
-    path = getattr(sys.modules.get(cls.__module__), "__file__", None) or ""
-    return "".join(linecache.getlines(path))
-
-
-def _has_strange_base(cls: type) -> bool:
-    """Whether a class has a base that is not known: of a package that is not installed."""
-    try:
-        (tree,) = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
-    except (OSError, TypeError, SyntaxError, ValueError):
-        return True
-    bases = [base for base in cls.__bases__ if base is not object]
-    stood_in = any(base.__module__.startswith("scratch_transformer.kit.discover") for base in cls.__mro__)
-    return stood_in or not isinstance(tree, ast.ClassDef) or len(tree.bases) > len(bases)
 
 
 def _of_class(error: BaseException, frame: FrameType) -> tuple[str, str]:
@@ -249,10 +100,10 @@ def _of_class(error: BaseException, frame: FrameType) -> tuple[str, str]:
     for node in nodes_at(error, frame, ast.Attribute) if found else ():
         cls = frame.f_globals.get(ast.unparse(node.value))
         is_one = isinstance(cls, type) and (cls.__name__, node.attr) == found.groups()  # type: ignore[union-attr]
-        if not is_one or cls.__bases__ != (object,) or not _is_as_written(cls) or not _text_of(cls):  # type: ignore[union-attr, arg-type]
+        if not is_one or cls.__bases__ != (object,) or not _is_as_written(cls) or not attributes.text_of(cls):  # type: ignore[union-attr, arg-type]
             continue
-        texts = (_text_of(cls), "".join(linecache.getlines(frame.f_code.co_filename)))  # type: ignore[arg-type]
-        if not any({node.attr, "setattr"} & _told_in(text) for text in texts):
+        texts = (attributes.text_of(cls), "".join(linecache.getlines(frame.f_code.co_filename)))  # type: ignore[arg-type]
+        if not any({node.attr, "setattr"} & attributes.told_in(text) for text in texts):
             name = ast.unparse(node)
             return f"It reads {name}, which nothing in {node.value.id} or its file sets.", name
     return NOTHING
@@ -264,7 +115,7 @@ def _name(error: BaseException, frame: FrameType) -> tuple[str, str]:
     if type(error) is not NameError or not name or module is None or not getattr(module, "__file__", None):
         return NOTHING
     text = "".join(linecache.getlines(str(module.__file__)))
-    is_open = re.search(r"import\s+\*|globals\(\)|exec\(", text) or {name, "setattr"} & _told_globally(text)
+    is_open = re.search(r"import\s+\*|globals\(\)|exec\(", text) or {name, "setattr"} & attributes.told_globally(text)
     if is_open or name not in unbound(Source(str(module.__file__), text), module):
         return NOTHING
     return f"It uses {name}, which nothing in its file defines or imports.", name
@@ -294,7 +145,7 @@ def _call(error: BaseException, frame: FrameType) -> tuple[str, str]:
 
 
 OF_CLASSES = re.compile(r"type object '(\w+)' has no attribute '(\w+)'")
-OF_VALUES = (no_function, no_method, _attribute_of_a_part, _attribute_of_the_model)
+OF_VALUES = (no_function, no_method, attributes.of_a_part, attributes.of_the_model)
 """What may be so because of what is given to a call, as far as the line alone shows."""
 
 

@@ -42,7 +42,7 @@ LAYER_MISTAKES = (
     *FEED_FORWARD_MISTAKES,
     *CORE_OF_OTHERS,
     *(id for id in SELF_MISTAKES if id not in BLOCK_MISTAKES),
-    *("B6", "B11", "B15", "B24"),
+    *("B6", "B11", "B15:", "B24"),
     "B23:the feed-forward network's output is added to the block's first input",
 )
 USUAL = {name: ACTIVATIONS[name] for name in ("ReLU", "GELU", "GELU by tanh")}
@@ -58,6 +58,8 @@ ENCODER_MISTAKES = tuple(id for id in LAYER_MISTAKES if id != "A29")
 CAUSAL_LAYER_MISTAKES = tuple(id for id in LAYER_MISTAKES if id not in WITH_MASKS)
 ROWS = ("A7:queries instead of keys, in the target", "A7:queries instead of keys, in the source")
 CROSS_MISTAKES = (
+    "B15:the first sublayer's for the second too", "B15:the second sublayer's for the third too",
+    "B15:the first sublayer's for the third too",
     "A25:nor one for the padding",
     "A21:keys and values come from the decoder", "A21:keys, values and their mask come from the decoder",
     "A21:values come from the decoder", "A22", "A27", "A35", "A36", "B31",

@@ -317,13 +317,18 @@ print("without the norm:", x + f(x))
     ),
     Mistake(
         id="B15",
-        title="one norm for all sublayers",
+        title="one norm for several sublayers",
         severity="harmless",
-        does="One normalization, with one set of weights, is used after every sublayer of a layer.",
+        does="One normalization, with one set of weights, is used for several sublayers of a layer, or for all.",
         expected="Every sublayer has a norm of its own.",
         fix="self.norm1 = nn.LayerNorm(d_model); self.norm2 = nn.LayerNorm(d_model).",
         source=BLOCK,
-        changes={"": {"norms": "shared"}},
+        changes={
+            "": {"norms": "shared"},
+            "the first sublayer's for the second too": {"norms": "1 1 3"},
+            "the second sublayer's for the third too": {"norms": "1 2 2"},
+            "the first sublayer's for the third too": {"norms": "1 2 1"},
+        },
         severities={UNUSED_NORMS: "mistake"},
         demo="""\
 import torch

@@ -232,6 +232,8 @@ def _by_name(
         name = input_of(parameter.name, tuple(left))
         if name == "x" and plain(parameter.name) not in CERTAIN and len(parameters) > 1 and parameter != parameters[0]:
             name = None
+        if name == "memory" and len(parameter.name) == 1 and _is_said(name, parameters):  # forward(y, encoder_output)
+            name = None
         is_open = parameter.default is parameter.empty or parameter.default is None or name in OPTIONS
         if name is not None and is_open:
             found[parameter.name] = name
@@ -251,7 +253,9 @@ def _by_name(
             constants[parameter.name] = CONSTANTS[plain(parameter.name)]
         elif tensors == ("ids",) and "ids" in found.values() and input_of(parameter.name, ("target",)):
             found[parameter.name] = "ids"  # it computes its loss, too
-        elif shared := _shared_input(parameter.name, tensors, "rope_base" in settings):
+        elif (shared := _shared_input(parameter.name, tensors, "rope_base" in settings)) and not (
+            len(parameter.name) == 1 and "x" in left and shared == "memory"
+        ):
             found[parameter.name] = shared
             left = [name for name in left if name != shared]
         elif known and is_setting(parameter.name) and not _is_tensor(parameter, parameters, unmatched, left):
@@ -275,6 +279,11 @@ def _by_name(
     if not found and (parameters or "max_len" not in settings):  # a table of positions need not be told anything
         raise CannotCall("its forward takes no tensor")
     return _complete(found, tensors), constants
+
+
+def _is_said(name: str, parameters: list[inspect.Parameter]) -> bool:
+    """Whether a parameter says in a word that it is this input, so that no letter need mean it."""
+    return any(len(p.name) > 1 and input_of(p.name, (name,)) for p in parameters)
 
 
 def _of_sum(parameters: list[inspect.Parameter]) -> dict[str, str]:

@@ -52,7 +52,7 @@ def _without_idle(
     enough: what it must be less than: a norm that is made and not used is a mistake, and no weight to be left out.
     """
     assert candidate.parameters is not None and candidate.module is not None
-    idle = _idle(candidate, probes[0]) if probes and not library.is_late else {}
+    idle = _idle(candidate, probes[0]) if probes and not (library.is_late and library.hurries) else {}
     if not idle:
         return NOTHING, float("inf")
     before = candidate.parameters, candidate.layout, candidate.missing

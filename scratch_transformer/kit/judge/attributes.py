@@ -1,0 +1,168 @@
+"""B26: attributes that nothing sets: self.hiddne_dim, layer.size, model.generate."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import linecache
+import re
+import sys
+import textwrap
+from types import FrameType
+
+from torch import nn
+
+from scratch_transformer.kit.judge import unset
+from scratch_transformer.kit.judge.refused import nodes_at
+
+NOTHING = ("", "")
+OF_MODELS = re.compile(
+    r"^class \w*(Transformer|Model|GPT|Seq2Seq|EncoderDecoder|Llama)\(", re.MULTILINE | re.IGNORECASE
+)
+OF_ATTRIBUTES = re.compile(r"^'(\w+)' object has no attribute '(\w+)'")
+Function = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def of_itself(error: BaseException, frame: FrameType) -> tuple[str, str]:
+    """self.x in a method of a module, where neither its classes nor any line of their files ever set x."""
+    found, owner = read_in_vain(error), frame.f_locals.get("self")
+    if not _is_own_module(owner, found[0]):
+        return NOTHING
+    classes = _own_classes(owner)
+    if any({found[1], "setattr"} & _set_in(text_of(cls), cls) for cls in classes):
+        argument = unset.without(classes, found[1], "\n".join(dict.fromkeys(map(text_of, classes))))
+        said = f"It reads self.{found[1]}, which {found[0]} does not set where {argument}, as by default."
+        return (said, f"self.{found[1]}") if argument else NOTHING
+    return f"It reads self.{found[1]}, which nothing in {found[0]} or its file sets.", f"self.{found[1]}"
+
+
+def of_a_part(error: BaseException, frame: FrameType) -> tuple[str, str]:
+    """layer.x of a module that it is given or has, where no class of these files ever sets x."""
+    found, path = read_in_vain(error), frame.f_code.co_filename
+    for node in nodes_at(error, frame, ast.Attribute) if found[1] else ():
+        owner, written = _valued(node.value, frame), ast.unparse(node.value)
+        if node.attr != found[1] or written == "self" or not _is_own_module(owner, found[0]):
+            continue
+        texts = {"".join(linecache.getlines(path)), *map(text_of, _own_classes(owner))}
+        if not any({found[1], "setattr"} & _set_in(text, None) for text in texts):
+            return f"It reads {written}.{found[1]}, which nothing in {found[0]} or its file sets.", f".{found[1]}"
+    return NOTHING
+
+
+def of_the_model(error: BaseException, frame: FrameType) -> tuple[str, str]:
+    """model.generate(…) in what writes text, beside a model in whose file nothing is called so."""
+    (cls, name), text = read_in_vain(error), "".join(linecache.getlines(frame.f_code.co_filename))
+    if cls != "ToyModel" or not OF_MODELS.search(text) or {name, "setattr"} & _set_in(text, None):
+        return NOTHING
+    reads = [node for node in nodes_at(error, frame, ast.Attribute) if node.attr == name]
+    return (f"It reads {ast.unparse(reads[0])}, which no class of its file has.", f".{name}") if reads else NOTHING
+
+
+def read_in_vain(error: BaseException) -> tuple[str, str]:
+    """The class and the attribute of which an error says that there is none."""
+    found = OF_ATTRIBUTES.match(str(error)) if isinstance(error, AttributeError) else None
+    return (found[1], found[2]) if found else NOTHING
+
+
+def _is_own_module(owner: object, name: str) -> bool:
+    """Whether it is a module of a class of this name, of the learner's alone."""
+    if not isinstance(owner, nn.Module) or type(owner).__name__ != name:
+        return False
+    classes = _own_classes(owner)
+    is_own = not any(cls.__module__.startswith("scratch_transformer.kit.") for cls in classes)
+    return is_own and not any(_has_strange_base(cls) or "__getattr__" in vars(cls) for cls in classes)
+
+
+def _own_classes(owner: object) -> list[type]:
+    return [cls for cls in type(owner).__mro__ if not cls.__module__.startswith("torch.") and cls is not object]
+
+
+def _valued(node: ast.expr, frame: FrameType) -> object:
+    """What layer, self.layer or self.layers[0] is in a frame; None for anything else."""
+    if isinstance(node, ast.Name):
+        return frame.f_locals.get(node.id)
+    owner = _valued(node.value, frame) if isinstance(node, (ast.Attribute, ast.Subscript)) else None
+    if isinstance(node, ast.Attribute) and isinstance(owner, nn.Module):
+        return owner._modules.get(node.attr)
+    at = node.slice if isinstance(node, ast.Subscript) else None
+    is_at = isinstance(at, ast.Constant) and isinstance(owner, nn.ModuleList) and type(at.value) is int
+    return owner[at.value] if is_at and -len(owner) <= at.value < len(owner) else None  # type: ignore[index, union-attr, arg-type]
+
+
+@functools.lru_cache(maxsize=64)
+def told_in(text: str) -> frozenset[str]:
+    """The names that a file gives anything, in whatever way, and every text in it; setattr if it may give any."""
+    try:
+        nodes = list(ast.walk(ast.parse(text)))
+    except (SyntaxError, ValueError, RecursionError):
+        nodes = []
+    names = {n.attr for n in nodes if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)}
+    names |= {n.id for n in nodes if isinstance(n, ast.Name) and (isinstance(n.ctx, ast.Store) or n.id == "setattr")}
+    names |= {n.name for n in nodes if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))}
+    names |= {n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)}
+    return frozenset(names if nodes else {"setattr"})
+
+
+@functools.lru_cache(maxsize=64)
+def told_globally(text: str) -> frozenset[str]:
+    """The same without the variables of functions, which are nobody else's, and of the file itself."""
+    try:
+        nodes = list(ast.walk(ast.parse(text)))
+    except (SyntaxError, ValueError, RecursionError):
+        return frozenset({"setattr"})
+    names = {name for n in nodes if isinstance(n, ast.Global) for name in n.names}
+    names |= {n.id for n in nodes if isinstance(n, ast.Name)} & {"setattr"}
+    names |= {n.attr for n in nodes if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)}
+    return frozenset(names | {n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)})
+
+
+@functools.lru_cache(maxsize=64)
+def _set_in(text: str, owner: type | None) -> frozenset[str]:
+    """The attributes that a file may give an object of a class: not what other classes' methods give themselves.
+
+    setattr if it may give any. owner: None for any class of the file.
+    """
+    namespace = vars(sys.modules[owner.__module__]) if owner is not None else {}
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return frozenset({"setattr"})
+    classes = [n for n in tree.body if isinstance(n, ast.ClassDef) and owner is not None]
+    strangers = [n for n in classes if not _are_related(namespace.get(n.name), owner)]
+    inside = {id(node) for one in strangers for node in ast.walk(one)}
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            is_own = isinstance(node.value, ast.Name) and node.value.id == "self" and id(node) in inside
+            names |= set() if is_own else {node.attr}
+        elif isinstance(node, ast.ClassDef) and id(node) not in inside:
+            names |= told_in(ast.unparse(ast.Module([n for n in node.body if not isinstance(n, Function)], [])))
+            names |= {one.name for one in ast.walk(node) if isinstance(one, Function)}
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            names.add(node.value)
+        elif isinstance(node, ast.Name) and node.id == "setattr":
+            names.add("setattr")
+    return frozenset(names)
+
+
+def _are_related(cls: object, owner: type | None) -> bool:
+    """Whether one of two classes is the other's base; what is no class may be anything."""
+    return owner is None or not isinstance(cls, type) or issubclass(cls, owner) or issubclass(owner, cls)
+
+
+def text_of(cls: type) -> str:
+    """The whole file in which a class is defined."""
+    path = getattr(sys.modules.get(cls.__module__), "__file__", None) or ""
+    return "".join(linecache.getlines(path))
+
+
+def _has_strange_base(cls: type) -> bool:
+    """Whether a class has a base that is not known: of a package that is not installed."""
+    try:
+        (tree,) = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
+    except (OSError, TypeError, SyntaxError, ValueError):
+        return True
+    bases = [base for base in cls.__bases__ if base is not object]
+    stood_in = any(base.__module__.startswith("scratch_transformer.kit.discover") for base in cls.__mro__)
+    return stood_in or not isinstance(tree, ast.ClassDef) or len(tree.bases) > len(bases)
