@@ -2,10 +2,12 @@
 
 import pytest
 
-from reference_tests.kit.learners.checked import IMPORTS, check_here
+from reference_tests.kit.learners.checked import IMPORTS, check_here, check_text
 from scratch_transformer.kit import checking
+from scratch_transformer.kit.discover.target import Source
 from scratch_transformer.kit.report.finding import FINE
 from scratch_transformer.kit.resolve.trials import choice, outcome
+from scratch_transformer.kit.results import _is_left_out
 
 ATTENTION = """
 class MultiHeadAttention(nn.Module):
@@ -350,3 +352,35 @@ def test_of_two_errors_that_which_came_farther_is_said():
     first, second = stops_with(0), stops_with(1)
     assert outcome.farther(first, second, Part()) is second and outcome.farther(second, first, Part()) is second
     assert outcome.farther(None, first, Part()) is first and outcome.farther(first, stops_with(0), Part()) is first
+
+
+CALLED_A_CLASS = """
+class Norm(nn.Module):
+    def __init__(self, d_model: int):
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.ones(d_model)), nn.Parameter(torch.zeros(d_model))
+
+    def forward(self, x):
+        return F.layer_norm(x, x.shape[-1:], self.weight, self.bias)
+
+
+class ResidualConnection(nn.Module):
+    def __init__(self, norm_class: Norm, dropout: float):
+        super().__init__()
+        self.norm, self.dropout = norm_class, nn.Dropout(dropout)
+
+    def forward(self, x, sublayer):
+        return x + self.dropout(sublayer(self.norm(x)))
+"""
+
+
+def test_what_is_called_a_class_is_an_instance_if_its_annotation_says_so(tmp_path):
+    check = check_text(CALLED_A_CLASS, tmp_path)["ResidualConnection"]
+    assert check.verdict == "matches the builtin" and check.design == "pre-norm"
+    wrong = check_text(CALLED_A_CLASS.replace("x + self.dropout", "self.norm(x) + self.dropout"), tmp_path)
+    assert "B2" in [named.id for named in wrong["ResidualConnection"].mistakes]
+
+
+def test_a_name_that_a_line_of_the_file_gives_its_value_was_left_out():
+    source = Source("writes.py", "END: int = words['<eos>']\ndef write(model):\n    START = 1\n", module="writes")
+    assert [_is_left_out(name, source) for name in ("END", "START", "EN")] == [True, False, False]

@@ -122,6 +122,12 @@ class ListInARow(nn.Module):
         self.layers = nn.Sequential([nn.Linear(size, size), nn.ReLU()])
 
 
+class ModuleOfAList(nn.Module):
+    def __init__(self, size=4):
+        super().__init__()
+        self.layers = nn.Module([nn.Linear(size, size), nn.ReLU()])
+
+
 class ListOfWhatItIsGiven(nn.Module):
     def __init__(self, layer=nn.ReLU()):
         super().__init__()
@@ -529,6 +535,7 @@ def finding(cls):
 @pytest.mark.parametrize("name, said", [
     ("Misspelt", "self.hiddne_dim"), ("Unknown", "mth"), ("NormOfNothing", "nn.LayerNorm"), ("Unscaled", "scaled"),
     ("TellsItsDropout", "self.dropout"), ("ListOfOne", "ModuleList"), ("ListInARow", "list is not"),
+    ("ModuleOfAList", "nn.Module"),
     ("NormAsABuffer", "buffer 'norm'"),
     ("DropsIfTold", "dropout=None"), ("AddsATuple", "self.attention returns a tuple"),
     ("Dropped", "self.dropout(attended)"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import linecache
+import re
 from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
@@ -137,6 +138,7 @@ class Results:
             return result
         if "next_logits" in kind.inputs and self.only != result.name:
             lacks = isinstance(error, (KeyError, FileNotFoundError)) or hasattr(error, "placeholder")
+            lacks = lacks or (type(error) is NameError and _is_left_out(str(error.name), source))
             if outcome.unknown or lacks:
                 piece = foreign.NOT_ALONE.format(", ".join(outcome.unknown))
                 result.verdict = piece if outcome.unknown else foreign.not_loaded(error)
@@ -153,6 +155,11 @@ class Results:
         result.problem = outcome.problem if error is outcome.error else raised("its forward", error)
         result.stub = "" if severe else stubs.stub(kind, result.name, source.module)
         return result
+
+
+def _is_left_out(name: str, source: Source) -> bool:
+    """Whether a line of the file, which could not be run, gives a name its value: EOS = vocabulary["<eos>"]."""
+    return re.search(rf"^{re.escape(name)}\s*[:=]", source.text, re.MULTILINE) is not None
 
 
 def _of_parts(diagnosis: Diagnosis, within: Sequence[Diagnosis]) -> list[str]:

@@ -58,7 +58,7 @@ def finding(error: BaseException | None, is_one_of_many: bool = False) -> Findin
             or isinstance(error, AttributeError)
             or frame.f_code.co_name in ("_call_impl", "_wrapped_call_impl")
         )
-        is_call = is_call or _is_refused(error)
+        is_call = is_call or _is_refused(error) or frame.f_code is nn.Module.__init__.__code__
         frame = frame.f_back if is_call else None
     if frame is None or error is None:
         return None

@@ -103,6 +103,7 @@ class Wish:
         """A class to make something of: norm_cls, Type[nn.Module], norm(dim)."""
         typed = typing.get_origin(self.hint) is type or self.hint is type or "Type[" in self.text
         named = self.name.endswith(("_cls", "_class", "_type")) or self.word.endswith("cls")
+        named &= not (isinstance(self.hint, type) and issubclass(self.hint, nn.Module))  # rope_class: Rope is a rope
         return (
             typed
             or (named and self.hint is not str and not isinstance(self.default, str))
