@@ -554,6 +554,12 @@ def test_what_nothing_defines_is_named(learners, name, said):
     assert found.mistake.id == "B26" and said in found.evidence
 
 
+def test_a_module_of_a_list_is_named_whoever_watches_its_constructor(learners, monkeypatch):
+    original = torch.nn.Module.__init__
+    monkeypatch.setattr(torch.nn.Module, "__init__", lambda self, *parts: original(self, *parts))
+    assert finding(learners.ModuleOfAList).mistake.id == "B26"
+
+
 @pytest.mark.parametrize("name", [
     "SetFromOutside", "SetTogether", "OfAnotherBase", "OfAConfig", "Scaled", "GivenAFunction",
     "IsGivenItsPart", "HandsOn", "ListOfWhatItIsGiven", "Gated", "GivesWhatItWasGiven", "CallsWhatItIsGiven",

@@ -40,6 +40,7 @@ REGISTERED = re.compile(
     r"(?P<sort>list|tuple) is not a Module subclass"
 )
 """What torch says of a list of parts that is none, and of a buffer or parameter that is no tensor."""
+GIVEN_PARTS = re.compile(r"Module\.__init__\(\) takes 1 positional argument")
 NO_SUCH = re.compile(r"module 'torch[\w.]*' has no attribute")
 
 
@@ -58,8 +59,10 @@ def finding(error: BaseException | None, is_one_of_many: bool = False) -> Findin
             or isinstance(error, AttributeError)
             or frame.f_code.co_name in ("_call_impl", "_wrapped_call_impl")
         )
-        is_call = is_call or _is_refused(error) or frame.f_code is nn.Module.__init__.__code__
+        is_call = is_call or _is_refused(error)
         frame = frame.f_back if is_call else None
+    if error is not None and GIVEN_PARTS.match(str(error)):
+        frame = _making_a_module(error)
     if frame is None or error is None:
         return None
     if frame.f_globals.get(REPAIRED):
@@ -83,6 +86,13 @@ def finding(error: BaseException | None, is_one_of_many: bool = False) -> Findin
         said, name = (said, name) if said else look(error, frame)
     line = linecache.getline(frame.f_code.co_filename, line_of(error, frame)).strip()
     return Finding(MISTAKES["B26"], f"{said} It stops at: {line}", name) if said else None
+
+
+def _making_a_module(error: BaseException) -> FrameType | None:
+    """Where nn.Module itself is given something: whoever else may watch its constructor."""
+    frames = reversed([frame for frame, _ in traceback.walk_tb(error.__traceback__)])
+    calls = ((frame, node.func) for frame in frames for node in nodes_at(error, frame, ast.Call))
+    return next((frame for frame, name in calls if ast.unparse(name).rpartition(".")[2] == "Module"), None)
 
 
 def _unread(error: BaseException, notes: Sequence[str]) -> Finding | None:
