@@ -102,8 +102,7 @@ def orders(kind: Kind, is_function: bool, keeps: bool = False) -> tuple[str, ...
         usual = ("batch first", "heads after the length", OF_ROWS)
     if kind.name == "ScaledDotProductAttention":
         usual = (*usual, "heads after the length")
-    is_of_tokens = bool({"x", "query", "ids", "src"} & set(kind.inputs)) and not kind.name.endswith("Mask")
-    alone = batching.orders(kind) if is_of_tokens else ()
+    alone = batching.orders(kind) if {"x", "query", "ids", "src"} & set(kind.inputs) else ()
     alone = tuple(order for order in alone if is_function or "head" in order or order == ALONE)
     return (*usual, *((caching.TOKENWISE,) if keeps and kind.name in caching.OF_TOKENS else ()), *alone)
 
