@@ -134,20 +134,24 @@ def test_callers_in_several_threads(sharing, qkv):
 @pytest.mark.parametrize(
     "threads, tasks, over, way",
     [
-        (1, 2, math.inf, []),
+        (1, 2, 101, []),
         (1, 2, -math.inf, []),
-        (2, 1, math.inf, ["timed"]),
-        (2, 2, math.inf, ["side by side"]),
+        (2, 1, 101, ["timed"]),
+        (2, 2, 101, ["side by side"]),
+        (2, 2, 100, ["timed"]),
         (3, 2, -math.inf, ["timed"]),
     ],
 )
 def test_which_way_tasks_are_run(threads, tasks, over, way, monkeypatch):
+    """At 100 by the clock."""
     taken = []
+    monkeypatch.setattr(workers, "time", SimpleNamespace(monotonic=lambda: 100.0))
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     monkeypatch.setattr(workers, "_side_by_side", lambda *_: taken.append("side by side"))
     monkeypatch.setattr(workers, "_crowd", SimpleNamespace(over=over, note=lambda *_: taken.append("timed")))
     workers.run(list(range(tasks)), lambda task, scratch: None, LIKE, 1.0)
     assert taken == way
+    assert workers.enough() == (threads * workers.SHARES if threads > 1 and over > 100 else 1)
 
 
 def test_after_two_calls_that_are_held_up_nothing_is_spread(monkeypatch):
@@ -278,6 +282,15 @@ def test_buffers_are_used_again():
     assert scratch("a", 2, 5).data_ptr() == first.data_ptr()
     assert scratch("b", 4, 3).data_ptr() != first.data_ptr()
     assert scratch("a", 99).numel() == 99
+
+
+def test_a_thread_keeps_its_buffers_on_a_cpu_only():
+    """Those of another device torch keeps itself."""
+    assert workers._scratch(LIKE) is workers._scratch(LIKE) is not workers._scratch(LIKE.float())
+    like = torch.empty(0, device="meta", dtype=torch.float16)
+    first, second = (workers._scratch(like) for _ in range(2))
+    assert first is not second
+    assert (first("a", 2, 3).device, first("a", 2, 3).dtype) == (like.device, like.dtype)
 
 
 def test_a_copy_is_made_once_until_the_call_ends():
