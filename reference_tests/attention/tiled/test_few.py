@@ -208,6 +208,7 @@ def test_rows_are_the_queries_that_share_a_key(shape, rows, monkeypatch):
     of_keys = [*shape[:-3], *[G] * (len(shape) > 2), S, D]
     note(torch.empty(shape), torch.empty(of_keys), 0.0)
     assert seen == [rows]
+    assert type(seen[0]) is int
 
 
 def test_its_time_tells_whether_cores_are_held(taken, monkeypatch):

@@ -10,6 +10,7 @@ from torch._dynamo.testing import CompileCounterWithBackend
 
 from reference_tests.agreement import assert_agree, assert_equal
 from reference_tests.attention.tiled.others import builtin, draw, tiled
+from scratch_transformer.attention.tiled import operator, products
 from scratch_transformer.attention.tiled.operator import tiled_attention, tiled_attention_backward
 
 pytestmark = [
@@ -114,6 +115,32 @@ def test_autocast(dtype, mask_dtype, qkv):
 def test_autocast_leaves_float64_alone(qkv):
     with torch.autocast("cpu", torch.bfloat16):
         assert_agree(tiled, builtin, *qkv, enable_gqa=True)
+
+
+def both_passes(query, key, value, mask, dropout_p=0.0):
+    """Result, norms and gradients, straight from the two functions."""
+    numbers = (mask, torch.tensor([5]) if dropout_p else None, dropout_p, None, 3, 0.4)
+    out, norms = operator._forward(query, key, value, *numbers)
+    with_mask = mask is not None and mask.is_floating_point()
+    return out, norms, *operator._backward(out, out, norms, query, key, value, *numbers, with_mask)
+
+
+@pytest.mark.parametrize("few_suits", [False, True])
+@pytest.mark.parametrize("mask_dtype", [None, torch.bool, torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
+def test_autocast_casts_nothing_within(dtype, mask_dtype, few_suits, qkv, monkeypatch):
+    """To the last bit, in tiles and of few queries. And the dtypes are those that the compiler is told."""
+    monkeypatch.setattr(products, "multiplies_bfloat16", lambda: few_suits)
+    monkeypatch.setattr(products, "_pays", lambda: False)
+    mask = None if mask_dtype is None else (draw(H, 1, S) > -0.5).to(mask_dtype)[None]
+    query, key, value = (x.to(dtype) for x in qkv)
+    for dropout_p in (0.0, 0.5):
+        expected = both_passes(query, key, value, mask, dropout_p)
+        with torch.autocast("cpu", torch.bfloat16):
+            found = both_passes(query, key, value, mask, dropout_p)
+        assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+        of_mask = mask_dtype if mask_dtype in (torch.float32, torch.bfloat16) else torch.float32
+        assert [x.dtype for x in found] == [dtype, torch.float32, *[dtype] * 3, of_mask]
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])

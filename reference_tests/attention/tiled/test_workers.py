@@ -78,6 +78,30 @@ def test_every_task_is_done_once_and_by_several_threads(side_by_side):
     assert {threads for _, _, threads in done} == {1}
 
 
+def test_threads_that_share_the_work_are_not_looked_at(side_by_side, monkeypatch):
+    """While they compute, too; any other thread is."""
+    looked_at, everyone, done = [], threading.Barrier(3), threading.Event()
+    monkeypatch.setattr(workers.bystanders, "compute", lambda threads: looked_at.append(set(threads)) or True)
+    known = {thread for thread in threading.enumerate() if thread.ident not in workers._ours}
+    other = threading.Thread(target=done.wait)
+    other.start()
+
+    def work(task, scratch):
+        everyone.wait(timeout=60)
+        assert not workers.is_alone()
+        everyone.wait(timeout=60)
+
+    try:
+        workers.run([1, 2, 3], work, LIKE, 1.0)
+    finally:
+        done.set()
+        other.join()
+    here = threading.current_thread()
+    assert len(looked_at) == 3
+    assert set().union(*looked_at) == {*known, other}
+    assert any(here not in threads for threads in looked_at)
+
+
 def test_the_first_tasks_first():
     for run in (workers.run_in_turn, lambda *x: workers.run(*x, 1.0)):
         done = []
@@ -256,7 +280,10 @@ def test_short_calls_are_held_up_for_a_moment_before_that_tells_anything(monkeyp
         assert (crowd.over > 0) == is_crowded, calls
 
 
-@pytest.mark.parametrize("needed, times, is_crowded", [(0.1, 1.2, False), (0.1, 1.3, True), (0.005, 2.9, False)])
+@pytest.mark.parametrize(
+    "needed, times, is_crowded",
+    [(0.1, 1.2, False), (1.0, workers.SLOW, False), (0.1, 1.3, True), (workers.SHORT_SECONDS, 2.9, False)],
+)
 def test_a_long_call_that_takes_longer_than_one_thread_would_is_held_up(monkeypatch, needed, times, is_crowded):
     """A short one may just be cold."""
     monkeypatch.setattr(workers, "_flops_per_second", lambda: 1.0)

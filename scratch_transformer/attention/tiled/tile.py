@@ -97,10 +97,9 @@ def keep(problem: Problem, block: Block, keys: slice, scratch: Scratch) -> Tenso
     width = keys.stop - keys.start
     K, T, S = problem.key.shape[1], problem.query.shape[3], problem.key.shape[2]
     place = ((block.b * K + block.h0) * T + block.t0) * S + keys.start
-    device = problem.query.device
-    generator = torch.Generator(device).manual_seed(problem.seed + place)
+    generator = torch.Generator(problem.query.device).manual_seed(problem.seed + place)
     numbers = heads * rows * width
-    bits = torch.empty((numbers + 3) // 4, dtype=torch.int64, device=device)
+    bits = problem.query.new_empty((numbers + 3) // 4, dtype=torch.int64)
     bits.random_(-(2**63), 2**63 - 1, generator=generator)
     kept = scratch("keep", heads, rows, width)
     kept.view(-1).copy_(bits.view(torch.int16)[:numbers])
