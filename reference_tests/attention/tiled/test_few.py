@@ -160,7 +160,8 @@ def test_tiles_of_few_heads_have_more_keys(monkeypatch):
     assert [keys.stop - keys.start for keys in cut.key_tiles(first, 1)] == [3] * 9 + [2]
     seen = []
     original = Problem.key_tiles
-    monkeypatch.setattr(few, "WIDENED", 8 * D * cut.key.shape[1])  # all heads are taken at a time
+    monkeypatch.setattr(few, "HELD", 2 * cut.rows * S)  # two heads are taken at a time
+    monkeypatch.setattr(few, "WIDENED", 8 * D * 2)
     monkeypatch.setattr(Problem, "key_tiles", lambda p, block, least=0: seen.append(least) or original(p, block, least))
     few.forward(
         cut, torch.empty(*cut.query.shape[:-1], DV, dtype=query.dtype), cut.like.new_empty(*cut.query.shape[:-1], 2)

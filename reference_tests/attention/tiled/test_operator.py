@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch._dynamo.testing import CompileCounterWithBackend
+from torch.testing._internal.two_tensor import TwoTensor
 
 from reference_tests.agreement import assert_agree, assert_equal
 from reference_tests.attention.tiled.others import builtin, draw, tiled
@@ -153,6 +154,21 @@ def test_modes_that_record_nothing(mode, qkv):
         further = tiled(out, out[:, :G], out[:, :G], enable_gqa=True)  # inputs made within the mode
         assert_equal(further, builtin(out, out[:, :G], out[:, :G], enable_gqa=True))
     assert_equal(out.clone(), builtin(*qkv, enable_gqa=True).detach())
+
+
+def test_a_subclass_of_tensors_sees_both_operators_whole(qkv):
+    """Two numbers in place of each. Though the gradient that comes back is a plain one."""
+    others = [torch.randn_like(x) for x in qkv]
+    upstream = draw(B, H, T, DV)
+    pairs = [TwoTensor(a, b).requires_grad_() for a, b in zip(qkv, others, strict=True)]
+    out = tiled(*pairs, enable_gqa=True)
+    gradients = torch.autograd.grad(out, pairs, upstream)
+    for which, plain in (("a", qkv), ("b", others)):
+        plain = [x.requires_grad_() for x in plain]
+        expected = builtin(*plain, enable_gqa=True)
+        assert_equal(getattr(out.detach(), which), expected.detach())
+        found = [getattr(x, which) for x in gradients]
+        assert_equal(found, list(torch.autograd.grad(expected, plain, upstream)))
 
 
 def test_nothing_of_inference_mode_is_left_behind(qkv):

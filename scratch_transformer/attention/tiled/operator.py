@@ -105,7 +105,7 @@ def _gradients(ctx: Any, grad_out: Tensor, _: Tensor) -> tuple[Tensor | None, ..
     with_mask = ctx.needs_input_grad[3]
     differentiate = differentiating(_backward, tiled_attention_backward, grad_out, ctx.saved_tensors[0])
     *gradients, of_mask = differentiate(grad_out, *ctx.saved_tensors, *ctx.numbers, with_mask)
-    return *gradients, of_mask if with_mask else None, *(None,) * (1 + len(ctx.numbers))
+    return *gradients, of_mask if with_mask else None, None, *(None for _ in ctx.numbers)
 
 
 def _backward_twice(ctx: Any, *gradients: Tensor) -> None:

@@ -65,19 +65,18 @@ def _additive(mask: Tensor, scratch: Scratch) -> Tensor:
 
 def _block_band(problem: Problem, block: Block, keys: slice, grid: Tensor) -> None:
     """-inf outside the keys t + lower … t + upper: two triangles at the ends, as `key_tiles` has cut off the rest."""
-    queries, width = grid.shape[-2:]
+    *_, queries, width = grid.shape
+    right, left = _triangles(grid.dtype, grid.device)
     if problem.upper is not None:
         first = block.t0 + problem.upper + 1 - keys.start  # the first query's first blocked key in this tile
         if first < width:
             skipped, at = max(0, -first), max(0, first)
-            triangle = _triangles(grid.dtype, grid.device)[0]
-            grid[..., at:].add_(triangle[:queries, skipped : skipped + width - at])
+            grid[..., at:].add_(right[:queries, skipped : skipped + width - at])
     if problem.lower is not None:
         last = block.t1 - 1 + problem.lower - keys.start  # the last query's first allowed key in this tile
         if last > 0:
             skipped = keys.start - block.t0 - problem.lower
-            triangle = _triangles(grid.dtype, grid.device)[1]
-            grid[..., :last].add_(triangle[:queries, skipped : skipped + min(last, width)])
+            grid[..., :last].add_(left[:queries, skipped : skipped + min(last, width)])
 
 
 @functools.cache
