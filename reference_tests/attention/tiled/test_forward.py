@@ -139,13 +139,14 @@ def test_widened_keys_are_those_of_their_batch_entry(qkv, monkeypatch):
     assert (tiled(query, key, value) - expected).abs().max() < 2**-8
 
 
-def test_without_denormal_numbers(qkv):
-    """Rows that see nothing stay zero where the least numbers are flushed to it."""
+@pytest.mark.parametrize("dropout_p", [0.0, 0.5, 1 - 2**-16])
+def test_without_denormal_numbers(dropout_p, qkv):
+    """Rows that see nothing stay zero where the least numbers are flushed to it, however few weights are kept."""
     nothing = torch.zeros(T, S, dtype=torch.bool)
     if not torch.set_flush_denormal(True):
         pytest.skip("this processor doesn't flush denormal numbers")
     try:
-        result = tiled(*(x.float() for x in qkv), nothing, 0.5)
+        result = tiled(*(x.float() for x in qkv), nothing, dropout_p)
     finally:
         torch.set_flush_denormal(False)
     assert (result == 0).all()
