@@ -25,7 +25,7 @@ def problem(query, key, scale=1.0, mask=None):
     return Problem.of(query, key, key, mask, None, 0.0, None, None, scale)
 
 
-def test_scores_are_shifted_only_where_they_may_be_large():
+def test_scores_are_shifted_only_where_they_may_be_large(monkeypatch):
     row = torch.tensor([3.0, 4.0], dtype=torch.float64).expand(1, 1, 2, 2)  # of length 5
     bound = forward.SAFE / (25 * math.log2(math.e))
     assert not forward.needs_shift(problem(row, row, 0.99 * bound))
@@ -37,6 +37,8 @@ def test_scores_are_shifted_only_where_they_may_be_large():
     for poison in (INF, math.nan):
         assert forward.needs_shift(problem(row * poison, row))
     assert forward.needs_shift(problem(row[:, :, :1], row, 0.0))  # one score a key is less to look at than two numbers
+    monkeypatch.setattr(forward, "SAFE", 0.0)
+    assert forward.needs_shift(problem(row, row, 0.0))  # room is what is below SAFE
 
 
 @pytest.mark.parametrize("mask", [None, "bool"])

@@ -174,8 +174,8 @@ class Problem:
         def part(dim: int, wanted: slice) -> slice:
             return wanted if x.shape[dim] > 1 else slice(None)
 
-        heads, queries = part(1, slice(block.h0, block.h1)), part(3, slice(block.t0, block.t1))
-        return x[block.b % len(x), heads, :, queries, part(4, keys)]
+        b = block.b if len(x) > 1 else 0
+        return x[b, part(1, slice(block.h0, block.h1)), :, part(3, slice(block.t0, block.t1)), part(4, keys)]
 
     @staticmethod
     def of(
