@@ -118,7 +118,7 @@ class Transformer(nn.Module):
         )
         return self.out(out)
 """
-"""A table for (length, batch, features) in a model of (batch, length); its scores come out as (length, batch, words)."""
+"""A table for (length, batch, features) in a model of (batch, length), that returns (length, batch, words)."""
 TURNED = "* math.sqrt(self.dim_model)).permute(1, 0, 2)", ".permute(1, 0, 2) * math.sqrt(self.dim_model))"
 
 

@@ -14,7 +14,7 @@ from scratch_transformer.kit.definitions import leads_to, names_in, source_of
 from scratch_transformer.kit.kind import Inputs, Kind, Probe
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.call import batching, beginnings, beside, caching, forwards
-from scratch_transformer.kit.resolve.call.plan import LENGTH, ROWS, SENTENCES, CannotCall, Plan
+from scratch_transformer.kit.resolve.call.plan import LENGTH, LENGTH_FIRST, ROWS, SENTENCES, CannotCall, Plan
 from scratch_transformer.kit.resolve.call.precision import double
 from scratch_transformer.kit.resolve.candidate import Resolved, tensors
 from scratch_transformer.kit.resolve.functions import decoders, mask_functions, schedules
@@ -275,6 +275,7 @@ def _add(output: Tensor, inputs: Inputs) -> Tensor:
 
 NOTED = {
     LENGTH: "It takes no vectors: it was given the number of positions.",
+    LENGTH_FIRST: "It takes the length first: (T, B, h, d_k).",
     "heads after the length": "It takes heads after the length: (B, T, h, d_k).",
     SENTENCES: "It takes logits of several sentences, (B, T, V).",
     ROWS: "It takes the positions of every sentence, (B, T).",
