@@ -363,7 +363,7 @@ def _of_outputs(arguments: Mapping[str, str]) -> dict[str, str] | None:
 
 def _sources(parameters: list[inspect.Parameter], tensors: tuple[str, ...]) -> list[inspect.Parameter]:
     """Of a decoder that is given ids: the parameter that takes the source's too, to see where padding is."""
-    required = [p for p in parameters if p.default is p.empty]
+    required = [p for p in parameters if p.default is p.empty and not beside.POSITIONS.match(plain(p.name))]
     if not {"ids", "memory"} <= set(tensors) or len(required) != 3:
         return []
     return [p for p in required[1:] if input_of(p.name, ("src",))][:1]
