@@ -38,6 +38,8 @@ def plan_of(inputs, *names):
         (MODEL, ("enc_padding_mask", "look_ahead_mask", "dec_padding_mask"), ("src_mask", "tgt_mask", "src_mask")),
         (MODEL, ("enc_padding_mask", "dec_padding_mask"), ("src_mask", "tgt_mask")),
         (DECODER, ("look_ahead_mask", "dec_padding_mask"), ("mask", "memory_mask")),
+        (DECODER, ("src_padding_mask", "no_peeking_mask"), ("memory_mask", "mask")),
+        (DECODER, ("src_padding_mask", "tgt_padding_mask", "third_mask"), ("memory_mask", "mask", "mask")),
         (
             MODEL,
             ("encoder_self_attention_mask", "decoder_self_attention_mask", "decoder_cross_attention_mask"),
@@ -426,3 +428,48 @@ def test_positions_come_beside_the_ids_of_both_sides(of_table, is_right, tmp_pat
     (tmp_path / "learner.py").write_text(text, encoding="utf-8")
     names = {"MultiHeadAttention", "PoswiseFeedForwardNet", "DecoderLayer", "Decoder"}
     assert (check_here(tmp_path / "learner.py", names)["Decoder"].verdict in RIGHT) == is_right
+
+
+OF_RAW_IDS = """
+class SelfAttention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.num_heads, self.d_k = num_heads, d_model // num_heads
+        self.q, self.k, self.v, self.o = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, x, x_raw):
+        B, T, E = x.shape
+        q, k, v = (f(x).view(B, T, self.num_heads, self.d_k).transpose(1, 2) for f in (self.q, self.k, self.v))
+        scores = q @ k.transpose(-2, -1) / math.sqrt(self.d_k)
+        scores = scores + torch.where(x_raw != 0, 0, -1e20)[:, None, None]
+        return self.o((scores.softmax(-1) @ v).transpose(1, 2).reshape(B, T, E))
+
+
+class EncoderLayer(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff):
+        super().__init__()
+        self.att = SelfAttention(d_model, num_heads)
+        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+        self.ff1, self.ff2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+
+    def forward(self, x, input_ids):
+        x = self.norm1(x + self.att(x, input_ids))
+        return self.norm2(x + self.ff2(torch.relu(self.ff1(x))))
+"""
+"""Ids in place of a mask."""
+
+
+@pytest.mark.parametrize(
+    "right, other, ids",
+    [("x_raw != 0", "x_raw != 1", []), ("[:, None, None]", "[:, None, :, None]", ["A7"]), ("!= 0", "== 0", None)],
+)
+def test_ids_beside_the_vectors_that_were_made_of_them_say_where_padding_is(right, other, ids, tmp_path):
+    results = check_text(OF_RAW_IDS.replace(right, other), tmp_path)
+    attention, layer = results["SelfAttention"], results["EncoderLayer"]
+    if ids:
+        assert (attention.verdict, layer.verdict) == ("mistake", "mistake") and attention.ids[:1] == ids
+    elif ids is None:  # padding alone is attended to
+        assert attention.verdict == "unknown mismatch"
+    else:
+        assert attention.verdict in RIGHT and layer.verdict in RIGHT
+        assert "Its x_raw was given as (B, S), ids with 1 for padding." in attention.notes, attention.notes

@@ -14,9 +14,10 @@ import random
 import resource
 import tempfile
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
+from types import CellType, FunctionType
 
 import torch
 from torch import nn
@@ -119,7 +120,7 @@ class Right:
             return None
         made = forwards.held(attempt.build())
         after = Resolved(before.kind, made, before.settings, before.plan, before.layout)
-        after.function, after.post = forwards.forward_of(made, before.kind), before.post
+        after.function, after.post = forwards.forward_of(made, before.kind), _of_other(before.post, before.made, made)
         after.shape_of = before.shape_of
         parameters = Parameters(made)
         shapes = {name: values.shape for name, values in parameters.tensors.items()}
@@ -127,6 +128,14 @@ class Right:
             raise ValueError("other parameters")
         after.parameters = parameters
         return after
+
+
+def _of_other(post: Callable, before: nn.Module, after: nn.Module) -> Callable:
+    """What is done with an output, with another module's part where it uses one: the projection."""
+    paths = {id(part): path for path, part in before.named_modules()}
+    cells = [cell.cell_contents for cell in post.__closure__ or ()]
+    cells = [after.get_submodule(paths[id(held)]) if id(held) in paths else held for held in cells]
+    return FunctionType(post.__code__, post.__globals__, closure=tuple(map(CellType, cells)))
 
 
 def _globals_of(thing) -> dict:
