@@ -208,3 +208,9 @@ def test_what_is_none_by_default_is_left_so_where_a_number_stops_it(more, first,
     text = OPEN.format(more=more, first=first).replace("len(self.scaled)", "len('a')")
     (result,) = check_text(text, tmp_path).values()
     assert result.verdict not in ("matches the builtin", "harmless deviation")
+
+
+def test_a_type_by_default_was_to_be_an_annotation(tmp_path):
+    text = OPEN.format(more="bias=True", first="pass").replace("d_model, d_ff", "d_model=int, d_ff=int", 1)
+    (result,) = check_text(text, tmp_path).values()
+    assert result.verdict == "matches the builtin"

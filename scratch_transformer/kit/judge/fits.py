@@ -81,7 +81,7 @@ def _frequencies(session: Session) -> list[Fit]:
 
 def _several(session: Session) -> list[Fit]:
     """Two or three of the known mistakes of a table at once: its angles, their order, the first position."""
-    forms = [[(id, form, dict(e)) for form, e in MISTAKES[id].changes.items()] for id in ("P2", "P3", "P9")]
+    forms = [[(id, form, dict(e)) for form, e in MISTAKES[id].changes.items()] for id in ("P2", "P3", "P14", "P9")]
     chosen = itertools.product(*([None, *own] for own in forms))
     several = [[change for change in some if change is not None] for some in chosen]
     return [some for some in several if len(some) > 1]

@@ -48,6 +48,12 @@ export const LAYOUTS = {
   interleaved: (i, half, sine, cosine) => [2 * i, sine, cosine, 2 * i + 1],
   "cosine first": (i, half, sine, cosine) => [2 * i, cosine, sine, 2 * i + 1],
   concatenated: (i, half, sine, cosine) => [i, sine, cosine, half + i],
+  "cosine, zero": (i, half, sine, cosine) => [2 * i, cosine, 0, 2 * i + 1],
+  "zero, cosine": (i, half, sine, cosine) => [2 * i, 0, cosine, 2 * i + 1],
+  "sine, zero": (i, half, sine) => [2 * i, sine, 0, 2 * i + 1],
+  "zero, sine": (i, half, sine) => [2 * i, 0, sine, 2 * i + 1],
+  "sine, sine": (i, half, sine) => [2 * i, sine, sine, 2 * i + 1],
+  "cosine, cosine": (i, half, sine, cosine) => [2 * i, cosine, cosine, 2 * i + 1],
 };
 
 const sigmoid = (x) => 1 / (1 + Math.exp(-x));
