@@ -83,3 +83,41 @@ def test_a_table_that_is_cut_a_row_too_late_fits_the_longest_sentence_alone(base
     result = check_text(ONE_ROW_MORE.replace("10000.0", base), tmp_path)["PositionalEncoding"]
     assert [id for id in result.ids if id not in ("P1", "P6")] == ids, result
     assert (result.verdict in FINE) == (not ids) and any("longest length alone" in limit for limit in result.limits)
+
+
+FROZEN = """
+class PositionalEncoding(nn.Module):
+    def __init__(self, d_model, max_len=50):
+        super().__init__()
+        angles = torch.arange(max_len)[:, None] / 10000 ** (torch.arange(0, d_model, 2) / d_model)
+        table = COMPUTED
+        self.table = nn.Embedding.from_pretrained(table.flatten(1).float(), freeze=True)
+
+    def forward(self, x):
+        return x + self.table(torch.arange(x.shape[1]))
+"""
+
+
+@pytest.mark.parametrize("computed, is_right", [("(angles.sin(), angles.cos())", True), ("(angles, angles)", False)])
+def test_a_frozen_table_that_is_computed_is_not_learned_whatever_is_in_it(computed, is_right, tmp_path):
+    text = FROZEN.replace("COMPUTED", f"torch.stack({computed}, -1)")
+    assert (check_text(text, tmp_path)["PositionalEncoding"].verdict in FINE) == is_right
+
+
+KEPT = """
+class PositionalEncoding(nn.Module):
+    def __init__(self, max_len, d_model):
+        super().__init__()
+        self.signal = torch.zeros(max_len, d_model)
+        angles = torch.arange(max_len)[:, None] / 10000 ** (torch.arange(0, d_model, 2) / d_model)
+        self.table = torch.stack((angles.sin(), angles.cos()), -1).flatten(1).float()
+
+    def forward(self, x):
+        return x + self.table[: x.shape[1]]
+"""
+
+
+@pytest.mark.parametrize("old, new, ids", [("", "", {"P5"}), ("10000", "1000", {"P2", "P5"})])
+def test_zeros_that_are_kept_beside_a_table_are_no_learned_positions(old, new, ids, tmp_path):
+    result = check_text(KEPT.replace(old, new), tmp_path)["PositionalEncoding"]
+    assert (set(result.ids) & {"P2", "P5"}, result.unexplained) == (ids, False)
