@@ -205,6 +205,22 @@ class Given(torch.nn.Module):
         return self.out(self.inner(x))
 
 
+class ClassificationDecoder(torch.nn.Module):
+    """The mean of what an encoder made of the words, without the padding."""
+
+    def __init__(self, d_model, d_output):
+        super().__init__()
+        self.linear = torch.nn.Linear(d_model, d_output)
+
+    def forward(self, states, encoder_mask):
+        weights = encoder_mask[..., :1]
+        return self.linear((weights * states).sum(1) / weights.sum(1))
+
+
+def test_a_head_that_is_given_a_mask_attends_to_nothing():
+    assert foreign.attends_to_nothing(ClassificationDecoder, "DecoderOnly") == "it attends to nothing"
+
+
 def test_what_attends_to_nothing_is_no_whole():
     """Text is drawn from a softmax too: that is none of attention."""
     assert foreign.attends_to_nothing(Bigram, "DecoderOnly") == "it attends to nothing"
