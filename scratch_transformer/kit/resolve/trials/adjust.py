@@ -215,7 +215,12 @@ def _add_head(candidate: Resolved, probe: Probe, trial: Trial) -> None:
         candidate.notes.append("Its forward ends before the projection to the vocabulary, which was applied to it.")
 
 
-SCORES = {(1, 0, 2): "(T, B, V)", (0, 2, 1): "(B, V, T)", (1, 2, 0): "(V, B, T)", (2, 0, 1): "(T, V, B)"}
+SCORES: dict[tuple[int, ...], str] = {
+    (1, 0, 2): "(T, B, V)",
+    (0, 2, 1): "(B, V, T)",
+    (1, 2, 0): "(V, B, T)",
+    (2, 0, 1): "(T, V, B)",
+}
 """Orders of the dimensions of logits -> how to read them; for what is given ids as (B, T)."""
 
 
@@ -307,6 +312,8 @@ def notes(candidate: Resolved) -> None:
         candidate.notes.append("It takes no vectors: it was given the numbers of the positions, 0, 1, 2, ….")
     elif plan.order == caching.TOKENWISE:
         candidate.notes.append("It takes one token at a time, and keeps keys and values.")
+    elif plan.order == batching.IN_A_BATCH:
+        candidate.limits.append("It stops, or goes wrong, with more than one sentence in a batch.")
     elif plan.order in batching.AXES:
         candidate.notes.append(f"It takes {plan.order}.")
     elif plan.order in NOTED:

@@ -21,7 +21,7 @@ from scratch_transformer.kit.kind import Finding, Inputs, Kind
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.resolve.build import construct
 from scratch_transformer.kit.resolve.build.config import Unknown
-from scratch_transformer.kit.resolve.call import calling, forwards
+from scratch_transformer.kit.resolve.call import batching, calling, forwards
 from scratch_transformer.kit.resolve.call.plan import CannotCall, Plan
 from scratch_transformer.kit.resolve.call.precision import double
 from scratch_transformer.kit.resolve.library.library import Library
@@ -99,7 +99,7 @@ def _calls(
             yield None  # its sizes come from somewhere else
             return
         function = forwards.forward_of(made, kind)
-        orders = ("batch first", "sequence first", calling.ALONE)
+        orders = ("batch first", "sequence first", batching.ALONE)
         plans = list(calling.plans(function, kind.inputs, settings, orders))
     except (Exception, Unknown) as error:
         yield error
@@ -109,7 +109,7 @@ def _calls(
         without = [] if any(is_required for *_, is_required in plan.mask_parameters) else [plan]
         for form in itertools.islice(itertools.chain(without, forms), MOST_FORMS):
             single = {name: None if value is None else value[:1] for name, value in inputs.items()}
-            some = single if plan.order == calling.ALONE else inputs
+            some = single if plan.order == batching.ALONE else inputs
             if form.accepts(some):
                 yield _stopped(function, form, some)
 
