@@ -135,3 +135,41 @@ def test_and_is_right_where_that_is_turned_before(tmp_path):
     whole = check_text(ALONG_THE_BATCH.replace(*TURNED).replace("out(out)", "out(out).permute(1, 2, 0)"), tmp_path)
     assert whole["Transformer"].verdict == "matches the builtin", whole["Transformer"]
     assert "It returns its scores as (B, V, T)." in whole["Transformer"].notes
+
+
+FROZEN = """
+class PositionalEncoding(nn.Module):
+    def __init__(self, d_model, max_len=50):
+        super().__init__()
+        angles = torch.arange(max_len)[:, None] / 10000 ** (torch.arange(0, d_model, 2) / d_model)
+        table = COMPUTED
+        self.table = nn.Embedding.from_pretrained(table.flatten(1).float(), freeze=True)
+
+    def forward(self, x):
+        return x + self.table(torch.arange(x.shape[1]))
+"""
+
+
+@pytest.mark.parametrize("computed, is_right", [("(angles.sin(), angles.cos())", True), ("(angles, angles)", False)])
+def test_a_frozen_table_that_is_computed_is_not_learned_whatever_is_in_it(computed, is_right, tmp_path):
+    text = FROZEN.replace("COMPUTED", f"torch.stack({computed}, -1)")
+    assert (check_text(text, tmp_path)["PositionalEncoding"].verdict in FINE) == is_right
+
+
+KEPT = """
+class PositionalEncoding(nn.Module):
+    def __init__(self, max_len, d_model):
+        super().__init__()
+        self.signal = torch.zeros(max_len, d_model)
+        angles = torch.arange(max_len)[:, None] / 10000 ** (torch.arange(0, d_model, 2) / d_model)
+        self.table = torch.stack((angles.sin(), angles.cos()), -1).flatten(1).float()
+
+    def forward(self, x):
+        return x + self.table[: x.shape[1]]
+"""
+
+
+@pytest.mark.parametrize("old, new, ids", [("", "", {"P5"}), ("10000", "1000", {"P2", "P5"})])
+def test_zeros_that_are_kept_beside_a_table_are_no_learned_positions(old, new, ids, tmp_path):
+    result = check_text(KEPT.replace(old, new), tmp_path)["PositionalEncoding"]
+    assert (set(result.ids) & {"P2", "P5"}, result.unexplained) == (ids, False)

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from reference_tests.kit.learners.checked import check_here, check_text
+from reference_tests.kit.learners.corpus import STYLES
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.resolve import foreign
 from scratch_transformer.kit.resolve.call import beside, calling, forwards
@@ -202,6 +203,22 @@ class Given(torch.nn.Module):
 
     def forward(self, x):
         return self.out(self.inner(x))
+
+
+class ClassificationDecoder(torch.nn.Module):
+    """The mean of what an encoder made of the words, without the padding."""
+
+    def __init__(self, d_model, d_output):
+        super().__init__()
+        self.linear = torch.nn.Linear(d_model, d_output)
+
+    def forward(self, states, encoder_mask):
+        weights = encoder_mask[..., :1]
+        return self.linear((weights * states).sum(1) / weights.sum(1))
+
+
+def test_a_head_that_is_given_a_mask_attends_to_nothing():
+    assert foreign.attends_to_nothing(ClassificationDecoder, "DecoderOnly") == "it attends to nothing"
 
 
 def test_what_attends_to_nothing_is_no_whole():
@@ -408,6 +425,25 @@ def test_of_two_halves_the_decoder_is_given_the_target_and_what_the_encoder_give
     Halves.decode = scope["decode"]
     target, memory = forwards.forward_of(Halves(), KINDS["Transformer"])("the source", "the target")
     assert (target, memory) == ("the target", "encoded the source")
+
+
+GIVEN_POSITIONS = [
+    ("(self, dec_inputs, enc_inputs, enc_outputs):", "(self, dec_inputs, pos, enc_inputs, enc_outputs):"),
+    ("        positions = torch.arange(dec_inputs.size(1)).expand_as(dec_inputs)\n", ""),
+    ("self.tgt_emb(dec_inputs) + self.pos_emb(positions)", "self.tgt_emb(dec_inputs) + self.pos_emb(pos)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("of_table, is_right", [("", True), ("angles[1] = 0", False)])
+def test_positions_come_beside_the_ids_of_both_sides(of_table, is_right, tmp_path):
+    text = STYLES["source_ids"].read_text(encoding="utf-8")
+    last = "    return torch.tensor(angles"
+    for old, new in [*GIVEN_POSITIONS, (last, f"    {of_table}\n{last}")]:
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    (tmp_path / "learner.py").write_text(text, encoding="utf-8")
+    names = {"MultiHeadAttention", "PoswiseFeedForwardNet", "DecoderLayer", "Decoder"}
+    assert (check_here(tmp_path / "learner.py", names)["Decoder"].verdict in RIGHT) == is_right
 
 
 OF_RAW_IDS = """

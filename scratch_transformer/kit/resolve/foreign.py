@@ -19,6 +19,7 @@ from torch import nn
 
 from scratch_transformer.kit.definitions import leads_to, names_in
 from scratch_transformer.kit.discover.placeholders import Missing
+from scratch_transformer.kit.resolve import structure
 from scratch_transformer.kit.resolve.build.config import is_config
 from scratch_transformer.kit.resolve.names.settings import settings_of
 from scratch_transformer.kit.resolve.other_designs import SAID
@@ -60,11 +61,12 @@ WHOLES = ("Encoder", "Decoder", "TokenEncoder", "TokenDecoder", "Transformer", "
 ATTENDS = re.compile(
     r"(?<!fl)att|softmax|mha|mhsa|query|queries|qkv|einsum|bmm|transformer|gpt|bert|llama|mask|heads", re.IGNORECASE
 )
+SCORES = re.compile(r"(?<!fl)att|softmax|mha|mhsa|quer|qkv|einsum|bmm|matmul", re.IGNORECASE)
 WEIGHS = re.compile(
     r"(?<!fl)att|softmax|^exp|mha|einsum|bmm|matmul|^mm$|scores|weights|transformer|sigmoid", re.IGNORECASE
 )
 LAYERS = re.compile(rf"{ATTENDS.pattern}|block|encoder|decoder", re.IGNORECASE)
-NUMBERS = re.compile(r"num|^n_|labels|classes|dim|size|drop|prob|len", re.IGNORECASE)
+NUMBERS = re.compile(r"num|^[nd]_|labels|classes|dim|size|drop|prob|len", re.IGNORECASE)
 INNER = re.compile("inner|model|module|net|fn|base|backbone")
 GIVEN = re.compile(r"encoder|decoder|layer|block|model|module|attn|attention|stack|net", re.IGNORECASE)
 
@@ -83,7 +85,8 @@ def attends_to_nothing(thing: Any, kind: str) -> str:
     is_open = any(map(INNER.fullmatch, names)) or any(GIVEN.search(name) and not settings_of(name) for name in names)
     is_open = is_open or any(p.default is p.empty and not _is_number(p) for p in _given(thing))
     is_strange = any(_tree(one) is None or not _has_known_bases(one) or _takes_from_files(one) for one in made)
-    words = WEIGHS if is_part else ATTENDS
+    is_head = structure.linears(thing) == 1 and len(made) == 1  # it may be given a mask, to average over words
+    words = WEIGHS if is_part else SCORES if is_head else ATTENDS
     attends = any(words.search(name) for one in made for name in _computing(one))
     attends = attends or any(LAYERS.search(getattr(one, "__name__", "")) for one in made[1:])
     return "" if is_open or is_strange or attends else "it attends to nothing"

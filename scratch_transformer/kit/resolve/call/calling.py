@@ -370,7 +370,7 @@ def _sources(parameters: list[inspect.Parameter], inputs: tuple[str, ...]) -> li
 
     Of a decoder that is given ids, the source's; of what is given vectors, those that they were made of.
     """
-    required = [p for p in parameters if p.default is p.empty]
+    required = [p for p in parameters if p.default is p.empty and not beside.POSITIONS.match(plain(p.name))]
     if {"ids", "memory"} <= set(inputs):
         found = [p for p in required[1:] if input_of(p.name, ("src",))]
         found += [p for p in required[1:] if set(words(p.name)) & SOURCE and input_of(p.name, ("memory",))]

@@ -142,8 +142,8 @@ class Plan:
             if keep is None:
                 given |= self._absent(name, takers, inputs)
                 continue
-            if not takers and ("src" in inputs or "ids" in inputs):
-                continue  # it sees the padding itself
+            if not takers and ("src" in inputs or ("ids" in inputs and (name != "memory_mask" or bool(keep.all())))):
+                continue  # it sees the padding itself, but not the source's in the target's ids
             is_own = name == "mask" and "memory" in inputs and not any(n == name for _, n, _ in self.mask_parameters)
             if is_own and _is_causal(keep):
                 continue  # a decoder that takes no mask is causal by itself, or wrong
