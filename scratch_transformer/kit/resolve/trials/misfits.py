@@ -52,7 +52,7 @@ def finding(thing: Any, kind: Kind, library: Library, error: BaseException | Non
     """
     if not isinstance(thing, type) or not issubclass(thing, nn.Module):
         return None
-    if kind.name == "ScaledDotProductAttention" and {"Linear", "Parameter"} & names_in(thing):
+    if kind.name == "ScaledDotProductAttention" and {"Linear", "Parameter"} & names_in(thing):  # type: ignore[arg-type]
         kind = library.kinds["MultiheadAttention"]  # the core alone has no weights
     if kind.name not in KINDS or library.supplied:
         return None
