@@ -9,7 +9,7 @@ from reference_tests.kit.learners.checked import check_here, check_text
 from reference_tests.kit.learners.corpus import STYLES
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.resolve import foreign
-from scratch_transformer.kit.resolve.call import calling, forwards
+from scratch_transformer.kit.resolve.call import beside, calling, forwards
 from scratch_transformer.kit.resolve.call.masks import Form
 
 DECODER = ("x", "memory", "mask", "memory_mask")
@@ -509,6 +509,14 @@ def apply_rotary(x, cos, sin):
     return x * cos + torch.cat((x[..., width // 2 :], x[..., : width // 2]), dim=-1) * sin
 """
 """Heads as (T, B, h, d_k), turned by a table whose sines have their signs already."""
+
+
+def test_a_table_whose_rows_are_asked_for_by_positions_is_given_whole():
+    def apply_rotary(q, cos, sin, position_ids): ...
+
+    for names, whole in ((("x", "positions"), True), (("x",), False)):
+        plan = next(calling.plans(apply_rotary, names, {"max_len": 9}, tables=beside.usual(9, 4, 1e4)))
+        assert plan.constants["cos"].whole == whole
 
 
 @pytest.mark.parametrize("other, verdict", [("(-angles.sin()", "matches the builtin"), ("(angles.sin()", "mistake")])

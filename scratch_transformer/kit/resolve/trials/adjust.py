@@ -224,11 +224,11 @@ SCORES: dict[tuple[int, ...], str] = {
 """Orders of the dimensions of logits -> how to read them; for what is given ids as (B, T)."""
 
 
-def _order_of(output: Tensor, expected: torch.Size) -> tuple[int, ...]:
-    """In which order an output has the dimensions that are expected; () if that is none, or the same."""
+def _order_of(output: Tensor, expected: torch.Size) -> tuple[int, int, int] | None:
+    """In which order an output has the dimensions that are expected; None if in none, or in the same."""
     if output.dim() != 3 or output.shape == expected or len(set(expected)) < 3:
-        return ()
-    return next((order for order in SCORES if output.permute(order).shape == expected), ())
+        return None
+    return next((order for order in SCORES if output.permute(order).shape == expected), None)
 
 
 CAPPED = "Its scores are kept within ±{0:g}, as {0:g} · tanh(scores / {0:g}): those before are compared."
