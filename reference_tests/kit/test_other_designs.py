@@ -7,7 +7,7 @@ from torch import nn
 from reference_tests.kit.learners.checked import check_text
 from scratch_transformer.kit import another_sort
 from scratch_transformer.kit.another_sort import decoder_within
-from scratch_transformer.kit.discover.placeholders import NotInstalled
+from scratch_transformer.kit.discover.placeholders import Missing, NotInstalled
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.resolve import foreign
 from scratch_transformer.kit.resolve.library.library import Library
@@ -115,6 +115,21 @@ def test_what_only_projects_for_attention_attends_to_nothing():
     assert foreign.attends_to_nothing(Weighs, "CausalSelfAttention") == ""
 
 
+class OfThree(nn.Module):
+    def __init__(self, size, num_heads):
+        super().__init__()
+        self.num_heads, self.qkv_linear = num_heads, nn.Linear(size, 3 * size)
+
+    def forward(self, x):
+        parts = self.qkv_linear(x).chunk(3, dim=-1)
+        return [part.view(*x.shape[:2], self.num_heads, -1).transpose(1, 2) for part in parts]
+
+
+def test_nor_is_it_a_layer():
+    assert foreign.attends_to_nothing(OfThree, "DecoderOnlyLayer") == "it attends to nothing"
+    assert foreign.attends_to_nothing(Weighs, "DecoderOnlyLayer") == ""
+
+
 class OfConfig(nn.Module):
     def __init__(self, config):
         super().__init__()
@@ -179,3 +194,35 @@ def test_queries_of_a_network_are_another_design(made, factor, is_other, tmp_pat
     (result,) = check_text(OF_NETWORKS.format(made=made, factor=factor), tmp_path).values()
     assert ("made by networks" in result.verdict) == is_other
     assert (result.verdict == "unknown mismatch") == bool(factor)
+
+
+def test_what_is_to_be_given_an_instance_of_an_absent_package_needs_it():
+    Turning, own = Missing("fast_rotations"), Missing("parts", "there is no Turning in parts.py")
+
+    def given(turning: Turning = None, other: nn.Module = None): ...
+
+    def given_one_of_a_file(turning: own | None = None): ...
+
+    assert foreign.asks_for_absent(given) == "it needs fast_rotations, which is not installed"
+    assert foreign.asks_for_absent(given_one_of_a_file) == ""
+    for verdict, said in (("crashed", "it needs fast_rotations, which is not installed"), ("mistake", "")):
+        assert another_sort.name_of(given, Outcome(KINDS["EncoderLayer"]), verdict, Library(KINDS)) == said
+
+
+ACTIVATED = """
+class LinearBlock(nn.Module):
+    def __init__(self, in_features, out_features):
+        super().__init__()
+        self.linear, self.act = nn.Linear(in_features, out_features), nn.GELU()
+
+    def forward(self, x):
+        return {output}
+"""
+
+
+@pytest.mark.parametrize("output, verdict", [
+    ("self.act(self.linear(x))", foreign.ACTIVATED), ("self.linear(x)", "matches the builtin"),
+])  # fmt: skip
+def test_a_linear_layer_with_an_activation_is_no_linear_layer(output, verdict, tmp_path):
+    (result,) = check_text(ACTIVATED.format(output=output), tmp_path).values()
+    assert result.verdict == verdict

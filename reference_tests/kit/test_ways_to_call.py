@@ -205,6 +205,22 @@ class Given(torch.nn.Module):
         return self.out(self.inner(x))
 
 
+class ClassificationDecoder(torch.nn.Module):
+    """The mean of what an encoder made of the words, without the padding."""
+
+    def __init__(self, d_model, d_output):
+        super().__init__()
+        self.linear = torch.nn.Linear(d_model, d_output)
+
+    def forward(self, states, encoder_mask):
+        weights = encoder_mask[..., :1]
+        return self.linear((weights * states).sum(1) / weights.sum(1))
+
+
+def test_a_head_that_is_given_a_mask_attends_to_nothing():
+    assert foreign.attends_to_nothing(ClassificationDecoder, "DecoderOnly") == "it attends to nothing"
+
+
 def test_what_attends_to_nothing_is_no_whole():
     """Text is drawn from a softmax too: that is none of attention."""
     assert foreign.attends_to_nothing(Bigram, "DecoderOnly") == "it attends to nothing"
@@ -473,3 +489,30 @@ def test_ids_beside_the_vectors_that_were_made_of_them_say_where_padding_is(righ
     else:
         assert attention.verdict in RIGHT and layer.verdict in RIGHT
         assert "Its x_raw was given as (B, S), ids with 1 for padding." in attention.notes, attention.notes
+
+
+LENGTH_FIRST = """
+def precompute_cos_sin(rope_theta, n, d, device):
+    angles = torch.outer(torch.arange(n), rope_theta ** (-torch.arange(0, d, 2, dtype=torch.float64) / d))
+    cos, sin = torch.cat((angles, angles), -1).cos(), torch.cat((-angles.sin(), angles.sin()), -1)
+
+    def get_cos_sin():
+        return cos, sin
+
+    return get_cos_sin
+
+
+def apply_rotary(x, cos, sin):
+    assert cos.size(0) == x.size(0)
+    length, sentences, heads, width = x.shape
+    cos, sin = cos.view(length, 1, 1, -1), sin.view(length, 1, 1, -1)
+    return x * cos + torch.cat((x[..., width // 2 :], x[..., : width // 2]), dim=-1) * sin
+"""
+"""Heads as (T, B, h, d_k), turned by a table whose sines have their signs already."""
+
+
+@pytest.mark.parametrize("other, verdict", [("(-angles.sin()", "matches the builtin"), ("(angles.sin()", "mistake")])
+def test_what_turns_heads_may_have_the_length_first(other, verdict, tmp_path):
+    results = check_text(LENGTH_FIRST.replace("(-angles.sin()", other), tmp_path)
+    assert results["apply_rotary"].verdict == verdict, results["apply_rotary"]
+    assert "It takes the length first: (T, B, h, d_k)." in results["apply_rotary"].notes

@@ -27,9 +27,13 @@ def name_of(value: Any, outcome: Outcome, verdict: str, library: Library) -> str
     absent = [error for error in library.heard.values() if getattr(error, "package", "")]
     if absent and (why := foreign.lacks(absent[0])):  # with the reference in its place, too, the rest is not understood
         return why
+    if (why := foreign.asks_for_absent(value)) and (outcome.candidate is None or outcome.candidate.replaced):
+        return why
     module = outcome.candidate.module if outcome.candidate is not None else None
     if outcome.kind.name in ("FeedForward", "SwiGLU") and module is not None and not [*module.parameters()]:
         return foreign.WEIGHTLESS
+    if verdict == "unknown mismatch" and outcome.kind.name == "Linear" and _has_more(module):
+        return foreign.ACTIVATED
     if "next_logits" in outcome.kind.inputs and (other := decoder_within(value)):
         return foreign.HANDS_ON.format(other)
     if verdict == "unknown mismatch" and _is_pooled(outcome, library):
@@ -56,6 +60,12 @@ def makes_queries_by_networks(made: Any) -> bool:
         if not attends and sum(isinstance(one, nn.Linear) for _, one in inside) > 1:
             return True
     return False
+
+
+def _has_more(module: nn.Module | None) -> bool:
+    """Whether a linear layer is one of several parts: LinearBlock, of nn.Linear and nn.GELU."""
+    leaves = [part for _, part in walk(module) if not [*part.children()]] if module is not None else []
+    return len(leaves) > 1 and any(isinstance(part, nn.Linear) for part in leaves)
 
 
 def _is_pooled(outcome: Outcome, library: Library) -> bool:

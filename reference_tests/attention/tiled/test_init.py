@@ -207,8 +207,8 @@ def test_forward_mode_derivatives_are_refused_rather_than_lost():
     assert unsupported(query, key, value) is None
 
 
-def test_torchs_compiler_is_no_transform(monkeypatch):
-    """It sees the operator whole. (And could not look into the two questions.)"""
+def test_who_sees_the_operator_whole_is_no_transform(monkeypatch):
+    """As what compiles a graph does, which could not look into the two questions either."""
     said = []
     for is_compiling in (True, False):
         monkeypatch.setattr(torch.compiler, "is_compiling", lambda is_compiling=is_compiling: is_compiling)

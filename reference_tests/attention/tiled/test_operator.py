@@ -137,9 +137,10 @@ def test_autocast_casts_nothing_within(dtype, mask_dtype, few_suits, qkv, monkey
     query, key, value = (x.to(dtype) for x in qkv)
     for dropout_p in (0.0, 0.5):
         expected = both_passes(query, key, value, mask, dropout_p)
-        with torch.autocast("cpu", torch.bfloat16):
-            found = both_passes(query, key, value, mask, dropout_p)
-        assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+        for cast in (torch.bfloat16, torch.float16):
+            with torch.autocast("cpu", cast):
+                found = both_passes(query, key, value, mask, dropout_p)
+            assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
         of_mask = mask_dtype if mask_dtype in (torch.float32, torch.bfloat16) else torch.float32
         assert [x.dtype for x in found] == [dtype, torch.float32, *[dtype] * 3, of_mask]
 

@@ -32,6 +32,7 @@ from scratch_transformer.kit.recipe import RIGHT
 from scratch_transformer.kit.report.finding import FINE
 from scratch_transformer.kit.resolve.build import construct
 from scratch_transformer.kit.resolve.call import forwards
+from scratch_transformer.kit.resolve.call.precision import double
 from scratch_transformer.kit.resolve.candidate import Resolved
 from scratch_transformer.kit.resolve.weights.layout import Parameters
 
@@ -118,7 +119,8 @@ class Right:
         attempt = self.made.get(id(before.made))
         if attempt is None:
             return None
-        made = forwards.held(attempt.build())
+        with double():
+            made = forwards.held(attempt.build())
         after = Resolved(before.kind, made, before.settings, before.plan, before.layout)
         after.function, after.post = forwards.forward_of(made, before.kind), _of_other(before.post, before.made, made)
         after.shape_of = before.shape_of

@@ -1,7 +1,7 @@
 """The passes as one operator of torch's: differentiable, and opaque to torch.compile, which can't look into threads.
 
 Where nobody but autograd looks, `attend` computes the same without the operator. Autocast needs no switching off: what
-is told where to put its result is never cast, and everything else is in the dtype that autocast wants, or in float32.
+is told where to put its result is never cast, and all products are.
 """
 
 from __future__ import annotations

@@ -205,9 +205,8 @@ def _work_off(waiting: list[Task], work: Callable[[Task, Scratch], Any], like: T
 
 def _scratch(like: Tensor) -> Scratch:
     """This thread's buffers. On other devices torch keeps freed memory for the next call itself."""
-    if like.device.type != "cpu":
-        return Scratch(like.dtype, like.device)
-    return _local.scratches.setdefault(like.dtype, Scratch(like.dtype, like.device))
+    new = Scratch(like.dtype, like.device)
+    return _local.scratches.setdefault(like.dtype, new) if like.device.type == "cpu" else new
 
 
 def _pool(threads: int) -> ThreadPoolExecutor:

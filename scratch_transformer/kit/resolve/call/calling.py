@@ -19,7 +19,7 @@ from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.build.tokenizer import is_tokenizer
 from scratch_transformer.kit.resolve.call import batching, beside, caching, told
 from scratch_transformer.kit.resolve.call.inert import NoDropout
-from scratch_transformer.kit.resolve.call.plan import LENGTH, MASKS, SENTENCES, CannotCall, Plan
+from scratch_transformer.kit.resolve.call.plan import LENGTH, LENGTH_FIRST, MASKS, SENTENCES, CannotCall, Plan
 from scratch_transformer.kit.resolve.call.plan import ROWS as OF_ROWS
 from scratch_transformer.kit.resolve.names.inputs import (
     CROSS_MASK,
@@ -101,7 +101,7 @@ def orders(kind: Kind, is_function: bool, keeps: bool = False) -> tuple[str, ...
     if kind.name.startswith("Loss"):
         return "batch first", SENTENCES
     if kind.name == "RotaryEmbedding":
-        usual = ("batch first", "heads after the length", OF_ROWS)
+        usual = ("batch first", "heads after the length", LENGTH_FIRST, OF_ROWS)
     if kind.name == "ScaledDotProductAttention":
         usual = (*usual, "heads after the length")
     alone = batching.orders(kind) if {"x", "query", "ids", "src"} & set(kind.inputs) else ()
