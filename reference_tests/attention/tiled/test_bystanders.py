@@ -1,8 +1,10 @@
 """Which threads may compute beside a call: a notebook's and a progress bar's do not, and nobody's own are trusted."""
 
+import concurrent.futures.thread
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 
@@ -52,6 +54,7 @@ def test_what_reads_and_writes_computes_nothing(started, name):
 def test_of_anybody_elses_thread_nothing_is_known(started, name):
     assert bystanders.compute([started(target=run_by(name))])
     assert bystanders.compute([started(home_of("tqdm._monitor")), started(target=run_by(name))])
+    assert bystanders.compute([threading.Thread(target=str.upper)])  # of C's, which has no module
 
 
 def test_a_thread_of_an_executor_computes_while_it_has_a_task():
@@ -73,6 +76,15 @@ def test_a_thread_of_an_executor_computes_while_it_has_a_task():
         asleep = pool.submit(done.clear)  # a task that is a function of C's has no frame of its own
         asleep.result()
     assert not worker.is_alive() and bystanders.compute([worker])
+
+
+@pytest.mark.parametrize("task", [None, print])
+def test_a_thread_that_has_just_got_its_task_computes(task, monkeypatch):
+    """Before the task's first line runs."""
+    thread = threading.current_thread()
+    idle = SimpleNamespace(f_code=concurrent.futures.thread._worker.__code__, f_locals={"work_item": task})
+    monkeypatch.setattr(sys, "_current_frames", lambda: {thread.ident: idle})
+    assert bystanders.compute([thread]) == (task is not None)
 
 
 def is_soon(condition):

@@ -160,7 +160,8 @@ def test_tiles_of_few_heads_have_more_keys(monkeypatch):
     assert [keys.stop - keys.start for keys in cut.key_tiles(first, 1)] == [3] * 9 + [2]
     seen = []
     original = Problem.key_tiles
-    monkeypatch.setattr(few, "WIDENED", 8 * D * cut.key.shape[1])  # all heads are taken at a time
+    monkeypatch.setattr(few, "HELD", 2 * cut.rows * S)  # two heads are taken at a time
+    monkeypatch.setattr(few, "WIDENED", 8 * D * 2)
     monkeypatch.setattr(Problem, "key_tiles", lambda p, block, least=0: seen.append(least) or original(p, block, least))
     few.forward(
         cut, torch.empty(*cut.query.shape[:-1], DV, dtype=query.dtype), cut.like.new_empty(*cut.query.shape[:-1], 2)
@@ -208,6 +209,7 @@ def test_rows_are_the_queries_that_share_a_key(shape, rows, monkeypatch):
     of_keys = [*shape[:-3], *[G] * (len(shape) > 2), S, D]
     note(torch.empty(shape), torch.empty(of_keys), 0.0)
     assert seen == [rows]
+    assert type(seen[0]) is int
 
 
 def test_its_time_tells_whether_cores_are_held(taken, monkeypatch):

@@ -25,7 +25,7 @@ def problem(query, key, scale=1.0, mask=None):
     return Problem.of(query, key, key, mask, None, 0.0, None, None, scale)
 
 
-def test_scores_are_shifted_only_where_they_may_be_large():
+def test_scores_are_shifted_only_where_they_may_be_large(monkeypatch):
     row = torch.tensor([3.0, 4.0], dtype=torch.float64).expand(1, 1, 2, 2)  # of length 5
     bound = forward.SAFE / (25 * math.log2(math.e))
     assert not forward.needs_shift(problem(row, row, 0.99 * bound))
@@ -37,6 +37,8 @@ def test_scores_are_shifted_only_where_they_may_be_large():
     for poison in (INF, math.nan):
         assert forward.needs_shift(problem(row * poison, row))
     assert forward.needs_shift(problem(row[:, :, :1], row, 0.0))  # one score a key is less to look at than two numbers
+    monkeypatch.setattr(forward, "SAFE", 0.0)
+    assert forward.needs_shift(problem(row, row, 0.0))  # room is what is below SAFE
 
 
 @pytest.mark.parametrize("mask", [None, "bool"])
@@ -139,13 +141,14 @@ def test_widened_keys_are_those_of_their_batch_entry(qkv, monkeypatch):
     assert (tiled(query, key, value) - expected).abs().max() < 2**-8
 
 
-def test_without_denormal_numbers(qkv):
-    """Rows that see nothing stay zero where the least numbers are flushed to it."""
+@pytest.mark.parametrize("dropout_p", [0.0, 0.5, 1 - 2**-16])
+def test_without_denormal_numbers(dropout_p, qkv):
+    """Rows that see nothing stay zero where the least numbers are flushed to it, however few weights are kept."""
     nothing = torch.zeros(T, S, dtype=torch.bool)
     if not torch.set_flush_denormal(True):
         pytest.skip("this processor doesn't flush denormal numbers")
     try:
-        result = tiled(*(x.float() for x in qkv), nothing, 0.5)
+        result = tiled(*(x.float() for x in qkv), nothing, dropout_p)
     finally:
         torch.set_flush_denormal(False)
     assert (result == 0).all()

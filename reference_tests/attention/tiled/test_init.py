@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reference_tests.agreement import assert_equal
-from reference_tests.attention.tiled.others import assert_right, draw, naive, tiled
-from scratch_transformer.attention.tiled import unsupported
+from reference_tests.attention.tiled.others import assert_right, builtin, draw, naive, tiled
+from scratch_transformer.attention.tiled import is_transformed, run, unsupported
 
 pytestmark = pytest.mark.usefixtures("small_tiles")
 
@@ -37,6 +37,13 @@ def draw_qkv(batch=(B, H), queries=T, keys=S, width=D, value_width=DV):
 def test_bands(band, lengths):
     """With many queries and few keys, windows leave whole blocks of queries without any."""
     assert_right(*draw_qkv((2,), *lengths), **band)
+
+
+def test_plain_attention_unless_something_is_asked_for():
+    """No dropout, no band; and one is at the top left."""
+    qkv = draw_qkv()
+    for options in ({}, {"is_causal": True}):
+        assert_equal(run(*qkv, **options), builtin(*qkv, **options))
 
 
 @pytest.mark.parametrize("batch", [(), (B,), (B, H), (4, B, H), (2, 2, B, H)], ids=str)
@@ -198,3 +205,12 @@ def test_forward_mode_derivatives_are_refused_rather_than_lost():
     torch.func.grad(lambda x: said.append(unsupported(x, key, value)) or x.sum())(query)
     assert said == ["forward-mode derivatives and torch.func look into every operation"]
     assert unsupported(query, key, value) is None
+
+
+def test_who_sees_the_operator_whole_is_no_transform(monkeypatch):
+    """As what compiles a graph does, which could not look into the two questions either."""
+    said = []
+    for is_compiling in (True, False):
+        monkeypatch.setattr(torch.compiler, "is_compiling", lambda is_compiling=is_compiling: is_compiling)
+        torch.func.vmap(lambda x: said.append(is_transformed()) or x)(torch.ones(2))
+    assert said == [False, True]

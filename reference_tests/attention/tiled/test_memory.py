@@ -16,7 +16,7 @@ def one_thread(monkeypatch):
     """Everything happens in the thread that is looked at, with buffers that are none to begin with."""
     usual = torch.get_num_threads()
     torch.set_num_threads(1)
-    monkeypatch.setattr(workers._local, "scratches", {}, raising=False)
+    monkeypatch.setattr(workers._local, "scratches", {})
     yield
     torch.set_num_threads(usual)
 

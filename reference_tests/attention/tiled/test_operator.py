@@ -7,9 +7,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch._dynamo.testing import CompileCounterWithBackend
+from torch.testing._internal.two_tensor import TwoTensor
 
 from reference_tests.agreement import assert_agree, assert_equal
 from reference_tests.attention.tiled.others import builtin, draw, tiled
+from scratch_transformer.attention.tiled import operator, products
 from scratch_transformer.attention.tiled.operator import tiled_attention, tiled_attention_backward
 
 pytestmark = [
@@ -116,6 +118,33 @@ def test_autocast_leaves_float64_alone(qkv):
         assert_agree(tiled, builtin, *qkv, enable_gqa=True)
 
 
+def both_passes(query, key, value, mask, dropout_p=0.0):
+    """Result, norms and gradients, straight from the two functions."""
+    numbers = (mask, torch.tensor([5]) if dropout_p else None, dropout_p, None, 3, 0.4)
+    out, norms = operator._forward(query, key, value, *numbers)
+    with_mask = mask is not None and mask.is_floating_point()
+    return out, norms, *operator._backward(out, out, norms, query, key, value, *numbers, with_mask)
+
+
+@pytest.mark.parametrize("few_suits", [False, True])
+@pytest.mark.parametrize("mask_dtype", [None, torch.bool, torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
+def test_autocast_casts_nothing_within(dtype, mask_dtype, few_suits, qkv, monkeypatch):
+    """To the last bit, in tiles and of few queries. And the dtypes are those that the compiler is told."""
+    monkeypatch.setattr(products, "multiplies_bfloat16", lambda: few_suits)
+    monkeypatch.setattr(products, "_pays", lambda: False)
+    mask = None if mask_dtype is None else (draw(H, 1, S) > -0.5).to(mask_dtype)[None]
+    query, key, value = (x.to(dtype) for x in qkv)
+    for dropout_p in (0.0, 0.5):
+        expected = both_passes(query, key, value, mask, dropout_p)
+        for cast in (torch.bfloat16, torch.float16):
+            with torch.autocast("cpu", cast):
+                found = both_passes(query, key, value, mask, dropout_p)
+            assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+        of_mask = mask_dtype if mask_dtype in (torch.float32, torch.bfloat16) else torch.float32
+        assert [x.dtype for x in found] == [dtype, torch.float32, *[dtype] * 3, of_mask]
+
+
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
 def test_modes_that_record_nothing(mode, qkv):
     qkv = [x.requires_grad_() for x in qkv]
@@ -126,6 +155,21 @@ def test_modes_that_record_nothing(mode, qkv):
         further = tiled(out, out[:, :G], out[:, :G], enable_gqa=True)  # inputs made within the mode
         assert_equal(further, builtin(out, out[:, :G], out[:, :G], enable_gqa=True))
     assert_equal(out.clone(), builtin(*qkv, enable_gqa=True).detach())
+
+
+def test_a_subclass_of_tensors_sees_both_operators_whole(qkv):
+    """Two numbers in place of each. Though the gradient that comes back is a plain one."""
+    others = [torch.randn_like(x) for x in qkv]
+    upstream = draw(B, H, T, DV)
+    pairs = [TwoTensor(a, b).requires_grad_() for a, b in zip(qkv, others, strict=True)]
+    out = tiled(*pairs, enable_gqa=True)
+    gradients = torch.autograd.grad(out, pairs, upstream)
+    for which, plain in (("a", qkv), ("b", others)):
+        plain = [x.requires_grad_() for x in plain]
+        expected = builtin(*plain, enable_gqa=True)
+        assert_equal(getattr(out.detach(), which), expected.detach())
+        found = [getattr(x, which) for x in gradients]
+        assert_equal(found, list(torch.autograd.grad(expected, plain, upstream)))
 
 
 def test_nothing_of_inference_mode_is_left_behind(qkv):

@@ -290,10 +290,12 @@ def test_forked_it_forgets_the_calls_of_its_parent(other_setting):
         assert other_setting.fp32_precision == expected
 
 
-@pytest.mark.parametrize("times, pays", [(0.5, False), (1.2, False), (1.4, True)])
+@pytest.mark.parametrize("times, pays", [(0.5, False), (1.25, False), (1.5, True)])
 def test_it_pays_where_the_fastest_is_faster_by_so_much(times, pays, other_setting, monkeypatch):
     """By a clock on which products take 3 seconds, or so many times as many without the setting, and one takes long."""
-    now, asked = [0.0], []
+    now, asked, threads = [0.0], [], set()
+    monkeypatch.setattr(products, "PAYS", 1.25)  # not more
+    monkeypatch.setattr(torch, "bmm", lambda *_, **__: threads.add(torch.get_num_threads()))
 
     def clock():
         asked.append(other_setting.fp32_precision)
@@ -304,6 +306,7 @@ def test_it_pays_where_the_fastest_is_faster_by_so_much(times, pays, other_setti
     monkeypatch.setattr(products, "time", SimpleNamespace(perf_counter=clock))
     assert products._pays.__wrapped__() is pays
     assert set(asked) == {"bf16", "ieee"}
+    assert threads == {1}
     assert other_setting.fp32_precision == "ieee"
 
 

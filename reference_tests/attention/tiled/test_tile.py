@@ -136,6 +136,33 @@ def test_triangles_block_one_side_of_the_diagonal(dtype):
     assert {x.device.type for x in tile._triangles.__wrapped__(dtype, torch.device("meta"))} == {"meta"}
 
 
+def test_without_dropout_nothing_is_drawn_or_scaled(qkv, monkeypatch):
+    def fail(*args):
+        raise AssertionError(args)
+
+    monkeypatch.setattr(tile, "keep", fail)
+    monkeypatch.setattr(tile, "keep_share", fail)
+    x = [x.requires_grad_() for x in qkv]
+    assert tiled(*x, enable_gqa=True).sum().backward() is None
+    assert all(x.grad.isfinite().all() for x in qkv)
+
+
+def test_a_tile_is_computed_where_its_problem_is(monkeypatch):
+    """And in its dtype: triangles too, which the CPU would cast each time."""
+    asked, triangles = [], tile._triangles
+    monkeypatch.setattr(tile, "_triangles", lambda *args: asked.append(args) or triangles(*args))
+    q, kv = (torch.empty(1, 1, n, D, device="meta", dtype=torch.float64) for n in (T, S))
+    mask = torch.empty(1, 1, T, S, device="meta", dtype=torch.bool)
+    problem = Problem.of(q, kv, kv, mask, None, 0.5, -2, 2, 1.0)
+    scratch = workers.Scratch(q.dtype, q.device)
+    for block in problem.blocks():
+        for keys in problem.key_tiles(block):
+            query, key = tile.query_rows(problem, block, scratch), tile.keys_of(kv, "key", block, keys, scratch)
+            scores = tile.exponents(problem, block, keys, query, key, scratch)
+            assert (scores.dtype, scores.device) == (q.dtype, q.device)
+    assert set(asked) == {(q.dtype, q.device)}
+
+
 def test_a_tile_drops_for_itself(qkv):
     """No two rows, heads or tiles drop the same."""
     keep = kept(qkv[0], qkv[1], 0.5)

@@ -78,6 +78,29 @@ def test_every_task_is_done_once_and_by_several_threads(side_by_side):
     assert {threads for _, _, threads in done} == {1}
 
 
+def test_threads_that_share_the_work_are_not_looked_at(side_by_side, monkeypatch):
+    """While they compute, too; any other thread is."""
+    looked_at, everyone, done = [], threading.Barrier(3), threading.Event()
+    monkeypatch.setattr(workers.bystanders, "compute", lambda threads: looked_at.append(set(threads)) or True)
+    other = threading.Thread(target=done.wait)
+    other.start()
+
+    def work(task, scratch):
+        everyone.wait(timeout=60)
+        assert not workers.is_alone()
+        everyone.wait(timeout=60)
+
+    try:
+        workers.run([1, 2, 3], work, LIKE, 1.0)
+    finally:
+        done.set()
+        other.join()
+    assert len(looked_at) == 3
+    assert all(other in threads for threads in looked_at)
+    assert not {thread.ident for threads in looked_at for thread in threads} & workers._ours
+    assert any(threading.current_thread() not in threads for threads in looked_at)  # as this one looked
+
+
 def test_the_first_tasks_first():
     for run in (workers.run_in_turn, lambda *x: workers.run(*x, 1.0)):
         done = []
@@ -134,20 +157,24 @@ def test_callers_in_several_threads(sharing, qkv):
 @pytest.mark.parametrize(
     "threads, tasks, over, way",
     [
-        (1, 2, math.inf, []),
+        (1, 2, 101, []),
         (1, 2, -math.inf, []),
-        (2, 1, math.inf, ["timed"]),
-        (2, 2, math.inf, ["side by side"]),
+        (2, 1, 101, ["timed"]),
+        (2, 2, 101, ["side by side"]),
+        (2, 2, 100, ["timed"]),
         (3, 2, -math.inf, ["timed"]),
     ],
 )
 def test_which_way_tasks_are_run(threads, tasks, over, way, monkeypatch):
+    """At 100 by the clock."""
     taken = []
+    monkeypatch.setattr(workers, "time", SimpleNamespace(monotonic=lambda: 100.0))
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     monkeypatch.setattr(workers, "_side_by_side", lambda *_: taken.append("side by side"))
     monkeypatch.setattr(workers, "_crowd", SimpleNamespace(over=over, note=lambda *_: taken.append("timed")))
     workers.run(list(range(tasks)), lambda task, scratch: None, LIKE, 1.0)
     assert taken == way
+    assert workers.enough() == (threads * workers.SHARES if threads > 1 and over > 100 else 1)
 
 
 def test_after_two_calls_that_are_held_up_nothing_is_spread(monkeypatch):
@@ -252,7 +279,10 @@ def test_short_calls_are_held_up_for_a_moment_before_that_tells_anything(monkeyp
         assert (crowd.over > 0) == is_crowded, calls
 
 
-@pytest.mark.parametrize("needed, times, is_crowded", [(0.1, 1.2, False), (0.1, 1.3, True), (0.005, 2.9, False)])
+@pytest.mark.parametrize(
+    "needed, times, is_crowded",
+    [(0.1, 1.2, False), (1.0, workers.SLOW, False), (0.1, 1.3, True), (workers.SHORT_SECONDS, 2.9, False)],
+)
 def test_a_long_call_that_takes_longer_than_one_thread_would_is_held_up(monkeypatch, needed, times, is_crowded):
     """A short one may just be cold."""
     monkeypatch.setattr(workers, "_flops_per_second", lambda: 1.0)
@@ -278,6 +308,15 @@ def test_buffers_are_used_again():
     assert scratch("a", 2, 5).data_ptr() == first.data_ptr()
     assert scratch("b", 4, 3).data_ptr() != first.data_ptr()
     assert scratch("a", 99).numel() == 99
+
+
+def test_a_thread_keeps_its_buffers_on_a_cpu_only():
+    """Those of another device torch keeps itself."""
+    assert workers._scratch(LIKE) is workers._scratch(LIKE) is not workers._scratch(LIKE.float())
+    like = torch.empty(0, device="meta", dtype=torch.float16)
+    first, second = (workers._scratch(like) for _ in range(2))
+    assert first is not second
+    assert (first("a", 2, 3).device, first("a", 2, 3).dtype) == (like.device, like.dtype)
 
 
 def test_a_copy_is_made_once_until_the_call_ends():

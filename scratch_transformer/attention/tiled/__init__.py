@@ -89,7 +89,7 @@ def run(
     """
     lower, upper = masks.band(query.shape[-2], key.shape[-2], is_causal, bottom_right, window)
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else float(scale)
-    seed = torch.randint(0, 2**62, (1,)) if dropout_p > 0 else None
+    seed = torch.randint(2**62, (1,)) if dropout_p > 0 else None
     if attn_mask is not None:
         if query.dim() > 4 and attn_mask.dim() > 3:
             attn_mask = attn_mask.expand(*query.shape[:-3], *attn_mask.shape[-3:])

@@ -27,7 +27,7 @@ def compute(threads: list[threading.Thread]) -> bool:
 def _is_harmless(thread: threading.Thread) -> bool:
     """By the module of its class, or of the function that it runs."""
     function = getattr(thread, "_target", None)
-    home = getattr(function if type(thread) is threading.Thread else type(thread), "__module__", None) or ""
+    home = str(getattr(function if type(thread) is threading.Thread else type(thread), "__module__", None))
     return any(home == one or home.startswith(f"{one}.") for one in HARMLESS)
 
 

@@ -62,5 +62,6 @@ def _attend(problem: Problem, block: Block, out: Tensor, norms: Tensor, scratch:
     weights = tile.exp_(problem, scores.sub_(highest))
     total = weights.sum(-1, keepdim=True).clamp_(min=1)  # the highest score alone adds 1, if there is any
     value = problem.value[block.heads][:, start:stop]
-    out.copy_(torch.bmm(weights.div_(total).to(value.dtype), value).view(out.shape))
+    product = value.new_empty(*query.shape[:2], value.shape[-1])
+    out.copy_(torch.bmm(weights.div_(total).to(value.dtype), value, out=product).view(out.shape))
     norms.copy_(torch.cat([highest, total], -1).view(norms.shape))

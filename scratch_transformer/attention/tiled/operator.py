@@ -1,6 +1,7 @@
 """The passes as one operator of torch's: differentiable, and opaque to torch.compile, which can't look into threads.
 
-Where nobody but autograd looks, `attend` computes the same without the operator.
+Where nobody but autograd looks, `attend` computes the same without the operator. Autocast needs no switching off: what
+is told where to put its result is never cast, and all products are.
 """
 
 from __future__ import annotations
@@ -38,8 +39,7 @@ def _forward(
     shape = problem.query.shape[:-1]
     out = query.new_empty(*query.shape[:-1], value.shape[-1])
     norms = problem.like.new_empty(*query.shape[:-1], 2)
-    with torch.autocast(query.device.type, enabled=False):
-        forward(problem, out.view(*shape, value.shape[-1]), norms.view(*shape, 2))
+    forward(problem, out.view(*shape, value.shape[-1]), norms.view(*shape, 2))
     return out, norms
 
 
@@ -66,8 +66,7 @@ def _backward(
     grads = [x.new_empty(x.shape) for x in (problem.query, problem.key, problem.value)]
     gradients = Gradients(grads[0], grads[1], grads[2], grad_mask)
     saved = Saved(*(x.view(*problem.query.shape[:-1], x.shape[-1]) for x in (grad_out.contiguous(), out, norms)))
-    with torch.autocast(query.device.type, enabled=False):
-        backward(problem, saved, gradients)
+    backward(problem, saved, gradients)
     of_mask = problem.like if grad_mask is None or mask is None else grad_mask.reshape(mask.shape).to(mask.dtype)
     return (
         gradients.query.reshape(query.shape),
@@ -106,7 +105,7 @@ def _gradients(ctx: Any, grad_out: Tensor, _: Tensor) -> tuple[Tensor | None, ..
     with_mask = ctx.needs_input_grad[3]
     differentiate = differentiating(_backward, tiled_attention_backward, grad_out, ctx.saved_tensors[0])
     *gradients, of_mask = differentiate(grad_out, *ctx.saved_tensors, *ctx.numbers, with_mask)
-    return *gradients, of_mask if with_mask else None, *(None,) * (1 + len(ctx.numbers))
+    return *gradients, of_mask if with_mask else None, None, *(None for _ in ctx.numbers)
 
 
 def _backward_twice(ctx: Any, *gradients: Tensor) -> None:

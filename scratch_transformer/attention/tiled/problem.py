@@ -130,7 +130,7 @@ class Problem:
         enough = workers.enough() if self.query.device.type == "cpu" else 1
         if self.dropout_p > 0:
             enough = 1  # what is dropped follows from the tiles, and must not depend on the number of threads
-        step = max(1, min(heads or self._heads_per_tile(), K, B * K * tasks // enough))
+        step = max(1, min(heads or self._heads_per_tile(), B * K * tasks // enough))
         return [Block(b, h0, min(h0 + step, K), 0, T) for b in range(B) for h0 in range(0, K, step)]
 
     def _heads_per_tile(self) -> int:
@@ -170,9 +170,12 @@ class Problem:
 
     def mask_tile(self, x: Tensor, block: Block, keys: slice) -> Tensor:
         """A tile of the mask, or of anything of its shape: a view, of length 1 where the mask is."""
-        wanted = (slice(block.b, block.b + 1), slice(block.h0, block.h1), slice(None), slice(block.t0, block.t1), keys)
-        one = slice(0, 1)
-        return x[tuple(one if size == 1 else part for size, part in zip(x.shape, wanted, strict=True))][0]
+
+        def part(dim: int, wanted: slice) -> slice:
+            return wanted if x.shape[dim] > 1 else slice(None)
+
+        b = block.b if len(x) > 1 else 0
+        return x[b, part(1, slice(block.h0, block.h1)), :, part(3, slice(block.t0, block.t1)), part(4, keys)]
 
     @staticmethod
     def of(

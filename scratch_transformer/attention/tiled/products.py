@@ -35,7 +35,7 @@ class _Narrowed:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._calls = 0
-        self._before = "none"
+        self._before: str
 
     def enter(self) -> None:
         with self._lock:
@@ -142,15 +142,16 @@ def multiplies_bfloat16() -> bool:
 
 def _is_faster(first: Callable[[], object], second: Callable[[], object]) -> bool:
     """Whether the first pays: both in turns, the fastest of some, on one thread, which waits for no other."""
-    seconds: list[list[float]] = [[], []]
+    timed: list[tuple[Callable[[], object], list[float]]] = [(first, []), (second, [])]
     usual = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         for _ in range(8):
-            for call, times in zip((first, second), seconds, strict=True):
+            for call, seconds in timed:
                 start = time.perf_counter()
                 call()
-                times.append(time.perf_counter() - start)
+                seconds.append(time.perf_counter() - start)
     finally:
         torch.set_num_threads(usual)
-    return min(seconds[1]) > PAYS * min(seconds[0])
+    quickest, others = (min(seconds) for _, seconds in timed)
+    return others > PAYS * quickest

@@ -65,19 +65,18 @@ def _additive(mask: Tensor, scratch: Scratch) -> Tensor:
 
 def _block_band(problem: Problem, block: Block, keys: slice, grid: Tensor) -> None:
     """-inf outside the keys t + lower … t + upper: two triangles at the ends, as `key_tiles` has cut off the rest."""
-    queries, width = grid.shape[-2:]
+    *_, queries, width = grid.shape
+    right, left = _triangles(grid.dtype, grid.device)
     if problem.upper is not None:
         first = block.t0 + problem.upper + 1 - keys.start  # the first query's first blocked key in this tile
         if first < width:
             skipped, at = max(0, -first), max(0, first)
-            triangle = _triangles(grid.dtype, grid.device)[0]
-            grid[..., at:].add_(triangle[:queries, skipped : skipped + width - at])
+            grid[..., at:].add_(right[:queries, skipped : skipped + width - at])
     if problem.lower is not None:
         last = block.t1 - 1 + problem.lower - keys.start  # the last query's first allowed key in this tile
         if last > 0:
             skipped = keys.start - block.t0 - problem.lower
-            triangle = _triangles(grid.dtype, grid.device)[1]
-            grid[..., :last].add_(triangle[:queries, skipped : skipped + min(last, width)])
+            grid[..., :last].add_(left[:queries, skipped : skipped + min(last, width)])
 
 
 @functools.cache
@@ -97,10 +96,9 @@ def keep(problem: Problem, block: Block, keys: slice, scratch: Scratch) -> Tenso
     width = keys.stop - keys.start
     K, T, S = problem.key.shape[1], problem.query.shape[3], problem.key.shape[2]
     place = ((block.b * K + block.h0) * T + block.t0) * S + keys.start
-    device = problem.query.device
-    generator = torch.Generator(device).manual_seed(problem.seed + place)
+    generator = torch.Generator(problem.query.device).manual_seed(problem.seed + place)
     numbers = heads * rows * width
-    bits = torch.empty((numbers + 3) // 4, dtype=torch.int64, device=device)
+    bits = problem.query.new_empty((numbers + 3) // 4, dtype=torch.int64)
     bits.random_(-(2**63), 2**63 - 1, generator=generator)
     kept = scratch("keep", heads, rows, width)
     kept.view(-1).copy_(bits.view(torch.int16)[:numbers])

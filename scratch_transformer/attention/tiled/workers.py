@@ -60,11 +60,18 @@ class _Crowd:
             self.over = time.monotonic() + max(CROWDED_SECONDS, CROWDED_CALLS * seconds)
 
 
+class _Local(threading.local):
+    """The buffers of each thread, by the dtype of computing."""
+
+    def __init__(self) -> None:
+        self.scratches: dict[torch.dtype, Scratch] = {}
+
+
 _crowd = _Crowd()
 
 _pools: dict[int, ThreadPoolExecutor] = {}
 _ours: set[int | None] = set()
-_local = threading.local()
+_local = _Local()
 _lock = threading.Lock()
 if hasattr(os, "register_at_fork"):  # the threads of a process are not there in its fork
     os.register_at_fork(after_in_child=_pools.clear)
@@ -198,10 +205,8 @@ def _work_off(waiting: list[Task], work: Callable[[Task, Scratch], Any], like: T
 
 def _scratch(like: Tensor) -> Scratch:
     """This thread's buffers. On other devices torch keeps freed memory for the next call itself."""
-    if like.device.type != "cpu":
-        return Scratch(like.dtype, like.device)
-    scratches = _local.__dict__.setdefault("scratches", {})
-    return scratches.setdefault(like.dtype, Scratch(like.dtype, like.device))
+    new = Scratch(like.dtype, like.device)
+    return _local.scratches.setdefault(like.dtype, new) if like.device.type == "cpu" else new
 
 
 def _pool(threads: int) -> ThreadPoolExecutor:

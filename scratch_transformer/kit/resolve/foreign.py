@@ -10,6 +10,7 @@ import re
 import sys
 import textwrap
 import types
+import typing
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 from torch import nn
 
 from scratch_transformer.kit.definitions import leads_to, names_in
+from scratch_transformer.kit.discover.placeholders import Missing
 from scratch_transformer.kit.resolve import structure
 from scratch_transformer.kit.resolve.build.config import is_config
 from scratch_transformer.kit.resolve.names.settings import settings_of
@@ -75,7 +77,7 @@ def attends_to_nothing(thing: Any, kind: str) -> str:
     Nor has what only projects for one, PrepareForMultiHeadAttention. What it is given, or inherits from a class that
     is not known, may have any.
     """
-    is_part = kind.endswith("Attention")
+    is_part = kind.endswith(("Attention", "Layer", "Block"))
     if not (kind in WHOLES or is_part) or not isinstance(thing, type) or not issubclass(thing, nn.Module):
         return ""
     made = [thing, *leads_to(thing)]
@@ -159,6 +161,17 @@ def lacks(error: BaseException | None) -> str:
     ):
         return NOT_INSTALLED.format(error.name.partition(".")[0])
     return not_loaded(error) if reads_what_is_absent(error) else ""
+
+
+def asks_for_absent(thing: Any) -> str:
+    """That a constructor is to be given an instance of a package that is not installed, by an annotation; else ""."""
+    for annotation in (parameter.annotation for parameter in _given(thing)):
+        is_text = isinstance(annotation, str)
+        said = _namespace(thing).get(re.split(r"\W", annotation)[0]) if is_text else annotation
+        for one in (said, *typing.get_args(said)):
+            if isinstance(one, Missing) and not one.why:
+                return NOT_INSTALLED.format(one.package)
+    return ""
 
 
 def not_loaded(error: BaseException | None) -> str:
