@@ -62,15 +62,26 @@ class Table(nn.Module):
     def __init__(self, d_model: int, max_len: int = 50) -> None:
         super().__init__()
         at = torch.arange(max_len, dtype=torch.float64)[:, None] / 10000 ** (torch.arange(0, d_model, 2) / d_model)
-        self.register_buffer("pe", torch.stack((at.sin(), at.cos()), -1).flatten(1))
+        self.keep(torch.stack((at.sin(), at.cos()), -1).flatten(1))
+
+    def keep(self, table):
+        self.register_buffer("pe", table)
 
     def forward(self, x):
         return x + self.pe[: x.shape[1]]
 
 
-def test_a_table_is_not_rounded_by_a_check_in_other_precision():
-    """It would be in every model that is then built of it."""
-    made = Made("PositionalEncoding", Table, d_model=KINDS["PositionalEncoding"].defaults["d_model"])
+class Frozen(Table):
+    """Positions in a parameter that is not learned."""
+
+    def keep(self, table):
+        self.pe = nn.Parameter(table, requires_grad=False)
+
+
+@pytest.mark.parametrize("made_by", [Table, Frozen])
+def test_a_table_is_not_rounded_by_a_check_in_other_precision(made_by):
+    """It would be in every model that is then built of it, and in what is checked after it."""
+    made = Made("PositionalEncoding", made_by, d_model=KINDS["PositionalEncoding"].defaults["d_model"])
     before = made.module.pe.clone()
     with in_precision(Session(made), made.module, torch.bfloat16):
         assert made.module.pe.dtype == torch.bfloat16

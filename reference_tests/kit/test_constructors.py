@@ -5,6 +5,7 @@ import inspect
 import pytest
 from torch import nn
 
+from reference_tests.kit.learners.checked import check_text
 from scratch_transformer.kit import process
 from scratch_transformer.kit.definitions import parameters_of
 from scratch_transformer.kit.discover.target import find
@@ -178,3 +179,38 @@ def test_what_divides_the_width_is_no_sign_of_one_head():
 
     assert (asked.is_one_head(Heads), asked.has_heads(Heads)) == (False, True)
     assert (asked.is_one_head(Head), asked.has_heads(Head)) == (True, False)
+
+
+OPEN = """
+class FeedForward(nn.Module):
+    def __init__(self, d_model, d_ff, scaled_layers=None, {more}):
+        super().__init__()
+        {first}
+        self.scaled = frozenset(int(number) for number in (scaled_layers or ()))
+        self.first, self.second = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+
+    def forward(self, x):
+        return self.second(torch.relu(self.first(x))) * (-1) ** len(self.scaled)
+"""
+
+
+@pytest.mark.parametrize(
+    "more, first",
+    [
+        ("bias=True", "pass"),
+        ("max_len=None", "assert max_len is None, 'there is no longest one'"),
+    ],
+    ids=["a list of layers", "a number is refused"],
+)
+def test_what_is_none_by_default_is_left_so_where_a_number_stops_it(more, first, tmp_path):  # fmt: skip
+    (result,) = check_text(OPEN.format(more=more, first=first), tmp_path).values()
+    assert result.verdict == "matches the builtin"
+    text = OPEN.format(more=more, first=first).replace("len(self.scaled)", "len('a')")
+    (result,) = check_text(text, tmp_path).values()
+    assert result.verdict not in ("matches the builtin", "harmless deviation")
+
+
+def test_a_type_by_default_was_to_be_an_annotation(tmp_path):
+    text = OPEN.format(more="bias=True", first="pass").replace("d_model, d_ff", "d_model=int, d_ff=int", 1)
+    (result,) = check_text(text, tmp_path).values()
+    assert result.verdict == "matches the builtin"

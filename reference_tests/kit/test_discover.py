@@ -217,6 +217,22 @@ def test_a_file_may_be_called_like_its_folder(tmp_path, monkeypatch):
             del sys.modules[name]
 
 
+@pytest.mark.parametrize("star", ["heads", "*"])
+def test_files_may_import_each_other_in_a_circle(tmp_path, monkeypatch, star):
+    """Python stops at it; what each needs of the other is there all the same once both have been read."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "round_whole.py").write_text(f"from round_part import {star}\ndef twice(x):\n    return x * 2\n")
+    (tmp_path / "round_part.py").write_text("from round_whole import twice\ndef heads(x):\n    return twice(x) + 1\n")
+    (source,) = find(str(tmp_path / "round_whole.py")).sources
+    try:
+        loaded = load.load(source, NoGuard())
+        assert "cannot import name 'twice'" in loaded.problem
+        assert loaded.module.heads(3) == 7
+    finally:
+        for name in ("round_whole", "round_part"):
+            sys.modules.pop(name, None)
+
+
 PROJECT = {
     "README.md": "",
     "common/parts.py": "WIDTH = 4\n",

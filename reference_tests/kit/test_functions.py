@@ -93,6 +93,18 @@ def norm_by_methods(x, gamma, beta, eps=1e-5):
     return gamma * (x - x.mean(-1, keepdims=True)) / (x.std(-1, keepdims=True) + eps) + beta
 
 
+def of_matrices(scores):
+    rows, columns = scores.shape
+    exponentials = torch.exp(scores - scores.max(dim=1)[0].reshape(rows, 1))
+    return exponentials / exponentials.sum(dim=1).reshape(rows, 1).expand(rows, columns)
+
+
+def of_matrices_by_columns(scores):
+    rows, columns = scores.shape
+    exponentials = torch.exp(scores - scores.max(dim=0)[0].reshape(1, columns))
+    return exponentials / exponentials.sum(dim=0).reshape(1, columns).expand(rows, columns)
+
+
 def sinusoid_table(d_hid, n_position):
     angle = [[pos / 10000 ** (2 * (i // 2) / d_hid) for i in range(d_hid)] for pos in range(n_position)]
     table = torch.tensor(angle)
@@ -103,6 +115,12 @@ def sinusoid_table(d_hid, n_position):
 def test_a_function_of_arrays():
     assert check(array_norm, "LayerNorm").ids == ["LN2"]
     assert check(norm_by_methods, "LayerNorm").ids == ["LN2"]  # an array's std divides by n
+
+
+def test_a_softmax_of_matrices_alone():
+    result = check(of_matrices, "softmax")
+    assert result.verdict == "matches the builtin" and result.notes == ["It takes one matrix at a time."], result
+    assert check(of_matrices_by_columns, "softmax").ids == ["A2"]
 
 
 def test_a_function_of_sizes_in_either_order():
@@ -148,6 +166,14 @@ def hides_the_diagonal(size):
     return torch.ones(size, size).triu()
 
 
+def of_one_sentence_s_ids(ids, pad_id):
+    return (ids != pad_id)[None, None] & torch.ones(len(ids), len(ids)).tril().bool()
+
+
+def of_one_sentence_s_rows(ids, pad_id):
+    return (ids != pad_id)[:, None] & torch.ones(len(ids), len(ids)).tril().bool()
+
+
 @pytest.mark.parametrize(
     "function, kind, ids",
     [
@@ -155,6 +181,8 @@ def hides_the_diagonal(size):
         (on_rows, "PaddingMask", ["A7"]),
         (on_both, "PaddingMask", ["A11"]),
         (on_both_and_the_future, "TargetMask", ["A11"]),
+        (of_one_sentence_s_ids, "TargetMask", []),
+        (of_one_sentence_s_rows, "TargetMask", ["A7"]),
         (added_10000, "PaddingMask", ["A10"]),
         (of_tokens, "CausalMask", []),
         (hides_the_diagonal, "CausalMask", ["A6"]),

@@ -1,11 +1,15 @@
 """Ways to write right code, in which parts, states, scales and sections come from outside: each is recognised."""
 
+import importlib
+
 import pytest
 
 from reference_tests.kit.learners.checked import IMPORTS, check_text
 from scratch_transformer.kit import process
 from scratch_transformer.kit.discover.target import find
+from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.resolve.call.inert import NoDropout
+from scratch_transformer.kit.resolve.library.library import Library
 
 RIGHT = ("matches the builtin", "matches the paper, not the builtin", "harmless deviation")
 
@@ -268,3 +272,43 @@ def test_no_dropout_is_a_number_a_module_and_nothing():
     x = torch.ones(3)
     nothing = NoDropout(0.0)
     assert not nothing and nothing(x) is x and torch.equal(torch.dropout(x, nothing, True), x)
+
+
+# ---- What a function of another file builds ----
+
+BUILDS = """
+class LayerNormalization(nn.Module):
+    def __init__(self, features):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(features))
+
+    def forward(self, x):
+        return self.scale * x
+
+
+class FeedForward(nn.Module):
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        self.norm, self.linear = LayerNormalization(d_model), nn.Linear(d_model, d_ff)
+
+    def forward(self, x):
+        return self.linear(self.norm(x))
+
+
+def build_network(d_model, d_ff):
+    return FeedForward(d_model, d_ff)
+"""
+
+
+def test_the_classes_that_a_function_of_another_file_builds_are_looked_at_too(tmp_path, monkeypatch):
+    """get_model(config) of train.py calls build_model(…) of model.py: what is wrong in a norm there is wrong here."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "built_elsewhere.py").write_text(IMPORTS + BUILDS)
+    get = (
+        "from built_elsewhere import build_network\n\ndef get_network(cfg):\n    return build_network(cfg.d_model, 4)\n"
+    )
+    (tmp_path / "that_calls_it.py").write_text(get)
+    caller = importlib.import_module("that_calls_it")
+    found = Library(KINDS).imported_parts(caller.get_network, [])
+    assert [one.__name__ for one in found] == ["LayerNormalization", "FeedForward"]
+    assert Library(KINDS).imported_parts(caller.get_network, found) == []

@@ -188,3 +188,31 @@ def test_a_stack_of_layers_whose_norms_are_in_their_residual_connections_is_no_l
     assert (first["Encoder"], first["EncoderBlock"]) == ("Encoder", "EncoderLayer")
     path.write_text(IMPORTS + STACK_OF_LAYERS.replace("EncoderBlock", "Part").replace("Encoder(", "Stack("))
     assert "Stack" not in {entry[1] for entry in checking_of(path, ())[0].found if entry[3][0].endswith("Layer")}
+
+
+HEADS = """
+class BertMLM(nn.Module):
+    def __init__(self, embedding_dim, vocab_size):
+        super().__init__()
+        self.linear = nn.Linear(embedding_dim, vocab_size)
+
+    def forward(self, inputs):
+        return self.linear(inputs)
+
+
+class BertModel(nn.Module):
+    def __init__(self, encoder, embedding_dim, vocab_size):
+        super().__init__()
+        self.encoder, self.linear = encoder, nn.Linear(embedding_dim, vocab_size)
+
+    def forward(self, inputs, mask=None):
+        return self.linear(self.encoder(inputs, mask))
+"""
+
+
+def test_a_model_of_one_linear_layer_projects(tmp_path):
+    results = check_text(HEADS, tmp_path)
+    assert (results["BertMLM"].kind, results["BertMLM"].verdict) == ("Projection", "matches the builtin")
+    assert "BertModel" not in results or results["BertModel"].kind != "Projection"
+    twin = HEADS.replace("return self.linear(inputs)", "return self.linear(inputs).softmax(-1)")
+    assert check_text(twin, tmp_path)["BertMLM"].verdict != "matches the builtin"

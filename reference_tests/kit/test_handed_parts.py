@@ -384,3 +384,36 @@ def test_what_is_called_a_class_is_an_instance_if_its_annotation_says_so(tmp_pat
 def test_a_name_that_a_line_of_the_file_gives_its_value_was_left_out():
     source = Source("writes.py", "END: int = words['<eos>']\ndef write(model):\n    START = 1\n", module="writes")
     assert [_is_left_out(name, source) for name in ("END", "START", "EN")] == [True, False, False]
+
+
+STACKED = """
+class Layer(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff):
+        super().__init__()
+        self.d_model = d_model
+        self.att = nn.MultiheadAttention(d_model, num_heads, batch_first=True)
+        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+        self.ff1, self.ff2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+
+    def forward(self, x):
+        x = self.norm1(x + self.att(x, x, x)[0])
+        return self.norm2(x + self.ff2(self.ff1(x).relu()))
+
+
+class Encoder(nn.Module):
+    def __init__(self, layer_module: nn.Module, n_layers: int):
+        super().__init__()
+        self.layers = nn.ModuleList(copy.deepcopy(layer_module) for _ in range(n_layers))
+        self.norm = nn.LayerNorm(layer_module.d_model)
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return self.norm(x)
+"""
+
+
+@pytest.mark.parametrize("fed, ids", [("layer(x)", []), ("x + layer(x)", None)])
+def test_a_stack_of_what_is_called_the_module_of_a_layer(fed, ids, tmp_path):
+    stack = check_text(STACKED.replace("x = layer(x)", f"x = {fed}"), tmp_path)["Encoder"]
+    assert (stack.verdict == "matches the builtin") == (ids == []), stack

@@ -7,7 +7,7 @@ from torch import nn
 from reference_tests.kit.learners.checked import check_text
 from scratch_transformer.kit import another_sort
 from scratch_transformer.kit.another_sort import decoder_within
-from scratch_transformer.kit.discover.placeholders import NotInstalled
+from scratch_transformer.kit.discover.placeholders import Missing, NotInstalled
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.resolve import foreign
 from scratch_transformer.kit.resolve.library.library import Library
@@ -115,6 +115,21 @@ def test_what_only_projects_for_attention_attends_to_nothing():
     assert foreign.attends_to_nothing(Weighs, "CausalSelfAttention") == ""
 
 
+class OfThree(nn.Module):
+    def __init__(self, size, num_heads):
+        super().__init__()
+        self.num_heads, self.qkv_linear = num_heads, nn.Linear(size, 3 * size)
+
+    def forward(self, x):
+        parts = self.qkv_linear(x).chunk(3, dim=-1)
+        return [part.view(*x.shape[:2], self.num_heads, -1).transpose(1, 2) for part in parts]
+
+
+def test_nor_is_it_a_layer():
+    assert foreign.attends_to_nothing(OfThree, "DecoderOnlyLayer") == "it attends to nothing"
+    assert foreign.attends_to_nothing(Weighs, "DecoderOnlyLayer") == ""
+
+
 class OfConfig(nn.Module):
     def __init__(self, config):
         super().__init__()
@@ -150,3 +165,16 @@ def test_what_is_not_understood_beside_an_absent_package_is_said_to_need_it(erro
     library = Library(KINDS)
     library.hear(error)
     assert another_sort.name_of(torch.nn.Linear, Outcome(KINDS["EncoderLayer"]), verdict, library) == said
+
+
+def test_what_is_to_be_given_an_instance_of_an_absent_package_needs_it():
+    Turning, own = Missing("fast_rotations"), Missing("parts", "there is no Turning in parts.py")
+
+    def given(turning: Turning = None, other: nn.Module = None): ...
+
+    def given_one_of_a_file(turning: own | None = None): ...
+
+    assert foreign.asks_for_absent(given) == "it needs fast_rotations, which is not installed"
+    assert foreign.asks_for_absent(given_one_of_a_file) == ""
+    for verdict, said in (("crashed", "it needs fast_rotations, which is not installed"), ("mistake", "")):
+        assert another_sort.name_of(given, Outcome(KINDS["EncoderLayer"]), verdict, Library(KINDS)) == said

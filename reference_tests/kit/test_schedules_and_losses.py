@@ -128,6 +128,15 @@ def test_a_loss_that_is_told_of_no_padding_is_not_accused_of_counting_it():
     assert check(of_a_language_model, "Loss").verdict == "matches the builtin"
 
 
+def with_a_penalty(logits, targets, weight=1e-4):
+    return F.cross_entropy(logits, targets) + weight * torch.logsumexp(logits, -1).square().mean()
+
+
+def test_what_agrees_for_log_probabilities_alone_since_it_takes_the_softmax_itself_is_not_right():
+    assert check(with_a_penalty, "LossOfLogProbabilities").verdict == "unknown mismatch"
+    assert check(lambda logits, targets: F.nll_loss(logits, targets), "LossOfLogProbabilities").ids == []
+
+
 SMOOTHED = """
 class LabelSmoothing(nn.Module):
     def __init__(self, size, padding_idx, smoothing=0.0):

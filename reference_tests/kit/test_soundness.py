@@ -133,6 +133,15 @@ def test_no_mask_at_all_is_no_mask_of_the_source(kind):
     assert diagnosis.verdict == "mistake"
 
 
+def test_a_mask_that_nobody_speaks_of_is_not_ignored_but_absent():
+    candidate = variant("Transformer", masking="ignored")
+    assert diagnose(candidate).ids[:1] == ("A24",)
+    candidate.speaks_of_padding = False
+    diagnosis = diagnose(candidate)
+    named = [finding.mistake.id for finding in diagnosis.findings if finding.severity == "mistake"]
+    assert (named, diagnosis.verdict) == (["A25"], "mistake")
+
+
 def test_padding_of_the_target_that_nobody_masks_is_harmless():
     """Beside another mistake too. Where padding has a mask of its own, it was overwritten."""
     candidate = variant("Transformer", padding="lost beside causal")

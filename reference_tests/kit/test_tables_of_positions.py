@@ -83,3 +83,93 @@ def test_a_table_that_is_cut_a_row_too_late_fits_the_longest_sentence_alone(base
     result = check_text(ONE_ROW_MORE.replace("10000.0", base), tmp_path)["PositionalEncoding"]
     assert [id for id in result.ids if id not in ("P1", "P6")] == ids, result
     assert (result.verdict in FINE) == (not ids) and any("longest length alone" in limit for limit in result.limits)
+
+
+ALONG_THE_BATCH = """
+class PositionalEncoding(nn.Module):
+    def __init__(self, d_model, max_len=50):
+        super().__init__()
+        pos = torch.arange(max_len).unsqueeze(1)
+        angles = pos / 10000 ** (torch.arange(0, d_model, 2) / d_model)
+        pe = torch.zeros(max_len, 1, d_model)
+        pe[:, 0, 0::2], pe[:, 0, 1::2] = angles.sin(), angles.cos()
+        self.register_buffer("pe", pe)
+
+    def forward(self, x):
+        return x + self.pe[: x.size(0)]
+
+
+class Transformer(nn.Module):
+    def __init__(self, num_tokens, dim_model, num_heads, num_layers):
+        super().__init__()
+        self.dim_model = dim_model
+        self.positions = PositionalEncoding(dim_model)
+        self.embedding = nn.Embedding(num_tokens, dim_model)
+        self.transformer = nn.Transformer(dim_model, num_heads, num_layers, num_layers)
+        self.out = nn.Linear(dim_model, num_tokens)
+
+    def embedded(self, ids):
+        return self.positions(self.embedding(ids) * math.sqrt(self.dim_model)).permute(1, 0, 2)
+
+    def forward(self, src, tgt, tgt_mask=None, src_pad_mask=None, tgt_pad_mask=None):
+        out = self.transformer(
+            self.embedded(src), self.embedded(tgt), tgt_mask=tgt_mask, src_key_padding_mask=src_pad_mask,
+            tgt_key_padding_mask=tgt_pad_mask, memory_key_padding_mask=src_pad_mask,
+        )
+        return self.out(out)
+"""
+"""A table for (length, batch, features) in a model of (batch, length), that returns (length, batch, words)."""
+TURNED = "* math.sqrt(self.dim_model)).permute(1, 0, 2)", ".permute(1, 0, 2) * math.sqrt(self.dim_model))"
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_table_for_sequence_first_is_taken_along_the_batch_in_a_whole_that_is_batch_first(tmp_path):
+    results = check_text(ALONG_THE_BATCH, tmp_path)
+    assert results["PositionalEncoding"].verdict == "matches the builtin"
+    assert [m.id for m in results["Transformer"].mistakes if m.severity == "mistake"] == ["P4"], results["Transformer"]
+    assert "It returns its scores as (T, B, V)." in results["Transformer"].notes
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_and_is_right_where_that_is_turned_before(tmp_path):
+    whole = check_text(ALONG_THE_BATCH.replace(*TURNED).replace("out(out)", "out(out).permute(1, 2, 0)"), tmp_path)
+    assert whole["Transformer"].verdict == "matches the builtin", whole["Transformer"]
+    assert "It returns its scores as (B, V, T)." in whole["Transformer"].notes
+
+
+FROZEN = """
+class PositionalEncoding(nn.Module):
+    def __init__(self, d_model, max_len=50):
+        super().__init__()
+        angles = torch.arange(max_len)[:, None] / 10000 ** (torch.arange(0, d_model, 2) / d_model)
+        table = COMPUTED
+        self.table = nn.Embedding.from_pretrained(table.flatten(1).float(), freeze=True)
+
+    def forward(self, x):
+        return x + self.table(torch.arange(x.shape[1]))
+"""
+
+
+@pytest.mark.parametrize("computed, is_right", [("(angles.sin(), angles.cos())", True), ("(angles, angles)", False)])
+def test_a_frozen_table_that_is_computed_is_not_learned_whatever_is_in_it(computed, is_right, tmp_path):
+    text = FROZEN.replace("COMPUTED", f"torch.stack({computed}, -1)")
+    assert (check_text(text, tmp_path)["PositionalEncoding"].verdict in FINE) == is_right
+
+
+KEPT = """
+class PositionalEncoding(nn.Module):
+    def __init__(self, max_len, d_model):
+        super().__init__()
+        self.signal = torch.zeros(max_len, d_model)
+        angles = torch.arange(max_len)[:, None] / 10000 ** (torch.arange(0, d_model, 2) / d_model)
+        self.table = torch.stack((angles.sin(), angles.cos()), -1).flatten(1).float()
+
+    def forward(self, x):
+        return x + self.table[: x.shape[1]]
+"""
+
+
+@pytest.mark.parametrize("old, new, ids", [("", "", {"P5"}), ("10000", "1000", {"P2", "P5"})])
+def test_zeros_that_are_kept_beside_a_table_are_no_learned_positions(old, new, ids, tmp_path):
+    result = check_text(KEPT.replace(old, new), tmp_path)["PositionalEncoding"]
+    assert (set(result.ids) & {"P2", "P5"}, result.unexplained) == (ids, False)

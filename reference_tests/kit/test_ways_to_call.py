@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from reference_tests.kit.learners.checked import check_here, check_text
+from reference_tests.kit.learners.corpus import STYLES
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.resolve import foreign
 from scratch_transformer.kit.resolve.call import calling, forwards
@@ -37,6 +38,8 @@ def plan_of(inputs, *names):
         (MODEL, ("enc_padding_mask", "look_ahead_mask", "dec_padding_mask"), ("src_mask", "tgt_mask", "src_mask")),
         (MODEL, ("enc_padding_mask", "dec_padding_mask"), ("src_mask", "tgt_mask")),
         (DECODER, ("look_ahead_mask", "dec_padding_mask"), ("mask", "memory_mask")),
+        (DECODER, ("src_padding_mask", "no_peeking_mask"), ("memory_mask", "mask")),
+        (DECODER, ("src_padding_mask", "tgt_padding_mask", "third_mask"), ("memory_mask", "mask", "mask")),
         (
             MODEL,
             ("encoder_self_attention_mask", "decoder_self_attention_mask", "decoder_cross_attention_mask"),
@@ -200,6 +203,22 @@ class Given(torch.nn.Module):
 
     def forward(self, x):
         return self.out(self.inner(x))
+
+
+class ClassificationDecoder(torch.nn.Module):
+    """The mean of what an encoder made of the words, without the padding."""
+
+    def __init__(self, d_model, d_output):
+        super().__init__()
+        self.linear = torch.nn.Linear(d_model, d_output)
+
+    def forward(self, states, encoder_mask):
+        weights = encoder_mask[..., :1]
+        return self.linear((weights * states).sum(1) / weights.sum(1))
+
+
+def test_a_head_that_is_given_a_mask_attends_to_nothing():
+    assert foreign.attends_to_nothing(ClassificationDecoder, "DecoderOnly") == "it attends to nothing"
 
 
 def test_what_attends_to_nothing_is_no_whole():
@@ -406,3 +425,94 @@ def test_of_two_halves_the_decoder_is_given_the_target_and_what_the_encoder_give
     Halves.decode = scope["decode"]
     target, memory = forwards.forward_of(Halves(), KINDS["Transformer"])("the source", "the target")
     assert (target, memory) == ("the target", "encoded the source")
+
+
+GIVEN_POSITIONS = [
+    ("(self, dec_inputs, enc_inputs, enc_outputs):", "(self, dec_inputs, pos, enc_inputs, enc_outputs):"),
+    ("        positions = torch.arange(dec_inputs.size(1)).expand_as(dec_inputs)\n", ""),
+    ("self.tgt_emb(dec_inputs) + self.pos_emb(positions)", "self.tgt_emb(dec_inputs) + self.pos_emb(pos)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("of_table, is_right", [("", True), ("angles[1] = 0", False)])
+def test_positions_come_beside_the_ids_of_both_sides(of_table, is_right, tmp_path):
+    text = STYLES["source_ids"].read_text(encoding="utf-8")
+    last = "    return torch.tensor(angles"
+    for old, new in [*GIVEN_POSITIONS, (last, f"    {of_table}\n{last}")]:
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    (tmp_path / "learner.py").write_text(text, encoding="utf-8")
+    names = {"MultiHeadAttention", "PoswiseFeedForwardNet", "DecoderLayer", "Decoder"}
+    assert (check_here(tmp_path / "learner.py", names)["Decoder"].verdict in RIGHT) == is_right
+
+
+OF_RAW_IDS = """
+class SelfAttention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.num_heads, self.d_k = num_heads, d_model // num_heads
+        self.q, self.k, self.v, self.o = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, x, x_raw):
+        B, T, E = x.shape
+        q, k, v = (f(x).view(B, T, self.num_heads, self.d_k).transpose(1, 2) for f in (self.q, self.k, self.v))
+        scores = q @ k.transpose(-2, -1) / math.sqrt(self.d_k)
+        scores = scores + torch.where(x_raw != 0, 0, -1e20)[:, None, None]
+        return self.o((scores.softmax(-1) @ v).transpose(1, 2).reshape(B, T, E))
+
+
+class EncoderLayer(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff):
+        super().__init__()
+        self.att = SelfAttention(d_model, num_heads)
+        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+        self.ff1, self.ff2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+
+    def forward(self, x, input_ids):
+        x = self.norm1(x + self.att(x, input_ids))
+        return self.norm2(x + self.ff2(torch.relu(self.ff1(x))))
+"""
+"""Ids in place of a mask."""
+
+
+@pytest.mark.parametrize(
+    "right, other, ids",
+    [("x_raw != 0", "x_raw != 1", []), ("[:, None, None]", "[:, None, :, None]", ["A7"]), ("!= 0", "== 0", None)],
+)
+def test_ids_beside_the_vectors_that_were_made_of_them_say_where_padding_is(right, other, ids, tmp_path):
+    results = check_text(OF_RAW_IDS.replace(right, other), tmp_path)
+    attention, layer = results["SelfAttention"], results["EncoderLayer"]
+    if ids:
+        assert (attention.verdict, layer.verdict) == ("mistake", "mistake") and attention.ids[:1] == ids
+    elif ids is None:  # padding alone is attended to
+        assert attention.verdict == "unknown mismatch"
+    else:
+        assert attention.verdict in RIGHT and layer.verdict in RIGHT
+        assert "Its x_raw was given as (B, S), ids with 1 for padding." in attention.notes, attention.notes
+
+
+LENGTH_FIRST = """
+def precompute_cos_sin(rope_theta, n, d, device):
+    angles = torch.outer(torch.arange(n), rope_theta ** (-torch.arange(0, d, 2, dtype=torch.float64) / d))
+    cos, sin = torch.cat((angles, angles), -1).cos(), torch.cat((-angles.sin(), angles.sin()), -1)
+
+    def get_cos_sin():
+        return cos, sin
+
+    return get_cos_sin
+
+
+def apply_rotary(x, cos, sin):
+    assert cos.size(0) == x.size(0)
+    length, sentences, heads, width = x.shape
+    cos, sin = cos.view(length, 1, 1, -1), sin.view(length, 1, 1, -1)
+    return x * cos + torch.cat((x[..., width // 2 :], x[..., : width // 2]), dim=-1) * sin
+"""
+"""Heads as (T, B, h, d_k), turned by a table whose sines have their signs already."""
+
+
+@pytest.mark.parametrize("other, verdict", [("(-angles.sin()", "matches the builtin"), ("(angles.sin()", "mistake")])
+def test_what_turns_heads_may_have_the_length_first(other, verdict, tmp_path):
+    results = check_text(LENGTH_FIRST.replace("(-angles.sin()", other), tmp_path)
+    assert results["apply_rotary"].verdict == verdict, results["apply_rotary"]
+    assert "It takes the length first: (T, B, h, d_k)." in results["apply_rotary"].notes

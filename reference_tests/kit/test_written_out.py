@@ -77,3 +77,50 @@ def test_what_is_wrong_in_it_is_not_called_right(text, old, new, expected, tmp_p
     (result,) = check_text(text.replace(old, new), tmp_path).values()
     assert result.verdict not in FINE, result
     assert not expected or expected in [mistake.id for mistake in result.mistakes], result
+
+
+ATTENDS_TWICE = """
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.h = num_heads
+        self.Wq, self.Wk, self.Wv, self.Wo = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, query, key, value, mask=None):
+        q, k, v = self.Wq(query), self.Wk(key), self.Wv(value)
+        q, k, v = (y.unflatten(-1, (self.h, -1)).transpose(1, 2) for y in (q, k, v))
+        scores = q @ k.mT / math.sqrt(q.shape[-1])
+        scores = scores if mask is None else scores.masked_fill(mask == 0, -math.inf)
+        return self.Wo((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+
+class EncoderBlock(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff):
+        super().__init__()
+        self.attention = MultiHeadAttention(d_model, num_heads)
+        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+        self.forward_layer = nn.Sequential(nn.Linear(d_model, d_ff), nn.ReLU(), nn.Linear(d_ff, d_model))
+
+    def forward(self, query, key, value):
+        x = self.norm1(query + self.attention(query, key, value))
+        return self.norm2(x + self.forward_layer(x))
+
+
+class DecoderBlock(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff):
+        super().__init__()
+        self.masked_attention, self.norm = MultiHeadAttention(d_model, num_heads), nn.LayerNorm(d_model)
+        self.attention2 = EncoderBlock(d_model, num_heads, d_ff)
+
+    def forward(self, query, key, value, mask):
+        x = self.norm(query + self.masked_attention(query, query, query, mask))
+        return self.attention2(x, key, value)
+"""
+
+
+@pytest.mark.parametrize("old, new, ids", [("", "", []), ("self.norm1(query + self", "self.norm1(self", ["B13"])])
+def test_a_block_that_is_called_an_attention_has_a_feed_forward_network(old, new, ids, tmp_path):
+    results = check_text(ATTENDS_TWICE.replace(old, new), tmp_path)
+    assert results["EncoderBlock"].ids == ids
+    found = results["DecoderBlock"]
+    assert (found.verdict in FINE, found.divergence) == (not ids, ""), found

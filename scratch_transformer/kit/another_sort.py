@@ -21,6 +21,8 @@ def name_of(value: Any, outcome: Outcome, verdict: str, library: Library) -> str
     absent = [error for error in library.heard.values() if getattr(error, "package", "")]
     if absent and (why := foreign.lacks(absent[0])):  # with the reference in its place, too, the rest is not understood
         return why
+    if (why := foreign.asks_for_absent(value)) and (outcome.candidate is None or outcome.candidate.replaced):
+        return why
     module = outcome.candidate.module if outcome.candidate is not None else None
     if outcome.kind.name in ("FeedForward", "SwiGLU") and module is not None and not [*module.parameters()]:
         return foreign.WEIGHTLESS

@@ -13,6 +13,8 @@ from typing import Any
 
 DEEP = 5
 """How many definitions lead from a model to its softmax: model, stack, layer, sublayer, attention, function."""
+TYPES = (int, float, bool, str)
+"""What no parameter is meant to be by default."""
 
 
 @functools.lru_cache(maxsize=1024)
@@ -45,13 +47,19 @@ def parameters_of(thing: Any) -> list[inspect.Parameter]:
     """The named parameters of a callable; [] for one without a signature.
 
     An annotation that is the name of a class is that class: learners' files are run with annotations left as text.
+    What has a type by default, d_model=int, was to be annotated with it.
     """
     try:
         parameters = inspect.signature(thing).parameters.values()
     except (TypeError, ValueError):
         return []
-    named = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    named = [_annotated(p) for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     return [p.replace(annotation=_meant(p.annotation, thing)) if isinstance(p.annotation, str) else p for p in named]
+
+
+def _annotated(parameter: inspect.Parameter) -> inspect.Parameter:
+    is_type = parameter.default in TYPES and "type" not in parameter.name and parameter.annotation is parameter.empty
+    return parameter.replace(annotation=parameter.default, default=parameter.empty) if is_type else parameter
 
 
 def _meant(annotation: str, thing: Any) -> Any:

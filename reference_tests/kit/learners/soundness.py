@@ -14,9 +14,10 @@ import random
 import resource
 import tempfile
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
+from types import CellType, FunctionType
 
 import torch
 from torch import nn
@@ -31,6 +32,7 @@ from scratch_transformer.kit.recipe import RIGHT
 from scratch_transformer.kit.report.finding import FINE
 from scratch_transformer.kit.resolve.build import construct
 from scratch_transformer.kit.resolve.call import forwards
+from scratch_transformer.kit.resolve.call.precision import double
 from scratch_transformer.kit.resolve.candidate import Resolved
 from scratch_transformer.kit.resolve.weights.layout import Parameters
 
@@ -117,9 +119,10 @@ class Right:
         attempt = self.made.get(id(before.made))
         if attempt is None:
             return None
-        made = forwards.held(attempt.build())
+        with double():
+            made = forwards.held(attempt.build())
         after = Resolved(before.kind, made, before.settings, before.plan, before.layout)
-        after.function, after.post = forwards.forward_of(made, before.kind), before.post
+        after.function, after.post = forwards.forward_of(made, before.kind), _of_other(before.post, before.made, made)
         after.shape_of = before.shape_of
         parameters = Parameters(made)
         shapes = {name: values.shape for name, values in parameters.tensors.items()}
@@ -127,6 +130,14 @@ class Right:
             raise ValueError("other parameters")
         after.parameters = parameters
         return after
+
+
+def _of_other(post: Callable, before: nn.Module, after: nn.Module) -> Callable:
+    """What is done with an output, with another module's part where it uses one: the projection."""
+    paths = {id(part): path for path, part in before.named_modules()}
+    cells = [cell.cell_contents for cell in post.__closure__ or ()]
+    cells = [after.get_submodule(paths[id(held)]) if id(held) in paths else held for held in cells]
+    return FunctionType(post.__code__, post.__globals__, closure=tuple(map(CellType, cells)))
 
 
 def _globals_of(thing) -> dict:

@@ -78,10 +78,12 @@ def sinusoids(length: int, d_model: int, recipe: Recipe) -> Tensor:
     sines, cosines = (sines.sin(), cosines.cos())
     if recipe.layout == "concatenated":
         return torch.cat([sines, cosines], dim=1)[:, :d_model]
-    pair = [cosines, sines] if recipe.layout == "cosine first" else [sines, cosines]
-    return torch.stack(pair, dim=-1).flatten(1)[:, :d_model]
+    waves = {"sine": sines, "cosine": cosines, "zero": torch.zeros_like(sines)}
+    pair = PAIRS.get(recipe.layout) or recipe.layout.split(", ")
+    return torch.stack([waves[name] for name in pair], dim=-1).flatten(1)[:, :d_model]
 
 
+PAIRS = {"interleaved": ["sine", "cosine"], "cosine first": ["cosine", "sine"]}
 GIVEN = "given: "
 """Before the frequencies of all sines, and of all cosines, in radians per position."""
 RIGHT_TABLE = ("paper", "interleaved", 0, "float64")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -11,6 +12,13 @@ from scratch_transformer import functional
 from scratch_transformer.kit.recipe import Recipe
 
 DIMS: dict[str, tuple[int, ...]] = {"features": (-1,), "tokens": (-2,), "tokens and features": (-2, -1), "batch": (0,)}
+
+POWERS: dict[str, Callable[[Tensor, float], Tensor]] = {
+    "no root": lambda variance, eps: variance + eps,
+    "two roots": lambda variance, eps: (variance.sqrt() + eps).sqrt(),
+    "squared": lambda variance, eps: (variance.square() + eps).sqrt(),
+}
+"""What is divided by in place of the deviation."""
 
 
 class Norm(nn.Module):
@@ -57,9 +65,10 @@ class Norm(nn.Module):
         n = x.shape[dims[0]] if len(dims) == 1 else x.shape[dims[0]] * x.shape[dims[1]]
         variance = variance * n if self.recipe.variance == "sum" else variance
         variance = variance * (n / (n - self.recipe.ddof)) if n > self.recipe.ddof else variance * float("nan")
-        if self.recipe.variance == "no root":
-            return variance + self.eps
-        return (variance + self.eps).sqrt() if self.recipe.eps_inside else variance.sqrt() + self.eps
+        if self.recipe.variance in POWERS:
+            return POWERS[self.recipe.variance](variance, self.eps)
+        divisor = (variance + self.eps).sqrt() if self.recipe.eps_inside else variance.sqrt() + self.eps
+        return 1 / divisor if self.recipe.variance == "multiplied" else divisor
 
 
 def layer_norm(settings: dict[str, Any], recipe: Recipe) -> Norm:

@@ -83,6 +83,7 @@ def load(source: Source, guard: Guard, salvage: bool = False) -> Loaded:
         notes.append(f"{name} is not installed; the kit's own functions stood in for it")
     loaded.notes = notes
     _LOADED[source.path] = loaded
+    placeholders.settle(one.module for one in _LOADED.values())
     return loaded
 
 

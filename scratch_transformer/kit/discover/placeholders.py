@@ -22,11 +22,11 @@ class NotInstalled(Exception):
 class Missing:
     """Anything of a missing package: it can be named, subscripted and looked into, but not called.
 
-    why: what is missing if that is no package: a name that a file of the learner's lacks.
+    why: what is missing if that is no package: a name that a file of the learner's lacks. at: its module, and the name.
     """
 
-    def __init__(self, package: str, why: str = "") -> None:
-        self.__dict__["package"], self.__dict__["why"] = package, why
+    def __init__(self, package: str, why: str = "", at: tuple[str, str] = ("", "")) -> None:
+        self.__dict__.update(package=package, why=why, at=at)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name.endswith("__"):
@@ -65,10 +65,25 @@ def stand_in(
             _import(alias, package, module)
         elif alias.name != "*":
             known = getattr(sys.modules.get(f"{node.module}"), alias.name, None) if own else None
-            missing = Missing(package, f"there is no {alias.name} in {own}" if own else "")
-            setattr(module, alias.asname or alias.name, known or getattr(missing, alias.name))
+            missing = _missing(alias.name, package, own, node)
+            setattr(module, alias.asname or alias.name, known or familiar.named(alias.name) or missing)
     for name in names:
-        setattr(module, name, Missing(package, f"there is no {name} in {own}" if own else ""))
+        setattr(module, name, _missing(name, package, own, node))
+
+
+def _missing(name: str, package: str, own: str, node: ast.stmt) -> Missing:
+    at = (getattr(node, "module", None) or "", name) if own else ("", "")
+    return Missing(package, f"there is no {name} in {own}" if own else "", at)
+
+
+def settle(modules: Iterable[types.ModuleType]) -> None:
+    """Puts what a file has defined meanwhile in place of what it lacked, for files that import each other."""
+    for module in modules:
+        for name, value in list(vars(module).items()):
+            place, wanted = value.at if isinstance(value, Missing) else ("", "")
+            found = getattr(sys.modules.get(place), wanted, value) if place else value
+            if found is not value:
+                setattr(module, name, found)
 
 
 def _import(alias: ast.alias, package: str, module: types.ModuleType) -> None:

@@ -161,6 +161,8 @@ def _named(session: Session, best: Hypothesis | None, match: Match, design: Reci
         said, twins = evidence(session, change, design), match.twins.get(change.id, ())
         if _is_of_target(session, change):
             yield Finding(MISTAKES["A24"], said, TARGET_ONLY, dict(change.entries))
+        elif (change.id, change.form) == ("A24", "") and _has_no_mask(session):
+            yield Finding(MISTAKES["A25"], said, "nor one for the padding", dict(change.entries))
         elif change.id == "B16" and best is not None and best.recipe.gated:
             yield Finding(MISTAKES["G4"], said, "", dict(change.entries))  # the same numbers, in other words
         elif change.id == "B1" and change.part:
@@ -173,6 +175,11 @@ def _named(session: Session, best: Hypothesis | None, match: Match, design: Reci
 def _is_of_target(session: Session, change: Change) -> bool:
     """Padding beside a causal mask cannot get lost where nobody looked for it."""
     return (change.id, change.form) == PADDING_LOST and not session.candidate.looks_for_padding
+
+
+def _has_no_mask(session: Session) -> bool:
+    """Whether no mask is made or taken that could be ignored, in what writes."""
+    return "A25" in session.kind.ids and not session.candidate.speaks_of_padding
 
 
 def _is_note(session: Session, change: Change) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -81,7 +81,7 @@ def _frequencies(session: Session) -> list[Fit]:
 
 def _several(session: Session) -> list[Fit]:
     """Two or three of the known mistakes of a table at once: its angles, their order, the first position."""
-    forms = [[(id, form, dict(e)) for form, e in MISTAKES[id].changes.items()] for id in ("P2", "P3", "P9")]
+    forms = [[(id, form, dict(e)) for form, e in MISTAKES[id].changes.items()] for id in ("P2", "P3", "P14", "P9")]
     chosen = itertools.product(*([None, *own] for own in forms))
     several = [[change for change in some if change is not None] for some in chosen]
     return [some for some in several if len(some) > 1]
@@ -100,14 +100,29 @@ def _normalization(session: Session) -> list[Fit]:
     fits: list[Fit] = []
     for ddof in (0, 1) if session.kind.name == "LayerNorm" else (0,):
         s2 = variance * n / (n - ddof)
-        no_root: Fit = [("LN10", "", {"variance": "no root"})]
-        outside: Fit = [("LN2", "", {"eps_inside": False})]
-        for own, eps in (([], divisor**2 - s2), (outside, divisor - s2**0.5), (no_root, divisor - s2)):
+        for own, eps in _divisions(divisor, s2):
             changes: Fit = [*([] if ddof == 0 else [("LN1", "", {"ddof": 1})]), *own]
             for value in {_tidy(eps), eps}:
                 if abs(value - session.settings["eps"]) > 1e-3 * session.settings["eps"] and value >= 0:
                     fits.append([*changes, ("LN3", f"{value:.3g}", {"eps": value})])
     return fits
+
+
+def _divisions(divisor: float, variance: float) -> Iterator[tuple[Fit, float]]:
+    """Every way to divide by a power of the deviation, with the ε that it then has."""
+    outside: Fit = [("LN2", "", {"eps_inside": False})]
+    yield [], divisor**2 - variance
+    yield outside, divisor - variance**0.5
+    powers = {
+        "no root": divisor - variance,
+        "two roots": divisor**2 - variance**0.5,
+        "squared": divisor**2 - variance**2,
+    }
+    for form, entries in MISTAKES["LN10"].changes.items():
+        own: Fit = [("LN10", form, dict(entries))]
+        yield own, powers.get(entries["variance"], divisor**-2 - variance)
+        if entries["variance"] not in powers:
+            yield [*own, *outside], 1 / divisor - variance**0.5
 
 
 def _tidy(value: float) -> float:

@@ -218,9 +218,12 @@ def _tiers(session: Session, parts: Known) -> Iterator[tuple[bool, Iterable[Hypo
         swapped = [(*all_known, change) for all_known in (*found[:1], ()) for change in _forms(changes, "B25")]
         yield False, with_changes(designs, swapped)
     told = _explained(session, changes)
+    near = [d for d in designs if not against(d, session.candidate.shown)] or designs
     if told:
-        near = [d for d in designs if not against(d, session.candidate.shown)] or designs
         yield False, with_changes(near, [c for c in (told, *((*known, *told) for known in found)) if compatible(c)])
+    if session.candidate.explained is not None:  # with masks, one more may be seen
+        besides = [(*told, change) for change in changes if compatible((*told, change))]
+        yield False, with_changes(near[:MOST_LIKELY], besides)
     bare = list(of_bare_sublayers(kind.name, session.asked, session.candidate.missing))
     if bare:
         yield False, with_changes(designs, bare)

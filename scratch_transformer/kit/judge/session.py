@@ -162,6 +162,7 @@ def _shapes(probe: Probe) -> dict[str, torch.Size]:
 def in_precision(session: Session, module: nn.Module, dtype: torch.dtype) -> Iterator[None]:
     """A candidate's module in another precision. Afterwards its tables are what they were: rounding is not undone."""
     buffers = [(part, dict(part._buffers)) for part in module.modules()]
+    parameters = [(parameter, parameter.data) for parameter in module.parameters()]
     module.to(dtype)
     try:
         yield
@@ -169,6 +170,8 @@ def in_precision(session: Session, module: nn.Module, dtype: torch.dtype) -> Ite
         module.double()
         for part, tables in buffers:
             part._buffers.update(tables)
+        for parameter, values in parameters:
+            parameter.data = values
         session.candidate.load(session.asked)
 
 

@@ -80,6 +80,7 @@ POSITIONS = Kind(
     probes=position_probes,
     mistakes=(
         "P13",
+        "P14",
         "P1",
         "P2",
         "P3",

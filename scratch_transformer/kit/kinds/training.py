@@ -33,19 +33,27 @@ def loss_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
 
 
 def log_probability_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
-    return tuple(
-        Probe(p.name, {**p.inputs, "logits": torch.log_softmax(p.inputs["logits"], -1)}, shows=p.shows)
-        for p in loss_probes(settings, seed)
+    """The last ones do not sum to 1: what takes the logarithm of a softmax itself is a loss of logits."""
+    probes = loss_probes(settings, seed)
+    log_p = [torch.log_softmax(p.inputs["logits"], -1) for p in probes]
+    inputs = [{**p.inputs, "logits": values} for p, values in zip(probes, log_p, strict=True)]
+    return (
+        *(Probe(p.name, own, shows=p.shows) for p, own in zip(probes, inputs, strict=True)),
+        Probe("unnormalized", {**inputs[-1], "logits": log_p[-1] * 1.5}, shows="values that are no log-probabilities"),
     )
 
 
 def builtin_loss(settings: Settings, recipe: Recipe, state: State, inputs: Inputs) -> Tensor:
-    """Cross-entropy; for log-probabilities it is the same, log_softmax being the identity on them."""
+    """Cross-entropy; of log-probabilities without its log_softmax."""
     eps = settings["label_smoothing"] if recipe.smoothing_amount is None else recipe.smoothing_amount
     reduction = recipe.reduction if recipe.reduction in ("sum", "none") else "mean"
     logits, target = inputs["logits"], inputs["target"]
     options = {"ignore_index": settings["pad"], "reduction": reduction, "label_smoothing": eps}
     loss = torch.nn.functional.cross_entropy(logits, target, **options)
+    if recipe.loss_input.startswith("log-probabilities"):  # log_softmax(x) = x - log Σ exp(x), whatever is picked
+        spread = torch.logsumexp(logits, -1).masked_fill(target == settings["pad"], 0.0)
+        counts = (target != settings["pad"]).sum()
+        loss = loss - {"sum": spread.sum(), "none": spread, "mean": spread.sum() / counts}[reduction]
     if recipe.loss_input.endswith("divergence"):
         V = logits.shape[-1]
         q = torch.full((V,), eps / V, dtype=torch.float64)

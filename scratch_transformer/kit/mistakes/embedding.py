@@ -1,4 +1,4 @@
-"""E1 … E5 and P1 … P13: mistakes in embeddings and positions."""
+"""E1 … E5 and P1 … P14: mistakes in embeddings and positions."""
 
 from scratch_transformer.kit.kind import Mistake
 
@@ -357,6 +357,35 @@ x + right[1]  # nobody keeps the sum
 print("thrown away:", x)
 x = x + right[1]
 print("kept:", x)
+""",
+    ),
+    Mistake(
+        id="P14",
+        title="half of the waves are missing",
+        severity="mistake",
+        does="Writes both waves into the same columns, pe[:, 0::2] twice, so that the cosines replace the sines and "
+        "every second feature stays 0; or writes one wave only, or the same one twice.",
+        expected="A sine and a cosine of every frequency. With both, a step by k positions is one rotation, wherever "
+        "it starts; with one of them, positions on both sides of a wave's crest look alike.",
+        fix="pe[:, 0::2] = torch.sin(angles); pe[:, 1::2] = torch.cos(angles).",
+        source=POSITIONS_SOURCE,
+        mathematics=FORMULA,
+        changes={
+            "cosines where the sines belong, then zeros": {"layout": "cosine, zero"},
+            "zeros, then cosines": {"layout": "zero, cosine"},
+            "sines, then zeros": {"layout": "sine, zero"},
+            "zeros, then sines": {"layout": "zero, sine"},
+            "sines twice": {"layout": "sine, sine"},
+            "cosines twice": {"layout": "cosine, cosine"},
+        },
+        demo=TABLE
+        + """\
+angles = pos / 10000 ** (two_i / 4)
+wrong = torch.zeros(3, 4)
+wrong[:, 0::2] = angles.sin()
+wrong[:, 0::2] = angles.cos()
+print("right:", right, sep="\\n")
+print("written twice into the same columns:", wrong, sep="\\n")
 """,
     ),
 )

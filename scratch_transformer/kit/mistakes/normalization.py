@@ -221,14 +221,20 @@ print("without the mean:", wrong, "mean", wrong.mean().item())
     ),
     Mistake(
         id="LN10",
-        title="divides by the variance",
+        title="divides by another power of the deviation",
         severity="mistake",
-        does="Divides by the variance instead of its square root, the standard deviation.",
+        does="Divides by the variance, or by the root of the standard deviation, instead of the standard deviation "
+        "itself; or multiplies by it. torch.var is σ² already and torch.std is σ, of which no root is to be taken.",
         expected="Divide by √(σ² + ε).",
         fix="torch.sqrt(variance + eps) in the denominator.",
         source=BA,
         mathematics="right: (x - μ) / √(σ² + ε)      here: (x - μ) / (σ² + ε)",
-        changes={"": {"variance": "no root"}},
+        changes={
+            "the variance": {"variance": "no root"},
+            "the root of the standard deviation": {"variance": "two roots"},
+            "the variance, squared and its root taken": {"variance": "squared"},
+            "multiplied by the standard deviation": {"variance": "multiplied"},
+        },
         demo=HEAD
         + """\
 wrong = (x - mean) / (x.var(-1, keepdim=True, unbiased=False) + 1e-5)

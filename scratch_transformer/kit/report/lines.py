@@ -19,6 +19,7 @@ PATTERNS: dict[str, str] = {
     "LN10": r"mean|var", "E1": r"sqrt", "E2": r"return|embed", "E4": r"init|uniform|normal", "E5": r"padding_idx",
     "P1": r"\[:, ?1::2\]|1::2|cos", "P2": r"exp\(|pow|10000|1e4", "P3": r"cat\(|concat", "P4": r"return|\[:",
     "P5": r"self\.pe|zeros|buffer", "P6": r"\[:", "P8": r"zeros\(|arange", "P9": r"return|\+", "P10": r"10000|exp\(",
+    "P14": r"\[:, ?[01]::2\]|\.sin\(|\.cos\(",
     "P11": r"return", "A1": r"sqrt|\*\*\s*-?0\.5|/ ?\(?self|scale", "A2": r"softmax", "A3": r"mask", "A4": r"mask",
     "A5": r"tril|triu|mask", "A6": r"tril|triu|mask", "A7": r"mask", "A8": r"masked_fill|1e9|inf",
     "A10": r"masked_fill|10000|1e4|e4", "A11": r"masked_fill|mask", "A12": r"masked_fill_|_\(|\+=|\*=",

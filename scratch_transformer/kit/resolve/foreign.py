@@ -10,6 +10,7 @@ import re
 import sys
 import textwrap
 import types
+import typing
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from typing import Any
 from torch import nn
 
 from scratch_transformer.kit.definitions import leads_to, names_in
+from scratch_transformer.kit.discover.placeholders import Missing
+from scratch_transformer.kit.resolve import structure
 from scratch_transformer.kit.resolve.build.config import is_config
 from scratch_transformer.kit.resolve.names.settings import settings_of
 from scratch_transformer.kit.resolve.other_designs import SAID
@@ -58,11 +61,12 @@ WHOLES = ("Encoder", "Decoder", "TokenEncoder", "TokenDecoder", "Transformer", "
 ATTENDS = re.compile(
     r"(?<!fl)att|softmax|mha|mhsa|query|queries|qkv|einsum|bmm|transformer|gpt|bert|llama|mask|heads", re.IGNORECASE
 )
+SCORES = re.compile(r"(?<!fl)att|softmax|mha|mhsa|quer|qkv|einsum|bmm|matmul", re.IGNORECASE)
 WEIGHS = re.compile(
     r"(?<!fl)att|softmax|^exp|mha|einsum|bmm|matmul|^mm$|scores|weights|transformer|sigmoid", re.IGNORECASE
 )
 LAYERS = re.compile(rf"{ATTENDS.pattern}|block|encoder|decoder", re.IGNORECASE)
-NUMBERS = re.compile(r"num|^n_|labels|classes|dim|size|drop|prob|len", re.IGNORECASE)
+NUMBERS = re.compile(r"num|^[nd]_|labels|classes|dim|size|drop|prob|len", re.IGNORECASE)
 INNER = re.compile("inner|model|module|net|fn|base|backbone")
 GIVEN = re.compile(r"encoder|decoder|layer|block|model|module|attn|attention|stack|net", re.IGNORECASE)
 
@@ -73,7 +77,7 @@ def attends_to_nothing(thing: Any, kind: str) -> str:
     Nor has what only projects for one, PrepareForMultiHeadAttention. What it is given, or inherits from a class that
     is not known, may have any.
     """
-    is_part = kind.endswith("Attention")
+    is_part = kind.endswith(("Attention", "Layer", "Block"))
     if not (kind in WHOLES or is_part) or not isinstance(thing, type) or not issubclass(thing, nn.Module):
         return ""
     made = [thing, *leads_to(thing)]
@@ -81,7 +85,8 @@ def attends_to_nothing(thing: Any, kind: str) -> str:
     is_open = any(map(INNER.fullmatch, names)) or any(GIVEN.search(name) and not settings_of(name) for name in names)
     is_open = is_open or any(p.default is p.empty and not _is_number(p) for p in _given(thing))
     is_strange = any(_tree(one) is None or not _has_known_bases(one) or _takes_from_files(one) for one in made)
-    words = WEIGHS if is_part else ATTENDS
+    is_head = structure.linears(thing) == 1 and len(made) == 1  # it may be given a mask, to average over words
+    words = WEIGHS if is_part else SCORES if is_head else ATTENDS
     attends = any(words.search(name) for one in made for name in _computing(one))
     attends = attends or any(LAYERS.search(getattr(one, "__name__", "")) for one in made[1:])
     return "" if is_open or is_strange or attends else "it attends to nothing"
@@ -156,6 +161,17 @@ def lacks(error: BaseException | None) -> str:
     ):
         return NOT_INSTALLED.format(error.name.partition(".")[0])
     return not_loaded(error) if reads_what_is_absent(error) else ""
+
+
+def asks_for_absent(thing: Any) -> str:
+    """That a constructor is to be given an instance of a package that is not installed, by an annotation; else ""."""
+    for annotation in (parameter.annotation for parameter in _given(thing)):
+        is_text = isinstance(annotation, str)
+        said = _namespace(thing).get(re.split(r"\W", annotation)[0]) if is_text else annotation
+        for one in (said, *typing.get_args(said)):
+            if isinstance(one, Missing) and not one.why:
+                return NOT_INSTALLED.format(one.package)
+    return ""
 
 
 def not_loaded(error: BaseException | None) -> str:

@@ -138,7 +138,7 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
     is_bare = not any(re.search("norm|drop", name.lower()) for name in names_in(thing))
     if is_class and best[:1] == ["ResidualConnection"] and is_bare:
         return ()  # x + f(x) alone
-    if is_class and best and best[0] in BLOCKS and _only_projects(thing):
+    if is_class and best and best[0] in (*BLOCKS, *STACKS, *structure.WHOLE) and _only_projects(thing):
         best = list(dict.fromkeys(["Projection", *best]))
     sides = {setting for p in parameters_of(thing) for setting in settings_of(p.name)}
     if not is_class and best and {"src_vocab_size", "tgt_vocab_size"} <= sides:
@@ -208,13 +208,17 @@ def _is_network(thing: Any) -> bool:
 
 
 def _only_projects(thing: Any) -> bool:
-    """Whether a block is one linear layer and a softmax of that: PredictionLayer, OutputBlock."""
+    """Whether it is one linear layer, and perhaps a softmax of that: PredictionLayer, OutputBlock, BertMLM."""
     names = names_within(thing)
-    found = [word for name in names for word in ATTENTIVE.findall(name.lower())]
-    return {"Linear", "log_softmax"} <= names and {*found} == {"softmax"}
+    found = {word for name in names for word in ATTENTIVE.findall(name.lower())}
+    if {"Linear", "log_softmax"} <= names and found == {"softmax"}:
+        return True
+    is_bare = not found and not any(PARTS.search(name) for name in names - {thing.__name__})
+    return is_bare and structure.linears(thing) == 1 and _is_told(thing, "vocab_size")
 
 
 BLOCKS = ("EncoderLayer", "DecoderOnlyLayer", "DecoderLayer", "LlamaBlock", "MaskedLlamaBlock")
+PARTS = re.compile(r"Embedding|Parameter|ModuleList|[Ee]ncoder|[Dd]ecoder|former|LSTM|GRU|RNN|Conv|[Bb]lock")
 ATTENTIVE = re.compile(r"att|softmax|mha|mhsa|quer|qkv|heads|norm")
 
 

@@ -21,6 +21,7 @@ DESIGNS: dict[str, tuple[str, ...]] = {
     "differential attention": (r"lambda_(init|q|k)", r"."),
     "attention within a sliding window": (r"sliding", r"window"),
     "a state space model": (r"mamba|selective_scan|^ssm", r"."),
+    "cross-entropy with a penalty of log Σ exp (z-loss)": (r"z_?loss|log_?z$", r"logsumexp|log_?z"),
     "a recurrence in place of attention": (r"rwkv|^wkv|(time|channel)_mix|retention|ret_?net", r"."),
 }
 """Words for each -> what its code has a name like, and a second one."""

@@ -50,7 +50,10 @@ export function layerNorm(x, { alpha, bias }, how, record) {
   );
   const divisor = map(variance, (v) => {
     if (how.variance === "no root") return v + eps; // mistake
-    return how.eps_inside ? Math.sqrt(v + eps) : Math.sqrt(v) + eps;
+    if (how.variance === "two roots") return Math.sqrt(Math.sqrt(v) + eps); // mistake
+    if (how.variance === "squared") return Math.sqrt(v * v + eps); // mistake
+    const right = how.eps_inside ? Math.sqrt(v + eps) : Math.sqrt(v) + eps;
+    return how.variance === "multiplied" ? 1 / right : right; // mistake
   });
   const shown = how.norm_kind === "divided only" ? x : centred;
   const ready = record(

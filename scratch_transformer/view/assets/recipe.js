@@ -48,6 +48,12 @@ export const LAYOUTS = {
   interleaved: (i, half, sine, cosine) => [2 * i, sine, cosine, 2 * i + 1],
   "cosine first": (i, half, sine, cosine) => [2 * i, cosine, sine, 2 * i + 1],
   concatenated: (i, half, sine, cosine) => [i, sine, cosine, half + i],
+  "cosine, zero": (i, half, sine, cosine) => [2 * i, cosine, 0, 2 * i + 1],
+  "zero, cosine": (i, half, sine, cosine) => [2 * i, 0, cosine, 2 * i + 1],
+  "sine, zero": (i, half, sine) => [2 * i, sine, 0, 2 * i + 1],
+  "zero, sine": (i, half, sine) => [2 * i, 0, sine, 2 * i + 1],
+  "sine, sine": (i, half, sine) => [2 * i, sine, sine, 2 * i + 1],
+  "cosine, cosine": (i, half, sine, cosine) => [2 * i, cosine, cosine, 2 * i + 1],
 };
 
 const sigmoid = (x) => 1 / (1 + Math.exp(-x));
@@ -66,7 +72,7 @@ export const RECIPE = {
   eps_inside: [true, false],
   norm_dims: ["features", "tokens", "tokens and features"],
   norm_kind: ["norm", "rms", "divided only"],
-  variance: ["centred", "difference of squares", "no root"],
+  variance: ["centred", "difference of squares", "no root", "two roots", "squared", "multiplied"],
   embedding_scale: Object.keys(EMBEDDING_SCALES),
   positions: ["as trained", "none"],
   angles: Object.keys(ANGLES),

@@ -205,7 +205,7 @@ def _mended(attempt: Attempt, uses: Mapping[str, Use], values: Values) -> Iterat
     yield attempt
     if attempt.error is None or attempt.repairs >= MOST_REPAIRS:
         return
-    changed = _asked_for(attempt, str(attempt.error), uses, values)
+    changed = _asked_for(attempt, str(attempt.error), uses, values) or _left_open(attempt)
     if changed:
         args = {**attempt.args, **changed}
         yield from _mended(replace(attempt, args=args, repairs=attempt.repairs + 1, error=None), uses, values)
@@ -219,7 +219,10 @@ def _asked_for(attempt: Attempt, text: str, uses: Mapping[str, Use], values: Val
             return {n: int(v) for n, v in attempt.args.items() if type(v) is float and v.is_integer()}
         return _numbers_for(attempt, text, values) or _of_length(attempt, text, uses, values) or _among(attempt, uses)
     culprits = [n for n, v in attempt.args.items() if type(v).__name__ == found[1]]
-    told = [n for n in culprits if _explains(uses.get(n, Use()), found)] or culprits
+    told = [n for n in culprits if _explains(uses.get(n, Use()), found)]
+    if found[4] == "iterable" and not told and (open_ones := _left_open(attempt)):
+        return open_ones
+    told = told or culprits
     vocabularies = _vocabularies(attempt, told, found[3] or "", uses, values)
     if vocabularies:
         return vocabularies
@@ -231,6 +234,12 @@ def _asked_for(attempt: Attempt, text: str, uses: Mapping[str, Use], values: Val
         if found[4] == "callable":
             return {name: nn.ReLU()} if not uses.get(name, Use()).called else {name: nn.LayerNorm}
     return {}
+
+
+def _left_open(attempt: Attempt) -> dict[str, Any]:
+    """None for every number where None is the default: it may not be a number that is wanted, but a list of layers."""
+    optional = [p.name for p in parameters_of(attempt.cls) if p.default is None]
+    return {name: None for name in optional if type(attempt.args.get(name)) in (int, float)}
 
 
 def _numbers_for(attempt: Attempt, text: str, values: Values) -> dict[str, Any]:

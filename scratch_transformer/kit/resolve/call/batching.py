@@ -15,15 +15,16 @@ AXES: dict[str, tuple[int, ...]] = {
     "one head at a time": (1,),
     "one sentence and one head at a time": (0, 1),
     "one vector at a time": (0, 1, 2),
+    "one matrix at a time": (0, 1),
 }
 """Order of dimensions -> the axes of a canonical tensor that such a function does not have."""
 MASKS = ("mask", "memory_mask", "src_mask", "tgt_mask")
 
 
 def orders(kind: Kind) -> tuple[str, ...]:
-    """Those that make sense for a kind: only the attention core is given heads."""
+    """Those that make sense for a kind: only the attention core is given heads; a softmax, also of matrices."""
     if kind.name == "softmax":
-        return ("one vector at a time",)
+        return "one vector at a time", "one matrix at a time"
     return tuple(AXES)[:3] if kind.name == "ScaledDotProductAttention" else tuple(AXES)[:1]
 
 

@@ -195,17 +195,14 @@ def usual(rows: int, d_k: int, base: float) -> list[tuple[Tensor, ...]]:
 
 
 def combinations(found: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
-    """Choices of a value for every parameter, tables of one form together; the likeliest first."""
-    names = list(found)
-    tabled = [name for name in names if any(isinstance(value, Table) for value in found[name])]
-    others = [name for name in names if name not in tabled]
-    made = 0
-    for together in zip(*(found[name] for name in tabled), strict=False) if tabled else [()]:
-        for choice in itertools.product(*(found[name] for name in others)):
-            yield dict(zip([*tabled, *others], [*together, *choice], strict=True))
-            made += 1
-            if made >= MOST:
-                return
+    """Choices of a value for every parameter, tables of one form together, and positions; the likeliest first."""
+    groups = [[name for name in found if any(isinstance(v, sort) for v in found[name])] for sort in (Table, Positions)]
+    together = [[*zip(*(found[name] for name in names), strict=False)] for names in groups if names]
+    others = [name for name in found if not any(name in names for names in groups)]
+    alone = [[(value,) for value in found[name]] for name in others]
+    names = [*itertools.chain(*groups), *others]
+    for choice in itertools.islice(itertools.product(*together, *alone), MOST):
+        yield dict(zip(names, itertools.chain(*choice), strict=True))
 
 
 def given(constants: Mapping[str, Any], batch: int, length: int) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.build.tokenizer import is_tokenizer
 from scratch_transformer.kit.resolve.call import batching, beside, caching, told
 from scratch_transformer.kit.resolve.call.inert import NoDropout
-from scratch_transformer.kit.resolve.call.plan import LENGTH, MASKS, SENTENCES, CannotCall, Plan
+from scratch_transformer.kit.resolve.call.plan import LENGTH, LENGTH_FIRST, MASKS, SENTENCES, CannotCall, Plan
 from scratch_transformer.kit.resolve.call.plan import ROWS as OF_ROWS
 from scratch_transformer.kit.resolve.names.inputs import (
     CROSS_MASK,
@@ -70,6 +70,8 @@ FIXED: dict[str, Any] = {
 """For required parameters of functions that are no settings of the kind."""
 
 
+WORDS = re.compile(r"raw|ids$|tokens?$|^(src|source|seq|inputs?|words)$")
+"""Ids beside the vectors that were made of them: forward(x, x_raw)."""
 SKIPPED = re.compile(r"resid|skip(?!_?mask)|shortcut")
 MEANINGLESS = None
 """For a required parameter that is nothing of what the kind takes."""
@@ -99,11 +101,10 @@ def orders(kind: Kind, is_function: bool, keeps: bool = False) -> tuple[str, ...
     if kind.name.startswith("Loss"):
         return "batch first", SENTENCES
     if kind.name == "RotaryEmbedding":
-        usual = ("batch first", "heads after the length", OF_ROWS)
+        usual = ("batch first", "heads after the length", LENGTH_FIRST, OF_ROWS)
     if kind.name == "ScaledDotProductAttention":
         usual = (*usual, "heads after the length")
-    is_of_tokens = bool({"x", "query", "ids", "src"} & set(kind.inputs)) and not kind.name.endswith("Mask")
-    alone = batching.orders(kind) if is_of_tokens else ()
+    alone = batching.orders(kind) if {"x", "query", "ids", "src"} & set(kind.inputs) else ()
     alone = tuple(order for order in alone if is_function or "head" in order or order == ALONE)
     return (*usual, *((caching.TOKENWISE,) if keeps and kind.name in caching.OF_TOKENS else ()), *alone)
 
@@ -123,7 +124,7 @@ def plans(
     """
     tensors = tuple(name for name in inputs if name not in MASKS)
     parameters = [p for p in parameters_of(function) if p.name != "self"]
-    sources = _sources([p for p in parameters if not is_mask(p.name)], tensors)
+    sources = _sources([p for p in parameters if not is_mask(p.name)], inputs)
     mask_like = [p for p in parameters if (is_mask(p.name) and not isinstance(p.default, bool)) or p in sources]
     mask_like = [p for p in mask_like if p.default is p.empty or not _is_table(p.name, function)]
     if "next_logits" in tensors:  # lengths of what is decoded
@@ -361,12 +362,20 @@ def _of_outputs(arguments: Mapping[str, str]) -> dict[str, str] | None:
     return {parameter: "sublayer's output" if name == "sublayer" else name for parameter, name in arguments.items()}
 
 
-def _sources(parameters: list[inspect.Parameter], tensors: tuple[str, ...]) -> list[inspect.Parameter]:
-    """Of a decoder that is given ids: the parameter that takes the source's too, to see where padding is."""
-    required = [p for p in parameters if p.default is p.empty]
-    if not {"ids", "memory"} <= set(tensors) or len(required) != 3:
+def _sources(parameters: list[inspect.Parameter], inputs: tuple[str, ...]) -> list[inspect.Parameter]:
+    """The parameter that takes ids to see where padding is, in place of a mask.
+
+    Of a decoder that is given ids, the source's; of what is given vectors, those that they were made of.
+    """
+    required = [p for p in parameters if p.default is p.empty and not beside.POSITIONS.match(plain(p.name))]
+    if {"ids", "memory"} <= set(inputs):
+        return [p for p in required[1:] if input_of(p.name, ("src",))][:1] if len(required) == 3 else []
+    if "mask" not in inputs or inputs[0] not in ("x", "query"):
         return []
-    return [p for p in required[1:] if input_of(p.name, ("src",))][:1]
+    found = [p for p in required[1:] if WORDS.search(plain(p.name))][:1]
+    others = [p.name for p in required[1:] if p not in found]
+    asks = "memory" not in inputs or any(input_of(name, ("memory", "key", "value")) for name in others)
+    return found if asks else []
 
 
 def _mask_parameters(parameters: list[inspect.Parameter], inputs: tuple[str, ...]) -> tuple[tuple[str, str, bool], ...]:
@@ -400,5 +409,8 @@ def _mask_parameters(parameters: list[inspect.Parameter], inputs: tuple[str, ...
     elif not left and (of_source := next((name for name in known if name in ("memory_mask", "src_mask")), "")):
         crosses = [bool(CROSS_MASK.search(plain(parameter.name))) for parameter in parameters]
         by_place = [of_source if cross else place for cross, place in zip(crosses, by_place, strict=True)]
+        pads = all("pad" in plain(p.name) for p, name in zip(parameters, said, strict=True) if name is not None)
+        if pads and said.count(None) == 1 and not crosses[said.index(None)]:  # both sides' padding, and the future
+            by_place = [next(name for name in known if name != of_source)] * len(parameters)
     names = [place if name is None else name for name, place in zip(said, by_place, strict=True)]
     return tuple((p.name, name, p.default is p.empty) for p, name in zip(parameters, names, strict=True))

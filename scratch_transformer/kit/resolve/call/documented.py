@@ -19,8 +19,8 @@ BLOCKED = rf"{TRUE}(?:to be\s+)?(?:block(?:ed)?|masked(?: out)?|hid(?:e|den)|ign
 def contradiction(thing: Any, masks: Mapping[str, tuple[str, Form]]) -> str:
     """What the documentation says of a mask, if its numbers say the opposite, as "mask: True = may attend"; else ""."""
     for parameter, (_, form) in masks.items():
-        said = meaning(thing, parameter)
-        if said and not form.shape.startswith("lengths") and "added" not in form.polarity and said not in form.polarity:
+        said, is_one = meaning(thing, parameter), " = " in form.polarity and not form.shape.startswith("lengths")
+        if said and is_one and said not in form.polarity:
             return f"{parameter}: True = {said}"
     return ""
 

@@ -27,8 +27,6 @@ SHAPES = (
     "(B, h, T, S)", "(B*h, T, S)", "(T, S, B)", "(1, S, B)", "(B, S), causal inside",
     "lengths", "lengths, causal inside",
 )  # fmt: skip
-IDS, OF_IDS = "(B, S)", ("1 = may attend", "1 = blocked")
-"""Ids of the source, in place of its mask: of one word everywhere but where padding, 0 or 1, is."""
 
 
 class Inexpressible(Exception):
@@ -60,7 +58,20 @@ class Form:
         """
         if self.shape.startswith("lengths"):
             return _lengths(_shaped(keep, self.shape.replace("lengths", "(B, S)"), B, h, T, S))
-        return POLARITIES[self.polarity](_shaped(keep, self.shape, B, h, T, S)).contiguous()
+        return {**POLARITIES, **OF_IDS}[self.polarity](_shaped(keep, self.shape, B, h, T, S)).contiguous()
+
+
+OF_IDS = {
+    "ids with 0 for padding": lambda keep: torch.where(keep, _words(keep), 0),
+    "ids with 1 for padding": lambda keep: torch.where(keep, _words(keep), 1),
+}
+"""In place of a mask."""
+IDS = Form("ids with 0 for padding", "(B, S)")
+
+
+def _words(keep: Tensor) -> Tensor:
+    """Ids of words, of which none is that of padding."""
+    return 2 + torch.arange(keep.shape[-1]).expand(keep.shape) % 2
 
 
 def _shaped(keep: Tensor, shape: str, B: int, h: int, T: int, S: int) -> Tensor:
@@ -108,7 +119,7 @@ def forms(name: str, batch_first: bool) -> list[Form]:
     """All forms for a parameter of this name, the likeliest first."""
     word = plain(name)
     if not is_mask(name):
-        return [Form(polarity, IDS) for polarity in OF_IDS]
+        return [Form(polarity, "(B, S)") for polarity in OF_IDS]
     if "valid" in word or LENGTHS.search(word):
         return [Form("True = may attend", shape) for shape in SHAPES[-2:]]
     shapes = list(SHAPES[:-2])

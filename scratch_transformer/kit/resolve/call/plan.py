@@ -18,7 +18,9 @@ from scratch_transformer.kit.resolve.names.words import plain
 
 MASKS = ("mask", "memory_mask", "src_mask", "tgt_mask")
 SENTENCES, ROWS, LENGTH = "sentences", "positions of every sentence", "length"
-"""Orders of dimensions: of a loss that takes (B, T, V) alone, not (N, V); of a rotation with positions (B, T)."""
+LENGTH_FIRST = "the length first, then sentences and heads"
+"""Orders of dimensions: of a loss that takes (B, T, V) alone, not (N, V); of a rotation with positions (B, T), and of
+one that takes (T, B, h, d_k)."""
 
 
 class CannotCall(Exception):
@@ -114,6 +116,8 @@ class Plan:
             return value.unflatten(0, (2, -1)) if isinstance(value, Tensor) and len(value) % 2 == 0 else value
         if self.order == "heads after the length":
             return value.transpose(1, 2) if isinstance(value, Tensor) and value.dim() == 4 else value
+        if self.order == LENGTH_FIRST:
+            return value.permute(2, 0, 1, 3) if isinstance(value, Tensor) and value.dim() == 4 else value
         if self.order in batching.AXES:
             return batching.without_axes(value, self.order) if isinstance(value, Tensor) else value
         turn = self.order == "sequence first" and isinstance(value, Tensor) and value.dim() >= 2
@@ -122,6 +126,8 @@ class Plan:
     def output(self, value: Tensor) -> Tensor:
         if self.order == "batch last" and value.dim() == 3:
             return value.permute(2, 0, 1)
+        if self.order == LENGTH_FIRST and value.dim() == 4:
+            return value.permute(1, 2, 0, 3)
         if self.order in batching.AXES:
             return batching.with_axes(value, self.order)
         if self.order == SENTENCES:
@@ -136,8 +142,8 @@ class Plan:
             if keep is None:
                 given |= self._absent(name, takers, inputs)
                 continue
-            if not takers and ("src" in inputs or "ids" in inputs):
-                continue  # it sees the padding itself
+            if not takers and ("src" in inputs or ("ids" in inputs and (name != "memory_mask" or bool(keep.all())))):
+                continue  # it sees the padding itself, but not the source's in the target's ids
             is_own = name == "mask" and "memory" in inputs and not any(n == name for _, n, _ in self.mask_parameters)
             if is_own and _is_causal(keep):
                 continue  # a decoder that takes no mask is causal by itself, or wrong

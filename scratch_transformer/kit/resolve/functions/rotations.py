@@ -116,7 +116,9 @@ def _arguments(function: Any, rows: int, d_k: int, base: float) -> Iterator[dict
 def _table(function: Any, arguments: dict[str, Any], rows: int, hear: Hear | None = None) -> tuple[Tensor, ...]:
     try:
         with double(), torch.no_grad():
-            table = tuple(tensors(function(**arguments)))
+            made = function(**arguments)
+            is_maker = inspect.isfunction(made) and not parameters_of(made)  # of the table that it keeps
+            table = tuple(tensors(made() if is_maker else made))
     except Exception as error:  # the learner's code may raise anything
         if hear is not None:
             hear(error)

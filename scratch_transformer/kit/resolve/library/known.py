@@ -148,7 +148,13 @@ class Known:
         modules = list(made.modules()) if isinstance(made, nn.Module) else []
         norms = [(kind, part) for part in modules if part is not made and (kind := self._norm_of(type(part)))]
         told = dict.fromkeys((kind, eps) for kind, norm in norms for eps in _eps_of(norm) if eps != EPS)
-        return (*self.parts_of(made), *(_of_eps(*one) for one in told), *_of_torch(modules))
+        along = any(self._counts_rows(type(part)) for part in modules if part is not made)
+        return (*self.parts_of(made), *(_of_eps(*one) for one in told), *_of_torch(modules), *([ROWS] if along else []))
+
+    def _counts_rows(self, cls: type) -> bool:
+        """Whether it takes positions along the first dimension: in a whole that is batch first, along the batch."""
+        one = self.resolved.get(cls)
+        return one is not None and one.kind.name == "PositionalEncoding" and one.plan.order == "sequence first"
 
     def _norm_of(self, cls: type) -> str:
         """The kind of a normalization; "" for anything else."""
@@ -234,6 +240,11 @@ class Known:
             beside = (one for one in others if str(Path(getattr(one, "__file__", None) or "/").parent) == folder)
             found += [one for one in beside if one not in found]
         return found
+
+
+ROWS = Diagnosis("PositionalEncoding", "mistake", 0.0, "the reference",
+                 (Finding(MISTAKES["P4"], "Its table has a row for each of the first dimension."),),
+                 recipe=RIGHT.with_({"position_axis": "batch"}))  # fmt: skip
 
 
 def _of_eps(kind: str, eps: float) -> Diagnosis:

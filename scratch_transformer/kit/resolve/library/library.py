@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,6 +11,7 @@ from typing import Any
 
 from torch import nn
 
+from scratch_transformer.kit.definitions import named_in
 from scratch_transformer.kit.kind import Candidate, Kind
 from scratch_transformer.kit.resolve import fitness, guess, likeness
 from scratch_transformer.kit.resolve.build import config, construct
@@ -116,6 +118,10 @@ class Library(Parts):
             names = self.namespace_of(one)
             read = read_by_class(one) if isinstance(one, type) else read_by(one)
             made = [names.get(name) for name in sorted(read)]
+            for function in filter(inspect.isfunction, () if isinstance(one, type) else named_in(one)):
+                if function not in seen:  # get_model(config) calls build_model(…)
+                    seen.add(function)
+                    visit(function)
             for part in (*made, *self.given_parts.get(one, ()), *construct.annotated(one)):
                 if isinstance(part, type) and part not in self.guesses and _is_of_a_learner(part):
                     self.add(part, guess.kinds_of(part.__name__, part, self.kinds))

@@ -148,7 +148,8 @@ class Parts(Known):
             if word in LAYERS or word.endswith(("layers", "blocks")):
                 return self._layers(kind, word)
             is_applied = kind.name == "Transformer" and uses.get(name, NO_USE).applied
-            is_layer = words(name)[-1] in ("layer", "block") and not any(w in word for w in SUBLAYERS)
+            said_last = [w for w in words(name) if w not in ("module", "instance", "template", "prototype")][-1:]
+            is_layer = said_last in (["layer"], ["block"]) and not any(w in word for w in SUBLAYERS)
             if kind.name in STACKS and is_layer and not is_applied:
                 return self._layers(kind, "layer")  # base_block
             sides = SOURCE | TARGET if "pos" in word else IN | OUT

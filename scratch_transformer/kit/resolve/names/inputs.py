@@ -68,7 +68,7 @@ SOURCE_MASK = re.compile(
     r"(src|source|enc|memory|mem|cross|^s|^e)_?.*mask|srcmask|encmask|encpad|memorymask|mask.*(src|source|enc|mem|cross)"
 )
 TARGET_MASK = re.compile(
-    r"(tgt|trg|tar|target|dec|self|look|causal|subseq|^t|^d|future|slf).*mask|causal|lookahead|subsequent"
+    r"(tgt|trg|tar|target|dec|self|look|peek|peak|ahead|tri[lu]|causal|subseq|^t|^d|future|slf).*mask|causal|lookahead|subsequent"
     r"|mask.*(tgt|trg|tar|dec|self|future)"
 )
 BOTH = r"(src|source)(tgt|trg|tar|target)|(tgt|trg|tar|target)(src|source)"

@@ -14,7 +14,7 @@ from scratch_transformer.kit.definitions import leads_to, names_in, source_of
 from scratch_transformer.kit.kind import Inputs, Kind, Probe
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.call import batching, beginnings, beside, caching, forwards
-from scratch_transformer.kit.resolve.call.plan import LENGTH, ROWS, SENTENCES, CannotCall, Plan
+from scratch_transformer.kit.resolve.call.plan import LENGTH, LENGTH_FIRST, ROWS, SENTENCES, CannotCall, Plan
 from scratch_transformer.kit.resolve.call.precision import double
 from scratch_transformer.kit.resolve.candidate import Resolved, tensors
 from scratch_transformer.kit.resolve.functions import decoders, mask_functions, schedules
@@ -194,6 +194,10 @@ def _add_head(candidate: Resolved, probe: Probe, trial: Trial) -> None:
     expected, settings = trial.expected_shape(probe.inputs), trial.settings
     with double():
         output = candidate(**probe.inputs)
+        if expected is not None and (order := _order_of(output, expected)):
+            candidate.post = lambda output, inputs: output.permute(order) if output.dim() == len(order) else output
+            candidate.notes.append(f"It returns its scores as {SCORES[order]}.")
+            return
         if expected is not None and output.dim() == 0:
             _within(candidate, int(expected[-1]), AS_LOSS)
             return
@@ -209,6 +213,17 @@ def _add_head(candidate: Resolved, probe: Probe, trial: Trial) -> None:
     if head is not None:
         candidate.post = lambda output, inputs: head(output)
         candidate.notes.append("Its forward ends before the projection to the vocabulary, which was applied to it.")
+
+
+SCORES = {(1, 0, 2): "(T, B, V)", (0, 2, 1): "(B, V, T)", (1, 2, 0): "(V, B, T)", (2, 0, 1): "(T, V, B)"}
+"""Orders of the dimensions of logits -> how to read them; for what is given ids as (B, T)."""
+
+
+def _order_of(output: Tensor, expected: torch.Size) -> tuple[int, ...]:
+    """In which order an output has the dimensions that are expected; () if that is none, or the same."""
+    if output.dim() != 3 or output.shape == expected or len(set(expected)) < 3:
+        return ()
+    return next((order for order in SCORES if output.permute(order).shape == expected), ())
 
 
 CAPPED = "Its scores are kept within ±{0:g}, as {0:g} · tanh(scores / {0:g}): those before are compared."
@@ -260,6 +275,7 @@ def _add(output: Tensor, inputs: Inputs) -> Tensor:
 
 NOTED = {
     LENGTH: "It takes no vectors: it was given the number of positions.",
+    LENGTH_FIRST: "It takes the length first: (T, B, h, d_k).",
     "heads after the length": "It takes heads after the length: (B, T, h, d_k).",
     SENTENCES: "It takes logits of several sentences, (B, T, V).",
     ROWS: "It takes the positions of every sentence, (B, T).",

@@ -62,7 +62,7 @@ def with_required_masks(plan: Plan, every: bool, likely: Sequence[str] = ()) -> 
             yield plan.with_masks(apart)
         for wide, narrow in SHAPES:
             shapes = {"src_mask": narrow, "memory_mask": narrow}
-            taken = {p: (n, Form(polarity, shapes.get(n, wide) if is_mask(p) else IDS)) for p, n in given}
+            taken = {p: (n, Form(polarity, shapes.get(n, wide)) if is_mask(p) else IDS) for p, n in given}
             padding = {p: (n, Form(polarity, narrow)) for p, n in given if KEY_PADDING.search(plain(p))}
             own = {"mask", "tgt_mask"} if len(given) > 1 else set()
             counts = {p: (n, OF_CAUSAL if n in own else COUNTS) for p, n in given if LENGTHS.search(plain(p))}

@@ -114,11 +114,16 @@ def copied(module: nn.Module) -> nn.Module:
 
 
 def _is_table(values: Tensor) -> bool:
-    """Frozen, between -1 and 1 and up to there: sines and cosines, not to be learned."""
-    if values.requires_grad or values.dim() < 2 or isinstance(values, nn.parameter.UninitializedParameter):
+    """Frozen, between -1 and 1 and up to there: sines and cosines, not to be learned; or what is wrong in their place,
+    computed from 0 on, each row near the last one.
+    """
+    lazy = isinstance(values, nn.parameter.UninitializedParameter)
+    if values.requires_grad or values.dim() < 2 or lazy or not values.numel():
         return False
-    largest = float(values.detach().abs().max()) if values.numel() else 0.0
-    return 0.9 < largest <= 1 + 1e-6
+    rows = values.detach().double().flatten(0, -2)
+    alike = torch.cosine_similarity(rows[1:-1], rows[2:], dim=-1)
+    is_computed = bool(((rows[0] == 0) | (rows[0] == 1)).all()) and bool(alike.mean() > 0.5)
+    return 0.9 < float(rows.abs().max()) <= 1 + 1e-6 or is_computed
 
 
 def _expressed(vector: Tensor, positions: Tensor, dtype: torch.dtype) -> Tensor:
@@ -160,9 +165,13 @@ def walk(module: nn.Module, path: str = "", seen: set[int] | None = None) -> Ite
 
 
 def _plain_tensors(part: nn.Module) -> dict[str, Tensor]:
-    """Matrices of fractions that are attributes and neither parameters nor buffers: self.weight = torch.empty(…)."""
+    """Matrices of fractions that are attributes and neither parameters nor buffers: self.weight = torch.empty(…).
+
+    What is kept beside a table of sines, zeros of its shape, is none.
+    """
     own = {name: value for name, value in vars(part).items() if isinstance(value, Tensor)}
-    return {name: value for name, value in own.items() if value.is_floating_point() and value.dim() == 2}
+    found = {name: value for name, value in own.items() if value.is_floating_point() and value.dim() == 2}
+    return {} if any(map(_is_table, found.values())) else found
 
 
 def _children(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:

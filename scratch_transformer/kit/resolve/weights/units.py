@@ -348,6 +348,7 @@ def _attentions(parameters: Parameters, kind_of: KindOf) -> list[str]:
         named = "att" in type(module).__name__.lower() or re.search(r"att|mha", path.rpartition(".")[2].lower())
         is_known = isinstance(module, nn.MultiheadAttention) or (known.endswith("Attention") and own)
         looks_so = named and path and own and not isinstance(module, (nn.ModuleList, nn.Linear)) and _has_roles(own)
+        looks_so = looks_so and not known.endswith(LAYERS)  # attention2 = EncoderBlock(…), which is given the memory
         if is_known or looks_so:
             found.append(path)
     return found
