@@ -215,12 +215,7 @@ def _add_head(candidate: Resolved, probe: Probe, trial: Trial) -> None:
         candidate.notes.append("Its forward ends before the projection to the vocabulary, which was applied to it.")
 
 
-SCORES: dict[tuple[int, ...], str] = {
-    (1, 0, 2): "(T, B, V)",
-    (0, 2, 1): "(B, V, T)",
-    (1, 2, 0): "(V, B, T)",
-    (2, 0, 1): "(T, V, B)",
-}
+SCORES = {(1, 0, 2): "(T, B, V)", (0, 2, 1): "(B, V, T)", (1, 2, 0): "(V, B, T)", (2, 0, 1): "(T, V, B)"}
 """Orders of the dimensions of logits -> how to read them; for what is given ids as (B, T)."""
 
 
