@@ -12,6 +12,7 @@ from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.resolve import foreign
 from scratch_transformer.kit.resolve.call import beside, calling, forwards
 from scratch_transformer.kit.resolve.call.masks import Form
+from scratch_transformer.kit.resolve.trials.mask_search import with_required_masks
 
 DECODER = ("x", "memory", "mask", "memory_mask")
 MODEL = ("src", "tgt", "src_mask", "tgt_mask")
@@ -565,3 +566,10 @@ def test_positions_of_source_and_target_have_the_lengths_of_their_sides():
     plans = [*calling.plans(forward_of("enc", "enc_pos", "dec", "dec_pos"), ("src", "tgt"), {"num_heads": 3})]
     last = plans[-1].give(inputs)["dec_pos"]
     assert torch.equal(last, torch.arange(1, 6).expand(2, 5))  # where 0 is the position of padding
+
+
+def test_an_attention_mask_is_none_of_padding_beside_a_padding_mask():
+    sides = ("src_attention_mask", "tgt_attention_mask", "src_padding_mask", "tgt_padding_mask")
+    ways = with_required_masks(plan_of(MODEL, "src", "trg", *sides), False)
+    first = next(way.masks for way in ways if way.masks)
+    assert [first[name][1].shape for name in sides] == ["(T, S)", "(T, S)", "(B, S)", "(B, S)"]

@@ -138,7 +138,8 @@ def plans(
     swapped = _swapped(arguments)
     for some in ([arguments, swapped], [_by_position(others, tensors), _of_outputs(arguments)]):
         named = [names for names in some if names is arguments or (names and names != arguments)]
-        for more, order, names in itertools.product(beside.combinations(extra), orders, named):
+        ways = itertools.product(beside.combinations(extra), orders, named)
+        for more, order, names in sorted(ways, key=lambda way: way[1] == batching.IN_A_BATCH):
             is_single = order.startswith("one") and "head" in order
             yield Plan(names, {**constants, **more}, {}, order, mask_parameters=masks, heads=1 if is_single else heads)
         for names in named:

@@ -53,6 +53,8 @@ def with_required_masks(plan: Plan, every: bool, likely: Sequence[str] = ()) -> 
         yield replace(plan, constants={**plan.constants, **{p: None for p, _ in given}}, mask_parameters=free)
     tried: list[dict[str, tuple[str, Form]]] = []
     paddings = [p for p, _ in given if KEY_PADDING.search(plain(p))]
+    if len(paddings) == len(given):  # src_attention_mask is of padding, unless there is a src_padding_mask
+        paddings = [p for p in paddings if "pad" in plain(p)]
     for polarity in dict.fromkeys((*likely, *NEUTRAL)):
         if 0 < len(paddings) < len(given) and all(
             is_mask(p) for p, _ in given
