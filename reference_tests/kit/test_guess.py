@@ -216,3 +216,38 @@ def test_a_model_of_one_linear_layer_projects(tmp_path):
     assert "BertModel" not in results or results["BertModel"].kind != "Projection"
     twin = HEADS.replace("return self.linear(inputs)", "return self.linear(inputs).softmax(-1)")
     assert check_text(twin, tmp_path)["BertMLM"].verdict != "matches the builtin"
+
+
+OF_THE_TUTORIAL = """
+class PositionalEncoding(nn.Module):
+    def __init__(self, d_model, dropout=0.1, max_len=5000):
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        rows = torch.arange(max_len)[:, None] * torch.exp(torch.arange(0, d_model, 2) * (-math.log(10000.0) / d_model))
+        self.register_buffer("pe", torch.stack((rows.sin(), rows.cos()), -1).flatten(1)[:, :d_model][:, None])
+
+    def forward(self, x):
+        return self.dropout(x + self.pe[: x.size(0)])
+
+
+class TransformerModel(nn.Module):
+    def __init__(self, ntoken, ninp, nhead, nhid, nlayers, dropout=0.5):
+        super().__init__()
+        self.ninp = ninp
+        self.embeddings = nn.Embedding(ntoken, ninp)
+        self.pos = PositionalEncoding(ninp, dropout)
+        layer = nn.TransformerEncoderLayer(ninp, nhead, nhid, dropout)
+        self.encoder = nn.TransformerEncoder(layer, nlayers, enable_nested_tensor=False)
+        self.decoder = nn.Linear(ninp, ntoken)
+
+    def forward(self, src):
+        return self.decoder(self.encoder(self.pos(self.embeddings(src) * math.sqrt(self.ninp))))
+"""
+
+
+def test_a_transformer_model_without_a_word_of_today_is_tried_as_gpt_first(tmp_path):
+    result = check_text(OF_THE_TUTORIAL, tmp_path)["TransformerModel"]
+    assert (result.kind, result.verdict) == ("DecoderOnly", "matches the builtin"), result
+    assert "A25" in {mistake.id for mistake in result.mistakes}
+    wrong = check_text(OF_THE_TUTORIAL.replace("x + self.pe", "x - self.pe"), tmp_path)["TransformerModel"]
+    assert wrong.verdict in ("mistake", "unknown mismatch"), wrong

@@ -223,6 +223,7 @@ GPT = model_kind(
         "languagemodel",
         "gptlanguagemodel",
         "transformerlm",
+        "transformermodel",
         "gptmodel",
         "decoderonlytransformer",
         "lmheadmodel",
