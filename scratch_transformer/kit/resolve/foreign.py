@@ -40,11 +40,13 @@ TAKEN = "an import of the same name has taken its place"
 POOLED = "it does not return a vector for every word: a classifier, perhaps"
 HANDS_ON = "it leaves the decoding to {}"
 WEIGHTLESS = "it has no weights: an activation"
+ACTIVATED = "it is a linear layer with more around it"
 NOTHING = (
     NOT_WRITTEN,
     NOT_LOADED,
     POOLED,
     WEIGHTLESS,
+    ACTIVATED,
     SAID.partition("{")[0],
     *(said.partition("{")[0] for said in (NOT_ALONE, NOT_INSTALLED, HANDS_ON)),
 )

@@ -41,7 +41,6 @@ CONSTANTS: dict[str, Any] = {
 
 CERTAIN = ("x", "input", "infeatures", "inputfeatures", "inqueryorkey")
 """Names of x wherever it stands: run_linear(d_in, d_out, weights, in_features)."""
-ALONE = "one sentence at a time"
 ROWS = 23
 """Of a table of angles, where nothing says how long it is."""
 USUAL = ("batch first", "sequence first")
@@ -105,7 +104,8 @@ def orders(kind: Kind, is_function: bool, keeps: bool = False) -> tuple[str, ...
     if kind.name == "ScaledDotProductAttention":
         usual = (*usual, "heads after the length")
     alone = batching.orders(kind) if {"x", "query", "ids", "src"} & set(kind.inputs) else ()
-    alone = tuple(order for order in alone if is_function or "head" in order or order == ALONE)
+    by_modules = (batching.ALONE, batching.IN_A_BATCH)
+    alone = tuple(order for order in alone if is_function or "head" in order or order in by_modules)
     return (*usual, *((caching.TOKENWISE,) if keeps and kind.name in caching.OF_TOKENS else ()), *alone)
 
 

@@ -22,7 +22,7 @@ from scratch_transformer.kit.kind import Finding, Inputs, Kind
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.resolve.build import construct
 from scratch_transformer.kit.resolve.build.config import Unknown, is_config
-from scratch_transformer.kit.resolve.call import calling, forwards
+from scratch_transformer.kit.resolve.call import batching, calling, forwards
 from scratch_transformer.kit.resolve.call.plan import CannotCall, Plan
 from scratch_transformer.kit.resolve.call.precision import double
 from scratch_transformer.kit.resolve.library.library import Library
@@ -104,7 +104,7 @@ def _calls(
             yield None  # its sizes come from somewhere else
             return
         function = forwards.forward_of(made, kind)
-        orders = ("batch first", "sequence first", calling.ALONE)
+        orders = ("batch first", "sequence first", batching.ALONE)
         plans = list(calling.plans(function, kind.inputs, settings, orders))
     except (Exception, Unknown) as error:
         yield error
@@ -114,10 +114,10 @@ def _calls(
         without = [] if any(is_required for *_, is_required in plan.mask_parameters) else [plan]
         for form in itertools.islice(itertools.chain(without, forms), MOST_FORMS):
             single = {name: None if value is None else value[:1] for name, value in inputs.items()}
-            some = single if plan.order == calling.ALONE else inputs
+            some = single if plan.order == batching.ALONE else inputs
             if form.accepts(some):
                 stop = _stopped(function, form, some)
-                if plan.order == calling.ALONE and isinstance(stop, ValueError) and "to unpack" in str(stop):
+                if plan.order == batching.ALONE and isinstance(stop, ValueError) and "to unpack" in str(stop):
                     break  # it takes samples: B, T, E = x.shape
                 if form is plan or not without or stop is None or _stops_within(stop, thing):
                     yield stop  # a mask that may be left out need not be of the right sort
