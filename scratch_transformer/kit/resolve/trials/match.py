@@ -345,6 +345,8 @@ def _called(
                 continue
             hidden = {} if used.keys() & PADS else paddings.found(made, function, kind, actual, plan)
             outcome = planned(made, function, kind, library, actual | hidden, plan)
+            if plan.order == batching.IN_A_BATCH and problem is not None and outcome.score[0] >= NOTHING:
+                break  # what it stops with says more than numbers that nothing explains
             outcome.used, outcome.made = used, made
             asked_for, has = used.get("num_layers"), actual.get("num_layers")
             if outcome.candidate is not None and asked_for and has and asked_for != has:
