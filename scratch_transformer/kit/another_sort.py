@@ -34,7 +34,8 @@ def name_of(value: Any, outcome: Outcome, verdict: str, library: Library) -> str
         return foreign.WEIGHTLESS
     if verdict == "unknown mismatch" and outcome.kind.name == "Linear" and _has_more(module):
         return foreign.ACTIVATED
-    if "next_logits" in outcome.kind.inputs and (other := decoder_within(value)):
+    may_write = "next_logits" in outcome.kind.inputs or inspect.isfunction(value)
+    if may_write and (other := decoder_within(value)):
         return foreign.HANDS_ON.format(other)
     if verdict == "unknown mismatch" and _is_pooled(outcome, library):
         return foreign.POOLED
