@@ -34,6 +34,12 @@ def name_of(value: Any, outcome: Outcome, verdict: str, library: Library) -> str
         return foreign.WEIGHTLESS
     if verdict == "unknown mismatch" and outcome.kind.name == "Linear" and _has_more(module):
         return foreign.ACTIVATED
+    if (
+        verdict == "unknown mismatch"
+        and outcome.kind.name in ("FeedForward", "SwiGLU")
+        and (count := _linears(module)) > 2
+    ):
+        return other_designs.SAID.format(f"a feed-forward network of {count} linear layers")
     if "next_logits" in outcome.kind.inputs and (other := decoder_within(value)):
         return foreign.HANDS_ON.format(other)
     if verdict == "unknown mismatch" and _is_pooled(outcome, library):
@@ -66,6 +72,10 @@ def _has_more(module: nn.Module | None) -> bool:
     """Whether a linear layer is one of several parts: LinearBlock, of nn.Linear and nn.GELU."""
     leaves = [part for _, part in walk(module) if not [*part.children()]] if module is not None else []
     return len(leaves) > 1 and any(isinstance(part, nn.Linear) for part in leaves)
+
+
+def _linears(module: nn.Module | None) -> int:
+    return sum(isinstance(part, nn.Linear) for _, part in walk(module)) if module is not None else 0
 
 
 def _is_pooled(outcome: Outcome, library: Library) -> bool:
