@@ -214,3 +214,47 @@ def test_a_type_by_default_was_to_be_an_annotation(tmp_path):
     text = OPEN.format(more="bias=True", first="pass").replace("d_model, d_ff", "d_model=int, d_ff=int", 1)
     (result,) = check_text(text, tmp_path).values()
     assert result.verdict == "matches the builtin"
+
+
+OWN_SIZES = """
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model=512, n_head=8):
+        super().__init__()
+        self.n_head, self.d_k = n_head, d_model // n_head
+        self.w_q, self.w_k, self.w_v, self.w_o = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, q, k, v, mask=None):
+        q, k, v = self.w_q(q), self.w_k(k), self.w_v(v)
+        q, k, v = (one.unflatten(-1, (-1, self.d_k)).transpose(1, 2) for one in (q, k, v))
+        scores = q @ k.mT / math.sqrt(self.d_k)
+        if mask is not None:
+            scores = scores.masked_fill(mask == 0, float("-inf"))
+        return self.w_o((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+
+class FeedForward(nn.Module):
+    def __init__(self, d_model=512, d_ff=2048):
+        super().__init__()
+        self.first, self.second = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+
+    def forward(self, x):
+        return self.second(torch.relu(self.first(x)))
+
+
+class EncoderLayer(nn.Module):
+    def __init__(self, d_model=512):
+        super().__init__()
+        self.attention, self.network = MultiHeadAttention(), FeedForward()
+        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+
+    def forward(self, x, mask=None):
+        x = self.norm1(x + self.attention(x, x, x, mask))
+        return self.norm2(x + self.network(x))
+"""
+
+
+@pytest.mark.parametrize("last, is_right", [("self.network(x)", True), ("self.network(x) * 2", False)])
+def test_parts_that_are_told_no_sizes_have_their_own_heads_and_ours_for_their_width(last, is_right, tmp_path):
+    result = check_text(OWN_SIZES.replace("self.network(x)", last), tmp_path)["EncoderLayer"]
+    assert (result.verdict in ("matches the builtin", "harmless deviation")) == is_right, result
+    assert not is_right or any("The size 512 is written in" in limit for limit in result.limits)

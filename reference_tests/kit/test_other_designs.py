@@ -167,6 +167,35 @@ def test_what_is_not_understood_beside_an_absent_package_is_said_to_need_it(erro
     assert another_sort.name_of(torch.nn.Linear, Outcome(KINDS["EncoderLayer"]), verdict, library) == said
 
 
+OF_NETWORKS = """
+class CausalSelfAttention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.num_heads = num_heads
+        self.query, self.key, self.value = (self.projection(d_model) for _ in range(3))
+        self.out = nn.Linear(d_model, d_model)
+
+    def projection(self, d_model):
+        return {made}
+
+    def forward(self, x):
+        q, k, v = (f(x).unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for f in (self.query, self.key, self.value))
+        scores = q @ k.mT / math.sqrt(q.shape[-1])
+        future = torch.ones(x.shape[1], x.shape[1]).triu(1).bool()
+        return {factor}self.out((scores.masked_fill(future, float("-inf")).softmax(-1) @ v).transpose(1, 2).flatten(2))
+"""
+
+
+@pytest.mark.parametrize("made, factor, is_other", [
+    ("nn.Sequential(nn.Linear(d_model, 9), nn.GELU(), nn.Linear(9, d_model))", "", True),
+    ("nn.Linear(d_model, d_model)", "", False), ("nn.Linear(d_model, d_model)", "1.7 ** x * ", False),
+])  # fmt: skip
+def test_queries_of_a_network_are_another_design(made, factor, is_other, tmp_path):
+    (result,) = check_text(OF_NETWORKS.format(made=made, factor=factor), tmp_path).values()
+    assert ("made by networks" in result.verdict) == is_other
+    assert (result.verdict == "unknown mismatch") == bool(factor)
+
+
 def test_what_is_to_be_given_an_instance_of_an_absent_package_needs_it():
     Turning, own = Missing("fast_rotations"), Missing("parts", "there is no Turning in parts.py")
 
@@ -178,3 +207,22 @@ def test_what_is_to_be_given_an_instance_of_an_absent_package_needs_it():
     assert foreign.asks_for_absent(given_one_of_a_file) == ""
     for verdict, said in (("crashed", "it needs fast_rotations, which is not installed"), ("mistake", "")):
         assert another_sort.name_of(given, Outcome(KINDS["EncoderLayer"]), verdict, Library(KINDS)) == said
+
+
+ACTIVATED = """
+class LinearBlock(nn.Module):
+    def __init__(self, in_features, out_features):
+        super().__init__()
+        self.linear, self.act = nn.Linear(in_features, out_features), nn.GELU()
+
+    def forward(self, x):
+        return {output}
+"""
+
+
+@pytest.mark.parametrize("output, verdict", [
+    ("self.act(self.linear(x))", foreign.ACTIVATED), ("self.linear(x)", "matches the builtin"),
+])  # fmt: skip
+def test_a_linear_layer_with_an_activation_is_no_linear_layer(output, verdict, tmp_path):
+    (result,) = check_text(ACTIVATED.format(output=output), tmp_path).values()
+    assert result.verdict == verdict

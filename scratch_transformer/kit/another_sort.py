@@ -6,12 +6,18 @@ import contextlib
 import inspect
 from typing import Any
 
+from torch import nn
+
 from scratch_transformer.kit.definitions import leads_to
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.resolve import foreign, guess, other_designs
 from scratch_transformer.kit.resolve.call.forwards import MODELS
 from scratch_transformer.kit.resolve.library.library import Library
+from scratch_transformer.kit.resolve.names.roles import role_of
 from scratch_transformer.kit.resolve.trials.match import Outcome
+from scratch_transformer.kit.resolve.weights.layout import walk
+
+MADE = ("q", "k", "v")
 
 
 def name_of(value: Any, outcome: Outcome, verdict: str, library: Library) -> str:
@@ -25,10 +31,14 @@ def name_of(value: Any, outcome: Outcome, verdict: str, library: Library) -> str
     module = outcome.candidate.module if outcome.candidate is not None else None
     if outcome.kind.name in ("FeedForward", "SwiGLU") and module is not None and not [*module.parameters()]:
         return foreign.WEIGHTLESS
+    if verdict == "unknown mismatch" and outcome.kind.name == "Linear" and _has_more(module):
+        return foreign.ACTIVATED
     if "next_logits" in outcome.kind.inputs and (other := decoder_within(value)):
         return foreign.HANDS_ON.format(other)
     if verdict == "unknown mismatch" and _is_pooled(outcome, library):
         return foreign.POOLED
+    if verdict == "unknown mismatch" and any(makes_queries_by_networks(part) for part in (module, outcome.made)):
+        return other_designs.SAID.format("attention whose queries, keys or values are made by networks")
     return other_designs.design_of(value)
 
 
@@ -43,6 +53,24 @@ def decoder_within(value: Any) -> str:
     called = [one for one in leads_to(value) if inspect.isfunction(one)]
     kinds = {one: guess.kinds_of(one.__name__, one, KINDS)[:1] for one in called}
     return next((one.__name__ for one in called if set(kinds[one]) & {"GreedyDecoding", "BeamSearch"}), "")
+
+
+def makes_queries_by_networks(made: Any) -> bool:
+    """Whether queries, keys or values go through several linear layers, which no one matrix is."""
+    for path, part in walk(made) if isinstance(made, nn.Module) else ():
+        if role_of(path.rpartition(".")[2]) not in MADE or isinstance(part, (nn.ModuleList, nn.ModuleDict)):
+            continue
+        inside = [(name, one) for name, one in part.named_modules() if name]
+        attends = isinstance(part, nn.MultiheadAttention) or any(role_of(name) in MADE for name, _ in inside)
+        if not attends and sum(isinstance(one, nn.Linear) for _, one in inside) > 1:
+            return True
+    return False
+
+
+def _has_more(module: nn.Module | None) -> bool:
+    """Whether a linear layer is one of several parts: LinearBlock, of nn.Linear and nn.GELU."""
+    leaves = [part for _, part in walk(module) if not [*part.children()]] if module is not None else []
+    return len(leaves) > 1 and any(isinstance(part, nn.Linear) for part in leaves)
 
 
 def _is_pooled(outcome: Outcome, library: Library) -> bool:

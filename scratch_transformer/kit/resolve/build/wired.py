@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import linecache
 import math
 import re
@@ -11,9 +12,10 @@ import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from scratch_transformer.kit.definitions import leads_to
+from scratch_transformer.kit.definitions import leads_to, parameters_of
 from scratch_transformer.kit.kinds.inputs import S, T
 from scratch_transformer.kit.resolve.build.values import GENERAL
+from scratch_transformer.kit.resolve.names.settings import settings_of
 
 LEAST, MOST, WIDEST = 8, 4096, 256
 """Of numbers that are sizes; of widths that are quick to compute with."""
@@ -38,13 +40,15 @@ def otherwise(
         return
     heads = int(settings.get("num_heads", 1))
     refused = OF_REFERENCE.search(str(error))
+    functions = list(_functions(thing))
     if refused:
         written = int(refused[2])
-        yield {**settings, "d_model": 6 * written, "num_heads": written}, ""
+        wider = {**settings, "d_model": 6 * written, "num_heads": written}
+        yield wider, ""
+        yield from _in_place_of(_widths(functions), functions, wider)
         return
     if "is invalid for input of size" in str(error) and settings.get("num_kv_heads") not in (None, heads):
         yield {**settings, "num_kv_heads": heads}, UNGROUPED
-    functions = list(_functions(thing))
     of_code = {n for function in functions for n in _numbers(function)}
     ours = {value for value in settings.values() if type(value) is int}
     for multiple in _multiples(error, thing, of_code):
@@ -53,10 +57,23 @@ def otherwise(
             yield {**settings, "d_model": width}, ""
     found = [int(n) for groups in SHAPES.findall(str(error)) for n in groups if n]
     sizes = [n for n in dict.fromkeys(found) if n in of_code - ours and LEAST <= n <= MOST]
-    for size in sizes[:MOST_SIZES]:
+    yield from _in_place_of(sizes, functions, settings)
+
+
+def _in_place_of(
+    sizes: Iterable[int], functions: list[types.FunctionType], settings: Mapping[str, Any]
+) -> Iterator[tuple[dict[str, Any], str]]:
+    """Our width for each size that is written in, for as long as it is tried."""
+    for size in itertools.islice(sizes, MOST_SIZES):
         undo = _rewrite(functions, size, int(settings["d_model"]))
         yield {**settings}, f"The size {size} is written in; it was checked with {settings['d_model']} in that place."
         undo()
+
+
+def _widths(functions: Iterable[types.FunctionType]) -> Iterator[int]:
+    """What parts are as wide as where nobody tells them: def __init__(self, d_model=512)."""
+    told = (p for function in functions for p in parameters_of(function) if type(p.default) is int)
+    yield from dict.fromkeys(p.default for p in told if settings_of(p.name)[:1] == ("d_model",) and p.default >= LEAST)
 
 
 def lengths(error: BaseException | None, settings: Mapping[str, Any]) -> tuple[int, ...]:

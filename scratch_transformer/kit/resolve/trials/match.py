@@ -146,16 +146,27 @@ def _resolved(thing: Any, kind: Kind, library: Library, settings: Mapping[str, A
     return best
 
 
-def _of_its_size(best: Outcome, thing: Any, library: Library) -> Outcome:
-    """What works with one width alone, with that or with ours in its place; the same if that cannot be found."""
-    base = next(iter(asked.settings(thing, best.kind, None)))
-    for wanted, note in wired.otherwise(best.error, thing, base):
+def _of_its_size(
+    best: Outcome, thing: Any, library: Library, base: Mapping[str, Any] | None = None, known: str = ""
+) -> Outcome:
+    """What works with one width alone, with that or with ours in its place; the same if that cannot be found.
+
+    base, known: where another size was replaced already, the settings and the note on that.
+    """
+    asked_for = base or next(iter(asked.settings(thing, best.kind, None)))
+    for wanted, said in wired.otherwise(best.error, thing, asked_for):
+        note, last = f"{known} {said}".strip(), best
         for outcome in _attempts(thing, best.kind, library, wanted):
             if outcome.candidate is not None:
                 library.rewritten |= {thing: note} if note else {}
                 return outcome  # the code stays as it is now: it is called again
+            last = outcome
             if library.is_late:
                 break
+        if said and base is None and not library.is_late:
+            again = _of_its_size(last, thing, library, wanted, note)
+            if again.candidate is not None:
+                return again
     return best
 
 
