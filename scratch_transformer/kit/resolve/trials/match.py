@@ -89,9 +89,9 @@ def _with_reference(
 
 
 def _is_hollow(made: Any, part: str, kind: Kind) -> bool:
-    """Whether the reference's is all that it has: a stack of layers in place of the stack."""
+    """Whether the reference's is all that it has: a stack of layers in place of the stack, or in its embeddings."""
     own = made.inner if isinstance(made, around.Around) else made
-    if not isinstance(own, nn.Module) or not guess.are_related(part, kind.name):
+    if not isinstance(own, nn.Module) or (own is made and not guess.are_related(part, kind.name)):
         return False
     lent = {id(p) for module in own.modules() if isinstance(module, supplied.Supplied) for p in module.parameters()}
     return all(id(values) in lent for values in own.parameters())
