@@ -11,10 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-
-def _is_cast(device: torch.device) -> bool:
-    """Whether autocast makes products of different dtypes possible on this device."""
-    return torch.amp.is_autocast_available(device.type) and torch.is_autocast_enabled(device.type)
+from scratch_transformer.precision import is_cast
 
 
 def check_linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> None:
@@ -29,7 +26,7 @@ def check_linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> None:
             f"of weight {tuple(weight.shape)}: these shapes cannot be multiplied"
         )
     for name, tensor in (("x", x), ("bias", bias)):
-        if tensor is not None and tensor.dtype != weight.dtype and not _is_cast(x.device):
+        if tensor is not None and tensor.dtype != weight.dtype and not is_cast(x.device):
             raise RuntimeError(f"linear: {name} must have weight's dtype, {weight.dtype}, but has {tensor.dtype}")
     if bias is not None and weight.dim() == 1:
         raise RuntimeError(f"linear: with a bias, weight must be a matrix, but it has shape {tuple(weight.shape)}")
@@ -264,7 +261,7 @@ def check_attention(
             raise RuntimeError(f"attention: {name} is a nested tensor; pass a padded tensor and a mask instead")
         if x.dim() < 2:
             raise RuntimeError(f"attention: {name} must have at least 2 dimensions, but has shape {tuple(x.shape)}")
-        if x.device != query.device or (x.dtype != query.dtype and not _is_cast(x.device)):
+        if x.device != query.device or (x.dtype != query.dtype and not is_cast(x.device)):
             raise RuntimeError(
                 f"attention: expected query, key and value to have the same dtype and device, but query is "
                 f"{query.dtype} on {query.device} and {name} is {x.dtype} on {x.device}"
@@ -315,7 +312,7 @@ def _check_batch(query: Tensor, **others: Tensor) -> None:
 
 def _check_mask(query: Tensor, key: Tensor, attn_mask: Tensor) -> None:
     goes = attn_mask.dtype in (torch.bool, torch.float32, query.dtype)
-    if not goes and not (attn_mask.is_floating_point() and _is_cast(query.device)):
+    if not goes and not (attn_mask.is_floating_point() and is_cast(query.device)):
         raise RuntimeError(
             f"attention: attn_mask must be bool, float32 or of query's dtype {query.dtype}, not {attn_mask.dtype}"
         )

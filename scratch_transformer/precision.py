@@ -14,6 +14,12 @@ import torch
 from torch import Tensor
 
 HALF_PRECISION = (torch.float16, torch.bfloat16)
+# Asked once: torch.compile of older releases does not know the question.
+_WITH_AUTOCAST = frozenset(
+    kind
+    for kind in ("cpu", "cuda", "hpu", "mps", "mtia", "xla", "xpu", torch._C._get_privateuse1_backend_name())
+    if torch.amp.is_autocast_available(kind)
+)
 
 
 def widen(value: Any) -> Any:
@@ -21,12 +27,14 @@ def widen(value: Any) -> Any:
     return value.float() if isinstance(value, Tensor) and value.dtype in HALF_PRECISION else value
 
 
+def is_cast(device: torch.device) -> bool:
+    """Whether autocast is on for this kind of device."""
+    return device.type in _WITH_AUTOCAST and torch.is_autocast_enabled(device.type)
+
+
 def cast_dtype(x: Tensor) -> torch.dtype:
     """The dtype in which torch's attention takes x: its own, unless autocast has another."""
-    kind = x.device.type
-    if x.dtype != torch.float64 and torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
-        return torch.get_autocast_dtype(kind)
-    return x.dtype
+    return torch.get_autocast_dtype(x.device.type) if x.dtype != torch.float64 and is_cast(x.device) else x.dtype
 
 
 def rounded_once(equation: Callable[..., Tensor]) -> Callable[..., Tensor]:

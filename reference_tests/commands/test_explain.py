@@ -7,6 +7,7 @@ from scratch_transformer.commands.explain import explain
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.attention import AS_IN_T5, LENT, NOT_ASKED, ROWS_TOO, TARGET_ONLY, UNTOLD
 from scratch_transformer.kit.mistakes.blocks import MIXED_NORMS, UNUSED_NORMS
+from scratch_transformer.kit.mistakes.construction import NO_DROPOUT
 from scratch_transformer.kit.mistakes.demonstrate import demonstrate
 from scratch_transformer.kit.mistakes.normalization import LARGE_EPS
 
@@ -18,6 +19,7 @@ OF_OTHER_FORMS = {
     "A25": {NOT_ASKED},
     "B1": {MIXED_NORMS},
     "B15": {UNUSED_NORMS},
+    "B26": {NO_DROPOUT},
     "LN3": {LARGE_EPS},
 }
 """What a mistake may be, that no change of the reference makes."""

@@ -1,6 +1,7 @@
 """A whole that is handed its parts, one of which stops by itself: both are named; without that, all of it is right."""
 
 from reference_tests.kit.learners.checked import IMPORTS, check_here
+from reference_tests.kit.learners.corpus import STYLES
 from reference_tests.kit.test_handed_parts import ATTENTION
 
 PARTS = """
@@ -120,3 +121,14 @@ def test_a_tensor_where_a_function_is_asked_for_is_named_in_the_block_and_said_o
     assert [m.id for m in found["DecoderBlock"].mistakes] == ["B26"]
     assert "sublayer" in found["DecoderBlock"].mistakes[0].evidence
     assert any("DecoderBlock cannot be used" in limit for limit in found["Decoder"].limits)
+
+
+def test_a_whole_of_layers_in_which_a_part_stops_is_said_to_have_that_part(tmp_path):
+    """Its own mask means the opposite of what the reference's attention, put in that part's place, was given."""
+    text, line = STYLES["source_ids"].read_text(), "        self.W_V = nn.Linear(cfg.hidden_dim, cfg.hidden_dim)\n"
+    assert line in text
+    path = tmp_path / "learner.py"
+    path.write_text(text.replace(line, ""))
+    results = check_here(path, {"MultiHeadAttention", "EncoderLayer", "Encoder"})
+    assert results["MultiHeadAttention"].ids == ["B26"]
+    assert (results["Encoder"].verdict, results["Encoder"].inherited) == ("mistake", ["B26"])

@@ -398,6 +398,16 @@ class NotCalled(nn.Module):
         super.__init__()
 
 
+def asks_of_a_mask(attn_mask):
+    if attn_mask:
+        raise ValueError
+
+
+def asks_of_another(x):
+    if x:
+        raise ValueError
+
+
 class LeftOut(nn.Module):
     def __init__(self):
         self.alpha = nn.Parameter(torch.ones(1))
@@ -410,6 +420,8 @@ class LeftOut(nn.Module):
         ("LN8", LeftOut),
         ("E1", lambda: torch.sqrt(512, dtype=torch.float32)),
         ("E1", lambda: torch.sqrt(512)),
+        ("A31", lambda: asks_of_a_mask(torch.ones(2))),
+        (None, lambda: asks_of_another(torch.ones(2))),
         ("A8", lambda: torch.zeros(2).half().masked_fill(torch.ones(2).bool(), -1e9)),
         (None, lambda: torch.zeros(2) + torch.zeros(3)),
     ],

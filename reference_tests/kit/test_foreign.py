@@ -164,6 +164,24 @@ class LayerNorm(nn.Module):
         return x * self.weight
 
 
+class DummyBlock(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+
+    def forward(self, x):
+        return x
+
+
+class DummyGPT(nn.Module):
+    def __init__(self, vocab_size, d_model, n_layers):
+        super().__init__()
+        self.embedding, self.head = nn.Embedding(vocab_size, d_model), nn.Linear(d_model, vocab_size)
+        self.blocks = nn.Sequential(*(DummyBlock(None) for _ in range(n_layers)))
+
+    def forward(self, ids):
+        return self.head(self.blocks(self.embedding(ids)))
+
+
 class Neuron:
     def __init__(self, inputs):
         self.weights = [0.5 for _ in range(inputs)]
@@ -218,6 +236,8 @@ def report(tmp_path_factory):
         "Transformer (abstract: it has no forward)",
         "MultiHeadAttention (not written yet)",
         "LayerNorm (not written yet)",
+        "DummyBlock (not written yet)",
+        "DummyGPT (not written yet: DummyBlock)",
         "transformer (a method, outside its class)",
         "attention (it returns nothing)",
         "SimpleMLP (of images: 28 * 28 pixels)",

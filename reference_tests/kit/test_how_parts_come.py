@@ -142,3 +142,25 @@ class Linear(nn.Module):
 """
     result = check_text(text, tmp_path)["Linear"]
     assert [found.id for found in result.mistakes] == (["B10"] if "Parameter" not in made else [])
+
+
+NETWORK = """
+class FeedForward(nn.Module):
+    def __init__(self, d_model, d_ff, dropout=None):
+        super().__init__()
+        self.up, self.down = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+        self.drop = nn.Dropout(dropout)
+
+    def forward(self, x):
+        return self.down(self.drop(torch.relu(self.up(x))))
+"""
+
+
+@pytest.mark.parametrize("old, new, verdict", [
+    ("", "", "harmless deviation"), ("dropout=None", "dropout=0.1", "matches the builtin"),
+    ("nn.Dropout(dropout)", "nn.Dropout(dropout or 0.0)", "matches the builtin"),
+    ("super().__init__()", "super().__init__()\n        assert dropout % 3 == 0", "mistake"),
+])  # fmt: skip
+def test_a_dropout_with_which_it_cannot_be_built(old, new, verdict, tmp_path):
+    result = check_text(NETWORK.replace(old, new), tmp_path)["FeedForward"]
+    assert (result.verdict, result.ids) == (verdict, [] if verdict.startswith("matches") else ["B26"])

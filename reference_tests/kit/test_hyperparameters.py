@@ -86,3 +86,17 @@ def test_numbers_that_a_config_gives_itself_are_ours():
         parameter, {"Config": Config}, Values({"d_model": 12, "num_heads": 3}, {}), {"model_dim"}, None
     )
     assert (made[0].model_dim, made[0].num_heads, made[0].name) == (12, 3, "base")
+
+
+def test_a_property_of_a_config_that_stops_says_nothing():
+    class Config:
+        def __init__(self, model_dim):
+            self.model_dim = model_dim
+
+        @property
+        def layers(self):
+            return len(self.model_dim)
+
+    parameter = inspect.Parameter("config", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Config)
+    made = config.instances(parameter, {}, Values({"d_model": 12}, {}), {"model_dim"}, None)
+    assert made[0].model_dim == 12

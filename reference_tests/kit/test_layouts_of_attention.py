@@ -102,3 +102,32 @@ class DecoderLayer(nn.Module):
 def test_what_projects_the_output_may_have_any_name(old, new, tmp_path):
     result = check_text(BACK.replace(old, new), tmp_path)["DecoderLayer"]
     assert (result.verdict in FINE) == (not old), result
+
+
+WRITTEN_SCALE = """
+keys = torch.zeros(6, 3)
+
+
+class SelfAttention(nn.Module):
+    def __init__(self, d_in, d_out):
+        super().__init__()
+        self.W_query = nn.Parameter(torch.randn(d_in, d_out))
+        self.W_key = nn.Parameter(torch.randn(d_in, d_out))
+        self.W_value = nn.Parameter(torch.randn(d_in, d_out))
+
+    def forward(self, x):
+        q, k, v = x @ self.W_query, x @ self.W_key, x @ self.W_value
+        return torch.softmax(q @ k.T / keys.shape[-1] ** 0.5, dim=-1) @ v
+"""
+"""A scale of other keys than its own, which are a global of the file."""
+
+
+@pytest.mark.parametrize("scale", ["keys.shape[-1] ** 0.5", "8"])
+def test_a_scale_that_is_written_in_is_found_whatever_the_weights_are_called(scale, tmp_path):
+    result = check_text(WRITTEN_SCALE.replace("keys.shape[-1] ** 0.5", scale), tmp_path)["SelfAttention"]
+    assert result.verdict == "mistake" and "A1" in [m.id for m in result.mistakes] and not result.unexplained, result
+
+
+def test_beside_what_nothing_names_it_is_not_the_reason(tmp_path):
+    result = check_text(WRITTEN_SCALE.replace("dim=-1) @ v", "dim=-1).square() @ v"), tmp_path)["SelfAttention"]
+    assert result.verdict == "unknown mismatch" or result.unexplained, result

@@ -39,6 +39,24 @@ class PositionalEncoding(nn.Module):
     def forward(self, x):
         return x + self.weight.narrow(1, 0, x.size(1))
 """
+UNVIEWABLE = """
+class Attention(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.heads, width = config["num_heads"], config["dim_embed"]
+        self.query, self.key, self.value, self.out = (nn.Linear(width, width) for _ in range(4))
+
+    def split(self, x):
+        return x.view(*x.shape[:2], self.heads, -1).transpose(1, 2)
+
+    def forward(self, query, key, value, attention_mask=None):
+        q, k, v = self.split(self.query(query)), self.split(self.key(key)), self.split(self.value(value))
+        scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
+        if attention_mask is not None:
+            scores += (1 - attention_mask[:, None, None, :]) * -1e9
+        joined = (scores.softmax(-1) @ v).transpose(1, 2){}.view(len(query), -1, self.heads * q.shape[-1])
+        return self.out(joined)
+"""
 UNBATCHED = """
 class SelfAttention(nn.Module):
     def __init__(self, d_model):
@@ -55,6 +73,7 @@ class SelfAttention(nn.Module):
     "name, text, line",
     [
         ("MultiHeadAttention", ATTENTION.format(".transpose(0, 1)"), "weights @ v.transpose(0, 1)"),
+        ("Attention", UNVIEWABLE.format(""), "transpose(1, 2).view("),
         ("PositionalEncoding", POSITIONS, "self.weight.narrow(1, 0, x.size(1))"),
     ],
 )

@@ -453,6 +453,13 @@ def test_no_width_is_read_from_shapes_that_its_heads_do_not_divide():
     assert instance.settings_of_instance(made, kind, {"d_model": 12, "num_heads": 3}, {})["d_model"] == 12
 
 
+@pytest.mark.parametrize("rows, words", [(14, 14), (1, 11), (2, 11)])
+def test_a_table_of_one_or_two_rows_is_none_of_words(rows, words):
+    made = nn.ModuleDict({"words": nn.Embedding(rows, 12)})
+    found = instance.settings_of_instance(made, KINDS["TokenEncoder"], {"d_model": 12, "vocab_size": 11}, {})
+    assert found["vocab_size"] == words
+
+
 class Worded(nn.Module):
     """Is given one vocabulary itself and the size of another, and a config inside the config."""
 

@@ -90,6 +90,35 @@ def test_einx_says_in_brackets_what_is_worked_on():
     assert torch.equal(einx["sum"]("[t] ...", X), X.sum(0))
 
 
+@pytest.mark.parametrize(
+    "pattern, sizes, expected",
+    [
+        ("... e -> ... 1", {}, X.mean(-1, keepdim=True)),
+        ("b t e -> e b", {}, X.mean(1).T),
+        ("b ([t]) e", {}, X.mean(1, keepdim=True)),
+        ("b [t] e", {"keepdims": True}, X.mean(1, keepdim=True)),
+        ("[b t] e", {}, X.mean((0, 1))),
+        ("... (h [d])", {"h": 3}, X.unflatten(-1, (3, 4)).mean(-1)),
+    ],
+)
+def test_einx_means_over_what_is_in_brackets_or_is_lost(pattern, sizes, expected):
+    assert torch.equal(standins._contents("einx")()["mean"](pattern, X, **sizes), expected)
+
+
+def test_einx_works_number_by_number_on_tensors_of_fewer_axes():
+    einx, row, mask = standins._contents("einx")(), X[0, 0], X > 0
+    assert torch.equal(einx["multiply"]("... e, e -> ... e", X, row), X * row)
+    assert torch.equal(einx["subtract"]("... e, ... 1 -> ... e", X, X[..., :1]), X - X[..., :1])
+    assert torch.equal(einx["add"]("b t e, b t", X, X[..., 0]), X + X[..., :1])
+    assert torch.equal(einx["divide"]("b t e, t -> e b t", X, X[0, :, 0]), (X / X[0, :, :1]).permute(2, 0, 1))
+    assert torch.equal(einx["divide"]("... e, -> ... e", X, 3.0), X / 3.0)
+    assert torch.equal(einx["where"]("... e, ... e, -> ... e", mask, X, -1.0), torch.where(mask, X, -1.0))
+    heads = einx["multiply"]("b t (h d), h -> b t (h d)", X, row[:3])
+    assert torch.equal(heads, X * row[:3].repeat_interleave(4))
+    grid = einx["less_equal"]("t, s -> t s", torch.arange(3), torch.arange(4))
+    assert torch.equal(grid, torch.arange(3)[:, None] <= torch.arange(4))
+
+
 def test_einx_looks_up_places_and_joins_tensors_of_one_form():
     einx, places = standins._contents("einx")(), torch.tensor([[3, 1, 0], [2, 2, 3]])
     table = torch.randn(5, 4, 6, dtype=torch.float64)

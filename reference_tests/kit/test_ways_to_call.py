@@ -9,7 +9,7 @@ from reference_tests.kit.learners.checked import check_here, check_text
 from reference_tests.kit.learners.corpus import STYLES
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.resolve import foreign
-from scratch_transformer.kit.resolve.call import calling, forwards
+from scratch_transformer.kit.resolve.call import beside, calling, forwards
 from scratch_transformer.kit.resolve.call.masks import Form
 
 DECODER = ("x", "memory", "mask", "memory_mask")
@@ -511,8 +511,40 @@ def apply_rotary(x, cos, sin):
 """Heads as (T, B, h, d_k), turned by a table whose sines have their signs already."""
 
 
+def test_a_table_whose_rows_are_asked_for_by_positions_is_given_whole():
+    def apply_rotary(q, cos, sin, position_ids): ...
+
+    for names, whole in ((("x", "positions"), True), (("x",), False)):
+        plan = next(calling.plans(apply_rotary, names, {"max_len": 9}, tables=beside.usual(9, 4, 1e4)))
+        assert plan.constants["cos"].whole == whole
+
+
 @pytest.mark.parametrize("other, verdict", [("(-angles.sin()", "matches the builtin"), ("(angles.sin()", "mistake")])
 def test_what_turns_heads_may_have_the_length_first(other, verdict, tmp_path):
     results = check_text(LENGTH_FIRST.replace("(-angles.sin()", other), tmp_path)
     assert results["apply_rotary"].verdict == verdict, results["apply_rotary"]
     assert "It takes the length first: (T, B, h, d_k)." in results["apply_rotary"].notes
+
+
+ONE_IN_A_BATCH = """
+class CausalSelfAttention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.num_heads = num_heads
+        self.qkv, self.proj = nn.Linear(d_model, 3 * d_model), nn.Linear(d_model, d_model)
+
+    def forward(self, x):
+        B, T, E = x.shape
+        q, k, v = (t.view(B, T, self.num_heads, -1).transpose(1, 2) for t in self.qkv(x).chunk(3, -1))
+        future = torch.ones(T, T).triu(1).bool().expand(B, T, T)
+        scores = q @ k.transpose(-2, -1) / math.sqrt(E // self.num_heads)
+        return self.proj((scores.masked_fill(future, float("-inf")).softmax(-1) @ v).transpose(1, 2).reshape(B, T, E))
+"""
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_what_stops_with_more_sentences_than_one_is_given_batches_of_one(tmp_path, wrong):
+    text = ONE_IN_A_BATCH.replace("triu(1)", "triu(2)") if wrong else ONE_IN_A_BATCH
+    result = check_text(text, tmp_path)["CausalSelfAttention"]
+    assert (result.verdict in RIGHT) != wrong, result
+    assert "It stops, or goes wrong, with more than one sentence in a batch." in result.limits

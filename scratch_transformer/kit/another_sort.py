@@ -79,10 +79,12 @@ def _linears(module: nn.Module | None) -> int:
 
 
 def _is_pooled(outcome: Outcome, library: Library) -> bool:
-    """Whether what is called like a model, or a layer, returns one vector for a whole sentence."""
+    """Whether what is called like a model, or a layer, returns one vector for a whole sentence, and not what
+    the reference in place of its part returns.
+    """
     candidate = outcome.candidate
     is_one = outcome.kind.name in MODELS or outcome.kind.name.endswith(("Layer", "Block", "coder"))
-    if candidate is None or not is_one or outcome.form != "wrong":
+    if candidate is None or candidate.replaced or not is_one or outcome.form != "wrong":
         return False
     probes = library.trial(outcome.kind, candidate.settings, candidate.made).probes
     with contextlib.suppress(Exception):  # the learner's code may raise anything

@@ -11,6 +11,7 @@ from typing import Any
 
 from torch import nn
 
+from scratch_transformer.kit.definitions import leads_to
 from scratch_transformer.kit.discover.sandbox import Guard, TimeUp, time_limit
 from scratch_transformer.kit.discover.target import Source
 from scratch_transformer.kit.judge.crashes import crash_finding, first_finding
@@ -70,7 +71,9 @@ class Results:
             result.mistakes = [*(_located(f, value, source) for f in unsaid), *result.mistakes]
         is_lost = diagnosis.verdict in ("unknown mismatch", "crashed")  # else the rest is judged without that part
         lent = outcome.candidate.replaced if is_lost and outcome.candidate is not None else ()
-        beside += sorted({id for part, id in self.broken.items() if part.__name__ in lent} - {*beside, *diagnosis.ids})
+        within_lent = [one for part in leads_to(value) if self._names(part) & {*lent} for one in leads_to(part)]
+        stops = {id for part, id in self.broken.items() if self._names(part) & {*lent} or part in within_lent}
+        beside += sorted(stops - {*beside, *diagnosis.ids})
         result.inherited = [f.mistake.id for f in diagnosis.findings if f.mistake.id in parts] + beside
         if beside:
             result.verdict = "mistake"
@@ -116,6 +119,10 @@ class Results:
             self.broken[value] = finding.mistake.id
         return finding, error
 
+    def _names(self, part: Any) -> set[str]:
+        """What stands in for a part is called like it, or like its kind."""
+        return {getattr(part, "__name__", ""), *self.library.guesses.get(part, ())[:1]}
+
     def _broken_part(self, error: BaseException | None, value: Any, outcome: Outcome) -> Any:
         """The part of what stops that stops by itself: in which the error happened, else one that it has."""
         within = outcome.made.modules() if isinstance(outcome.made, nn.Module) else ()
@@ -123,9 +130,7 @@ class Results:
         asked = construct.annotations_of(value).values() if isinstance(error, config.Unknown) else ()
         lent = supplied.names(outcome.made)  # in place of what stops when it is built
         wanted = [cls for cls in asked if cls in self.broken]
-        wanted += [
-            cls for cls in self.broken if cls is not value and set(self.library.guesses.get(cls, ())[:1]) & set(lent)
-        ]
+        wanted += [cls for cls in self.broken if cls is not value and self._names(cls) & {*lent}]
         return supplied.culprit(error, value, self.broken) or next(had, None) or next(iter(wanted), None)
 
     def _not_built(self, result: Result, value: Any, outcome: Outcome, source: Source) -> Result:

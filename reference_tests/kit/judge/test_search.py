@@ -1,12 +1,23 @@
 """The search: in which order explanations are tried, which of those that fit is taken, and when it gives up."""
 
+import functools
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from scratch_transformer.kit.judge import search
-from scratch_transformer.kit.judge.search import Change, Hypothesis, Match, changes_of, find, of_parts, subsets
+from scratch_transformer.kit.judge.search import (
+    Change,
+    Hypothesis,
+    Match,
+    changes_of,
+    find,
+    of_parts,
+    on_their_sides,
+    subsets,
+)
 from scratch_transformer.kit.judge.session import EXACT, ROUNDED
 from scratch_transformer.kit.judge.variants import Variants
 from scratch_transformer.kit.kind import Diagnosis, Finding
@@ -358,8 +369,18 @@ def finding(id, form="", **entries):
     return Finding(MISTAKES[id], "", form, entries)
 
 
-def diagnosis(*findings, **recipe):
-    return Diagnosis("", "mistake", 1.0, "", findings, recipe=RIGHT.with_(recipe))
+def diagnosis(*findings, kind="", **recipe):
+    return Diagnosis(kind, "mistake", 1.0, "", findings, recipe=RIGHT.with_(recipe))
+
+
+def test_a_mistake_that_one_side_of_a_model_has_is_looked_for_there():
+    shared, both = Change("B15", "", (("norms", "shared"),)), Change("A1", "", (("scale", 1.0),))
+    encoder = diagnosis(finding("B15"), finding("A1"), kind="EncoderLayer")
+    decoder = diagnosis(finding("A1"), kind="TokenDecoder")
+    sides = functools.partial(on_their_sides, KINDS["Transformer"], changes=(both, shared))
+    assert sides([encoder, decoder]) == (both, replace(shared, part="encoder"))
+    assert sides([encoder]) == () == sides([encoder, replace(decoder, findings=encoder.findings)])
+    assert on_their_sides(KINDS["TokenDecoder"], [encoder, decoder], (both, shared)) == ()
 
 
 def test_a_parts_mistake_is_what_its_recipe_has():

@@ -12,12 +12,13 @@ import json
 import os
 import random
 import resource
+import sys
 import tempfile
 import traceback
+import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
-from types import CellType, FunctionType
 
 import torch
 from torch import nn
@@ -90,6 +91,7 @@ class Right:
     def differing(self, text: str, names: list[str]) -> dict[str, str]:
         """Whether changed code gives other numbers, called as before: "yes", "no", "unknown", by name."""
         namespace = {"__name__": self.module["__name__"], "__file__": self.module["__file__"]}
+        sys.modules[namespace["__name__"]] = types.ModuleType(namespace["__name__"])  # dataclasses look there
         exec(compile(text, self.module["__file__"], "exec"), namespace)
         _swap(self.module, namespace)
         return {name: self._differs(name) for name in names}
@@ -137,7 +139,7 @@ def _of_other(post: Callable, before: nn.Module, after: nn.Module) -> Callable:
     paths = {id(part): path for path, part in before.named_modules()}
     cells = [cell.cell_contents for cell in post.__closure__ or ()]
     cells = [after.get_submodule(paths[id(held)]) if id(held) in paths else held for held in cells]
-    return FunctionType(post.__code__, post.__globals__, closure=tuple(map(CellType, cells)))
+    return types.FunctionType(post.__code__, post.__globals__, closure=tuple(map(types.CellType, cells)))
 
 
 def _globals_of(thing) -> dict:

@@ -93,7 +93,7 @@ RMS_NORM = Component(
             ("x", "(12,)", "(5, 12)"),
             _WIDTHS,
             lambda d: Call(d.normal(E)),
-            torch_raises=TORCH >= (2, 13),  # older releases raise RuntimeError
+            torch_raises=TORCH >= (2, 11),  # older releases raise RuntimeError
         ),
     ),
     invariants=invariants.RMS_NORM,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import traceback
 from collections.abc import Iterable
 
 from scratch_transformer.kit.judge import undefined
@@ -16,15 +17,19 @@ KNOWN: tuple[tuple[str, type[Exception], str], ...] = (
     ("LN8", AttributeError, r"object has no attribute '_(parameters|modules|buffers)'"),
     ("E1", TypeError, r"sqrt\(\)[^\n]*must be Tensor, not (int|float)"),
     ("E1", TypeError, r"sqrt\(\) received an invalid combination of arguments|sqrt\(\) got an unexpected keyword"),
+    ("A31", RuntimeError, r"Boolean value of Tensor with more than one value is ambiguous"),
     ("A8", RuntimeError, r"value cannot be converted to type (at::)?(Half|c10::Half)[^\n]*overflow"),
 )
+LINES = {"A31": re.compile(r"\b(if|not|and|or|while|assert)\b.*mask")}
+"""What the line must say on which it happens, too."""
 
 
 def explain_crash(error: BaseException) -> str | None:
     """The id of the mistake that an exception is typical of, or None."""
-    message = str(error)
+    message, frames = str(error), traceback.extract_tb(error.__traceback__)
     for id, type_, pattern in KNOWN:
-        if isinstance(error, type_) and id in MISTAKES and re.search(pattern, message):
+        says = id not in LINES or any(LINES[id].search(frame.line or "") for frame in frames[-1:])
+        if isinstance(error, type_) and id in MISTAKES and re.search(pattern, message) and says:
             return id
     return None
 

@@ -162,19 +162,20 @@ def _tidy(value: float) -> float:
 
 def _scale(session: Session, design: Recipe) -> list[Fit]:
     """The factor of the scores that fits best, if one fits."""
+    design = session.candidate.explained or design
+    factor = factor_of_scores(lambda value: session.error(design.with_({"scale": repr(value)})))
+    return [[("A1", f"multiplied by {factor:.6g}", {"scale": repr(factor)})]] if factor is not None else []
 
-    def error(log_factor: float) -> float:
-        return session.error(design.with_({"scale": repr(2.0**log_factor)}))
 
-    grid = torch.linspace(-7, 7, 29).tolist()
-    errors = [error(point) for point in grid]
+def factor_of_scores(error: Callable[[float], float], step: float = 0.5) -> float | None:
+    """The factor with which an error vanishes. step: of the powers of 2 that are tried first."""
+    grid = torch.arange(-7, 7 + step, step).tolist()
+    errors = [error(2.0**point) for point in grid]
     best = errors.index(min(errors))
     if not 0 < best < len(grid) - 1 or errors[best] > 0.5:
-        return []
-    factor = 2.0 ** _minimum(error, grid[best - 1], grid[best + 1])
-    if error(torch.tensor(factor, dtype=torch.float64).log2().item()) > 1e3 * EXACT:
-        return []
-    return [[("A1", f"multiplied by {value:.6g}", {"scale": repr(value)})] for value in dict.fromkeys((factor,))]
+        return None
+    factor = float(2.0 ** _minimum(lambda point: error(2.0**point), grid[best - 1], grid[best + 1]))
+    return factor if error(factor) <= 1e3 * EXACT else None
 
 
 def _minimum(function: Callable[[float], float], low: float, high: float) -> float:

@@ -20,6 +20,7 @@ from scratch_transformer.kit.judge.designs import (
 from scratch_transformer.kit.judge.fits import fitted
 from scratch_transformer.kit.judge.places import (
     PLACES,
+    SIDES,
     SUBLAYERS,
     Change,
     Parts,
@@ -208,7 +209,7 @@ def _tiers(session: Session, parts: Known) -> Iterator[tuple[bool, Iterable[Hypo
     named = [_forms(changes, part) for part in dict.fromkeys(p for p in parts if isinstance(p, str))]
     found = [*subsets(base), *(c for forms in itertools.product(*filter(None, named)) for c in subsets(forms))]
     found = sorted((c for c in found if c and compatible(c)), key=len, reverse=True)[:200]
-    yield False, with_changes(designs, found[:1])
+    yield False, with_changes(designs, [*filter(None, [on_their_sides(kind, known, base)]), *found[:1]])
     yield False, with_changes(designs, found[1:])
     if kind.name in PLACES:
         yield False, with_changes(designs, [c for whole in found[:1] for c in apart(kind.name, whole)])
@@ -334,6 +335,16 @@ def of_parts(kind: Kind, parts: Sequence[Diagnosis]) -> list[Change]:
             if entries and finding.mistake.id in kind.ids:
                 known.setdefault(finding.mistake.id, Change(finding.mistake.id, finding.form, entries, finding.part))
     return list(known.values())
+
+
+def on_their_sides(kind: Kind, parts: Sequence[Diagnosis], changes: Sequence[Change]) -> tuple[Change, ...]:
+    """The mistakes that one side of a model has, and the other has not, on that side; () if there are none."""
+    sides = [(next((s for s in SIDES if s in part.kind.lower()), ""), part) for part in parts]
+    if kind.name != "Transformer" or not set(SIDES) <= {side for side, _ in sides}:
+        return ()
+    own = {c: {side for side, part in sides if c.id in part.ids} for c in changes if not c.part}
+    moved = tuple(replace(c, part=next(iter(own[c]))) if len(own.get(c, ())) == 1 else c for c in changes)
+    return moved if any(c.part in SIDES for c in moved) else ()
 
 
 def evident(variants: Variants, missing: Collection[str], known: Sequence[Change]) -> list[Change]:

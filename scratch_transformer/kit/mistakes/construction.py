@@ -2,6 +2,8 @@
 
 from scratch_transformer.kit.kind import Mistake
 
+NO_DROPOUT = "dropout=None, its default, is given to nn.Dropout"
+
 CONSTRUCTION = (
     Mistake(
         id="A28",
@@ -91,6 +93,7 @@ print("torch.ones:", torch.ones(3))
         fix="Write the name as it is set: self.hidden_dim, not self.hiddne_dim. A linter finds such lines before they "
         "run: ruff check --select F821 for names, mypy for attributes.",
         source="The Python Tutorial, section 9.3: attributes are made by assignment",
+        severities={NO_DROPOUT: "harmless"},
         demo="""\
 class Network:
     def __init__(self, hidden_dim):

@@ -18,6 +18,7 @@ DESIGNS: dict[str, tuple[str, ...]] = {
     "latent attention": (r"(kv|q)_?(lora|latent|compress|down)|latent_?kv", r"rank|latent|lora|down"),
     "linear attention": (r"linear_?att|performer|linformer|feature_map|nystrom|random_features", r"."),
     "attention with sinks": (r"^sinks?(_|$)|attn_?sink", r"."),
+    "attention by a similarity of its own": (r"sim+(ilarity)?_att|(rbf|gauss\w*|euclid\w*|laplac\w*)_att", r"."),
     "differential attention": (r"lambda_(init|q|k)", r"."),
     "attention within a sliding window": (r"sliding", r"window"),
     "a state space model": (r"mamba|selective_scan|^ssm", r"."),

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from scratch_transformer.kit.judge.designs import Design, possible, shown_by
+from scratch_transformer.kit.judge.fits import factor_of_scores
 from scratch_transformer.kit.judge.places import in_a_sublayer
 from scratch_transformer.kit.judge.search import (
     BLOCKS,
@@ -25,6 +26,7 @@ from scratch_transformer.kit.judge.search import (
     of_bare_sublayers,
     of_parts,
     of_sublayers,
+    on_their_sides,
     subsets,
     with_changes,
 )
@@ -69,6 +71,7 @@ class Trial:
         """Whether it stops with other lengths, which says nothing of the rest."""
         self._variants = Variants(kind, self.settings)
         self._inherited = of_parts(kind, parts)
+        self._of_sides = [c for c in [on_their_sides(kind, parts, self._inherited)] if c]
         self._distances: dict[tuple[str, bytes], float] = {}
         self._expected: dict[tuple[Any, ...], torch.Size | None] = {}
 
@@ -88,7 +91,7 @@ class Trial:
         near.sort(key=lambda design: not self._as_shown(design))
         if tier == 1:
             alone = [c for some in known[:MOST_ALONE] for c in in_a_sublayer(self.kind.name, some)]
-            combinations = [known[:1], known[1:], alone]
+            combinations = [known[:1], self._of_sides, known[1:], alone]
         else:
             changes = changes_of(self.kind)
             combinations = [_mistaken(changes, known[0] if known else ())]
@@ -160,7 +163,28 @@ class Trial:
                 if tier == 0:
                     self._distances[design[0], key] = first
                     best = min(best, error)
-        return NOTHING, best
+        scaled = self._with_another_scale(designs, key, state, outputs) if enough >= NOTHING else None
+        if scaled is None or time.process_time() > deadline:
+            return NOTHING, best
+        error, design, recipe = scaled
+        self.found = MISTAKEN, design, recipe
+        candidate.shown, candidate.explained = dict(design[1]), recipe
+        return MISTAKEN, error
+
+    def _with_another_scale(
+        self, designs: list[Design], key: bytes, state: State, outputs: Outputs
+    ) -> tuple[float, Design, Recipe] | None:
+        """The nearest design of attention with a factor of the scores that is written in: scores / 8."""
+        if not self.kind.name.endswith("Attention") or not self.shapes:
+            return None
+        near = min(designs, key=lambda design: self._distances.get((design[0], key), float("inf")))
+        recipe = RIGHT.with_({**near[1], **{n: v for change in self._inherited for n, v in change.entries}})
+        factor = factor_of_scores(
+            lambda value: self._errors(recipe.with_({"scale": repr(value)}), key, state, outputs[:1])[0], step=1.0
+        )
+        recipe = recipe.with_({"scale": repr(factor)})
+        error = self._errors(recipe, key, state, outputs)[0] if factor is not None else float("inf")
+        return (error, near, recipe) if error <= ROUNDED else None
 
     def _steps(self, designs: list[Design], tiers: int) -> Iterator[tuple[int, list[Design]]]:
         """Tiers, each with designs; those that the parts show with the parts' mistakes before any others."""

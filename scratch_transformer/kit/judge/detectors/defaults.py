@@ -1,13 +1,16 @@
-"""What a forward does where it is given nothing for what it need not be given."""
+"""What stops where nothing is given for what need not be given, or what everybody gives: dropout."""
 
 from __future__ import annotations
 
+import inspect
+import traceback
 from collections.abc import Callable, Iterator
 
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session
-from scratch_transformer.kit.kind import Finding
+from scratch_transformer.kit.kind import Candidate, Finding
 from scratch_transformer.kit.mistakes import MISTAKES
+from scratch_transformer.kit.mistakes.construction import NO_DROPOUT
 
 Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 
@@ -20,4 +23,45 @@ def stops_without_positions(session: Session, best: Hypothesis | None) -> Iterat
         yield Finding(MISTAKES["B26"], f"Without {found[0]}, as by default, it stops: {text}.", found[0])
 
 
-DEFAULTS: tuple[tuple[tuple[str, ...], Detector], ...] = ((("B26",), stops_without_positions),)
+USUAL = 0.1
+"""A probability of dropout."""
+
+
+def stops_with_dropout(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """B26: right without dropout, it cannot be built with any; or dropout=None, the default, goes to nn.Dropout."""
+    if best is None or session.candidate.module is None:
+        return
+    if (error := _refused(session, USUAL)) and not _refused(session, 0.0) and not _is_of_dropout(error):
+        yield Finding(MISTAKES["B26"], f"Built with dropout = {USUAL}, it stops with {_said(error)}.")
+    elif _is_none_by_default(session.candidate) and (error := _refused(session, None)) and _is_of_dropout(error):
+        yield Finding(MISTAKES["B26"], f"Without a dropout, as by default, it stops with {_said(error)}.", NO_DROPOUT)
+
+
+def _refused(session: Session, dropout: float | None) -> Exception | None:
+    try:
+        session.candidate.rebuild(dropout=dropout)
+    except KeyError:  # it has no such setting
+        return None
+    except Exception as error:  # the learner's code may raise anything
+        return error
+    return None
+
+
+def _is_none_by_default(candidate: Candidate) -> bool:
+    given = inspect.signature(type(candidate.module)).parameters.values()
+    return any(p.default is None and "drop" in p.name.lower() for p in given)
+
+
+def _is_of_dropout(error: Exception) -> bool:
+    frames = traceback.extract_tb(error.__traceback__)
+    return bool(frames) and frames[-1].filename.endswith("modules/dropout.py")
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:160]}".removesuffix(": ")
+
+
+DEFAULTS: tuple[tuple[tuple[str, ...], Detector], ...] = (
+    (("B26",), stops_without_positions),
+    (("B26",), stops_with_dropout),
+)

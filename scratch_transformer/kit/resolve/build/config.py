@@ -245,10 +245,17 @@ def _instance(cls: type, value: Value, owner: Any) -> Any:
     except Exception:
         return None
     for name in {name for one in (*cls.__mro__, made) for name in getattr(one, "__dict__", ())} - set(names):
-        if isinstance(getattr(made, name, None), (int, float)) and not name.startswith("_"):
+        if not name.startswith("_") and _holds_a_number(made, name):
             for found in _known([name], cls, value).values():
                 _try_to_set(made, name, found)
     return made
+
+
+def _holds_a_number(made: Any, name: str) -> bool:
+    try:
+        return isinstance(getattr(made, name, None), (int, float))
+    except Exception:  # a property may raise anything
+        return False
 
 
 def _is_made_of_fields(cls: type) -> bool:

@@ -86,7 +86,7 @@ def _words(made: nn.Module, settings: Mapping[str, Any]) -> dict[str, Any]:
     """How many words the embeddings have, where that is none of the numbers asked for: a few more, for <pad>, <s>."""
     tables = [(path.lower(), part) for path, part in walk(made) if isinstance(part, nn.Embedding)]
     wide = [(path, part.num_embeddings) for path, part in tables if part.embedding_dim == settings.get("d_model")]
-    rows = {path: number for path, number in wide if not re.search(r"pos(?!t)|seg|type", path)}
+    rows = {path: number for path, number in wide if number > 2 and not re.search(r"pos(?!t)|seg|type", path)}
     names = [name for name in VOCABULARIES if name in settings]
     if not rows or any(settings[name] in rows.values() for name in names) or _projects(made, settings):
         return {}

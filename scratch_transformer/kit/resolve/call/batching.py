@@ -10,14 +10,20 @@ from torch import Tensor
 
 from scratch_transformer.kit.kind import Inputs, Kind
 
+ALONE = "one sentence at a time"
+IN_A_BATCH = "a batch of one sentence"
+"""Of a module that stops with more sentences than one in a batch: a mask of (B, T, T) beside scores of (B, h, T, T)."""
 AXES: dict[str, tuple[int, ...]] = {
-    "one sentence at a time": (0,),
+    ALONE: (0,),
     "one head at a time": (1,),
     "one sentence and one head at a time": (0, 1),
     "one vector at a time": (0, 1, 2),
     "one matrix at a time": (0, 1),
+    IN_A_BATCH: (0,),
 }
-"""Order of dimensions -> the axes of a canonical tensor that such a function does not have."""
+"""Order of dimensions -> the axes of a canonical tensor of which such a function takes one place at a time."""
+LEFT_OUT = {order: axes for order, axes in AXES.items() if order != IN_A_BATCH}
+"""And those that what it is given does not have."""
 MASKS = ("mask", "memory_mask", "src_mask", "tgt_mask")
 
 
@@ -25,7 +31,9 @@ def orders(kind: Kind) -> tuple[str, ...]:
     """Those that make sense for a kind: only the attention core is given heads; a softmax, also of matrices."""
     if kind.name == "softmax":
         return "one vector at a time", "one matrix at a time"
-    return tuple(AXES)[:3] if kind.name == "ScaledDotProductAttention" else tuple(AXES)[:1]
+    if kind.name == "ScaledDotProductAttention":
+        return tuple(AXES)[:3]
+    return ALONE, IN_A_BATCH
 
 
 def one_by_one(call: Callable[[Inputs], Tensor], inputs: Inputs, order: str) -> Tensor:
@@ -64,13 +72,13 @@ def _narrowed(value: Any, axis: int, index: int) -> Any:
 
 def without_axes(value: Tensor, order: str) -> Tensor:
     """A canonical tensor of one sentence and head as the function takes it."""
-    for axis in reversed(AXES.get(order, ())):
+    for axis in reversed(LEFT_OUT.get(order, ())):
         value = value.squeeze(axis)
     return value
 
 
 def with_axes(value: Tensor, order: str) -> Tensor:
     """The inverse."""
-    for axis in AXES.get(order, ()):
+    for axis in LEFT_OUT.get(order, ()):
         value = value.unsqueeze(axis)
     return value

@@ -41,7 +41,6 @@ CONSTANTS: dict[str, Any] = {
 
 CERTAIN = ("x", "input", "infeatures", "inputfeatures", "inqueryorkey")
 """Names of x wherever it stands: run_linear(d_in, d_out, weights, in_features)."""
-ALONE = "one sentence at a time"
 ROWS = 23
 """Of a table of angles, where nothing says how long it is."""
 USUAL = ("batch first", "sequence first")
@@ -105,7 +104,8 @@ def orders(kind: Kind, is_function: bool, keeps: bool = False) -> tuple[str, ...
     if kind.name == "ScaledDotProductAttention":
         usual = (*usual, "heads after the length")
     alone = batching.orders(kind) if {"x", "query", "ids", "src"} & set(kind.inputs) else ()
-    alone = tuple(order for order in alone if is_function or "head" in order or order == ALONE)
+    by_modules = (batching.ALONE, batching.IN_A_BATCH)
+    alone = tuple(order for order in alone if is_function or "head" in order or order in by_modules)
     return (*usual, *((caching.TOKENWISE,) if keeps and kind.name in caching.OF_TOKENS else ()), *alone)
 
 
@@ -156,6 +156,7 @@ def _beside(
     """Parameters that take positions, tables of angles or lengths -> what they may be given; optional ones: tables."""
     is_of_words = "next_logits" in tensors or not {"x", "query", "ids", "src"} & set(tensors)
     found: dict[str, list[Any]] = {}
+    counts_rows = "positions" in tensors and any(input_of(p.name, ("positions",)) for p in parameters)
     for parameter in parameters[1:] if not is_of_words else ():
         if "positions" in tensors and input_of(parameter.name, ("positions",)):
             continue
@@ -164,6 +165,8 @@ def _beside(
             found[parameter.name] = _scales(plain(parameter.name), settings)
             continue
         values = beside.options(parameter.name, tables, int(settings.get("max_len", ROWS)))
+        if counts_rows:  # of a table that begins with the first position
+            values.sort(key=lambda value: isinstance(value, beside.Table) and not value.whole)
         turns = bool(values) and isinstance(values[0], (beside.Table, beside.Turning))
         counts = bool(values) and isinstance(values[0], beside.Positions) and "rope_base" in settings
         if values and (is_open or (parameter.default is None and (turns or counts))):
@@ -369,7 +372,9 @@ def _sources(parameters: list[inspect.Parameter], inputs: tuple[str, ...]) -> li
     """
     required = [p for p in parameters if p.default is p.empty and not beside.POSITIONS.match(plain(p.name))]
     if {"ids", "memory"} <= set(inputs):
-        return [p for p in required[1:] if input_of(p.name, ("src",))][:1] if len(required) == 3 else []
+        found = [p for p in required[1:] if input_of(p.name, ("src",))]
+        found += [p for p in required[1:] if set(words(p.name)) & SOURCE and input_of(p.name, ("memory",))]
+        return found[:1] if len(required) == 3 else []
     if "mask" not in inputs or inputs[0] not in ("x", "query"):
         return []
     found = [p for p in required[1:] if WORDS.search(plain(p.name))][:1]

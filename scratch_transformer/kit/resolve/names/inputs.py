@@ -75,7 +75,7 @@ BOTH = r"(src|source)(tgt|trg|tar|target)|(tgt|trg|tar|target)(src|source)"
 CROSS_MASK = re.compile(rf"(decenc|encdec|encoderdecoder|cross|memory|{BOTH}).*mask|^dec(oder)?pad(ding)?mask$")
 """Of these, what says `dec` is no mask of the target; dec_padding_mask is TensorFlow's, for what the encoder gives."""
 LENGTHS = re.compile(
-    r"^(seq|sequences?)?(lengths|lens)$|valid(len|length)s?$"
+    r"^(seq|sequences?|inputs?)?(lengths|lens)$|^inputs?len$|valid(len|length)s?$"
     r"|^(enc|dec|src|source|tgt|trg|target|key|memory)\w*(lengths|lens|sequences?length)$"
 )
 """How many words of every sentence are none of padding, in place of a mask."""

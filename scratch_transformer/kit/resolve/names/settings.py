@@ -143,6 +143,7 @@ FLAGS: dict[str, bool] = {
     "verbose": False, "inplace": False, "returnattention": False, "returnattn": False, "tieweights": False,
     "weighttying": False, "shareweights": False, "shareembeddings": False, "sharedembeddings": False,
     "usepositionalencoding": True, "normalize": False, "outputattentions": False, "gradientcheckpointing": False,
+    "unbiased": False,
 }  # fmt: skip
 
 

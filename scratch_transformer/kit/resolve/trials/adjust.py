@@ -219,11 +219,11 @@ SCORES = {(1, 0, 2): "(T, B, V)", (0, 2, 1): "(B, V, T)", (1, 2, 0): "(V, B, T)"
 """Orders of the dimensions of logits -> how to read them; for what is given ids as (B, T)."""
 
 
-def _order_of(output: Tensor, expected: torch.Size) -> tuple[int, ...]:
-    """In which order an output has the dimensions that are expected; () if that is none, or the same."""
+def _order_of(output: Tensor, expected: torch.Size) -> tuple[int, int, int] | None:
+    """In which order an output has the dimensions that are expected; None if in none, or in the same."""
     if output.dim() != 3 or output.shape == expected or len(set(expected)) < 3:
-        return ()
-    return next((order for order in SCORES if output.permute(order).shape == expected), ())
+        return None
+    return next((order for order in SCORES if output.permute(order).shape == expected), None)
 
 
 CAPPED = "Its scores are kept within ±{0:g}, as {0:g} · tanh(scores / {0:g}): those before are compared."
@@ -307,6 +307,8 @@ def notes(candidate: Resolved) -> None:
         candidate.notes.append("It takes no vectors: it was given the numbers of the positions, 0, 1, 2, ….")
     elif plan.order == caching.TOKENWISE:
         candidate.notes.append("It takes one token at a time, and keeps keys and values.")
+    elif plan.order == batching.IN_A_BATCH:
+        candidate.limits.append("It stops, or goes wrong, with more than one sentence in a batch.")
     elif plan.order in batching.AXES:
         candidate.notes.append(f"It takes {plan.order}.")
     elif plan.order in NOTED:

@@ -16,12 +16,13 @@ from typing import Any
 import torch
 from torch import nn
 
+from scratch_transformer.kit.definitions import names_in
 from scratch_transformer.kit.judge import undefined
 from scratch_transformer.kit.kind import Finding, Inputs, Kind
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.resolve.build import construct
-from scratch_transformer.kit.resolve.build.config import Unknown
-from scratch_transformer.kit.resolve.call import calling, forwards
+from scratch_transformer.kit.resolve.build.config import Unknown, is_config
+from scratch_transformer.kit.resolve.call import batching, calling, forwards
 from scratch_transformer.kit.resolve.call.plan import CannotCall, Plan
 from scratch_transformer.kit.resolve.call.precision import double
 from scratch_transformer.kit.resolve.library.library import Library
@@ -34,7 +35,7 @@ SIZES = ((2, 5, 30, 3), (3, 7, 44, 4), (5, 4, 42, 6))
 SHAPES = re.compile(
     r"must match the (size|existing size)|cannot be multiplied|is invalid for input of size|first two dimensions|"
     r"doesn't match the broadcast shape|Sizes of tensors must match|number of dims|Dimension out of range|"
-    r"exceeds dimension size"
+    r"exceeds dimension size|view size is not compatible"
 )
 KINDS = ("MultiheadAttention", "SelfAttention", "CausalSelfAttention", "CrossAttention", "FeedForward", "EncoderLayer",
          "DecoderLayer", "DecoderOnlyLayer", "PositionalEncoding", "Encoder", "LlamaBlock")  # fmt: skip
@@ -49,7 +50,11 @@ def finding(thing: Any, kind: Kind, library: Library, error: BaseException | Non
 
     With what it stops with in the first trial.
     """
-    if not isinstance(thing, type) or not issubclass(thing, nn.Module) or kind.name not in KINDS or library.supplied:
+    if not isinstance(thing, type) or not issubclass(thing, nn.Module):
+        return None
+    if kind.name == "ScaledDotProductAttention" and {"Linear", "Parameter"} & names_in(thing):  # type: ignore[arg-type]
+        kind = library.kinds["MultiheadAttention"]  # the core alone has no weights
+    if kind.name not in KINDS or library.supplied:
         return None
     if not _stops_within(error, thing) or not _is_known(thing, kind):
         return None
@@ -99,7 +104,7 @@ def _calls(
             yield None  # its sizes come from somewhere else
             return
         function = forwards.forward_of(made, kind)
-        orders = ("batch first", "sequence first", calling.ALONE)
+        orders = ("batch first", "sequence first", batching.ALONE)
         plans = list(calling.plans(function, kind.inputs, settings, orders))
     except (Exception, Unknown) as error:
         yield error
@@ -109,9 +114,13 @@ def _calls(
         without = [] if any(is_required for *_, is_required in plan.mask_parameters) else [plan]
         for form in itertools.islice(itertools.chain(without, forms), MOST_FORMS):
             single = {name: None if value is None else value[:1] for name, value in inputs.items()}
-            some = single if plan.order == calling.ALONE else inputs
+            some = single if plan.order == batching.ALONE else inputs
             if form.accepts(some):
-                yield _stopped(function, form, some)
+                stop = _stopped(function, form, some)
+                if plan.order == batching.ALONE and isinstance(stop, ValueError) and "to unpack" in str(stop):
+                    break  # it takes samples: B, T, E = x.shape
+                if form is plan or not without or stop is None or _stops_within(stop, thing):
+                    yield stop  # a mask that may be left out need not be of the right sort
 
 
 def _has_width(made: nn.Module, width: int) -> bool:
@@ -148,6 +157,6 @@ def _is_known(thing: type[nn.Module], kind: Kind) -> bool:
     called = [p for p in construct.parameters_of(thing.forward) if p.name != "self" and p.default is p.empty]
     tensors = tuple(name for name in kind.inputs if "mask" not in name)
     named = [p for p in called if "mask" not in p.name.lower()]
-    return all(is_setting(p.name) for p in built) and (
+    return all(is_setting(p.name) or is_config(p) for p in built) and (
         len(named) == 1 or all(input_of(p.name, (*tensors, "x", "memory")) for p in named)
     )
