@@ -24,8 +24,7 @@ def name_of(value: Any, outcome: Outcome, verdict: str, library: Library) -> str
     """What it is, of which nothing is known here, where it is not understood and nothing is named; else ""."""
     if verdict not in ("unknown mismatch", "crashed", "could not be built"):
         return ""
-    absent = [error for error in library.heard.values() if getattr(error, "package", "")]
-    if absent and (why := foreign.lacks(absent[0])):  # with the reference in its place, too, the rest is not understood
+    if why := lacks(library):  # with the reference in its place, too, the rest is not understood
         return why
     if (why := foreign.asks_for_absent(value)) and (outcome.candidate is None or outcome.candidate.replaced):
         return why
@@ -47,6 +46,12 @@ def name_of(value: Any, outcome: Outcome, verdict: str, library: Library) -> str
     if verdict == "unknown mismatch" and any(makes_queries_by_networks(part) for part in (module, outcome.made)):
         return other_designs.SAID.format("attention whose queries, keys or values are made by networks")
     return other_designs.design_of(value)
+
+
+def lacks(library: Library) -> str:
+    """What package is absent that something asked for; "" if none."""
+    absent = [error for error in library.heard.values() if getattr(error, "package", "")]
+    return foreign.lacks(absent[0]) if absent else ""
 
 
 def decoder_within(value: Any) -> str:
