@@ -75,3 +75,23 @@ def test_several_ways_to_normalize_wrongly_at_once(output, ids, tmp_path):
     result = only(NORM.format(output=output), tmp_path)
     assert result.verdict == ("unknown mismatch" if ids is None else "mistake")
     assert {one.id for one in result.mistakes} - {"LN3", "B30"} == (ids or set())
+
+
+CORE = """
+def scaled_dot_product_attention(query, key, value, mask=None):
+    scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
+    if mask is not None:
+        scores = scores.masked_fill(mask == 0, {fill})
+    return {weights} @ value
+"""
+
+
+@pytest.mark.parametrize("fill, weights, named", [
+    ("-1e9", "scores", ("A37", "the scores themselves")), ("-1e9", "scores.sigmoid()", ("A37", "sigmoid")),
+    ("-1e9", "scores.softmax(-1).softmax(-1)", ("A37", "softmax twice")),
+    ("1e9", "scores.softmax(-1)", ("A4", "filled with 1e9")), ("-1e9", "scores.softmax(-1) ** 2", None),
+])  # fmt: skip
+def test_what_becomes_of_the_scores(fill, weights, named, tmp_path):
+    result = only(CORE.format(fill=fill, weights=weights), tmp_path)
+    assert result.verdict == ("unknown mismatch" if named is None else "mistake")
+    assert named is None or named in {(one.id, one.form) for one in result.mistakes}

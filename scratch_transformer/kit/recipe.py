@@ -56,6 +56,7 @@ class Recipe:
     scale: str = "1/sqrt(d_k)"  # or a number
     scale_place: str = "scores"
     softmax_over: str = "keys"
+    weighing: str = "softmax"  # "nothing", "sigmoid", "log_softmax", "softmax twice"
     masking: str = "before softmax"
     fill: str = "-inf, empty rows zero"
     causal: str = "lower"

@@ -25,6 +25,7 @@ UNKNOWN = "the page does not know it yet"
 NOT_HERE = {
     "A11": "every query has a key to attend to",
     "A29": UNKNOWN,
+    "A37": UNKNOWN,
     "B23": UNKNOWN,
     "B25": UNKNOWN,
     "B28": UNKNOWN,
@@ -38,12 +39,13 @@ NOT_HERE = {
     "LN6": UNKNOWN,
     "LN14": UNKNOWN,
     "LN11": "the model has no RMSNorm",
-    "LN12": "the model has no RMSNorm",
+    "LN12": UNKNOWN,
     "P8": "sentences are shorter than 256 tokens, and the page does not count in integers",
 }
 """Changes of the forward pass that mean nothing here, and why; mistakes without any change of the numbers besides."""
 
 NO_FORMS = {
+    ("A4", "filled with 1e9"): UNKNOWN,
     ("A7", "queries instead of keys, in the target"): "the page does it on both sides",
     ("A7", "queries instead of keys, in the source"): "the page does it on both sides",
     ("A13", "one head of all features"): UNKNOWN,

@@ -144,7 +144,7 @@ print("largest difference:", (full - cached).abs().max().item())
         fix="x.pow(2).mean(-1, keepdim=True), not .sum; x.norm(dim=-1, keepdim=True) / math.sqrt(n).",
         source="Ba et al. 2016, equation 3; Zhang & Sennrich 2019, equation 4",
         mathematics="right: x / √(Σ x² / n + ε)      here: x / √(Σ x² + ε), smaller by √n",
-        changes={"": {"variance": "sum"}},
+        changes={"the sum": {"variance": "sum"}},
         demo="""\
 import torch
 x = torch.tensor([[1.0, 2.0, 3.0, 6.0]])
