@@ -25,7 +25,7 @@ from scratch_transformer.kit.resolve.weights import attention
         ("h", "num_heads"), ("nhead", "num_heads"), ("num_attention_heads", "num_heads"), ("dim_head", "d_k"),
         ("ffn_num_hiddens", "d_ff"), ("dim_feedforward", "d_ff"), ("forward_expansion", "d_ff/d_model"),
         ("p_drop", "dropout"), ("block_size", "max_len"), ("trg_vocab_size", "tgt_vocab_size"),
-        ("n_layer", "num_layers"), ("heads_count", "num_heads"), ("size_of_embedding", "d_model"), ("dim_keys", "d_k"),
+        ("n_layer", "num_layers"), ("L", "num_layers"), ("heads_count", "num_heads"), ("size_of_embedding", "d_model"), ("dim_keys", "d_k"),
         ("attention_dropout_rate", "dropout"), ("count_of_layers", "num_layers"), ("kv_heads_num", "num_kv_heads"),
         ("feed_forward_width", "d_ff"), ("ffwhiddendim", "d_ff"), ("maximum_sequence_length", "max_len"),
         ("vocabulary_len", "vocab_size"), ("hidden_multiplier", "d_ff/d_model"), ("batch_size", "batch"),

@@ -173,3 +173,27 @@ class PositionalEncoding(nn.Module):
 def test_zeros_that_are_kept_beside_a_table_are_no_learned_positions(old, new, ids, tmp_path):
     result = check_text(KEPT.replace(old, new), tmp_path)["PositionalEncoding"]
     assert (set(result.ids) & {"P2", "P5"}, result.unexplained) == (ids, False)
+
+
+OF_PADDING = """
+class PositionalEncoding(nn.Module):
+    def __init__(self, n_position, d_model, padding=0):
+        super().__init__()
+        rows = torch.arange(n_position).float()[:, None] / 10000 ** (2 * (torch.arange(d_model) // 2) / d_model)
+        codes = torch.zeros(n_position, d_model)
+        codes[:, 0::2], codes[:, 1::2] = rows[:, 0::2].sin(), rows[:, 1::2].cos()
+        codes[padding] = 0.0
+        self.codes = nn.Embedding.from_pretrained(codes, freeze=True)
+
+    def forward(self, positions):
+        return self.codes(positions)
+"""
+
+
+def test_a_table_whose_first_row_is_for_padding_is_asked_for_the_rows_from_1_on(tmp_path):
+    result = check_text(OF_PADDING, tmp_path)["PositionalEncoding"]
+    assert result.verdict == "harmless deviation", result
+    assert "P9" in {mistake.id for mistake in result.mistakes}
+    assert any("1, 2, 3" in note for note in result.notes), result.notes
+    wrong = check_text(OF_PADDING.replace("codes[padding] = 0.0", "codes[padding + 2] = 0.0"), tmp_path)
+    assert wrong["PositionalEncoding"].verdict in ("unknown mismatch", "mistake"), wrong

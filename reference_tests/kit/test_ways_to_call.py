@@ -1,5 +1,6 @@
 """How learners want to be called: masks by what their names say, or by trial; sizes and forms that only errors tell."""
 
+import dataclasses
 import inspect
 
 import pytest
@@ -17,14 +18,18 @@ MODEL = ("src", "tgt", "src_mask", "tgt_mask")
 RIGHT = ("matches the builtin", "matches the paper, not the builtin", "harmless deviation")
 
 
-def plan_of(inputs, *names):
+def forward_of(*names):
     parameters = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names]
 
     def forward(**given):
         raise NotImplementedError
 
     forward.__signature__ = inspect.Signature(parameters)
-    return next(calling.plans(forward, inputs, {"num_heads": 3}))
+    return forward
+
+
+def plan_of(inputs, *names):
+    return next(calling.plans(forward_of(*names), inputs, {"num_heads": 3}))
 
 
 @pytest.mark.parametrize(
@@ -548,3 +553,15 @@ def test_what_stops_with_more_sentences_than_one_is_given_batches_of_one(tmp_pat
     result = check_text(text, tmp_path)["CausalSelfAttention"]
     assert (result.verdict in RIGHT) != wrong, result
     assert "It stops, or goes wrong, with more than one sentence in a batch." in result.limits
+
+
+def test_positions_of_source_and_target_have_the_lengths_of_their_sides():
+    plan = plan_of(("src", "tgt"), "enc", "enc_pos", "dec", "dec_pos")
+    inputs = {"src": torch.zeros(2, 7).long(), "tgt": torch.zeros(2, 5).long()}
+    given = plan.give(inputs)
+    assert (len(given["enc_pos"]), len(given["dec_pos"])) == (7, 5)
+    given = dataclasses.replace(plan, more="tgt").give(inputs)  # it leaves out the last of both
+    assert (len(given["enc_pos"]), len(given["dec_pos"]), given["dec"].shape[1]) == (7, 6, 6)
+    plans = [*calling.plans(forward_of("enc", "enc_pos", "dec", "dec_pos"), ("src", "tgt"), {"num_heads": 3})]
+    last = plans[-1].give(inputs)["dec_pos"]
+    assert torch.equal(last, torch.arange(1, 6).expand(2, 5))  # where 0 is the position of padding

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from scratch_transformer.kit.resolve.call.masks import Form
 from scratch_transformer.kit.resolve.names.words import plain
 
 POSITIONS = re.compile(
-    r"^(token|input|cache|seq|time|abs(olute)?|q|query|k|kv|key|src|source|tgt|trg|target)?_?(position(id|_id)?s?|pos(id|_id|ition)?s?|posn|poses)(idx|ids?)?$"
+    r"^(token|input|cache|seq|time|abs(olute)?|q|query|k|kv|key|src|source|tgt|trg|target|(en|de)c(oder)?)?_?(position(id|_id)?s?|pos(id|_id|ition)?s?|posn|poses)(idx|ids?)?$"
 )
 START = re.compile(
     r"start(pos|ing|position|idx)|^offset$|posoffset|positionoffset|(cur|current|past|cache|kv)(pos|len|length|position)$|^startat$|^t0$"
@@ -44,12 +44,13 @@ class PerCall:
 
 @dataclass(frozen=True)
 class Positions(PerCall):
-    """0, 1, 2, … of shape (T,), (1, T) or (B, T)."""
+    """0, 1, 2, … of shape (T,), (1, T) or (B, T); 1, 2, 3, … where 0 is the position of padding."""
 
     form: str
+    first: int = 0
 
     def of(self, batch: int, length: int) -> Tensor:
-        positions = torch.arange(length)
+        positions = torch.arange(self.first, self.first + length)
         rows = {"(T,)": None, "(1, T)": 1, "(B, T)": batch}[self.form]
         return positions if rows is None else positions.expand(rows, length)
 
@@ -161,7 +162,7 @@ def options(name: str, tables: Sequence[tuple[Tensor, ...] | nn.Module], rows: i
     if SEGMENTS.search(word):
         return [Segments()]
     if POSITIONS.match(word):
-        return [Positions(form) for form in ("(T,)", "(1, T)", "(B, T)")]
+        return [*(Positions(form) for form in ("(T,)", "(1, T)", "(B, T)")), Positions("(B, T)", first=1)]
     if TABLE.search(word):
         return _tables(word, tables, rows)
     return []
@@ -205,6 +206,6 @@ def combinations(found: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
         yield dict(zip(names, itertools.chain(*choice), strict=True))
 
 
-def given(constants: Mapping[str, Any], batch: int, length: int) -> dict[str, Any]:
-    """The constants of a plan for a call of this size."""
-    return {name: v.of(batch, length) if isinstance(v, PerCall) else v for name, v in constants.items()}
+def given(constants: Mapping[str, Any], batch: int, length_of: Callable[[str], int]) -> dict[str, Any]:
+    """The constants of a plan for a call of this size. length_of: what the length is for a parameter."""
+    return {name: v.of(batch, length_of(name)) if isinstance(v, PerCall) else v for name, v in constants.items()}

@@ -19,7 +19,7 @@ from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.build.tokenizer import is_tokenizer
 from scratch_transformer.kit.resolve.call import batching, beside, caching, told
 from scratch_transformer.kit.resolve.call.inert import NoDropout
-from scratch_transformer.kit.resolve.call.plan import LENGTH, LENGTH_FIRST, MASKS, SENTENCES, CannotCall, Plan
+from scratch_transformer.kit.resolve.call.plan import FROM_ONE, LENGTH, LENGTH_FIRST, MASKS, SENTENCES, CannotCall, Plan
 from scratch_transformer.kit.resolve.call.plan import ROWS as OF_ROWS
 from scratch_transformer.kit.resolve.names.inputs import (
     CROSS_MASK,
@@ -96,7 +96,7 @@ def orders(kind: Kind, is_function: bool, keeps: bool = False) -> tuple[str, ...
         return "batch first", "batch last"
     usual: tuple[str, ...] = USUAL
     if kind.name == "PositionalEncoding":
-        usual = (*usual, "ids", "positions", LENGTH)
+        usual = (*usual, "ids", "positions", LENGTH, FROM_ONE)
     if kind.name.startswith("Loss"):
         return "batch first", SENTENCES
     if kind.name == "RotaryEmbedding":

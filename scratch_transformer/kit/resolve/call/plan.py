@@ -14,10 +14,12 @@ from scratch_transformer.kit.resolve.build.tokenizer import Tokenizer
 from scratch_transformer.kit.resolve.call import batching, beside
 from scratch_transformer.kit.resolve.call.masks import Form, Inexpressible, split
 from scratch_transformer.kit.resolve.names.inputs import CROSS_MASK
-from scratch_transformer.kit.resolve.names.words import plain
+from scratch_transformer.kit.resolve.names.settings import SOURCE
+from scratch_transformer.kit.resolve.names.words import plain, words
 
 MASKS = ("mask", "memory_mask", "src_mask", "tgt_mask")
 SENTENCES, ROWS, LENGTH = "sentences", "positions of every sentence", "length"
+FROM_ONE = "positions from 1"
 LENGTH_FIRST = "the length first, then sentences and heads"
 """Orders of dimensions: of a loss that takes (B, T, V) alone, not (N, V); of a rotation with positions (B, T), and of
 one that takes (T, B, h, d_k)."""
@@ -32,8 +34,8 @@ class Plan:
     """How to call. arguments: parameter -> canonical input, or a constant in `constants`.
 
     masks: mask parameter -> (canonical mask, its form). order: "batch first", "sequence first"; "ids": positions are
-    asked for with token ids, or with their numbers; "positions": with the numbers of one sentence, "length": with how
-    many those are; "batch last" of a mask; those above, and of batching.py.
+    asked for with token ids, or with their numbers, which FROM_ONE counts from 1; "positions": with the numbers of one
+    sentence, "length": with how many those are; "batch last" of a mask; those above, and of batching.py.
     """
 
     arguments: Mapping[str, str]
@@ -95,8 +97,8 @@ class Plan:
 
         Raises Inexpressible for a mask that cannot be given, CannotCall for inputs that should be one but differ.
         """
-        batch, length, _ = sizes(inputs, "mask")
-        given: dict[str, Any] = beside.given(self.constants, batch, length)
+        batch = sizes(inputs, "mask")[0]
+        given: dict[str, Any] = beside.given(self.constants, batch, lambda name: self._length(name, inputs))
         for parameter, name in self.arguments.items():
             value = _value(inputs, name)
             given[parameter] = self._turned(with_one_more(value) if name == self.more else value)
@@ -105,13 +107,20 @@ class Plan:
         _check_equal(inputs, set(self.arguments.values()))
         return given | self._masks(inputs)
 
+    def _length(self, parameter: str, inputs: Mapping[str, Any]) -> int:
+        """Of what a parameter counts: positions by their side, and one more where the last word is left out."""
+        counts = isinstance(self.constants[parameter], beside.Positions)
+        of_source = counts and "src" in inputs and bool(set(words(parameter)) & SOURCE)
+        length = sizes(inputs, "src_mask" if of_source else "mask")[1]
+        return length + (counts and not of_source and bool(self.more))
+
     def _turned(self, value: Any) -> Any:
         if self.order == "positions" and isinstance(value, Tensor):
             return torch.arange(value.shape[1])
         if self.order == LENGTH and isinstance(value, Tensor):
             return value.shape[1]
-        if self.order == "ids" and isinstance(value, Tensor):
-            return torch.arange(value.shape[1]).expand(value.shape[:2])
+        if self.order in ("ids", FROM_ONE) and isinstance(value, Tensor):
+            return torch.arange(value.shape[1]).expand(value.shape[:2]) + (self.order == FROM_ONE)
         if self.order == SENTENCES:
             return value.unflatten(0, (2, -1)) if isinstance(value, Tensor) and len(value) % 2 == 0 else value
         if self.order == "heads after the length":
@@ -132,7 +141,7 @@ class Plan:
             return batching.with_axes(value, self.order)
         if self.order == SENTENCES:
             return value.reshape(-1) if value.dim() > 1 else value
-        return value if self.order in ("ids", "positions", LENGTH, ROWS) else self._turned(value)
+        return value if self.order in ("ids", "positions", FROM_ONE, LENGTH, ROWS) else self._turned(value)
 
     def _masks(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         given: dict[str, Any] = {}

@@ -76,7 +76,7 @@ SETTINGS: dict[str, str] = {
         tgtnumtokens
     """,
     "num_layers": """
-        numlayers nlayers nlayer n layers numblocks depth nblocks nblock numhiddenlayers numblks numenclayers
+        numlayers nlayers nlayer n l layers numblocks depth nblocks nblock numhiddenlayers numblks numenclayers
         numdeclayers nenclayers ndeclayers numencoderlayers numdecoderlayers enclayers declayers encoderlayers
         decoderlayers nx stacks nstacks numlayer blocks nl numofblocks numberoflayers noflayers nblks layersnum
         numtransformerblocks encdepth decdepth nencoders ndecoders numencoders numdecoders

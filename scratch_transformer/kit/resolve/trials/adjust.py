@@ -14,7 +14,7 @@ from scratch_transformer.kit.definitions import leads_to, names_in, source_of
 from scratch_transformer.kit.kind import Inputs, Kind, Probe
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.call import batching, beginnings, beside, caching, forwards
-from scratch_transformer.kit.resolve.call.plan import LENGTH, LENGTH_FIRST, ROWS, SENTENCES, CannotCall, Plan
+from scratch_transformer.kit.resolve.call.plan import FROM_ONE, LENGTH, LENGTH_FIRST, ROWS, SENTENCES, CannotCall, Plan
 from scratch_transformer.kit.resolve.call.precision import double
 from scratch_transformer.kit.resolve.candidate import Resolved, tensors
 from scratch_transformer.kit.resolve.functions import decoders, mask_functions, schedules
@@ -274,6 +274,7 @@ def _add(output: Tensor, inputs: Inputs) -> Tensor:
 # ---- Notes ----
 
 NOTED = {
+    FROM_ONE: "It takes no vectors: it was given the numbers of the positions from 1 on, 1, 2, 3, ….",
     LENGTH: "It takes no vectors: it was given the number of positions.",
     LENGTH_FIRST: "It takes the length first: (T, B, h, d_k).",
     "heads after the length": "It takes heads after the length: (B, T, h, d_k).",

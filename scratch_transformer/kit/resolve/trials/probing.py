@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,10 @@ from scratch_transformer.kit.resolve.call import beside
 from scratch_transformer.kit.resolve.call.plan import MASKS, Plan
 from scratch_transformer.kit.resolve.call.precision import double
 from scratch_transformer.kit.resolve.candidate import Resolved, tensors
+from scratch_transformer.kit.resolve.trials.mask_search import with_required_masks
+
+MOST_WAYS = 4
+"""Forms of the masks that must be given, of which one is looked for that it can be called with."""
 
 
 def open_probes(probes: Sequence[Probe]) -> list[Probe]:
@@ -39,14 +44,14 @@ def probes_for(candidate: Resolved, probes: Sequence[Probe]) -> list[Probe]:
 
 
 def distinct(plans: Iterator[Plan], function: Any, probes: Sequence[Probe]) -> Iterator[Plan]:
-    """Without those that differ in a table of angles only, where it changes nothing: perhaps it is not used at all.
+    """Without those that differ in a table of angles or positions only, where it changes nothing: in their form, say.
 
     All are called before the first is given, as trials change the weights.
     """
     seen: dict[Any, list[torch.Tensor]] = {}
     found: list[Plan] = []
     for plan in plans:
-        if any(isinstance(value, beside.Table) for value in plan.constants.values()):
+        if any(isinstance(value, (beside.Table, beside.Positions)) for value in plan.constants.values()):
             outputs = seen.setdefault((plan.order, tuple(plan.arguments.items())), [])
             output = _first_output(plan, function, open_probes(probes)[0])
             if output is not None and any(torch.equal(output, other) for other in outputs):
@@ -57,11 +62,13 @@ def distinct(plans: Iterator[Plan], function: Any, probes: Sequence[Probe]) -> I
 
 
 def _first_output(plan: Plan, function: Any, probe: Probe) -> torch.Tensor | None:
-    try:
-        with double(), torch.no_grad():
-            return next(tensors(function(**plan.give(probe.inputs))), None)
-    except Exception:  # the learner's code may raise anything
-        return None
+    for way in itertools.islice(with_required_masks(plan, False), MOST_WAYS):
+        try:
+            with double(), torch.no_grad():
+                return next(tensors(function(**way.give(probe.inputs))), None)
+        except Exception:  # the learner's code may raise anything
+            continue
+    return None
 
 
 def is_filled_up(candidate: Candidate, settings: Mapping[str, Any]) -> bool:
