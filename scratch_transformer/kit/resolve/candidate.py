@@ -159,6 +159,15 @@ class Resolved(Candidate):
                 self.plan = told
         return None
 
+    def several(self, **inputs: Any) -> Exception | None:
+        if self.plan.order != batching.IN_A_BATCH:
+            return None
+        try:
+            self._once(inputs)
+        except Exception as error:  # the learner's code may raise anything
+            return error
+        return None
+
     def with_added_masks(self) -> Candidate | None:
         given = {p: form for p, (_, form) in self.plan.masks.items() if not form.shape.startswith("lengths")}
         if all(form.polarity == ADDED for form in given.values()):
