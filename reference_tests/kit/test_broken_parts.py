@@ -1,8 +1,9 @@
 """A whole that is handed its parts, one of which stops by itself: both are named; without that, all of it is right."""
 
-from reference_tests.kit.learners.checked import IMPORTS, check_here
+from reference_tests.kit.learners.checked import IMPORTS, check_here, check_text
 from reference_tests.kit.learners.corpus import STYLES
 from reference_tests.kit.test_handed_parts import ATTENTION
+from scratch_transformer.kit.report.finding import FINE
 
 PARTS = """
 class TokenEmbedding(nn.Module):
@@ -132,3 +133,34 @@ def test_a_whole_of_layers_in_which_a_part_stops_is_said_to_have_that_part(tmp_p
     results = check_here(path, {"MultiHeadAttention", "EncoderLayer", "Encoder"})
     assert results["MultiHeadAttention"].ids == ["B26"]
     assert (results["Encoder"].verdict, results["Encoder"].inherited) == ("mistake", ["B26"])
+
+
+HOLLOW = """
+class Block(nn.Module):
+    def __init__(self, d_model, num_heads, turn=None):
+        super().__init__()
+        self.turn, self.attention = turn, nn.MultiheadAttention(d_model, num_heads, batch_first=True)
+        self.up, self.down = nn.Linear(d_model, 4 * d_model), nn.Linear(4 * d_model, d_model)
+        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+
+    def forward(self, x):
+        q = self.turn.rotate(x)
+        x = self.norm1(x + self.attention(q, q, x)[0])
+        return self.norm2(x + self.down(torch.relu(self.up(x))))
+
+
+class LanguageModel(nn.Module):
+    def __init__(self, d_model, num_heads, num_layers, turn=None):
+        super().__init__()
+        self.layers = nn.ModuleList([Block(d_model, num_heads, turn) for _ in range(num_layers)])
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+"""
+
+
+def test_what_has_the_references_layers_and_embeddings_is_not_called_right(tmp_path):
+    """Nothing of it is its own."""
+    assert check_text(HOLLOW, tmp_path)["LanguageModel"].verdict not in FINE

@@ -1,6 +1,8 @@
 """What constructors are given that asks for more than a number: vocabularies, bundles of parts, one width alone."""
 
 import inspect
+import sys
+import types
 
 import pytest
 from torch import nn
@@ -258,3 +260,25 @@ def test_parts_that_are_told_no_sizes_have_their_own_heads_and_ours_for_their_wi
     result = check_text(OWN_SIZES.replace("self.network(x)", last), tmp_path)["EncoderLayer"]
     assert (result.verdict in ("matches the builtin", "harmless deviation")) == is_right, result
     assert not is_right or any("The size 512 is written in" in limit for limit in result.limits)
+
+
+def test_what_is_passed_on_to_a_base_is_asked_for_but_for_what_it_sets_itself(tmp_path):
+    namespace: dict = {"nn": nn}
+    path = tmp_path / "passed_on.py"
+    path.write_text(
+        "class Whole(nn.Module):\n    def __init__(self, d_model, num_layers, dropout=0.1):\n"
+        "        super().__init__()\n"
+        "class Fewer(Whole):\n    def __init__(self, *args, **options):\n        options['num_layers'] = 1\n"
+        "        super().__init__(*args, **options)\n"
+        "class Other(Whole):\n    def __init__(self, width, **options):\n        nn.Module.__init__(self)\n"
+    )
+    module = types.ModuleType("passed_on")
+    module.__file__, module.nn = str(path), nn
+    sys.modules["passed_on"] = module
+    try:
+        exec(compile(path.read_text(), str(path), "exec"), module.__dict__)
+        namespace |= vars(module)
+        names = {one: [p.name for p in parameters_of(namespace[one])] for one in ("Whole", "Fewer", "Other")}
+    finally:
+        del sys.modules["passed_on"]
+    assert names == {"Whole": ["d_model", "num_layers", "dropout"], "Fewer": ["d_model", "dropout"], "Other": ["width"]}

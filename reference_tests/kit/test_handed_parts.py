@@ -417,3 +417,24 @@ class Encoder(nn.Module):
 def test_a_stack_of_what_is_called_the_module_of_a_layer(fed, ids, tmp_path):
     stack = check_text(STACKED.replace("x = layer(x)", f"x = {fed}"), tmp_path)["Encoder"]
     assert (stack.verdict == "matches the builtin") == (ids == []), stack
+
+
+FROM_ONE = (
+    ("self, layer_module: nn.Module, n_layers: int", "self, d_model, num_heads, d_ff, n_layers"),
+    (
+        "nn.ModuleList(copy.deepcopy(layer_module) for _ in range(n_layers))",
+        'nn.ModuleDict({f"block_{i + 1}": Layer(d_model, num_heads, d_ff) for i in range(n_layers)})',
+    ),
+    ("layer_module.d_model", "d_model"),
+    ("in self.layers", "in self.layers.values()"),
+)
+"""The layers of a stack are called block_1 and block_2."""
+
+
+@pytest.mark.parametrize("order, is_right", [("self.layers.values()", True), ("[*self.layers.values()][:1]", False)])
+def test_layers_may_be_counted_from_one(order, is_right, tmp_path):
+    text = STACKED
+    for old, new in FROM_ONE:
+        text = text.replace(old, new)
+    stack = check_text(text.replace("self.layers.values()", order), tmp_path)["Encoder"]
+    assert (stack.verdict == "matches the builtin") == is_right, stack

@@ -155,6 +155,9 @@ def translate(model, tokenizer, text):
 def test_what_hands_on_to_a_search_is_no_greedy_decoding():
     assert decoder_within(translate) == "beam_search"
     assert decoder_within(beam_search) == ""
+    for kind, said in (("Transformer", "it leaves the decoding to beam_search"), ("BeamSearch", "")):
+        thing = translate if said else beam_search
+        assert another_sort.name_of(thing, Outcome(KINDS[kind]), "crashed", Library(KINDS)) == said
 
 
 @pytest.mark.parametrize("error, verdict, said", [

@@ -552,8 +552,9 @@ class CausalSelfAttention(nn.Module):
 def test_what_stops_with_more_sentences_than_one_is_given_batches_of_one(tmp_path, wrong):
     text = ONE_IN_A_BATCH.replace("triu(1)", "triu(2)") if wrong else ONE_IN_A_BATCH
     result = check_text(text, tmp_path)["CausalSelfAttention"]
-    assert (result.verdict in RIGHT) != wrong, result
-    assert "It stops, or goes wrong, with more than one sentence in a batch." in result.limits
+    assert [m.id for m in result.mistakes if m.severity == "mistake"] == (["A6", "B26"] if wrong else ["B26"]), result
+    said = next(m.evidence for m in result.mistakes if m.id == "B26")
+    assert said.startswith("Right with one sentence in a batch, it stops with more: RuntimeError: The size of tensor")
 
 
 def test_positions_of_source_and_target_have_the_lengths_of_their_sides():

@@ -315,3 +315,29 @@ def test_what_has_one_layer_is_measured_with_one_however_many_it_is_told_to_make
     assert (result.kind, result.divergence) == ("TokenEncoder", "")
     assert any("told to make 2 layers, and has 1" in note for note in result.notes)
     assert ("A24" in result.ids) == (said != "mask")
+
+
+HIDES = """
+class Transformer(nn.Module):
+    def __init__(self, src_vocab_size, tgt_vocab_size, d_model, num_heads, num_layers):
+        super().__init__()
+        self.source, self.target = nn.Embedding(src_vocab_size, d_model), nn.Embedding(tgt_vocab_size, d_model)
+        self.transformer = nn.Transformer(d_model, num_heads, num_layers, num_layers, batch_first=True)
+        self.out = nn.Linear(d_model, tgt_vocab_size)
+
+    def forward(self, src, tgt):
+        src_pad_mask, future = src == 1, torch.ones(tgt.shape[1], tgt.shape[1]).triu(1).bool()
+        out = self.transformer(
+            self.source(src), self.target(tgt), tgt_mask=future, src_key_padding_mask=src_pad_mask,
+            tgt_key_padding_mask=tgt == 2, memory_key_padding_mask=src_pad_mask,
+        )
+        return self.out(out)
+"""
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("old, new, ids", [("", "", []), ("tgt_mask=future, ", "", ["A25"])])
+def test_the_ids_that_a_model_hides_by_itself_are_found(old, new, ids, tmp_path):
+    whole = check_text(HIDES.replace(old, new), tmp_path)["Transformer"]
+    assert [m.id for m in whole.mistakes if m.severity == "mistake"] == ids and not whole.limits, whole
+    assert "It hides this id as padding, whatever it is told: 1 (src_pad) and 2 (tgt_pad)." in whole.notes

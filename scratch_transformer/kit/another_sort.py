@@ -24,8 +24,7 @@ def name_of(value: Any, outcome: Outcome, verdict: str, library: Library) -> str
     """What it is, of which nothing is known here, where it is not understood and nothing is named; else ""."""
     if verdict not in ("unknown mismatch", "crashed", "could not be built"):
         return ""
-    absent = [error for error in library.heard.values() if getattr(error, "package", "")]
-    if absent and (why := foreign.lacks(absent[0])):  # with the reference in its place, too, the rest is not understood
+    if why := lacks(library):  # with the reference in its place, too, the rest is not understood
         return why
     if (why := foreign.asks_for_absent(value)) and (outcome.candidate is None or outcome.candidate.replaced):
         return why
@@ -34,13 +33,26 @@ def name_of(value: Any, outcome: Outcome, verdict: str, library: Library) -> str
         return foreign.WEIGHTLESS
     if verdict == "unknown mismatch" and outcome.kind.name == "Linear" and _has_more(module):
         return foreign.ACTIVATED
-    if "next_logits" in outcome.kind.inputs and (other := decoder_within(value)):
+    if (
+        verdict == "unknown mismatch"
+        and outcome.kind.name in ("FeedForward", "SwiGLU")
+        and (count := _linears(module)) > 2
+    ):
+        return other_designs.SAID.format(f"a feed-forward network of {count} linear layers")
+    may_write = "next_logits" in outcome.kind.inputs or inspect.isfunction(value)
+    if may_write and (other := decoder_within(value)):
         return foreign.HANDS_ON.format(other)
     if verdict == "unknown mismatch" and _is_pooled(outcome, library):
         return foreign.POOLED
     if verdict == "unknown mismatch" and any(makes_queries_by_networks(part) for part in (module, outcome.made)):
         return other_designs.SAID.format("attention whose queries, keys or values are made by networks")
     return other_designs.design_of(value)
+
+
+def lacks(library: Library) -> str:
+    """What package is absent that something asked for; "" if none."""
+    absent = [error for error in library.heard.values() if getattr(error, "package", "")]
+    return foreign.lacks(absent[0]) if absent else ""
 
 
 def decoder_within(value: Any) -> str:
@@ -66,6 +78,10 @@ def _has_more(module: nn.Module | None) -> bool:
     """Whether a linear layer is one of several parts: LinearBlock, of nn.Linear and nn.GELU."""
     leaves = [part for _, part in walk(module) if not [*part.children()]] if module is not None else []
     return len(leaves) > 1 and any(isinstance(part, nn.Linear) for part in leaves)
+
+
+def _linears(module: nn.Module | None) -> int:
+    return sum(isinstance(part, nn.Linear) for _, part in walk(module)) if module is not None else 0
 
 
 def _is_pooled(outcome: Outcome, library: Library) -> bool:

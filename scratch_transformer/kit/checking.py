@@ -253,7 +253,8 @@ class Checking:
                     diagnosis = diagnose(outcome.candidate, known, seconds=seconds)
                     diagnosis = self._with_causal_flag(value, diagnosis)
         except TimeUp:
-            if not self.job.get("only") and (another := other_designs.design_of(value)):
+            another = another_sort.lacks(self.library) or other_designs.design_of(value)
+            if another and not self.job.get("only"):
                 return unchecked(another)
             return unchecked("took too long", problem="Checking it took too long: an endless loop?")
         except Exception as error:  # a fault of the kit's own spoils one component, not the others

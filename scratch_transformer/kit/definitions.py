@@ -54,7 +54,24 @@ def parameters_of(thing: Any) -> list[inspect.Parameter]:
     except (TypeError, ValueError):
         return []
     named = [_annotated(p) for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-    return [p.replace(annotation=_meant(p.annotation, thing)) if isinstance(p.annotation, str) else p for p in named]
+    named = [p.replace(annotation=_meant(p.annotation, thing)) if isinstance(p.annotation, str) else p for p in named]
+    return [*named, *(p for p in _passed_on(thing) if all(p.name != own.name for own in named))]
+
+
+def _passed_on(thing: Any) -> list[inspect.Parameter]:
+    """Those of the learner's class of modules to which another passes on what it is given: super().__init__(**options).
+
+    What it sets itself, options["num_layers"] = 3, is none of them.
+    """
+    lineage = [one for one in getattr(thing, "__mro__", ()) if "__init__" in vars(one)]
+    init = vars(lineage[0]).get("__init__") if lineage else None
+    if len(lineage) < 2 or not inspect.isfunction(init) or not _is_own(lineage[1]):
+        return []
+    is_open = any(p.kind is p.VAR_KEYWORD for p in inspect.signature(init).parameters.values())
+    is_module = any(one.__module__.startswith("torch.nn") for one in lineage)
+    if not is_open or not is_module or "super" not in init.__code__.co_names:
+        return []
+    return [p for p in parameters_of(lineage[1]) if p.name not in init.__code__.co_consts]
 
 
 def _annotated(parameter: inspect.Parameter) -> inspect.Parameter:

@@ -220,6 +220,10 @@ class Candidate:
         """The parameter for its positions, which it need not be given, and what it stops with without; else None."""
         return None
 
+    def several(self, **inputs: Any) -> Exception | None:
+        """What it stops with, of what is called with one sentence in a batch, for all of them; None if it runs."""
+        return None
+
     def with_added_masks(self) -> Candidate | None:
         """The same, given masks of 0 and -inf; None if it takes none, or is given such already."""
         return None

@@ -21,9 +21,11 @@ class Recipe:
     eps: float | None = None  # instead of the setting's
     eps_inside: bool = True  # √(σ² + ε), not σ + ε
     norm_dims: str = "features"
-    norm_kind: str = "norm"  # "rms" or "centred": the other of LayerNorm and RMSNorm; "divided only": x / σ
+    norm_kind: str = "norm"  # "rms" or "centred": the other of LayerNorm and RMSNorm; "divided only": x / σ;
+    # "mean divided": x - μ / σ
     variance: str = "centred"
     norm_scale: str = "weight"  # "1 + weight", as in Gemma
+    affine: str = "scale, shift"  # what is used of them: "scale", "shift", "neither"; "shift, scale": γ (x̂ + β)
 
     # ---- Embedding, positions ----
     embedding_scale: str = "sqrt(d_model)"
@@ -54,6 +56,7 @@ class Recipe:
     scale: str = "1/sqrt(d_k)"  # or a number
     scale_place: str = "scores"
     softmax_over: str = "keys"
+    weighing: str = "softmax"  # "nothing", "sigmoid", "log_softmax", "softmax twice"
     masking: str = "before softmax"
     fill: str = "-inf, empty rows zero"
     causal: str = "lower"

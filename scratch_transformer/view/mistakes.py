@@ -25,6 +25,7 @@ UNKNOWN = "the page does not know it yet"
 NOT_HERE = {
     "A11": "every query has a key to attend to",
     "A29": UNKNOWN,
+    "A37": UNKNOWN,
     "B23": UNKNOWN,
     "B25": UNKNOWN,
     "B28": UNKNOWN,
@@ -35,13 +36,16 @@ NOT_HERE = {
     "D1": "the page decodes greedily, without a beam",
     "D2": "the page decodes greedily, without a beam",
     "D3": "the page decodes greedily, without a beam",
+    "LN6": UNKNOWN,
+    "LN14": UNKNOWN,
     "LN11": "the model has no RMSNorm",
-    "LN12": "the model has no RMSNorm",
+    "LN12": UNKNOWN,
     "P8": "sentences are shorter than 256 tokens, and the page does not count in integers",
 }
 """Changes of the forward pass that mean nothing here, and why; mistakes without any change of the numbers besides."""
 
 NO_FORMS = {
+    ("A4", "filled with 1e9"): UNKNOWN,
     ("A7", "queries instead of keys, in the target"): "the page does it on both sides",
     ("A7", "queries instead of keys, in the source"): "the page does it on both sides",
     ("A13", "one head of all features"): UNKNOWN,
@@ -57,6 +61,8 @@ NO_FORMS = {
     ("A21", "query and key are swapped"): "cross-attention's masks do not fit",
     ("A21", "values come from the decoder"): "cross-attention's masks do not fit",
     ("A27", "it stops where their lengths differ"): "it computes nothing",
+    ("B17", "before the first map instead"): UNKNOWN,
+    ("LN10", "the mean of |x - μ|"): UNKNOWN,
     ("LN3", "1e-5"): "that is the right one here",
     ("LN7", "over the batch"): "the batch is one sentence",
     ("B8", "ReLU in place of GELU"): "the model has ReLU",

@@ -82,6 +82,8 @@ class FeedForward(nn.Module):
             return self.linear2(self._gated(x))
         if self.recipe.activation_place == "at the end":
             return act(self.linear2(self.linear1(x)))
+        if self.recipe.activation_place == "before":
+            return self.linear2(self.linear1(act(x)))
         if self.recipe.activation_place == "twice":
             return act(self.linear2(act(self.linear1(x))))
         return self.linear2(act(self.linear1(x)))

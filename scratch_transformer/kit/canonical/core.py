@@ -33,7 +33,16 @@ FILLS = {
     "-1e9": -1e9,
     "-1e4": -1e4,
     "1e-9": 1e-9,
+    "1e9": 1e9,
 }
+WEIGHINGS: dict[str, Callable[[Tensor, int], Tensor]] = {
+    "softmax": functional.softmax,
+    "nothing": lambda scores, axis: scores,
+    "sigmoid": lambda scores, axis: functional.sigmoid(scores),
+    "log_softmax": functional.log_softmax,
+    "softmax twice": lambda scores, axis: functional.softmax(functional.softmax(scores, axis), axis),
+}
+"""How scores become weights."""
 
 
 def attention(
@@ -71,18 +80,19 @@ def masked_softmax(scores: Tensor, mask: Mask, recipe: Recipe) -> Tensor:
     """softmax over the axis of the recipe, with blocked scores treated as it says."""
     axis = AXES[recipe.softmax_over]
     axis = axis if axis >= -scores.dim() else 0
+    weigh = WEIGHINGS[recipe.weighing]
     if mask is None:
-        return functional.softmax(scores, axis)
+        return weigh(scores, axis)
     keep = mask.to(scores.dtype)
     if recipe.masking == "after softmax":
-        return functional.softmax(scores, axis) * keep
+        return weigh(scores, axis) * keep
     if recipe.masking == "times":
-        return functional.softmax(scores * keep, axis)
+        return weigh(scores * keep, axis)
     if recipe.masking == "added keep":
-        return functional.softmax(scores + keep, axis)
+        return weigh(scores + keep, axis)
     if recipe.masking == "added block":
-        return functional.softmax(scores + (1 - keep), axis)
-    weights = functional.softmax(scores.masked_fill(~mask, FILLS[recipe.fill]), axis)
+        return weigh(scores + (1 - keep), axis)
+    weights = weigh(scores.masked_fill(~mask, FILLS[recipe.fill]), axis)
     if recipe.fill != "-inf, empty rows zero":
         return weights
     return weights.masked_fill(~mask.expand_as(scores).any(axis, keepdim=True), 0.0)

@@ -30,8 +30,10 @@ class Embedding(nn.Module):
 
 
 def scaled(x: Tensor, how: str) -> Tensor:
-    """x (..., d_model) times a factor, or with √d_model added to it."""
+    """x (..., d_model) times a factor, by its name or as a number, or with √d_model added to it."""
     d_model = x.shape[-1]
+    if how[0].isdigit():
+        return x * float(how)
     return x + math.sqrt(d_model) if how == ADDED else x * FACTORS[how](d_model)
 
 

@@ -47,15 +47,23 @@ class Norm(nn.Module):
             return functional.layer_norm(x, x.shape[-1:], self.scale, self.bias, self.eps)
         dims = DIMS[self.recipe.norm_dims]
         centred = x - x.mean(dims, keepdim=True) if self.centred else x
-        y = x if self.recipe.norm_kind == "divided only" else centred
-        y = y / self._divisor(x, centred, dims) * self.scale
-        return y if self.bias is None else y + self.bias
+        divisor = self._divisor(x, centred, dims)
+        if self.recipe.norm_kind == "mean divided":
+            return self._scaled(x - x.mean(dims, keepdim=True) / divisor)
+        return self._scaled((x if self.recipe.norm_kind == "divided only" else centred) / divisor)
+
+    def _scaled(self, y: Tensor) -> Tensor:
+        for step in self.recipe.affine.split(", "):
+            y = y * self.scale if step == "scale" else y
+            y = y + self.bias if step == "shift" and self.bias is not None else y
+        return y
 
     @property
     def _is_right(self) -> bool:
         recipe = self.recipe
         usual = (recipe.ddof, recipe.eps_inside, recipe.norm_dims, recipe.variance) == (0, True, "features", "centred")
-        return usual and self.centred and recipe.norm_kind != "divided only"
+        usual = usual and recipe.affine == "scale, shift" and recipe.norm_kind not in ("divided only", "mean divided")
+        return usual and self.centred
 
     def _divisor(self, x: Tensor, centred: Tensor, dims: tuple[int, ...]) -> Tensor:
         if self.recipe.variance == "difference of squares":
@@ -65,6 +73,8 @@ class Norm(nn.Module):
         n = x.shape[dims[0]] if len(dims) == 1 else x.shape[dims[0]] * x.shape[dims[1]]
         variance = variance * n if self.recipe.variance == "sum" else variance
         variance = variance * (n / (n - self.recipe.ddof)) if n > self.recipe.ddof else variance * float("nan")
+        if self.recipe.variance == "absolute":
+            return centred.abs().mean(dims, keepdim=True) + self.eps
         if self.recipe.variance in POWERS:
             return POWERS[self.recipe.variance](variance, self.eps)
         divisor = (variance + self.eps).sqrt() if self.recipe.eps_inside else variance.sqrt() + self.eps

@@ -28,7 +28,7 @@ def explain_crash(error: BaseException) -> str | None:
     """The id of the mistake that an exception is typical of, or None."""
     message, frames = str(error), traceback.extract_tb(error.__traceback__)
     for id, type_, pattern in KNOWN:
-        says = id not in LINES or any(LINES[id].search(frame.line or "") for frame in frames[-1:])
+        says = id not in LINES or any(LINES[id].search(frame.line or "") for frame in frames[-3:])
         if isinstance(error, type_) and id in MISTAKES and re.search(pattern, message) and says:
             return id
     return None

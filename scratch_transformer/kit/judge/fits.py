@@ -1,4 +1,4 @@
-"""Mistakes with a continuous parameter, fitted: normalization's ε and divisor, and the scale of attention's scores."""
+"""Mistakes with a continuous parameter, fitted: ε and divisor of norms, factors of scores and embeddings, rates."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ def fitted(session: Session, designs: Sequence[Recipe]) -> list[Fit]:
         fits += _normalization(session)
     if session.kind.name.endswith("Attention") and session.ran:
         fits += _scale(session, designs[0])
+    if session.kind.name == "InputEmbedding":
+        fits += _factor(session)
     if session.kind.name == "PositionalEncoding":
         fits += [*_base(session), *_several(session)]
         explained = any(session.error(RIGHT.with_(_entries(fit)), ROUNDED) <= ROUNDED for fit in fits)
@@ -32,6 +34,16 @@ def fitted(session: Session, designs: Sequence[Recipe]) -> list[Fit]:
 
 def _entries(fit: Fit) -> dict[str, Any]:
     return {name: value for _, _, entries in fit for name, value in entries.items()}
+
+
+def _factor(session: Session) -> list[Fit]:
+    """Of embeddings, from the features of one token."""
+    result = next((r for r in session.ran if r.output is not None and r.output.dim() == 3), None)
+    if result is None or result.output is None:
+        return []
+    table = session.state["weight"][result.probe.inputs["ids"][0, 0]]
+    factor = (result.output[0, 0].double() @ table / (table @ table)).item()
+    return [[("E2", f"times {factor:.6g}", {"embedding_scale": repr(factor)})]] if factor > 0 else []
 
 
 def _base(session: Session) -> list[Fit]:
@@ -92,20 +104,38 @@ def _normalization(session: Session) -> list[Fit]:
     result = next((r for r in session.ran if r.probe.name == "shrinking"), None)
     if result is None or result.output is None or result.output.shape != result.probe.inputs["x"].shape:
         return []
-    x = result.probe.inputs["x"][-1, -1]
-    y = (result.output[-1, -1].double() - session.state.get("bias", 0.0)) / session.state["weight"]
+    x, output = result.probe.inputs["x"][-1, -1], result.output[-1, -1].double()
     centred = x - x.mean() if session.kind.name == "LayerNorm" else x
-    divisor = ((centred @ centred) / (centred @ y)).item()  # y = centred / divisor
+    scale, shift = session.state["weight"], session.state.get("bias", torch.zeros(()))
     variance, n = centred.square().mean().item(), x.numel()
     fits: list[Fit] = []
-    for ddof in (0, 1) if session.kind.name == "LayerNorm" else (0,):
+    for (affine, y), ddof in itertools.product(
+        _unscaled(output, scale, shift), (0, 1)[: 1 + ("bias" in session.state)]
+    ):
         s2 = variance * n / (n - ddof)
+        changes: Fit = [*([] if ddof == 0 else [("LN1", "", {"ddof": 1})]), *affine]
+        above = x.mean().expand(n) if "norm_kind" in _entries(affine) else centred
+        y = x - y if "norm_kind" in _entries(affine) else y
+        divisor = ((above @ above) / (above @ y)).item()  # y = above / divisor
         for own, eps in _divisions(divisor, s2):
-            changes: Fit = [*([] if ddof == 0 else [("LN1", "", {"ddof": 1})]), *own]
             for value in {_tidy(eps), eps}:
                 if abs(value - session.settings["eps"]) > 1e-3 * session.settings["eps"] and value >= 0:
-                    fits.append([*changes, ("LN3", f"{value:.3g}", {"eps": value})])
+                    fits.append([*changes, *own, ("LN3", f"{value:.3g}", {"eps": value})])
+                elif affine:
+                    fits.append([*changes, *own])
     return fits
+
+
+def _unscaled(output: torch.Tensor, scale: torch.Tensor, shift: torch.Tensor) -> Iterator[tuple[Fit, torch.Tensor]]:
+    """What may have been before it was scaled and shifted, for every way to do that."""
+    usual = (output - shift) / scale
+    yield [], usual
+    if shift.dim():
+        yield [("LN14", "the mean alone is divided", {"norm_kind": "mean divided"})], usual
+        yield [("LN14", "the shift is scaled too", {"affine": "shift, scale"})], output / scale - shift
+        undone = {"scale": output / scale, "shift": output - shift, "neither": output}
+        for form, entries in MISTAKES["LN6"].changes.items():
+            yield [("LN6", form, dict(entries))], undone[entries["affine"]]
 
 
 def _divisions(divisor: float, variance: float) -> Iterator[tuple[Fit, float]]:

@@ -21,14 +21,14 @@ ORDERS = {"post-norm": {"norm_order": "post"}, "pre-norm": {"norm_order": "pre"}
 OTHER_SUMS = ("B23:the sublayer's output is added to itself", "B23:the input is added twice")
 BLOCK_MISTAKES = (
     *("B1", "B2", "B3:", "B13", "B14", *OTHER_SUMS),
-    *("LN1", "LN2", "LN3", "LN4", "LN6", "LN7", "LN9", "LN10"),
+    *("LN1", "LN2", "LN3", "LN4", "LN6:", "LN7", "LN9", "LN10:the variance", "LN12:", "LN14:"),
 )
 FEED_FORWARD_MISTAKES = (
     *(
         f"B8:{form}"
         for form in ("GELU", "tanh in place of erf", "sigmoid in place of erf", "SiLU", "tanh", "leaky ReLU")
     ),
-    *("B16", "B17"),
+    *("B16", "B17:at the end instead", "B17:at the end too"),
 )
 
 
@@ -220,6 +220,8 @@ FEED_FORWARD = Kind(
         "B29",
         "B30",
         "A12",
+        "B17:before the first map instead",
+        "LN7:",
         "LN1",
         "LN2",
         "LN3",

@@ -82,6 +82,30 @@ print("dim=1, sums over the keys:", scores.softmax(1).sum(-1))
 """,
     ),
     Mistake(
+        id="A37",
+        title="no softmax, or not one",
+        severity="mistake",
+        does="Multiplies the values by the scores themselves, or by something else that is made of them, so that the "
+        "weights of one query are no shares of a whole.",
+        expected="One softmax over the keys: weights between 0 and 1 that sum to 1.",
+        fix="weights = scores.softmax(dim=-1), once.",
+        source=CORE,
+        mathematics="right: softmax(s) V      here: s V, sigmoid(s) V, log_softmax(s) V, or softmax(softmax(s)) V",
+        changes={
+            "the scores themselves": {"weighing": "nothing"},
+            "sigmoid": {"weighing": "sigmoid"},
+            "log_softmax": {"weighing": "log_softmax"},
+            "softmax twice": {"weighing": "softmax twice"},
+        },
+        demo="""\
+import torch
+scores = torch.tensor([2.0, 1.0, -1.0])
+print("softmax:", scores.softmax(-1), "sum", scores.softmax(-1).sum().item())
+print("none:", scores, "sum", scores.sum().item())
+print("twice, nearly all the same:", scores.softmax(-1).softmax(-1))
+""",
+    ),
+    Mistake(
         id="A3",
         title="mask after the softmax",
         severity="mistake",
@@ -103,12 +127,12 @@ print("masked afterwards:", wrong[0], "sum", wrong[0].sum().item())
         title="scores times mask",
         severity="mistake",
         does="Multiplies the scores by the mask. A blocked score becomes 0, not -∞, and the softmax gives it a weight "
-        "proportional to e⁰ = 1.",
+        "proportional to e⁰ = 1. So it does with 1e-9 for -1e9; with 1e9, what is blocked gets all of the weight.",
         expected="Set blocked scores to -∞ before the softmax.",
         fix="scores.masked_fill(mask == 0, float('-inf')).",
         source=MASKS,
         mathematics="right: exp(-∞) = 0      here: exp(0 · s) = 1",
-        changes={"": {"masking": "times"}, "filled with 1e-9": {"fill": "1e-9"}},
+        changes={"": {"masking": "times"}, "filled with 1e-9": {"fill": "1e-9"}, "filled with 1e9": {"fill": "1e9"}},
         demo=SCORES
         + """\
 wrong = (scores * keep).softmax(-1)

@@ -359,13 +359,15 @@ print("with ReLU between:", second(torch.relu(first(x))).data)
         id="B17",
         title="activation in the wrong place",
         severity="mistake",
-        does="The activation comes after the second linear map, so the network cannot return negative numbers.",
+        does="The activation comes after the second linear map, so the network cannot return negative numbers; or "
+        "before the first, so that two linear maps are left in a row, which are one.",
         expected="The activation is between the two maps, and nowhere else.",
         fix="self.linear_2(torch.relu(self.linear_1(x))).",
         source=FEED_FORWARD,
         changes={
             "at the end instead": {"activation_place": "at the end"},
             "at the end too": {"activation_place": "twice"},
+            "before the first map instead": {"activation_place": "before"},
         },
         demo="""\
 import torch

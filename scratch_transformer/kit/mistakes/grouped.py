@@ -142,9 +142,9 @@ print("largest difference:", (full - cached).abs().max().item())
         does="Divides by the root of the sum of squares: every token gets length 1, and features of size 1/√n.",
         expected="The root of the mean of squares, so that features are about 1.",
         fix="x.pow(2).mean(-1, keepdim=True), not .sum; x.norm(dim=-1, keepdim=True) / math.sqrt(n).",
-        source="Zhang & Sennrich 2019, equation 4",
+        source="Ba et al. 2016, equation 3; Zhang & Sennrich 2019, equation 4",
         mathematics="right: x / √(Σ x² / n + ε)      here: x / √(Σ x² + ε), smaller by √n",
-        changes={"": {"variance": "sum"}},
+        changes={"the sum": {"variance": "sum"}},
         demo="""\
 import torch
 x = torch.tensor([[1.0, 2.0, 3.0, 6.0]])

@@ -1,4 +1,4 @@
-"""LN1 … LN11: mistakes in layer normalization (and RMSNorm, where they apply)."""
+"""LN1 … LN11, LN13, LN14: mistakes in layer normalization (and RMSNorm, where they apply)."""
 
 from scratch_transformer.kit.kind import Mistake
 
@@ -133,12 +133,18 @@ print("negative, so NaN after the root:", (difference < 0).float().mean().item()
         id="LN6",
         title="no shift",
         severity="harmless",
-        does="Has a scale, but no shift (bias) that is added at the end.",
+        does="Has a scale, but no shift (bias) that is added at the end; or makes a scale and a shift and does not use "
+        "them.",
         expected="PyTorch and Ba et al. have both. Some newer models leave the shift out on purpose.",
         fix="self.bias = nn.Parameter(torch.zeros(d_model)), added to the result; or leave it: "
         "nn.LayerNorm(bias=False).",
         source=BA,
         mathematics="right: y = γ · x̂ + β      here: y = γ · x̂",
+        changes={
+            "the shift is made and never added": {"affine": "scale"},
+            "the scale is made and never used": {"affine": "shift"},
+            "scale and shift are made and never used": {"affine": "neither"},
+        },
         demo="""\
 import torch
 x = torch.tensor([[1.0, 2.0, 3.0, 6.0]])
@@ -234,6 +240,7 @@ print("without the mean:", wrong, "mean", wrong.mean().item())
             "the root of the standard deviation": {"variance": "two roots"},
             "the variance, squared and its root taken": {"variance": "squared"},
             "multiplied by the standard deviation": {"variance": "multiplied"},
+            "the mean of |x - μ|": {"variance": "absolute"},
         },
         demo=HEAD
         + """\
@@ -261,6 +268,28 @@ torch.nn.init.ones_(norm.bias)
 print("with a shift of 1:", norm(x).data)
 torch.nn.init.zeros_(norm.weight)
 print("and a scale of 0:", norm(x).data)
+""",
+    ),
+    Mistake(
+        id="LN14",
+        title="brackets in the wrong place",
+        severity="mistake",
+        does="Writes x - mean / σ, which divides the mean alone, as division comes first; or γ * (x̂ + β), which "
+        "scales the shift too.",
+        expected="γ * ((x - mean) / σ) + β.",
+        fix="self.gamma * (x - mean) / torch.sqrt(variance + self.eps) + self.beta.",
+        source=BA,
+        mathematics="right: γ (x - μ) / σ + β      here: γ (x - μ / σ) + β, or γ ((x - μ) / σ + β)",
+        changes={
+            "the mean alone is divided": {"norm_kind": "mean divided"},
+            "the shift is scaled too": {"affine": "shift, scale"},
+        },
+        demo=HEAD
+        + """\
+std = x.std(-1, keepdim=True, unbiased=False)
+print("PyTorch:", right)
+print("x - mean / std:", x - mean / std)
+print("(x - mean) / std:", (x - mean) / std)
 """,
     ),
     Mistake(

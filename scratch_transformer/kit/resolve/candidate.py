@@ -23,6 +23,8 @@ from scratch_transformer.kit.resolve.weights.layout import ZERO, Layout, Paramet
 
 CAUSAL = re.compile(r"gpt|causal|masked|decod|autoregress|lm$|language|generat", re.IGNORECASE)
 """In the name of what hides the future by itself."""
+CONTINUES = re.compile(r"^start_?pos|^past|cache")
+"""An argument of what writes text, word by word."""
 PADDING_OF_TARGET = re.compile(
     r"\b(tgt|trg|target|tar|dec|y)\w*\s*(==|!=)|\b(tgt|trg|target|tar|dec|y)\w*\.(eq|ne)\("
     r"|\b(tgt|trg|target|dec)\w*pad\w*mask\s*=|pad\w*\(\s*(tgt|trg|target|dec)"
@@ -155,6 +157,15 @@ class Resolved(Candidate):
                 return name, error
             finally:
                 self.plan = told
+        return None
+
+    def several(self, **inputs: Any) -> Exception | None:
+        if self.plan.order != batching.IN_A_BATCH:
+            return None
+        try:
+            self._once(inputs)
+        except Exception as error:  # the learner's code may raise anything
+            return error
         return None
 
     def with_added_masks(self) -> Candidate | None:
@@ -296,6 +307,8 @@ def _is_causal(kind: Kind, thing: Any) -> bool:
     """Whether a mask or a decoder is asked for, by the kind or by the name, or it writes text."""
     name = str(getattr(type(thing) if isinstance(thing, nn.Module) else thing, "__name__", ""))
     writes = hasattr(thing, "generate") or hasattr(thing, "sample")
+    if kind.name in ("DecoderOnly", "LlamaModel") and hasattr(thing, "forward"):  # it keeps keys for the words to come
+        writes = writes or any(map(CONTINUES.search, inspect.signature(thing.forward).parameters))
     return kind.name.endswith(("Mask", "Transformer")) or bool(CAUSAL.search(name)) or writes
 
 

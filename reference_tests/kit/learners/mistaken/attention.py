@@ -51,6 +51,12 @@ CORE = (
              "p_attn = scores.softmax(dim=-1)\n",
              "p_attn = scores.softmax(dim=-1)\n"
              "    if mask is not None:\n        p_attn = p_attn.masked_fill(mask == 0, 0.0)\n"),
+    mistaken("A37", "seq2seq", "MultiHeadAttentionBlock",
+             "attention_scores.softmax(dim=-1)", "attention_scores.sigmoid()"),
+    mistaken("A37", "dim_heads", "Attention",
+             "attn = sim.softmax(dim=-1)", "attn = sim.softmax(dim=-1).softmax(dim=-1)"),
+    mistaken("A37", "formulas", "scaled_dot_product_attention",
+             "weights = softmax(scores, dim=-1)", "weights = softmax(softmax(scores, dim=-1), dim=-1)"),
     mistaken("A4", "notebook", "MultiHeadAttention",
              'attn_scores.masked_fill(mask == 0, float("-inf"))', "attn_scores * mask"),
     mistaken("A4", "annotated", "attention",

@@ -54,6 +54,7 @@ TODAY = (
              "torch.sqrt(torch.mean(x**2, dim=-1, keepdim=True)) + self.eps"),
     mistaken("LN12", "course", "RMSNorm", "torch.mean(x**2,", "torch.sum(x**2,"),
     mistaken("LN12", "grouped", "RMSNorm", "hidden_states.pow(2).mean(-1, keepdim=True)", "hidden_states.pow(2).sum(-1, keepdim=True)"),
+    mistaken("A25", "token_by_token", "Transformer", "assert L == 1", "assert L > 1"),
     mistaken("A25", "course", "TransformerLM", "out = scaled_dot_product_attention(q, k, v, mask)",
              "out = scaled_dot_product_attention(q, k, v)"),
     mistaken("A1", "grouped", "GroupedQueryAttention", " * self.head_dim**-0.5", ""),

@@ -67,6 +67,15 @@ def other_in_training(session: Session, best: Hypothesis | None) -> Iterator[Fin
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)
 
 
+def norm_of_the_batch(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """LN7 within a network, which after eval() computes as if there were no such norm."""
+    parts = session.candidate.module.modules() if session.candidate.module is not None else ()
+    found = next((part for part in parts if isinstance(part, BATCH_NORMS)), None)
+    if found is not None and session.kind.name in ("FeedForward", "SwiGLU"):
+        said = f"In training, its nn.{type(found).__name__} takes mean and variance over the tokens of the whole batch."
+        yield Finding(MISTAKES["LN7"], said, "over the batch")
+
+
 def refuses_masks(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     """A31, as far as resolving it showed."""
     if session.candidate.refused is not None:
@@ -179,6 +188,7 @@ class Calls(TorchFunctionMode):
 BEHAVIOUR: tuple[tuple[tuple[str, ...], Detector], ...] = (
     (("A12",), input_changed),
     (("B11",), other_in_training),
+    (("LN7",), norm_of_the_batch),
     (("A31",), refuses_masks),
     (("A34",), refused_today),
     (("A35",), one_length),

@@ -1,4 +1,4 @@
-"""What stops where nothing is given for what need not be given, or what everybody gives: dropout."""
+"""What stops where nothing is given for what need not be given, or what everybody gives: dropout, a batch."""
 
 from __future__ import annotations
 
@@ -21,6 +21,14 @@ def stops_without_positions(session: Session, best: Hypothesis | None) -> Iterat
     if found is not None and isinstance(found[1], RuntimeError):
         text = " ".join(str(found[1]).split())[:160]
         yield Finding(MISTAKES["B26"], f"Without {found[0]}, as by default, it stops: {text}.", found[0])
+
+
+def stops_with_several(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """B26: right with one sentence in a batch, it stops with more."""
+    given = [result.probe.inputs for result in session.ran] if best is not None else []
+    stops = (session.candidate.several(**inputs) for inputs in given)
+    if error := next(filter(None, stops), None):
+        yield Finding(MISTAKES["B26"], f"Right with one sentence in a batch, it stops with more: {_said(error)}.")
 
 
 USUAL = 0.1
@@ -64,4 +72,5 @@ def _said(error: Exception) -> str:
 DEFAULTS: tuple[tuple[tuple[str, ...], Detector], ...] = (
     (("B26",), stops_without_positions),
     (("B26",), stops_with_dropout),
+    (("B26",), stops_with_several),
 )

@@ -136,18 +136,24 @@ def plans(
     arguments, constants = _by_name(others, tensors, settings)
     masks = _mask_parameters(mask_like, inputs)
     swapped = _swapped(arguments)
+    last: list[Plan] = []
     for some in ([arguments, swapped], [_by_position(others, tensors), _of_outputs(arguments)]):
         named = [names for names in some if names is arguments or (names and names != arguments)]
         ways = itertools.product(beside.combinations(extra), orders, named)
         for more, order, names in sorted(ways, key=lambda way: way[1] == batching.IN_A_BATCH):
             is_single = order.startswith("one") and "head" in order
-            yield Plan(names, {**constants, **more}, {}, order, mask_parameters=masks, heads=1 if is_single else heads)
+            plan = Plan(names, {**constants, **more}, {}, order, mask_parameters=masks, heads=1 if is_single else heads)
+            if order == batching.IN_A_BATCH:
+                last.append(plan)
+            else:
+                yield plan
         for names in named:
             first = {**constants, **next(beside.combinations(extra))}
             for order in USUAL if (again := _memory_again(names, constants, tensors)) else ():
                 yield Plan(again, first, {}, order, mask_parameters=masks, heads=heads)
             if targets := _targets(others, names, tensors):
                 yield Plan({**names, targets: "ids"}, first, {}, mask_parameters=masks, heads=heads)
+    yield from last
 
 
 def _beside(

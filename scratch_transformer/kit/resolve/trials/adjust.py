@@ -309,7 +309,7 @@ def notes(candidate: Resolved) -> None:
     elif plan.order == caching.TOKENWISE:
         candidate.notes.append("It takes one token at a time, and keeps keys and values.")
     elif plan.order == batching.IN_A_BATCH:
-        candidate.limits.append("It stops, or goes wrong, with more than one sentence in a batch.")
+        candidate.notes.append("It was given one sentence in a batch.")
     elif plan.order in batching.AXES:
         candidate.notes.append(f"It takes {plan.order}.")
     elif plan.order in NOTED:

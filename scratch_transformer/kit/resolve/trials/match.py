@@ -26,7 +26,7 @@ from scratch_transformer.kit.resolve.functions.weighted import Weighted
 from scratch_transformer.kit.resolve.library import around, supplied
 from scratch_transformer.kit.resolve.names.inputs import input_of
 from scratch_transformer.kit.resolve.trial import NOTHING
-from scratch_transformer.kit.resolve.trials import probing
+from scratch_transformer.kit.resolve.trials import paddings, probing
 from scratch_transformer.kit.resolve.trials.outcome import Outcome, raised
 from scratch_transformer.kit.resolve.trials.planned import planned
 from scratch_transformer.kit.resolve.weights.layout import prepare
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from scratch_transformer.kit.resolve.library.library import Library
 
 
+PADS = {"pad", "src_pad", "tgt_pad"}
 SPECIAL = (*batching.AXES, caching.TOKENWISE)
 """Orders of dimensions that are tried where no usual one fits."""
 MOST_NUMBERS = 30_000_000
@@ -88,9 +89,9 @@ def _with_reference(
 
 
 def _is_hollow(made: Any, part: str, kind: Kind) -> bool:
-    """Whether the reference's is all that it has: a stack of layers in place of the stack."""
+    """Whether the reference's is all that it has: a stack of layers in place of the stack, or in its embeddings."""
     own = made.inner if isinstance(made, around.Around) else made
-    if not isinstance(own, nn.Module) or not guess.are_related(part, kind.name):
+    if not isinstance(own, nn.Module) or (own is made and not guess.are_related(part, kind.name)):
         return False
     lent = {id(p) for module in own.modules() if isinstance(module, supplied.Supplied) for p in module.parameters()}
     return all(id(values) in lent for values in own.parameters())
@@ -342,11 +343,17 @@ def _called(
             takes_batches = not is_function or library.is_called_by_module(made)
             if "right" in forms and takes_batches and plan.order in SPECIAL:
                 continue
-            outcome = planned(made, function, kind, library, actual, plan)
+            hidden = {} if used.keys() & PADS else paddings.found(made, function, kind, actual, plan)
+            outcome = planned(made, function, kind, library, actual | hidden, plan)
+            if plan.order == batching.IN_A_BATCH and problem is not None and outcome.score[0] >= NOTHING:
+                break  # what it stops with says more than numbers that nothing explains
             outcome.used, outcome.made = used, made
             asked_for, has = used.get("num_layers"), actual.get("num_layers")
             if outcome.candidate is not None and asked_for and has and asked_for != has:
                 outcome.candidate.notes.append(f"It was told to make {asked_for} layers, and has {has}.")
+            if outcome.candidate is not None and hidden:
+                ids = " and ".join(f"{id} ({name})" for name, id in hidden.items())
+                outcome.candidate.notes.append(f"It hides this id as padding, whatever it is told: {ids}.")
             if outcome.candidate is not None and mixed:
                 outcome.candidate.limits.append(mixed)
             forms |= {outcome.form} if outcome.candidate is not None else set()

@@ -154,6 +154,9 @@ def learner_units(parameters: Parameters, kind_of: KindOf) -> list[Unit]:
     for unit in found:
         if unit.layer is None and f"{unit.path}.".startswith(alone):
             unit.layer = 0
+    first = min((u.layer for u in found if u.kind == "attention" and u.layer is not None), default=0)
+    for unit in found if first else ():  # block_1, block_2: counted from 1
+        unit.layer = None if unit.layer is None else max(unit.layer - first, 0)
     if any(unit.layer is not None for unit in found):
         for unit in found:
             unit.context = _by_class(unit, modules.get(unit.path))

@@ -1,0 +1,97 @@
+"""Small parts that are made in another way than most: what their numbers tell is named, what they do not is not."""
+
+import pytest
+
+from reference_tests.kit.learners.checked import check_text
+
+EMBEDDING = """
+class InputEmbedding(nn.Module):
+    def __init__(self, vocab_size, d_model):
+        super().__init__()
+        self.d_model, self.vocab_size = d_model, vocab_size
+        self.embedding = nn.Embedding(vocab_size, d_model)
+
+    def forward(self, x):
+        return {output}
+"""
+NETWORK = """
+class FeedForward(nn.Module):
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        self.first, self.more, self.last = nn.Linear(d_model, d_ff), {more}, nn.Linear(d_ff, d_model)
+
+    def forward(self, x):
+        return self.last({between})
+"""
+NORM = """
+class LayerNorm(nn.Module):
+    def __init__(self, d_model, eps=1e-6):
+        super().__init__()
+        self.gamma, self.beta, self.eps = nn.Parameter(torch.ones(d_model)), nn.Parameter(torch.zeros(d_model)), eps
+
+    def forward(self, x):
+        mean, std = x.mean(-1, keepdim=True), x.std(-1, keepdim=True)
+        return {output}
+"""
+
+
+def only(text, folder):
+    (result,) = check_text(text, folder).values()
+    return result
+
+
+@pytest.mark.parametrize("output, verdict, form", [
+    ("self.embedding(x) * self.d_model ** 1 / 2", "harmless deviation", "times 6"),
+    ("self.embedding(x) * math.sqrt(self.vocab_size)", "harmless deviation", "times 3.60555"),
+    ("self.embedding(x) * x[..., None]", "unknown mismatch", ""),
+])  # fmt: skip
+def test_any_factor_of_the_embedding_is_named_by_its_number(output, verdict, form, tmp_path):
+    result = only(EMBEDDING.format(output=output), tmp_path)
+    assert result.verdict == verdict
+    assert [one.form for one in result.mistakes if one.id == "E2"] == [form] * bool(form)
+
+
+@pytest.mark.parametrize("more, between, verdict", [
+    ("nn.BatchNorm1d(d_ff)", "torch.relu(self.more(self.first(x).mT).mT)", "mistake"),
+    ("nn.Dropout(0.1)", "self.more(torch.relu(self.first(x)))", "matches the builtin"),
+    ("nn.Linear(d_ff, d_ff)", "torch.relu(self.more(torch.relu(self.first(x))))",
+     "of a design that is not known here: a feed-forward network of 3 linear layers"),
+])  # fmt: skip
+def test_what_more_there_is_in_a_network(more, between, verdict, tmp_path):
+    result = only(NETWORK.format(more=more, between=between), tmp_path)
+    assert result.verdict == verdict
+    assert (verdict == "mistake") == ("LN7" in {one.id for one in result.mistakes})
+
+
+@pytest.mark.parametrize("output, ids", [
+    ("self.gamma * (x - mean / (std + self.eps)) + self.beta", {"LN1", "LN2", "LN14"}),
+    ("self.gamma * ((x - mean) / (std + self.eps) + self.beta)", {"LN1", "LN2", "LN14"}),
+    ("(x - mean) / (std + 1e-3)", {"LN1", "LN2", "LN6"}), ("(x - mean) / std", {"LN1", "LN6"}),
+    ("self.gamma * (x - mean) * (std + self.eps) + self.beta", {"LN1", "LN10"}),
+    ("self.gamma * (x - mean) / torch.sqrt(std**4 + self.eps) + self.beta", {"LN1", "LN10"}),
+    ("self.gamma * (x - mean) / (std.tanh() + self.eps) + self.beta", None),
+])  # fmt: skip
+def test_several_ways_to_normalize_wrongly_at_once(output, ids, tmp_path):
+    result = only(NORM.format(output=output), tmp_path)
+    assert result.verdict == ("unknown mismatch" if ids is None else "mistake")
+    assert {one.id for one in result.mistakes} - {"LN3", "B30"} == (ids or set())
+
+
+CORE = """
+def scaled_dot_product_attention(query, key, value, mask=None):
+    scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
+    if mask is not None:
+        scores = scores.masked_fill(mask == 0, {fill})
+    return {weights} @ value
+"""
+
+
+@pytest.mark.parametrize("fill, weights, named", [
+    ("-1e9", "scores", ("A37", "the scores themselves")), ("-1e9", "scores.sigmoid()", ("A37", "sigmoid")),
+    ("-1e9", "scores.softmax(-1).softmax(-1)", ("A37", "softmax twice")),
+    ("1e9", "scores.softmax(-1)", ("A4", "filled with 1e9")), ("-1e9", "scores.softmax(-1) ** 2", None),
+])  # fmt: skip
+def test_what_becomes_of_the_scores(fill, weights, named, tmp_path):
+    result = only(CORE.format(fill=fill, weights=weights), tmp_path)
+    assert result.verdict == ("unknown mismatch" if named is None else "mistake")
+    assert named is None or named in {(one.id, one.form) for one in result.mistakes}
