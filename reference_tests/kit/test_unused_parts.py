@@ -125,3 +125,27 @@ def test_a_norm_that_is_used_in_place_of_another_sublayers_is_named(second, thir
     result = check_text(text, tmp_path)["DecoderLayer"]
     assert [named.id for named in result.mistakes if named.severity == "mistake"] == ["B15"] * is_named
     assert (result.verdict in FINE) == (not is_named)
+
+
+FED_IN_VAIN = """
+class EncoderLayer(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff, dropout=0.1):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(d_model, num_heads, dropout, batch_first=True)
+        linear1, linear2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+        self.network = nn.Sequential(linear1, nn.ReLU(), nn.Dropout(dropout), linear2)
+        self.norm1, self.norm2, self.dropout = nn.LayerNorm(d_model), nn.LayerNorm(d_model), nn.Dropout(dropout)
+
+    def forward(self, x, padding=None):
+        x = self.norm1(x + self.dropout(self.attention(x, x, x, key_padding_mask=padding)[0]))
+        out = self.norm2(x + self.dropout(self.network(x)))
+        return x
+"""
+
+
+def test_a_feed_forward_network_whose_output_is_thrown_away_is_named(tmp_path):
+    result = check_text(FED_IN_VAIN, tmp_path)["EncoderLayer"]
+    assert [mistake.id for mistake in result.mistakes if mistake.severity == "mistake"] == ["B30"], result
+    assert check_text(FED_IN_VAIN.replace("return x", "return out"), tmp_path)["EncoderLayer"].verdict in FINE
+    wrong = check_text(FED_IN_VAIN.replace("norm1(x +", "norm1(x -"), tmp_path)["EncoderLayer"]
+    assert wrong.verdict == "unknown mismatch", wrong

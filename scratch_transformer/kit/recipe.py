@@ -88,6 +88,7 @@ class Recipe:
     final_norm: bool = False
     layers: str = "own weights"
     feeding: str = "previous layer"
+    network: str = "used"  # "thrown away": what the feed-forward network gives
     depth: str = "all layers"  # "first layer": the others are not made, or never reached
     cross_input: str = "self-attention's output"  # "block's input": what the attention to the encoder is given
     memory: str = "encoder"  # "decoder", "decoder, its mask"; "its keys": values are the decoder's own

@@ -29,6 +29,7 @@ NOT_HERE = {
     "B23": UNKNOWN,
     "B25": UNKNOWN,
     "B28": UNKNOWN,
+    "B30": UNKNOWN,
     "B31": UNKNOWN,
     "P12": UNKNOWN,
     "P13": UNKNOWN,

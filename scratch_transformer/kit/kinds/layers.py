@@ -218,7 +218,7 @@ FEED_FORWARD = Kind(
         "B22",
         "B26",
         "B29",
-        "B30",
+        "B30:",
         "A12",
         "B17:before the first map instead",
         "LN7:",

@@ -169,6 +169,7 @@ print("told 64, it has", FeedForward(16, 64)[0].out_features)
         expected="Everything that is made has its place in forward.",
         fix="x = self.norm(x), with the result kept; or leave it out of the constructor.",
         source="documentation of torch.nn.Module: forward says what is computed at every call",
+        changes={"the feed-forward network's output is thrown away": {"network": "thrown away"}},
         demo="""\
 import torch
 norm, x = torch.nn.LayerNorm(3), torch.tensor([1.0, 2.0, 6.0])
