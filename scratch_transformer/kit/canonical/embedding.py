@@ -32,9 +32,9 @@ class Embedding(nn.Module):
 def scaled(x: Tensor, how: str) -> Tensor:
     """x (..., d_model) times a factor, by its name or as a number, or with √d_model added to it."""
     d_model = x.shape[-1]
-    if how[0].isdigit():
-        return x * float(how)
-    return x + math.sqrt(d_model) if how == ADDED else x * FACTORS[how](d_model)
+    if how == ADDED:
+        return x + math.sqrt(d_model)
+    return x * (FACTORS[how](d_model) if how in FACTORS else float(how))
 
 
 class Positions(nn.Module):
