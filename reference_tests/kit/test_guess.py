@@ -84,6 +84,18 @@ def of_a_residual(self, x, **options):
     return self.module(x, **options) + x
 
 
+def with_dropout(self, dropout):
+    self.dropout = nn.Dropout(dropout)
+
+
+def with_dropout_and_norm(self, d_model, dropout):
+    self.dropout, self.ln = nn.Dropout(dropout), nn.Identity(d_model)
+
+
+def of_an_output(self, x, sublayer_output):
+    return x + self.dropout(sublayer_output)
+
+
 def test_several_linear_layers_are_no_linear_layer():
     assert guess.kinds_of("DenseReluDense", DenseReluDense, KINDS)[0] == "FeedForward"
 
@@ -91,6 +103,10 @@ def test_several_linear_layers_are_no_linear_layer():
 def test_a_sum_without_a_norm_is_no_part_of_its_own():
     methods = {"__init__": with_a_part, "forward": of_a_residual}
     assert guess.kinds_of("Residual", named("Residual", methods), KINDS) == ()
+    methods = {"__init__": with_dropout, "forward": of_an_output}
+    assert guess.kinds_of("ResidualConnection", named("ResidualConnection", methods), KINDS) == ()
+    methods |= {"__init__": with_dropout_and_norm}
+    assert guess.kinds_of("ResidualConnection", named("ResidualConnection", methods), KINDS)[0] == "ResidualConnection"
 
 
 def test_a_layer_of_predictions_projects():

@@ -504,6 +504,39 @@ class PairedByALoop(nn.Module):
         return y[0] + len(x.shape[7])
 
 
+class OfAHalf(nn.Module):
+    def __init__(self, width=4, heads=2):
+        super().__init__()
+        self.d_k = width / heads
+        self.linear = nn.Linear(width, heads * self.d_k)
+
+
+class ViewedByAQuotient(nn.Module):
+    def forward(self, x):
+        return x.view(2 / 1, 1)
+
+
+class LayersByAQuotient(nn.Module):
+    def forward(self, x):
+        layers = 4 / 2
+        return [x for _ in range(layers)]
+
+
+class IsGivenAFloat(nn.Module):
+    def __init__(self, width=4.0):
+        super().__init__()
+        self.linear = nn.Linear(width, 2)
+
+
+class OfAQuotientOrNot(nn.Module):
+    def __init__(self, width=4, d_k=None):
+        super().__init__()
+        self.d_k = d_k
+        if d_k is None:
+            self.d_k = width / 2
+        self.linear = nn.Linear(width, self.d_k)
+
+
 class HandsOn(nn.Module):
     def __init__(self):
         super().__init__()
@@ -548,6 +581,8 @@ def finding(cls):
     ("Uncalled", "x.size"), ("OfNoTorch", "soft_max"), ("OfNoTensor", "soft_max"), ("WithABias", "torch.rand"),
     ("OfNoScores", "masked_full"), ("OfConstants", "requires_grad=True"), ("OfTwoAngles", "torch.sin"),
     ("OuterOfABase", "the number theta"), ("SineOfANumber", "the number 2 * x.shape[0]"),
+    ("OfAHalf", "self.d_k = width / heads is a float"), ("ViewedByAQuotient", "2 / 1 is a float"),
+    ("LayersByAQuotient", "layers = 4 / 2 is a float"),
 ])  # fmt: skip
 def test_what_nothing_defines_is_named(learners, name, said):
     found = finding(getattr(learners, name))
@@ -566,7 +601,7 @@ def test_a_module_of_a_list_is_named_whoever_watches_its_constructor(learners, m
     "DropsIfNotTold", "DropsAnyway", "AddsWhatItIsGiven", "PairedIfAsked", "PairedByAnother", "PairedByALoop",
     "ToldItsWidth", "ReadsASettingOfLater",
     "OfTwoPositions", "AsksWhatItIsGiven", "OfWhatAModelGives", "OfTwoResults",
-    "OfTwoTensors", "OfASize", "SineOfWhatItIsGiven", "SineOfWhatItMakes",
+    "OfTwoTensors", "OfASize", "SineOfWhatItIsGiven", "SineOfWhatItMakes", "IsGivenAFloat", "OfAQuotientOrNot",
 ])  # fmt: skip
 def test_what_may_be_set_or_given_elsewhere_is_no_mistake(learners, name):
     assert finding(getattr(learners, name)) is None

@@ -17,7 +17,7 @@ from torch import nn
 from scratch_transformer.kit.discover.load import REPAIRED
 from scratch_transformer.kit.discover.repair import unbound
 from scratch_transformer.kit.discover.target import Source
-from scratch_transformer.kit.judge import attributes, tuples
+from scratch_transformer.kit.judge import attributes, quotients, tuples
 from scratch_transformer.kit.judge.refused import (
     line_of,
     no_argument,
@@ -79,6 +79,7 @@ def finding(error: BaseException | None, is_one_of_many: bool = False) -> Findin
         no_constant,
         no_length,
         no_tensor,
+        quotients.no_integer,
     )
     for look in looks:
         if is_one_of_many and look in OF_VALUES and not NO_SUCH.match(str(error)):
@@ -160,7 +161,7 @@ OF_VALUES = (no_function, no_method, attributes.of_a_part, attributes.of_the_mod
 
 
 def _is_refused(error: BaseException | None) -> bool:
-    return type(error) is TypeError and REGISTERED.match(str(error)) is not None
+    return type(error) is TypeError and (REGISTERED.match(str(error)) is not None or quotients.is_one(error))
 
 
 def _registration(error: BaseException, frame: FrameType) -> tuple[str, str]:

@@ -135,9 +135,8 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
         best = list(dict.fromkeys(["FeedForward", "SwiGLU", *best]))  # a block that attends to nothing
     if is_class and best[:1] == ["Linear"] and structure.linears(thing) > 1:
         best = list(dict.fromkeys(["FeedForward", "SwiGLU", *best]))  # T5DenseReluDense
-    is_bare = not any(re.search("norm|drop", name.lower()) for name in names_in(thing))
-    if is_class and best[:1] == ["ResidualConnection"] and is_bare:
-        return ()  # x + f(x) alone
+    if is_class and best[:1] == ["ResidualConnection"] and not any(map(NORMALIZES.search, names_in(thing))):
+        return ()  # x + f(x) alone, which leaves the norm to others
     if is_class and best and best[0] in (*BLOCKS, *STACKS, *structure.WHOLE) and _only_projects(thing):
         best = list(dict.fromkeys(["Projection", *best]))
     sides = {setting for p in parameters_of(thing) for setting in settings_of(p.name)}
@@ -217,6 +216,7 @@ def _only_projects(thing: Any) -> bool:
     return is_bare and structure.linears(thing) == 1 and _is_told(thing, "vocab_size")
 
 
+NORMALIZES = re.compile(r"norm|mean|std|var|rms|parameter|^ln\d*$", re.IGNORECASE)
 BLOCKS = ("EncoderLayer", "DecoderOnlyLayer", "DecoderLayer", "LlamaBlock", "MaskedLlamaBlock")
 PARTS = re.compile(r"Embedding|Parameter|ModuleList|[Ee]ncoder|[Dd]ecoder|former|LSTM|GRU|RNN|Conv|[Bb]lock")
 ATTENTIVE = re.compile(r"att|softmax|mha|mhsa|quer|qkv|heads|norm")
