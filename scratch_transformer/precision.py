@@ -16,9 +16,7 @@ from torch import Tensor
 HALF_PRECISION = (torch.float16, torch.bfloat16)
 # Asked once: torch.compile of older releases does not know the question.
 _WITH_AUTOCAST = frozenset(
-    kind
-    for kind in ("cpu", "cuda", "hpu", "mps", "mtia", "xla", "xpu", torch._C._get_privateuse1_backend_name())
-    if torch.amp.is_autocast_available(kind)
+    kind for kind in ("cpu", "cuda", "hpu", "mps", "mtia", "xla", "xpu") if torch.amp.is_autocast_available(kind)
 )
 
 
