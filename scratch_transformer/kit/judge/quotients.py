@@ -38,13 +38,15 @@ def _quotient(node: ast.AST, frame: FrameType) -> str:
     if not isinstance(node, (ast.BinOp, ast.Name, ast.Attribute)) or type(_value(node, frame)) is not float:
         return ""
     if isinstance(node, ast.BinOp):
-        return ast.unparse(node) if isinstance(node.op, ast.Div) else ""
-    written, values = ast.unparse(node), []
-    for one in ast.walk(_home(node, frame)):
-        if isinstance(one, ast.Assign) and written in map(ast.unparse, one.targets):
-            values.append(one.value)
-    is_one = bool(values) and all(isinstance(value, ast.BinOp) and isinstance(value.op, ast.Div) for value in values)
-    return f"{written} = {ast.unparse(values[0])}" if is_one else ""
+        return ast.unparse(node) if _divides(node) else ""
+    written = ast.unparse(node)
+    assigned = [one for one in ast.walk(_home(node, frame)) if isinstance(one, ast.Assign)]
+    values = [one.value for one in assigned if written in map(ast.unparse, one.targets)]
+    return f"{written} = {ast.unparse(values[0])}" if values and all(map(_divides, values)) else ""
+
+
+def _divides(node: ast.expr) -> bool:
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div)
 
 
 def _home(node: ast.expr, frame: FrameType) -> ast.AST:

@@ -79,7 +79,7 @@ COMPUTED = (ast.Call, ast.BinOp)
 def _is_computed(node: ast.expr, frame: FrameType) -> bool:
     """Whether it is a name that a function gives what torch computes, and nothing else: scores = torch.matmul(q, k)."""
     code = frame.f_code
-    for one in _parsed(code.co_filename, len(linecache.getlines(code.co_filename))):
+    for one in parsed(code.co_filename):
         if isinstance(one, ast.FunctionDef) and (one.name, one.lineno) == (code.co_name, code.co_firstlineno):
             inside = list(ast.walk(one))
             stored = [n for n in inside if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]

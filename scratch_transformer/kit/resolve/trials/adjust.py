@@ -277,6 +277,7 @@ NOTED = {
     FROM_ONE: "It takes no vectors: it was given the numbers of the positions from 1 on, 1, 2, 3, ….",
     LENGTH: "It takes no vectors: it was given the number of positions.",
     LENGTH_FIRST: "It takes the length first: (T, B, h, d_k).",
+    batching.IN_A_BATCH: "It was given one sentence in a batch.",
     "heads after the length": "It takes heads after the length: (B, T, h, d_k).",
     SENTENCES: "It takes logits of several sentences, (B, T, V).",
     ROWS: "It takes the positions of every sentence, (B, T).",
@@ -308,12 +309,10 @@ def notes(candidate: Resolved) -> None:
         candidate.notes.append("It takes no vectors: it was given the numbers of the positions, 0, 1, 2, ….")
     elif plan.order == caching.TOKENWISE:
         candidate.notes.append("It takes one token at a time, and keeps keys and values.")
-    elif plan.order == batching.IN_A_BATCH:
-        candidate.notes.append("It was given one sentence in a batch.")
-    elif plan.order in batching.AXES:
-        candidate.notes.append(f"It takes {plan.order}.")
     elif plan.order in NOTED:
         candidate.notes.append(NOTED[plan.order])
+    elif plan.order in batching.AXES:
+        candidate.notes.append(f"It takes {plan.order}.")
     elif plan.order == "sequence first":
         candidate.notes.append(f"Its tensors are {plan.order}: (length, batch, features).")
     for parameter, (_, form) in plan.masks.items():
