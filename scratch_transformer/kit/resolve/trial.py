@@ -73,6 +73,8 @@ class Trial:
         self._inherited = of_parts(kind, parts)
         self._of_sides = [c for c in [on_their_sides(kind, parts, self._inherited)] if c]
         self._distances: dict[tuple[str, bytes], float] = {}
+        self._unexplained: dict[tuple[Any, ...], float] = {}
+        """What was searched in vain to the end, and its error: many ways to build and call give the same outputs."""
         self._expected: dict[tuple[Any, ...], torch.Size | None] = {}
 
     # ---- Recipes to try ----
@@ -124,7 +126,7 @@ class Trial:
             outputs = [(p, y) for p, y in outputs if y is not None and not self._is_filled_up(p, y)]
         if all(output is None for _, output in outputs):
             return NOTHING + 1, float("inf")
-        key = hashlib.blake2b(b"".join(values.numpy().tobytes() for values in state.values())).digest()
+        key = _digest(state.values())
         missing = candidate.missing if candidate.module is not None else frozenset(self.asked)
         for tier, design, recipe in self._again():
             if self._variants.lacks(recipe, missing):
@@ -133,7 +135,13 @@ class Trial:
             if error <= ROUNDED:
                 candidate.shown, candidate.explained = dict(design[1]), recipe
                 return tier, error
-        return self._searched(candidate, missing, key, state, outputs, enough)
+        shapes = tuple(None if output is None else output.shape for _, output in outputs)
+        given = _digest(output for _, output in outputs if output is not None)
+        same = (key, given, shapes, missing, enough, candidate.has_bare_norms)
+        if same not in self._unexplained:
+            return self._searched(candidate, missing, key, state, outputs, enough, same)
+        candidate.is_tried = enough >= NOTHING
+        return NOTHING, self._unexplained[same]
 
     def _is_filled_up(self, probe: Probe, output: Tensor) -> bool:
         """Whether a sentence was made as long as the longest."""
@@ -141,17 +149,21 @@ class Trial:
         return expected is not None and len(expected) == output.dim() == 3 and output.shape[1] > expected[1]
 
     def _searched(
-        self, candidate: Candidate, missing: frozenset[str], key: bytes, state: State, outputs: Outputs, enough: int
-    ) -> Score:
+        self, candidate: Candidate, missing: frozenset[str], key: bytes, state: State, outputs: Outputs, enough: int,
+        same: tuple[Any, ...],
+    ) -> Score:  # fmt: skip
+        """same: what tells it from other searches."""
         given = [output for _, output in outputs if output is not None]
         candidate.is_tried = enough >= NOTHING
         designs = possible(self._variants, missing, given, self.shown, candidate.has_bare_norms)
         best, deadline = float("inf"), min(time.process_time() + SECONDS, self.until)
+        is_whole = True
         for tier, some in self._steps(designs, min(enough, NOTHING)):
             if tier and not any(output is not None and output.isfinite().all() for _, output in outputs):
                 break
             for design, recipe in self._recipes(tier, some, key, missing):
                 if tier == MISTAKEN and time.process_time() > deadline:
+                    is_whole = False
                     break
                 if self._variants.lacks(recipe, missing):
                     continue
@@ -165,6 +177,7 @@ class Trial:
                     best = min(best, error)
         scaled = self._with_another_scale(designs, key, state, outputs) if enough >= NOTHING else None
         if scaled is None or time.process_time() > deadline:
+            self._unexplained |= {same: best} if is_whole and scaled is None else {}
             return NOTHING, best
         error, design, recipe = scaled
         self.found = MISTAKEN, design, recipe
@@ -248,6 +261,10 @@ def _mistaken(changes: list[Change], known: Sequence[Change]) -> list[tuple[Chan
     together = _combined(changes, TOGETHER)
     besides = [(*known, c) for c in changes if known and compatible((*known, c))]
     return [*besides, *((c,) for c in changes), *together]
+
+
+def _digest(tensors: Iterable[Tensor]) -> bytes:
+    return hashlib.blake2b(b"".join(values.detach().double().numpy().tobytes() for values in tensors)).digest()
 
 
 def _output(candidate: Candidate, probe: Probe) -> Tensor | None:
