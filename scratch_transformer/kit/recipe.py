@@ -144,7 +144,7 @@ class Recipe:
 
     def with_(self, changes: Mapping[str, Any]) -> Recipe:
         """This recipe with other values. Each is made once, as searching asks for the same ones again and again."""
-        key = (self, *sorted(changes.items(), key=lambda change: change[0]))
+        key = self, frozenset(changes.items())
         if key not in _MADE:
             _MADE[key] = dataclasses.replace(self, **changes)
         return _MADE[key]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -180,13 +181,18 @@ def distance(actual: Tensor | None, expected: Tensor | None, probe: Probe) -> fl
     if actual is None or expected is None or not isinstance(actual, Tensor) or actual.shape != expected.shape:
         return float("inf")
     actual, expected = actual.detach().double(), expected.detach().double()
+    if not expected.numel():
+        return 0.0
     if probe.valid is not None and _fits(probe.valid, actual):
         actual, expected = (x.masked_fill(~probe.valid, 0.0) for x in (actual, expected))
+    difference = (actual - expected).abs().max().item()
+    if math.isfinite(difference):  # so is all of both; most comparisons end here, of very many
+        scale = expected.abs().max().item()
+        return difference / scale if scale > 0 else difference
     if not torch.equal(actual.isfinite(), expected.isfinite()) or says_nothing(actual):
         return float("inf")
     actual, expected = actual.nan_to_num(), expected.nan_to_num()
-    scale = expected.abs().max().item() if expected.numel() else 0.0
-    difference = (actual - expected).abs().max().item() if expected.numel() else 0.0
+    scale, difference = expected.abs().max().item(), (actual - expected).abs().max().item()
     return difference / scale if scale > 0 else difference
 
 

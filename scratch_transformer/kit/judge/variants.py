@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import warnings
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 import torch
@@ -37,7 +37,9 @@ class Variants:
         self.kind, self.settings = kind, settings
         self._modules: dict[tuple[Any, ...], tuple[nn.Module, dict[str, Tensor]]] = {}
         self._loaded: dict[tuple[Any, ...], Hashable] = {}
+        self._parts: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
         self._weights: dict[tuple[Any, ...], frozenset[str]] = {}
+        self._lacks: dict[tuple[Any, ...], bool] = {}
         self._outputs: dict[tuple[Hashable, Recipe, str], Tensor | None] = {}
 
     def _made(self, recipe: Recipe) -> tuple[nn.Module, dict[str, Tensor]]:
@@ -45,6 +47,7 @@ class Variants:
         if structure not in self._modules:
             made = self.kind.build(self.settings, recipe).double().eval()
             self._modules[structure] = made, made.state_dict()
+            self._parts[structure] = [vars(part) for part in made.modules()]
         return self._modules[structure]
 
     def weights(self, recipe: Recipe) -> frozenset[str]:
@@ -54,15 +57,18 @@ class Variants:
             self._weights[structure] = frozenset(n for n in self._made(recipe)[1] if n.endswith("weight"))
         return self._weights[structure]
 
-    def lacks(self, recipe: Recipe, missing: Collection[str]) -> bool:
+    def lacks(self, recipe: Recipe, missing: frozenset[str]) -> bool:
         """Whether a recipe's module has a matrix that the candidate has no place for, and nothing can stand for.
 
         A square one may be left out, as it may change nothing; a constant for any other is no model of the candidate,
         though outputs may agree: a norm undoes what a matrix of ones does.
         """
-        own = self._made(recipe)[1]
-        shapes = [own[name].shape for name in missing if name in own]
-        return any(len(shape) == 2 and shape[0] != shape[1] for shape in shapes)
+        asked = _structure(recipe), missing
+        if asked not in self._lacks:
+            own = self._made(recipe)[1]
+            shapes = [own[name].shape for name in missing if name in own]
+            self._lacks[asked] = any(len(shape) == 2 and shape[0] != shape[1] for shape in shapes)
+        return self._lacks[asked]
 
     def module(self, recipe: Recipe, key: Hashable, state: Mapping[str, Tensor]) -> nn.Module:
         """The module of a recipe with these weights. key: tells these weights from others."""
@@ -73,8 +79,8 @@ class Variants:
                 if name in state:
                     values.copy_(state[name])
             self._loaded[structure] = key
-        for part in module.modules():
-            vars(part)["recipe"] = recipe  # a module's own way to set attributes takes ten times as long
+        for part in self._parts[structure]:
+            part["recipe"] = recipe  # a module's own way to set attributes takes ten times as long
         for path, part in module.named_modules() if recipe.parts else ():
             vars(part)["recipe"] = recipe.within(*path.split("."))
         return module

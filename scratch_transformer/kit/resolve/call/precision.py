@@ -19,6 +19,8 @@ DROPOUTS = (torch.nn.functional.dropout, torch.dropout)
 MOVES = (Tensor.cuda,)
 MASKED = (Tensor.masked_fill, Tensor.masked_fill_, torch.masked_fill, Tensor.masked_select, torch.masked_select)
 FLIPPED = (Tensor.__rsub__,)
+CHANGED = frozenset((*CASTS, *MOVES, *MASKED, *FLIPPED))
+"""All of them: asked at every call."""
 _told: list[list[str]] = []
 """Who wants to know of masks of bytes."""
 
@@ -29,13 +31,12 @@ class _Double(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        if func in CASTS:
-            return args[0].double()
-        if func in MOVES:
-            return args[0]
-        if func in MASKED or func in FLIPPED:
-            return _as_before(func, args, kwargs or {})
-        return func(*[_raised(value) for value in args], **{n: _raised(v) for n, v in (kwargs or {}).items()})
+        if func in CHANGED:
+            if func in CASTS:
+                return args[0].double()
+            return args[0] if func in MOVES else _as_before(func, args, kwargs or {})
+        raised = [value if type(value) is Tensor else _raised(value) for value in args]
+        return func(*raised, **{n: _raised(v) for n, v in kwargs.items()}) if kwargs else func(*raised)
 
 
 class _Masked(TorchFunctionMode):
@@ -44,7 +45,7 @@ class _Masked(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        if func in MASKED or func in FLIPPED:
+        if func in CHANGED and (func in MASKED or func in FLIPPED):
             return _as_before(func, args, kwargs or {})
         return func(*args, **(kwargs or {}))
 
