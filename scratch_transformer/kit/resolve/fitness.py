@@ -96,10 +96,12 @@ def hides_the_future(kind: Kind, thing: Any) -> float:
 
 
 def may_turn(thing: Any) -> bool:
-    """Whether anything in a class speaks of angles: without, no mistake in rotary positions explains it."""
-    if not isinstance(thing, type):
+    """Whether anything in a class or function speaks of angles: without, no rotary positions explain it."""
+    if not isinstance(thing, type) and not inspect.isfunction(thing):
         return True
-    names = {plain(name) for name in names_within(thing)}
+    within = names_within(thing) if isinstance(thing, type) else frozenset[str]()
+    called = [one for one in (thing, *leads_to(thing)) if inspect.isfunction(one)]
+    names = {plain(name) for name in within.union(*({one.__name__, *names_in(one)} for one in called))}
     return any(OF_TODAY.search(name) or ANGLES.search(name) for name in names)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -127,6 +128,8 @@ def _best(
         if best is not None and best.score[0] < NOTHING and not guess.are_related(best.kind.name, kind):
             continue  # what a mistake explains is no other thing altogether
         if _leaves_out_memory(kind, outcomes, library):
+            continue
+        if "Rotary" in kind and inspect.isfunction(thing) and best is not None and not fitness.may_turn(thing):
             continue
         is_unlikely = fitness.of_today(library.kinds[kind], thing) < 0
         for is_thorough in (False, True) if thorough and kind not in outcomes else (thorough,):
