@@ -20,8 +20,8 @@ from scratch_transformer.kit.resolve.trials.match import Outcome, resolve
 
 SEARCH, QUICK, THOROUGH = 6.0, 2.0, 4.0
 """Seconds of computing for one component; of them for each kind, first without looking for mistakes, then with."""
-BRIEF = 0.7
-"""The first of these for a kind of today, of what speaks of nothing of today."""
+BRIEF = 0.35
+"""The share of these for a kind of today, of what speaks of nothing of today."""
 LAYER_OF = {
     "Encoder": "EncoderLayer", "TokenEncoder": "EncoderLayer", "Decoder": "DecoderLayer",
     "TokenDecoder": "DecoderLayer",
@@ -133,8 +133,8 @@ def _best(
             continue
         is_unlikely = fitness.of_today(library.kinds[kind], thing) < 0
         for is_thorough in (False, True) if thorough and kind not in outcomes else (thorough,):
-            quick = BRIEF if is_unlikely else QUICK
-            library.allow(max(min(left, THOROUGH if is_thorough else quick), 0.5), is_thorough)
+            most = (THOROUGH if is_thorough else QUICK) * (BRIEF if is_unlikely else 1.0)
+            library.allow(max(min(left, most), 0.5), is_thorough)
             outcome = outcomes[kind] = resolve(thing, library.kinds[kind], library)
             if outcome.score[0] < MISTAKEN:
                 break
