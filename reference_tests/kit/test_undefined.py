@@ -262,6 +262,39 @@ class WithABias(nn.Module):
         return x @ torch.rand(2, 2, bias=False)
 
 
+class KeepsNoDimension(nn.Module):
+    def forward(self, x):
+        return x - x.mean(dim=-1, keep_dim=True)
+
+
+class DividesBySamples(nn.Module):
+    def forward(self, x):
+        return (x - 1).std(-1, keep_dim=True)
+
+
+class OfItsOwnMean(nn.Module):
+    def mean(self, x):
+        return x
+
+    def forward(self, x):
+        return self.mean(x, **{"keep_dim": True})
+
+
+class MakesItTwice(nn.Module):
+    def __init__(self, length=4):
+        super().__init__()
+        self.table = torch.zeros(length)
+        self.register_buffer("table", self.table)
+
+
+class MakesWhatItIsGiven(nn.Module):
+    def __init__(self, table=torch.zeros(2)):
+        super().__init__()
+        if table is not None:
+            self.table = table
+        self.register_buffer("table", table)
+
+
 class OfTwoAngles(nn.Module):
     def forward(self, x):
         return torch.sin(x, 2 * x)
@@ -579,6 +612,8 @@ def finding(cls):
     ("SetByAnotherClass", "self.decoder"), ("WithoutSelf", "self.later"), ("WithoutLambda", "for sublayer"),
     ("CallsAProperty", "requires_grad"), ("CallsANumber", "0.5"), ("CallsItsProbability", "self.dropout"),
     ("Uncalled", "x.size"), ("OfNoTorch", "soft_max"), ("OfNoTensor", "soft_max"), ("WithABias", "torch.rand"),
+    ("KeepsNoDimension", "argument keep_dim"), ("DividesBySamples", "argument keep_dim"),
+    ("MakesItTwice", "'table' already exists"),
     ("OfNoScores", "masked_full"), ("OfConstants", "requires_grad=True"), ("OfTwoAngles", "torch.sin"),
     ("OuterOfABase", "the number theta"), ("SineOfANumber", "the number 2 * x.shape[0]"),
     ("OfAHalf", "self.d_k = width / heads is a float"), ("ViewedByAQuotient", "2 / 1 is a float"),
@@ -600,6 +635,7 @@ def test_a_module_of_a_list_is_named_whoever_watches_its_constructor(learners, m
     "IsGivenItsPart", "HandsOn", "ListOfWhatItIsGiven", "Gated", "GivesWhatItWasGiven", "CallsWhatItIsGiven",
     "DropsIfNotTold", "DropsAnyway", "AddsWhatItIsGiven", "PairedIfAsked", "PairedByAnother", "PairedByALoop",
     "ToldItsWidth", "ReadsASettingOfLater",
+    "OfItsOwnMean", "MakesWhatItIsGiven",
     "OfTwoPositions", "AsksWhatItIsGiven", "OfWhatAModelGives", "OfTwoResults",
     "OfTwoTensors", "OfASize", "SineOfWhatItIsGiven", "SineOfWhatItMakes", "IsGivenAFloat", "OfAQuotientOrNot",
 ])  # fmt: skip

@@ -90,6 +90,15 @@ def _is_computed(node: ast.expr, frame: FrameType) -> bool:
     return False
 
 
+def _of_a_tensor(callee: ast.expr, frame: FrameType) -> bool:
+    """Whether it is a method that tensors have, of a tensor: (x - 1).mean, x.mean where x is one."""
+    if not isinstance(callee, ast.Attribute) or not hasattr(Tensor, callee.attr):
+        return False
+    owner = callee.value
+    is_one = isinstance(owner, ast.Name) and isinstance(frame.f_locals.get(owner.id), Tensor)
+    return is_one or isinstance(owner, ast.BinOp) or _is_computed(owner, frame)
+
+
 def _names(targets: list[ast.expr]) -> list[str]:
     return [ast.unparse(target) for target in targets]
 
@@ -104,7 +113,7 @@ def _is_of_tensors(value: ast.expr, name: str, frame: FrameType) -> bool:
 
 
 def no_argument(error: BaseException, frame: FrameType) -> tuple[str, str]:
-    """What a function of torch does not take: torch.rand(n, bias=False), torch.sin(x, y)."""
+    """What a function of torch or a method of tensors does not take: torch.sin(x, y), x.mean(-1, keep_dim=True)."""
     many = PLACES.search(str(error)) if type(error) is TypeError else None
     for node in nodes_at(error, frame, ast.Call) if many else ():
         name, is_one = ast.unparse(node.func), _of_torch(node.func, frame) is not None
@@ -113,8 +122,9 @@ def no_argument(error: BaseException, frame: FrameType) -> tuple[str, str]:
             return f"It gives {name} {len(node.args)} arguments, which takes {many[2]}.", name  # type: ignore[index]
     found = KEYWORD.search(str(error)) if type(error) is TypeError else None
     for node in nodes_at(error, frame, ast.Call) if found else ():
-        function, name = _of_torch(node.func, frame), ast.unparse(node.func)
-        if function is None or name.rpartition(".")[2] != found[1]:  # type: ignore[index]
+        name = ast.unparse(node.func)
+        is_one = _of_torch(node.func, frame) is not None or _of_a_tensor(node.func, frame)
+        if not is_one or name.rpartition(".")[2] != found[1]:  # type: ignore[index]
             continue
         said = str(error).partition("got (")[2].partition("\n *")[2]
         for word in node.keywords:

@@ -37,9 +37,11 @@ MISFIT = re.compile(r"\(\) (missing \d+ required|got an unexpected keyword|takes
 REGISTERED = re.compile(
     r"(?P<of>ModuleList|ModuleDict|ParameterList)\.\w+ should be called with|"
     r"cannot assign '.*' (object to|as) (buffer|parameter) '(?P<what>\w+)'|"
-    r"(?P<sort>list|tuple) is not a Module subclass"
+    r"(?P<sort>list|tuple) is not a Module subclass|"
+    r"\W*attribute '(?P<taken>\w+)' already exists"
 )
-"""What torch says of a list of parts that is none, and of a buffer or parameter that is no tensor."""
+"""What torch says of a list of parts that is none, of a buffer or parameter that is no tensor, and of one of whose name
+there is something: self.pe = pe before self.register_buffer("pe", pe)."""
 GIVEN_PARTS = re.compile(r"Module\.__init__\(\) takes 1 positional argument")
 NO_SUCH = re.compile(r"module 'torch[\w.]*' has no attribute")
 
@@ -161,7 +163,8 @@ OF_VALUES = (no_function, no_method, attributes.of_a_part, attributes.of_the_mod
 
 
 def _is_refused(error: BaseException | None) -> bool:
-    return type(error) is TypeError and (REGISTERED.match(str(error)) is not None or quotients.is_one(error))
+    is_said = type(error) in (TypeError, KeyError) and REGISTERED.match(str(error)) is not None
+    return is_said or (type(error) is TypeError and quotients.is_one(error))
 
 
 def _registration(error: BaseException, frame: FrameType) -> tuple[str, str]:
@@ -175,7 +178,7 @@ def _registration(error: BaseException, frame: FrameType) -> tuple[str, str]:
         isinstance(one, (int, float, str, NoneType)) for one in given
     ):
         return NOTHING
-    return f"torch refuses what it makes: {error}.", found["of"] or found["what"] or found["sort"]
+    return f"torch refuses what it makes: {error.args[0]}.", next(filter(None, found.groups()))
 
 
 def _is_method(name: str, called: str, frame: FrameType) -> bool:
