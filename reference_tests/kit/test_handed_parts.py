@@ -438,3 +438,53 @@ def test_layers_may_be_counted_from_one(order, is_right, tmp_path):
         text = text.replace(old, new)
     stack = check_text(text.replace("self.layers.values()", order), tmp_path)["Encoder"]
     assert (stack.verdict == "matches the builtin") == is_right, stack
+
+
+BLOCK_OF_PARTS = """
+class Residual(nn.Module):
+    def __init__(self, features, dropout):
+        super().__init__()
+        self.norm, self.dropout = nn.LayerNorm(features), nn.Dropout(dropout)
+
+    def forward(self, x, sublayer):
+        return x + self.dropout(sublayer(self.norm(x)))
+
+class DecoderBlock(nn.Module):
+    def __init__(self, features, attention, cross_attention, ff_block, dropout):
+        super().__init__()
+        self.attention, self.cross_attention, self.ff_block = attention, cross_attention, ff_block
+        self.residuals = nn.ModuleList([Residual(features, dropout) for _ in range(3)])
+
+    def forward(self, x, encoder_output, src_mask, tgt_mask):
+        x = self.residuals[0](x, lambda x: self.attention(x, x, x, tgt_mask))
+        x = self.residuals[1](x, lambda x: self.cross_attention(x, encoder_output, encoder_output, src_mask))
+        return self.residuals[2](x, self.ff_block)
+"""
+
+
+@pytest.mark.parametrize("old, new, is_right", [("", "", True), ("self.norm(x)))", "x))", False)])
+def test_two_letters_that_are_a_word_of_a_name_say_which_part_is_given(old, new, is_right, tmp_path):
+    result = check_text(BLOCK_OF_PARTS.replace(old, new), tmp_path)["DecoderBlock"]
+    assert (result.verdict in FINE) is is_right
+    assert is_right or result.inherited == ["B14"]
+    assert any("FeedForward" in limit for limit in result.limits)
+
+
+WIDTHS = """
+class EncoderLayer(nn.Module):
+    def __init__(self, input_dim, d_model, n_heads, num_layers=6):
+        super().__init__()
+        self.input_dim = input_dim
+        self.mha = MultiHeadAttention(d_model, n_heads, 0.0)
+        self.ff = FeedForward(d_model, 64, 0.0)
+        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+
+    def forward(self, x, mask=None):
+        x = self.norm1(x + self.mha(x, x, x, mask))
+        return self.norm2(x + self.ff(x))
+"""
+
+
+def test_d_model_is_no_width_in_between_beside_input_dim(tmp_path):
+    result = check_text(ATTENTION + WIDTHS, tmp_path)["EncoderLayer"]
+    assert result.verdict in FINE and not result.mistakes

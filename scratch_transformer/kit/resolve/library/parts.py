@@ -89,6 +89,11 @@ LAYERS = ("layers", "layer", "blocks", "block", "encoders", "decoders")
 NO_USE = Use()
 
 
+def _is_said(short: str, name: str) -> bool:
+    """Whether a name that means no size says a part by two letters alone: ff_block, for that ff_hidden is one."""
+    return short in words(name) and not settings_of(name)
+
+
 def _left_in(whole: Kind, parameters: list[inspect.Parameter]) -> tuple[str, ...]:
     """The kinds of a model's parts that none of its parameters' names asks for."""
     names = [plain(p.name) for p in parameters]
@@ -165,7 +170,7 @@ class Parts(Known):
             if core:
                 return core
             for known, kinds in PARTS:
-                if any(word.startswith(w) or word.endswith(w) or w in word for w in known if len(w) > 2 or w == word):
+                if any(w in word if len(w) > 2 else w == word or _is_said(w, name) for w in known):
                     turns = kinds == ("RotaryEmbedding",) and "num_heads" in kind.defaults
                     own = [
                         self._turning(cls, kind) if turns else self._sized(cls, kind, name)
