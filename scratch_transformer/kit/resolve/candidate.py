@@ -163,7 +163,8 @@ class Resolved(Candidate):
         if self.plan.order != batching.IN_A_BATCH:
             return None
         try:
-            self._once(inputs)
+            with double(), without_dropout(True):
+                self._once(inputs)
         except Exception as error:  # the learner's code may raise anything
             return error
         return None

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from scratch_transformer.kit.judge.detectors.construction import empty_is_nan
+from scratch_transformer.kit.judge.detectors.construction import INITIALISES, empty_is_nan, text_of
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session
 from scratch_transformer.kit.judge.variants import call
@@ -16,6 +17,8 @@ from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 
 Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
+FILLS_NORMS = re.compile(r"isinstance\(\w+, [^)\n]*Norm|\bones_\(|\.fill_\(1")
+"""In a file that fills its parts' weights later, that it fills norms too."""
 
 
 def scalar_norm(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
@@ -33,7 +36,8 @@ def scalar_norm(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
 
 def other_start(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     """LN13, of a norm alone: what contains it may set its parameters. One that is stored as scale - 1 starts at 0."""
-    if best is None:
+    text = text_of(session.candidate)
+    if best is None or (INITIALISES.search(text) and FILLS_NORMS.search(text)):
         return
     with empty_is_nan():
         again = session.candidate.rebuild()

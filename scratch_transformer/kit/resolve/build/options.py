@@ -289,10 +289,12 @@ def _is_vocabulary(wish: Wish) -> bool:
 
 def numbers(wish: Wish, values: Values) -> list[Any]:
     """Of the settings that the name may mean; none that is whole where a fraction is wanted."""
+    if not wish.is_required and settings_of(wish.name) == ("num_layers",) and "num_layers" not in values.own:
+        return []  # of what has no layers, n=10000 is something else
     try:
         number = values(wish.name)
     except Unknown:
-        return []
+        return _heads_by_use(wish, values)
     if wish.word in ("normshape", "normalizedshape", "parametersshape", "layershape", "featureshape", "featuresshape"):
         return [number, [number]]
     meant = values.meanings(wish.name)
@@ -313,6 +315,15 @@ def numbers(wish: Wish, values: Values) -> list[Any]:
         fractions = [values.settings[s] for s in meant if s in FRACTIONS and s in values.settings]
         return [float(value) for value in fractions]
     return found
+
+
+def _heads_by_use(wish: Wish, values: Values) -> list[Any]:
+    """For d_h=8, which no list has, by which the width is divided."""
+    is_open = type(wish.default) is int and "num_heads" in wish.use.meant and "num_heads" in values.own
+    if not is_open or "num_heads" in values.names:
+        return []
+    values.used["num_heads"] = values.settings["num_heads"]
+    return [values.settings["num_heads"]]
 
 
 def made_by_name(wish: Wish) -> list[Any]:

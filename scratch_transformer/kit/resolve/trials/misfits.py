@@ -152,8 +152,8 @@ def _place(error: BaseException | None, thing: type[nn.Module]) -> tuple[str, in
 
 
 def _is_known(thing: type[nn.Module], kind: Kind) -> bool:
-    """Whether a name says what each argument is: of the constructor, and of the tensors of forward."""
-    built = [p for p in construct.parameters_of(thing) if p.default is p.empty]
+    """Whether a name says what each argument is: of the constructor, a number by default too, and of forward."""
+    built = [p for p in construct.parameters_of(thing) if p.default is p.empty or type(p.default) is int]
     called = [p for p in construct.parameters_of(thing.forward) if p.name != "self" and p.default is p.empty]
     tensors = tuple(name for name in kind.inputs if "mask" not in name)
     named = [p for p in called if "mask" not in p.name.lower()]
