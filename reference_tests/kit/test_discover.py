@@ -239,9 +239,11 @@ PROJECT = {
     "log_tools.py": "def shown(*words):\n    def wrapper(function):\n        def call(*args, **options):\n"
     "            return function(*args, **options)\n        return call\n    return wrapper\n",
     "gpt/mytables.py": "HEIGHT = 5\n",
+    "bare_sources/inner/depths.py": "DEPTH = 6\n",
     "gpt/model.py": "import sys\nsys.path.append('../common')\nfrom parts import WIDTH\n"
     "from my_renamed_project.log_tools import shown\nfrom not_there_at_all import log\n"
     "from MyTables import HEIGHT\n"
+    "from bare_sources.inner.depths import DEPTH\n"
     "class Kept:\n    @log()\n    def forward(self, x):\n        return x\n"
     "class Hidden:\n    @shown('x')\n    def forward(self, x, mask):\n        return x\n",
 }
@@ -259,7 +261,7 @@ def project(package, tmp_path):
 
 
 def test_files_are_found_wherever_the_project_has_them(project):
-    assert (project.module.WIDTH, project.module.HEIGHT) == (4, 5)
+    assert (project.module.WIDTH, project.module.HEIGHT, project.module.DEPTH) == (4, 5, 6)
     assert project.missing == ["not_there_at_all"]
 
 

@@ -291,7 +291,12 @@ class Attention(nn.Module):
 
 
 @pytest.mark.parametrize(
-    "blocked, form", [("scores.masked_fill(mask == 0, 1e-9)", "filled with 1e-9"), ("scores * mask", "")]
+    "blocked, form",
+    [
+        ("scores.masked_fill(mask == 0, 1e-9)", "filled with 1e-9"),
+        ("scores.masked_fill(mask == 0, -1e-9)", "filled with -1e-9"),
+        ("scores * mask", ""),
+    ],
 )
 def test_a_small_number_in_place_of_a_large_one_is_no_product(blocked, form, tmp_path):
     (named, *_) = check_text(FILLED.replace("BLOCKED", blocked), tmp_path)["Attention"].mistakes

@@ -47,6 +47,7 @@ NOT_HERE = {
 
 NO_FORMS = {
     ("A4", "filled with 1e9"): UNKNOWN,
+    ("A4", "filled with -1e-9"): UNKNOWN,
     ("A7", "queries instead of keys, in the target"): "the page does it on both sides",
     ("A7", "queries instead of keys, in the source"): "the page does it on both sides",
     ("A13", "one head of all features"): UNKNOWN,

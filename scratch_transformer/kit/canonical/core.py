@@ -33,6 +33,7 @@ FILLS = {
     "-1e9": -1e9,
     "-1e4": -1e4,
     "1e-9": 1e-9,
+    "-1e-9": -1e-9,
     "1e9": 1e9,
 }
 WEIGHINGS: dict[str, Callable[[Tensor, int], Tensor]] = {

@@ -184,7 +184,9 @@ def _holds(folder: Path, name: str) -> bool:
 
 
 def _holds_python(folder: Path) -> bool:
-    return folder.is_dir() and next(folder.glob("*.py"), None) is not None
+    """Files of Python, or folders of such: src/ in which there is only src/transformer/."""
+    files = itertools.chain(folder.glob("*.py"), folder.glob("*/*.py")) if folder.is_dir() else ()
+    return next(iter(files), None) is not None
 
 
 def _import_package(name: str, folder: Path, guard: Guard) -> None:

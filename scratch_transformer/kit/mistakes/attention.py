@@ -132,7 +132,12 @@ print("masked afterwards:", wrong[0], "sum", wrong[0].sum().item())
         fix="scores.masked_fill(mask == 0, float('-inf')).",
         source=MASKS,
         mathematics="right: exp(-∞) = 0      here: exp(0 · s) = 1",
-        changes={"": {"masking": "times"}, "filled with 1e-9": {"fill": "1e-9"}, "filled with 1e9": {"fill": "1e9"}},
+        changes={
+            "": {"masking": "times"},
+            "filled with 1e-9": {"fill": "1e-9"},
+            "filled with -1e-9": {"fill": "-1e-9"},
+            "filled with 1e9": {"fill": "1e9"},
+        },
         demo=SCORES
         + """\
 wrong = (scores * keep).softmax(-1)
