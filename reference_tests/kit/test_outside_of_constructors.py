@@ -3,11 +3,13 @@
 import argparse
 
 import pytest
+from torch import nn
 
 from scratch_transformer.kit import process
 from scratch_transformer.kit.discover import arguments
 from scratch_transformer.kit.discover.target import find
 from scratch_transformer.kit.resolve.build import globals as outside
+from scratch_transformer.kit.resolve.build import instance
 
 LAYER = """
 import torch
@@ -88,3 +90,21 @@ def test_a_command_line_has_its_defaults():
         assert (made.path, made.heads, made.run, rest) == (None, 3, len, [])
     with pytest.raises(SystemExit):
         parser.parse_args([])
+
+
+class Heads(nn.Module):
+    """Each head is a module of its own; width: of all of them."""
+
+    def __init__(self, heads, width=12):
+        super().__init__()
+        self.heads = nn.ModuleList(
+            nn.ModuleDict({name: nn.Linear(12, width // heads) for name in ("query", "key", "value")})
+            for _ in range(heads)
+        )
+        self.proj = nn.Linear(width, 12)
+
+
+@pytest.mark.parametrize("heads, width, found", [(3, 12, {}), (4, 12, {"num_heads": 4}), (3, 24, {"d_k": 8})])
+def test_heads_that_are_modules_are_counted_whatever_number_was_asked_for(heads, width, found):
+    """Block(n_embd, n_head=4) in a model, beside n_head = 6 at the top of the file."""
+    assert instance._of_heads(Heads(heads, width), {"d_model": 12, "num_heads": 3}) == found

@@ -159,6 +159,8 @@ def _of_heads(made: nn.Module, settings: Mapping[str, Any]) -> dict[str, Any]:
     if not h or not E or not whole or any(E not in shape for roles in whole for s in roles.values() for shape in s):
         return {}
     of_queries = [_out(shape, E) for shape in whole[0]["q"]]
+    if len(of_queries) not in (1, h) and {*of_queries} == {E / len(of_queries)}:
+        return {"num_heads": len(of_queries)}  # each a module of its own, whatever number it was told
     is_wide = len(of_queries) == h and any((h * E, E) in (s, s[::-1]) for s in _shapes(made))  # d_k = d_model
     several = len(of_queries) if set(of_queries) == {E} and not is_wide else 1  # side by side: W_q_1, W_q_2
     q, k = (sum(_out(shape, E) for shape in whole[0][role]) // several for role in "qk")
