@@ -131,3 +131,23 @@ def test_a_scale_that_is_written_in_is_found_whatever_the_weights_are_called(sca
 def test_beside_what_nothing_names_it_is_not_the_reason(tmp_path):
     result = check_text(WRITTEN_SCALE.replace("dim=-1) @ v", "dim=-1).square() @ v"), tmp_path)["SelfAttention"]
     assert result.verdict == "unknown mismatch" or result.unexplained, result
+
+
+HEAD = """
+class AttentionHead(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.q, self.k, self.v = (nn.Linear(d_model, d_model // num_heads) for _ in range(3))
+
+    def forward(self, x, attn_mask):
+        q, k, v = self.q(x), self.k(x), self.v(x)
+        scores = q @ k.transpose(1, 2) / math.sqrt(q.shape[-1]) + attn_mask
+        return scores.softmax(-1) @ v
+"""
+
+
+@pytest.mark.parametrize("old, ids", [("", []), (" / math.sqrt(q.shape[-1])", ["A1"])])
+def test_one_head_that_adds_the_mask_that_it_must_be_given(old, ids, tmp_path):
+    """With masks of other shapes it gives outputs of other shapes, which are not one head's."""
+    result = check_text(HEAD.replace(old, ""), tmp_path)["AttentionHead"]
+    assert (result.verdict in FINE, result.ids) == (not ids, ids)
