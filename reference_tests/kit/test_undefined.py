@@ -570,6 +570,53 @@ class OfAQuotientOrNot(nn.Module):
         self.linear = nn.Linear(width, self.d_k)
 
 
+class Scales(nn.Module):
+    def forward(self, x, factor):
+        return x * factor
+
+
+class ScalesInALoop(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([Scales() for _ in range(2)])
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+class ScalesByNumber(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList()
+        for _ in range(2):
+            self.layers.append(Scales())
+
+    def forward(self, x):
+        for i in range(2):
+            x = self.layers[i](x)
+        return x
+
+
+class ScalesByWhatItIsGiven(nn.Module):
+    def __init__(self, layer=Scales()):
+        super().__init__()
+        self.layers = nn.ModuleList([layer, layer])
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+class ScalesByThem(ScalesInALoop):
+    def forward(self, x, *factors):
+        for layer in self.layers:
+            x = layer(x, *factors)
+        return x
+
+
 class HandsOn(nn.Module):
     def __init__(self):
         super().__init__()
@@ -618,6 +665,7 @@ def finding(cls):
     ("OuterOfABase", "the number theta"), ("SineOfANumber", "the number 2 * x.shape[0]"),
     ("OfAHalf", "self.d_k = width / heads is a float"), ("ViewedByAQuotient", "2 / 1 is a float"),
     ("LayersByAQuotient", "layers = 4 / 2 is a float"),
+    ("ScalesInALoop", "calls layer with arguments"), ("ScalesByNumber", "calls self.layers[i] with arguments"),
 ])  # fmt: skip
 def test_what_nothing_defines_is_named(learners, name, said):
     found = finding(getattr(learners, name))
@@ -638,6 +686,7 @@ def test_a_module_of_a_list_is_named_whoever_watches_its_constructor(learners, m
     "OfItsOwnMean", "MakesWhatItIsGiven",
     "OfTwoPositions", "AsksWhatItIsGiven", "OfWhatAModelGives", "OfTwoResults",
     "OfTwoTensors", "OfASize", "SineOfWhatItIsGiven", "SineOfWhatItMakes", "IsGivenAFloat", "OfAQuotientOrNot",
+    "ScalesByWhatItIsGiven", "ScalesByThem",
 ])  # fmt: skip
 def test_what_may_be_set_or_given_elsewhere_is_no_mistake(learners, name):
     assert finding(getattr(learners, name)) is None

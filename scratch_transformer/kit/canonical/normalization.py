@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ from scratch_transformer import functional
 from scratch_transformer.kit.recipe import Recipe
 
 DIMS: dict[str, tuple[int, ...]] = {"features": (-1,), "tokens": (-2,), "tokens and features": (-2, -1), "batch": (0,)}
+"""Without an entry: all of them."""
 
 POWERS: dict[str, Callable[[Tensor, float], Tensor]] = {
     "no root": lambda variance, eps: variance + eps,
@@ -45,7 +47,7 @@ class Norm(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if self._is_right:
             return functional.layer_norm(x, x.shape[-1:], self.scale, self.bias, self.eps)
-        dims = DIMS[self.recipe.norm_dims]
+        dims = DIMS.get(self.recipe.norm_dims, tuple(range(x.ndim)))
         centred = x - x.mean(dims, keepdim=True) if self.centred else x
         divisor = self._divisor(x, centred, dims)
         if self.recipe.norm_kind == "mean divided":
@@ -70,7 +72,7 @@ class Norm(nn.Module):
             variance = x.square().mean(dims, keepdim=True) - x.mean(dims, keepdim=True).square()
         else:
             variance = centred.square().mean(dims, keepdim=True)
-        n = x.shape[dims[0]] if len(dims) == 1 else x.shape[dims[0]] * x.shape[dims[1]]
+        n = math.prod(x.shape[dim] for dim in dims)
         variance = variance * n if self.recipe.variance == "sum" else variance
         variance = variance * (n / (n - self.recipe.ddof)) if n > self.recipe.ddof else variance * float("nan")
         if self.recipe.variance == "absolute":

@@ -190,22 +190,54 @@ def _is_method(name: str, called: str, frame: FrameType) -> bool:
 
 
 def _is_own_part(name: str, called: str, frame: FrameType) -> bool:
-    """Whether self.part is what the class itself makes, self.part = nn.Dropout(p), and its forward was called so."""
+    """Whether self.part, self.layers[i] or layer of self.layers is what the class makes, and its forward was called so."""
     owner, (first, _, attribute) = frame.f_locals.get("self"), name.partition(".")
-    part = getattr(owner, attribute, None) if isinstance(owner, nn.Module) and first == "self" else None
+    if not isinstance(owner, nn.Module):
+        return False
+    attribute, _, place = attribute.partition("[")
+    part = getattr(owner, attribute, None) if first == "self" else frame.f_locals.get(name)
+    if place:
+        part = next(iter(part), None) if isinstance(part, nn.ModuleList) else None
     if part is None or called != f"{type(part).__qualname__}.forward" or not _is_as_written(type(part)):
         return False
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(type(owner))))
     except (OSError, TypeError, SyntaxError):
         return False
+    made = _made_as(name, tree) if first == "self" and not place else _made_in_lists(owner, part, tree)
+    return bool(made) and all(isinstance(one, ast.Call) and _names_a_class(one, frame, type(part)) for one in made)
+
+
+def _made_as(name: str, tree: ast.AST) -> list[ast.expr | None]:
+    """What a class assigns to self.part."""
     given = [node for node in ast.walk(tree) if isinstance(node, (ast.Assign, ast.AnnAssign))]
-    made = [
+    return [
         node.value
         for node in given
         if name in map(ast.unparse, getattr(node, "targets", [getattr(node, "target", None)]))
     ]
-    return bool(made) and all(isinstance(one, ast.Call) and _names_a_class(one, frame, type(part)) for one in made)
+
+
+def _made_in_lists(owner: nn.Module, part: object, tree: ast.AST) -> list[ast.expr]:
+    """What a class makes the lists of that have this part: nn.ModuleList([Layer() for _ in range(n)]), append(Layer())."""
+    lists = [name for name, one in owner.named_children() if isinstance(one, nn.ModuleList) and part in [*one]]
+    made: list[ast.expr] = []
+    for name in lists:
+        made += [element for value in _made_as(f"self.{name}", tree) for element in _elements(value)]
+        calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+        added = [node for node in calls if re.match(rf"self\.{name}\.(append|insert|add_module)$", ast.unparse(node.func))]
+        made += [node.args[-1] for node in added if node.args]
+    return made
+
+
+def _elements(value: ast.expr | None) -> list[ast.expr]:
+    """Of nn.ModuleList([…]); itself, where that is written in another way."""
+    if not isinstance(value, ast.Call) or ast.unparse(value.func).rpartition(".")[2] != "ModuleList":
+        return [] if value is None else [value]
+    inner = value.args[0] if value.args else ast.List([])
+    if isinstance(inner, (ast.ListComp, ast.GeneratorExp)):
+        return [inner.elt]
+    return inner.elts if isinstance(inner, (ast.List, ast.Tuple)) else [inner]
 
 
 def _names_a_class(call: ast.Call, frame: FrameType, cls: type) -> bool:

@@ -158,7 +158,7 @@ print("without:", torch.nn.functional.layer_norm(x, (4,)).mean().item())
         id="LN7",
         title="normalizes over the wrong axis",
         severity="mistake",
-        does="Takes mean and variance over the tokens (or over the whole sample or the batch), so the output of a "
+        does="Takes mean and variance over the tokens (or over the whole sample, or the batch), so the output of a "
         "token "
         "depends on the other tokens, on padding and on the future.",
         expected="Take them over the features of each token alone: the last axis.",
@@ -169,6 +169,7 @@ print("without:", torch.nn.functional.layer_norm(x, (4,)).mean().item())
             "over the tokens": {"norm_dims": "tokens"},
             "over tokens and features": {"norm_dims": "tokens and features"},
             "over the batch": {"norm_dims": "batch"},
+            "over all dimensions at once": {"norm_dims": "all"},
         },
         demo="""\
 import torch

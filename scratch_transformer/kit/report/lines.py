@@ -90,8 +90,9 @@ def place(id: str, form: str, thing: Any) -> Place | None:
         found = fixed(id, form, room.lines[1:])
         if found is not None:
             return Place(room.file, room.start + 1 + found[0], found[1])
-    usual = re.escape(form) if id in ("B26", "B30") else PATTERNS.get(id)
-    for pattern in filter(None, (OF_FORMS.get((id, form)), usual)):
+    named = re.escape(form) if id in ("B26", "B30") else ""
+    usual = (rf"{named}\(", named) if named else (PATTERNS.get(id),)
+    for pattern in filter(None, (OF_FORMS.get((id, form)), *usual)):
         for room in rooms:
             fits = _fits(pattern, room)
             if fits:

@@ -53,6 +53,8 @@ TODAY = (
     mistaken("LN2", "course", "RMSNorm", "torch.sqrt(torch.mean(x**2, dim=-1, keepdim=True) + self.eps)",
              "torch.sqrt(torch.mean(x**2, dim=-1, keepdim=True)) + self.eps"),
     mistaken("LN12", "course", "RMSNorm", "torch.mean(x**2,", "torch.sum(x**2,"),
+    mistaken("LN7", "course", "RMSNorm", "torch.mean(x**2, dim=-1, keepdim=True)", "torch.mean(x**2)"),
+    mistaken("LN7", "grouped", "RMSNorm", "hidden_states.pow(2).mean(-1, keepdim=True)", "hidden_states.pow(2).mean()"),
     mistaken("LN12", "grouped", "RMSNorm", "hidden_states.pow(2).mean(-1, keepdim=True)", "hidden_states.pow(2).sum(-1, keepdim=True)"),
     mistaken("A25", "token_by_token", "Transformer", "assert L == 1", "assert L > 1"),
     mistaken("A25", "course", "TransformerLM", "out = scaled_dot_product_attention(q, k, v, mask)",
