@@ -190,7 +190,7 @@ def _is_method(name: str, called: str, frame: FrameType) -> bool:
 
 
 def _is_own_part(name: str, called: str, frame: FrameType) -> bool:
-    """Whether self.part, self.layers[i] or layer of self.layers is what the class makes, and its forward was called so."""
+    """Whether self.part, self.layers[i] or a layer of self.layers is what the class makes, forward being called so."""
     owner, (first, _, attribute) = frame.f_locals.get("self"), name.partition(".")
     if not isinstance(owner, nn.Module):
         return False
@@ -219,14 +219,14 @@ def _made_as(name: str, tree: ast.AST) -> list[ast.expr | None]:
 
 
 def _made_in_lists(owner: nn.Module, part: object, tree: ast.AST) -> list[ast.expr]:
-    """What a class makes the lists of that have this part: nn.ModuleList([Layer() for _ in range(n)]), append(Layer())."""
+    """What a class makes the lists of that have this part: nn.ModuleList([Layer() for …]), append(Layer())."""
     lists = [name for name, one in owner.named_children() if isinstance(one, nn.ModuleList) and part in [*one]]
     made: list[ast.expr] = []
     for name in lists:
         made += [element for value in _made_as(f"self.{name}", tree) for element in _elements(value)]
-        calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-        added = [node for node in calls if re.match(rf"self\.{name}\.(append|insert|add_module)$", ast.unparse(node.func))]
-        made += [node.args[-1] for node in added if node.args]
+        calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.args]
+        adding = re.compile(rf"self\.{name}\.(append|insert|add_module)")
+        made += [node.args[-1] for node in calls if adding.fullmatch(ast.unparse(node.func))]
     return made
 
 
