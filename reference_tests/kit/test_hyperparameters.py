@@ -100,3 +100,15 @@ def test_a_property_of_a_config_that_stops_says_nothing():
     parameter = inspect.Parameter("config", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Config)
     made = config.instances(parameter, {}, Values({"d_model": 12}, {}), {"model_dim"}, None)
     assert made[0].model_dim == 12
+
+
+def test_a_flag_of_a_config_is_no_number_and_two_vocabularies_share_nothing():
+    class Config:
+        def __init__(self, model_dim=512, shared_embeddings=False, share_weights=True, mask_embeddings=True):
+            self.model_dim, self.shared_embeddings, self.share_weights = model_dim, shared_embeddings, share_weights
+            self.mask_embeddings = mask_embeddings
+
+    parameter = inspect.Parameter("config", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Config)
+    made = config.instances(parameter, {}, Values({"d_model": 12}, {}), {"model_dim"}, None)[0]
+    flags = (made.shared_embeddings, made.share_weights, made.mask_embeddings)
+    assert (made.model_dim, *flags) == (12, False, False, True)

@@ -38,6 +38,7 @@ def plan_of(inputs, *names):
     [
         (DECODER, ("src_trg_mask", "target_mask"), ("memory_mask", "mask")),
         (DECODER, ("memory_mask", "inputs_mask"), ("memory_mask", "mask")),
+        (DECODER, ("mask_src_tgt", "mask_self"), ("memory_mask", "mask")),
         (DECODER, ("pad_mask_src", "pad_mask_tgt"), ("memory_mask", "mask")),
         (DECODER, ("look_ahead_mask", "padding_mask"), ("mask", "memory_mask")),
         (DECODER, ("first_mask", "second_mask"), ("mask", "memory_mask")),

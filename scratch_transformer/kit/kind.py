@@ -228,6 +228,10 @@ class Candidate:
         """The same, given masks of 0 and -inf; None if it takes none, or is given such already."""
         return None
 
+    def with_turned_mask(self) -> Candidate | None:
+        """The same, its causal mask given the other way round; None if that is not given beside one of padding."""
+        return None
+
     def old_masks(self, **inputs: Any) -> list[str]:
         """The masks that it uses in a call and PyTorch refuses today, in words."""
         return []

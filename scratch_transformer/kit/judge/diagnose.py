@@ -68,12 +68,13 @@ def diagnose(candidate: Candidate, parts: Known = (), seed: int = 0, seconds: fl
         if all(says_nothing(result.output) for result in session.ran if result.output is not None):
             return _without_numbers(candidate)
         diagnosis = _diagnosed(session, parts, seconds)
-        other = candidate.with_added_masks() if "A16" in diagnosis.ids else None
+        ways = (("A16", candidate.with_added_masks), ("A5", candidate.with_turned_mask))
+        id, other = next(((id, made) for id, way in ways if id in diagnosis.ids and (made := way())), ("", None))
         if other is None:
             return diagnosis
         again = _diagnosed(Session(other, seed), parts, seconds)
         is_known = again.verdict not in ("unknown mismatch", "crashed") and not again.unexplained
-        return again if is_known and "A16" not in again.ids else diagnosis  # what is to be added was given as a boolean
+        return again if is_known and id not in again.ids else diagnosis  # its mask was meant in another way
 
 
 def _without_numbers(candidate: Candidate) -> Diagnosis:

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from scratch_transformer.kit.definitions import leads_to, names_in, parameters_of, source_of
 from scratch_transformer.kit.kind import Candidate, Inputs, Kind, State
 from scratch_transformer.kit.resolve.call import batching, beginnings, beside, caching, documented
+from scratch_transformer.kit.resolve.call.masks import Form
 from scratch_transformer.kit.resolve.call.plan import CannotCall, Plan
 from scratch_transformer.kit.resolve.call.precision import double, told_of_old_masks, without_dropout
 from scratch_transformer.kit.resolve.weights.layout import ZERO, Layout, Parameters, neutral
@@ -47,7 +48,7 @@ class Resolved(Candidate):
         rebuild: Rebuild | None = None,
     ) -> None:  # fmt: skip
         super().__init__(kind, made if isinstance(made, nn.Module) else None, settings)
-        self.made, self.plan, self._rebuild = made, plan, rebuild
+        self.made, self._rebuild = made, rebuild
         self.function: Callable[..., Any] = made
         self.layout: Layout = layout or {}
         self.shape_of: Callable[[Inputs], torch.Size | None] = lambda inputs: None
@@ -60,7 +61,9 @@ class Resolved(Candidate):
         thing = getattr(made, "function", made)
         self.defaults = {"eps": default_of(type(thing) if isinstance(thing, nn.Module) else thing, "eps")}
         own = [name for _, name, _ in plan.mask_parameters if name in ("mask", "tgt_mask")]
-        self.looks_for_padding = len(own) > 1 or bool(PADDING_OF_TARGET.search(_source(thing)))
+        sees_padding = bool(PADDING_OF_TARGET.search(_source(thing)))
+        self.plan = replace(plan, sees_padding=sees_padding)
+        self.looks_for_padding = len(own) > 1 or sees_padding
         self.speaks_of_padding = bool(plan.mask_parameters) or bool(re.search("pad|mask", _source(thing).lower()))
         self.is_causal_by_name = _is_given_future(kind, plan) or (_is_causal(kind, thing) and not _takes_mask(plan))
         self.has_bare_norms = _has_bare_norms(thing)
@@ -173,10 +176,18 @@ class Resolved(Candidate):
         given = {p: form for p, (_, form) in self.plan.masks.items() if not form.shape.startswith("lengths")}
         if all(form.polarity == ADDED for form in given.values()):
             return None
-        forms = {p: dataclasses.replace(form, polarity=ADDED) for p, form in given.items()}
-        other = copy.copy(self)
-        other.plan = self.plan.with_masks({**self.plan.masks, **{p: (self.plan.masks[p][0], forms[p]) for p in forms}})
-        said = {f"Its {p} was given as {given[p]}.": f"Its {p} was given as {forms[p]}." for p in forms}
+        return self._with_forms({p: dataclasses.replace(form, polarity=ADDED) for p, form in given.items()})
+
+    def with_turned_mask(self) -> Candidate | None:
+        own = {p: form for p, (name, form) in self.plan.masks.items() if name == "mask"}
+        turned = {p: form.turned for p, form in own.items() if form.is_of_causal and form.turned is not None}
+        return self._with_forms(turned) if len(own) > 1 and turned else None
+
+    def _with_forms(self, forms: Mapping[str, Form]) -> Candidate:
+        """The same, given these masks in these forms."""
+        before, other = self.plan.masks, copy.copy(self)
+        other.plan = self.plan.with_masks({**before, **{p: (before[p][0], form) for p, form in forms.items()}})
+        said = {f"Its {p} was given as {before[p][1]}.": f"Its {p} was given as {form}." for p, form in forms.items()}
         other.notes = [said.get(note, note) for note in self.notes]
         return other
 

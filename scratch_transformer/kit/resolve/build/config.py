@@ -17,6 +17,7 @@ from scratch_transformer.kit.resolve.names.settings import (
     FLAGS,
     FRACTIONS,
     SCALES,
+    SHARING,
     SWITCH,
     is_setting,
     settings_of,
@@ -228,7 +229,7 @@ def _instance(cls: type, value: Value, owner: Any) -> Any:
     """A config of this class, every field that is known by its name filled; None if it cannot be made."""
     if _is_made_of_fields(cls):
         fields = [field for field in dataclasses.fields(cls) if field.init]
-        names = [field.name for field in fields]
+        names, given = [field.name for field in fields], {}
         missing = dataclasses.MISSING
         open_ = [f.name for f in fields if f.default is missing and f.default_factory is missing]
     else:
@@ -237,7 +238,8 @@ def _instance(cls: type, value: Value, owner: Any) -> Any:
         except (TypeError, ValueError):
             return None
         names, open_ = [p.name for p in parameters], [p.name for p in parameters if p.default is p.empty]
-    known = _known(names, cls, value)
+        given = {p.name: p.default for p in parameters if p.default is not p.empty}
+    known = _known(names, cls, value, given)
     stand_in = Config(value, None, owner)
     known |= {name: stand_in.get(name) for name in open_ if name not in known}
     try:
@@ -264,10 +266,14 @@ def _is_made_of_fields(cls: type) -> bool:
     return dataclasses.is_dataclass(cls) and "__dataclass_fields__" in vars(maker)
 
 
-def _known(names: list[str], cls: type, value: Value) -> dict[str, Any]:
+def _known(names: list[str], cls: type, value: Value, given: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """given: the defaults of its constructor, where they are no attributes of the class."""
     known: dict[str, Any] = {}
     for name in names:
-        default = getattr(cls, name, None)
+        default = getattr(cls, name, (given or {}).get(name))
+        if default is True and SHARING.search(plain(name)) and not value.fixes(name):
+            known[name] = False  # vocabularies of two sizes cannot share their embeddings
+            continue
         is_open = is_number(default, None) or inspect.isdatadescriptor(default)
         if value.fixes(name) or (settings_of(name) and is_open and fits(name, default)):
             try:

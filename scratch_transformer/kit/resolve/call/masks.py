@@ -51,6 +51,18 @@ class Form:
         """With one row for all queries in place of one for each."""
         return Form(self.polarity, NARROWER.get(self.shape, self.shape))
 
+    @property
+    def turned(self) -> Form | None:
+        """With the other value for what is blocked; None of what is added."""
+        value, _, meaning = self.polarity.partition(" = ")
+        other = {"may attend": "blocked", "blocked": "may attend"}.get(meaning)
+        return None if other is None else Form(f"{value} = {other}", self.shape)
+
+    @property
+    def is_of_causal(self) -> bool:
+        """Whether it can only hide tokens from each other: no sentence has one of its own."""
+        return self.shape in ("(T, S)", "(1, T, S)", "(1, 1, T, S)")
+
     def give(self, keep: Tensor, B: int, h: int, T: int, S: int) -> Tensor:
         """A canonical mask, True = may attend, that broadcasts to (B, h, T, S), in this form.
 

@@ -49,6 +49,8 @@ class Plan:
     """The canonical ids that are given with one more at the end: it leaves out the last itself."""
     exchanged: tuple[str, ...] = ()
     """Masks' parameters that are given the source's though their names say the target's, or the other way round."""
+    sees_padding: bool = False
+    """It finds the target's padding in the ids: a mask that cannot say it need not."""
     whole: bool = True
     """The canonical inputs are all used: none of query, key, value stands for another."""
 
@@ -162,7 +164,14 @@ class Plan:
             own = {p: form for p, form in takers.items() if p not in cross} or takers
             if cross and own is not takers:  # the encoder's, and the decoder's
                 given |= self._shared(keep, cross, _crossing(inputs))
-            given |= self._shared(keep, own, sizes(inputs, name))
+            size = sizes(inputs, name)
+            try:
+                given |= self._shared(keep, own, size)
+            except Inexpressible:
+                if not self.sees_padding or name == "memory_mask" or not {"ids", "tgt"} & inputs.keys():
+                    raise
+                _, rest = split(keep)
+                given |= self._shared(rest, own, size)
         return given
 
     def apart(self, inputs: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -72,7 +72,9 @@ TARGET_MASK = re.compile(
     r"|mask.*(tgt|trg|tar|dec|self|future)"
 )
 BOTH = r"(src|source)(tgt|trg|tar|target)|(tgt|trg|tar|target)(src|source)"
-CROSS_MASK = re.compile(rf"(decenc|encdec|encoderdecoder|cross|memory|{BOTH}).*mask|^dec(oder)?pad(ding)?mask$")
+CROSS_MASK = re.compile(
+    rf"(decenc|encdec|encoderdecoder|cross|memory|{BOTH}).*mask|mask({BOTH})$|^dec(oder)?pad(ding)?mask$"
+)
 """Of these, what says `dec` is no mask of the target; dec_padding_mask is TensorFlow's, for what the encoder gives."""
 LENGTHS = re.compile(
     r"^(seq|sequences?|inputs?)?(lengths|lens)$|^inputs?len$|valid(len|length)s?$"

@@ -30,8 +30,13 @@ SHAPES = (
     ("(B, 1, T, S)", "(B, 1, T, S)"),
     ("(B, T, S)", "(B, T, S)"), ("(B, 1, T, S)", "(B, S)"), ("(B, S)", "(B, S)"), ("(T, S, B)", "(T, S, B)"),
     ("(T, S, B)", "(1, S, B)"), ("(B, S), causal inside", "(B, S)"), ("(B, S), causal inside", "(B, 1, 1, S)"),
+    ("(T, S)", "(B, 1, 1, S)"),
 )  # fmt: skip
 """Usual shapes of the decoder's own mask, and of the mask of the source."""
+OF_TWO_SORTS = (
+    ("(T, S)", "(B, S)"), ("(1, 1, T, S)", "(B, 1, 1, S)"), ("(1, T, S)", "(B, 1, S)"), ("(T, S)", "(B, 1, 1, S)"),
+)  # fmt: skip
+"""The same of masks that hide the future, and of those of padding, each meant in its own way."""
 
 
 def with_required_masks(plan: Plan, every: bool, likely: Sequence[str] = ()) -> Iterator[Plan]:
@@ -146,7 +151,7 @@ def _of_two_sorts(takers: list[tuple[str, str]]) -> list[dict[str, tuple[str, Fo
         return []
     return [
         {p: (name, Form(of_padding, narrow) if p in paddings else Form(polarity, wide)) for p, name in takers}
-        for wide, narrow in (("(T, S)", "(B, S)"), ("(1, 1, T, S)", "(B, 1, 1, S)"), ("(1, T, S)", "(B, 1, S)"))
+        for wide, narrow in OF_TWO_SORTS
         for polarity, of_padding in itertools.product(NEUTRAL, NEUTRAL)
         if polarity != of_padding
     ]
@@ -227,6 +232,8 @@ def _best(
         best = min(ranked, default=best)
         if not ranked or best[0][0] < NOTHING:
             break
+        stopped = {index for (tier, *_), index in ranked if tier > NOTHING}
+        chosen = [index for index in chosen if index not in stopped]
     candidate.plan = start
     return best[0], options[best[1]] if ranked else {}, least
 

@@ -1,0 +1,66 @@
+"""Masks of padding and masks that hide the future, each given by itself, or one of them made by the model."""
+
+import pytest
+import torch
+
+from reference_tests.kit.test_ways_to_call import plan_of
+from scratch_transformer.kit.judge.diagnose import diagnose
+from scratch_transformer.kit.kinds import KINDS
+from scratch_transformer.kit.resolve.call.masks import Form, Inexpressible
+from scratch_transformer.kit.resolve.candidate import Resolved
+from scratch_transformer.kit.resolve.trials.mask_search import _of_two_sorts, with_required_masks
+
+
+def test_each_may_be_meant_in_its_own_way():
+    """As what makes `padding & ~future` of a padding mask (B, 1, 1, S) and one of the future (T, S) asks for them."""
+    names = ("padding_mask", "future_mask", "memory_padding_mask")
+    plan = plan_of(("x", "memory", "mask", "memory_mask"), "x", "memory", *names)
+    takers = [(p, name) for p, name, _ in plan.mask_parameters]
+    assert takers == [("padding_mask", "mask"), ("future_mask", "mask"), ("memory_padding_mask", "memory_mask")]
+    said = [{p: str(form) for p, (_, form) in forms.items()} for forms in _of_two_sorts(takers)]
+    keys = "(B, 1, 1, S), True = may attend"
+    assert dict(zip(names, (keys, "(T, S), True = blocked", keys), strict=True)) in said
+    required = [{p: form.shape for p, (_, form) in one.masks.items()} for one in with_required_masks(plan, True)]
+    assert dict(zip(names, ("(B, 1, 1, S)", "(T, S)", "(B, 1, 1, S)"), strict=True)) in required
+
+
+def layer(x, padding_mask, future_mask):
+    """Of which nothing but the masks is looked at: every token is the mean of those that it may attend to."""
+    keep = (padding_mask & ~future_mask).double()
+    return (keep[:, 0] @ x) / keep[:, 0].sum(-1, keepdim=True).clamp(min=1)
+
+
+def test_a_causal_mask_that_was_taken_the_wrong_way_round_is_turned():
+    kind = KINDS["DecoderOnlyLayer"]
+    plan = plan_of(kind.inputs, "x", "padding_mask", "future_mask")
+    names = {"padding_mask": "(B, 1, 1, S)", "future_mask": "(T, S)"}
+    taken = {p: ("mask", Form("True = may attend", shape)) for p, shape in names.items()}
+    candidate = Resolved(kind, layer, kind.defaults, plan.with_masks(taken))
+    candidate.notes.append("Its future_mask was given as (T, S), True = may attend.")
+    turned = candidate.with_turned_mask()
+    assert {p: str(form) for p, (_, form) in turned.plan.masks.items()} == {
+        "padding_mask": "(B, 1, 1, S), True = may attend", "future_mask": "(T, S), True = blocked",
+    }  # fmt: skip
+    assert turned.notes == ["Its future_mask was given as (T, S), True = blocked."]
+    alone = Resolved(kind, layer, kind.defaults, plan.with_masks({"future_mask": taken["future_mask"]}))
+    assert alone.with_turned_mask() is None  # of one mask, for padding and the future, the other way is another mask
+    assert "A5" not in diagnose(candidate).ids
+
+
+def test_a_model_that_finds_padding_itself_is_told_of_the_future_alone():
+    """Before, what it gives for padding in the target was not checked."""
+    plan = plan_of(("src", "tgt", "src_mask", "tgt_mask"), "src", "tgt", "future_mask")
+    plan = plan.with_masks({"future_mask": ("tgt_mask", Form("True = blocked", "(T, S)"))})
+    ids = torch.tensor([[3, 4, 5], [3, 4, 1]])
+    padded = (ids != 1)[:, None, None, :] & torch.ones(3, 3).tril().bool()
+    inputs = {"src": ids, "tgt": ids, "src_mask": None, "tgt_mask": padded}
+    with pytest.raises(Inexpressible):
+        plan.give(inputs)
+    by_itself = Resolved(KINDS["Transformer"], FindsPadding().forward, {}, plan).plan
+    assert torch.equal(by_itself.give(inputs)["future_mask"], torch.ones(3, 3).triu(1).bool())
+
+
+class FindsPadding:
+    def forward(self, src, tgt, future_mask):
+        tgt_padding_mask = tgt != 1
+        return src, tgt_padding_mask, future_mask
