@@ -95,3 +95,20 @@ def test_what_becomes_of_the_scores(fill, weights, named, tmp_path):
     result = only(CORE.format(fill=fill, weights=weights), tmp_path)
     assert result.verdict == ("unknown mismatch" if named is None else "mistake")
     assert named is None or named in {(one.id, one.form) for one in result.mistakes}
+
+
+MAKES = """
+def {name}(dim_input: int = 512, dim_feedforward: int = 2048) -> nn.Module:
+    return nn.Sequential(
+        nn.Linear(dim_input, dim_feedforward),
+        nn.{activation}(),
+        nn.Linear(dim_feedforward, dim_input),
+    )
+"""
+
+
+@pytest.mark.parametrize("activation, ids", [("ReLU", []), ("Tanh", ["B8"]), ("Identity", ["B16"])])
+def test_a_function_that_makes_a_part_is_called_for_it(activation, ids, tmp_path):
+    result = only(MAKES.format(name="feed_forward", activation=activation), tmp_path)
+    assert [m.id for m in result.mistakes if m.severity == "mistake"] == ids
+    assert result.verdict == ("mistake" if ids else "matches the builtin")

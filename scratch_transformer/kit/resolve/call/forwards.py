@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import inspect
 import re
+import textwrap
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from scratch_transformer.kit.definitions import source_of
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.build.config import is_config
 from scratch_transformer.kit.resolve.build.construct import parameters_of
@@ -38,14 +41,30 @@ HEADS = (
 
 
 def is_factory(thing: Any, kind: Kind) -> bool:
-    """A function that makes a model: make_model(src_vocab, tgt_vocab, N=6, d_model=512)."""
+    """A function that makes a model: make_model(src_vocab, tgt_vocab, N=6, d_model=512); one that makes a part."""
     if not inspect.isfunction(thing) or kind.name not in MODELS:
-        return False
+        return inspect.isfunction(thing) and _returns_module(thing)
     found = parameters_of(thing)
     if len(found) == 1 and is_config(found[0]):
         return re.match(r"(build|make|create|get|init)_?\w*(model|transformer|gpt|llama)", thing.__name__) is not None
     names = [p.name for p in found]
     return bool(names) and sum(map(is_setting, names)) > len(names) / 2
+
+
+def _returns_module(function: Callable[..., Any]) -> bool:
+    """Whether all that it returns is made of a class of modules: return nn.Sequential(nn.Linear(d_model, d_ff), …)."""
+    try:
+        nodes = ast.walk(ast.parse(textwrap.dedent(source_of(function))))
+    except SyntaxError:
+        return False
+    returned = [node.value for node in nodes if isinstance(node, ast.Return)]
+    calls = [ast.unparse(value.func).split(".") for value in returned if isinstance(value, ast.Call)]
+    made = [functools.reduce(_part, rest, function.__globals__.get(first)) for first, *rest in calls]
+    return 0 < len(returned) == sum(isinstance(one, type) and issubclass(one, nn.Module) for one in made)
+
+
+def _part(thing: Any, name: str) -> Any:
+    return getattr(thing, name, None)
 
 
 def makers(cls: Any, kind: Kind) -> list[Callable[..., Any]]:
