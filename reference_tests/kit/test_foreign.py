@@ -215,6 +215,17 @@ class MLP(nn.Module):
 
     def forward(self, x):
         return self.w_2(torch.relu(self.w_1(x)))
+
+
+class PositionEmbedding(nn.Module):
+    def __init__(self, width=256):
+        super().__init__()
+        self.row_embed, self.col_embed = nn.Embedding(50, width), nn.Embedding(50, width)
+
+    def forward(self, x):
+        h, w = x.shape[-2:]
+        rows, columns = self.row_embed(torch.arange(h)), self.col_embed(torch.arange(w))
+        return torch.cat([columns[None].expand(h, -1, -1), rows[:, None].expand(-1, w, -1)], -1).permute(2, 0, 1)[None]
 """
 
 
@@ -247,6 +258,7 @@ def report(tmp_path_factory):
         "BigramLanguageModel (it attends to nothing)",
         "SentenceEmbedding (it needs a file or a vocabulary that is not there: sentences.pt)",
         "InputEmbedding (it needs a_package_nobody_has, which is not installed)",
+        "PositionEmbedding (of images: h, w = x.shape[-2:])",
     ],
 )
 def test_it_is_said_why_something_is_no_component(report, said):

@@ -36,7 +36,8 @@ class Recipe:
     position_axis: str = "time"
     positions_dtype: str = "float64"
     input_scale: str = "none"  # of what the positions are added to
-    adding: str = "added"  # "multiplied"; "twice": what the positions are added to is added once more
+    adding: str = "added"  # "multiplied"; "twice": what the positions are added to is added once more;
+    # "positions twice"
     embedding_norm: bool = False  # after embedding and positions, as in BERT
 
     # ---- Rotary positions ----
@@ -89,6 +90,7 @@ class Recipe:
     layers: str = "own weights"
     feeding: str = "previous layer"
     network: str = "used"  # "thrown away": what the feed-forward network gives
+    network_input: str = "the sum"  # "attention's output": what the sublayer before gives, without its input
     depth: str = "all layers"  # "first layer": the others are not made, or never reached
     cross_input: str = "self-attention's output"  # "block's input": what the attention to the encoder is given
     memory: str = "encoder"  # "decoder", "decoder, its mask"; "its keys": values are the decoder's own

@@ -56,6 +56,8 @@ class Layer(nn.Module):
     def __init__(self, settings: dict[str, Any], recipe: Recipe, norms: int) -> None:
         super().__init__()
         d_model, self.recipe = settings["d_model"], recipe
+        self.outputs: list[Tensor] = []
+        """Of the sublayer that was called last, before the sum."""
         self.self_attn = Attention(settings, recipe.within("self_attn"))
         if norms == 3:
             self.cross_attn = Attention(settings, recipe.within("cross_attn"))
@@ -78,7 +80,11 @@ class Layer(nn.Module):
         return norm
 
     def connect(self, x: Tensor, sublayer: Sublayer, number: int, residual: Tensor | None = None) -> Tensor:
-        return connect(x, sublayer, self.norm_of(number), self.recipe.within(f"norm{number}"), residual)
+        def kept(x: Tensor) -> Tensor:
+            self.outputs = [sublayer(x)]
+            return self.outputs[0]
+
+        return connect(x, kept, self.norm_of(number), self.recipe.within(f"norm{number}"), residual)
 
     def side_by_side(self, x: Tensor, *sublayers: Sublayer) -> Tensor:
         """x + f(norm(x)) + g(norm(x)): none is given the other's output."""
@@ -95,6 +101,8 @@ class Layer(nn.Module):
         """The last sublayer. inputs: of the block, and of the sublayer before, which some add in place of x."""
         if self.recipe.network == "thrown away":
             return x
+        if self.recipe.network_input == "attention's output":
+            return self.connect(self.outputs[0], self.feed_forward, number, x)
         places = {"block's input": 0, "earlier input": -1}
         place = places.get(self.recipe.residual)
         return self.connect(x, self.feed_forward, number, None if place is None else inputs[place])

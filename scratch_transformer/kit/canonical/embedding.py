@@ -59,6 +59,7 @@ class Positions(nn.Module):
         pe = pe.unsqueeze(1 - axis)
         x = scaled(x, recipe.input_scale)
         x = x + x if recipe.adding == "twice" else x
+        pe = pe + pe if recipe.adding == "positions twice" else pe
         return x * pe if recipe.adding == "multiplied" else x + pe
 
 

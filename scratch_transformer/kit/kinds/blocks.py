@@ -44,6 +44,7 @@ LAYER_MISTAKES = (
     *(id for id in SELF_MISTAKES if id not in BLOCK_MISTAKES),
     *("B6", "B11", "B15:", "B24"),
     "B23:the feed-forward network's output is added to the block's first input",
+    "B23:the feed-forward network is given attention's output, without the sum",
     "B30:the feed-forward network's output is thrown away",
 )
 USUAL = {name: ACTIVATIONS[name] for name in ("ReLU", "GELU", "GELU by tanh")}

@@ -91,6 +91,7 @@ POSITIONS = Kind(
         "P9",
         "P10",
         "P11",
+        "P12:the positions are added twice",
         "E1",
         "A12",
         "B12",

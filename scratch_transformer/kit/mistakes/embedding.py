@@ -321,15 +321,15 @@ print("in the embedding and again with the positions:", once * d_model**0.5)
     ),
     Mistake(
         id="P12",
-        title="the embedding is added twice",
+        title="the embedding, or the code of the positions, is added twice",
         severity="mistake",
         does="Adds the embedding to what adds the positions to the embedding already: x + pos(x), where pos(x) is "
-        "x + code. The positions weigh half as much beside the words.",
+        "x + code. The positions weigh half as much beside the words; or twice as much, where they are added twice.",
         expected="x + code: either pos(x) alone, or x + pos where pos gives the codes and nothing else.",
         fix="x = self.pos(self.embed(ids)), without adding the embedding again.",
         source=POSITIONS_SOURCE,
         mathematics="right: x + pe      here: x + (x + pe) = 2x + pe",
-        changes={"": {"adding": "twice"}},
+        changes={"": {"adding": "twice"}, "the positions are added twice": {"adding": "positions twice"}},
         demo=TABLE
         + """\
 x = torch.ones(1, 4)

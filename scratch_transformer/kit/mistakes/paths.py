@@ -11,7 +11,7 @@ PATHS = (
         severity="mistake",
         does="What is added to a sublayer's output is not that sublayer's input: the value or the encoder's output in "
         "place of the query, the block's first input in place of what the attention made of it, the sublayer's own "
-        "output, or the input twice.",
+        "output, or the input twice; or the sum is added, and the sublayer is not given it.",
         expected="norm(x + f(x)): the same x on both sides; in attention to the encoder, x is the decoder's.",
         fix="x = self.norm(x + self.dropout(sublayer(x))), step by step with one name.",
         source=BLOCK,
@@ -27,6 +27,9 @@ PATHS = (
             "the attention to the encoder is given the block's first input": {"cross_input": "block's input"},
             "the sublayer's output is added to itself": {"residual": "own output"},
             "the input is added twice": {"residual": "twice"},
+            "the feed-forward network is given attention's output, without the sum": {
+                "network_input": "attention's output"
+            },
         },
         demo="""\
 import torch

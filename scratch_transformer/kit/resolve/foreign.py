@@ -26,7 +26,10 @@ from scratch_transformer.kit.resolve.other_designs import SAID
 
 RECURRENT = ("LSTM", "GRU", "RNN", "LSTMCell", "GRUCell", "RNNCell", "RNNBase")
 CONVOLUTIONS = ("Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "conv1d", "conv2d")
-IMAGE = re.compile(r"\(?\w+, \w+, (h|height), (w|width)\)? = \w+\.(shape|size\(\))$", re.IGNORECASE)
+IMAGE = re.compile(
+    r"\(?(\w+, \w+, )?(h|height), (w|width)\)? = (?(1)\w+\.(shape|size\(\))|[\w.]+\.(shape|size\(\))\[-2:\])$",
+    re.IGNORECASE,
+)
 PIXELS = ("784", "28 * 28", "1 * 28 * 28", "3072", "3 * 32 * 32", "32 * 32 * 3")
 """Of the data sets that first networks are trained on."""
 CALLED = ("forward", "__call__", "encode", "decode")
