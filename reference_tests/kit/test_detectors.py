@@ -213,9 +213,9 @@ class Layer(blocks.EncoderLayer):
         super().__init__({"d_model": d_model, "num_heads": num_heads, "d_ff": d_ff}, RIGHT)
         self.dropout = nn.Dropout(dropout)
 
-    def connect(self, x, sublayer, number, residual=None):
+    def connect(self, x, sublayer, number, **others):
         dropped = (lambda x: self.dropout(sublayer(x))) if self.drops else sublayer
-        return super().connect(x, dropped, number, residual)
+        return super().connect(x, dropped, number, **others)
 
 
 def test_B6_no_residual_dropout():

@@ -86,7 +86,7 @@ def test_gradients_of_what_does_not_count_do_not_count():
 
 
 class OneNorm(Layer):
-    def connect(self, x, sublayer, number, residual=None):
+    def connect(self, x, sublayer, number, **others):
         return self.norm1(x + sublayer(x))
 
 

@@ -264,8 +264,8 @@ class MakesNorms(blocks.EncoderLayer):
     def __init__(self, d_model, num_heads, d_ff):
         super().__init__({"d_model": d_model, "num_heads": num_heads, "d_ff": d_ff}, RIGHT)
 
-    def connect(self, x, sublayer, number, residual=None):
-        return super().connect(nn.LayerNorm(12, dtype=x.dtype)(x) * 0 + x, sublayer, number, residual)
+    def connect(self, x, sublayer, number, **others):
+        return super().connect(nn.LayerNorm(12, dtype=x.dtype)(x) * 0 + x, sublayer, number, **others)
 
 
 class LeavesEmpty(FeedForward):

@@ -36,8 +36,7 @@ class Recipe:
     position_axis: str = "time"
     positions_dtype: str = "float64"
     input_scale: str = "none"  # of what the positions are added to
-    adding: str = "added"  # "multiplied"; "twice": what the positions are added to is added once more;
-    # "positions twice"
+    adding: str = "added"  # "multiplied"; "twice": what the positions are added to is added once more
     embedding_norm: bool = False  # after embedding and positions, as in BERT
 
     # ---- Rotary positions ----
@@ -57,6 +56,8 @@ class Recipe:
     scale: str = "1/sqrt(d_k)"  # or a number
     scale_place: str = "scores"
     softmax_over: str = "keys"
+    scored: str = "keys"  # what queries are multiplied with; "values"
+    weighed: str = "values"  # what the weights are multiplied with; "keys"
     weighing: str = "softmax"  # "nothing", "sigmoid", "log_softmax", "softmax twice"
     masking: str = "before softmax"
     fill: str = "-inf, empty rows zero"
@@ -82,15 +83,17 @@ class Recipe:
     gated: bool = False  # activation(x W_gateᵀ) ⊙ (x W_1ᵀ), as in SwiGLU
     gate: str = "gate"  # which of the two goes through the activation
     gating: str = "product"
-    norm_order: str = "post"  # "parallel": x + f(norm(x)) + g(norm(x))
+    norm_order: str = "post"  # "parallel": x + f(norm(x)) + g(norm(x)); "neither": f(x); "thrown away": x
     norms: str = "own"  # "shared"; of a decoder's layer also which norm each sublayer has: "1 2 2"
     residual: str = "input"  # "memory", "value", "key", "block's input": what is added to a sublayer's output
-    # "own output": it itself; "twice": the input, two times
+    # "own output": it itself; "twice": the input, two times; "negative": the input is subtracted; "earlier output": of
+    # the sublayer before, as it is; "block's input too"; "after the norm too"
+    summand: str = "output"  # "negative"; "nothing", "its input", "earlier output": the output is thrown away
     final_norm: bool = False
     layers: str = "own weights"
     feeding: str = "previous layer"
     network: str = "used"  # "thrown away": what the feed-forward network gives
-    network_input: str = "the sum"  # "attention's output": what the sublayer before gives, without its input
+    network_input: str = "attention's"  # "block's input"; "earlier output": attention's without residual and norm
     depth: str = "all layers"  # "first layer": the others are not made, or never reached
     cross_input: str = "self-attention's output"  # "block's input": what the attention to the encoder is given
     memory: str = "encoder"  # "decoder", "decoder, its mask"; "its keys": values are the decoder's own

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from scratch_transformer import masks
@@ -15,15 +16,24 @@ from scratch_transformer.kit.canonical.normalization import Norm
 from scratch_transformer.kit.recipe import Recipe
 
 Sublayer = Callable[[Tensor], Tensor]
+FIRST = "first of all"
+"""The block's input, among what a sublayer may be mixed up with."""
 
 
-def connect(x: Tensor, sublayer: Sublayer, norm: Sublayer, recipe: Recipe, residual: Tensor | None = None) -> Tensor:
-    """One sublayer with residual and norm, in the order of the recipe. residual: what is added in place of x."""
-    order = recipe.norm_order
+def connect(
+    x: Tensor, sublayer: Sublayer, norm: Sublayer, recipe: Recipe, others: Mapping[str, Tensor] | None = None
+) -> Tensor:
+    """One sublayer with residual and norm, in the order of the recipe.
+
+    others: tensors that may be in the place of its own, by the recipe's words for them.
+    """
+    order, others = recipe.norm_order, others or {}
     if order in ("pre", "post"):
-        y = sublayer(norm(x) if order == "pre" else x)
-        added = {"own output": y, "twice": x + x}.get(recipe.residual, x if residual is None else residual)
-        return added + y if order == "pre" else norm(added + y)
+        given = norm(x) if order == "pre" else x
+        y = summand(given, sublayer(given), recipe, others)
+        total = residual(x, y, recipe, others) + y
+        total = total if order == "pre" else norm(total)
+        return x + total if recipe.residual == "after the norm too" else total
     if order == "residual after norm":
         x = norm(x)
         return x + sublayer(x)
@@ -35,8 +45,29 @@ def connect(x: Tensor, sublayer: Sublayer, norm: Sublayer, recipe: Recipe, resid
         return sublayer(norm(x))
     if order == "residual of the norm":
         return norm(x) + sublayer(x)
+    if order == "neither":
+        return sublayer(x)
+    if order == "thrown away":
+        sublayer(x)  # what comes after may be given its output
+        return x
     assert order == "no norm"
     return x + sublayer(x)
+
+
+def residual(x: Tensor, y: Tensor, recipe: Recipe, others: Mapping[str, Tensor]) -> Tensor:
+    """What is added to the sublayer's output y; x unless the recipe says otherwise."""
+    name, x = recipe.residual, others.get("stream", x)
+    if name == "block's input too":
+        return x + others[FIRST] if FIRST in others else x
+    return {"own output": y, "twice": x + x, "negative": -x}.get(name, others.get(name, x))
+
+
+def summand(given: Tensor, y: Tensor, recipe: Recipe, others: Mapping[str, Tensor]) -> Tensor:
+    """What is added to the residual: the output y of the sublayer that was given this, or what is in its place."""
+    if recipe.summand == "output":
+        return y
+    places = {"nothing": torch.zeros_like(given), "its input": given, "negative": -y}
+    return places.get(recipe.summand, others.get(recipe.summand, y))
 
 
 class Residual(nn.Module):
@@ -56,13 +87,11 @@ class Layer(nn.Module):
     def __init__(self, settings: dict[str, Any], recipe: Recipe, norms: int) -> None:
         super().__init__()
         d_model, self.recipe = settings["d_model"], recipe
-        self.outputs: list[Tensor] = []
-        """Of the sublayer that was called last, before the sum."""
         self.self_attn = Attention(settings, recipe.within("self_attn"))
         if norms == 3:
             self.cross_attn = Attention(settings, recipe.within("cross_attn"))
         self.feed_forward = FeedForward(d_model, settings["d_ff"], recipe)
-        self.norms = norms
+        self.norms, self.outputs = norms, list[Tensor]()
         for number in sorted({self.number_of(number) for number in range(1, norms + 1)}):
             self.add_module(f"norm{number}", Norm(d_model, 1e-5, recipe))
         if recipe.memory_norm == "own" and norms == 3:
@@ -79,12 +108,18 @@ class Layer(nn.Module):
         norm: nn.Module = getattr(self, f"norm{self.number_of(number)}")
         return norm
 
-    def connect(self, x: Tensor, sublayer: Sublayer, number: int, residual: Tensor | None = None) -> Tensor:
-        def kept(x: Tensor) -> Tensor:
-            self.outputs = [sublayer(x)]
-            return self.outputs[0]
+    def connect(self, x: Tensor, sublayer: Sublayer, number: int, **others: Tensor) -> Tensor:
+        """others: besides the output of the sublayer before."""
+        if number > 1:
+            others["earlier output"] = self.outputs[-1]
+        else:
+            self.outputs.clear()
 
-        return connect(x, kept, self.norm_of(number), self.recipe.within(f"norm{number}"), residual)
+        def kept(given: Tensor) -> Tensor:
+            self.outputs.append(sublayer(given))
+            return self.outputs[-1]
+
+        return connect(x, kept, self.norm_of(number), self.recipe.within(f"norm{number}"), others)
 
     def side_by_side(self, x: Tensor, *sublayers: Sublayer) -> Tensor:
         """x + f(norm(x)) + g(norm(x)): none is given the other's output."""
@@ -97,15 +132,14 @@ class Layer(nn.Module):
                 y = y + sublayer(x if order == "no norm" else norm(x))
         return y
 
-    def fed_forward(self, x: Tensor, number: int, *inputs: Tensor) -> Tensor:
-        """The last sublayer. inputs: of the block, and of the sublayer before, which some add in place of x."""
+    def fed_forward(self, x: Tensor, number: int, first: Tensor, before: Tensor) -> Tensor:
+        """The last sublayer. first, before: the inputs of the block, and of the sublayer before."""
         if self.recipe.network == "thrown away":
             return x
-        if self.recipe.network_input == "attention's output":
-            return self.connect(self.outputs[0], self.feed_forward, number, x)
-        places = {"block's input": 0, "earlier input": -1}
-        place = places.get(self.recipe.residual)
-        return self.connect(x, self.feed_forward, number, None if place is None else inputs[place])
+        given = first if self.recipe.network_input == "block's input" else x
+        given = self.outputs[-1] if self.recipe.network_input == "earlier output" else given
+        others = {"stream": x, FIRST: first, "block's input": first, "earlier input": before}
+        return self.connect(given, self.feed_forward, number, **others)
 
 
 class EncoderLayer(Layer):
@@ -118,7 +152,7 @@ class EncoderLayer(Layer):
         if self.recipe.norm_order == "parallel":
             return self.side_by_side(x, lambda x: self.self_attn(x, x, x, mask), self.feed_forward)
         y = self.connect(x, lambda x: self.self_attn(x, x, x, mask), 1)
-        return self.fed_forward(y, 2, x)
+        return self.fed_forward(y, 2, x, x)
 
 
 class DecoderLayer(Layer):
@@ -139,9 +173,9 @@ class DecoderLayer(Layer):
                 raise ValueError("the source's mask does not fit the target")
             x = before = self.connect(x, lambda x: self._self(x, mask, memory_mask), 1)
             if self.recipe.order != "no cross":
-                added = memory if self.recipe.residual in ("memory", "value", "key") else x
                 given = first if self.recipe.cross_input == "block's input" else x
-                x = self.connect(given, lambda x: self._cross(x, memory, memory_mask, mask), 2, added)
+                others = {"stream": x, FIRST: first, **dict.fromkeys(("memory", "value", "key"), memory)}
+                x = self.connect(given, lambda x: self._cross(x, memory, memory_mask, mask), 2, **others)
         return self.fed_forward(x, 3, first, before)
 
     def _normed(self, memory: Tensor) -> Tensor:

@@ -53,7 +53,8 @@ def attention(
 
     width: d_model, where heads are not as wide as that together.
     """
-    return attention_weights(query, key, mask, recipe, heads, width) @ value
+    asked, weighed = (value if of == "values" else key for of in (recipe.scored, recipe.weighed))
+    return attention_weights(query, asked, mask, recipe, heads, width) @ weighed
 
 
 def attention_weights(

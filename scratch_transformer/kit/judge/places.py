@@ -21,9 +21,9 @@ SUBLAYERS = {
     **dict.fromkeys(DECODERS, THREE),
 }
 """The sublayers of a kind, by their norms."""
-AROUND = {"norm_order", "residual", "norm_kind", "ddof", "eps", "eps_inside", "variance", "affine"}
+AROUND = {"norm_order", "residual", "summand", "norm_kind", "ddof", "eps", "eps_inside", "variance", "affine"}
 """Entries that a sublayer may have of its own: what is around it."""
-OF_NORMS = AROUND - {"norm_order", "residual"}
+OF_NORMS = AROUND - {"norm_order", "residual", "summand"}
 """Of these, what the norm after the last layer may have of its own."""
 STACKS = ("Encoder", "TokenEncoder", "Decoder", "TokenDecoder", "DecoderOnly", "LlamaModel")
 MOST_APART = 3

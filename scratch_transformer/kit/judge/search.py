@@ -53,7 +53,7 @@ ORDERS = ("B1", "B2", "B3", "B13")
 """Mistakes in the order of a sublayer and its norm."""
 BLOCKS = ("Layer", "Block")
 """Kinds of which a mistake around one sublayer is as likely as any other."""
-OF_SUBLAYERS = {"norm_order", "residual"}
+OF_SUBLAYERS = {"norm_order", "residual", "summand"}
 """What may be otherwise around one sublayer than around the others."""
 MOST_LIKELY, MOST_NEAR = 4, 48
 """Designs that are combined with one mistake besides the parts'; those that are combined with mistakes at all."""
@@ -257,7 +257,8 @@ def _in_sublayers(
     single = list(of_sublayers(kind, changes))
     yield from single
     yield from ((*known, *c) for c in single if known and compatible((*known, *c)))
-    pairs = [(c[0], d[0]) for c, d in itertools.combinations(single, 2)]
+    likely = [c for c in single if c[0].id in (*ORDERS, "B14")]
+    pairs = [(c[0], d[0]) for c, d in itertools.combinations(likely, 2)]
     yield from (
         (c, d) for c, d in pairs if c.part != d.part and (c.id, c.form) != (d.id, d.form)
     )  # each in its own way

@@ -21,6 +21,12 @@ CROSSED = (
     "A21:key and value are swapped",
     "A21:x W in place of x Wᵀ",
 )
+IN_THE_CORE = (
+    "A21:the scores are products of queries and values",
+    "A21:the weights are multiplied with the keys",
+    "A21:keys and values are swapped after they were projected",
+)
+"""Where keys and values are of one input, each is as if it were made with the other's projection."""
 OF_ANOTHER = tuple(
     f"A21:{made} are made with the projection of the {other}"
     for made, other in itertools.permutations(("queries", "keys", "values"), 2)
@@ -98,7 +104,7 @@ SDPA = Kind(
     build=lambda settings, recipe: ScaledDotProductAttention(recipe),
     probes=core_probes,
     designs={"": {}, "causal where no mask is given": {"unmasked": "earlier"}},
-    mistakes=(*CORE_MISTAKES, "A24", "A31", "A32"),
+    mistakes=(*CORE_MISTAKES, *IN_THE_CORE, "A24", "A31", "A32"),
     oracle=builtin_core,
     builtin="torch.nn.functional.scaled_dot_product_attention",
     extras=(Extra(("A11",), empty_row), Extra(("A10",), huge)),
@@ -269,7 +275,7 @@ MULTIHEAD = attention_kind(
     ("query", "key", "value", "mask"),
     build=canonical.builder(canonical.Attention),
     probes=multihead_probes,
-    mistakes=(*CORE_MISTAKES, *HEAD_MISTAKES, *OTHER_RESIDUALS),
+    mistakes=(*CORE_MISTAKES, *HEAD_MISTAKES, *IN_THE_CORE, *OTHER_RESIDUALS),
     extras=(Extra(("A11",), empty_query), Extra(("A10",), huge_query)),
 )
 SELF_ATTENTION = attention_kind(

@@ -37,6 +37,15 @@ from scratch_transformer.kit.kinds.layers import (
 from scratch_transformer.kit.recipe import Recipe
 
 SIZES = {"d_model": D_MODEL, "num_heads": HEADS, "d_ff": D_FF}
+OF_SEVERAL = (
+    *("B23:the block's first input is added too", "B13:f(x), without a norm either"),
+    "B23:the output of the sublayer before is added, without its residual and norm",
+    "B23:the feed-forward network is given the block's first input",
+    "B23:the feed-forward network is given the output of the attention, without residual and norm",
+    *("B30:a sublayer's output is thrown away", "B30:what a sublayer's residual and norm made of it is thrown away"),
+    "B30:a sublayer's output is thrown away, and that of the sublayer before is added again",
+)
+"""Mistakes where sublayers are put together, that one alone does not show."""
 LAYER_MISTAKES = (
     *BLOCK_MISTAKES,
     *FEED_FORWARD_MISTAKES,
@@ -44,8 +53,8 @@ LAYER_MISTAKES = (
     *(id for id in SELF_MISTAKES if id not in BLOCK_MISTAKES),
     *("B6", "B11", "B15:", "B24"),
     "B23:the feed-forward network's output is added to the block's first input",
-    "B23:the feed-forward network is given attention's output, without the sum",
     "B30:the feed-forward network's output is thrown away",
+    *OF_SEVERAL,
 )
 USUAL = {name: ACTIVATIONS[name] for name in ("ReLU", "GELU", "GELU by tanh")}
 LAYER_DESIGNS = combined(ORDERS, USUAL)

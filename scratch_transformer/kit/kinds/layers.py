@@ -18,9 +18,14 @@ from scratch_transformer.kit.recipe import Recipe
 
 PAPER = "Vaswani et al. 2017"
 ORDERS = {"post-norm": {"norm_order": "post"}, "pre-norm": {"norm_order": "pre"}}
-OTHER_SUMS = ("B23:the sublayer's output is added to itself", "B23:the input is added twice")
+OTHER_SUMS = (
+    *("B23:the sublayer's output is added to itself", "B23:the input is added twice"),
+    "B23:the input is added again after the norm",
+    *("B23:the sublayer's output is subtracted", "B23:the input is subtracted"),
+    "B30:a sublayer's output is thrown away, and its input is added to itself",
+)
 BLOCK_MISTAKES = (
-    *("B1", "B2", "B3:", "B13", "B14", *OTHER_SUMS),
+    *("B1", "B2", "B3:", "B13:norm(f(x))", "B13:f(norm(x))", "B14", *OTHER_SUMS),
     *("LN1", "LN2", "LN3", "LN4", "LN6:", "LN7", "LN9", "LN10:the variance", "LN12:", "LN14:"),
 )
 FEED_FORWARD_MISTAKES = (

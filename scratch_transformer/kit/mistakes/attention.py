@@ -442,9 +442,9 @@ except AssertionError as error:
         id="A21",
         title="projections mixed up",
         severity="mistake",
-        does="Queries, keys and values are exchanged somewhere, one of them is made with another's projection, or a "
-        "weight matrix is used without transposing it. In self-attention some of these cannot be seen; in "
-        "cross-attention they can.",
+        does="Queries, keys and values are exchanged somewhere, such as q @ v.T for q @ k.T, one of them is made with "
+        "another's projection, or a weight matrix is used without transposing it. In self-attention some of these "
+        "cannot be seen; in cross-attention they can.",
         expected="Q = query W_q, K = key W_k, V = value W_v. In the decoder's cross-attention the queries come from "
         "the "
         "decoder, keys and values from the encoder.",
@@ -464,6 +464,9 @@ except AssertionError as error:
             "keys are made with the projection of the values": {"uses": "q v v"},
             "values are made with the projection of the queries": {"uses": "q k q"},
             "values are made with the projection of the keys": {"uses": "q k k"},
+            "the scores are products of queries and values": {"scored": "values"},
+            "the weights are multiplied with the keys": {"weighed": "keys"},
+            "keys and values are swapped after they were projected": {"scored": "values", "weighed": "keys"},
         },
         demo="""\
 import torch

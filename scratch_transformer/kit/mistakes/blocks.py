@@ -292,6 +292,7 @@ print("nn.Dropout(0.5).eval():", torch.nn.Dropout(0.5).eval()(x))
         changes={
             "norm(f(x))": {"norm_order": "no residual, post"},
             "f(norm(x))": {"norm_order": "no residual, pre"},
+            "f(x), without a norm either": {"norm_order": "neither"},
         },
         demo=SUBLAYER
         + """\

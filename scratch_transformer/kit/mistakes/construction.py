@@ -3,6 +3,10 @@
 from scratch_transformer.kit.kind import Mistake
 
 NO_DROPOUT = "dropout=None, its default, is given to nn.Dropout"
+ONE_FOR_ALL = "all heads are one and the same, with one set of weights"
+SHARED_KEYS = "heads share the projection of the keys, and not that of the values"
+SHARED_VALUES = "heads share the projection of the values, and not that of the keys"
+SHARED_BOTH = "heads share those of keys and values: multi-query attention, a design"
 
 CONSTRUCTION = (
     Mistake(
@@ -10,13 +14,16 @@ CONSTRUCTION = (
         title="one projection for all heads",
         severity="mistake",
         does="Cuts the features into heads first, and then projects each with the same small matrix (d_k × d_k). All "
-        "heads share it, and none sees more than its own share of the features.",
+        "heads share it, and none sees more than its own share of the features. Or all heads are one and the "
+        "same, or there are fewer heads of keys, or of values, than of queries.",
         expected="Each head has its own projection of all d_model features; nn.Linear(d_model, d_model) is all of them "
-        "side by side.",
+        "side by side. Multi-query attention is a design in which query heads share keys and values, both of them, so "
+        "that there is less to store.",
         fix="self.queries = nn.Linear(d_model, d_model), applied before the features are cut into heads.",
-        source="Vaswani et al. 2017, section 3.2.2",
+        source="Vaswani et al. 2017, section 3.2.2; Shazeer 2019, section 3: multi-query attention",
         mathematics="right: head_i = Attention(Q W_i, …), W_i of shape (d_model, d_k)\n"
         "here: W_q is block-diagonal, h times the same block of shape (d_k, d_k)",
+        severities={SHARED_BOTH: "note"},
         demo="""\
 import torch
 d_model, heads = 512, 8
@@ -169,7 +176,15 @@ print("told 64, it has", FeedForward(16, 64)[0].out_features)
         expected="Everything that is made has its place in forward.",
         fix="x = self.norm(x), with the result kept; or leave it out of the constructor.",
         source="documentation of torch.nn.Module: forward says what is computed at every call",
-        changes={"the feed-forward network's output is thrown away": {"network": "thrown away"}},
+        changes={
+            "the feed-forward network's output is thrown away": {"network": "thrown away"},
+            "a sublayer's output is thrown away, and its input is added to itself": {"summand": "its input"},
+            "a sublayer's output is thrown away": {"summand": "nothing"},
+            "what a sublayer's residual and norm made of it is thrown away": {"norm_order": "thrown away"},
+            "a sublayer's output is thrown away, and that of the sublayer before is added again": {
+                "summand": "earlier output"
+            },
+        },
         demo="""\
 import torch
 norm, x = torch.nn.LayerNorm(3), torch.tensor([1.0, 2.0, 6.0])

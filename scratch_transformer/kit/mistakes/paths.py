@@ -3,15 +3,17 @@
 from scratch_transformer.kit.kind import Mistake
 
 BLOCK = "Vaswani et al. 2017, section 3.1"
+SUBTRACTED = "the sublayer's output is subtracted"
+"""A form of B23 that training makes up for: its last matrix gets the other sign."""
 
 PATHS = (
     Mistake(
         id="B23",
         title="the residual adds another tensor",
         severity="mistake",
-        does="What is added to a sublayer's output is not that sublayer's input: the value or the encoder's output in "
-        "place of the query, the block's first input in place of what the attention made of it, the sublayer's own "
-        "output, or the input twice; or the sum is added, and the sublayer is not given it.",
+        does="What is added to a sublayer's output is not that sublayer's input, or not once: the value or the "
+        "encoder's output in place of the query, the block's first input in place of what the attention made of it, "
+        "the sublayer's own output, or the input twice. Or the sum is right, and the sublayer is given another tensor.",
         expected="norm(x + f(x)): the same x on both sides; in attention to the encoder, x is the decoder's.",
         fix="x = self.norm(x + self.dropout(sublayer(x))), step by step with one name.",
         source=BLOCK,
@@ -27,10 +29,17 @@ PATHS = (
             "the attention to the encoder is given the block's first input": {"cross_input": "block's input"},
             "the sublayer's output is added to itself": {"residual": "own output"},
             "the input is added twice": {"residual": "twice"},
-            "the feed-forward network is given attention's output, without the sum": {
-                "network_input": "attention's output"
+            "the input is added again after the norm": {"residual": "after the norm too"},
+            "the block's first input is added too": {"residual": "block's input too"},
+            "the output of the sublayer before is added, without its residual and norm": {"residual": "earlier output"},
+            "the feed-forward network is given the block's first input": {"network_input": "block's input"},
+            "the feed-forward network is given the output of the attention, without residual and norm": {
+                "network_input": "earlier output"
             },
+            SUBTRACTED: {"summand": "negative"},
+            "the input is subtracted": {"residual": "negative"},
         },
+        severities={SUBTRACTED: "harmless"},
         demo="""\
 import torch
 norm, x = torch.nn.LayerNorm(4), torch.tensor([1.0, 2.0, 3.0, 6.0])

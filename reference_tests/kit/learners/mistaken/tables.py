@@ -8,10 +8,11 @@ from reference_tests.kit.learners.mistaken.normalization import NORMALIZATION
 from reference_tests.kit.learners.mistaken.pairs import PAIRS
 from reference_tests.kit.learners.mistaken.paths import PATHS
 from reference_tests.kit.learners.mistaken.rarer import RARER
+from reference_tests.kit.learners.mistaken.sums import SUMS
 from reference_tests.kit.learners.mistaken.today import OPTIMIZING, TODAY
 from reference_tests.kit.learners.mistaken.training import TRAINING
 
 MISTAKEN = (
     *(*NORMALIZATION, *EMBEDDING, *ATTENTION, *BLOCKS, *TRAINING, *RARER, *PAIRS, *CONSTRUCTION, *PATHS),
-    *(*TODAY, *OPTIMIZING),
+    *(*SUMS, *TODAY, *OPTIMIZING),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import itertools
 import linecache
 import re
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ from scratch_transformer.kit.judge.session import Session, distance
 from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import Candidate, Finding
 from scratch_transformer.kit.mistakes import MISTAKES
+from scratch_transformer.kit.mistakes.construction import ONE_FOR_ALL, SHARED_BOTH, SHARED_KEYS, SHARED_VALUES
 
 Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 INITIALISES = re.compile(
@@ -107,7 +109,7 @@ def text_of(candidate: Candidate) -> str:
     return "".join(linecache.getlines(path)) if path else ""
 
 
-# ---- One small projection ----
+# ---- One projection for all heads ----
 
 
 def shared_projection(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
@@ -123,6 +125,41 @@ def shared_projection(session: Session, best: Hypothesis | None) -> Iterator[Fin
                 said = f"One matrix of {d_k} × {d_k} projects each of the {heads} heads."
                 yield Finding(MISTAKES["A28"], said)
                 return
+
+
+def shared_heads(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """A28: fewer heads of keys or of values than of queries, by their weights: several that were asked for are one."""
+    if best is None or session.settings.get("num_heads", 1) < 2 or _is_told_of_groups(session):
+        return
+    heads = session.settings["num_heads"]
+    for name in (name for name in session.state if name.endswith("w_k.weight")):
+        queries, keys, values = (_distinct_heads(session, name.replace("w_k.", f"w_{role}.")) for role in "qkv")
+        if 0 < min(keys, values) < heads:
+            one = SHARED_BOTH if keys == values else SHARED_KEYS if keys < values else SHARED_VALUES
+            said = f"It has {queries} different heads of queries, {keys} of keys and {values} of values."
+            yield Finding(MISTAKES["A28"], said, ONE_FOR_ALL if queries < heads else one)
+            return
+
+
+def _distinct_heads(session: Session, name: str) -> int:
+    """Of queries, keys or values, whose weights differ from the head's before; 0 if there are no such weights."""
+    heads = session.settings["num_heads"]
+    heads = heads if name.endswith("w_q.weight") else session.settings.get("num_kv_heads") or heads
+    weight = session.state[name]
+    if name in session.candidate.missing or weight.shape[0] % heads:
+        return 0
+    blocks = weight.unflatten(0, (heads, -1))
+    return 1 + sum(not torch.equal(block, other) for block, other in itertools.pairwise(blocks))
+
+
+def _is_told_of_groups(session: Session) -> bool:
+    """Whether the constructor takes a number of heads of keys and values: then sharing them is asked for."""
+    try:
+        return "num_kv_heads" in session.candidate.rebuild(num_kv_heads=1).told
+    except KeyError:
+        return False
+    except Exception:  # the learner's code may raise anything
+        return True
 
 
 # ---- Tensors that stay behind ----
@@ -210,5 +247,6 @@ CONSTRUCTION: tuple[tuple[tuple[str, ...], Detector], ...] = (
     (("B21",), made_in_forward),
     (("B22",), uninitialised),
     (("A28",), shared_projection),
+    (("A28",), shared_heads),
     (("P5", "A30"), left_behind),
 )

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from scratch_transformer.kit.judge.places import THREE
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session, distance, says_nothing
 from scratch_transformer.kit.judge.variants import call
@@ -109,6 +110,8 @@ def residual_dropout(session: Session, best: Hypothesis | None) -> Iterator[Find
             silent[name] = torch.zeros_like(silent[name])
     if not (session.kind.name.endswith("Layer") or session.kind.name == "ResidualConnection"):
         return
+    if best is not None and any(best.recipe.within(norm).norm_order == "neither" for norm in THREE):
+        return  # there is no sum
     constants = {name for name in silent if name.endswith(("w_o.bias", "linear2.bias"))}
     candidate = with_dropout(session, silent)
     if candidate is None or constants & session.candidate.missing:

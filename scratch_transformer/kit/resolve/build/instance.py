@@ -163,14 +163,14 @@ def _of_heads(made: nn.Module, settings: Mapping[str, Any]) -> dict[str, Any]:
         return {"num_heads": len(of_queries)}  # each a module of its own, whatever number it was told
     is_wide = len(of_queries) == h and any((h * E, E) in (s, s[::-1]) for s in _shapes(made))  # d_k = d_model
     several = len(of_queries) if set(of_queries) == {E} and not is_wide else 1  # side by side: W_q_1, W_q_2
-    q, k = (sum(_out(shape, E) for shape in whole[0][role]) // several for role in "qk")
+    q, k, v = (sum(_out(shape, E) for shape in whole[0][role]) // several for role in "qkv")
     if q % h:  # numbers that it was not asked for: of heads, by an attribute that divides what there is
         parts = [part for _, part in walk(made) if not type(part).__module__.startswith("torch.")]
         own = [value for part in parts for value in vars(part).values() if type(value) is int]
         h = next((n for n in own if 1 < n < q and q % n == 0 and n not in (E, settings.get("d_ff"))), 0)
         return {"num_heads": h, "d_k": q // h} if h and k == q else {}
     found = {} if q == E else {"d_k": q // h}
-    shared = {"num_kv_heads": k * h // q} if k < q and q % k == 0 and (k * h) % q == 0 else {}
+    shared = {"num_kv_heads": k * h // q} if k == v < q and q % k == 0 and (k * h) % q == 0 else {}
     return found | shared
 
 
