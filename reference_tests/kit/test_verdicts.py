@@ -325,6 +325,25 @@ class Buffer(Masked):
         self.register_buffer("mask", mask, persistent=False)
 
 
+class Told(Masked):
+    def __init__(self, d_model, num_heads, device="cpu"):
+        super().__init__(d_model, num_heads)
+        mask = torch.ones(50, 50, device=device).tril()
+        self.mask = mask.bool()
+
+
+class Written(Told):
+    def __init__(self, d_model, num_heads):
+        super().__init__(d_model, num_heads)
+        self.mask = self.mask.to("cpu")
+
+
+@pytest.mark.parametrize("cls, severities", [(Told, ["harmless"]), (Written, ["mistake"])])
+def test_a_mask_that_stays_on_the_device_that_it_is_told_of_is_harmless(cls, severities):
+    findings = found("CausalSelfAttention", cls, **SIZES).findings
+    assert [f.severity for f in findings if f.mistake.id == "A30"] == severities
+
+
 @pytest.mark.parametrize("cls, ids", [(Masked, ["A30"]), (Moved, []), (Buffer, [])])
 def test_a_mask_that_stays_behind(cls, ids):
     findings = found("CausalSelfAttention", cls, **SIZES).findings

@@ -103,10 +103,10 @@ ROLES = "zip((self.wq, self.wk, self.wv)"
 HEADS = "w(x).unflatten(-1, (self.h, -1)).transpose(1, 2)"
 CROSS = "x = self.norm1(x + self.self_attn(x, x, x, mask_of_self))\n        x = self.norm2(x + self.cross_attn(x,"
 FIRST_INPUT = CROSS.replace("x = self.norm1", "y = self.norm1").replace("x + self.cross", "y + self.cross")
-TABLE = 'self.register_buffer("table", table)'
+TABLE = '.to(device)\n        self.register_buffer("table", table)'
 LAYER = "x = layer(x, look_ahead_mask, memory, dec_padding_mask)"
 MISTAKEN = [
-    row("tensorflow", "PositionalEncoding", TABLE, "self.table = table.to(device)", "P5"),
+    row("tensorflow", "PositionalEncoding", TABLE, "\n        self.table = table", "P5"),
     row("tensorflow", "MultiHeadAttention", "x.view(x.size(0), -1, self.head_size, self.depth).transpose(1, 2)",
         "x.view(x.size(0), self.head_size, -1, self.depth)", "A13"),
     row("tensorflow", "Transformer", LAYER, "x = layer(x, look_ahead_mask, memory)", "A22"),

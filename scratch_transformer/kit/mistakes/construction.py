@@ -3,6 +3,7 @@
 from scratch_transformer.kit.kind import Mistake
 
 NO_DROPOUT = "dropout=None, its default, is given to nn.Dropout"
+OWN_SHARE = "each head has a small matrix, which sees the head's own share of the features alone"
 ONE_FOR_ALL = "all heads are one and the same, with one set of weights"
 SHARED_KEYS = "heads share the projection of the keys, and not that of the values"
 SHARED_VALUES = "heads share the projection of the values, and not that of the keys"

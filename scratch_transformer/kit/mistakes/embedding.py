@@ -1,6 +1,7 @@
 """E1 … E5 and P1 … P14: mistakes in embeddings and positions."""
 
 from scratch_transformer.kit.kind import Mistake
+from scratch_transformer.kit.mistakes.masks import TOLD_DEVICE
 
 EMBEDDING_SOURCE = "Vaswani et al. 2017, section 3.4"
 POSITIONS_SOURCE = "Vaswani et al. 2017, section 3.5"
@@ -198,6 +199,7 @@ print("by token:", (x + pe[: x.size(1)].transpose(0, 1))[..., 0], sep="\\n")
         expected="A buffer: it moves with the model, is saved with it, and is not trained.",
         fix="self.register_buffer('pe', pe).",
         source="documentation of torch.nn.Module.register_buffer",
+        severities={TOLD_DEVICE: "harmless"},
         demo="""\
 import torch
 class Positions(torch.nn.Module):

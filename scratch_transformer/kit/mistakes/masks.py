@@ -3,6 +3,8 @@
 from scratch_transformer.kit.kind import Mistake
 
 MASKS = "Vaswani et al. 2017, section 3.2.3"
+TOLD_DEVICE = "it is put on the device that the constructor is told of, and stays there"
+"""A form of P5 and A30: where the module is on that device too, all is well."""
 
 LOST_MASKS = (
     Mistake(
@@ -39,6 +41,7 @@ print("right:", right.softmax(-1)[2])
         expected="A buffer moves with the module. persistent=False keeps it out of the checkpoint.",
         fix="self.register_buffer('mask', torch.tril(torch.ones(T, T)), persistent=False).",
         source="documentation of torch.nn.Module.register_buffer",
+        severities={TOLD_DEVICE: "harmless"},
         demo="""\
 import torch
 module = torch.nn.Module()

@@ -11,6 +11,7 @@ from scratch_transformer.kit.judge.detectors.behaviour import BEHAVIOUR
 from scratch_transformer.kit.judge.detectors.cache import CACHE
 from scratch_transformer.kit.judge.detectors.construction import CONSTRUCTION
 from scratch_transformer.kit.judge.detectors.defaults import DEFAULTS
+from scratch_transformer.kit.judge.detectors.devices import DEVICES
 from scratch_transformer.kit.judge.detectors.dropout import DROPOUT
 from scratch_transformer.kit.judge.detectors.embedding import EMBEDDING
 from scratch_transformer.kit.judge.detectors.gradients import GRADIENTS
@@ -26,6 +27,7 @@ DETECTORS = (
     *CACHE,
     *INVENTORY,
     *CONSTRUCTION,
+    *DEVICES,
     *BEHAVIOUR,
     *GRADIENTS,
     *DROPOUT,

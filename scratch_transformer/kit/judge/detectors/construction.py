@@ -1,4 +1,4 @@
-"""When weights and masks are made, and whether they are filled, shared, and moved with the module."""
+"""When weights are made, and whether they are filled and shared."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from scratch_transformer.kit.judge.search import Hypothesis
@@ -19,7 +19,13 @@ from scratch_transformer.kit.judge.session import Session, distance
 from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import Candidate, Finding
 from scratch_transformer.kit.mistakes import MISTAKES
-from scratch_transformer.kit.mistakes.construction import ONE_FOR_ALL, SHARED_BOTH, SHARED_KEYS, SHARED_VALUES
+from scratch_transformer.kit.mistakes.construction import (
+    ONE_FOR_ALL,
+    OWN_SHARE,
+    SHARED_BOTH,
+    SHARED_KEYS,
+    SHARED_VALUES,
+)
 
 Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 INITIALISES = re.compile(
@@ -112,18 +118,20 @@ def text_of(candidate: Candidate) -> str:
 # ---- One projection for all heads ----
 
 
-def shared_projection(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
-    """A28: the projections are block-diagonal, and all blocks are one."""
+def small_projections(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """A28: the projections are block-diagonal, and perhaps all blocks are one."""
     heads = session.settings.get("num_heads", 1)
     if best is None or heads < 2:
         return
     for name, weight in session.state.items():
         if name.endswith(("w_q.weight", "w_k.weight", "w_v.weight")) and name not in session.candidate.missing:
             d_k = weight.shape[0] // heads
-            block = weight[:d_k, :d_k]
-            if weight.dim() == 2 and bool(block.any()) and torch.equal(weight, torch.block_diag(*[block] * heads)):
-                said = f"One matrix of {d_k} × {d_k} projects each of the {heads} heads."
-                yield Finding(MISTAKES["A28"], said)
+            blocks = [weight[i * d_k : (i + 1) * d_k, i * d_k : (i + 1) * d_k] for i in range(heads)]
+            if weight.dim() == 2 and bool(blocks[0].any()) and torch.equal(weight, torch.block_diag(*blocks)):
+                is_one = all(torch.equal(blocks[0], block) for block in blocks)
+                what = "One matrix" if is_one else "A matrix"
+                said = f"{what} of {d_k} × {d_k} projects each of the {heads} heads."
+                yield Finding(MISTAKES["A28"], said, "" if is_one else OWN_SHARE)
                 return
 
 
@@ -162,91 +170,9 @@ def _is_told_of_groups(session: Session) -> bool:
         return True
 
 
-# ---- Tensors that stay behind ----
-
-
-def left_behind(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
-    """P5, A30: a table of positions, or a mask, that the constructor makes and a move to another device forgets."""
-    fresh = _made_again(session)
-    width = session.settings.get("d_model")
-    found: set[str] = set()
-    for path, name, value, owner in _plain_tensors(session.candidate if fresh is None else fresh):
-        is_table = value.dim() >= 2 and value.is_floating_point() and value.shape[-1] == width
-        is_table = is_table and not getattr(value, "is_given", False)  # where that is, is its maker's affair
-        id = "A30" if _is_mask(value) else "P5" if is_table else ""
-        if fresh is None and not _is_made_first(name, owner):
-            continue
-        if id in session.kind.ids - found and not _moves(name, owner) and _stays(session, fresh):
-            found.add(id)
-            where = f"{path}.{name}" if path else name
-            said = f"self.{where}, of shape {tuple(value.shape)}, is neither a parameter nor a buffer."
-            yield Finding(MISTAKES[id], said, f"self.{where}")
-
-
-def _made_again(session: Session) -> Candidate | None:
-    """What the constructor makes, before any call keeps anything."""
-    try:
-        return session.candidate.rebuild()
-    except Exception:  # it cannot be built again
-        return None
-
-
-def _plain_tensors(candidate: Candidate) -> Iterator[tuple[str, str, Tensor, type[nn.Module]]]:
-    """Path, name, value and class of the tensors that are plain attributes of a module or of a part of it."""
-    for path, part in () if candidate.module is None else candidate.module.named_modules():
-        for name, value in list(vars(part).items()):
-            if isinstance(value, Tensor) and not value.requires_grad:
-                yield path, name, value, type(part)
-
-
-def _is_made_first(name: str, owner: type[nn.Module]) -> bool:
-    """Whether the constructor makes an attribute: what a call makes is where its input is."""
-    return name in getattr(owner.__init__, "__code__", _is_made_first.__code__).co_names
-
-
-def _moves(name: str, owner: type[nn.Module]) -> bool:
-    """Whether a method of the class moves the attribute, as far as its text tells; the constructor comes too early."""
-    methods = [method for of, method in vars(owner).items() if inspect.isfunction(method) and of != "__init__"]
-    try:
-        text = "".join(map(inspect.getsource, methods))
-    except (OSError, TypeError):
-        return False
-    return bool(re.search(rf"self\.{name}\b[^\n]*(\.to\(|\.cuda\(|type_as)", text))
-
-
-def _stays(session: Session, fresh: Candidate | None) -> bool:
-    """Whether forward stops where the module is on another device than the attribute."""
-    if fresh is None or fresh.module is None:
-        return True
-    inputs = {n: _elsewhere(v) for n, v in session.ran[0].probe.inputs.items()}
-    fresh.module.float().to("meta")
-    try:
-        call(fresh, inputs)
-    except Exception as error:  # anything may not exist on a device without numbers
-        return bool(re.search(r"device|meta", str(error)))
-    return False
-
-
-def _elsewhere(value: object) -> object:
-    if not isinstance(value, Tensor):
-        return value
-    return value.to("meta", torch.float32) if value.is_floating_point() else value.to("meta")
-
-
-def _is_mask(value: Tensor) -> bool:
-    """Square in its last axes, with two values, and a triangle."""
-    if value.dim() < 2 or value.shape[-1] != value.shape[-2] or value.shape[-1] < 2:
-        return False
-    square = value.double().reshape(-1, *value.shape[-2:])[0]
-    lower, upper = square[-1, 0], square[0, -1]
-    inside = torch.ones_like(square).tril().bool()
-    return bool(lower != upper) and all(len(half.unique()) <= 2 for half in (square[inside], square[~inside]))
-
-
 CONSTRUCTION: tuple[tuple[tuple[str, ...], Detector], ...] = (
     (("B21",), made_in_forward),
     (("B22",), uninitialised),
-    (("A28",), shared_projection),
+    (("A28",), small_projections),
     (("A28",), shared_heads),
-    (("P5", "A30"), left_behind),
 )

@@ -198,17 +198,18 @@ def _square(W: Tensor, role: str, sizes: Sizes) -> list[Tensor]:
     if shape == wanted:
         return [W]
     if shape == (d, d) and wanted == (E, E):  # one small matrix that all heads share
-        return [_block_diagonal(W, n)]
+        return [_block_diagonal([W] * n)]
     if W.dim() == 2 and shape[1] == E and wanted[0] % shape[0] == 0 and shape[0] % d == 0 and role in "kv":
         return [W.reshape(-1, d, E).repeat_interleave(wanted[0] // shape[0], 0).reshape(wanted)]  # shared by heads
     return []
 
 
-def _block_diagonal(W: Tensor, h: int) -> Tensor:
-    d = W.shape[0]
-    full = torch.full((h * d, h * d), ZERO)
-    for head in range(h):
-        full[head * d : (head + 1) * d, head * d : (head + 1) * d] = W
+def _block_diagonal(blocks: Sequence[Tensor]) -> Tensor:
+    """A small matrix for each head's own features."""
+    d = blocks[0].shape[0]
+    full = torch.full((len(blocks) * d, len(blocks) * d), ZERO)
+    for head, block in enumerate(blocks):
+        full[head * d : (head + 1) * d, head * d : (head + 1) * d] = block
     return full
 
 
@@ -218,6 +219,8 @@ def _heads(matrices: list[Tensor], role: str, d: int) -> list[Tensor]:
         return []
     if role == "o":
         return [torch.cat([W if W.shape[1] == d else W.T for W in matrices], 1)]
+    if len(matrices) > 1 and tuple(matrices[0].shape) == (d, d):
+        return [_block_diagonal(matrices)]
     return [torch.cat([W if W.shape[0] == d else W.T for W in matrices])]
 
 
@@ -237,6 +240,8 @@ def _packed(role: str, matrices: list[Tensor], biases: list[Tensor], sizes: Size
     if len(matrices) != 1:
         return []
     W = matrices[0]
+    if tuple(W.shape) == (n * sizes.d, sizes.d) and sizes.h == sizes.kv > 1:
+        return [_small(W, biases, order, sizes) for order in itertools.permutations(role)]
     W = W.reshape(rows, E) if W.dim() == 3 and tuple(W.shape) == (n, rows // n, E) else W
     if tuple(W.shape) == (E, rows) and (raw or rows != E):
         W = W.T
@@ -264,6 +269,15 @@ def _in_blocks(W: Tensor, bias: Tensor | None, order: Sequence[str], sizes: Size
     layout: Layout = {f"w_{name}.weight": part for name, part in zip(order, W.split(ends), strict=True)}
     if bias is not None:
         layout |= {f"w_{name}.bias": part for name, part in zip(order, bias.split(ends), strict=True)}
+    return layout
+
+
+def _small(W: Tensor, biases: list[Tensor], order: Sequence[str], sizes: Sizes) -> Layout:
+    """One after the other, each of which all heads share."""
+    parts = zip(order, W.split(sizes.d), strict=True)
+    layout: Layout = {f"w_{name}.weight": _block_diagonal([part] * sizes.h) for name, part in parts}
+    if [len(bias) for bias in biases] == [len(W)]:
+        layout |= {f"w_{n}.bias": b.repeat(sizes.h) for n, b in zip(order, biases[0].split(sizes.d), strict=True)}
     return layout
 
 

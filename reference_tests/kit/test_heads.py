@@ -1,0 +1,164 @@
+"""A28: heads that share projections, or see a share of the features alone; and multi-query attention, a design."""
+
+import pytest
+from reference_tests.kit.learners.checked import check_text
+from reference_tests.kit.made import Made
+from scratch_transformer.kit.judge.diagnose import diagnose
+from scratch_transformer.kit.kinds import KINDS
+from scratch_transformer.kit.recipe import RIGHT
+
+FORMS = {
+    "v": "heads share the projection of the values, and not that of the keys",
+    "k": "heads share the projection of the keys, and not that of the values",
+    "qkv": "all heads are one and the same, with one set of weights",
+}
+DESIGN = "heads share those of keys and values: multi-query attention, a design"
+SMALL = "each head has a small matrix, which sees the head's own share of the features alone"
+
+
+class OneHead(Made):
+    """Its heads have one and the same projection of some roles, as a layout of one head makes it."""
+
+    roles = ""
+
+    def load(self, state):
+        own = {n: v.unflatten(0, (3, -1))[:1] for n, v in state.items() if n[2] in self.roles}
+        return super().load({**state, **{n: v.repeat_interleave(3, 0).flatten(0, 1) for n, v in own.items()}})
+
+
+@pytest.mark.parametrize("roles", ["", "v", "k", "qkv", "kv"])
+@pytest.mark.parametrize("kind", ["MultiheadAttention", "SelfAttention", "CrossAttention"])
+def test_heads_that_share_projections(roles, kind):
+    def build(**settings):
+        return KINDS[kind].build(settings, RIGHT)
+
+    candidate = type("Of", (OneHead,), {"roles": roles})(kind, build, d_model=12, num_heads=3)
+    diagnosis = diagnose(candidate)
+    named = {f.form: f.severity for f in diagnosis.findings if f.mistake.id == "A28"}
+    assert named == ({DESIGN: "note"} if roles == "kv" else {FORMS[roles]: "mistake"} if roles else {})
+    assert (diagnosis.verdict == "mistake") == (roles in FORMS)
+
+
+# ---- As learners write it ----
+
+ATTENTION = """
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        assert d_model % num_heads == 0
+        self.h, self.d_k = num_heads, d_model // num_heads
+        self.w_q, self.w_o = nn.Linear(d_model, d_model), nn.Linear(d_model, d_model)
+        self.w_k, self.w_v = nn.Linear(d_model, KEYS * self.d_k), nn.Linear(d_model, VALUES * self.d_k)
+
+    def split(self, x):
+        return x.view(len(x), x.shape[1], -1, self.d_k).transpose(1, 2)
+
+    def forward(self, query, key, value, mask=None):
+        q, k, v = self.split(self.w_q(query)), self.split(self.w_k(key)), self.split(self.w_v(value))
+        scores = q @ k.mT / math.sqrt(self.d_k)
+        if mask is not None:
+            scores = scores.masked_fill(mask == 0, -1e9)
+        return self.w_o((scores.softmax(-1) @ v).transpose(1, 2).reshape(query.shape))
+"""
+LISTED = """
+class Head(nn.Module):
+    def __init__(self, d_model, d_k):
+        super().__init__()
+        self.q, self.k, self.v = nn.Linear(d_model, d_k), nn.Linear(d_model, d_k), nn.Linear(d_model, d_k)
+
+    def forward(self, x, mask=None):
+        scores = self.q(x) @ self.k(x).mT / self.q(x).shape[-1] ** 0.5
+        if mask is not None:
+            scores = scores.masked_fill(mask == 0, float("-inf"))
+        return scores.softmax(-1) @ self.v(x)
+
+
+class MultiHeadSelfAttention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        assert d_model % num_heads == 0
+        self.heads = nn.ModuleList(HEADS)
+        self.out = nn.Linear(d_model, d_model)
+
+    def forward(self, x, mask=None):
+        return self.out(torch.cat([head(x, mask) for head in self.heads], -1))
+"""
+CROSS = """
+class CrossAttention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        assert d_model % num_heads == 0
+        self.h, self.d_k = num_heads, d_model // num_heads
+        self.q, self.kv = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, 2 * WIDTH)
+        self.out = nn.Linear(d_model, d_model)
+
+    def forward(self, x, memory, mask=None):
+        q, kv = OF_HEADS
+        k, v = kv.transpose(1, 2).chunk(2, -1)
+        scores = q.transpose(1, 2) @ k.mT / math.sqrt(self.d_k)
+        if mask is not None:
+            scores = scores.masked_fill(mask == 0, float("-inf"))
+        return self.out((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+"""
+APART = """
+class SelfAttention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        assert d_model % num_heads == 0
+        self.d_k = d_model // num_heads
+        self.q = nn.ModuleList(nn.Linear(self.d_k, self.d_k) for _ in range(num_heads))
+        self.k = nn.ModuleList(nn.Linear(self.d_k, self.d_k) for _ in range(num_heads))
+        self.v = nn.ModuleList(nn.Linear(self.d_k, self.d_k) for _ in range(num_heads))
+        self.out = nn.Linear(d_model, d_model)
+
+    def forward(self, x, mask=None):
+        heads = []
+        for own, q, k, v in zip(x.split(self.d_k, -1), self.q, self.k, self.v):
+            scores = q(own) @ k(own).mT / self.d_k**0.5
+            if mask is not None:
+                scores = scores.masked_fill(mask == 0, -1e9)
+            heads.append(scores.softmax(-1) @ v(own))
+        return self.out(torch.cat(heads, -1))
+"""
+BEFORE = "self.q(x.unflatten(-1, (self.h, -1))), self.kv(memory.unflatten(-1, (self.h, -1)))"
+AFTER = "self.q(x).unflatten(-1, (self.h, -1)), self.kv(memory).unflatten(-1, (self.h, -1))"
+
+
+def forms(text, name, tmp_path):
+    result = check_text(text, tmp_path)[name]
+    return {named.form: named.severity for named in result.mistakes if named.id == "A28"}, result.verdict
+
+
+@pytest.mark.parametrize(
+    "keys, values, form",
+    [("self.h", "1", FORMS["v"]), ("1", "self.h", FORMS["k"]), ("1", "1", DESIGN), ("self.h", "self.h", "")],
+)
+def test_fewer_heads_of_keys_or_values(keys, values, form, tmp_path):
+    text = ATTENTION.replace("KEYS", keys).replace("VALUES", values)
+    if keys == values:
+        assert forms(text, "MultiHeadAttention", tmp_path)[0] == ({DESIGN: "note"} if form else {})
+    else:
+        assert forms(text, "MultiHeadAttention", tmp_path) == ({form: "mistake"}, "mistake")
+
+
+@pytest.mark.parametrize(
+    "heads, form",
+    [
+        ("[Head(d_model, d_model // num_heads)] * num_heads", FORMS["qkv"]),
+        ("Head(d_model, d_model // num_heads) for _ in range(num_heads)", ""),
+    ],
+)
+def test_a_list_of_one_head(heads, form, tmp_path):
+    named, verdict = forms(LISTED.replace("HEADS", heads), "MultiHeadSelfAttention", tmp_path)
+    assert (named, verdict == "mistake") == ({form: "mistake"} if form else {}, bool(form))
+
+
+@pytest.mark.parametrize("width, of_heads, form", [("self.d_k", BEFORE, {"": "mistake"}), ("d_model", AFTER, {})])
+def test_small_matrices_in_one(width, of_heads, form, tmp_path):
+    text = CROSS.replace("WIDTH", width).replace("OF_HEADS", of_heads)
+    named, verdict = forms(text, "CrossAttention", tmp_path)
+    assert (named, verdict == "mistake") == (form, bool(form))
+
+
+def test_a_small_matrix_for_each_head(tmp_path):
+    assert forms(APART, "SelfAttention", tmp_path) == ({SMALL: "mistake"}, "mistake")
