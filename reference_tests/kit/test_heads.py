@@ -1,6 +1,7 @@
 """A28: heads that share projections, or see a share of the features alone; and multi-query attention, a design."""
 
 import pytest
+
 from reference_tests.kit.learners.checked import check_text
 from reference_tests.kit.made import Made
 from scratch_transformer.kit.judge.diagnose import diagnose
