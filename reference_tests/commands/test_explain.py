@@ -7,8 +7,9 @@ from scratch_transformer.commands.explain import explain
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.attention import AS_IN_T5, LENT, NOT_ASKED, ROWS_TOO, TARGET_ONLY, UNTOLD
 from scratch_transformer.kit.mistakes.blocks import MIXED_NORMS, UNUSED_NORMS
-from scratch_transformer.kit.mistakes.construction import NO_DROPOUT
+from scratch_transformer.kit.mistakes.construction import NO_DROPOUT, SHARED_BOTH
 from scratch_transformer.kit.mistakes.demonstrate import demonstrate
+from scratch_transformer.kit.mistakes.masks import TOLD_DEVICE
 from scratch_transformer.kit.mistakes.normalization import LARGE_EPS
 
 OF_OTHER_FORMS = {
@@ -17,10 +18,13 @@ OF_OTHER_FORMS = {
     "A11": {ROWS_TOO},
     "A24": {TARGET_ONLY, UNTOLD},
     "A25": {NOT_ASKED},
+    "A28": {SHARED_BOTH},
+    "A30": {TOLD_DEVICE},
     "B1": {MIXED_NORMS},
     "B15": {UNUSED_NORMS},
     "B26": {NO_DROPOUT},
     "LN3": {LARGE_EPS},
+    "P5": {TOLD_DEVICE},
 }
 """What a mistake may be, that no change of the reference makes."""
 
