@@ -90,7 +90,7 @@ def test_heads_that_a_part_refuses_are_refused(tmp_path):
 
 LOOKED_UP = """
 class Embeddings(nn.Module):
-    def __init__(self, config, vocab):
+    def __init__(self, config, vocab, hidden=1):
         super().__init__()
         self.words = nn.Embedding(config["vocab_size"], config["embed_size"], padding_idx=PAD)
 
@@ -99,7 +99,9 @@ class Embeddings(nn.Module):
 """
 
 
-@pytest.mark.parametrize("pad, ids", [('vocab["<pad>"]', []), ("vocab.token_to_id('[PAD]')", []), ("0", ["E5"])])
+@pytest.mark.parametrize(
+    "pad, ids", [('vocab["<pad>"]', []), ("vocab.token_to_id('[PAD]')", []), ("0", ["E5"]), ("hidden", [])]
+)
 def test_padding_that_is_looked_up_is_no_fixed_number(pad, ids, tmp_path):
     assert check_text(LOOKED_UP.replace("PAD", pad), tmp_path)["Embeddings"].ids == ids
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from scratch_transformer.kit.definitions import source_of
+from scratch_transformer.kit.definitions import parameters_of, source_of
 from scratch_transformer.kit.judge.detectors.construction import text_of
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session, in_precision
@@ -60,11 +60,14 @@ def _follows(session: Session, path: str) -> bool:
 
 LOOKED_UP = re.compile(r"""[\[(]\s*["'][^\w"']*pad(ding)?[^\w"']*["']\s*[\])]""", re.IGNORECASE)
 
+PASSED_ON = re.compile(r"\bpadding_idx\s*=\s*([A-Za-z_]\w*)\b(?!\s*[.\[(])")
+
 
 def _is_looked_up(session: Session) -> bool:
-    """Whether padding is asked for by its word, vocab["<pad>"]: that is no fixed number."""
+    """Whether padding is asked for by its word, vocab["<pad>"], or is what the constructor is given: no fixed number."""
     cls: Any = type(session.candidate.module)
-    return bool(LOOKED_UP.search(source_of(cls)))
+    given = {parameter.name for parameter in parameters_of(cls)}
+    return bool(LOOKED_UP.search(source_of(cls)) or given & {*PASSED_ON.findall(source_of(cls))})
 
 
 def too_long(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
