@@ -66,6 +66,8 @@ def test_what_more_there_is_in_a_network(more, between, verdict, tmp_path):
 @pytest.mark.parametrize("output, ids", [
     ("self.gamma * (x - mean / (std + self.eps)) + self.beta", {"LN1", "LN2", "LN14"}),
     ("self.gamma * ((x - mean) / (std + self.eps) + self.beta)", {"LN1", "LN2", "LN14"}),
+    ("self.gamma * (x - mean) / (std + self.eps + self.beta)", {"LN1", "LN2", "LN14"}),
+    ("self.gamma * (x - mean) / (std + self.eps - self.beta)", None),
     ("(x - mean) / (std + 1e-3)", {"LN1", "LN2", "LN6"}), ("(x - mean) / std", {"LN1", "LN6"}),
     ("self.gamma * (x - mean) * (std + self.eps) + self.beta", {"LN1", "LN10"}),
     ("self.gamma * (x - mean) / torch.sqrt(std**4 + self.eps) + self.beta", {"LN1", "LN10"}),

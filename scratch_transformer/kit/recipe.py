@@ -25,7 +25,8 @@ class Recipe:
     # "mean divided": x - μ / σ
     variance: str = "centred"
     norm_scale: str = "weight"  # "1 + weight", as in Gemma
-    affine: str = "scale, shift"  # what is used of them: "scale", "shift", "neither"; "shift, scale": γ (x̂ + β)
+    affine: str = "scale, shift"  # what is used of them: "scale", "shift", "neither"; "shift, scale": γ (x̂ + β);
+    # "scale, shift in the divisor": γ (x - μ) / (σ + β)
 
     # ---- Embedding, positions ----
     embedding_scale: str = "sqrt(d_model)"

@@ -50,6 +50,8 @@ class Norm(nn.Module):
         dims = DIMS.get(self.recipe.norm_dims, tuple(range(x.ndim)))
         centred = x - x.mean(dims, keepdim=True) if self.centred else x
         divisor = self._divisor(x, centred, dims)
+        if self.recipe.affine == "scale, shift in the divisor" and self.bias is not None:
+            divisor = divisor + self.bias
         if self.recipe.norm_kind == "mean divided":
             return self._scaled(x - x.mean(dims, keepdim=True) / divisor)
         return self._scaled((x if self.recipe.norm_kind == "divided only" else centred) / divisor)

@@ -11,6 +11,7 @@ import torch
 from scratch_transformer.kit.canonical.embedding import GIVEN
 from scratch_transformer.kit.judge.session import EXACT, ROUNDED, Session
 from scratch_transformer.kit.mistakes import MISTAKES
+from scratch_transformer.kit.mistakes.normalization import IN_DIVISOR
 from scratch_transformer.kit.recipe import RIGHT, Recipe
 
 Fit = list[tuple[str, str, dict[str, Any]]]
@@ -110,7 +111,7 @@ def _normalization(session: Session) -> list[Fit]:
     variance, n = centred.square().mean().item(), x.numel()
     fits: list[Fit] = []
     for (affine, y), ddof in itertools.product(
-        _unscaled(output, scale, shift), (0, 1)[: 1 + ("bias" in session.state)]
+        _unscaled(output, scale, shift, centred), (0, 1)[: 1 + ("bias" in session.state)]
     ):
         s2 = variance * n / (n - ddof)
         changes: Fit = [*([] if ddof == 0 else [("LN1", "", {"ddof": 1})]), *affine]
@@ -126,13 +127,17 @@ def _normalization(session: Session) -> list[Fit]:
     return fits
 
 
-def _unscaled(output: torch.Tensor, scale: torch.Tensor, shift: torch.Tensor) -> Iterator[tuple[Fit, torch.Tensor]]:
+def _unscaled(
+    output: torch.Tensor, scale: torch.Tensor, shift: torch.Tensor, centred: torch.Tensor
+) -> Iterator[tuple[Fit, torch.Tensor]]:
     """What may have been before it was scaled and shifted, for every way to do that."""
     usual = (output - shift) / scale
     yield [], usual
     if shift.dim():
         yield [("LN14", "the mean alone is divided", {"norm_kind": "mean divided"})], usual
         yield [("LN14", "the shift is scaled too", {"affine": "shift, scale"})], output / scale - shift
+        alone = centred / (centred * scale / output - shift)  # by the divisor without the shift
+        yield [("LN14", IN_DIVISOR, {"affine": "scale, shift in the divisor"})], alone
         undone = {"scale": output / scale, "shift": output - shift, "neither": output}
         for form, entries in MISTAKES["LN6"].changes.items():
             yield [("LN6", form, dict(entries))], undone[entries["affine"]]

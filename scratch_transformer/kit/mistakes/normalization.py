@@ -7,6 +7,9 @@ BA = "Ba et al. 2016, equation 3; Vaswani et al. 2017, section 3.1"
 LARGE_EPS = "more than a hundredth"
 """A form of LN3 that ordinary tokens show."""
 
+IN_DIVISOR = "the shift is added to the divisor"
+"""A form of LN14."""
+
 HEAD = """\
 import torch
 x = torch.tensor([[1.0, 2.0, 3.0, 6.0]])
@@ -276,14 +279,16 @@ print("and a scale of 0:", norm(x).data)
         title="brackets in the wrong place",
         severity="mistake",
         does="Writes x - mean / σ, which divides the mean alone, as division comes first; or γ * (x̂ + β), which "
-        "scales the shift too.",
+        "scales the shift too; or adds the shift to what is divided by.",
         expected="γ * ((x - mean) / σ) + β.",
         fix="self.gamma * (x - mean) / torch.sqrt(variance + self.eps) + self.beta.",
         source=BA,
-        mathematics="right: γ (x - μ) / σ + β      here: γ (x - μ / σ) + β, or γ ((x - μ) / σ + β)",
+        mathematics="right: γ (x - μ) / σ + β      here: γ (x - μ / σ) + β, or γ ((x - μ) / σ + β), or "
+        "γ (x - μ) / (σ + β)",
         changes={
             "the mean alone is divided": {"norm_kind": "mean divided"},
             "the shift is scaled too": {"affine": "shift, scale"},
+            IN_DIVISOR: {"affine": "scale, shift in the divisor"},
         },
         demo=HEAD
         + """\

@@ -64,7 +64,7 @@ PASSED_ON = re.compile(r"\bpadding_idx\s*=\s*([A-Za-z_]\w*)\b(?!\s*[.\[(])")
 
 
 def _is_looked_up(session: Session) -> bool:
-    """Whether padding is asked for by its word, vocab["<pad>"], or is what the constructor is given: no fixed number."""
+    """Whether padding is asked for by its word, vocab["<pad>"], or is given to the constructor: no fixed number."""
     cls: Any = type(session.candidate.module)
     given = {parameter.name for parameter in parameters_of(cls)}
     return bool(LOOKED_UP.search(source_of(cls)) or given & {*PASSED_ON.findall(source_of(cls))})
