@@ -272,6 +272,15 @@ class DividesBySamples(nn.Module):
         return (x - 1).std(-1, keep_dim=True)
 
 
+def deviation(x):
+    return x.std(-1, ddof=1)
+
+
+class OfAnArray(nn.Module):
+    def forward(self, x):
+        return deviation(x)
+
+
 class OfItsOwnMean(nn.Module):
     def mean(self, x):
         return x
@@ -683,7 +692,7 @@ def test_a_module_of_a_list_is_named_whoever_watches_its_constructor(learners, m
     "IsGivenItsPart", "HandsOn", "ListOfWhatItIsGiven", "Gated", "GivesWhatItWasGiven", "CallsWhatItIsGiven",
     "DropsIfNotTold", "DropsAnyway", "AddsWhatItIsGiven", "PairedIfAsked", "PairedByAnother", "PairedByALoop",
     "ToldItsWidth", "ReadsASettingOfLater",
-    "OfItsOwnMean", "MakesWhatItIsGiven",
+    "OfItsOwnMean", "OfAnArray", "MakesWhatItIsGiven",
     "OfTwoPositions", "AsksWhatItIsGiven", "OfWhatAModelGives", "OfTwoResults",
     "OfTwoTensors", "OfASize", "SineOfWhatItIsGiven", "SineOfWhatItMakes", "IsGivenAFloat", "OfAQuotientOrNot",
     "ScalesByWhatItIsGiven", "ScalesByThem",

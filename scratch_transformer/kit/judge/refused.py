@@ -91,12 +91,15 @@ def _is_computed(node: ast.expr, frame: FrameType) -> bool:
 
 
 def _of_a_tensor(callee: ast.expr, frame: FrameType) -> bool:
-    """Whether it is a method that tensors have, of a tensor: (x - 1).mean, x.mean where x is one."""
+    """Whether it is a method that tensors have, of a tensor: (x - 1).mean, x.mean of the x that a module is given.
+
+    What a function is given may be meant to be an array of NumPy's.
+    """
     if not isinstance(callee, ast.Attribute) or not hasattr(Tensor, callee.attr):
         return False
-    owner = callee.value
+    owner, is_module = callee.value, isinstance(frame.f_locals.get("self"), nn.Module)
     is_one = isinstance(owner, ast.Name) and isinstance(frame.f_locals.get(owner.id), Tensor)
-    return is_one or isinstance(owner, ast.BinOp) or _is_computed(owner, frame)
+    return is_module and (is_one or isinstance(owner, ast.BinOp) or _is_computed(owner, frame))
 
 
 def _names(targets: list[ast.expr]) -> list[str]:
