@@ -495,3 +495,10 @@ def test_what_a_config_is_read_through_is_a_section():
     tried = attempts(OfSections, {"d_model": 12, "num_heads": 3, "vocab_size": 11}, {}, lambda name: [], {})
     built = next(attempt for attempt in tried if _made(attempt)).build()
     assert tuple(built.embedding.weight.shape) == (11, 12)
+
+
+def test_a_list_of_nothing_counts_no_layers():
+    """What copies a layer that it was not given: nn.ModuleList([copy.deepcopy(None) for _ in range(n)])."""
+    made = nn.Module()
+    made.layers = nn.ModuleList([None, None])
+    assert instance._layers_of(made, 3) == 3 and instance._layers(made) == 0

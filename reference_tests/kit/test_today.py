@@ -237,6 +237,29 @@ class Gates(torch.nn.Module):
         return self.down(self.gate_proj(x) * self.up_proj(x))
 
 
+def get_activation_fn(name):
+    return torch.nn.functional.glu if name == "glu" else torch.nn.functional.relu
+
+
+def gated(x):
+    return torch.nn.functional.glu(x)
+
+
+class Picks(torch.nn.Module):
+    def forward(self, x):
+        return get_activation_fn("relu")(x)
+
+
+class GatesByAFunction(torch.nn.Module):
+    def forward(self, x):
+        return gated(x)
+
+
+def test_a_function_that_has_many_activations_to_give_says_nothing_of_today():
+    """DETR's layers are given ReLU, GELU or GLU, whatever they ask for."""
+    assert not fitness.speaks_of_today(Picks()) and fitness.speaks_of_today(GatesByAFunction())
+
+
 def test_a_module_speaks_of_today_or_has_letters_of_that():
     said = {cls: fitness.speaks_of_today(cls()) for cls in (NormsAndDrops, Turned, Aggregates, Gates)}
     assert said == {NormsAndDrops: False, Turned: True, Aggregates: False, Gates: True}

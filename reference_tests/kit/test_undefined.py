@@ -579,6 +579,21 @@ class OfAQuotientOrNot(nn.Module):
         self.linear = nn.Linear(width, self.d_k)
 
 
+class Constructs(nn.Module):
+    def __int__(self, width):
+        super().__init__()
+        self.linear = nn.Linear(width, width)
+
+    def forward(self, x):
+        return self.linear(x)
+
+
+class MakesWhatConstructs(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.part = Constructs(2)
+
+
 class Scales(nn.Module):
     def forward(self, x, factor):
         return x * factor
@@ -674,6 +689,7 @@ def finding(cls):
     ("OuterOfABase", "the number theta"), ("SineOfANumber", "the number 2 * x.shape[0]"),
     ("OfAHalf", "self.d_k = width / heads is a float"), ("ViewedByAQuotient", "2 / 1 is a float"),
     ("LayersByAQuotient", "layers = 4 / 2 is a float"),
+    ("Constructs", "Constructs.__int__ would set it"), ("MakesWhatConstructs", "calls Constructs with arguments"),
     ("ScalesInALoop", "calls layer with arguments"), ("ScalesByNumber", "calls self.layers[i] with arguments"),
 ])  # fmt: skip
 def test_what_nothing_defines_is_named(learners, name, said):

@@ -30,11 +30,21 @@ def of_itself(error: BaseException, frame: FrameType) -> tuple[str, str]:
     if not _is_own_module(owner, found[0]):
         return NOTHING
     classes = _own_classes(owner)
+    if misspelt := _constructor_by_another_name(type(owner)):
+        said = f"It reads self.{found[1]}: {found[0]}.{misspelt} would set it, and Python runs __init__ alone."
+        return said, misspelt
     if any({found[1], "setattr"} & _set_in(text_of(cls), cls) for cls in classes):
         argument = unset.without(classes, found[1], "\n".join(dict.fromkeys(map(text_of, classes))))
         said = f"It reads self.{found[1]}, which {found[0]} does not set where {argument}, as by default."
         return (said, f"self.{found[1]}") if argument else NOTHING
     return f"It reads self.{found[1]}, which nothing in {found[0]} or its file sets.", f"self.{found[1]}"
+
+
+def _constructor_by_another_name(cls: type) -> str:
+    """__int__, where a class has no __init__, and something else that calls super().__init__()."""
+    codes = {name: member.__code__ for name, member in vars(cls).items() if inspect.isfunction(member)}
+    others = [name for name, code in codes.items() if {"super", "__init__"} <= set(code.co_names)]
+    return others[0] if "__init__" not in vars(cls) and len(others) == 1 else ""
 
 
 def of_a_part(error: BaseException, frame: FrameType) -> tuple[str, str]:

@@ -43,6 +43,8 @@ REGISTERED = re.compile(
 """What torch says of a list of parts that is none, of a buffer or parameter that is no tensor, and of one of whose name
 there is something: self.pe = pe before self.register_buffer("pe", pe)."""
 GIVEN_PARTS = re.compile(r"Module\.__init__\(\) takes 1 positional argument")
+NO_CONSTRUCTOR = re.compile(r"(?<!Module)\.__init__\(\) takes 1 positional argument")
+"""What nn.Module says of arguments to a class of modules that has no constructor of its own."""
 NO_SUCH = re.compile(r"module 'torch[\w.]*' has no attribute")
 
 
@@ -60,6 +62,7 @@ def finding(error: BaseException | None, is_one_of_many: bool = False) -> Findin
             "kit" in frame.f_globals["__name__"]
             or isinstance(error, AttributeError)
             or frame.f_code.co_name in ("_call_impl", "_wrapped_call_impl")
+            or NO_CONSTRUCTOR.search(str(error)) is not None
         )
         is_call = is_call or _is_refused(error)
         frame = frame.f_back if is_call else None

@@ -26,6 +26,8 @@ OF_TODAY = re.compile(
     r"(?<![dp])rope|rotary|freqs?cis|freqscomplex|tokenpositions|^rms|rms(layer)?norm|swiglu|silu|cossin|rotatehalf"
 )
 GATED = re.compile(r"glu$|^(w|fc|lin|linear|proj|mlp|ff|ffn)?gate(w|fc|lin|linear|proj|layer)?\d?$|gated")
+OFFERS = re.compile(r"activation|act(fn|func|function)?$")
+"""In the name of a function that gives whatever activation it is asked for, F.glu among others."""
 ANGLES = re.compile(r"^(sin|cos|polar|viewascomplex|theta|angles?)$|rotat|freq")
 TRIANGLE = re.compile(r"^tri[lu]$|causalmask|lookahead|subsequent|futuremask")
 VOCABULARY = re.compile(r"voc|numtokens|ntokens?$|dictsize")
@@ -82,7 +84,7 @@ def speaks_of_today(made: Any) -> bool:
 def _is_of_today(cls: type) -> bool:
     if cls.__module__.startswith(("torch.", "scratch_transformer.")):
         return False
-    called = [one for one in leads_to(cls) if not isinstance(one, type)]
+    called = [one for one in leads_to(cls) if not isinstance(one, type) and not OFFERS.search(plain(one.__name__))]
     names = {cls.__name__, *(name for one in (cls, *called) for name in (one.__name__, *names_in(one)))}
     return any(OF_TODAY.search(word) or GATED.search(word) for word in map(plain, names))
 

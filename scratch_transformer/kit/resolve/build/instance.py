@@ -126,7 +126,7 @@ MATRICES = 3
 def _layers(made: nn.Module) -> int:
     """The length of the outermost list of layers of one class; 0 without one."""
     for _, part in walk(made):
-        items = list(part) if isinstance(part, (nn.ModuleList, nn.Sequential)) else []
+        items = [item for item in part if item is not None] if isinstance(part, (nn.ModuleList, nn.Sequential)) else []
         matrices = [sum(values.dim() >= 2 for values in item.parameters()) for item in items]
         if items and len({type(item) for item in items}) == 1 and min(matrices) > MATRICES:
             return len(items)
@@ -143,7 +143,7 @@ def _layers_of(made: nn.Module, asked: int) -> int:
 
 def _is_small(layers: nn.ModuleList) -> bool:
     """A list of matrices, norms, heads or networks, and none of layers: those have four matrices at least."""
-    return sum(values.dim() == 2 for values in layers[0].parameters()) < 4
+    return layers[0] is None or sum(values.dim() == 2 for values in layers[0].parameters()) < 4
 
 
 def _of_heads(made: nn.Module, settings: Mapping[str, Any]) -> dict[str, Any]:
