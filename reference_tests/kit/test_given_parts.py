@@ -312,3 +312,53 @@ def test_the_classes_that_a_function_of_another_file_builds_are_looked_at_too(tm
     found = Library(KINDS).imported_parts(caller.get_network, [])
     assert [one.__name__ for one in found] == ["LayerNormalization", "FeedForward"]
     assert Library(KINDS).imported_parts(caller.get_network, found) == []
+
+
+HANDED = {
+    "base_of_handed": """
+class LayerNorm(nn.Module):
+    def __init__(self, d_model):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(d_model))
+
+
+class SubLayer(nn.Module):
+    def __init__(self, d_model):
+        super().__init__()
+        self.norm = LayerNorm(d_model)
+""",
+    "parts_of_handed": """
+from base_of_handed import SubLayer
+
+
+class FeedForward(SubLayer):
+    def forward(self, x):
+        return x + self.norm(x)
+""",
+    "handed": """
+from parts_of_handed import FeedForward
+
+
+class EncoderLayer(nn.Module):
+    def __init__(self, feed_forward):
+        super().__init__()
+        self.feed_forward = feed_forward
+
+
+class Sized(nn.Module):
+    def __init__(self, d_model):
+        super().__init__()
+""",
+}
+
+
+def test_what_is_handed_to_a_layer_and_what_its_parts_inherit_is_looked_at_too(tmp_path, monkeypatch):
+    """The layer names none of its parts, and their norm is made by a base that they have in a third file."""
+    monkeypatch.syspath_prepend(tmp_path)
+    for name, text in HANDED.items():
+        (tmp_path / f"{name}.py").write_text(IMPORTS + text)
+    whole = importlib.import_module("handed")
+    library = Library(KINDS)
+    library.add(whole.FeedForward, ("FeedForward",))
+    assert [one.__name__ for one in library.imported_parts(whole.EncoderLayer, [])] == ["LayerNorm", "FeedForward"]
+    assert library.imported_parts(whole.Sized, []) == []

@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import named_in
+from scratch_transformer.kit.definitions import named_in, parameters_of
 from scratch_transformer.kit.kind import Candidate, Kind
 from scratch_transformer.kit.resolve import fitness, guess, likeness
 from scratch_transformer.kit.resolve.build import config, construct
@@ -118,10 +118,15 @@ class Library(Parts):
             names = self.namespace_of(one)
             read = read_by_class(one) if isinstance(one, type) else read_by(one)
             made = [names.get(name) for name in sorted(read)]
+            made += self._handed(names) if one is thing and _is_handed_parts(one) else []
             for function in filter(inspect.isfunction, () if isinstance(one, type) else named_in(one)):
                 if function not in seen:  # get_model(config) calls build_model(…)
                     seen.add(function)
                     visit(function)
+            for base in one.__mro__[1:] if isinstance(one, type) else ():
+                if base not in seen and _is_of_a_learner(base):  # whose constructor makes its parts, in its own file
+                    seen.add(base)
+                    visit(base)
             for part in (*made, *self.given_parts.get(one, ()), *construct.annotated(one)):
                 if isinstance(part, type) and part not in self.guesses and _is_of_a_learner(part):
                     self.add(part, guess.kinds_of(part.__name__, part, self.kinds))
@@ -134,6 +139,11 @@ class Library(Parts):
 
         visit(thing)
         return found
+
+    def _handed(self, names: Mapping[str, Any]) -> list[type]:
+        """The classes of other files among some names, which may be handed to what is made of parts."""
+        classes = (value for value in names.values() if isinstance(value, type) and self.guesses.get(value))
+        return [cls for cls in classes if _is_of_a_learner(cls) and cls.__module__ != names.get("__name__")]
 
     def unclear_parts(self, thing: Any) -> dict[type, str]:
         """The classes that a class is made of, however deep, and that nothing explained -> their kinds."""
@@ -196,6 +206,12 @@ class Library(Parts):
         candidate.parameters = parameters
         candidate.update_missing()
         return candidate
+
+
+def _is_handed_parts(thing: Any) -> bool:
+    """Whether a constructor is to be given what is no setting: def __init__(self, attention, feed_forward)."""
+    required = [p for p in parameters_of(thing) if isinstance(thing, type) and p.default is p.empty]
+    return any(not settings_of(p.name) and p.annotation in (p.empty, nn.Module) for p in required)
 
 
 def _is_of_a_learner(cls: type) -> bool:
