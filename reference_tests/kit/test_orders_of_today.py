@@ -157,3 +157,10 @@ def test_and_a_mistake_with_layer_norm(tmp_path):
 def test_sublayers_side_by_side_are_a_design(forward, words, norm, tmp_path):
     result = block(tmp_path, forward, norm)["TransformerBlock"]
     assert result.verdict in FINE and words in result.design and "B15" not in result.ids
+
+
+def test_a_second_norm_that_nothing_depends_on_is_none(tmp_path):
+    forward = ONE_NORM.replace("return", "z = self.ffn_norm(x)\n        return")
+    result = block(tmp_path, forward)["TransformerBlock"]
+    named = [(found.id, found.form) for found in result.mistakes if found.severity == "mistake"]
+    assert named == [("B15", "others are made, and never used")]

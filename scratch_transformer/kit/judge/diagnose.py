@@ -247,7 +247,8 @@ def _sorted(findings: Iterable[Finding]) -> list[Finding]:
         for shown in ("A25", "B24"):
             unique.pop(shown, None)  # by evaluation, or by what is left of the sum in training
     if "B21" in unique:
-        unique.pop("B12", None)  # new weights, not dropout
+        for shown in ("B12", "B30"):
+            unique.pop(shown, None)  # new weights, not dropout, in the place of those that are left alone
     one_head = unique.get("A13")
     if one_head is not None and one_head.form == ONE_HEAD and "B29" in unique and unique["B29"].form == "num_heads":
         entries = unique.pop("A13").mistake.changes[ONE_HEAD]  # one head, whatever number it is told, is one thing

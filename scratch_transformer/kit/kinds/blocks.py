@@ -42,10 +42,11 @@ OF_SEVERAL = (
     "B23:the output of the sublayer before is added, without its residual and norm",
     "B23:the feed-forward network is given the block's first input",
     "B23:the feed-forward network is given the output of the attention, without residual and norm",
-    *("B30:a sublayer's output is thrown away", "B30:what a sublayer's residual and norm made of it is thrown away"),
     "B30:a sublayer's output is thrown away, and that of the sublayer before is added again",
 )
 """Mistakes where sublayers are put together, that one alone does not show."""
+THROWN = ("B30:a sublayer's output is thrown away", "B30:what a sublayer's residual and norm made of it is thrown away")
+"""Of one layer: a stack in which every sublayer's is, is one whose layers are not used, B19."""
 LAYER_MISTAKES = (
     *BLOCK_MISTAKES,
     *FEED_FORWARD_MISTAKES,
@@ -215,7 +216,7 @@ ENCODER_LAYER = block_kind(
     inputs=("x", "mask"),
     defaults=SIZES,
     probes=encoder_probes,
-    mistakes=ENCODER_MISTAKES,
+    mistakes=(*ENCODER_MISTAKES, *THROWN),
     designs=LAYER_DESIGNS,
     oracle=builtin_stack,
     builtin="torch.nn.TransformerEncoderLayer",
@@ -247,6 +248,7 @@ DECODER_LAYER = block_kind(
         *CAUSAL_MISTAKES,
         *CROSS_MISTAKES,
         *ROWS,
+        *THROWN,
         "B20",
     ),
     designs=LAYER_DESIGNS,
@@ -283,7 +285,7 @@ DECODER_ONLY_LAYER = block_kind(
     inputs=("x",),
     defaults=SIZES,
     probes=causal_probes,
-    mistakes=(*CAUSAL_LAYER_MISTAKES, *CAUSAL_MISTAKES),
+    mistakes=(*CAUSAL_LAYER_MISTAKES, *CAUSAL_MISTAKES, *THROWN),
     designs=LAYER_DESIGNS,
     oracle=builtin_stack,
     builtin="torch.nn.TransformerEncoderLayer with a causal mask",

@@ -16,6 +16,7 @@ from scratch_transformer.kit.kinds.blocks import (
     LAYER_MISTAKES,
     SIZES,
     STACK_MISTAKES,
+    THROWN,
     builtin_stack,
     causal_probes,
     encoder_probes,
@@ -129,7 +130,7 @@ LLAMA_BLOCK = block_kind(
     blocks.DecoderOnlyLayer,
     inputs=("x",),
     probes=causal_probes,
-    mistakes=only((*TURNING, *GATED_MISTAKES, *CAUSAL_LAYER_MISTAKES, *CAUSAL_MISTAKES)),
+    mistakes=only((*TURNING, *GATED_MISTAKES, *CAUSAL_LAYER_MISTAKES, *CAUSAL_MISTAKES, *THROWN)),
 )
 MASKED_LLAMA_BLOCK = block_kind(
     "MaskedLlamaBlock",
@@ -137,7 +138,7 @@ MASKED_LLAMA_BLOCK = block_kind(
     blocks.EncoderLayer,
     inputs=("x", "mask"),
     probes=encoder_probes,
-    mistakes=only((*TURNING, *GATED_MISTAKES, *LAYER_MISTAKES)),
+    mistakes=only((*TURNING, *GATED_MISTAKES, *LAYER_MISTAKES, *THROWN)),
 )
 
 

@@ -15,6 +15,7 @@ from scratch_transformer.kit.judge.session import Session
 from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
+from scratch_transformer.kit.mistakes.blocks import UNUSED_NORMS
 
 Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 FILLS_NORMS = re.compile(r"isinstance\(\w+, [^)\n]*Norm|\bones_\(|\.fill_\(1")
@@ -167,6 +168,18 @@ def shared_attentions(session: Session, best: Hypothesis | None) -> Iterator[Fin
         yield Finding(MISTAKES["A36"], said)
 
 
+def norm_beside(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """B15, where attention and network side by side have one norm, as they may, and the layer has another one."""
+    if best is None or (best.recipe.norm_order, best.recipe.norms) != ("parallel", "shared") or "B14" in best.ids:
+        return
+    for name, values in session.state.items():
+        is_there = name.endswith("norm2.weight") and name not in session.candidate.missing
+        if is_there and not torch.equal(values, session.state[name.replace("norm2", "norm1")]):
+            said = "Attention and network are both behind the first norm, side by side; nothing depends on the second."
+            yield Finding(MISTAKES["B15"], said, UNUSED_NORMS)
+            return
+
+
 INVENTORY: tuple[tuple[tuple[str, ...], Detector], ...] = (
     (("LN4",), scalar_norm),
     (("LN13",), other_start),
@@ -177,4 +190,5 @@ INVENTORY: tuple[tuple[tuple[str, ...], Detector], ...] = (
     (("B9",), shared_layers),
     (("B30",), never_used),
     (("A36",), shared_attentions),
+    (("B15",), norm_beside),
 )
