@@ -67,7 +67,7 @@ def _is_looked_up(session: Session) -> bool:
     """Whether padding is asked for by its word, vocab["<pad>"], or is given to the constructor: no fixed number."""
     cls: Any = type(session.candidate.module)
     given = {parameter.name for parameter in parameters_of(cls)}
-    return bool(LOOKED_UP.search(source_of(cls)) or given & {*PASSED_ON.findall(source_of(cls))})
+    return bool(LOOKED_UP.search(source_of(cls)) or given & {*PASSED_ON.findall(source_of(cls))} - {"padding_idx"})
 
 
 def too_long(session: Session, best: Hypothesis | None) -> Iterator[Finding]:

@@ -232,8 +232,6 @@ def _best(
         best = min(ranked, default=best)
         if not ranked or best[0][0] < NOTHING:
             break
-        stopped = {index for (tier, *_), index in ranked if tier > NOTHING}
-        chosen = [index for index in chosen if index not in stopped]
     candidate.plan = start
     return best[0], options[best[1]] if ranked else {}, least
 
