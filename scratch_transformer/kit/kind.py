@@ -370,6 +370,7 @@ class Finding:
     explains: whether it is the reason why the numbers differ, though no recipe has it: they are other ones every time.
     twins: other forms with the same numbers in the sizes at hand.
     part: where it is made, if the whole's other part is right: "decoder", "cross_attn".
+    name: of what is at fault in the code, where the form does not say it: "self.pe".
     """
 
     mistake: Mistake
@@ -379,6 +380,7 @@ class Finding:
     explains: bool = False
     twins: tuple[str, ...] = ()
     part: str = ""
+    name: str = ""
 
     @property
     def words(self) -> str:

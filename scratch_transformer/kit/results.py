@@ -200,7 +200,7 @@ def _unsaid(diagnosis: Diagnosis, silent: Sequence[Diagnosis]) -> list[Finding]:
 
 def _located(finding: Finding, value: Any, source: Source) -> Named:
     """With the line to look at, of the class or function or of what it is made of."""
-    found = lines.place(finding.mistake.id, finding.form, value)
+    found = lines.place(finding.mistake.id, finding.name or finding.form, value)
     if found is None:
         return named(finding, source)
     text = "".join(linecache.getlines(found.file))

@@ -41,10 +41,7 @@ PROPOSED = [
     ("B12", "", "x = F.dropout(x, 0.1, training=self.training)", None),
     ("B13", "norm(f(x))", "return self.norm(f(x))", None),
 ]  # fmt: skip
-TOLD = ("P5", "ffn_hidden")
-"""Put on the device that its constructor is told of: harmless, and no line is proposed for it."""
 MENDED = [m for m in MISTAKEN if m.ids in ("LN1", "P5") and not m.file_name.endswith(".ipynb")]
-MENDED = [m for m in MENDED if (m.ids, m.style) != TOLD]
 
 
 @pytest.mark.parametrize("id, form, line, wanted", PROPOSED)

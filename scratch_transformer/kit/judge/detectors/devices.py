@@ -34,9 +34,9 @@ def left_behind(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
             continue
         if id in session.kind.ids - found and not _moves(name, owner) and _stays(session, fresh):
             found.add(id)
-            where = f"{path}.{name}" if path else name
-            said = f"self.{where}, of shape {tuple(value.shape)}, is neither a parameter nor a buffer."
-            yield Finding(MISTAKES[id], said, TOLD_DEVICE if _is_told_where(name, owner) else f"self.{where}")
+            full = f"self.{path}.{name}" if path else f"self.{name}"
+            said = f"{full}, of shape {tuple(value.shape)}, is neither a parameter nor a buffer."
+            yield Finding(MISTAKES[id], said, TOLD_DEVICE if _is_told_where(name, owner) else full, name=full)
 
 
 def _made_again(session: Session) -> Candidate | None:
