@@ -186,13 +186,12 @@ def distance(actual: Tensor | None, expected: Tensor | None, probe: Probe) -> fl
     if probe.valid is not None and _fits(probe.valid, actual):
         actual, expected = (x.masked_fill(~probe.valid, 0.0) for x in (actual, expected))
     difference = (actual - expected).abs().max().item()
-    if math.isfinite(difference):  # so is all of both; most comparisons end here, of very many
-        scale = expected.abs().max().item()
-        return difference / scale if scale > 0 else difference
-    if not torch.equal(actual.isfinite(), expected.isfinite()) or says_nothing(actual):
-        return float("inf")
-    actual, expected = actual.nan_to_num(), expected.nan_to_num()
-    scale, difference = expected.abs().max().item(), (actual - expected).abs().max().item()
+    if not math.isfinite(difference):  # else all of both is finite, as in most of very many comparisons
+        if not torch.equal(actual.isfinite(), expected.isfinite()) or says_nothing(actual):
+            return float("inf")
+        actual, expected = actual.nan_to_num(), expected.nan_to_num()
+        difference = (actual - expected).abs().max().item()
+    scale = expected.abs().max().item()
     return difference / scale if scale > 0 else difference
 
 

@@ -138,10 +138,13 @@ class Trial:
         shapes = tuple(None if output is None else output.shape for _, output in outputs)
         given = _digest(output for _, output in outputs if output is not None)
         same = (key, given, shapes, missing, enough, candidate.has_bare_norms)
-        if same not in self._unexplained:
-            return self._searched(candidate, missing, key, state, outputs, enough, same)
         candidate.is_tried = enough >= NOTHING
-        return NOTHING, self._unexplained[same]
+        if same in self._unexplained:
+            return NOTHING, self._unexplained[same]
+        score, is_whole = self._searched(candidate, missing, key, state, outputs, enough)
+        if is_whole and score[0] == NOTHING:
+            self._unexplained[same] = score[1]
+        return score
 
     def _is_filled_up(self, probe: Probe, output: Tensor) -> bool:
         """Whether a sentence was made as long as the longest."""
@@ -149,12 +152,10 @@ class Trial:
         return expected is not None and len(expected) == output.dim() == 3 and output.shape[1] > expected[1]
 
     def _searched(
-        self, candidate: Candidate, missing: frozenset[str], key: bytes, state: State, outputs: Outputs, enough: int,
-        same: tuple[Any, ...],
-    ) -> Score:  # fmt: skip
-        """same: what tells it from other searches."""
+        self, candidate: Candidate, missing: frozenset[str], key: bytes, state: State, outputs: Outputs, enough: int
+    ) -> tuple[Score, bool]:
+        """Also whether all was searched that is to be."""
         given = [output for _, output in outputs if output is not None]
-        candidate.is_tried = enough >= NOTHING
         designs = possible(self._variants, missing, given, self.shown, candidate.has_bare_norms)
         best, deadline = float("inf"), min(time.process_time() + SECONDS, self.until)
         is_whole = True
@@ -171,18 +172,17 @@ class Trial:
                 if error <= ROUNDED:
                     self.found = tier, design, recipe
                     candidate.shown, candidate.explained = dict(design[1]), recipe
-                    return tier, error
+                    return (tier, error), True
                 if tier == 0:
                     self._distances[design[0], key] = first
                     best = min(best, error)
         scaled = self._with_another_scale(designs, key, state, outputs) if enough >= NOTHING else None
         if scaled is None or time.process_time() > deadline:
-            self._unexplained |= {same: best} if is_whole and scaled is None else {}
-            return NOTHING, best
+            return (NOTHING, best), is_whole and scaled is None
         error, design, recipe = scaled
         self.found = MISTAKEN, design, recipe
         candidate.shown, candidate.explained = dict(design[1]), recipe
-        return MISTAKEN, error
+        return (MISTAKEN, error), True
 
     def _with_another_scale(
         self, designs: list[Design], key: bytes, state: State, outputs: Outputs
