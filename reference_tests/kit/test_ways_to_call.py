@@ -12,6 +12,7 @@ from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.resolve import foreign
 from scratch_transformer.kit.resolve.call import beside, calling, forwards
 from scratch_transformer.kit.resolve.call.masks import Form
+from scratch_transformer.kit.resolve.names import inputs
 from scratch_transformer.kit.resolve.trials.mask_search import with_required_masks
 
 DECODER = ("x", "memory", "mask", "memory_mask")
@@ -57,6 +58,51 @@ def plan_of(inputs, *names):
 def test_a_mask_is_known_by_its_name_or_by_those_of_the_others(inputs, names, meant):
     plan = plan_of(inputs, *inputs[:2], *names)
     assert tuple(name for _, name, _ in plan.mask_parameters) == meant
+
+
+@pytest.mark.parametrize(
+    ("name", "is_one"),
+    [
+        ("masking_minus_inf", True), ("mask_value", True), ("mask_fill_value", True), ("neg_inf", True),
+        ("mask", False), ("value_mask", False), ("masked", False), ("mask_info", False), ("values", False),
+    ],
+)  # fmt: skip
+def test_the_number_that_scores_are_filled_with_is_no_mask(name, is_one):
+    assert inputs.is_fill(name) == is_one
+    plan = plan_of(("query", "key", "value", "mask"), "q", "k", "v", name)
+    assert plan.constants.get(name) == (inputs.FILLED if is_one else None)
+
+
+FILLED = """
+import torch
+from torch import nn
+
+def scaled_dot_product_attention(Q, K, V, minus_inf, masked):
+    scores = torch.matmul(Q, K.transpose(-2, -1)) / K.shape[-1] ** 0.5
+    if masked:
+        scores = scores + minus_inf * torch.triu(torch.ones(Q.shape[-2], K.shape[-2]), diagonal=1)
+    return torch.matmul(scores.softmax(-1), V)
+
+class CausalSelfAttention(nn.Module):
+    def __init__(self, d_model, num_heads, minus_inf):
+        super().__init__()
+        assert d_model % num_heads == 0
+        self.h, self.minus_inf = num_heads, minus_inf
+        self.q, self.k = nn.Linear(d_model, d_model), nn.Linear(d_model, d_model)
+        self.v, self.o = nn.Linear(d_model, d_model), nn.Linear(d_model, d_model)
+
+    def forward(self, x):
+        heads = [linear(x).unflatten(-1, (self.h, -1)).transpose(1, 2) for linear in (self.q, self.k, self.v)]
+        return self.o(scaled_dot_product_attention(*heads, self.minus_inf, True).transpose(1, 2).flatten(2))
+"""
+
+
+@pytest.mark.parametrize(("size", "ids"), [("minus_inf", []), ("1e-9", ["A25"])])
+def test_a_constructor_may_be_told_what_scores_are_filled_with(size, ids, tmp_path):
+    text = FILLED.replace("scores + minus_inf *", f"scores + {size} *").replace("minus_inf", "mask_value")
+    results = check_text(text, tmp_path)
+    assert results["CausalSelfAttention"].ids == ids, results
+    assert results["scaled_dot_product_attention"].verdict in RIGHT, results  # without a mask, by its flag
 
 
 def test_masks_whose_names_say_nothing_are_turned_where_nothing_else_can_be_called():

@@ -21,7 +21,7 @@ from scratch_transformer.kit.resolve.build.literals import is_of_samples, litera
 from scratch_transformer.kit.resolve.build.reading import Use
 from scratch_transformer.kit.resolve.build.tokenizer import KNOWS, Tokenizer, is_tokenizer
 from scratch_transformer.kit.resolve.build.values import Values
-from scratch_transformer.kit.resolve.names.inputs import OF_ENDS
+from scratch_transformer.kit.resolve.names.inputs import FILLED, OF_ENDS, is_fill
 from scratch_transformer.kit.resolve.names.settings import (
     FLAG,
     FLAGS,
@@ -201,6 +201,8 @@ def options(wish: Wish, values: Values, parts: Part) -> list[Any]:
         return []
     if wish.is_required and (first := first_or_last(word)) is not None:
         return [first]
+    if wish.is_required and is_fill(name):
+        return [FILLED]
     if wish.is_required and INDEX.fullmatch(word) and not (word.endswith(COUNTS) and "num_layers" in values.own):
         return [0]
     if word in ("dropout", "drop") and wish.use.applied and not wish.wants_fraction:

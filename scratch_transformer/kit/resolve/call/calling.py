@@ -23,11 +23,13 @@ from scratch_transformer.kit.resolve.call.plan import FROM_ONE, LENGTH, LENGTH_F
 from scratch_transformer.kit.resolve.call.plan import ROWS as OF_ROWS
 from scratch_transformer.kit.resolve.names.inputs import (
     CROSS_MASK,
+    FILLED,
     INPUTS,
     LENGTHS,
     SOURCE_MASK,
     TARGET_MASK,
     input_of,
+    is_fill,
     is_mask,
 )
 from scratch_transformer.kit.resolve.names.settings import SCALES, SOURCE, TARGET, is_setting, settings_of
@@ -273,6 +275,8 @@ def _by_name(
             constants[parameter.name] = settings[known[0]]
         elif plain(parameter.name) in FIXED:
             constants[parameter.name] = FIXED[plain(parameter.name)]
+        elif is_fill(parameter.name):
+            constants[parameter.name] = FILLED
         elif "next_logits" in tensors and _is_source(parameter, left):
             constants[parameter.name] = torch.full((1, told.SOURCE_LENGTH), told.SOURCE)
         elif "bos" in left and plain(parameter.name) in INPUTS["ids"].split():

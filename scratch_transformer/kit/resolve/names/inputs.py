@@ -82,14 +82,25 @@ LENGTHS = re.compile(
 )
 """How many words of every sentence are none of padding, in place of a mask."""
 ANY_MASK = re.compile(rf"mask|{LENGTHS.pattern}|padding|^pad$")
+FILL = re.compile(
+    r"mask(ing|ed)?(with)?(minus|neg(ative)?)?(inf(inity|inite)?|fill|(fill|score)?val(ue)?)$"
+    r"|^(minus|neg(ative)?)inf(inity|inite)?$"
+)
+"""What scores are filled with where a mask blocks: mask_value=-1e9."""
+FILLED = -1e9
 KEY_PADDING = re.compile(rf"pad|validlen|length|{LENGTHS.pattern}|attentionmask$")
 
 
 def is_mask(name: str) -> bool:
     """Whether a forward's parameter takes a mask."""
-    if "pad" in settings_of(name)[:1]:
+    if "pad" in settings_of(name)[:1] or is_fill(name):
         return False
     return bool(ANY_MASK.search(plain(name))) or bool(TARGET_MASK.search(plain(name)))
+
+
+def is_fill(name: str) -> bool:
+    """Whether a parameter takes the number that scores are filled with."""
+    return bool(FILL.search(plain(name)))
 
 
 def input_of(name: str, among: tuple[str, ...]) -> str | None:
