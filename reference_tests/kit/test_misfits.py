@@ -132,6 +132,30 @@ def test_what_works_with_one_length_of_source_and_target_alone_is_a_mistake(give
         assert found[0].mistake.id == "B26" and "with 7 and 5 it stops" in found[0].evidence
 
 
+HALF = """
+class SelfAttentionOfDecoder(nn.Module):
+    def __init__(self, hidden_dim, num_heads, dim_head):
+        super().__init__()
+        self.attn = MultiHeadAttention(hidden_dim, num_heads, dim_head)
+        self.norm = nn.LayerNorm(hidden_dim)
+
+    def forward(self, x, encoder_output, {}):
+        y = self.norm(x)
+        return x + self.attn(y, y, y, {})
+"""
+
+
+@pytest.mark.parametrize("mask", ["extended_mask", "encoder_mask"])
+def test_a_mask_of_either_side_is_tried_before_lengths_are_said_not_to_fit(mask, tmp_path):
+    """Half of a layer, which makes nothing of the encoder's output."""
+    path = tmp_path / "learner.py"
+    always = ATTENTION.format("").replace("scores if mask is None else scores.masked_fill", "scores.masked_fill")
+    path.write_text(IMPORTS + always + HALF.format(mask, mask))
+    outcome = Outcome(KINDS["DecoderLayer"], error=RuntimeError("the size of tensor a must match the size of b"))
+    outcome.made = runpy.run_path(str(path))["SelfAttentionOfDecoder"](12, 3, 4).double().eval()
+    assert uneven.finding(outcome) is None
+
+
 def test_what_is_told_how_long_its_sequences_are_is_not_said_to_fit_none(tmp_path):
     told = ATTENTION.format("").replace("num_heads, dim_head):", "num_heads, dim_head, seq_len):")
     told = told.replace("len(x), -1, self", "len(x), self.seq_len, self").replace("= num_heads, dim_head\n", (

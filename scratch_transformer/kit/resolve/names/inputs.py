@@ -65,7 +65,7 @@ OF_ENDS = {
 }
 """The first and the last id of a sentence."""
 SOURCE_MASK = re.compile(
-    r"(src|source|enc|memory|mem|cross|^s|^e)_?.*mask|srcmask|encmask|encpad|memorymask|mask.*(src|source|enc|mem|cross)"
+    r"(src|source|enc|memory|mem|cross).*mask|^[se](pad(ding)?|att(entio)?n)?mask|encpad|mask.*(src|source|enc|mem|cross)"
 )
 TARGET_MASK = re.compile(
     r"(tgt|trg|tar|target|dec|self|look|peek|peak|ahead|tri[lu]|causal|subseq|^t|^d|future|slf).*mask|causal|lookahead|subsequent"

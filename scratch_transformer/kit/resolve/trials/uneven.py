@@ -11,7 +11,7 @@ import itertools
 import linecache
 import traceback
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -32,7 +32,7 @@ from scratch_transformer.kit.resolve.trials.outcome import Outcome
 SIDES = (("src", "tgt"), ("memory", "x"), ("memory", "ids"))
 EVEN, UNEVEN = ((6, 6), (9, 9)), ((7, 5), (4, 8))
 """Tokens of the source and of the target."""
-SAMPLES, MOST_FORMS = 2, 14
+SAMPLES, MOST_FORMS, MOST_MASKS = 2, 14, 2
 
 
 def finding(outcome: Outcome) -> tuple[Finding, BaseException] | None:
@@ -74,7 +74,18 @@ class _Calls:
             return
         for plan in plans:
             if any(name == self.sides[0] and input_of(p, self.sides[:1]) for p, name in plan.arguments.items()):
-                yield from itertools.islice(with_required_masks(plan.with_all_masks(), every=False), MOST_FORMS)
+                for one in self._masked(plan):
+                    yield from itertools.islice(with_required_masks(one.with_all_masks(), every=False), MOST_FORMS)
+
+    def _masked(self, plan: Plan) -> Iterator[Plan]:
+        """The plan, and with every mask of either side: of a name that says neither, extended_mask, no one knows."""
+        masks = [name for name in self.kind.inputs if name in MASKS]
+        taken = [(p, needed) for p, _, needed in plan.mask_parameters]
+        yield plan
+        for names in itertools.product(masks, repeat=len(taken)) if len(taken) <= MOST_MASKS else ():
+            own = tuple((p, name, needed) for (p, needed), name in zip(taken, names, strict=True))
+            if own != plan.mask_parameters:
+                yield replace(plan, mask_parameters=own)
 
     def stopped(self, way: Plan, lengths: tuple[int, int]) -> BaseException | None:
         """What it stops with, for so many tokens of both; None where it gives a row for every one of the target's."""
