@@ -282,3 +282,38 @@ def test_what_is_passed_on_to_a_base_is_asked_for_but_for_what_it_sets_itself(tm
     finally:
         del sys.modules["passed_on"]
     assert names == {"Whole": ["d_model", "num_layers", "dropout"], "Fewer": ["d_model", "dropout"], "Other": ["width"]}
+
+
+UNMADE = """
+class AttentionHead(nn.Module):
+    def __init__(self, d_model, d_k):
+        {}
+        self.q, self.k, self.v = (torch.randn(d_model, d_k) for _ in range(3))
+
+    def forward(self, x):
+        q, k, v = (x @ w for w in (self.q, self.k, self.v))
+        return torch.softmax(q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1]), -1) @ v
+
+
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        {}
+        self.heads = [AttentionHead(d_model, d_model // num_heads) for _ in range(num_heads)]
+        self.proj = nn.Linear(d_model, d_model)
+
+    def forward(self, x):
+        return self.proj(torch.cat([head(x) for head in self.heads], -1))
+"""
+
+
+def test_a_module_that_is_not_made_one_is_named_where_its_constructor_begins(tmp_path):
+    """Also one whose constructor runs, as it has no parameters: it stops as soon as it is moved or called."""
+    text = UNMADE.format("self.d_k = d_k", "self.h = num_heads")
+    results = check_text(text, tmp_path)
+    lines = (tmp_path / "learner.py").read_text().splitlines()
+    assert {name: [m.id for m in result.mistakes] for name, result in results.items()} == {
+        "AttentionHead": ["LN8"], "MultiHeadAttention": ["LN8"],
+    }  # fmt: skip
+    for result in results.values():
+        assert "def __init__(self" in lines[result.mistakes[0].line - 1]
+    assert "(self, d_model, num_heads)" in lines[results["MultiHeadAttention"].mistakes[0].line - 1]

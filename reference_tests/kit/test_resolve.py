@@ -10,9 +10,10 @@ from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.resolve.build import asked, instance
 from scratch_transformer.kit.resolve.build.construct import attempts
 from scratch_transformer.kit.resolve.call import masks
-from scratch_transformer.kit.resolve.names.inputs import input_of, is_mask
+from scratch_transformer.kit.resolve.names.inputs import SOURCE_MASK, input_of, is_mask
 from scratch_transformer.kit.resolve.names.roles import role_of
 from scratch_transformer.kit.resolve.names.settings import settings_of
+from scratch_transformer.kit.resolve.names.words import plain
 from scratch_transformer.kit.resolve.weights import attention
 
 # ---- Names ----
@@ -56,6 +57,8 @@ def test_roles_of_weights(path, role):
 def test_inputs_and_masks_by_synonym():
     assert input_of("encoder_outputs", ("x", "memory")) == "memory"
     assert is_mask("src_key_padding_mask") and is_mask("valid_lens") and not is_mask("pad_idx")
+    assert is_mask("src_msk") and SOURCE_MASK.search(plain("src_msk")) and SOURCE_MASK.search(plain("e_mask"))
+    assert not SOURCE_MASK.search(plain("extended_attention_mask"))
 
 
 # ---- Construction ----

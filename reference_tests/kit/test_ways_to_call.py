@@ -621,3 +621,21 @@ def test_an_attention_mask_is_none_of_padding_beside_a_padding_mask():
     ways = with_required_masks(plan_of(MODEL, "src", "trg", *sides), False)
     first = next(way.masks for way in ways if way.masks)
     assert [first[name][1].shape for name in sides] == ["(T, S)", "(T, S)", "(B, S)", "(B, S)"]
+
+
+MSK = """
+class AttentionHead(nn.Module):
+    def __init__(self, d_model, head_size):
+        super().__init__()
+        self.K, self.Q, self.V = (nn.Linear(d_model, head_size, bias=False) for _ in range(3))
+
+    def forward(self, idx_k, idx_q, idx_v, msk):
+        keys, queries, values = self.K(idx_k), self.Q(idx_q), self.V(idx_v)
+        scores = (queries @ keys.transpose(-2, -1) * keys.shape[-1] ** -{}).masked_fill(msk == 0, -math.inf)
+        return scores.softmax(-1) @ values
+"""
+
+
+@pytest.mark.parametrize("power, ids", [("0.5", ["A14", "A11"]), ("1", ["A1", "A14", "A11"])])
+def test_a_mask_may_be_short_of_a_vowel(power, ids, tmp_path):
+    assert [m.id for m in check_text(MSK.format(power), tmp_path)["AttentionHead"].mistakes] == ids

@@ -48,12 +48,12 @@ class Attempt:
         torch.manual_seed(0)
         try:
             made = self._made()
+            modules = [one for one in made if isinstance(one, nn.Module)] if isinstance(made, tuple) else []
+            made = modules[0] if len(modules) == 1 else made  # return model, optimizer
+            return made.double().eval() if isinstance(made, nn.Module) else made
         except Exception as error:
             self.error = error
             raise
-        modules = [one for one in made if isinstance(one, nn.Module)] if isinstance(made, tuple) else []
-        made = modules[0] if len(modules) == 1 else made  # return model, optimizer
-        return made.double().eval() if isinstance(made, nn.Module) else made
 
     def _made(self) -> Any:
         try:

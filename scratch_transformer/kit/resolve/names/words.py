@@ -20,8 +20,8 @@ KNOWN = frozenset(WORDS.split())
 
 @functools.lru_cache(maxsize=4096)
 def plain(name: str) -> str:
-    """embedDim, embed_dim, EMBED_DIM -> embeddim."""
-    return re.sub(r"[^a-z0-9]", "", name.lower())
+    """embedDim, embed_dim, EMBED_DIM -> embeddim; src_msk -> srcmask."""
+    return re.sub(r"[^a-z0-9]", "", name.lower()).replace("msk", "mask")
 
 
 @functools.lru_cache(maxsize=4096)
