@@ -637,5 +637,5 @@ class AttentionHead(nn.Module):
 
 
 @pytest.mark.parametrize("power, ids", [("0.5", ["A14", "A11"]), ("1", ["A1", "A14", "A11"])])
-def test_a_mask_may_be_short_of_a_vowel(power, ids, tmp_path):
+def test_what_is_projected_may_be_named_by_its_role_and_a_mask_short_of_a_vowel(power, ids, tmp_path):
     assert [m.id for m in check_text(MSK.format(power), tmp_path)["AttentionHead"].mistakes] == ids

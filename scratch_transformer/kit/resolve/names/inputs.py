@@ -64,6 +64,11 @@ OF_ENDS = {
     "eos": re.compile(r"(tgt|trg|target)?(eos|end|stop)(tok(en)?|symb(ol)?|id|idx|index|word)*"),
 }
 """The first and the last id of a sentence."""
+OF_ATTENTION = {
+    name: re.compile(rf"(idx|ids|in|inputs?|inp|emb|embeddings?|seq|tokens?|hidden|hiddenstates)(for)?{said}")
+    for name, said in (("query", "(q|query|queries)"), ("key", "(k|keys?)"), ("value", "(v|values?)"))
+}
+"""What is projected to queries, keys, values: idx_q, hidden_states_for_keys."""
 SOURCE_MASK = re.compile(
     r"(src|source|enc|memory|mem|cross).*mask|^[se](pad(ding)?|att(entio)?n)?mask|encpad|mask.*(src|source|enc|mem|cross)"
 )
@@ -110,5 +115,7 @@ def input_of(name: str, among: tuple[str, ...]) -> str | None:
         if word == plain(canonical) or word in INPUTS.get(canonical, "").split():
             return canonical
         if canonical in OF_ENDS and OF_ENDS[canonical].fullmatch(word):
+            return canonical
+        if canonical in OF_ATTENTION and OF_ATTENTION[canonical].fullmatch(word):
             return canonical
     return None
