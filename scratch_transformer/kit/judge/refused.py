@@ -229,13 +229,13 @@ def nodes_at(error: BaseException, frame: FrameType, sorts: Any) -> Iterator[Any
 
 def parsed(path: str) -> tuple[ast.AST, ...]:
     """All nodes of a file; none if it cannot be read."""
-    return _parsed(path, len(linecache.getlines(path)))
+    return _parsed("".join(linecache.getlines(path)))
 
 
 @functools.lru_cache(maxsize=16)
-def _parsed(path: str, size: int) -> tuple[ast.AST, ...]:
+def _parsed(text: str) -> tuple[ast.AST, ...]:
     try:
-        return tuple(ast.walk(ast.parse("".join(linecache.getlines(path)))))
+        return tuple(ast.walk(ast.parse(text)))
     except (SyntaxError, ValueError, RecursionError):
         return ()
 

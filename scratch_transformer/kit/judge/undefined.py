@@ -17,7 +17,7 @@ from torch import nn
 from scratch_transformer.kit.discover.load import REPAIRED
 from scratch_transformer.kit.discover.repair import unbound
 from scratch_transformer.kit.discover.target import Source
-from scratch_transformer.kit.judge import attributes, quotients, tuples
+from scratch_transformer.kit.judge import attributes, misplaced, quotients, tuples
 from scratch_transformer.kit.judge.refused import (
     line_of,
     no_argument,
@@ -85,6 +85,8 @@ def finding(error: BaseException | None, is_one_of_many: bool = False) -> Findin
         no_length,
         no_tensor,
         quotients.no_integer,
+        misplaced.no_axis,
+        misplaced.no_array,
     )
     for look in looks:
         if is_one_of_many and look in OF_VALUES and not NO_SUCH.match(str(error)):
@@ -161,13 +163,13 @@ def _call(error: BaseException, frame: FrameType) -> tuple[str, str]:
 
 
 OF_CLASSES = re.compile(r"type object '(\w+)' has no attribute '(\w+)'")
-OF_VALUES = (no_function, no_method, attributes.of_a_part, attributes.of_the_model)
+OF_VALUES = (no_function, no_method, attributes.of_a_part, attributes.of_the_model, misplaced.no_answer)
 """What may be so because of what is given to a call, as far as the line alone shows."""
 
 
 def _is_refused(error: BaseException | None) -> bool:
     is_said = type(error) in (TypeError, KeyError) and REGISTERED.match(str(error)) is not None
-    return is_said or (type(error) is TypeError and quotients.is_one(error))
+    return is_said or (type(error) is TypeError and (quotients.is_one(error) or misplaced.is_said(error)))
 
 
 def _registration(error: BaseException, frame: FrameType) -> tuple[str, str]:

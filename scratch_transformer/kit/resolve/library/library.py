@@ -102,7 +102,9 @@ class Library(Parts):
             return next(((name, missing, kind) for name, kind in named if kind), None)
         parts = {part: kinds for part, kinds in self.guesses.items() if not self._works(part)}
         part = supplied.culprit(error, thing, parts)
-        return (part.__name__, part, self.guesses[part][0]) if part is not None else None
+        if part is None or supplied.is_whole_sublayer(part, self.guesses[part][0]):
+            return None
+        return part.__name__, part, self.guesses[part][0]
 
     def _works(self, part: Any) -> bool:
         """Whether it was built and called by itself: then what stops is the way in which the whole calls it."""
@@ -158,7 +160,8 @@ class Library(Parts):
                     continue
                 seen.add(part)
                 diagnosis = self.diagnoses.get(part)
-                if part in self.checked and (diagnosis is None or diagnosis.verdict == "unknown mismatch"):
+                is_open = diagnosis is None or diagnosis.verdict == "unknown mismatch"
+                if part in self.checked and is_open and not supplied.is_whole_sublayer(part, self.guesses[part][0]):
                     in_encoder = "enc" in plain(getattr(thing, "__name__", ""))  # what hides nothing there
                     kind = self.guesses[part][0]
                     found[part] = "SelfAttention" if in_encoder and kind == "CausalSelfAttention" else kind

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import textwrap
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from scratch_transformer.kit.definitions import names_in
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.kinds.inputs import causal
 from scratch_transformer.kit.resolve.call.plan import MASKS
@@ -168,12 +170,40 @@ def culprit(error: BaseException | None, thing: Any, classes: Mapping[Any, Any])
 
 def returns_two(cls: type) -> bool:
     """Whether a class's forward returns its output and something else."""
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(cls.forward)))  # type: ignore[attr-defined]
-    except (AttributeError, OSError, TypeError, SyntaxError):
-        return False
-    returned = [node.value for node in ast.walk(tree) if isinstance(node, ast.Return)]
+    returned = [node.value for node in _forward_of(cls) if isinstance(node, ast.Return)]
     return any(isinstance(value, ast.Tuple) and len(value.elts) == 2 for value in returned)
+
+
+def is_whole_sublayer(part: Any, kind: str) -> bool:
+    """Whether attention or a network normalizes and adds its input too: norm(residual + output), as no reference does.
+
+    With that in its place, the layer would lack what the part has.
+    """
+    if not kind.endswith("Attention") and kind not in ("FeedForward", "SwiGLU"):
+        return False
+    nodes = _forward_of(part) if isinstance(part, type) else []
+    given = {node.arg for node in nodes if isinstance(node, ast.arg) and not is_mask(node.arg)} - {"self"}
+    for node in (node for node in nodes if isinstance(node, ast.Assign)):  # residual = query
+        value = node.value
+        if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == "clone":
+            value = value.func.value
+        if isinstance(value, ast.Name) and value.id in given:
+            given |= {one.id for one in node.targets if isinstance(one, ast.Name)}
+    sums = [node for node in nodes if isinstance(node, (ast.BinOp, ast.AugAssign)) and isinstance(node.op, ast.Add)]
+    terms = [(n.left, n.right) if isinstance(n, ast.BinOp) else (n.target, n.value) for n in sums]
+    adds = any(isinstance(one, ast.Name) and one.id in given for pair in terms for one in pair)
+    return adds and any(NORMALIZES.search(name) for name in names_in(part))
+
+
+NORMALIZES = re.compile(r"norm|^ln", re.IGNORECASE)
+
+
+def _forward_of(cls: type) -> list[ast.AST]:
+    """The nodes of a class's forward; none if it cannot be read."""
+    try:
+        return [*ast.walk(ast.parse(textwrap.dedent(inspect.getsource(cls.forward))))]  # type: ignore[attr-defined]
+    except (AttributeError, OSError, TypeError, SyntaxError):
+        return []
 
 
 @contextmanager
