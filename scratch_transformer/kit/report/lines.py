@@ -90,8 +90,8 @@ def place(id: str, form: str, thing: Any) -> Place | None:
         found = fixed(id, form, room.lines[1:])
         if found is not None:
             return Place(room.file, room.start + 1 + found[0], found[1])
-    if id == "LN8" and (own := _made_without(target)) is not None:
-        return own
+    if id == "LN8" and (head := _made_without(target)) is not None:
+        return head
     named = re.escape(form) if id in ("B26", "B30") else ""
     usual = (rf"{named}\(", named) if named else (PATTERNS.get(id),)
     for pattern in filter(None, (OF_FORMS.get((id, form)), *usual)):
