@@ -1,13 +1,36 @@
 """The kit on learner-like code in this process: quicker than a child for each file, and none of it does any harm."""
 
+import contextlib
 import linecache
 import sys
 import types
+from unittest import mock
 
+from scratch_transformer.kit import checking as checks
 from scratch_transformer.kit.checking import Checking
 from scratch_transformer.kit.discover import scripted, standins
 from scratch_transformer.kit.discover.survey import survey
 from scratch_transformer.kit.discover.target import find
+from scratch_transformer.kit.judge import search
+from scratch_transformer.kit.resolve import trial
+from scratch_transformer.kit.resolve.trials import choice, weight_search
+
+BUDGETS = {
+    checks: ("COMPONENT_SECONDS", "FILE_SECONDS", "SEARCH", "SEARCH_SECONDS", "LEAST_SEARCH"),
+    choice: ("QUICK", "THOROUGH"),
+    search: ("SECONDS",),
+    trial: ("SECONDS",),
+    weight_search: ("SECONDS",),
+}
+
+
+@contextlib.contextmanager
+def unhurried():
+    """Three times as long for what needs much of its time: busy cores compute more slowly."""
+    with contextlib.ExitStack() as stack:
+        for module, names in BUDGETS.items():
+            stack.enter_context(mock.patch.multiple(module, **{name: 3 * getattr(module, name) for name in names}))
+        yield
 
 
 def check_here(path, names=None):
