@@ -151,3 +151,35 @@ def test_one_head_that_adds_the_mask_that_it_must_be_given(old, ids, tmp_path):
     """With masks of other shapes it gives outputs of other shapes, which are not one head's."""
     result = check_text(HEAD.replace(old, ""), tmp_path)["AttentionHead"]
     assert (result.verdict in FINE, result.ids) == (not ids, ids)
+
+
+OF_SAMPLES = """
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, h):
+        super().__init__()
+        self.h, self.d_k = h, d_model // h
+        self.w_q, self.w_k, self.w_v, self.w_o = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    @staticmethod
+    def attention(query, key, value, mask):
+        d_k = query.shape[AXIS]
+        scores = query @ key.transpose(-2, -1) / math.sqrt(d_k)
+        if mask is not None:
+            scores.HIDDEN(mask == 0, -1e9)
+        return scores.softmax(-1) @ value
+
+    def forward(self, q, k, v, mask):
+        q, k, v = (w(x).view(len(x), -1, self.h, self.d_k).transpose(1, 2)
+                   for w, x in ((self.w_q, q), (self.w_k, k), (self.w_v, v)))
+        return self.w_o(self.attention(q, k, v, mask).transpose(1, 2).flatten(2))
+"""
+
+
+@pytest.mark.parametrize("axis, hidden, ids", [
+    ("-1", "masked_fill_", set()), ("0", "masked_fill_", {"A1"}), ("0", "masked_fill", {"A1", "A24"}),
+])  # fmt: skip
+def test_the_number_of_samples_in_place_of_the_width_of_a_head(axis, hidden, ids, tmp_path):
+    """And a mask that is not filled in place, whose result is thrown away."""
+    (result,) = check_text(OF_SAMPLES.replace("AXIS", axis).replace("HIDDEN", hidden), tmp_path).values()
+    assert {m.id for m in result.mistakes if m.severity == "mistake"} == ids
+    assert (result.verdict in FINE) == (not ids)

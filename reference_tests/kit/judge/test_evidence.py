@@ -142,6 +142,7 @@ def test_a_ratio_is_of_the_last_tokens_normalized_features(kind):
         ({"d_model": 36, "num_heads": 4}, "1/sqrt(d_model)", "0.1667; 1/√d_k is 0.3333 for d_k = 9."),
         ({"d_model": 36, "num_heads": 4}, "1/sqrt(h)", "0.5; 1/√d_k is 0.3333 for d_k = 9."),
         ({"d_model": 36, "num_heads": 4}, "1/sqrt(S)", "0.378 (for 7 keys); 1/√d_k is 0.3333 for d_k = 9."),
+        ({"d_model": 36, "num_heads": 4}, "1/sqrt(B)", "0.7071 (for 2 samples); 1/√d_k is 0.3333 for d_k = 9."),
         ({"d_model": 36, "num_heads": 4, "d_k": 16}, "1/d_k", "0.0625; 1/√d_k is 0.25 for d_k = 16."),
     ],
 )

@@ -13,18 +13,19 @@ from scratch_transformer.kit.recipe import Recipe
 
 Mask = Tensor | None
 
-# d_k, number of heads, length of the keys, d_model -> the factor of the scores
-SCALES: dict[str, Callable[[int, int, int, int], float]] = {
-    "1/sqrt(d_k)": lambda d_k, h, S, E: 1 / math.sqrt(d_k),
-    "none": lambda d_k, h, S, E: 1.0,
-    "1/d_k": lambda d_k, h, S, E: 1 / d_k,
-    "1/sqrt(d_model)": lambda d_k, h, S, E: 1 / math.sqrt(E),
-    "1/d_model": lambda d_k, h, S, E: 1 / E,
-    "1/sqrt(h)": lambda d_k, h, S, E: 1 / math.sqrt(h),
-    "sqrt(d_k)": lambda d_k, h, S, E: math.sqrt(d_k),
-    "sqrt(d_model)": lambda d_k, h, S, E: math.sqrt(E),
-    "1/sqrt(d_k/h)": lambda d_k, h, S, E: math.sqrt(h / d_k),
-    "1/sqrt(S)": lambda d_k, h, S, E: 1 / math.sqrt(S),
+# d_k, number of heads, length of the keys, d_model, samples -> the factor of the scores
+SCALES: dict[str, Callable[[int, int, int, int, int], float]] = {
+    "1/sqrt(d_k)": lambda d_k, h, S, E, B: 1 / math.sqrt(d_k),
+    "none": lambda d_k, h, S, E, B: 1.0,
+    "1/d_k": lambda d_k, h, S, E, B: 1 / d_k,
+    "1/sqrt(d_model)": lambda d_k, h, S, E, B: 1 / math.sqrt(E),
+    "1/d_model": lambda d_k, h, S, E, B: 1 / E,
+    "1/sqrt(h)": lambda d_k, h, S, E, B: 1 / math.sqrt(h),
+    "sqrt(d_k)": lambda d_k, h, S, E, B: math.sqrt(d_k),
+    "sqrt(d_model)": lambda d_k, h, S, E, B: math.sqrt(E),
+    "1/sqrt(d_k/h)": lambda d_k, h, S, E, B: math.sqrt(h / d_k),
+    "1/sqrt(S)": lambda d_k, h, S, E, B: 1 / math.sqrt(S),
+    "1/sqrt(B)": lambda d_k, h, S, E, B: 1 / math.sqrt(B),
 }
 AXES = {"keys": -1, "queries": -2, "heads": -3, "batch": 0}
 FILLS = {
@@ -62,20 +63,18 @@ def attention_weights(
 ) -> Tensor:
     heads = query.shape[-3] if heads is None else heads
     scores = query @ key.transpose(-2, -1)  # (B, h, T, S)
-    factor = scale(recipe, query.shape[-1], heads, key.shape[-2], width)
+    factor = scale(recipe, query.shape[-1], heads, key.shape[-2], width, len(query))
     mask = edited(mask, recipe, scores)
     if recipe.scale_place == "after softmax":
         return masked_softmax(scores, mask, recipe) * factor
     return masked_softmax(scores * factor, mask, recipe)
 
 
-def scale(recipe: Recipe, d_k: int, heads: int, length: int, width: int = 0) -> float:
+def scale(recipe: Recipe, d_k: int, heads: int, length: int, width: int = 0, samples: int = 1) -> float:
     """A scale by name, or a number that was fitted."""
-    return (
-        SCALES[recipe.scale](d_k, heads, length, width or heads * d_k)
-        if recipe.scale in SCALES
-        else float(recipe.scale)
-    )
+    if recipe.scale not in SCALES:
+        return float(recipe.scale)
+    return SCALES[recipe.scale](d_k, heads, length, width or heads * d_k, samples)
 
 
 def masked_softmax(scores: Tensor, mask: Mask, recipe: Recipe) -> Tensor:

@@ -75,9 +75,9 @@ def _scaled(session: Session, change: Change) -> str:
     d_k = settings.get("d_k") or settings["d_model"] // h
     if "scale" not in entries:
         return ""
-    here = scale(Recipe(scale=entries["scale"]), d_k, h, 7, settings.get("d_model", 0))
-    length = " (for 7 keys)" if entries["scale"] == "1/sqrt(S)" else ""
-    return f"The scores are multiplied by {here:.4g}{length}; 1/√d_k is {d_k**-0.5:.4g} for d_k = {d_k}."
+    here = scale(Recipe(scale=entries["scale"]), d_k, h, 7, settings.get("d_model", 0), 2)
+    of = {"1/sqrt(S)": " (for 7 keys)", "1/sqrt(B)": " (for 2 samples)"}.get(str(entries["scale"]), "")
+    return f"The scores are multiplied by {here:.4g}{of}; 1/√d_k is {d_k**-0.5:.4g} for d_k = {d_k}."
 
 
 SPECIAL = {"LN1": _unbiased, "LN2": _eps_outside, "A1": _scaled}

@@ -45,6 +45,7 @@ ATTENTION = (
             "divided by d_model": {"scale": "1/d_model"},
             "divided by √heads": {"scale": "1/sqrt(h)"},
             "divided by √length": {"scale": "1/sqrt(S)"},
+            "divided by the root of the number of samples": {"scale": "1/sqrt(B)"},
             "multiplied by √d_k": {"scale": "sqrt(d_k)"},
             "multiplied by √d_model": {"scale": "sqrt(d_model)"},
             "divided after the softmax": {"scale_place": "after softmax"},
