@@ -224,3 +224,42 @@ def test_what_is_right_with_one_length_is_harmless_in_a_part_and_in_the_whole(le
         named = [id for id in (*result.ids, *result.inherited) if id in ("A35", "B26")]
         assert (named, result.verdict in FINE) == (ids, True), result
     assert (results["MultiHeadAttention"].verdict == "harmless deviation") == bool(ids)
+
+
+OF_ANOTHER_WIDTH = """
+class GateLayer(nn.Module):
+    def __init__(self, d_model):
+        super().__init__()
+        self.transform = nn.Linear(2 * d_model, d_model)
+
+    def forward(self, x):
+        return self.transform(x).sigmoid()
+
+
+class PoolingAttention(nn.Module):
+    def __init__(self, n_features=2, d_model=16):
+        super().__init__()
+        self.proj, self.post = nn.Linear(n_features, d_model), nn.Linear(d_model, d_model)
+
+    def forward(self, x):
+        hidden = torch.tanh(self.proj(x))
+        return (hidden.mean(2).softmax(1)[..., None] * self.post(hidden)).sum(1)
+"""
+WRONG_WAY_ROUND = """
+class FeedForward(nn.Module):
+    def __init__(self, d_model):
+        super().__init__()
+        self.up, self.down = nn.Linear(4 * d_model, d_model), nn.Linear(d_model, 4 * d_model)
+
+    def forward(self, x):
+        hidden = self.up(x)
+        return self.down(hidden.relu())
+"""
+
+
+def test_what_is_meant_for_tokens_of_another_width_is_no_mistake(tmp_path):
+    """Nothing in it is as wide as what its first layer asks for: two sequences side by side, or a few numbers."""
+    results = check_text(OF_ANOTHER_WIDTH, tmp_path)
+    assert {id for result in results.values() for id in (*result.ids, *result.inherited)} == set()
+    (result,) = check_text(WRONG_WAY_ROUND, tmp_path).values()
+    assert ([m.id for m in result.mistakes], result.mistakes[0].where) == (["B26"], "learner.py:14")

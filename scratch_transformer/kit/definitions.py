@@ -65,7 +65,7 @@ def _passed_on(thing: Any) -> list[inspect.Parameter]:
     """
     lineage = [one for one in getattr(thing, "__mro__", ()) if "__init__" in vars(one)]
     init = vars(lineage[0]).get("__init__") if lineage else None
-    if len(lineage) < 2 or not inspect.isfunction(init) or not _is_own(lineage[1]):
+    if len(lineage) < 2 or not inspect.isfunction(init) or not is_own(lineage[1]):
         return []
     is_open = any(p.kind is p.VAR_KEYWORD for p in inspect.signature(init).parameters.values())
     is_module = any(one.__module__.startswith("torch.nn") for one in lineage)
@@ -102,11 +102,11 @@ def named_in(thing: Any) -> Iterator[Any]:
     named = [getattr(module, name, None) for name in sorted(names_in(thing))]
     bases = thing.__bases__ if isinstance(thing, type) else ()
     for other in (*bases, *named):
-        if (isinstance(other, type) or inspect.isfunction(other)) and _is_own(other):
+        if (isinstance(other, type) or inspect.isfunction(other)) and is_own(other):
             yield other
 
 
-def _is_own(thing: Any) -> bool:
+def is_own(thing: Any) -> bool:
     """Whether somebody's code beside torch's and Python's defines it, in a file."""
     package = (thing.__module__ or "").partition(".")[0]
     file = getattr(sys.modules.get(thing.__module__), "__file__", None) or ""

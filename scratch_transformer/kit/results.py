@@ -59,7 +59,8 @@ class Results:
         own = [f for f in diagnosis.findings if f.mistake.id not in parts]
         self.library.diagnoses[value] = diagnosis
         result.verdict, result.error, result.design = diagnosis.verdict, diagnosis.error, diagnosis.design
-        result.mistakes = [_located(f, value, source) for f in own]
+        made = outcome.candidate.made if outcome.candidate else None
+        result.mistakes = [_located(f, value, source, made) for f in own]
         result.alternatives = [list(ids) for ids in diagnosis.alternatives]
         result.divergence, result.probe = diagnosis.divergence, diagnosis.probe
         result.ordinary, result.unexplained = diagnosis.ordinary, diagnosis.unexplained
@@ -68,7 +69,7 @@ class Results:
         unsaid = _unsaid(diagnosis, [part for part in every if not any(part is other for other in within)])
         if unsaid and not beside:
             result.verdict, result.unexplained = "mistake", True
-            result.mistakes = [*(_located(f, value, source) for f in unsaid), *result.mistakes]
+            result.mistakes = [*(_located(f, value, source, made) for f in unsaid), *result.mistakes]
         is_lost = diagnosis.verdict in ("unknown mismatch", "crashed")  # else the rest is judged without that part
         lent = outcome.candidate.replaced if is_lost and outcome.candidate is not None else ()
         within_lent = [one for part in leads_to(value) if self._names(part) & {*lent} for one in leads_to(part)]
@@ -198,9 +199,12 @@ def _unsaid(diagnosis: Diagnosis, silent: Sequence[Diagnosis]) -> list[Finding]:
     return list(own.values()) if diagnosis.verdict == "unknown mismatch" else []
 
 
-def _located(finding: Finding, value: Any, source: Source) -> Named:
-    """With the line to look at, of the class or function or of what it is made of."""
-    found = lines.place(finding.mistake.id, finding.name or finding.form, value)
+def _located(finding: Finding, value: Any, source: Source, made: Any = None) -> Named:
+    """With the line to look at, of the class or function or of what it is made of, and was given."""
+    given = [type(part) for part in made.modules()] if isinstance(made, nn.Module) else []
+    given = [cls for cls in given if not cls.__module__.startswith("scratch_transformer.")]  # what stands in for parts
+    stops_at = finding.evidence.partition(misfits.STOPS_AT)[2]
+    found = lines.place(finding.mistake.id, finding.name or finding.form, value, given, stops_at)
     if found is None:
         return named(finding, source)
     text = "".join(linecache.getlines(found.file))

@@ -62,10 +62,50 @@ class Attention(nn.Module):
 """
 
 
+OTHERS = """
+import torch
+from torch import nn
+class Norm(nn.Module):
+    def __init__(self, d_model):
+        super().__init__()
+        self.alpha = nn.Parameter(torch.ones(d_model))
+        self.beta = nn.Parameter(torch.ones(d_model))
+    def forward(self, x):
+        return x * self.alpha + self.beta
+class Table(nn.Module):
+    def __init__(self, d_model):
+        super().__init__()
+        self.pe = torch.zeros(5, d_model)
+        for p in self.parameters():
+            nn.init.xavier_uniform_(p)
+    def forward(self, x, mask=None):
+        if mask is not None:
+            x = x.masked_fill(mask, 0)
+        return x + self.pe
+class Kept(nn.Module):
+    def __init__(self, p, mask):
+        super().__init__()
+        self.attn_drop = nn.Dropout(p)
+        self.rows = mask.unsqueeze(1).unsqueeze(3)
+        self.later = mask.unsqueeze(1)
+    def forward(self, q, k, v):
+        attn = torch.dropout((q @ k.mT).softmax(-1), 0.1, True)
+        self.attn_weights = attn
+        return attn @ v
+class Whole(nn.Module):
+    def __init__(self, part):
+        super().__init__()
+        self.part = part
+    def forward(self, x):
+        return self.part(x, x, x)
+"""
+
+
 @pytest.fixture
 def learner(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
-    written = {"signed_layer": SIGNED, "many_heads": HEADS, "model_of_heads": MODEL, "merged_heads": MERGED}
+    written = {"signed_layer": SIGNED, "many_heads": HEADS, "model_of_heads": MODEL, "merged_heads": MERGED,
+               "other_parts": OTHERS}  # fmt: skip
     for name, text in written.items():
         (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
     yield importlib.import_module
@@ -96,3 +136,22 @@ def test_where_nothing_fits_the_head_of_forward(learner):
     found = place("B14", "", learner("signed_layer").Layer)
     assert found.line == 11  # return
     assert place("T7", "", learner("model_of_heads").Model)[1:] == (16, [])
+
+
+@pytest.mark.parametrize("id, form, name, line", [
+    ("LN13", "the shift", "Norm", 8), ("LN13", "the scale", "Norm", 7),
+    ("P5", "", "Table", 14), ("E4", "", "Table", 16), ("A24", "", "Table", 19),
+    ("A17", "", "Kept", 29), ("B12", "", "Kept", 28), ("A7", "queries instead of keys", "Kept", 25),
+])  # fmt: skip
+def test_the_line_that_does_it_not_one_with_the_same_words(learner, id, form, name, line):
+    assert place(id, form, getattr(learner("other_parts"), name)).line == line
+
+
+def test_a_part_that_is_given_is_looked_at_and_a_line_that_is_known_is_shown(learner):
+    module = learner("other_parts")
+    assert place("A2", "", module.Whole).line == 35
+    assert (
+        place("A2", "", module.Whole, [module.Kept, type(module.Kept(0.1, module.torch.ones(2, 3)).attn_drop)]).line
+        == 28
+    )
+    assert place("B26", "", module.Table, code="x = x.masked_fill(mask, 0)").line == 19

@@ -8,23 +8,27 @@ import inspect
 import itertools
 import re
 import textwrap
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from scratch_transformer.kit.definitions import leads_to
+from scratch_transformer.kit.definitions import is_own, leads_to
 from scratch_transformer.kit.report.fixes import fixed
 
 PATTERNS: dict[str, str] = {
     "LN1": r"\.(std|var)\(", "LN2": r"eps", "LN3": r"eps", "LN4": r"Parameter\(", "LN5": r"\*\*\s*2|pow\(|square",
     "LN6": r"Parameter\(", "LN7": r"mean\(|\.std\(|\.var\(", "LN8": r"super", "LN9": r"eps|std|var",
-    "LN10": r"mean|var", "E1": r"sqrt", "E2": r"return|embed", "E4": r"init|uniform|normal", "E5": r"padding_idx",
+    "LN10": r"mean|var", "LN13": r"Parameter\(", "E1": r"sqrt", "E2": r"return|embed", "E5": r"padding_idx",
+    "E4": r"\binit\.|uniform_|normal_|\.apply\(",
     "P1": r"\[:, ?1::2\]|1::2|cos", "P2": r"exp\(|pow|10000|1e4", "P3": r"cat\(|concat", "P4": r"return|\[:",
-    "P5": r"self\.pe|zeros|buffer", "P6": r"\[:", "P8": r"zeros\(|arange", "P9": r"return|\+", "P10": r"10000|exp\(",
+    "P6": r"\[:", "P8": r"zeros\(|arange", "P9": r"return|\+", "P10": r"10000|exp\(",
+    "P5": r"self\.\w*(pe|pos|enc)\w* *=[^=]|zeros|buffer",
     "P14": r"\[:, ?[01]::2\]|\.sin\(|\.cos\(",
     "P11": r"return", "A1": r"sqrt|\*\*\s*-?0\.5|/ ?\(?self|scale", "A2": r"softmax", "A3": r"mask", "A4": r"mask",
     "A37": r"softmax|sigmoid|@|matmul",
     "A5": r"tril|triu|mask", "A6": r"tril|triu|mask", "A7": r"mask", "A8": r"masked_fill|1e9|inf",
     "A10": r"masked_fill|10000|1e4|e4", "A11": r"masked_fill|mask", "A12": r"masked_fill_|_\(|\+=|\*=",
-    "A13": r"view|reshape", "A14": r"Linear\(", "A15": r"Linear\(", "A16": r"mask", "A17": r"attn|weights|scores",
+    "A13": r"view|reshape", "A14": r"Linear\(", "A15": r"Linear\(", "A16": r"mask",
+    "A17": r"attn|weights|scores",
     "A18": r"dropout", "A19": r"//|%", "A21": r"matmul|@|bmm|einsum", "A22": r"cross|memory|\benc|\bmem",
     "A23": r"view|reshape|transpose|permute", "A24": r"mask", "A25": r"tril|triu|mask",
     "A27": r"self_?att\w*\(|mask", "A28": r"Linear\(", "A29": r"masked_fill|mask\w* ?=", "A30": r"mask|tril|triu",
@@ -40,7 +44,15 @@ PATTERNS: dict[str, str] = {
 }  # fmt: skip
 
 
+OF_QUERIES = r"mask.*(unsqueeze\((dim=)?(3|-1)\)|, None\])"
+"""A mask (B, 1, T, 1): padding's own rows."""
 OF_FORMS: dict[tuple[str, str], str] = {
+    ("A7", "queries instead of keys"): OF_QUERIES,
+    ("A7", "queries instead of keys, in the target"): OF_QUERIES,
+    ("A7", "queries instead of keys, in the source"): OF_QUERIES,
+    ("A17", ""): r"self\.\w*(att|weight|score|prob)\w* *= *(?!nn\.|None)",
+    ("B12", ""): r"\bdropout\(.*True|(F|functional)\.dropout\((?!.*training)",
+    ("LN13", "the shift"): r"(beta|bias|shift|offset|\bb\w*) *=.*Parameter\(",
     ("B23", "the attention to the encoder is given the block's first input"): r"\b(enc|mem|src|context)\w*\b.*[,)]",
     **{
         (
@@ -75,13 +87,20 @@ class Place(NamedTuple):
     put: list[str]
 
 
-def place(id: str, form: str, thing: Any) -> Place | None:
+def place(id: str, form: str, thing: Any, given: Iterable[type] = (), code: str = "") -> Place | None:
     """Where to look for a mistake of a class or function: in itself, else in what it is made of.
 
     The line that the fix changes; else the first that fits the mistake; else the head of forward.
+    given: the classes of its parts, of which its code need not name all. code: the line itself, where it is known.
     """
     target = thing if isinstance(thing, type) or inspect.isfunction(thing) else type(thing)
-    rooms = [room for definition in (target, *leads_to(target)) for room in _rooms(definition)]
+    parts = [one for cls in given if is_own(cls) for one in (cls, *leads_to(cls))]
+    definitions = dict.fromkeys((target, *leads_to(target), *parts))
+    rooms = [room for definition in definitions for room in _rooms(definition)]
+    for room in rooms if code else ():
+        for offset, line in enumerate(room.lines):
+            if line.partition("#")[0].strip() == code:
+                return Place(room.file, room.start + offset, [])
     if id in OF_ATTENTION and (id, form) not in MERGES:
         rooms.sort(key=_is_elsewhere)
     if id in OF_LAYERS:
@@ -154,7 +173,7 @@ def _is_elsewhere(room: _Room) -> tuple[bool, bool]:
 
 
 def _silent(lines: list[str]) -> set[int]:
-    """The lines on which nothing is computed: heads of classes and functions, and texts."""
+    """The lines on which nothing is computed: heads of classes and functions, texts, if mask is not None."""
     try:
         tree = ast.parse(textwrap.dedent("\n".join(lines)))
     except SyntaxError:
@@ -163,6 +182,8 @@ def _silent(lines: list[str]) -> set[int]:
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             found |= set(range(node.lineno - 1, node.body[0].lineno - 1))
+        elif isinstance(node, ast.If) and isinstance(node.test, ast.Compare) and node.body[0].lineno > node.lineno:
+            found |= {node.lineno - 1} if isinstance(node.test.ops[0], (ast.Is, ast.IsNot)) else set()
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             found |= set(range(node.lineno - 1, node.end_lineno or node.lineno))
     return found

@@ -40,6 +40,8 @@ SHAPES = re.compile(
 KINDS = ("MultiheadAttention", "SelfAttention", "CausalSelfAttention", "CrossAttention", "FeedForward", "EncoderLayer",
          "DecoderLayer", "DecoderOnlyLayer", "PositionalEncoding", "Encoder", "LlamaBlock")  # fmt: skip
 MOST_PLANS, MOST_FORMS = 9, 12
+STOPS_AT = "It stops at: "
+"""In the evidence, before the line."""
 
 
 Misfit = tuple[Finding, BaseException]
@@ -74,7 +76,7 @@ def finding(thing: Any, kind: Kind, library: Library, error: BaseException | Non
     code = linecache.getline(file, line).partition("#")[0].strip()
     text = " ".join(str(first).split())[:160]
     said = "Its shapes do not fit, with whatever numbers of samples, tokens, features and heads"
-    return Finding(MISTAKES["B26"], f"{said}: {text}. It stops at: {code}"), first
+    return Finding(MISTAKES["B26"], f"{said}: {text}. {STOPS_AT}{code}"), first
 
 
 def _settings(kind: Kind, width: int, heads: int) -> dict[str, Any]:
@@ -100,7 +102,7 @@ def _calls(
         attempts = construct.attempts(thing, settings, library.namespace_of(thing), library.parts(kind, thing), {})
         with double():
             made = next(attempts).build()
-        if not _has_width(made, settings["d_model"]):
+        if not _has_width(made, settings["d_model"], kind):
             yield None  # its sizes come from somewhere else
             return
         function = forwards.forward_of(made, kind)
@@ -117,16 +119,45 @@ def _calls(
             some = single if plan.order == batching.ALONE else inputs
             if form.accepts(some):
                 stop = _stopped(function, form, some)
+                if stop is not None and _wants_another_width(made, function, form, some):
+                    yield None  # it is meant for wider tokens, or narrower ones
+                    return
                 if plan.order == batching.ALONE and isinstance(stop, ValueError) and "to unpack" in str(stop):
                     break  # it takes samples: B, T, E = x.shape
                 if form is plan or not without or stop is None or _stops_within(stop, thing):
                     yield stop  # a mask that may be left out need not be of the right sort
 
 
-def _has_width(made: nn.Module, width: int) -> bool:
-    """Whether its weights have the width that was asked for, if it has any."""
+def _has_width(made: nn.Module, width: int, kind: Kind) -> bool:
+    """Whether its weights have the width that was asked for. Positions may have none."""
     shapes = [tuple(values.shape) for values in made.parameters()]
-    return not shapes or any(width in shape for shape in shapes)
+    return any(width in shape for shape in shapes) or (not shapes and kind.name == "PositionalEncoding")
+
+
+def _wants_another_width(made: nn.Module, function: Any, form: Plan, inputs: Inputs) -> bool:
+    """Whether a linear layer refuses what the whole is given, as it is, and nothing else has the width that it wants.
+
+    A gate that is given two sequences side by side; a classifier of numbers that are told by default.
+    """
+    given = [value.data_ptr() for value in inputs.values() if isinstance(value, torch.Tensor)]
+    running: list[tuple[nn.Module, Any]] = []
+    hooks = [
+        hook
+        for part in made.modules()
+        for hook in (
+            part.register_forward_pre_hook(lambda part, args: running.append((part, args))),
+            part.register_forward_hook(lambda part, args, output: running.pop() and None),
+        )
+    ]
+    stop = _stopped(function, form, inputs)
+    for hook in hooks:
+        hook.remove()
+    part, args = running[-1] if running else (made, ())
+    own = {id(values) for values in part.parameters()}
+    others = {size for values in made.parameters() if id(values) not in own for size in values.shape}
+    is_given = any(isinstance(one, torch.Tensor) and one.data_ptr() in given for one in args)
+    found = re.search(r"cannot be multiplied \(\d+x\d+ and (\d+)x\d+\)", str(stop))
+    return found is not None and part is not made and is_given and int(found[1]) not in others
 
 
 def _stopped(function: Any, plan: Plan, inputs: Inputs) -> BaseException | None:

@@ -26,7 +26,7 @@ from scratch_transformer.kit.resolve.candidate import tensors
 from scratch_transformer.kit.resolve.library import supplied
 from scratch_transformer.kit.resolve.names.inputs import input_of
 from scratch_transformer.kit.resolve.trials.mask_search import with_required_masks
-from scratch_transformer.kit.resolve.trials.misfits import SHAPES
+from scratch_transformer.kit.resolve.trials.misfits import SHAPES, STOPS_AT
 from scratch_transformer.kit.resolve.trials.outcome import Outcome
 
 SIDES = (("src", "tgt"), ("memory", "x"), ("memory", "ids"))
@@ -55,7 +55,7 @@ def finding(outcome: Outcome) -> tuple[Finding, BaseException] | None:
         return None
     text = " ".join(str(first).split())[:160]
     begin = "It works only where source and target have the same number of tokens; with 7 and 5 it stops"
-    return Finding(MISTAKES["B26"], f"{begin}: {text}. It stops at: {code}"), first
+    return Finding(MISTAKES["B26"], f"{begin}: {text}. {STOPS_AT}{code}"), first
 
 
 @dataclass(frozen=True)
