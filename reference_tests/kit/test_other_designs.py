@@ -94,10 +94,23 @@ class ChannelMixing(nn.Module):
         self.Wk, self.Wv = nn.Linear(size, size), nn.Linear(size, size)
 
 
+class AdditiveAttention(nn.Module):
+    def forward(self, queries, keys, values):
+        return self.w_v(torch.tanh(queries.unsqueeze(2) + keys.unsqueeze(1))).squeeze(-1).softmax(-1) @ values
+
+
+class ByDistance(nn.Module):
+    def forward(self, q, k, v):
+        pos_logits = q @ self.arranged(len(k)).mT
+        return (q @ k.mT + pos_logits).softmax(-1) @ v
+
+
 @pytest.mark.parametrize(
     "thing, words",
     [
         (ChannelMixing, "place of attention"),
+        (AdditiveAttention, "additive attention"),
+        (ByDistance, "relative positions"),
         (SparseMoEBlock, "experts"),
         (Alibi, "(ALiBi)"),
         (Windowed, ""),
@@ -128,6 +141,27 @@ class OfThree(nn.Module):
 def test_nor_is_it_a_layer():
     assert foreign.attends_to_nothing(OfThree, "DecoderOnlyLayer") == "it attends to nothing"
     assert foreign.attends_to_nothing(Weighs, "DecoderOnlyLayer") == ""
+
+
+class OfOneHead(nn.Module):
+    def __init__(self, vocab_size, d_model, num_heads):
+        super().__init__()
+        self.embed, self.head = nn.Embedding(vocab_size, d_model), nn.Linear(d_model, vocab_size)
+        self.blocks = nn.TransformerEncoder(nn.TransformerEncoderLayer(d_model, num_heads, batch_first=True), 2)
+
+    def forward(self, ids):
+        return self.head(self.blocks(self.embed(ids)))
+
+
+class OfPatches(OfOneHead):
+    def forward(self, x):
+        patches = x.unfold(-2, 4, 4).unfold(-1, 4, 4).flatten(1, 2)
+        return self.head(self.blocks(patches.flatten(2)))
+
+
+def test_a_model_of_pytorchs_layers_attends_though_it_has_one_linear_layer():
+    assert foreign.attends_to_nothing(OfOneHead, "DecoderOnly") == "" == foreign.why_not(OfOneHead)
+    assert foreign.why_not(OfPatches) == "of images: patches"
 
 
 class OfConfig(nn.Module):

@@ -30,6 +30,8 @@ IMAGE = re.compile(
     r"\(?(\w+, \w+, )?(h|height), (w|width)\)? = (?(1)\w+\.(shape|size\(\))|[\w.]+\.(shape|size\(\))\[-2:\])$",
     re.IGNORECASE,
 )
+UNFOLDED = re.compile(r"\bunfold\b")
+"""Twice in one expression: along the height and along the width."""
 PIXELS = ("784", "28 * 28", "1 * 28 * 28", "3072", "3 * 32 * 32", "32 * 32 * 3")
 """Of the data sets that first networks are trained on."""
 CALLED = ("forward", "__call__", "encode", "decode")
@@ -66,7 +68,9 @@ WHOLES = ("Encoder", "Decoder", "TokenEncoder", "TokenDecoder", "Transformer", "
 ATTENDS = re.compile(
     r"(?<!fl)att|softmax|mha|mhsa|query|queries|qkv|einsum|bmm|transformer|gpt|bert|llama|mask|heads", re.IGNORECASE
 )
-SCORES = re.compile(r"(?<!fl)att|softmax|mha|mhsa|quer|qkv|einsum|bmm|matmul", re.IGNORECASE)
+SCORES = re.compile(
+    r"(?<!fl)att|softmax|mha|mhsa|quer|qkv|einsum|bmm|matmul|^transformer(en|de)coder(layer)?$", re.IGNORECASE
+)
 WEIGHS = re.compile(
     r"(?<!fl)att|softmax|^exp|mha|einsum|bmm|matmul|^mm$|scores|weights|transformer|sigmoid", re.IGNORECASE
 )
@@ -272,6 +276,8 @@ def _of_class(tree: ast.AST) -> str:
             return f"of images: {ast.unparse(node)}"
         if isinstance(node, ast.Call):
             name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            if len(UNFOLDED.findall(ast.unparse(node.func))) > 1:
+                return "of images: patches"
             if name in RECURRENT:
                 return f"recurrent: nn.{name}"
             if name == "Flatten":

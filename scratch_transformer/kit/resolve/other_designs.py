@@ -12,13 +12,14 @@ DESIGNS: dict[str, tuple[str, ...]] = {
     "attention with a bias for every distance (ALiBi)": (r"alibi", r"slope|bias|alibi"),
     "attention by relative positions": (
         r"^rel(ative)?_?(pos|bias|emb|att|key|val|shift|index|dist|logit|k|v)|relative_?(pos|att|bias|key)|disentangled"
-        r"|^skew|^_skew|(^|_)(c2p|p2c)|pos_?bias",
+        r"|^skew|^_skew|(^|_)(c2p|p2c)|pos_?(bias|logits|scores)",
         r".",
     ),
     "latent attention": (r"(kv|q)_?(lora|latent|compress|down)|latent_?kv", r"rank|latent|lora|down"),
     "linear attention": (r"linear_?att|performer|linformer|feature_map|nystrom|random_features", r"."),
     "attention with sinks": (r"^sinks?(_|$)|attn_?sink", r"."),
     "attention by a similarity of its own": (r"sim+(ilarity)?_att|(rbf|gauss\w*|euclid\w*|laplac\w*)_att", r"."),
+    "additive attention": (r"additive_?(att|scor)|bahdanau", r"."),
     "differential attention": (r"lambda_(init|q|k)", r"."),
     "attention within a sliding window": (r"sliding", r"window"),
     "a state space model": (r"mamba|selective_scan|^ssm", r"."),
