@@ -3,6 +3,7 @@
 import pytest
 
 from reference_tests.kit.learners.checked import check_text
+from scratch_transformer.kit.report.finding import FINE
 
 EMBEDDING = """
 class InputEmbedding(nn.Module):
@@ -114,3 +115,71 @@ def test_a_function_that_makes_a_part_is_called_for_it(activation, ids, tmp_path
     result = only(MAKES.format(name="feed_forward", activation=activation), tmp_path)
     assert [m.id for m in result.mistakes if m.severity == "mistake"] == ids
     assert result.verdict == ("mistake" if ids else "matches the builtin")
+
+
+SOFTMAX = """
+class SoftmaxLayer(nn.Module):
+    def __init__(self, dim: int):
+        super().__init__()
+        self.dim = {dim}
+
+    def forward(self, features):
+        powers = torch.exp(features{shift})
+        return powers / powers.sum(self.dim, keepdim=True)
+"""
+
+
+@pytest.mark.parametrize("shift, dim, ids", [
+    (" - features.max(dim=self.dim, keepdim=True).values", "dim", []),
+    (" - features.max(dim=self.dim, keepdim=True).values", "dim - 1", ["A2"]),
+    ("", "dim", ["A26"]),
+])  # fmt: skip
+def test_a_softmax_is_told_its_axis_by_the_name_of_a_width(shift, dim, ids, tmp_path):
+    result = only(SOFTMAX.format(shift=shift, dim=dim), tmp_path)
+    assert (result.kind, [m.id for m in result.mistakes]) == ("softmax", ids)
+    assert result.verdict == ("mistake" if ids else "matches the builtin")
+
+
+LINEARS = """
+class PositionLinear(nn.Module):
+    def __init__(self, in_dim, out_dim):
+        super().__init__()
+        self.w, self.b = nn.Parameter(torch.randn(in_dim, out_dim)), nn.Parameter(torch.zeros(out_dim))
+
+    def forward(self, x):
+        return x @ self.w + self.b
+
+
+class DenseSublayer(nn.Module):
+    def __init__(self, dimension, dropout):
+        super().__init__()
+        self.linear_1, self.dropout = PositionLinear(dimension, 4 * dimension), nn.Dropout(dropout)
+        self.linear_2 = PositionLinear(4 * dimension, dimension)
+
+    def forward(self, x):
+        return self.dropout(self.linear_2({}(self.linear_1(x))))
+"""
+
+
+@pytest.mark.parametrize("activation, ids", [("torch.relu", []), ("", ["B16"])])
+def test_a_network_of_linear_layers_of_its_own_is_no_linear_layer(activation, ids, tmp_path):
+    result = check_text(LINEARS.format(activation), tmp_path)["DenseSublayer"]
+    assert (result.kind, [m.id for m in result.mistakes if m.severity == "mistake"]) == ("FeedForward", ids)
+    assert result.verdict == ("mistake" if ids else "matches the builtin")
+
+
+WORDS_AND_PLACES = """
+class PosEmbedding(nn.Module):
+    def __init__(self, vocab_size, context_len, emb_dim):
+        super().__init__()
+        self.emb, self.pos_emb = nn.Embedding(vocab_size, emb_dim), nn.Embedding(context_len, emb_dim)
+
+    def forward(self, tokens):
+        return self.emb(tokens) + self.pos_emb(torch.arange(tokens.shape[1]))
+"""
+
+
+@pytest.mark.parametrize("joined, is_right", [("+", True), ("*", False)])
+def test_positions_that_are_told_a_vocabulary_embed_words_too(joined, is_right, tmp_path):
+    result = only(WORDS_AND_PLACES.replace(" + ", f" {joined} "), tmp_path)
+    assert (result.kind, result.verdict in FINE) == ("EmbeddingWithPositions", is_right)

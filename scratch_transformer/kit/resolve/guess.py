@@ -127,6 +127,8 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
         best = list(dict.fromkeys([*best, "PositionalEncoding"]))  # a table that is looked up by position
     if is_class and "PositionalEncoding" in best and {"Embedding", "sin", "cos"} <= names_in(thing):
         best = list(dict.fromkeys([*best, "EmbeddingWithPositions"]))  # which is given ids
+    if is_class and best[:1] == ["PositionalEncoding"] and "Embedding" in names_in(thing) and _counts_words(thing):
+        best = list(dict.fromkeys(["EmbeddingWithPositions", *best]))  # PositionalEmbedding(length, vocabulary, width)
     if not any(plain(p.name) == "numembeddings" for p in parameters_of(thing)):
         best = [kind for kind in best if kind != "Embedding"]
     if is_class and best and best[0] in BLOCKS and _repeats_a_layer(thing):  # EncoderBlock(layer, N)
@@ -251,7 +253,8 @@ def _score(name: str, kind: Kind, thing: Any) -> float:
         return 0.0
     if (kind.name == "AdamW") != training.is_optimizer(thing):
         return 0.0
-    if kind.name in ("SiLU", "GELU", "softmax") and isinstance(thing, type) and any(map(is_size, parameters_of(thing))):
+    bare = ("SiLU", "GELU", "softmax") if names_in(thing) & WEIGHTED else ("SiLU", "GELU")  # of Softmax(dim), an axis
+    if kind.name in bare and isinstance(thing, type) and any(map(is_size, parameters_of(thing))):
         return 0.0  # SiLUFFN is a network
     fit = fitness(kind, thing)
     return score + fit if score >= 10 or fit > -1 else 0.0
@@ -270,6 +273,10 @@ CRITERION = re.compile(r"crit|loss(fn|func|compute)|model")
 
 
 ACTIVATIONS = ("silu", "swish", "gelu", "relu", "squaredrelu", "relusquared")
+
+
+def _counts_words(thing: Any) -> bool:
+    return any("voc" in plain(p.name) for p in parameters_of(thing))
 
 
 def _is_told(thing: Any, setting: str) -> bool:

@@ -121,4 +121,4 @@ def linears(cls: type) -> int:
         text = inspect.getsource(cls)
     except (OSError, TypeError):
         return 0
-    return len(re.findall(r"\bLinear\(", text))
+    return len(re.findall(r"(?<!class )\b\w*Linear(Layer)?\(", text))

@@ -20,6 +20,8 @@ GENERAL: dict[str, Any] = {
 
 VOCABULARIES = {"vocab_size", "src_vocab_size", "tgt_vocab_size"}
 EMBEDDINGS = {"embedding", "embeddings"}
+AXIS = ("axis", "dim")
+"""What is no width where nothing has one: of a softmax."""
 
 
 class Values:
@@ -93,6 +95,8 @@ class Values:
         """The settings that a name may mean beside the other ones of its constructor."""
         if name in self._words:
             return (self._words[name],)
+        if "axis" in self.own and plain(name) in AXIS:
+            return ("axis",)
         if _counts_embeddings(name) and (self.has_vocabulary or not self.own & VOCABULARIES):
             return ("d_model", *settings_of(name))  # the width of what embeds no words
         return ("d_ff", *settings_of(name)) if name in self._inner else settings_of(name)
