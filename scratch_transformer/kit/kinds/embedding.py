@@ -68,7 +68,14 @@ POSITIONS = Kind(
     what="Adds a code of its position to every token.",
     synonyms=(
         *("positionalencoding", "positionalembedding", "positionencoding", "sinusoidalpositionalencoding", "posenc"),
-        *("positionalencoder", "sinusoidalpositionalembedding", "positionembedding", "sinusoidalencoding"),
+        *(
+            "positionalencoder",
+            "positionencoder",
+            "posencoder",
+            "sinusoidalpositionalembedding",
+            "positionembedding",
+            "sinusoidalencoding",
+        ),
         *("sinusoidencodingtable", "sinusoidtable", "sinusoidalpositions", "positionalencodingtable"),
         *("posembed", "positionembed", "positionalembed", "learnedpositionalencoding", "learnedpositionalembedding"),
         *("posembedding", "learnablepositionalencoding", "absolutepositionalembedding"),
