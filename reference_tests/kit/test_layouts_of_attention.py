@@ -183,3 +183,38 @@ def test_the_number_of_samples_in_place_of_the_width_of_a_head(axis, hidden, ids
     (result,) = check_text(OF_SAMPLES.replace("AXIS", axis).replace("HIDDEN", hidden), tmp_path).values()
     assert {m.id for m in result.mistakes if m.severity == "mistake"} == ids
     assert (result.verdict in FINE) == (not ids)
+
+
+STRIDED = """
+class MultiHeadAttention(nn.Module):
+    def __init__(self, embedding_dim, num_heads):
+        super().__init__()
+        self.num_heads, self.d_k = num_heads, embedding_dim // num_heads
+        self.queries, self.keys, self.values = (nn.Linear(embedding_dim, embedding_dim) for _ in range(3))
+        self.output = nn.Linear(embedding_dim, embedding_dim)
+
+    def split(self, x):
+        return x.reshape(*x.shape[:2], self.d_k, self.num_heads)
+
+    def forward(self, queries, keys, values, mask=None):
+        q, k, v = self.split(self.queries(queries)), self.split(self.keys(keys)), SPLIT(self.values(values))
+        heads = []
+        for i in range(self.num_heads):
+            scores = q[..., i] @ k[..., i].transpose(1, 2) / math.sqrt(self.d_k)
+            scores = scores if mask is None else scores.masked_fill(mask == 0, -math.inf)
+            heads.append(scores.softmax(-1) @ v[..., i])
+        return self.output(MERGED)
+"""
+ORDERS = [
+    ("self.split", "torch.cat(heads, -1)", ["A13"], "harmless deviation"),
+    ("self.split", "torch.stack(heads, -1).flatten(2)", ["A13", "A23"], "harmless deviation"),
+    ("self.split", "torch.cat(heads, 1).reshape(*queries.shape)", ["A13", "A23"], "mistake"),
+]
+
+
+@pytest.mark.parametrize("split, merged, ids, verdict", ORDERS)
+def test_heads_of_every_third_feature_are_right_in_another_order(split, merged, ids, verdict, tmp_path):
+    text = STRIDED.replace("SPLIT", split).replace("MERGED", merged)
+    result = check_text(text, tmp_path)["MultiHeadAttention"]
+    assert result.verdict == verdict, (result.verdict, result.mistakes)
+    assert sorted(m.id for m in result.mistakes if m.id in ("A13", "A23")) == ids

@@ -300,7 +300,8 @@ print("after one call:", mask)
         severity="mistake",
         does="Cuts (batch, length, d_model) into (batch, heads, length, d_k) by view or reshape alone. That mixes "
         "positions: each head gets a part of the sentence instead of a part of the features. Or heads are not split, "
-        "and one attends for all.",
+        "and one attends for all. Heads of every h-th feature are heads all the same: only weights of other code do "
+        "not fit.",
         expected="view(batch, length, heads, d_k), then transpose(1, 2).",
         fix="x.view(B, T, heads, d_k).transpose(1, 2).",
         source=HEADS,
@@ -311,6 +312,7 @@ print("after one call:", mask)
             ONE_HEAD: {"split": "not at all"},
             "one head of all features, with √d_k of several": {"split": "not at all", "scale": "1/sqrt(d_k/h)"},
         },
+        severities={"every h-th feature": "harmless"},  # as with the projections' rows in another order
         demo="""\
 import torch
 x = torch.arange(8).view(1, 2, 4)  # 1 sample, 2 tokens, 4 features
@@ -505,7 +507,8 @@ print("padded, masked:", attention(x, padded, padded, key_padding_mask=blocked)[
         title="heads merged in the wrong order",
         severity="mistake",
         does="Joins the heads without transposing back first, or in another order of the features: the outputs of "
-        "different tokens or features are mixed up before the last projection.",
+        "different tokens or features are mixed up before the last projection. Features before heads cost nothing: "
+        "only weights of other code do not fit.",
         expected="transpose(1, 2) to (batch, length, heads, d_k), then view as (batch, length, d_model).",
         fix="heads.transpose(1, 2).contiguous().view(B, T, d_model).",
         source=HEADS,
@@ -516,6 +519,7 @@ print("padded, masked:", attention(x, padded, padded, key_padding_mask=blocked)[
             "without the last projection": {"merge": "no projection"},
             "features before tokens": {"merge": "features first"},
         },
+        severities={"features before heads": "harmless"},  # as with the last projection's columns in another order
         demo="""\
 import torch
 heads = torch.arange(8).view(1, 2, 2, 2)  # (batch, heads, tokens, d_k)
