@@ -35,6 +35,16 @@ def test_so_may_one_for_a_network(name):
     assert guess.kinds_of(name, named(name, {"forward": of_scores}), KINDS)[0] in ("FeedForward", "SwiGLU")
 
 
+def of_positions(self, x):
+    return x + self.table[:, : x.shape[1]]
+
+
+@pytest.mark.parametrize("name, is_one", [("PE", True), ("RoPE", False), ("Type", False)])
+def test_two_letters_are_enough_for_positions(name, is_one):
+    found = guess.kinds_of(name, named(name, {"forward": of_positions}), KINDS)
+    assert (found[:1] == ("PositionalEncoding",)) == is_one
+
+
 def test_a_head_that_attends_is_attention():
     assert guess.kinds_of("Head", named("Head", {"forward": of_one_head}), KINDS)[0] == "CausalSelfAttention"
     assert guess.kinds_of("Head", named("Head", {"forward": of_scores}), KINDS) == ()

@@ -74,6 +74,10 @@ class Windowed(nn.Module):
         self.window_size, self.relu, self.relative = window_size, nn.ReLU(), expertise
 
 
+class WindowAttention(Windowed):
+    pass
+
+
 class Prepare(nn.Module):
     def __init__(self, d_model, num_heads):
         super().__init__()
@@ -114,6 +118,7 @@ class ByDistance(nn.Module):
         (SparseMoEBlock, "experts"),
         (Alibi, "(ALiBi)"),
         (Windowed, ""),
+        (WindowAttention, "sliding window"),
         (Prepare, ""),
         (nn.TransformerEncoderLayer, ""),
     ],

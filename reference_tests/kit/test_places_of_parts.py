@@ -276,3 +276,24 @@ def test_what_may_be_nothing_is_no_part():
     library = Library(KINDS)
     library.add(nn.Identity, ())
     assert library.guesses == {} and library.kind_of_class(nn.Identity) is None
+
+
+class PackedByAFactor(Packed):
+    """The width inside is a multiple of the other: of twice the width, the shape alone is that of keys and values."""
+
+    def __init__(self, dim, mlp_mult):
+        super().__init__(dim, dim * mlp_mult)
+
+
+class Added(PackedByAFactor):
+    def forward(self, x):
+        gate, up = self.halves(x)
+        return self.down(nn.functional.silu(gate) + up)
+
+
+@pytest.mark.parametrize(
+    "cls, verdict, ids", [(PackedByAFactor, "matches the builtin", []), (Added, "mistake", ["G2"])]
+)
+def test_gate_and_up_in_one_matrix_as_wide_as_a_factor_tells(cls, verdict, ids):
+    result = check(cls, kind="SwiGLU")
+    assert (result.verdict, result.ids) == (verdict, ids)

@@ -21,7 +21,7 @@ DESIGNS: dict[str, tuple[str, ...]] = {
     "attention by a similarity of its own": (r"sim+(ilarity)?_att|(rbf|gauss\w*|euclid\w*|laplac\w*)_att", r"."),
     "additive attention": (r"additive_?(att|scor)|bahdanau", r"."),
     "differential attention": (r"lambda_(init|q|k)", r"."),
-    "attention within a sliding window": (r"sliding", r"window"),
+    "attention within a sliding window": (r"sliding|window(ed)?_?att|local_?att", r"window"),
     "a state space model": (r"mamba|selective_scan|^ssm", r"."),
     "cross-entropy with a penalty of log Σ exp (z-loss)": (r"z_?loss|log_?z$", r"logsumexp|log_?z"),
     "a recurrence in place of attention": (r"rwkv|^wkv|(time|channel)_mix|retention|ret_?net", r"."),

@@ -236,7 +236,10 @@ def _from_shapes(
         ]
         vocabulary = {value for name, value in settings.items() if "vocab" in name or name == "max_len"}
         wide = [size for size in wide if size not in vocabulary]
-        halves = {size for size in wide if size != 2 * d_model}  # keys and values in one matrix are no half of anything
+        # Keys and values in one matrix, (2 d_model, d_model), are no half of anything: a half leads back.
+        of_both = {pair for pair in pairs if len(pair) == 2 and {2 * d_model, 4 * d_model} & {*pair}}
+        gated = of_both == {(4 * d_model, d_model), (d_model, 2 * d_model)}
+        halves = {size for size in wide if gated or size != 2 * d_model}
         wide = [size for size in wide if not (size % 2 == 0 and size // 2 in halves)]  # gate and up in one matrix
         if wide:
             found["d_ff"] = max(set(wide), key=wide.count)
