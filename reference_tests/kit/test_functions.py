@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from reference_tests.kit.learners.checked import check_text
 from scratch_transformer.kit import check
 from scratch_transformer.kit.resolve.functions.usage import structure_of
 
@@ -334,3 +335,34 @@ class Tiny(torch.optim.Optimizer):
 
 def test_hyperparameters_of_other_names_are_known_by_their_defaults():
     assert check(Tiny, "AdamW").verdict == "matches the builtin"
+
+
+TRIANGLES = """
+def causal_mask(size):
+    return torch.{}(torch.ones(size, size))
+
+
+def attention(query, key, value, mask=None):
+    scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
+    if mask is not None:
+        scores = scores.masked_fill(mask {}, -math.inf)
+    return scores.softmax(-1) @ value
+
+
+def decode(query, key, value):
+    return attention(query, key, value, {})
+"""
+
+
+@pytest.mark.parametrize(
+    "triangle, read, made, ids",
+    [
+        ("triu", "== 0", "causal_mask(len(query))", ["A5"]),
+        ("triu", "== 1", "causal_mask(len(query))", ["A6"]),
+        ("triu", "== 0", "causal_mask(len(query)) == 0", ["A6"]),
+        ("tril", "== 0", "causal_mask(len(query))", []),
+    ],
+)
+def test_a_triangle_with_its_diagonal_means_what_its_file_blocks(triangle, read, made, ids, tmp_path):
+    result = check_text(TRIANGLES.format(triangle, read, made), tmp_path)["causal_mask"]
+    assert [m.id for m in result.mistakes] == ids

@@ -160,6 +160,7 @@ class Candidate:
     speaks_of_padding: whether it takes a mask, or its text has a word of masks or padding.
     has_bare_norms: whether it may normalize where it has no weights for that, by F.rms_norm.
     is_causal_by_name: whether somebody expects that it hides the future without being given a mask.
+    blocked_is: "True" or "False", the value that its file blocks in the masks that it makes; "" if that is not known.
     """
 
     def __init__(self, kind: Kind, module: nn.Module | None, settings: Settings | None = None) -> None:
@@ -182,6 +183,7 @@ class Candidate:
         self.looks_for_padding = self.speaks_of_padding = True
         self.is_causal_by_name = True
         self.has_bare_norms = False
+        self.blocked_is = ""
 
     @property
     def unregistered(self) -> list[str]:

@@ -38,6 +38,7 @@ MOST_EPS = 0.01
 """Of a norm, beside which the variance of ordinary tokens is large."""
 T5 = re.compile(r"^[mM]?[tT]5")
 """In the name of a class: Raffel et al. 2020 do not scale scores."""
+DIAGONAL = ("A6", "hides the diagonal")
 SEVERITIES = ("mistake", "paper", "harmless", "note")
 WORDS: dict[tuple[str, Any], str] = {
     ("norm_order", "pre"): "pre-norm",
@@ -164,6 +165,8 @@ def _named(session: Session, best: Hypothesis | None, match: Match, design: Reci
             yield Finding(MISTAKES["A24"], said, TARGET_ONLY, dict(change.entries))
         elif (change.id, change.form) == ("A24", "") and _has_no_mask(session):
             yield Finding(MISTAKES["A25"], said, "nor one for the padding", dict(change.entries))
+        elif (change.id, change.form) == DIAGONAL and best is not None and _is_read_otherwise(session, best):
+            yield Finding(MISTAKES["A5"], said, "sees itself and the future", {"causal": "future and present"})
         elif change.id == "B16" and best is not None and best.recipe.gated:
             yield Finding(MISTAKES["G4"], said, "", dict(change.entries))  # the same numbers, in other words
         elif change.id == "B1" and change.part:
@@ -181,6 +184,11 @@ def _is_of_target(session: Session, change: Change) -> bool:
 def _has_no_mask(session: Session) -> bool:
     """Whether no mask is made or taken that could be ignored, in what writes."""
     return "A25" in session.kind.ids and not session.candidate.speaks_of_padding
+
+
+def _is_read_otherwise(session: Session, best: Hypothesis) -> bool:
+    """Whether a triangle with its diagonal, in which either value may block, is applied as the other one."""
+    return session.candidate.blocked_is not in ("", best.recipe.blocked_is)
 
 
 def _is_note(session: Session, change: Change) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import linecache
 import re
 from collections.abc import Callable
 from typing import Any
@@ -34,7 +35,10 @@ def readings(function: Callable[..., Any], kind: Kind, pad: int = 0) -> list[Cal
     if devices:
         function, required = functools.partial(function, **devices), [n for n in required if n not in devices]
     if kind.name == "CausalMask":
-        return _of_lengths(function, required)
+        found = _of_lengths(function, required)
+        for reading in found:
+            vars(reading)["reads"] = function
+        return found
     if kind.name == "PaddingMask" and required and is_mask(required[0]):
         return [_of_ids(function, required, pad, dtype) for dtype in (torch.long, torch.bool, torch.float64)]
     places = [name for name in required if OF_PLACES.search(plain(name))]
@@ -117,6 +121,24 @@ def _beside_source(function: Callable[..., Any], both: list[str], rest: list[str
 
 
 # ---- Outputs ----
+
+
+MASK = r"[\w.]*mask\w*(\[[^\]]*\])?"
+KEPT = re.compile(rf"masked_fill_?\(\s*(~ ?{MASK}|{MASK} ?== ?(0|False)\b|{MASK}\.logical_not|1 ?- ?{MASK})", re.I)
+BLOCKED = re.compile(rf"masked_fill_?\(\s*{MASK}(\.bool\(\))?(,| ?== ?(1|True)\b)|{MASK} ?\* ?-|\({MASK} ?\* ?-", re.I)
+
+
+def blocked_value(function: Any) -> str:
+    """Which value the file of a function blocks in masks, "True" or "False"; "" if it does both, or turns this one."""
+    function = inspect.unwrap(getattr(function, "reads", function))
+    lines = linecache.getlines(inspect.getsourcefile(function) or "") if inspect.isfunction(function) else []
+    text = "\n".join(line.split("#")[0] for line in lines)
+    name = re.escape(getattr(function, "__name__", ""))
+    given = r"\((?:[^()]|\([^()]*\))*\)"
+    if re.search(rf"(~|not |1 ?- ?)[\w.]*{name}\(|{name}{given}(\.[\w()]+)* ?(==|!=|\.eq|\.logical_not)", text):
+        return ""
+    found = {value for value, pattern in (("False", KEPT), ("True", BLOCKED)) if pattern.search(text)}
+    return found.pop() if len(found) == 1 else ""
 
 
 def form_of(output: Tensor) -> str:
