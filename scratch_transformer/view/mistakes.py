@@ -46,6 +46,7 @@ NOT_HERE = {
 """Changes of the forward pass that mean nothing here, and why; mistakes without any change of the numbers besides."""
 
 NO_FORMS = {
+    ("A1", "divided by the root of the number of samples"): "the page shows one sample",
     ("A4", "filled with 1e9"): UNKNOWN,
     ("A4", "filled with -1e-9"): UNKNOWN,
     ("A7", "queries instead of keys, in the target"): "the page does it on both sides",
