@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from reference_tests.kit.learners.checked import check_here, check_text, unhurried
+from reference_tests.kit.learners.checked import IMPORTS, check_here, check_text, unhurried
 from reference_tests.kit.made import variant
 from scratch_transformer.kit.canonical import rotary
 from scratch_transformer.kit.judge import designs
@@ -430,3 +430,96 @@ def test_what_need_not_be_told_its_positions_runs_without(check, ids, tmp_path):
     assert ([m.id for m in result.mistakes], result.verdict) == (ids, "mistake" if ids else "matches the builtin")
     wrong = check_text(COUNTED.replace("CHECK", check).replace("- odd * sin", "+ odd * sin"), tmp_path)
     assert wrong["MultiHeadAttention"].verdict in ("mistake", "unknown mismatch")
+
+
+BARE = """
+from dataclasses import dataclass
+
+@dataclass
+class Config:
+    block_size: int = 64
+    vocab_size: int = 100
+    n_layer: int = 2
+    n_head: int = 4
+    n_kv_head: int = 4
+    n_embd: int = 32
+
+def norm(x):
+    return F.rms_norm(x, (x.shape[-1],), eps=1e-5)
+
+def apply_rotary_emb(x, cos, sin):
+    a, b = x.chunk(2, -1)
+    return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
+
+class CausalAttention(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        assert config.n_embd % config.n_head == 0
+        self.heads, self.kv_heads, self.width = config.n_head, config.n_kv_head, config.n_embd // config.n_head
+        self.c_q = nn.Linear(config.n_embd, config.n_embd, bias=False)
+        self.c_k = nn.Linear(config.n_embd, self.kv_heads * self.width, bias=False)
+        self.c_v = nn.Linear(config.n_embd, self.kv_heads * self.width, bias=False)
+        self.c_proj = nn.Linear(config.n_embd, config.n_embd, bias=False)
+
+    def forward(self, x, cos_sin, cache):
+        B, T, E = x.shape
+        q = self.c_q(x).view(B, T, self.heads, self.width)
+        k = self.c_k(x).view(B, T, self.kv_heads, self.width)
+        v = self.c_v(x).view(B, T, self.kv_heads, self.width)
+        cos, sin = cos_sin
+        q, k = norm(apply_rotary_emb(q, cos, sin)), norm(apply_rotary_emb(k, cos, sin))
+        q, k, v = (part.transpose(1, 2) for part in (q, k, v))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=self.heads != self.kv_heads)
+        return self.c_proj(y.transpose(1, 2).reshape(B, T, E))
+
+class MLP(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.up = nn.Linear(config.n_embd, 4 * config.n_embd, bias=False)
+        self.down = nn.Linear(4 * config.n_embd, config.n_embd, bias=False)
+
+    def forward(self, x):
+        return self.down(F.relu(self.up(x)).square())
+
+class Block(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.attn, self.mlp = CausalAttention(config), MLP(config)
+
+    def forward(self, x, cos_sin, cache):
+        x = x + self.attn(norm(x), cos_sin, cache)
+        return x + self.mlp(norm(x))
+
+class GPT(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.wte = nn.Embedding(config.vocab_size, config.n_embd)
+        self.blocks = nn.ModuleList([Block(config) for _ in range(config.n_layer)])
+        self.lm_head = nn.Linear(config.n_embd, config.vocab_size, bias=False)
+        width = config.n_embd // config.n_head
+        places = torch.arange(config.block_size).float()
+        angles = torch.outer(places, 10000.0 ** -(torch.arange(0, width, 2).float() / width))
+        self.register_buffer("cos", angles.cos()[None, :, None, :], persistent=False)
+        self.register_buffer("sin", angles.sin()[None, :, None, :], persistent=False)
+
+    def forward(self, ids, targets=None, cache=None):
+        T = ids.shape[1]
+        x = norm(self.wte(ids))
+        for block in self.blocks:
+            x = block(x, (self.cos[:, :T], self.sin[:, :T]), cache)
+        logits = 15 * torch.tanh(self.lm_head(norm(x)) / 15)
+        return logits if targets is None else F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+"""
+WHOLE = ("CausalAttention", "MLP", "Block", "GPT")
+
+
+def test_norms_without_weights_behind_the_embedding_too_and_angles_for_heads_after_the_length(tmp_path):
+    results = check_text(BARE, tmp_path)
+    assert {name: results[name].verdict in FINE for name in WHOLE} == dict.fromkeys(WHOLE, True), results
+
+
+@pytest.mark.parametrize("name", ["apply_rotary_emb", "CausalAttention"])
+def test_with_norms_without_weights_what_is_turned_wrongly_is_not_right(name, tmp_path):
+    path = tmp_path / "learner.py"
+    path.write_text(IMPORTS + BARE.replace("b * cos + a * sin", "b * cos - a * sin"))
+    assert check_here(path, {name})[name].verdict not in FINE

@@ -23,7 +23,7 @@ from scratch_transformer.kit.kinds.blocks import (
 )
 from scratch_transformer.kit.kinds.choices import combined
 from scratch_transformer.kit.kinds.layers import ACTIVATIONS, GATED, GATED_MISTAKES, ORDERS
-from scratch_transformer.kit.kinds.models import HEADS, builtin_gpt, gpt_probes
+from scratch_transformer.kit.kinds.models import HEADS, NORMALIZED, builtin_gpt, gpt_probes
 from scratch_transformer.kit.kinds.rotary import BASE, ROTARY_MISTAKES
 
 TURNED: dict[str, dict[str, Any]] = {
@@ -166,8 +166,8 @@ LLAMA = Kind(
     build=lambda settings, recipe: stacks.DecoderOnly(dict(settings), recipe),
     probes=gpt_probes,
     mistakes=only((*TURNING, *GATED_MISTAKES, *CAUSAL_LAYER_MISTAKES, *CAUSAL_MISTAKES, *STACK_MISTAKES, "B18")),
-    designs=combined(HEADS, FINAL, POSITIONS, SCALED, OF_TWO, NORMS, FEEDS, QUERY_NORM),
-    full={"gated": True, "qk_norm": True, "final_norm": True, "positions": "learned"},
+    designs=combined(HEADS, FINAL, POSITIONS, SCALED, NORMALIZED, OF_TWO, NORMS, FEEDS, QUERY_NORM),
+    full={"gated": True, "qk_norm": True, "final_norm": True, "positions": "learned", "embedding_norm": True},
     oracle=builtin_gpt,
     builtin="torch.nn.functional's parts, put together",
 )

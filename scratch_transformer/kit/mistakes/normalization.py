@@ -65,10 +65,9 @@ print("ratio at std =", std.item(), "is", (wrong / right)[0, 0].item())
         id="LN3",
         title="another eps",
         severity="harmless",
-        does="Uses another ε than PyTorch's 0.00001, or another than the one it was given.",
-        expected="ε = 0.00001 is PyTorch's default. The paper names none. It matters only for tokens whose features "
-        "are "
-        "almost equal.",
+        does="Uses another ε than nn.LayerNorm's 0.00001, or another than the one it was given.",
+        expected="ε = 0.00001 is nn.LayerNorm's default; nn.RMSNorm's is 1.2e-7, what float32 tells apart from 1. The "
+        "paper names none. It matters only for tokens whose features are almost equal.",
         fix="eps=1e-5, if the weights are to be exchanged with PyTorch's.",
         source=BA,
         mathematics="(x - μ) / √(σ² + ε): at σ = 0.001, ε = 1e-12 in place of 1e-5 gives 3.317 times as much; at σ = 1 "

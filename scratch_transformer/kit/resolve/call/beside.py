@@ -27,7 +27,7 @@ TABLE = re.compile(
 )
 SEGMENTS = re.compile(r"^seg(ment)?(s|label|id|ids|info|tokens|mask)?$|tokentype|segmentlabel|sentenceids")
 LENGTHS = ("seqlen", "seqlength", "sequencelength", "length", "ntokens")
-MOST = 14
+MOST = 18
 """Combinations of values to try."""
 
 
@@ -182,7 +182,10 @@ def _tables(word: str, given: Sequence[tuple[Tensor, ...] | nn.Module], rows: in
 
 
 def usual(rows: int, d_k: int, base: float) -> list[tuple[Tensor, ...]]:
-    """The forms that tables of angles have: complex, cosines and sines of every pair or every feature, angles."""
+    """The forms that tables of angles have: complex, cosines and sines of every pair or every feature, angles.
+
+    Cosines and sines for heads, too, that come after the length or before it.
+    """
     exponents = torch.arange(0, d_k, 2, dtype=torch.float64) / d_k
     angle = torch.outer(torch.arange(rows, dtype=torch.float64), base**-exponents)
     wide, repeated = torch.cat((angle, angle), -1), angle.repeat_interleave(2, -1)
@@ -192,6 +195,8 @@ def usual(rows: int, d_k: int, base: float) -> list[tuple[Tensor, ...]]:
         (angle,),
         (wide,),
         (torch.cat((angle.cos(), angle.sin()), -1),),
+        *((table[None, :, None].cos(), table[None, :, None].sin()) for table in (angle, wide)),
+        *((table[None, None].cos(), table[None, None].sin()) for table in (angle, wide)),
     ]
 
 
