@@ -1,5 +1,7 @@
 """A whole that is handed its parts, one of which stops by itself: both are named; without that, all of it is right."""
 
+import pytest
+
 from reference_tests.kit.learners.checked import IMPORTS, check_here, check_text
 from reference_tests.kit.learners.corpus import STYLES
 from reference_tests.kit.test_handed_parts import ATTENTION
@@ -164,3 +166,54 @@ class LanguageModel(nn.Module):
 def test_what_has_the_references_layers_and_embeddings_is_not_called_right(tmp_path):
     """Nothing of it is its own."""
     assert check_text(HOLLOW, tmp_path)["LanguageModel"].verdict not in FINE
+
+
+PAIRS = """
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.h = num_heads
+        self.q, self.k, self.v, self.o = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, query, key, value, mask=None):
+        q, k, v = self.q(query), self.k(key), self.v(value)
+        q, k, v = (heads.unflatten(-1, (self.h, -1)).transpose(1, 2) for heads in (q, k, v))
+        scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+        weights = (scores if mask is None else scores.masked_fill(mask == 0, -math.inf)).softmax(-1)
+        return self.o((weights @ v).transpose(1, 2).flatten(2)), weights
+
+
+class EncoderLayer(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff):
+        super().__init__()
+        self.attention = MultiHeadAttention(d_model, num_heads)
+        self.ff = nn.Sequential(nn.Linear(d_model, d_ff), nn.ReLU(), nn.Linear(d_ff, d_model))
+        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+
+    def forward(self, x, mask=None):
+        attended, weights = self.attention(query=x, key=x, value=x, mask=mask)
+        x = self.norm1(x + attended)
+        return self.norm2(x + self.ff(x)), weights
+
+
+class Encoder(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff, num_layers):
+        super().__init__()
+        self.layers = nn.ModuleList([EncoderLayer(d_model, num_heads, d_ff) for _ in range(num_layers)])
+
+    def forward(self, inputs, mask=None):
+        hidden = inputs
+        for layer in self.layers:
+            {} = layer(hidden, mask){}
+        return hidden
+"""
+
+
+@pytest.mark.parametrize("kept, first, ids", [
+    ("hidden", "", ["B26"]), ("hidden, weights", "", []), ("hidden", "[0]", []),
+])  # fmt: skip
+def test_layers_that_hand_on_their_weights_to_the_next_are_named_in_the_stack(kept, first, ids, tmp_path):
+    result = check_text(PAIRS.format(kept, first), tmp_path)["Encoder"]
+    assert [m.id for m in result.mistakes] == ids
+    assert (result.verdict in FINE) == (not ids)
+    assert all("layer returns a tuple" in m.evidence for m in result.mistakes)

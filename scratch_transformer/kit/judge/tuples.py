@@ -60,7 +60,7 @@ def _needing(node: ast.AST, error: BaseException, frame: FrameType) -> Iterator[
             if is_said or (is_tensor and isinstance(side, ast.Call)):
                 yield side
     elif isinstance(node, ast.Call) and is_said:
-        yield from node.args
+        yield from (*node.args, *(one.value for one in node.keywords))
     elif isinstance(node, ast.Attribute) and is_said and f"no attribute '{node.attr}'" in str(error):
         yield node.value
 
@@ -73,21 +73,38 @@ def _is_given_a_tuple(node: ast.expr, frame: FrameType) -> bool:
 
 
 def _call_of(node: ast.expr, frame: FrameType, file: str, line: int) -> ast.Call | None:
-    """The call that an expression is; of a variable the one call that is ever assigned to it."""
+    """The call that an expression is; of a variable the one call that is ever assigned to it.
+
+    It may have begun with what the function was given: for layer in self.layers: x = layer(x).
+    """
     if isinstance(node, ast.Call):
         return node
-    if not isinstance(node, ast.Name):
+    function = _function_of(frame, file, line)
+    if not isinstance(node, ast.Name) or function is None:
         return None
-    code = frame.f_code
-    functions = [n for n in parsed(file) if isinstance(n, Function) and n.name == code.co_name]
-    function = next((n for n in functions if n.lineno <= line <= (n.end_lineno or 0)), None)
-    if function is None or node.id in {one.arg for one in ast.walk(function.args) if isinstance(one, ast.arg)}:
-        return None
+    given = {one.arg for one in ast.walk(function.args) if isinstance(one, ast.arg)}
+    own = {one for one in given if not isinstance(frame.f_locals.get(one), tuple)}
     stored = [n for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
-    given = [n for n in ast.walk(function) if isinstance(n, ast.Assign)]
-    values = [n.value for n in given if any(isinstance(t, ast.Name) and t.id == node.id for t in n.targets)]
-    is_one = len(values) == 1 == sum(one.id == node.id for one in stored)
-    return values[0] if is_one and isinstance(values[0], ast.Call) else None
+    assigned = [n for n in ast.walk(function) if isinstance(n, ast.Assign)]
+    values = [n.value for n in assigned if any(isinstance(t, ast.Name) and t.id == node.id for t in n.targets)]
+    calls = [value for value in values if not (isinstance(value, ast.Name) and value.id in own - {node.id})]
+    is_all = len(values) == sum(one.id == node.id for one in stored)
+    is_loop = bool(_loops(function, calls[0])) if len(calls) == 1 else False
+    if not is_all or len(calls) != 1 or (not is_loop and (node.id in given or len(values) > 1)):
+        return None
+    return calls[0] if isinstance(calls[0], ast.Call) else None
+
+
+def _function_of(frame: FrameType, file: str, line: int) -> Any:
+    """The definition in which a frame is."""
+    functions = [n for n in parsed(file) if isinstance(n, Function) and n.name == frame.f_code.co_name]
+    return next((n for n in functions if n.lineno <= line <= (n.end_lineno or 0)), None)
+
+
+def _loops(function: Any, node: ast.AST) -> list[ast.For]:
+    """The loops of a function in which something is."""
+    loops = [n for n in ast.walk(function) if isinstance(n, ast.For)]
+    return [loop for loop in loops if any(one is node for one in ast.walk(loop))]
 
 
 def _gives_a_tuple(call: ast.Call, frame: FrameType) -> bool:
@@ -95,6 +112,8 @@ def _gives_a_tuple(call: ast.Call, frame: FrameType) -> bool:
     first, *rest = ast.unparse(call.func).removesuffix(".forward").split(".")
     owner = frame.f_locals.get("self")
     if first != "self":
+        if first in frame.f_locals and not rest:
+            return _is_layer_of_tuples(call, first, frame)
         thing = None if first in frame.f_locals or rest else frame.f_globals.get(first)
         return inspect.isfunction(thing) and _returns_tuples(thing)
     if len(rest) != 1 or not isinstance(owner, nn.Module):
@@ -107,6 +126,21 @@ def _gives_a_tuple(call: ast.Call, frame: FrameType) -> bool:
     return type(part) in OF_TORCH or _returns_tuples(type(part).forward)
 
 
+def _is_layer_of_tuples(call: ast.Call, name: str, frame: FrameType) -> bool:
+    """Whether it is one of a list of modules that the class makes, for layer in self.layers, which return tuples."""
+    owner, layer = frame.f_locals.get("self"), frame.f_locals.get(name)
+    function = _function_of(frame, frame.f_code.co_filename, call.lineno)
+    if function is None or not isinstance(owner, nn.Module) or not isinstance(layer, nn.Module):
+        return False
+    over = [
+        loop.iter for loop in _loops(function, call) if isinstance(loop.target, ast.Name) and loop.target.id == name
+    ]
+    lists = [one.attr for one in over if isinstance(one, ast.Attribute) and ast.unparse(one.value) == "self"]
+    is_list = len(over) == len(lists) == 1 and isinstance(getattr(owner, lists[0], None), nn.ModuleList)
+    gives = type(layer) in OF_TORCH or _returns_tuples(type(layer).forward)
+    return is_list and gives and _is_made_there(owner, lists[0], type(layer), frame)
+
+
 def _is_made_there(owner: nn.Module, name: str, cls: type, frame: FrameType) -> bool:
     """Whether nothing else is ever assigned to self.name than what the class makes of that class."""
     try:
@@ -115,7 +149,15 @@ def _is_made_there(owner: nn.Module, name: str, cls: type, frame: FrameType) -> 
         return False
     pairs = [pair for n in ast.walk(tree) if isinstance(n, ast.Assign) for pair in _assigned(n)]
     values = [value for target, value in pairs if ast.unparse(target) == f"self.{name}"]
-    return bool(values) and all(isinstance(one, ast.Call) and _value(one.func, frame) is cls for one in values)
+    return bool(values) and all(isinstance(one, ast.Call) and _makes(one, cls, frame) for one in values)
+
+
+def _makes(call: ast.Call, cls: type, frame: FrameType) -> bool:
+    """Whether a call makes an instance of a class, or a list of such."""
+    if _value(call.func, frame) is not nn.ModuleList:
+        return _value(call.func, frame) is cls
+    within = [n for given in call.args for n in ast.walk(given) if isinstance(n, ast.Call)]
+    return any(_value(one.func, frame) is cls for one in within)
 
 
 def _assigned(node: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
