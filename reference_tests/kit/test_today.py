@@ -15,6 +15,7 @@ from scratch_transformer.kit.judge.variants import Variants
 from scratch_transformer.kit.kind import CanonicalCandidate
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.kinds.today import TODAY
+from scratch_transformer.kit.mistakes.normalization import MACHINE
 from scratch_transformer.kit.recipe import RIGHT
 from scratch_transformer.kit.report.finding import FINE
 from scratch_transformer.kit.resolve import fitness
@@ -523,3 +524,15 @@ def test_with_norms_without_weights_what_is_turned_wrongly_is_not_right(name, tm
     path = tmp_path / "learner.py"
     path.write_text(IMPORTS + BARE.replace("b * cos + a * sin", "b * cos - a * sin"))
     assert check_here(path, {name})[name].verdict not in FINE
+
+
+def test_the_number_types_own_eps_is_no_other_place_for_it(tmp_path):
+    """LN3 with 1e-12, up to rounding, and exactly so with LN2 besides, would explain it too."""
+    text = BARE.replace(", eps=1e-5)", ")").replace("float()", "double()")
+    for inner in ("self.attn(norm(x)", "self.mlp(norm(x)"):
+        text = text.replace(inner, inner.replace("norm(x)", "F.rms_norm(x, x.shape[-1:])"))
+    path = tmp_path / "learner.py"
+    path.write_text(IMPORTS + text)
+    (found,) = check_here(path, {"Block"})["Block"].mistakes
+    assert (found.id, found.severity) == ("LN3", "harmless")
+    assert found.form.startswith(MACHINE)

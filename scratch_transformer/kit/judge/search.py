@@ -222,6 +222,13 @@ def _tiers(session: Session, parts: Known) -> Iterator[tuple[bool, Iterable[Hypo
     near = [d for d in designs if not against(d, session.candidate.shown)] or designs
     if told:
         yield False, with_changes(near, [c for c in (told, *((*known, *told) for known in found)) if compatible(c)])
+        otherwise = [
+            tuple(other if change is one else one for one in told)
+            for change in told
+            for other in _forms(changes, change.id)
+            if other != change
+        ]
+        yield False, with_changes(near[:MOST_LIKELY], otherwise)  # it was told up to rounding, as another ε may be
     if session.candidate.explained is not None:  # with masks, one more may be seen
         besides = [(*told, change) for change in changes if compatible((*told, change))]
         yield False, with_changes(near[:MOST_LIKELY], besides)

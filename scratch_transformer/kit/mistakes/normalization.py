@@ -7,6 +7,10 @@ BA = "Ba et al. 2016, equation 3; Vaswani et al. 2017, section 3.1"
 LARGE_EPS = "more than a hundredth"
 """A form of LN3 that ordinary tokens show."""
 
+MACHINE = "its number type's, as nn.RMSNorm has where it is told none"
+"""A form of LN3; float64's, in which everything is computed here."""
+MACHINE_EPS = 2.0**-52
+
 IN_DIVISOR = "the shift is added to the divisor"
 """A form of LN14."""
 
@@ -77,6 +81,7 @@ print("ratio at std =", std.item(), "is", (wrong / right)[0, 0].item())
             "1e-12": {"eps": 1e-12},
             "1e-8": {"eps": 1e-8},
             "1e-5": {"eps": 1e-5},
+            MACHINE: {"eps": MACHINE_EPS},
             "0": {"eps": 0.0},
         },
         severities={LARGE_EPS: "mistake"},
