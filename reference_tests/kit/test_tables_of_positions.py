@@ -197,3 +197,72 @@ def test_a_table_whose_first_row_is_for_padding_is_asked_for_the_rows_from_1_on(
     assert any("1, 2, 3" in note for note in result.notes), result.notes
     wrong = check_text(OF_PADDING.replace("codes[padding] = 0.0", "codes[padding + 2] = 0.0"), tmp_path)
     assert wrong["PositionalEncoding"].verdict in ("unknown mismatch", "mistake"), wrong
+
+
+UNCUT = """
+class PositionalEncoding(nn.Module):
+    def __init__(self, d_model, max_len):
+        super().__init__()
+        angles = torch.arange(max_len)[:, None] * torch.exp(torch.arange(0, d_model, 2) * -math.log(10000.0) / d_model)
+        self.register_buffer("pe", torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(1)[None])
+
+    def forward(self, x):
+        return x + self.pe
+
+
+class Attention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.h, self.d_k = num_heads, d_model // num_heads
+        self.q, self.k, self.v, self.o = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, q, k, v, mask=None):
+        q, k, v = (f(x).unflatten(-1, (self.h, -1)).transpose(1, 2)
+                   for f, x in ((self.q, q), (self.k, k), (self.v, v)))
+        scores = q @ k.transpose(-2, -1) / self.d_k**0.5
+        if mask is not None:
+            scores = scores.masked_fill(mask == 0, float("-inf"))
+        return self.o((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+
+class EncoderLayer(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff):
+        super().__init__()
+        self.attention = Attention(d_model, num_heads)
+        self.network = nn.Sequential(nn.Linear(d_model, d_ff), nn.ReLU(), nn.Linear(d_ff, d_model))
+        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+
+    def forward(self, x, mask=None):
+        x = self.norm1(x + self.attention(x, x, x, mask))
+        return self.norm2(x + self.network(x))
+
+
+class TransformerEncoder(nn.Module):
+    def __init__(self, vocab_size, d_model, num_heads, d_ff, num_layers, max_len):
+        super().__init__()
+        self.d_model, self.embed = d_model, nn.Embedding(vocab_size, d_model)
+        self.pe = PositionalEncoding(d_model, max_len)
+        self.layers = nn.ModuleList([EncoderLayer(d_model, num_heads, d_ff) for _ in range(num_layers)])
+
+    def forward(self, ids, mask):
+        x = self.pe(self.embed(ids) * math.sqrt(self.d_model))
+        for layer in self.layers:
+            x = layer(x, mask)
+        return x
+"""
+WRONG = (("x + self.pe", "math.sqrt(x.shape[-1]) * x + self.pe"), ("self.d_k**0.5", "self.d_k"))
+
+
+def test_a_table_that_is_never_cut_needs_the_longest_sentence(tmp_path):
+    found = check_text(UNCUT, tmp_path)["TransformerEncoder"]
+    assert found.verdict in FINE and any("longest length alone" in limit for limit in found.limits)
+
+
+def test_so_do_a_mistake_of_a_part_and_one_of_its_own(tmp_path):
+    text = UNCUT
+    for old, new in WRONG:
+        assert old in text
+        text = text.replace(old, new)
+    found = check_text(text, tmp_path)
+    model = found["TransformerEncoder"]
+    assert model.verdict == "mistake" and model.ids == ["E2"] and "A1" in model.inherited

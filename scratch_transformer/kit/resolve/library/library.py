@@ -82,6 +82,10 @@ class Library(Parts):
         """Whether a part was found to be of today's models, whatever it is called: class Norm, that is RMSNorm."""
         return any(part.kind in fitness.TODAY_ALONE or part.recipe.gated for part in self.parts_of(made))
 
+    def has_mistakes_within(self, made: Any) -> bool:
+        """Whether a part of it is known to have some, which may explain the whole together."""
+        return any(f.severity == "mistake" for part in self.parts_of(made) for f in part.findings)
+
     def attends(self, cls: type) -> bool:
         """Whether a class makes an attention of the learner's."""
         return any(self.guesses[part][0].endswith("Attention") for part in self._made_by(cls) if self.guesses[part])
