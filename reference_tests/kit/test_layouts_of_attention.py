@@ -218,3 +218,25 @@ def test_heads_of_every_third_feature_are_right_in_another_order(split, merged, 
     result = check_text(text, tmp_path)["MultiHeadAttention"]
     assert result.verdict == verdict, (result.verdict, result.mistakes)
     assert sorted(m.id for m in result.mistakes if m.id in ("A13", "A23")) == ids
+
+
+TOLD_A_LENGTH = """
+class Attention(nn.Module):
+    def __init__(self, reach: int, d_model: int):
+        super().__init__()
+        self.register_buffer("mask", torch.ones(reach, reach).TRIANGLE.bool())
+        self.qkv, self.out = nn.Linear(d_model, 3 * d_model), nn.Linear(d_model, d_model)
+
+    def forward(self, x):
+        T, E = x.shape[1:]
+        q, k, v = self.qkv(x).split(E, dim=-1)
+        scores = (q @ k.transpose(-1, -2) / E**0.5).masked_fill(~self.mask[:T, :T], -math.inf)
+        return self.out(scores.softmax(-1) @ v)
+"""
+
+
+@pytest.mark.parametrize("triangle, ids", [("tril()", []), ("triu()", ["A5"])])
+def test_a_mask_is_made_for_more_than_one_token_whatever_its_size_is_called(triangle, ids, tmp_path):
+    """One row and one column would hide nothing, wherever they are broadcast to."""
+    (result,) = check_text(TOLD_A_LENGTH.replace("TRIANGLE", triangle), tmp_path).values()
+    assert (result.kind, [m.id for m in result.mistakes]) == ("CausalSelfAttention", ids)

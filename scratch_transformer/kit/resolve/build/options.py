@@ -395,5 +395,6 @@ def _guesses(wish: Wish, values: Values) -> list[Any]:
         return _texts(wish)
     is_between = "d_model" in values.names and "d_ff" in values.own and "d_ff" not in values.names
     of_settings = [values.settings[name] for name in ("d_model", "num_heads", "max_len")]
+    of_settings = [value for value in of_settings if value > 1]  # a mask of one row and column would hide nothing
     meant = [values.settings["d_ff"], *meant] if is_between and not set(wish.use.meant) - WIDTHS else meant
     return list(dict.fromkeys([*meant[:2], *known[:2], *of_settings, None]))

@@ -88,7 +88,7 @@ SETTINGS: dict[str, str] = {
         windowsize t context
         maxsentencelength maxlenseq maxsrclen maxtgtlen maxtimesteps maxpos srclen tgtlen targetlen sourcelen
         contextwindow maxcontext srcmaxlength trgmaxlength peinput petarget positions maxtrglen numsteps seqlenmax
-        maxseq length srcmaxseqlen tgtmaxseqlen maximumpositionencoding maxcontextlength
+        maxseq tmax maxt length srcmaxseqlen tgtmaxseqlen maximumpositionencoding maxcontextlength
     """,
     "src_pad": "srcpadidx srcpadid srcpad sourcepad srcpadindex srcpadtoken padidxsrc srcpaddingidx",
     "tgt_pad": """
@@ -112,7 +112,7 @@ SETTINGS: dict[str, str] = {
     "total": """
         cosinecycleiters totalsteps maxiters lrdecayiters maxsteps numtrainingsteps totaliters cosinesteps tc
         cosineiters numiterations annealingiters numsteps decaysteps lrdecaysteps cosinecycle maxit cosineannealingiters
-        cosinecyclesteps totaliterations tcosine maxiterations cosineannealingsteps
+        cosinecyclesteps totaliterations tcosine tmax maxiterations cosineannealingsteps
     """,
     "factor": "factor scale lrmul lrscale initlr lrfactor k multiplier",
     "step": "step stepnum steps currentstep nsteps t iteration globalstep stepno",
