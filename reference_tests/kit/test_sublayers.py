@@ -173,3 +173,32 @@ def test_the_encoders_output_is_normalized_in_the_decoders_layer_or_not(more, gi
     result = check_text(NORM_OF_CROSS.replace("MORE", more).replace("GIVEN", given), tmp_path)["DecoderLayer"]
     assert result.verdict == verdict
     assert [named.form for named in result.mistakes if named.id == "B31"] == form
+
+
+AROUND_A_NETWORK = """
+class Network(nn.Module):
+    def __init__(self, size, units=64):
+        super().__init__()
+        self.net = nn.Sequential(nn.LayerNorm(size), nn.Linear(size, units), nn.ReLU(), nn.Linear(units, size))
+        self.norm = nn.LayerNorm(size)
+
+    def forward(self, x):
+        return self.norm(self.net(x) + x)
+
+
+class _Layer(nn.Module):
+    def __init__(self, dim, num_head):
+        super().__init__()
+        self.attn, self.network = nn.MultiheadAttention(dim, num_head), Network(dim)
+
+    def forward(self, src):
+        return self.network({}self.attn(src, src, src)[0])
+"""
+
+
+def test_beside_a_network_that_nothing_explains_a_lost_residual_is_named(tmp_path):
+    """As an encoder's layer: what speaks of nothing of today is not taken for Llama's first."""
+    result = check_text(AROUND_A_NETWORK.format(""), tmp_path)["_Layer"]
+    assert (result.kind, result.ids, result.replaced) == ("EncoderLayer", ["B13"], ["Network"])
+    result = check_text(AROUND_A_NETWORK.format("src + "), tmp_path)["_Layer"]
+    assert "B13" not in result.ids

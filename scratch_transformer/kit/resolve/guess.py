@@ -19,6 +19,7 @@ from scratch_transformer.kit.resolve.fitness import (
     has_positions,
     may_turn,
     names_within,
+    of_today,
     parameters_called,
     required_of,
     takes,
@@ -157,7 +158,7 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
         **dict.fromkeys(ALONE, (takes(thing, "memory") and len(required_of(thing)) > 1) or takes_two_sides(thing)),
         "EmbeddingWithPositions": best[:1] != ["EmbeddingWithPositions"] and not has_positions(thing),
     }
-    best.sort(key=lambda kind: "Rotary" in kind and not may_turn(thing))
+    best.sort(key=lambda kind: ("Rotary" in kind and not may_turn(thing)) or of_today(kinds[kind], thing) < 0)
     return tuple(kind for kind in best if not alike.get(kind))
 
 

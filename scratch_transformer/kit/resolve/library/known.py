@@ -55,8 +55,8 @@ class Known:
         self.given_parts: dict[type, list[type]] = {}
         """Of classes whose constructors are given parts: those of files beside theirs that may be meant."""
         self.diagnoses: dict[Any, Diagnosis] = {}
-        self.replaced: list[tuple[Any, str]] = []
-        """What was tried with the reference in place of its unclear parts, as which kind; as often as it was."""
+        self.replaced: list[tuple[Any, str, int]] = []
+        """What was tried with the reference in place of its unclear parts, as which kind, and how many tiers far."""
         self.rewritten: dict[Any, str] = {}
         """Classes that have a size written in which ours took the place of, with a sentence on it."""
         self.silent: list[Diagnosis] = []

@@ -99,11 +99,12 @@ def _is_hollow(made: Any, part: str, kind: Kind) -> bool:
 
 def _without_unclear_parts(best: Outcome, thing: Any, library: Library, settings: Mapping[str, Any] | None) -> Outcome:
     """What it is with the reference in place of those parts that nothing explains, if that explains the rest."""
-    times = [other for other, _ in library.replaced].count(thing)
+    as_well = [(kind, tiers) for other, kind, tiers in library.replaced if other is thing]
+    times = sum(tiers == library.most_tiers for _, tiers in as_well)  # without looking for mistakes, or with
     unclear = library.unclear_parts(thing) if times < MOST_REPLACED else {}
-    if not unclear or (library.is_late and (thing, best.kind.name) in library.replaced):
+    if not unclear or (library.is_late and best.kind.name in dict(as_well)):
         return best
-    library.replaced.append((thing, best.kind.name))
+    library.replaced.append((thing, best.kind.name, library.most_tiers))
     library.deadline = max(library.deadline, time.process_time() + (0.0 if library.hurries else LEAST_SECONDS))
     groups = [unclear] if best.candidate is not None else [{part: kind} for part, kind in unclear.items()]
     for group in groups[:MOST_REPLACED]:
