@@ -240,3 +240,47 @@ def test_a_mask_is_made_for_more_than_one_token_whatever_its_size_is_called(tria
     """One row and one column would hide nothing, wherever they are broadcast to."""
     (result,) = check_text(TOLD_A_LENGTH.replace("TRIANGLE", triangle), tmp_path).values()
     assert (result.kind, [m.id for m in result.mistakes]) == ("CausalSelfAttention", ids)
+
+
+OUTSIDE = """
+class MultiHeadAttention(nn.Module):
+    def __init__(self, emb_size, q_k_size, v_size, head):
+        super().__init__()
+        self.q_k_size, self.v_size, self.head = q_k_size, v_size, head
+        self.w_q, self.w_k = nn.Linear(emb_size, head * q_k_size), nn.Linear(emb_size, head * q_k_size)
+        self.w_v = nn.Linear(emb_size, head * v_size)
+
+    def forward(self, x_q, x_k_v, attn_mask):
+        q = self.w_q(x_q).view(*x_q.shape[:2], self.head, self.q_k_size).transpose(1, 2)
+        k = self.w_k(x_k_v).view(*x_k_v.shape[:2], self.head, self.q_k_size).transpose(1, 2)
+        v = self.w_v(x_k_v).view(*x_k_v.shape[:2], self.head, self.v_size).transpose(1, 2)
+        scores = q @ k.transpose(2, 3){}
+        scores = scores.masked_fill(attn_mask.unsqueeze(1).expand(-1, self.head, -1, -1), -1e9)
+        return (scores.softmax(-1) @ v).transpose(1, 2).flatten(2)
+
+
+class DecoderBlock(nn.Module):
+    def __init__(self, emb_size, q_k_size, v_size, f_size, head):
+        super().__init__()
+        self.first_multihead_attn = MultiHeadAttention(emb_size, q_k_size, v_size, head)
+        self.z_linear1, self.addnorm1 = nn.Linear(head * v_size, emb_size), nn.LayerNorm(emb_size)
+        self.second_multihead_attn = MultiHeadAttention(emb_size, q_k_size, v_size, head)
+        self.z_linear2, self.addnorm2 = nn.Linear(head * v_size, emb_size), nn.LayerNorm(emb_size)
+        self.feedforward = nn.Sequential(nn.Linear(emb_size, f_size), nn.ReLU(), nn.Linear(f_size, emb_size))
+        self.addnorm3 = nn.LayerNorm(emb_size)
+
+    def forward(self, x, encoder_z, first_attn_mask, second_attn_mask):
+        x = self.addnorm1(x + self.z_linear1(self.first_multihead_attn(x, x, first_attn_mask)))
+        x = self.addnorm2(x + self.z_linear2(self.second_multihead_attn(x, encoder_z, second_attn_mask)))
+        return self.addnorm3(self.feedforward(x) + x)
+"""
+
+
+@pytest.mark.parametrize("scale, id", [(" / math.sqrt(self.q_k_size)", "A8"), ("", "A1")])
+def test_a_layer_may_project_the_output_of_its_attentions_itself(scale, id, tmp_path):
+    results = check_text(OUTSIDE.format(scale), tmp_path)
+    assert results["MultiHeadAttention"].kind.endswith("Attention")
+    for result in results.values():
+        assert id in {m.id for m in result.mistakes} | {*result.inherited}
+        assert (result.verdict in FINE) == (id == "A8")
+    assert not results["DecoderBlock"].unexplained

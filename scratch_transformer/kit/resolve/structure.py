@@ -12,7 +12,7 @@ from scratch_transformer.kit.definitions import leads_to, names_in
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.build.reading import uses_of
 from scratch_transformer.kit.resolve.names.inputs import is_mask
-from scratch_transformer.kit.resolve.names.settings import settings_of
+from scratch_transformer.kit.resolve.names.settings import settings_beside, settings_of
 
 ATTENDS = re.compile(
     r"^(softmax|log_softmax|scaled_dot_product_attention|flash_attn\w*|MultiheadAttention)$", re.IGNORECASE
@@ -67,7 +67,7 @@ def is_one_layer(thing: Any) -> bool:
     whole: Any = thing
     names = names_in(whole)
     given = [parameter.name for parameter in parameters_of(thing)]
-    told = {setting for name in given for setting in settings_of(name)}
+    told = {setting for name in given for setting in settings_beside(name, given)}
     if told & {"num_layers", "vocab_size", "src_vocab_size", "tgt_vocab_size"} - _of_widths(given):
         return False
     made = made_of(thing)
@@ -102,7 +102,7 @@ def _told(thing: type) -> set[str]:
     uses = uses_of(thing)
     names = [parameter.name for parameter in parameters_of(thing)]
     names += [name for use in uses.values() for name in (*use.attributes, *use.keys)]
-    return {setting for name in names for setting in settings_of(name)[:1]}
+    return {setting for name in names for setting in settings_beside(name, names)[:1]}
 
 
 def _tensors(forward: Any) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from scratch_transformer.kit.resolve.build.config import Unknown
-from scratch_transformer.kit.resolve.names.settings import COUNT, SCALES, is_setting, settings_of
+from scratch_transformer.kit.resolve.names.settings import COUNT, SCALES, is_setting, settings_beside, settings_of
 from scratch_transformer.kit.resolve.names.words import plain, words
 
 GENERAL: dict[str, Any] = {
@@ -38,6 +38,8 @@ class Values:
         self.names: dict[str, str] = {}
         """Setting -> the parameter that asked for it first."""
         self._inner: tuple[str, ...] = ()
+        self._beside: tuple[str, ...] = ()
+        """All names that it may be asked for."""
         self.has_vocabulary = False
         """Whether another name than num_embeddings is that of a vocabulary's size."""
         self._words: dict[str, str] = {}
@@ -77,12 +79,13 @@ class Values:
     def reserve(self, names: Iterable[str]) -> None:
         """What can mean one thing only does: beside hid_dim, input_dim is the size of the vocabulary."""
         names = list(names)
+        self._beside = tuple(names)
         self.has_vocabulary = any("vocab" in plain(name) for name in names)
         for name in names:
             meanings = settings_of(name)
             if len(meanings) == 1 and is_setting(name):
                 self.names.setdefault(meanings[0], name)
-        told = {setting for name in names for setting in settings_of(name)[:1]}
+        told = {setting for name in names for setting in settings_beside(name, names)[:1]}
         if self.own & {"vocab_size", "src_vocab_size"} and not any("vocab" in setting for setting in told):
             self._words = {n: s for n in names if (s := self._vocabulary(n))}
         wide = [n for n in names if settings_of(n)[:1] == ("d_model",) and n not in self._words and is_setting(n)]
@@ -99,7 +102,7 @@ class Values:
             return ("axis",)
         if _counts_embeddings(name) and (self.has_vocabulary or not self.own & VOCABULARIES):
             return ("d_model", *settings_of(name))  # the width of what embeds no words
-        return ("d_ff", *settings_of(name)) if name in self._inner else settings_of(name)
+        return ("d_ff", *settings_of(name)) if name in self._inner else settings_beside(name, self._beside)
 
     def _vocabulary(self, name: str) -> str:
         """The vocabulary that input_dim or output_dim is the size of, where nothing else is that."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Iterable
 
 from scratch_transformer.kit.resolve.names.words import plain, words
 
@@ -45,7 +46,7 @@ SETTINGS: dict[str, str] = {
         hiddendim hiddensize hid dhidden
         dhid nhid hidden mlpdim mlphidden mlphiddendim dimmlp filtersize innersize inner ff ffw ffwsize ffinnerdim nff
         dfeedforward hiddendimff dimfeedfwd positionwisedim ffinner dmlp nhidden ffndimension feedforwardhidden
-        dimhidden intermediate hiddenlayersize ffwdim hiddenfeatures middim
+        dimhidden intermediate hiddenlayersize ffwdim hiddenfeatures middim fsize
     """,
     "d_ff/d_model": """
         expansion forwardexpansion ffmult mult mlpratio expansionfactor ffnmult expansionratio ffratio ffexpansion
@@ -221,6 +222,12 @@ def settings_of(name: str) -> tuple[str, ...]:
             rest = plain("".join(parts[start:]))
             found = found or (_settings().get(rest, ()) if len(rest) > 1 else ())
     return tuple(dict.fromkeys(found))
+
+
+def settings_beside(name: str, others: Iterable[str]) -> tuple[str, ...]:
+    """The same beside others: v_size is the width of values where q_size is told too, and else of a vocabulary."""
+    is_width = plain(name) == "vsize" and any(settings_of(other)[:1] == ("d_k",) for other in others)
+    return ("d_k",) if is_width else settings_of(name)
 
 
 def is_setting(name: str) -> bool:

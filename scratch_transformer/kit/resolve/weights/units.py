@@ -84,7 +84,7 @@ def _layer(path: str) -> int | None:
 
 NORM = r"norm|(^|[._])ln(?=[._\d]|$)"
 CROSS = re.compile(
-    r"cross|src_att|enc_?dec|encoder_?decoder|enc_?att|encoder_?att|(?<!masked_)(?<!self_)multihead_attn|memory|dec_?enc|context|"
+    r"cross|src_att|enc_?dec|encoder_?decoder|enc_?att|encoder_?att|(?<!masked_)(?<!self_)(?<!first_)multihead_attn|memory|dec_?enc|context|"
     r"inter_att|co_?att|mha2|att\w*_?2|second"
 )
 
@@ -106,7 +106,7 @@ def _context(path: str) -> tuple[str, ...]:
         found.append("decoder")
     if CROSS.search(word):
         found.append("cross")
-    elif re.search(r"self|masked|mha1|att\w*_?1|slf", word):
+    elif re.search(r"self|masked|mha1|att\w*_?1|slf|first", word):
         found.append("self")
     if re.search(r"(^|[._])(src|source|enc\w*_emb|encoder_emb|input_emb|inp)", word):
         found.append("source")
@@ -149,7 +149,8 @@ def learner_units(parameters: Parameters, kind_of: KindOf) -> list[Unit]:
         if not unit.shape or not bias:
             unit.shape, unit.raw = tuple(positions.shape), is_raw(name)
             unit.kind = "norm" if positions.dim() == 1 else "matrix"
-    found = _with_halves(_written_out(_with_beside(list(units.values()), parameters)))
+    found = _with_outputs(_with_beside(list(units.values()), parameters), parameters)
+    found = _with_halves(_written_out(found))
     alone = tuple(f"{path}." for path in single_layers(parameters.module, kind_of))
     for unit in found:
         if unit.layer is None and f"{unit.path}.".startswith(alone):
@@ -239,6 +240,32 @@ def _with_beside(units: list[Unit], parameters: Parameters) -> list[Unit]:
             attention.layer = _layer(owner)
             attention.path, attention.names = owner, [path[start:] for path in (*beside, *inside)]
             units = [unit for unit in units if not any(unit is other for other in own.values())]
+    return units
+
+
+def _with_outputs(units: list[Unit], parameters: Parameters) -> list[Unit]:
+    """Attentions that do not project their output get what the layer does that with, beside them: self.z_linear.
+
+    Where a layer has as many matrices of that shape as such attentions.
+    """
+    without: dict[str, list[Unit]] = {}
+    for unit in units:
+        if unit.kind == "attention" and unit.path:
+            roles = {role_of(name) for name in unit.names}
+            if {"q", "k", "v"} <= roles and not roles & {"o", None}:
+                without.setdefault(unit.path.rpartition(".")[0], []).append(unit)
+    for owner, attentions in without.items():
+        first = next(name for name in attentions[0].names if role_of(name) == "q" and not name.endswith("bias"))
+        shape = tuple(parameters.positions[attentions[0].full(first)].shape)
+        spare = [u for u in units if u.kind == "matrix" and not u.raw and u.path.rpartition(".")[0] == owner]
+        spare = [u for u in spare if _may_follow(shape, u.shape, True) and "embedding" not in u.context]
+        if len(spare) == len(attentions):
+            for attention, output in zip(attentions, spare, strict=True):
+                start = len(f"{owner}.") if owner else 0
+                inside = [attention.full(name)[start:] for name in attention.names]
+                beside = [f"{output.full(name)[start:]}" for name in output.names]
+                attention.path, attention.names = owner, [*inside, *beside]
+            units = [unit for unit in units if not any(unit is other for other in spare)]
     return units
 
 
