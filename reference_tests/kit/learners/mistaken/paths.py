@@ -68,7 +68,7 @@ PATHS = (
     mistaken("B19", "seq2seq", "Decoder",
              "            x = layer(x, encoder_output, src_mask, tgt_mask)",
              "            _ = layer(x, encoder_output, src_mask, tgt_mask)"),
-    mistaken("A13", "hid_dim", "MultiHeadAttentionLayer",
+    mistaken("B29", "hid_dim", "MultiHeadAttentionLayer",
              "Q = Q.view(batch_size, -1, self.n_heads, self.head_dim).permute(0, 2, 1, 3)", "Q = Q.unsqueeze(1)",
              "K = K.view(batch_size, -1, self.n_heads, self.head_dim).permute(0, 2, 1, 3)", "K = K.unsqueeze(1)",
              "V = V.view(batch_size, -1, self.n_heads, self.head_dim).permute(0, 2, 1, 3)", "V = V.unsqueeze(1)",
