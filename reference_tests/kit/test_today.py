@@ -519,11 +519,10 @@ def test_norms_without_weights_behind_the_embedding_too_and_angles_for_heads_aft
     assert {name: results[name].verdict in FINE for name in WHOLE} == dict.fromkeys(WHOLE, True), results
 
 
-@pytest.mark.parametrize("name", ["apply_rotary_emb", "CausalAttention"])
-def test_with_norms_without_weights_what_is_turned_wrongly_is_not_right(name, tmp_path):
+def test_with_norms_without_weights_what_is_turned_wrongly_is_not_right(tmp_path):
     path = tmp_path / "learner.py"
     path.write_text(IMPORTS + BARE.replace("b * cos + a * sin", "b * cos - a * sin"))
-    assert check_here(path, {name})[name].verdict not in FINE
+    assert check_here(path, {"apply_rotary_emb"})["apply_rotary_emb"].verdict not in FINE
 
 
 def test_the_number_types_own_eps_is_no_other_place_for_it(tmp_path):
@@ -536,3 +535,21 @@ def test_the_number_types_own_eps_is_no_other_place_for_it(tmp_path):
     (found,) = check_here(path, {"Block"})["Block"].mistakes
     assert (found.id, found.severity) == ("LN3", "harmless")
     assert found.form.startswith(MACHINE)
+
+
+FREQUENCIES = """
+def apply_rope(x, positions, inv_freq):
+    angles = torch.outer(positions.to(inv_freq.dtype), inv_freq)
+    cos, sin = angles.cos(), angles.sin()
+    even, odd = x[..., 0::2], x[..., 1::2]
+    return torch.stack((even * cos - odd * sin, even * sin + odd * cos), -1).flatten(-2)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "ids"), [("", "", []), ("even * sin + odd * cos", "even * sin - odd * cos", None)]
+)
+def test_a_function_may_be_given_frequencies_and_positions(old, new, ids, tmp_path):
+    result = check_text(FREQUENCIES.replace(old, new), tmp_path)["apply_rope"]
+    assert (result.verdict in FINE) == (ids is not None)
+    assert result.kind == "RotaryEmbedding"

@@ -110,7 +110,8 @@ class Table(PerCall):
         return self.middle(0, length)
 
     def middle(self, begin: int, length: int) -> Any:
-        given = self.parts if self.whole else tuple(self._rows(part, begin, length) for part in self.parts)
+        is_whole = self.whole or self.parts[0].dim() == 1
+        given = self.parts if is_whole else tuple(self._rows(part, begin, length) for part in self.parts)
         return given[0] if len(given) == 1 else given
 
     def _rows(self, part: Tensor, begin: int, length: int) -> Tensor:
@@ -175,6 +176,7 @@ def _tables(word: str, given: Sequence[tuple[Tensor, ...] | nn.Module], rows: in
     index = 0 if re.search(r"cos$|^cos(?!sin)", word) else 1 if re.search(r"(?<!cos)sin$|^sin(?!cos)", word) else None
     index = None if word.endswith("sincos") else index
     chosen = tables if index is None else [parts[index : index + 1] for parts in tables if len(parts) == 2]
+    chosen = sorted(chosen, key=lambda parts: (parts[0].dim() == 1) != word.startswith("inv"))
     whole_ones = [Table(parts, rows, whole) for whole in (False, True) for parts in chosen]
     if index is not None:
         return whole_ones
@@ -184,7 +186,7 @@ def _tables(word: str, given: Sequence[tuple[Tensor, ...] | nn.Module], rows: in
 def usual(rows: int, d_k: int, base: float) -> list[tuple[Tensor, ...]]:
     """The forms that tables of angles have: complex, cosines and sines of every pair or every feature, angles.
 
-    Cosines and sines for heads, too, that come after the length or before it.
+    Cosines and sines for heads, too, that come after the length or before it; and the frequencies alone, one a pair.
     """
     exponents = torch.arange(0, d_k, 2, dtype=torch.float64) / d_k
     angle = torch.outer(torch.arange(rows, dtype=torch.float64), base**-exponents)
@@ -197,6 +199,7 @@ def usual(rows: int, d_k: int, base: float) -> list[tuple[Tensor, ...]]:
         (torch.cat((angle.cos(), angle.sin()), -1),),
         *((table[None, :, None].cos(), table[None, :, None].sin()) for table in (angle, wide)),
         *((table[None, None].cos(), table[None, None].sin()) for table in (angle, wide)),
+        (base**-exponents,),
     ]
 
 
