@@ -13,6 +13,7 @@ from scratch_transformer.kit.definitions import parameters_of
 from scratch_transformer.kit.discover.target import find
 from scratch_transformer.kit.resolve.build import asked
 from scratch_transformer.kit.resolve.build.construct import annotated
+from scratch_transformer.kit.resolve.build.limits import limited
 from scratch_transformer.kit.resolve.build.tokenizer import Tokenizer
 
 SOURCE = """
@@ -317,3 +318,33 @@ def test_a_module_that_is_not_made_one_is_named_where_its_constructor_begins(tmp
     for result in results.values():
         assert "def __init__(self" in lines[result.mistakes[0].line - 1]
     assert "(self, d_model, num_heads)" in lines[results["MultiHeadAttention"].mistakes[0].line - 1]
+
+
+SIZES_BY_NAME = """
+def sizes(name):
+    return {"gpt2-xl": (50000, 100000)}[name]
+
+
+class GPT(nn.Module):
+    def __init__(self, model_type="gpt2-xl"):
+        super().__init__()
+        width, words = sizes(model_type)
+        self.small = nn.Linear(10, 10)
+        self.embedding = nn.Parameter(torch.empty(words, width, device="meta"))
+        print("never made")
+"""
+
+
+def test_what_is_too_large_stops_where_it_becomes_so(tmp_path, capsys):
+    result = check_text(SIZES_BY_NAME, tmp_path)["GPT"]
+    assert (result.verdict, capsys.readouterr().out) == ("could not be built", "")
+    assert "OverflowError: more than 30 million parameters are too many to be checked" in result.problem
+
+
+def test_shared_parameters_count_once_and_the_limit_ends_with_its_context():
+    with limited(102):
+        first, second = nn.Linear(9, 9), nn.Linear(3, 3)
+        second.weight = first.weight
+    with limited(101), pytest.raises(OverflowError, match="too many"):
+        nn.Sequential(nn.Linear(9, 9), nn.Linear(3, 3))
+    assert nn.Linear(20, 20).weight.numel() == 400

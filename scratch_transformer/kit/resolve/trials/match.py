@@ -15,6 +15,7 @@ from scratch_transformer.kit.resolve import fitness, guess
 from scratch_transformer.kit.resolve.build import asked, construct, inside, instance, wired
 from scratch_transformer.kit.resolve.build.config import Unknown
 from scratch_transformer.kit.resolve.build.finish import finish
+from scratch_transformer.kit.resolve.build.limits import limited
 from scratch_transformer.kit.resolve.build.tokenizer import is_tokenizer
 from scratch_transformer.kit.resolve.call import batching, caching, calling, forwards
 from scratch_transformer.kit.resolve.call.plan import CannotCall, Plan
@@ -256,9 +257,8 @@ def _constructed(thing: Any, kind: Kind, library: Library, settings: dict[str, A
             if library.is_late and failed:
                 break
             try:
-                with double():
+                with double(), limited(MOST_NUMBERS):
                     made = attempt.build()
-                _refuse_large(made, attempt)
             except Exception as error:
                 library.hear(error)
                 made = _built_inside(attempt, thing, library, settings)
@@ -277,14 +277,6 @@ def _constructed(thing: Any, kind: Kind, library: Library, settings: dict[str, A
     if failed:  # the one that came farthest says most
         best = max(failed, key=lambda attempt: attempt.reached)
         yield Outcome(kind, problem=raised("its constructor", best.error), error=best.error)
-
-
-def _refuse_large(made: Any, attempt: construct.Attempt) -> None:
-    """What has its sizes by a name, model_type="gpt2-xl", is too large to be called a thousand times."""
-    count = sum(values.numel() for values in made.parameters()) if isinstance(made, nn.Module) else 0
-    if count > MOST_NUMBERS:
-        attempt.error = OverflowError(f"{count // 10**6} million parameters are too many to be checked")
-        raise attempt.error
 
 
 def _built_inside(attempt: construct.Attempt, thing: Any, library: Library, settings: Mapping[str, Any]) -> Any:
