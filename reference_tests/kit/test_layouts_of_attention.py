@@ -284,3 +284,33 @@ def test_a_layer_may_project_the_output_of_its_attentions_itself(scale, id, tmp_
         assert id in {m.id for m in result.mistakes} | {*result.inherited}
         assert (result.verdict in FINE) == (id == "A8")
     assert not results["DecoderBlock"].unexplained
+
+
+UNMIXED = """
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        assert d_model % num_heads == 0
+        self.h, (self.q, self.k, self.v) = num_heads, (nn.Linear(d_model, d_model) for _ in range(3))
+
+    def forward(self, x):
+        q, k, v = (w(x).unflatten(-1, (self.h, -1)).transpose(1, 2) for w in (self.q, self.k, self.v))
+        return ((q @ k.mT / math.sqrt(q.shape[-1])).softmax(-1) @ v).transpose(1, 2).flatten(2)
+
+
+class Head(nn.Module):
+    def __init__(self, d_model, head_size):
+        super().__init__()
+        self.q, self.k, self.v = (nn.Linear(d_model, head_size) for _ in range(3))
+
+    def forward(self, x):
+        q, k, v = self.q(x), self.k(x), self.v(x)
+        return (q @ k.mT / math.sqrt(q.shape[-1])).softmax(-1) @ v
+"""
+
+
+def test_several_heads_without_an_output_projection_are_said_to_be_such(tmp_path):
+    results = check_text(UNMIXED, tmp_path)
+    said = {name: [limit for limit in one.limits if "W_o" in limit] for name, one in results.items()}
+    assert (len(said["MultiHeadAttention"]), said["Head"]) == (1, [])
+    assert results["MultiHeadAttention"].verdict in FINE

@@ -46,6 +46,7 @@ WORDS: dict[tuple[str, Any], str] = {
     ("final_norm", True): "final norm",
     ("final_norm", False): "no final norm",
 }
+UNMIXED = "It has no output projection: its heads are joined, and not mixed by a matrix W_o as in section 3.2.2."
 VERDICTS: dict[str, Verdict] = {
     "mistake": "mistake",
     "paper": "matches the paper, not the builtin",
@@ -125,7 +126,12 @@ def _diagnosed(session: Session, parts: Known, seconds: float | None) -> Diagnos
         divergence=first_divergence(session, design) if unexplained or verdict == "unknown mismatch" else "",
         probe=worst.probe.shows if worst else "",
         notes=(*candidate.notes, *_notes(session, match)),
-        limits=(*candidate.limits, *([unsteady] if unsteady else ()), *_limits(session)),
+        limits=(
+            *candidate.limits,
+            *([unsteady] if unsteady else ()),
+            *_limits(session),
+            *(_does_without(session) if best else ()),
+        ),
         replaced=tuple(candidate.replaced),
         recipe=recipe,
         ordinary=ordinary if usual is not None and ordinary != error else None,
@@ -267,6 +273,13 @@ def _sorted(findings: Iterable[Finding]) -> list[Finding]:
 def _notes(session: Session, match: Match) -> Iterator[str]:
     if EXACT < match.error <= ROUNDED:
         yield f"Somewhere it computes in single precision (float32): it agrees to {match.error:.0e} only."
+
+
+def _does_without(session: Session) -> Iterator[str]:
+    """What has several heads, and none of the weights that mix them."""
+    has_heads = session.settings.get("num_heads", 1) > 1
+    if has_heads and any(name.endswith("w_o.weight") for name in session.candidate.missing):
+        yield UNMIXED
 
 
 def _limits(session: Session) -> Iterator[str]:
