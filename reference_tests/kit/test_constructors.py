@@ -11,6 +11,7 @@ from reference_tests.kit.learners.checked import check_text
 from scratch_transformer.kit import process
 from scratch_transformer.kit.definitions import parameters_of
 from scratch_transformer.kit.discover.target import find
+from scratch_transformer.kit.report.finding import FINE
 from scratch_transformer.kit.resolve.build import asked
 from scratch_transformer.kit.resolve.build.construct import annotated
 from scratch_transformer.kit.resolve.build.limits import limited
@@ -348,3 +349,30 @@ def test_shared_parameters_count_once_and_the_limit_ends_with_its_context():
     with limited(101), pytest.raises(OverflowError, match="too many"):
         nn.Sequential(nn.Linear(9, 9), nn.Linear(3, 3))
     assert nn.Linear(20, 20).weight.numel() == 400
+
+
+FEWER = """
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.h = num_heads
+        self.q, self.k, self.v, self.o = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, x, mask=None):
+        q, k, v = (w(x).unflatten(-1, (self.h, -1)).transpose(1, 2) for w in (self.q, self.k, self.v))
+        scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+        weights = (scores if mask is None else scores.masked_fill(mask == 0, -math.inf)).softmax(-1)
+        return self.o((weights @ v).transpose(1, 2).flatten(2))
+
+
+class FewerHeadsAttention(MultiHeadAttention):
+    def __init__(self, *args, **kwargs):
+        kwargs["num_heads"] = 4
+        super().__init__(*args, **kwargs)
+        {}
+"""
+
+
+@pytest.mark.parametrize("then, is_right", [("", True), ("self.k = self.q", False)])
+def test_what_a_subclass_sets_itself_is_not_asked_for(then, is_right, tmp_path):
+    assert (check_text(FEWER.format(then), tmp_path)["FewerHeadsAttention"].verdict in FINE) == is_right

@@ -223,7 +223,7 @@ class _Reader(ast.NodeVisitor):
         if isinstance(node.slice, ast.Constant) and node.slice.value == 0:
             self._paired(node.value)
         use = self.use(node.value)
-        if use is not None:
+        if use is not None and not isinstance(node.ctx, ast.Store):  # kwargs["heads"] = 4 asks for nothing
             if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
                 use.keys.add(node.slice.value)
             else:
