@@ -82,3 +82,39 @@ def test_lengths_are_masks_and_a_decoder_of_them_is_right(tmp_path):
 def test_attention_that_does_not_heed_lengths_is_not_called_right(lengths, is_right, tmp_path):
     attention = result("MultiHeadAttention", lengths, tmp_path)
     assert (attention.verdict == "matches the builtin") == is_right, attention
+
+
+CORE = """
+class ScaledDotProduct(nn.Module):
+    def forward(self, query, key, value, mask=None):
+        B, h, T, d = query.shape
+        scores = query.reshape(B * h, T, d) @ key.reshape(B * h, T, d).transpose(1, 2) / math.sqrt(d)
+        if mask is not None:
+            scores = scores.view(B, h, T, T).masked_fill(mask == 0, -math.inf).view(B * h, T, T)
+        return (scores.softmax(-1) @ value.reshape(B * h, T, d)).view(B, h, T, d)
+"""
+ASSERTS = """
+class Attention(nn.Module):
+    def __init__(self, d_k, h):
+        super().__init__()
+        self.d_k, self.h = d_k, h
+
+    def forward(self, Q, K, V):
+        assert Q.shape == K.shape == V.shape == (Q.shape[0], self.h, Q.shape[2], self.d_k)
+        return F.softmax(Q @ K.transpose(3, 2) / math.sqrt(self.d_k), dim=3) @ V
+"""
+
+
+@pytest.mark.parametrize("text, old, new, verdict, ids", [
+    (CORE, "", "", "harmless deviation", ["A35"]),
+    (CORE, "math.sqrt(d)", "d", "mistake", ["A1"]),
+    (CORE, "-math.inf", "0.0", "mistake", ["A4"]),
+    (CORE, "-math.inf", "0.3", "crashed", []),
+    (ASSERTS, "", "", "matches the builtin", []),
+    (ASSERTS, "dim=3", "dim=2", "mistake", ["A2"]),
+])  # fmt: skip
+def test_a_core_that_needs_as_many_keys_as_queries_is_given_them(text, old, new, verdict, ids, tmp_path):
+    path = tmp_path / "learner.py"
+    path.write_text(IMPORTS + (text.replace(old, new) if old else text))
+    (found,) = check_here(path).values()
+    assert found.verdict == verdict and [m.id for m in found.mistakes if m.id != "A11"][: len(ids) or None] == ids

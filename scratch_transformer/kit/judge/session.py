@@ -150,8 +150,8 @@ class Session:
 
 
 def _is_square(probe: Probe) -> bool:
-    """Whether all inputs have one length."""
-    return len({shape[1] for shape in _shapes(probe).values()}) == 1
+    """Whether all inputs have one length: ids (B, T), tokens (B, T, d_model), what the core gets (B, h, T, d_k)."""
+    return len({shape[2 if len(shape) == 4 else 1] for shape in _shapes(probe).values()}) == 1
 
 
 def _shapes(probe: Probe) -> dict[str, torch.Size]:

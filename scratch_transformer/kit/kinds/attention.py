@@ -68,6 +68,7 @@ def core_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
         Probe("left padding", {"query": q, "key": k, "value": v, "mask": keys(real(S, "left"))}, shows="left padding"),
         Probe("causal", {**here, "mask": causal(T)}, shows="a causal mask"),
         Probe("causal, padded", {**here, "mask": both}, queries(gap(T))[:, None], shows="causal mask and padding"),
+        Probe("one length", {**here, "mask": None}, shows="as many keys as queries"),
     )
 
 
@@ -104,7 +105,7 @@ SDPA = Kind(
     build=lambda settings, recipe: ScaledDotProductAttention(recipe),
     probes=core_probes,
     designs={"": {}, "causal where no mask is given": {"unmasked": "earlier"}},
-    mistakes=(*CORE_MISTAKES, *IN_THE_CORE, "A24", "A31", "A32"),
+    mistakes=(*CORE_MISTAKES, *IN_THE_CORE, "A24", "A31", "A32", "A35"),
     oracle=builtin_core,
     builtin="torch.nn.functional.scaled_dot_product_attention",
     extras=(Extra(("A11",), empty_row), Extra(("A10",), huge)),

@@ -125,7 +125,8 @@ def _error(session: Session, inputs: Inputs) -> RuntimeError | None:
 def _cut(inputs: Inputs, length: int) -> Inputs:
     """The first tokens of each sequence, and of a mask in each axis that is of tokens."""
     masks = {n: m[..., :length, :length] for n, m in inputs.items() if "mask" in n and isinstance(m, Tensor)}
-    return {n: x[:, :length] if isinstance(x, Tensor) else x for n, x in inputs.items()} | masks
+    cut = {n: x[:, :, :length] if x.dim() == 4 else x[:, :length] for n, x in inputs.items() if isinstance(x, Tensor)}
+    return {**inputs, **cut, **masks}
 
 
 def masks_overwritten(session: Session, best: Hypothesis | None) -> Iterator[Finding]:

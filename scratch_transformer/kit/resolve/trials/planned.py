@@ -127,7 +127,8 @@ def _with_probes(
         hopeless = best.score[0] >= NOTHING and not every  # what no mistake explains without masks, none does with them
         plan, score = best.candidate.plan, _masked(best, trial, 0 if hopeless else library.most_tiers, among)
         others = [probe for probe in among if not is_alike(probe)]
-        if score[0] >= NOTHING > best.score[0] and all(map(is_alike, first)) and _stops(best.candidate, plan, others):
+        unmasked = score[0] >= NOTHING > best.score[0] and all(map(is_alike, first)) and "query" not in kind.inputs
+        if unmasked and _stops(best.candidate, plan, others):
             best.candidate.plan = plan
         else:
             best.score = max(best.score, score)

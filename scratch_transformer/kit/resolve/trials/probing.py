@@ -26,7 +26,12 @@ def open_probes(probes: Sequence[Probe]) -> list[Probe]:
 
 
 def is_alike(probe: Probe) -> bool:
-    """Whether masks of the source and of the target have the same size: one in place of the other does not stop."""
+    """Whether masks of the source and of the target have the same size: one in place of the other does not stop.
+
+    Of attention's core: whether there are as many keys as queries.
+    """
+    if isinstance(probe.inputs.get("query"), torch.Tensor) and isinstance(probe.inputs.get("key"), torch.Tensor):
+        return bool(probe.inputs["query"].dim() == 4) and probe.inputs["query"].shape == probe.inputs["key"].shape
     sides = [value for name, value in probe.inputs.items() if name in ("x", "ids", "memory", "src", "tgt")]
     are_two = len(sides) == 2 and all(isinstance(side, torch.Tensor) for side in sides)
     return are_two and sides[0].shape[:2] == sides[1].shape[:2]
