@@ -52,3 +52,15 @@ class BertLMPredictionHead(nn.Module):
 def test_a_projection_behind_a_layer_of_its_own_as_in_bert(old, new, verdict, ids, tmp_path):
     result = check_text(HEAD.replace(old, new), tmp_path)["BertLMPredictionHead"]
     assert (result.kind, result.verdict, [named.id for named in result.mistakes]) == ("Projection", verdict, ids)
+
+
+@pytest.mark.parametrize("between, linears", [
+    ("", 2), ("nn.ReLU(), ", 2), ("nn.Linear(4 * d_model, 4 * d_model), ", 3),
+])  # fmt: skip
+def test_a_network_that_projects_is_of_a_design_that_is_not_known(between, linears, tmp_path):
+    """And that is no verdict on the model that it ends."""
+    made = f"nn.Sequential(nn.Linear(d_model, 4 * d_model), {between}nn.Linear(4 * d_model, vocab_size))"
+    text = LINEAR.replace("SIZES", "d_model, vocab_size").replace("nn.Linear(d_model, vocab_size)", made)
+    text = text.replace("LinearLayer", "Generator").replace("GIVEN", "self.linear(x)")
+    result = check_text(text, tmp_path)["Generator"]
+    assert result.verdict.endswith(f"a projection to the vocabulary of {linears} linear layers")

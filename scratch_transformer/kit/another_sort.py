@@ -39,6 +39,8 @@ def name_of(value: Any, outcome: Outcome, verdict: str, library: Library) -> str
         and (count := _linears(module)) > 2
     ):
         return other_designs.SAID.format(f"a feed-forward network of {count} linear layers")
+    if verdict == "unknown mismatch" and outcome.kind.name == "Projection" and _is_network(module):
+        return other_designs.SAID.format(f"a projection to the vocabulary of {_linears(module)} linear layers")
     may_write = "next_logits" in outcome.kind.inputs or inspect.isfunction(value)
     if may_write and (other := decoder_within(value)):
         return foreign.HANDS_ON.format(other)
@@ -78,6 +80,12 @@ def _has_more(module: nn.Module | None) -> bool:
     """Whether a linear layer is one of several parts: LinearBlock, of nn.Linear and nn.GELU."""
     leaves = [part for _, part in walk(module) if not [*part.children()]] if module is not None else []
     return len(leaves) > 1 and any(isinstance(part, nn.Linear) for part in leaves)
+
+
+def _is_network(module: nn.Module | None) -> bool:
+    """Whether it is several linear layers, and no norm between them, which BERT has: what is known is judged."""
+    parts = [type(part).__name__.lower() for _, part in walk(module)] if module is not None else []
+    return _linears(module) > 1 and not any("norm" in name for name in parts)
 
 
 def _linears(module: nn.Module | None) -> int:
