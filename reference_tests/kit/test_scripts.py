@@ -119,6 +119,38 @@ def test_the_model_may_be_in_another_file():
     assert list(read(script, [shifting])) == []
 
 
+MASK_OUTSIDE = """
+class LanguageModel(nn.Module):
+    def __init__(self, vocab_size, d_model):
+        super().__init__()
+        self.embedding, self.fc = nn.Embedding(vocab_size, d_model), nn.Linear(d_model, vocab_size)
+        self.layer = nn.TransformerEncoderLayer(d_model, 4, batch_first=True)
+
+    def forward(self, x, mask=None):
+        return self.fc(self.layer(self.embedding(x), mask))
+
+
+model = LanguageModel(100, 32)
+
+
+def train(model, loader, criterion=nn.CrossEntropyLoss()):
+    for ids in loader:
+        mask = torch.triu(torch.ones(ids.size(1), ids.size(1)), diagonal=1).bool()
+        criterion = nn.CrossEntropyLoss()
+        outputs = model(ids[:, :-1], mask[1:, 1:])
+        criterion(outputs.reshape(-1, 100), ids[:, 1:].reshape(-1)).backward()
+"""
+
+
+@pytest.mark.parametrize("old, new, ids", [
+    ("", "", []), ("ids[:, :-1], mask[1:, 1:]", "ids, mask", ["T13"]), ("ids[:, :-1], mask[1:, 1:]", "ids", []),
+])  # fmt: skip
+def test_the_mask_of_the_future_may_be_made_outside_of_the_model(old, new, ids):
+    """Without one, it may be meant to find hidden words: those that it is given are asked for."""
+    text = MASK_OUTSIDE.replace(old, new).replace("ids[:, 1:]", "ids") if old else MASK_OUTSIDE
+    assert [found.id for found in read(text)] == ids
+
+
 def test_where_it_is():
     (found,) = read(SEQ2SEQ.replace("ignore_index=PAD_IDX", ""))
     assert (found.function, SEQ2SEQ.splitlines()[found.line - 1].split()[0]) == ("train", "criterion")

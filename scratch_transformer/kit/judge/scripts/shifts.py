@@ -37,7 +37,8 @@ def _decoded(
     cls = script.class_of(output.func, before)
     if cls is None or not MODEL.search(ast.unparse(output.func) + cls.name):
         return []
-    text = "\n".join(ast.unparse(other) for other in _used(cls, script))
+    given = [script.source_of(value, output) for value in output.args]  # the mask of the future, perhaps
+    text = "\n".join(ast.unparse(other) for other in (*_used(cls, script), *given))
     if SHIFTS.search(ast.unparse(cls)) or not IS_CAUSAL.search(text):
         return []
     return inputs[1:] if len([name for name, _ in inputs if name and "mask" not in name.lower()]) > 1 else inputs[:1]
