@@ -217,3 +217,50 @@ def test_layers_that_hand_on_their_weights_to_the_next_are_named_in_the_stack(ke
     assert [m.id for m in result.mistakes] == ids
     assert (result.verdict in FINE) == (not ids)
     assert all("layer returns a tuple" in m.evidence for m in result.mistakes)
+
+
+MISNAMED = """
+
+class TransformerModel(nn.Module):
+    def __init__(self, vocab_size, d_model, num_heads, d_ff, num_layers):
+        super().__init__()
+        self.embedding = nn.Embedding(vocab_size, d_model)
+        self.encoder = Encoder(d_model, num_heads, d_ff, num_layers)
+
+    def forward(self, ids):
+        return self.encoder(self.embedding({}))
+"""
+
+
+def test_what_stops_in_its_own_code_is_not_said_of_a_part_that_stops_too(tmp_path):
+    result = check_text(PAIRS.format("hidden", "") + MISNAMED.format("idx"), tmp_path)["TransformerModel"]
+    assert (result.verdict, [m.id for m in result.mistakes], result.inherited) == ("mistake", ["B26"], [])
+    assert "idx" in result.mistakes[0].evidence
+
+
+UNSCALED = """
+
+class PositionEncoder(nn.Module):
+    def __init__(self, d_model, max_len=80):
+        super().__init__()
+        self.d_model = d_model
+        self.table = torch.zeros(max_len, d_model).unsequeeze(0)
+
+    def forward(self, x):
+        return x * math.sqrt(self.d_model) + self.table[:, :x.size(1)]
+
+
+class TransformerEncoder(nn.Module):
+    def __init__(self, vocab_size, d_model, num_heads, d_ff, num_layers):
+        super().__init__()
+        self.embedding, self.positions = nn.Embedding(vocab_size, d_model), PositionEncoder(d_model)
+        self.encoder = Encoder(d_model, num_heads, d_ff, num_layers)
+
+    def forward(self, ids, mask=None):
+        return self.encoder(self.positions(self.embedding(ids)), mask)
+"""
+
+
+def test_a_lent_part_that_may_scale_is_no_reason_to_say_that_nothing_does(tmp_path):
+    result = check_text(PAIRS.format("hidden, weights", "") + UNSCALED, tmp_path)["TransformerEncoder"]
+    assert "PositionEncoder" in result.replaced and "E2" not in {m.id for m in result.mistakes}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import linecache
 import re
+import traceback
 from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
@@ -150,7 +151,8 @@ class Results:
                 result.verdict = piece if outcome.unknown else foreign.not_loaded(error)
                 return result
         finding, error = self.why_broken(value, outcome)
-        inherited = self._broken_part(error, value, outcome)
+        is_own = finding is not None and _stops_in(error, value)
+        inherited = None if is_own else self._broken_part(error, value, outcome)
         if inherited is not None:
             finding = None  # it is said of the part
         if finding is not None:
@@ -161,6 +163,13 @@ class Results:
         result.problem = outcome.problem if error is outcome.error else raised("its forward", error)
         result.stub = "" if severe else stubs.stub(kind, result.name, source.module)
         return result
+
+
+def _stops_in(error: BaseException | None, value: Any) -> bool:
+    """Whether something stops in a class's own code, and in none of its parts, which may stop as well."""
+    own = [getattr(getattr(member, "__func__", member), "__code__", None) for member in vars(value).values()]
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)] if error is not None else []
+    return bool(frames) and frames[-1].f_code in filter(None, own)
 
 
 def _is_left_out(name: str, source: Source) -> bool:

@@ -214,12 +214,13 @@ def _has(entries: Mapping[str, Any], recipe: Recipe) -> int:
 def design_notes(session: Session, recipe: Recipe, design: str) -> Iterator[Finding]:
     """Entries of the catalogue that a right design amounts to, unless a mistake is in its place: pre-norm, GELU."""
     changes = session.kind.designs[design]
+    are_lent = any("pos" in name.lower() for name in session.candidate.replaced)  # what adds positions may scale, too
     for id, one, only in (name.partition(":") for name in session.kind.mistakes):
         for form, entries in MISTAKES[id].changes.items():
             if (changes.get("gated") and id == "B8") or (changes.get("norm_order") == "parallel" and id == "B15"):
                 continue  # SiLU is what a gate has, and one norm what two sublayers side by side have
             is_design = entries.items() <= changes.items() and _has(entries, recipe) == len(entries)
-            is_design = is_design and not (id == "E2" and recipe.positions == "learned")
+            is_design = is_design and not (id == "E2" and (recipe.positions == "learned" or are_lent))
             departs = any(getattr(RIGHT, name) != value for name, value in entries.items()) or len(entries) > 1
             if is_design and departs and (not one or form == only):
                 finding = Finding(MISTAKES[id], "It agrees with PyTorch's, set up in this way.", form)
