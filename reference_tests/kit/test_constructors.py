@@ -7,7 +7,7 @@ import types
 import pytest
 from torch import nn
 
-from reference_tests.kit.learners.checked import check_text
+from reference_tests.kit.learners.checked import LESS, check_text, time_to_look
 from scratch_transformer.kit import process
 from scratch_transformer.kit.definitions import parameters_of
 from scratch_transformer.kit.discover.target import find
@@ -259,7 +259,8 @@ class EncoderLayer(nn.Module):
 
 @pytest.mark.parametrize("last, is_right", [("self.network(x)", True), ("self.network(x) * 2", False)])
 def test_parts_that_are_told_no_sizes_have_their_own_heads_and_ours_for_their_width(last, is_right, tmp_path):
-    result = check_text(OWN_SIZES.replace("self.network(x)", last), tmp_path)["EncoderLayer"]
+    with time_to_look(1 if is_right else LESS):
+        result = check_text(OWN_SIZES.replace("self.network(x)", last), tmp_path)["EncoderLayer"]
     assert (result.verdict in ("matches the builtin", "harmless deviation")) == is_right, result
     assert not is_right or any("The size 512 is written in" in limit for limit in result.limits)
 
@@ -375,4 +376,6 @@ class FewerHeadsAttention(MultiHeadAttention):
 
 @pytest.mark.parametrize("then, is_right", [("", True), ("self.k = self.q", False)])
 def test_what_a_subclass_sets_itself_is_not_asked_for(then, is_right, tmp_path):
-    assert (check_text(FEWER.format(then), tmp_path)["FewerHeadsAttention"].verdict in FINE) == is_right
+    with time_to_look(1 if is_right else LESS):
+        result = check_text(FEWER.format(then), tmp_path)["FewerHeadsAttention"]
+    assert (result.verdict in FINE) == is_right

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from reference_tests.kit.learners.checked import unhurried
+from reference_tests.kit.learners.checked import MORE, time_to_look
 from reference_tests.kit.made import variant
 from reference_tests.mutants.catalogue import MUTANTS
 from scratch_transformer.kit.judge import search
@@ -155,7 +155,7 @@ def test_several_mistakes_are_named_together(name, changes, ids):
     parts = ["A1"] if name == "DecoderLayer" else []  # its attention was seen by itself
     if name == "ResidualConnection":  # three at once are found where the norm was seen by itself
         parts = [diagnose(variant("LayerNorm", ddof=1, eps_inside=False))]
-    with unhurried():
+    with time_to_look(MORE):
         diagnosis = diagnose(variant(name, **changes), parts)
     assert {f.mistake.id for f in diagnosis.findings if f.severity != "note"} == ids, diagnosis
     assert diagnosis.verdict == "mistake"

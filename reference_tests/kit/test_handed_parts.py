@@ -2,11 +2,10 @@
 
 import pytest
 
-from reference_tests.kit.learners.checked import IMPORTS, check_here, check_text
-from scratch_transformer.kit import checking
+from reference_tests.kit.learners.checked import IMPORTS, LESS, check_here, check_text, time_to_look
 from scratch_transformer.kit.discover.target import Source
 from scratch_transformer.kit.report.finding import FINE
-from scratch_transformer.kit.resolve.trials import choice, outcome
+from scratch_transformer.kit.resolve.trials import outcome
 from scratch_transformer.kit.results import _is_left_out
 
 ATTENTION = """
@@ -330,12 +329,10 @@ def test_it_is_recognised(text, name, kind, tmp_path):
 
 
 @pytest.mark.parametrize(("text", "name", "old", "new"), WRONG)
-def test_with_one_mistake_it_is_not_right(text, name, old, new, tmp_path, monkeypatch):
-    """Whichever it is: nobody looks for long."""
-    for module, seconds in ((checking, ("SEARCH", "SEARCH_SECONDS", "LEAST_SEARCH")), (choice, ("QUICK", "THOROUGH"))):
-        for constant in seconds:
-            monkeypatch.setattr(module, constant, 0.5)
-    assert result_of(text, name, tmp_path, old, new).verdict not in FINE
+def test_with_one_mistake_it_is_not_right(text, name, old, new, tmp_path):
+    """Whichever it is."""
+    with time_to_look(LESS):
+        assert result_of(text, name, tmp_path, old, new).verdict not in FINE
 
 
 def test_of_two_errors_that_which_came_farther_is_said():

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from reference_tests.kit.learners.checked import IMPORTS, check_here, check_text, unhurried
+from reference_tests.kit.learners.checked import IMPORTS, MORE, check_here, check_text, time_to_look
 from reference_tests.kit.made import variant
 from scratch_transformer.kit.canonical import rotary
 from scratch_transformer.kit.judge import designs
@@ -147,7 +147,7 @@ def test_a_decoder_of_today_is_understood_in_any_combination(design, tmp_path):
         text = text.replace(old, new)
     path = tmp_path / "learner.py"
     path.write_text(text, encoding="utf-8")
-    with unhurried():
+    with time_to_look(MORE):
         results = check_here(path, {"RMSNorm", "GatedFeedForward", "Attention", "DecoderLayer"})
     assert {name for name, result in results.items() if result.verdict not in FINE} == set()
     assert design in results["DecoderLayer"].design

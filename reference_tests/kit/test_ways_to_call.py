@@ -6,7 +6,7 @@ import inspect
 import pytest
 import torch
 
-from reference_tests.kit.learners.checked import check_here, check_text, unhurried
+from reference_tests.kit.learners.checked import MORE, check_here, check_text, time_to_look
 from reference_tests.kit.learners.corpus import STYLES
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.resolve import foreign
@@ -217,7 +217,7 @@ class TransformerEncoder(nn.Module):
 def results(tmp_path_factory):
     path = tmp_path_factory.mktemp("old") / "old.py"
     path.write_text(OLD, encoding="utf-8")
-    with unhurried():
+    with time_to_look(MORE):
         return check_here(path)
 
 

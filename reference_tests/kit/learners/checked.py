@@ -25,12 +25,18 @@ BUDGETS = {
 
 
 @contextlib.contextmanager
-def unhurried():
-    """Three times as long for what needs much of its time: busy cores compute more slowly."""
+def time_to_look(share):
+    """So many times the usual time: more for what needs most of it, as busy cores compute more slowly.
+
+    Less for what is only not to be called right: what is looked for in vain is looked for until time is up.
+    """
     with contextlib.ExitStack() as stack:
         for module, names in BUDGETS.items():
-            stack.enter_context(mock.patch.multiple(module, **{name: 3 * getattr(module, name) for name in names}))
+            stack.enter_context(mock.patch.multiple(module, **{name: share * getattr(module, name) for name in names}))
         yield
+
+
+MORE, LESS = 3, 0.2
 
 
 def check_here(path, names=None):
