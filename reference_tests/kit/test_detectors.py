@@ -1,6 +1,7 @@
 """What no output shows: inventories, buffers, dropout, other settings, other precisions, crashes."""
 
 import copy
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from reference_tests.kit.made import Around, found, variant
 from scratch_transformer.kit.canonical import activation, blocks, stacks
 from scratch_transformer.kit.canonical import attention as canonical
 from scratch_transformer.kit.judge.crashes import explain_crash
+from scratch_transformer.kit.judge.detectors import told
 from scratch_transformer.kit.judge.diagnose import diagnose
 from scratch_transformer.kit.recipe import RIGHT
 
@@ -267,6 +269,20 @@ def test_B29_a_number_of_heads_that_is_not_listened_to():
     diagnosis = found("MultiheadAttention", Three, **SIZES)
     assert (diagnosis.verdict, diagnosis.findings[0].form) == ("mistake", "num_heads")
     assert "B29" not in found("MultiheadAttention", type("Own", (Three,), {"heads": 0}), **SIZES).ids
+
+
+@pytest.mark.parametrize("shares, deaf, ids", [
+    (True, {"src_vocab_size"}, []), (False, {"src_vocab_size"}, ["B29"]),
+    (True, {"src_vocab_size", "tgt_vocab_size"}, ["B29"]), (True, {"d_ff"}, ["B29"]),
+])  # fmt: skip
+def test_B29_one_table_of_words_for_both_languages_has_one_size(shares, deaf, ids, monkeypatch):
+    model = nn.ModuleDict({"src": nn.Embedding(11, 4), "tgt": nn.Embedding(11, 4)})
+    if shares:
+        model["src"].weight = model["tgt"].weight
+    sizes = {"src_vocab_size": 11, "tgt_vocab_size": 11, "d_ff": 17}
+    session = SimpleNamespace(candidate=SimpleNamespace(module=model, replaced=[]), settings=sizes)
+    monkeypatch.setattr(told, "_is_deaf", lambda session, setting, value: setting in deaf)
+    assert [found.mistake.id for found in told.other_sizes(session, SimpleNamespace(ids=()))] == ids
 
 
 def test_B9_shared_layers_are_seen_and_own_layers_are_not():

@@ -90,3 +90,20 @@ def test_what_runs_in_low_precision_does_not_stop_with_more_sentences():
     candidate.function = lambda x: layer(x.bfloat16())
     assert candidate.several(x=torch.ones(2, 5, 12, dtype=torch.float64)) is None
     assert candidate.several(x=torch.ones(2, 5, 11, dtype=torch.float64)) is not None
+
+
+ANNOTATED = """
+class ResidualConnection(nn.Module):
+    def __init__(self, d_model, dropout: bool = 0.0):
+        super().__init__()
+        self.norm, self.dropout = nn.LayerNorm(d_model), nn.Dropout(dropout)
+
+    def forward(self, x, sublayer):
+        return self.norm(x + SUMMAND)
+"""
+
+
+@pytest.mark.parametrize("summand, ids", [("self.dropout(sublayer(x))", []), ("sublayer(x)", ["B6"])])
+def test_what_is_a_fraction_by_default_is_no_flag(summand, ids, tmp_path):
+    result = check_text(ANNOTATED.replace("SUMMAND", summand), tmp_path)["ResidualConnection"]
+    assert [mistake.id for mistake in result.mistakes] == ids

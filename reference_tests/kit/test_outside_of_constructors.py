@@ -3,6 +3,7 @@
 import argparse
 
 import pytest
+import torch
 from torch import nn
 
 from scratch_transformer.kit import process
@@ -108,3 +109,15 @@ class Heads(nn.Module):
 def test_heads_that_are_modules_are_counted_whatever_number_was_asked_for(heads, width, found):
     """Block(n_embd, n_head=4) in a model, beside n_head = 6 at the top of the file."""
     assert instance._of_heads(Heads(heads, width), {"d_model": 12, "num_heads": 3}) == found
+
+
+class OneHead(nn.Module):
+    """Its queries are a tensor of one matrix for each head, of which there is one."""
+
+    def __init__(self):
+        super().__init__()
+        self.q, self.k, self.v = (nn.Parameter(torch.ones(*heads, 12, 4)) for heads in ((1,), (), ()))
+
+
+def test_a_tensor_of_one_head_says_nothing_of_their_number():
+    assert instance._of_heads(nn.ModuleDict({"attention": OneHead()}), {"d_model": 12, "num_heads": 3}) == {}

@@ -867,3 +867,23 @@ def test_a_class_that_nothing_defines_is_no_number_of_heads():
     namespace, names = {}, {"MultiHeadAttention", "N_HEADS"}
     globals.override(namespace, names, {"num_heads": 3}, set())
     assert namespace == {"N_HEADS": 3}
+
+
+READS_ITSELF = """
+class FeedForward(nn.Module):
+    def __init__(self, d_model, d_ff, dropout=0.1):
+        super().__init__()
+        self.linear1, self.linear2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+        KEPT = dropout
+        self.dropout = nn.Dropout(self.dropout)
+
+    def forward(self, x):
+        return self.linear2(self.dropout(torch.relu(self.linear1(x))))
+"""
+
+
+@pytest.mark.parametrize("kept, ids", [("self.dropout_p", ["B26"]), ("self.dropout_p = self.dropout", [])])
+def test_what_a_line_sets_is_not_there_for_it_to_read(kept, ids, tmp_path):
+    (result,) = check_text(READS_ITSELF.replace("KEPT", kept), tmp_path).values()
+    assert [named.id for named in result.mistakes] == ids, result
+    assert ids or result.verdict == "matches the builtin"

@@ -98,6 +98,21 @@ class Whole(nn.Module):
         self.part = part
     def forward(self, x):
         return self.part(x, x, x)
+class Embedded(nn.Module):
+    def __init__(self, d_model):
+        super().__init__()
+        self.tok_emb = nn.Embedding(7, d_model)
+    def forward(self, ids, return_weights=False):
+        weights = [] if return_weights else None
+        x = self.tok_emb(ids)
+        return x, weights
+class Waves(nn.Module):
+    def __init__(self, d_model):
+        super().__init__()
+        self.pe = [[p / 10_000 ** (2 * i / d_model) for i in range(d_model)] for p in range(5)]
+    def forward(self, x):
+        x = x * 8**0.5
+        return x + self.pe
 """
 
 
@@ -142,6 +157,8 @@ def test_where_nothing_fits_the_head_of_forward(learner):
     ("LN13", "the shift", "Norm", 8), ("LN13", "the scale", "Norm", 7),
     ("P5", "", "Table", 14), ("E4", "", "Table", 16), ("A24", "", "Table", 19),
     ("A17", "", "Kept", 29), ("B12", "", "Kept", 28), ("A7", "queries instead of keys", "Kept", 25),
+    ("E2", "not scaled", "Embedded", 43), ("P2", "doubled, and the cosine has the next", "Waves", 48),
+    ("P11", "", "Waves", 50),
 ])  # fmt: skip
 def test_the_line_that_does_it_not_one_with_the_same_words(learner, id, form, name, line):
     assert place(id, form, getattr(learner("other_parts"), name)).line == line

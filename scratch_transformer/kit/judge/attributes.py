@@ -33,11 +33,25 @@ def of_itself(error: BaseException, frame: FrameType) -> tuple[str, str]:
     if misspelt := _constructor_by_another_name(type(owner)):
         said = f"It reads self.{found[1]}: {found[0]}.{misspelt} would set it, and Python runs __init__ alone."
         return said, misspelt
-    if any({found[1], "setattr"} & _set_in(text_of(cls), cls) for cls in classes):
+    if any({found[1], "setattr"} & _set_in(_text_without(error, frame, found[1], cls), cls) for cls in classes):
         argument = unset.without(classes, found[1], "\n".join(dict.fromkeys(map(text_of, classes))))
         said = f"It reads self.{found[1]}, which {found[0]} does not set where {argument}, as by default."
         return (said, f"self.{found[1]}") if argument else NOTHING
     return f"It reads self.{found[1]}, which nothing in {found[0]} or its file sets.", f"self.{found[1]}"
+
+
+def _text_without(error: BaseException, frame: FrameType, name: str, cls: type) -> str:
+    """The file of a class, without the line that reads self.x to set it: self.dropout = nn.Dropout(self.dropout)."""
+    text = text_of(cls)
+    for node in nodes_at(error, frame, (ast.Assign, ast.AugAssign)):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        lines = text.splitlines(keepends=True)
+        is_here = text == "".join(linecache.getlines(frame.f_code.co_filename))
+        if is_here and [ast.unparse(target) for target in targets] == [f"self.{name}"]:
+            indent = lines[node.lineno - 1][: node.col_offset]
+            lines[node.lineno - 1 : node.end_lineno] = [f"{indent}pass\n"]
+            return "".join(lines)
+    return text
 
 
 def _constructor_by_another_name(cls: type) -> str:

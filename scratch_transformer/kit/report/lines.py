@@ -19,11 +19,12 @@ PATTERNS: dict[str, str] = {
     "LN6": r"Parameter\(", "LN7": r"mean\(|\.std\(|\.var\(", "LN8": r"super", "LN9": r"eps|std|var",
     "LN10": r"mean|var", "LN13": r"Parameter\(", "E1": r"sqrt", "E2": r"return|embed", "E5": r"padding_idx",
     "E4": r"\binit\.|uniform_|normal_|\.apply\(",
-    "P1": r"\[:, ?1::2\]|1::2|cos", "P2": r"exp\(|pow|10000|1e4", "P3": r"cat\(|concat", "P4": r"return|\[:",
+    "P1": r"\[:, ?1::2\]|1::2|cos", "P2": r"exp\(|pow|10_?000|1e4", "P3": r"cat\(|concat", "P4": r"return|\[:",
     "P6": r"\[:", "P8": r"zeros\(|arange", "P9": r"return|\+", "P10": r"10000|exp\(",
     "P5": r"self\.\w*(pe|pos|enc)\w* *=[^=]|zeros|buffer",
     "P14": r"\[:, ?[01]::2\]|\.sin\(|\.cos\(",
-    "P11": r"return", "A1": r"sqrt|\*\*\s*-?0\.5|/ ?\(?self|scale", "A2": r"softmax", "A3": r"mask", "A4": r"mask",
+    "P11": r"sqrt|\*\*\s*0?\.5|scale|return",
+    "A1": r"sqrt|\*\*\s*-?0\.5|/ ?\(?self|scale", "A2": r"softmax", "A3": r"mask", "A4": r"mask",
     "A37": r"softmax|sigmoid|@|matmul",
     "A5": r"tril|triu|mask", "A6": r"tril|triu|mask", "A7": r"mask", "A8": r"masked_fill|1e9|inf",
     "A10": r"masked_fill|10000|1e4|e4", "A11": r"masked_fill|mask", "A12": r"masked_fill_|_\(|\+=|\*=",
@@ -47,6 +48,7 @@ PATTERNS: dict[str, str] = {
 OF_QUERIES = r"mask.*(unsqueeze\((dim=)?(3|-1)\)|, None\])"
 """A mask (B, 1, T, 1): padding's own rows."""
 OF_FORMS: dict[tuple[str, str], str] = {
+    ("E2", "not scaled"): r"\bself\.(\w+\.)*\w*emb\w*\(|\.embedding\(",
     ("A7", "queries instead of keys"): OF_QUERIES,
     ("A7", "queries instead of keys, in the target"): OF_QUERIES,
     ("A7", "queries instead of keys, in the source"): OF_QUERIES,

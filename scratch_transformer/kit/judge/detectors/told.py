@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+
+from torch import nn
 
 from scratch_transformer.kit.definitions import parameters_of
 from scratch_transformer.kit.judge.search import Hypothesis
@@ -39,10 +41,19 @@ def other_sizes(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     if any(CONFIG.search(p.name) for p in parameters_of(type(session.candidate.module))):
         others.pop("d_ff")  # which a config may compute from d_model
     for setting in sorted(others.keys() & session.settings.keys()):
-        if _is_deaf(session, setting, others[setting]):
+        if _is_deaf(session, setting, others[setting]) and not _is_one_vocabulary(session, setting, others):
             said = f"Told {setting} = {others[setting]}, it is what it was with {session.settings[setting]}."
             yield Finding(MISTAKES["B29"], said, setting)
             return
+
+
+def _is_one_vocabulary(session: Session, setting: str, others: Mapping[str, int]) -> bool:
+    """Whether source and target have one table of words, as the paper shares it: one number of words, that is heard."""
+    module = session.candidate.module
+    tables = [part.weight for part in module.modules() if isinstance(part, nn.Embedding)] if module is not None else []
+    are_shared = len({*map(id, tables)}) < len(tables)
+    words = [name for name in WORDS if name in session.settings]
+    return are_shared and setting in words and not all(_is_deaf(session, name, others[name]) for name in words)
 
 
 def _is_deaf(session: Session, setting: str, value: int) -> bool:

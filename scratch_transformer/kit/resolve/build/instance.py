@@ -155,7 +155,7 @@ def _of_heads(made: nn.Module, settings: Mapping[str, Any]) -> dict[str, Any]:
         if role in ("q", "k", "v") and not _is_lazy(values) and values.dim() in (2, 3):
             matrices = groups.setdefault(re.sub(r"\.\d+$", "", path), {}).setdefault(role, [])
             matrices += _matrices(tuple(values.shape), E)
-    whole = [roles for roles in groups.values() if roles.keys() == {"q", "k", "v"}]
+    whole = [roles for roles in groups.values() if roles.keys() == {"q", "k", "v"} and all(roles.values())]
     if not h or not E or not whole or any(E not in shape for roles in whole for s in roles.values() for shape in s):
         return {}
     of_queries = [_out(shape, E) for shape in whole[0]["q"]]

@@ -188,7 +188,7 @@ def options(wish: Wish, values: Values, parts: Part) -> list[Any]:
         return [False]
     if word in SCALES and values.is_attention:
         return values.scales(word) if wish.is_required else []
-    if isinstance(default, bool) or wish.hint is bool:
+    if isinstance(default, bool) or (wish.hint is bool and not isinstance(default, float)):  # dropout: bool = 0.0
         both = [False, True] if re.search("mask|causal", word) else [True, False]
         return [FLAGS[word]] if word in FLAGS else (both if wish.is_required else [])
     meant = settings_of(name)[0] if settings_of(name) else ""
