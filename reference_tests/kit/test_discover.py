@@ -72,6 +72,17 @@ def test_lines_of_a_notebook_are_those_of_its_cells(tmp_path):
     assert source.where(None) == "notes.ipynb"
 
 
+def test_a_cell_in_another_language_is_no_python_however_it_is_indented(tmp_path):
+    cells = [
+        {"cell_type": "code", "source": "%%bash\nfor file in *; do\n    echo $file\ndone"},
+        {"cell_type": "code", "source": "def f(x):\n    return x"},
+    ]
+    (tmp_path / "notes.ipynb").write_text(json.dumps({"cells": cells}))
+    (source,) = find(str(tmp_path / "notes.ipynb")).sources
+    known = survey.survey(source)
+    assert (known.error, [definition.name for definition in known.definitions]) == ("", ["f"])
+
+
 @pytest.mark.parametrize(
     "text, trains",
     [

@@ -171,7 +171,7 @@ def _notebook(path: Path) -> tuple[str, tuple[tuple[int, int], ...]]:
 def _without_magics(text: str) -> list[str]:
     lines = text.splitlines()
     foreign = bool(lines) and lines[0].startswith("%%") and not re.match(r"%%(time|timeit|capture)\b", lines[0])
-    return [_commented(line) if foreign or MAGIC.match(line) else line for line in lines]
+    return [f"# {line}" if foreign else _commented(line) if MAGIC.match(line) else line for line in lines]
 
 
 def _commented(line: str) -> str:
