@@ -382,3 +382,26 @@ def test_what_is_right_but_for_a_part_of_another_file_is_not_called_right(subtra
     text = f"from {name} import LayerNormalization\n" + text.replace("self.fc1(x))", "self.fc1(x).relu())")
     result = check_text(text, tmp_path)["EncoderLayer"]
     assert result.verdict == ("matches the builtin" if is_right else "unknown mismatch")
+
+
+# ---- A number that no name explains ----
+
+CORE = """
+class ScaledDotProductAttention(nn.Module):
+    def __init__(self, d_tensor):
+        super().__init__()
+        self.scale = math.sqrt(d_tensorTIMES)
+
+    def forward(self, q, k, v, mask=None):
+        scores = q @ k.transpose(2, 3) / self.scale
+        if mask is not None:
+            scores = scores.masked_fill(mask == 0, float("-inf"))
+        return F.softmax(scores, dim=-1) @ v
+"""
+
+
+@pytest.mark.parametrize("times, ids", [("", []), (" * 3", ["A1"])])
+def test_of_what_is_given_heads_an_unknown_number_is_their_width(times, ids, tmp_path):
+    """Its caller has a width for all heads together, it has none."""
+    result = check_text(CORE.replace("TIMES", times), tmp_path)["ScaledDotProductAttention"]
+    assert result.ids == ids

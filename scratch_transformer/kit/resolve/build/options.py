@@ -394,7 +394,8 @@ def _guesses(wish: Wish, values: Values) -> list[Any]:
     if wish.use.compared and any(isinstance(value, str) for value in wish.use.compared):
         return _texts(wish)
     is_between = "d_model" in values.names and "d_ff" in values.own and "d_ff" not in values.names
-    of_settings = [values.settings[name] for name in ("d_model", "num_heads", "max_len")]
+    has_heads = "d_k" in values.own and "d_model" not in values.own  # what is given heads knows their width alone
+    of_settings = [values.settings[n] for n in (*(["d_k"] if has_heads else []), "d_model", "num_heads", "max_len")]
     of_settings = [value for value in of_settings if value > 1]  # a mask of one row and column would hide nothing
     meant = [values.settings["d_ff"], *meant] if is_between and not set(wish.use.meant) - WIDTHS else meant
     return list(dict.fromkeys([*meant[:2], *known[:2], *of_settings, None]))
