@@ -115,12 +115,35 @@ class Waves(nn.Module):
         return x + self.pe
 """
 
+LAYERS = """
+from torch import nn
+class Norm(nn.Module):
+    def forward(self, x):
+        std = ((x - x.mean(-1, True)) ** 2).mean(-1, True).sqrt()
+        return (x - x.mean(-1, True)) / std
+class Layer(nn.Module):
+    def __init__(self, d_model, attention):
+        super().__init__()
+        self.ln = nn.LayerNorm(d_model, bias=False)
+        self.self_attn = attention
+        self.own = Norm()
+    def forward(self, x, enc_output, src_mask, tgt_mask):
+        steps = x
+        x = self.ln(x + self.self_attn(x, x, x, tgt_mask))
+        return self.ln(x + self.self_attn(x, enc_output, x, src_mask))
+class Coder(nn.Module):
+    def forward(self, ids, return_attns=False):
+        found = [ids] if return_attns else []
+        x = self.word_emb(ids)
+        return x, found
+"""
+
 
 @pytest.fixture
 def learner(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     written = {"signed_layer": SIGNED, "many_heads": HEADS, "model_of_heads": MODEL, "merged_heads": MERGED,
-               "other_parts": OTHERS}  # fmt: skip
+               "other_parts": OTHERS, "layers_of_norms": LAYERS}  # fmt: skip
     for name, text in written.items():
         (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
     yield importlib.import_module
@@ -172,3 +195,12 @@ def test_a_part_that_is_given_is_looked_at_and_a_line_that_is_known_is_shown(lea
         == 28
     )
     assert place("B26", "", module.Table, code="x = x.masked_fill(mask, 0)").line == 19
+
+
+@pytest.mark.parametrize("id, form, name, line", [
+    ("LN3", "0", "Layer", 6), ("LN6", "", "Layer", 10), ("B15", "", "Layer", 15), ("A36", "", "Layer", 16),
+    ("A21", "values come from the decoder", "Layer", 16), ("E2", "not scaled", "Coder", 20),
+])  # fmt: skip
+def test_the_line_is_known_by_what_it_does_whatever_its_names(learner, id, form, name, line):
+    """A norm without eps, self.ln, return_attns."""
+    assert place(id, form, getattr(learner("layers_of_norms"), name)).line == line

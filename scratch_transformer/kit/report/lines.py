@@ -15,9 +15,10 @@ from scratch_transformer.kit.definitions import is_own, leads_to
 from scratch_transformer.kit.report.fixes import fixed
 
 PATTERNS: dict[str, str] = {
-    "LN1": r"\.(std|var)\(", "LN2": r"eps", "LN3": r"eps", "LN4": r"Parameter\(", "LN5": r"\*\*\s*2|pow\(|square",
-    "LN6": r"Parameter\(", "LN7": r"mean\(|\.std\(|\.var\(", "LN8": r"super", "LN9": r"eps|std|var",
-    "LN10": r"mean|var", "LN13": r"Parameter\(", "E1": r"sqrt", "E2": r"return|embed", "E5": r"padding_idx",
+    "LN1": r"\.(std|var)\(", "LN2": r"eps", "LN3": r"(?<!st)eps",
+    "LN4": r"Parameter\(", "LN5": r"\*\*\s*2|pow\(|square",
+    "LN6": r"Parameter\(|Norm\(.*bias=False", "LN7": r"mean\(|\.std\(|\.var\(", "LN8": r"super", "LN9": r"eps|std|var",
+    "LN10": r"mean|var", "LN13": r"Parameter\(", "E1": r"sqrt", "E2": r"\breturn\b|emb", "E5": r"padding_idx",
     "E4": r"\binit\.|uniform_|normal_|\.apply\(",
     "P1": r"\[:, ?1::2\]|1::2|cos", "P2": r"exp\(|pow|10_?000|1e4", "P3": r"cat\(|concat", "P4": r"return|\[:",
     "P6": r"\[:", "P8": r"zeros\(|arange", "P9": r"return|\+", "P10": r"10000|exp\(",
@@ -35,7 +36,8 @@ PATTERNS: dict[str, str] = {
     "A27": r"self_?att\w*\(|mask", "A28": r"Linear\(", "A29": r"masked_fill|mask\w* ?=", "A30": r"mask|tril|triu",
     "A31": r"mask", "A35": r"\.view\(|reshape\(", "A34": r"byte|uint8|ByteTensor|1 *-|mask", "B6": r"dropout|return",
     "B2": r"norm", "B3": r"norm", "B13": r"norm", "B14": r"return",
-    "B15": r"norm", "B16": r"return", "B17": r"relu|gelu|GELU|ReLU|act", "B19": r"for ", "B20": r"att",
+    "B15": r"norm|\bln\w*\(", "B16": r"return", "B17": r"relu|gelu|GELU|ReLU|act", "B19": r"for ", "B20": r"att",
+    "A36": r"\b(enc|mem|src|context)\w*\b(?<!mask).*[,)]",
     "B22": r"empty\(", "B28": r"for |range\(", "B29": r"Linear\(|Embedding\(|//",
     "B27": r"no_grad|inference_mode|detach\(|\.data\b|torch\.tensor\(",
     "B23": r"\+", "B24": r"dropout",
@@ -45,6 +47,8 @@ PATTERNS: dict[str, str] = {
 }  # fmt: skip
 
 
+OTHERWISE = {"LN3": r"/.*\b(std|var|sigma)"}
+"""For what the usual pattern fits nowhere: a norm that has no eps, or calls it something else."""
 OF_QUERIES = r"mask.*(unsqueeze\((dim=)?(3|-1)\)|, None\])"
 """A mask (B, 1, T, 1): padding's own rows."""
 OF_FORMS: dict[tuple[str, str], str] = {
@@ -56,6 +60,7 @@ OF_FORMS: dict[tuple[str, str], str] = {
     ("B12", ""): r"\bdropout\(.*True|(F|functional)\.dropout\((?!.*training)",
     ("LN13", "the shift"): r"(beta|bias|shift|offset|\bb\w*) *=.*Parameter\(",
     ("B23", "the attention to the encoder is given the block's first input"): r"\b(enc|mem|src|context)\w*\b.*[,)]",
+    ("A21", "values come from the decoder"): r"(\w+), *(key=|k=)?(enc|mem|src|context)\w*, *(value=|v=)?\1\b",
     **{
         (
             "A21",
@@ -114,7 +119,7 @@ def place(id: str, form: str, thing: Any, given: Iterable[type] = (), code: str 
     if id == "LN8" and (head := _made_without(target)) is not None:
         return head
     named = re.escape(form) if id in ("B26", "B30") else ""
-    usual = (rf"{named}\(", named) if named else (PATTERNS.get(id),)
+    usual = (rf"{named}\(", named) if named else (PATTERNS.get(id), OTHERWISE.get(id))
     for pattern in filter(None, (OF_FORMS.get((id, form)), *usual)):
         for room in rooms:
             fits = _fits(pattern, room)
