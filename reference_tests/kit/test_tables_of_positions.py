@@ -38,6 +38,32 @@ def test_angles_that_are_no_multiples_of_the_position_are_not_named(tmp_path):
     assert result.verdict not in FINE and "P2" not in {one.id for one in result.mistakes}
 
 
+OF_EIGHT = """
+class PositionalEncoding(nn.Module):
+    def __init__(self, d_model, max_len=40):
+        super().__init__()
+        angles = torch.arange(max_len)[:, None] * torch.exp(torch.arange(0, d_model, 2) * (-math.log(10000.0) / WIDTH))
+        self.register_buffer("pe", torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(1)[None])
+
+    def forward(self, x):
+        return x + self.pe[:, : x.shape[1]]
+"""
+
+
+@pytest.mark.parametrize(
+    "width, form",
+    [
+        ("d_model", None),
+        ("8", "its base is 1e+06, not 10,000; or 8 is written in for d_model"),
+        ("512", "its base is 1.24094, not 10,000; or 512 is written in for d_model"),
+        ("(d_model * 4 / 3)", "its base is 1000, not 10,000"),
+    ],
+)
+def test_a_width_that_is_written_in_is_said_beside_the_base_that_it_comes_to(width, form, tmp_path):
+    result = check_text(OF_EIGHT.replace("WIDTH", width), tmp_path)["PositionalEncoding"]
+    assert next((one.form for one in result.mistakes if one.id == "P2"), None) == form
+
+
 OF_A_THOUSAND = """
 class GPT(nn.Module):
     def __init__(self, vocab_size, embedding_dim=256, num_heads=4, num_layers=4, ff_hidden_dim=1024):

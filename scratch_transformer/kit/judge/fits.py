@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -57,6 +58,10 @@ def _base(session: Session) -> list[Fit]:
     if not 1 < base < 1e8 or abs(base / 10000 - 1) < 1e-6:
         return []
     form = f"its base is {base:.6g}, not 10,000"
+    width = result.output.shape[-1] * math.log(10000) / math.log(base)  # 10000^(2i/8) = (10^6)^(2i/12)
+    is_whole = abs(width / max(round(width), 1) - 1) < 1e-5
+    if is_whole and (base > 10000 or abs(base - round(base)) > 1e-3):
+        form += f"; or {round(width)} is written in for d_model"
     return [[("P2", form, {"angles": repr(value)})] for value in (round(base, 6), base)]
 
 
