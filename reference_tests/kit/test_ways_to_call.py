@@ -481,6 +481,18 @@ def test_of_two_halves_the_decoder_is_given_the_target_and_what_the_encoder_give
     assert (target, memory) == ("the target", "encoded the source")
 
 
+def test_of_two_halves_the_decoder_is_given_the_sources_ids_too_to_see_its_padding():
+    class Halves(torch.nn.Module):
+        def encode(self, src):
+            return f"encoded {src}"
+
+        def decode(self, src, memory, tgt):
+            return src, memory, tgt
+
+    given = forwards.forward_of(Halves(), KINDS["Transformer"])("the source", "the target")
+    assert given == ("the source", "encoded the source", "the target")
+
+
 GIVEN_POSITIONS = [
     ("(self, dec_inputs, enc_inputs, enc_outputs):", "(self, dec_inputs, pos, enc_inputs, enc_outputs):"),
     ("        positions = torch.arange(dec_inputs.size(1)).expand_as(dec_inputs)\n", ""),

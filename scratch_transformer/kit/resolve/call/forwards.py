@@ -108,6 +108,8 @@ def _joined(made: Any) -> Callable[..., Any]:
     order = [plain(p.name) for p in parameters_of(made.decode)]
     sides = [name for name in order if "mask" not in name]
     targets = {name for name in sides if TARGET.match(name) and "enc" not in name}
+    is_told_apart = any(input_of(name, ("memory",)) for name in set(sides) - targets)
+    sources = {name for name in sides if is_told_apart and input_of(name, ("src",))} - targets  # for their padding
     for others in (("memory", "src"), ("memory",)):  # decode(x, memory): x is what the encoder is given, too
         targets = targets or {name for name in sides if not input_of(name, others) and "enc" not in name}
 
@@ -118,7 +120,7 @@ def _joined(made: Any) -> Callable[..., Any]:
             if "mask" in name:
                 given.append(src_mask if _is_of_source(name) else tgt_mask)
             else:
-                given.append(tgt if name in targets else memory)
+                given.append(tgt if name in targets else src if name in sources else memory)
         return made.decode(*given)
 
     return forward

@@ -45,12 +45,12 @@ INPUTS: dict[str, str] = {
     "x": "x scores logits input inputs z a hiddenstates infeatures inputfeatures inqueryorkey",
     "src": """
         src source srctokens srcids encinput encinputs encoderinput encoderinputs srcseq inputids encx inp inputs
-        srcs input encoderinputids srcinput sourceids sourcetokens encoderx e srcsequence x xsrc s encseq
+        srcs input encoderinputids srcinput sourceinput sourceids sourcetokens encoderx e srcsequence x xsrc s encseq
     """,
     "tgt": """
         tgt target trg tgttokens tgtids decinput decinputs decoderinput decoderinputs tgtseq trgseq decx tar
         decoderinputids tgtinput targetids output outputs decoderx tgts targets tgtsequence y xtgt t decseq
-        targettokens trginput
+        targettokens trginput targetinput targetinputs
     """,
     "target": "target targets y labels label tgt trg truth gold gt tgtout trues ytrue targetids tgty",
     "logits": "logits x pred preds predictions outputs output input inputs yhat scores logprobs ypred",
