@@ -652,3 +652,10 @@ class AttentionHead(nn.Module):
 @pytest.mark.parametrize("power, ids", [("0.5", ["A14", "A11"]), ("1", ["A1", "A14", "A11"])])
 def test_what_is_projected_may_be_named_by_its_role_and_a_mask_short_of_a_vowel(power, ids, tmp_path):
     assert [m.id for m in check_text(MSK.format(power), tmp_path)["AttentionHead"].mistakes] == ids
+
+
+@pytest.mark.parametrize("names", [("enc_rep", "dec_rep"), ("dec_rep", "enc_rep")])
+def test_of_two_unknown_names_the_one_that_says_enc_is_what_the_encoder_gives(names):
+    exec(f"def forward({', '.join(names)}, enc_mask, dec_mask):\n    pass", scope := {})
+    plan = next(calling.plans(scope["forward"], KINDS["DecoderLayer"].inputs, {"num_heads": 3}))
+    assert plan.arguments == {"enc_rep": "memory", "dec_rep": "x"}

@@ -282,6 +282,8 @@ def _by_name(
         elif "bos" in left and plain(parameter.name) in INPUTS["ids"].split():
             found[parameter.name] = "bos"
             left.remove("bos")
+        elif "memory" in left and _is_of_encoder(parameter.name, unmatched):
+            found[parameter.name] = left.pop(left.index("memory"))
         elif left:
             found[parameter.name] = left.pop(left.index("max_len") if "max_len" in left else 0)
         else:
@@ -294,6 +296,12 @@ def _by_name(
     if not found and (parameters or "max_len" not in settings):  # a table of positions need not be told anything
         raise CannotCall("its forward takes no tensor")
     return _complete(found, tensors), constants
+
+
+def _is_of_encoder(name: str, parameters: list[inspect.Parameter]) -> bool:
+    """Whether a name says enc, and another one dec: enc_rep beside dec_rep."""
+    others = [set(words(p.name)) for p in parameters if p.name != name]
+    return bool(set(words(name)) & SOURCE - TARGET) and any(other & TARGET and not other & SOURCE for other in others)
 
 
 def _is_said(name: str, parameters: list[inspect.Parameter]) -> bool:
