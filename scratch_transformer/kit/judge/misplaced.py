@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from collections.abc import Iterator
 from types import FrameType
@@ -63,14 +64,18 @@ def no_answer(error: BaseException, frame: FrameType) -> tuple[str, str]:
     """assert query == key, if memory: what is asked of two tensors, or of one, has as many answers as numbers."""
     is_one = type(error) is RuntimeError and NO_ANSWER.search(str(error)) is not None and _is_of_a_module(frame)
     for asked in _asked(error, frame) if is_one else ():
-        sides = [asked.left, *asked.comparators] if isinstance(asked, ast.Compare) else []
-        pairs = list(zip(sides, sides[1:], asked.ops, strict=False)) if isinstance(asked, ast.Compare) else []
-        both = [pair for pair in pairs if not isinstance(pair[2], (ast.Is, ast.IsNot, ast.In, ast.NotIn))]
-        is_wrong = any(_is_numbers(a, frame, 3) and _is_numbers(b, frame, 3) for a, b, _ in both)
-        if is_wrong or (isinstance(asked, ast.Name) and _is_numbers(asked, frame, 3)):
+        pairs = _compared(asked) if isinstance(asked, ast.Compare) else [(asked,)]
+        if any(all(_is_numbers(side, frame, 3) for side in pair) for pair in pairs):
             said = f"It asks whether {ast.unparse(asked)}, and gets an answer for each of a tensor's numbers."
             return said, ast.unparse(asked)
     return NOTHING
+
+
+def _compared(asked: ast.Compare) -> list[tuple[ast.expr, ...]]:
+    """The pairs of a == b < c of which the answers are numbers, as those of is and in are not."""
+    sides = [asked.left, *asked.comparators]
+    by_numbers = [not isinstance(by, (ast.Is, ast.IsNot, ast.In, ast.NotIn)) for by in asked.ops]
+    return [*itertools.compress(itertools.pairwise(sides), by_numbers)]
 
 
 def _asked(error: BaseException, frame: FrameType) -> Iterator[ast.expr]:
