@@ -85,6 +85,13 @@ CONSTRUCTION = (
     mistaken("B24", "ffn_hidden", "EncoderLayer",
              "        return self.norm2(self.dropout2(x) + _x)\n\n\nclass DecoderLayer",
              "        return self.norm2(self.dropout2(x + _x))\n\n\nclass DecoderLayer"),
+    mistaken("B24", "hid_dim", "EncoderLayer",
+             "        _src, _ = self.self_attention(src, src, src, src_mask)\n"
+             "        src = self.self_attn_layer_norm(src + self.dropout(_src))\n"
+             "        _src = self.positionwise_feedforward(src)\n        return self.ff_layer_norm(src + self.dropout(_src))",
+             "        src = self.dropout(src)\n        _src, _ = self.self_attention(src, src, src, src_mask)\n"
+             "        src = self.self_attn_layer_norm(src + _src)\n"
+             "        _src = self.positionwise_feedforward(src)\n        return self.ff_layer_norm(src + _src)"),
     mistaken("B29", "ffn_hidden", "TokenEmbedding",
              "super().__init__(vocab_size, d_model, padding_idx=1)", "super().__init__(30000, d_model, padding_idx=1)"),
     mistaken("B29", "seq2seq", "FeedForwardBlock",

@@ -17,6 +17,8 @@ from scratch_transformer.kit.kind import Candidate, Finding, Probe, State
 from scratch_transformer.kit.mistakes import MISTAKES
 
 Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
+LAST = ("w_o", "linear2")
+"""What computes a sublayer's output."""
 BUILT = "Built with dropout = 0.5, two calls in training mode"
 
 
@@ -104,21 +106,24 @@ def _is_weights(value: Any, probe: Probe) -> bool:
 
 def residual_dropout(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     """B6: sublayers that return a constant, by weights of zero, still differ between calls where they are dropped."""
-    silent = dict(session.asked)
-    for name in silent:
-        if name.endswith(("w_o.weight", "linear2.weight")):
-            silent[name] = torch.zeros_like(silent[name])
+    silent = _without(session.asked, "weight")
     if not (session.kind.name.endswith("Layer") or session.kind.name == "ResidualConnection"):
         return
     if best is not None and any(best.recipe.within(norm).norm_order == "neither" for norm in THREE):
         return  # there is no sum
-    constants = {name for name in silent if name.endswith(("w_o.bias", "linear2.bias"))}
+    constants = {name for name in silent if name.endswith(tuple(f"{last}.bias" for last in LAST))}
     candidate = with_dropout(session, silent)
     if candidate is None or constants & session.candidate.missing:
         return
     if not is_random(candidate, session.ran[0].probe, training=True):
         what = " give the same output" if session.kind.name == "ResidualConnection" else " drop no sublayer's output"
         yield Finding(MISTAKES["B6"], f"{BUILT}{what}.")
+
+
+def _without(state: State, *parts: str) -> State:
+    """The state in which sublayers' last matrices, or their biases too, are zero."""
+    last = tuple(f"{name}.{part}" for name in LAST for part in parts)
+    return {name: torch.zeros_like(value) if name.endswith(last) else value for name, value in state.items()}
 
 
 class _Half(TorchFunctionMode):
@@ -135,7 +140,10 @@ OF_SUM = ("Layer", "Block", "ResidualConnection")
 
 
 def dropout_after_the_sum(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
-    """B24: in training, features of the output are exactly zero, or were before the norm: neither a sum gives."""
+    """B24: in training, features of the output are exactly zero, or were before the norm: neither a sum gives.
+
+    Or what passes around sublayers that return zero differs between calls, wherever it is dropped.
+    """
     if best is None or not session.kind.name.endswith(OF_SUM) or best.recipe.norm_order not in ("post", "pre"):
         return
     candidate = with_dropout(session) or session.candidate
@@ -156,6 +164,19 @@ def dropout_after_the_sum(session: Session, best: Hypothesis | None) -> Iterator
     elif best.recipe.norm_order == "post" and (same := _alike(session, output) - _alike(session, still)) > 0.2:
         said = f"With dropout = 0.5, in training {same:.0%} of each token's features are alike before the norm's scale"
         yield Finding(MISTAKES["B24"], f"{said} and shift: they were 0 in the sum.")
+    elif _drops_around(session, candidate):
+        said = "With sublayers that return 0, so that only what passes around them is left, two calls in training mode"
+        yield Finding(MISTAKES["B24"], f"{said} differ.")
+
+
+def _drops_around(session: Session, candidate: Candidate) -> bool:
+    """Whether dropout is found where no sublayer gives anything."""
+    weights = {name for name in session.asked if name.endswith(tuple(f"{last}.weight" for last in LAST))}
+    if not weights or weights & session.candidate.missing:
+        return False
+    candidate.load(_without(session.asked, "weight", "bias"))
+    with _Half():
+        return is_random(candidate, session.ran[0].probe, training=True)
 
 
 def _alike(session: Session, output: Tensor) -> float:
