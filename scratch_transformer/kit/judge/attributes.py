@@ -14,7 +14,7 @@ from types import FrameType
 from torch import nn
 
 from scratch_transformer.kit.judge import unset
-from scratch_transformer.kit.judge.refused import nodes_at
+from scratch_transformer.kit.judge.frames import nodes_at
 
 NOTHING = ("", "")
 OF_MODELS = re.compile(

@@ -6,7 +6,8 @@ import ast
 import re
 from types import FrameType
 
-from scratch_transformer.kit.judge.refused import NOTHING, nodes_at, parsed
+from scratch_transformer.kit.judge.frames import function_of, nodes_at, parsed
+from scratch_transformer.kit.judge.refused import NOTHING
 
 WANTED = re.compile(
     r"must be (tuple of ints|int),? ?(but found element of type|but got|not) float|"
@@ -51,13 +52,13 @@ def _divides(node: ast.expr) -> bool:
 
 def _home(node: ast.expr, frame: FrameType) -> ast.AST:
     """The class in which an attribute is set, the function in which a name is: those around the line."""
-    sort = ast.ClassDef if isinstance(node, ast.Attribute) else ast.FunctionDef
-    around = [
-        one
-        for one in parsed(frame.f_code.co_filename)
-        if isinstance(one, sort) and one.lineno <= frame.f_code.co_firstlineno <= (one.end_lineno or 0)
-    ]
-    return max(around, key=lambda one: one.lineno, default=ast.Module([], []))
+    nothing = ast.Module([], [])
+    if not isinstance(node, ast.Attribute):
+        return function_of(frame) or nothing
+    line = frame.f_code.co_firstlineno
+    classes = (one for one in parsed(frame.f_code.co_filename) if isinstance(one, ast.ClassDef))
+    around = [one for one in classes if one.lineno <= line <= (one.end_lineno or 0)]
+    return max(around, key=lambda one: one.lineno, default=nothing)
 
 
 def _value(node: ast.expr, frame: FrameType) -> object:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import ast
-import functools
 import inspect
-import linecache
 import re
 import textwrap
-import traceback
-from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from scratch_transformer.kit.judge.frames import function_of, nodes_at
 
 NOTHING = ("", "")
 CALLED = re.compile(r"'([\w.]+)' object is not callable")
@@ -31,12 +29,6 @@ TENSORS = ("torch.LongTensor", "torch.IntTensor", "LongTensor")
 OF_SIZES = ("zeros", "ones", "rand", "randn", "empty")
 """What takes any number of sizes, and says this of arguments that are none."""
 NUMBERS = (int, float, bool)
-
-
-def line_of(error: BaseException, frame: FrameType) -> int:
-    """At which line of a frame an error went through it."""
-    lines = [number for one, number in traceback.walk_tb(error.__traceback__) if one is frame]
-    return lines[-1] if lines else frame.f_lineno
 
 
 def no_function(error: BaseException, frame: FrameType) -> tuple[str, str]:
@@ -78,16 +70,15 @@ COMPUTED = (ast.Call, ast.BinOp)
 
 def _is_computed(node: ast.expr, frame: FrameType) -> bool:
     """Whether it is a name that a function gives what torch computes, and nothing else: scores = torch.matmul(q, k)."""
-    code = frame.f_code
-    for one in parsed(code.co_filename):
-        if isinstance(one, ast.FunctionDef) and (one.name, one.lineno) == (code.co_name, code.co_firstlineno):
-            inside = list(ast.walk(one))
-            stored = [n for n in inside if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
-            values = [n.value for n in inside if isinstance(n, ast.Assign) and _names(n.targets) == [ast.unparse(node)]]
-            is_own = isinstance(node, ast.Name) and node.id not in {n.arg for n in inside if isinstance(n, ast.arg)}
-            is_all = is_own and 0 < len(values) == sum(n.id == ast.unparse(node) for n in stored)
-            return is_all and all(_is_of_tensors(value, ast.unparse(node), frame) for value in values)
-    return False
+    function = function_of(frame)
+    if function is None or not isinstance(node, ast.Name):
+        return False
+    inside = list(ast.walk(function))
+    stored = [n for n in inside if _stores(n, node.id)]
+    values = [n.value for n in inside if isinstance(n, ast.Assign) and _names(n.targets) == [node.id]]
+    is_own = node.id not in {n.arg for n in inside if isinstance(n, ast.arg)}
+    is_all = is_own and 0 < len(values) == len(stored)
+    return is_all and all(_is_of_tensors(value, node.id, frame) for value in values)
 
 
 def _of_a_tensor(callee: ast.expr, frame: FrameType) -> bool:
@@ -205,39 +196,22 @@ def _is_always_a_number(node: ast.expr, frame: FrameType) -> bool:
 
 def _is_number_by_name(name: str, frame: FrameType) -> bool:
     """Whether a name is a parameter that is a number, and is given nothing else in the function."""
-    code = frame.f_code
-    for node in parsed(code.co_filename):
-        if isinstance(node, ast.FunctionDef) and (node.name, node.lineno) == (code.co_name, code.co_firstlineno):
-            stored = {one.id for one in ast.walk(node) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
-            every = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-            defaults = [None] * (len(every) - len(node.args.defaults) - len(node.args.kwonlyargs)) + node.args.defaults
-            for one, default in zip(every, [*defaults, *node.args.kw_defaults], strict=True):
-                is_said = one.annotation is not None and ast.unparse(one.annotation) in ("int", "float")
-                is_default = isinstance(default, ast.Constant) and type(default.value) in (int, float)
-                if one.arg == name:
-                    return name not in stored and (is_said or is_default)
+    function = function_of(frame)
+    if function is None or any(_stores(one, name) for one in ast.walk(function)):
+        return False
+    every = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+    defaults = function.args.defaults
+    missing = [None] * (len(every) - len(defaults) - len(function.args.kwonlyargs))
+    for one, default in zip(every, [*missing, *defaults, *function.args.kw_defaults], strict=True):
+        is_said = one.annotation is not None and ast.unparse(one.annotation) in ("int", "float")
+        is_default = isinstance(default, ast.Constant) and type(default.value) in (int, float)
+        if one.arg == name:
+            return is_said or is_default
     return False
 
 
-def nodes_at(error: BaseException, frame: FrameType, sorts: Any) -> Iterator[Any]:
-    """The nodes of these sorts on the line at which an error went through a frame."""
-    line = line_of(error, frame)
-    for node in parsed(frame.f_code.co_filename):
-        if isinstance(node, sorts) and node.lineno <= line <= (node.end_lineno or node.lineno):
-            yield node
-
-
-def parsed(path: str) -> tuple[ast.AST, ...]:
-    """All nodes of a file; none if it cannot be read."""
-    return _parsed("".join(linecache.getlines(path)))
-
-
-@functools.lru_cache(maxsize=16)
-def _parsed(text: str) -> tuple[ast.AST, ...]:
-    try:
-        return tuple(ast.walk(ast.parse(text)))
-    except (SyntaxError, ValueError, RecursionError):
-        return ()
+def _stores(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id == name
 
 
 def _is_plain(callee: ast.expr, sort: str) -> bool:

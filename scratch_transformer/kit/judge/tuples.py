@@ -15,14 +15,13 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from scratch_transformer.kit.judge.refused import parsed
+from scratch_transformer.kit.judge.frames import Function, function_of, parsed
 
 NOTHING = ("", "", "")
 SAID = re.compile(r"'tuple'|not tuple|tuple indices")
 OF_TORCH = (nn.MultiheadAttention, nn.LSTM, nn.GRU, nn.RNN)
 """What returns a tuple however it is called."""
 OTHERS = ("torch.", "scratch_transformer.kit")
-Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def finding(error: BaseException) -> tuple[str, str, str]:
@@ -79,7 +78,7 @@ def _call_of(node: ast.expr, frame: FrameType, file: str, line: int) -> ast.Call
     """
     if isinstance(node, ast.Call):
         return node
-    function = _function_of(frame, file, line)
+    function = function_of(frame)
     if not isinstance(node, ast.Name) or function is None:
         return None
     given = {one.arg for one in ast.walk(function.args) if isinstance(one, ast.arg)}
@@ -93,12 +92,6 @@ def _call_of(node: ast.expr, frame: FrameType, file: str, line: int) -> ast.Call
     if not is_all or len(calls) != 1 or (not is_loop and (node.id in given or len(values) > 1)):
         return None
     return calls[0] if isinstance(calls[0], ast.Call) else None
-
-
-def _function_of(frame: FrameType, file: str, line: int) -> Any:
-    """The definition in which a frame is."""
-    functions = [n for n in parsed(file) if isinstance(n, Function) and n.name == frame.f_code.co_name]
-    return next((n for n in functions if n.lineno <= line <= (n.end_lineno or 0)), None)
 
 
 def _loops(function: Any, node: ast.AST) -> list[ast.For]:
@@ -129,7 +122,7 @@ def _gives_a_tuple(call: ast.Call, frame: FrameType) -> bool:
 def _is_layer_of_tuples(call: ast.Call, name: str, frame: FrameType) -> bool:
     """Whether it is one of a list of modules that the class makes, for layer in self.layers, which return tuples."""
     owner, layer = frame.f_locals.get("self"), frame.f_locals.get(name)
-    function = _function_of(frame, frame.f_code.co_filename, call.lineno)
+    function = function_of(frame)
     if function is None or not isinstance(owner, nn.Module) or not isinstance(layer, nn.Module):
         return False
     over = [
@@ -189,10 +182,7 @@ def _returns_tuples(function: Any) -> bool:
     except (OSError, TypeError, SyntaxError, ValueError):
         return False
     inner = [
-        n
-        for one in ast.walk(tree)
-        if isinstance(one, (*Function, ast.Lambda)) and one is not tree
-        for n in ast.walk(one)
+        n for one in ast.walk(tree) if isinstance(one, Function | ast.Lambda) and one is not tree for n in ast.walk(one)
     ]
     own = [n for n in ast.walk(tree) if not any(n is other for other in inner)]
     values = [n.value for n in own if isinstance(n, ast.Return)]

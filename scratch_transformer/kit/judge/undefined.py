@@ -18,21 +18,19 @@ from scratch_transformer.kit.discover.load import REPAIRED
 from scratch_transformer.kit.discover.repair import unbound
 from scratch_transformer.kit.discover.target import Source
 from scratch_transformer.kit.judge import attributes, misplaced, quotients, tuples
+from scratch_transformer.kit.judge.frames import line_of, nodes_at, parsed
 from scratch_transformer.kit.judge.refused import (
-    line_of,
     no_argument,
     no_constant,
     no_function,
     no_length,
     no_method,
     no_tensor,
-    nodes_at,
 )
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 
 NOTHING = ("", "")
-Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 MISFIT = re.compile(r"\(\) (missing \d+ required|got an unexpected keyword|takes .* positional argument)")
 REGISTERED = re.compile(
     r"(?P<of>ModuleList|ModuleDict|ParameterList)\.\w+ should be called with|"
@@ -255,11 +253,7 @@ def _names_a_class(call: ast.Call, frame: FrameType, cls: type) -> bool:
 
 
 def _calls_on(line: int, path: str) -> list[ast.Call]:
-    try:
-        tree = ast.parse("".join(linecache.getlines(path)))
-    except (SyntaxError, ValueError, RecursionError):
-        return []
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    calls = [node for node in parsed(path) if isinstance(node, ast.Call)]
     return [node for node in calls if node.lineno <= line <= (node.end_lineno or node.lineno)]
 
 

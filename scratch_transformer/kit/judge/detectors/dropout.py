@@ -172,11 +172,15 @@ def dropout_after_the_sum(session: Session, best: Hypothesis | None) -> Iterator
 def _drops_around(session: Session, candidate: Candidate) -> bool:
     """Whether dropout is found where no sublayer gives anything."""
     weights = {name for name in session.asked if name.endswith(tuple(f"{last}.weight" for last in LAST))}
-    if not weights or weights & session.candidate.missing:
+    if candidate.module is None or not weights or weights & session.candidate.missing:
         return False
     candidate.load(_without(session.asked, "weight", "bias"))
-    with _Half():
-        return is_random(candidate, session.ran[0].probe, training=True)
+    try:
+        with _Half():
+            return is_random(candidate, session.ran[0].probe, training=True)
+    finally:
+        candidate.load(session.asked)
+        candidate.module.eval()
 
 
 def _alike(session: Session, output: Tensor) -> float:

@@ -1,0 +1,51 @@
+"""Where in the learner's file a frame is, and what is written there."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import linecache
+import traceback
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def line_of(error: BaseException, frame: FrameType) -> int:
+    """At which line of a frame an error went through it."""
+    lines = [number for one, number in traceback.walk_tb(error.__traceback__) if one is frame]
+    return lines[-1] if lines else frame.f_lineno
+
+
+def nodes_at(error: BaseException, frame: FrameType, sorts: Any) -> Iterator[Any]:
+    """The nodes of these sorts on the line at which an error went through a frame."""
+    line = line_of(error, frame)
+    for node in parsed(frame.f_code.co_filename):
+        if isinstance(node, sorts) and node.lineno <= line <= (node.end_lineno or node.lineno):
+            yield node
+
+
+def function_of(frame: FrameType) -> Function | None:
+    """The definition that a frame is a call of; its first line may be a decorator's."""
+    code = frame.f_code
+    functions = (one for one in parsed(code.co_filename) if isinstance(one, Function) and one.name == code.co_name)
+    return next((one for one in functions if code.co_firstlineno in _first_lines(one)), None)
+
+
+def _first_lines(function: Function) -> set[int]:
+    return {function.lineno, *(one.lineno for one in function.decorator_list)}
+
+
+def parsed(path: str) -> tuple[ast.AST, ...]:
+    """All nodes of a file; none if it cannot be read."""
+    return _parsed("".join(linecache.getlines(path)))
+
+
+@functools.lru_cache(maxsize=16)
+def _parsed(text: str) -> tuple[ast.AST, ...]:
+    try:
+        return tuple(ast.walk(ast.parse(text)))
+    except (SyntaxError, ValueError, RecursionError):
+        return ()
