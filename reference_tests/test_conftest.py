@@ -168,3 +168,23 @@ def test_every_test_starts_with_the_exact_slow_paths(project):
     finally:
         torch.backends.mha.set_fastpath_enabled(False)
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+
+
+def test_only_the_test_that_leaves_torch_switched_fails(project):
+    project.makepyfile(
+        """
+        import torch
+
+        def test_without_gradients():
+            torch.set_grad_enabled(False)
+
+        def test_double():
+            torch.set_default_dtype(torch.float64)
+
+        def test_the_next():
+            assert torch.is_grad_enabled() and torch.get_default_dtype() == torch.float32
+        """
+    )
+    result = project.runpytest_inprocess()
+    result.assert_outcomes(passed=1, failed=2)
+    result.stdout.fnmatch_lines(["*leaves torch with {'gradients': False*"])

@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from types import FrameType
 from typing import Any
 
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
@@ -20,6 +21,9 @@ PATHS = (
     "os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.truncate", "os.link", "os.symlink", "os.chmod", "os.chown",
     "shutil.rmtree", "shutil.move", "shutil.copyfile",
 )  # fmt: skip
+
+SOON, NEAR = 0.005, 6
+"""Seconds until time is up again; frames that are looked at."""
 
 
 class Blocked(OSError):
@@ -85,12 +89,20 @@ def time_limit(seconds: float) -> Iterator[None]:
     """Raises TimeUp in the block after so many seconds of computing. Where there are no such timers: no limit.
 
     It counts the process's own time, so that a busy machine stops nobody; the parent's watch ends what only waits.
+    Nothing is stopped while a `with` is entered or left: torch would stay without gradients, or in double precision.
     """
     if not hasattr(signal, "setitimer"):
         yield
         return
 
-    def stop(number: int, frame: object) -> None:
+    is_over = False
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        if is_over:  # it was under way when the timer was put off
+            return
+        if _switches(frame):
+            signal.setitimer(signal.ITIMER_PROF, SOON, 1.0)
+            return
         raise TimeUp(f"it was stopped after {seconds:g} s of computing")
 
     before = signal.signal(signal.SIGPROF, stop)
@@ -99,8 +111,20 @@ def time_limit(seconds: float) -> Iterator[None]:
     try:
         yield
     finally:
+        is_over = True
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, before)
+
+
+def _switches(frame: FrameType | None) -> bool:
+    """Whether a context is being entered or left in a frame or in one of the few that called it."""
+    for _ in range(NEAR):
+        if frame is None:
+            return False
+        if frame.f_code.co_name in ("__enter__", "__exit__"):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def limit_memory(megabytes: int) -> None:
