@@ -16,7 +16,7 @@ from scratch_transformer.kit.resolve import trial
 from scratch_transformer.kit.resolve.trials import choice, weight_search
 
 BUDGETS = {
-    checks: ("COMPONENT_SECONDS", "FILE_SECONDS", "SEARCH", "SEARCH_SECONDS", "LEAST_SEARCH"),
+    checks: ("FILE_SECONDS", "SEARCH", "SEARCH_SECONDS", "LEAST_SEARCH"),
     choice: ("QUICK", "THOROUGH"),
     search: ("SECONDS",),
     trial: ("SECONDS",),
@@ -33,6 +33,8 @@ def time_to_look(share):
     with contextlib.ExitStack() as stack:
         for module, names in BUDGETS.items():
             stack.enter_context(mock.patch.multiple(module, **{name: share * getattr(module, name) for name in names}))
+        whole = max(share, 1) * checks.COMPONENT_SECONDS  # less time ends searches; it stops nothing
+        stack.enter_context(mock.patch.object(checks, "COMPONENT_SECONDS", whole))
         yield
 
 
