@@ -56,7 +56,8 @@ CLASSES: tuple[tuple[set[str], Callable[..., Any]], ...] = (
 
 
 SIDES = (("src_", SOURCE), ("tgt_", TARGET))
-LEAST_WIDTH = 3
+LEAST_WIDTH = 2
+"""Of a default that is a width, and no axis: the toy model that is worked through by hand has d_model=2."""
 WIDTHS = {"d_model", "d_ff", "d_out", "vocab_size"}
 """What a linear layer's sizes may be."""
 

@@ -59,6 +59,11 @@ class Form:
         return None if other is None else Form(f"{value} = {other}", self.shape)
 
     @property
+    def of_numbers(self) -> Form:
+        """The same, of 0 and 1 in place of False and True."""
+        return Form(self.polarity.replace("True =", "1 ="), self.shape)
+
+    @property
     def is_of_causal(self) -> bool:
         """Whether it can only hide tokens from each other: no sentence has one of its own."""
         return self.shape in ("(T, S)", "(1, T, S)", "(1, 1, T, S)")

@@ -99,9 +99,32 @@ def find_masks(candidate: Resolved, trial: Trial, tiers: int, among: Sequence[Pr
     if not takers:
         return 0, 0.0
     masked = [p for p in among if any(p.inputs.get(name) is not None for name in MASKS)]
-    if len({name for _, name in takers}) == 1:
-        return _separate(candidate, trial, takers, masked, tiers)
-    return _joint(candidate, trial, takers, masked, tiers)
+    search = _separate if len({name for _, name in takers}) == 1 else _joint
+    score = search(candidate, trial, takers, masked, tiers)
+    candidate.plan = _with_numbers(candidate, masked)
+    return score
+
+
+def _with_numbers(candidate: Resolved, masked: Sequence[Probe]) -> Plan:
+    """Its plan, with masks of 0 and 1 in place of boolean ones where those, and not these, are refused: 1 - mask.
+
+    Nobody is to blame for a mask of another type than the code was written for.
+    """
+    boolean = candidate.plan
+    taken = {p: (name, form.of_numbers) for p, (name, form) in boolean.masks.items()}
+    for probe in masked if taken != boolean.masks else ():
+        try:
+            if not candidate.accepts(probe.inputs) or not candidate.old_masks(**probe.inputs):
+                continue
+            before, candidate.plan = candidate(**probe.inputs), boolean.with_masks(taken)
+            is_same = candidate.accepts(probe.inputs) and torch.equal(candidate(**probe.inputs), before)
+            if is_same and not candidate.old_masks(**probe.inputs):
+                return candidate.plan
+        except Exception:  # the learner's code may raise anything
+            continue
+        finally:
+            candidate.plan = boolean
+    return boolean
 
 
 def _separate(

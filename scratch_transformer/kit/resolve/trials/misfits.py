@@ -129,8 +129,8 @@ def _calls(
 
 
 def _has_width(made: nn.Module, width: int, kind: Kind) -> bool:
-    """Whether its weights have the width that was asked for. Positions may have none."""
-    shapes = [tuple(values.shape) for values in made.parameters()]
+    """Whether its weights and tables have the width that was asked for. Positions may have none."""
+    shapes = [tuple(values.shape) for values in (*made.parameters(), *made.buffers())]
     return any(width in shape for shape in shapes) or (not shapes and kind.name == "PositionalEncoding")
 
 

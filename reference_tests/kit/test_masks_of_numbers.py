@@ -1,0 +1,37 @@
+"""A mask of 0 and 1 may be given as numbers: 1 - mask is right then, and wrong of a boolean mask that the code makes."""
+
+import pytest
+
+from reference_tests.kit.learners.checked import check_text
+from scratch_transformer.kit.report.finding import FINE
+
+FLIPPED = """
+class SelfAttention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.h = num_heads
+        self.q, self.k, self.v, self.o = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, x, attention_mask=None):
+        q, k, v = (w(x).unflatten(-1, (self.h, -1)).transpose(1, 2) for w in (self.q, self.k, self.v))
+        scores = q @ k.mT / math.sqrt(q.shape[-1])
+        if attention_mask is not None:
+            attention_mask = MADE
+            scores = scores + (1.0 - attention_mask[:, None, None]) * -1e9
+        return self.o((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+"""
+
+
+@pytest.mark.parametrize(
+    "made, scale, ids",
+    [
+        ("attention_mask", "math.sqrt(q.shape[-1])", []),
+        ("attention_mask", "q.shape[-1]", ["A1"]),
+        ("attention_mask != 0", "math.sqrt(q.shape[-1])", ["A34"]),
+    ],
+)
+def test_a_mask_is_of_the_type_that_the_code_takes(made, scale, ids, tmp_path):
+    text = FLIPPED.replace("MADE", made).replace("math.sqrt(q.shape[-1])", scale)
+    result = check_text(text, tmp_path)["SelfAttention"]
+    named = [found.id for found in result.mistakes if found.severity == "mistake"]
+    assert (named, result.verdict in FINE) == (ids, not ids), result

@@ -1,0 +1,31 @@
+"""A model that is worked through by hand has defaults like d_model=2: a width, which the kit may choose, and no axis."""
+
+import pytest
+
+from reference_tests.kit.learners.checked import check_text
+from scratch_transformer.kit.report.finding import FINE
+
+BY_HAND = """
+class PositionEncoding(nn.Module):
+    def __init__(self, WIDTH=2, max_len=6):
+        super().__init__()
+        pe = torch.zeros(max_len, WIDTH)
+        position = torch.arange(start=0, end=max_len, step=1).float().unsqueeze(1)
+        index = torch.arange(start=0, end=WIDTH, step=2).float()
+        div_term = 1 / torch.tensor(10000.0) ** (index / WIDTH)
+        pe[:, 0::2] = torch.sin(position * div_term)
+        pe[:, 1::2] = torch.cos(position * div_term)
+        self.register_buffer("pe", pe)
+
+    def forward(self, word_embeddings):
+        return word_embeddings + self.pe[:word_embeddings.size(0), :]
+"""
+
+
+@pytest.mark.parametrize("width", ["d_model", "embed_size"])
+@pytest.mark.parametrize("divisor, ids", [("10000.0", []), ("1000.0", ["P2"])])
+def test_a_width_of_two_by_default_is_one(width, divisor, ids, tmp_path):
+    text = BY_HAND.replace("WIDTH", width).replace("10000.0", divisor)
+    result = check_text(text, tmp_path)["PositionEncoding"]
+    named = [found.id for found in result.mistakes if found.severity == "mistake"]
+    assert (named, result.verdict in FINE) == (ids, not ids), result
