@@ -114,7 +114,7 @@ def _gives_a_tuple(call: ast.Call, frame: FrameType) -> bool:
     part = getattr(owner, rest[0], None)
     if inspect.ismethod(part):
         return inspect.isfunction(part.__func__) and _returns_tuples(part.__func__)
-    if not isinstance(part, nn.Module) or not _is_made_there(owner, rest[0], type(part), frame):
+    if not isinstance(part, nn.Module) or not is_made_there(owner, rest[0], type(part), frame):
         return False
     return type(part) in OF_TORCH or _returns_tuples(type(part).forward)
 
@@ -131,10 +131,10 @@ def _is_layer_of_tuples(call: ast.Call, name: str, frame: FrameType) -> bool:
     lists = [one.attr for one in over if isinstance(one, ast.Attribute) and ast.unparse(one.value) == "self"]
     is_list = len(over) == len(lists) == 1 and isinstance(getattr(owner, lists[0], None), nn.ModuleList)
     gives = type(layer) in OF_TORCH or _returns_tuples(type(layer).forward)
-    return is_list and gives and _is_made_there(owner, lists[0], type(layer), frame)
+    return is_list and gives and is_made_there(owner, lists[0], type(layer), frame)
 
 
-def _is_made_there(owner: nn.Module, name: str, cls: type, frame: FrameType) -> bool:
+def is_made_there(owner: nn.Module, name: str, cls: type, frame: FrameType) -> bool:
     """Whether nothing else is ever assigned to self.name than what the class makes of that class."""
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(type(owner))))

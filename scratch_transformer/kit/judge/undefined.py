@@ -17,7 +17,7 @@ from torch import nn
 from scratch_transformer.kit.discover.load import REPAIRED
 from scratch_transformer.kit.discover.repair import unbound
 from scratch_transformer.kit.discover.target import Source
-from scratch_transformer.kit.judge import attributes, misplaced, quotients, tuples
+from scratch_transformer.kit.judge import attributes, misplaced, quotients, tuples, uncalled
 from scratch_transformer.kit.judge.frames import line_of, nodes_at, parsed
 from scratch_transformer.kit.judge.refused import (
     no_argument,
@@ -51,9 +51,10 @@ def finding(error: BaseException | None, is_one_of_many: bool = False) -> Findin
 
     is_one_of_many: what some way to build or call it stops with, not the likeliest: then the code alone must show it.
     """
-    said, name, line = tuples.finding(error) if error else ("", "", "")
-    if said:
-        return Finding(MISTAKES["B26"], f"{said} It stops at: {line}", name)
+    for look_at in (tuples.finding, uncalled.finding) if error else ():
+        said, name, line = look_at(error)
+        if said:
+            return Finding(MISTAKES["B26"], f"{said} It stops at: {line}", name)
     frame = next((frame for frame, _ in reversed([*traceback.walk_tb(error.__traceback__)])), None) if error else None
     while frame is not None and {"torch", "precision", "toy"} & set((frame.f_globals.get("__name__") or "").split(".")):
         is_call = (
