@@ -1,4 +1,4 @@
-"""A mask of 0 and 1 may be given as numbers: 1 - mask is right then, and wrong of a boolean mask that the code makes."""
+"""A mask of 0 and 1 may be numbers: 1 - mask is right then, and wrong of a boolean mask that the code makes itself."""
 
 import pytest
 

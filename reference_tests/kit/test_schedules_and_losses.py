@@ -34,6 +34,22 @@ class WithoutWarmup(Around):
         self.optimizer.step()
 
 
+class BesideIt(Around):
+    """Leaves the step to a GradScaler, which makes it."""
+
+    def step(self):
+        self.count += 1
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.d_model**-0.5 * min(self.count**-0.5, self.count * self.warmup**-1.5)
+
+
+class BesideItWithoutWarmup(Around):
+    def step(self):
+        self.count += 1
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.d_model**-0.5 * self.count**-0.5
+
+
 class OnTop(LRScheduler):
     """Counts its own calls; the first is made when it is built."""
 
@@ -50,6 +66,11 @@ def test_a_schedule_around_an_optimizer_and_one_on_top():
     assert check(Around, "WarmupSchedule").ids == []
     assert check(OnTop, "WarmupSchedule").ids == []
     assert check(WithoutWarmup, "WarmupSchedule").ids == ["T7"]
+
+
+def test_a_schedule_that_leaves_the_steps_to_others():
+    assert check(BesideIt, "WarmupSchedule").verdict == "matches the builtin"
+    assert check(BesideItWithoutWarmup, "WarmupSchedule").ids == ["T7"]
 
 
 def for_lambda_lr(step, d_model=512, warmup=4000):

@@ -1,4 +1,4 @@
-"""A model that is worked through by hand has defaults like d_model=2: a width, which the kit may choose, and no axis."""
+"""A model that is worked through by hand has d_model=2 by default: a width, which the kit may choose, and no axis."""
 
 import pytest
 

@@ -14,6 +14,8 @@ from torch import Tensor, nn
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 
 STEPS = re.compile(r"step|update", re.I)
+START = 1.0
+"""The rate that an optimizer has before a schedule sets it."""
 RATES = ("rate", "get_rate", "lr", "learning_rate", "lrate")
 
 
@@ -21,7 +23,7 @@ class Recording(torch.optim.SGD):
     """An optimizer that notes the learning rate of each of its steps. rates: so far."""
 
     def __init__(self) -> None:
-        super().__init__([nn.Parameter(torch.zeros(1))], lr=1.0)
+        super().__init__([nn.Parameter(torch.zeros(1))], lr=START)
         self.rates: list[float] = []
 
     @property
@@ -46,7 +48,10 @@ def optimizers(cls: Any) -> dict[str, Recording]:
 
 
 def of_steps(made: Any) -> Callable[..., Any]:
-    """A schedule as a function of steps 1, 2, …: the rates that its optimizer steps with; else what its method says."""
+    """A schedule as a function of steps 1, 2, …: the rates that its optimizer steps with; else what its method says.
+
+    What leaves the optimizer's steps to others sets the rate of the step to come, unless it set one when it was made.
+    """
     if callable(made):
         return made.__call__
     if not any(isinstance(value, Recording) for value in vars(made).values()):
@@ -56,13 +61,13 @@ def of_steps(made: Any) -> Callable[..., Any]:
         schedule = copy.deepcopy(made)
         optimizer = next(value for value in vars(schedule).values() if isinstance(value, Recording))
         advance = _advancing(schedule)
-        found = []
+        is_set, found = optimizer.rate != START, []
         for _ in range(int(steps.max())):
             before, optimizer.rates = optimizer.rate, []
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # schedulers of torch want to see the optimizer's own step
                 advance()
-            found.append(optimizer.rates[0] if optimizer.rates else before)
+            found.append(optimizer.rates[0] if optimizer.rates else before if is_set else optimizer.rate)
         return torch.tensor(found, dtype=torch.float64)[steps - 1]
 
     rates.is_of_many = True  # type: ignore[attr-defined]
