@@ -80,7 +80,8 @@ SETTINGS: dict[str, str] = {
         numlayers nlayers nlayer n l layers numblocks depth nblocks nblock numhiddenlayers numblks numenclayers
         numdeclayers nenclayers ndeclayers numencoderlayers numdecoderlayers enclayers declayers encoderlayers
         decoderlayers nx stacks nstacks numlayer blocks nl numofblocks numberoflayers noflayers nblks layersnum
-        numtransformerblocks encdepth decdepth nencoders ndecoders numencoders numdecoders
+        numtransformerblocks encdepth decdepth nencoders ndecoders numencoders numdecoders nencoder ndecoder numencoder
+        numdecoder nenc ndec numenc numdec
     """,
     "max_len": """
         maxlen maxlength maxseqlen maxseqlength seqlen seqlength blocksize contextlength contextsize contextlen
