@@ -109,9 +109,21 @@ class ByDistance(nn.Module):
         return (q @ k.mT + pos_logits).softmax(-1) @ v
 
 
+class PositionalEncoding2D(nn.Module):
+    def forward(self, x):
+        return x + self.rows + self.columns
+
+
+class Positions2Details(nn.Module):
+    def forward(self, x):
+        return x
+
+
 @pytest.mark.parametrize(
     "thing, words",
     [
+        (PositionalEncoding2D, "rows and columns"),
+        (Positions2Details, ""),
         (ChannelMixing, "place of attention"),
         (AdditiveAttention, "additive attention"),
         (ByDistance, "relative positions"),

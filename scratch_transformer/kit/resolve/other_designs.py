@@ -24,6 +24,7 @@ DESIGNS: dict[str, tuple[str, ...]] = {
     "attention within a sliding window": (r"sliding|window(ed)?_?att|local_?att", r"window"),
     "a state space model": (r"mamba|selective_scan|^ssm", r"."),
     "cross-entropy with a penalty of log Σ exp (z-loss)": (r"z_?loss|log_?z$", r"logsumexp|log_?z"),
+    "positions in rows and columns": (r"2_?d_?(learned|sin\w*)?_?pos|pos\w*_?2_?d(?![a-z])|sin_?cos_?2_?d", r"."),
     "a recurrence in place of attention": (r"rwkv|^wkv|(time|channel)_mix|retention|ret_?net", r"."),
 }
 """Words for each -> what its code has a name like, and a second one."""
