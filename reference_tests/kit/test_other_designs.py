@@ -6,7 +6,7 @@ from torch import nn
 
 from reference_tests.kit.learners.checked import check_text
 from scratch_transformer.kit import another_sort
-from scratch_transformer.kit.another_sort import decoder_within
+from scratch_transformer.kit.another_sort import decoder_within, only_attends
 from scratch_transformer.kit.discover.placeholders import Missing, NotInstalled
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.resolve import foreign
@@ -280,3 +280,19 @@ class LinearBlock(nn.Module):
 def test_a_linear_layer_with_an_activation_is_no_linear_layer(output, verdict, tmp_path):
     (result,) = check_text(ACTIVATED.format(output=output), tmp_path).values()
     assert result.verdict == verdict
+
+
+class OneAttention(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.q, self.k, self.v = (nn.Linear(size, size) for _ in range(3))
+
+
+def test_a_model_that_attends_and_has_no_network_is_another_design():
+    library = Library(KINDS)
+    library.add(OneAttention, ("SelfAttention",))
+    alone = nn.Sequential(nn.Embedding(5, 4), OneAttention(4), nn.Linear(4, 5))
+    assert only_attends(alone, library)
+    for more in (nn.Linear(4, 4), nn.LayerNorm(4)):
+        assert not only_attends(nn.Sequential(more, alone), library)
+    assert not only_attends(nn.Sequential(nn.Embedding(5, 4), nn.Linear(4, 5)), library)

@@ -46,6 +46,8 @@ def name_of(value: Any, outcome: Outcome, verdict: str, library: Library) -> str
         return foreign.HANDS_ON.format(other)
     if verdict == "unknown mismatch" and _is_pooled(outcome, library):
         return foreign.POOLED
+    if verdict == "unknown mismatch" and outcome.kind.name in MODELS and only_attends(module, library):
+        return other_designs.SAID.format("attention alone, without feed-forward networks and norms")
     if verdict == "unknown mismatch" and any(makes_queries_by_networks(part) for part in (module, outcome.made)):
         return other_designs.SAID.format("attention whose queries, keys or values are made by networks")
     return other_designs.design_of(value)
@@ -90,6 +92,19 @@ def _is_network(module: nn.Module | None) -> bool:
 
 def _linears(module: nn.Module | None) -> int:
     return sum(isinstance(part, nn.Linear) for _, part in walk(module)) if module is not None else 0
+
+
+def only_attends(module: nn.Module | None, library: Library) -> bool:
+    """Whether a model attends, and has nothing else with weights than embeddings and the projection to the words."""
+    own = [part for _, part in walk(module)] if module is not None else []
+    attends = [part for part in own if str(library.kind_of_class(type(part))).endswith("Attention")]
+    within = {id(one) for part in attends for one in part.modules()}
+    others = [part for part in own if id(part) not in within and [*part.parameters(recurse=False)]]
+    return (
+        bool(attends)
+        and all(isinstance(part, (nn.Embedding, nn.Linear)) for part in others)
+        and (sum(isinstance(part, nn.Linear) for part in others) <= 1)
+    )
 
 
 def _is_pooled(outcome: Outcome, library: Library) -> bool:
