@@ -1,4 +1,4 @@
-"""What a sublayer's output is added to, and whether it is used at all; which of keys and values the core takes."""
+"""What a sublayer's output is added to, and whether it is used at all; what the core takes and sums."""
 
 import textwrap
 
@@ -173,3 +173,28 @@ def test_the_scores_of_queries_with_themselves_are_none_of_these():
 
     diagnosis = found("ScaledDotProductAttention", lambda: Around(attention))
     assert diagnosis.verdict not in ("matches the builtin", "harmless deviation")
+
+
+TOGETHER = ("bhqd,bhkd->bhqk", "bhqk,bhkd->bhqd")
+
+
+@pytest.mark.parametrize(
+    "scores, output, form",
+    [
+        (*TOGETHER, None),
+        (TOGETHER[0], "bhqk,bhvd->bhqd", "weights and values are summed each on its own"),
+        ("bhqd,bhke->bhqk", TOGETHER[1], "queries and keys are summed each on its own"),
+        ("bhqd,bhke->bhqk", "bhqk,bhvd->bhqd", "weights and values are summed each on its own"),
+    ],
+)
+def test_two_letters_for_one_axis(scores, output, form):
+    """Nor are heads that are all alike, or queries without a gradient, said besides."""
+
+    def attention(query, key, value, mask=None):
+        of_keys = torch.einsum(scores, query, key) / query.shape[-1] ** 0.5
+        of_keys = of_keys if mask is None else of_keys.masked_fill(~mask, -1e9)
+        return torch.einsum(output, of_keys.softmax(-1), value)
+
+    named = [("A38", form, "")] if form else []
+    assert mistakes(found("ScaledDotProductAttention", lambda: Around(attention))) == named
+    assert mistakes(found("MultiheadAttention", Projected, **SIZES, attention=attention)) == named

@@ -59,6 +59,8 @@ class Recipe:
     softmax_over: str = "keys"
     scored: str = "keys"  # what queries are multiplied with; "values"
     weighed: str = "values"  # what the weights are multiplied with; "keys"
+    summed: str = "together"  # "features apart": queries and keys have two letters for them, and each is summed alone;
+    # "keys apart": weights and values
     weighing: str = "softmax"  # "nothing", "sigmoid", "log_softmax", "softmax twice"
     masking: str = "before softmax"
     fill: str = "-inf, empty rows zero"

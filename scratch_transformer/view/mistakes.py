@@ -26,6 +26,7 @@ NOT_HERE = {
     "A11": "every query has a key to attend to",
     "A29": UNKNOWN,
     "A37": UNKNOWN,
+    "A38": UNKNOWN,
     "B23": UNKNOWN,
     "B25": UNKNOWN,
     "B28": UNKNOWN,

@@ -55,19 +55,24 @@ def attention(
     width: d_model, where heads are not as wide as that together.
     """
     asked, weighed = (value if of == "values" else key for of in (recipe.scored, recipe.weighed))
-    return attention_weights(query, asked, mask, recipe, heads, width) @ weighed
+    return _product(attention_weights(query, asked, mask, recipe, heads, width), weighed, recipe.summed == "keys apart")
 
 
 def attention_weights(
     query: Tensor, key: Tensor, mask: Mask, recipe: Recipe, heads: int | None = None, width: int = 0
 ) -> Tensor:
     heads = query.shape[-3] if heads is None else heads
-    scores = query @ key.transpose(-2, -1)  # (B, h, T, S)
+    scores = _product(query, key.transpose(-2, -1), recipe.summed == "features apart")  # (B, h, T, S)
     factor = scale(recipe, query.shape[-1], heads, key.shape[-2], width, len(query))
     mask = edited(mask, recipe, scores)
     if recipe.scale_place == "after softmax":
         return masked_softmax(scores, mask, recipe) * factor
     return masked_softmax(scores * factor, mask, recipe)
+
+
+def _product(left: Tensor, right: Tensor, are_apart: bool) -> Tensor:
+    """left @ right; where einsum has two letters for the axis that they share, each is summed over its own."""
+    return left.sum(-1, keepdim=True) * right.sum(-2, keepdim=True) if are_apart else left @ right
 
 
 def scale(recipe: Recipe, d_k: int, heads: int, length: int, width: int = 0, samples: int = 1) -> float:

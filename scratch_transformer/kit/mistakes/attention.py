@@ -1,4 +1,4 @@
-"""A1 … A25: mistakes in attention, its heads and its masks."""
+"""A1 … A25, A37, A38: mistakes in attention, its heads and its masks."""
 
 from scratch_transformer.kit.kind import Mistake
 
@@ -7,6 +7,7 @@ HEADS = "Vaswani et al. 2017, section 3.2.2"
 MASKS = "Vaswani et al. 2017, section 3.2.3"
 TARGET_ONLY = "the target's padding is not masked, which shows only where words come after it"
 UNTOLD = "it has no mask, and nothing in it speaks of padding: all of its tokens are attended to"
+WEIGHTS_APART = "weights and values are summed each on its own"
 ONE_HEAD = "one head of all features"
 AS_IN_T5 = "not scaled, as in T5: its initial weights are smaller instead"
 LENT = "its own layer, in whose place the reference's is, may read the mask the other way round"
@@ -104,6 +105,29 @@ scores = torch.tensor([2.0, 1.0, -1.0])
 print("softmax:", scores.softmax(-1), "sum", scores.softmax(-1).sum().item())
 print("none:", scores, "sum", scores.sum().item())
 print("twice, nearly all the same:", scores.softmax(-1).softmax(-1))
+""",
+    ),
+    Mistake(
+        id="A38",
+        title="one axis that has two letters",
+        severity="mistake",
+        does="Queries and keys, or weights and values, have two letters for the axis that they share. einsum sums each "
+        "over its own letter before it multiplies: which query fits which key is lost, or what is weighed by what.",
+        expected="One letter for what is multiplied pair by pair and summed: the features of q and k, then the keys.",
+        fix='torch.einsum("bqhd,bkhd->bhqk", q, k), then torch.einsum("bhqk,bkhd->bqhd", weights, v): k is in both.',
+        source=CORE,
+        mathematics="right: Σ_k a_qk v_k      here: (Σ_k a_qk) (Σ_l v_l) = Σ_l v_l, the same for every query",
+        changes={
+            WEIGHTS_APART: {"summed": "keys apart"},
+            "queries and keys are summed each on its own": {"summed": "features apart"},
+        },
+        demo="""\
+import torch
+torch.manual_seed(0)
+weights, values = torch.randn(2, 3).softmax(-1), torch.randn(3, 2)
+print("right:", torch.einsum("qk,kd->qd", weights, values))
+print("two letters, every query gets the same:", torch.einsum("qk,vd->qd", weights, values))
+print("the sum of all values:", values.sum(0))
 """,
     ),
     Mistake(

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from scratch_transformer.kit.definitions import is_own, leads_to
+from scratch_transformer.kit.mistakes.attention import WEIGHTS_APART
 from scratch_transformer.kit.report.fixes import fixed
 
 PATTERNS: dict[str, str] = {
@@ -26,7 +27,7 @@ PATTERNS: dict[str, str] = {
     "P14": r"\[:, ?[01]::2\]|\.sin\(|\.cos\(",
     "P11": r"sqrt|\*\*\s*0?\.5|scale|return",
     "A1": r"sqrt|\*\*\s*-?0\.5|/ ?\(?self|scale", "A2": r"softmax", "A3": r"mask", "A4": r"mask",
-    "A37": r"softmax|sigmoid|@|matmul",
+    "A37": r"softmax|sigmoid|@|matmul", "A38": r"einsum|sum\(",
     "A5": r"tril|triu|mask", "A6": r"tril|triu|mask", "A7": r"mask", "A8": r"masked_fill|1e9|inf",
     "A10": r"masked_fill|10000|1e4|e4", "A11": r"masked_fill|mask", "A12": r"masked_fill_|_\(|\+=|\*=",
     "A13": r"view|reshape", "A14": r"Linear\(", "A15": r"Linear\(", "A16": r"mask", "A17": r"attn|weights|scores",
@@ -55,6 +56,7 @@ OF_FORMS: dict[tuple[str, str], str] = {
     ("A7", "queries instead of keys"): OF_QUERIES,
     ("A7", "queries instead of keys, in the target"): OF_QUERIES,
     ("A7", "queries instead of keys, in the source"): OF_QUERIES,
+    ("A38", WEIGHTS_APART): r"einsum\(.*(att|weight|prob|score|softmax)",
     ("A17", ""): r"self\.\w*(att|weight|score|prob)\w* *= *(?!nn\.|None)",
     ("B12", ""): r"\bdropout\(.*True|(F|functional)\.dropout\((?!.*training)",
     ("LN13", "the shift"): r"(beta|bias|shift|offset|\bb\w*) *=.*Parameter\(",
@@ -75,7 +77,7 @@ AROUND = 2
 
 OF_ATTENTION = (
     "A1", "A2", "A4", "A8", "A10", "A11", "A12", "A13", "A14", "A15", "A16", "A17", "A18", "A19", "A21", "A23", "A28",
-    "A29",
+    "A29", "A38",
 )  # fmt: skip
 """Mistakes that are made where attention is computed: the same words elsewhere mean something else."""
 OF_LAYERS = ("B2", "B3", "B6", "B13", "B14", "B20", "B23", "B24")

@@ -32,8 +32,8 @@ def other_number_of_layers(session: Session, best: Hypothesis | None) -> Iterato
 
 def other_sizes(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     """B29: the number of heads or of words, the width of the feed-forward network."""
-    if best is None or session.candidate.replaced or "B30" in best.ids:  # what is lent, or thrown away, may listen
-        return
+    if best is None or session.candidate.replaced or {"A38", "B30"} & {*best.ids}:
+        return  # what is lent, or thrown away, may listen; heads without weights are all alike
     others = {"d_ff": WIDE, **dict.fromkeys(WORDS, WIDE)}
     d_model, heads = session.settings.get("d_model", 0), session.settings.get("num_heads", 0)
     if number := next((n for n in range(2, d_model) if d_model % n == 0 and n != heads), 0):
