@@ -259,6 +259,22 @@ def test_heads_that_are_not_listened_to_are_said_once(tmp_path):
     assert told.verdict in FINE
 
 
+CONFIG = """
+class Config:
+    def __init__(self, vocab_size, n_embd, n_head, n_layer):
+        self.vocab_size, self.n_embd, self.n_head, self.n_layer = vocab_size, n_embd, n_head, n_layer
+"""
+
+
+@pytest.mark.parametrize("read, named", [("", set()), ("self.h = config.n_head", {"B29"})])
+def test_one_head_whose_config_is_of_others_too(read, named, tmp_path):
+    """What a class reads of its config is what it is told."""
+    own = ONE_HEAD.replace("d_model, num_heads=1", "config").replace("d_model", "config.n_embd")
+    result = check_text(CONFIG + own.replace("__init__()\n", f"__init__()\n        {read}\n"), tmp_path)["SelfAttention"]
+    assert {one.id for one in result.mistakes if one.severity == "mistake"} == named
+    assert named or result.verdict in FINE
+
+
 # ---- What is found, and was not ----
 
 BY_LETTERS = """

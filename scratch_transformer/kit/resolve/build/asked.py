@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import leads_to
+from scratch_transformer.kit.definitions import leads_to, names_in, source_of
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.build.config import is_config
 from scratch_transformer.kit.resolve.build.construct import parameters_of
@@ -83,18 +84,31 @@ def _divides(thing: Any) -> bool:
 
 
 def is_one_head(thing: Any) -> bool:
-    """Whether a class says what it is built with, and neither that nor anything that its methods read is of heads."""
+    """Whether a class says what it is built with, and neither that nor anything that its methods read is of heads.
+
+    Of one that takes a config: nor anything in what it is made of, to which it may hand the config on.
+    """
     if not isinstance(thing, type) or _divides(thing):
         return False
     try:
         parameters = list(inspect.signature(thing).parameters.values())
     except (TypeError, ValueError):
         return False
-    is_open = any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) or is_config(p) for p in parameters)
+    if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters):
+        return False
+    if any(is_config(p) for p in parameters):
+        return not any({"num_heads", "d_k"} & {*settings_of(name)} for name in _said_within(thing))
     codes = [getattr(member, "__code__", None) for member in vars(thing).values()]
     read = {name for code in codes if code is not None for name in code.co_names}
     names = read | {parameter.name for parameter in parameters}
-    return bool(parameters) and not is_open and not any("num_heads" in settings_of(name) for name in names)
+    return bool(parameters) and not any("num_heads" in settings_of(name) for name in names)
+
+
+def _said_within(thing: Any) -> set[str]:
+    """All names in the code of a class and of what it is made of, with the keys that it asks for: config["n_head"]."""
+    definitions = (thing, *leads_to(thing))
+    keys = {key for one in definitions for key in re.findall(r"[\"'](\w+)[\"']", source_of(one))}
+    return keys.union(*map(names_in, definitions))
 
 
 def _means(thing: Any, setting: str) -> bool:

@@ -14,7 +14,7 @@ from torch import nn
 from scratch_transformer.kit.definitions import named_in, parameters_of
 from scratch_transformer.kit.kind import Candidate, Kind
 from scratch_transformer.kit.resolve import fitness, guess, likeness
-from scratch_transformer.kit.resolve.build import config, construct
+from scratch_transformer.kit.resolve.build import asked, config, construct
 from scratch_transformer.kit.resolve.build.values import GENERAL
 from scratch_transformer.kit.resolve.candidate import Resolved
 from scratch_transformer.kit.resolve.functions import sizes
@@ -52,7 +52,8 @@ class Library(Parts):
                 raise KeyError(f"the config of {cls.__name__} has no {', '.join(changes)}")
             adopted = self._adopt(again, kind, wanted)
             if not any(isinstance(value, (nn.Module, list, tuple)) for value in attempt.args.values()):
-                adopted.told = frozenset(attempt.used)  # what is given its parts need not listen
+                unread = {"num_heads"} if asked.is_one_head(cls) else set()  # of a config that others read
+                adopted.told = frozenset(attempt.used) - unread  # what is given its parts need not listen
             return adopted
 
         return rebuild

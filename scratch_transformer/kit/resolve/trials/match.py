@@ -141,7 +141,7 @@ def _resolved(thing: Any, kind: Kind, library: Library, settings: Mapping[str, A
         best, is_last = _with_settings(best, thing, kind, library, some)
         if is_last:
             return best
-        knows_heads = "num_heads" in best.used or asked.has_heads(thing)
+        knows_heads = ("num_heads" in best.used or asked.has_heads(thing)) and not asked.is_one_head(thing)
         if best.score[0] < NOTHING or (knows_heads and best.form != "narrow"):
             break
     if best.candidate is None and isinstance(thing, type) and not settings:
