@@ -39,6 +39,19 @@ class PositionalEncoding(nn.Module):
     def forward(self, x):
         return x + self.weight.narrow(1, 0, x.size(1))
 """
+TABLE = """
+class PositionalEncoding(nn.Module):
+    def __init__(self, d_model: int, seq_len: int):
+        super().__init__()
+        table, places = torch.zeros(seq_len, d_model), torch.arange(seq_len).unsqueeze(1)
+        angles = places / 10000 ** (torch.arange(0, d_model, 2) / d_model)
+        table[:, 0::2], table[:, 1::2] = angles.sin(), angles.cos()
+        table = table.unsqueeze(0)
+        self.register_buffer("table", {})
+
+    def forward(self, x):
+        return x + self.table[:, : x.shape[1], :]
+"""
 UNVIEWABLE = """
 class Attention(nn.Module):
     def __init__(self, config):
@@ -74,6 +87,7 @@ class SelfAttention(nn.Module):
     [
         ("MultiHeadAttention", ATTENTION.format(".transpose(0, 1)"), "weights @ v.transpose(0, 1)"),
         ("Attention", UNVIEWABLE.format(""), "transpose(1, 2).view("),
+        ("PositionalEncoding", TABLE.format("places"), "self.table[:, : x.shape[1], :]"),
         ("PositionalEncoding", POSITIONS, "self.weight.narrow(1, 0, x.size(1))"),
     ],
 )
@@ -94,9 +108,9 @@ def test_heads_in_place_of_the_length_never_fit_whatever_mask_it_must_be_given(t
 
 
 def test_what_fits_without_a_batch_or_as_it_should_is_none(tmp_path):
-    results = check_text(ATTENTION.format("") + UNBATCHED, tmp_path)
+    results = check_text(ATTENTION.format("") + UNBATCHED + TABLE.format("table"), tmp_path)
     assert {m.id for result in results.values() for m in result.mistakes} & {"B26"} == set()
-    assert results["MultiHeadAttention"].verdict == "matches the builtin"
+    assert results["MultiHeadAttention"].verdict == results["PositionalEncoding"].verdict == "matches the builtin"
 
 
 LAYER = """

@@ -270,7 +270,8 @@ class Config:
 def test_one_head_whose_config_is_of_others_too(read, named, tmp_path):
     """What a class reads of its config is what it is told."""
     own = ONE_HEAD.replace("d_model, num_heads=1", "config").replace("d_model", "config.n_embd")
-    result = check_text(CONFIG + own.replace("__init__()\n", f"__init__()\n        {read}\n"), tmp_path)["SelfAttention"]
+    own = own.replace("__init__()\n", f"__init__()\n        {read}\n")
+    result = check_text(CONFIG + own, tmp_path)["SelfAttention"]
     assert {one.id for one in result.mistakes if one.severity == "mistake"} == named
     assert named or result.verdict in FINE
 

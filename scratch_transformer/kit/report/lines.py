@@ -39,7 +39,7 @@ PATTERNS: dict[str, str] = {
     "B15": r"norm|\bln\w*\(", "B16": r"return", "B17": r"relu|gelu|GELU|ReLU|act", "B19": r"for ", "B20": r"att",
     "A36": r"\b(enc|mem|src|context)\w*\b(?<!mask).*[,)]",
     "B22": r"empty\(", "B28": r"for |range\(", "B29": r"Linear\(|Embedding\(|//",
-    "B27": r"no_grad|inference_mode|detach\(|\.data\b|torch\.tensor\(",
+    "B27": r"no_grad|inference_mode|detach\(|\.data\b|torch\.tensor\(|\bround\(",
     "B23": r"\+", "B24": r"dropout",
     "B7": r"dropout", "B8": r"relu|gelu|GELU|ReLU", "B9": r"\* ?\w+|for ", "B10": r"\[", "B11": r"training",
     "B12": r"dropout", "T1": r"softmax", "T2": r"softmax", "T3": r"fill_|smooth", "T4": r"pad|ignore",

@@ -35,7 +35,7 @@ SIZES = ((2, 5, 30, 3), (3, 7, 44, 4), (5, 4, 42, 6))
 SHAPES = re.compile(
     r"must match the (size|existing size)|cannot be multiplied|is invalid for input of size|first two dimensions|"
     r"doesn't match the broadcast shape|Sizes of tensors must match|number of dims|Dimension out of range|"
-    r"exceeds dimension size|view size is not compatible"
+    r"exceeds dimension size|view size is not compatible|too many indices for tensor"
 )
 KINDS = ("MultiheadAttention", "SelfAttention", "CausalSelfAttention", "CrossAttention", "FeedForward", "EncoderLayer",
          "DecoderLayer", "DecoderOnlyLayer", "PositionalEncoding", "Encoder", "LlamaBlock")  # fmt: skip
