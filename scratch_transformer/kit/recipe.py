@@ -65,7 +65,7 @@ class Recipe:
     masking: str = "before softmax"
     fill: str = "-inf, empty rows zero"
     causal: str = "lower"
-    unmasked: str = "all"  # what a query may attend to where the core is given no mask: "earlier"
+    unmasked: str = "all"  # what a query may attend to where the core is given no mask: "earlier", "before the end"
     padding: str = "keys"  # of a function that makes a mask: "both", where padding's own rows are blocked too
     split: str = "heads"
     merge: str = "heads"

@@ -139,17 +139,17 @@ def padded(keys: Tensor, padding: str, T: int) -> Tensor:
     return keys.transpose(-2, -1) if padding == "queries" and keys.shape[-1] == T else keys
 
 
-def other_causal(lower: Tensor, causal: str) -> Tensor:
-    """What a mistaken implementation has in place of the lower triangle."""
+def other_causal(lower: Tensor, causal: str, diagonal: int = 0) -> Tensor:
+    """What a mistaken implementation has in place of the lower triangle, which ends at a diagonal."""
     ones = torch.ones_like(lower)
     return {
         "lower": lower,
         "future": ~lower,
-        "future and present": ones.triu(),
-        "past": ones.tril(-1),
-        "one ahead": ones.tril(1),
+        "future and present": ones.triu(diagonal),
+        "past": ones.tril(diagonal - 1),
+        "one ahead": ones.tril(diagonal + 1),
         "ignored": ones,
-        "itself only": ones.tril().triu(),
+        "itself only": ones.tril(diagonal).triu(diagonal),
     }[causal]
 
 
@@ -161,6 +161,9 @@ class ScaledDotProductAttention(nn.Module):
         self.recipe = recipe
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask = None) -> Tensor:
-        if mask is None and self.recipe.unmasked == "earlier":
-            mask = masks.causal(query.shape[-2], key.shape[-2], device=query.device)
-        return attention(query, key, value, mask, self.recipe)
+        recipe = self.recipe
+        if mask is None and recipe.unmasked != "all":
+            ones = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool, device=query.device)
+            later = key.shape[-2] - query.shape[-2] if recipe.unmasked == "before the end" else 0
+            mask, recipe = other_causal(ones.tril(later), recipe.causal, later), recipe.with_({"causal": "lower"})
+        return attention(query, key, value, mask, recipe)

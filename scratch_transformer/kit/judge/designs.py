@@ -98,7 +98,11 @@ def of_session(session: Session, parts: Sequence[Diagnosis] = ()) -> list[Design
     candidate = session.candidate
     outputs = [result.output for result in session.ran if result.output is not None]
     shown = {**shown_by(parts), **candidate.shown}
-    return possible(session.variants, candidate.missing, outputs, shown, candidate.has_bare_norms)
+    designs = possible(session.variants, candidate.missing, outputs, shown, candidate.has_bare_norms)
+    is_to_hide = candidate.is_causal_by_name and not candidate.speaks_of_padding  # causal_attention(q, k, v)
+    if session.kind.name == "ScaledDotProductAttention" and is_to_hide:
+        return [design for design in designs if "unmasked" in design[1]]
+    return designs
 
 
 def shown_by(parts: Sequence[Diagnosis]) -> dict[str, Any]:

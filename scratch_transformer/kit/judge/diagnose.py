@@ -170,7 +170,8 @@ def _named(session: Session, best: Hypothesis | None, match: Match, design: Reci
         if _is_of_target(session, change):
             yield Finding(MISTAKES["A24"], said, TARGET_ONLY, dict(change.entries))
         elif (change.id, change.form) == ("A24", "") and _has_no_mask(session):
-            yield Finding(MISTAKES["A25"], said, "nor one for the padding", dict(change.entries))
+            form = "" if session.kind.name == "ScaledDotProductAttention" else "nor one for the padding"
+            yield Finding(MISTAKES["A25"], said, form, dict(change.entries))
         elif (change.id, change.form) == DIAGONAL and best is not None and _is_read_otherwise(session, best):
             yield Finding(MISTAKES["A5"], said, "sees itself and the future", {"causal": "future and present"})
         elif change.id == "B16" and best is not None and best.recipe.gated:

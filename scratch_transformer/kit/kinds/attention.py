@@ -91,6 +91,8 @@ def builtin_core(settings: Settings, recipe: Recipe, state: State, inputs: Input
     mask = inputs["mask"]
     q, k, v = inputs["query"], inputs["key"], inputs["value"]
     is_causal = mask is None and recipe.unmasked == "earlier"
+    if mask is None and recipe.unmasked == "before the end":
+        mask = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool).tril(k.shape[-2] - q.shape[-2])
     output: Tensor = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=is_causal)
     return output
 
@@ -104,8 +106,12 @@ SDPA = Kind(
     defaults={"num_heads": HEADS, "d_k": 4},
     build=lambda settings, recipe: ScaledDotProductAttention(recipe),
     probes=core_probes,
-    designs={"": {}, "causal where no mask is given": {"unmasked": "earlier"}},
-    mistakes=(*CORE_MISTAKES, *IN_THE_CORE, "A24", "A31", "A32", "A35"),
+    designs={
+        "": {},
+        "causal where no mask is given": {"unmasked": "earlier"},
+        "causal where no mask is given, queries are the last tokens": {"unmasked": "before the end"},
+    },
+    mistakes=(*CORE_MISTAKES, *IN_THE_CORE, "A5", "A6", "A24", "A25:", "A31", "A32", "A35"),
     oracle=builtin_core,
     builtin="torch.nn.functional.scaled_dot_product_attention",
     extras=(Extra(("A11",), empty_row), Extra(("A10",), huge)),

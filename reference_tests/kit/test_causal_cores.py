@@ -1,0 +1,42 @@
+"""The core of attention as a function that hides the future by itself: of all tokens, or of the last'."""
+
+import pytest
+
+from reference_tests.kit.learners.checked import check_text
+
+CORE = """
+def causal_attention(q, k, v):
+    scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+    t, s = q.shape[-2], k.shape[-2]
+    ahead = torch.triu(torch.ones(t, s, dtype=torch.bool), diagonal=1 + s - t)
+    return torch.softmax(scores.masked_fill(ahead, float("-inf")), dim=-1) @ v
+"""
+
+
+AHEAD = "torch.triu(torch.ones(t, s, dtype=torch.bool), diagonal=1 + s - t)"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "ids"),
+    [
+        ("", "", []),
+        ("1 + s - t", "1", []),  # without a cache, the queries are the first tokens'
+        ("1 + s - t", "s - t", ["A6"]),
+        ("1 + s - t", "2 + s - t", ["A6"]),
+        ("/ math.sqrt(q.shape[-1])", "", ["A1"]),
+        (AHEAD, "torch.tril(torch.ones(t, s, dtype=torch.bool), diagonal=s - t - 1)", ["A5"]),
+        ('.masked_fill(ahead, float("-inf"))', "", ["A25"]),
+    ],
+)
+def test_a_core_that_hides_the_future_by_itself(old, new, ids, tmp_path):
+    source = CORE.replace(old, new)
+    if ids == ["A25"]:  # what makes a mask may be told to do without
+        source = source.replace(f"    ahead = {AHEAD}\n", "")
+    result = check_text(source, tmp_path)["causal_attention"]
+    assert (result.kind, result.ids) == ("ScaledDotProductAttention", ids), result
+    assert result.verdict == ("mistake" if ids else "matches the builtin"), result
+
+
+def test_what_does_not_say_that_it_is_causal_need_not_be(tmp_path):
+    plain = CORE.replace("causal_attention", "attention").replace('.masked_fill(ahead, float("-inf"))', "")
+    assert check_text(plain, tmp_path)["attention"].ids == []
