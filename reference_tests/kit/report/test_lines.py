@@ -138,12 +138,39 @@ class Coder(nn.Module):
         return x, found
 """
 
+PARTS = """
+import torch
+from torch import nn
+class Linear(nn.Module):
+    def __init__(self, d_model):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(d_model, d_model))
+        nn.init.xavier_uniform_(self.weight)
+    def forward(self, x):
+        return x.view(-1, len(self.weight)) @ self.weight.T
+class Head(nn.Module):
+    def __init__(self, d_k):
+        super().__init__()
+        self.q = Linear(d_k)
+        self.sinks = nn.Parameter(
+            torch.empty(1))
+    def forward(self, x):
+        return torch.softmax(self.q(x) @ x.view(-1, 4).T + self.sinks, -1) @ x
+class Heads(nn.Module):
+    def __init__(self, d_k, h):
+        super().__init__()
+        self.heads = nn.ModuleList([Head(d_k) for _ in range(h)])
+    def forward(self, x):
+        out = torch.stack([head(x[..., i::3]) for i, head in enumerate(self.heads)], dim=-1)
+        return out.reshape(x.shape)
+"""
+
 
 @pytest.fixture
 def learner(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     written = {"signed_layer": SIGNED, "many_heads": HEADS, "model_of_heads": MODEL, "merged_heads": MERGED,
-               "other_parts": OTHERS, "layers_of_norms": LAYERS}  # fmt: skip
+               "other_parts": OTHERS, "layers_of_norms": LAYERS, "heads_of_parts": PARTS}  # fmt: skip
     for name, text in written.items():
         (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
     yield importlib.import_module
@@ -204,3 +231,10 @@ def test_a_part_that_is_given_is_looked_at_and_a_line_that_is_known_is_shown(lea
 def test_the_line_is_known_by_what_it_does_whatever_its_names(learner, id, form, name, line):
     """A norm without eps, self.ln, return_attns."""
     assert place(id, form, getattr(learner("layers_of_norms"), name)).line == line
+
+
+def test_what_is_not_filled_is_known_by_its_name_and_heads_are_merged_where_they_are_stacked(learner):
+    heads = learner("heads_of_parts").Heads
+    assert place("B22", "self.heads.0.sinks", heads).line == 15
+    assert place("B22", "self.heads.0.q.weight", heads).line == 7
+    assert place("A23", "features before heads", heads).line == 24

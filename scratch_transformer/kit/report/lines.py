@@ -57,6 +57,7 @@ OF_FORMS: dict[tuple[str, str], str] = {
     ("A7", "queries instead of keys, in the target"): OF_QUERIES,
     ("A7", "queries instead of keys, in the source"): OF_QUERIES,
     ("A38", WEIGHTS_APART): r"einsum\(.*(att|weight|prob|score|softmax)",
+    ("A23", "features before heads"): r"stack\(.*-1\)",
     ("A17", ""): r"self\.\w*(att|weight|score|prob)\w* *= *(?!nn\.|None)",
     ("B12", ""): r"\bdropout\(.*True|(F|functional)\.dropout\((?!.*training)",
     ("LN13", "the shift"): r"(beta|bias|shift|offset|\bb\w*) *=.*Parameter\(",
@@ -121,6 +122,9 @@ def place(id: str, form: str, thing: Any, given: Iterable[type] = (), code: str 
         return head
     named = re.escape(form) if id in ("B26", "B30") else ""
     usual = (rf"{named}\(", named) if named else (PATTERNS.get(id), OTHERWISE.get(id))
+    if id == "B22" and form:  # of a whole with others that are filled
+        name = form.rpartition(".")[2]
+        usual = (rf"self\.{name} *(:[^=]*)?=[^=]|register_parameter\(.{name}\b", *usual)
     for pattern in filter(None, (OF_FORMS.get((id, form)), *usual)):
         for room in rooms:
             fits = _fits(pattern, room)

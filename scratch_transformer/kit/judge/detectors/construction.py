@@ -82,7 +82,7 @@ def uninitialised(session: Session, best: Hypothesis | None) -> Iterator[Finding
     left = [name for name in own if not (filled_later and named[name].dim() > 1)]
     if left:
         said = f"Nothing fills {', '.join(f'self.{name}' for name in left[:4])} after torch.empty."
-        yield Finding(MISTAKES["B22"], said)
+        yield Finding(MISTAKES["B22"], said, name=f"self.{left[0]}")
 
 
 def _is_ours(module: nn.Module | None, name: str) -> bool:
