@@ -316,11 +316,12 @@ def _takes_mask(plan: Plan) -> bool:
 
 
 def _is_causal(kind: Kind, thing: Any) -> bool:
-    """Whether a mask or a decoder is asked for, by the kind or by the name, or it writes text."""
+    """Whether a mask or a decoder is asked for, by the kind or by the name, or it writes text, or is trained to."""
     name = str(getattr(type(thing) if isinstance(thing, nn.Module) else thing, "__name__", ""))
     writes = hasattr(thing, "generate") or hasattr(thing, "sample")
     if kind.name in ("DecoderOnly", "LlamaModel") and hasattr(thing, "forward"):  # it keeps keys for the words to come
         writes = writes or any(map(CONTINUES.search, inspect.signature(thing.forward).parameters))
+        writes = writes or documented.asks_for_the_next(thing)
     return kind.name.endswith(("Mask", "Transformer")) or bool(CAUSAL.search(name)) or writes
 
 
