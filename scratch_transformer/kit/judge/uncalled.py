@@ -8,6 +8,7 @@ import re
 import traceback
 from collections.abc import Iterator
 from types import FrameType
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -43,7 +44,7 @@ def _is_blamed(cls: type, error: BaseException) -> bool:
     return re.search(rf"\b{re.escape(cls.__name__)}\b", str(error)) is not None
 
 
-def _uncalled(error: BaseException, frame: FrameType) -> Iterator[tuple[ast.Attribute, ast.expr, bool]]:
+def _uncalled(error: BaseException, frame: FrameType) -> Iterator[tuple[Any, ast.expr, bool]]:
     """Every self.part that stands for itself on the line: in what, and whether it is one for any part.
 
     What a lambda that takes something gives is computed from it: lambda x: self.feed_forward gives the module itself.
@@ -51,7 +52,7 @@ def _uncalled(error: BaseException, frame: FrameType) -> Iterator[tuple[ast.Attr
     for statement in nodes_at(error, frame, (ast.Assign, ast.AugAssign, ast.Return, ast.Expr)):
         for node in ast.walk(statement):
             if isinstance(node, ast.Lambda) and node.args.args and _is_part(node.body):
-                yield node.body, node, True  # type: ignore[misc]
+                yield node.body, node, True
     for node in nodes_at(error, frame, (ast.BinOp, ast.Call)):
         parts = [node.left, node.right] if isinstance(node, ast.BinOp) else node.args
         yield from ((part, node, False) for part in parts if _is_part(part))

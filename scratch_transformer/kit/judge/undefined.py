@@ -51,11 +51,13 @@ def finding(error: BaseException | None, is_one_of_many: bool = False) -> Findin
 
     is_one_of_many: what some way to build or call it stops with, not the likeliest: then the code alone must show it.
     """
-    for look_at in (tuples.finding, uncalled.finding) if error else ():
+    if error is None:
+        return None
+    for look_at in (tuples.finding, uncalled.finding):
         said, name, line = look_at(error)
         if said:
             return Finding(MISTAKES["B26"], f"{said} It stops at: {line}", name)
-    frame = next((frame for frame, _ in reversed([*traceback.walk_tb(error.__traceback__)])), None) if error else None
+    frame = next((frame for frame, _ in reversed([*traceback.walk_tb(error.__traceback__)])), None)
     while frame is not None and {"torch", "precision", "toy"} & set((frame.f_globals.get("__name__") or "").split(".")):
         is_call = (
             "kit" in frame.f_globals["__name__"]

@@ -121,8 +121,8 @@ except AttributeError as error:
         does="Cuts the path back: with torch.no_grad() around a part of forward, x.detach(), x.data, a rounding, "
         "or a new tensor made of the numbers of an old one. What comes before the cut is never trained.",
         expected="Only tensor operations lie between the parameters and the loss; a constant table is a buffer.",
-        fix="Leave out torch.no_grad(), detach(), round() and torch.tensor(x) in forward; register_buffer keeps what is "
-        "fixed.",
+        fix="Leave out torch.no_grad(), detach(), round() and torch.tensor(x) in forward; register_buffer keeps what "
+        "is fixed.",
         source="documentation of torch.autograd: locally disabling gradient computation",
         demo="""\
 import torch

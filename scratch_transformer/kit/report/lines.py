@@ -121,7 +121,7 @@ def place(id: str, form: str, thing: Any, given: Iterable[type] = (), code: str 
     if id == "LN8" and (head := _made_without(target)) is not None:
         return head
     named = re.escape(form) if id in ("B26", "B30") else ""
-    usual = (rf"{named}\(", named) if named else (PATTERNS.get(id), OTHERWISE.get(id))
+    usual: tuple[str | None, ...] = (rf"{named}\(", named) if named else (PATTERNS.get(id), OTHERWISE.get(id))
     if id == "B22" and form:  # of a whole with others that are filled
         name = form.rpartition(".")[2]
         usual = (rf"self\.{name} *(:[^=]*)?=[^=]|register_parameter\(.{name}\b", *usual)
