@@ -114,6 +114,10 @@ def _valued(node: ast.expr, frame: FrameType) -> object:
     return owner[at.value] if is_at and -len(owner) <= at.value < len(owner) else None  # type: ignore[index, union-attr, arg-type]
 
 
+OF_ANY = ("setattr", "vars", "__dict__", "globals", "exec", "sys.modules")
+"""How what a file can set any global with ends."""
+
+
 @functools.lru_cache(maxsize=64)
 def told_in(text: str) -> frozenset[str]:
     """The names that a file gives anything, in whatever way, and every text in it; setattr if it may give any."""
@@ -130,15 +134,19 @@ def told_in(text: str) -> frozenset[str]:
 
 @functools.lru_cache(maxsize=64)
 def told_globally(text: str) -> frozenset[str]:
-    """The same without the variables of functions, which are nobody else's, and of the file itself."""
+    """The globals that a file may set from inside: by global n, or as another module's attribute; setattr for any.
+
+    What an object gives itself, self.n, is no global.
+    """
     try:
         nodes = list(ast.walk(ast.parse(text)))
     except (SyntaxError, ValueError, RecursionError):
         return frozenset({"setattr"})
     names = {name for n in nodes if isinstance(n, ast.Global) for name in n.names}
-    names |= {n.id for n in nodes if isinstance(n, ast.Name)} & {"setattr"}
-    names |= {n.attr for n in nodes if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)}
-    return frozenset(names | {n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)})
+    stored = (n for n in nodes if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store))
+    names |= {n.attr for n in stored if ast.unparse(n.value) != "self"}
+    is_open = any(isinstance(n, (ast.Name, ast.Attribute)) and ast.unparse(n).endswith(OF_ANY) for n in nodes)
+    return frozenset(names | {"setattr"} if is_open else names)
 
 
 @functools.lru_cache(maxsize=64)

@@ -10,7 +10,7 @@ import sys
 import textwrap
 import traceback
 from collections.abc import Sequence
-from types import FrameType, NoneType
+from types import FrameType, ModuleType, NoneType
 
 from torch import nn
 
@@ -131,13 +131,19 @@ def _of_class(error: BaseException, frame: FrameType) -> tuple[str, str]:
 def _name(error: BaseException, frame: FrameType) -> tuple[str, str]:
     """A global name that nothing in the file defines or imports, by no star either."""
     name, module = getattr(error, "name", None), sys.modules.get(frame.f_globals.get("__name__") or "")
-    if type(error) is not NameError or not name or module is None or not getattr(module, "__file__", None):
-        return NOTHING
-    text = "".join(linecache.getlines(str(module.__file__)))
-    is_open = re.search(r"import\s+\*|globals\(\)|exec\(", text) or {name, "setattr"} & attributes.told_globally(text)
-    if is_open or name not in unbound(Source(str(module.__file__), text), module):
+    if type(error) is not NameError or not name or module is None or name not in never_defined(module):
         return NOTHING
     return f"It uses {name}, which nothing in its file defines or imports.", name
+
+
+def never_defined(module: ModuleType) -> set[str]:
+    """The global names that a file reads and that nothing in it, and no star import, defines: nobody can run that."""
+    file = getattr(module, "__file__", None)
+    text = "".join(linecache.getlines(str(file))) if file else ""
+    told = attributes.told_globally(text) if text else set()
+    if not text or re.search(r"import\s+\*", text) or "setattr" in told:
+        return set()
+    return set(unbound(Source(str(file), text), module)) - told
 
 
 def _call(error: BaseException, frame: FrameType) -> tuple[str, str]:

@@ -18,7 +18,9 @@ Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 WIDE = 1031
 """A width of the feed-forward network, and a number of words, that rounding makes no other's."""
 CONFIG = re.compile("config|cfg|args|params|hp", re.I)
-WORDS = ("vocab_size", "src_vocab_size", "tgt_vocab_size")
+OF_WORDS = {"vocab_size": "ids", "src_vocab_size": "src", "tgt_vocab_size": "tgt"}
+"""Numbers of words, and the ids of what."""
+WORDS = tuple(OF_WORDS)
 
 
 def other_number_of_layers(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
@@ -45,6 +47,38 @@ def other_sizes(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
             said = f"Told {setting} = {others[setting]}, it is what it was with {session.settings[setting]}."
             yield Finding(MISTAKES["B29"], said, setting)
             return
+    for setting in WORDS:
+        if setting in session.settings and (rows := _rows_of_another(session, setting)):
+            said = f"Told {setting} = {WIDE}, it stops with the last of these words: its embeddings have {rows} rows."
+            yield Finding(MISTAKES["B29"], said, setting)
+            return
+
+
+def _rows_of_another(session: Session, setting: str) -> str:
+    """How many rows all tables have, where none has those that it is told of, and the last word stops it; else ""."""
+    probe, side = session.ran[0].probe, OF_WORDS[setting]
+    try:
+        candidate = session.candidate.rebuild(**{setting: WIDE})
+        module, ids = candidate.module, probe.inputs[side].clone()
+    except Exception:  # it takes no such setting, or no such ids
+        return ""
+    tables = [part for part in module.modules() if isinstance(part, nn.Embedding)] if module is not None else []
+    rows = sorted({part.num_embeddings for part in tables})
+    if (
+        setting not in candidate.told
+        or not rows
+        or rows[-1] >= WIDE
+        or len({id(t.weight) for t in tables}) < len(tables)
+    ):
+        return ""
+    ids[..., -1] = WIDE - 1
+    try:
+        call(candidate, {**probe.inputs, side: ids})
+    except IndexError:
+        return " and ".join(map(str, rows))
+    except Exception:  # for another reason
+        return ""
+    return ""
 
 
 def _is_one_vocabulary(session: Session, setting: str, others: Mapping[str, int]) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from scratch_transformer.kit.judge import undefined
 from scratch_transformer.kit.kind import Diagnosis, Finding, Kind
 from scratch_transformer.kit.kinds.inputs import EPS
 from scratch_transformer.kit.mistakes import MISTAKES
@@ -215,7 +216,8 @@ class Known:
         for module in self._modules_of(thing):
             namespace = vars(module)
             if (module.__name__, len(namespace)) not in self._globals:
-                self._globals[module.__name__, len(namespace)] = _global_names(namespace)
+                missing = undefined.never_defined(module)  # a size that is written without its self. stops
+                self._globals[module.__name__, len(namespace)] = _global_names(namespace) - missing
             names = self._globals[module.__name__, len(namespace)]
             changed = outside.override(namespace, names, settings, set(namespace))
             of_padding = [value for name, value in changed.items() if "pad" in settings_of(name)]
