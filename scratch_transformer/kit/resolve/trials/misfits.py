@@ -27,7 +27,7 @@ from scratch_transformer.kit.resolve.call.plan import CannotCall, Plan
 from scratch_transformer.kit.resolve.call.precision import double
 from scratch_transformer.kit.resolve.library.library import Library
 from scratch_transformer.kit.resolve.names.inputs import input_of
-from scratch_transformer.kit.resolve.names.settings import is_setting
+from scratch_transformer.kit.resolve.names.settings import is_setting, settings_of
 from scratch_transformer.kit.resolve.trials.mask_search import with_required_masks
 
 SIZES = ((2, 5, 30, 3), (3, 7, 44, 4), (5, 4, 42, 6))
@@ -61,7 +61,8 @@ def finding(thing: Any, kind: Kind, library: Library, error: BaseException | Non
     if not _stops_within(error, thing) or not _is_known(thing, kind):
         return None
     first: BaseException | None = None
-    for (samples, length, width, heads), is_longest in itertools.product(SIZES, (False, True)):
+    lengths = (False, True) if _is_told_of_lengths(thing) else (False,)
+    for (samples, length, width, heads), is_longest in itertools.product(SIZES, lengths):
         settings = _settings(kind, width, heads) | ({"max_len": length, "batch": samples} if is_longest else {})
         stops = list(_calls(thing, kind, library, settings, _inputs(kind, samples, length, settings)))
         others = [stop for stop in stops if not _stops_within(stop, thing)]
@@ -77,6 +78,12 @@ def finding(thing: Any, kind: Kind, library: Library, error: BaseException | Non
     text = " ".join(str(first).split())[:160]
     said = "Its shapes do not fit, with whatever numbers of samples, tokens, features and heads"
     return Finding(MISTAKES["B26"], f"{said}: {text}. {STOPS_AT}{code}"), first
+
+
+def _is_told_of_lengths(thing: type[nn.Module]) -> bool:
+    """Whether it may be told how long its sequences are, or how many: else it is the same with any."""
+    told = construct.parameters_of(thing)
+    return any(is_config(p) or {"max_len", "batch"} & {*settings_of(p.name)} for p in told)
 
 
 def _settings(kind: Kind, width: int, heads: int) -> dict[str, Any]:
