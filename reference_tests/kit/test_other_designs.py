@@ -42,6 +42,39 @@ def test_a_classifier_of_vectors_is_no_layer(tmp_path):
     assert result.verdict == foreign.POOLED
 
 
+SCORES = """
+def raw_pattern(x, num_heads, project_query, project_key):
+    q, k = (w(x).unflatten(-1, (num_heads, -1)) for w in (project_query, project_key))
+    return torch.einsum("bqhd,bkhd->bhqk", q, k) / math.sqrt(q.shape[-1])
+
+
+class AttentionPattern(nn.Module):
+    def __init__(self, hidden_size, num_heads):
+        super().__init__()
+        self.num_heads = num_heads
+        self.project_query = nn.Linear(hidden_size, hidden_size)
+        self.project_key = nn.Linear(hidden_size, hidden_size)
+        {}
+
+    def forward(self, x):
+        return raw_pattern(x, self.num_heads, self.project_query, self.project_key)
+
+
+def self_attention(x, num_heads, pattern, project_value, project_out):
+    v = project_value(x).unflatten(-1, (num_heads, -1))
+    return project_out(torch.einsum("bhqk,bkhd->bqhd", pattern.softmax(-1), v).flatten(2))
+"""
+
+
+def test_the_scores_alone_and_a_function_that_is_given_its_parts(tmp_path):
+    """What has a projection of values, and does not use it, is none of these."""
+    results = check_text(SCORES.format(""), tmp_path)
+    assert results["AttentionPattern"].verdict == foreign.NO_VALUES and foreign.NO_VALUES.startswith(foreign.NOTHING)
+    assert results["self_attention"].verdict == foreign.GIVEN_PARTS.format("project_value, project_out")
+    forgets = SCORES.format("self.project_value = nn.Linear(hidden_size, hidden_size)")
+    assert check_text(forgets, tmp_path)["AttentionPattern"].verdict in ("unknown mismatch", "mistake")
+
+
 class SparseMoEBlock(nn.Module):
     def __init__(self, d_model, d_ff, n_experts=4, top_k=2):
         super().__init__()
@@ -158,6 +191,28 @@ class OfThree(nn.Module):
 def test_nor_is_it_a_layer():
     assert foreign.attends_to_nothing(OfThree, "DecoderOnlyLayer") == "it attends to nothing"
     assert foreign.attends_to_nothing(Weighs, "DecoderOnlyLayer") == ""
+
+
+class OfModes(nn.Module):
+    """A network whose output is shares of several guesses."""
+
+    def __init__(self, agent_dim: int, num_modes: int, hidden_dim: int = 64):
+        super().__init__()
+        self.mlp = nn.Sequential(nn.Linear(agent_dim, hidden_dim), nn.ReLU(), nn.Linear(hidden_dim, num_modes + 1))
+
+    def forward(self, features):
+        y = self.mlp(features)
+        return {"values": y[..., :-1], "shares": torch.softmax(y, dim=-1)}
+
+
+class OfWeights(OfModes):
+    def forward(self, features):
+        return torch.softmax(self.mlp(features), dim=1).transpose(1, 2) @ features
+
+
+def test_a_softmax_of_the_output_alone_weighs_nothing():
+    assert foreign.attends_to_nothing(OfModes, "Encoder") == "it attends to nothing"
+    assert foreign.attends_to_nothing(OfWeights, "Encoder") == ""
 
 
 class OfOneHead(nn.Module):

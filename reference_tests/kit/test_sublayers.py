@@ -203,3 +203,26 @@ def test_beside_a_network_that_nothing_explains_a_lost_residual_is_named(summand
     """As an encoder's layer: what speaks of nothing of today is not taken for Llama's first."""
     result = check_text(AROUND_A_NETWORK.format(summand), tmp_path)["_Layer"]
     assert (result.kind, result.ids, result.replaced) == ("EncoderLayer", ids, ["Network"])
+
+
+NORMED = """
+class NormedResidualLayer(nn.Module):
+    def __init__(self, size, intermediate_size, dropout):
+        super().__init__()
+        self.mlp1, self.mlp2 = nn.Linear(size, intermediate_size), nn.Linear(intermediate_size, size)
+        self.layer_norm, self.dropout = nn.LayerNorm(size), nn.Dropout(dropout)
+
+    def forward(self, x):
+        return {}
+"""
+
+
+@pytest.mark.parametrize("output, ids", [
+    ("self.layer_norm(self.dropout(self.mlp2(self.mlp1(x).relu())) + x)", set()),
+    ("self.layer_norm(self.dropout(self.mlp2(self.mlp1(x))) + x)", {"B16"}),
+])  # fmt: skip
+def test_a_network_with_its_norm_is_no_norm(output, ids, tmp_path):
+    result = check_text(NORMED.format(output), tmp_path)["NormedResidualLayer"]
+    assert result.kind == "FeedForward"
+    assert {one.id for one in result.mistakes if one.severity == "mistake"} == ids
+    assert result.verdict == ("mistake" if ids else "matches the builtin")

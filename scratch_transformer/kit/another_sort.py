@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import inspect
+import textwrap
 from typing import Any
 
 from torch import nn
 
 from scratch_transformer.kit.definitions import leads_to
 from scratch_transformer.kit.kinds import KINDS
-from scratch_transformer.kit.resolve import foreign, guess, other_designs
+from scratch_transformer.kit.resolve import fitness, foreign, guess, other_designs
 from scratch_transformer.kit.resolve.call.forwards import MODELS
 from scratch_transformer.kit.resolve.library.library import Library
 from scratch_transformer.kit.resolve.names.roles import role_of
@@ -44,10 +46,16 @@ def name_of(value: Any, outcome: Outcome, verdict: str, library: Library) -> str
     may_write = "next_logits" in outcome.kind.inputs or inspect.isfunction(value)
     if may_write and (other := decoder_within(value)):
         return foreign.HANDS_ON.format(other)
-    if verdict == "unknown mismatch" and _is_pooled(outcome, library):
+    shape = _shape(outcome, library) if verdict == "unknown mismatch" else None
+    if shape is not None and _is_pooled(outcome, shape):
         return foreign.POOLED
     if verdict == "unknown mismatch" and outcome.kind.name in MODELS and only_attends(module, library):
         return other_designs.SAID.format("attention alone, without feed-forward networks and norms")
+    if shape is not None and _is_of_scores(outcome, shape):
+        return foreign.NO_VALUES
+    computes = {"x", "query", "ids"} & {*outcome.kind.inputs} and "next_logits" not in outcome.kind.inputs
+    if computes and inspect.isfunction(value) and (parts := parts_given(value)):
+        return foreign.GIVEN_PARTS.format(", ".join(parts))
     if verdict == "unknown mismatch" and any(makes_queries_by_networks(part) for part in (module, outcome.made)):
         return other_designs.SAID.format("attention whose queries, keys or values are made by networks")
     return other_designs.design_of(value)
@@ -107,16 +115,38 @@ def only_attends(module: nn.Module | None, library: Library) -> bool:
     )
 
 
-def _is_pooled(outcome: Outcome, library: Library) -> bool:
-    """Whether what is called like a model, or a layer, returns one vector for a whole sentence, and not what
-    the reference in place of its part returns.
-    """
-    candidate = outcome.candidate
+def parts_given(function: Any) -> list[str]:
+    """The parameters that a function must be given and calls, of two or more: bert_mlp(x, linear_1, linear_2)."""
+    required = [parameter.name for parameter in fitness.required_of(function)]
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    except (OSError, TypeError, SyntaxError):
+        return []
+    called = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+    parts = [name for name in required if name in called]
+    return parts if len(parts) > 1 else []
+
+
+def _is_pooled(outcome: Outcome, shape: tuple[int, ...]) -> bool:
+    """Whether what is called like a model, or a layer, returns one vector for a whole sentence."""
     is_one = outcome.kind.name in MODELS or outcome.kind.name.endswith(("Layer", "Block", "coder"))
-    if candidate is None or candidate.replaced or not is_one or outcome.form != "wrong":
-        return False
+    return is_one and len(shape) < 3
+
+
+def _is_of_scores(outcome: Outcome, shape: tuple[int, ...]) -> bool:
+    """Whether an attention projects queries and keys alone, and returns a number for each of both in every head."""
+    is_one = outcome.kind.name.endswith("Attention") and len(shape) == 4 and shape[2] == shape[3]
+    weights = outcome.made.named_parameters() if is_one and isinstance(outcome.made, nn.Module) else ()
+    return {role_of(name) for name, _ in weights} == {"q", "k"}
+
+
+def _shape(outcome: Outcome, library: Library) -> tuple[int, ...] | None:
+    """Of what something returns that the reference in place of a part does not; None where that is not known."""
+    candidate = outcome.candidate
+    if candidate is None or candidate.replaced or outcome.form != "wrong":
+        return None
     probes = library.trial(outcome.kind, candidate.settings, candidate.made).probes
     with contextlib.suppress(Exception):  # the learner's code may raise anything
         first = next(probe for probe in probes if candidate.accepts(probe.inputs))
-        return candidate(**first.inputs).dim() < 3
-    return False
+        return tuple(candidate(**first.inputs).shape)
+    return None

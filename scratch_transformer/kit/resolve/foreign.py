@@ -42,6 +42,8 @@ NOT_INSTALLED = "it needs {}, which is not installed"
 ABSENT_FILE = re.compile(r"no such file or directory|file not found", re.IGNORECASE)
 NOT_ALONE = "a piece of a loop: it is given {}"
 TAKEN = "an import of the same name has taken its place"
+NO_VALUES = "it gives the weights of attention, and weighs nothing by them"
+GIVEN_PARTS = "a piece: it is given {}, and is judged in what gives it that"
 POOLED = "it does not return a vector for every word: a classifier, perhaps"
 HANDS_ON = "it leaves the decoding to {}"
 WEIGHTLESS = "it has no weights: an activation"
@@ -49,11 +51,12 @@ ACTIVATED = "it is a linear layer with more around it"
 NOTHING = (
     NOT_WRITTEN,
     NOT_LOADED,
+    NO_VALUES,
     POOLED,
     WEIGHTLESS,
     ACTIVATED,
     SAID.partition("{")[0],
-    *(said.partition("{")[0] for said in (NOT_ALONE, NOT_INSTALLED, HANDS_ON)),
+    *(said.partition("{")[0] for said in (NOT_ALONE, NOT_INSTALLED, HANDS_ON, GIVEN_PARTS)),
 )
 """How the reasons begin for which there is nothing to judge."""
 Function = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -96,7 +99,9 @@ def attends_to_nothing(thing: Any, kind: str) -> str:
     is_strange = any(_tree(one) is None or not _has_known_bases(one) or _takes_from_files(one) for one in made)
     is_head = structure.linears(thing) == 1 and len(made) == 1  # it may be given a mask, to average over words
     words = WEIGHS if is_part else SCORES if is_head else ATTENDS
-    attends = any(words.search(name) for one in made for name in _computing(one))
+    found = {name for one in made for name in _computing(one) if words.search(name)}
+    is_sum = any(map(_weighs, made))
+    attends = any(is_sum or name.lower() != "softmax" for name in found)
     attends = attends or any(LAYERS.search(getattr(one, "__name__", "")) for one in made[1:])
     return "" if is_open or is_strange or attends else "it attends to nothing"
 
@@ -127,6 +132,17 @@ def _computing(thing: Any) -> Iterator[str]:
     for name, member in members:
         if inspect.isfunction(member) and not WRITES.search(name):
             yield from names_in(member)
+
+
+SUMMED = re.compile(r"matmul|^mm$|dot|sum|mean|cat$|stack|pool")
+
+
+def _weighs(thing: Any) -> bool:
+    """Whether anything in its code may be a sum over tokens, for which a softmax gives weights; True if unknown."""
+    tree = _tree(thing)
+    nodes = list(ast.walk(tree)) if tree is not None else []
+    is_product = any(isinstance(getattr(node, "op", None), ast.MatMult) for node in nodes)
+    return is_product or not nodes or any(SUMMED.search(name) for name in names_in(thing))
 
 
 def _given(thing: Any) -> list[inspect.Parameter]:

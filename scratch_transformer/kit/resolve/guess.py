@@ -136,8 +136,8 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
         best = list(dict.fromkeys([*(STACKS[:2] if takes(thing, "memory") else STACKS[2:])[::-1], *best]))
     if is_class and best and best[0] in BLOCKS and _is_network(thing):
         best = list(dict.fromkeys(["FeedForward", "SwiGLU", *best]))  # a block that attends to nothing
-    if is_class and best[:1] == ["Linear"] and structure.linears(thing) > 1:
-        best = list(dict.fromkeys(["FeedForward", "SwiGLU", *best]))  # T5DenseReluDense
+    if is_class and best and best[0] in ("Linear", *NORMS) and structure.linears(thing) > 1:
+        best = list(dict.fromkeys(["FeedForward", "SwiGLU", *best]))  # T5DenseReluDense, NormedResidualLayer
     if is_class and best[:1] == ["ResidualConnection"] and not any(map(NORMALIZES.search, names_in(thing))):
         return ()  # x + f(x) alone, which leaves the norm to others
     if is_class and best and best[0] in (*BLOCKS, *STACKS, *structure.WHOLE) and _only_projects(thing):
@@ -168,6 +168,7 @@ def _has_two_halves(thing: Any) -> bool:
     return issubclass(thing, nn.Module) and not has_forward and hasattr(thing, "encode") and hasattr(thing, "decode")
 
 
+NORMS = ("LayerNorm", "RMSNorm")
 STACKS = ("TokenDecoder", "Decoder", "TokenEncoder", "Encoder")
 LAYERS = ("EncoderLayer", "DecoderOnlyLayer")
 
