@@ -109,7 +109,7 @@ def _calls(
         attempts = construct.attempts(thing, settings, library.namespace_of(thing), library.parts(kind, thing), {})
         with double():
             made = next(attempts).build()
-        if not _has_width(made, settings["d_model"], kind):
+        if not _has_width(made, settings, kind):
             yield None  # its sizes come from somewhere else
             return
         function = forwards.forward_of(made, kind)
@@ -135,10 +135,11 @@ def _calls(
                     yield stop  # a mask that may be left out need not be of the right sort
 
 
-def _has_width(made: nn.Module, width: int, kind: Kind) -> bool:
-    """Whether its weights and tables have the width that was asked for. Positions may have none."""
+def _has_width(made: nn.Module, settings: Mapping[str, Any], kind: Kind) -> bool:
+    """Whether its weights and tables have the width that was asked for. Of positions they may have a length alone."""
     shapes = [tuple(values.shape) for values in (*made.parameters(), *made.buffers())]
-    return any(width in shape for shape in shapes) or (not shapes and kind.name == "PositionalEncoding")
+    is_narrow = all(size in (1, settings["max_len"]) for shape in shapes for size in shape)
+    return any(settings["d_model"] in shape for shape in shapes) or (is_narrow and kind.name == "PositionalEncoding")
 
 
 def _wants_another_width(made: nn.Module, function: Any, form: Plan, inputs: Inputs) -> bool:
