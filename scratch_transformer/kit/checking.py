@@ -149,7 +149,8 @@ class Checking:
             foreign.attends_to_nothing(value, kinds[0]),
             foreign.embeds_words(value, kinds[0]),
         )
-        return next(filter(None, whys), "")
+        why = next(filter(None, whys), "")
+        return "" if why == foreign.RETURNS_NOTHING and kinds[0] == "GradientClipping" else why  # it clips in place
 
     # ---- Checking ----
 

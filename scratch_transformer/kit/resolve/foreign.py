@@ -47,6 +47,7 @@ GIVEN_PARTS = "a piece: it is given {}, and is judged in what gives it that"
 POOLED = "it does not return a vector for every word: a classifier, perhaps"
 HANDS_ON = "it leaves the decoding to {}"
 WEIGHTLESS = "it has no weights: an activation"
+RETURNS_NOTHING = "it returns nothing"
 ACTIVATED = "it is a linear layer with more around it"
 NOTHING = (
     NOT_WRITTEN,
@@ -246,7 +247,7 @@ def _of_function(tree: Any) -> str:
         return NOT_WRITTEN
     returned = [node.value for node in _own(tree) if isinstance(node, ast.Return) and node.value is not None]
     if not returned and not any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in _own(tree)):
-        return "it returns nothing"
+        return RETURNS_NOTHING
     calls = [value.func for value in returned if isinstance(value, ast.Call)]
     called = [getattr(call, "id", getattr(call, "attr", "")) for call in calls]
     if returned and len(called) == len(returned) and all(name.lower().endswith(("config", "args")) for name in called):

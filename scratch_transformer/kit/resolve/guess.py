@@ -27,7 +27,7 @@ from scratch_transformer.kit.resolve.fitness import (
     takes_two_sides,
 )
 from scratch_transformer.kit.resolve.functions import training
-from scratch_transformer.kit.resolve.functions.schedules import is_schedule
+from scratch_transformer.kit.resolve.functions.schedules import is_cosine, is_schedule
 from scratch_transformer.kit.resolve.likeness import HEAD, NAMED, by_last_word, likeness
 from scratch_transformer.kit.resolve.names.settings import settings_of
 from scratch_transformer.kit.resolve.names.words import plain, words
@@ -237,6 +237,8 @@ def _score(name: str, kind: Kind, thing: Any) -> float:
         and all(_is_told(thing, s) for s in ("d_model", "d_ff"))
     ):
         score = NAMED  # class SiLU(d_model, d_ff) is a network
+    if kind.name == "CosineSchedule" and is_cosine(thing):
+        score = 10.0  # whatever it is called
     if score == 0 or not callable(thing):
         return 0.0
     if kind.name == "Embedding" and not any(plain(p.name) == "numembeddings" for p in parameters_of(thing)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import re
 import warnings
 from collections.abc import Callable
@@ -11,7 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from scratch_transformer.kit.definitions import names_in
 from scratch_transformer.kit.resolve.build.construct import parameters_of
+from scratch_transformer.kit.resolve.names.inputs import input_of
+from scratch_transformer.kit.resolve.names.settings import settings_of
 
 STEPS = re.compile(r"step|update", re.I)
 START = 1.0
@@ -40,6 +44,16 @@ def is_schedule(cls: Any) -> bool:
         return False
     methods = [name for base in cls.__mro__ for name in vars(base) if not name.startswith("__")]
     return bool(optimizers(cls) or set(methods) & set(RATES)) and any(map(STEPS.search, methods))
+
+
+def is_cosine(function: Any) -> bool:
+    """A function of a step, of the least and the greatest rate, and of a number of steps, that computes a cosine."""
+    if not inspect.isfunction(function) or "cos" not in names_in(function):
+        return False
+    step, *others = [parameter.name for parameter in parameters_of(function)] or [""]
+    told = {setting for name in others for setting in settings_of(name)[:1]}
+    is_told = {"max_lr", "min_lr"} <= told and bool(told & {"warmup", "total"})
+    return is_told and input_of(step, ("steps",)) is not None
 
 
 def optimizers(cls: Any) -> dict[str, Recording]:

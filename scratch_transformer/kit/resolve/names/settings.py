@@ -185,7 +185,7 @@ RULES: tuple[tuple[tuple[set[str], ...], set[str], tuple[str, ...]], ...] = (
     ((PLACES, LENGTH | COUNT), {"batch", "type"}, ("max_len",)),
     (({"max", "maximum"}, {"len", "length", "tokens", "seq"}), {"batch"}, ("max_len",)),
     ((VECTORS, SIZE), {"batch"}, ("d_model",)),
-    (({"cosine", "anneal", "annealing"}, {"step", "steps", "iter", "iters", "iterations", "it", "cycle", "end"}),
+    (({"cos", "cosine", "anneal", "annealing"}, {"step", "steps", "iter", "iters", "iterations", "it", "cycle", "end"}),
      {"warmup"}, ("total",)),
     (({"lr"}, {"min", "minimum", "final", "end"}), set(), ("min_lr",)),
     (({"lr"}, {"max", "maximum", "peak", "base"}), set(), ("max_lr",)),
