@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from reference_tests.kit.learners.checked import check_text
+from reference_tests.kit.learners.checked import LESS, check_text, time_to_look
 from scratch_transformer.kit import another_sort
 from scratch_transformer.kit.another_sort import decoder_within, only_attends
 from scratch_transformer.kit.discover.placeholders import Missing, NotInstalled
@@ -147,6 +147,21 @@ class PositionalEncoding2D(nn.Module):
         return x + self.rows + self.columns
 
 
+class BitLinear(nn.Linear):
+    def forward(self, x):
+        scale = self.weight.abs().mean()
+        return x @ ((self.weight / scale).round().clamp(-1, 1) * scale).T
+
+
+class OfBits(nn.Module):
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        self.up, self.down = BitLinear(d_model, d_ff), BitLinear(d_ff, d_model)
+
+    def forward(self, x):
+        return self.down(self.up(x).relu())
+
+
 class Positions2Details(nn.Module):
     def forward(self, x):
         return x
@@ -156,6 +171,7 @@ class Positions2Details(nn.Module):
     "thing, words",
     [
         (PositionalEncoding2D, "rows and columns"),
+        (OfBits, "few bits"),
         (Positions2Details, ""),
         (ChannelMixing, "place of attention"),
         (AdditiveAttention, "additive attention"),
@@ -351,3 +367,38 @@ def test_a_model_that_attends_and_has_no_network_is_another_design():
     for more in (nn.Linear(4, 4), nn.LayerNorm(4)):
         assert not only_attends(nn.Sequential(more, alone), library)
     assert not only_attends(nn.Sequential(nn.Embedding(5, 4), nn.Linear(4, 5)), library)
+
+
+GATE = """
+class Linear(nn.Module):
+    def __init__(self, d_in, d_out):
+        super().__init__()
+        self.w = nn.Parameter(torch.randn(d_out, d_in))
+
+    def forward(self, x):
+        return x @ self.w.T
+
+
+class Glu(nn.Module):
+    def __init__(self, in_features, out_features):
+        super().__init__()
+        self.w1, self.w2 = Linear(in_features, out_features), Linear(in_features, out_features)
+
+    def forward(self, x):
+        return torch.sigmoid(self.w1(x)) * self.w2(x)
+"""
+NETWORK = """
+class SwiGlu(nn.Module):
+    def __init__(self, d_in, d_hidden, d_out):
+        super().__init__()
+        self.w1, self.w3, self.w2 = nn.Linear(d_in, d_hidden), nn.Linear(d_in, d_hidden), nn.Linear(d_hidden, d_out)
+
+    def forward(self, x):
+        return self.w2(F.silu(self.w1(x)) @ self.w3(x).mT @ self.w3(x))
+"""
+
+
+def test_a_gate_alone_is_no_network_and_a_network_with_a_gate_is_one(tmp_path):
+    assert check_text(GATE, tmp_path)["Glu"].verdict.startswith(foreign.SAID.partition("{")[0])
+    with time_to_look(LESS):
+        assert check_text(NETWORK, tmp_path)["SwiGlu"].verdict in ("unknown mismatch", "mistake")

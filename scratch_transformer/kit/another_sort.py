@@ -6,6 +6,7 @@ import ast
 import contextlib
 import inspect
 import textwrap
+import re
 from typing import Any
 
 from torch import nn
@@ -20,6 +21,7 @@ from scratch_transformer.kit.resolve.trials.match import Outcome
 from scratch_transformer.kit.resolve.weights.layout import walk
 
 MADE = ("q", "k", "v")
+GATE = re.compile(r"glu\d*$|gated_?linear_?units?$", re.IGNORECASE)
 
 
 def name_of(value: Any, outcome: Outcome, verdict: str, library: Library) -> str:
@@ -33,12 +35,15 @@ def name_of(value: Any, outcome: Outcome, verdict: str, library: Library) -> str
     module = outcome.candidate.module if outcome.candidate is not None else None
     if outcome.kind.name in ("FeedForward", "SwiGLU") and module is not None and not [*module.parameters()]:
         return foreign.WEIGHTLESS
+    if verdict == "unknown mismatch" and outcome.kind.name in ("FeedForward", "SwiGLU") and _is_bare_gate(module):
+        return other_designs.SAID.format("a gated linear unit without a projection after it")
     if verdict == "unknown mismatch" and outcome.kind.name == "Linear" and _has_more(module):
         return foreign.ACTIVATED
+    usual = 3 if fitness.speaks_of_gates(value) else 2
     if (
         verdict == "unknown mismatch"
         and outcome.kind.name in ("FeedForward", "SwiGLU")
-        and (count := _linears(module)) > 2
+        and (count := _linears(module)) > usual
     ):
         return other_designs.SAID.format(f"a feed-forward network of {count} linear layers")
     if verdict == "unknown mismatch" and outcome.kind.name == "Projection" and _is_network(module):
@@ -84,6 +89,12 @@ def makes_queries_by_networks(made: Any) -> bool:
         if not attends and sum(isinstance(one, nn.Linear) for _, one in inside) > 1:
             return True
     return False
+
+
+def _is_bare_gate(module: nn.Module | None) -> bool:
+    """Whether what is called a GLU has two matrices, or both in one: a network has a third."""
+    matrices = [values for values in module.parameters() if values.dim() == 2] if module is not None else []
+    return len(matrices) in (1, 2) and bool(GATE.search(type(module).__name__))
 
 
 def _has_more(module: nn.Module | None) -> bool:

@@ -74,6 +74,12 @@ def of_today(kind: Kind, thing: Any) -> float:
     return 1.0 if any(OF_TODAY.search(plain(name)) for name in names_within(thing)) else -0.6
 
 
+def speaks_of_gates(thing: Any) -> bool:
+    """Whether a class has a name, or names in its code, that tell of a gate: what it has one linear layer more for."""
+    names = {getattr(thing, "__name__", ""), *names_in(thing)}
+    return any(GATED.search(word) or word in ("silu", "swish") for word in map(plain, names))
+
+
 def speaks_of_today(made: Any) -> bool:
     """Whether a module, or a part of it, is of a class that speaks of rotary positions, RMSNorm or gates."""
     classes: set[Any] = {type(part) for part in made.modules()} if isinstance(made, nn.Module) else set()

@@ -25,6 +25,10 @@ DESIGNS: dict[str, tuple[str, ...]] = {
     "a state space model": (r"mamba|selective_scan|^ssm", r"."),
     "cross-entropy with a penalty of log Σ exp (z-loss)": (r"z_?loss|log_?z$", r"logsumexp|log_?z"),
     "positions in rows and columns": (r"2_?d_?(learned|sin\w*)?_?pos|pos\w*_?2_?d(?![a-z])|sin_?cos_?2_?d", r"."),
+    "linear layers with weights of few bits": (
+        r"bit_?linear|ternar|(quant\w*|int_?[48]|(one|\d)_?bit)_?(linear|weight)|(linear|weights?)_?(quant|int_?[48])",
+        r"round|sign$|clamp|clip|scale",
+    ),
     "a recurrence in place of attention": (r"rwkv|^wkv|(time|channel)_mix|retention|ret_?net", r"."),
 }
 """Words for each -> what its code has a name like, and a second one."""
