@@ -4,7 +4,7 @@ import pytest
 from torch import nn
 from torch.nn import functional
 
-from reference_tests.kit.learners.checked import IMPORTS, check_text, checking_of
+from reference_tests.kit.learners.checked import IMPORTS, LESS, check_text, checking_of, time_to_look
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.resolve import guess
 
@@ -280,5 +280,6 @@ def test_a_transformer_model_without_a_word_of_today_is_tried_as_gpt_first(tmp_p
     result = check_text(OF_THE_TUTORIAL, tmp_path)["TransformerModel"]
     assert (result.kind, result.verdict) == ("DecoderOnly", "matches the builtin"), result
     assert "A25" in {mistake.id for mistake in result.mistakes}
-    wrong = check_text(OF_THE_TUTORIAL.replace("x + self.pe", "x - self.pe"), tmp_path)["TransformerModel"]
+    with time_to_look(LESS):
+        wrong = check_text(OF_THE_TUTORIAL.replace("x + self.pe", "x - self.pe"), tmp_path)["TransformerModel"]
     assert wrong.verdict in ("mistake", "unknown mismatch"), wrong
