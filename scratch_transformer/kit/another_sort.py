@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import contextlib
 import inspect
-import textwrap
 import re
+import textwrap
 from typing import Any
 
 from torch import nn
