@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from reference_tests.kit.learners.checked import check_text
 from reference_tests.kit.made import found, variant
 from scratch_transformer.kit.canonical import blocks
 from scratch_transformer.kit.judge.diagnose import diagnose
@@ -105,3 +106,26 @@ def test_one_norm_for_all_is_a_mistake_where_others_are_made():
 def test_a_cosine_that_rises_again_after_its_end_is_harmless():
     assert diagnose(variant("CosineSchedule", cosine="goes on after the end")).verdict == "harmless deviation"
     assert diagnose(variant("CosineSchedule", cosine="as long as all steps")).verdict == "mistake"
+
+
+KEPT = """
+class CausalSelfAttention(nn.Module):
+    def __init__(self, d_model):
+        super().__init__()
+        self.q, self.k, self.v = (nn.Linear(d_model, d_model) for _ in range(3))
+        self.length = None
+
+    def forward(self, x):
+        if self.length != x.shape[1]:
+            self.length = x.shape[1]
+            self.scale = torch.tensor(x.shape[-1] ** -0.5, dtype=x.dtype)
+        scores = self.q(x) @ {}.transpose(-2, -1) * self.scale
+        later = torch.ones(*scores.shape[1:]).triu(1).bool()
+        return scores.masked_fill(later, -math.inf).softmax(-1) @ self.v(x)
+"""
+
+
+@pytest.mark.parametrize("keys, ids", [("self.k(x)", set()), ("self.k(x).detach()", {"B27"})])
+def test_what_is_kept_of_a_call_in_less_precision_is_forgotten(keys, ids, tmp_path):
+    result = check_text(KEPT.format(keys), tmp_path)["CausalSelfAttention"]
+    assert {one.id for one in result.mistakes if one.severity == "mistake"} == ids

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import math
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -159,9 +161,23 @@ def _shapes(probe: Probe) -> dict[str, torch.Size]:
     return {n: x.shape for n, x in probe.inputs.items() if isinstance(x, Tensor) and "mask" not in n}
 
 
+OF_TORCH = frozenset(vars(nn.Module()))
+"""What every module keeps: its parts, its parameters, its hooks."""
+
+
+def _attributes(part: nn.Module) -> dict[str, Any]:
+    """What a module has set itself; lists and dictionaries with what they have now."""
+    own = {name: value for name, value in vars(part).items() if name not in OF_TORCH}
+    return {name: copy.copy(value) if type(value) in (dict, list) else value for name, value in own.items()}
+
+
 @contextlib.contextmanager
 def in_precision(session: Session, module: nn.Module, dtype: torch.dtype) -> Iterator[None]:
-    """A candidate's module in another precision. Afterwards its tables are what they were: rounding is not undone."""
+    """A candidate's module in another precision. Afterwards its tables are what they were: rounding is not undone.
+
+    So is what it keeps of a call in attributes, as cosines for the sequences of one length.
+    """
+    attributes = [(part, _attributes(part)) for part in module.modules()]
     buffers = [(part, dict(part._buffers)) for part in module.modules()]
     parameters = [(parameter, parameter.data) for parameter in module.parameters()]
     module.to(dtype)
@@ -169,10 +185,14 @@ def in_precision(session: Session, module: nn.Module, dtype: torch.dtype) -> Ite
         yield
     finally:
         module.double()
+        for part, values in attributes:
+            for name in vars(part).keys() - values.keys() - OF_TORCH:
+                del vars(part)[name]
+            vars(part).update(values)
         for part, tables in buffers:
             part._buffers.update(tables)
-        for parameter, values in parameters:
-            parameter.data = values
+        for parameter, data in parameters:
+            parameter.data = data
         session.candidate.load(session.asked)
 
 
