@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from reference_tests.kit.learners.checked import check_text
 from reference_tests.kit.test_ways_to_call import plan_of
 from scratch_transformer.kit.judge.diagnose import diagnose
 from scratch_transformer.kit.kinds import KINDS
@@ -64,3 +65,38 @@ class FindsPadding:
     def forward(self, src, tgt, future_mask):
         tgt_padding_mask = tgt != 1
         return src, tgt_padding_mask, future_mask
+
+
+# ---- What has the word in its name, and is none ----
+
+MASKED_TOKENS = """
+class FeedForward(nn.Module):
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        self.up, self.down = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+
+    def forward(self, masked_x):
+        return self.down(torch.relu(self.up(masked_x)))
+
+
+class TransformerEncoder(nn.Module):
+    def __init__(self, vocab_size, d_model, num_heads, d_ff, num_layers, max_len):
+        super().__init__()
+        self.words, self.places = nn.Embedding(vocab_size, d_model), nn.Embedding(max_len, d_model)
+        made = (nn.TransformerEncoderLayer(d_model, num_heads, d_ff, batch_first=True) for _ in range(num_layers))
+        self.layers = nn.ModuleList(made)
+
+    def forward(self, masked_tokens{}):
+        x = self.words(masked_tokens) + self.places(torch.arange(masked_tokens.shape[1]))
+        for layer in self.layers:
+            x = layer(x)
+        return x
+"""
+
+
+@pytest.mark.parametrize("more, severity", [("", "harmless"), (", padding_mask=None", "mistake")])
+def test_what_words_are_hidden_in_is_no_mask(more, severity, tmp_path):
+    """As BERT is given it; what takes a mask besides, and ignores it, is named."""
+    results = check_text(MASKED_TOKENS.format(more), tmp_path)
+    assert results["FeedForward"].verdict == "matches the builtin"
+    assert {m.id: m.severity for m in results["TransformerEncoder"].mistakes}["A24"] == severity

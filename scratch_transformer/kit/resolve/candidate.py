@@ -20,6 +20,8 @@ from scratch_transformer.kit.resolve.call import batching, beginnings, beside, c
 from scratch_transformer.kit.resolve.call.masks import Form
 from scratch_transformer.kit.resolve.call.plan import CannotCall, Plan
 from scratch_transformer.kit.resolve.call.precision import double, told_of_old_masks, without_dropout
+from scratch_transformer.kit.resolve.names.inputs import MASKED
+from scratch_transformer.kit.resolve.names.words import plain
 from scratch_transformer.kit.resolve.weights.layout import ZERO, Layout, Parameters, neutral
 
 CAUSAL = re.compile(r"gpt|causal|masked|decod|autoregress|lm$|language|generat", re.IGNORECASE)
@@ -64,7 +66,7 @@ class Resolved(Candidate):
         sees_padding = bool(PADDING_OF_TARGET.search(_source(thing)))
         self.plan = replace(plan, sees_padding=sees_padding)
         self.looks_for_padding = len(own) > 1 or sees_padding
-        self.speaks_of_padding = bool(plan.mask_parameters) or bool(re.search("pad|mask", _source(thing).lower()))
+        self.speaks_of_padding = bool(plan.mask_parameters) or _speaks_of_padding(thing)
         self.is_causal_by_name = _is_given_future(kind, plan) or (_is_causal(kind, thing) and not _takes_mask(plan))
         self.has_bare_norms = _has_bare_norms(thing)
         self.update_missing()
@@ -308,6 +310,12 @@ def _is_given_future(kind: Kind, plan: Plan) -> bool:
     """A decoder that is given a causal mask, and has to apply it."""
     decodes = "memory_mask" in kind.inputs or "tgt_mask" in kind.inputs
     return decodes and any(name in ("mask", "tgt_mask") for _, name, _ in plan.mask_parameters)
+
+
+def _speaks_of_padding(thing: Any) -> bool:
+    """Whether its text has a word of padding or masks, besides that for words that were hidden in what it is given."""
+    spoken = [word for word in re.findall(r"\w+", _source(thing)) if re.search("pad|mask", word.lower())]
+    return any(not MASKED.match(plain(word)) for word in spoken)
 
 
 def _takes_mask(plan: Plan) -> bool:

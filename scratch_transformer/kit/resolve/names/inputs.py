@@ -96,9 +96,16 @@ FILLED = -1e9
 KEY_PADDING = re.compile(rf"pad|validlen|length|{LENGTHS.pattern}|attentionmask$")
 
 
+MASKED = re.compile(
+    r"(?:un)?masked(?=(?:x|(?:input|token|src)?ids|inputs?|tokens?|src|seqs?|sequences?|text|features|emb(?:edding)?s?)$)"
+    r"|mask(?=(?:queries|tokens|features)$)"
+)
+"""What words are hidden in, as BERT is given them, or what stands for a mask of an image: no mask of attention."""
+
+
 def is_mask(name: str) -> bool:
     """Whether a forward's parameter takes a mask."""
-    if "pad" in settings_of(name)[:1] or is_fill(name):
+    if "pad" in settings_of(name)[:1] or is_fill(name) or MASKED.match(plain(name)):
         return False
     return bool(ANY_MASK.search(plain(name))) or bool(TARGET_MASK.search(plain(name)))
 
@@ -110,7 +117,7 @@ def is_fill(name: str) -> bool:
 
 def input_of(name: str, among: tuple[str, ...]) -> str | None:
     """The canonical input that a parameter's name means, of those that the kind has."""
-    word = plain(name)
+    word = MASKED.sub("", plain(name), count=1)
     for canonical in among:
         if word == plain(canonical) or word in INPUTS.get(canonical, "").split():
             return canonical
