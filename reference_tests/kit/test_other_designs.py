@@ -1,5 +1,7 @@
 """What is of a design that the kit has no reference for is said in one line, not called an unknown mismatch."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from torch import nn
@@ -73,6 +75,35 @@ def test_the_scores_alone_and_a_function_that_is_given_its_parts(tmp_path):
     assert results["self_attention"].verdict == foreign.GIVEN_PARTS.format("project_value, project_out")
     forgets = SCORES.format("self.project_value = nn.Linear(hidden_size, hidden_size)")
     assert check_text(forgets, tmp_path)["AttentionPattern"].verdict in ("unknown mismatch", "mistake")
+
+
+class ToTwo(nn.Module):
+    def __init__(self, d_model=12, num_heads=3):
+        super().__init__()
+        own = (nn.MultiheadAttention(d_model, num_heads, batch_first=True) for _ in range(3))
+        self.self_attn, self.to_image, self.to_text = own
+
+    def forward(self, x, image, text):
+        return self.to_text(self.to_image(self.self_attn(x, x, x)[0], image, image)[0], text, text)[0]
+
+
+class ToOneTwice(ToTwo):
+    def forward(self, x, memory, mask):
+        return super().forward(x, memory, memory)
+
+
+class ToKeysAndValues(ToTwo):
+    def forward(self, x, key, value):
+        return super().forward(x, key, value)
+
+
+@pytest.mark.parametrize("cls, of_two", [(ToTwo, True), (ToOneTwice, False), (ToKeysAndValues, False)])
+@pytest.mark.parametrize("kind", ["DecoderLayer", "EncoderLayer"])
+def test_a_layer_that_attends_to_two_other_sequences_is_of_another_design(kind, cls, of_two):
+    """One that attends to the same twice, or is given keys and values apart, may be a decoder's with a mistake."""
+    outcome = Outcome(KINDS[kind], candidate=SimpleNamespace(module=cls(), replaced=[], missing=()), form="wrong")
+    said = another_sort.name_of(cls, outcome, "crashed", Library(KINDS))
+    assert said == ("of a design that is not known here: a layer that attends to two other sequences" if of_two else "")
 
 
 class SparseMoEBlock(nn.Module):

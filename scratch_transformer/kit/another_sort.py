@@ -16,6 +16,7 @@ from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.resolve import fitness, foreign, guess, other_designs
 from scratch_transformer.kit.resolve.call.forwards import MODELS
 from scratch_transformer.kit.resolve.library.library import Library
+from scratch_transformer.kit.resolve.names.inputs import input_of
 from scratch_transformer.kit.resolve.names.roles import role_of
 from scratch_transformer.kit.resolve.trials.match import Outcome
 from scratch_transformer.kit.resolve.weights.layout import walk
@@ -61,6 +62,8 @@ def name_of(value: Any, outcome: Outcome, verdict: str, library: Library) -> str
     computes = {"x", "query", "ids"} & {*outcome.kind.inputs} and "next_logits" not in outcome.kind.inputs
     if computes and inspect.isfunction(value) and (parts := parts_given(value)):
         return foreign.GIVEN_PARTS.format(", ".join(parts))
+    if outcome.kind.name.endswith(("Layer", "Block")) and attends_to_two(value, module, library):
+        return other_designs.SAID.format("a layer that attends to two other sequences")
     if verdict == "unknown mismatch" and any(makes_queries_by_networks(part) for part in (module, outcome.made)):
         return other_designs.SAID.format("attention whose queries, keys or values are made by networks")
     return other_designs.design_of(value)
@@ -124,6 +127,18 @@ def only_attends(module: nn.Module | None, library: Library) -> bool:
         and all(isinstance(part, (nn.Embedding, nn.Linear)) for part in others)
         and (sum(isinstance(part, nn.Linear) for part in others) <= 1)
     )
+
+
+def attends_to_two(value: Any, module: nn.Module | None, library: Library) -> bool:
+    """Whether a layer must be given three sequences, none of them called keys or values, and has an attention each."""
+    given = [parameter.name for parameter in fitness.required_of(value)]
+    own = list(module.children()) if module is not None else []
+    attends = [
+        part
+        for part in own
+        if isinstance(part, nn.MultiheadAttention) or str(library.kind_of_class(type(part))).endswith("Attention")
+    ]
+    return len(attends) > 2 and len(given) > 2 and not any(input_of(name, ("key", "value")) for name in given)
 
 
 def parts_given(function: Any) -> list[str]:
