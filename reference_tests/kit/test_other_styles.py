@@ -218,14 +218,33 @@ def test_a_norm_made_after_the_layers_that_the_embeddings_go_through(tmp_path):
     assert "normalized embeddings" in result.design
 
 
+TOO_LARGE = """
+class GPT2Torso(nn.Module):
+    def __init__(self, model_type="gpt2"):
+        super().__init__()
+        self.token_embed = nn.Embedding(50257, 768)
+        self.position_embed = nn.Embedding(1024, 768)
+        self.blocks = nn.ModuleList([nn.TransformerEncoderLayer(768, 12, batch_first=True) for _ in range(12)])
+        self.head = nn.Linear(768, 50257, bias=False)
+
+    def forward(self, ids):
+        x = self.token_embed(ids) + self.position_embed.weight[: ids.shape[1]]
+        for block in self.blocks:
+            x = block(x)
+        return self.head(x)
+"""
+
+
 def test_a_misspelt_name_is_understood_what_only_reminds_of_one_is_no_crash_and_lightning_may_be_missing(tmp_path):
     path = tmp_path / "learner.py"
-    path.write_text(IMPORTS + NEARLY_NAMED + WITH_LIGHTNING)
+    path.write_text(IMPORTS + NEARLY_NAMED + WITH_LIGHTNING + TOO_LARGE)
     report = process.check(find(str(path)), "learner.py")
     assert [(result.name, result.verdict) for result in report.results] == [
         ("FeedFoward", "matches the builtin"),
         ("FeedForward", "matches the builtin"),
+        ("GPT2Torso", "could not be built"),
     ]
+    assert "more than 30 million parameters" in report.results[-1].problem
     assert sorted(report.ignored) == ["SegmentEmbedding", "estimate_loss (it takes nothing)"]
 
 

@@ -211,11 +211,12 @@ class Checking:
         """Nobody said what it is, its name hardly does, and it cannot be called: estimate_loss is no component.
 
         Nor is a function that computes something else, expand_mask, or any other network that is called an MLP.
+        What is only too large to be called is told of.
         """
         is_asked = self.job.get("only") or self.job.get("as_kind")
         is_module = isinstance(value, type) and issubclass(value, nn.Module) and not result.name.endswith("MLP")
         lost = ("crashed", "could not be built", *(() if is_module else ("unknown mismatch",)))
-        is_lost = result.verdict in lost and not result.mistakes
+        is_lost = result.verdict in lost and not result.mistakes and "OverflowError" not in (result.problem or "")
         return not is_asked and is_lost and not any(likeness.is_named(result.name, KINDS[kind]) for kind in kinds)
 
     def _unknown(self, value: Any) -> str:
