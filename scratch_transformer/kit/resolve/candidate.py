@@ -200,7 +200,8 @@ class Resolved(Candidate):
         if plan is not self.plan and max(chunks) > 1:
             return None  # without targets it hides nothing of the future: it is given one token at a time
         with double(), without_dropout(True), torch.no_grad():
-            return caching.pieces(self.module, plan, inputs, chunks, lambda output: self._as_wide(output, inputs))
+            found = caching.pieces(self.module, plan, inputs, chunks, lambda output: self._as_wide(output, inputs))
+            return None if found is None else self.post(found, inputs)
 
     def _as_wide(self, output: Any, inputs: Inputs) -> Tensor:
         """The first tensor of a piece with as many features as the whole has; else the first."""

@@ -1,0 +1,66 @@
+"""The cache of a whole model is judged by what its words come to, also where forward ends before the projection."""
+
+import pytest
+
+from reference_tests.kit.learners.checked import check_text
+
+MODEL = """
+class CausalSelfAttention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        assert d_model % num_heads == 0, "d_model must be a multiple of num_heads"
+        self.h = num_heads
+        self.qkv, self.out = nn.Linear(d_model, 3 * d_model), nn.Linear(d_model, d_model)
+
+    def forward(self, x, past=None):
+        q, k, v = (y.unflatten(-1, (self.h, -1)).transpose(1, 2) for y in self.qkv(x).chunk(3, -1))
+        if past is not None:
+            k, v = torch.cat((past[0], k), -2), torch.cat((past[1], v), -2)
+        mask = torch.ones(x.shape[1], k.shape[-2]).tril(k.shape[-2] - x.shape[1]).bool()
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        return self.out(y.transpose(1, 2).flatten(2)), (k, v)
+
+
+class Block(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff):
+        super().__init__()
+        self.attention = CausalSelfAttention(d_model, num_heads)
+        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+        self.ffn = nn.Sequential(nn.Linear(d_model, d_ff), nn.ReLU(), nn.Linear(d_ff, d_model))
+
+    def forward(self, x, past=None):
+        y, kept = self.attention(self.norm1(x), past)
+        x = x + y
+        return x + self.ffn(self.norm2(x)), kept
+
+
+class GPT(nn.Module):
+    def __init__(self, vocab_size, d_model, num_heads, d_ff, num_layers, max_len):
+        super().__init__()
+        self.embedding, self.positions = nn.Embedding(vocab_size, d_model), nn.Embedding(max_len, d_model)
+        self.blocks = nn.ModuleList([Block(d_model, num_heads, d_ff) for _ in range(num_layers)])
+        self.norm, self.head = nn.LayerNorm(d_model), nn.Linear(d_model, vocab_size)
+
+    def forward(self, ids, past=None):
+        start = 0 if past is None else past[0][0].shape[-2]
+        x = self.embedding(ids) + self.positions(torch.arange(start, start + ids.shape[1]))
+        kept = []
+        for index, block in enumerate(self.blocks):
+            x, one = block(x, None if past is None else past[index])
+            kept.append(one)
+        return RETURNED, kept
+
+    def generate(self, ids):
+        for _ in range(4):
+            ids = torch.cat((ids, self.head(self(ids)[0])[:, -1:].argmax(-1)), 1)
+        return ids
+"""
+HEADLESS = "self.norm(x)"
+
+
+@pytest.mark.parametrize("returned", [HEADLESS, f"self.head({HEADLESS})"])
+@pytest.mark.parametrize("start, ids", [("past[0][0].shape[-2]", []), ("0", ["P7"])])
+def test_the_cache_of_a_model(returned, start, ids, tmp_path):
+    text = MODEL.replace("RETURNED", returned).replace("else past[0][0].shape[-2]", f"else {start}")
+    result = check_text(text, tmp_path)["GPT"]
+    assert [found.id for found in result.mistakes if found.severity == "mistake"] == ids, result
