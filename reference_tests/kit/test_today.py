@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from reference_tests.kit.learners.checked import IMPORTS, MORE, check_here, check_text, time_to_look
+from reference_tests.kit.learners.checked import IMPORTS, LESS, MORE, check_here, check_text, time_to_look
 from reference_tests.kit.made import variant
 from scratch_transformer.kit.canonical import rotary
 from scratch_transformer.kit.judge import designs
@@ -367,8 +367,14 @@ def test_what_is_called_causal_and_takes_a_mask_is_judged_with_it(tmp_path):
     result = given_a_mask(tmp_path)
     assert (result.verdict, result.kind) == ("matches the builtin", "SelfAttention")
     assert "With its cache it gives, token by token, what one call gives." in result.notes
-    assert given_a_mask(tmp_path, fill="0.0").ids[0] == "A4"
+    with time_to_look(MORE):
+        assert given_a_mask(tmp_path, fill="0.0").ids[0] == "A4"
     assert given_a_mask(tmp_path, "(cache[1], v)", "(v, cache[1])").ids[0] == "K1"
+
+
+def test_where_time_is_short_it_is_not_called_right_without_its_mask(tmp_path):
+    with time_to_look(LESS):
+        assert given_a_mask(tmp_path, fill="0.0").verdict not in FINE
 
 
 def test_what_makes_its_own_mask_is_said_not_to_be_given_another(tmp_path):

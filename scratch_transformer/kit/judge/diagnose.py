@@ -227,7 +227,7 @@ def _verdict(best: Hypothesis | None, findings: Iterable[Finding], error: float,
     severities = {finding.severity for finding in findings}
     if "mistake" in severities:
         return "mistake"
-    if best is None:
+    if best is None or _is_without_its_mask(session, findings):
         return "unknown mismatch"
     if session.stops:
         return "crashed"  # what agrees where it runs, and does not run with every mask, is not right
@@ -235,6 +235,12 @@ def _verdict(best: Hypothesis | None, findings: Iterable[Finding], error: float,
         if severity in severities:
             return VERDICTS[severity]
     return "matches the builtin" if error <= ROUNDED else "unknown mismatch"
+
+
+def _is_without_its_mask(session: Session, findings: Iterable[Finding]) -> bool:
+    """Whether it hides nothing of the future, as that is for the mask that it takes, and could not be given."""
+    is_for_mask = any((found.mistake.id, found.form) == ("A25", NOT_ASKED) for found in findings)
+    return is_for_mask and any(limit.startswith("It was not given its") for limit in session.candidate.limits)
 
 
 def _unsteady(session: Session) -> str:

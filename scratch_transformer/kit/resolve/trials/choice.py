@@ -20,6 +20,8 @@ from scratch_transformer.kit.resolve.trials.match import Outcome, resolve
 
 SEARCH, QUICK, THOROUGH = 6.0, 2.0, 4.0
 """Seconds of computing for one component; of them for each kind, first without looking for mistakes, then with."""
+DOUBTFUL = NOTHING, float("inf")
+"""The score of what has the right numbers as a kind that it is hardly of."""
 BRIEF = 0.35
 """The share of these for a kind of today, of what speaks of nothing of today."""
 LAYER_OF = {
@@ -123,7 +125,8 @@ def _best(
     best: Outcome | None = None
     for kind in kinds:
         left = end - time.process_time()
-        if left < 0 and best is not None:
+        is_doubtful = best is not None and best.candidate is not None and best.score == DOUBTFUL
+        if left < 0 and best is not None and not is_doubtful:
             break
         if best is not None and best.score[0] < NOTHING and not guess.are_related(best.kind.name, kind):
             continue  # what a mistake explains is no other thing altogether
@@ -140,9 +143,9 @@ def _best(
                 break
         takes = fitness.takes_mask(thing) and not (outcome.candidate and outcome.candidate.plan.is_causal)
         if takes and not any(n in MASKS for n in outcome.kind.inputs) and _hides_nothing(outcome):
-            outcome.score = NOTHING, float("inf")  # what takes a mask need not be causal by itself
+            outcome.score = DOUBTFUL  # what takes a mask need not be causal by itself
         if "Rotary" in kind and outcome.score[0] > 0 and not fitness.may_turn(thing):
-            outcome.score = NOTHING, float("inf")  # one head turned by no angle is one that is not turned
+            outcome.score = DOUBTFUL  # one head turned by no angle is one that is not turned
             outcome.candidate = None if best is not None else outcome.candidate  # it would be told how to turn
         if _has_more_than_its_kind(outcome):
             outcome.candidate = None
