@@ -280,7 +280,7 @@ def test_B29_one_table_of_words_for_both_languages_has_one_size(shares, deaf, id
     if shares:
         model["src"].weight = model["tgt"].weight
     sizes = {"src_vocab_size": 11, "tgt_vocab_size": 11, "d_ff": 17}
-    session = SimpleNamespace(candidate=SimpleNamespace(module=model, replaced=[]), settings=sizes, ran=[])
+    session = SimpleNamespace(candidate=SimpleNamespace(module=model, replaced=[]), settings=sizes)
     monkeypatch.setattr(told, "_is_deaf", lambda session, setting, value: setting in deaf)
     assert [found.mistake.id for found in told.other_sizes(session, SimpleNamespace(ids=()))] == ids
 

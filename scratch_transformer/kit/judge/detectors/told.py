@@ -56,9 +56,9 @@ def other_sizes(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
 
 def _rows_of_another(session: Session, setting: str) -> str:
     """How many rows all tables have, where none has those that it is told of, and the last word stops it; else ""."""
-    probe, side = session.ran[0].probe, OF_WORDS[setting]
+    side = OF_WORDS[setting]
     try:
-        candidate = session.candidate.rebuild(**{setting: WIDE})
+        candidate, probe = session.candidate.rebuild(**{setting: WIDE}), session.ran[0].probe
         module, ids = candidate.module, probe.inputs[side].clone()
     except Exception:  # it takes no such setting, or no such ids
         return ""
