@@ -292,3 +292,25 @@ def test_so_do_a_mistake_of_a_part_and_one_of_its_own(tmp_path):
     found = check_text(text, tmp_path)
     model = found["TransformerEncoder"]
     assert model.verdict == "mistake" and model.ids == ["E2"] and "A1" in model.inherited
+
+
+CUT_BY_SAMPLES = """
+class PositionalEncoding(nn.Module):
+    def __init__(self, d_model, max_len=5000):
+        super().__init__()
+        pe, position = torch.zeros(max_len, d_model), torch.arange(max_len).unsqueeze(1)
+        angles = position * torch.exp(torch.arange(0, d_model, 2) * (-math.log(10000.0) / d_model))
+        pe[:, 0::2], pe[:, 1::2] = angles.sin(), angles.cos()
+        self.register_buffer("pe", pe.unsqueeze(0))
+
+    def forward(self, x):
+        return x + self.pe[:, :x.size(AXIS)]
+"""
+
+
+@pytest.mark.parametrize("axis, base, ids", [(1, "10000.0", []), (0, "10000.0", ["P4"]), (1, "1000.0", ["P2"])])
+def test_a_table_with_a_row_for_the_batch_that_is_cut_by_the_number_of_samples(axis, base, ids, tmp_path):
+    """It fits a sentence alone, whose tokens all get the first row."""
+    text = CUT_BY_SAMPLES.replace("AXIS", str(axis)).replace("10000.0", base)
+    (result,) = check_text(text, tmp_path).values()
+    assert [m.id for m in result.mistakes if m.severity == "mistake"] == ids, result

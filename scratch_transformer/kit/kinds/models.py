@@ -43,7 +43,7 @@ NORMALIZED = {"": {"embedding_norm": False}, "normalized embeddings": {"embeddin
 MODEL_SIZES = {**SIZES, "num_layers": 2, "max_len": 20}
 BOTH_SIDES = (*ROWS, *(id for id in LAYER_MISTAKES if id != KEYS_ARE_QUERIES))
 P14 = "P14:cosines where the sines belong, then zeros"
-POSITION_MISTAKES = ("E4", "E5", "P2", "P3", "P4", "P9", "P10", "P12", "P8:cut to integers", P14, "E2")
+POSITION_MISTAKES = ("E4", "E5", "P2", "P3", "P4:", "P9", "P10", "P12", "P8:cut to integers", P14, "E2")
 FINAL_NORMS = (
     "B4:post-norm without final norms",
     "B4:pre-norm without final norms",

@@ -182,7 +182,10 @@ print("the same after reordering the columns:", torch.equal(wrong[:, [0, 2, 1, 3
         expected="Token t gets row t.",
         fix="x + self.pe[:, : x.size(1)] for x of shape (batch, length, d_model).",
         source=POSITIONS_SOURCE,
-        changes={"": {"position_axis": "batch"}},
+        changes={
+            "": {"position_axis": "batch"},
+            "as many rows as there are samples: the first, for a sentence alone": {"position_axis": "none"},
+        },
         demo="""\
 import torch
 pe = torch.arange(4.0).view(4, 1, 1)  # (length, 1, d_model)
