@@ -143,19 +143,43 @@ def never_used(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
             said = f"Nothing depends on self.{path}: with other weights, its output is the same."
             yield Finding(MISTAKES["B30"], said, f"self.{path}")
             return
+    if best.recipe.positions == "none" and {"ids", "src"} & {*session.kind.inputs}:
+        for path, part in module.named_children():
+            if POSITIONS.search(path.lower()) and part not in _called(session) and not _is_read(module, path):
+                yield Finding(
+                    MISTAKES["B30"], f"self.{path} is never called, and no positions are added.", f"self.{path}"
+                )
+                return
+
+
+POSITIONS = re.compile(r"(^|_)(pos(?!t)|pe($|_))")
+"""The name of a part that adds positions."""
+
+
+def _called(session: Session) -> set[nn.Module]:
+    """The parts that run in a call."""
+    found: set[nn.Module] = set()
+    module = session.candidate.module
+    parts = module.modules() if module is not None else ()
+    handles = [part.register_forward_pre_hook(lambda part, _: found.add(part)) for part in parts]
+    try:
+        call(session.candidate, session.ran[0].probe.inputs)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return found
+
+
+def _is_read(module: nn.Module, path: str) -> bool:
+    """Whether any method but the constructor reads a part."""
+    methods = [member for name, member in vars(type(module)).items() if name != "__init__"]
+    read = {name for method in methods for name in getattr(getattr(method, "__code__", None), "co_names", ())}
+    return path.rpartition(".")[2] in read
 
 
 def _is_optional(session: Session, module: nn.Module, path: str) -> bool:
     """Whether a method reads a part without calling it: in other cases it does, or another method needs it."""
-    called: list[str] = []
-    handle = module.get_submodule(path).register_forward_pre_hook(lambda *_: called.append(path))
-    try:
-        call(session.candidate, session.ran[0].probe.inputs)
-    finally:
-        handle.remove()
-    methods = [member for name, member in vars(type(module)).items() if name != "__init__"]
-    read = {name for method in methods for name in getattr(getattr(method, "__code__", None), "co_names", ())}
-    return not called and path.rpartition(".")[2] in read
+    return module.get_submodule(path) not in _called(session) and _is_read(module, path)
 
 
 def shared_attentions(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
