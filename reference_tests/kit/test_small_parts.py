@@ -92,13 +92,15 @@ def scaled_dot_product_attention(query, key, value, mask=None):
 @pytest.mark.parametrize("fill, weights, named", [
     ("-1e9", "scores", ("A37", "the scores themselves")), ("-1e9", "scores.sigmoid()", ("A37", "sigmoid")),
     ("-1e9", "scores.softmax(-1).softmax(-1)", ("A37", "softmax twice")),
-    ("1e9", "scores.softmax(-1)", ("A4", "filled with 1e9")), ("-1e9", "scores.softmax(-1) ** 2", None),
+    ("1e9", "scores.softmax(-1)", ("A4", "filled with 1e9")),
+    ("math.inf", "scores.softmax(-1)", ("A4", "filled with +inf")), ("math.inf", "scores.softmax(-1) ** 2", None),
+    ("-math.inf", "scores.softmax(-1)", ()), ("-1e9", "scores.softmax(-1) ** 2", None),
 ])  # fmt: skip
 def test_what_becomes_of_the_scores(fill, weights, named, tmp_path):
     with time_to_look(LESS):
         result = only(CORE.format(fill=fill, weights=weights), tmp_path)
-    assert result.verdict == ("unknown mismatch" if named is None else "mistake")
-    assert named is None or named in {(one.id, one.form) for one in result.mistakes}
+    assert result.verdict == ("unknown mismatch" if named is None else "mistake" if named else "matches the builtin")
+    assert not named or named in {(one.id, one.form) for one in result.mistakes}
 
 
 MAKES = """

@@ -19,6 +19,7 @@ PROPOSED = [
     ("A1", "multiplied by √d_k", "s = q @ k.mT * d_k**0.5", None),
     ("A2", "over the queries", "w = F.softmax(s, dim=1)", "w = F.softmax(s, dim=-1)"),
     ("A4", "", "s = scores * mask", 's = scores.masked_fill(mask == 0, float("-inf"))'),
+    ("A4", "filled with +inf", 's.masked_fill(mask == 0, float("inf"))', 's.masked_fill(mask == 0, float("-inf"))'),
     ("A4", "filled with 1e-9", "s = s.masked_fill(mask == 0, -1e-9)", 's = s.masked_fill(mask == 0, float("-inf"))'),
     ("A8", "", "s = s.masked_fill(mask == 0, -1e9)", 's = s.masked_fill(mask == 0, float("-inf"))'),
     ("A10", "-10000", "s = s.masked_fill(m, -10000.0)", 's = s.masked_fill(m, float("-inf"))'),

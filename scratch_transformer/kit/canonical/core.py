@@ -36,6 +36,7 @@ FILLS = {
     "1e-9": 1e-9,
     "-1e-9": -1e-9,
     "1e9": 1e9,
+    "inf": float("inf"),
 }
 WEIGHINGS: dict[str, Callable[[Tensor, int], Tensor]] = {
     "softmax": functional.softmax,

@@ -152,7 +152,8 @@ print("masked afterwards:", wrong[0], "sum", wrong[0].sum().item())
         title="scores times mask",
         severity="mistake",
         does="Multiplies the scores by the mask. A blocked score becomes 0, not -∞, and the softmax gives it a weight "
-        "proportional to e⁰ = 1. So it does with 1e-9 for -1e9; with 1e9, what is blocked gets all of the weight.",
+        "proportional to e⁰ = 1. So it does with 1e-9 for -1e9; with 1e9, what is blocked gets all of the weight, and "
+        "with +∞ it becomes NaN.",
         expected="Set blocked scores to -∞ before the softmax.",
         fix="scores.masked_fill(mask == 0, float('-inf')).",
         source=MASKS,
@@ -162,6 +163,7 @@ print("masked afterwards:", wrong[0], "sum", wrong[0].sum().item())
             "filled with 1e-9": {"fill": "1e-9"},
             "filled with -1e-9": {"fill": "-1e-9"},
             "filled with 1e9": {"fill": "1e9"},
+            "filled with +inf": {"fill": "inf"},
         },
         demo=SCORES
         + """\

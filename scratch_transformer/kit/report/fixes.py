@@ -33,6 +33,8 @@ def _rewrite(id: str, form: str) -> Rewrite | None:
         return _by(rf"{SCORES} \+ {MASK}", rf"\g<scores>.masked_fill(\g<mask> {test}, {INF})")
     if id == "A4" and not form:
         return _by(rf"{SCORES} \* {MASK}", rf"\g<scores>.masked_fill(\g<mask> == 0, {INF})")
+    if (id, form) == ("A4", "filled with +inf"):
+        return _by(r"(?<![-\w.])(?:float\(['\"]inf['\"]\)|(?:math|torch|np)\.inf\b)", INF)
     if id in ("A5", "A6") and form in ("hides the diagonal", "sees one token ahead"):
         return _by(r"(tril\(.*), (?:diagonal=)?-?1\)", r"\1)")
     if id in ("P5", "A30") and form:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import inspect
 import re
 import sys
 import types
@@ -11,6 +12,7 @@ from typing import Any
 
 from torch import nn
 
+from scratch_transformer.kit.definitions import source_of
 from scratch_transformer.kit.discover.placeholders import Missing
 from scratch_transformer.kit.resolve.build.config import Config, Unknown, fits, is_number
 from scratch_transformer.kit.resolve.build.values import Values
@@ -57,6 +59,24 @@ def override(namespace: dict[str, Any], names: set[str], settings: Mapping[str, 
             continue
         changed[name] = namespace[name]
     return changed
+
+
+READ_LATER = re.compile(r"self\.\w*drop\w*|\bdropout\(|\bDropout\(|F\.dropout")
+"""What a forward has of dropout where only the constructor reads how much is to be dropped."""
+
+
+def drops_as_told(made: Any, dropout: float) -> bool:
+    """Whether a constructor read how much is to be dropped, of all that drops, and no other method reads that later."""
+    layers = [part for part in made.modules() if isinstance(part, nn.Dropout)] if isinstance(made, nn.Module) else []
+    if not layers or any(part.p != dropout for part in layers):
+        return False
+    for cls in {type(part) for part in made.modules()}:
+        methods = () if cls.__module__.startswith("torch.") else vars(cls).items()
+        for name, method in methods:
+            left = READ_LATER.sub("", source_of(method)) if inspect.isfunction(method) and name != "__init__" else ""
+            if "drop" in left.lower():
+                return False
+    return True
 
 
 def _holds(name: str, value: Any) -> bool:

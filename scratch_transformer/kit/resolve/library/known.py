@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dis
 import functools
 import inspect
@@ -223,6 +224,15 @@ class Known:
             of_padding = [value for name, value in changed.items() if "pad" in settings_of(name)]
             pads |= dict.fromkeys(["pad"], of_padding[-1]) if of_padding else {}
         return pads
+
+    @contextlib.contextmanager
+    def globals_of(self, thing: Any, settings: Mapping[str, Any], usual: Mapping[str, Any]) -> Iterator[None]:
+        """Meanwhile the hyperparameters outside of constructors are these, then the usual ones again."""
+        self.set_globals(thing, settings)
+        try:
+            yield
+        finally:
+            self.set_globals(thing, usual)
 
     def classes_beside(self, thing: Any) -> list[type]:
         """The learner's other classes, among them configs."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 from torch import nn
@@ -15,6 +15,7 @@ from scratch_transformer.kit.definitions import named_in, parameters_of
 from scratch_transformer.kit.kind import Candidate, Kind
 from scratch_transformer.kit.resolve import fitness, guess, likeness
 from scratch_transformer.kit.resolve.build import asked, config, construct
+from scratch_transformer.kit.resolve.build import globals as outside
 from scratch_transformer.kit.resolve.build.values import GENERAL
 from scratch_transformer.kit.resolve.candidate import Resolved
 from scratch_transformer.kit.resolve.functions import sizes
@@ -40,15 +41,18 @@ class Library(Parts):
                 raise KeyError(f"{kind.name} is a function")
             parameters = construct.parameters_of(cls)
             known = {name for p in parameters for name in (*settings_of(p.name), plain(p.name))}
-            if not known >= changes.keys() and not any(config.is_config(p) for p in parameters):
+            is_outside = not known >= changes.keys() and not any(config.is_config(p) for p in parameters)
+            if is_outside and changes.keys() != {"dropout"}:
                 raise KeyError(f"{cls.__name__} has no {', '.join(changes)}")
             wanted = {**settings, **changes}
             flags = {name: value for name, value in changes.items() if name not in GENERAL}
             kept = {n: v for n, v in self.given.items() if not changes.keys() & {*settings_of(n), plain(n)}}
             given = {**kept, **flags}
             attempt = next(construct.attempts(cls, wanted, self.namespace_of(cls), self.parts(kind, cls), given))
-            again = attempt.build()
-            if not known | attempt.used.keys() >= changes.keys():
+            with self.globals_of(cls, wanted, settings) if is_outside else contextlib.nullcontext():
+                again = attempt.build()
+            heard = {"dropout"} if is_outside and outside.drops_as_told(again, changes["dropout"]) else set()
+            if not known | attempt.used.keys() | heard >= changes.keys():
                 raise KeyError(f"the config of {cls.__name__} has no {', '.join(changes)}")
             adopted = self._adopt(again, kind, wanted)
             if not any(isinstance(value, (nn.Module, list, tuple)) for value in attempt.args.values()):
@@ -174,7 +178,7 @@ class Library(Parts):
                     waiting.append(part)
         return found
 
-    @contextmanager
+    @contextlib.contextmanager
     def supplying(self, name: str, part: Any, kind: str, settings: Mapping[str, Any], pair: bool) -> Iterator[None]:
         """The reference in place of a part, wherever the learner's code names it."""
         modules = {getattr(thing, "__module__", "") for thing in self.guesses}
