@@ -100,3 +100,25 @@ def test_what_words_are_hidden_in_is_no_mask(more, severity, tmp_path):
     results = check_text(MASKED_TOKENS.format(more), tmp_path)
     assert results["FeedForward"].verdict == "matches the builtin"
     assert {m.id: m.severity for m in results["TransformerEncoder"].mistakes}["A24"] == severity
+OF_KEYS = """
+class SelfAttention(nn.Module):
+    def __init__(self, dim, heads):
+        super().__init__()
+        self.heads, self.qkv, self.out = heads, nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)
+
+    def forward(self, x, mask=None):
+        q, k, v = (y.unflatten(-1, (self.heads, -1)).transpose(1, 2) for y in self.qkv(x).chunk(3, -1))
+        scores = q @ k.mT * q.shape[-1] ** -0.5
+        if mask is not None:
+            scores = scores.masked_fill(~mask[:, None, None, :], -torch.finfo(scores.dtype).max)
+        return self.out((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+"""
+
+
+@pytest.mark.parametrize(("old", "new", "ids"), [
+    ("", "", []), ("None, None, :]", "None, :, None]", ["A7"]),
+    ("scores = scores.masked_fill", "scores.masked_fill", ["A24"]),
+])  # fmt: skip
+def test_what_hides_the_queries_of_padding_does_not_ignore_the_mask(old, new, ids, tmp_path):
+    result = check_text(OF_KEYS.replace(old, new), tmp_path)["SelfAttention"]
+    assert [id for id in result.ids if id != "A19"] == ids, result

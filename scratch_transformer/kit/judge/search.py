@@ -61,6 +61,9 @@ MOST_LIKELY, MOST_NEAR = 4, 48
 PADDING_LOST, GAP = ("A29", "the padding is lost"), "gap"
 """A mistake that goes with any other, and the name of the probe that shows it."""
 
+OF_QUERIES, IGNORED = ("A7", "queries instead of keys"), ("A24", "")
+"""Alike where padding's own outputs do not count, and no mask is more than padding."""
+
 TOGETHER = (("LN1", "LN2"), ("LN1", "LN3"), ("LN2", "LN3"), ("LN1", "LN2", "LN3"), ("R3", "R7"), ("R4", "R7"),
             ("R7", "LN3"), ("R4", "LN3"), ("R4", "R7", "LN3"))  # fmt: skip
 """Mistakes that often come together."""
@@ -171,13 +174,17 @@ def _closest(session: Session, first: Hypothesis, found: Sequence[tuple[float, H
 
 
 def _rivals(session: Session, hypothesis: Hypothesis) -> Iterator[Hypothesis]:
-    """The mask is ignored, where it was said to hide queries: what those then attend to does not count."""
-    other = next((c for c in changes_of(session.kind) if (c.id, c.form) == ("A24", "")), None)
-    of_queries = next((c for c in hypothesis.changes if (c.id, c.form) == ("A7", "queries instead of keys")), None)
-    if other is not None and of_queries is not None and "A24" not in hypothesis.ids:
-        changes = tuple(other if c is of_queries else c for c in hypothesis.changes)
-        undone = {name: getattr(RIGHT, name) for name, _ in of_queries.entries}
-        yield replace(hypothesis, changes=changes, recipe=hypothesis.recipe.with_({**undone, **dict(other.entries)}))
+    """The mask is ignored, where it was said to hide queries, or hides them: what those attend to does not count."""
+    for own, others in (OF_QUERIES, IGNORED), (IGNORED, OF_QUERIES):
+        other = next((c for c in changes_of(session.kind) if (c.id, c.form) == others), None)
+        change = next((c for c in hypothesis.changes if (c.id, c.form) == own), None)
+        if other is None or change is None or other.id in hypothesis.ids:
+            continue
+        changes = tuple(other if c is change else c for c in hypothesis.changes)
+        undone = {name: getattr(RIGHT, name) for name, _ in change.entries}
+        for fill in FILLS if own == IGNORED else (hypothesis.recipe.fill,):
+            recipe = hypothesis.recipe.with_({**undone, **dict(other.entries), "fill": fill})
+            yield replace(hypothesis, changes=changes, recipe=recipe)
 
 
 def _twins(first: Hypothesis, alike: Sequence[Hypothesis]) -> dict[str, tuple[str, ...]]:
