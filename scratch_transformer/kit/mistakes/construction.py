@@ -14,8 +14,8 @@ CONSTRUCTION = (
         id="A28",
         title="one projection for all heads",
         severity="mistake",
-        does="Cuts the features into heads first, and then projects each with the same small matrix (d_k × d_k). All "
-        "heads share it, and none sees more than its own share of the features. Or all heads are one and the "
+        does="Cuts the features into heads first, and then projects each with a small matrix (d_k × d_k), one for all "
+        "heads or one for each: none sees more than its own share of the features. Or all heads are one and the "
         "same, or there are fewer heads of keys, or of values, than of queries.",
         expected="Each head has its own projection of all d_model features; nn.Linear(d_model, d_model) is all of them "
         "side by side. Multi-query attention is a design in which query heads share keys and values, both of them, so "
