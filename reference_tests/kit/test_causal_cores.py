@@ -37,6 +37,7 @@ def test_a_core_that_hides_the_future_by_itself(old, new, ids, tmp_path):
     assert result.verdict == ("mistake" if ids else "matches the builtin"), result
 
 
-def test_what_does_not_say_that_it_is_causal_need_not_be(tmp_path):
-    plain = CORE.replace("causal_attention", "attention").replace('.masked_fill(ahead, float("-inf"))', "")
-    assert check_text(plain, tmp_path)["attention"].ids == []
+@pytest.mark.parametrize("name", ["attention", "decoder_attention"])
+def test_what_does_not_say_that_it_is_causal_need_not_be(name, tmp_path):
+    plain = CORE.replace("causal_attention", name).replace('.masked_fill(ahead, float("-inf"))', "")
+    assert check_text(plain.replace(f"    ahead = {AHEAD}\n", ""), tmp_path)[name].ids == []

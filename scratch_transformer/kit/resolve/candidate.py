@@ -26,6 +26,8 @@ from scratch_transformer.kit.resolve.weights.layout import ZERO, Layout, Paramet
 
 CAUSAL = re.compile(r"gpt|causal|masked|decod|autoregress|lm$|language|generat", re.IGNORECASE)
 """In the name of what hides the future by itself."""
+OF_A_CORE = re.compile(r"causal|masked|autoregress", re.IGNORECASE)
+"""The same of the core of attention: a decoder has another one for what the encoder gives."""
 CONTINUES = re.compile(r"^start_?pos|^past|cache")
 """An argument of what writes text, word by word."""
 PADDING_OF_TARGET = re.compile(
@@ -331,7 +333,8 @@ def _is_causal(kind: Kind, thing: Any) -> bool:
     if kind.name in ("DecoderOnly", "LlamaModel") and hasattr(thing, "forward"):  # it keeps keys for the words to come
         writes = writes or any(map(CONTINUES.search, inspect.signature(thing.forward).parameters))
         writes = writes or documented.asks_for_the_next(thing)
-    return kind.name.endswith(("Mask", "Transformer")) or bool(CAUSAL.search(name)) or writes
+    says = OF_A_CORE if kind.name == "ScaledDotProductAttention" else CAUSAL
+    return kind.name.endswith(("Mask", "Transformer")) or bool(says.search(name)) or writes
 
 
 def _unflattened(output: Tensor, expected: torch.Size) -> Tensor:
