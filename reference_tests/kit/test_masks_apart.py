@@ -100,6 +100,8 @@ def test_what_words_are_hidden_in_is_no_mask(more, severity, tmp_path):
     results = check_text(MASKED_TOKENS.format(more), tmp_path)
     assert results["FeedForward"].verdict == "matches the builtin"
     assert {m.id: m.severity for m in results["TransformerEncoder"].mistakes}["A24"] == severity
+
+
 OF_KEYS = """
 class SelfAttention(nn.Module):
     def __init__(self, dim, heads):

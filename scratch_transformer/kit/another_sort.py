@@ -12,6 +12,7 @@ from typing import Any
 from torch import nn
 
 from scratch_transformer.kit.definitions import leads_to
+from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.resolve import fitness, foreign, guess, other_designs
 from scratch_transformer.kit.resolve.call.forwards import MODELS
@@ -21,7 +22,8 @@ from scratch_transformer.kit.resolve.names.roles import role_of
 from scratch_transformer.kit.resolve.trials.match import Outcome
 from scratch_transformer.kit.resolve.weights.layout import walk
 
-MADE = ("q", "k", "v")
+MADE, NETWORKS = ("q", "k", "v"), ("FeedForward", "SwiGLU")
+SAID = other_designs.SAID
 GATE = re.compile(r"glu\d*$|gated_?linear_?units?$", re.IGNORECASE)
 
 
@@ -34,39 +36,47 @@ def name_of(value: Any, outcome: Outcome, verdict: str, library: Library) -> str
     if (why := foreign.asks_for_absent(value)) and (outcome.candidate is None or outcome.candidate.replaced):
         return why
     module = outcome.candidate.module if outcome.candidate is not None else None
-    if outcome.kind.name in ("FeedForward", "SwiGLU") and module is not None and not [*module.parameters()]:
+    if outcome.kind.name in NETWORKS and module is not None and not [*module.parameters()]:
         return foreign.WEIGHTLESS
-    if verdict == "unknown mismatch" and outcome.kind.name in ("FeedForward", "SwiGLU") and _is_bare_gate(module):
-        return other_designs.SAID.format("a gated linear unit without a projection after it")
-    if verdict == "unknown mismatch" and outcome.kind.name == "Linear" and _has_more(module):
-        return foreign.ACTIVATED
-    usual = 3 if fitness.speaks_of_gates(value) else 2
-    if (
-        verdict == "unknown mismatch"
-        and outcome.kind.name in ("FeedForward", "SwiGLU")
-        and (count := _linears(module)) > usual
-    ):
-        return other_designs.SAID.format(f"a feed-forward network of {count} linear layers")
-    if verdict == "unknown mismatch" and outcome.kind.name == "Projection" and _is_network(module):
-        return other_designs.SAID.format(f"a projection to the vocabulary of {_linears(module)} linear layers")
-    may_write = "next_logits" in outcome.kind.inputs or inspect.isfunction(value)
-    if may_write and (other := decoder_within(value)):
+    why = _of_its_calls(value, outcome.kind)
+    if verdict == "unknown mismatch":
+        why = why or _of_its_parts(value, outcome, module, library)
+    if not why and outcome.kind.name.endswith(("Layer", "Block")) and attends_to_two(value, module, library):
+        return SAID.format("a layer that attends to two other sequences")
+    return why or other_designs.design_of(value)
+
+
+def _of_its_calls(value: Any, kind: Kind) -> str:
+    """Of a function: what computes, or writes, is what it calls."""
+    writes = "next_logits" in kind.inputs
+    if (writes or inspect.isfunction(value)) and (other := decoder_within(value)):
         return foreign.HANDS_ON.format(other)
-    shape = _shape(outcome, library) if verdict == "unknown mismatch" else None
+    computes = {"x", "query", "ids"} & {*kind.inputs} and not writes
+    parts = parts_given(value) if computes and inspect.isfunction(value) else []
+    return foreign.GIVEN_PARTS.format(", ".join(parts)) if parts else ""
+
+
+def _of_its_parts(value: Any, outcome: Outcome, module: nn.Module | None, library: Library) -> str:
+    """Of what runs: the parts that it has and no other of its kind, or the shape of what it returns."""
+    kind, count = outcome.kind.name, _linears(module)
+    if kind in NETWORKS and _is_bare_gate(module):
+        return SAID.format("a gated linear unit without a projection after it")
+    if kind in NETWORKS and count > (3 if fitness.speaks_of_gates(value) else 2):
+        return SAID.format(f"a feed-forward network of {count} linear layers")
+    if kind == "Linear" and _has_more(module):
+        return foreign.ACTIVATED
+    if kind == "Projection" and _is_network(module):
+        return SAID.format(f"a projection to the vocabulary of {count} linear layers")
+    shape = _shape(outcome, library)
     if shape is not None and _is_pooled(outcome, shape):
         return foreign.POOLED
-    if verdict == "unknown mismatch" and outcome.kind.name in MODELS and only_attends(module, library):
-        return other_designs.SAID.format("attention alone, without feed-forward networks and norms")
+    if kind in MODELS and only_attends(module, library):
+        return SAID.format("attention alone, without feed-forward networks and norms")
     if shape is not None and _is_of_scores(outcome, shape):
         return foreign.NO_VALUES
-    computes = {"x", "query", "ids"} & {*outcome.kind.inputs} and "next_logits" not in outcome.kind.inputs
-    if computes and inspect.isfunction(value) and (parts := parts_given(value)):
-        return foreign.GIVEN_PARTS.format(", ".join(parts))
-    if outcome.kind.name.endswith(("Layer", "Block")) and attends_to_two(value, module, library):
-        return other_designs.SAID.format("a layer that attends to two other sequences")
-    if verdict == "unknown mismatch" and any(makes_queries_by_networks(part) for part in (module, outcome.made)):
-        return other_designs.SAID.format("attention whose queries, keys or values are made by networks")
-    return other_designs.design_of(value)
+    if any(makes_queries_by_networks(part) for part in (module, outcome.made)):
+        return SAID.format("attention whose queries, keys or values are made by networks")
+    return ""
 
 
 def lacks(library: Library) -> str:
