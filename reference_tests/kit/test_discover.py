@@ -213,6 +213,16 @@ def test_files_of_a_package_import_each_other(package, with_init):
     assert loaded["block"].missing == []
 
 
+def test_a_folder_may_be_called_like_a_file(tmp_path):
+    (tmp_path / "finetuning.py").mkdir()
+    path = tmp_path / "finetuning.py" / "model.py"
+    path.write_text("from torch import nn\n\n\nclass Norm(nn.LayerNorm):\n    pass\n")
+    (tmp_path / "other.py").write_text(path.read_text() + "    # from .. import model\n")
+    for place in (path, tmp_path / "other.py", tmp_path):
+        report = process.check(find(str(place)), place.name)
+        assert report.problems == [] and {result.verdict for result in report.results} == {"matches the builtin"}
+
+
 def test_a_file_may_be_called_like_its_folder(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", list(sys.path))
     folder = tmp_path / "tinymodel"

@@ -18,7 +18,7 @@ from torch import nn
 from scratch_transformer.kit.definitions import parameters_of
 from scratch_transformer.kit.discover import load
 from scratch_transformer.kit.discover.sandbox import Guard
-from scratch_transformer.kit.discover.target import Source, find
+from scratch_transformer.kit.discover.target import Source, find, python_files
 
 DEFINITION = re.compile(r"^class (\w+)\(.*Module", re.MULTILINE)
 MOST_FILES, MOST_BYTES, MOST_LOADED = 40, 200_000, 8
@@ -59,7 +59,7 @@ def _asked(cls: type) -> list[str]:
 def _beside(path: Path) -> dict[str, tuple[str, str]]:
     """Module classes in the other files of a folder: bare name -> (file, name); of two, that in its own file."""
     found: dict[str, tuple[str, str]] = {}
-    for file in sorted(path.parent.glob("*.py"))[:MOST_FILES]:
+    for file in python_files(path.parent)[:MOST_FILES]:
         if file == path or file.stat().st_size > MOST_BYTES:
             continue
         for name in DEFINITION.findall(file.read_text(encoding="utf-8", errors="replace")):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from dataclasses import dataclass, field
@@ -100,9 +101,14 @@ def _names_its_folder(text: str, folder: Path) -> bool:
     return any((folder / f"{name}.py").is_file() or (folder / name).is_dir() for name in imported)
 
 
+def python_files(folder: Path) -> list[Path]:
+    """By name, those that can be read; a folder may be called anything, finetuning.py too."""
+    return [path for path in sorted(folder.glob("*.py")) if path.is_file() and os.access(path, os.R_OK)]
+
+
 def _levels(folder: Path) -> int:
     """How many folders up the relative imports of a folder's files reach: they make it a package."""
-    texts = (path.read_bytes() for path in sorted(folder.glob("*.py"))[:MOST_FILES])
+    texts = (path.read_bytes() for path in python_files(folder)[:MOST_FILES])
     return max((len(dots) for text in texts for dots in RELATIVE.findall(text)), default=0)
 
 
@@ -122,7 +128,8 @@ def _folder(folder: Path) -> tuple[Source, ...]:
     paths = [
         path
         for path in sorted([*folder.rglob("*.py"), *folder.rglob("*.ipynb")])
-        if not SKIPPED_FOLDERS.intersection(path.relative_to(folder).parts[:-1])
+        if path.is_file()
+        and not SKIPPED_FOLDERS.intersection(path.relative_to(folder).parts[:-1])
         and not any(part.startswith(".") for part in path.relative_to(folder).parts)
         and not SKIPPED_FILES.match(path.stem)
     ]
