@@ -277,3 +277,27 @@ def test_what_is_meant_for_tokens_of_another_width_is_no_mistake(tmp_path):
     assert {id for result in results.values() for id in (*result.ids, *result.inherited)} == set()
     (result,) = check_text(WRONG_WAY_ROUND, tmp_path).values()
     assert ([m.id for m in result.mistakes], result.mistakes[0].where) == (["B26"], "learner.py:14")
+
+
+IN_A_COLUMN = """
+class PositionalEncoding(nn.Module):
+    def __init__(self, d_model, max_len):
+        super().__init__()
+        pe, position = torch.zeros(ROWS, d_model), torch.arange(max_len)COLUMN
+        angles = position * torch.exp(torch.arange(0, d_model, 2) * (-math.log(10000.0) / d_model))
+        pe[:, 0::2], pe[:, 1::2] = angles.sin(), angles.cos()
+        self.register_buffer("pe", pe)
+
+    def forward(self, x):
+        return x + self.pe[:x.size(1)]
+"""
+
+
+@pytest.mark.parametrize(
+    "column, rows, ids", [("", "max_len", ["B26"]), ("[:, None]", "max_len", []), ("[:, None]", "512", [])]
+)
+def test_a_constructor_whose_shapes_never_fit(column, rows, ids, tmp_path):
+    """Of as many rows as are written in they may."""
+    text = IN_A_COLUMN.replace("COLUMN", column).replace("ROWS", rows)
+    (result,) = check_text(text, tmp_path).values()
+    assert [m.id for m in result.mistakes if m.id == "B26"] == ids, result

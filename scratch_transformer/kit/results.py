@@ -109,13 +109,14 @@ class Results:
         finding = crash_finding(error) if isinstance(error, Exception) else None
         if finding is None:
             finding, error = first_finding(self.library.heard.values()) or (None, error)
-        if finding is None and outcome.stage == "called":
+        if finding is None and outcome.stage in ("built", "called"):
             with (
                 contextlib.suppress(TimeUp),
                 self.guard.on() if self.guard else nullcontext(),
                 time_limit(TRIAL_SECONDS),
             ):
-                found = misfits.finding(value, outcome.kind, self.library, error) or uneven.finding(outcome)
+                look = misfits.finding if outcome.stage == "called" else misfits.of_constructor
+                found = look(value, outcome.kind, self.library, error) or uneven.finding(outcome)
                 finding, error = found or (None, error)
         if finding is not None and finding.severity == "mistake":
             self.broken[value] = finding.mistake.id

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from scratch_transformer.kit.definitions import names_in
+from scratch_transformer.kit.definitions import names_in, source_of
 from scratch_transformer.kit.judge import undefined
 from scratch_transformer.kit.kind import Finding, Inputs, Kind
 from scratch_transformer.kit.mistakes import MISTAKES
@@ -40,6 +40,8 @@ SHAPES = re.compile(
 KINDS = ("MultiheadAttention", "SelfAttention", "CausalSelfAttention", "CrossAttention", "FeedForward", "EncoderLayer",
          "DecoderLayer", "DecoderOnlyLayer", "PositionalEncoding", "Encoder", "LlamaBlock")  # fmt: skip
 MOST_PLANS, MOST_FORMS = 9, 12
+LEAST = 3
+"""Of numbers that are sizes."""
 STOPS_AT = "It stops at: "
 """In the evidence, before the line."""
 
@@ -84,6 +86,31 @@ def _is_told_of_lengths(thing: type[nn.Module]) -> bool:
     """Whether it may be told how long its sequences are, or how many: else it is the same with any."""
     told = construct.parameters_of(thing)
     return any(is_config(p) or {"max_len", "batch"} & {*settings_of(p.name)} for p in told)
+
+
+def of_constructor(thing: Any, kind: Kind, library: Library, error: BaseException | None) -> Misfit | None:
+    """B26, if a constructor stops with shapes at one line, whatever numbers it is told: a column that is none."""
+    is_one = isinstance(thing, type) and issubclass(thing, nn.Module) and kind.name in KINDS and not library.supplied
+    if not is_one or not _stops_within(error, thing) or not _is_known(thing, kind):
+        return None
+    for (_, length, width, heads), times in itertools.product(SIZES, (1, 3)):
+        settings = _settings(kind, width, heads) | {"max_len": times * (width + length)}
+        try:
+            attempts = construct.attempts(thing, settings, library.namespace_of(thing), library.parts(kind, thing), {})
+            with double():
+                next(attempts).build()
+        except (Exception, Unknown) as stop:
+            is_same = _stops_within(stop, thing) and _place(stop, thing) == _place(error, thing)
+            sizes = [n for n in re.findall(r"\d+", str(stop)) if int(n) >= LEAST]
+            if not is_same or any(re.search(rf"\b{n}\b", source_of(thing)) for n in sizes):
+                return None  # with a size that is written in it may fit
+        else:
+            return None  # some numbers fit
+    file, line = _place(error, thing)
+    code = linecache.getline(file, line).partition("#")[0].strip()
+    text = " ".join(str(error).split())[:160]
+    said = f"Its shapes do not fit, with whatever numbers its constructor is told: {text}. {STOPS_AT}{code}"
+    return (Finding(MISTAKES["B26"], said), error) if error is not None else None
 
 
 def _settings(kind: Kind, width: int, heads: int) -> dict[str, Any]:
