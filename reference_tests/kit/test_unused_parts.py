@@ -150,3 +150,29 @@ def test_a_feed_forward_network_whose_output_is_thrown_away_is_named(tmp_path):
     with time_to_look(LESS):
         wrong = check_text(FED_IN_VAIN.replace("norm1(x +", "norm1(x.tanh() +"), tmp_path)["EncoderLayer"]
     assert wrong.verdict == "unknown mismatch", wrong
+
+
+POOLED = """
+class SentenceClassifier(nn.Module):
+    def __init__(self, vocab_size, d_model, num_heads, d_ff, num_layers, num_classes=4, max_len=50):
+        super().__init__()
+        self.words, self.places = nn.Embedding(vocab_size, d_model), nn.Embedding(max_len, d_model)
+        self.blocks = nn.ModuleList([EncoderLayer(d_model, num_heads, d_ff) for _ in range(num_layers)])
+        self.ln, self.classifier = nn.LayerNorm(d_model), nn.Linear(d_model, num_classes)
+
+    def forward(self, ids):
+        x = self.words(ids) + self.places(torch.arange(ids.shape[1]))
+        for block in self.blocks:
+            x = block(x)
+        return self.classifier(self.ln(x[:, 0]))
+"""
+
+
+@pytest.mark.parametrize("used, ids", [("self.ln(x[:, 0])", []), ("x[:, 0]", ["B30"])])
+def test_a_norm_after_the_pooling_is_used_there(used, ids, tmp_path):
+    """The layers are compared, and nothing of what comes after them: whether it runs tells."""
+    text = LAYERS.replace("self.ln1, self.ln2 = LayerNormalization(d_model), LayerNormalization(d_model)", (
+        "self.ln1, self.ln2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)")) + POOLED  # fmt: skip
+    result = check_text(text.replace("self.ln(x[:, 0])", used), tmp_path)["SentenceClassifier"]
+    assert [mistake.id for mistake in result.mistakes if mistake.severity == "mistake"] == ids, result
+    assert bool(ids) or not any("Nothing depends" in note for note in result.notes)

@@ -175,6 +175,7 @@ class Candidate:
         self.shown: dict[str, Any] = {}
         self.explained: Recipe | None = None
         self.idle: tuple[str, ...] = ()
+        self.ends_within = False
         self.told: frozenset[str] = frozenset()
         self.is_tried = False
         self.drops = False

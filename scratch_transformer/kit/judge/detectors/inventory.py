@@ -16,6 +16,7 @@ from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.blocks import UNUSED_NORMS
+from scratch_transformer.kit.resolve.call.running import running
 
 Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 FILLS_NORMS = re.compile(r"isinstance\(\w+, [^)\n]*Norm|\bones_\(|\.fill_\(1")
@@ -158,16 +159,8 @@ POSITIONS = re.compile(r"(^|_)(pos(?!t)|pe($|_))")
 
 def _called(session: Session) -> set[nn.Module]:
     """The parts that run in a call."""
-    found: set[nn.Module] = set()
-    module = session.candidate.module
-    parts = module.modules() if module is not None else ()
-    handles = [part.register_forward_pre_hook(lambda part, _: found.add(part)) for part in parts]
-    try:
-        call(session.candidate, session.ran[0].probe.inputs)
-    finally:
-        for handle in handles:
-            handle.remove()
-    return found
+    candidate, inputs = session.candidate, session.ran[0].probe.inputs
+    return running(candidate.module, lambda: call(candidate, inputs))
 
 
 def _is_read(module: nn.Module, path: str) -> bool:

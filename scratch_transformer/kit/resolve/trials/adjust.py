@@ -145,7 +145,7 @@ def _within(candidate: Resolved, width: int, said: str) -> None:
             raise CannotCall("it returns a number, and none of its parts gives a score for every word")
         return found[-1]
 
-    candidate.function = forward
+    candidate.function, candidate.ends_within = forward, True
     candidate.limits.append(said)
 
 

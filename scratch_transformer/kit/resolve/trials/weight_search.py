@@ -6,12 +6,14 @@ import itertools
 import re
 import time
 import weakref
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from scratch_transformer.kit.kind import Probe
+from scratch_transformer.kit.resolve.call.running import running
 from scratch_transformer.kit.resolve.candidate import Resolved
 from scratch_transformer.kit.resolve.trial import MISTAKEN, NOTHING, Score, Trial
 from scratch_transformer.kit.resolve.weights import align
@@ -62,10 +64,23 @@ def _without_idle(
         candidate.parameters, candidate.layout, candidate.missing = before
         candidate.explained, candidate.shown = None, {}
         return NOTHING, float("inf")
-    paths = dict.fromkeys(re.sub(r"\.\d+(?=\.|$)", "", path) for path in idle)  # the same of every layer
-    candidate.notes.append(f"Nothing depends on its {' and '.join(paths)}.")
-    candidate.idle = tuple(path for path in idle if path in _first_level(before[0]))
+    unused = _unused(candidate, probes[0], idle)
+    paths = dict.fromkeys(re.sub(r"\.\d+(?=\.|$)", "", path) for path in unused)  # the same of every layer
+    if paths:
+        candidate.notes.append(f"Nothing depends on its {' and '.join(paths)}.")
+    candidate.idle = tuple(path for path in unused if path in _first_level(before[0]))
     return again
+
+
+def _unused(candidate: Resolved, probe: Probe, idle: Iterable[str]) -> list[str]:
+    """Of parts on which what is compared does not depend, those on which nothing does: of a model whose layers are
+    compared, what runs after them may do its work there.
+    """
+    if not candidate.ends_within or candidate.module is None:
+        return [*idle]
+    runs = running(candidate.module, lambda: _output(candidate, probe))
+    parts = dict(candidate.module.named_modules())
+    return [path for path in idle if path in parts and parts[path] not in runs]
 
 
 def _idle(candidate: Resolved, probe: Probe) -> dict[str, list[str]]:
