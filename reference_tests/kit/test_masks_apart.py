@@ -7,6 +7,7 @@ from reference_tests.kit.learners.checked import check_text
 from reference_tests.kit.test_ways_to_call import plan_of
 from scratch_transformer.kit.judge.diagnose import diagnose
 from scratch_transformer.kit.kinds import KINDS
+from scratch_transformer.kit.report.finding import FINE
 from scratch_transformer.kit.resolve.call.masks import Form, Inexpressible
 from scratch_transformer.kit.resolve.candidate import Resolved
 from scratch_transformer.kit.resolve.trials.mask_search import _of_two_sorts, with_required_masks
@@ -124,3 +125,52 @@ class SelfAttention(nn.Module):
 def test_what_hides_the_queries_of_padding_does_not_ignore_the_mask(old, new, ids, tmp_path):
     result = check_text(OF_KEYS.replace(old, new), tmp_path)["SelfAttention"]
     assert [id for id in result.ids if id != "A19"] == ids, result
+
+
+ACROSS = """
+class DecoderLayer(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff):
+        super().__init__()
+        self.attn, self.crs = (nn.MultiheadAttention(d_model, num_heads, batch_first=True) for _ in range(2))
+        self.ffn = nn.Sequential(nn.Linear(d_model, d_ff), nn.ReLU(), nn.Linear(d_ff, d_model))
+        self.norm1, self.norm2, self.norm3 = (nn.LayerNorm(d_model) for _ in range(3))
+        self.h = num_heads
+
+    def given(self, mask):
+        return None if mask is None else (mask == 0).repeat_interleave(self.h, 0)
+
+    def forward(self, x, memory, tgt_mask, crs_mask):
+        x = self.norm1(x + self.attn(x, x, x, attn_mask=self.given(tgt_mask))[0])
+        x = self.norm2(x + self.crs(x, memory, memory, attn_mask=self.given(crs_mask))[0])
+        return self.norm3(x + self.ffn(x))
+
+
+class Seq2Seq(nn.Module):
+    def __init__(self, src_vocab_size, tgt_vocab_size, d_model, num_heads, d_ff, num_layers):
+        super().__init__()
+        self.src_embed, self.tgt_embed = nn.Embedding(src_vocab_size, d_model), nn.Embedding(tgt_vocab_size, d_model)
+        layers = [nn.TransformerEncoderLayer(d_model, num_heads, d_ff, batch_first=True) for _ in range(num_layers)]
+        self.encoder, self.h = nn.ModuleList(layers), num_heads
+        self.decoder = nn.ModuleList([DecoderLayer(d_model, num_heads, d_ff) for _ in range(num_layers)])
+        self.project = nn.Linear(d_model, tgt_vocab_size)
+
+    def forward(self, src, tgt, src_mask=None, tgt_mask=None, crs_mask=None):
+        memory, x = self.src_embed(src), self.tgt_embed(tgt)
+        for layer in self.encoder:
+            memory = layer(memory, None if src_mask is None else (src_mask == 0).repeat_interleave(self.h, 0))
+        for layer in self.decoder:
+            x = layer(x, memory, tgt_mask, crs_mask)
+        return self.project(x)
+"""
+
+
+@pytest.mark.parametrize("given, named", [("crs_mask", False), ("None", True)])
+def test_a_mask_for_the_attention_across_is_the_sources(given, named, tmp_path):
+    plan = plan_of(("src", "tgt", "src_mask", "tgt_mask"), "src", "tgt", "src_mask", "tgt_mask", "crs_mask")
+    assert [name for _, name, _ in plan.mask_parameters] == ["src_mask", "tgt_mask", "src_mask"]
+    text = ACROSS.replace(
+        "tgt_mask, crs_mask)\n        return self.project", f"tgt_mask, {given})\n        return self.project"
+    )
+    result = check_text(text, tmp_path)["Seq2Seq"]
+    assert ("A22" in result.ids) == named, result
+    assert named or result.verdict in FINE, result

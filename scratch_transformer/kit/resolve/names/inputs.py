@@ -70,7 +70,7 @@ OF_ATTENTION = {
 }
 """What is projected to queries, keys, values: idx_q, hidden_states_for_keys."""
 SOURCE_MASK = re.compile(
-    r"(src|source|enc|memory|mem|cross).*mask|^[se](pad(ding)?|att(entio)?n)?mask|encpad|mask.*(src|source|enc|mem|cross)"
+    r"(src|source|enc|memory|mem|cross|crs).*mask|^[se](pad(ding)?|att(entio)?n)?mask|encpad|mask.*(src|source|enc|mem|cross)"
 )
 TARGET_MASK = re.compile(
     r"(tgt|trg|tar|target|dec|self|look|peek|peak|ahead|tri[lu]|causal|subseq|^t|^d|future|slf).*mask|causal|lookahead|subsequent"
@@ -78,7 +78,7 @@ TARGET_MASK = re.compile(
 )
 BOTH = r"(src|source)(tgt|trg|tar|target)|(tgt|trg|tar|target)(src|source)"
 CROSS_MASK = re.compile(
-    rf"(decenc|encdec|encoderdecoder|cross|memory|{BOTH}).*mask|mask({BOTH})$|^dec(oder)?pad(ding)?mask$"
+    rf"(decenc|encdec|encoderdecoder|cross|crs|memory|{BOTH}).*mask|mask({BOTH})$|^dec(oder)?pad(ding)?mask$"
 )
 """Of these, what says `dec` is no mask of the target; dec_padding_mask is TensorFlow's, for what the encoder gives."""
 LENGTHS = re.compile(
