@@ -240,6 +240,31 @@ def test_what_is_right_with_one_length_is_harmless_in_a_part_and_in_the_whole(le
     assert (results["MultiHeadAttention"].verdict == "harmless deviation") == bool(ids)
 
 
+GROUPED = """
+class GroupedQueryAttention(nn.Module):
+    def __init__(self, d_model, num_heads, num_groups):
+        super().__init__()
+        self.h, self.groups, self.depth = num_heads, num_groups, d_model // num_heads
+        self.w_q, self.w_o = nn.Linear(d_model, d_model), nn.Linear(d_model, d_model)
+        self.w_k, self.w_v = nn.Linear(d_model, d_model // num_groups), nn.Linear(d_model, d_model // num_groups)
+
+    def split(self, x, heads):
+        return x.view(len(x), LENGTH, heads, self.depth).transpose(1, 2)
+
+    def forward(self, x):
+        q = self.split(self.w_q(x), self.h)
+        k, v = (self.split(w(x), self.groups).repeat(1, self.h // self.groups, 1, 1) for w in (self.w_k, self.w_v))
+        weights = (q @ k.transpose(-2, -1) / math.sqrt(self.depth)).softmax(-1)
+        return self.w_o((weights @ v).transpose(1, 2).flatten(2))
+"""
+
+
+@pytest.mark.parametrize("length, ids", [("x.shape[1]", []), ("2 * x.shape[1]", ["B26"])])
+def test_what_fits_with_four_heads_in_two_groups_is_not_said_to_fit_never(length, ids, tmp_path):
+    (result,) = check_text(GROUPED.replace("LENGTH", length), tmp_path).values()
+    assert [mistake.id for mistake in result.mistakes if mistake.severity == "mistake"] == ids, result
+
+
 OF_ANOTHER_WIDTH = """
 class GateLayer(nn.Module):
     def __init__(self, d_model):

@@ -63,9 +63,12 @@ def finding(thing: Any, kind: Kind, library: Library, error: BaseException | Non
     if not _stops_within(error, thing) or not _is_known(thing, kind):
         return None
     first: BaseException | None = None
-    lengths = (False, True) if _is_told_of_lengths(thing) else (False,)
-    for (samples, length, width, heads), is_longest in itertools.product(SIZES, lengths):
+    lengths = (False, True) if _is_told_of(thing, {"max_len", "batch"}) else (False,)
+    is_grouped = _is_told_of(thing, {"num_kv_heads"}) and re.search(r"kv|group", source_of(thing).lower())
+    sizes = [(*size, group) for size in SIZES for group in (_groups(size[-1]) if is_grouped else (0,))]
+    for (samples, length, width, heads, groups), is_longest in itertools.product(sizes, lengths):
         settings = _settings(kind, width, heads) | ({"max_len": length, "batch": samples} if is_longest else {})
+        settings |= {"num_kv_heads": groups} if groups else {}
         stops = list(_calls(thing, kind, library, settings, _inputs(kind, samples, length, settings)))
         others = [stop for stop in stops if not _stops_within(stop, thing)]
         if not stops or any(stop is None for stop in others):
@@ -82,10 +85,15 @@ def finding(thing: Any, kind: Kind, library: Library, error: BaseException | Non
     return Finding(MISTAKES["B26"], f"{said}: {text}. {STOPS_AT}{code}"), first
 
 
-def _is_told_of_lengths(thing: type[nn.Module]) -> bool:
-    """Whether it may be told how long its sequences are, or how many: else it is the same with any."""
+def _is_told_of(thing: type[nn.Module], names: set[str]) -> bool:
+    """Whether it may be told such a number, how long its sequences are, say: else it is the same with any."""
     told = construct.parameters_of(thing)
-    return any(is_config(p) or {"max_len", "batch"} & {*settings_of(p.name)} for p in told)
+    return any(is_config(p) or names & {*settings_of(p.name)} for p in told)
+
+
+def _groups(heads: int) -> list[int]:
+    """Into how many groups heads can be put: with some numbers of them alone it may fit."""
+    return [groups for groups in range(1, heads + 1) if heads % groups == 0]
 
 
 def of_constructor(thing: Any, kind: Kind, library: Library, error: BaseException | None) -> Misfit | None:
