@@ -1,6 +1,7 @@
 """B26: what nothing defines or fits is named as the mistake, and what may be defined elsewhere is none."""
 
 import contextlib
+import linecache
 import sys
 import warnings
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ import torch
 from reference_tests.kit.learners.checked import IMPORTS, check_text
 from scratch_transformer.kit.discover import load
 from scratch_transformer.kit.discover.target import find
+from scratch_transformer.kit.judge import undefined
 from scratch_transformer.kit.judge.crashes import crash_finding, first_finding
 from scratch_transformer.kit.resolve.build import globals
 from scratch_transformer.kit.resolve.call.plan import CannotCall
@@ -887,3 +889,24 @@ def test_what_a_line_sets_is_not_there_for_it_to_read(kept, ids, tmp_path):
     (result,) = check_text(READS_ITSELF.replace("KEPT", kept), tmp_path).values()
     assert [named.id for named in result.mistakes] == ids, result
     assert ids or result.verdict == "matches the builtin"
+
+
+CELLS = """
+class Attention:
+    def forward(self, x, mask): return x
+class Layer:
+    def forward(self, x): return self.attention(x, None)
+class Attention:
+    def forward(self, x): return x
+class Block:
+    def forward(self, x): return self.attention(x, None)
+"""
+
+
+@pytest.mark.parametrize(
+    "line, file, is_so", [(5, "notes.ipynb", True), (9, "notes.ipynb", False), (5, "notes.py", False)]
+)
+def test_what_a_later_cell_defines_anew_fitted_where_it_was_called(line, file, is_so, monkeypatch):
+    monkeypatch.setitem(linecache.cache, file, (len(CELLS), None, CELLS.splitlines(keepends=True), file))
+    assert undefined.is_of_later("Attention.forward", line, file) == is_so
+    assert not undefined.is_of_later("Layer.forward", line, file)

@@ -154,6 +154,8 @@ def _call(error: BaseException, frame: FrameType) -> tuple[str, str]:
     if frame.f_globals.get("__file__") != path or "scratch_transformer.kit" in frame.f_globals.get("__name__", ""):
         return NOTHING
     called = str(error).partition("()")[0].removesuffix(".__init__").rpartition(".")[2]
+    if is_of_later(str(error).partition("()")[0], line, path):
+        return NOTHING
     for node in _calls_on(line, path):
         name = ast.unparse(node.func)
         is_open = any(isinstance(one, ast.Starred) for one in node.args) or any(
@@ -167,6 +169,15 @@ def _call(error: BaseException, frame: FrameType) -> tuple[str, str]:
         ):
             return f"It calls {name} with arguments that do not fit: {error}.", name
     return NOTHING
+
+
+def is_of_later(called: str, line: int, path: str) -> bool:
+    """Whether a later cell of a notebook defines it anew: where the call stands, it was another one, which may fit."""
+    if not path.endswith(".ipynb"):
+        return False
+    name, sorts = called.partition(".")[0], (ast.ClassDef, ast.FunctionDef)
+    lines = [node.lineno for node in parsed(path) if isinstance(node, sorts) and node.name == name]
+    return bool(lines) and min(lines) < line < max(lines)
 
 
 OF_CLASSES = re.compile(r"type object '(\w+)' has no attribute '(\w+)'")
