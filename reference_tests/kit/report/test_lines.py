@@ -50,6 +50,17 @@ class Model(nn.Module):
         return self.heads(x * math.sqrt(x.size(-1)))
 """
 
+EXPLAINED = '''
+from torch import nn
+class Norm(nn.Module):
+    def forward(self, x):
+        """
+        y = gamma * (x - mean) / (std + eps) + beta
+        """
+        mean, std = x.mean(-1, keepdim=True), x.std(-1, keepdim=True)
+        return self.gamma * (x - mean) / (std + self.eps) + self.beta
+'''
+
 MERGED = """
 from torch import nn
 class Attention(nn.Module):
@@ -170,7 +181,8 @@ class Heads(nn.Module):
 def learner(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     written = {"signed_layer": SIGNED, "many_heads": HEADS, "model_of_heads": MODEL, "merged_heads": MERGED,
-               "other_parts": OTHERS, "layers_of_norms": LAYERS, "heads_of_parts": PARTS}  # fmt: skip
+               "other_parts": OTHERS, "layers_of_norms": LAYERS, "heads_of_parts": PARTS,
+               "explained_norm": EXPLAINED}  # fmt: skip
     for name, text in written.items():
         (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
     yield importlib.import_module
@@ -182,6 +194,10 @@ def test_a_signature_is_no_place_to_look_at(learner):
     layer = learner("signed_layer").Layer
     assert place("A29", "", layer)[1:] == (11, [])
     assert place("A24", "", layer)[1:] == (11, [])
+
+
+def test_an_equation_in_a_docstring_is_no_line_to_change(learner):
+    assert place("LN2", "", learner("explained_norm").Norm).line == 9
 
 
 @pytest.mark.parametrize("name", ["Heads", "Model"])

@@ -115,7 +115,8 @@ def place(id: str, form: str, thing: Any, given: Iterable[type] = (), code: str 
     if id in OF_LAYERS:
         rooms.sort(key=_is_no_layer)
     for room in rooms:
-        found = fixed(id, form, room.lines[1:])
+        texts = _texts(room.lines)
+        found = fixed(id, form, ["" if n in texts else line for n, line in enumerate(room.lines) if n])
         if found is not None:
             return Place(room.file, room.start + 1 + found[0], found[1])
     if id == "LN8" and (head := _made_without(target)) is not None:
@@ -196,9 +197,17 @@ def _silent(lines: list[str]) -> set[int]:
             found |= set(range(node.lineno - 1, node.body[0].lineno - 1))
         elif isinstance(node, ast.If) and isinstance(node.test, ast.Compare) and node.body[0].lineno > node.lineno:
             found |= {node.lineno - 1} if isinstance(node.test.ops[0], (ast.Is, ast.IsNot)) else set()
-        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            found |= set(range(node.lineno - 1, node.end_lineno or node.lineno))
-    return found
+    return found | _texts(lines)
+
+
+def _texts(lines: list[str]) -> set[int]:
+    """The lines of docstrings, which may have equations that look like code."""
+    try:
+        tree = ast.parse(textwrap.dedent("\n".join(lines)))
+    except SyntaxError:
+        return set()
+    texts = [node for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)]
+    return {line for text in texts for line in range(text.lineno - 1, text.end_lineno or text.lineno)}
 
 
 def excerpt(text: str, line: int) -> tuple[int, list[str]]:
