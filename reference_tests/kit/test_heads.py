@@ -163,3 +163,29 @@ def test_small_matrices_in_one(width, of_heads, form, tmp_path):
 
 def test_a_small_matrix_for_each_head(tmp_path):
     assert forms(APART, "SelfAttention", tmp_path) == ({SMALL: "mistake"}, "mistake")
+
+
+OUTSIDE = """
+width, head_size = 32, 8
+
+class Head(nn.Module):
+    def __init__(self, head_size):
+        super().__init__()
+        self.head_size = head_size
+        self.key, self.query, self.value = (nn.Linear(width, head_size, bias=False) for _ in range(3))
+        self.register_buffer("tril", torch.tril(torch.ones(64, 64)))
+
+    def forward(self, x):
+        T = x.shape[1]
+        scores = self.query(x) @ self.key(x).transpose(-2, -1) * SIZE**-0.5
+        scores = scores.masked_fill(self.tril[:T, :T] == 0, float("-inf"))
+        return F.softmax(scores, dim=-1) @ self.value(x)
+"""
+
+
+@pytest.mark.parametrize("size", ["self.head_size", "head_size"])
+def test_a_width_that_is_none_of_its_own(tmp_path, size):
+    """forward reads the file's number, though the constructor is told another of the same name."""
+    (head,) = check_text(OUTSIDE.replace("SIZE", size), tmp_path).values()
+    named = {f.id: f.form for f in head.mistakes if f.severity == "mistake"}
+    assert named == ({} if size != "head_size" else {"A1": "divided by the root of a number outside of the class"})

@@ -143,6 +143,12 @@ def takes_two_sides(thing: Any) -> bool:
     return takes(thing, "src", "tgt") and any(input_of(n, ("tgt",)) and plain(n) not in LABELS for n in names)
 
 
+def optional_memory(thing: Any) -> str:
+    """The parameter of a forward that takes what an encoder gives, None by default; "" if there is none."""
+    names = [p.name for p in parameters_called(thing) if p.default is None and not is_mask(p.name)]
+    return next((n for n in names if len(plain(n)) > 2 and input_of(n, ("memory",))), "")
+
+
 def takes_mask(thing: Any) -> bool:
     """Whether it can be given a mask."""
     return any(is_mask(p.name) for p in parameters_called(thing))

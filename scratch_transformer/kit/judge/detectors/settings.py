@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -10,7 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from scratch_transformer.kit.definitions import names_in
+from scratch_transformer.kit.definitions import names_in, parameters_of
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session
 from scratch_transformer.kit.judge.variants import call
@@ -134,8 +135,24 @@ def scale_of_the_width(session: Session, best: Hypothesis | None) -> Iterator[Fi
         wide.load(session.asked)
     if any(NARROW in values.shape for values in own.values()) and not differ:
         d_model = session.settings["d_model"]
+        if written := _width_outside(type(narrow.module)):
+            said = f"It divides by √{written}, a number outside of the class, however wide its heads are made."
+            yield Finding(MISTAKES["A1"], said, "divided by the root of a number outside of the class")
+            return
         said = f"With d_model = {d_model}, it divides the scores of a head of {NARROW} features by √{d_model} too."
         yield Finding(MISTAKES["A1"], said, "divided by √d_model")
+
+
+def _width_outside(cls: type) -> str:
+    """The global number that a forward takes in place of a constructor's parameter of the same name.
+
+    head_size**-0.5 in forward, of head_size = 16 at the top of the file and def __init__(self, head_size).
+    """
+    forward, told = getattr(cls, "forward", None), {parameter.name for parameter in parameters_of(cls)}
+    if not inspect.isfunction(forward):
+        return ""
+    taken = [one.argval for one in dis.get_instructions(forward) if one.opname == "LOAD_GLOBAL"]
+    return next((n for n in taken if n in told and isinstance(forward.__globals__.get(n), (int, float))), "")
 
 
 SETTINGS: tuple[tuple[tuple[str, ...], Detector], ...] = (

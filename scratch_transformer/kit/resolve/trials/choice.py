@@ -30,6 +30,11 @@ LAYER_OF = {
 }  # fmt: skip
 TABLE = "PositionalEncoding"
 """What is called an embedding may be a table of sines: that is seen at once."""
+WITH_MEMORY = {
+    **dict.fromkeys(("EncoderLayer", "DecoderOnlyLayer"), "DecoderLayer"), "Encoder": "Decoder",
+    **dict.fromkeys(("TokenEncoder", "DecoderOnly"), "TokenDecoder"),
+}  # fmt: skip
+"""What a kind is that is given what an encoder gives besides."""
 STACKED = {"ModuleList", "ModuleDict", "Sequential", "deepcopy", "range", "clones", "get_clones", "Embedding"}
 """Names in what makes several layers, or is given ids."""
 
@@ -56,6 +61,7 @@ def chosen(thing: Any, kinds: tuple[str, ...], library: Library, seconds: float 
         best = _best(thing, callable_, library, outcomes, end, thorough=True)
     assert best is not None
     best = _turning(best, thing, kinds, library, end)
+    best = _crossing(best, thing, library, end) if len(kinds) > 1 else best
     if best.candidate is not None:
         own = [note for part, note in library.rewritten.items() if part is thing or part in leads_to(thing)]
         best.candidate.limits += dict.fromkeys(own)
@@ -76,6 +82,22 @@ def _turning(best: Outcome, thing: Any, kinds: Iterable[str], library: Library, 
         if again.candidate is not None and again.score[0] < NOTHING:
             return again
     best.candidate.limits.append(f"It was called without {' and '.join(left)}: what it does with that was not checked.")
+    return best
+
+
+def _crossing(best: Outcome, thing: Any, library: Library, end: float) -> Outcome:
+    """What may be given what an encoder gives, def forward(x, encoder_output=None): given that, if it is understood so.
+
+    What is right without may be wrong with it.
+    """
+    kind, left = WITH_MEMORY.get(best.kind.name), fitness.optional_memory(thing)
+    if best.candidate is None or best.score[0] >= NOTHING or kind is None or not left:
+        return best
+    library.allow(max(min(end - time.process_time(), THOROUGH), QUICK), True)
+    again = resolve(thing, library.kinds[kind], library)
+    if again.candidate is not None and again.score[0] < NOTHING:
+        return again
+    best.candidate.limits.append(f"It was called without {left}: what it does with that was not checked.")
     return best
 
 
