@@ -64,7 +64,8 @@ def finding(thing: Any, kind: Kind, library: Library, error: BaseException | Non
         return None
     first: BaseException | None = None
     lengths = (False, True) if _is_told_of(thing, {"max_len", "batch"}) else (False,)
-    is_grouped = _is_told_of(thing, {"num_kv_heads"}) and re.search(r"kv|group", source_of(thing).lower())
+    written = source_of(thing)  # type: ignore[arg-type]
+    is_grouped = _is_told_of(thing, {"num_kv_heads"}) and re.search(r"kv|group", written.lower())
     sizes = [(*size, group) for size in SIZES for group in (_groups(size[-1]) if is_grouped else (0,))]
     for (samples, length, width, heads, groups), is_longest in itertools.product(sizes, lengths):
         settings = _settings(kind, width, heads) | ({"max_len": length, "batch": samples} if is_longest else {})
