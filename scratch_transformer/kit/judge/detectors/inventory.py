@@ -10,13 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from scratch_transformer.kit.judge.detectors.construction import INITIALISES, empty_is_nan, text_of
+from scratch_transformer.kit.judge.running import running
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session
 from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.blocks import UNUSED_NORMS
-from scratch_transformer.kit.resolve.call.running import running
 
 Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 FILLS_NORMS = re.compile(r"isinstance\(\w+, [^)\n]*Norm|\bones_\(|\.fill_\(1")

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
+from scratch_transformer.kit.judge.running import running
 from scratch_transformer.kit.kind import Probe
-from scratch_transformer.kit.resolve.call.running import running
 from scratch_transformer.kit.resolve.candidate import Resolved
 from scratch_transformer.kit.resolve.trial import MISTAKEN, NOTHING, Score, Trial
 from scratch_transformer.kit.resolve.weights import align
