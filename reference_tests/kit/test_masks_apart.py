@@ -174,3 +174,43 @@ def test_a_mask_for_the_attention_across_is_the_sources(given, named, tmp_path):
     result = check_text(text, tmp_path)["Seq2Seq"]
     assert ("A22" in result.ids) == named, result
     assert named or result.verdict in FINE, result
+
+
+EXPANDED = """
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, heads):
+        super().__init__()
+        self.heads, self.d_k = heads, d_model // heads
+        self.w_q, self.w_k, self.w_v, self.w_o = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def split(self, x):
+        return x.view(len(x), -1, self.heads, self.d_k).transpose(1, 2)
+
+    def forward(self, q, k, v, mask=None):
+        q, k, v = self.split(self.w_q(q)), self.split(self.w_k(k)), self.split(self.w_v(v))
+        scores = q @ k.transpose(-2, -1) / math.sqrt(self.d_k)
+        if mask is not None:
+            scores = scores.masked_fill(mask.expand(-1, self.heads, q.size(-2), k.size(-2)), float("-inf"))
+        return self.w_o((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+
+class DecoderBlock(nn.Module):
+    def __init__(self, d_model, d_ff, heads):
+        super().__init__()
+        self.attention, self.across = MultiHeadAttention(d_model, heads), MultiHeadAttention(d_model, heads)
+        self.network = nn.Sequential(nn.Linear(d_model, d_ff), nn.ReLU(), nn.Linear(d_ff, d_model))
+        self.norm1, self.norm2, self.norm3 = (nn.LayerNorm(d_model) for _ in range(3))
+
+    def forward(self, x, encoder_output, padding_mask, combined_mask):
+        x = self.norm1(x + self.attention(x, x, x, combined_mask))
+        x = self.norm2(x + self.across(x, encoder_output, encoder_output, padding_mask))
+        return self.norm3(x + self.network(x))
+"""
+
+
+@pytest.mark.parametrize("name, ids", [("across", []), ("attention", ["A36"])])
+def test_a_combined_mask_is_of_padding_and_the_future(name, ids, tmp_path):
+    text = EXPANDED.replace("self.across(", f"self.{name}(")
+    result = check_text(text, tmp_path)["DecoderBlock"]
+    assert [one.id for one in result.mistakes if one.severity == "mistake"] == ids, result
+    assert ids or result.verdict in FINE, result
