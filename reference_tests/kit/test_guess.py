@@ -6,7 +6,7 @@ from torch.nn import functional
 
 from reference_tests.kit.learners.checked import IMPORTS, LESS, check_text, checking_of, time_to_look
 from scratch_transformer.kit.kinds import KINDS
-from scratch_transformer.kit.resolve import guess
+from scratch_transformer.kit.resolve import guess, likeness
 
 
 def named(name, methods):
@@ -283,3 +283,8 @@ def test_a_transformer_model_without_a_word_of_today_is_tried_as_gpt_first(tmp_p
     with time_to_look(LESS):
         wrong = check_text(OF_THE_TUTORIAL.replace("x + self.pe", "x - self.pe"), tmp_path)["TransformerModel"]
     assert wrong.verdict in ("mistake", "unknown mismatch"), wrong
+
+
+def test_a_unit_of_an_encoder_is_a_layer():
+    kinds = {name: likeness.kind_named(name, KINDS) for name in ("encoder_unit", "DecoderUnit", "encoder")}
+    assert kinds == {"encoder_unit": "EncoderLayer", "DecoderUnit": "DecoderLayer", "encoder": "Encoder"}

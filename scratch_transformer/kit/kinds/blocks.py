@@ -206,6 +206,7 @@ ENCODER_LAYER = block_kind(
     (
         "encoderlayer",
         "encoderblock",
+        "encoderunit",
         "transformerblock",
         "transformerlayer",
         "transformerencoderlayer",
@@ -238,7 +239,7 @@ ENCODER = block_kind(
 DECODER_LAYER = block_kind(
     "DecoderLayer",
     "Self-attention, attention to the encoder's output, and feed-forward network.",
-    ("decoderlayer", "decoderblock", "transformerdecoderlayer", "transformerdecoderblock"),
+    ("decoderlayer", "decoderblock", "decoderunit", "transformerdecoderlayer", "transformerdecoderblock"),
     blocks.DecoderLayer,
     inputs=("x", "memory", "mask", "memory_mask"),
     defaults=SIZES,
