@@ -400,6 +400,10 @@ class Finding:
         return self.mistake.severities.get(self.form, self.mistake.severity)
 
 
+NO_MASK = "It takes no mask, so masks were not checked."
+"""A limit."""
+
+
 @dataclass(frozen=True)
 class Diagnosis:
     """What was found out about a candidate.

@@ -32,7 +32,7 @@ from scratch_transformer.kit.judge.places import (
 )
 from scratch_transformer.kit.judge.session import EXACT, ROUNDED, Session
 from scratch_transformer.kit.judge.variants import Variants
-from scratch_transformer.kit.kind import Diagnosis, Kind
+from scratch_transformer.kit.kind import NO_MASK, Diagnosis, Kind
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.recipe import RIGHT, Recipe
 
@@ -53,6 +53,8 @@ ORDERS = ("B1", "B2", "B3", "B13")
 """Mistakes in the order of a sublayer and its norm."""
 BLOCKS = ("Layer", "Block")
 """Kinds of which a mistake around one sublayer is as likely as any other."""
+UNHIDDEN = ("MaskedLlamaBlock", "EncoderLayer")
+"""Layers in which every token attends to all."""
 OF_SUBLAYERS = {"norm_order", "residual", "summand"}
 """What may be otherwise around one sublayer than around the others."""
 MOST_LIKELY, MOST_NEAR = 4, 48
@@ -349,6 +351,8 @@ def of_parts(kind: Kind, parts: Sequence[Diagnosis]) -> list[Change]:
             entries = entries or tuple(finding.entries.items())
             if entries and finding.mistake.id in kind.ids:
                 known.setdefault(finding.mistake.id, Change(finding.mistake.id, finding.form, entries, finding.part))
+    if any(part.kind in UNHIDDEN and NO_MASK in part.limits for part in parts):  # nobody can hide the future from it
+        known |= {change.id: change for change in _forms(changes_of(kind), "A25") if not change.form}
     return list(known.values())
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from scratch_transformer.kit.definitions import leads_to, names_in, parameters_of, source_of
+from scratch_transformer.kit.definitions import leads_to, names_in, parameters_of, reads, source_of
 from scratch_transformer.kit.kind import Candidate, Inputs, Kind, State
 from scratch_transformer.kit.resolve.call import batching, beginnings, beside, caching, documented
 from scratch_transformer.kit.resolve.call.masks import Form
@@ -69,7 +69,9 @@ class Resolved(Candidate):
         self.plan = replace(plan, sees_padding=sees_padding)
         self.looks_for_padding = len(own) > 1 or sees_padding
         self.speaks_of_padding = bool(plan.mask_parameters) or _speaks_of_padding(thing)
-        self.is_causal_by_name = _is_given_future(kind, plan) or (_is_causal(kind, thing) and not _takes_mask(plan))
+        self.is_causal_by_name = _is_given_future(kind, plan) or (
+            _is_causal(kind, thing) and not _takes_mask(plan, thing)
+        )
         self.has_bare_norms = _has_bare_norms(thing)
         self.update_missing()
 
@@ -321,9 +323,11 @@ def _speaks_of_padding(thing: Any) -> bool:
     return any(not MASKED.match(plain(word)) for word in spoken)
 
 
-def _takes_mask(plan: Plan) -> bool:
-    """Of what attends to itself: its caller says what is hidden."""
-    return any(name in ("mask", "tgt_mask", "") for _, name, _ in plan.mask_parameters)
+def _takes_mask(plan: Plan, thing: Any) -> bool:
+    """Of what attends to itself: its caller says what is hidden, and it reads that."""
+    forward = getattr(thing, "forward", thing)
+    taken = [p for p, name, _ in plan.mask_parameters if name in ("mask", "tgt_mask", "")]
+    return any(reads(forward, parameter) for parameter in taken)
 
 
 def _is_causal(kind: Kind, thing: Any) -> bool:
@@ -332,7 +336,7 @@ def _is_causal(kind: Kind, thing: Any) -> bool:
     writes = hasattr(thing, "generate") or hasattr(thing, "sample")
     if kind.name in ("DecoderOnly", "LlamaModel") and hasattr(thing, "forward"):  # it keeps keys for the words to come
         writes = writes or any(map(CONTINUES.search, inspect.signature(thing.forward).parameters))
-        writes = writes or documented.asks_for_the_next(thing)
+        writes = writes or documented.asks_for_the_next(thing) or "llama" in name.lower()
     says = OF_A_CORE if kind.name == "ScaledDotProductAttention" else CAUSAL
     return kind.name.endswith(("Mask", "Transformer")) or bool(says.search(name)) or writes
 

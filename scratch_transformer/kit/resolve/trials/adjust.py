@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from scratch_transformer.kit.definitions import leads_to, names_in, source_of
-from scratch_transformer.kit.kind import Inputs, Kind, Probe
+from scratch_transformer.kit.definitions import leads_to, names_in, reads, source_of
+from scratch_transformer.kit.kind import NO_MASK, Inputs, Kind, Probe
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.call import batching, beginnings, beside, caching, forwards
 from scratch_transformer.kit.resolve.call.plan import FROM_ONE, LENGTH, LENGTH_FIRST, ROWS, SENTENCES, CannotCall, Plan
@@ -293,7 +293,8 @@ def _masks_left(candidate: Resolved) -> list[str]:
     known = {*plan.arguments, *plan.masks, *(p for p, name, _ in plan.mask_parameters if name)}
     known |= {p for p, value in plan.constants.items() if value is not None}
     names = [p.name for p in parameters_of(candidate.function)]
-    return [name for name in names if is_mask(name) and name not in known]
+    forward = getattr(candidate.made, "forward", candidate.function)  # a mask that it never reads would change nothing
+    return [name for name in names if is_mask(name) and name not in known and reads(forward, name)]
 
 
 def notes(candidate: Resolved) -> None:
@@ -324,7 +325,7 @@ def notes(candidate: Resolved) -> None:
         if isinstance(value, beside.Causal):
             candidate.notes.append(f"Its {parameter} was given as {value.form}: it hides the future.")
     if "mask" in kind.inputs and not plan.mask_parameters:
-        candidate.limits.append("It takes no mask, so masks were not checked.")
+        candidate.limits.append(NO_MASK)
     if left := _masks_left(candidate):
         candidate.limits.append(f"It was not given its {' and its '.join(left)}.")
     if candidate.unregistered:
