@@ -6,6 +6,7 @@ import ast
 import inspect
 import re
 import textwrap
+from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
@@ -43,6 +44,8 @@ def no_function(error: BaseException, frame: FrameType) -> tuple[str, str]:
             return f"It calls {written}, which is no function: {sort}.", written
         elif _is_own_number(written, frame):
             return f"It calls {written}, which is a number: {sort}.", written
+        elif isinstance(callee, ast.Name) and (handed := _handed_number(written, error, frame)):
+            return f"It calls {written}, which is {handed}, a number: {sort}.", written
     return NOTHING
 
 
@@ -242,19 +245,34 @@ def _is_number(parameter: inspect.Parameter | None) -> bool:
 
 def _is_given(name: str, error: BaseException, frame: FrameType) -> bool:
     """Whether a learner's own call computes what a parameter of this name is given: residual(x, self.attention(x))."""
+    for node, found, _ in _handed(name, error, frame):
+        if isinstance(found, (ast.Call, ast.BinOp)) and len(node.args) + len(node.keywords) > 1:
+            return not any(isinstance(one, ast.Starred) for one in node.args)
+    return False
+
+
+def _handed_number(name: str, error: BaseException, frame: FrameType) -> str:
+    """What a learner's own call hands to a parameter, a number by default: attention(…, dropout=self.dropout)."""
+    for node, found, caller in _handed(name, error, frame):
+        is_call_of_it = ast.unparse(node.func).rpartition(".")[2] == frame.f_code.co_name
+        written = ast.unparse(found) if found is not None else ""
+        if is_call_of_it and _is_own_number(written, caller) and not any(isinstance(n, ast.Starred) for n in node.args):
+            return written
+    return ""
+
+
+def _handed(name: str, error: BaseException, frame: FrameType) -> Iterator[tuple[ast.Call, ast.expr | None, FrameType]]:
+    """The calls on the line of the learner's that led to a frame, and what a parameter of that is given there."""
     names = frame.f_code.co_varnames[: frame.f_code.co_argcount + frame.f_code.co_kwonlyargcount]
     caller = frame.f_back
     while caller is not None and "torch" in (caller.f_globals.get("__name__") or "").split("."):
         caller = caller.f_back
     if name not in names or caller is None or caller.f_globals.get("__file__") != caller.f_code.co_filename:
-        return False
+        return
     place = names.index(name) - (names[0] == "self")
     for node in nodes_at(error, caller, ast.Call):
         named = {word.arg: word.value for word in node.keywords}
-        found = named.get(name, node.args[place] if place < len(node.args) else None)
-        if isinstance(found, (ast.Call, ast.BinOp)) and len(node.args) + len(named) > 1:
-            return not any(isinstance(one, ast.Starred) for one in node.args)
-    return False
+        yield node, named.get(name, node.args[place] if place < len(node.args) else None), caller
 
 
 def _is_of_torch(thing: Any) -> bool:
