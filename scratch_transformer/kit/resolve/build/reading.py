@@ -51,6 +51,8 @@ class Use:
     """The numbers of its entries that are taken out of it -> names that they are given: max_len = shape[1]."""
     paired: bool = False
     """Whether a method takes the first of what it returns: x, weights = self.attention(x), or self.attention(x)[0]."""
+    kept: str = ""
+    """The name of the attribute that a constructor keeps it as: self.encoder = enc."""
 
     @property
     def is_config(self) -> bool:
@@ -209,6 +211,8 @@ class _Reader(ast.NodeVisitor):
             attribute = f"{target.value.id}.{target.attr}"
             self.names.pop(attribute, None)  # self.dropout = dropout, and then nn.Dropout(self.dropout)
             self.names |= {attribute: held} if held else {}
+            if held in self.found and self.is_constructor:
+                self.found[held].kept = target.attr
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
         use = self.use(node.value)

@@ -182,6 +182,9 @@ class Parts(Known):
             if settings_of(name) or word in FLAGS or config.is_config_name(name):
                 return []
             is_open = name not in free and uses.get(name, NO_USE).applied
+            kept = uses.get(name, NO_USE).kept
+            if is_open and kept not in ("", name) and (own := options(kept)):
+                return own  # self.encoder = enc
             left = WITHIN.get(kind.name, ()) or (_left_in(kind, parameters) if is_open else ())
             return [self._maker(cls) for cls in self._classes(left) if cls is not thing]
 
