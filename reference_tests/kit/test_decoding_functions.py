@@ -28,6 +28,22 @@ def of_a_config(model, idx, max_new_tokens, config: dict):
     return idx, caches
 
 
+def of_empty_caches(model, idx, max_new_tokens, context_size):
+    caches = [None] * len(model.blocks)
+    for _ in range(max_new_tokens):
+        logits, _ = model(idx[:, -context_size:], use_cache=False, kv_caches=caches)
+        idx = torch.cat((idx, logits[:, -1].argmax(-1, keepdim=True)), 1)
+    return idx
+
+
+def of_empty_caches_least(model, idx, max_new_tokens, context_size):
+    caches = [None] * len(model.blocks)
+    for _ in range(max_new_tokens):
+        logits, _ = model(idx[:, -context_size:], use_cache=False, kv_caches=caches)
+        idx = torch.cat((idx, logits[:, -1].argmin(-1, keepdim=True)), 1)
+    return idx
+
+
 def of_two_tokenizers(model, sentence, src_tokenizer, tgt_tokenizer, max_len, device="cpu"):
     src = torch.tensor(src_tokenizer.encode(sentence).ids).unsqueeze(0).to(device)
     memory = model.encode(src, None)
@@ -98,7 +114,7 @@ def of_a_global(model, src, max_len, start_symbol):
 
 
 RIGHT = [
-    *(of_a_prompt, of_a_config, of_two_tokenizers, of_two_fields, of_indices, of_a_context),
+    *(of_a_prompt, of_a_config, of_empty_caches, of_two_tokenizers, of_two_fields, of_indices, of_a_context),
     *(of_columns, of_a_global),
 ]
 
@@ -132,7 +148,10 @@ def never_stops(model, src, max_len, start_symbol):
     return ids
 
 
-@pytest.mark.parametrize(("function", "id"), [(never_stops, "D4"), (does_not_stop, "D4"), (takes_the_first, "D8")])
+@pytest.mark.parametrize(
+    ("function", "id"),
+    [(never_stops, "D4"), (does_not_stop, "D4"), (takes_the_first, "D8"), (of_empty_caches_least, "D6")],
+)
 def test_its_mistake_is_named(function, id):
     assert check(function, "GreedyDecoding").ids == [id]
 

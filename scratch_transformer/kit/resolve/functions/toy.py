@@ -94,7 +94,7 @@ class ToyModel(nn.Module):
     def forward(self, *args: Any, **options: Any) -> Any:
         given = [*args, *options.values()]
         of_arrays = any(isinstance(value, np.ndarray) for value in given)
-        values = [torch.tensor(v) if isinstance(v, (list, tuple, np.ndarray)) else v for v in given]
+        values = [_of_numbers(v) if isinstance(v, (list, tuple, np.ndarray)) else v for v in given]
         ids = _ids_in(values)[0]
         turned = self.reading.sequence_first and ids.dim() == 2
         ids = ids.T if turned else ids
@@ -107,6 +107,14 @@ class ToyModel(nn.Module):
         return (answer, None) if self.reading.pair else answer
 
     decode = decoder = forward
+
+
+def _of_numbers(values: Any) -> Any:
+    """As a tensor, if there are numbers in it: a cache is a list too, of None at first."""
+    try:
+        return torch.tensor(values)
+    except (TypeError, ValueError, RuntimeError):
+        return values
 
 
 def swapped(ids: Tensor, end: int) -> Tensor:
