@@ -433,3 +433,31 @@ def test_a_gate_alone_is_no_network_and_a_network_with_a_gate_is_one(tmp_path):
     assert check_text(GATE, tmp_path)["Glu"].verdict.startswith(foreign.SAID.partition("{")[0])
     with time_to_look(LESS):
         assert check_text(NETWORK, tmp_path)["SwiGlu"].verdict in ("unknown mismatch", "mistake")
+
+
+SINKS = """
+class SelfAttention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        assert d_model % num_heads == 0
+        self.h, self.d_k = num_heads, d_model // num_heads
+        self.NAME = nn.Parameter(torch.empty(num_heads))
+        self.w_q, self.w_k, self.w_v, self.w_o = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, x, mask=None):
+        q, k, v = (w(x).unflatten(-1, (self.h, self.d_k)).transpose(1, 2) for w in (self.w_q, self.w_k, self.w_v))
+        scores = q @ k.transpose(-2, -1) / math.sqrt(self.d_k)
+        if mask is not None:
+            scores = scores.masked_fill(mask == 0, float("-inf"))
+        more = self.NAME.view(1, -1, 1, 1).expand(len(x), -1, x.shape[1], 1)
+        weights = torch.cat([scores, more], dim=-1).softmax(-1)[..., :-1]
+        return self.w_o((weights @ v).transpose(1, 2).flatten(2))
+"""
+
+
+@pytest.mark.parametrize("name", ["sinks", "others"])
+def test_what_is_named_of_another_design_does_not_say_that_its_numbers_are_wrong(tmp_path, name):
+    with time_to_look(LESS):
+        (result,) = check_text(SINKS.replace("NAME", name), tmp_path).values()
+    assert "B22" in result.ids and result.unexplained is (name != "sinks")
+    assert any("attention with sinks" in limit for limit in result.limits) is (name == "sinks")

@@ -264,6 +264,9 @@ class Checking:
             return unchecked("could not be built", problem=problem, stub=stubs.stub(kind, name, source.module))
         result = self.results.of(name, source, line, value, outcome, diagnosis)
         is_none = "" if self.job.get("only") else another_sort.name_of(value, outcome, result.verdict, self.library)
+        if result.unexplained and (design := other_designs.design_of(value)):  # its numbers are to be others
+            result.unexplained = False
+            result.limits.append(f"It is {design}. What is named is all that was judged.")
         return unchecked(is_none) if is_none else result
 
     def _learn(self, part: type) -> None:
