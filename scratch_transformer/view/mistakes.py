@@ -50,6 +50,7 @@ NO_FORMS = {
     ("A1", "divided by the root of the number of samples"): "the page shows one sample",
     ("A4", "filled with 1e9"): UNKNOWN,
     ("A4", "filled with -1e-9"): UNKNOWN,
+    ("A4", "filled with +inf"): UNKNOWN,
     ("A7", "queries instead of keys, in the target"): "the page does it on both sides",
     ("A7", "queries instead of keys, in the source"): "the page does it on both sides",
     ("A13", "one head of all features"): UNKNOWN,
