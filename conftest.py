@@ -60,22 +60,26 @@ def pytest_runtest_setup(item):
     seed(f"{item.nodeid} setup")
 
 
-@pytest.hookimpl(wrapper=True)
+@pytest.hookimpl(tryfirst=True)
 def pytest_runtest_call(item):
-    """A test that leaves torch switched fails itself, instead of all that come after it."""
     seed(item.nodeid)  # not the fixtures' seed: a test must not draw their numbers again
-    before = switches()
-    outcome = yield
-    if switches() != before:
-        left = switches()
-        torch.set_grad_enabled(before["gradients"])
-        torch.set_default_dtype(before["default dtype"])
-        pytest.fail(f"it leaves torch with {left}, and not {before} as before")
-    return outcome
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item):
+    """A test that leaves torch switched is an error itself, instead of all that come after it."""
+    yield
+    if (left := switches()) != USUAL:
+        torch.set_grad_enabled(USUAL["gradients"])
+        torch.set_default_dtype(USUAL["default dtype"])
+        pytest.fail(f"it leaves torch with {left}, and not {USUAL}")
 
 
 def switches():
     return {"gradients": torch.is_grad_enabled(), "default dtype": torch.get_default_dtype()}
+
+
+USUAL = switches()
 
 
 def seed(name):

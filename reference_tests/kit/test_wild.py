@@ -125,7 +125,7 @@ MISTAKEN = [
         "A23"),
     row("shared", "MultiHeadAttention", ROLES, "zip((self.wv, self.wk, self.wv)", "A21"),
     row("shared", "MultiHeadAttention", ROLES, "zip((self.wq, self.wq, self.wv)", "A21"),
-    row("shared", "MultiHeadAttention", HEADS, "w(x)[:, None]", "A13"),
+    row("shared", "MultiHeadAttention", HEADS, "w(x)[:, None]", "B29"),
     row("shared", "MultiHeadAttention", ".transpose(1, 2).flatten(2))",
         ".transpose(1, 2).flatten(2).mT.reshape(len(q), q.shape[2], -1))", "A23"),
     row("shared", "DecoderLayer", CROSS, FIRST_INPUT,

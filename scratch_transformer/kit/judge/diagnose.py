@@ -270,6 +270,8 @@ def _sorted(findings: Iterable[Finding]) -> list[Finding]:
     if "B21" in unique:
         for shown in ("B12", "B30"):
             unique.pop(shown, None)  # new weights, not dropout, in the place of those that are left alone
+    if "B30" in unique and unique["B30"].form.startswith("a sublayer's output"):
+        unique.pop("B24", None)  # what is dropped stands in the place of that output
     one_head = unique.get("A13")
     if one_head is not None and one_head.form == ONE_HEAD and "B29" in unique and unique["B29"].form == "num_heads":
         entries = unique.pop("A13").mistake.changes[ONE_HEAD]  # one head, whatever number it is told, is one thing
