@@ -48,6 +48,7 @@ NOT_HERE = {
 
 NO_FORMS = {
     ("A1", "divided by the root of the number of samples"): "the page shows one sample",
+    ("P4", "as many rows as there are samples: the first, for a sentence alone"): "the page shows one sample",
     ("A4", "filled with 1e9"): UNKNOWN,
     ("A4", "filled with -1e-9"): UNKNOWN,
     ("A4", "filled with +inf"): UNKNOWN,
