@@ -111,7 +111,7 @@ def residual_dropout(session: Session, best: Hypothesis | None) -> Iterator[Find
         return
     if best is not None and any(best.recipe.within(norm).norm_order == "neither" for norm in THREE):
         return  # there is no sum
-    constants = {name for name in silent if name.endswith(tuple(f"{last}.bias" for last in LAST))}
+    constants = _of_last(silent, "bias")
     candidate = with_dropout(session, silent)
     if candidate is None or constants & session.candidate.missing:
         return
@@ -122,8 +122,14 @@ def residual_dropout(session: Session, best: Hypothesis | None) -> Iterator[Find
 
 def _without(state: State, *parts: str) -> State:
     """The state in which sublayers' last matrices, or their biases too, are zero."""
-    last = tuple(f"{name}.{part}" for name in LAST for part in parts)
-    return {name: torch.zeros_like(value) if name.endswith(last) else value for name, value in state.items()}
+    last = _of_last(state, *parts)
+    return {name: torch.zeros_like(value) if name in last else value for name, value in state.items()}
+
+
+def _of_last(state: State, *parts: str) -> set[str]:
+    """The names of sublayers' last matrices, or of their biases."""
+    ends = tuple(f"{name}.{part}" for name in LAST for part in parts)
+    return {name for name in state if name.endswith(ends)}
 
 
 class _Half(TorchFunctionMode):
@@ -171,7 +177,7 @@ def dropout_after_the_sum(session: Session, best: Hypothesis | None) -> Iterator
 
 def _drops_around(session: Session, candidate: Candidate) -> bool:
     """Whether dropout is found where no sublayer gives anything."""
-    weights = {name for name in session.asked if name.endswith(tuple(f"{last}.weight" for last in LAST))}
+    weights = _of_last(session.asked, "weight")
     if candidate.module is None or not weights or weights & session.candidate.missing:
         return False
     candidate.load(_without(session.asked, "weight", "bias"))

@@ -62,14 +62,9 @@ def _rows_of_another(session: Session, setting: str) -> str:
         module, ids = candidate.module, probe.inputs[side].clone()
     except Exception:  # it takes no such setting, or no such ids
         return ""
-    tables = [part for part in module.modules() if isinstance(part, nn.Embedding)] if module is not None else []
+    tables = _tables(module)
     rows = sorted({part.num_embeddings for part in tables})
-    if (
-        setting not in candidate.told
-        or not rows
-        or rows[-1] >= WIDE
-        or len({id(t.weight) for t in tables}) < len(tables)
-    ):
+    if setting not in candidate.told or not rows or rows[-1] >= WIDE or _are_shared(tables):
         return ""
     ids[..., -1] = WIDE - 1
     try:
@@ -81,13 +76,22 @@ def _rows_of_another(session: Session, setting: str) -> str:
     return ""
 
 
+def _tables(module: nn.Module | None) -> list[nn.Embedding]:
+    return [part for part in module.modules() if isinstance(part, nn.Embedding)] if module is not None else []
+
+
+def _are_shared(tables: list[nn.Embedding]) -> bool:
+    return len({id(table.weight) for table in tables}) < len(tables)
+
+
 def _is_one_vocabulary(session: Session, setting: str, others: Mapping[str, int]) -> bool:
     """Whether source and target have one table of words, as the paper shares it: one number of words, that is heard."""
-    module = session.candidate.module
-    tables = [part.weight for part in module.modules() if isinstance(part, nn.Embedding)] if module is not None else []
-    are_shared = len({*map(id, tables)}) < len(tables)
     words = [name for name in WORDS if name in session.settings]
-    return are_shared and setting in words and not all(_is_deaf(session, name, others[name]) for name in words)
+    return (
+        _are_shared(_tables(session.candidate.module))
+        and setting in words
+        and not all(_is_deaf(session, name, others[name]) for name in words)
+    )
 
 
 def _is_deaf(session: Session, setting: str, value: int) -> bool:

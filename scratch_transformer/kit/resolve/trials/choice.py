@@ -76,13 +76,7 @@ def _turning(best: Outcome, thing: Any, kinds: Iterable[str], library: Library, 
     left = best.candidate.plan.untold_turns if best.candidate is not None else ()
     if best.candidate is None or not left or best.score[0] >= NOTHING:
         return best
-    for kind in [kind for kind in kinds if "Rotary" in kind]:
-        library.allow(max(min(end - time.process_time(), THOROUGH), QUICK), True)
-        again = resolve(thing, library.kinds[kind], library)
-        if again.candidate is not None and again.score[0] < NOTHING:
-            return again
-    best.candidate.limits.append(f"It was called without {' and '.join(left)}: what it does with that was not checked.")
-    return best
+    return _with_more(best, thing, [kind for kind in kinds if "Rotary" in kind], " and ".join(left), library, end)
 
 
 def _crossing(best: Outcome, thing: Any, library: Library, end: float) -> Outcome:
@@ -93,11 +87,18 @@ def _crossing(best: Outcome, thing: Any, library: Library, end: float) -> Outcom
     kind, left = WITH_MEMORY.get(best.kind.name), fitness.optional_memory(thing)
     if best.candidate is None or best.score[0] >= NOTHING or kind is None or not left:
         return best
-    library.allow(max(min(end - time.process_time(), THOROUGH), QUICK), True)
-    again = resolve(thing, library.kinds[kind], library)
-    if again.candidate is not None and again.score[0] < NOTHING:
-        return again
-    best.candidate.limits.append(f"It was called without {left}: what it does with that was not checked.")
+    return _with_more(best, thing, [kind], left, library, end)
+
+
+def _with_more(best: Outcome, thing: Any, kinds: Iterable[str], left: str, library: Library, end: float) -> Outcome:
+    """The first of the kinds that are given what was left out, if that is understood; else the best, which says so."""
+    for kind in kinds:
+        library.allow(max(min(end - time.process_time(), THOROUGH), QUICK), True)
+        again = resolve(thing, library.kinds[kind], library)
+        if again.candidate is not None and again.score[0] < NOTHING:
+            return again
+    if best.candidate is not None:
+        best.candidate.limits.append(f"It was called without {left}: what it does with that was not checked.")
     return best
 
 
