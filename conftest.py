@@ -75,6 +75,14 @@ def pytest_runtest_teardown(item):
         pytest.fail(f"it leaves torch with {left}, and not {USUAL}")
 
 
+def pytest_terminal_summary(terminalreporter):
+    """What a test has to say although it passed."""
+    for report in terminalreporter.stats.get("passed", []):
+        for name, text in report.user_properties:
+            if name == "note":
+                terminalreporter.write_line(f"NOTE {report.nodeid}: {text}")
+
+
 def switches():
     return {"gradients": torch.is_grad_enabled(), "default dtype": torch.get_default_dtype()}
 
