@@ -2,7 +2,7 @@
 
 import pytest
 
-from reference_tests.kit.learners.checked import IMPORTS, check_here
+from reference_tests.kit.learners.checked import IMPORTS, check_here, check_text
 
 MODEL = """
 class MultiHeadAttention(nn.Module):
@@ -118,3 +118,56 @@ def test_a_core_that_needs_as_many_keys_as_queries_is_given_them(text, old, new,
     path.write_text(IMPORTS + (text.replace(old, new) if old else text))
     (found,) = check_here(path).values()
     assert found.verdict == verdict and [m.id for m in found.mistakes if m.id != "A11"][: len(ids) or None] == ids
+
+
+EVEN = """
+class SelfAttention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        assert d_model % num_heads == 0
+        self.h, self.to_qkv, self.to_out = num_heads, nn.Linear(d_model, 3 * d_model), nn.Linear(d_model, d_model)
+
+    def forward(self, x, mask=None):
+        B, T, E = x.shape
+        q, k, v = self.to_qkv(x).view(B, T, self.h, -1).transpose(1, 2).chunk(3, dim=-1)
+        scores = q @ k.transpose(-1, -2) / math.sqrt(E // self.h)
+        weights = (scores if mask is None else scores + mask).softmax(-1)
+        return self.to_out((weights @ v)MERGED)
+
+
+class CrossAttention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        assert d_model % num_heads == 0
+        self.h, self.to_q, self.to_kv = num_heads, nn.Linear(d_model, d_model), nn.Linear(d_model, 2 * d_model)
+        self.to_out = nn.Linear(d_model, d_model)
+
+    def forward(self, x, y):
+        B, T, E = x.shape
+        k, v = self.to_kv(x).view(B, T, self.h, -1).transpose(1, 2).chunk(2, dim=-1)
+        q = self.to_q(y).view(B, T, self.h, -1).transpose(1, 2)
+        weights = (q @ k.transpose(-1, -2) / math.sqrt(E // self.h)).softmax(-1)
+        return self.to_out((weights @ v).transpose(1, 2).reshape(B, T, E))
+
+
+class DecoderLayer(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff):
+        super().__init__()
+        self.own, self.cross = SelfAttention(d_model, num_heads), CrossAttention(d_model, num_heads)
+        self.network = nn.Sequential(nn.Linear(d_model, d_ff), nn.ReLU(), nn.Linear(d_ff, d_model))
+        self.norm1, self.norm2, self.norm3 = (nn.LayerNorm(d_model) for _ in range(3))
+
+    def forward(self, x, y, decoder_mask):
+        y = self.norm1(y + self.own(y, decoder_mask))
+        y = self.norm2(y + self.cross(x, y))
+        return self.norm3(y + self.network(y))
+"""
+
+
+@pytest.mark.parametrize("merged, verdict, inherited", [
+    (".transpose(1, 2).reshape(B, T, E)", "harmless deviation", {"A35"}),
+    (".reshape(B, T, E)", "mistake", {"A35", "A23"}),
+])  # fmt: skip
+def test_a_decoder_without_a_mask_of_its_source_may_need_one_length_of_both(merged, verdict, inherited, tmp_path):
+    layer = check_text(EVEN.replace("MERGED", merged), tmp_path)["DecoderLayer"]
+    assert (layer.verdict, {*layer.inherited}, layer.mistakes) == (verdict, inherited, [])

@@ -108,6 +108,7 @@ def decoder_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
         Probe("source", {**own, "mask": causal(T), "memory_mask": keys(real(S))}, shows="padding in the source"),
         Probe("quiet", quiet, shows="tokens with a small variance", quiet=True),
         Probe("alike", alike, shows="source and target of one length"),
+        Probe("alike, open", {**alike, "memory_mask": None}, shows="source and target of one length, unpadded"),
     )
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from scratch_transformer.kit.judge.designs import Design, possible, shown_by
 from scratch_transformer.kit.judge.fits import factor_of_scores
-from scratch_transformer.kit.judge.places import in_a_sublayer
+from scratch_transformer.kit.judge.places import DECODERS, apart, in_a_sublayer
 from scratch_transformer.kit.judge.search import (
     BLOCKS,
     FILLS,
@@ -93,7 +93,8 @@ class Trial:
         near.sort(key=lambda design: not self._as_shown(design))
         if tier == 1:
             alone = [c for some in known[:MOST_ALONE] for c in in_a_sublayer(self.kind.name, some)]
-            combinations = [known[:1], self._of_sides, known[1:], alone]
+            of_one = [c for some in known[:1] for c in apart(self.kind.name, some) if self.kind.name in DECODERS]
+            combinations = [known[:1], self._of_sides, known[1:], alone, of_one]
         else:
             changes = changes_of(self.kind)
             combinations = [_mistaken(changes, known[0] if known else ())]
