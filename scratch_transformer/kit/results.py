@@ -15,7 +15,9 @@ from torch import nn
 from scratch_transformer.kit.definitions import leads_to
 from scratch_transformer.kit.discover.sandbox import Guard, TimeUp, time_limit
 from scratch_transformer.kit.discover.target import Source
+from scratch_transformer.kit.judge import no_forward
 from scratch_transformer.kit.judge.crashes import crash_finding, first_finding
+from scratch_transformer.kit.judge.frames import STOPS_AT
 from scratch_transformer.kit.kind import Diagnosis, Finding
 from scratch_transformer.kit.report import lines, stubs
 from scratch_transformer.kit.report.finding import FINE, Named, Result
@@ -106,6 +108,9 @@ class Results:
     def why_broken(self, value: Any, outcome: Outcome) -> tuple[Finding | None, BaseException | None]:
         """The mistake with which something stops, however it is called, and what it raises."""
         error = outcome.error
+        if (lost := no_forward.finding(value)) is not None:
+            self.broken[value] = lost[0].mistake.id
+            return lost
         finding = crash_finding(error) if isinstance(error, Exception) else None
         if finding is None:
             finding, error = first_finding(self.library.heard.values()) or (None, error)
@@ -152,7 +157,7 @@ class Results:
                 result.verdict = piece if outcome.unknown else foreign.not_loaded(error)
                 return result
         finding, error = self.why_broken(value, outcome)
-        is_own = finding is not None and _stops_in(error, value)
+        is_own = finding is not None and (_stops_in(error, value) or no_forward.finding(value) is not None)
         inherited = None if is_own else self._broken_part(error, value, outcome)
         if inherited is not None:
             finding = None  # it is said of the part
@@ -213,7 +218,7 @@ def _located(finding: Finding, value: Any, source: Source, made: Any = None) -> 
     """With the line to look at, of the class or function or of what it is made of, and was given."""
     given = [type(part) for part in made.modules()] if isinstance(made, nn.Module) else []
     given = [cls for cls in given if not cls.__module__.startswith("scratch_transformer.")]  # what stands in for parts
-    stops_at = finding.evidence.partition(misfits.STOPS_AT)[2]
+    stops_at = finding.evidence.partition(STOPS_AT)[2]
     found = lines.place(finding.mistake.id, finding.name or finding.form, value, given, stops_at)
     if found is None:
         return named(finding, source)

@@ -11,6 +11,8 @@ from types import FrameType
 from typing import Any
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+STOPS_AT = "It stops at: "
+"""In the evidence of a mistake, before the line."""
 
 
 def line_of(error: BaseException, frame: FrameType) -> int:

@@ -18,7 +18,7 @@ from scratch_transformer.kit.discover.load import REPAIRED
 from scratch_transformer.kit.discover.repair import unbound
 from scratch_transformer.kit.discover.target import Source
 from scratch_transformer.kit.judge import attributes, misplaced, quotients, tuples, uncalled
-from scratch_transformer.kit.judge.frames import line_of, nodes_at, parsed
+from scratch_transformer.kit.judge.frames import STOPS_AT, line_of, nodes_at, parsed
 from scratch_transformer.kit.judge.refused import (
     no_argument,
     no_constant,
@@ -56,7 +56,7 @@ def finding(error: BaseException | None, is_one_of_many: bool = False) -> Findin
     for look_at in (tuples.finding, uncalled.finding):
         said, name, line = look_at(error)
         if said:
-            return Finding(MISTAKES["B26"], f"{said} It stops at: {line}", name)
+            return Finding(MISTAKES["B26"], f"{said} {STOPS_AT}{line}", name)
     frame = next((frame for frame, _ in reversed([*traceback.walk_tb(error.__traceback__)])), None)
     while frame is not None and {"torch", "precision", "toy"} & set((frame.f_globals.get("__name__") or "").split(".")):
         is_call = (
@@ -94,7 +94,7 @@ def finding(error: BaseException | None, is_one_of_many: bool = False) -> Findin
             continue
         said, name = (said, name) if said else look(error, frame)
     line = linecache.getline(frame.f_code.co_filename, line_of(error, frame)).strip()
-    return Finding(MISTAKES["B26"], f"{said} It stops at: {line}", name) if said else None
+    return Finding(MISTAKES["B26"], f"{said} {STOPS_AT}{line}", name) if said else None
 
 
 def _making_a_module(error: BaseException) -> FrameType | None:

@@ -19,6 +19,7 @@ from torch import nn
 
 from scratch_transformer.kit.definitions import leads_to, names_in
 from scratch_transformer.kit.discover.placeholders import Missing
+from scratch_transformer.kit.judge import no_forward
 from scratch_transformer.kit.resolve import structure
 from scratch_transformer.kit.resolve.build.config import is_config
 from scratch_transformer.kit.resolve.names.settings import settings_of
@@ -216,7 +217,7 @@ def _why(thing: Any, depth: int) -> str:
     if isinstance(thing, type) and issubclass(thing, nn.Module):
         inherited = (type_ for type_ in thing.__mro__ if type_ is not nn.Module)
         if not any(name in vars(base) for base in inherited for name in CALLED):
-            return "abstract: it has no forward"
+            return "" if no_forward.lost(thing)[0] else "abstract: it has no forward"
         forward = _tree(vars(thing).get("forward"))  # of a class that is defined twice, Python shows the first
         if isinstance(forward, Function) and (_is_unwritten(forward) or _stands_for_a_part(thing.__name__, forward)):
             return NOT_WRITTEN

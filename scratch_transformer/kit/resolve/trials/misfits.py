@@ -18,6 +18,7 @@ from torch import nn
 
 from scratch_transformer.kit.definitions import names_in, source_of
 from scratch_transformer.kit.judge import undefined
+from scratch_transformer.kit.judge.frames import STOPS_AT
 from scratch_transformer.kit.kind import Finding, Inputs, Kind
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.resolve.build import construct
@@ -42,8 +43,6 @@ KINDS = ("MultiheadAttention", "SelfAttention", "CausalSelfAttention", "CrossAtt
 MOST_PLANS, MOST_FORMS = 9, 12
 LEAST = 3
 """Of numbers that are sizes."""
-STOPS_AT = "It stops at: "
-"""In the evidence, before the line."""
 
 
 Misfit = tuple[Finding, BaseException]

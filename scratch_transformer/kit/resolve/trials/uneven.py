@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from scratch_transformer.kit.judge.frames import STOPS_AT
 from scratch_transformer.kit.kind import Finding, Inputs, Kind
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.resolve.call import calling, forwards
@@ -26,7 +27,7 @@ from scratch_transformer.kit.resolve.candidate import tensors
 from scratch_transformer.kit.resolve.library import supplied
 from scratch_transformer.kit.resolve.names.inputs import input_of
 from scratch_transformer.kit.resolve.trials.mask_search import with_required_masks
-from scratch_transformer.kit.resolve.trials.misfits import SHAPES, STOPS_AT
+from scratch_transformer.kit.resolve.trials.misfits import SHAPES
 from scratch_transformer.kit.resolve.trials.outcome import Outcome
 
 SIDES = (("src", "tgt"), ("memory", "x"), ("memory", "ids"))

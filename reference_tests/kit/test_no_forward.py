@@ -1,0 +1,52 @@
+"""A class of modules whose forward Python does not find stops where it is called (B26)."""
+
+import pytest
+
+from reference_tests.kit.learners.checked import IMPORTS, check_text
+from scratch_transformer.kit.resolve import foreign
+
+NETWORK = """
+class FeedForward(nn.Module):
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        self.linear1, self.linear2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+"""
+BODY = "return self.linear2(torch.relu(self.linear1(x)))\n"
+WITHIN = f"\n        def forward(self, x):\n            {BODY}"
+MISSPELT = f"\n    def foward(self, x):\n        {BODY}"
+BEHIND = f"\n\ndef forward(self, x):\n    {BODY}"
+OTHERWISE = f"\n    def run(self, x):\n        {BODY}"
+CALLS_IT = "\n\nclass Block(nn.Module):\n    def forward(self, x):\n        return x + self.network.foward(x)\n"
+OF_A_SORT = "\n\nclass Network(FeedForward):\n    def forward(self, x):\n        return self.foward(x)\n"
+
+
+@pytest.mark.parametrize("text, says", [
+    (WITHIN, "its forward is within __init__, one level too deep"),
+    (MISSPELT, "what is to be its forward is called foward"),
+    (BEHIND, "its forward is behind the class, not in it"),
+])  # fmt: skip
+def test_a_forward_that_python_does_not_find_is_named(text, says, tmp_path):
+    network = check_text(NETWORK + text, tmp_path)["FeedForward"]
+    (mistake,) = network.mistakes
+    assert (network.verdict, mistake.id) == ("mistake", "B26") and says in mistake.evidence
+    assert mistake.line == len((IMPORTS + NETWORK).splitlines()) + 2 or text is BEHIND
+    assert "missing the required" in network.problem
+
+
+@pytest.mark.parametrize("text", [
+    OTHERWISE,
+    MISSPELT + CALLS_IT,
+    MISSPELT + OF_A_SORT,
+    BEHIND + "\n\nFeedForward.forward = forward\n",
+    WITHIN + "\n        self.forward = lambda x: forward(self, x)\n",
+])  # fmt: skip
+def test_what_is_called_otherwise_is_no_alarm(text, tmp_path):
+    found = check_text(NETWORK + text, tmp_path).get("FeedForward")
+    assert found is None or not found.mistakes, found
+
+
+def test_a_base_without_forward_is_abstract():
+    class Base(foreign.nn.Module):
+        pass
+
+    assert foreign.why_not(Base) == "abstract: it has no forward"
