@@ -60,7 +60,7 @@ class Recipe:
     scored: str = "keys"  # what queries are multiplied with; "values"
     weighed: str = "values"  # what the weights are multiplied with; "keys"
     summed: str = "together"  # "features apart": queries and keys have two letters for them, and each is summed alone;
-    # "keys apart": weights and values
+    # "keys apart": weights and values; "own value": weights over their keys, beside the value of the query's own token
     weighing: str = "softmax"  # "nothing", "sigmoid", "log_softmax", "softmax twice"
     masking: str = "before softmax"
     fill: str = "-inf, empty rows zero"

@@ -56,7 +56,10 @@ def attention(
     width: d_model, where heads are not as wide as that together.
     """
     asked, weighed = (value if of == "values" else key for of in (recipe.scored, recipe.weighed))
-    return _product(attention_weights(query, asked, mask, recipe, heads, width), weighed, recipe.summed == "keys apart")
+    weights = attention_weights(query, asked, mask, recipe, heads, width)
+    if recipe.summed == "own value":
+        return weights.sum(-1, keepdim=True) * weighed  # with as many keys as queries, or it stops
+    return _product(weights, weighed, recipe.summed == "keys apart")
 
 
 def attention_weights(

@@ -8,6 +8,7 @@ MASKS = "Vaswani et al. 2017, section 3.2.3"
 TARGET_ONLY = "the target's padding is not masked, which shows only where words come after it"
 UNTOLD = "it has no mask, and nothing in it speaks of padding: all of its tokens are attended to"
 WEIGHTS_APART = "weights and values are summed each on its own"
+OWN_VALUE = "every token gets its own value alone, times the sum of its weights"
 ONE_HEAD = "one head of all features"
 AS_IN_T5 = "not scaled, as in T5: its initial weights are smaller instead"
 LENT = "its own layer, in whose place the reference's is, may read the mask the other way round"
@@ -109,16 +110,19 @@ print("twice, nearly all the same:", scores.softmax(-1).softmax(-1))
     ),
     Mistake(
         id="A38",
-        title="one axis that has two letters",
+        title="one axis that has two letters, or two that have one",
         severity="mistake",
         does="Queries and keys, or weights and values, have two letters for the axis that they share. einsum sums each "
-        "over its own letter before it multiplies: which query fits which key is lost, or what is weighed by what.",
+        "over its own letter before it multiplies: which query fits which key is lost, or what is weighed by what. Or "
+        "the values share the letter of the queries, as where weights (B, T, S, 1) are multiplied by values "
+        "(B, T, 1, d): each token's weights are summed, to 1, and nothing comes from the others.",
         expected="One letter for what is multiplied pair by pair and summed: the features of q and k, then the keys.",
         fix='torch.einsum("bqhd,bkhd->bhqk", q, k), then torch.einsum("bhqk,bkhd->bqhd", weights, v): k is in both.',
         source=CORE,
         mathematics="right: Σ_k a_qk v_k      here: (Σ_k a_qk) (Σ_l v_l) = Σ_l v_l, the same for every query",
         changes={
             WEIGHTS_APART: {"summed": "keys apart"},
+            OWN_VALUE: {"summed": "own value"},
             "queries and keys are summed each on its own": {"summed": "features apart"},
         },
         demo="""\

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from scratch_transformer.kit.definitions import is_own, leads_to
-from scratch_transformer.kit.mistakes.attention import WEIGHTS_APART
+from scratch_transformer.kit.mistakes.attention import OWN_VALUE, WEIGHTS_APART
 from scratch_transformer.kit.report.fixes import fixed
 
 PATTERNS: dict[str, str] = {
@@ -51,12 +51,14 @@ OTHERWISE = {"LN3": r"/.*\b(std|var|sigma)"}
 """For what the usual pattern fits nowhere: a norm that has no eps, or calls it something else."""
 OF_QUERIES = r"mask.*(unsqueeze\((dim=)?(3|-1)\)|, None\])"
 """A mask (B, 1, T, 1): padding's own rows."""
+WEIGHED = r"einsum\(.*(att|weight|prob|score|softmax)"
 OF_FORMS: dict[tuple[str, str], str] = {
     ("E2", "not scaled"): r"\bself\.(\w+\.)*\w*emb\w*\(|\.embedding\(",
     ("A7", "queries instead of keys"): OF_QUERIES,
     ("A7", "queries instead of keys, in the target"): OF_QUERIES,
     ("A7", "queries instead of keys, in the source"): OF_QUERIES,
-    ("A38", WEIGHTS_APART): r"einsum\(.*(att|weight|prob|score|softmax)",
+    ("A38", WEIGHTS_APART): WEIGHED,
+    ("A38", OWN_VALUE): rf"{WEIGHED}|(att|weight|prob|score)\w*(\[.*\]|\.\w+\(.*\))? \*",
     ("A23", "features before heads"): r"stack\(.*-1\)",
     ("A17", ""): r"self\.\w*(att|weight|score|prob)\w* *= *(?!nn\.|None)",
     ("B12", ""): r"\bdropout\(.*True|(F|functional)\.dropout\((?!.*training)",

@@ -98,8 +98,9 @@ def refused_today(session: Session, best: Hypothesis | None) -> Iterator[Finding
 def one_length(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     """A35: it stops where queries and keys differ in number, and runs where they do not, whatever the number is."""
     pairs = {"key", "memory", "src"} & set(session.kind.inputs)
-    is_sum = best is not None and "B23" in best.ids  # keys that are added to queries cannot differ in number
-    for result in session.crashes if best is not None and pairs and not is_sum else ():
+    # keys that are added to queries cannot differ in number, nor values that each query has one of
+    is_one_each = best is not None and ("B23" in best.ids or best.recipe.summed == "own value")
+    for result in session.crashes if best is not None and pairs and not is_one_each else ():
         free = {name: None if "mask" in name else value for name, value in result.probe.inputs.items()}
         without = _error(session, free) if session.candidate.accepts(free) else None
         words = (SPLIT if without is None else LENGTHS).search(str(without or result.error))
