@@ -107,3 +107,69 @@ class ResidualConnection(nn.Module):
 def test_what_is_a_fraction_by_default_is_no_flag(summand, ids, tmp_path):
     result = check_text(ANNOTATED.replace("SUMMAND", summand), tmp_path)["ResidualConnection"]
     assert [mistake.id for mistake in result.mistakes] == ids
+
+
+CONFIGURED = """
+from dataclasses import dataclass
+
+
+@dataclass
+class Config:
+    d_vocab: int = 50257
+    n_ctx: int = 1024
+    d_model: int = 768
+    d_head: int = 64
+    d_mlp: int = 3072
+    n_layers: int = 12
+
+
+SIZES = {"d_vocab": 50257, "n_ctx": 1024, "d_model": 768, "d_head": 64, "d_mlp": 3072, "n_layers": 12}
+
+
+class Block(nn.Module):
+    def __init__(self, config: Config):
+        super().__init__()
+        d, self.h = config.d_model, config.d_model // config.d_head
+        self.qkv, self.out = nn.Linear(d, 3 * d), nn.Linear(d, d)
+        self.norm1, self.norm2 = nn.LayerNorm(d), nn.LayerNorm(d)
+        self.network = nn.Sequential(nn.Linear(d, config.d_mlp), nn.GELU(), nn.Linear(config.d_mlp, d))
+
+    def attend(self, x):
+        q, k, v = (y.unflatten(-1, (self.h, -1)).transpose(1, 2) for y in self.qkv(x).chunk(3, -1))
+        attended = F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=SCALE)
+        return self.out(attended.transpose(1, 2).flatten(2))
+
+    def forward(self, x):
+        x = x + self.attend(self.norm1(x))
+        return x + self.network(self.norm2(x))
+
+
+class Transformer(nn.Module):
+    def __init__(self, config GIVEN):
+        super().__init__()
+        self.words = nn.Embedding(config.d_vocab, config.d_model)
+        self.positions = nn.Embedding(config.n_ctx, config.d_model)
+        self.blocks = nn.ModuleList(Block(config) for _ in range(config.n_layers))
+        self.norm, self.head = nn.LayerNorm(config.d_model), nn.Linear(config.d_model, config.d_vocab)
+
+    def forward(self, tokens):
+        x = self.words(tokens) + self.positions(torch.arange(tokens.shape[1]))
+        for block in self.blocks:
+            x = block(x)
+        return self.head(self.norm(x))
+"""
+AS_DICTIONARY = [("config: Config", "config"), *((f"config.{name}", f'config["{name}"]') for name in (
+    "d_model", "d_head", "d_mlp", "d_vocab", "n_ctx", "n_layers"))]  # fmt: skip
+
+
+@pytest.mark.parametrize("given, changes, scale, verdict", [
+    (": Config = Config()", [], None, "matches the builtin"),
+    ("=Config()", [], None, "matches the builtin"),
+    ("=SIZES", AS_DICTIONARY, None, "matches the builtin"),
+    (": Config = Config()", [], 1.0, "mistake"),
+])  # fmt: skip
+def test_a_config_by_default_is_one_of_our_sizes(given, changes, scale, verdict, tmp_path):
+    text = CONFIGURED.replace(" GIVEN", given).replace("SCALE", str(scale))
+    for old, new in changes:
+        text = text.replace(old, new)
+    assert check_text(text, tmp_path)["Transformer"].verdict == verdict

@@ -176,15 +176,18 @@ def instances(
 
     read: the attributes or keys that the owner reads from it.
     """
-    annotation = parameter.annotation
+    annotation, own = parameter.annotation, parameter.default
     if isinstance(annotation, str):
         annotation = namespace.get(annotation)
+    if annotation is parameter.empty and holds_values(own) and not isinstance(own, Mapping):
+        annotation = type(own)
     classes = [annotation] if inspect.isclass(annotation) and annotation not in (parameter.empty, dict) else []
     others = [c for n, c in namespace.items() if inspect.isclass(c) and plain(n).endswith(ENDINGS) and c not in classes]
     classes += sorted(others, key=lambda cls: _lacks(cls, read))
     made = [made for made in (_instance(cls, value, owner) for cls in classes[:3]) if made is not None]
     made = [one for one in made if not _lacks(one, read)] or made
-    present = [d for name, d in namespace.items() if is_config_name(name) and _holds_values(d)]
+    present = [own] if isinstance(own, Mapping) else []
+    present += [d for name, d in namespace.items() if is_config_name(name) and holds_values(d)]
     present = sorted(present, key=lambda one: _lacks(one, read))
     real = next((one for one in [*made, *present] if not _lacks(one, read)), next(iter([*made, *present]), None))
     return [*made[:2], *(Config(value, d, owner) for d in present[:2]), Config(value, real, owner)]
@@ -195,7 +198,7 @@ def is_flag_by_name(name: str) -> bool:
     return SWITCH.match(name) is not None and not is_setting(name)
 
 
-def _holds_values(thing: Any) -> bool:
+def holds_values(thing: Any) -> bool:
     """A dictionary, or an object made of one: not a class, a function or a module."""
     is_object = hasattr(thing, "__dict__") and not callable(thing) and not inspect.ismodule(thing)
     return isinstance(thing, Mapping) or is_object

@@ -183,8 +183,12 @@ def options(wish: Wish, values: Values, parts: Part) -> list[Any]:
     asked = wish.use.attributes | wish.use.keys
     if wish.is_required and asked and not wish.is_named_config and not submodules and all(map(KNOWS.search, asked)):
         return [vocabulary(name, values)]
-    if wish.wants_config and (wish.is_named_config or not submodules) and default in (wish.parameter.empty, None):
-        return config.instances(wish.parameter, wish.namespace, values, wish.use.attributes | wish.use.keys, wish.owner)
+    has_config = not wish.is_required and config.holds_values(default)  # config=Config(), of a size to be trained
+    is_open = wish.is_required or default is None or has_config
+    if wish.wants_config and (wish.is_named_config or not submodules) and is_open:
+        read = wish.use.attributes | wish.use.keys
+        found = config.instances(wish.parameter, wish.namespace, values, read, wish.owner)
+        return [*found, default] if has_config else found
     if default is True and SHARING.search(word):
         return [False]
     if word in SCALES and values.is_attention:
