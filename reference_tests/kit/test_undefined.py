@@ -254,6 +254,22 @@ class OfTwoResults(nn.Module):
         return scores.logits
 
 
+class OfItsTable(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("pe", torch.ones(3, 2))
+
+    def forward(self, x):
+        return x + self.pe[: len(x)].require_grad_(False)
+
+
+class OfATableByThirdHands(nn.Module):
+    table = torch.ones(3, 2)
+
+    def forward(self, x):
+        return x + self.table[: len(x)].angles
+
+
 class AsksWhatItIsGiven(nn.Module):
     def forward(self, x):
         return x.ids
@@ -684,8 +700,8 @@ def finding(cls):
     ("PairedPart", "self.pair(x).relu"),
     ("SetByAnotherClass", "self.decoder"), ("WithoutSelf", "self.later"), ("WithoutLambda", "for sublayer"),
     ("CallsAProperty", "requires_grad"), ("CallsANumber", "0.5"), ("CallsItsProbability", "self.dropout"),
-    ("Uncalled", "x.size"), ("OfNoTorch", "soft_max"), ("OfNoTensor", "soft_max"), ("WithABias", "torch.rand"),
-    ("KeepsNoDimension", "argument keep_dim"), ("DividesBySamples", "argument keep_dim"),
+    ("Uncalled", "x.size"), ("OfNoTorch", "soft_max"), ("OfNoTensor", "soft_max"), ("OfItsTable", "require_grad_"),
+    ("WithABias", "torch.rand"), ("KeepsNoDimension", "argument keep_dim"), ("DividesBySamples", "argument keep_dim"),
     ("MakesItTwice", "'table' already exists"),
     ("OfNoScores", "masked_full"), ("OfConstants", "requires_grad=True"), ("OfTwoAngles", "torch.sin"),
     ("OuterOfABase", "the number theta"), ("SineOfANumber", "the number 2 * x.shape[0]"),
@@ -711,7 +727,7 @@ def test_a_module_of_a_list_is_named_whoever_watches_its_constructor(learners, m
     "DropsIfNotTold", "DropsAnyway", "AddsWhatItIsGiven", "PairedIfAsked", "PairedByAnother", "PairedByALoop",
     "ToldItsWidth", "ReadsASettingOfLater",
     "OfItsOwnMean", "OfAnArray", "MakesWhatItIsGiven",
-    "OfTwoPositions", "AsksWhatItIsGiven", "OfWhatAModelGives", "OfTwoResults",
+    "OfTwoPositions", "AsksWhatItIsGiven", "OfATableByThirdHands", "OfWhatAModelGives", "OfTwoResults",
     "OfTwoTensors", "OfASize", "SineOfWhatItIsGiven", "SineOfWhatItMakes", "IsGivenAFloat", "OfAQuotientOrNot",
     "ScalesByWhatItIsGiven", "ScalesByThem",
 ])  # fmt: skip
