@@ -176,12 +176,53 @@ class Heads(nn.Module):
         return out.reshape(x.shape)
 """
 
+SHAPES = """
+import torch
+from torch import nn
+class Positions(nn.Module):
+    def __init__(self, d_model):
+        super().__init__()
+        pe = torch.zeros(9, 1, d_model)
+        pe[..., 0::2] = torch.sin(torch.arange(9).view(9, 1, 1) * torch.ones(2))
+        pe[..., 1::2] = torch.cos(torch.arange(9).view(9, 1, 1) * torch.ones(2))
+        self.register_buffer("pe", pe)
+    def forward(self, x):
+        x = x + self.pe[: x.size(0)]
+        return x
+class Attention(nn.Module):
+    def forward(self, q, k, v, mask=None):
+        scores = q @ k.transpose(-2, -1)
+        scores = scores if mask is None else scores.masked_fill(mask, -1e9)
+        return scores.softmax(-1) @ v
+class Layer(nn.Module):
+    def __init__(self, d_model):
+        super().__init__()
+        self.attention = Attention()
+        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+        self.norm3 = nn.LayerNorm(d_model)
+        self.up, self.down = nn.Linear(d_model, d_model), nn.Linear(d_model, d_model)
+        self.dropout = nn.Dropout(0.1)
+    def forward(self, x, memory):
+        x = self.norm1(x + self.attention(x, x, x))
+        x = self.norm1(x + self.attention(x, memory, memory))
+        y = torch.relu(self.up(x))
+        y = torch.relu(self.down(y))
+        x = self.norm3(x + y)
+        return self.dropout(x)
+class Model(nn.Module):
+    def __init__(self, d_model):
+        super().__init__()
+        self.positions, self.layer = Positions(d_model), Layer(d_model)
+    def forward(self, x, memory):
+        return self.layer(self.positions(x), memory)
+"""
+
 
 @pytest.fixture
 def learner(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     written = {"signed_layer": SIGNED, "many_heads": HEADS, "model_of_heads": MODEL, "merged_heads": MERGED,
-               "other_parts": OTHERS, "layers_of_norms": LAYERS, "heads_of_parts": PARTS,
+               "other_parts": OTHERS, "layers_of_norms": LAYERS, "heads_of_parts": PARTS, "model_of_shapes": SHAPES,
                "explained_norm": EXPLAINED}  # fmt: skip
     for name, text in written.items():
         (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
@@ -254,3 +295,13 @@ def test_what_is_not_filled_is_known_by_its_name_and_heads_are_merged_where_they
     assert place("B22", "self.heads.0.sinks", heads).line == 15
     assert place("B22", "self.heads.0.q.weight", heads).line == 7
     assert place("A23", "features before heads", heads).line == 24
+
+
+@pytest.mark.parametrize("id, form, name, line", [
+    ("P4", "", "Model", 12), ("P14", "", "Model", 8), ("A24", "padding is ignored", "Model", 38),
+    ("A13", "one head of all features", "Model", 16), ("B24", "", "Model", 33),
+    ("B17", "at the end too", "Model", 31), ("B15", "others are made, and never used", "Layer", 29),
+])  # fmt: skip
+def test_the_line_of_a_whole_is_in_the_part_that_does_it(learner, id, form, name, line):
+    """Rows by samples are read with the table, not where the model returns; a mask that is missing is so in itself."""
+    assert place(id, form, getattr(learner("model_of_shapes"), name)).line == line

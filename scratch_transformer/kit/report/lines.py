@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 from scratch_transformer.kit.definitions import is_own, leads_to
 from scratch_transformer.kit.mistakes.attention import OWN_VALUE, WEIGHTS_APART
+from scratch_transformer.kit.mistakes.attention import ONE_HEAD, WEIGHTS_APART
+from scratch_transformer.kit.mistakes.blocks import UNUSED_NORMS
 from scratch_transformer.kit.report.fixes import fixed
 
 PATTERNS: dict[str, str] = {
@@ -61,6 +63,9 @@ OF_FORMS: dict[tuple[str, str], str] = {
     ("A38", OWN_VALUE): rf"{WEIGHED}|(att|weight|prob|score)\w*(\[.*\]|\.\w+\(.*\))? \*",
     ("A23", "features before heads"): r"stack\(.*-1\)",
     ("A17", ""): r"self\.\w*(att|weight|score|prob)\w* *= *(?!nn\.|None)",
+    **{("A13", form): r" @ |matmul\(|bmm\(|einsum\(" for form in (ONE_HEAD, f"{ONE_HEAD}, with √d_k of several")},
+    ("P4", ""): r"\[[^\]]*:[^\]]*(size|shape|len)|arange\(.*(size\(|shape\[)",
+    ("B24", ""): r"drop\w*\(.*[^(,] \+|return self\.\w*drop\w*\(|^\s*x = self\.\w*drop\w*\(x\)",
     ("B12", ""): r"\bdropout\(.*True|(F|functional)\.dropout\((?!.*training)",
     ("LN13", "the shift"): r"(beta|bias|shift|offset|\bb\w*) *=.*Parameter\(",
     ("B23", "the attention to the encoder is given the block's first input"): r"\b(enc|mem|src|context)\w*\b.*[,)]",
@@ -87,7 +92,14 @@ OF_LAYERS = ("B2", "B3", "B6", "B13", "B14", "B20", "B23", "B24")
 """Mistakes that are made where sublayers are put together."""
 MERGES = {("A23", "not transposed back")}
 """Heads are split before they are merged, with the same words: the last line is meant."""
+LAST = {*MERGES, ("B17", "at the end too")}
+"""What comes after something right that has the same words."""
+OF_POSITIONS = ("P1", "P2", "P3", "P4", "P6", "P8", "P9", "P10", "P14")
+"""Mistakes that are made where the table of positions is made or read."""
+OF_ITSELF = {("A24", "padding is ignored")}
+"""Made by what should ask for something and does not: no line of its parts is at fault."""
 PRODUCT = re.compile(r" @ |matmul|bmm|einsum|dot\(")
+NORM = re.compile(r"self\.(\w*norm\w*|ln\w*)\(")
 
 
 class Place(NamedTuple):
@@ -107,7 +119,7 @@ def place(id: str, form: str, thing: Any, given: Iterable[type] = (), code: str 
     target = thing if isinstance(thing, type) or inspect.isfunction(thing) else type(thing)
     parts = [one for cls in given if is_own(cls) for one in (cls, *leads_to(cls))]
     definitions = dict.fromkeys((target, *leads_to(target), *parts))
-    rooms = [room for definition in definitions for room in _rooms(definition)]
+    rooms, own = [room for definition in definitions for room in _rooms(definition)], _rooms(target)
     for room in rooms if code else ():
         for offset, line in enumerate(room.lines):
             if line.partition("#")[0].strip() == code:
@@ -116,6 +128,8 @@ def place(id: str, form: str, thing: Any, given: Iterable[type] = (), code: str 
         rooms.sort(key=_is_elsewhere)
     if id in OF_LAYERS:
         rooms.sort(key=_is_no_layer)
+    if id in OF_POSITIONS:
+        rooms.sort(key=_is_no_table)
     for room in rooms:
         texts = _texts(room.lines)
         found = fixed(id, form, ["" if n in texts else line for n, line in enumerate(room.lines) if n])
@@ -129,11 +143,11 @@ def place(id: str, form: str, thing: Any, given: Iterable[type] = (), code: str 
         name = form.rpartition(".")[2]
         usual = (rf"self\.{name} *(:[^=]*)?=[^=]|register_parameter\(.{name}\b", *usual)
     for pattern in filter(None, (OF_FORMS.get((id, form)), *usual)):
-        for room in rooms:
+        for room in own if (id, form) in OF_ITSELF and isinstance(target, type) else rooms:
             fits = _fits(pattern, room)
             if fits:
-                return Place(room.file, room.start + fits[-1 if (id, form) in MERGES else 0], [])
-    own = [*_rooms(target), *rooms]
+                return Place(room.file, room.start + _meant(fits, room, id, form), [])
+    own = [*own, *rooms]
     return Place(own[0].file, own[0].start, []) if own else None
 
 
@@ -173,6 +187,21 @@ def _fits(pattern: str, room: _Room) -> list[int]:
     silent = _silent(room.lines)
     lines = enumerate(room.lines)
     return [offset for offset, line in lines if offset not in silent and re.search(pattern, line.split("#")[0])]
+
+
+def _meant(fits: list[int], room: _Room, id: str, form: str) -> int:
+    """Of the lines that fit: the first; the last; that which uses what one before it does, another being meant."""
+    if (id, form) == ("B15", UNUSED_NORMS):
+        used = [(number, name) for number in fits for name in NORM.findall(room.lines[number])]
+        again = [number for at, (number, name) in enumerate(used) if name in [one for _, one in used[:at]]]
+        return (again or fits)[0]
+    return fits[-1 if (id, form) in LAST else 0]
+
+
+def _is_no_table(room: _Room) -> bool:
+    """Sorts what is called positions, or has a sine and a cosine, first."""
+    code = "\n".join(room.lines)
+    return "pos" not in room.name.lower() and not re.search(r"\bsin\((.|\n)*\bcos\(", code)
 
 
 def _is_no_layer(room: _Room) -> bool:
