@@ -449,3 +449,15 @@ def test_a_mistake_that_parameters_show(missing, known, expected):
     kind = KINDS["EncoderLayer"]
     variants = Variants(kind, kind.complete({}))
     assert [change.id for change in search.evident(variants, missing, known)] == expected
+
+
+@pytest.mark.parametrize("missing, form", [
+    (("norm2", "norm3"), ""), (("norm3",), "the first sublayer's for the third too"),
+    (("norm3",), "the second sublayer's for the third too"),
+])  # fmt: skip
+def test_the_norms_that_are_missing_show_which_sublayers_share_one(missing, form):
+    """One norm for all three is not also one for two of them: the parts' mistakes are looked for beside it."""
+    kind = KINDS["DecoderLayer"]
+    lacking = [f"{norm}.{part}" for norm in (*missing, "norm_memory") for part in ("weight", "bias")]
+    found = search.evident(Variants(kind, kind.complete({})), lacking, [])
+    assert form in [c.form for c in found] and len(found) == (1 if len(missing) == 2 else 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from scratch_transformer.kit.recipe import RIGHT, Recipe
 
 Design = tuple[str, dict[str, Any]]
 Keeps = Callable[[Design], bool]
+OF_A_SUBLAYER = re.compile(r"\.norm[123]\.")
 OF_LAYERS = ("norm_order", "activation", "norm_kind", "rotary")
 SHOWN = {
     **dict.fromkeys(("FeedForward", "SwiGLU"), ("activation",)),
@@ -81,7 +83,10 @@ def against(design: Design, shown: Mapping[str, Any]) -> int:
 
 
 def is_evident(variants: Variants, entries: Mapping[str, Any], missing: Collection[str]) -> bool:
-    """Whether weights that a candidate has no place for show a mistake: one norm for all sublayers of a layer."""
+    """Whether weights that a candidate has no place for show a mistake: one norm for all sublayers of a layer.
+
+    Where two of three norms are missing, it is one norm for all three, not one for two of them.
+    """
     if entries == {"memory_norm": "own"}:
         added = {name for name in variants.weights(RIGHT.with_(entries)) if "norm_memory" in name}
         return bool(added) and not added & set(missing)
@@ -89,7 +94,7 @@ def is_evident(variants: Variants, entries: Mapping[str, Any], missing: Collecti
         return False
     design = next(iter(variants.kind.designs.values()))
     own, fewer = (variants.weights(RIGHT.with_({**design, **changes})) for changes in ({}, entries))
-    norms = {name for name in fewer if ".norm1." in f".{name}"}
+    norms = {name for name in fewer if OF_A_SUBLAYER.search(f".{name}")}
     return bool(own - fewer) and own - fewer <= set(missing) and not norms & set(missing)
 
 
