@@ -247,6 +247,7 @@ class FeedForward(nn.Module):
 
 
 @pytest.mark.parametrize("output, inherited", [("self.norm(self.down(self.up(x).relu()))", ["LN1", "LN2"]),
+                                               ("self.norm.forward(self.down(self.up(x).relu()))", ["LN1", "LN2"]),
                                                ("self.down(self.up(x).relu())", [])])  # fmt: skip
 def test_what_is_wrong_in_a_part_that_is_never_called_explains_nothing(output, inherited, tmp_path):
     path = tmp_path / "unused.py"

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from scratch_transformer.kit.judge.evidence import share
+from scratch_transformer.kit.judge.running import running
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import EXACT, Session, distance
 from scratch_transformer.kit.judge.variants import call
@@ -97,18 +98,12 @@ def _matters(session: Session, inputs: dict[str, Any], leaf: Tensor) -> bool:
 
 def has_unused_norms(session: Session) -> bool:
     """Whether a call leaves out some of the norms that are made."""
-    called: set[str] = set()
     module = session.candidate.module
     if module is None or type(module).__module__.startswith(OURS):
         return False
-    parts = {name: part for name, part in module.named_modules() if "norm" in type(part).__name__.lower()}
-    handles = [part.register_forward_pre_hook(lambda *_, name=name: called.add(name)) for name, part in parts.items()]
-    try:
-        call(session.candidate, session.ran[0].probe.inputs)
-    finally:
-        for handle in handles:
-            handle.remove()
-    return bool(called) and called < parts.keys()
+    norms = {part for part in module.modules() if "norm" in type(part).__name__.lower()}
+    called = norms & running(module, lambda: call(session.candidate, session.ran[0].probe.inputs))
+    return bool(called) and called < norms
 
 
 GRADIENTS: tuple[tuple[tuple[str, ...], Detector], ...] = ((("B27",), stopped),)

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from scratch_transformer.kit.judge.running import running
 from scratch_transformer.kit.kind import Candidate, Probe
 from scratch_transformer.kit.resolve.call import beside
 from scratch_transformer.kit.resolve.call.plan import MASKS, Plan
@@ -94,13 +95,8 @@ def never_called(candidate: Candidate) -> set[type]:
     probe = next((probe for probe in probes if candidate.accepts(probe.inputs)), None)
     if module is None or probe is None:
         return set()
-    called: set[type] = set()
-    handles = [part.register_forward_pre_hook(lambda part, _: called.add(type(part))) for part in module.modules()]
     try:
-        candidate(**probe.inputs)
+        called = running(module, lambda: candidate(**probe.inputs))
     except Exception:  # the learner's code may raise anything
         return set()
-    finally:
-        for handle in handles:
-            handle.remove()
-    return {type(part) for part in module.modules()} - called
+    return {type(part) for part in module.modules()} - {type(part) for part in called}
