@@ -342,3 +342,14 @@ def test_the_ids_that_a_model_hides_by_itself_are_found(old, new, ids, tmp_path)
     whole = check_text(HIDES.replace(old, new), tmp_path)["Transformer"]
     assert [m.id for m in whole.mistakes if m.severity == "mistake"] == ids and not whole.limits, whole
     assert "It hides this id as padding, whatever it is told: 1 (src_pad) and 2 (tgt_pad)." in whole.notes
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("made, ids", [("num_decoder_layers", []), ("num_encoder_layers", ["B28"])])
+def test_a_decoder_with_as_many_layers_as_the_encoder_whatever_it_is_told(made, ids, tmp_path):
+    text = HIDES.replace("num_heads, num_layers):", "num_heads, num_encoder_layers, num_decoder_layers):")
+    text = text.replace("num_layers, num_layers, b", f"num_encoder_layers, {made}, b")
+    whole = check_text(text, tmp_path)["Transformer"]
+    found = [m for m in whole.mistakes if m.severity == "mistake"]
+    assert [m.id for m in found] == ids
+    assert not ids or found[0].form == "num_decoder_layers is not listened to"

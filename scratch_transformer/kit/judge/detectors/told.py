@@ -17,6 +17,7 @@ from scratch_transformer.kit.mistakes import MISTAKES
 Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 WIDE = 1031
 """A width of the feed-forward network, and a number of words, that rounding makes no other's."""
+NUMBERS = re.compile("layers|blocks|stacks|depth|(num|n)_(enc|dec)")
 CONFIG = re.compile("config|cfg|args|params|hp", re.I)
 OF_WORDS = {"vocab_size": "ids", "src_vocab_size": "src", "tgt_vocab_size": "tgt"}
 """Numbers of words, and the ids of what."""
@@ -26,10 +27,24 @@ WORDS = tuple(OF_WORDS)
 def other_number_of_layers(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     """B28: told to make more layers, it has as many weights as before, and its outputs are the same."""
     has = session.settings.get("num_layers")
-    if best is not None and has is not None and _is_deaf(session, "num_layers", has + 2):
+    if best is None or has is None:
+        return
+    if _is_deaf(session, "num_layers", has + 2):
         form = "the first alone" if has == 1 else f"{has} in any case"
         entries = {"depth": "first layer"} if has == 1 else {}
         yield Finding(MISTAKES["B28"], f"Told to make {has + 2} layers, it makes {has}.", form, entries)
+        return
+    of_sides = [p.name for p in parameters_of(type(session.candidate.module)) if _is_of_a_side(p.name)]
+    for name in of_sides if len(of_sides) == 2 else ():
+        if _is_deaf(session, name, has + 2):
+            other = next(one for one in of_sides if one != name)
+            said = f"Told {name} = {has + 2}, it is what it was with {has}: both stacks have {other} layers."
+            yield Finding(MISTAKES["B28"], said, f"{name} is not listened to")
+
+
+def _is_of_a_side(name: str) -> bool:
+    """Whether a parameter is the number of layers of the encoder, or of the decoder, alone."""
+    return re.search("enc|dec", name.lower()) is not None and NUMBERS.search(name.lower()) is not None
 
 
 def other_sizes(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
@@ -100,7 +115,9 @@ def _is_deaf(session: Session, setting: str, value: int) -> bool:
         candidate = session.candidate.rebuild(**{setting: value})
     except Exception:  # it takes no such setting, or refuses the value
         return False
-    if setting not in candidate.told or candidate.inventory() != session.candidate.inventory():
+    if (
+        setting in session.settings and setting not in candidate.told
+    ) or candidate.inventory() != session.candidate.inventory():
         return False
     probe = session.ran[0].probe
     for one in (candidate, session.candidate):

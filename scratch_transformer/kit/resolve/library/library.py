@@ -40,7 +40,7 @@ class Library(Parts):
                     return self.resolved[made]
                 raise KeyError(f"{kind.name} is a function")
             parameters = construct.parameters_of(cls)
-            known = {name for p in parameters for name in (*settings_of(p.name), plain(p.name))}
+            known = {name for p in parameters for name in (*settings_of(p.name), plain(p.name), p.name)}
             is_outside = not known >= changes.keys() and not any(config.is_config(p) for p in parameters)
             if is_outside and changes.keys() != {"dropout"}:
                 raise KeyError(f"{cls.__name__} has no {', '.join(changes)}")
