@@ -314,3 +314,28 @@ def test_a_table_with_a_row_for_the_batch_that_is_cut_by_the_number_of_samples(a
     text = CUT_BY_SAMPLES.replace("AXIS", str(axis)).replace("10000.0", base)
     (result,) = check_text(text, tmp_path).values()
     assert [m.id for m in result.mistakes if m.severity == "mistake"] == ids, result
+
+
+BY_SAMPLE = '''
+class PositionalEncoding(nn.Module):
+    def __init__(self, d_model, max_len=50):
+        super().__init__()
+        pe, places = torch.zeros(max_len, 1, d_model), torch.arange(max_len).unsqueeze(1)
+        angles = places * torch.exp(torch.arange(0, d_model, 2) * (-math.log(10000.0) / d_model))
+        pe[:, 0, 0::2], pe[:, 0, 1::2] = angles.sin(), angles.cos()
+        self.register_buffer("pe", pe)
+
+    def forward(self, x):
+        """x: SHAPE"""
+        return x + self.pe[: x.size(0)]
+'''
+
+
+@pytest.mark.parametrize("shape, ids", [
+    ("(batch_size, seq_len, d_model)", ["P4"]), ("[B, T, C]", ["P4"]), ("(seq_len, batch_size, d_model)", []),
+    ("(seq_len, batch, d_model), no (batch, seq_len, d_model)", []), ("embeddings", []),
+])  # fmt: skip
+def test_rows_by_the_first_dimension_are_right_unless_that_is_said_to_be_of_the_samples(shape, ids, tmp_path):
+    result = check_text(BY_SAMPLE.replace("SHAPE", shape), tmp_path)["PositionalEncoding"]
+    assert [m.id for m in result.mistakes if m.severity == "mistake"] == ids
+    assert result.verdict == ("mistake" if ids else "matches the builtin")

@@ -247,6 +247,10 @@ class Candidate:
         """What its documentation says of a mask where it does the opposite: "mask: True = may attend"; else ""."""
         return ""
 
+    def documented_batch_first(self) -> str:
+        """What is said of the shape of tokens that it takes length first: "(batch, length, d_model)"; else ""."""
+        return ""
+
     def exchanged_masks(self) -> tuple[str, ...]:
         """The parameters that take the source's mask and the target's, where their names say the opposite; else ()."""
         return ()

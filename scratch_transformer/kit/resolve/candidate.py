@@ -227,6 +227,9 @@ class Resolved(Candidate):
     def documented_otherwise(self) -> str:
         return documented.contradiction(getattr(self.made, "function", self.made), self.plan.masks)
 
+    def documented_batch_first(self) -> str:
+        return documented.batch_first(self.made) if self.plan.order == "sequence first" else ""
+
     def exchanged_masks(self) -> tuple[str, ...]:
         return self.plan.exchanged if len(self.plan.exchanged) > 1 else ()
 

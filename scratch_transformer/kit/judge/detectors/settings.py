@@ -107,6 +107,15 @@ def other_than_documented(session: Session, best: Hypothesis | None) -> Iterator
         yield Finding(MISTAKES["A32"], f"Its documentation says “{said}”. It computes the opposite.")
 
 
+def rows_of_samples(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """P4: right for tokens that come length first, which are said to come batch first."""
+    if best is None or "P4" in best.ids or session.kind.name != "PositionalEncoding":
+        return
+    if shape := session.candidate.documented_batch_first():
+        said = f"It takes the rows by the first dimension. Of its input it says {shape}: that is the number of samples."
+        yield Finding(MISTAKES["P4"], said, entries={"position_axis": "batch"})
+
+
 def masks_that_are_exchanged(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     """A27: called as the names of its masks say, it stops, and the other way round it is right."""
     names = session.candidate.exchanged_masks()
@@ -161,6 +170,7 @@ SETTINGS: tuple[tuple[tuple[str, ...], Detector], ...] = (
     (("A19",), heads_that_do_not_divide),
     (("P1",), odd_width),
     (("LN3",), other_default),
+    (("P4",), rows_of_samples),
     (("A32",), other_than_documented),
     (("A27",), masks_that_are_exchanged),
 )

@@ -15,6 +15,10 @@ TOKENS = r"(?:real |valid )?tokens?(?!\s+(?:that|which|to|is|are|we)\b)"
 TRUE = rf"\b(?:True|1s?|ones)\b{IS}"
 MAY = rf"{TRUE}(?:may|can|to|should|allowed to)?\s*(?:attend(?:ed)?|be attended|keep|kept|visible|allowed|{TOKENS})\b"
 BLOCKED = rf"{TRUE}(?:to be\s+)?(?:block(?:ed)?|masked(?: out)?|hid(?:e|den)|ignored?|pad(?:ding|ded)?)\b"
+BATCH, LENGTH = r"(?:batch\w*|bsz|bs|B|N)", r"(?:seq\w*|(?:max_?)?len\w*|num_?tokens|tokens|[TLS])"
+BATCH_FIRST = re.compile(rf"[\[(]\s*{BATCH}(?: size)?\s*,\s*{LENGTH}\b(?: len(?:gth)?)?\s*,[^\])]*[\])]", re.IGNORECASE)
+LENGTH_FIRST = re.compile(rf"[\[(]\s*{LENGTH}(?: len(?:gth)?)?\s*,\s*{BATCH}\b(?: size)?\s*,", re.IGNORECASE)
+"""Of a shape in words: (batch_size, seq_len, d_model)."""
 CUT = re.compile(r"\b(?P<name>\w+)\[:, *:-1\][\s\S]{0,400}\b(?P=name)\[:, *1:\]")
 WINDOW = re.compile(
     r"\b(?P<name>\w+)\[(?P<i>\w+) *: *(?P=i) *\+ *(?P<length>[\w.]+)\]"
@@ -40,6 +44,20 @@ def contradiction(thing: Any, masks: Mapping[str, tuple[str, Form]]) -> str:
         if said and is_one and said not in form.polarity:
             return f"{parameter}: True = {said}"
     return ""
+
+
+def batch_first(thing: Any) -> str:
+    """What is said in forward of the shape of tokens, (batch, length, d_model), in texts and comments; "" if nothing.
+
+    Nothing, too, where the other order is said anywhere in the class.
+    """
+    try:
+        whole, forward = inspect.getsource(type(thing)), inspect.getsource(type(thing).forward)
+    except (OSError, TypeError, AttributeError):
+        return ""
+    comments = "\n".join(line.partition("#")[2] for line in forward.splitlines())
+    said = BATCH_FIRST.search(f"{inspect.getdoc(type(thing).forward) or ''}\n{comments}")
+    return "" if said is None or LENGTH_FIRST.search(whole) else said[0]
 
 
 def meaning(thing: Any, parameter: str) -> str:
