@@ -12,8 +12,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from scratch_transformer.kit.definitions import is_own, leads_to
-from scratch_transformer.kit.mistakes.attention import OWN_VALUE, WEIGHTS_APART
-from scratch_transformer.kit.mistakes.attention import ONE_HEAD, WEIGHTS_APART
+from scratch_transformer.kit.mistakes.attention import ONE_HEAD, OWN_VALUE, WEIGHTS_APART
 from scratch_transformer.kit.mistakes.blocks import UNUSED_NORMS
 from scratch_transformer.kit.report.fixes import fixed
 
