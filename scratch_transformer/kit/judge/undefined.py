@@ -17,7 +17,7 @@ from torch import nn
 from scratch_transformer.kit.discover.load import REPAIRED
 from scratch_transformer.kit.discover.repair import unbound
 from scratch_transformer.kit.discover.target import Source
-from scratch_transformer.kit.judge import attributes, misplaced, quotients, tuples, uncalled
+from scratch_transformer.kit.judge import attributes, misplaced, quotients, tuples, uncalled, unpacked
 from scratch_transformer.kit.judge.frames import STOPS_AT, line_of, nodes_at, parsed
 from scratch_transformer.kit.judge.refused import (
     no_argument,
@@ -88,6 +88,7 @@ def finding(error: BaseException | None, is_one_of_many: bool = False) -> Findin
         quotients.no_integer,
         misplaced.no_axis,
         misplaced.no_array,
+        unpacked.no_pair,
     )
     for look in looks:
         if is_one_of_many and look in OF_VALUES and not NO_SUCH.match(str(error)):

@@ -17,6 +17,7 @@ from scratch_transformer.kit.judge.detectors.embedding import EMBEDDING
 from scratch_transformer.kit.judge.detectors.gradients import GRADIENTS
 from scratch_transformer.kit.judge.detectors.inventory import INVENTORY
 from scratch_transformer.kit.judge.detectors.padding import PADDING
+from scratch_transformer.kit.judge.detectors.samples import SAMPLES
 from scratch_transformer.kit.judge.detectors.settings import SETTINGS
 from scratch_transformer.kit.judge.detectors.told import TOLD
 from scratch_transformer.kit.judge.search import Hypothesis
@@ -35,6 +36,7 @@ DETECTORS = (
     *SETTINGS,
     *TOLD,
     *PADDING,
+    *SAMPLES,
     *DEFAULTS,
 )
 
