@@ -267,6 +267,8 @@ class Checking:
         if result.unexplained and (design := other_designs.design_of(value)):  # its numbers are to be others
             result.unexplained = False
             result.limits.append(f"It is {design}. What is named is all that was judged.")
+        if not is_none:
+            self.results.by_its_parts(result, value, outcome, source)
         return unchecked(is_none) if is_none else result
 
     def _learn(self, part: type) -> None:

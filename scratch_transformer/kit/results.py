@@ -15,13 +15,13 @@ from torch import nn
 from scratch_transformer.kit.definitions import leads_to
 from scratch_transformer.kit.discover.sandbox import Guard, TimeUp, time_limit
 from scratch_transformer.kit.discover.target import Source
-from scratch_transformer.kit.judge import no_forward
+from scratch_transformer.kit.judge import no_forward, uncomputed
 from scratch_transformer.kit.judge.crashes import crash_finding, first_finding
 from scratch_transformer.kit.judge.frames import STOPS_AT
 from scratch_transformer.kit.kind import Diagnosis, Finding
 from scratch_transformer.kit.report import lines, stubs
 from scratch_transformer.kit.report.finding import FINE, Named, Result
-from scratch_transformer.kit.resolve import foreign
+from scratch_transformer.kit.resolve import foreign, likeness
 from scratch_transformer.kit.resolve.build import config, construct
 from scratch_transformer.kit.resolve.library import supplied
 from scratch_transformer.kit.resolve.library.library import Library
@@ -126,6 +126,16 @@ class Results:
         if finding is not None and finding.severity == "mistake":
             self.broken[value] = finding.mistake.id
         return finding, error
+
+    def by_its_parts(self, result: Result, value: Any, outcome: Outcome, source: Source) -> None:
+        """Of what was built, is called what it is, and cannot be called: the mistakes that show all the same."""
+        made, kind = outcome.made, outcome.kind
+        is_one = isinstance(made, nn.Module) and type(made) is value and likeness.is_named(result.name, kind)
+        if result.verdict == "crashed" and is_one:
+            found = [f for f in uncomputed.of_parts(made) if f.mistake.id in kind.ids]
+            result.mistakes = [_located(f, value, source, made) for f in found]
+            result.verdict = "mistake" if found else result.verdict
+            result.stub = "" if found else result.stub
 
     def _names(self, part: Any) -> set[str]:
         """What stands in for a part is called like it, or like its kind."""

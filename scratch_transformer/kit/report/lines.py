@@ -39,6 +39,7 @@ PATTERNS: dict[str, str] = {
     "B2": r"norm", "B3": r"norm", "B13": r"norm", "B14": r"return",
     "B15": r"norm|\bln\w*\(", "B16": r"return", "B17": r"relu|gelu|GELU|ReLU|act", "B19": r"for ", "B20": r"att",
     "A36": r"\b(enc|mem|src|context)\w*\b(?<!mask).*[,)]",
+    "B21": r"\b[A-Z]\w*\([^()]*(\([^()]*\)[^()]*)*\)\(",
     "B22": r"empty\(", "B28": r"for |range\(", "B29": r"Linear\(|Embedding\(|//",
     "B27": r"no_grad|inference_mode|detach\(|\.data\b|torch\.tensor\(|\bround\(",
     "B23": r"\+", "B24": r"dropout",

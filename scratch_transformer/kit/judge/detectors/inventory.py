@@ -13,6 +13,7 @@ from scratch_transformer.kit.judge.detectors.construction import INITIALISES, em
 from scratch_transformer.kit.judge.running import running
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session
+from scratch_transformer.kit.judge.uncomputed import hidden_modules
 from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
@@ -80,18 +81,9 @@ def projection_biases(session: Session, best: Hypothesis | None) -> Iterator[Fin
 
 
 def python_list(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
-    """B10: modules in a list, a tuple or a dictionary, which torch does not look into."""
-    module = session.candidate.module
-    for path, part in () if module is None else module.named_modules():
-        for name, value in vars(part).items():
-            hidden = [item for item in _modules_in(value) if [*item.parameters(), *item.buffers()]]
-            if hidden and not name.startswith("_") and not (set(hidden) <= set(part.modules())):
-                where = f"{path}.{name}" if path else name
-                said = (
-                    f"self.{where} is a Python {type(value).__name__} of {len(hidden)} modules; their parameters are "
-                )
-                yield Finding(MISTAKES["B10"], said + "not among model.parameters().")
-                return
+    """B10."""
+    if session.candidate.module is not None:
+        yield from hidden_modules(session.candidate.module)
 
 
 def plain_tensors(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
@@ -107,11 +99,6 @@ def plain_tensors(session: Session, best: Hypothesis | None) -> Iterator[Finding
 def _owner(module: Any, name: str) -> Any:
     """The part that an attribute of a module belongs to."""
     return module.get_submodule(name.rpartition(".")[0]) if "." in name else module
-
-
-def _modules_in(value: object) -> list[nn.Module]:
-    values = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
-    return [item for item in values if isinstance(item, nn.Module)]
 
 
 def shared_layers(session: Session, best: Hypothesis | None) -> Iterator[Finding]:

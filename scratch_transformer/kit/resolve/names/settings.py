@@ -181,7 +181,7 @@ RULES: tuple[tuple[tuple[set[str], ...], set[str], tuple[str, ...]], ...] = (
     ((FEED_FORWARD, RATIO), set(), ("d_ff/d_model",)),
     ((RATIO, {"hidden", "forward", "dim", "expansion", "expand"}), {"scale", "bias", "of"}, ("d_ff/d_model",)),
     ((FEED_FORWARD, SIZE | {"hidden", "hid"}), {"activation"}, ("d_ff",)),
-    (({"layer", "layers", "block", "blocks", "stack", "stacks"}, COUNT), {"norm", *SIZE}, ("num_layers",)),
+    (({"layer", "layers", "block", "blocks", "stack", "stacks", "modules"}, COUNT), {"norm", *SIZE}, ("num_layers",)),
     ((PLACES, LENGTH | COUNT), {"batch", "type"}, ("max_len",)),
     (({"max", "maximum"}, {"len", "length", "tokens", "seq"}), {"batch"}, ("max_len",)),
     ((VECTORS, SIZE), {"batch"}, ("d_model",)),

@@ -1,0 +1,43 @@
+"""What a module that cannot be called shows all the same: layers in a list (B10), parts made in forward (B21)."""
+
+import pytest
+
+from reference_tests.kit.learners.checked import check_text
+
+STOPS = """
+class Stack(nn.Module):
+    def __init__(self, d_model):
+        super().__init__()
+        self.last = nn.Linear(d_model, d_model)
+
+    def forward(self, x):
+        return self.last(x)
+
+
+class Encoder(nn.Module):
+    def __init__(self, d_model, num_heads, num_layers):
+        super().__init__()
+        self.layers = LAYERS
+        self.width, self.norm = d_model, nn.LayerNorm(d_model)
+
+    def forward(self, x):
+        x = MADE(x)
+        for layer in self.layers:
+            x = layer(x)
+        if x.shape[1] > 0:
+            raise RuntimeError("sentences without words are asked for")
+        return self.norm(x)
+"""
+MODULES = "nn.ModuleList([nn.TransformerEncoderLayer(d_model, num_heads) for _ in range(num_layers)])"
+
+
+@pytest.mark.parametrize("layers, made, ids", [
+    (MODULES, "self.norm", []), (MODULES, "nn.Dropout(0.1)", []),
+    (MODULES.removeprefix("nn.ModuleList(").removesuffix(")"), "self.norm", ["B10"]),
+    (MODULES, "nn.Linear(self.width, self.width)", ["B21"]), (MODULES, "Stack(self.width)", ["B21"]),
+])  # fmt: skip
+def test_what_cannot_be_called_shows_its_lists_and_what_it_makes_anew(layers, made, ids, tmp_path):
+    result = check_text(STOPS.replace("LAYERS", layers).replace("MADE", made), tmp_path)["Encoder"]
+    assert ([m.id for m in result.mistakes], result.verdict) == (ids, "mistake" if ids else "crashed")
+    assert "without words" in result.problem
+    assert ids != ["B21"] or made in result.mistakes[0].code[2]

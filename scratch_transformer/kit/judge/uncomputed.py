@@ -1,0 +1,71 @@
+"""What a module that cannot be called shows: layers in a list (B10), parts that forward makes anew (B21)."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import sys
+import textwrap
+from collections.abc import Iterator
+
+from torch import nn
+
+from scratch_transformer.kit.definitions import source_of
+from scratch_transformer.kit.kind import Finding
+from scratch_transformer.kit.mistakes import MISTAKES
+
+OF_TORCH = (nn.Linear, nn.Embedding, nn.LayerNorm, nn.RMSNorm, nn.MultiheadAttention, nn.Conv1d)
+"""What has weights."""
+WEIGHTS = re.compile(r"\bnn\.(Linear|Embedding|LayerNorm|RMSNorm|MultiheadAttention|Conv1d|Parameter)\(")
+
+
+def of_parts(module: nn.Module) -> Iterator[Finding]:
+    """B10, B21."""
+    yield from hidden_modules(module)
+    yield from _made_anew(type(module))
+
+
+def hidden_modules(module: nn.Module) -> Iterator[Finding]:
+    """B10: modules in a list, a tuple or a dictionary, which torch does not look into."""
+    for path, part in module.named_modules():
+        for name, value in vars(part).items():
+            hidden = [item for item in _modules_in(value) if [*item.parameters(), *item.buffers()]]
+            if hidden and not name.startswith("_") and not (set(hidden) <= set(part.modules())):
+                where = f"{path}.{name}" if path else name
+                said = (
+                    f"self.{where} is a Python {type(value).__name__} of {len(hidden)} modules; their parameters are "
+                )
+                yield Finding(MISTAKES["B10"], said + "not among model.parameters().")
+                return
+
+
+def _modules_in(value: object) -> list[nn.Module]:
+    values = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    return [item for item in values if isinstance(item, nn.Module)]
+
+
+def _made_anew(cls: type) -> Iterator[Finding]:
+    """B21: Embedding(…)(x) in forward, of a class that has weights."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(cls.forward)))  # type: ignore[attr-defined]
+    except (OSError, TypeError, SyntaxError, AttributeError):
+        return
+    made = [n.func.func for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Call)]
+    names = [name for name in dict.fromkeys(map(ast.unparse, made)) if _has_weights(_named(name, cls))]
+    if names:
+        yield Finding(MISTAKES["B21"], f"Every call makes a new {', '.join(names)}, which is never trained.")
+
+
+def _named(name: str, cls: type) -> object:
+    """What a global name of its file, or a name in a global module, stands for."""
+    first, *rest = name.split(".")
+    thing = getattr(sys.modules.get(cls.__module__), first, None)
+    for part in rest:
+        thing = getattr(thing, part, None)
+    return thing
+
+
+def _has_weights(thing: object) -> bool:
+    is_module = isinstance(thing, type) and issubclass(thing, nn.Module)
+    return is_module and (thing in OF_TORCH or WEIGHTS.search(source_of(thing)) is not None)
