@@ -39,6 +39,8 @@ def check_here(thing: Any, kind: str | None, settings: Mapping[str, Any]) -> Res
         if outcome.score[0] == 0:
             break
     assert best is not None
+    if best.candidate is not None:
+        checking.library.resolved[cls] = best.candidate  # as what is built again is called
     diagnosis = diagnose(best.candidate) if best.candidate is not None else None
     return checking.results.of(name, _source(cls), _line(cls), cls, best, diagnosis)
 

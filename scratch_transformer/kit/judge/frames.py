@@ -15,6 +15,17 @@ STOPS_AT = "It stops at: "
 """In the evidence of a mistake, before the line."""
 
 
+OTHERS = ("torch.", "scratch_transformer.kit")
+STOPS_AT = "It stops at: "
+"""Comes before the line, at the end of what is said of it."""
+
+
+def is_learners(frame: FrameType) -> bool:
+    """Whether a frame runs what a learner's file has, and not what is written for it."""
+    own = frame.f_globals.get("__file__") == frame.f_code.co_filename
+    return own and not frame.f_globals.get("__name__", "").startswith(OTHERS)
+
+
 def line_of(error: BaseException, frame: FrameType) -> int:
     """At which line of a frame an error went through it."""
     lines = [number for one, number in traceback.walk_tb(error.__traceback__) if one is frame]

@@ -15,13 +15,12 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from scratch_transformer.kit.judge.frames import Function, function_of, parsed
+from scratch_transformer.kit.judge.frames import OTHERS, Function, function_of, is_learners, parsed
 
 NOTHING = ("", "", "")
 SAID = re.compile(r"'tuple'|not tuple|tuple indices")
 OF_TORCH = (nn.MultiheadAttention, nn.LSTM, nn.GRU, nn.RNN)
 """What returns a tuple however it is called."""
-OTHERS = ("torch.", "scratch_transformer.kit")
 
 
 def finding(error: BaseException) -> tuple[str, str, str]:
@@ -31,7 +30,7 @@ def finding(error: BaseException) -> tuple[str, str, str]:
     """
     for frame, line in reversed([*traceback.walk_tb(error.__traceback__)]):
         file = frame.f_code.co_filename
-        if frame.f_globals.get("__file__") != file or frame.f_globals.get("__name__", "").startswith(OTHERS):
+        if not is_learners(frame):
             continue
         wrong = [(node, part) for node in _on(file, line) for part in _needing(node, error, frame)]
         for node, part in wrong:

@@ -12,8 +12,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from scratch_transformer.kit.judge.frames import nodes_at
-from scratch_transformer.kit.judge.tuples import NOTHING, OTHERS, is_made_there
+from scratch_transformer.kit.judge.frames import is_learners, nodes_at
+from scratch_transformer.kit.judge.tuples import NOTHING, is_made_there
 
 SAID = re.compile(r"unsupported operand type\(s\)|must be Tensor, not|'\w+' object has no attribute '(?P<asked>\w+)'")
 
@@ -27,8 +27,7 @@ def finding(error: BaseException) -> tuple[str, str, str]:
     running = frames[-1][0].f_locals.get("self") if frames else None  # which may lack what it asks itself for
     for frame, line in reversed(frames):
         file, owner = frame.f_code.co_filename, frame.f_locals.get("self")
-        is_own = frame.f_globals.get("__file__") == file and not frame.f_globals.get("__name__", "").startswith(OTHERS)
-        if not is_own or not isinstance(owner, nn.Module):
+        if not is_learners(frame) or not isinstance(owner, nn.Module):
             continue
         for part, whole, is_sure in _uncalled(error, frame):
             made = getattr(owner, part.attr, None)

@@ -7,6 +7,7 @@ OWN_SHARE = "each head has a small matrix, which sees the head's own share of th
 ONE_FOR_ALL = "all heads are one and the same, with one set of weights"
 SHARED_KEYS = "heads share the projection of the keys, and not that of the values"
 SHARED_VALUES = "heads share the projection of the values, and not that of the keys"
+NOWHERE_ELSE = "nothing in its file or beside it speaks of another device"
 SHARED_BOTH = "heads share those of keys and values: multi-query attention, a design"
 
 CONSTRUCTION = (
@@ -112,6 +113,24 @@ try:
     Network(512).width()
 except AttributeError as error:
     print(error)
+""",
+    ),
+    Mistake(
+        id="B32",
+        title="a tensor that stays on the CPU",
+        severity="mistake",
+        does="Makes a tensor in forward without saying where, as torch.arange(T) and torch.ones(T, T) do, or keeps one "
+        "as a plain attribute. It is on the CPU wherever the module is: on a GPU the model stops with an error about "
+        "two devices.",
+        expected="What forward makes is made where its input is. What is kept is a buffer: it moves with the module.",
+        fix="torch.arange(T, device=x.device); self.register_buffer('scale', scale) for what is kept.",
+        source="documentation of torch.Tensor.device and torch.nn.Module.register_buffer",
+        severities={NOWHERE_ELSE: "note"},
+        demo="""\
+import torch
+x = torch.randn(2, 3, 4, device="meta")  # stands for a GPU
+print("torch.arange(3):", torch.arange(3).device)
+print("torch.arange(3, device=x.device):", torch.arange(3, device=x.device).device)
 """,
     ),
     Mistake(

@@ -1,42 +1,87 @@
-"""P5, A30: tables and masks that a move of the module to another device forgets."""
+"""P5, A30, B32: tables, masks and other tensors that a move of the module to another device forgets."""
 
 from __future__ import annotations
 
 import ast
 import inspect
+import linecache
 import re
 import textwrap
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
+from scratch_transformer.kit.discover.target import python_files
+from scratch_transformer.kit.judge import elsewhere
+from scratch_transformer.kit.judge.elsewhere import Left
+from scratch_transformer.kit.judge.frames import STOPS_AT
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session
-from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import Candidate, Finding
 from scratch_transformer.kit.mistakes import MISTAKES
+from scratch_transformer.kit.mistakes.construction import NOWHERE_ELSE
 from scratch_transformer.kit.mistakes.masks import TOLD_DEVICE
 
 Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 
 
 def left_behind(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
-    """P5, A30: a table of positions, or a mask, that the constructor makes and a move to another device forgets."""
+    """P5, A30, B32: a table of positions, a mask or another tensor that is on the CPU wherever the module is."""
     fresh = _made_again(session)
     width = session.settings.get("d_model")
+    plain = [*_plain_tensors(session.candidate if fresh is None else fresh)]
+    names = {id(value): f"self.{path}.{name}" if path else f"self.{name}" for path, name, value, _ in plain}
+    stopping, is_whole = (
+        ([], False) if fresh is None or not session.ran else elsewhere.left(fresh, session.ran[0].probe.inputs, names)
+    )
+    known, own = {one.name for one in stopping}, [one for one in stopping if not one.name]
     found: set[str] = set()
-    for path, name, value, owner in _plain_tensors(session.candidate if fresh is None else fresh):
+    for _, name, value, owner in plain:
+        full = names[id(value)]
+        if getattr(value, "is_given", False) or (fresh is None and not _is_made_first(name, owner)):
+            continue  # where it is, is its maker's affair
         is_table = value.dim() >= 2 and value.is_floating_point() and value.shape[-1] == width
-        is_table = is_table and not getattr(value, "is_given", False)  # where that is, is its maker's affair
-        id = "A30" if _is_mask(value) else "P5" if is_table else ""
-        if fresh is None and not _is_made_first(name, owner):
+        mistake, is_told = "A30" if _is_mask(value) else "P5" if is_table else "", _is_told_where(name, owner)
+        if mistake and full not in known and (is_whole or _moves(name, owner)):
             continue
-        if id in session.kind.ids - found and not _moves(name, owner) and _stays(session, fresh):
-            found.add(id)
-            full = f"self.{path}.{name}" if path else f"self.{name}"
+        if mistake in session.kind.ids - found:
+            found.add(mistake)
             said = f"{full}, of shape {tuple(value.shape)}, is neither a parameter nor a buffer."
-            yield Finding(MISTAKES[id], said, TOLD_DEVICE if _is_told_where(name, owner) else full, name=full)
+            yield Finding(MISTAKES[mistake], said, TOLD_DEVICE if is_told else full, name=full)
+        elif not mistake and not is_told:
+            own += [one for one in stopping if one.name == full]
+    if own and "B32" in session.kind.ids:
+        yield from _others([one for one in stopping if one in own])
+
+
+def _others(stopping: list[Left]) -> Iterator[Finding]:
+    """B32, of what a call makes on the CPU, and of attributes that are neither a table nor a mask."""
+    first, others = stopping[0], len({(one.file, one.line) for one in stopping}) - 1
+    texts = [*_beside(Path(first.file))]
+    if any(map(DEFAULT_DEVICE.search, texts)):
+        return
+    code = linecache.getline(first.file, first.line).strip()
+    made = f"{first.name}, which no move of the module moves, is used" if first.name else "A tensor is made"
+    more = f" So {'are' if others > 1 else 'is'} {others} more." if others else ""
+    form = "" if any(map(OF_DEVICES.search, texts)) else NOWHERE_ELSE
+    yield Finding(MISTAKES["B32"], f"{made} on the CPU.{more} {STOPS_AT}{code}", form)
+
+
+OF_DEVICES = re.compile(r"\bcuda\b|device|\bmps\b|lightning|accelerat")
+DEFAULT_DEVICE = re.compile(r"set_default_device|set_default_tensor_type|with torch\.device\(")
+"""What makes all tensors elsewhere, unless they are told otherwise."""
+MOST_FILES, MOST_BYTES = 40, 200_000
+
+
+def _beside(path: Path) -> Iterator[str]:
+    """The text of a file, and of those in its folder, and in that above where it is part of a package."""
+    yield "".join(linecache.getlines(str(path)))
+    folders = [path.parent, *([path.parent.parent] if (path.parent / "__init__.py").exists() else [])]
+    for file in [file for folder in folders for file in python_files(folder)[:MOST_FILES]] if path.exists() else ():
+        if file != path and file.stat().st_size < MOST_BYTES:
+            yield file.read_text(encoding="utf-8", errors="replace")
 
 
 def _made_again(session: Session) -> Candidate | None:
@@ -98,25 +143,6 @@ def _moves(name: str, owner: type[nn.Module]) -> bool:
     return bool(re.search(rf"self\.{name}\b[^\n]*(\.to\(|\.cuda\(|type_as)", text))
 
 
-def _stays(session: Session, fresh: Candidate | None) -> bool:
-    """Whether forward stops where the module is on another device than the attribute."""
-    if fresh is None or fresh.module is None:
-        return True
-    inputs = {n: _elsewhere(v) for n, v in session.ran[0].probe.inputs.items()}
-    fresh.module.float().to("meta")
-    try:
-        call(fresh, inputs)
-    except Exception as error:  # anything may not exist on a device without numbers
-        return bool(re.search(r"device|meta", str(error)))
-    return False
-
-
-def _elsewhere(value: object) -> object:
-    if not isinstance(value, Tensor):
-        return value
-    return value.to("meta", torch.float32) if value.is_floating_point() else value.to("meta")
-
-
 def _is_mask(value: Tensor) -> bool:
     """Square in its last axes, with two values, and a triangle."""
     if value.dim() < 2 or value.shape[-1] != value.shape[-2] or value.shape[-1] < 2:
@@ -127,4 +153,4 @@ def _is_mask(value: Tensor) -> bool:
     return bool(lower != upper) and all(len(half.unique()) <= 2 for half in (square[inside], square[~inside]))
 
 
-DEVICES: tuple[tuple[tuple[str, ...], Detector], ...] = ((("P5", "A30"), left_behind),)
+DEVICES: tuple[tuple[tuple[str, ...], Detector], ...] = ((("P5", "A30", "B32"), left_behind),)

@@ -1,0 +1,107 @@
+"""B32: what stops on another device, found out without one; and that nothing of the reference does."""
+
+import pytest
+import torch
+from torch import nn
+
+import scratch_transformer.nn as ours
+from reference_tests.kit.learners.checked import check_text
+from scratch_transformer import masks
+from scratch_transformer.kit.judge.elsewhere import ELSEWHERE, watched
+from scratch_transformer.language_model import Config, LanguageModel
+from scratch_transformer.model import build_transformer
+
+EMBEDDING = """\
+{before}
+class Embeddings(nn.Module):
+    def __init__(self, vocab_size, d_model, max_len):
+        super().__init__()
+        self.words = nn.Embedding(vocab_size, d_model)
+        self.positions = nn.Embedding(max_len, d_model)
+
+    def forward(self, x):
+        where = {where}
+        return self.words(x) + self.positions(where)
+"""
+MADE = "torch.arange(x.size(1))"
+
+
+def b32(text, name, tmp_path):
+    result = check_text(text, tmp_path)[name]
+    return [(mistake.severity, mistake.line) for mistake in result.mistakes if mistake.id == "B32"]
+
+
+@pytest.mark.parametrize(
+    "where, before, named",
+    [
+        (MADE, "DEVICE = 'cuda'", [("mistake", 15)]),
+        (MADE, "", [("note", 15)]),
+        (f"{MADE[:-1]}, device=x.device)", "DEVICE = 'cuda'", []),
+        (f"{MADE}.to(device)", "device = 'cuda' if torch.cuda.is_available() else 'cpu'", []),
+        (f"{MADE}.to(x)", "device = 'cuda'", []),
+        ("torch.ones_like(x[0]).cumsum(0) - 1", "device = 'cuda'", []),
+        (MADE, "torch.set_default_device('cpu')", []),
+    ],
+)
+def test_numbers_of_positions(where, before, named, tmp_path):
+    assert b32(EMBEDDING.format(where=where, before=before), "Embeddings", tmp_path) == named
+
+
+ATTENTION = '''\
+class CausalSelfAttention(nn.Module):
+    """Made for cuda."""
+
+    def __init__(self, d_model, num_heads, device="cpu"):
+        super().__init__()
+        self.num_heads = num_heads
+        self.qkv, self.out = nn.Linear(d_model, 3 * d_model), nn.Linear(d_model, d_model)
+        self.scale = {scale}
+
+    def forward(self, x):
+        B, T, C = x.shape
+        q, k, v = (y.view(B, T, self.num_heads, -1).transpose(1, 2) for y in self.qkv(x).chunk(3, -1))
+        scores = q @ k.transpose(-2, -1) / self.scale
+        mask = {mask}
+        scores = scores.masked_fill(mask == 0, float("-inf"))
+        return self.out((scores.softmax(-1) @ v).transpose(1, 2).reshape(B, T, C))
+'''
+SCALE, MASK = "math.sqrt(d_model // num_heads)", "torch.ones(T, T, device=x.device).tril()"
+
+
+@pytest.mark.parametrize(
+    "scale, mask, named",
+    [
+        (SCALE, MASK, []),
+        (SCALE, "torch.tril(torch.ones(T, T))", [("mistake", 20)]),
+        (SCALE, "torch.FloatTensor(T, T).fill_(1).tril()", [("mistake", 20)]),
+        ("torch.FloatTensor([d_model // num_heads]).sqrt()", MASK, [("mistake", 19)]),
+        ("torch.FloatTensor([d_model // num_heads]).sqrt().to(device)", MASK, []),
+        ("torch.tensor(d_model // num_heads).sqrt()", MASK, []),  # a single number goes with any device
+    ],
+)
+def test_masks_and_scales(scale, mask, named, tmp_path):
+    assert b32(ATTENTION.format(scale=scale, mask=mask), "CausalSelfAttention", tmp_path) == named
+
+
+def of_the_reference():
+    x = torch.randn(2, 5, 12, device=ELSEWHERE)
+    layers = {"d_model": 12, "nhead": 3, "batch_first": True}
+    causal = nn.Transformer.generate_square_subsequent_mask(5, device=torch.device(ELSEWHERE))
+    yield "MultiheadAttention", ours.MultiheadAttention(12, 3, batch_first=True), (x, x, x)
+    yield "TransformerEncoderLayer", ours.TransformerEncoderLayer(**layers), (x,)
+    yield "TransformerDecoderLayer", ours.TransformerDecoderLayer(**layers), (x, x)
+    yield "Transformer", ours.Transformer(**layers, num_encoder_layers=1, num_decoder_layers=1), (x, x, None, causal)
+    ids = torch.ones(2, 5, dtype=torch.int64, device=ELSEWHERE)
+    model = build_transformer(src_vocab_size=8, tgt_vocab_size=9, src_seq_len=5, tgt_seq_len=5, d_model=12, N=1, h=3)
+    padding = masks.padding(ids, pad_id=0)
+    yield "build_transformer", model, (ids, ids, padding, padding & masks.causal(5).to(ELSEWHERE))
+    config = Config.llama(
+        vocab_size=8, max_length=5, d_model=12, num_layers=1, num_heads=3, num_kv_heads=3, head_dim=4, d_ff=16
+    )
+    yield "LanguageModel", LanguageModel(config), (ids,)
+
+
+@pytest.mark.parametrize("module, given", [pytest.param(m, given, id=name) for name, m, given in of_the_reference()])
+def test_nothing_of_the_reference_stays_on_the_cpu(module, given):
+    module.to(ELSEWHERE)
+    assert watched(lambda: module(*given), {}) == ([], True)
