@@ -41,6 +41,7 @@ def b32(text, name, tmp_path):
         (f"{MADE}.to(x)", "device = 'cuda'", []),
         ("torch.ones_like(x[0]).cumsum(0) - 1", "device = 'cuda'", []),
         (MADE, "torch.set_default_device('cpu')", []),
+        (f"{MADE}.cuda() if x.is_cuda else {MADE}", "", []),
     ],
 )
 def test_numbers_of_positions(where, before, named, tmp_path):

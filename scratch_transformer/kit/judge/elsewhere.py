@@ -114,11 +114,12 @@ class _Watch(TorchFunctionMode):
         except RuntimeError as error:
             if not STOPS.search(str(error)) or not any(map(_is_here, given)):
                 raise
-            self.found += [origin for origin in origins if origin is not None and (origin.name or frame)]
+            if frame is None or not _speaks_of_cuda(frame):
+                self.found += [origin for origin in origins if origin is not None and (origin.name or frame)]
             args, kwargs = tree_map(_moved, (args, kwargs))
             result = func(*args, **kwargs)
         made = next((origin for origin in origins if origin is not None), None)
-        if made is None and not given and frame is not None:
+        if made is None and not given and frame is not None and not _speaks_of_cuda(frame):
             made = Left("", frame.f_code.co_filename, frame.f_lineno)
         if made is not None:
             for one in tree_flatten(result)[0]:
@@ -133,6 +134,11 @@ class _Watch(TorchFunctionMode):
             return known
         line = 0 if frame is None else frame.f_lineno if name else _unseen(frame)
         return Left(name, "" if frame is None else frame.f_code.co_filename, line) if name or line else None
+
+
+def _speaks_of_cuda(frame: FrameType) -> bool:
+    """Whether the function asks for a GPU, and moves what it makes there if there is one: if mask.is_cuda."""
+    return "cuda" in ast.unparse(function_of(frame) or ast.Module([], []))
 
 
 def _unseen(frame: FrameType) -> int:
