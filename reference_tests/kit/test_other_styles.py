@@ -278,11 +278,11 @@ class Transformer(nn.Module):
 
     def positions(self, x):
         exponents = torch.arange(0, self.width, 2, device=x.device) / self.width
-        angles = torch.arange(x.shape[1])[:, None] / 10000**exponents
+        angles = torch.arange(x.shape[1], device=x.device)[:, None] / 10000**exponents
         return x * math.sqrt(self.width) + torch.stack((angles.sin(), angles.cos()), -1).flatten(1)
 
     def forward(self, source, target):
-        from_source, later = source == 0, torch.ones(target.shape[1], target.shape[1]).triu(1).bool()
+        from_source, later = source == 0, torch.ones(2 * target.shape[1:], device=target.device).triu(1).bool()
         x, y = self.positions(self.source_embedding(source)), self.positions(self.target_embedding(target))
         for layer in self.encoder:
             x = layer(x, src_key_padding_mask=from_source)
