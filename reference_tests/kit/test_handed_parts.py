@@ -193,7 +193,8 @@ class CausalAttention(nn.Module):
             q, k = self.turned(q, cos, sin), self.turned(k, cos, sin)
         if past_kv is not None:
             k, v = torch.cat((past_kv[0], k), 2), torch.cat((past_kv[1], v), 2)
-        future = torch.arange(k.shape[2]) > torch.arange(q.shape[2])[:, None] + cache_len
+        keys, queries = (torch.arange(x.shape[2], device=x.device) for x in (k, q))
+        future = keys > queries[:, None] + cache_len
         scores = (q @ k.transpose(-2, -1) / math.sqrt(self.d)).masked_fill(future, float("-inf"))
         return self.out((scores.softmax(-1) @ v).transpose(1, 2).flatten(2)), (k, v)
 """

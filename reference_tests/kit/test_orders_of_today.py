@@ -79,7 +79,8 @@ class RMSNorm(nn.Module):
 
 def rotate(x, theta=10000.0):
     half = x.shape[-1] // 2
-    angles = torch.outer(torch.arange(x.shape[-2]).double(), theta ** (-torch.arange(half).double() / half))
+    places, pairs = (torch.arange(n, device=x.device).double() for n in (x.shape[-2], half))
+    angles = torch.outer(places, theta ** (-pairs / half))
     a, b, c, s = x[..., :half], x[..., half:], angles.cos(), angles.sin()
     return torch.cat((a * c - b * s, b * c + a * s), -1)
 

@@ -89,7 +89,7 @@ class Attention(nn.Module):
 
 def test_norms_of_all_that_goes_into_attention():
     result = check(Attention, kind="MultiheadAttention", d_model=12, num_heads=3)
-    assert result.verdict == "matches the builtin"
+    assert (result.verdict, result.ids) == ("harmless deviation", ["A19"])
     assert result.design == "norms of queries, keys and values, and residual inside"
 
 
@@ -108,7 +108,8 @@ class OutputFirst(nn.Module):
 
 
 def test_the_larger_of_two_matrices_is_the_packed_one():
-    assert check(OutputFirst, kind="SelfAttention", d_model=12, num_heads=3).verdict == "matches the builtin"
+    result = check(OutputFirst, kind="SelfAttention", d_model=12, num_heads=3)
+    assert (result.verdict, result.ids) == ("harmless deviation", ["A19"])
 
 
 class FixedEmbedding(nn.Module):

@@ -423,10 +423,10 @@ class MultiHeadAttention(nn.Module):
         CHECK
         q, k, v = (f(x).view(B, T, self.num_heads, -1).transpose(1, 2) for f in (self.q, self.k, self.v))
         scores = self.turned(q, token_positions) @ self.turned(k, token_positions).mT / math.sqrt(q.shape[-1])
-        scores = scores.masked_fill(~torch.ones(T, T, dtype=torch.bool).tril(), -math.inf)
+        scores = scores.masked_fill(~torch.ones(T, T, dtype=torch.bool, device=x.device).tril(), -math.inf)
         return self.o((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
 """
-MADE = "token_positions = torch.arange(T){} if token_positions is None else token_positions"
+MADE = "token_positions = torch.arange(T, device=x.device){} if token_positions is None else token_positions"
 
 
 @pytest.mark.parametrize("check, ids", [

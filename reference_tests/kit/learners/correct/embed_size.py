@@ -137,7 +137,7 @@ class Transformer(nn.Module):
     def make_trg_mask(self, trg):
         N, trg_len = trg.shape
         padding = (trg != self.trg_pad_idx).unsqueeze(1).unsqueeze(2)
-        causal = torch.tril(torch.ones((trg_len, trg_len))).bool().expand(N, 1, trg_len, trg_len)
+        causal = torch.tril(torch.ones((trg_len, trg_len), device=self.device)).bool().expand(N, 1, trg_len, trg_len)
         return (causal & padding).to(self.device)
 
     def forward(self, src, trg):

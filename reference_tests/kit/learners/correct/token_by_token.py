@@ -67,6 +67,7 @@ class SelfAttention(nn.Module):
         q = turn(self.wq(x).view(B, L, self.n_heads, self.head_dim), angles)
         k = turn(self.wk(x).view(B, L, self.n_kv_heads, self.head_dim), angles)
         v = self.wv(x).view(B, L, self.n_kv_heads, self.head_dim)
+        self.cache_k, self.cache_v = self.cache_k.to(k), self.cache_v.to(v)
         self.cache_k[:B, start_pos : start_pos + L] = k
         self.cache_v[:B, start_pos : start_pos + L] = v
         keys = self.cache_k[:B, : start_pos + L].repeat_interleave(self.repeats, dim=2).transpose(1, 2)

@@ -1,4 +1,4 @@
-"""A28, A30, A35, B9, B21, B22, B24, B26 … B30: weights, masks and dropouts that are made, filled or used at the wrong place."""
+"""A28, A30, A35, B9, B21, B22, B24, B26 … B30, B32: weights, masks and dropouts that are made, filled or used at the wrong place."""
 
 from reference_tests.kit.learners.corpus import mistaken
 
@@ -107,4 +107,8 @@ CONSTRUCTION = (
              "return self.w_o(x)", "return x"),
     mistaken("B30", "lecture", "BigramLanguageModel",
              "x = tok_emb + pos_emb", "x = tok_emb"),
+    mistaken("B32", "gpt", "GPT",
+             "torch.arange(0, t, dtype=torch.long, device=idx.device)", "torch.arange(0, t, dtype=torch.long)"),
+    mistaken("B32", "lecture", "BigramLanguageModel",
+             "torch.arange(T, device=idx.device)", "torch.arange(T)"),
 )  # fmt: skip
