@@ -282,7 +282,24 @@ def run_multihead_self_attention(
     return (scores.softmax(-1) @ v).transpose(-2, -3).flatten(-2) @ o_proj_weight.T
 
 
+def run_multihead_self_attention_with_rope(
+    d_model: int, num_heads: int, max_seq_len: int, theta: float, q_proj_weight, k_proj_weight, v_proj_weight,
+    o_proj_weight, in_features, token_positions=None,
+):  # fmt: skip
+    d_k = d_model // num_heads
+    angles = torch.outer(torch.arange(max_seq_len), theta ** (-torch.arange(0, d_k, 2) / d_k))
+
+    def rope(x, positions):
+        of_x = angles[positions]
+        a, b = x[..., ::2], x[..., 1::2]
+        return torch.stack((a * of_x.cos() - b * of_x.sin(), a * of_x.sin() + b * of_x.cos()), -1).flatten(-2)
+
+    weights = (q_proj_weight, k_proj_weight, v_proj_weight, o_proj_weight)
+    return run_multihead_self_attention(d_model, num_heads, *weights, in_features, rope, token_positions)
+
+
 ADAPTERS = {
+    run_multihead_self_attention_with_rope: "CausalRotaryAttention",
     run_lr_schedule: "CosineSchedule", run_multihead_self_attention: "CausalRotaryAttention",
     run_linear: "Linear", run_swiglu: "SwiGLU", run_rmsnorm: "RMSNorm", run_rope: "RotaryEmbedding",
     run_gradient_clipping: "GradientClipping",
@@ -306,10 +323,20 @@ def run_attention_of_doubled_queries(
     return run_multihead_self_attention(d_model, num_heads, *weights, in_features, rope, token_positions)
 
 
-@pytest.mark.parametrize(
-    "function, kind",
-    [(run_lr_schedule_to_zero, "CosineSchedule"), (run_attention_of_doubled_queries, "CausalRotaryAttention")],
-)
+def run_turned_attention_of_doubled_queries(
+    d_model: int, num_heads: int, max_seq_len: int, theta: float, q_proj_weight, k_proj_weight, v_proj_weight,
+    o_proj_weight, in_features, token_positions=None,
+):  # fmt: skip
+    weights = (2 * q_proj_weight, k_proj_weight, v_proj_weight, o_proj_weight)
+    sizes = (d_model, num_heads, max_seq_len, theta)
+    return run_multihead_self_attention_with_rope(*sizes, *weights, in_features, token_positions)
+
+
+@pytest.mark.parametrize("function, kind", [
+    (run_lr_schedule_to_zero, "CosineSchedule"),
+    (run_attention_of_doubled_queries, "CausalRotaryAttention"),
+    (run_turned_attention_of_doubled_queries, "CausalRotaryAttention"),
+])  # fmt: skip
 def test_an_adapter_with_a_mistake(function, kind):
     assert check(function, kind).verdict in ("mistake", "unknown mismatch")
 

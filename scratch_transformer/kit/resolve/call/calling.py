@@ -64,9 +64,6 @@ FIXED: dict[str, Any] = {
     "temperature": 1.0,
     "topk": None,
     "topp": None,
-    "contextsize": 64,
-    "contextlength": 64,
-    "blocksize": 64,
 }
 """For required parameters of functions that are no settings of the kind."""
 
@@ -74,6 +71,8 @@ FIXED: dict[str, Any] = {
 WORDS = re.compile(r"raw|ids$|tokens?$|^(src|source|seq|inputs?|words)$")
 """Ids beside the vectors that were made of them: forward(x, x_raw)."""
 SKIPPED = re.compile(r"resid|skip(?!_?mask)|shortcut")
+LONGEST = 64
+"""Tokens that a function may be given at most, as it is told."""
 MEANINGLESS = None
 """For a required parameter that is nothing of what the kind takes."""
 
@@ -85,6 +84,11 @@ def meaningless(function: Any, plan: Plan) -> list[str]:
     return [
         n for n in required if n not in known and plan.constants.get(n, FIXED) is MEANINGLESS and plain(n) not in FIXED
     ]
+
+
+def _is_longest(name: str) -> bool:
+    """Whether a name says how long sequences may be: max_seq_len, context_length."""
+    return settings_of(name)[:1] == ("max_len",) and bool(re.match(r"max|context|ctx|n_?ctx|block", plain(name)))
 
 
 def orders(kind: Kind, is_function: bool, keeps: bool = False) -> tuple[str, ...]:
@@ -275,6 +279,8 @@ def _by_name(
             constants[parameter.name] = settings[known[0]]
         elif plain(parameter.name) in FIXED:
             constants[parameter.name] = FIXED[plain(parameter.name)]
+        elif "max_len" not in left and _is_longest(parameter.name):
+            constants[parameter.name] = LONGEST
         elif is_fill(parameter.name):
             constants[parameter.name] = FILLED
         elif "next_logits" in tensors and _is_source(parameter, left):
