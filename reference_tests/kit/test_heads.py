@@ -1,12 +1,14 @@
 """A28: heads that share projections, or see a share of the features alone; and multi-query attention, a design."""
 
 import pytest
+from torch import nn
 
 from reference_tests.kit.learners.checked import check_text
 from reference_tests.kit.made import Made
 from scratch_transformer.kit.judge.diagnose import diagnose
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.recipe import RIGHT
+from scratch_transformer.kit.resolve.build import asked
 
 FORMS = {
     "v": "heads share the projection of the values, and not that of the keys",
@@ -189,3 +191,20 @@ def test_a_width_that_is_none_of_its_own(tmp_path, size):
     (head,) = check_text(OUTSIDE.replace("SIZE", size), tmp_path).values()
     named = {f.id: f.form for f in head.mistakes if f.severity == "mistake"}
     assert named == ({} if size != "head_size" else {"A1": "divided by the root of a number outside of the class"})
+
+
+@pytest.mark.parametrize("handed_on, is_one", [("", True), ("**options", False)])
+def test_one_head_may_be_told_what_it_does_not_read(handed_on, is_one):
+    text = f"""
+class Base(nn.Module):
+    def __init__(self, **options):
+        super().__init__()
+
+class Head(Base):
+    def __init__(self, d_model, d_k, is_masked=False, **options):
+        super().__init__({handed_on})
+        self.q = nn.Linear(d_model, d_k)
+"""
+    namespace = {"nn": nn, "__name__": __name__}
+    exec(text, namespace)
+    assert asked.is_one_head(namespace["Head"]) == is_one

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import leads_to, names_in, source_of
+from scratch_transformer.kit.definitions import leads_to, names_in, reads, source_of
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.build.config import is_config
 from scratch_transformer.kit.resolve.build.construct import parameters_of
@@ -94,8 +94,10 @@ def is_one_head(thing: Any) -> bool:
         parameters = list(inspect.signature(thing).parameters.values())
     except (TypeError, ValueError):
         return False
-    if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters):
+    left_open = [p.name for p in parameters if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    if any(reads(inspect.unwrap(vars(thing).get("__init__", thing)), name) for name in left_open):  # it hands them on
         return False
+    parameters = [p for p in parameters if p.name not in left_open]
     if any(is_config(p) for p in parameters):
         return not any({"num_heads", "d_k"} & {*settings_of(name)} for name in _said_within(thing))
     codes = [getattr(member, "__code__", None) for member in vars(thing).values()]
