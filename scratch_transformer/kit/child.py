@@ -53,6 +53,7 @@ def check(job: dict[str, Any], emit: Emit) -> None:
 
     sys.argv = [job["sources"][0]["path"] if job["sources"] else "check"]
     guard = sandbox.Guard(os.getcwd())
+    sandbox.no_debugger()
     sandbox.limit_memory(MEMORY_MB)
     from scratch_transformer.kit.checking import Checking
 

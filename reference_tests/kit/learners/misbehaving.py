@@ -95,6 +95,9 @@ train()
     ),
     "prints a lot": Misbehaving(NORM + "for i in range(100_000):\n    print('step', i, 'of a long day')\n", ()),
     "asks for input": Misbehaving(NORM + "name = input('Your name? ')\nsize = int(input('d_model? '))\n", ()),
+    "stops to be debugged": Misbehaving(
+        NORM.replace("        mean =", "        breakpoint()\n        import pdb; pdb.set_trace()\n        mean ="), ()
+    ),
     "warns": Misbehaving(NORM + "import warnings\nwarnings.warn('this is old')\n", ()),
     "changes torch": Misbehaving(NORM + "torch.set_default_dtype(torch.float16)\ntorch.manual_seed(0)\n", ()),
     "empty": Misbehaving("", (), checked=False),
