@@ -326,3 +326,24 @@ def test_a_constructor_whose_shapes_never_fit(column, rows, ids, tmp_path):
     text = IN_A_COLUMN.replace("COLUMN", column).replace("ROWS", rows)
     (result,) = check_text(text, tmp_path).values()
     assert [m.id for m in result.mistakes if m.id == "B26"] == ids, result
+
+
+OF_ONE = """
+class EncoderLayer(nn.Module):
+    def __init__(self, d_model, d_ff, max_len):
+        super().__init__()
+        self.q, self.k, self.v = (nn.Linear(d_model, d_model) for _ in range(3))
+        self.norm1, self.norm2 = nn.LayerNorm([max_len, d_model]), nn.LayerNorm([max_len, d_model])
+        self.ffn = nn.Sequential(nn.Linear(d_model, d_ff), nn.ReLU(), nn.Linear(d_ff, d_model))
+
+    def forward(self, x):
+        weights = (self.q(x) @ self.k(x).mT / x.shape[-1] ** 0.5).softmax(-1)
+        x = self.norm1(x + (weights[..., None] * self.v(x).view(1, *x.shape)).sum(2))
+        return self.norm2(x + self.ffn(x))
+"""
+
+
+def test_what_fits_with_one_sentence_is_said_to_stop_with_more(tmp_path):
+    (layer,) = check_text(OF_ONE, tmp_path).values()
+    assert [m.id for m in layer.mistakes] == ["B26"]
+    assert layer.mistakes[0].evidence.startswith("With more than one sentence in a batch its shapes do not fit")

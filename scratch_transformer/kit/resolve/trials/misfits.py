@@ -82,6 +82,10 @@ def finding(thing: Any, kind: Kind, library: Library, error: BaseException | Non
     code = linecache.getline(file, line).partition("#")[0].strip()
     text = " ".join(str(first).split())[:160]
     said = "Its shapes do not fit, with whatever numbers of samples, tokens, features and heads"
+    _, length, width, heads = SIZES[0]
+    settings = _settings(kind, width, heads) | ({"max_len": length, "batch": 1} if lengths[-1] else {})
+    if None in _calls(thing, kind, library, settings, _inputs(kind, 1, length, settings)):
+        said = "With more than one sentence in a batch its shapes do not fit"
     return Finding(MISTAKES["B26"], f"{said}: {text}. {STOPS_AT}{code}"), first
 
 
