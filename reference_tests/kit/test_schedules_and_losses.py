@@ -86,6 +86,53 @@ def test_steps_may_be_counted_from_zero():
     assert check(two_steps_off, "WarmupSchedule").verdict == "unknown mismatch"
 
 
+class FromOneAtLeast(OnTop):
+    """Its first two steps are both taken for step 1."""
+
+    least = 1
+
+    def get_lr(self):
+        n = max(self.last_epoch, self.least)
+        return [self.d_model**-0.5 * min(n**-0.5, n * self.warmup_steps**-1.5) for _ in self.base_lrs]
+
+
+class FromThreeAtLeast(FromOneAtLeast):
+    least = 3
+
+
+def test_the_step_that_a_schedule_of_torchs_takes_when_it_is_made_may_be_taken_for_the_first():
+    assert check(FromOneAtLeast, "WarmupSchedule").verdict == "matches the builtin"
+    assert check(FromThreeAtLeast, "WarmupSchedule").verdict == "unknown mismatch"
+
+
+def shifted(inputs, logits):
+    return F.cross_entropy(logits[:, :-1].flatten(0, 1), inputs[:, 1:].flatten())
+
+
+def shifted_without_padding(logits, targets, pad, smoothing=0.0):
+    logits, targets = logits[:, :-1].flatten(0, 1), targets[:, 1:].flatten()
+    return F.cross_entropy(logits, targets, ignore_index=pad, label_smoothing=smoothing)
+
+
+def shifted_backwards(logits, targets):
+    return F.cross_entropy(logits[:, 1:].flatten(0, 1), targets[:, :-1].flatten())
+
+
+def shifted_and_divided_by_all(logits, targets, pad):
+    logits, targets = logits[:, :-1].flatten(0, 1), targets[:, 1:].flatten()
+    return F.cross_entropy(logits, targets, ignore_index=pad, reduction="sum") / targets.numel()
+
+
+def test_a_loss_may_shift_its_targets_itself():
+    for loss in (shifted, shifted_without_padding):
+        result = check(loss, "Loss")
+        assert result.verdict == "matches the builtin" and any(
+            "It shifts the targets itself" in n for n in result.notes
+        )
+    assert check(shifted_backwards, "Loss").verdict == "unknown mismatch"
+    assert check(shifted_and_divided_by_all, "Loss").ids == ["T4"]
+
+
 def shared_by_the_others(logits, target, pad, smoothing=0.0):
     log_p = logits.log_softmax(-1)
     picked = log_p.gather(-1, target[:, None])[:, 0]

@@ -85,6 +85,8 @@ class Schedule(nn.Module):
         n, w, form = steps.double(), float(self.warmup), self.recipe.schedule
         if form == "counted from 0":
             n = n + 1
+        if form == "the first step twice":
+            n = (n - 1).clamp(min=1)
         rise, fall = n * w**-1.5, n**-0.5
         factor = self.d_model**-0.5
         if form == "no warm-up":

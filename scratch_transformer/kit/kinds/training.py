@@ -147,5 +147,9 @@ SCHEDULE = Kind(
     build=lambda settings, recipe: Schedule(dict(settings), recipe),
     probes=schedule_probes,
     mistakes=("T7",),
-    designs={"": {}, "counted from 0": {"schedule": "counted from 0"}},  # as LambdaLR does
+    designs={
+        "": {},
+        "counted from 0": {"schedule": "counted from 0"},  # as LambdaLR does
+        "counted from 0, which is taken for 1": {"schedule": "the first step twice"},
+    },
 )

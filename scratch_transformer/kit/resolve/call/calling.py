@@ -19,7 +19,16 @@ from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.build.tokenizer import is_tokenizer
 from scratch_transformer.kit.resolve.call import batching, beside, caching, told
 from scratch_transformer.kit.resolve.call.inert import NoDropout
-from scratch_transformer.kit.resolve.call.plan import FROM_ONE, LENGTH, LENGTH_FIRST, MASKS, SENTENCES, CannotCall, Plan
+from scratch_transformer.kit.resolve.call.plan import (
+    FROM_ONE,
+    LENGTH,
+    LENGTH_FIRST,
+    MASKS,
+    SENTENCES,
+    SHIFTED,
+    CannotCall,
+    Plan,
+)
 from scratch_transformer.kit.resolve.call.plan import ROWS as OF_ROWS
 from scratch_transformer.kit.resolve.names.inputs import (
     CROSS_MASK,
@@ -104,7 +113,7 @@ def orders(kind: Kind, is_function: bool, keeps: bool = False) -> tuple[str, ...
     if kind.name == "PositionalEncoding":
         usual = (*usual, "ids", "positions", LENGTH, FROM_ONE)
     if kind.name.startswith("Loss"):
-        return "batch first", SENTENCES
+        return "batch first", SENTENCES, SHIFTED
     if kind.name == "RotaryEmbedding":
         usual = ("batch first", "heads after the length", LENGTH_FIRST, OF_ROWS)
     if kind.name == "ScaledDotProductAttention":
@@ -251,6 +260,8 @@ def _by_name(
             name = None
         if name == "memory" and len(parameter.name) == 1 and _is_said(name, parameters):  # forward(y, encoder_output)
             name = None
+        if name == "logits" != plain(parameter.name) and any(plain(p.name) == name for p in parameters):
+            name = None  # loss(inputs, logits)
         is_open = parameter.default is parameter.empty or parameter.default is None or name in OPTIONS
         if name is not None and is_open:
             found[parameter.name] = name

@@ -19,10 +19,11 @@ from scratch_transformer.kit.resolve.names.words import plain, words
 
 MASKS = ("mask", "memory_mask", "src_mask", "tgt_mask")
 SENTENCES, ROWS, LENGTH = "sentences", "positions of every sentence", "length"
+SHIFTED = "sentences that are shifted"
 FROM_ONE = "positions from 1"
 LENGTH_FIRST = "the length first, then sentences and heads"
-"""Orders of dimensions: of a loss that takes (B, T, V) alone, not (N, V); of a rotation with positions (B, T), and of
-one that takes (T, B, h, d_k)."""
+"""Orders of dimensions: of a loss that takes (B, T, V) alone, not (N, V), or that leaves out the last logits and the
+first targets itself; of a rotation with positions (B, T), and of one that takes (T, B, h, d_k)."""
 
 
 class CannotCall(Exception):
@@ -123,8 +124,9 @@ class Plan:
             return value.shape[1]
         if self.order in ("ids", FROM_ONE) and isinstance(value, Tensor):
             return torch.arange(value.shape[1]).expand(value.shape[:2]) + (self.order == FROM_ONE)
-        if self.order == SENTENCES:
-            return value.unflatten(0, (2, -1)) if isinstance(value, Tensor) and len(value) % 2 == 0 else value
+        if self.order in (SENTENCES, SHIFTED):
+            value = value.unflatten(0, (2, -1)) if isinstance(value, Tensor) and len(value) % 2 == 0 else value
+            return _with_what_is_left_out(value) if self.order == SHIFTED and isinstance(value, Tensor) else value
         if self.order == "heads after the length":
             return value.transpose(1, 2) if isinstance(value, Tensor) and value.dim() == 4 else value
         if self.order == LENGTH_FIRST:
@@ -141,7 +143,7 @@ class Plan:
             return value.permute(1, 2, 0, 3)
         if self.order in batching.AXES:
             return batching.with_axes(value, self.order)
-        if self.order == SENTENCES:
+        if self.order in (SENTENCES, SHIFTED):
             return value.reshape(-1) if value.dim() > 1 else value
         return value if self.order in ("ids", "positions", FROM_ONE, LENGTH, ROWS) else self._turned(value)
 
@@ -224,6 +226,12 @@ class Plan:
 def with_one_more(ids: Tensor) -> Tensor:
     """Ids with a word at the end, which is none of padding."""
     return torch.cat((ids, ids.max().expand(len(ids), 1)), 1)
+
+
+def _with_what_is_left_out(value: Tensor) -> Tensor:
+    """Logits (B, T, V) with a row behind the last; targets (B, T) with one before the first."""
+    edge = value[:, :1]
+    return torch.cat([value, edge] if value.dim() == 3 else [edge, value], 1)
 
 
 def _is_causal(keep: Tensor) -> bool:

@@ -14,7 +14,16 @@ from scratch_transformer.kit.definitions import leads_to, names_in, reads, sourc
 from scratch_transformer.kit.kind import NO_MASK, Inputs, Kind, Probe
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.call import batching, beginnings, beside, caching, forwards
-from scratch_transformer.kit.resolve.call.plan import FROM_ONE, LENGTH, LENGTH_FIRST, ROWS, SENTENCES, CannotCall, Plan
+from scratch_transformer.kit.resolve.call.plan import (
+    FROM_ONE,
+    LENGTH,
+    LENGTH_FIRST,
+    ROWS,
+    SENTENCES,
+    SHIFTED,
+    CannotCall,
+    Plan,
+)
 from scratch_transformer.kit.resolve.call.precision import double
 from scratch_transformer.kit.resolve.candidate import Resolved, tensors
 from scratch_transformer.kit.resolve.functions import decoders, mask_functions, schedules
@@ -283,6 +292,7 @@ NOTED = {
     batching.IN_A_BATCH: "It was given one sentence in a batch.",
     "heads after the length": "It takes heads after the length: (B, T, h, d_k).",
     SENTENCES: "It takes logits of several sentences, (B, T, V).",
+    SHIFTED: "It shifts the targets itself: it leaves out the last logits and the first target of every sentence.",
     ROWS: "It takes the positions of every sentence, (B, T).",
 }
 
