@@ -1,5 +1,7 @@
 """Packages that are stood in for compute what the packages compute."""
 
+import importlib.metadata
+
 import pytest
 import torch
 
@@ -146,3 +148,10 @@ def test_models_of_hyperparameters_hold_what_they_are_given():
     assert made.model_dump()["heads"] == 3 and Settings(heads=1, name="").sizes is not made.sizes
     with pytest.raises(TypeError, match="heads"):
         Settings(name="none")
+
+
+def test_a_package_that_is_not_installed_has_a_version(monkeypatch):
+    monkeypatch.setattr(importlib.metadata, "version", importlib.metadata.version)
+    standins.install()
+    assert importlib.metadata.version("torch").startswith("2")
+    assert importlib.metadata.version("a_package_nobody_has") == "0.0.0"
