@@ -160,11 +160,11 @@ class Results:
             result.verdict, result.problem = absent, outcome.problem
             return result
         if "next_logits" in kind.inputs and self.only != result.name:
-            lacks = isinstance(error, (KeyError, FileNotFoundError)) or hasattr(error, "placeholder")
-            lacks = lacks or (type(error) is NameError and _is_left_out(str(error.name), source))
-            if outcome.unknown or lacks:
+            heard = [error, *(self.library.heard.values() if OF_TEXTS.search(str(error)) else ())]
+            lacking = next((one for one in heard if _lacks(one, source)), None)
+            if outcome.unknown or lacking is not None:
                 piece = foreign.NOT_ALONE.format(", ".join(outcome.unknown))
-                result.verdict = piece if outcome.unknown else foreign.not_loaded(error)
+                result.verdict = piece if outcome.unknown else foreign.not_loaded(lacking)
                 return result
         finding, error = self.why_broken(value, outcome)
         is_own = finding is not None and (_stops_in(error, value) or no_forward.finding(value) is not None)
@@ -186,6 +186,16 @@ def _stops_in(error: BaseException | None, value: Any) -> bool:
     own = [getattr(getattr(member, "__func__", member), "__code__", None) for member in vars(value).values()]
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)] if error is not None else []
     return bool(frames) and frames[-1].f_code in filter(None, own)
+
+
+OF_TEXTS = re.compile(r"object has no attribute '(lower|split|strip|encode)'")
+"""What is said of ids that were given in the place of a text: as a text, it may stop for another reason."""
+
+
+def _lacks(error: BaseException | None, source: Source) -> bool:
+    """Whether it stopped for what is not there: words of a vocabulary, a file, what a line that was left out makes."""
+    is_there = not isinstance(error, (KeyError, FileNotFoundError)) and not hasattr(error, "placeholder")
+    return not is_there or (type(error) is NameError and _is_left_out(str(error.name), source))
 
 
 def _is_left_out(name: str, source: Source) -> bool:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from scratch_transformer.kit.definitions import names_in
 from scratch_transformer.kit.resolve.build.tokenizer import ids_of
 from scratch_transformer.kit.resolve.call.told import SOURCE, SOURCE_LENGTH, WORDS
 from scratch_transformer.kit.resolve.functions.arrays import reached
@@ -22,6 +23,8 @@ from scratch_transformer.kit.resolve.names.inputs import INPUTS, OF_ENDS
 from scratch_transformer.kit.resolve.names.words import plain
 
 OF_SOURCE = re.compile(r"^(src|source|sent)|sentence|english|input")
+OF_TEXTS = {"lower", "split", "strip", "encode"}
+"""What a function asks of a text, and of no ids: the words that it knows are in its file."""
 TEXT = " ".join([str(SOURCE)] * SOURCE_LENGTH)
 """Of the source."""
 
@@ -36,7 +39,8 @@ def readings(
     names = {name for one in reached(function) for name in one.__code__.co_names}
     logs = [head_logs] if head_logs is not None else [False, True] if names & set(HEADS) else [False]
     texts = ("source", "text") if OF_SOURCE.search(plain(prompt)) else ("text", "source")
-    forms = (*(texts if has_tokenizer else ()), "row", "ids", "list") if prompt else ("row",)
+    of_words = texts if any(names_in(one) & OF_TEXTS for one in reached(function)) and not has_tokenizer else ()
+    forms = (*(texts if has_tokenizer else ()), *of_words, "row", "ids", "list") if prompt else ("row",)
     ends = [EOS, *(number for number in _numbers(function) if number not in (BOS, EOS))]
     for end, column, form in itertools.product(ends, (False, True), forms):
         for last_only in (False, True) if "logit" not in plain(parameter) else (True, False):
