@@ -353,3 +353,31 @@ def test_a_decoder_with_as_many_layers_as_the_encoder_whatever_it_is_told(made, 
     found = [m for m in whole.mistakes if m.severity == "mistake"]
     assert [m.id for m in found] == ids
     assert not ids or found[0].form == "num_decoder_layers is not listened to"
+
+
+ONE_SIDE = """
+class Positions(nn.Module):
+    def __init__(self, d_model, max_len=50):
+        super().__init__()
+        angles = torch.arange(max_len)[:, None] * 10000 ** (-torch.arange(0, d_model, 2) / d_model)
+        self.register_buffer("pe", torch.stack((angles.sin(), angles.cos()), -1).flatten(1))
+
+    def forward(self, x):
+        return x + self.pe[: x.shape[1]]
+
+""" + HIDES.replace("num_layers, num_layers", "num_layers, num_layers, 17, 0.0").replace(
+    "self.out =", "self.positions, self.scale = Positions(d_model), d_model**0.5\n        self.out ="
+).replace("self.source(src), self.target(tgt), t", "SOURCE, TARGET, t")
+SCALED = "self.positions(self.source(src) * self.scale)"
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("source, target, named", [
+    (SCALED, "self.positions(self.target(tgt) * self.scale)", []),
+    (SCALED, "self.target(tgt) * self.scale", [("P13", "decoder")]),
+    (f"self.positions({SCALED})", "self.positions(self.target(tgt) * self.scale)", [("P12", "encoder")]),
+])  # fmt: skip
+def test_what_is_done_with_the_ids_of_one_language_alone(source, target, named, tmp_path):
+    whole = check_text(ONE_SIDE.replace("SOURCE", source).replace("TARGET", target), tmp_path)["Transformer"]
+    found = [m for m in whole.mistakes if m.id in ("E2", "P12", "P13")]
+    assert [(m.id, m.form.rpartition("in the ")[2].removesuffix(" alone")) for m in found] == named, whole

@@ -157,14 +157,13 @@ class Seq2Seq(nn.Module):
         super().__init__()
         self.recipe, self.pads = recipe, (settings["src_pad"], settings["tgt_pad"])
         d_model, src, tgt = settings["d_model"], settings["src_vocab_size"], settings["tgt_vocab_size"]
-        self.src_embed = Embedding(src, d_model, recipe)
-        self.tgt_embed = Embedding(tgt, d_model, recipe)
-        self.src_pos = Positions(d_model, settings["max_len"], recipe)
-        self.tgt_pos = Positions(d_model, settings["max_len"], recipe)
-        self.src_embed_norm = Norm(d_model, 1e-5, recipe) if recipe.embedding_norm else nn.Identity()
-        self.tgt_embed_norm = Norm(d_model, 1e-5, recipe) if recipe.embedding_norm else nn.Identity()
-        self.encoder = Encoder(settings, recipe.within("encoder"))
-        self.decoder = Decoder(settings, recipe.within("decoder"))
+        source, target = recipe.within("encoder"), recipe.within("decoder")
+        self.src_embed, self.tgt_embed = Embedding(src, d_model, source), Embedding(tgt, d_model, target)
+        self.src_pos = Positions(d_model, settings["max_len"], source)
+        self.tgt_pos = Positions(d_model, settings["max_len"], target)
+        self.src_embed_norm = Norm(d_model, 1e-5, source) if source.embedding_norm else nn.Identity()
+        self.tgt_embed_norm = Norm(d_model, 1e-5, target) if target.embedding_norm else nn.Identity()
+        self.encoder, self.decoder = Encoder(settings, source), Decoder(settings, target)
         self.projection = Projected(d_model, tgt, recipe) if recipe.head else nn.Identity()
 
     def forward(self, src: Tensor, tgt: Tensor, src_mask: Mask = None, tgt_mask: Mask = None) -> Tensor:

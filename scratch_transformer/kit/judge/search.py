@@ -51,6 +51,10 @@ MOST_KNOWN = 8
 """Combinations of the parts' mistakes that are tried in one sublayer alone."""
 ORDERS = ("B1", "B2", "B3", "B13")
 """Mistakes in the order of a sublayer and its norm."""
+OF_IDS = "EP"
+"""How the names of mistakes begin that are made with the ids of one language: in its embeddings, its positions."""
+OF_ONE_SIDE = ("P13",)
+"""What is a design of its own where it is so on both sides."""
 BLOCKS = ("Layer", "Block")
 """Kinds of which a mistake around one sublayer is as likely as any other."""
 UNHIDDEN = ("MaskedLlamaBlock", "EncoderLayer")
@@ -202,7 +206,8 @@ def _tiers(session: Session, parts: Known) -> Iterator[tuple[bool, Iterable[Hypo
     """From what needs the fewest mistakes to what needs the most; with True, what is tried for exact matches only."""
     kind = session.kind
     known = [part for part in parts if isinstance(part, Diagnosis)]
-    designs, changes = of_session(session, known), changes_of(kind)
+    designs, every = of_session(session, known), changes_of(kind)
+    changes = [c for c in every if kind.name not in PLACES or c.id not in OF_ONE_SIDE]
     base = of_parts(kind, known)
     base += evident(session.variants, session.candidate.missing, base)
     of_output = over_tokens([result.output for result in session.ran if result.output is not None])
@@ -221,6 +226,11 @@ def _tiers(session: Session, parts: Known) -> Iterator[tuple[bool, Iterable[Hypo
     yield False, with_changes(designs, [*filter(None, [on_their_sides(kind, known, base)]), *found[:1]])
     yield False, with_changes(designs, found[1:])
     if kind.name in PLACES:
+        alone = [one for change in every for one in apart(kind.name, (change,))]
+        both = [(*(found[:1] or [()])[0], *one) for one in (*((change,) for change in changes), *alone)]
+        both = [c for c in both if compatible(c)]
+        yield False, with_changes(designs[:1], both)
+        yield False, with_changes(designs[1:MOST_LIKELY], [c for c in both if c[-1].part and c[-1].id[0] in OF_IDS])
         yield False, with_changes(designs, [c for whole in found[:1] for c in apart(kind.name, whole)])
     if kind.name == "Transformer":
         yield False, with_changes(list(by_side(designs, session.candidate.missing)), [(), *found[:1]])
@@ -259,9 +269,11 @@ def _tiers(session: Session, parts: Known) -> Iterator[tuple[bool, Iterable[Hypo
         yield True, with_changes(designs, [(*all_known, c) for c in changes if compatible((*all_known, c))])
     if kind.name in SUBLAYERS:
         yield True, with_changes(designs, list(_in_sublayers(kind.name, changes, found)))
+    if kind.name in PLACES:
+        yield True, with_changes(designs[:MOST_LIKELY], alone)
     yield True, with_changes(designs, [pair for pair in itertools.combinations(changes, 2) if compatible(pair)])
     if kind.name in PLACES:
-        yield True, with_changes(designs, [alone for change in changes for alone in apart(kind.name, (change,))])
+        yield True, with_changes(designs, alone)
 
 
 def _in_sublayers(

@@ -82,7 +82,7 @@ class Variants:
         for part in self._parts[structure]:
             part["recipe"] = recipe  # a module's own way to set attributes takes ten times as long
         for path, part in module.named_modules() if recipe.parts else ():
-            vars(part)["recipe"] = recipe.within(*path.split("."))
+            vars(part)["recipe"] = recipe.within(*_way(path))
         return module
 
     def output(self, recipe: Recipe, key: Hashable, state: Mapping[str, Tensor], probe: Probe) -> Tensor | None:
@@ -94,6 +94,14 @@ class Variants:
             except (RuntimeError, ValueError, IndexError):
                 self._outputs[name] = None
         return self._outputs[name]
+
+
+SIDE_OF = {"src": ("encoder",), "tgt": ("decoder",)}
+"""What a model does with the ids of one language belongs to the side that reads them: src_pos to the encoder."""
+
+
+def _way(path: str) -> tuple[str, ...]:
+    return (*SIDE_OF.get(path.partition("_")[0], ()), *path.split("."))
 
 
 _entries: Callable[[Recipe], tuple[Any, ...]] = operator.attrgetter(*STRUCTURE)

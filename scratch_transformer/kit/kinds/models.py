@@ -206,7 +206,7 @@ SEQ2SEQ = model_kind(
     probes=seq2seq_probes,
     mistakes=(
         "B25", *BOTH_SIDES, *CAUSAL_MISTAKES, *CROSS_MISTAKES, *FINAL_NORMS, "B9", "B19", "B28", "B20",
-        *POSITION_MISTAKES, "B18",
+        *POSITION_MISTAKES, "P13", "B18",
     ),
     designs=combined(HEADS, OUTPUTS, POSITIONS, SCALED, FINAL, ORDERS, USUAL, NORMALIZED),
     more_full=MEMORY_NORM,
