@@ -298,7 +298,8 @@ def test_what_is_not_filled_is_known_by_its_name_and_heads_are_merged_where_they
 
 
 @pytest.mark.parametrize("id, form, name, line", [
-    ("P4", "", "Model", 12), ("P14", "", "Model", 8), ("A24", "padding is ignored", "Model", 38),
+    ("P4", "", "Model", 12), ("P14", "", "Model", 8), ("A36", "", "Model", 29), ("LN7", "", "Layer", 23),
+    ("A24", "padding is ignored", "Model", 38),
     ("A13", "one head of all features", "Model", 16), ("B24", "", "Model", 33),
     ("B17", "at the end too", "Model", 31), ("B15", "others are made, and never used", "Layer", 29),
 ])  # fmt: skip

@@ -19,7 +19,8 @@ from scratch_transformer.kit.report.fixes import fixed
 PATTERNS: dict[str, str] = {
     "LN1": r"\.(std|var)\(", "LN2": r"eps", "LN3": r"(?<!st)eps",
     "LN4": r"Parameter\(", "LN5": r"\*\*\s*2|pow\(|square",
-    "LN6": r"Parameter\(|Norm\(.*bias=False", "LN7": r"mean\(|\.std\(|\.var\(", "LN8": r"super", "LN9": r"eps|std|var",
+    "LN6": r"Parameter\(|Norm\(.*bias=False", "LN7": r"mean\(|\.std\(|\.var\(|LayerNorm\(", "LN8": r"super",
+    "LN9": r"eps|std|var",
     "LN10": r"mean|var", "LN13": r"Parameter\(", "E1": r"sqrt", "E2": r"\breturn\b|emb", "E5": r"padding_idx",
     "E4": r"\binit\.|uniform_|normal_|\.apply\(",
     "P1": r"\[:, ?1::2\]|1::2|cos", "P2": r"exp\(|pow|10_?000|1e4", "P3": r"cat\(|concat", "P4": r"return|\[:",
@@ -65,6 +66,7 @@ OF_FORMS: dict[tuple[str, str], str] = {
     ("A17", ""): r"self\.\w*(att|weight|score|prob)\w* *= *(?!nn\.|None)",
     **{("A13", form): r" @ |matmul\(|bmm\(|einsum\(" for form in (ONE_HEAD, f"{ONE_HEAD}, with √d_k of several")},
     ("P4", ""): r"\[[^\]]*:[^\]]*(size|shape|len)|arange\(.*(size\(|shape\[)",
+    ("A36", ""): r"(?i)(att|mha|cross)\w*\(.*\b(enc|mem|src|context)\w*\b(?<!mask)",
     ("B24", ""): r"drop\w*\(.*[^(,] \+|return self\.\w*drop\w*\(|^\s*x = self\.\w*drop\w*\(x\)",
     ("B12", ""): r"\bdropout\(.*True|(F|functional)\.dropout\((?!.*training)",
     ("LN13", "the shift"): r"(beta|bias|shift|offset|\bb\w*) *=.*Parameter\(",
@@ -88,7 +90,7 @@ OF_ATTENTION = (
     "A29", "A38",
 )  # fmt: skip
 """Mistakes that are made where attention is computed: the same words elsewhere mean something else."""
-OF_LAYERS = ("B2", "B3", "B6", "B13", "B14", "B20", "B23", "B24")
+OF_LAYERS = ("A36", "B2", "B3", "B6", "B13", "B14", "B20", "B23", "B24")
 """Mistakes that are made where sublayers are put together."""
 MERGES = {("A23", "not transposed back")}
 """Heads are split before they are merged, with the same words: the last line is meant."""
