@@ -178,9 +178,11 @@ print("the same after reordering the columns:", torch.equal(wrong[:, [0, 2, 1, 3
         title="positions along the batch",
         severity="mistake",
         does="Takes the rows of the table by the number of the sample, not of the token: all tokens of a sentence get "
-        "the same code. It happens when batch-first data meets code for (length, batch, d_model).",
+        "the same code. It happens when batch-first data meets code for (length, batch, d_model), or a table for "
+        "(batch, length, d_model) meets attention along the first axis, as torch.nn's goes without batch_first=True.",
         expected="Token t gets row t.",
-        fix="x + self.pe[:, : x.size(1)] for x of shape (batch, length, d_model).",
+        fix="x + self.pe[:, : x.size(1)] for x of shape (batch, length, d_model), and batch_first=True in torch.nn's "
+        "attention.",
         source=POSITIONS_SOURCE,
         changes={
             "": {"position_axis": "batch"},
