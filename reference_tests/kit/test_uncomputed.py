@@ -1,8 +1,13 @@
 """What a module that cannot be called shows all the same: layers in a list (B10), parts made in forward (B21)."""
 
+import importlib
+import sys
+
 import pytest
 
-from reference_tests.kit.learners.checked import check_text
+from reference_tests.kit.learners.checked import IMPORTS, check_text
+from scratch_transformer.kit.judge import uncomputed
+from scratch_transformer.kit.report.lines import place
 
 STOPS = """
 class Stack(nn.Module):
@@ -41,3 +46,27 @@ def test_what_cannot_be_called_shows_its_lists_and_what_it_makes_anew(layers, ma
     assert ([m.id for m in result.mistakes], result.verdict) == (ids, "mistake" if ids else "crashed")
     assert "without words" in result.problem
     assert ids != ["B21"] or made in result.mistakes[0].code[2]
+
+
+BUILD = """
+def build_model(d_model):
+    embed = nn.Linear(d_model, d_model)
+    norm = nn.LayerNorm(d_model)
+    SECOND
+    return nn.Sequential(embed, norm)
+"""
+
+
+@pytest.mark.parametrize("second, lost", [
+    ("width = d_model", []), ("norm = nn.Sequential(norm, norm)", []), ("norm = nn.Dropout(0.1)", ["norm"]),
+    ("embed = nn.Dropout(0.1)", ["embed"]), ("if d_model > 7:\n        norm = nn.Dropout(0.1)", []),
+])  # fmt: skip
+def test_what_a_factory_makes_and_gives_another_part_the_name_of(second, lost, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "makes_parts.py").write_text(IMPORTS + BUILD.replace("SECOND", second), encoding="utf-8")
+    function = importlib.import_module("makes_parts").build_model
+    sys.modules.pop("makes_parts")
+    found = list(uncomputed.overwritten(function))
+    assert [one.form for one in found] == lost
+    places = [place("B30", one.form, function).line for one in found]
+    assert places == [{"norm": 10, "embed": 9}[name] for name in lost]

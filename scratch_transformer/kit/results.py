@@ -130,12 +130,12 @@ class Results:
     def by_its_parts(self, result: Result, value: Any, outcome: Outcome, source: Source) -> None:
         """Of what was built, is called what it is, and cannot be called: the mistakes that show all the same."""
         made, kind = outcome.made, outcome.kind
-        is_one = isinstance(made, nn.Module) and type(made) is value and likeness.is_named(result.name, kind)
-        if result.verdict == "crashed" and is_one:
-            found = [f for f in uncomputed.of_parts(made) if f.mistake.id in kind.ids]
+        if result.verdict != "crashed" or not isinstance(made, nn.Module) or not likeness.is_named(result.name, kind):
+            return
+        seen = uncomputed.of_parts(made) if type(made) is value else uncomputed.overwritten(value)
+        if found := [f for f in seen if f.mistake.id in kind.ids]:
             result.mistakes = [_located(f, value, source, made) for f in found]
-            result.verdict = "mistake" if found else result.verdict
-            result.stub = "" if found else result.stub
+            result.verdict, result.stub = "mistake", ""
 
     def _names(self, part: Any) -> set[str]:
         """What stands in for a part is called like it, or like its kind."""

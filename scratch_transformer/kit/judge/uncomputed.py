@@ -1,4 +1,4 @@
-"""What a module that cannot be called shows: layers in a list (B10), parts that forward makes anew (B21)."""
+"""What a module that cannot be called shows: layers in a list (B10), parts made in forward (B21); a factory's (B30)."""
 
 from __future__ import annotations
 
@@ -24,6 +24,27 @@ def of_parts(module: nn.Module) -> Iterator[Finding]:
     """B10, B21."""
     yield from hidden_modules(module)
     yield from _made_anew(type(module))
+
+
+def overwritten(function: object) -> Iterator[Finding]:
+    """B30: a part that a factory makes and gives another's name, or the other way round: nothing gets the first."""
+    try:
+        (tree,) = ast.parse(textwrap.dedent(source_of(function))).body
+    except (SyntaxError, ValueError):
+        return
+    waiting: dict[str, ast.expr] = {}
+    for statement in getattr(tree, "body", ()):
+        read = {n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+        waiting = {name: value for name, value in waiting.items() if name not in read}
+        targets = statement.targets if isinstance(statement, ast.Assign) else []
+        names = [one.id for one in targets if isinstance(one, ast.Name)]
+        made = statement.value if names and isinstance(statement.value, ast.Call) else None
+        if made is not None and names[0] in waiting:
+            first, second = ast.unparse(waiting[names[0]]), ast.unparse(made)
+            said = f"{names[0]} = {first} is never used: {names[0]} = {second} takes its place."
+            yield Finding(MISTAKES["B30"], said, names[0])
+            return
+        waiting |= {names[0]: made} if made is not None else {}
 
 
 def hidden_modules(module: nn.Module) -> Iterator[Finding]:

@@ -141,6 +141,8 @@ def place(id: str, form: str, thing: Any, given: Iterable[type] = (), code: str 
         return head
     named = re.escape(form) if id in ("B26", "B30") else ""
     usual: tuple[str | None, ...] = (rf"{named}\(", named) if named else (PATTERNS.get(id), OTHERWISE.get(id))
+    if id == "B30" and form.isidentifier():  # of a factory's own
+        usual = (rf"^\s*{named} *=[^=]", *usual)
     if id == "B28" and (side := re.match(r"\w*(enc|dec)\w* is not listened to", form)) is not None:
         usual = (rf"self\.\w*{side[1]}\w* *=[^=]", *usual)
     if id == "B22" and form:  # of a whole with others that are filled
