@@ -51,8 +51,8 @@ MOST_KNOWN = 8
 """Combinations of the parts' mistakes that are tried in one sublayer alone."""
 ORDERS = ("B1", "B2", "B3", "B13")
 """Mistakes in the order of a sublayer and its norm."""
-OF_IDS = "EP"
-"""How the names of mistakes begin that are made with the ids of one language: in its embeddings, its positions."""
+OF_IDS = ("E2", "P12", "P13")
+"""What is done or forgotten with the ids of one language alone, though both have one class of positions."""
 OF_ONE_SIDE = ("P13",)
 """What is a design of its own where it is so on both sides."""
 BLOCKS = ("Layer", "Block")
@@ -227,10 +227,8 @@ def _tiers(session: Session, parts: Known) -> Iterator[tuple[bool, Iterable[Hypo
     yield False, with_changes(designs, found[1:])
     if kind.name in PLACES:
         alone = [one for change in every for one in apart(kind.name, (change,))]
-        both = [(*(found[:1] or [()])[0], *one) for one in (*((change,) for change in changes), *alone)]
-        both = [c for c in both if compatible(c)]
-        yield False, with_changes(designs[:1], both)
-        yield False, with_changes(designs[1:MOST_LIKELY], [c for c in both if c[-1].part and c[-1].id[0] in OF_IDS])
+        of_ids = [(*(found[:1] or [()])[0], *one) for one in alone if one[0].id in OF_IDS]
+        yield False, with_changes(designs[:MOST_LIKELY], [c for c in of_ids if compatible(c)])
         yield False, with_changes(designs, [c for whole in found[:1] for c in apart(kind.name, whole)])
     if kind.name == "Transformer":
         yield False, with_changes(list(by_side(designs, session.candidate.missing)), [(), *found[:1]])
