@@ -35,7 +35,7 @@ def other_number_of_layers(session: Session, best: Hypothesis | None) -> Iterato
         yield Finding(MISTAKES["B28"], f"Told to make {has + 2} layers, it makes {has}.", form, entries)
         return
     of_sides = [p.name for p in parameters_of(type(session.candidate.module)) if _is_of_a_side(p.name)]
-    for name in of_sides if len(of_sides) == 2 else ():
+    for name in of_sides if len(of_sides) == 2 and session.kind.name == "Transformer" else ():
         if _is_deaf(session, name, has + 2):
             other = next(one for one in of_sides if one != name)
             said = f"Told {name} = {has + 2}, it is what it was with {has}: both stacks have {other} layers."
