@@ -381,3 +381,54 @@ def test_what_is_done_with_the_ids_of_one_language_alone(source, target, named, 
     whole = check_text(ONE_SIDE.replace("SOURCE", source).replace("TARGET", target), tmp_path)["Transformer"]
     found = [m for m in whole.mistakes if m.id in ("E2", "P12", "P13")]
     assert [(m.id, m.form.rpartition("in the ")[2].removesuffix(" alone")) for m in found] == named, whole
+
+
+LANGUAGE_MODEL = """
+class Attention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        assert d_model % num_heads == 0
+        self.h, self.q, self.k = num_heads, nn.Linear(d_model, d_model), nn.Linear(d_model, d_model)
+        self.v, self.o = nn.Linear(d_model, d_model), nn.Linear(d_model, d_model)
+
+    def forward(self, x, mask=None):
+        q, k, v = (f(x).unflatten(-1, (self.h, -1)).transpose(1, 2) for f in (self.q, self.k, self.v))
+        scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+        if mask is not None:
+            KEPT scores.masked_fill(mask == 0, float("-inf"))
+        return self.o((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+
+class Layer(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff):
+        super().__init__()
+        self.attention = Attention(d_model, num_heads)
+        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+        self.network = nn.Sequential(nn.Linear(d_model, d_ff), nn.GELU(), nn.Linear(d_ff, d_model))
+
+    def forward(self, x, mask):
+        x = x + self.attention(self.norm1(x), mask)
+        return x + self.network(self.norm2(x))
+
+
+class GPT(nn.Module):
+    def __init__(self, vocab_size, max_len, d_model, num_heads, d_ff, num_layers):
+        super().__init__()
+        self.words, self.places = nn.Embedding(vocab_size, d_model), nn.Embedding(max_len, d_model)
+        self.layers = nn.ModuleList([Layer(d_model, num_heads, d_ff) for _ in range(num_layers)])
+        self.norm, self.head = nn.LayerNorm(d_model), nn.Linear(d_model, vocab_size)
+
+    def forward(self, ids):
+        T = ids.shape[1]
+        x = self.words(ids) + self.places(torch.arange(T, device=ids.device))
+        mask = torch.ones(T, T, device=ids.device).tril()
+        for layer in self.layers:
+            x = layer(x, mask)
+        return self.head(self.norm(x))
+"""
+
+
+@pytest.mark.parametrize("kept, said", [("scores =", ([], [])), ("", ([], ["A24"]))])
+def test_a_mask_that_is_made_and_ignored_is_not_said_to_be_none(kept, said, tmp_path):
+    result = check_text(LANGUAGE_MODEL.replace("KEPT", kept), tmp_path)["GPT"]
+    assert ([m.id for m in result.mistakes if m.severity == "mistake"], result.inherited) == said, result

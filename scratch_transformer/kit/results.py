@@ -8,6 +8,7 @@ import re
 import traceback
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 from torch import nn
@@ -56,6 +57,7 @@ class Results:
         idle = never_called(outcome.candidate) if outcome.candidate and is_unknown else ()
         every = self.library.parts_of(outcome.candidate.made, idle) if outcome.candidate else ()
         within = tuple(part for part in every if not any(part is other for other in self.library.silent))
+        diagnosis = _as_ignored(diagnosis, within)
         parts = {f.mistake.id for part in within for f in part.findings if f.severity != "note"}
         parts &= {f.mistake.id for f in diagnosis.findings if f.severity != "note"}
         beside = _of_parts(diagnosis, within) or self._of_replaced(diagnosis)
@@ -217,6 +219,16 @@ def _of_parts(diagnosis: Diagnosis, within: Sequence[Diagnosis]) -> list[str]:
     ]
     ids = dict.fromkeys(there)
     return [id for id in ids if id not in diagnosis.ids]
+
+
+def _as_ignored(diagnosis: Diagnosis, within: Sequence[Diagnosis]) -> Diagnosis:
+    """No causal mask (A25), in a whole whose attention ignores all masks (A24), is that: the mask may well be made."""
+    of_parts = [f for part in within for f in part.findings if f.severity == "mistake" and not f.form]
+    ignored = next((f.mistake for f in of_parts if f.mistake.id == "A24"), None)
+    if ignored is None or "A24" in diagnosis.ids:
+        return diagnosis
+    findings = [replace(f, mistake=ignored, form="") if f.mistake.id == "A25" else f for f in diagnosis.findings]
+    return replace(diagnosis, findings=tuple(findings))
 
 
 WITHOUT_POSITIONS = "P13"

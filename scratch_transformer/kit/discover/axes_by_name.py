@@ -235,11 +235,16 @@ def _joined(pattern: str, *tensors: Any, **sizes: Any) -> Any:
 
 
 def get_at(pattern: str, tensor: Any, indices: Any) -> Any:
-    """einx.get_at("c [pos] half, ... -> c ... half", table, positions): what stands at these places of one axis."""
+    """einx.get_at("c [pos] half, ... -> c ... half", table, positions): what stands at these places of one axis.
+
+    "... [vocabulary], ... -> ...": one place for each of the others.
+    """
     first, _, rest = pattern.partition(",")
     of_indices, _, output = rest.partition("->")
     names, places = first.split(), of_indices.split()
     bracketed = [i for i, name in enumerate(names) if name.startswith("[")]
+    if bracketed == [len(places)] and names[:-1] == places == output.split():
+        return tensor.gather(-1, indices[..., None])[..., 0]
     if len(bracketed) != 1 or set(names) & set(places) or ("..." in names) or not output:
         raise ValueError(f"{pattern!r} asks for places in a way that is not known here")
     chosen = tensor.movedim(bracketed[0], 0)[indices]
