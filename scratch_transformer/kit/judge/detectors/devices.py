@@ -33,9 +33,8 @@ def left_behind(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     width = session.settings.get("d_model")
     plain = [*_plain_tensors(session.candidate if fresh is None else fresh)]
     names = {id(value): f"self.{path}.{name}" if path else f"self.{name}" for path, name, value, _ in plain}
-    stopping, is_whole = (
-        ([], False) if fresh is None or not session.ran else elsewhere.left(fresh, session.ran[0].probe.inputs, names)
-    )
+    ran = session.ran[0].probe.inputs if session.ran else None
+    stopping, is_whole = elsewhere.left(fresh, ran, names) if fresh and ran else ([], False)
     known, own = {one.name for one in stopping}, [one for one in stopping if not one.name]
     found: set[str] = set()
     for _, name, value, owner in plain:
@@ -66,7 +65,8 @@ def _others(stopping: list[Left]) -> Iterator[Finding]:
     made = f"{first.name}, which no move of the module moves, is used" if first.name else "A tensor is made"
     more = f" So {'are' if others > 1 else 'is'} {others} more." if others else ""
     form = "" if any(map(OF_DEVICES.search, texts)) else NOWHERE_ELSE
-    yield Finding(MISTAKES["B32"], f"{made} on the CPU.{more} {STOPS_AT}{code}", form)
+    at = f" {STOPS_AT}{code}" if code else ""
+    yield Finding(MISTAKES["B32"], f"{made} on the CPU.{more}{at}", form)
 
 
 OF_DEVICES = re.compile(r"\bcuda\b|device|\bmps\b|lightning|accelerat")
@@ -79,7 +79,7 @@ def _beside(path: Path) -> Iterator[str]:
     """The text of a file, and of those in its folder, and in that above where it is part of a package."""
     yield "".join(linecache.getlines(str(path)))
     folders = [path.parent, *([path.parent.parent] if (path.parent / "__init__.py").exists() else [])]
-    for file in [file for folder in folders for file in python_files(folder)[:MOST_FILES]] if path.exists() else ():
+    for file in [file for folder in folders for file in python_files(folder)[:MOST_FILES]] if path.is_file() else ():
         if file != path and file.stat().st_size < MOST_BYTES:
             yield file.read_text(encoding="utf-8", errors="replace")
 
