@@ -3,6 +3,9 @@
 import pytest
 
 from reference_tests.kit.learners.checked import LESS, check_text, time_to_look
+from scratch_transformer.kit.judge.variants import Variants
+from scratch_transformer.kit.kinds import KINDS
+from scratch_transformer.kit.recipe import RIGHT
 from scratch_transformer.kit.report.finding import FINE
 
 LAYERS = """
@@ -226,3 +229,33 @@ def test_a_network_with_its_norm_is_no_norm(output, ids, tmp_path):
     assert result.kind == "FeedForward"
     assert {one.id for one in result.mistakes if one.severity == "mistake"} == ids
     assert result.verdict == ("mistake" if ids else "matches the builtin")
+
+
+ONE = """
+class Sublayer(nn.Module):
+    def __init__(self, d_model, function, is_attention, dropout=0.1):
+        super().__init__()
+        self.function, self.is_attention = function, is_attention
+        self.norm, self.dropout = nn.LayerNorm(d_model), nn.Dropout(dropout)
+
+    def forward(self, x, mask=None):
+        y = self.function(x, x, x, mask) if self.is_attention else self.function(x)
+        return SUM
+"""
+
+
+@pytest.mark.parametrize("sum_, ids", [
+    ("self.norm(x + self.dropout(y))", []),
+    ("x + self.dropout(self.norm(y))", ["B3"]),
+])  # fmt: skip
+def test_one_sublayer_around_a_function_is_a_residual_connection(sum_, ids, tmp_path):
+    result = check_text(ONE.replace("SUM", sum_), tmp_path)["Sublayer"]
+    assert (result.kind, [m.id for m in result.mistakes]) == ("ResidualConnection", ids)
+
+
+def test_a_sublayer_without_weights_is_not_one_that_is_thrown_away():
+    variants = Variants(KINDS["EncoderLayer"], KINDS["EncoderLayer"].complete({}))
+    missing = frozenset(f"self_attn.w_{role}.weight" for role in "qkvo")
+    thrown = RIGHT.with_({"parts": (("norm1", (("norm_order", "thrown away"),)),)})
+    assert not variants.lacks(thrown, frozenset()) and not variants.lacks(RIGHT, missing)
+    assert variants.lacks(thrown, missing)

@@ -30,6 +30,14 @@ STRUCTURE = (
 """The entries of a recipe that decide which parameters a module has."""
 
 
+THROWN: dict[str, tuple[str, ...]] = {
+    "norm_order": ("thrown away",),
+    "summand": ("nothing", "its input", "earlier output"),
+    "network": ("thrown away",),
+}
+"""The values of entries with which a sublayer's output is lost."""
+
+
 class Variants:
     """Of one kind with its settings. Recipes with the same parameters share a module."""
 
@@ -61,13 +69,16 @@ class Variants:
         """Whether a recipe's module has a matrix that the candidate has no place for, and nothing can stand for.
 
         A square one may be left out, as it may change nothing; a constant for any other is no model of the candidate,
-        though outputs may agree: a norm undoes what a matrix of ones does.
+        though outputs may agree: a norm undoes what a matrix of ones does. Nor is a sublayer thrown away that has none.
         """
-        asked = _structure(recipe), missing
+        asked = _structure(recipe), missing, _throws_away(recipe)
         if asked not in self._lacks:
             own = self._made(recipe)[1]
             shapes = [own[name].shape for name in missing if name in own]
             self._lacks[asked] = any(len(shape) == 2 and shape[0] != shape[1] for shape in shapes)
+            attentions = {name.removesuffix("w_q.weight") for name in own if name.endswith("_attn.w_q.weight")}
+            if asked[-1] and any({f"{one}w_{role}.weight" for role in "qkvo"} <= missing for one in attentions):
+                self._lacks[asked] = True
         return self._lacks[asked]
 
     def module(self, recipe: Recipe, key: Hashable, state: Mapping[str, Tensor]) -> nn.Module:
@@ -105,6 +116,14 @@ def _way(path: str) -> tuple[str, ...]:
 
 
 _entries: Callable[[Recipe], tuple[Any, ...]] = operator.attrgetter(*STRUCTURE)
+
+
+def _throws_away(recipe: Recipe) -> bool:
+    """Whether nothing becomes of what a sublayer gives."""
+    entries = ((name, getattr(recipe, name)) for name in THROWN)
+    return any(
+        value in THROWN.get(name, ()) for name, value in (*entries, *(e for _, own in recipe.parts for e in own))
+    )
 
 
 def _structure(recipe: Recipe) -> tuple[Any, ...]:

@@ -283,7 +283,15 @@ LINEAR = Kind(
 RESIDUAL = Kind(
     name="ResidualConnection",
     what="Adds a sublayer's output to its input, and normalizes before or after.",
-    synonyms=("residualconnection", "sublayerconnection", "addnorm", "addandnorm", "residual", "residualblock"),
+    synonyms=(
+        "residualconnection",
+        "sublayerconnection",
+        "sublayer",
+        "addnorm",
+        "addandnorm",
+        "residual",
+        "residualblock",
+    ),
     source=f"{PAPER}, section 3.1",
     inputs=("x", "sublayer"),
     defaults={"d_model": D_MODEL},
