@@ -8,7 +8,11 @@ import torch
 from reference_tests.kit.made import Around, found
 from scratch_transformer.kit.canonical import blocks
 from scratch_transformer.kit.canonical.attention import Attention
+from scratch_transformer.kit.judge.session import is_no_proof
+from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.recipe import RIGHT
+from scratch_transformer.kit.resolve.call.plan import Plan
+from scratch_transformer.kit.resolve.candidate import Resolved
 
 SIZES = {"d_model": 12, "num_heads": 3}
 
@@ -198,3 +202,18 @@ def test_two_letters_for_one_axis(scores, output, form):
     named = [("A38", form, "")] if form else []
     assert mistakes(found("ScaledDotProductAttention", lambda: Around(attention))) == named
     assert mistakes(found("MultiheadAttention", Projected, **SIZES, attention=attention)) == named
+
+
+@pytest.mark.parametrize("order, heads, is_alone", [
+    ("batch first", 3, False), ("batch first", 1, True), ("sequence first", 3, True),
+])  # fmt: skip
+def test_what_may_attend_to_one_token_as_it_is_called_is_not_said_to_give_its_value_alone(order, heads, is_alone):
+    def attention(query, key, value, mask=None):
+        weights = (query @ key.mT / query.shape[-1] ** 0.5).softmax(-1)
+        return (weights[..., None] * value[..., None, :]).sum(-2)
+
+    kind = KINDS["ScaledDotProductAttention"]
+    plan = Plan({"query": "query", "key": "key", "value": "value"}, {}, {}, order)
+    candidate = Resolved(kind, attention, kind.complete({"num_heads": heads}), plan)
+    assert is_no_proof(candidate, RIGHT.with_({"summed": "own value"})) == is_alone
+    assert not is_no_proof(candidate, RIGHT)

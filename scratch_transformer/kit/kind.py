@@ -187,6 +187,11 @@ class Candidate:
         self.blocked_is = ""
 
     @property
+    def is_called_alone(self) -> bool:
+        """Whether, as it is called, a token may be all that it attends to: then its own value is no mistake of its."""
+        return False
+
+    @property
     def unregistered(self) -> list[str]:
         """Weights that PyTorch does not know of, as parameters are named."""
         return []

@@ -33,6 +33,11 @@ class Result:
     error: Exception | None = None
 
 
+def is_no_proof(candidate: Candidate, recipe: Recipe) -> bool:
+    """Whether a recipe is no proof: what attends to one token, as it is called, gives the value of that token."""
+    return recipe.summed == "own value" and candidate.is_called_alone
+
+
 class Session:
     """Loads the candidate with random weights, runs it on all probes, and measures how far recipes are from it.
 
@@ -120,6 +125,8 @@ class Session:
     def error(self, recipe: Recipe, stop_above: float = float("inf"), everywhere: bool = False) -> float:
         """The largest relative error over the probes that ran; everywhere: also where the output does not count."""
         if self.variants.lacks(recipe, self.candidate.missing) or self._is_bare(recipe):
+            return float("inf")
+        if is_no_proof(self.candidate, recipe):
             return float("inf")
         worst = 0.0
         for result in self.ran:

@@ -85,6 +85,12 @@ class Resolved(Candidate):
         self.missing = frozenset(name for name, positions in self.layout.items() if bool((positions < 0).all()))
 
     @property
+    def is_called_alone(self) -> bool:
+        """In another order of dimensions its tokens may be taken for samples or heads, of which there may be one."""
+        is_core = self.kind.name == "ScaledDotProductAttention"
+        return self.plan.order != "batch first" or (is_core and self.settings.get("num_heads", 1) == 1)
+
+    @property
     def unregistered(self) -> list[str]:
         """Parameters in plain lists, and plain tensors, which no optimizer sees."""
         return self.parameters.unregistered if self.parameters else []

@@ -30,7 +30,7 @@ from scratch_transformer.kit.judge.search import (
     subsets,
     with_changes,
 )
-from scratch_transformer.kit.judge.session import ROUNDED, distance
+from scratch_transformer.kit.judge.session import ROUNDED, distance, is_no_proof
 from scratch_transformer.kit.judge.variants import Variants, call
 from scratch_transformer.kit.kind import Candidate, Diagnosis, Inputs, Kind, Probe, State, random_state
 from scratch_transformer.kit.recipe import RIGHT, Recipe
@@ -130,7 +130,7 @@ class Trial:
         key = _digest(state.values())
         missing = candidate.missing if candidate.module is not None else frozenset(self.asked)
         for tier, design, recipe in self._again():
-            if self._variants.lacks(recipe, missing):
+            if self._variants.lacks(recipe, missing) or is_no_proof(candidate, recipe):
                 continue
             error, _ = self._errors(recipe, key, state, outputs)
             if error <= ROUNDED:
@@ -167,7 +167,7 @@ class Trial:
                 if tier == MISTAKEN and time.process_time() > deadline:
                     is_whole = False
                     break
-                if self._variants.lacks(recipe, missing):
+                if self._variants.lacks(recipe, missing) or is_no_proof(candidate, recipe):
                     continue
                 error, first = self._errors(recipe, key, state, outputs)
                 if error <= ROUNDED:
