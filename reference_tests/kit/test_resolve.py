@@ -58,6 +58,8 @@ def test_roles_of_weights(path, role):
 def test_inputs_and_masks_by_synonym():
     assert input_of("encoder_outputs", ("x", "memory")) == "memory"
     assert [input_of(name, ("src", "tgt")) for name in ("source_input", "target_input")] == ["src", "tgt"]
+    assert [input_of(name, ("src", "tgt")) for name in ("src_ids_in", "tgt_ids_in", "trg_in")] == ["src", "tgt", "tgt"]
+    assert [input_of(name, ("src", "tgt")) for name in ("encoder_out", "tgt_lengths")] == [None, None]
     assert is_mask("src_key_padding_mask") and is_mask("valid_lens") and not is_mask("pad_idx")
     assert is_mask("src_msk") and SOURCE_MASK.search(plain("src_msk")) and SOURCE_MASK.search(plain("e_mask"))
     assert not SOURCE_MASK.search(plain("extended_attention_mask"))

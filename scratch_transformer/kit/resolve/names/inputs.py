@@ -59,6 +59,12 @@ INPUTS: dict[str, str] = {
     """,
 }
 
+OF_IDS = r"(in|inps?|inputs?|ids?|idxs?|ind(ic|ex)es|tok(en)?s?|words?|seqs?|sequences?|sent(ence)?s?|batch)+"
+OF_SIDES = {
+    "src": re.compile(rf"(src|source|enc(oder)?){OF_IDS}"),
+    "tgt": re.compile(rf"(tgt|trg|target|dec(oder)?){OF_IDS}"),
+}
+"""The ids of either language, in whatever words: tgt_ids_in."""
 OF_ENDS = {
     "bos": re.compile(r"(tgt|trg|target)?(sos|bos|start|begin)(tok(en)?|symb(ol)?|id|idx|index|word)*"),
     "eos": re.compile(r"(tgt|trg|target)?(eos|end|stop)(tok(en)?|symb(ol)?|id|idx|index|word)*"),
@@ -124,5 +130,7 @@ def input_of(name: str, among: tuple[str, ...]) -> str | None:
         if canonical in OF_ENDS and OF_ENDS[canonical].fullmatch(word):
             return canonical
         if canonical in OF_ATTENTION and OF_ATTENTION[canonical].fullmatch(word):
+            return canonical
+        if canonical in OF_SIDES and OF_SIDES[canonical].fullmatch(word):
             return canonical
     return None
