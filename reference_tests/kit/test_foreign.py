@@ -289,3 +289,11 @@ def test_a_test_and_a_function_of_nothing_are_no_components():
     names = ("test_encoder", "attention", "softmax", "get_nonpad_mask")
     assert [foreign.why_not(namespace[name]) for name in names] == ["a test", "it takes nothing", "", ""]
     assert "no scores" in foreign.why_not(namespace["non_pad_mask"])
+
+
+def benchmark_model(model, steps=5):
+    return [model([[1, 2]]) for _ in range(steps)]
+
+
+def test_what_measures_a_model_is_none():
+    assert foreign.why_not(benchmark_model) == "a test"

@@ -239,7 +239,7 @@ def _of_function(tree: Any) -> str:
     first = [*tree.args.posonlyargs, *tree.args.args][:1]
     if first and first[0].arg == "self":
         return "a method, outside its class"
-    if tree.name.startswith("test_"):
+    if tree.name.startswith(("test_", "benchmark_", "bench_", "profile_")):
         return "a test"
     given = tree.args
     if not (given.posonlyargs or given.args or given.kwonlyargs or given.vararg or given.kwarg):
