@@ -72,6 +72,7 @@ def pytest_runtest_teardown(item):
     if (left := switches()) != USUAL:
         torch.set_grad_enabled(USUAL["gradients"])
         torch.set_default_dtype(USUAL["default dtype"])
+        torch.set_default_device(None)
         pytest.fail(f"it leaves torch with {left}, and not {USUAL}")
 
 
@@ -84,7 +85,8 @@ def pytest_terminal_summary(terminalreporter):
 
 
 def switches():
-    return {"gradients": torch.is_grad_enabled(), "default dtype": torch.get_default_dtype()}
+    modes = torch._C._len_torch_function_stack()  # a default device is one, "cpu" too
+    return {"gradients": torch.is_grad_enabled(), "default dtype": torch.get_default_dtype(), "modes": modes}
 
 
 USUAL = switches()

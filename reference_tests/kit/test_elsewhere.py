@@ -40,7 +40,7 @@ def b32(text, name, tmp_path):
         (f"{MADE}.to(device)", "device = 'cuda' if torch.cuda.is_available() else 'cpu'", []),
         (f"{MADE}.to(x)", "device = 'cuda'", []),
         ("torch.ones_like(x[0]).cumsum(0) - 1", "device = 'cuda'", []),
-        (MADE, "torch.set_default_device('cpu')", []),
+        (MADE, "def main():\n    torch.set_default_device('cuda')\n", []),
         (f"{MADE}.cuda() if x.is_cuda else {MADE}", "", []),
     ],
 )

@@ -61,8 +61,6 @@ CORE = (
              '"nhql,nlhd->nqhd"', '"nhqk,nvhd->nqhd"'),
     mistaken("A38", "dim_heads", "Attention",
              'einsum("b h i j, b h j d -> b h i d", attn, v)', 'einsum("b h i j, b h k d -> b h i d", attn, v)'),
-    mistaken("A38", "dim_heads", "Attention",
-             'einsum("b h i j, b h j d -> b h i d", attn, v)', 'einsum("b h i j, b h i d -> b h i d", attn, v)'),
     mistaken("A38", "gpt", "CausalSelfAttention",
              "att @ v", "(att.unsqueeze(-1) * v.unsqueeze(3)).sum(3)"),
     mistaken("A38", "einsums", "Attention",
