@@ -11,13 +11,9 @@ from types import FrameType
 from typing import Any
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
-STOPS_AT = "It stops at: "
-"""In the evidence of a mistake, before the line."""
-
-
 OTHERS = ("torch.", "scratch_transformer.kit")
 STOPS_AT = "It stops at: "
-"""Comes before the line, at the end of what is said of it."""
+"""In the evidence of a mistake, before the line."""
 
 
 def is_learners(frame: FrameType) -> bool:
