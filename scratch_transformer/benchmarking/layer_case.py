@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
@@ -15,6 +14,7 @@ import scratch_transformer.nn
 import scratch_transformer.optim
 from scratch_transformer.benchmarking.case import DTYPES, Case, Rival, relative_error
 from scratch_transformer.benchmarking.timing import Prepared
+from scratch_transformer.conformance.switches import fast_path
 
 RIVALS = (
     Rival("ours", is_ours=True),
@@ -116,7 +116,7 @@ class LayerCase(Case):
         module.load_state_dict(inputs["state"], strict=True)
         module.train(self.mode != "evaluation")
         forward = self._forward(torch.compile(module, fullgraph=True) if rival.compiles else module, inputs["x"])
-        context = functools.partial(_fast_path, "fast" in rival.name)
+        context = functools.partial(fast_path, "fast" in rival.name)
         if self.mode == "evaluation":
             return Prepared(lambda: _without_gradients(forward), context)
         differentiate = functools.partial(_gradients, forward, module, inputs)
@@ -173,13 +173,3 @@ def _without_dropout(call: Callable[[], tuple[Tensor, ...]], module: torch.nn.Mo
         return call()
     finally:
         module.train()
-
-
-@contextlib.contextmanager
-def _fast_path(is_on: bool) -> Iterator[None]:
-    before = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(is_on)
-    try:
-        yield
-    finally:
-        torch.backends.mha.set_fastpath_enabled(before)

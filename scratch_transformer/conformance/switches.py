@@ -35,3 +35,14 @@ def exact() -> Iterator[None]:
         finally:
             torch.set_default_dtype(dtype)
             switch(*saved)
+
+
+@contextlib.contextmanager
+def fast_path(is_on: bool) -> Iterator[None]:
+    """The fast path of torch's own layers on or off, and afterwards as it was."""
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(is_on)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import torch
 from torch import nn
+
+from scratch_transformer.conformance.switches import fast_path
 
 
 def running(module: nn.Module | None, run: Callable[[], Any]) -> set[nn.Module]:
@@ -16,12 +17,10 @@ def running(module: nn.Module | None, run: Callable[[], Any]) -> set[nn.Module]:
     own = {part: vars(part).pop("forward") for part in parts if "forward" in vars(part)}
     for part in parts:
         vars(part)["forward"] = _noting(part, own.get(part, part.forward), found)
-    fast = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)  # which computes a layer without calling its parts
     try:
-        run()
+        with fast_path(False):  # which computes a layer without calling its parts
+            run()
     finally:
-        torch.backends.mha.set_fastpath_enabled(fast)
         for part in parts:
             del vars(part)["forward"]
             vars(part).update({"forward": own[part]} if part in own else {})
