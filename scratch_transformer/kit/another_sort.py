@@ -6,12 +6,11 @@ import ast
 import contextlib
 import inspect
 import re
-import textwrap
 from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import leads_to
+from scratch_transformer.kit.definitions import leads_to, nodes_of
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.resolve import fitness, foreign, guess, other_designs
@@ -154,11 +153,8 @@ def attends_to_two(value: Any, module: nn.Module | None, library: Library) -> bo
 def parts_given(function: Any) -> list[str]:
     """The parameters that a function must be given and calls, of two or more: bert_mlp(x, linear_1, linear_2)."""
     required = [parameter.name for parameter in fitness.required_of(function)]
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
-    except (OSError, TypeError, SyntaxError):
-        return []
-    called = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+    calls = [node.func for node in nodes_of(function) if isinstance(node, ast.Call)]
+    called = {called.id for called in calls if isinstance(called, ast.Name)}
     parts = [name for name in required if name in called]
     return parts if len(parts) > 1 else []
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
 import dis
 import functools
 import inspect
 import sys
+import textwrap
 from collections.abc import Iterator
 from types import CodeType
 from typing import Any
@@ -41,6 +43,21 @@ def source_of(definition: Any) -> str:
         return inspect.getsource(definition)
     except (OSError, TypeError):
         return ""
+
+
+@functools.lru_cache(maxsize=1024)
+def tree_of(definition: Any) -> ast.stmt | None:
+    """The same as a syntax tree; None if there is no text."""
+    try:
+        return next(iter(ast.parse(textwrap.dedent(source_of(definition))).body), None)
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+
+
+def nodes_of(definition: Any) -> list[ast.AST]:
+    """All nodes of that tree."""
+    tree = tree_of(definition)
+    return [] if tree is None else [*ast.walk(tree)]
 
 
 def parameters_of(thing: Any) -> list[inspect.Parameter]:

@@ -8,11 +8,11 @@ import inspect
 import linecache
 import re
 import sys
-import textwrap
 from types import FrameType
 
 from torch import nn
 
+from scratch_transformer.kit.definitions import tree_of
 from scratch_transformer.kit.judge import unset
 from scratch_transformer.kit.judge.frames import nodes_at
 
@@ -191,10 +191,7 @@ def text_of(cls: type) -> str:
 
 def _has_strange_base(cls: type) -> bool:
     """Whether a class has a base that is not known: of a package that is not installed."""
-    try:
-        (tree,) = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
-    except (OSError, TypeError, SyntaxError, ValueError):
-        return True
+    tree = tree_of(cls)
     bases = [base for base in cls.__bases__ if base is not object]
     stood_in = any(base.__module__.startswith("scratch_transformer.kit.discover") for base in cls.__mro__)
     return stood_in or not isinstance(tree, ast.ClassDef) or len(tree.bases) > len(bases)

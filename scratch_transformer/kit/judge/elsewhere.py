@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten, tree_map
 
-from scratch_transformer.kit.definitions import is_own, leads_to, names_in
+from scratch_transformer.kit.definitions import is_own, leads_to, nodes_of
 from scratch_transformer.kit.judge.frames import function_of, is_learners
 from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import Candidate, Inputs
@@ -78,11 +78,14 @@ def watched(run: Callable[[], object], attributes: Mapping[int, str]) -> tuple[l
 
 
 def _makes_any(module: nn.Module | None) -> bool:
-    """Whether the learner's code names what makes a tensor, besides in constructors."""
+    """Whether the learner's code makes a tensor, besides in constructors, without a word of its device."""
     classes = {type(part) for part in ([] if module is None else module.modules()) if is_own(type(part))}
     things = {thing for cls in classes for thing in (cls, *leads_to(cls))}
     functions = [f for one in things for f in ([one] if not isinstance(one, type) else _methods(one))]
-    return any(name in MAKERS or UNSEEN.search(name) for function in functions for name in names_in(function))
+    calls = [node for function in functions for node in nodes_of(function) if isinstance(node, ast.Call)]
+    silent = [call for call in calls if all(keyword.arg != "device" for keyword in call.keywords)]
+    names = [ast.unparse(call.func).rpartition(".")[2] for call in silent]
+    return any(name in MAKERS or UNSEEN.search(name) for name in names)
 
 
 def _methods(cls: type) -> list[Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-import textwrap
 from collections.abc import Iterator
 from types import FrameType
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from scratch_transformer.kit.definitions import nodes_of
 from scratch_transformer.kit.judge.frames import function_of, nodes_at
 
 NOTHING = ("", "")
@@ -240,10 +240,9 @@ def _is_own_number(written: str, frame: FrameType) -> bool:
         return False
     try:
         known = inspect.signature(type(owner)).parameters
-        tree = ast.parse(textwrap.dedent(inspect.getsource(type(owner))))
-    except (OSError, TypeError, ValueError, SyntaxError):
+    except (TypeError, ValueError):
         return False
-    assigned = [node for node in ast.walk(tree) if isinstance(node, ast.Assign)]
+    assigned = [node for node in nodes_of(type(owner)) if isinstance(node, ast.Assign)]
     values = [node.value for node in assigned if written in map(ast.unparse, node.targets)]
     return bool(values) and all(isinstance(one, ast.Name) and _is_number(known.get(one.id)) for one in values)
 

@@ -7,7 +7,6 @@ import functools
 import inspect
 import linecache
 import re
-import textwrap
 import traceback
 from collections.abc import Iterator
 from types import FrameType
@@ -15,6 +14,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from scratch_transformer.kit.definitions import nodes_of, tree_of
 from scratch_transformer.kit.judge.frames import OTHERS, Function, function_of, is_learners, parsed
 
 NOTHING = ("", "", "")
@@ -135,11 +135,7 @@ def _is_layer_of_tuples(call: ast.Call, name: str, frame: FrameType) -> bool:
 
 def is_made_there(owner: nn.Module, name: str, cls: type, frame: FrameType) -> bool:
     """Whether nothing else is ever assigned to self.name than what the class makes of that class."""
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(type(owner))))
-    except (OSError, TypeError, SyntaxError):
-        return False
-    pairs = [pair for n in ast.walk(tree) if isinstance(n, ast.Assign) for pair in _assigned(n)]
+    pairs = [pair for n in nodes_of(type(owner)) if isinstance(n, ast.Assign) for pair in _assigned(n)]
     values = [value for target, value in pairs if ast.unparse(target) == f"self.{name}"]
     return bool(values) and all(isinstance(one, ast.Call) and _makes(one, cls, frame) for one in values)
 
@@ -176,14 +172,9 @@ def _returns_tuples(function: Any) -> bool:
     """Whether every return of a learner's function gives several values."""
     if (getattr(function, "__module__", None) or "").startswith(OTHERS):
         return False
-    try:
-        (tree,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
-    except (OSError, TypeError, SyntaxError, ValueError):
-        return False
-    inner = [
-        n for one in ast.walk(tree) if isinstance(one, Function | ast.Lambda) and one is not tree for n in ast.walk(one)
-    ]
-    own = [n for n in ast.walk(tree) if not any(n is other for other in inner)]
+    tree, nodes = tree_of(function), nodes_of(function)
+    inner = [n for one in nodes if isinstance(one, Function | ast.Lambda) and one is not tree for n in ast.walk(one)]
+    own = [n for n in nodes if not any(n is other for other in inner)]
     values = [n.value for n in own if isinstance(n, ast.Return)]
     is_plain = isinstance(tree, Function) and not any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in own)
     return is_plain and bool(values) and all(isinstance(v, ast.Tuple) and len(v.elts) > 1 for v in values)

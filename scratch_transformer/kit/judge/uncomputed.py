@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import ast
-import inspect
 import re
 import sys
-import textwrap
 from collections.abc import Iterator
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import source_of
+from scratch_transformer.kit.definitions import nodes_of, source_of, tree_of
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 
@@ -28,12 +26,8 @@ def of_parts(module: nn.Module) -> Iterator[Finding]:
 
 def overwritten(function: object) -> Iterator[Finding]:
     """B30: a part that a factory makes and gives another's name, or the other way round: nothing gets the first."""
-    try:
-        (tree,) = ast.parse(textwrap.dedent(source_of(function))).body
-    except (SyntaxError, ValueError):
-        return
     waiting: dict[str, ast.expr] = {}
-    for statement in getattr(tree, "body", ()):
+    for statement in getattr(tree_of(function), "body", ()):
         read = {n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
         waiting = {name: value for name, value in waiting.items() if name not in read}
         targets = statement.targets if isinstance(statement, ast.Assign) else []
@@ -68,11 +62,8 @@ def _modules_in(value: object) -> list[nn.Module]:
 
 def _made_anew(cls: type) -> Iterator[Finding]:
     """B21: Embedding(…)(x) in forward, of a class that has weights."""
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(cls.forward)))  # type: ignore[attr-defined]
-    except (OSError, TypeError, SyntaxError, AttributeError):
-        return
-    made = [n.func.func for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Call)]
+    nodes = nodes_of(getattr(cls, "forward", None))
+    made = [n.func.func for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Call)]
     names = [name for name in dict.fromkeys(map(ast.unparse, made)) if _has_weights(_named(name, cls))]
     if names:
         yield Finding(MISTAKES["B21"], f"Every call makes a new {', '.join(names)}, which is never trained.")

@@ -7,13 +7,13 @@ import inspect
 import linecache
 import re
 import sys
-import textwrap
 import traceback
 from collections.abc import Sequence
 from types import FrameType, ModuleType, NoneType
 
 from torch import nn
 
+from scratch_transformer.kit.definitions import nodes_of
 from scratch_transformer.kit.discover.load import REPAIRED
 from scratch_transformer.kit.discover.repair import unbound
 from scratch_transformer.kit.discover.target import Source
@@ -224,17 +224,14 @@ def _is_own_part(name: str, called: str, frame: FrameType) -> bool:
         part = next(iter(part), None) if isinstance(part, nn.ModuleList) else None
     if part is None or called != f"{type(part).__qualname__}.forward" or not _is_as_written(type(part)):
         return False
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(type(owner))))
-    except (OSError, TypeError, SyntaxError):
-        return False
-    made = _made_as(name, tree) if first == "self" and not place else _made_in_lists(owner, part, tree)
+    nodes = nodes_of(type(owner))
+    made = _made_as(name, nodes) if first == "self" and not place else _made_in_lists(owner, part, nodes)
     return bool(made) and all(isinstance(one, ast.Call) and _names_a_class(one, frame, type(part)) for one in made)
 
 
-def _made_as(name: str, tree: ast.AST) -> list[ast.expr | None]:
+def _made_as(name: str, nodes: list[ast.AST]) -> list[ast.expr | None]:
     """What a class assigns to self.part."""
-    given = [node for node in ast.walk(tree) if isinstance(node, (ast.Assign, ast.AnnAssign))]
+    given = [node for node in nodes if isinstance(node, (ast.Assign, ast.AnnAssign))]
     return [
         node.value
         for node in given
@@ -242,13 +239,13 @@ def _made_as(name: str, tree: ast.AST) -> list[ast.expr | None]:
     ]
 
 
-def _made_in_lists(owner: nn.Module, part: object, tree: ast.AST) -> list[ast.expr]:
+def _made_in_lists(owner: nn.Module, part: object, nodes: list[ast.AST]) -> list[ast.expr]:
     """What a class makes the lists of that have this part: nn.ModuleList([Layer() for …]), append(Layer())."""
     lists = [name for name, one in owner.named_children() if isinstance(one, nn.ModuleList) and part in [*one]]
     made: list[ast.expr] = []
     for name in lists:
-        made += [element for value in _made_as(f"self.{name}", tree) for element in _elements(value)]
-        calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.args]
+        made += [element for value in _made_as(f"self.{name}", nodes) for element in _elements(value)]
+        calls = [node for node in nodes if isinstance(node, ast.Call) and node.args]
         adding = re.compile(rf"self\.{name}\.(append|insert|add_module)")
         made += [node.args[-1] for node in calls if adding.fullmatch(ast.unparse(node.func))]
     return made

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-import textwrap
 from types import FrameType
 
 from torch import Tensor, nn
 
+from scratch_transformer.kit.definitions import nodes_of
 from scratch_transformer.kit.judge.frames import Function, nodes_at
 from scratch_transformer.kit.judge.tuples import OF_TORCH, OTHERS, is_made_there
 
@@ -47,12 +47,8 @@ def _is_single(part: nn.Module, depth: int = DEEP) -> bool:
     forward = cls.forward
     if depth == 0 or not inspect.isfunction(forward) or (forward.__module__ or "").startswith(OTHERS):
         return False
-    try:
-        (tree,) = ast.parse(textwrap.dedent(inspect.getsource(forward))).body
-    except (OSError, TypeError, SyntaxError, ValueError):
-        return False
-    nodes = list(ast.walk(tree))
-    has_others = any(isinstance(n, (*Function.__args__, ast.Lambda)) and n is not tree for n in nodes)
+    nodes = nodes_of(forward)
+    has_others = any(isinstance(n, (*Function.__args__, ast.Lambda)) for n in nodes[1:])
     returned = [n.value for n in nodes if isinstance(n, ast.Return)]
     return not has_others and bool(returned) and all(_is_tensor(one, part, nodes, depth) for one in returned)
 

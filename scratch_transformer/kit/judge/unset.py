@@ -5,11 +5,10 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from scratch_transformer.kit.definitions import source_of
+from scratch_transformer.kit.definitions import tree_of
 
 
 def without(classes: Sequence[type], name: str, text: str) -> str:
@@ -19,12 +18,12 @@ def without(classes: Sequence[type], name: str, text: str) -> str:
     """
     if re.search(r"\bsetattr\(|__dict__|__getattr__", text):
         return ""
+    trees = [*filter(None, map(tree_of, classes))]
     try:
-        files = ast.walk(ast.parse(text))
-        trees = [ast.parse(textwrap.dedent(source_of(cls))) for cls in classes]
+        stored = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Attribute) and _sets(node, name)]
     except (SyntaxError, ValueError, RecursionError):
         return ""
-    if any(_sets(node, name) and ast.unparse(node.value) != "self" for node in files):  # type: ignore[attr-defined]
+    if len(trees) < len(classes) or any(ast.unparse(node.value) != "self" for node in stored):
         return ""
     defaults = _defaults(classes[0])
     told = {argument for tree in trees for argument in _arguments(tree, name, defaults)}
@@ -45,7 +44,7 @@ def _defaults(cls: type) -> dict[str, Any]:
     return {one.name: one.default for one in known if one.default is not one.empty}
 
 
-def _arguments(tree: ast.Module, name: str, defaults: dict[str, Any]) -> Iterator[str]:
+def _arguments(tree: ast.AST, name: str, defaults: dict[str, Any]) -> Iterator[str]:
     """Of every place that sets self.name the argument that decides it, and does not by default; "" for any other."""
     unset: set[int] = set()
     for node in ast.walk(tree):

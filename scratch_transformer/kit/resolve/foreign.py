@@ -8,7 +8,6 @@ import importlib.util
 import inspect
 import re
 import sys
-import textwrap
 import types
 import typing
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import leads_to, names_in
+from scratch_transformer.kit.definitions import leads_to, names_in, tree_of
 from scratch_transformer.kit.discover.placeholders import Missing
 from scratch_transformer.kit.judge import no_forward
 from scratch_transformer.kit.resolve import structure
@@ -98,7 +97,7 @@ def attends_to_nothing(thing: Any, kind: str) -> str:
     names = [name for name in _parameters(thing) if not name.startswith(("n_", "num_"))]
     is_open = any(map(INNER.fullmatch, names)) or any(GIVEN.search(name) and not settings_of(name) for name in names)
     is_open = is_open or any(p.default is p.empty and not _is_number(p) for p in _given(thing))
-    is_strange = any(_tree(one) is None or not _has_known_bases(one) or _takes_from_files(one) for one in made)
+    is_strange = any(tree_of(one) is None or not _has_known_bases(one) or _takes_from_files(one) for one in made)
     is_head = structure.linears(thing) == 1 and len(made) == 1  # it may be given a mask, to average over words
     words = WEIGHS if is_part else SCORES if is_head else ATTENDS
     found = {name for one in made for name in _computing(one) if words.search(name)}
@@ -117,7 +116,7 @@ def embeds_words(thing: Any, kind: str) -> str:
         return ""
     is_told = any(settings_of(name)[:1] == ("vocab_size",) and "voc" in name.lower() for name in _parameters(thing))
     names = {name.lower() for name in names_in(thing)}
-    tree = _tree(getattr(thing, "forward", None) or vars(thing).get("__call__"))
+    tree = tree_of(getattr(thing, "forward", None) or vars(thing).get("__call__"))
     given = {one.arg for one in ast.walk(tree) if isinstance(one, ast.arg)} if isinstance(tree, Function) else set()
     nodes = ast.walk(tree) if tree is not None else ()
     looked_up = [ast.unparse(node.slice) for node in nodes if isinstance(node, ast.Subscript)]
@@ -141,7 +140,7 @@ SUMMED = re.compile(r"matmul|^mm$|dot|sum|mean|cat$|stack|pool")
 
 def _weighs(thing: Any) -> bool:
     """Whether anything in its code may be a sum over tokens, for which a softmax gives weights; True if unknown."""
-    tree = _tree(thing)
+    tree = tree_of(thing)
     nodes = list(ast.walk(tree)) if tree is not None else []
     is_product = any(isinstance(getattr(node, "op", None), ast.MatMult) for node in nodes)
     return is_product or not nodes or any(SUMMED.search(name) for name in names_in(thing))
@@ -168,7 +167,7 @@ def _takes_from_files(thing: Any) -> bool:
 
 def _has_known_bases(thing: Any) -> bool:
     bases = [base for base in getattr(thing, "__mro__", ()) if base is not object and base is not thing]
-    return all(base.__module__.startswith("torch.") or _tree(base) is not None for base in bases)
+    return all(base.__module__.startswith("torch.") or tree_of(base) is not None for base in bases)
 
 
 def reads_what_is_absent(error: BaseException | None) -> bool:
@@ -209,7 +208,7 @@ def not_loaded(error: BaseException | None) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def _why(thing: Any, depth: int) -> str:
-    tree = _tree(thing)
+    tree = tree_of(thing)
     if tree is None:
         return ""
     if isinstance(tree, Function):
@@ -218,7 +217,7 @@ def _why(thing: Any, depth: int) -> str:
         inherited = (type_ for type_ in thing.__mro__ if type_ is not nn.Module)
         if not any(name in vars(base) for base in inherited for name in CALLED):
             return "" if no_forward.lost(thing)[0] else "abstract: it has no forward"
-        forward = _tree(vars(thing).get("forward"))  # of a class that is defined twice, Python shows the first
+        forward = tree_of(vars(thing).get("forward"))  # of a class that is defined twice, Python shows the first
         if isinstance(forward, Function) and (_is_unwritten(forward) or _stands_for_a_part(thing.__name__, forward)):
             return NOT_WRITTEN
         if thing.__name__ == "MLP" and any("num_layers" in settings_of(name) for name in _parameters(thing)):
@@ -226,13 +225,6 @@ def _why(thing: Any, depth: int) -> str:
     elif isinstance(thing, type) and any("neuron" in getattr(one, "__name__", "").lower() for one in leads_to(thing)):
         return "made of single neurons"
     return _of_class(tree) or (_made_of(thing, tree, depth) if depth < MOST_DEEP else "")
-
-
-def _tree(thing: Any) -> ast.AST | None:
-    try:
-        return ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(thing)))).body[0]
-    except (OSError, TypeError, SyntaxError, IndexError, ValueError):
-        return None
 
 
 def _of_function(tree: Any) -> str:

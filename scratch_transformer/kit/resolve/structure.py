@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import leads_to, names_in
+from scratch_transformer.kit.definitions import leads_to, names_in, source_of
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.build.reading import uses_of
 from scratch_transformer.kit.resolve.names.inputs import is_mask
@@ -117,8 +117,4 @@ def _attends(cls: type) -> bool:
 
 def linears(cls: type) -> int:
     """How many linear layers it makes, as its constructor is written."""
-    try:
-        text = inspect.getsource(cls)
-    except (OSError, TypeError):
-        return 0
-    return len(re.findall(r"(?<!class )\b\w*Linear(Layer)?\(", text))
+    return len(re.findall(r"(?<!class )\b\w*Linear(Layer)?\(", source_of(cls)))

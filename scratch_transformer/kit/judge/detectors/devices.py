@@ -6,13 +6,13 @@ import ast
 import inspect
 import linecache
 import re
-import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
+from scratch_transformer.kit.definitions import nodes_of, source_of
 from scratch_transformer.kit.discover.target import python_files
 from scratch_transformer.kit.judge import elsewhere
 from scratch_transformer.kit.judge.elsewhere import Left
@@ -107,12 +107,8 @@ def _is_made_first(name: str, owner: type[nn.Module]) -> bool:
 
 def _is_told_where(name: str, owner: type[nn.Module]) -> bool:
     """Whether the constructor puts an attribute, or what it is made of, where it is told: self.pe = pe.to(device)."""
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(owner.__init__)))
-    except (OSError, TypeError, SyntaxError):
-        return False
     made: dict[str, list[ast.expr]] = {}
-    for node in ast.walk(tree):
+    for node in nodes_of(owner.__init__):
         if isinstance(node, ast.Assign):
             for target in node.targets:
                 made.setdefault(ast.unparse(target), []).append(node.value)
@@ -136,11 +132,7 @@ def _names_a_device(call: ast.Call) -> bool:
 def _moves(name: str, owner: type[nn.Module]) -> bool:
     """Whether a method of the class moves the attribute, as far as its text tells; the constructor comes too early."""
     methods = [method for of, method in vars(owner).items() if inspect.isfunction(method) and of != "__init__"]
-    try:
-        text = "".join(map(inspect.getsource, methods))
-    except (OSError, TypeError):
-        return False
-    return bool(re.search(rf"self\.{name}\b[^\n]*(\.to\(|\.cuda\(|type_as)", text))
+    return bool(re.search(rf"self\.{name}\b[^\n]*(\.to\(|\.cuda\(|type_as)", "".join(map(source_of, methods))))
 
 
 def _is_mask(value: Tensor) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import inspect
@@ -10,7 +9,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any, Protocol
 
-from scratch_transformer.kit.definitions import leads_to
+from scratch_transformer.kit.definitions import leads_to, source_of
 from scratch_transformer.kit.resolve.build.literals import is_looked_into, is_read_within, is_section, literal_of
 from scratch_transformer.kit.resolve.names.settings import (
     FLAG,
@@ -305,10 +304,7 @@ def _scale(name: str, owner: Any, value: Value) -> float | None:
 @functools.lru_cache(maxsize=64)
 def _operation(name: str, owner: Any) -> str | None:
     """What is done with an attribute beside a softmax: * or /. A config is asked for it at every attempt to build."""
-    code = ""
-    for definition in (owner, *leads_to(owner)) if isinstance(owner, type) else ():
-        with contextlib.suppress(OSError, TypeError):
-            code += inspect.getsource(definition)
+    code = "".join(map(source_of, (owner, *leads_to(owner)))) if isinstance(owner, type) else ""
     with_it = rf"([*/]) ?(?:\w+\.)?{name}\b"
     used = re.search(rf"softmax[\s\S]*{with_it}|{with_it}[\s\S]*softmax", code)
     return used[1] or used[2] if used else None

@@ -9,13 +9,13 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
-import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from torch import nn
 
+from scratch_transformer.kit.definitions import tree_of
 from scratch_transformer.kit.resolve.names.settings import settings_of
 
 MOST_DEEP = 4
@@ -118,10 +118,7 @@ def _tree(thing: Any) -> ast.AST | None:
         owner = next((base for base in thing.__mro__ if "__init__" in vars(base)), thing)
         if owner is nn.Module or owner is object:
             return None
-    try:
-        return ast.parse(textwrap.dedent(inspect.getsource(owner))).body[0]
-    except (OSError, TypeError, SyntaxError, IndexError):
-        return None
+    return tree_of(owner)
 
 
 class _Reader(ast.NodeVisitor):

@@ -12,7 +12,7 @@ import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from scratch_transformer.kit.definitions import leads_to, parameters_of
+from scratch_transformer.kit.definitions import leads_to, parameters_of, source_of
 from scratch_transformer.kit.kinds.inputs import S, T
 from scratch_transformer.kit.resolve.build.values import GENERAL
 from scratch_transformer.kit.resolve.names.settings import settings_of
@@ -120,16 +120,9 @@ def _multiples(error: BaseException, thing: Any, of_code: Iterable[int]) -> list
     if isinstance(error, (AssertionError, ValueError)):
         texts += [linecache.getline(frame.filename, frame.lineno or 0) for frame in frames[-1:]]
     if isinstance(error, ZeroDivisionError) or "multiple" in str(error):
-        texts += [_source(one) for one in (thing, *leads_to(thing))]
+        texts += map(source_of, (thing, *leads_to(thing)))
     found = [int(n) for text in texts for n in MULTIPLE.findall(text)]
     return [n for n in dict.fromkeys(found) if n in set(of_code) and n >= LEAST][:1]
-
-
-def _source(thing: Any) -> str:
-    try:
-        return inspect.getsource(thing)
-    except (OSError, TypeError):
-        return ""
 
 
 def _rewrite(functions: Iterable[types.FunctionType], old: int, new: int) -> Callable[[], None]:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from scratch_transformer.kit.definitions import source_of
 from scratch_transformer.kit.resolve.call.masks import Form
 
 IS = r"[`'\"]*\s*(?:=+|:|→|->|means?|is|for|marks?|where|indicates?|if)\s+(?:that\s+)?(?:(?!no)\w+\s+)?"
@@ -51,12 +52,12 @@ def batch_first(thing: Any) -> str:
 
     Nothing, too, where the other order is said anywhere in the class.
     """
-    try:
-        whole, forward = inspect.getsource(type(thing)), inspect.getsource(type(thing).forward)
-    except (OSError, TypeError, AttributeError):
+    cls: Any = type(thing)
+    whole, forward = source_of(cls), source_of(getattr(cls, "forward", None))
+    if not whole or not forward:
         return ""
     comments = "\n".join(line.partition("#")[2] for line in forward.splitlines())
-    said = BATCH_FIRST.search(f"{inspect.getdoc(type(thing).forward) or ''}\n{comments}")
+    said = BATCH_FIRST.search(f"{inspect.getdoc(cls.forward) or ''}\n{comments}")
     return "" if said is None or LENGTH_FIRST.search(whole) else said[0]
 
 

@@ -6,14 +6,13 @@ import ast
 import functools
 import inspect
 import re
-import textwrap
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from scratch_transformer.kit.definitions import source_of
+from scratch_transformer.kit.definitions import nodes_of
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.build.config import is_config
 from scratch_transformer.kit.resolve.build.construct import parameters_of
@@ -53,11 +52,7 @@ def is_factory(thing: Any, kind: Kind) -> bool:
 
 def _returns_module(function: Callable[..., Any]) -> bool:
     """Whether all that it returns is made of a class of modules: return nn.Sequential(nn.Linear(d_model, d_ff), …)."""
-    try:
-        nodes = ast.walk(ast.parse(textwrap.dedent(source_of(function))))
-    except SyntaxError:
-        return False
-    returned = [node.value for node in nodes if isinstance(node, ast.Return)]
+    returned = [node.value for node in nodes_of(function) if isinstance(node, ast.Return)]
     calls = [ast.unparse(value.func).split(".") for value in returned if isinstance(value, ast.Call)]
     made = [functools.reduce(_part, rest, function.__globals__.get(first)) for first, *rest in calls]
     return 0 < len(returned) == sum(isinstance(one, type) and issubclass(one, nn.Module) for one in made)

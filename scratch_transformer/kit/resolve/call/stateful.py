@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor, nn
 
+from scratch_transformer.kit.definitions import source_of
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.names.words import plain
@@ -43,12 +43,6 @@ def of_state(made: nn.Module, kind: Kind) -> Callable[..., Any] | None:
 
 def _keeps(made: nn.Module) -> bool:
     """Whether a module, or one of its parts, reads the memory and what it kept from a state."""
-    texts = [_text(cls) for cls in {type(part) for part in made.modules()}]
+    classes: set[Any] = {type(part) for part in made.modules()}
+    texts = [source_of(cls) for cls in classes if not cls.__module__.startswith("torch.")]
     return any(KEPT.search(text) and PARTS.search(text) for text in texts)
-
-
-def _text(cls: type) -> str:
-    try:
-        return "" if cls.__module__.startswith("torch.") else inspect.getsource(cls)
-    except (OSError, TypeError):
-        return ""

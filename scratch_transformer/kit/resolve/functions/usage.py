@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import ast
 import inspect
-import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor
+
+from scratch_transformer.kit.definitions import tree_of
 
 MOST_DEEP = 6
 CONTAINERS = ("items", "keys", "values", "get", "pop", "append")
@@ -69,17 +70,10 @@ class _Object(dict[str, Any]):
 def structure_of(function: Callable[..., Any], parameter: str, depth: int = 0) -> Structure:
     """What a function makes of one of its parameters; a leaf if the source does not tell."""
     found = Structure()
-    tree = _tree(function)
+    tree = tree_of(function)
     if tree is not None and depth < MOST_DEEP:
         _Reader(inspect.unwrap(function), parameter, found, depth).visit(tree)
     return found
-
-
-def _tree(function: Callable[..., Any]) -> ast.AST | None:
-    try:
-        return ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(function))))
-    except (OSError, TypeError, SyntaxError):
-        return None
 
 
 class _Reader(ast.NodeVisitor):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-import textwrap
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from scratch_transformer.kit.definitions import names_in
+from scratch_transformer.kit.definitions import names_in, nodes_of
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.kinds.inputs import causal
 from scratch_transformer.kit.resolve.call.plan import MASKS
@@ -200,10 +199,7 @@ NORMALIZES = re.compile(r"norm|^ln", re.IGNORECASE)
 
 def _forward_of(cls: type) -> list[ast.AST]:
     """The nodes of a class's forward; none if it cannot be read."""
-    try:
-        return [*ast.walk(ast.parse(textwrap.dedent(inspect.getsource(cls.forward))))]  # type: ignore[attr-defined]
-    except (AttributeError, OSError, TypeError, SyntaxError):
-        return []
+    return nodes_of(getattr(cls, "forward", None))
 
 
 @contextmanager

@@ -6,9 +6,7 @@ Of the canonical state and of a learner's module, each with what its path says a
 from __future__ import annotations
 
 import ast
-import inspect
 import re
-import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -16,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from scratch_transformer.kit.definitions import names_in
+from scratch_transformer.kit.definitions import names_in, nodes_of
 from scratch_transformer.kit.resolve.names.roles import role_of
 from scratch_transformer.kit.resolve.weights.layout import Parameters, walk
 
@@ -184,11 +182,8 @@ def single_layers(made: nn.Module, kind_of: KindOf) -> list[str]:
 def is_repeated(made: nn.Module, path: str) -> bool:
     """Whether the module that has a layer calls it in a loop: for _ in range(n): x = self.layer(x)."""
     owner, _, name = path.rpartition(".")
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(type(made.get_submodule(owner)))))
-    except (OSError, TypeError, SyntaxError):
-        return False
-    loops = [node for node in ast.walk(tree) if isinstance(node, (ast.For, ast.While))]
+    nodes = nodes_of(type(made.get_submodule(owner)))
+    loops = [node for node in nodes if isinstance(node, (ast.For, ast.While))]
     calls = [node.func for loop in loops for node in ast.walk(loop) if isinstance(node, ast.Call)]
     return any(isinstance(call, ast.Attribute) and call.attr == name for call in calls)
 
