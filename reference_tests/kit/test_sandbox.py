@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from scratch_transformer.kit.discover.sandbox import TimeUp, time_limit
-from scratch_transformer.kit.resolve.call.precision import double, without_dropout
+from scratch_transformer.kit.resolve.call.precision import double
 
 
 def endless():
@@ -28,7 +28,7 @@ def test_torchs_switches_are_switched_back_wherever_time_is_up():
     for _ in range(50):
         with contextlib.suppress(TimeUp), time_limit(0.002):
             while True:
-                with torch.no_grad(), double(), without_dropout(True):
+                with torch.no_grad(), double(drops=False):
                     sum(range(3000))
         assert torch.is_grad_enabled() and torch.get_default_dtype() == torch.float32
         assert torch._C._len_torch_function_stack() == 0

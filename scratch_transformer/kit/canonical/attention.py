@@ -25,9 +25,10 @@ class Projection(nn.Module):
         self.recipe, self.name = recipe, name
 
     def forward(self, x: Tensor) -> Tensor:
-        is_square = self.weight.shape[0] == self.weight.shape[1]
-        y = x @ (self.weight if is_square and not self.recipe.transposed else self.weight.T)
-        return y if self.name in self.recipe.unused_biases.split() else y + self.bias
+        weight, recipe = self.weight, self.recipe
+        is_square = weight.shape[0] == weight.shape[1]
+        y = x @ (weight if is_square and not recipe.transposed else weight.T)
+        return y if recipe.unused_biases and self.name in recipe.unused_biases.split() else y + self.bias
 
 
 class Attention(nn.Module):

@@ -19,7 +19,7 @@ from scratch_transformer.kit.kind import Candidate, Inputs, Kind, State
 from scratch_transformer.kit.resolve.call import batching, beginnings, beside, caching, documented
 from scratch_transformer.kit.resolve.call.masks import Form
 from scratch_transformer.kit.resolve.call.plan import CannotCall, Plan
-from scratch_transformer.kit.resolve.call.precision import double, told_of_old_masks, without_dropout
+from scratch_transformer.kit.resolve.call.precision import double, told_of_old_masks
 from scratch_transformer.kit.resolve.names.inputs import MASKED
 from scratch_transformer.kit.resolve.names.words import plain
 from scratch_transformer.kit.resolve.weights.layout import ZERO, Layout, Parameters, neutral
@@ -115,8 +115,8 @@ class Resolved(Candidate):
 
     def __call__(self, **inputs: Any) -> Tensor:
         high = all(value.dtype == torch.float64 for value in inputs.values() if _is_float(value))
-        silent = not self.drops and not (self.module is not None and self.module.training)
-        with double(high), without_dropout(silent), torch.set_grad_enabled(self.differentiates):
+        drops = self.drops or (self.module is not None and self.module.training)
+        with double(high, drops), torch.set_grad_enabled(self.differentiates):
             if self.last_of:
                 return beginnings.with_every_beginning(self._answer, inputs, self.last_of)
             return self._answer(inputs)
@@ -144,7 +144,7 @@ class Resolved(Candidate):
     def apart(self, **inputs: Any) -> list[Tensor]:
         if self.plan.order in batching.AXES:
             return []
-        with double(), without_dropout(True):
+        with double(drops=False):
             given = self.plan.apart(inputs)
             return [self.post(self.plan.output(self._tensor(self.function(**g), inputs)), inputs) for g in given]
 
@@ -178,7 +178,7 @@ class Resolved(Candidate):
         if self.plan.order != batching.IN_A_BATCH:
             return None
         try:
-            with double(), without_dropout(True):
+            with double(drops=False):
                 self._once(inputs)
         except Exception as error:  # the learner's code may raise anything
             return error
@@ -209,7 +209,7 @@ class Resolved(Candidate):
         plan = self.plan.without_targets() if self.plan.gives_targets else self.plan
         if plan is not self.plan and max(chunks) > 1:
             return None  # without targets it hides nothing of the future: it is given one token at a time
-        with double(), without_dropout(True), torch.no_grad():
+        with double(drops=False), torch.no_grad():
             found = caching.pieces(self.module, plan, inputs, chunks, lambda output: self._as_wide(output, inputs))
             return None if found is None else self.post(found, inputs)
 

@@ -6,7 +6,7 @@ Masks of bytes, which PyTorch refuses today, do what they did when that code was
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -15,7 +15,7 @@ from torch.overrides import TorchFunctionMode
 
 LOW = (torch.float32, torch.float16, torch.bfloat16)
 CASTS = (Tensor.float, Tensor.half, Tensor.bfloat16)
-DROPOUTS = (torch.nn.functional.dropout, torch.dropout)
+DROPOUTS = frozenset((torch.nn.functional.dropout, torch.dropout))
 MOVES = (Tensor.cuda,)
 MASKED = (Tensor.masked_fill, Tensor.masked_fill_, torch.masked_fill, Tensor.masked_select, torch.masked_select)
 FLIPPED = (Tensor.__rsub__,)
@@ -25,29 +25,40 @@ _told: list[list[str]] = []
 """Who wants to know of masks of bytes."""
 
 
-class _Double(TorchFunctionMode):
+class _Masked(TorchFunctionMode):
+    """Masks of bytes are masks. drops: whether dropout drops; else it does nothing, whoever calls it training."""
+
+    def __init__(self, drops: bool) -> None:
+        super().__init__()
+        self.changed = CHANGED if drops else CHANGED | DROPOUTS
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        given = kwargs or {}
+        if func not in self.changed or func in CASTS or func in MOVES:
+            return func(*args, **given)
+        return _undropped(args, given) if func in DROPOUTS else _as_before(func, args, given)
+
+
+class _Double(_Masked):
     """`.float()`, `.to(torch.float16)`, `dtype=torch.float32` give float64; `.cuda()`, `device="cuda"` the CPU."""
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        if func in CHANGED:
+        if func in self.changed:
             if func in CASTS:
                 return args[0].double()
+            if func in DROPOUTS:
+                return _undropped(args, kwargs or {})
             return args[0] if func in MOVES else _as_before(func, args, kwargs or {})
         raised = [value if type(value) is Tensor else _raised(value) for value in args]
         return func(*raised, **{n: _raised(v) for n, v in kwargs.items()}) if kwargs else func(*raised)
 
 
-class _Masked(TorchFunctionMode):
-    """Masks of bytes are masks."""
-
-    def __torch_function__(
-        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
-        if func in CHANGED and (func in MASKED or func in FLIPPED):
-            return _as_before(func, args, kwargs or {})
-        return func(*args, **(kwargs or {}))
+def _undropped(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    return args[0] if args else kwargs["input"]
 
 
 def _as_before(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -83,25 +94,6 @@ def told_of_old_masks() -> Iterator[list[str]]:
         _told.remove(found)
 
 
-class _Evaluated(TorchFunctionMode):
-    """Dropout does nothing, even where the code does not tell it that this is no training."""
-
-    def __torch_function__(
-        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
-        given = kwargs or {}
-        if func in DROPOUTS:
-            return args[0] if args else given["input"]
-        return func(*args, **given)
-
-
-@contextmanager
-def without_dropout(active: bool) -> Iterator[None]:
-    """What else a component computes is compared apart from it."""
-    with _Evaluated() if active else nullcontext():
-        yield
-
-
 def _raised(value: Any) -> Any:
     if isinstance(value, torch.dtype) and value in LOW:
         return torch.float64
@@ -111,16 +103,19 @@ def _raised(value: Any) -> Any:
 
 
 @contextmanager
-def double(active: bool = True) -> Iterator[None]:
-    """Float64 by default, and instead of every lower precision, without gradients."""
+def double(active: bool = True, drops: bool = True) -> Iterator[None]:
+    """Float64 by default, and instead of every lower precision, without gradients.
+
+    drops: whether dropout does; what else a component computes is compared apart from it.
+    """
     if not active:
-        with torch.no_grad(), _Masked():
+        with torch.no_grad(), _Masked(drops):
             yield
         return
     before, float_tensor = torch.get_default_dtype(), torch.FloatTensor
     torch.set_default_dtype(torch.float64)
     try:
-        with torch.no_grad(), _Double():
+        with torch.no_grad(), _Double(drops):
             setattr(torch, "FloatTensor", torch.DoubleTensor)  # noqa: B010  isinstance(x, torch.FloatTensor)
             yield
     finally:
