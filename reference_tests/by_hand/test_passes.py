@@ -159,12 +159,26 @@ def test_forward_mode_and_transforms_are_the_equations(function, make):
         assert_equal(tuple(torch.autograd.forward_ad.unpack_dual(function(*duals))), expected)
 
 
-def test_a_loss_in_many_pieces_is_the_loss(monkeypatch):
+@pytest.mark.parametrize("rows", [0, 1, 2])
+def test_a_loss_in_many_pieces_is_the_loss(rows, monkeypatch):
     function, make = FUNCTIONS["smoothed loss"]
     logits = make()[0]
     whole = differentiate(function, logits)
-    monkeypatch.setattr(loss, "CACHED", 2 * logits.shape[1])
+    monkeypatch.setattr(loss, "CACHED", rows * logits.shape[1])
     assert_equal(differentiate(function, logits), whole)
+
+
+@pytest.mark.parametrize("name", ["loss", "smoothed loss", "loss of products", "smoothed loss of products"])
+def test_rows_of_very_different_size_lose_nothing(name):
+    """Each has its own highest score: less that of all, e to the others is 0, and its logarithm infinite."""
+    function, make = FUNCTIONS[name]
+    first, *others = make()
+    first = first * torch.tensor([1.0, 1e3, 1.0, 1e-3], dtype=torch.float64)[:, None] + 2e3 * torch.eye(
+        4, first.shape[1]
+    )
+    ours = differentiate(function, first, *others)
+    with equations_alone():
+        assert_equal(ours, differentiate(function, first, *others))
 
 
 @pytest.mark.parametrize("normalize", [functional.layer_norm, functional.rms_norm])
@@ -227,6 +241,65 @@ def test_where_they_are_not_taken():
     doubled(x, constant).sum().backward()  # what the passes have no gradient of
     assert len(calls) == 8
     assert_equal(constant.grad, 2 * x)
+
+
+class _Power(Passes):
+    """Its gradient is wrong by a factor of 10, so that it is told from the equation's."""
+
+    tensors, differentiable = 2, 1
+
+    @staticmethod
+    def forward(x, factor, power):
+        return factor * x**power, (x ** (power - 1),)
+
+    @staticmethod
+    def backward(grad, kept, x, factor, power):
+        return (10 * grad * power * factor * kept[0],)
+
+
+def test_who_computes_what():
+    """The passes values and first derivatives; the equation those that are derived again, and many at once."""
+
+    @differentiated_by(_Power)
+    def powered(x, factor, power):
+        return factor * x**power
+
+    x, factor = draw(3).requires_grad_(), draw(3)
+    y = powered(x, factor, 3)
+    assert_equal(y, factor * x**3)
+    upstream = draw(3)
+    (first,) = torch.autograd.grad(y, x, upstream, retain_graph=True)
+    derivative = 3 * factor * x**2
+    assert_equal(first, 10 * derivative * upstream)
+    (recorded,) = torch.autograd.grad(y, x, upstream, create_graph=True)
+    assert_equal(recorded, derivative * upstream)
+    assert_equal(torch.autograd.grad(recorded.sum(), x)[0], 6 * factor * x * upstream)
+    (many,) = torch.autograd.grad(y, x, draw(2, 3), is_grads_batched=True)
+    assert many.shape == (2, 3)
+    with torch.no_grad():
+        assert powered(x, factor, 3).grad_fn is None
+    assert powered(x.detach(), factor, 3).grad_fn is None
+
+
+class _Positive(Passes):
+    tensors, differentiable, is_projection = 1, 1, True
+
+    @staticmethod
+    def forward(x):
+        return x.clamp(min=0), ()
+
+    @staticmethod
+    def backward(grad, kept, x):
+        return (grad * (x > 0),)
+
+
+def test_a_projection_keeps_its_result_in_place_of_its_argument():
+    kept = []
+    x = draw(3, 5).requires_grad_()
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: kept.append(x) or x, lambda x: x):
+        y = differentiated_by(_Positive)(lambda x: x.clamp(min=0))(x)
+    assert [one.data_ptr() for one in kept] == [y.data_ptr()]
+    assert_equal(torch.autograd.grad(y.sum(), x)[0], (x > 0).double())
 
 
 def names_of(result):
