@@ -61,7 +61,7 @@ def changed(name, change):
         name == "FeedForward" and change.id.startswith("LN")
     )
     more = WRAPPED if is_inside else {}
-    settings = {"T3": SMOOTHED, "G3": SHARED}.get(change.id, {})
+    settings = {"T3": SMOOTHED, "T4": SMOOTHED, "G3": SHARED}.get(change.id, {})
     return variant(name, settings, **{**more, **dict(change.entries)})
 
 

@@ -188,6 +188,34 @@ def test_the_paddings_id_is_told_to_what_leaves_out_no_word_unless_told():
     assert [(one.id, one.form) for one in found] == [("T4", "divided by all positions")]
 
 
+class OneShareForAll(torch.nn.Module):
+    """The smoothing in a loss of its own; where it is told no padding, ignore_index is torch's."""
+
+    keeps = None
+
+    def __init__(self, eps=0.1, reduction="mean", ignore_index=-100):
+        super().__init__()
+        self.eps, self.reduction, self.ignore_index = eps, reduction, ignore_index
+
+    def forward(self, output, target):
+        log_p = F.log_softmax(output, dim=-1)
+        uniform = -log_p.sum(-1)
+        kept = target != self.ignore_index if self.keeps else torch.ones_like(target).bool()
+        right = F.nll_loss(log_p, target, reduction=self.reduction, ignore_index=self.ignore_index)
+        return (1 - self.eps) * right + uniform[kept].mean() * self.eps / output.shape[-1]
+
+
+class AShareForTheRealOnes(OneShareForAll):
+    keeps = True
+
+
+def test_eps_is_a_losss_smoothing_and_padding_may_count_in_its_share_alone():
+    found = check(OneShareForAll, "Loss")
+    assert [(one.id, one.form) for one in found.mistakes] == [("T4", "in the smoothing's share alone")]
+    right = check(AShareForTheRealOnes, "Loss")
+    assert right.verdict == "matches the builtin" and right.error < 1e-12 and right.design == ""
+
+
 def of_a_language_model(logits, targets):
     return F.cross_entropy(logits, targets)
 

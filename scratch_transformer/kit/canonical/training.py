@@ -30,6 +30,10 @@ class Loss(nn.Module):
         if self.recipe.loss_input.endswith("divergence"):
             losses = losses + (q * q.clamp(min=1e-300).log()).sum(-1)
         counts = self._counted(target)
+        if self.recipe.counted == "everything in the smoothing":
+            spread = -self.smoothing * log_p.mean(-1)
+            picked = (losses - spread) * counts
+            return reduced(picked, counts, self.recipe) + reduced(spread, torch.ones_like(counts), self.recipe)
         return reduced(losses * counts, counts, self.recipe)
 
     def _log_probabilities(self, x: Tensor) -> Tensor:

@@ -95,6 +95,7 @@ print("over the others:", others, "sum", others.sum().item())
         source=LOSS,
         changes={
             "padding is learned": {"counted": "everything"},
+            "in the smoothing's share alone": {"counted": "everything in the smoothing"},
             "divided by all positions": {"reduction": "mean over all positions"},
         },
         demo=PADDED

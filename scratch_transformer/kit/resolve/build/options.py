@@ -319,8 +319,9 @@ def numbers(wish: Wish, values: Values) -> list[Any]:
         others.append(values.settings["d_k"])  # of what is given one head
     found = list(dict.fromkeys([number, *others]))
     if wish.wants_fraction and not values.fixes(wish.name):
-        fractions = [values.settings[s] for s in meant if s in FRACTIONS and s in values.settings]
-        return [float(value) for value in fractions]
+        fractions = [s for s in meant if s in FRACTIONS and s in values.settings]
+        own = [s for s in fractions if s in values.own]  # a loss's ε is no norm's
+        return [float(values.settings[s]) for s in own or fractions]
     return found
 
 
