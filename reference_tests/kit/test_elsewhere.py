@@ -106,3 +106,80 @@ def of_the_reference():
 def test_nothing_of_the_reference_stays_on_the_cpu(module, given):
     module.to(ELSEWHERE)
     assert watched(lambda: module(*given), {}) == ([], True)
+
+
+WHOLE = """\
+device = "cuda" if torch.cuda.is_available() else "cpu"
+
+class Encoder(nn.Module):
+    def __init__(self, vocab_size, max_len, d_model, num_layers, num_heads, d_ff, dropout):
+        super().__init__()
+        self.words = nn.Embedding(vocab_size, d_model)
+        {kept}
+        self.layers = nn.ModuleList(
+            [nn.TransformerEncoderLayer(d_model, num_heads, d_ff, dropout, batch_first=True) for _ in range(num_layers)]
+        )
+
+    def forward(self, x):
+        x = self.words(x) + {used}
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+    def table(self, length, width):
+        angles = torch.arange(length)[:, None] * torch.exp(torch.arange(0, width, 2) * (-math.log(10000.0) / width))
+        return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(1)[None]
+"""
+KEPT, USED = "self.positions = self.table(max_len, d_model)", "self.positions[:, : x.size(1)]"
+
+
+@pytest.mark.parametrize(
+    "kept, used, named",
+    [
+        (KEPT, USED, [13]),
+        ("self.register_buffer('positions', self.table(max_len, d_model))", USED, []),
+        (KEPT, f"{USED}.to(x.device)", []),
+    ],
+)
+def test_a_whole_that_keeps_its_table_of_positions_itself(kept, used, named, tmp_path):
+    result = check_text(WHOLE.format(kept=kept, used=used), tmp_path)["Encoder"]
+    assert [mistake.line for mistake in result.mistakes if mistake.id == "P5"] == named
+
+
+@pytest.mark.parametrize("table, severity", [("table", "mistake"), ("table.to(device)", "harmless")])
+def test_a_table_that_a_method_puts_on_the_device_of_the_file(table, severity, tmp_path):
+    text = WHOLE.format(kept=KEPT, used=USED).replace("return torch.stack", "table = torch.stack")
+    result = check_text(f"{text}        return {table}\n", tmp_path)["Encoder"]
+    assert [mistake.severity for mistake in result.mistakes if mistake.id == "P5"] == [severity]
+
+
+ROTATED = """\
+device = "cuda" if torch.cuda.is_available() else "cpu"
+
+def make_angles(length, width, where):
+    angles = torch.outer(torch.arange(length), 10000.0 ** (-torch.arange(0, width, 2) / width))
+    return torch.polar(torch.ones_like(angles), angles).to(where)
+
+class CausalSelfAttention(nn.Module):
+    def __init__(self, d_model, num_heads, max_len, device="cpu"):
+        super().__init__()
+        self.num_heads = num_heads
+        self.qkv, self.out = nn.Linear(d_model, 3 * d_model), nn.Linear(d_model, d_model)
+        self.angles = make_angles(max_len, d_model // num_heads, {where})
+
+    def turned(self, x):
+        pairs = torch.view_as_complex(x.reshape(*x.shape[:-1], -1, 2))
+        return torch.view_as_real(pairs * self.angles[: x.shape[2]]).flatten(3)
+
+    def forward(self, x):
+        B, T, C = x.shape
+        q, k, v = (y.view(B, T, self.num_heads, -1).transpose(1, 2) for y in self.qkv(x).chunk(3, -1))
+        y = nn.functional.scaled_dot_product_attention(self.turned(q), self.turned(k), v, is_causal=True)
+        return self.out(y.transpose(1, 2).reshape(B, T, C))
+"""
+
+
+@pytest.mark.parametrize("where, severities", [("device", []), ("'cpu'", ["mistake"])])
+def test_a_table_that_a_function_puts_where_the_constructor_is_told(where, severities, tmp_path):
+    found = b32(ROTATED.format(where=where), "CausalSelfAttention", tmp_path)
+    assert [severity for severity, _ in found] == severities

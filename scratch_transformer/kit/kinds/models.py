@@ -43,7 +43,7 @@ NORMALIZED = {"": {"embedding_norm": False}, "normalized embeddings": {"embeddin
 MODEL_SIZES = {**SIZES, "num_layers": 2, "max_len": 20}
 BOTH_SIDES = (*ROWS, *(id for id in LAYER_MISTAKES if id != KEYS_ARE_QUERIES))
 P14 = "P14:cosines where the sines belong, then zeros"
-POSITION_MISTAKES = ("E4", "E5", "P2", "P3", "P4:", "P9", "P10", "P12", "P8:cut to integers", P14, "E2")
+POSITION_MISTAKES = ("E4", "E5", "P2", "P3", "P4:", "P9", "P10", "P12", "P8:cut to integers", P14, "E2", "P5")
 FINAL_NORMS = (
     "B4:post-norm without final norms",
     "B4:pre-norm without final norms",
@@ -252,7 +252,7 @@ EMBEDDING_WITH_POSITIONS = model_kind(
     inputs=("ids",),
     defaults={"vocab_size": 13, "d_model": SIZES["d_model"], "max_len": 20},
     probes=gpt_probes,
-    mistakes=("E1", *POSITION_MISTAKES, "P1", "P5", "LN1", "LN2", "LN3", "LN4", "LN6:", "B12", "B27", "B32", "LN8"),
+    mistakes=("E1", *POSITION_MISTAKES, "P1", "LN1", "LN2", "LN3", "LN4", "LN6:", "B12", "B27", "B32", "LN8"),
     designs=combined(POSITIONS, SCALED, NORMALIZED),
     more_full={"final_norm": False},
     oracle=builtin_embedding,

@@ -6,13 +6,14 @@ import ast
 import inspect
 import linecache
 import re
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
-from scratch_transformer.kit.definitions import nodes_of, source_of
+from scratch_transformer.kit.definitions import is_own, nodes_of, source_of
 from scratch_transformer.kit.discover.target import python_files
 from scratch_transformer.kit.judge import elsewhere
 from scratch_transformer.kit.judge.elsewhere import Left
@@ -37,15 +38,16 @@ def left_behind(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     stopping, is_whole = elsewhere.left(fresh, ran, names) if fresh and ran else ([], False)
     known, own = {one.name for one in stopping}, [one for one in stopping if not one.name]
     found: set[str] = set()
-    for _, name, value, owner in plain:
+    for path, name, value, owner in plain:
         full = names[id(value)]
         if getattr(value, "is_given", False) or (fresh is None and not _is_made_first(name, owner)):
             continue  # where it is, is its maker's affair
         is_table = value.dim() >= 2 and value.is_floating_point() and value.shape[-1] == width
-        mistake, is_told = "A30" if _is_mask(value) else "P5" if is_table else "", _is_told_where(name, owner)
-        if mistake and full not in known and (is_whole or _moves(name, owner)):
-            continue
-        if mistake in session.kind.ids - found:
+        is_told, mistake = _is_told_where(name, owner), "A30" if _is_mask(value) else "P5" if is_table else ""
+        mistake = mistake if mistake in session.kind.ids else ""
+        if mistake and full not in known and (is_whole or path or _moves(name, owner)):
+            continue  # of a part it is found out on its own
+        if mistake and mistake not in found:
             found.add(mistake)
             said = f"{full}, of shape {tuple(value.shape)}, is neither a parameter nor a buffer."
             yield Finding(MISTAKES[mistake], said, TOLD_DEVICE if is_told else full, name=full)
@@ -116,17 +118,34 @@ def _is_told_where(name: str, owner: type[nn.Module]) -> bool:
     while waiting:
         seen.add(one := waiting.pop())
         parts = [part for value in made.get(one, ()) for part in ast.walk(value)]
-        if any(isinstance(part, ast.Call) and _names_a_device(part) for part in parts):
+        calls = [part for part in parts if isinstance(part, ast.Call)]
+        if any(_names_a_device(call) or _is_made_elsewhere(call, owner) for call in calls):
             return True
         waiting += [part.id for part in parts if isinstance(part, ast.Name) and part.id not in seen]
     return False
 
 
-def _names_a_device(call: ast.Call) -> bool:
-    """Whether a call has device=device, or is .to(self.device); "cuda" itself is a device that not everybody has."""
+def _names_a_device(call: ast.Call, unless: Collection[str] = ()) -> bool:
+    """Whether a call has device=device, or is .to(self.device) or table(length, device).
+
+    "cuda" itself is a device that not everybody has. unless: names of parameters that say nothing.
+    """
     given = [keyword.value for keyword in call.keywords if keyword.arg == "device"]
+    given += [one for one in call.args if isinstance(one, (ast.Name, ast.Attribute))]
     given += call.args[:1] if isinstance(call.func, ast.Attribute) and call.func.attr == "to" else []
-    return any("device" in ast.unparse(value).lower() for value in given if not isinstance(value, ast.Constant))
+    named = [ast.unparse(value) for value in given if not isinstance(value, ast.Constant)]
+    return any("device" in name.lower() and name not in unless for name in named)
+
+
+def _is_made_elsewhere(call: ast.Call, owner: type[nn.Module]) -> bool:
+    """Whether what is called, a function or method of the learner's, puts what it makes on a device of the file's."""
+    name = ast.unparse(call.func)
+    of = owner if name.startswith("self.") else sys.modules.get(owner.__module__)
+    called = getattr(of, name.removeprefix("self."), None)
+    if not inspect.isfunction(called) or not is_own(called):
+        return False
+    inside = [node for node in nodes_of(called) if isinstance(node, ast.Call)]
+    return any(_names_a_device(one, inspect.signature(called).parameters) for one in inside)
 
 
 def _moves(name: str, owner: type[nn.Module]) -> bool:
