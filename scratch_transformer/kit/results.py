@@ -174,7 +174,7 @@ class Results:
         if inherited is not None:
             finding = None  # it is said of the part
         if finding is not None:
-            result.mistakes = [_located(finding, value, source)]
+            result.mistakes = [_located(finding, value, source, outcome.made)]
         result.inherited = [self.broken[inherited]] if inherited is not None else []
         severe = (finding is not None and finding.severity == "mistake") or inherited is not None
         result.verdict = "mistake" if severe else "could not be built" if outcome.stage == "built" else "crashed"

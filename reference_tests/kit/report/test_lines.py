@@ -217,13 +217,57 @@ class Model(nn.Module):
         return self.layer(self.positions(x), memory)
 """
 
+STACKS = """
+from torch import nn
+class Words(nn.Module):
+    def forward(self, ids):
+        return self.embed(ids) + self.d_model ** (1 / 2)
+class Attention(nn.Module):
+    def forward(self, q, k, v):
+        scale = self.d_model ** (1 / 2)
+        return (q @ k.mT / scale).softmax(-1) @ v
+class FeedForward(nn.Module):
+    def forward(self, x):
+        x = self.down(self.up(x))
+        return x
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.attention, self.network = Attention(), FeedForward()
+    def forward(self, x):
+        return x + self.network(x + self.attention(x, x, x))
+class Stack(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.words = Words()
+        layer = Layer()
+        self.layers = nn.ModuleList(layer for _ in range(n))
+    def forward(self, ids):
+        places = [i for i in range(ids.shape[1])]
+        x = self.words(ids)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+class Repeated(nn.Module):
+    def forward(self, x):
+        for _ in range(self.n):
+            x = self.layer(x)
+        return x
+class Angles(nn.Module):
+    def __init__(self, base, d_model):
+        super().__init__()
+        self.pos = [[p / base ** (i / d_model) for i in range(d_model)] for p in range(5)]
+    def forward(self, x):
+        return x + self.pos
+"""
+
 
 @pytest.fixture
 def learner(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     written = {"signed_layer": SIGNED, "many_heads": HEADS, "model_of_heads": MODEL, "merged_heads": MERGED,
                "other_parts": OTHERS, "layers_of_norms": LAYERS, "heads_of_parts": PARTS, "model_of_shapes": SHAPES,
-               "explained_norm": EXPLAINED}  # fmt: skip
+               "explained_norm": EXPLAINED, "whole_stacks": STACKS}  # fmt: skip
     for name, text in written.items():
         (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
     yield importlib.import_module
@@ -306,3 +350,11 @@ def test_what_is_not_filled_is_known_by_its_name_and_heads_are_merged_where_they
 def test_the_line_of_a_whole_is_in_the_part_that_does_it(learner, id, form, name, line):
     """Rows by samples are read with the table, not where the model returns; a mask that is missing is so in itself."""
     assert place(id, form, getattr(learner("model_of_shapes"), name)).line == line
+
+
+@pytest.mark.parametrize("id, form, name, line", [
+    ("A1", "divided by √d_model", "Stack", 8), ("B16", "", "Stack", 13), ("B16", "", "Layer", 13),
+    ("E2", "plus √d_model", "Stack", 5), ("B9", "", "Stack", 25), ("B9", "", "Repeated", 34), ("P2", "", "Angles", 40),
+])  # fmt: skip
+def test_the_line_is_where_it_is_done_not_where_the_whole_begins_or_ends(learner, id, form, name, line):
+    assert place(id, form, getattr(learner("whole_stacks"), name)).line == line

@@ -12,6 +12,8 @@ from typing import Any
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 OTHERS = ("torch.", "scratch_transformer.kit")
+NOT_OWN = ("site-packages", "scratch_transformer/kit")
+"""In the paths of files that are no learner's."""
 STOPS_AT = "It stops at: "
 """In the evidence of a mistake, before the line."""
 
@@ -58,3 +60,10 @@ def _parsed(text: str) -> tuple[ast.AST, ...]:
         return tuple(ast.walk(ast.parse(text)))
     except (SyntaxError, ValueError, RecursionError):
         return ()
+
+
+def learners_line(error: BaseException | None) -> str:
+    """The innermost line of a learner's through which an error went."""
+    frames = traceback.extract_tb(error.__traceback__) if error is not None else []
+    own = [f for f in frames if not any(part in f.filename for part in NOT_OWN)]
+    return linecache.getline(own[-1].filename, own[-1].lineno or 0).partition("#")[0].strip() if own else ""

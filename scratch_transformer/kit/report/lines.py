@@ -28,7 +28,7 @@ PATTERNS: dict[str, str] = {
     "P5": r"self\.\w*(pe|pos|enc)\w* *=[^=]|zeros|buffer",
     "P14": r"\[:, ?[01]::2\]|\.sin\(|\.cos\(",
     "P11": r"sqrt|\*\*\s*0?\.5|scale|return",
-    "A1": r"sqrt|\*\*\s*-?0\.5|/ ?\(?self|scale", "A2": r"softmax", "A3": r"mask", "A4": r"mask",
+    "A1": r"sqrt|\*\*\s*\(?-?(0?\.5|1 ?/ ?2)|/ ?\(?self|scale", "A2": r"softmax", "A3": r"mask", "A4": r"mask",
     "A37": r"softmax|sigmoid|@|matmul", "A38": r"einsum|sum\(",
     "A5": r"tril|triu|mask", "A6": r"tril|triu|mask", "A7": r"mask", "A8": r"masked_fill|1e9|inf",
     "A10": r"masked_fill|10000|1e4|e4", "A11": r"masked_fill|mask", "A12": r"masked_fill_|_\(|\+=|\*=",
@@ -50,13 +50,16 @@ PATTERNS: dict[str, str] = {
 }  # fmt: skip
 
 
-OTHERWISE = {"LN3": r"/.*\b(std|var|sigma)"}
-"""For what the usual pattern fits nowhere: a norm that has no eps, or calls it something else."""
+OTHERWISE = {"LN3": r"/.*\b(std|var|sigma)", "P2": r"\*\*"}
+"""For what the usual pattern fits nowhere: a norm that has no eps, or calls it something else; base ** exponent."""
 OF_QUERIES = r"mask.*(unsqueeze\((dim=)?(3|-1)\)|, None\])"
 """A mask (B, 1, T, 1): padding's own rows."""
+SCALED = ("times d_model", "divided by √d_model", "plus √d_model")
 WEIGHED = r"einsum\(.*(att|weight|prob|score|softmax)"
 OF_FORMS: dict[tuple[str, str], str] = {
     ("E2", "not scaled"): r"\bself\.(\w+\.)*\w*emb\w*\(|\.embedding\(",
+    **{("E2", form): r"sqrt|\*\*|\*.*dim|\*.*model" for form in SCALED},
+    ("B9", ""): r"[(\[] *(?!(\w+) for \1 )[\w.]+ for \w+ in |\] *\* *\w|for \w+ in range\(.*\):",
     ("A7", "queries instead of keys"): OF_QUERIES,
     ("A7", "queries instead of keys, in the target"): OF_QUERIES,
     ("A7", "queries instead of keys, in the source"): OF_QUERIES,
@@ -96,11 +99,14 @@ MERGES = {("A23", "not transposed back")}
 """Heads are split before they are merged, with the same words: the last line is meant."""
 LAST = {*MERGES, ("B17", "at the end too")}
 """What comes after something right that has the same words."""
+OF_NETWORKS = ("B7", "B16", "B17")
+"""Mistakes that are made between two linear layers."""
 OF_POSITIONS = ("P1", "P2", "P3", "P4", "P6", "P8", "P9", "P10", "P14")
 """Mistakes that are made where the table of positions is made or read."""
 OF_ITSELF = {("A24", "padding is ignored")}
 """Made by what should ask for something and does not: no line of its parts is at fault."""
 PRODUCT = re.compile(r" @ |matmul|bmm|einsum|dot\(")
+NETWORK = re.compile(r"(?i)feed|ffn|mlp|^pw?ff?")
 NORM = re.compile(r"self\.(\w*norm\w*|ln\w*)\(")
 
 
@@ -130,6 +136,8 @@ def place(id: str, form: str, thing: Any, given: Iterable[type] = (), code: str 
         rooms.sort(key=_is_elsewhere)
     if id in OF_LAYERS:
         rooms.sort(key=_is_no_layer)
+    if id in OF_NETWORKS:
+        rooms.sort(key=_is_no_network)
     if id in OF_POSITIONS:
         rooms.sort(key=_is_no_table)
     for room in rooms:
@@ -139,7 +147,7 @@ def place(id: str, form: str, thing: Any, given: Iterable[type] = (), code: str 
             return Place(room.file, room.start + 1 + found[0], found[1])
     if id == "LN8" and (head := _made_without(target)) is not None:
         return head
-    named = re.escape(form) if id in ("B26", "B30") else ""
+    named = re.escape(form) if id in ("B26", "B30") or (id == "B29" and form.endswith("()")) else ""
     usual: tuple[str | None, ...] = (rf"{named}\(", named) if named else (PATTERNS.get(id), OTHERWISE.get(id))
     if id == "B30" and form.isidentifier():  # of a factory's own
         usual = (rf"^\s*{named} *=[^=]", *usual)
@@ -214,6 +222,12 @@ def _is_no_layer(room: _Room) -> bool:
     """Sorts what has norms, and attention or other sublayers, first."""
     code = "\n".join(room.lines).lower()
     return not ("norm" in code and re.search("att|sublayer|mha", code))
+
+
+def _is_no_network(room: _Room) -> tuple[bool, bool]:
+    """Sorts what is called a feed-forward network first, then the layers that may have one of their own."""
+    code = "\n".join(room.lines)
+    return not NETWORK.search(room.name), not (code.count("Linear(") > 1 and "softmax" not in code)
 
 
 def _is_elsewhere(room: _Room) -> tuple[bool, bool]:

@@ -6,6 +6,7 @@ import inspect
 import traceback
 from collections.abc import Callable, Iterator
 
+from scratch_transformer.kit.judge.frames import STOPS_AT, learners_line
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session
 from scratch_transformer.kit.kind import Candidate, Finding
@@ -28,7 +29,8 @@ def stops_with_several(session: Session, best: Hypothesis | None) -> Iterator[Fi
     given = [result.probe.inputs for result in session.ran] if best is not None else []
     stops = (session.candidate.several(**inputs) for inputs in given)
     if error := next(filter(None, stops), None):
-        yield Finding(MISTAKES["B26"], f"Right with one sentence in a batch, it stops with more: {_said(error)}.")
+        at = f" {STOPS_AT}{line}" if (line := learners_line(error)) else ""
+        yield Finding(MISTAKES["B26"], f"Right with one sentence in a batch, it stops with more: {_said(error)}.{at}")
 
 
 USUAL = 0.1

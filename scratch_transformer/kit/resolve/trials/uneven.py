@@ -8,8 +8,6 @@ nothing explains it even then, and that it stops is what can be proved.
 from __future__ import annotations
 
 import itertools
-import linecache
-import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,7 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from scratch_transformer.kit.judge.frames import STOPS_AT
+from scratch_transformer.kit.judge.frames import STOPS_AT, learners_line
 from scratch_transformer.kit.kind import Finding, Inputs, Kind
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.resolve.call import calling, forwards
@@ -51,7 +49,7 @@ def finding(outcome: Outcome) -> tuple[Finding, BaseException] | None:
     if not works or any(calls.stopped(way, lengths) is None for way in ways for lengths in UNEVEN):
         return None
     stops = [calls.stopped(way, lengths) for way in works for lengths in UNEVEN]
-    first, code = stops[0], _line(stops[0])
+    first, code = stops[0], learners_line(stops[0])
     if first is None or not code or not all(SHAPES.search(str(stop)) for stop in stops):
         return None
     text = " ".join(str(first).split())[:160]
@@ -109,10 +107,3 @@ class _Calls:
                 shape = SAMPLES, length, int(self.kind.defaults["d_model"])
                 found[name] = torch.randn(shape, generator=make, dtype=torch.float64)
         return found
-
-
-def _line(error: BaseException | None) -> str:
-    """The learner's innermost line."""
-    frames = traceback.extract_tb(error.__traceback__) if error is not None else []
-    own = [f for f in frames if not any(part in f.filename for part in ("site-packages", "scratch_transformer/kit"))]
-    return linecache.getline(own[-1].filename, own[-1].lineno or 0).partition("#")[0].strip() if own else ""
