@@ -347,3 +347,45 @@ def test_what_fits_with_one_sentence_is_said_to_stop_with_more(tmp_path):
     (layer,) = check_text(OF_ONE, tmp_path).values()
     assert [m.id for m in layer.mistakes] == ["B26"]
     assert layer.mistakes[0].evidence.startswith("With more than one sentence in a batch its shapes do not fit")
+
+
+OF_DEFAULTS = """
+class Config:
+    n_embed, n_heads = 20, 2
+
+
+class SelfAttention(nn.Module):
+    def __init__(self, config=Config()):
+        super().__init__()
+        self.h = config.n_heads
+        self.qkv, self.out = nn.Linear(config.n_embed, 3 * config.n_embed), nn.Linear(config.n_embed, config.n_embed)
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).unflatten(-1, (3 * self.h, -1)).transpose(1, 2).chunk(3, dim=1)
+        return self.out(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2))
+
+
+class DecoderBlock(nn.Module):
+    def __init__(self, config=Config()):
+        super().__init__()
+        self.ln1, self.ln2 = nn.LayerNorm(config.n_embed), nn.LayerNorm(config.n_embed)
+        self.attention = SelfAttention(GIVEN)
+        self.mlp = nn.Sequential(
+            nn.Linear(config.n_embed, WIDE), nn.GELU(), nn.Linear(4 * config.n_embed, config.n_embed))
+
+    def forward(self, x):
+        x = x + self.attention(self.ln1(x))
+        return x + self.mlp(self.ln2(x))
+"""
+
+
+@pytest.mark.parametrize("given, wide, named", [
+    ("config", "4 * config.n_embed", []),
+    ("", "4 * config.n_embed", [("B29", "self.attention = SelfAttention()")]),
+    ("", "2 * config.n_embed", [("B26", "q, k, v = self.qkv(x).unflatten(-1, (3 * self.h, -1)).transpose(1, 2).chunk(3, dim=1)")]),
+])  # fmt: skip
+def test_what_fits_with_the_sizes_of_its_defaults_is_not_said_to_fit_never(given, wide, named, tmp_path):
+    """A part that is told nothing has those of its own: that they are not handed on is the mistake."""
+    result = check_text(OF_DEFAULTS.replace("GIVEN", given).replace("WIDE", wide), tmp_path)["DecoderBlock"]
+    severe = [mistake for mistake in result.mistakes if mistake.severity == "mistake"]
+    assert [(mistake.id, mistake.code[mistake.line - mistake.first].strip()) for mistake in severe] == named, result

@@ -11,7 +11,7 @@ from scratch_transformer.kit import another_sort
 from scratch_transformer.kit.another_sort import decoder_within, only_attends
 from scratch_transformer.kit.discover.placeholders import Missing, NotInstalled
 from scratch_transformer.kit.kinds import KINDS
-from scratch_transformer.kit.resolve import foreign
+from scratch_transformer.kit.resolve import foreign, guess
 from scratch_transformer.kit.resolve.library.library import Library
 from scratch_transformer.kit.resolve.other_designs import design_of
 from scratch_transformer.kit.resolve.trials.outcome import Outcome
@@ -198,9 +198,30 @@ class Positions2Details(nn.Module):
         return x
 
 
+class LoRALayer(nn.Module):
+    def __init__(self, in_features, out_features, rank=4, alpha=8.0):
+        super().__init__()
+        self.scaling, self.base = alpha / rank, nn.Linear(in_features, out_features)
+        self.lora_a, self.lora_b = nn.Linear(in_features, rank), nn.Linear(rank, out_features)
+
+    def forward(self, x):
+        return self.base(x) + self.lora_b(self.lora_a(x)) * self.scaling
+
+
+class Adapted(nn.Module):
+    def __init__(self, d_model):
+        super().__init__()
+        self.query = LoRALayer(d_model, d_model)
+
+
+def test_a_linear_layer_with_narrow_ones_beside_it_is_no_network():
+    assert guess.kinds_of("LoRALayer", LoRALayer, KINDS) == ()
+
+
 @pytest.mark.parametrize(
     "thing, words",
     [
+        (Adapted, "(LoRA)"),
         (PositionalEncoding2D, "rows and columns"),
         (OfBits, "few bits"),
         (Positions2Details, ""),

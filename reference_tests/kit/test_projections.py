@@ -64,3 +64,22 @@ def test_a_network_that_projects_is_of_a_design_that_is_not_known(between, linea
     text = text.replace("LinearLayer", "Generator").replace("GIVEN", "self.linear(x)")
     result = check_text(text, tmp_path)["Generator"]
     assert result.verdict.endswith(f"a projection to the vocabulary of {linears} linear layers")
+
+
+TIED = """
+class Projection(nn.Module):
+    def __init__(self, d_model, vocab_size, shared_weights):
+        super().__init__()
+        self.linear = nn.Linear(d_model, vocab_size)
+        self.linear.weight = shared_weights
+
+    def forward(self, x):
+        return self.linear(x).log_softmax(AXIS)
+"""
+
+
+@pytest.mark.parametrize("axis, expected", [("-1", ("matches the builtin", [])), ("1", ("mistake", ["B18"]))])
+def test_weights_that_it_is_given_have_the_shape_of_those_that_they_replace(axis, expected, tmp_path):
+    """Nothing that was given in their place is the learner's mistake."""
+    result = check_text(TIED.replace("AXIS", axis), tmp_path)["Projection"]
+    assert (result.verdict, [named.id for named in result.mistakes]) == expected

@@ -339,3 +339,21 @@ def test_rows_by_the_first_dimension_are_right_unless_that_is_said_to_be_of_the_
     result = check_text(BY_SAMPLE.replace("SHAPE", shape), tmp_path)["PositionalEncoding"]
     assert [m.id for m in result.mistakes if m.severity == "mistake"] == ids
     assert result.verdict == ("mistake" if ids else "matches the builtin")
+
+
+OF_A_WAVELENGTH = """
+class PositionalEncoding(nn.Module):
+    def __init__(self, wavelength: float, d_model: int, max_len: int):
+        super().__init__()
+        angles = torch.arange(max_len)[:, None] / BASE ** (torch.arange(0, d_model, 2) / d_model)
+        self.register_buffer("pe", torch.stack((angles.sin(), angles.cos()), -1).flatten(1))
+
+    def forward(self, x):
+        return x + self.pe[: x.shape[1]]
+"""
+
+
+@pytest.mark.parametrize("base, ids", [("wavelength", []), ("(wavelength / 10)", ["P2"])])
+def test_a_wavelength_is_the_base_of_the_frequencies(base, ids, tmp_path):
+    result = check_text(OF_A_WAVELENGTH.replace("BASE", base), tmp_path)["PositionalEncoding"]
+    assert [named.id for named in result.mistakes if named.severity == "mistake"] == ids

@@ -259,6 +259,19 @@ class Given(torch.nn.Module):
         return self.out(self.inner(x))
 
 
+class OfLayers(torch.nn.Module):
+    """A stack that names neither attention nor masks."""
+
+    def __init__(self, layers: torch.nn.ModuleList):
+        super().__init__()
+        self.layers, self.norm = layers, torch.nn.Identity()
+
+    def forward(self, x, encoder_output, src_msk, tgt_msk):
+        for layer in self.layers:
+            x = layer(x, encoder_output, src_msk, tgt_msk)
+        return self.norm(x)
+
+
 class ClassificationDecoder(torch.nn.Module):
     """The mean of what an encoder made of the words, without the padding."""
 
@@ -283,6 +296,7 @@ def test_what_attends_to_nothing_is_no_whole():
 
 def test_what_is_given_a_part_may_attend():
     assert foreign.attends_to_nothing(Given, "Encoder") == ""
+    assert foreign.attends_to_nothing(OfLayers, "Decoder") == ""
 
 
 GIVEN_DROPOUT = """

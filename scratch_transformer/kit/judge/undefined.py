@@ -202,6 +202,9 @@ def _registration(error: BaseException, frame: FrameType) -> tuple[str, str]:
         isinstance(one, (int, float, str, NoneType)) for one in given
     ):
         return NOTHING
+    names = {ast.unparse(node.value) for node in nodes_at(error, frame, ast.Assign)}
+    if names & set(code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]):
+        return NOTHING  # what it is given, it does not make: self.linear.weight = shared_weights
     return f"torch refuses what it makes: {error.args[0]}.", next(filter(None, found.groups()))
 
 

@@ -146,6 +146,10 @@ def _weighs(thing: Any) -> bool:
     return is_product or not nodes or any(SUMMED.search(name) for name in names_in(thing))
 
 
+PARTS = (nn.Module, nn.ModuleList, nn.Sequential, list, "nn.Module", "nn.ModuleList", "nn.Sequential", "list")
+"""Annotations of what is given ready made: layers: nn.ModuleList."""
+
+
 def _given(thing: Any) -> list[inspect.Parameter]:
     try:
         return list(inspect.signature(thing).parameters.values())
@@ -154,6 +158,8 @@ def _given(thing: Any) -> list[inspect.Parameter]:
 
 
 def _is_number(parameter: inspect.Parameter) -> bool:
+    if parameter.annotation in PARTS:
+        return False
     is_named = bool(settings_of(parameter.name) or NUMBERS.search(parameter.name)) or is_config(parameter)
     return is_named or parameter.annotation in (int, float, "int", "float")
 

@@ -112,6 +112,8 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
             "Tokenizer": training.is_tokenizer(thing),
         }
         kinds = {name: kind for name, kind in kinds.items() if own.get(name)}
+    if is_class and structure.is_adapted(thing):
+        return ()
     scored = [(_score(name, kind, thing), order, kind.name) for order, kind in enumerate(kinds.values())]
     found = sorted((-score, order, kind) for score, order, kind in scored if score > 0)
     if not is_class and word.endswith(("mask", "masks")):  # extend_attention_mask is no attention

@@ -13,6 +13,7 @@ from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.build.reading import uses_of
 from scratch_transformer.kit.resolve.names.inputs import is_mask
 from scratch_transformer.kit.resolve.names.settings import settings_beside, settings_of
+from scratch_transformer.kit.resolve.names.words import words
 
 ATTENDS = re.compile(
     r"^(softmax|log_softmax|scaled_dot_product_attention|flash_attn\w*|MultiheadAttention)$", re.IGNORECASE
@@ -113,6 +114,16 @@ def _tensors(forward: Any) -> int:
 
 def _attends(cls: type) -> bool:
     return any(ATTENDS.search(name) for name in names_in(cls))
+
+
+ADAPTED = re.compile(r"(?i)lora|adapter|low_?rank")
+
+
+def is_adapted(cls: type) -> bool:
+    """Whether it is a linear layer with the product of two narrow ones beside it: LoRALayer(in_features, …)."""
+    ends = {end for p in parameters_of(cls) for end in ("in", "out") if end in words(p.name)}
+    is_linear = len(ends) == 2 and not _attends(cls)
+    return is_linear and any(map(ADAPTED.search, (cls.__name__, *names_in(cls))))
 
 
 def linears(cls: type) -> int:

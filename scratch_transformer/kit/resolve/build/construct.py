@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import inspect
 import itertools
 import re
 import sys
+import traceback
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
@@ -17,6 +19,7 @@ import torch
 from torch import nn
 
 from scratch_transformer.kit.definitions import parameters_of
+from scratch_transformer.kit.judge.frames import nodes_at
 from scratch_transformer.kit.resolve.build import config, options, tokenizer
 from scratch_transformer.kit.resolve.build.config import Unknown
 from scratch_transformer.kit.resolve.build.options import Lazy, Part
@@ -213,6 +216,8 @@ def _mended(attempt: Attempt, uses: Mapping[str, Use], values: Values) -> Iterat
 
 def _asked_for(attempt: Attempt, text: str, uses: Mapping[str, Use], values: Values) -> dict[str, Any]:
     """Other arguments, by what an error says is wrong with those that were given."""
+    if "torch.nn.Parameter or None expected" in text:
+        return _weights_for(attempt)
     found = re.search(r"'(\w+)' object (has no attribute '(\w+)'|is not (callable|iterable|subscriptable))", text)
     if found is None:
         if re.search(r"float' object cannot be interpreted|got \(?float|not float|of type float", text):
@@ -233,6 +238,18 @@ def _asked_for(attempt: Attempt, text: str, uses: Mapping[str, Use], values: Val
             return {name: [attempt.args[name]] * values.settings["num_layers"]}
         if found[4] == "callable":
             return {name: nn.ReLU()} if not uses.get(name, Use()).called else {name: nn.LayerNorm}
+    return {}
+
+
+def _weights_for(attempt: Attempt) -> dict[str, Any]:
+    """A parameter of the shape of that in whose place it is put: self.linear.weight = shared_weights."""
+    error = attempt.error
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)] if error is not None else []
+    owner, name = (frames[-1].f_locals.get(word) for word in ("self", "name")) if frames else (None, None)
+    held = owner._parameters.get(str(name)) if isinstance(owner, nn.Module) else None
+    for node in (node for frame in frames for node in nodes_at(error, frame, ast.Assign) if error is not None):
+        if held is not None and ast.unparse(node.value) in attempt.args:
+            return {ast.unparse(node.value): nn.Parameter(torch.randn(held.shape))}
     return {}
 
 

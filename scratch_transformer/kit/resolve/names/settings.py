@@ -131,7 +131,7 @@ SWITCH = re.compile(
 )
 """The same of names with words apart."""
 OUT = ("dout", "dimout", "outdim", "outputdim", "outfeatures")
-ROTARY_BASE = re.compile(r"^base$|theta|ropebase|maxwavelength")
+ROTARY_BASE = re.compile(r"^base$|theta|ropebase|^(max)?wavelength$")
 
 SCALES = {"temperature": False, "temp": False, "sqrtdk": False, "scale": True, "scaling": True, "scalefactor": True,
           "scalingfactor": True, "normfactor": False, "scaler": True}  # fmt: skip

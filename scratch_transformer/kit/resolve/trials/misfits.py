@@ -6,9 +6,11 @@ learner's, stops because of what it does with batches, lengths and heads.
 
 from __future__ import annotations
 
+import ast
 import itertools
 import linecache
 import re
+import sys
 import traceback
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -16,7 +18,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from scratch_transformer.kit.definitions import names_in, source_of
+from scratch_transformer.kit.definitions import names_in, nodes_of, source_of
 from scratch_transformer.kit.judge import undefined
 from scratch_transformer.kit.judge.frames import STOPS_AT
 from scratch_transformer.kit.kind import Finding, Inputs, Kind
@@ -40,7 +42,7 @@ SHAPES = re.compile(
 )
 KINDS = ("MultiheadAttention", "SelfAttention", "CausalSelfAttention", "CrossAttention", "FeedForward", "EncoderLayer",
          "DecoderLayer", "DecoderOnlyLayer", "PositionalEncoding", "Encoder", "LlamaBlock")  # fmt: skip
-MOST_PLANS, MOST_FORMS = 9, 12
+MOST_PLANS, MOST_FORMS, MOST_WIDTHS = 9, 12, 8
 LEAST = 3
 """Of numbers that are sizes."""
 
@@ -78,6 +80,11 @@ def finding(thing: Any, kind: Kind, library: Library, error: BaseException | Non
             return (named, others[0]) if named is not None and others[0] is not None else None
         first = first or stops[0]
     assert first is not None
+    if _fits_by_default(thing, kind):
+        untold = _told_nothing(thing)
+        said = f"{untold} is told nothing, and has the sizes of its own defaults; with others the shapes do not fit"
+        found = Finding(MISTAKES["B29"], f"{said}: {' '.join(str(first).split())[:160]}.", untold)
+        return (found, first) if untold else None
     file, line = _place(first, thing)
     code = linecache.getline(file, line).partition("#")[0].strip()
     text = " ".join(str(first).split())[:160]
@@ -87,6 +94,31 @@ def finding(thing: Any, kind: Kind, library: Library, error: BaseException | Non
     if None in _calls(thing, kind, library, settings, _inputs(kind, 1, length, settings)):
         said = "With more than one sentence in a batch its shapes do not fit"
     return Finding(MISTAKES["B26"], f"{said}: {text}. {STOPS_AT}{code}"), first
+
+
+def _fits_by_default(thing: type[nn.Module], kind: Kind) -> bool:
+    """Whether it gives something where it is told nothing, for tokens of some width that its weights have."""
+    try:
+        with double():
+            made = thing().double().eval()
+        plans = list(calling.plans(forwards.forward_of(made, kind), kind.inputs, kind.defaults, ("batch first",)))
+    except (Exception, Unknown, CannotCall):
+        return False
+    widths = dict.fromkeys(size for values in made.parameters() for size in values.shape)
+    for width, plan in itertools.product(itertools.islice(widths, MOST_WIDTHS), plans[:MOST_PLANS]):
+        inputs = _inputs(kind, 2, 5, {"d_model": width})
+        if plan.accepts(inputs) and _stopped(forwards.forward_of(made, kind), plan, inputs) is None:
+            return True
+    return False
+
+
+def _told_nothing(thing: type[nn.Module]) -> str:
+    """The call of a constructor that makes a part of a learner's class and hands no size on to it: Attention()."""
+    module = vars(sys.modules.get(thing.__module__))
+    calls = [node for node in nodes_of(thing) if isinstance(node, ast.Call) and not node.args and not node.keywords]
+    made = [call.func.id for call in calls if isinstance(call.func, ast.Name)]
+    own = [name for name in made if isinstance(module.get(name), type) and issubclass(module[name], nn.Module)]
+    return next((f"{name}()" for name in own if construct.parameters_of(module[name])), "")
 
 
 def _is_told_of(thing: type[nn.Module], names: set[str]) -> bool:
