@@ -486,3 +486,25 @@ class EncoderLayer(nn.Module):
 def test_d_model_is_no_width_in_between_beside_input_dim(tmp_path):
     result = check_text(ATTENTION + WIDTHS, tmp_path)["EncoderLayer"]
     assert result.verdict in FINE and not result.mistakes
+
+
+BLOCK = """
+class EncoderBlock(nn.Module):
+    def __init__(self, d_model, num_heads, feed_forward, dropout):
+        super().__init__()
+        self.attention = MultiHeadAttention(d_model, num_heads, dropout)
+        self.network = FeedForward(d_model=d_model, d_ff=feed_forward, dropout=dropout)
+        self.norm1, self.norm2, self.dropout = nn.LayerNorm(d_model), nn.LayerNorm(d_model), nn.Dropout(dropout)
+
+    def forward(self, x, mask):
+        x = self.norm1(x + self.dropout(self.attention(x, x, x, mask)))
+        return self.norm2(x + self.dropout(self.network(x)))
+"""
+
+
+@pytest.mark.parametrize("merged, ids", [("transpose(1, 2).", []), ("", ["A23"])])
+def test_what_is_handed_on_as_a_size_is_one_though_it_is_called_like_a_part(merged, ids, tmp_path):
+    text = (ATTENTION + BLOCK).replace("v).transpose(1, 2).flatten(2)", f"v).{merged}reshape(query.shape)")
+    block = check_text(text, tmp_path)["EncoderBlock"]
+    assert [id for id in (*block.ids, *block.inherited) if id == "A23"] == ids, block
+    assert (block.verdict in FINE) == (not ids) and not block.limits, block

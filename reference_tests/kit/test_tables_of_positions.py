@@ -341,6 +341,16 @@ def test_rows_by_the_first_dimension_are_right_unless_that_is_said_to_be_of_the_
     assert result.verdict == ("mistake" if ids else "matches the builtin")
 
 
+@pytest.mark.parametrize("table", ["angles.sin(), angles.cos()", "torch.randn(2, max_len, d_model // 2)"])
+def test_a_colon_that_is_missing_gives_one_row_to_all_tokens(table, tmp_path):
+    text = CUT_BY_SAMPLES.replace(":x.size(AXIS)", "x.size(1)").replace("angles.sin(), angles.cos()", table)
+    if "randn" in table:
+        text = text.replace('self.register_buffer("pe", pe.unsqueeze(0))', "self.pe = nn.Parameter(pe.unsqueeze(0))")
+    (result,) = check_text(text, tmp_path).values()
+    (severe,) = (mistake for mistake in result.mistakes if mistake.severity == "mistake")
+    assert (severe.id, severe.form.split(":")[0]) == ("P4", "one row for all tokens, that of their number"), result
+
+
 OF_A_WAVELENGTH = """
 class PositionalEncoding(nn.Module):
     def __init__(self, wavelength: float, d_model: int, max_len: int):

@@ -34,7 +34,7 @@ class Recipe:
     angles: str = "paper"
     layout: str = "interleaved"
     first_position: int = 0
-    position_axis: str = "time"  # "batch"; "none": every token has the first position
+    position_axis: str = "time"  # "batch"; all tokens have the first row, "none", or the one after theirs, "length"
     positions_dtype: str = "float64"
     input_scale: str = "none"  # of what the positions are added to
     adding: str = "added"  # "multiplied"; "twice": what the positions are added to is added once more

@@ -54,9 +54,10 @@ class Positions(nn.Module):
         length = x.shape[axis]
         if length > self.max_len:
             raise ValueError(f"a sequence of {length} tokens is longer than max_len={self.max_len}")
-        pe = self.weight[:length] if recipe.positions == "learned" else sinusoids(length, self.d_model, recipe).to(x)
+        rows = length + (recipe.position_axis == "length")
+        pe = self.weight[:rows] if recipe.positions == "learned" else sinusoids(rows, self.d_model, recipe).to(x)
         pe = pe if recipe.step_positions == "right" else pe[counted(length, recipe).clamp(max=len(pe) - 1)]
-        pe = (pe[:1] if recipe.position_axis == "none" else pe).unsqueeze(1 - axis)
+        pe = {"none": pe[:1], "length": pe[length:]}.get(recipe.position_axis, pe).unsqueeze(1 - axis)
         x = scaled(x, recipe.input_scale)
         x = x + x if recipe.adding == "twice" else x
         pe = pe + pe if recipe.adding == "positions twice" else pe

@@ -179,7 +179,8 @@ print("the same after reordering the columns:", torch.equal(wrong[:, [0, 2, 1, 3
         severity="mistake",
         does="Takes the rows of the table by the number of the sample, not of the token: all tokens of a sentence get "
         "the same code. It happens when batch-first data meets code for (length, batch, d_model), or a table for "
-        "(batch, length, d_model) meets attention along the first axis, as torch.nn's goes without batch_first=True.",
+        "(batch, length, d_model) meets attention along the first axis, as torch.nn's goes without batch_first=True. "
+        "Or a colon is missing, pe[:, x.size(1)]: that is one row.",
         expected="Token t gets row t.",
         fix="x + self.pe[:, : x.size(1)] for x of shape (batch, length, d_model), and batch_first=True in torch.nn's "
         "attention.",
@@ -187,6 +188,7 @@ print("the same after reordering the columns:", torch.equal(wrong[:, [0, 2, 1, 3
         changes={
             "": {"position_axis": "batch"},
             "as many rows as there are samples: the first, for a sentence alone": {"position_axis": "none"},
+            "one row for all tokens, that of their number: a colon is missing": {"position_axis": "length"},
         },
         demo="""\
 import torch

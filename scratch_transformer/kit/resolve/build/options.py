@@ -174,6 +174,8 @@ def options(wish: Wish, values: Values, parts: Part) -> list[Any]:
     if wish.use.listed and wish.is_required and not wish.use.applied:
         count = int(values.settings["num_layers"])
         submodules = [Lazy(functools.partial(_several, make, count)) for make in submodules] + submodules
+    if wish.is_required and submodules and not wish.wants_module and (sizes := _sizes_handed_on(wish, values)):
+        return [*sizes, *submodules]
     if wish.is_required and (fields := parts_within(wish)):
         return [Lazy(functools.partial(_bundle, wish.hint, fields, parts))]
     if wish.wants_module:
@@ -228,6 +230,15 @@ def options(wish: Wish, values: Values, parts: Part) -> list[Any]:
     if not wish.is_required:
         return []
     return [FLAGS[word]] if word in FLAGS else _guesses(wish, values)
+
+
+def _sizes_handed_on(wish: Wish, values: Values) -> list[int]:
+    """Of what nothing applies, and what it is made of takes as a size: ffn, of Layer(…, ffn_dim=ffn)."""
+    use = wish.use
+    is_part = use.applied or use.called or use.listed or use.attributes
+    named = [name for name in sorted(use.handed) if is_setting(name)]
+    sizes = [values(name) for name in named] if not is_part else []
+    return [size for size in dict.fromkeys(sizes) if type(size) is int]
 
 
 AS_SHAPE = ("batch_size", "max_len", "d_model")
