@@ -178,7 +178,7 @@ def dropout_after_the_sum(session: Session, best: Hypothesis | None) -> Iterator
 def _drops_around(session: Session, candidate: Candidate) -> bool:
     """Whether dropout is found where no sublayer gives anything."""
     weights = _of_last(session.asked, "weight")
-    if candidate.module is None or not weights or weights & session.candidate.missing:
+    if candidate.module is None or not weights or weights & (session.candidate.missing | candidate.missing):
         return False
     candidate.load(_without(session.asked, "weight", "bias"))
     try:

@@ -54,7 +54,7 @@ class Library(Parts):
             heard = {"dropout"} if is_outside and outside.drops_as_told(again, changes["dropout"]) else set()
             if not known | attempt.used.keys() | heard >= changes.keys():
                 raise KeyError(f"the config of {cls.__name__} has no {', '.join(changes)}")
-            adopted = self._adopt(again, kind, wanted)
+            adopted = self._adopt(again, kind, wanted, changes)
             if not any(isinstance(value, (nn.Module, list, tuple)) for value in attempt.args.values()):
                 unread = {"num_heads"} if asked.is_one_head(cls) else set()  # of a config that others read
                 adopted.told = frozenset(attempt.used) - unread  # what is given its parts need not listen
@@ -194,8 +194,8 @@ class Library(Parts):
             self.supplied.remove(name)
             self.stand_ins = before
 
-    def _adopt(self, made: Any, kind: Kind, settings: Mapping[str, Any]) -> Candidate:
-        """Something built again, called as before; its weights are looked for anew, by name only."""
+    def _adopt(self, made: Any, kind: Kind, settings: Mapping[str, Any], changes: Mapping[str, Any]) -> Candidate:
+        """Something built again, called as before; its weights are looked for anew, by name only, where they differ."""
         from scratch_transformer.kit.resolve.build import instance
         from scratch_transformer.kit.resolve.weights import align
         from scratch_transformer.kit.resolve.weights.layout import Parameters, prepare
@@ -212,11 +212,14 @@ class Library(Parts):
             shapes = self.trial(kind, instance.settings_of_instance(made, kind, settings, settings), made).shapes
         except (AssertionError, ValueError, RuntimeError):  # refused by the reference: 3 heads for d_model = 10
             shapes = {}
-        parameters = Parameters(made)
-        options = align.layouts(parameters, shapes, kind.complete(settings), self.kind_of_class, self.choices)
-        candidate.layout = next(iter(options), ("", {}))[1] if shapes else {}
-        candidate.parameters = parameters
+        parameters = candidate.parameters = Parameters(made)
+        if changes.keys() == {"dropout"} and before.kind is kind and parameters.are_placed_as(before.parameters):
+            candidate.layout = before.layout
+        elif shapes:
+            options = align.layouts(parameters, shapes, kind.complete(settings), self.kind_of_class, self.choices)
+            candidate.layout = next(iter(options), ("", {}))[1]
         candidate.update_missing()
+        candidate.missing |= shapes.keys() - candidate.layout.keys()
         return candidate
 
 

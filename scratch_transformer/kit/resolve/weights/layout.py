@@ -70,6 +70,10 @@ class Parameters:
             name: torch.arange(place.start, place.stop).reshape(shape) for name, (place, shape) in self._places.items()
         }
 
+    def are_placed_as(self, other: Parameters | None) -> bool:
+        """Whether a layout of another module's parameters is one of these."""
+        return other is not None and self._places == other._places
+
     def read(self) -> Tensor:
         return self._vector(self.tensors)
 
