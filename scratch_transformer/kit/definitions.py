@@ -10,7 +10,7 @@ import inspect
 import sys
 import textwrap
 from collections.abc import Iterator
-from types import CodeType
+from types import CodeType, ModuleType
 from typing import Any
 
 DEEP = 5
@@ -115,8 +115,10 @@ def leads_to(thing: Any) -> list[Any]:
 
 def named_in(thing: Any) -> Iterator[Any]:
     """The learner's classes and functions that the code of one names, and its bases."""
-    module = sys.modules.get(thing.__module__)
-    named = [getattr(module, name, None) for name in sorted(names_in(thing))]
+    names = sorted(names_in(thing))
+    named = [getattr(sys.modules.get(thing.__module__), name, None) for name in names]
+    files = [one for one in named if isinstance(one, ModuleType) and is_own(one)]
+    named += [vars(file).get(name) for file in files for name in names]  # masks.causal(…)
     bases = thing.__bases__ if isinstance(thing, type) else ()
     for other in (*bases, *named):
         if (isinstance(other, type) or inspect.isfunction(other)) and is_own(other):
@@ -124,10 +126,10 @@ def named_in(thing: Any) -> Iterator[Any]:
 
 
 def is_own(thing: Any) -> bool:
-    """Whether somebody's code beside torch's and Python's defines it, in a file."""
-    package = (thing.__module__ or "").partition(".")[0]
-    file = getattr(sys.modules.get(thing.__module__), "__file__", None) or ""
-    return package not in (*sys.stdlib_module_names, "torch", "numpy") and "site-packages" not in file
+    """Whether a class, a function or a module is somebody's beside torch's and Python's, of a file."""
+    name = (thing.__name__ if isinstance(thing, ModuleType) else thing.__module__) or ""
+    file = getattr(sys.modules.get(name), "__file__", None) or ""
+    return name.partition(".")[0] not in (*sys.stdlib_module_names, "torch", "numpy") and "site-packages" not in file
 
 
 def _codes(member: Any) -> Iterator[CodeType]:

@@ -259,6 +259,51 @@ class Angles(nn.Module):
         self.pos = [[p / base ** (i / d_model) for i in range(d_model)] for p in range(5)]
     def forward(self, x):
         return x + self.pos
+HIDDEN = """
+import torch
+from torch import nn
+def future(length):
+    rows = torch.ones(length, length)
+    return torch.triu(rows, 1).to(torch.uint8)
+class InTurn(nn.Sequential):
+    def forward(self, x, memory):
+        for layer in self:
+            y = layer(x, memory)
+        return y
+"""
+HIDING = """
+import torch
+from torch import nn
+import hidden_words
+class Norm(nn.Module):
+    def forward(self, x):
+        mean = x.mean(-1, keepdim=True)
+        return (x - mean) / x.std (-1, keepdim=True)
+class Attention(nn.Module):
+    def forward(self, q, k, v, mask, causal=None):
+        scores = q @ k.mT
+        if mask is not None:
+            mask = mask.unsqueeze(1)
+            scores *= torch.logical_not(mask)
+        return scores.softmax(-1) @ v
+class Positions(nn.Module):
+    def __init__(self, d_model):
+        super().__init__()
+        for i in range(d_model):
+            if i % 2 == 0:
+                v = torch.sin(torch.arange(9) / 10000 ** (i / d_model))
+            else:
+                v = torch.cos(torch.arange(9) / 10000 ** (i / d_model))
+class Decoder(nn.Module):
+    def __init__(self, d_model, n):
+        super().__init__()
+        self.norm = Norm()
+        self.layers = hidden_words.InTurn()
+        for i in range(n):
+            self.layers.append(Attention())
+    def forward(self, x, memory, mask):
+        future = hidden_words.future(x.shape[1])
+        return self.norm(self.layers(x, memory))
 """
 
 
@@ -268,6 +313,7 @@ def learner(tmp_path, monkeypatch):
     written = {"signed_layer": SIGNED, "many_heads": HEADS, "model_of_heads": MODEL, "merged_heads": MERGED,
                "other_parts": OTHERS, "layers_of_norms": LAYERS, "heads_of_parts": PARTS, "model_of_shapes": SHAPES,
                "explained_norm": EXPLAINED, "whole_stacks": STACKS}  # fmt: skip
+               "explained_norm": EXPLAINED, "hidden_words": HIDDEN, "hiding_words": HIDING}  # fmt: skip
     for name, text in written.items():
         (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
     yield importlib.import_module
@@ -358,3 +404,13 @@ def test_the_line_of_a_whole_is_in_the_part_that_does_it(learner, id, form, name
 ])  # fmt: skip
 def test_the_line_is_where_it_is_done_not_where_the_whole_begins_or_ends(learner, id, form, name, line):
     assert place(id, form, getattr(learner("whole_stacks"), name)).line == line
+@pytest.mark.parametrize("id, form, name, file, line", [
+    ("LN1", "", "Decoder", "hiding_words", 8), ("A4", "", "Attention", "hiding_words", 14),
+    ("P2", "the cosine has the next exponent", "Positions", "hiding_words", 23),
+    ("A34", "", "Decoder", "hidden_words", 6), ("B19", "", "Decoder", "hidden_words", 9),
+])  # fmt: skip
+def test_what_is_done_beside_other_words_for_it_or_in_a_file_that_is_imported_whole(
+    learner, id, form, name, file, line
+):
+    found = place(id, form, getattr(learner("hiding_words"), name))
+    assert (Path(found.file).stem, found.line) == (file, line)

@@ -17,7 +17,7 @@ from scratch_transformer.kit.mistakes.blocks import UNUSED_NORMS
 from scratch_transformer.kit.report.fixes import fixed
 
 PATTERNS: dict[str, str] = {
-    "LN1": r"\.(std|var)\(", "LN2": r"eps", "LN3": r"(?<!st)eps",
+    "LN1": r"\.(std|var) ?\(", "LN2": r"eps", "LN3": r"(?<!st)eps",
     "LN4": r"Parameter\(", "LN5": r"\*\*\s*2|pow\(|square",
     "LN6": r"Parameter\(|Norm\(.*bias=False", "LN7": r"mean\(|\.std\(|\.var\(|LayerNorm\(", "LN8": r"super",
     "LN9": r"eps|std|var",
@@ -68,6 +68,10 @@ OF_FORMS: dict[tuple[str, str], str] = {
     ("A23", "features before heads"): r"stack\(.*-1\)",
     ("A17", ""): r"self\.\w*(att|weight|score|prob)\w* *= *(?!nn\.|None)",
     **{("A13", form): r" @ |matmul\(|bmm\(|einsum\(" for form in (ONE_HEAD, f"{ONE_HEAD}, with √d_k of several")},
+    ("P2", "the cosine has the next exponent"): r"cos\(.*(10_?000|1e4|pow|exp)|1::2.*cos\(",
+    ("A4", ""): r"\*=? [\w.]*\(?\w*mask|mask\w*(\.\w+\(.*\))? \*|mul_?\(.*mask",
+    ("A34", ""): r"\.byte\(|uint8|ByteTensor",
+    ("B19", ""): r"for .* in .*\bself\b",
     ("P4", ""): r"\[[^\]]*:[^\]]*(size|shape|len)|arange\(.*(size\(|shape\[)",
     ("A36", ""): r"(?i)(att|mha|cross)\w*\(.*\b(enc|mem|src|context)\w*\b(?<!mask)",
     ("B24", ""): r"drop\w*\(.*[^(,] \+|return self\.\w*drop\w*\(|^\s*x = self\.\w*drop\w*\(x\)",
