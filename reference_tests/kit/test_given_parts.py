@@ -316,6 +316,39 @@ def test_the_classes_that_a_function_of_another_file_builds_are_looked_at_too(tm
     assert Library(KINDS).imported_parts(caller.get_network, found) == []
 
 
+EMBEDDER = """
+class Encoder(nn.Module):
+    def __init__(self, embedding, num_heads, num_layers, d_ff, dropout):
+        super().__init__()
+        self.embedding, self.width = embedding, embedding.ASKED
+        sizes = self.width, num_heads, d_ff, dropout
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(*sizes, batch_first=True) for _ in range(num_layers)
+        )
+
+    def forward(self, ids):
+        x = first = self.embedding(ids) * math.sqrt(self.width)
+        for layer in self.layers:
+            x = layer(ENTERS)
+        return x
+"""
+
+
+@pytest.mark.parametrize(
+    "asked, enters, verdict, ids",
+    [
+        ("get_output_dim()", "x", "harmless deviation", []),
+        ("get_output_dim()", "first", "unknown mismatch", []),  # every layer gets the first input; none is too few
+        ("width_of_all()", "x", "could not be built", []),
+    ],
+)
+def test_an_embedding_that_is_given_may_have_what_pytorchs_has_not(asked, enters, verdict, ids, tmp_path):
+    with time_to_look(LESS if verdict == "unknown mismatch" else 1):
+        result = check_text(EMBEDDER.replace("ASKED", asked).replace("ENTERS", enters), tmp_path)["Encoder"]
+    severe = [named.id for named in result.mistakes if named.severity == "mistake"]
+    assert (result.verdict, severe) == (verdict, ids), result
+
+
 HANDED = {
     "base_of_handed": """
 class LayerNorm(nn.Module):

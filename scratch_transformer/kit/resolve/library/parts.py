@@ -262,7 +262,7 @@ class Parts(Known):
         embeddings, positions = self._classes(("InputEmbedding",)), self._classes(("PositionalEncoding",))
         size, d_model = (self.kinds["Transformer"].defaults[name] for name in (vocabulary, "d_model"))
         if not embeddings and not self._classes(("EmbeddingWithPositions",)):
-            return [functools.partial(nn.Embedding, size, d_model)]
+            return [functools.partial(supplied.Embedding, size, d_model)]
         single: list[Callable[[], Any]] = [functools.partial(self.fresh, cls, vocab_size=size) for cls in embeddings]
         if alone:
             return single

@@ -61,6 +61,14 @@ class Supplied(nn.Module):
         return copied
 
 
+class Embedding(nn.Embedding):
+    """PyTorch's, for a composite that must be given one: whoever wrote it may have given it another."""
+
+    def get_output_dim(self) -> int:
+        """The width, as AllenNLP's embedders are asked for it."""
+        return self.embedding_dim
+
+
 def instance_of(kind: Kind) -> nn.Module:
     """The reference of a kind as a part, of a class that tells its kind."""
     made: nn.Module = type.__call__(class_of(kind, kind.defaults))

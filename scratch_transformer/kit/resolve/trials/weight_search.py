@@ -6,7 +6,7 @@ import itertools
 import re
 import time
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import torch
@@ -60,7 +60,7 @@ def _without_idle(
     before = candidate.parameters, candidate.layout, candidate.missing
     candidate.parameters = Parameters(candidate.module, [name for names in idle.values() for name in names])
     again = _found(candidate, trial, probes, library, thorough, is_whole=False)
-    if again[0] >= enough:
+    if again[0] >= enough or (again[0] == MISTAKEN and _leaves_out_the_first(before[0], idle)):
         candidate.parameters, candidate.layout, candidate.missing = before
         candidate.explained, candidate.shown = None, {}
         return NOTHING, float("inf")
@@ -70,6 +70,17 @@ def _without_idle(
         candidate.notes.append(f"Nothing depends on its {' and '.join(paths)}.")
     candidate.idle = tuple(path for path in unused if path in _first_level(before[0]))
     return again
+
+
+def _leaves_out_the_first(parameters: Parameters, idle: Mapping[str, list[str]]) -> bool:
+    """Whether nothing depends on the first layer of a list, but on a later one: such is not made of fewer layers."""
+    unused = {name for names in idle.values() for name in names}
+    lists: dict[str, dict[str, bool]] = {}
+    for name in parameters.tensors:
+        if (found := re.match(r"(.*?)\.(\d+)\.", name)) is not None:
+            layers = lists.setdefault(found[1], {})
+            layers[found[2]] = layers.get(found[2], True) and name in unused
+    return any(is_unused[0] and not all(is_unused) for is_unused in ([*layers.values()] for layers in lists.values()))
 
 
 def _unused(candidate: Resolved, probe: Probe, idle: Iterable[str]) -> list[str]:
