@@ -259,6 +259,7 @@ class Angles(nn.Module):
         self.pos = [[p / base ** (i / d_model) for i in range(d_model)] for p in range(5)]
     def forward(self, x):
         return x + self.pos
+"""
 HIDDEN = """
 import torch
 from torch import nn
@@ -312,8 +313,8 @@ def learner(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     written = {"signed_layer": SIGNED, "many_heads": HEADS, "model_of_heads": MODEL, "merged_heads": MERGED,
                "other_parts": OTHERS, "layers_of_norms": LAYERS, "heads_of_parts": PARTS, "model_of_shapes": SHAPES,
-               "explained_norm": EXPLAINED, "whole_stacks": STACKS}  # fmt: skip
-               "explained_norm": EXPLAINED, "hidden_words": HIDDEN, "hiding_words": HIDING}  # fmt: skip
+               "explained_norm": EXPLAINED, "whole_stacks": STACKS,
+               "hidden_words": HIDDEN, "hiding_words": HIDING}  # fmt: skip
     for name, text in written.items():
         (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
     yield importlib.import_module
@@ -404,6 +405,8 @@ def test_the_line_of_a_whole_is_in_the_part_that_does_it(learner, id, form, name
 ])  # fmt: skip
 def test_the_line_is_where_it_is_done_not_where_the_whole_begins_or_ends(learner, id, form, name, line):
     assert place(id, form, getattr(learner("whole_stacks"), name)).line == line
+
+
 @pytest.mark.parametrize("id, form, name, file, line", [
     ("LN1", "", "Decoder", "hiding_words", 8), ("A4", "", "Attention", "hiding_words", 14),
     ("P2", "the cosine has the next exponent", "Positions", "hiding_words", 23),

@@ -218,8 +218,8 @@ def options(wish: Wish, values: Values, parts: Part) -> list[Any]:
         return ["cpu"] if wish.hint is not torch.device else [torch.device("cpu")]
     if word == "dtype" or wish.hint is torch.dtype:
         return [torch.float64] if wish.is_required else []
-    if not submodules and (sizes := sizes_by_place(wish, values)):
-        return [sizes]
+    if not submodules and (shape := sizes_by_place(wish, values)):
+        return [shape]
     found = [] if submodules and (wish.use.listed or not is_setting(name)) else numbers(wish, values)
     if word == "eps" and isinstance(default, float) and not found:
         return []
