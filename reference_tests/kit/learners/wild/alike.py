@@ -62,7 +62,7 @@ class Transformer(nn.Module):
         angles = torch.arange(seq_len)[:, None] * torch.exp(
             torch.arange(0, d_model, 2) * (-math.log(10000.0) / d_model)
         )
-        self.positions = torch.stack((angles.sin(), angles.cos()), -1).flatten(1)
+        self.register_buffer("positions", torch.stack((angles.sin(), angles.cos()), -1).flatten(1))
         sizes = seq_len, d_model, num_heads, proj_dim
         self.encoders = nn.ModuleList([Encoder(*sizes) for _ in range(num_encoders)])
         self.decoders = nn.ModuleList([Decoder(*sizes) for _ in range(num_decoders)])

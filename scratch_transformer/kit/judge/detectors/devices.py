@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from scratch_transformer.kit.definitions import is_own, nodes_of, source_of
 from scratch_transformer.kit.discover.target import python_files
 from scratch_transformer.kit.judge import elsewhere
+from scratch_transformer.kit.judge.detectors.inventory import plain_weights
 from scratch_transformer.kit.judge.elsewhere import Left
 from scratch_transformer.kit.judge.frames import STOPS_AT
 from scratch_transformer.kit.judge.search import Hypothesis
@@ -37,9 +38,11 @@ def left_behind(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     ran = session.ran[0].probe.inputs if session.ran else None
     stopping, is_whole = elsewhere.left(fresh, ran, names) if fresh and ran else ([], False)
     known, own = {one.name for one in stopping}, [one for one in stopping if not one.name]
-    found: set[str] = set()
+    found, weights = set[str](), plain_weights(session, best)  # B10 says of weights that they are not moved
     for path, name, value, owner in plain:
         full = names[id(value)]
+        if full.removeprefix("self.") in weights:
+            continue
         if getattr(value, "is_given", False) or (fresh is None and not _is_made_first(name, owner)):
             continue  # where it is, is its maker's affair
         is_table = value.dim() >= 2 and value.is_floating_point() and value.shape[-1] == width

@@ -88,12 +88,18 @@ def python_list(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
 
 def plain_tensors(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     """B10: weights that are attributes like any other, self.weight = torch.empty(…)."""
-    module = session.candidate.module
-    names = session.candidate.unregistered if module is not None and best is not None else []
-    plain = [name for name in names if isinstance(vars(_owner(module, name)).get(name.rpartition(".")[2]), Tensor)]
-    if plain and not any(True for _ in module.parameters()):  # type: ignore[union-attr]
-        said = f"self.{plain[0]} is a tensor, no nn.Parameter: it is not among model.parameters()."
+    for name in plain_weights(session, best)[:1]:
+        said = f"self.{name} is a tensor, no nn.Parameter: it is not among model.parameters()."
         yield Finding(MISTAKES["B10"], said)
+
+
+def plain_weights(session: Session, best: Hypothesis | None) -> list[str]:
+    """Names of the attributes that stand for weights of the reference, in a module that has no parameters."""
+    module = session.candidate.module
+    if module is None or best is None or any(True for _ in module.parameters()):
+        return []
+    names = session.candidate.unregistered
+    return [name for name in names if isinstance(vars(_owner(module, name)).get(name.rpartition(".")[2]), Tensor)]
 
 
 def _owner(module: Any, name: str) -> Any:
