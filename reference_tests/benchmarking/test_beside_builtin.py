@@ -5,6 +5,7 @@ import math
 import pytest
 
 from benchmarks import beside_builtin
+from reference_tests.benchmarking.made_up import needs_groups
 from scratch_transformer.attention.tiled import workers
 from scratch_transformer.benchmarking import grid, measurement
 
@@ -19,6 +20,7 @@ def small(monkeypatch):
 
 
 def test_pieces_are_kept_together_and_their_means_are_told(tmp_path, capsys):
+    needs_groups()
     for group in ("both", "few"):
         beside_builtin.main(["float32", group, "--seconds", "0.01", "--keep", str(tmp_path)])
     said = capsys.readouterr().out

@@ -3,7 +3,7 @@
 import pytest
 from torch import nn
 
-from reference_tests.kit.learners.checked import IMPORTS, check_here
+from reference_tests.kit.learners.checked import IMPORTS, WORDS, check_here
 from scratch_transformer.kit.resolve.library.supplied import is_whole_sublayer
 
 LEARNER = """
@@ -80,8 +80,8 @@ def test_a_layer_of_whole_sublayers_is_right(tmp_path):
 
 
 @pytest.mark.parametrize("old, new, said", [
-    ("scores.softmax(-1)", "scores.softmax(scores)", "softmax the tensor scores as dim"),
-    ("scores.softmax(-1)", "F.softmax(scores, dim=v)", "softmax the tensor v as dim"),
+    pytest.param("scores.softmax(-1)", "scores.softmax(scores)", "softmax the tensor scores as dim", marks=WORDS),
+    pytest.param("scores.softmax(-1)", "F.softmax(scores, dim=v)", "softmax the tensor v as dim", marks=WORDS),
     ("        residual =", "        assert query == key == value\n        residual =", "whether query == key == value"),
     ("        residual =", "        if value:\n            key = value\n        residual =", "whether value"),
 ])  # fmt: skip

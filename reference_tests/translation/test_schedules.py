@@ -29,6 +29,7 @@ def rates(schedule, start=0):
 PEAK = 0.1 / math.sqrt(12 * WARMUP)  # of tiny.SETTINGS
 
 
+@pytest.mark.filterwarnings("ignore:The epoch parameter in")  # older releases of torch warn of what they do themselves
 def test_cosine_is_torchs():
     sgd = torch.optim.SGD([torch.nn.Parameter(torch.zeros(2))], lr=PEAK)
     warm = LinearLR(sgd, start_factor=1 / WARMUP, total_iters=WARMUP - 1)
