@@ -228,6 +228,10 @@ class Candidate:
         """The parameter for its positions, which it need not be given, and what it stops with without; else None."""
         return None
 
+    def besides(self, **inputs: Any) -> list[str]:
+        """Parameters on which its output depends and that stand for no weight of the reference, with their sizes."""
+        return []
+
     def several(self, **inputs: Any) -> Exception | None:
         """What it stops with, of what is called with one sentence in a batch, for all of them; None if it runs."""
         return None

@@ -131,6 +131,7 @@ def _diagnosed(session: Session, parts: Known, seconds: float | None) -> Diagnos
             *([unsteady] if unsteady else ()),
             *_limits(session),
             *(_does_without(session) if best else ()),
+            *(_has_besides(session) if best else ()),
         ),
         replaced=tuple(candidate.replaced),
         recipe=recipe,
@@ -289,6 +290,14 @@ def _does_without(session: Session) -> Iterator[str]:
     has_heads = session.settings.get("num_heads", 1) > 1
     if has_heads and any(name.endswith("w_o.weight") for name in session.candidate.missing):
         yield UNMIXED
+
+
+def _has_besides(session: Session) -> Iterator[str]:
+    """What else is to be trained in it: a shift of RMSNorm, a bias for every distance."""
+    besides = session.candidate.besides(**session.ran[0].probe.inputs)
+    if besides:
+        said = " and ".join(filter(None, (", ".join(besides[:-1]), besides[-1])))
+        yield f"Besides the reference's weights it has {said}: what becomes of that in training was not checked."
 
 
 def _limits(session: Session) -> Iterator[str]:

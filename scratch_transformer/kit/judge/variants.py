@@ -69,7 +69,8 @@ class Variants:
         """Whether a recipe's module has a matrix that the candidate has no place for, and nothing can stand for.
 
         A square one may be left out, as it may change nothing; a constant for any other is no model of the candidate,
-        though outputs may agree: a norm undoes what a matrix of ones does. Nor is a sublayer thrown away that has none.
+        though outputs may agree: a norm undoes what a matrix of ones does. Nor is a sublayer thrown away that has none,
+        and an attention is no layer: a network has matrices.
         """
         asked = _structure(recipe), missing, _throws_away(recipe)
         if asked not in self._lacks:
@@ -77,8 +78,10 @@ class Variants:
             shapes = [own[name].shape for name in missing if name in own]
             self._lacks[asked] = any(len(shape) == 2 and shape[0] != shape[1] for shape in shapes)
             attentions = {name.removesuffix("w_q.weight") for name in own if name.endswith("_attn.w_q.weight")}
-            if asked[-1] and any({f"{one}w_{role}.weight" for role in "qkvo"} <= missing for one in attentions):
-                self._lacks[asked] = True
+            networks = {name.removesuffix("1.weight") for name in own if name.endswith("feed_forward.linear1.weight")}
+            bare = any({f"{one}{number}.weight" for number in (1, 2)} <= missing for one in networks)
+            bare |= asked[-1] and any({f"{one}w_{role}.weight" for role in "qkvo"} <= missing for one in attentions)
+            self._lacks[asked] |= bare
         return self._lacks[asked]
 
     def module(self, recipe: Recipe, key: Hashable, state: Mapping[str, Tensor]) -> nn.Module:

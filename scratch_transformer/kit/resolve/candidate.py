@@ -162,6 +162,21 @@ class Resolved(Candidate):
         finally:
             self.plan = wide
 
+    def besides(self, **inputs: Any) -> list[str]:
+        left = [] if self.parameters is None else self.parameters.unplaced(self.layout)
+        if self.parameters is None or not left:
+            return []
+        expected, found = self(**inputs), dict[str, str]()
+        for name in left:
+            with self.parameters.changed([name]):
+                try:
+                    is_same = torch.equal(self(**inputs), expected)
+                except Exception:  # the learner's code may raise anything
+                    is_same = False
+            said = re.sub(r"\.\d+(?=\.|$)", "", name)  # the same of every layer
+            found |= {} if is_same else {said: f"{said} {tuple(self.parameters.tensors[name].shape)}"}
+        return [*found.values()]
+
     def uncounted(self, **inputs: Any) -> tuple[str, Exception] | None:
         told, free = self.plan, {p.name for p in parameters_of(self.function) if p.default is None}
         for name in (n for n, value in told.constants.items() if isinstance(value, beside.Positions) and n in free):

@@ -105,14 +105,11 @@ def _idle(candidate: Resolved, probe: Probe) -> dict[str, list[str]]:
     if candidate.module in IDLE:
         return IDLE[candidate.module]
     parameters, idle = candidate.parameters, dict[str, list[str]]()
-    values, expected = parameters.read(), _output(candidate, probe)
+    expected = _output(candidate, probe)
 
     def matters(names: list[str]) -> bool:
-        changed = values.clone()
-        for name in names:
-            changed[parameters.positions[name]] = 2.0 * changed[parameters.positions[name]] + 1.0
-        parameters.write(changed)
-        output = _output(candidate, probe)
+        with parameters.changed(names):
+            output = _output(candidate, probe)
         return output is None or expected is None or not torch.equal(output, expected)
 
     for path, names in _first_level(parameters).items() if expected is not None else ():
@@ -124,7 +121,6 @@ def _idle(candidate: Resolved, probe: Probe) -> dict[str, list[str]]:
     own = [name for name in parameters.tensors if "." not in name]
     if expected is not None and 1 < len(own) < len(parameters.tensors) and not matters(own):
         idle |= {name: [name] for name in own}
-    parameters.write(values)
     if expected is not None:
         IDLE[candidate.module] = idle
     return idle

@@ -7,12 +7,13 @@ tensor operations on a tensor of positions: a packed matrix is `positions[:d_mod
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 import re
 import warnings
 import weakref
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import torch
 from torch import Tensor, nn
@@ -87,6 +88,26 @@ class Parameters:
         for name, values in self.tensors.items():
             place, shape = self._places[name]
             values.data = vector[place].reshape(shape).to(values.dtype, copy=True)
+
+    @contextlib.contextmanager
+    def changed(self, names: Iterable[str]) -> Iterator[None]:
+        """These have other values in the block."""
+        values = self.read()
+        others = values.clone()
+        for name in names:
+            others[self.positions[name]] = 2.0 * others[self.positions[name]] + 1.0
+        self.write(others)
+        try:
+            yield
+        finally:
+            self.write(values)
+
+    def unplaced(self, layout: Layout) -> list[str]:
+        """Those to be trained that stand for no weight of a layout."""
+        placed = torch.zeros(self.size, dtype=torch.bool)
+        for positions in layout.values():
+            placed[positions[positions >= 0]] = True
+        return [n for n, values in self.tensors.items() if values.requires_grad and not placed[self.positions[n]].any()]
 
     def load(self, layout: Layout, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Puts canonical values where the layout says. Returns what the parameters then stand for."""
