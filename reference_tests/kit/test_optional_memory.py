@@ -65,3 +65,39 @@ def test_what_is_not_understood_with_it_is_said_to_be_unseen(tmp_path):
     text = BLOCK.replace(f"self.dropout({CROSS}[0])", "torch.stack(encoder_output).mean(0)")
     (block,) = check_text(text, tmp_path).values()
     assert any("called without encoder_output" in limit for limit in block.limits)
+
+
+CHOSEN = """
+class DecoderBlock(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff, use_cross_attention: bool = False):
+        super().__init__()
+        self.self_attention = nn.MultiheadAttention(d_model, num_heads, batch_first=True)
+        self.use_cross_attention = use_cross_attention
+        if use_cross_attention:
+            self.cross_attention = nn.MultiheadAttention(d_model, num_heads, batch_first=True)
+            self.norm2 = nn.LayerNorm(d_model)
+        self.feed_forward = nn.Sequential(nn.Linear(d_model, d_ff), nn.ReLU(), nn.Linear(d_ff, d_model))
+        self.norm1, self.norm3 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+
+    def forward(self, x, memory=None, memory_mask=None, mask=None):
+        x = self.norm1(x + self.self_attention(x, x, x, attn_mask=mask)[0])
+        if self.use_cross_attention and memory is not None:
+            x = self.norm2(x + self.cross_attention(x, memory, memory, key_padding_mask=memory_mask)[0])
+        return self.norm3(x + self.feed_forward(x))
+"""
+
+
+def test_an_attention_to_the_encoder_that_must_be_asked_for_is_asked_for(tmp_path):
+    (block,) = check_text(CHOSEN, tmp_path).values()
+    assert (block.kind, block.verdict) == ("DecoderLayer", "matches the builtin")
+    with time_to_look(LESS):
+        (block,) = check_text(CHOSEN.replace("x, memory, memory,", "x, memory, x,"), tmp_path).values()
+    assert block.verdict in ("mistake", "unknown mismatch")
+
+
+def test_no_attention_to_the_encoder_shares_no_weights_with_the_other(tmp_path):
+    left_out = CHOSEN.replace("if use_cross_attention:", "if use_cross_attention is None:")
+    left_out = left_out.replace("if self.use_cross_attention and", "if self.use_cross_attention is None and")
+    with time_to_look(LESS):
+        (block,) = check_text(left_out, tmp_path).values()
+    assert "A36" not in block.ids and block.verdict in ("mistake", "unknown mismatch"), block

@@ -259,3 +259,63 @@ def test_a_sublayer_without_weights_is_not_one_that_is_thrown_away():
     thrown = RIGHT.with_({"parts": (("norm1", (("norm_order", "thrown away"),)),)})
     assert not variants.lacks(thrown, frozenset()) and not variants.lacks(RIGHT, missing)
     assert variants.lacks(thrown, missing)
+
+
+AROUND = """
+class Residual(nn.Module):
+    def __init__(self, size, dropout):
+        super().__init__()
+        self.norm, self.dropout = LayerNorm(size), nn.Dropout(dropout)
+
+    def forward(self, x, sublayer):
+        return x + self.dropout(sublayer(self.norm(x)))
+
+class DecoderLayer(nn.Module):
+    def __init__(self, size, self_attn, src_attn, feed_forward, dropout):
+        super().__init__()
+        self.size, self.self_attn, self.src_attn, self.feed_forward = size, self_attn, src_attn, feed_forward
+        self.sublayers = nn.ModuleList(Residual(size, dropout) for _ in range(3))
+
+    def forward(self, x, memory, src_mask, tgt_mask):
+        x = self.sublayers[0](x, lambda FIRST: self.self_attn(x, x, x, tgt_mask))
+        x = self.sublayers[1](x, lambda SECOND: self.src_attn(x, memory, memory, src_mask))
+        return self.sublayers[2](x, self.feed_forward)
+"""
+OWN_NORM = """
+class LayerNorm(nn.Module):
+    def __init__(self, size, eps=1e-5):
+        super().__init__()
+        self.a_2, self.b_2, self.eps = nn.Parameter(torch.ones(size)), nn.Parameter(torch.zeros(size)), eps
+
+    def forward(self, x):
+        return self.a_2 * (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + self.eps) + self.b_2
+"""
+
+
+@pytest.mark.parametrize("first, second", [("y", "y"), ("x", "y"), ("x", "x")])
+def test_lambdas_that_do_not_use_what_is_normalized(first, second, tmp_path):
+    text = OWN_NORM + AROUND.replace("FIRST", first).replace("SECOND", second)
+    layer = check_text(text, tmp_path)["DecoderLayer"]
+    lines = [mistake.line for mistake in layer.mistakes if mistake.id == "B14"]
+    wrong = [number for number, name in ((31, first), (32, second)) if name == "y"]
+    assert (layer.unexplained, lines) == (False, wrong[:1]), layer
+    assert {"LN1", "LN2"} <= {*layer.ids, *layer.inherited}
+
+
+def test_two_such_lambdas_are_one_mistake_of_the_layer_and_of_its_stack(tmp_path):
+    stack = """
+class Decoder(nn.Module):
+    def __init__(self, layer, n):
+        super().__init__()
+        self.layers, self.norm = nn.ModuleList(copy.deepcopy(layer) for _ in range(n)), LayerNorm(layer.size)
+
+    def forward(self, x, memory, src_mask, tgt_mask):
+        for layer in self.layers:
+            x = layer(x, memory, src_mask, tgt_mask)
+        return self.norm(x)
+"""
+    text = OWN_NORM + AROUND.replace("FIRST", "y").replace("SECOND", "y") + stack
+    results = check_text(text, tmp_path)
+    (finding,) = (mistake for mistake in results["DecoderLayer"].mistakes if mistake.id == "B14")
+    assert finding.form == "in the first and the second sublayer"
+    assert "B14" in results["Decoder"].inherited and not any("besides" in one for one in results["Decoder"].limits)

@@ -23,12 +23,13 @@ from scratch_transformer.kit.judge.divergence import first_divergence
 from scratch_transformer.kit.judge.evidence import evidence
 from scratch_transformer.kit.judge.extras import from_extras
 from scratch_transformer.kit.judge.lengths import other_when_long
+from scratch_transformer.kit.judge.places import THREE
 from scratch_transformer.kit.judge.search import PADDING_LOST, Change, Hypothesis, Known, Match, find
 from scratch_transformer.kit.judge.session import EXACT, ROUNDED, Session, distance, says_nothing
-from scratch_transformer.kit.kind import Candidate, Diagnosis, Finding, Verdict
+from scratch_transformer.kit.kind import PARTS, Candidate, Diagnosis, Finding, Verdict
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.attention import AS_IN_T5, LENT, NOT_ASKED, ONE_HEAD, TARGET_ONLY, UNTOLD
-from scratch_transformer.kit.mistakes.blocks import MIXED_NORMS, UNUSED_NORMS
+from scratch_transformer.kit.mistakes.blocks import IN_BOTH, MIXED_NORMS, UNUSED_NORMS
 from scratch_transformer.kit.mistakes.normalization import LARGE_EPS
 from scratch_transformer.kit.recipe import RIGHT, Recipe
 
@@ -260,11 +261,22 @@ def _unsteady(session: Session) -> str:
     return ""
 
 
+def in_both(first: Finding, second: Finding) -> Finding:
+    """One mistake around two of three sublayers, as one."""
+    entries = tuple(first.mistake.changes.get(first.form, first.entries).items())
+    if not entries or first.form:
+        return first
+    form = IN_BOTH.format(*(PARTS[one.part].removesuffix(" sublayer") for one in (first, second)))
+    return replace(first, form=form, part="", entries={"parts": ((first.part, entries), (second.part, entries))})
+
+
 def _sorted(findings: Iterable[Finding]) -> list[Finding]:
     """The worst first, each mistake once."""
     unique: dict[str, Finding] = {}
     for finding in findings:
-        unique.setdefault(finding.mistake.id, finding)
+        first = unique.setdefault(finding.mistake.id, finding)
+        if first.part in THREE and finding.part in THREE and first.part != finding.part and first.form == finding.form:
+            unique[finding.mistake.id] = in_both(first, finding)
     if "B11" in unique:
         for shown in ("A25", "B24"):
             unique.pop(shown, None)  # by evaluation, or by what is left of the sum in training

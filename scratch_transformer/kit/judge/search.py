@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from scratch_transformer.kit.judge.bypassed import bypassed
 from scratch_transformer.kit.judge.designs import (
     Design,
     against,
@@ -249,9 +250,11 @@ def _tiers(session: Session, parts: Known) -> Iterator[tuple[bool, Iterable[Hypo
     if session.candidate.explained is not None:  # with masks, one more may be seen
         besides = [(*told, change) for change in changes if compatible((*told, change))]
         yield False, with_changes(near[:MOST_LIKELY], besides)
-    bare = list(of_bare_sublayers(kind.name, session.asked, session.candidate.missing))
+    round_norms = bypassed(session.candidate.module)
+    bare = list(of_bare_sublayers(kind.name, session.asked, session.candidate.missing, round_norms))
     if bare:
-        yield False, with_changes(designs, bare)
+        besides = [(*all_known, *c) for all_known in found[:1] for c in bare]
+        yield False, with_changes(designs, [*bare, *(c for c in besides if compatible(c))])
     for all_known in found[:1] if session.candidate.is_tried else ():  # without what the parts have, nothing agrees
         one_more = [(*all_known, change) for change in changes if compatible((*all_known, change))]
         yield False, with_changes(designs[:MOST_LIKELY], one_more)
@@ -297,16 +300,18 @@ def of_sublayers(kind: str, changes: Sequence[Change]) -> Iterator[tuple[Change,
         yield from in_a_sublayer(kind, (change,))
 
 
-def of_bare_sublayers(kind: str, names: Iterable[str], missing: Collection[str]) -> Iterator[tuple[Change, ...]]:
+def of_bare_sublayers(
+    kind: str, names: Iterable[str], missing: Collection[str], round_norms: Collection[int] = ()
+) -> Iterator[tuple[Change, ...]]:
     """No norm around the sublayers whose norm has no weights, and any order around the others.
 
-    names: of all weights.
+    names: of all weights. round_norms: numbers of other sublayers, from 1 on, that do not get what is normalized.
     """
     if kind not in SUBLAYERS:
         return
     norms = [name for name in names if name.endswith("weight")]
     of_places = {place: {name for name in norms if f".{place}.weight" in f".{name}"} for place in SUBLAYERS[kind]}
-    bare = [place for place, own in of_places.items() if own <= set(missing)]
+    bare = [p for n, (p, own) in enumerate(of_places.items(), 1) if own <= set(missing) or n in round_norms]
     if 0 < len(bare) < len(of_places):
         without = tuple(Change("B14", "", (("norm_order", "no norm"),), part=place) for place in bare)
         changes = [Change(id, form, tuple(e.items())) for id in ORDERS for form, e in MISTAKES[id].changes.items()]

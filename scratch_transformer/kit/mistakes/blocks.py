@@ -5,6 +5,8 @@ from scratch_transformer.kit.kind import Mistake
 BLOCK = "Vaswani et al. 2017, section 3.1"
 FEED_FORWARD = "Vaswani et al. 2017, section 3.3, equation 2"
 DROPOUT = "Vaswani et al. 2017, section 5.4"
+IN_BOTH = "in the {} and the {} sublayer"
+"""A form of what two of three sublayers have."""
 UNUSED_NORMS = "others are made, and never used"
 """A form of B15 that nobody means."""
 MIXED_NORMS = "another order than in the rest of its layer"

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from scratch_transformer.kit.definitions import is_own, leads_to
 from scratch_transformer.kit.mistakes.attention import ONE_HEAD, OWN_VALUE, WEIGHTS_APART
-from scratch_transformer.kit.mistakes.blocks import UNUSED_NORMS
+from scratch_transformer.kit.mistakes.blocks import IN_BOTH, UNUSED_NORMS
 from scratch_transformer.kit.report.fixes import fixed
 
 PATTERNS: dict[str, str] = {
@@ -56,6 +56,9 @@ OF_QUERIES = r"mask.*(unsqueeze\((dim=)?(3|-1)\)|, None\])"
 """A mask (B, 1, T, 1): padding's own rows."""
 SCALED = ("times d_model", "divided by √d_model", "plus √d_model")
 WEIGHED = r"einsum\(.*(att|weight|prob|score|softmax)"
+GOES_ROUND = r"lambda (\w+) *:(?!.*\b\1\b).*\)$"
+"""What does not use what its norm makes."""
+TWO_SUBLAYERS = [*itertools.combinations(("first", "second", "third"), 2)]
 OF_FORMS: dict[tuple[str, str], str] = {
     ("E2", "not scaled"): r"\bself\.(\w+\.)*\w*emb\w*\(|\.embedding\(",
     **{("E2", form): r"sqrt|\*\*|\*.*dim|\*.*model" for form in SCALED},
@@ -73,6 +76,7 @@ OF_FORMS: dict[tuple[str, str], str] = {
     ("A34", ""): r"\.byte\(|uint8|ByteTensor",
     ("B19", ""): r"for .* in .*\bself\b",
     ("P4", ""): r"\[[^\]]*:[^\]]*(size|shape|len)|arange\(.*(size\(|shape\[)",
+    **{("B14", form): GOES_ROUND for form in ("", *(IN_BOTH.format(*two) for two in TWO_SUBLAYERS))},
     ("A36", ""): r"(?i)(att|mha|cross)\w*\(.*\b(enc|mem|src|context)\w*\b(?<!mask)",
     ("B24", ""): r"drop\w*\(.*[^(,] \+|return self\.\w*drop\w*\(|^\s*x = self\.\w*drop\w*\(x\)",
     ("B12", ""): r"\bdropout\(.*True|(F|functional)\.dropout\((?!.*training)",

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from scratch_transformer.kit.judge.bypassed import bypassed
 from scratch_transformer.kit.judge.designs import Design, possible, shown_by
 from scratch_transformer.kit.judge.fits import factor_of_scores
 from scratch_transformer.kit.judge.places import DECODERS, apart, in_a_sublayer
@@ -80,9 +81,11 @@ class Trial:
     # ---- Recipes to try ----
 
     def _recipes(
-        self, tier: int, designs: list[Design], key: bytes, missing: frozenset[str]
+        self, tier: int, designs: list[Design], key: bytes, missing: frozenset[str], round_norms: Sequence[int]
     ) -> Iterator[tuple[Design, Recipe]]:
-        """Right ones; with the mistakes of the parts; with one mistake, or a few that come together."""
+        """Right ones; with the mistakes of the parts, and those that the text shows; with one mistake, or a few that
+        come together.
+        """
         by_name = dict(designs)
         if tier == 0:
             yield from ((design, RIGHT.with_(design[1])) for design in designs)
@@ -94,7 +97,9 @@ class Trial:
         if tier == 1:
             alone = [c for some in known[:MOST_ALONE] for c in in_a_sublayer(self.kind.name, some)]
             of_one = [c for some in known[:1] for c in apart(self.kind.name, some) if self.kind.name in DECODERS]
-            combinations = [known[:1], self._of_sides, known[1:], alone, of_one]
+            bare = of_bare_sublayers(self.kind.name, self.shapes, missing, round_norms) if round_norms else ()
+            besides = [(*some, *c) for c in bare for some in (*known[:1], ()) if compatible((*some, *c))]
+            combinations = [besides, known[:1], self._of_sides, known[1:], alone, of_one]
         else:
             changes = changes_of(self.kind)
             combinations = [_mistaken(changes, known[0] if known else ())]
@@ -163,7 +168,7 @@ class Trial:
         for tier, some in self._steps(designs, min(enough, NOTHING)):
             if tier and not any(output is not None and output.isfinite().all() for _, output in outputs):
                 break
-            for design, recipe in self._recipes(tier, some, key, missing):
+            for design, recipe in self._recipes(tier, some, key, missing, bypassed(candidate.module)):
                 if tier == MISTAKEN and time.process_time() > deadline:
                     is_whole = False
                     break

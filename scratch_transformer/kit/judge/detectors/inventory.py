@@ -170,7 +170,9 @@ def _is_optional(session: Session, module: nn.Module, path: str) -> bool:
 
 def shared_attentions(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     """A36: different weights were asked for in the two attentions of a decoder's layer, and both have the same."""
-    of_self = [name for name in session.asked if "self_attn.w_" in name and name.endswith("weight")] if best else []
+    if best is None or best.recipe.order == "no cross":
+        return
+    of_self = [name for name in session.asked if "self_attn.w_" in name and name.endswith("weight")]
     pairs = [(name, name.replace("self_attn", "cross_attn")) for name in of_self]
     pairs = [pair for pair in pairs if pair[1] in session.asked and not set(pair) & session.candidate.missing]
     if pairs and all(torch.equal(session.state[a], session.state[b]) for a, b in pairs):

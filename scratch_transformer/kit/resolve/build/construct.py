@@ -26,7 +26,7 @@ from scratch_transformer.kit.resolve.build.options import Lazy, Part
 from scratch_transformer.kit.resolve.build.reading import Use, uses_of
 from scratch_transformer.kit.resolve.build.tokenizer import is_tokenizer
 from scratch_transformer.kit.resolve.build.values import Values
-from scratch_transformer.kit.resolve.names.settings import is_setting, settings_of
+from scratch_transformer.kit.resolve.names.settings import CROSSING, is_setting, settings_of
 
 MOST_ATTEMPTS, MOST_REPAIRS = 24, 3
 
@@ -136,11 +136,16 @@ def _class_of(annotation: Any, namespace: Mapping[str, Any]) -> type | None:
 
 
 def attempts(
-    cls: Any, settings: Mapping[str, Any], namespace: Mapping[str, Any], parts: Part, given: Mapping[str, Any]
+    cls: Any,
+    settings: Mapping[str, Any],
+    namespace: Mapping[str, Any],
+    parts: Part,
+    given: Mapping[str, Any],
+    takes_memory: bool = False,
 ) -> Iterator[Attempt]:
     """Ways to call the constructor, the likeliest first; after one that failed, what its error suggests.
 
-    given: arguments that a person has fixed, by name.
+    given: arguments that a person has fixed, by name. takes_memory: whether it is to attend to an encoder's output.
 
     Raises Unknown, with the parameter's name, if one has no value at all.
     """
@@ -158,6 +163,8 @@ def attempts(
             use = replace(use, called=True)  # a class, too, that is handed on to what is made
         wish = options.wish(parameter, use, cls, namespace)
         found = [given[parameter.name]] if parameter.name in given else options.options(wish, values, parts)
+        if takes_memory and not found and parameter.default is False and CROSSING.search(parameter.name):
+            found = [True, False]
         if found:
             choices[parameter.name] = found
         elif parameter.default is parameter.empty:

@@ -48,7 +48,8 @@ class Library(Parts):
             flags = {name: value for name, value in changes.items() if name not in GENERAL}
             kept = {n: v for n, v in self.given.items() if not changes.keys() & {*settings_of(n), plain(n)}}
             given = {**kept, **flags}
-            attempt = next(construct.attempts(cls, wanted, self.namespace_of(cls), self.parts(kind, cls), given))
+            names, parts = self.namespace_of(cls), self.parts(kind, cls)
+            attempt = next(construct.attempts(cls, wanted, names, parts, given, "memory" in kind.inputs))
             with self.globals_of(cls, wanted, settings) if is_outside else contextlib.nullcontext():
                 again = attempt.build()
             heard = {"dropout"} if is_outside and outside.drops_as_told(again, changes["dropout"]) else set()

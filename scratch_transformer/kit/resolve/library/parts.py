@@ -335,7 +335,8 @@ class Parts(Known):
         self._building.append(cls)
         kind = self.kinds[side or self.guesses[cls][0]]
         try:
-            for attempt in construct.attempts(cls, kind.defaults, self.namespace_of(cls), self.parts(kind, cls), {}):
+            names, parts = self.namespace_of(cls), self.parts(kind, cls)
+            for attempt in construct.attempts(cls, kind.defaults, names, parts, {}, "memory" in kind.inputs):
                 self.set_globals(cls, kind.defaults)
                 return attempt.build()
         except RecursionError:

@@ -130,6 +130,8 @@ SWITCH = re.compile(
     r"(use|using|uses|no|is|has|with|enable|disable|do|apply|add|need|tie|tied|share|learn|learnable|learned)(_|(?=[A-Z]))"
 )
 """The same of names with words apart."""
+CROSSING = re.compile(r"(?i)(?<![a-z])(cross|enc(oder)?_dec(oder)?)_?att(entio)?n|^(use|has|with|add)_cross$")
+"""Whether a layer attends to an encoder's output, which it need not: use_cross_attention=False."""
 OUT = ("dout", "dimout", "outdim", "outputdim", "outfeatures")
 ROTARY_BASE = re.compile(r"^base$|theta|ropebase|^(max)?wavelength$")
 

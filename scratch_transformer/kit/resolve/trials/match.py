@@ -251,7 +251,7 @@ def _constructed(thing: Any, kind: Kind, library: Library, settings: dict[str, A
     given = {**schedules.optimizers(thing), **library.given} if kind.name == "WarmupSchedule" else library.given
     try:
         for attempt in construct.attempts(
-            thing, settings, library.namespace_of(thing), library.parts(kind, thing), given
+            thing, settings, library.namespace_of(thing), library.parts(kind, thing), given, "memory" in kind.inputs
         ):
             pads = library.set_globals(thing, settings)
             if library.is_late and failed:

@@ -138,9 +138,12 @@ def match(ours: list[Unit], theirs: list[Unit]) -> Pairs:
     free = list(theirs)
     usual = [unit for unit in ours if not unit.path.endswith(MEMORY_NORM)]
     is_usual = _norms_in_layers(theirs) <= _norms_in_layers(usual)
-    are_few = _norms_in_layers(theirs) < _norms_in_layers(usual)
     scored = sorted(
-        (-_score(unit, other) - _by_order(unit, j, theirs) - 0.25 * (are_few and _is_numbered_alike(unit, other)), i, j)
+        (
+            -_score(unit, other) - _by_order(unit, j, theirs) - 0.25 * (is_usual and _is_numbered_alike(unit, other)),
+            i,
+            j,
+        )
         for i, unit in enumerate(ours)
         for j, other in enumerate(theirs)
         if _fits(unit, other) and not (is_usual and unit.path.endswith(MEMORY_NORM))
@@ -159,7 +162,7 @@ MEMORY = re.compile(r"mem|kv|context|ctx|enc\w*_?out")
 
 
 def _is_numbered_alike(ours: Unit, theirs: Unit) -> bool:
-    """Of norms, where one of them is not used: norm2 is the second."""
+    """Of norms: norm2 is the second, whichever was made first, and where one of them is not used."""
     return (
         ours.kind == theirs.kind == "norm"
         and NUMBERED.findall(ours.path)[-1:] == NUMBERED.findall(theirs.path)[-1:] != []

@@ -1,0 +1,40 @@
+"""Norms that a sublayer goes round: self.residual(x, lambda y: self.attention(x, x, x)), where y is norm(x)."""
+
+from __future__ import annotations
+
+import ast
+import functools
+
+from torch import nn
+
+from scratch_transformer.kit.definitions import nodes_of
+
+
+def bypassed(module: nn.Module | None) -> tuple[int, ...]:
+    """The numbers of the sublayers, from 1 on, whose lambda does not use what it is given, as far as the text tells."""
+    return () if module is None else _of_class(type(module))
+
+
+@functools.lru_cache(maxsize=1024)
+def _of_class(cls: type[nn.Module]) -> tuple[int, ...]:
+    forward = next((n for n in nodes_of(cls) if isinstance(n, ast.FunctionDef) and n.name == "forward"), None)
+    calls = [node for node in ast.walk(forward) if isinstance(node, ast.Call)] if forward is not None else []
+    given = sorted((call for call in calls if len(call.args) == 2 and _is_sublayer(call.args[1])), key=_place)
+    return tuple(number for number, call in enumerate(given, 1) if _goes_round(call.args[1]))
+
+
+def _place(call: ast.Call) -> tuple[int, int]:
+    return call.lineno, call.col_offset
+
+
+def _is_sublayer(given: ast.expr) -> bool:
+    """lambda x: self.attention(x, x, x), self.feed_forward."""
+    is_own = isinstance(given, ast.Attribute) and isinstance(given.value, ast.Name) and given.value.id == "self"
+    return is_own or isinstance(given, ast.Lambda)
+
+
+def _goes_round(given: ast.expr) -> bool:
+    if not isinstance(given, ast.Lambda) or len(given.args.args) != 1 or not isinstance(given.body, ast.Call):
+        return False
+    used = {node.id for node in ast.walk(given.body) if isinstance(node, ast.Name)}
+    return given.args.args[0].arg not in used
