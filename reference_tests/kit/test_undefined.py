@@ -10,6 +10,8 @@ import pytest
 import torch
 
 from reference_tests.kit.learners.checked import IMPORTS, WORDS, check_text
+from reference_tests.kit.learners.checked import IMPORTS, check_text
+from scratch_transformer.kit import process
 from scratch_transformer.kit.discover import load
 from scratch_transformer.kit.discover.target import find
 from scratch_transformer.kit.judge import undefined
@@ -928,3 +930,11 @@ def test_what_a_later_cell_defines_anew_fitted_where_it_was_called(line, file, i
     monkeypatch.setitem(linecache.cache, file, (len(CELLS), None, CELLS.splitlines(keepends=True), file))
     assert undefined.is_of_later("Attention.forward", line, file) == is_so
     assert not undefined.is_of_later("Layer.forward", line, file)
+
+
+def test_the_line_that_python_cannot_read_is_the_one_to_look_at(tmp_path):
+    path = tmp_path / "unread_lines.py"
+    path.write_text(IMPORTS + UNREAD)
+    report = process.check(find(f"{path}:InputEmbedding"), path.name)
+    (found,) = next(one for one in report.results if one.name == "InputEmbedding").mistakes
+    assert (found.id, found.line) == ("B26", 12) and any("vocab_size: int, d_model" in line for line in found.code)

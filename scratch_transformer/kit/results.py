@@ -15,7 +15,7 @@ from torch import nn
 
 from scratch_transformer.kit.definitions import leads_to
 from scratch_transformer.kit.discover.sandbox import Guard, TimeUp, time_limit
-from scratch_transformer.kit.discover.target import Source
+from scratch_transformer.kit.discover.target import Source, find
 from scratch_transformer.kit.judge import no_forward, uncomputed
 from scratch_transformer.kit.judge.crashes import crash_finding, first_finding
 from scratch_transformer.kit.judge.frames import STOPS_AT
@@ -248,6 +248,8 @@ def _unsaid(diagnosis: Diagnosis, silent: Sequence[Diagnosis]) -> list[Finding]:
 
 def _located(finding: Finding, value: Any, source: Source, made: Any = None) -> Named:
     """With the line to look at, of the class or function or of what it is made of, and was given."""
+    if unread := _unread(finding.evidence, source):
+        return named(finding, next(iter(find(source.path).sources), source), unread)
     given = [type(part) for part in made.modules()] if isinstance(made, nn.Module) else []
     given = [cls for cls in given if not cls.__module__.startswith("scratch_transformer.")]  # what stands in for parts
     stops_at = finding.evidence.partition(STOPS_AT)[2]
@@ -258,6 +260,16 @@ def _located(finding: Finding, value: Any, source: Source, made: Any = None) -> 
     if text and text != source.text:
         source = Source(found.file, text)
     return named(finding, source, found.line, found.put)
+
+
+def _unread(evidence: str, source: Source) -> int:
+    """The line that Python cannot read, or where what it is in begins, if a mistake is that; else 0."""
+    numbers = range(1, source.text.count("\n") + 2) if "cannot" in evidence else ()
+    return next((n for n in numbers if any(said.format(source.where(n)) in evidence for said in UNREAD)), 0)
+
+
+UNREAD = ("Python cannot read line {} (", "({}) cannot be read and is left out")
+"""What is said of a line."""
 
 
 def named(finding: Finding, source: Source, line: int = 0, put: Sequence[str] = ()) -> Named:

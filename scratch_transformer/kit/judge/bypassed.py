@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+from typing import Any
 
 from torch import nn
 
@@ -12,11 +13,12 @@ from scratch_transformer.kit.definitions import nodes_of
 
 def bypassed(module: nn.Module | None) -> tuple[int, ...]:
     """The numbers of the sublayers, from 1 on, whose lambda does not use what it is given, as far as the text tells."""
-    return () if module is None else _of_class(type(module))
+    cls: Any = type(module)
+    return _of_class(cls)
 
 
 @functools.lru_cache(maxsize=1024)
-def _of_class(cls: type[nn.Module]) -> tuple[int, ...]:
+def _of_class(cls: type) -> tuple[int, ...]:
     forward = next((n for n in nodes_of(cls) if isinstance(n, ast.FunctionDef) and n.name == "forward"), None)
     calls = [node for node in ast.walk(forward) if isinstance(node, ast.Call)] if forward is not None else []
     given = sorted((call for call in calls if len(call.args) == 2 and _is_sublayer(call.args[1])), key=_place)
