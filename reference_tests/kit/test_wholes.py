@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from reference_tests.kit.learners.checked import check_here, check_text
+from reference_tests.kit.learners.checked import LESS, check_here, check_text, time_to_look
 from scratch_transformer.kit import process
 from scratch_transformer.kit.checking import Checking
 from scratch_transformer.kit.discover.target import find
@@ -432,3 +432,39 @@ class GPT(nn.Module):
 def test_a_mask_that_is_made_and_ignored_is_not_said_to_be_none(kept, said, tmp_path):
     result = check_text(LANGUAGE_MODEL.replace("KEPT", kept), tmp_path)["GPT"]
     assert ([m.id for m in result.mistakes if m.severity == "mistake"], result.inherited) == said, result
+
+
+ONE_NORM = """
+class Transformer(nn.Module):
+    def __init__(self, src_vocab_size, tgt_vocab_size, d_model, num_heads, num_layers, d_ff, max_len, dropout):
+        super().__init__()
+        self.scale, of_layers = math.sqrt(d_model), dict(dropout=dropout, batch_first=True, norm_first=True)
+        self.source, self.target = nn.Embedding(src_vocab_size, d_model), nn.Embedding(tgt_vocab_size, d_model)
+        self.positions = nn.Parameter(torch.zeros(max_len, d_model))
+        self.encoders = nn.ModuleList(
+            nn.TransformerEncoderLayer(d_model, num_heads, d_ff, **of_layers) for _ in range(num_layers)
+        )
+        self.decoders = nn.ModuleList(
+            nn.TransformerDecoderLayer(d_model, num_heads, d_ff, **of_layers) for _ in range(num_layers)
+        )
+        self.final_norm, self.out = nn.LayerNorm(d_model), nn.Linear(d_model, tgt_vocab_size)
+
+    def forward(self, src, tgt):
+        memory = self.source(src) * self.scale + self.positions[: src.shape[1]]
+        for encoder in self.encoders:
+            memory = encoder(memory, src_key_padding_mask=src == 0)
+        x = self.target(tgt) * self.scale + self.positions[: tgt.shape[1]]
+        future = torch.ones(tgt.shape[1], tgt.shape[1], dtype=torch.bool, device=tgt.device).triu(1)
+        for decoder in self.decoders:
+            x = decoder(x, memory, future, tgt_key_padding_mask=tgt == 0, memory_key_padding_mask=src == 0)
+        return self.out(self.final_norm(x))
+"""
+
+
+def test_a_single_final_norm_is_the_decoders(tmp_path):
+    result = check_text(ONE_NORM, tmp_path)["Transformer"]
+    assert (result.verdict, [mistake.id for mistake in result.mistakes]) == ("harmless deviation", ["B4", "B1"])
+    assert "encoder: no final norm, decoder: final norm" in result.design
+    with time_to_look(LESS):
+        wrong = check_text(ONE_NORM.replace(".triu(1)", ".triu(2)"), tmp_path)["Transformer"]
+    assert wrong.verdict in ("mistake", "unknown mismatch"), wrong

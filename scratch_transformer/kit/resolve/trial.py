@@ -15,7 +15,7 @@ from torch import Tensor
 from scratch_transformer.kit.judge.bypassed import bypassed
 from scratch_transformer.kit.judge.designs import Design, possible, shown_by
 from scratch_transformer.kit.judge.fits import factor_of_scores
-from scratch_transformer.kit.judge.places import DECODERS, apart, in_a_sublayer
+from scratch_transformer.kit.judge.places import DECODERS, SIDES, apart, by_side, in_a_sublayer
 from scratch_transformer.kit.judge.search import (
     BLOCKS,
     FILLS,
@@ -89,6 +89,9 @@ class Trial:
         by_name = dict(designs)
         if tier == 0:
             yield from ((design, RIGHT.with_(design[1])) for design in designs)
+            if self.kind.name == "Transformer" and sum(f"{side}.norm.weight" in missing for side in SIDES) == 1:
+                of_sides = by_side(designs[:MOST_NEAR], missing)
+                yield from (((f"{name}, by side", own), RIGHT.with_(own)) for name, own in of_sides)
             return
         near = sorted(designs, key=lambda design: self._distances.get((design[0], key), 0.0))[:MOST_NEAR]
         base = [*self._inherited, *evident(self._variants, missing, self._inherited)]

@@ -179,12 +179,22 @@ def _norms_in_layers(units: list[Unit]) -> int:
 
 
 def _by_order(ours: Unit, number: int, theirs: list[Unit]) -> float:
-    """Norms outside the layers: those made before the first layer are the embeddings', the others the last."""
+    """Norms outside the layers: those made before the first layer are the embeddings', the others the last.
+
+    A single one of a model with two sides, that none of them is said to have, is before the scores.
+    """
     if ours.kind != "norm" or theirs[number].layer is not None:
         return 0.0
     side = theirs[number].context[:1]
+    if ours.path == "decoder.norm" and [unit for unit in theirs if _is_of_no_side(unit)] == [theirs[number]]:
+        return 1.0
     first = next((j for j, unit in enumerate(theirs) if unit.layer is not None and unit.context[:1] == side), -1)
     return 1.0 if first >= 0 and ours.path.endswith("embed_norm") == (number < first) else 0.0
+
+
+def _is_of_no_side(unit: Unit) -> bool:
+    """Whether it is a norm outside of all layers, of which its name does not say whose it is."""
+    return unit.kind == "norm" and unit.layer is None and not {"encoder", "decoder"} & {*unit.context}
 
 
 def _fits(ours: Unit, theirs: Unit) -> bool:
