@@ -389,6 +389,15 @@ def test_a_parts_mistake_is_what_its_recipe_has():
     assert of_parts(kind, [diagnosis(finding("LN1"), ddof=1, eps=0.25)]) == [DDOF]
 
 
+def test_what_another_of_its_mistakes_has_changed_is_none_of_it():
+    """One head of all features may have the scale of several: that is so of a form that this part's is not."""
+    kind = KINDS["EncoderLayer"]
+    part = diagnosis(finding("A1", "divided by √d_model"), finding("A13"), scale="1/sqrt(d_model)", split="view")
+    assert [change.entries for change in of_parts(kind, [part])] == [
+        (("scale", "1/sqrt(d_model)"),), (("split", "view"),)
+    ]  # fmt: skip
+
+
 def test_without_it_what_the_finding_says():
     kind = KINDS["LayerNorm"]
     assert of_parts(kind, [diagnosis(finding("LN1", ddof=1))]) == [DDOF]

@@ -33,7 +33,7 @@ from scratch_transformer.kit.judge.places import (
 )
 from scratch_transformer.kit.judge.session import EXACT, ROUNDED, Session
 from scratch_transformer.kit.judge.variants import Variants
-from scratch_transformer.kit.kind import NO_MASK, Diagnosis, Kind
+from scratch_transformer.kit.kind import NO_MASK, Diagnosis, Finding, Kind
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.recipe import RIGHT, Recipe
 
@@ -361,6 +361,8 @@ def of_parts(kind: Kind, parts: Sequence[Diagnosis]) -> list[Change]:
     for part in parts:
         for finding in part.findings:
             names = {name for entries in finding.mistake.changes.values() for name in entries}
+            others = [_entries_of(other, part) for other in part.findings if other.mistake.id != finding.mistake.id]
+            names -= set().union(*others) - _entries_of(finding, part)
             values = {name: getattr(part.recipe.within(finding.part), name) for name in sorted(names)}
             entries = tuple((n, v) for n, v in values.items() if v != getattr(RIGHT, n) and not _is_design(kind, n, v))
             entries = entries or tuple(finding.entries.items())
@@ -369,6 +371,13 @@ def of_parts(kind: Kind, parts: Sequence[Diagnosis]) -> list[Change]:
     if any(part.kind in UNHIDDEN and NO_MASK in part.limits for part in parts):  # nobody can hide the future from it
         known |= {change.id: change for change in _forms(changes_of(kind), "A25") if not change.form}
     return list(known.values())
+
+
+def _entries_of(finding: Finding, part: Diagnosis) -> set[str]:
+    """The entries of a recipe that the forms of a mistake decide that are a part's: what another has is none of it."""
+    recipe, forms = part.recipe.within(finding.part), finding.mistake.changes.values()
+    own = [form for form in forms if all(getattr(recipe, name) == value for name, value in form.items())]
+    return {name for form in own for name in form}
 
 
 def on_their_sides(kind: Kind, parts: Sequence[Diagnosis], changes: Sequence[Change]) -> tuple[Change, ...]:
