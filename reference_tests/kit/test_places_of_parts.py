@@ -1,5 +1,7 @@
 """What lies elsewhere than usual: projections beside the attention, norms inside it, tables asked for by position."""
 
+import sys
+
 import pytest
 import torch
 from torch import nn
@@ -7,6 +9,7 @@ from torch import nn
 from reference_tests.kit.learners.checked import check_here
 from scratch_transformer.kit import check
 from scratch_transformer.kit.kinds import KINDS
+from scratch_transformer.kit.report.finding import FINE
 from scratch_transformer.kit.resolve.library.library import Library
 
 BESIDE = """
@@ -271,6 +274,51 @@ class SublayerConnection(nn.Module):
     result = check_here(tmp_path / "whole.py")["SublayerConnection"]
     assert result.verdict == "mistake" and not result.inherited and not result.unexplained
     assert {"LN1", "LN2"} <= set(result.ids)
+
+
+STARTS = """
+import torch
+from torch import nn
+
+class LayerNorm(nn.Module):
+    def __init__(self, features):
+        super().__init__()
+        self.scale, self.shift = nn.Parameter(START(features)), nn.Parameter(torch.zeros(features))
+
+    def forward(self, x):
+        x = x - x.mean(-1, keepdim=True)
+        return self.scale * x / torch.sqrt(x.square().mean(-1, keepdim=True) + 1e-5) + self.shift
+"""
+OF_STARTS = """
+from torch import nn
+from the_start_of_another_file import LayerNorm
+
+class SublayerConnection(nn.Module):
+    def __init__(self, size, dropout):
+        super().__init__()
+        self.norm, self.dropout = LayerNorm(size), nn.Dropout(dropout)
+        FILLS
+
+    def forward(self, x, sublayer):
+        return x + self.dropout(sublayer(self.norm(x)))
+"""
+
+
+@pytest.mark.parametrize("start, fills, ids", [
+    ("torch.ones", "", []), ("torch.randn", "", ["LN13"]), ("torch.randn", "nn.init.ones_(self.norm.scale)", []),
+])  # fmt: skip
+def test_what_a_part_of_another_file_starts_with_is_said_of_the_whole_that_does_not_fill_it(
+    start, fills, ids, tmp_path, monkeypatch
+):
+    """Its own file is not asked about, and no whole is asked for that."""
+    (tmp_path / "the_start_of_another_file.py").write_text(STARTS.replace("START", start), encoding="utf-8")
+    (tmp_path / "whole.py").write_text(OF_STARTS.replace("FILLS", fills), encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "the_start_of_another_file", raising=False)
+    result = check_here(tmp_path / "whole.py")["SublayerConnection"]
+    assert result.ids == ids, result
+    assert (result.verdict in FINE) == (not ids)
+    assert all(mistake.where.startswith("the_start_of_another_file.py") for mistake in result.mistakes[: len(ids)])
 
 
 def test_what_may_be_nothing_is_no_part():

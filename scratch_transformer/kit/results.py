@@ -18,8 +18,9 @@ from scratch_transformer.kit.discover.sandbox import Guard, TimeUp, time_limit
 from scratch_transformer.kit.discover.target import Source, find
 from scratch_transformer.kit.judge import no_forward, uncomputed
 from scratch_transformer.kit.judge.crashes import crash_finding, first_finding
+from scratch_transformer.kit.judge.detectors import inventory
 from scratch_transformer.kit.judge.frames import STOPS_AT
-from scratch_transformer.kit.kind import Diagnosis, Finding
+from scratch_transformer.kit.kind import Diagnosis, Finding, Kind, Verdict
 from scratch_transformer.kit.report import lines, stubs
 from scratch_transformer.kit.report.finding import FINE, Named, Result
 from scratch_transformer.kit.resolve import foreign, likeness
@@ -57,7 +58,8 @@ class Results:
         idle = never_called(outcome.candidate) if outcome.candidate and is_unknown else ()
         every = self.library.parts_of(outcome.candidate.made, idle) if outcome.candidate else ()
         within = tuple(part for part in every if not any(part is other for other in self.library.silent))
-        diagnosis = _as_ignored(diagnosis, within)
+        silent = [part for part in every if not any(part is other for other in within)]
+        diagnosis = _with_their_starts(_as_ignored(diagnosis, within), kind, silent, within, source)
         parts = {f.mistake.id for part in within for f in part.findings if f.severity != "note"}
         parts &= {f.mistake.id for f in diagnosis.findings if f.severity != "note"}
         beside = _of_parts(diagnosis, within) or self._of_replaced(diagnosis)
@@ -71,7 +73,7 @@ class Results:
         result.ordinary, result.unexplained = diagnosis.ordinary, diagnosis.unexplained
         result.notes = list(dict.fromkeys(diagnosis.notes))
         result.limits = list(dict.fromkeys(diagnosis.limits))
-        unsaid = _unsaid(diagnosis, [part for part in every if not any(part is other for other in within)])
+        unsaid = _unsaid(diagnosis, silent)
         if unsaid and not beside:
             result.verdict, result.unexplained = "mistake", True
             result.mistakes = [*(_located(f, value, source, made) for f in unsaid), *result.mistakes]
@@ -244,6 +246,23 @@ def _unsaid(diagnosis: Diagnosis, silent: Sequence[Diagnosis]) -> list[Finding]:
     found = [f for part in silent if not part.unexplained for f in part.findings if f.severity == "mistake"]
     own = {f.mistake.id: f for f in found if f.mistake.id not in diagnosis.ids}
     return list(own.values()) if diagnosis.verdict == "unknown mismatch" else []
+
+
+def _with_their_starts(
+    diagnosis: Diagnosis, kind: Kind, silent: Sequence[Diagnosis], within: Sequence[Diagnosis], source: Source
+) -> Diagnosis:
+    """With the mistakes of parts in other files that no whole is asked for: what a norm starts with, a plain table.
+
+    Not where the file of the whole fills the weights of norms itself.
+    """
+    if diagnosis.verdict in ("unknown mismatch", "crashed"):
+        return diagnosis
+    fills = inventory.FILLS_NORMS.search(source.text)
+    known = kind.ids | {*diagnosis.ids, *_of_parts(diagnosis, within), *({"LN13"} if fills else ())}
+    found = [f for part in silent if not part.unexplained for f in part.findings if f.severity == "mistake"]
+    own = {f.mistake.id: f for f in found if not f.mistake.changes and f.mistake.id not in known}
+    verdict: Verdict = "mistake" if own else diagnosis.verdict
+    return replace(diagnosis, findings=(*own.values(), *diagnosis.findings), verdict=verdict)
 
 
 def _located(finding: Finding, value: Any, source: Source, made: Any = None) -> Named:

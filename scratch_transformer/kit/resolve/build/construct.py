@@ -260,6 +260,13 @@ def _weights_for(attempt: Attempt) -> dict[str, Any]:
         if held is not None and ast.unparse(node.value) in attempt.args:
             return {ast.unparse(node.value): nn.Parameter(torch.randn(held.shape))}
     return {}
+    error = attempt.error or Exception()
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    owner, name = (frames[-1].f_locals.get(word) for word in ("self", "name")) if frames else (None, None)
+    held = owner._parameters.get(str(name)) if isinstance(owner, nn.Module) else None
+    given = [ast.unparse(node.value) for frame in frames for node in nodes_at(error, frame, ast.Assign)]
+    named = [one for one in given if one in attempt.args]
+    return {named[0]: nn.Parameter(torch.randn(held.shape))} if held is not None and named else {}
 
 
 def _left_open(attempt: Attempt) -> dict[str, Any]:

@@ -174,8 +174,8 @@ def options(wish: Wish, values: Values, parts: Part) -> list[Any]:
     if wish.use.listed and wish.is_required and not wish.use.applied:
         count = int(values.settings["num_layers"])
         submodules = [Lazy(functools.partial(_several, make, count)) for make in submodules] + submodules
-    if wish.is_required and submodules and not wish.wants_module and (sizes := _sizes_handed_on(wish, values)):
-        return [*sizes, *submodules]
+    if wish.is_required and submodules and not wish.wants_module and (wide := _sizes_handed_on(wish, values)):
+        return [*wide, *submodules]
     if wish.is_required and (fields := parts_within(wish)):
         return [Lazy(functools.partial(_bundle, wish.hint, fields, parts))]
     if wish.wants_module:
