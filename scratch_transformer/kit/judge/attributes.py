@@ -12,9 +12,9 @@ from types import FrameType
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import tree_of
+from scratch_transformer.kit.definitions import source_of, tree_of
 from scratch_transformer.kit.judge import unset
-from scratch_transformer.kit.judge.frames import nodes_at
+from scratch_transformer.kit.judge.frames import function_of, nodes_at
 
 NOTHING = ("", "")
 OF_MODELS = re.compile(
@@ -69,9 +69,37 @@ def of_a_part(error: BaseException, frame: FrameType) -> tuple[str, str]:
         if node.attr != found[1] or written == "self" or not _is_own_module(owner, found[0]):
             continue
         texts = {"".join(linecache.getlines(path)), *map(text_of, _own_classes(owner))}
-        if not any({found[1], "setattr"} & _set_in(text, None) for text in texts):
-            return f"It reads {written}.{found[1]}, which nothing in {found[0]} or its file sets.", f".{found[1]}"
+        own = _set_by_itself(node.value, owner, frame)
+        if not {found[1], "setattr"} & (own or {name for text in texts for name in _set_in(text, None)}):
+            where = found[0] if own else f"{found[0]} or its file"
+            return f"It reads {written}.{found[1]}, which nothing in {where} sets.", f".{found[1]}"
     return NOTHING
+
+
+def _set_by_itself(node: ast.expr, owner: object, frame: FrameType) -> frozenset[str]:
+    """What a class may give an object of its own, which a function has just made, embedding = Embedding(…), and that
+    nothing else has had since; nothing for any other object.
+    """
+    function = function_of(frame)
+    if function is None or not isinstance(node, ast.Name):
+        return frozenset()
+    before = [one for one in ast.walk(function) if getattr(one, "lineno", node.lineno) < node.lineno]
+    given = [one.value for one in before if isinstance(one, ast.Assign) and _is_name(one.targets, node.id)]
+    made = given[0] if len(given) == 1 else None
+    is_new = isinstance(made, ast.Call) and ast.unparse(made.func) == type(owner).__name__
+    named = [one for one in before if isinstance(one, ast.Name) and one.id == node.id]
+    classes = _own_classes(owner)
+    if (
+        not is_new
+        or len(named) != 1
+        or any(re.search(r"(?<!def )\b(?!super)\w+\(self[,)]", source_of(c)) for c in classes)
+    ):
+        return frozenset()
+    return frozenset({"__init__"}).union(*(told_in(source_of(cls)) for cls in classes))
+
+
+def _is_name(targets: list[ast.expr], name: str) -> bool:
+    return [ast.unparse(target) for target in targets] == [name]
 
 
 def of_the_model(error: BaseException, frame: FrameType) -> tuple[str, str]:
