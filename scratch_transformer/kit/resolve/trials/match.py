@@ -31,7 +31,7 @@ from scratch_transformer.kit.resolve.trials import paddings, probing
 from scratch_transformer.kit.resolve.trials.outcome import Outcome, raised
 from scratch_transformer.kit.resolve.trials.planned import planned
 from scratch_transformer.kit.resolve.weights.layout import prepare
-from scratch_transformer.kit.resolve.weights.units import is_repeated, single_layers
+from scratch_transformer.kit.resolve.weights.units import is_repeated, lone_attention, single_layers
 
 if TYPE_CHECKING:
     from scratch_transformer.kit.resolve.library.library import Library
@@ -313,7 +313,8 @@ def _called(
     actual = instance.settings_of_instance(made, kind, settings, used)
     if "num_layers" in actual and isinstance(made, nn.Module):  # however many it was told to make
         alone = single_layers(made, library.kind_of_class)
-        actual |= {"num_layers": 1} if alone and not any(is_repeated(made, path) for path in alone) else {}
+        is_alone = alone and not any(is_repeated(made, path) for path in alone)
+        actual |= {"num_layers": 1} if is_alone or lone_attention(made, library.kind_of_class) else {}
     if "knows_eos" in kind.defaults:
         names = [p.name for p in construct.parameters_of(function)]
         asks = any(map(is_tokenizer, names)) and decoders.asks_for_end(function)

@@ -153,6 +153,8 @@ def learner_units(parameters: Parameters, kind_of: KindOf) -> list[Unit]:
     for unit in found:
         if unit.layer is None and f"{unit.path}.".startswith(alone):
             unit.layer = 0
+    for unit in _of_the_model(found) if lone_attention(parameters.module, kind_of) else ():
+        unit.layer = 0
     first = min((u.layer for u in found if u.kind == "attention" and u.layer is not None), default=0)
     for unit in found if first else ():  # block_1, block_2: counted from 1
         unit.layer = None if unit.layer is None else max(unit.layer - first, 0)
@@ -177,6 +179,32 @@ def single_layers(made: nn.Module, kind_of: KindOf) -> list[str]:
     owners: set[Any] = {type(made.get_submodule(path.rpartition(".")[0])) for path in found}
     is_repeated = any("range" in names_in(owner) for owner in owners)
     return [*found] if len({*found.values()}) == len(found) and not is_repeated else []
+
+
+def lone_attention(made: nn.Module, kind_of: KindOf) -> str:
+    """The path of the only attention of a model that has no layers, but is one itself, and looks up words; else ""."""
+    parts = [(path, part) for path, part in made.named_modules() if path]
+    kinds = {path: kind_of(type(part)) or "" for path, part in parts}
+    attends = [p for p, part in parts if isinstance(part, nn.MultiheadAttention) or kinds[p].endswith("Attention")]
+    outer = [path for path in attends if not any(path.startswith(f"{other}.") for other in attends)]
+    others = [part for path, part in parts if outer and not path.startswith(f"{outer[0]}.")]
+    has_layers = any(isinstance(part, (nn.ModuleList, *OF_TORCH)) for part in others)
+    has_layers = has_layers or any(kind.endswith(LAYERS) for kind in kinds.values())
+    if len(outer) != 1 or has_layers or not any(isinstance(part, nn.Embedding) for part in others):
+        return ""
+    owner = type(made.get_submodule(outer[0].rpartition(".")[0]))
+    return "" if "range" in names_in(owner) or is_repeated(made, outer[0]) else outer[0]
+
+
+LAST_NORM = re.compile(r"final|last|(norm|ln)_?f$")
+
+
+def _of_the_model(units: list[Unit]) -> list[Unit]:
+    """Of a model that is its only layer: its attention, two norms, and the matrices between."""
+    outside = {"embedding", "projection", "position"}
+    own = [unit for unit in units if unit.layer is None and not outside & {*unit.context}]
+    norms = [unit for unit in own if unit.kind == "norm" and not LAST_NORM.search(unit.path.lower())]
+    return [unit for unit in own if unit.kind != "norm"] + norms[:2]
 
 
 def is_repeated(made: nn.Module, path: str) -> bool:
