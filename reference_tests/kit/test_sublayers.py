@@ -319,3 +319,22 @@ class Decoder(nn.Module):
     (finding,) = (mistake for mistake in results["DecoderLayer"].mistakes if mistake.id == "B14")
     assert finding.form == "in the first and the second sublayer"
     assert "B14" in results["Decoder"].inherited and not any("besides" in one for one in results["Decoder"].limits)
+OF_ATTENTION = """
+class AttentionSublayer(nn.Module):
+    def __init__(self, size, n_heads, dropout):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(size, n_heads, batch_first=True)
+        self.dropout, self.layer_norm = nn.Dropout(dropout), nn.LayerNorm(size)
+
+    def forward(self, x, states):
+        attended = self.attention(x, states, VALUES)[0]
+        return self.layer_norm(x + self.dropout(attended))
+"""
+
+
+@pytest.mark.parametrize("values, ids", [("states", []), ("states.flip(1)", None)])
+def test_a_sublayer_that_makes_its_heads_is_attention(values, ids, tmp_path):
+    with time_to_look(1 if ids == [] else LESS):
+        result = check_text(OF_ATTENTION.replace("VALUES", values), tmp_path)["AttentionSublayer"]
+    assert result.kind == "CrossAttention"
+    assert (result.verdict in FINE) == (ids == [])
