@@ -131,6 +131,8 @@ class DecoderLayer(nn.Module):
 
 @pytest.mark.parametrize("given, crossed, is_one", [
     ("encoder_output", "self.cross_attn(x, encoder_output, x, src_mask)", True),
+    ("query, key", "self.cross_attn(query, key, x, src_mask)", True),
+    ("value, key", "self.cross_attn(x, key, value, src_mask)", False),
     ("encoder_output", "self.cross_attn(x, encoder_output, encoder_output, src_mask)", False),
     ("angles", "angles * self.cross_attn(x, x, x, src_mask)", False),
 ])  # fmt: skip

@@ -661,6 +661,12 @@ class ScalesByThem(ScalesInALoop):
         return x
 
 
+class DropsByAnotherName(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.dropout = nn.Dropout(dropout=0.1)
+
+
 class HandsOn(nn.Module):
     def __init__(self):
         super().__init__()
@@ -692,7 +698,7 @@ def finding(cls):
 @pytest.mark.parametrize("name, said", [
     ("Misspelt", "self.hiddne_dim"), ("Unknown", "mth"), ("NormOfNothing", "nn.LayerNorm"), ("Unscaled", "scaled"),
     ("TellsItsDropout", "self.dropout"), ("ListOfOne", "ModuleList"), ("ListInARow", "list is not"),
-    ("ModuleOfAList", "nn.Module"),
+    ("ModuleOfAList", "nn.Module"), ("DropsByAnotherName", "nn.Dropout"),
     ("NormAsABuffer", "buffer 'norm'"),
     ("DropsIfTold", "dropout=None"), ("AddsATuple", "self.attention returns a tuple"),
     ("Dropped", "self.dropout(attended)"),

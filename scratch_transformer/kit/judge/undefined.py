@@ -163,7 +163,10 @@ def _call(error: BaseException, frame: FrameType) -> tuple[str, str]:
             word.arg is None for word in node.keywords
         )
         thing = _named(name, frame)
-        if name.rpartition(".")[2] == called and not is_open and _is_as_written(thing):
+        # nn.Dropout has its base's constructor
+        lineage = thing.__mro__ if isinstance(thing, type) and thing.__module__.startswith("torch.nn.") else ()
+        is_called = called in (name.rpartition(".")[2], *(cls.__name__ for cls in lineage))
+        if is_called and not is_open and _is_as_written(thing):
             return f"It calls {name} with arguments that do not fit: {error}.", name
         if not is_open and any(
             is_own(name, str(error).partition("()")[0], frame) for is_own in (_is_method, _is_own_part)

@@ -71,8 +71,9 @@ class _Calls:
             plans = list(calling.plans(forwards.forward_of(self.made, self.kind), self.kind.inputs, self.kind.defaults))
         except (CannotCall, IndexError):  # it asks for tables of angles, too
             return
+        said = (self.sides[0], "key", "value") if "x" in self.sides else self.sides[:1]  # keys, beside x, are memory's
         for plan in plans:
-            if any(name == self.sides[0] and input_of(p, self.sides[:1]) for p, name in plan.arguments.items()):
+            if any(name == self.sides[0] and input_of(p, said) for p, name in plan.arguments.items()):
                 for one in self._masked(plan):
                     yield from itertools.islice(with_required_masks(one.with_all_masks(), every=False), MOST_FORMS)
 
