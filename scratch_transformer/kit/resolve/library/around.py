@@ -17,6 +17,8 @@ from scratch_transformer.kit.recipe import RIGHT
 from scratch_transformer.kit.resolve import fitness
 from scratch_transformer.kit.resolve.candidate import tensors
 from scratch_transformer.kit.resolve.names.inputs import input_of
+from scratch_transformer.kit.resolve.names.settings import SOURCE, TARGET
+from scratch_transformer.kit.resolve.names.words import words
 from scratch_transformer.kit.resolve.weights.layout import walk
 
 NOTE = "It works on vectors, not on ids: the reference's embeddings{} were put around it."
@@ -51,12 +53,18 @@ class _Forward:
     def __call__(self, **given: Any) -> Tensor:
         embeds = {side: part for side, part in self.module.named_children() if "embed" in side}
         for name, value in given.items():
-            side = f"{input_of(name, ('src', 'tgt'))}_embed" if len(embeds) > 1 else "embed"
+            side = f"{_side_of(name)}_embed" if len(embeds) > 1 else "embed"
             if side in embeds and isinstance(value, Tensor) and value.dtype == torch.long and value.dim() == 2:
                 given[name] = embeds[side](value)
         output = next(tensors(self.inner(**given)))
         writes = "projection" in dict(self.module.named_children())
         return self.module.projection(output) if writes else output
+
+
+def _side_of(name: str) -> str | None:
+    """src or tgt: by the whole name, or by a word in it: src_emb."""
+    said = {"src": SOURCE, "tgt": TARGET}
+    return input_of(name, tuple(said)) or next((side for side in said if said[side] & set(words(name))), None)
 
 
 def sides_of(settings: Mapping[str, Any]) -> list[str]:
