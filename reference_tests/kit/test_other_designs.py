@@ -482,3 +482,29 @@ def test_what_is_named_of_another_design_does_not_say_that_its_numbers_are_wrong
         (result,) = check_text(SINKS.replace("NAME", name), tmp_path).values()
     assert "B22" in result.ids and result.unexplained is (name != "sinks")
     assert any("attention with sinks" in limit for limit in result.limits) is (name == "sinks")
+
+
+class ScoresByANetwork(nn.Module):
+    def __init__(self, hidden, out=2):
+        super().__init__()
+        self.energy = nn.Linear(2 * hidden, 1)
+
+    def forward(self, context, state):
+        joined = torch.cat([context, state.expand_as(context)], -1)
+        return (torch.softmax(self.energy(joined), 1) * context).sum(1)
+
+
+class ScoresByProducts(ScoresByANetwork):
+    def __init__(self, hidden, out=2):
+        super().__init__(hidden)
+        self.last = nn.Linear(hidden, out)
+
+    def forward(self, context, state):
+        return torch.softmax(context @ state.mT, -1) @ context
+
+
+@pytest.mark.parametrize("cls, is_one", [(ScoresByANetwork, True), (ScoresByProducts, False)])
+def test_a_score_by_one_linear_layer_is_additive_attention(cls, is_one):
+    outcome = Outcome(KINDS["ScaledDotProductAttention"])
+    found = another_sort.name_of(cls, outcome, "crashed", Library(KINDS))
+    assert found.endswith("additive attention") == is_one

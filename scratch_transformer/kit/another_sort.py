@@ -42,7 +42,18 @@ def name_of(value: Any, outcome: Outcome, verdict: str, library: Library) -> str
         why = why or _of_its_parts(value, outcome, module, library)
     if not why and outcome.kind.name.endswith(("Layer", "Block")) and attends_to_two(value, module, library):
         return SAID.format("a layer that attends to two other sequences")
+    if not why and outcome.kind.name.endswith("Attention") and scores_by_a_network(value):
+        return SAID.format("additive attention")
     return why or other_designs.design_of(value)
+
+
+def scores_by_a_network(value: Any) -> bool:
+    """Whether a linear layer gives one number for each word, of which a softmax is taken: nn.Linear(2 * hidden, 1)."""
+    calls = [node for node in nodes_of(value) if isinstance(node, ast.Call)]
+    linear = [node for node in calls if ast.unparse(node.func).endswith("Linear")]
+    width = [{word.arg: word.value for word in node.keywords}.get("out_features", *node.args[1:2]) for node in linear]
+    is_scored = any(isinstance(one, ast.Constant) and one.value == 1 for one in width)
+    return is_scored and any("softmax" in ast.unparse(node.func).lower() for node in calls)
 
 
 def _of_its_calls(value: Any, kind: Kind) -> str:
