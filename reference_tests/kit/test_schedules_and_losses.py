@@ -254,3 +254,27 @@ def test_a_share_of_the_padding_that_nobody_gets(others, is_known, tmp_path):
     forms = [named.form for named in result.mistakes if named.id == "T3"]
     assert (result.verdict == "harmless deviation") == is_known
     assert forms == ["V - 1 classes, and the padding's share is lost"] * is_known
+
+
+SMOOTHS_ALONE = """
+class LabelSmoothing(nn.Module):
+    def __init__(self, epsilon=0.1):
+        super().__init__()
+        self.epsilon = epsilon
+
+    def forward(self, inputs):
+        return (1 - self.epsilon) * inputs + SHARE
+
+
+def label_smoothing(inputs, epsilon=0.1):
+    return (1 - epsilon) * inputs + epsilon / inputs.shape[-1]
+"""
+
+
+@pytest.mark.parametrize("share", ["self.epsilon / inputs.shape[-1]", "self.epsilon / inputs.shape[0]"])
+def test_what_smooths_targets_alone_is_judged_by_the_loss_that_they_make(share, tmp_path):
+    results = check_text(SMOOTHS_ALONE.replace("SHARE", share), tmp_path)
+    assert results["label_smoothing"].verdict == "matches the builtin"
+    made = results["LabelSmoothing"]
+    assert made.verdict == ("matches the builtin" if share.endswith("[-1]") else "unknown mismatch")
+    assert any("smooths targets alone" in note for note in made.notes)

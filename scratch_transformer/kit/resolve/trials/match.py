@@ -17,7 +17,7 @@ from scratch_transformer.kit.resolve.build.config import Unknown
 from scratch_transformer.kit.resolve.build.finish import finish
 from scratch_transformer.kit.resolve.build.limits import limited
 from scratch_transformer.kit.resolve.build.tokenizer import is_tokenizer
-from scratch_transformer.kit.resolve.call import batching, caching, calling, forwards
+from scratch_transformer.kit.resolve.call import batching, caching, calling, forwards, smoothing
 from scratch_transformer.kit.resolve.call.plan import CannotCall, Plan
 from scratch_transformer.kit.resolve.call.precision import double
 from scratch_transformer.kit.resolve.functions import decoders, rotations, schedules, training
@@ -300,6 +300,7 @@ def _called(
     if around.of_vectors(made, kind, {**kind.defaults, **settings}):
         told = {name: settings.get(name, value) for name, value in kind.defaults.items()}
         made = around.Around(made, told, kind.name in around.WRITING)
+    made = smoothing.with_cross_entropy(made, kind)
     finished = finish(made)
     if isinstance(made, nn.Module):
         prepare(made)
