@@ -272,13 +272,15 @@ def test_B29_a_number_of_heads_that_is_not_listened_to():
 
 
 @pytest.mark.parametrize("shares, deaf, ids", [
-    (True, {"src_vocab_size"}, []), (False, {"src_vocab_size"}, ["B29"]),
+    (True, {"src_vocab_size"}, []), (False, {"src_vocab_size"}, ["B29"]), ("whole", {"src_vocab_size"}, []),
     (True, {"src_vocab_size", "tgt_vocab_size"}, ["B29"]), (True, {"d_ff"}, ["B29"]),
 ])  # fmt: skip
 def test_B29_one_table_of_words_for_both_languages_has_one_size(shares, deaf, ids, monkeypatch):
     model = nn.ModuleDict({"src": nn.Embedding(11, 4), "tgt": nn.Embedding(11, 4)})
     if shares:
         model["src"].weight = model["tgt"].weight
+    if shares == "whole":
+        model["src"] = model["tgt"]
     sizes = {"src_vocab_size": 11, "tgt_vocab_size": 11, "d_ff": 17}
     session = SimpleNamespace(candidate=SimpleNamespace(module=model, replaced=[]), settings=sizes)
     monkeypatch.setattr(told, "_is_deaf", lambda session, setting, value: setting in deaf)

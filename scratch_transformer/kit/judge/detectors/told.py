@@ -92,7 +92,9 @@ def _rows_of_another(session: Session, setting: str) -> str:
 
 
 def _tables(module: nn.Module | None) -> list[nn.Embedding]:
-    return [part for part in module.modules() if isinstance(part, nn.Embedding)] if module is not None else []
+    """In every place that has one: self.decoder.embedding = self.encoder.embedding is two."""
+    parts = module.named_modules(remove_duplicate=False) if module is not None else ()
+    return [part for _, part in parts if isinstance(part, nn.Embedding)]
 
 
 def _are_shared(tables: list[nn.Embedding]) -> bool:
