@@ -319,6 +319,8 @@ class Decoder(nn.Module):
     (finding,) = (mistake for mistake in results["DecoderLayer"].mistakes if mistake.id == "B14")
     assert finding.form == "in the first and the second sublayer"
     assert "B14" in results["Decoder"].inherited and not any("besides" in one for one in results["Decoder"].limits)
+
+
 OF_ATTENTION = """
 class AttentionSublayer(nn.Module):
     def __init__(self, size, n_heads, dropout):

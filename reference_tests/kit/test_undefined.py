@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from reference_tests.kit.learners.checked import IMPORTS, WORDS, check_text
-from reference_tests.kit.learners.checked import IMPORTS, check_text
 from scratch_transformer.kit import process
 from scratch_transformer.kit.discover import load
 from scratch_transformer.kit.discover.target import find

@@ -250,16 +250,6 @@ def _asked_for(attempt: Attempt, text: str, uses: Mapping[str, Use], values: Val
 
 def _weights_for(attempt: Attempt) -> dict[str, Any]:
     """A parameter of the shape of that in whose place it is put: self.linear.weight = shared_weights."""
-    error = attempt.error
-    if error is None:
-        return {}
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    owner, name = (frames[-1].f_locals.get(word) for word in ("self", "name")) if frames else (None, None)
-    held = owner._parameters.get(str(name)) if isinstance(owner, nn.Module) else None
-    for node in (node for frame in frames for node in nodes_at(error, frame, ast.Assign)):
-        if held is not None and ast.unparse(node.value) in attempt.args:
-            return {ast.unparse(node.value): nn.Parameter(torch.randn(held.shape))}
-    return {}
     error = attempt.error or Exception()
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     owner, name = (frames[-1].f_locals.get(word) for word in ("self", "name")) if frames else (None, None)

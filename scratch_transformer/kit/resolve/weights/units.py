@@ -192,7 +192,7 @@ def lone_attention(made: nn.Module, kind_of: KindOf) -> str:
     has_layers = has_layers or any(kind.endswith(LAYERS) for kind in kinds.values())
     if len(outer) != 1 or has_layers or not any(isinstance(part, nn.Embedding) for part in others):
         return ""
-    owner = type(made.get_submodule(outer[0].rpartition(".")[0]))
+    owner: Any = type(made.get_submodule(outer[0].rpartition(".")[0]))
     return "" if "range" in names_in(owner) or is_repeated(made, outer[0]) else outer[0]
 
 
