@@ -226,7 +226,9 @@ def tried(monkeypatch):
     def tiers(parts=(), designs=(("", {}),), mistakes=("LN1", "LN2", "LN3:1e-6", "LN7:over the batch"), **known):
         ids, seen = KINDS["LayerNorm"].ids, []
         kind = SimpleNamespace(name="LayerNorm", mistakes=mistakes, designs={"": {}}, ids=ids, inputs=("x",))
-        candidate = SimpleNamespace(**{"explained": None, "shown": {}, "missing": (), "is_tried": False, **known})
+        candidate = SimpleNamespace(
+            **{"explained": None, "shown": {}, "missing": (), "is_tried": False, "module": None, **known}
+        )
         session = SimpleNamespace(kind=kind, candidate=candidate, variants=SimpleNamespace(kind=kind), ran=[], asked=())
         monkeypatch.setattr(search, "is_evident", lambda variants, entries, missing: False)
         monkeypatch.setattr(search, "of_session", lambda session, known: seen.append(known) or list(designs))

@@ -138,12 +138,10 @@ def match(ours: list[Unit], theirs: list[Unit]) -> Pairs:
     free = list(theirs)
     usual = [unit for unit in ours if not unit.path.endswith(MEMORY_NORM)]
     is_usual = _norms_in_layers(theirs) <= _norms_in_layers(usual)
+    are_few = _norms_in_layers(theirs) < _norms_in_layers(usual)
+    by_number = 0.25 * (are_few or (is_usual and _are_numbered(theirs)))
     scored = sorted(
-        (
-            -_score(unit, other) - _by_order(unit, j, theirs) - 0.25 * (is_usual and _is_numbered_alike(unit, other)),
-            i,
-            j,
-        )
+        (-_score(unit, other) - _by_order(unit, j, theirs) - by_number * _is_numbered_alike(unit, other), i, j)
         for i, unit in enumerate(ours)
         for j, other in enumerate(theirs)
         if _fits(unit, other) and not (is_usual and unit.path.endswith(MEMORY_NORM))
@@ -159,6 +157,12 @@ MEMORY_NORM = "norm_memory"
 """Of the encoder's output, in a layer of the decoder that has a norm more than usual."""
 MEMORY = re.compile(r"mem|kv|context|ctx|enc\w*_?out")
 """In its name."""
+
+
+def _are_numbered(theirs: list[Unit]) -> bool:
+    """Whether all norms in layers, or of a layer, are, so that the number of each is its place."""
+    norms = [unit for unit in theirs if unit.kind == "norm"]
+    return all(NUMBERED.search(unit.path) for unit in [u for u in norms if u.layer is not None] or norms)
 
 
 def _is_numbered_alike(ours: Unit, theirs: Unit) -> bool:
