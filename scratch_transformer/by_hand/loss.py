@@ -70,18 +70,18 @@ class SurpriseOfProducts(Passes):
         y: Tensor, weight: Tensor, index: Tensor, factors: Tensor, smoothing: float, has_gradients: bool
     ) -> tuple[Tensor, Kept]:
         of_y = torch.empty_like(y) if has_gradients else y
-        of_weight = torch.zeros_like(weight) if has_gradients else weight
+        of_weight = torch.empty_like(weight) if has_gradients else weight
         count = max(ROWS, TOGETHER // len(weight)) if y.device.type == "cpu" else len(y)
         room = y.new_empty(min(count, len(y)), len(weight))
         losses = []
         parts = (x.split(count) for x in (y, y * LOG2_E, index, factors, of_y))
-        for rows, scaled, targets, shares, out in zip(*parts, strict=True):
+        for number, (rows, scaled, targets, shares, out) in enumerate(zip(*parts, strict=True)):
             logits = torch.mm(scaled, weight.T, out=room[: len(rows)])
             each = (x.split(max(1, SHARED // len(weight))) for x in (logits, targets, shares))
             losses += [_to_gradient(x, i, f, smoothing, has_gradients) for x, i, f in zip(*each, strict=True)]
             if has_gradients:
                 torch.mm(logits, weight, out=out)
-                of_weight.addmm_(logits.T, rows)
+                of_weight.addmm_(logits.T, rows, beta=min(number, 1))  # what is in it at first does not count
         total = torch.cat(losses).mul_(factors).masked_fill_(factors == 0, 0).sum()
         return total, (of_y, of_weight) if has_gradients else ()
 
