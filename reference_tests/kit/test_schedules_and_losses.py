@@ -278,3 +278,26 @@ def test_what_smooths_targets_alone_is_judged_by_the_loss_that_they_make(share, 
     made = results["LabelSmoothing"]
     assert made.verdict == ("matches the builtin" if share.endswith("[-1]") else "unknown mismatch")
     assert any("smooths targets alone" in note for note in made.notes)
+
+
+def smoothed_if_asked(logits, gold, pad, smoothing=False):
+    if not smoothing:
+        return F.cross_entropy(logits, gold, ignore_index=pad, reduction="sum")
+    eps, V = 0.1, logits.shape[1]
+    wanted = torch.zeros_like(logits).scatter(1, gold[:, None], 1)
+    wanted = wanted * (1 - eps) + (1 - wanted) * eps / (V - 1)
+    return -(wanted * F.log_softmax(logits, 1)).sum(1)[gold != pad].sum()
+
+
+def counts_padding_if_asked(logits, gold, pad, smoothing=False):
+    if not smoothing:
+        return F.cross_entropy(logits, gold, ignore_index=pad, reduction="sum")
+    wanted = torch.full_like(logits, 0.1 / logits.shape[1]).scatter_add_(1, gold[:, None], torch.full_like(logits, 0.9))
+    return -(wanted * F.log_softmax(logits, 1)).sum()
+
+
+def test_smoothing_that_must_be_asked_for_is_asked_for():
+    found = check(smoothed_if_asked, "Loss")
+    assert (found.verdict, found.ids) == ("harmless deviation", ["T3"])
+    assert "It was called with smoothing=True: what it does without was not checked." in found.limits
+    assert check(counts_padding_if_asked, "Loss").ids == ["T4"]

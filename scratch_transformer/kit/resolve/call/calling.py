@@ -310,6 +310,8 @@ def _by_name(
         is_number = isinstance(parameter.default, (int, float)) and not isinstance(parameter.default, bool)
         if parameter.name not in found and known and is_number and is_setting(parameter.name):
             constants[parameter.name] = settings[known[0]]
+        elif parameter.name not in found and known == ["label_smoothing"] and parameter.default is False:
+            constants[parameter.name] = settings["label_smoothing"] > 0  # whether any: how much, it says itself
     if not found and (parameters or "max_len" not in settings):  # a table of positions need not be told anything
         raise CannotCall("its forward takes no tensor")
     return _complete(found, tensors), constants

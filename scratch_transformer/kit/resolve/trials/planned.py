@@ -134,6 +134,10 @@ def _with_probes(
             best.score = max(best.score, score)
     adjust.notes(best.candidate)
     best.candidate.notes += [made.note] if hasattr(made, "note") else []
+    asked = [n for n, value in best.candidate.plan.constants.items() if value is True and "smooth" in n.lower()]
+    best.candidate.limits += [
+        f"It was called with {name}=True: what it does without was not checked." for name in asked
+    ]
     if not library.supplied:
         best.candidate.limits += supplied.notes(made)
         best.candidate.replaced += supplied.names(made)
