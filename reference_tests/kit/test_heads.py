@@ -208,3 +208,26 @@ class Head(Base):
     namespace = {"nn": nn, "__name__": __name__}
     exec(text, namespace)
     assert asked.is_one_head(namespace["Head"]) == is_one
+
+
+REPEATED = """
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.h, d_k = num_heads, d_model // num_heads
+        self.query, self.key, self.value = (nn.Linear(d_model, d_k) for _ in range(3))
+        self.out = nn.Linear(d_model, d_model)
+
+    def one(self, q, k, v):
+        return (q @ k.transpose(-2, -1) / math.sqrt(SIZE)).softmax(-1) @ v
+
+    def forward(self, x, y):
+        q, k, v = self.query(x), self.key(y), self.value(y)
+        return self.out(torch.cat([self.one(q, k, v) for _ in range(self.h)], dim=2))
+"""
+
+
+@pytest.mark.parametrize("size, ids", [("k.shape[-1]", ["A28"]), ("q.shape[-1] * self.h", ["A1", "A28"])])
+def test_heads_that_are_one_head_over_and_over(size, ids, tmp_path):
+    result = check_text(REPEATED.replace("SIZE", size), tmp_path)["MultiHeadAttention"]
+    assert sorted(mistake.id for mistake in result.mistakes if mistake.severity == "mistake") == ids, result

@@ -367,3 +367,28 @@ class PositionalEncoding(nn.Module):
 def test_a_wavelength_is_the_base_of_the_frequencies(base, ids, tmp_path):
     result = check_text(OF_A_WAVELENGTH.replace("BASE", base), tmp_path)["PositionalEncoding"]
     assert [named.id for named in result.mistakes if named.severity == "mistake"] == ids
+
+
+RAISED = """
+class PositionalEmbedding(nn.Module):
+    def __init__(self, embedding_dim, sinusoidal_wave):
+        super().__init__()
+        self.embedding_dim, self.sinusoidal_wave = embedding_dim, sinusoidal_wave
+
+    def forward(self, x):
+        i = np.arange(self.embedding_dim)[None]
+        angles = np.arange(x.size(1))[:, None] / POWER
+        angles[:, 0::2], angles[:, 1::2] = np.sin(angles[:, 0::2]), np.cos(angles[:, 1::2])
+        return x + torch.tensor(angles, device=x.device)
+"""
+
+
+@pytest.mark.parametrize("power, ids", [
+    ("np.power(self.sinusoidal_wave, 2 * (i // 2) / self.embedding_dim)", []),
+    ("self.sinusoidal_wave ** (2 * (i // 2) / self.embedding_dim)", []),
+    ("self.sinusoidal_wave ** (4 * (i // 2) / self.embedding_dim)", ["P2"]),
+])  # fmt: skip
+def test_what_is_raised_to_a_fraction_is_the_base_whatever_it_is_called(power, ids, tmp_path):
+    result = check_text("import numpy as np\n" + RAISED.replace("POWER", power), tmp_path)["PositionalEmbedding"]
+    assert [mistake.id for mistake in result.mistakes if mistake.severity == "mistake"] == ids
+    assert (result.verdict in FINE) == (not ids), result

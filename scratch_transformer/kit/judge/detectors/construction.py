@@ -144,7 +144,7 @@ def shared_heads(session: Session, best: Hypothesis | None) -> Iterator[Finding]
         queries, keys, values = (_distinct_heads(session, name.replace("w_k.", f"w_{role}.")) for role in "qkv")
         if 0 < min(keys, values) < heads:
             one = SHARED_BOTH if keys == values else SHARED_KEYS if keys < values else SHARED_VALUES
-            said = f"It has {queries} different heads of queries, {keys} of keys and {values} of values."
+            said = f"Heads that differ: {queries} of queries, {keys} of keys and {values} of values."
             yield Finding(MISTAKES["A28"], said, ONE_FOR_ALL if queries < heads else one)
             return
 

@@ -237,7 +237,15 @@ class _Reader(ast.NodeVisitor):
         if isinstance(node.op, (ast.FloorDiv, ast.Mod)):
             self._meant(node.left, "d_model")
             self._meant(node.right, "num_heads")
+        if isinstance(node.op, ast.Pow):
+            self._raised(node.left, node.right)
         self.generic_visit(node)
+
+    def _raised(self, base: ast.AST, exponent: ast.AST) -> None:
+        """base ** (i / d_model): what is raised to a fraction of variables is the base of positions."""
+        is_divided = any(isinstance(part, ast.BinOp) and isinstance(part.op, ast.Div) for part in ast.walk(exponent))
+        if is_divided and any(isinstance(part, (ast.Name, ast.Attribute)) for part in ast.walk(exponent)):
+            self._meant(base, "rope_base")
 
     def visit_Compare(self, node: ast.Compare) -> None:
         use = self.use(node.left)
@@ -284,6 +292,8 @@ class _Reader(ast.NodeVisitor):
             if use is not None and isinstance(key, ast.Constant):
                 use.keys.add(str(key.value))
                 use.optional |= {str(key.value)} if len(node.args) > 1 else set()
+        if ast.unparse(node.func).rpartition(".")[2] in ("pow", "power") and len(node.args) == 2:
+            self._raised(*node.args)
         if isinstance(node.func, ast.Name) and node.func.id == "isinstance":
             use, cls = self.use(node.args[0]), self._value(node.args[-1])
             if use is not None and isinstance(cls, type) and issubclass(cls, nn.Module):

@@ -199,7 +199,7 @@ def _square(W: Tensor, role: str, sizes: Sizes) -> list[Tensor]:
         return [W]
     if shape == (d, d) and wanted == (E, E):  # one small matrix that all heads share
         return [_block_diagonal([W] * n)]
-    if W.dim() == 2 and shape[1] == E and wanted[0] % shape[0] == 0 and shape[0] % d == 0 and role in "kv":
+    if W.dim() == 2 and shape[1] == E and wanted[0] % shape[0] == 0 and shape[0] % d == 0 and role != "o":
         return [W.reshape(-1, d, E).repeat_interleave(wanted[0] // shape[0], 0).reshape(wanted)]  # shared by heads
     return []
 
