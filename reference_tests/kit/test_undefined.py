@@ -887,7 +887,60 @@ def test_what_a_line_that_python_cannot_read_would_have_set_is_named(tmp_path):
     assert found.mistake.id == "B26" and "Python cannot read line unread_lines.py:12" in found.evidence
     with pytest.raises(AttributeError) as raised:
         module.FeedForward(4, 5)(torch.ones(4))
-    assert crash_finding(raised.value) is None  # self.upp: some line that was left out may set it
+    assert crash_finding(raised.value).form == "self.upp"
+    for line in ("self.upp, self.down = (self.up, self.down", "for name in names: setattr(self, name, 1"):
+        vars(module)[load.LEFT_OUT] = line
+        assert crash_finding(raised.value) is None  # some line that was left out may set it
+
+
+UNREAD_CLASS = """
+class Transformer(nn.Module):
+    def __init__(self, d_model=512, encoder, decoder):
+        super().__init__()
+        self.encoder, self.decoder = encoder, decoder
+
+
+class InputEmbedding(nn.Module):
+    def __init__(self, d_model, vocab_size):
+        super().__init__()
+        self.scale = sqrt(d_model)
+        self.embedding = nn.Embedding(vocab_size, d_model)
+
+    def forward(self, x):
+        return self.embedding(x) * self.scale
+
+
+class Encoder(nn.Module):
+    def __init__(self, layer, N):
+        super().__init__()
+        self.layers = nn.ModuleList([copy.deepcopy(layer) for _ in range(N)])
+
+    def forward(self, x):
+        for layer in layers:
+            x = layer(x)
+        return x
+
+
+class FeedForward(nn.Module):
+    def __init__(self, d_model, d_ff):
+        super(self).__init__()
+        self.up, self.down = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+
+    def forward(self, x):
+        return self.down(torch.relu(self.up(x)))
+"""
+
+
+def test_beside_a_class_that_python_cannot_read_the_others_are_judged(tmp_path):
+    path = tmp_path / "unread_class.py"
+    path.write_text(IMPORTS + UNREAD_CLASS)
+    found = {one.name: one.mistakes[0] for one in process.check(find(str(path)), path.name).results}
+    at = {name: (one.id, path.read_text().splitlines()[one.line - 1].strip()) for name, one in found.items()}
+    assert at == {
+        "InputEmbedding": ("B26", "self.scale = sqrt(d_model)"),
+        "Encoder": ("B26", "for layer in layers:"),
+        "FeedForward": ("LN8", "super(self).__init__()"),
+    }
 
 
 def test_a_class_that_nothing_defines_is_no_number_of_heads():
@@ -943,3 +996,50 @@ def test_the_line_that_python_cannot_read_is_the_one_to_look_at(tmp_path):
     report = process.check(find(f"{path}:InputEmbedding"), path.name)
     (found,) = next(one for one in report.results if one.name == "InputEmbedding").mistakes
     assert (found.id, found.line) == ("B26", 12) and any("vocab_size: int, d_model" in line for line in found.code)
+
+
+CUT = """
+class MultiheadAttention(nn.Module):
+    def __init__(self, d_model, num_heads, block_size, is_causal=False):
+        super().__init__()
+        assert d_model % num_heads == 0
+        self.h, self.d_k, self.is_causal = num_heads, d_model // num_heads, is_causal
+        self.q_proj, self.k_proj = nn.Linear(d_model, d_model), nn.Linear(d_model, d_model)
+        self.v_proj, self.out_proj = nn.Linear(d_model, d_model), nn.Linear(d_model, d_model)
+        self.register_buffer("mask", torch.tril(torch.ones(block_size, block_size)).view(1, 1, block_size, block_size))
+
+    def forward(self, query, key, value):
+        (B, T, C), S = query.shape, key.shape[1]
+        q = self.q_proj(query).view(B, T, self.h, self.d_k).transpose(1, 2)
+        k = self.k_proj(key).view(B, S, self.h, self.d_k).transpose(1, 2)
+        v = self.v_proj(value).view(B, S, self.h, self.d_k).transpose(1, 2)
+        scores = q @ k.transpose(-2, -1) / math.sqrt(self.d_k)
+        if self.is_causal:
+            scores = scores.masked_fill(self.mask[:, :T, :T] == 0, float("-inf"))
+        return self.out_proj((torch.softmax(scores, -1) @ v).transpose(1, 2).reshape(B, T, C))
+
+
+class DecoderLayer(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff, block_size):
+        super().__init__()
+        self.self_attn = MultiheadAttention(d_model, num_heads, block_size, is_causal=True)
+        self.cross_attn = MultiheadAttention(d_model, num_heads, block_size)
+        self.ffn = nn.Sequential(nn.Linear(d_model, d_ff), nn.ReLU(), nn.Linear(d_ff, d_model))
+        self.norm1, self.norm2, self.norm3 = (nn.LayerNorm(d_model) for _ in range(3))
+
+    def forward(self, x, memory):
+        x = self.norm1(x + self.self_attn(x, x, x))
+        x = self.norm2(x + self.cross_attn(x, memory, memory))
+        return self.norm3(x + self.ffn(x))
+"""
+
+
+@pytest.mark.parametrize("cut, is_named", [("[:, :T, :T]", True), ("[..., :T, :T]", False), ("", False)])
+def test_a_table_that_is_cut_where_there_is_one_row_fits_no_shorter_sequence(cut, is_named, tmp_path):
+    found = check_text(CUT.replace("[:, :T, :T]", cut), tmp_path)
+    result = found["DecoderLayer"]
+    if not is_named:  # all of the table is for sequences of one length
+        assert {one.verdict for one in found.values()} == {"matches the builtin"}, result
+        return
+    assert result.ids == ["B26"] and ":T, :T]" in str(result.mistakes[0].code), result
+    assert "self.mask[:, :T, :T] of a table of shape (1, 1, " in result.mistakes[0].evidence

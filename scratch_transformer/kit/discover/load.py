@@ -33,6 +33,8 @@ IMPORT_SECONDS = 10.0
 STATEMENT_SECONDS = 2.0
 REPAIRED = "__repaired__"
 """Of a module: sentences on the lines of its file that were left out, and with them, perhaps, what they define."""
+LEFT_OUT = "__left_out__"
+"""Of a module: the text of those lines."""
 _FOLDERS: set[str] = set()
 _OPEN = io.open
 _LOADED: dict[str, Loaded] = {}
@@ -60,7 +62,7 @@ class Loaded:
 def load(source: Source, guard: Guard, salvage: bool = False) -> Loaded:
     """The namespace of a source: whole if it can be imported, or else what can be saved of it."""
     notes: list[str] = []
-    known = survey.survey(source)
+    known, whole = survey.survey(source), source.text
     if known.error:
         source, notes = repair.repaired(source)
         if not notes:
@@ -74,6 +76,7 @@ def load(source: Source, guard: Guard, salvage: bool = False) -> Loaded:
         return before
     module = _module(source)
     module.__dict__[REPAIRED] = tuple(notes)
+    module.__dict__[LEFT_OUT] = repair.left_out(whole, source.text) if notes else ""
     supplied = repair.supply(module.__dict__, dict.fromkeys(repair.assumed(source).values()))
     if supplied:
         notes.append(f"it uses names that it does not import; assumed: {'; '.join(supplied)}")

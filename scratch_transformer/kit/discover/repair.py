@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import itertools
 import re
 import symtable
 import types
@@ -100,6 +101,12 @@ def _without(lines: list[str], start: int, end: int, source: Source) -> str:
     named = re.match(r"(?:async )?(?:def|class) (\w+)", lines[start])
     what = named[1] if named else f"what begins there, {lines[start].strip()[:60]!r},"
     return f"{what} ({source.where(start + 1)}) cannot be read and is left out"
+
+
+def left_out(whole: str, read: str) -> str:
+    """The lines of a text that are others, or empty, in what is read of it."""
+    pairs = itertools.zip_longest(whole.lstrip("\ufeff").splitlines(), read.splitlines(), fillvalue="")
+    return "\n".join(line for line, kept in pairs if line != kept)
 
 
 # ---- Names that nobody imported ----

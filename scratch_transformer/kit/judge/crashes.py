@@ -10,25 +10,25 @@ from scratch_transformer.kit.judge import undefined
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 
-# id, type of the exception, what its message says
-KNOWN: tuple[tuple[str, type[Exception], str], ...] = (
-    ("LN8", TypeError, r"descriptor '__init__' of 'super' object"),
-    ("LN8", AttributeError, r"before Module\.__init__\(\) call"),
-    ("LN8", AttributeError, r"object has no attribute '_(parameters|modules|buffers)'"),
-    ("E1", TypeError, r"sqrt\(\)[^\n]*must be Tensor, not (int|float)"),
-    ("E1", TypeError, r"sqrt\(\) received an invalid combination of arguments|sqrt\(\) got an unexpected keyword"),
-    ("A31", RuntimeError, r"Boolean value of Tensor with more than one value is ambiguous"),
-    ("A8", RuntimeError, r"value cannot be converted to type (at::)?(Half|c10::Half)[^\n]*overflow"),
+MASK_ASKED = r"\b(if|not|and|or|while|assert)\b.*mask"
+# id, type of the exception, what its message says, what the line must say on which it happens
+KNOWN: tuple[tuple[str, type[Exception], str, str], ...] = (
+    ("LN8", TypeError, r"descriptor '__init__' of 'super' object", ""),
+    ("LN8", TypeError, r"super\(\) argument 1 must be (a )?type, not", r"super\(self\)\.__init__\("),
+    ("LN8", AttributeError, r"before Module\.__init__\(\) call", ""),
+    ("LN8", AttributeError, r"object has no attribute '_(parameters|modules|buffers)'", ""),
+    ("E1", TypeError, r"sqrt\(\)[^\n]*must be Tensor, not (int|float)", ""),
+    ("E1", TypeError, r"sqrt\(\) received an invalid combination of arguments|sqrt\(\) got an unexpected keyword", ""),
+    ("A31", RuntimeError, r"Boolean value of Tensor with more than one value is ambiguous", MASK_ASKED),
+    ("A8", RuntimeError, r"value cannot be converted to type (at::)?(Half|c10::Half)[^\n]*overflow", ""),
 )
-LINES = {"A31": re.compile(r"\b(if|not|and|or|while|assert)\b.*mask")}
-"""What the line must say on which it happens, too."""
 
 
 def explain_crash(error: BaseException) -> str | None:
     """The id of the mistake that an exception is typical of, or None."""
     message, frames = str(error), traceback.extract_tb(error.__traceback__)
-    for id, type_, pattern in KNOWN:
-        says = id not in LINES or any(LINES[id].search(frame.line or "") for frame in frames[-3:])
+    for id, type_, pattern, line in KNOWN:
+        says = not line or any(re.search(line, frame.line or "") for frame in frames[-3:])
         if isinstance(error, type_) and id in MISTAKES and re.search(pattern, message) and says:
             return id
     return None

@@ -14,10 +14,10 @@ from types import FrameType, ModuleType, NoneType
 from torch import nn
 
 from scratch_transformer.kit.definitions import nodes_of
-from scratch_transformer.kit.discover.load import REPAIRED
+from scratch_transformer.kit.discover.load import LEFT_OUT, REPAIRED
 from scratch_transformer.kit.discover.repair import unbound
 from scratch_transformer.kit.discover.target import Source
-from scratch_transformer.kit.judge import attributes, misplaced, quotients, tuples, uncalled, unpacked
+from scratch_transformer.kit.judge import attributes, miscut, misplaced, quotients, tuples, uncalled, unpacked
 from scratch_transformer.kit.judge.frames import STOPS_AT, line_of, nodes_at, parsed
 from scratch_transformer.kit.judge.refused import (
     no_argument,
@@ -71,8 +71,10 @@ def finding(error: BaseException | None, is_one_of_many: bool = False) -> Findin
         frame = _making_a_module(error)
     if frame is None or error is None:
         return None
-    if frame.f_globals.get(REPAIRED):
-        return _unread(error, frame.f_globals[REPAIRED])
+    notes, left_out = (frame.f_globals.get(name, "") for name in (REPAIRED, LEFT_OUT))
+    unread = _unread(error, notes) if notes else None
+    if unread is not None or (notes and not left_out):
+        return unread
     said, name = NOTHING
     looks = (
         attributes.of_itself,
@@ -88,12 +90,15 @@ def finding(error: BaseException | None, is_one_of_many: bool = False) -> Findin
         quotients.no_integer,
         misplaced.no_axis,
         misplaced.no_array,
+        miscut.no_fit,
         unpacked.no_pair,
     )
-    for look in looks:
+    for look in (attributes.of_itself, _name) if notes else looks:
         if is_one_of_many and look in OF_VALUES and not NO_SUCH.match(str(error)):
             continue
         said, name = (said, name) if said else look(error, frame)
+    if notes and re.search(rf"\b({name.rpartition('.')[2]}|setattr|__dict__|globals|exec)\b|import +\*", left_out):
+        return None  # the lines that were left out may set it
     line = linecache.getline(frame.f_code.co_filename, line_of(error, frame)).strip()
     return Finding(MISTAKES["B26"], f"{said} {STOPS_AT}{line}", name) if said else None
 

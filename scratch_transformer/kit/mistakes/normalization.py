@@ -195,8 +195,8 @@ print("first token, over the features:", right(x)[0, 0, 0].item(), "->", right(c
         id="LN8",
         title="super().__init__() is not called",
         severity="mistake",
-        does="Writes super.__init__() or leaves it out. nn.Module's own constructor must run before any parameter is "
-        "set.",
+        does="Writes super.__init__() or super(self).__init__(), or leaves it out. nn.Module's own constructor must "
+        "run before any parameter is set.",
         expected="super().__init__() in the first line of __init__, with both pairs of parentheses.",
         fix="super().__init__()",
         source="documentation of torch.nn.Module",

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from scratch_transformer.kit.definitions import leads_to, parameters_of, source_of
+from scratch_transformer.kit.judge import undefined
 from scratch_transformer.kit.kinds.inputs import S, T
 from scratch_transformer.kit.resolve.build.values import GENERAL
 from scratch_transformer.kit.resolve.names.settings import settings_of
@@ -80,6 +81,8 @@ def lengths(error: BaseException | None, settings: Mapping[str, Any]) -> tuple[i
     """Of the probes, for what stops as sequences are shorter than the longest; () for what stops otherwise."""
     if not isinstance(error, (RuntimeError, ValueError)):
         return ()
+    if undefined.finding(error) is not None:
+        return ()  # its code alone shows that it is wrong: what works with one length is none of this
     two = [int(number) for found in MISMATCH.findall(str(error)) for number in found]
     is_near = len(two) == 2 and abs(two[0] - two[1]) == 1
     return longest(settings) if is_near or re.search(rf"\b{_longest(settings)}\b", str(error)) else ()

@@ -119,7 +119,7 @@ class Library(Parts):
     def _works(self, part: Any) -> bool:
         """Whether it was built and called by itself: then what stops is the way in which the whole calls it."""
         found = self.resolved.get(part)
-        return found is not None and not found.limits
+        return found is not None and all("takes no mask" in limit for limit in found.limits)
 
     def imported_parts(self, thing: Any, own: Sequence[Any]) -> list[type]:
         """The classes that something is made of, or builds, and that nobody has looked at; parts before wholes."""

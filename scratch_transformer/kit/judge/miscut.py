@@ -1,0 +1,54 @@
+"""B26: a table that is cut where it has one row, not where the tokens are: mask[:, :T, :T] of one of (1, 1, T, T)."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from types import FrameType
+
+from torch import Tensor, nn
+
+from scratch_transformer.kit.judge.frames import is_learners, nodes_at
+from scratch_transformer.kit.judge.refused import NOTHING
+
+SIZES = re.compile(r"size of tensor a \((\d+)\) must match the size of tensor b \((\d+)\)")
+
+
+def no_fit(error: BaseException, frame: FrameType) -> tuple[str, str]:
+    """What is cut where there is one row alone, and stops at a dimension that is left as long as it was.
+
+    With as many tokens as that has it works, and with no fewer.
+    """
+    sizes = SIZES.search(str(error)) if type(error) is RuntimeError and is_learners(frame) else None
+    for node in nodes_at(error, frame, ast.Subscript) if sizes else ():
+        table = _table(node.value, frame)
+        cut = [*_ends(node, table.dim())] if table is not None else []
+        if table is None or not cut:
+            continue
+        whole = [str(size) for place, size in enumerate(table.shape) if place not in cut and size > 1]
+        if any(table.shape[place] == 1 for place in cut) and {*whole} & {*sizes.groups()}:  # type: ignore[union-attr]
+            written = ast.unparse(node)
+            said = f"{written} of a table of shape {tuple(table.shape)} cuts other dimensions than those of the tokens"
+            return f"{said}: with fewer tokens than the table has it stops.", written
+    return NOTHING
+
+
+def _table(node: ast.expr, frame: FrameType) -> Tensor | None:
+    """The tensor self.name of a module."""
+    owner, written = frame.f_locals.get("self"), ast.unparse(node)
+    first, _, name = written.partition(".")
+    table = getattr(owner, name, None) if first == "self" and isinstance(owner, nn.Module) else None
+    return table if isinstance(table, Tensor) else None
+
+
+def _ends(node: ast.Subscript, dim: int) -> Iterator[int]:
+    """The dimensions of which a part is taken from the beginning, [:, :T]; none where anything else is done."""
+    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    slices = [part for part in parts if isinstance(part, ast.Slice) and part.lower is None and part.step is None]
+    if len(slices) == len(parts) <= dim:
+        yield from (
+            place
+            for place, part in enumerate(slices)
+            if part.upper is not None and not isinstance(part.upper, (ast.Constant, ast.UnaryOp))
+        )
