@@ -5,6 +5,7 @@ import textwrap
 import pytest
 import torch
 
+from reference_tests.kit.learners.checked import check_text
 from reference_tests.kit.made import Around, found
 from scratch_transformer.kit.canonical import blocks
 from scratch_transformer.kit.canonical.attention import Attention
@@ -217,3 +218,26 @@ def test_what_may_attend_to_one_token_as_it_is_called_is_not_said_to_give_its_va
     candidate = Resolved(kind, attention, kind.complete({"num_heads": heads}), plan)
     assert is_no_proof(candidate, RIGHT.with_({"summed": "own value"})) == is_alone
     assert not is_no_proof(candidate, RIGHT)
+
+
+NETWORK = """
+class FeedForward(nn.Module):
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        self.up, self.down = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+
+    def forward(self, x):
+        y = self.up(x)
+        y *= y > 0
+        y = self.down(y)
+        x += 0.5
+        return y
+"""
+
+
+def test_what_changes_its_input_is_the_line_that_does(tmp_path):
+    found = check_text(NETWORK, tmp_path)["FeedForward"]
+    (named,) = found.mistakes
+    assert (named.id, named.code[2].strip(), named.put) == ("A12", "x += 0.5", ["        x = x + 0.5"])  # not its own
+    right = check_text(NETWORK.replace("        x += 0.5\n", ""), tmp_path)["FeedForward"]
+    assert right.verdict == "matches the builtin" and not right.ids

@@ -19,7 +19,7 @@ from scratch_transformer.kit.discover.target import Source, find
 from scratch_transformer.kit.judge import no_forward, uncomputed
 from scratch_transformer.kit.judge.crashes import crash_finding, first_finding
 from scratch_transformer.kit.judge.detectors import inventory
-from scratch_transformer.kit.judge.frames import STOPS_AT
+from scratch_transformer.kit.judge.frames import said_of
 from scratch_transformer.kit.kind import Diagnosis, Finding, Kind, Verdict
 from scratch_transformer.kit.report import lines, stubs
 from scratch_transformer.kit.report.finding import FINE, Named, Result
@@ -271,8 +271,7 @@ def _located(finding: Finding, value: Any, source: Source, made: Any = None) -> 
         return named(finding, next(iter(find(source.path).sources), source), unread)
     given = [type(part) for part in made.modules()] if isinstance(made, nn.Module) else []
     given = [cls for cls in given if not cls.__module__.startswith("scratch_transformer.")]  # what stands in for parts
-    stops_at = finding.evidence.partition(STOPS_AT)[2]
-    found = lines.place(finding.mistake.id, finding.name or finding.form, value, given, stops_at)
+    found = lines.place(finding.mistake.id, finding.name or finding.form, value, given, said_of(finding.evidence))
     if found is None:
         return named(finding, source)
     text = "".join(linecache.getlines(found.file))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import linecache
+import sys
 import traceback
 from collections.abc import Iterator
 from types import FrameType
@@ -15,6 +16,7 @@ OTHERS = ("torch.", "scratch_transformer.kit")
 NOT_OWN = ("site-packages", "scratch_transformer/kit")
 """In the paths of files that are no learner's."""
 STOPS_AT = "It stops at: "
+DONE_AT = "It does so at: "
 """In the evidence of a mistake, before the line."""
 
 
@@ -22,6 +24,11 @@ def is_learners(frame: FrameType) -> bool:
     """Whether a frame runs what a learner's file has, and not what is written for it."""
     own = frame.f_globals.get("__file__") == frame.f_code.co_filename
     return own and not frame.f_globals.get("__name__", "").startswith(OTHERS)
+
+
+def said_of(evidence: str) -> str:
+    """The line that the evidence of a mistake ends with; "" if with none."""
+    return evidence.partition(STOPS_AT)[2] or evidence.partition(DONE_AT)[2]
 
 
 def line_of(error: BaseException, frame: FrameType) -> int:
@@ -60,6 +67,14 @@ def _parsed(text: str) -> tuple[ast.AST, ...]:
         return tuple(ast.walk(ast.parse(text)))
     except (SyntaxError, ValueError, RecursionError):
         return ()
+
+
+def line_now() -> str:
+    """The line of a learner's that is run right now."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and not is_learners(frame):
+        frame = frame.f_back
+    return linecache.getline(frame.f_code.co_filename, frame.f_lineno).partition("#")[0].strip() if frame else ""
 
 
 def learners_line(error: BaseException | None) -> str:

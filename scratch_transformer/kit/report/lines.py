@@ -139,7 +139,8 @@ def place(id: str, form: str, thing: Any, given: Iterable[type] = (), code: str 
     for room in rooms if code else ():
         for offset, line in enumerate(room.lines):
             if line.partition("#")[0].strip() == code:
-                return Place(room.file, room.start + offset, [])
+                rewritten = fixed(id, form, [line])
+                return Place(room.file, room.start + offset, rewritten[1] if rewritten else [])
     if id in OF_ATTENTION and (id, form) not in MERGES:
         rooms.sort(key=_is_elsewhere)
     if id in OF_LAYERS:

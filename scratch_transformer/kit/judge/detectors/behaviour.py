@@ -14,6 +14,7 @@ from torch.overrides import TorchFunctionMode
 from scratch_transformer import masks
 from scratch_transformer.kit.judge.crashes import explain_crash
 from scratch_transformer.kit.judge.evidence import share
+from scratch_transformer.kit.judge.frames import DONE_AT, line_now
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import ROUNDED, Session, distance, in_precision
 from scratch_transformer.kit.judge.variants import call
@@ -28,12 +29,30 @@ def input_changed(session: Session, best: Hypothesis | None) -> Iterator[Finding
     """A12."""
     for result in session.ran:
         inputs = {k: v.clone() if isinstance(v, Tensor) else v for k, v in result.probe.inputs.items()}
-        with torch.no_grad():
+        with torch.no_grad(), Changes(inputs) as changes:
             session.candidate(**inputs)
         for name, value in inputs.items():
             if isinstance(value, Tensor) and not torch.equal(value, result.probe.inputs[name]):
-                yield Finding(MISTAKES["A12"], f"After a call, {name} has other values than before.")
+                at = f" {DONE_AT}{changes.lines[name]}" if changes.lines.get(name) else ""
+                yield Finding(MISTAKES["A12"], f"After a call, {name} has other values than before.{at}")
                 return
+
+
+class Changes(TorchFunctionMode):
+    """At which lines of a learner's tensors are first changed in place, by their names."""
+
+    def __init__(self, tensors: Inputs) -> None:
+        super().__init__()
+        self.tensors = {name: value for name, value in tensors.items() if isinstance(value, Tensor)}
+        self.versions = {name: value._version for name, value in self.tensors.items()}
+        self.lines: dict[str, str] = {}
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        output = func(*args, **(kwargs or {}))
+        for name in [name for name, value in self.tensors.items() if value._version != self.versions[name]]:
+            self.versions[name] = self.tensors[name]._version
+            self.lines.setdefault(name, line_now())
+        return output
 
 
 def other_in_training(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
