@@ -34,3 +34,31 @@ def test_a_width_of_two_by_default_is_one(width, divisor, ids, tmp_path):
 def test_a_width_that_is_written_in_is_not_said_to_fit_nothing(tmp_path):
     text = BY_HAND.replace("WIDTH=2, ", "").replace("WIDTH", "6").replace("size(0)", "size(1)")
     assert check_text(text, tmp_path)["PositionEncoding"].ids == []
+
+
+DEMANDING = """
+class FeedForward(nn.Module):
+    def __init__(self, d_model: int, d_ff: int):
+        super().__init__()
+        DEMAND
+        self.w1, self.w2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+
+    def forward(self, x):
+        return self.w2(F.relu(self.w1(x)))
+"""
+
+
+@pytest.mark.parametrize(
+    "demand",
+    ["assert d_ff == 4 * d_model", "if 2 * d_model + 3 != d_ff: raise ValueError('no such d_ff')"],
+)
+@pytest.mark.parametrize("called, ids", [("F.relu(self.w1(x))", []), ("self.w1(x)", ["B16"])])
+def test_a_size_that_another_must_have_is_given_it(demand, called, ids, tmp_path):
+    text = DEMANDING.replace("DEMAND", demand).replace("F.relu(self.w1(x))", called)
+    result = check_text(text, tmp_path)["FeedForward"]
+    assert (result.ids, result.verdict in FINE) == (ids, not ids), result
+
+
+def test_what_demands_what_no_size_can_be_is_not_built(tmp_path):
+    text = DEMANDING.replace("DEMAND", "assert d_ff == d_ff + d_model")
+    assert check_text(text, tmp_path)["FeedForward"].verdict == "could not be built"

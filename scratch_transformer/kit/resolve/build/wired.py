@@ -15,6 +15,7 @@ from typing import Any
 from scratch_transformer.kit.definitions import leads_to, parameters_of, source_of
 from scratch_transformer.kit.judge import undefined
 from scratch_transformer.kit.kinds.inputs import S, T
+from scratch_transformer.kit.resolve.build import demands
 from scratch_transformer.kit.resolve.build.values import GENERAL
 from scratch_transformer.kit.resolve.names.settings import settings_of
 
@@ -42,6 +43,7 @@ def otherwise(
     heads = int(settings.get("num_heads", 1))
     refused = OF_REFERENCE.search(str(error))
     functions = list(_functions(thing))
+    yield from ((wanted, "") for wanted in demands.met(error, settings))
     if refused:
         written = int(refused[2])
         wider = {**settings, "d_model": 6 * written, "num_heads": written}
