@@ -51,6 +51,11 @@ def test_a_head_that_attends_is_attention():
     assert "CausalSelfAttention" not in guess.kinds_of("LMHead", named("LMHead", {"forward": of_scores}), KINDS)
 
 
+@pytest.mark.parametrize("name", ["LanguageModelHead", "LanguageModelingHead", "MLMHead"])
+def test_the_head_of_a_language_model_projects(name):
+    assert guess.kinds_of(name, named(name, {"forward": of_scores}), KINDS)[0] == "Projection"
+
+
 @pytest.mark.parametrize("name", ["PositionEncoder", "PosEncoder", "PositionalEncoder"])
 def test_an_encoder_of_positions_is_no_encoder(name):
     assert guess.kinds_of(name, named(name, {"forward": of_scores}), KINDS)[0] == "PositionalEncoding"

@@ -33,6 +33,11 @@ def test_a_forward_that_python_does_not_find_is_named(text, says, tmp_path):
     assert "missing the required" in network.problem
 
 
+def test_a_constructor_that_stops_already_is_named_before_it(tmp_path):
+    network = check_text(NETWORK.replace("        super().__init__()\n", "") + MISSPELT, tmp_path)["FeedForward"]
+    assert network.ids == ["LN8", "B26"] and network.mistakes[0].line == len(IMPORTS.splitlines()) + 3
+
+
 @pytest.mark.parametrize("text", [
     OTHERWISE,
     MISSPELT + CALLS_IT,

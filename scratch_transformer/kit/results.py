@@ -19,7 +19,7 @@ from scratch_transformer.kit.discover.target import Source, find
 from scratch_transformer.kit.judge import no_forward, uncomputed
 from scratch_transformer.kit.judge.crashes import crash_finding, first_finding
 from scratch_transformer.kit.judge.detectors import inventory
-from scratch_transformer.kit.judge.frames import said_of
+from scratch_transformer.kit.judge.frames import is_learners, said_of
 from scratch_transformer.kit.kind import Diagnosis, Finding, Kind, Verdict
 from scratch_transformer.kit.report import lines, stubs
 from scratch_transformer.kit.report.finding import FINE, Named, Result
@@ -176,13 +176,23 @@ class Results:
         if inherited is not None:
             finding = None  # it is said of the part
         if finding is not None:
-            result.mistakes = [_located(finding, value, source, outcome.made)]
+            also = _before_its_forward(finding, outcome, value)
+            result.mistakes = [_located(one, value, source, outcome.made) for one in (*also, finding)]
         result.inherited = [self.broken[inherited]] if inherited is not None else []
         severe = (finding is not None and finding.severity == "mistake") or inherited is not None
         result.verdict = "mistake" if severe else "could not be built" if outcome.stage == "built" else "crashed"
         result.problem = outcome.problem if error is outcome.error else raised("its forward", error)
         result.stub = "" if severe else stubs.stub(kind, result.name, source.module)
         return result
+
+
+def _before_its_forward(finding: Finding, outcome: Outcome, value: Any) -> list[Finding]:
+    """The mistake with which the constructor stops already of a class of which another is told: it has no forward."""
+    error = outcome.error if outcome.stage == "built" and no_forward.finding(value) is not None else None
+    own = [frame for frame, _ in traceback.walk_tb(error.__traceback__ if error else None) if is_learners(frame)]
+    made = getattr(vars(value).get("__init__"), "__code__", None)
+    first = crash_finding(error) if isinstance(error, Exception) and own and own[-1].f_code is made else None
+    return [first] if first is not None and first.mistake.id != finding.mistake.id else []
 
 
 def _stops_in(error: BaseException | None, value: Any) -> bool:

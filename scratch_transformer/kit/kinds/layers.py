@@ -327,6 +327,8 @@ PROJECTION = Kind(
         "unembedding",
         "lmpredictionhead",
         "mlmhead",
+        "languagemodelhead",
+        "languagemodelinghead",
     ),
     source=f"{PAPER}, section 3.4",
     inputs=("x",),
