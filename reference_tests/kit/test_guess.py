@@ -293,3 +293,30 @@ def test_a_transformer_model_without_a_word_of_today_is_tried_as_gpt_first(tmp_p
 def test_a_unit_of_an_encoder_is_a_layer():
     kinds = {name: likeness.kind_named(name, KINDS) for name in ("encoder_unit", "DecoderUnit", "encoder")}
     assert kinds == {"encoder_unit": "EncoderLayer", "DecoderUnit": "DecoderLayer", "encoder": "Encoder"}
+
+
+DOUBLE = """
+class DoubleLinear(nn.Module):
+    def __init__(self, in_columns: int, inner_columns: int, out_columns: int, activation=F.gelu):
+        super().__init__()
+        self.activation = activation
+        self.weights_first = nn.Parameter(torch.randn(inner_columns, in_columns) / in_columns**0.5)
+        self.biases_first = nn.Parameter(torch.zeros(inner_columns))
+        self.weights_second = nn.Parameter(torch.randn(out_columns, inner_columns) / inner_columns**0.5)
+        self.biases_second = nn.Parameter(torch.zeros(out_columns))
+
+    def forward(self, x):
+        y = self.activation(x @ self.weights_first.T + self.biases_first)
+        return y @ self.weights_second.T + self.biases_second
+"""
+
+
+def test_two_matrices_and_an_activation_are_a_network(tmp_path):
+    found = check_text(DOUBLE, tmp_path)["DoubleLinear"]
+    assert (found.kind, found.verdict) == ("FeedForward", "matches the builtin")
+    plain = DOUBLE.replace(", activation=F.gelu", "").replace("        self.activation = activation\n", "")
+    factored = check_text(plain.replace("self.activation(", "("), tmp_path)
+    assert all("B16" not in one.ids for one in factored.values())  # a linear layer in two factors, perhaps
+    late = DOUBLE.replace("self.activation(x @ self.weights_first.T + self.biases_first)", "x @ self.weights_first.T")
+    late = late.replace("return y @ self.weights_second.T", "return self.activation(y @ self.weights_second.T)")
+    assert check_text(late, tmp_path)["DoubleLinear"].verdict not in ("matches the builtin", "harmless deviation")

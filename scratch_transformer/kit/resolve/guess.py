@@ -140,6 +140,8 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
         best = list(dict.fromkeys(["FeedForward", "SwiGLU", *best]))  # a block that attends to nothing
     if is_class and best and best[0] in ("Linear", *NORMS) and structure.linears(thing) > 1:
         best = list(dict.fromkeys(["FeedForward", "SwiGLU", *best]))  # T5DenseReluDense, NormedResidualLayer
+    if is_class and best[:1] == ["Linear"] and structure.has_bare_layers(thing):
+        best = list(dict.fromkeys(["FeedForward", "SwiGLU", *best]))  # DoubleLinear, of matrices
     if is_class and best[:1] == ["ResidualConnection"] and _is_told(thing, "num_heads"):  # AttentionSublayer
         attentions = [name for name in FAMILIES[0] if name in kinds]
         best = [*sorted(attentions, key=lambda name: -fitness(kinds[name], thing)), *best]

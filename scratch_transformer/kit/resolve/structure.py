@@ -126,6 +126,15 @@ def is_adapted(cls: type) -> bool:
     return is_linear and any(map(ADAPTED.search, (cls.__name__, *names_in(cls))))
 
 
+MATRIX = re.compile(r"Parameter\(\s*torch\.\w+\(\s*\(?[\w. *]+,\s*[\w. *]+[,)]")
+ACTIVATES = re.compile(r"relu|gelu|silu|act(?!ual)", re.IGNORECASE)
+
+
+def has_bare_layers(cls: type) -> bool:
+    """Whether it has two matrices or more, as its constructor is written, and an activation, as no linear layer has."""
+    return len(MATRIX.findall(source_of(cls))) > 1 and any(map(ACTIVATES.search, names_in(cls)))
+
+
 def linears(cls: type) -> int:
     """How many linear layers it makes, as its constructor is written."""
     return len(re.findall(r"(?<!class )\b\w*Linear(Layer)?\(", source_of(cls)))
