@@ -171,3 +171,33 @@ class DecoderLayer(nn.Module):
 def test_a_decoder_without_a_mask_of_its_source_may_need_one_length_of_both(merged, verdict, inherited, tmp_path):
     layer = check_text(EVEN.replace("MERGED", merged), tmp_path)["DecoderLayer"]
     assert (layer.verdict, {*layer.inherited}, layer.mistakes) == (verdict, inherited, [])
+
+
+NETWORK = """
+class FeedForward(nn.Module):
+    def __init__(self, d_model, hidden):
+        super().__init__()
+        self.linear1, self.linear2 = nn.Linear(d_model, hidden), nn.Linear(hidden, d_model)
+
+    def forward(self, x):
+        return self.linear2(torch.relu(self.linear1(x)))
+
+
+"""
+
+
+@pytest.mark.parametrize("merged, verdict, inherited", [
+    (".transpose(1, 2).reshape(B, T, E)", "harmless deviation", {"A35"}),
+    (".reshape(B, T, E)", "mistake", {"A35", "A23"}),
+])  # fmt: skip
+def test_that_it_needs_one_length_is_harmless_beside_a_network_that_is_told_its_width_as_hidden(
+    merged, verdict, inherited, tmp_path
+):
+    written = "nn.Sequential(nn.Linear(d_model, d_ff), nn.ReLU(), nn.Linear(d_ff, d_model))"
+    text = EVEN.replace(written, "FeedForward(d_model, hidden=ffn_hidden)").replace("d_ff", "ffn_hidden")
+    text = text.replace("MERGED", merged).replace("\nclass DecoderLayer", f"{NETWORK}class DecoderLayer")
+    results = check_text(text, tmp_path)
+    layer, cross = results["DecoderLayer"], results["CrossAttention"]
+    assert (layer.verdict, {*layer.inherited}, layer.mistakes) == (verdict, inherited, [])
+    (found,) = (m for m in cross.mistakes if m.id == "A35")
+    assert found.code[found.line - found.first].strip().startswith("q = self.to_q(y).view(B, T")

@@ -1,11 +1,17 @@
-"""A class that was written in a notebook's cell is checked like any other: its module has no file."""
+"""A class that was written in a notebook's cell is checked like any other: its module has no file.
+
+What was written several times is what was written last.
+"""
 
 import sys
 
 import pytest
 import torch
 
+from reference_tests.kit.learners.checked import check_text
 from scratch_transformer.kit import check
+from scratch_transformer.kit.definitions import lines_of
+from scratch_transformer.kit.report.finding import FINE
 
 
 class MyLayerNorm(torch.nn.LayerNorm):
@@ -21,3 +27,59 @@ def in_a_cell(monkeypatch):
 
 def test_a_class_of_a_cell_is_checked(in_a_cell):
     assert check(in_a_cell, "LayerNorm").verdict == "matches the builtin"
+
+
+AGAIN = """
+class FeedForward(nn.Module):
+    def __init__(self, conf, parts):
+        super().__init__()
+        self.first, self.second = parts["first"](conf.width), parts["second"](conf.width)
+
+    def forward(self, x):
+        print(x.size)
+        return self.second(torch.relu(self.first(x)))
+
+
+class FeedForward(nn.Module):
+    def __init__(self, conf, parts):
+        super().__init__()
+        width, inner = conf["width"], conf["inner"]
+        self.first, self.second = nn.Linear(width, inner), nn.Linear(inner, width)
+
+    @staticmethod
+    def activation(x):
+        return torch.relu(x)
+
+    def forward(self, x):
+        return {}
+"""
+
+
+@pytest.mark.parametrize("returned, ids", [
+    ("self.second(self.activation(self.first(x)))", []),
+    ("self.activation(self.second(self.activation(self.first(x))))", ["B17"]),
+])  # fmt: skip
+def test_what_is_written_again_is_read_as_it_was_written_last(returned, ids, tmp_path):
+    text = AGAIN.format(returned).replace("conf, parts", "conf")
+    found = check_text(text, tmp_path)["FeedForward"]
+    assert [m.id for m in found.mistakes] == ids and (found.verdict in FINE) == (not ids)
+    for mistake in found.mistakes:
+        assert "activation(self.second" in mistake.code[mistake.line - mistake.first]
+
+
+class Twice:
+    def first(self):
+        return 1
+
+
+First = Twice
+
+
+class Twice:
+    def second(self):
+        return 2
+
+
+def test_the_lines_of_a_class_are_those_that_its_methods_are_in():
+    assert "first" in "".join(lines_of(First)[0]) and "second" in "".join(lines_of(Twice)[0])
+    assert lines_of(Twice)[1] > lines_of(First)[1]

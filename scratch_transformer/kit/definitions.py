@@ -7,6 +7,7 @@ import builtins
 import dis
 import functools
 import inspect
+import linecache
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -40,9 +41,41 @@ def reads(function: Any, name: str) -> bool:
 def source_of(definition: Any) -> str:
     """The text of a class or function. Read once: Python parses the whole file to find a class."""
     try:
-        return inspect.getsource(definition)
+        return "".join(lines_of(definition)[0])
     except (OSError, TypeError):
         return ""
+
+
+@functools.lru_cache(maxsize=1024)
+def lines_of(definition: Any) -> tuple[list[str], int]:
+    """The lines of a class or function, and the number of the first; raises as inspect.getsourcelines does.
+
+    A file may have several classes of a name, as notebooks do that write one again: Python finds the first of them.
+    """
+    lines, start = inspect.getsourcelines(definition)
+    file = inspect.getsourcefile(definition) or ""
+    own = vars(definition).values() if isinstance(definition, type) else ()
+    methods = [inspect.unwrap(one) for member in own if inspect.isfunction(one := getattr(member, "__func__", member))]
+    inside = [one.__code__ for one in methods if one.__qualname__ == f"{definition.__qualname__}.{one.__name__}"]
+    first = min((code.co_firstlineno for code in inside if code.co_filename == file), default=start)
+    if start <= first < start + len(lines):
+        return lines, start
+    text = linecache.getlines(file)
+    for head, end in _classes("".join(text), definition.__name__):
+        if head <= first <= end:
+            return text[head - 1 : end], head
+    return lines, start
+
+
+@functools.lru_cache(maxsize=256)
+def _classes(text: str, name: str) -> list[tuple[int, int]]:
+    """The first and last lines of the classes of a name in a file, decorators included."""
+    try:
+        nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ClassDef) and node.name == name]
+    except (SyntaxError, ValueError, RecursionError):
+        return []
+    heads = [min([node.lineno, *(one.lineno for one in node.decorator_list)]) for node in nodes]
+    return [(head, node.end_lineno or head) for head, node in zip(heads, nodes, strict=True)]
 
 
 @functools.lru_cache(maxsize=1024)

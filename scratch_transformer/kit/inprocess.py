@@ -11,6 +11,7 @@ from typing import Any
 from torch import nn
 
 from scratch_transformer.kit.checking import Checking
+from scratch_transformer.kit.definitions import lines_of
 from scratch_transformer.kit.discover.target import Source
 from scratch_transformer.kit.judge.diagnose import diagnose
 from scratch_transformer.kit.kinds import KINDS
@@ -86,6 +87,6 @@ def _source(cls: Any) -> Source:
 
 def _line(cls: Any) -> int:
     try:
-        return inspect.getsourcelines(cls)[1]
+        return lines_of(cls)[1]
     except (OSError, TypeError):
         return 0

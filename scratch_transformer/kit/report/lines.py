@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from scratch_transformer.kit.definitions import is_own, leads_to
+from scratch_transformer.kit.definitions import is_own, leads_to, lines_of
 from scratch_transformer.kit.mistakes.attention import ONE_HEAD, OWN_VALUE, WEIGHTS_APART
 from scratch_transformer.kit.mistakes.blocks import IN_BOTH, UNUSED_NORMS
 from scratch_transformer.kit.report.fixes import fixed
@@ -199,7 +199,7 @@ def _rooms(definition: Any) -> list[_Room]:
     found = []
     for part in filter(None, (forward, definition)):
         with contextlib.suppress(OSError, TypeError):
-            lines, start = inspect.getsourcelines(part)
+            lines, start = lines_of(part)
             file = inspect.getsourcefile(part) or ""
             found.append(_Room(definition.__name__, file, start, [line.rstrip("\n") for line in lines]))
     return found

@@ -15,6 +15,7 @@ from scratch_transformer import masks
 from scratch_transformer.kit.judge.crashes import explain_crash
 from scratch_transformer.kit.judge.evidence import share
 from scratch_transformer.kit.judge.frames import DONE_AT, line_now
+from scratch_transformer.kit.judge.frames import STOPS_AT, learners_line
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import ROUNDED, Session, distance, in_precision
 from scratch_transformer.kit.judge.variants import call
@@ -126,6 +127,8 @@ def one_length(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
         if words and not any(_error(session, _cut(result.probe.inputs, length)) for length in (3, 4)):
             line = next(iter(str(without or result.error).splitlines()), "")
             said = f"With as many keys as queries it runs, whatever their number; with others it stops: {line}."
+            code = learners_line(without or result.error)
+            said += f" {STOPS_AT}{code}" if code else ""
             yield Finding(MISTAKES["A35"], said)
             return
 

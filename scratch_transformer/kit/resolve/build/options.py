@@ -236,7 +236,8 @@ def _sizes_handed_on(wish: Wish, values: Values) -> list[int]:
     """Of what nothing applies, and what it is made of takes as a size: ffn, of Layer(…, ffn_dim=ffn)."""
     use = wish.use
     is_part = use.applied or use.called or use.listed or use.attributes
-    named = [name for name in sorted(use.handed) if is_setting(name)]
+    handed = [name for name in sorted(use.handed) if is_setting(name)]
+    named = [wish.name] if handed and is_setting(wish.name) else handed  # hidden=ffn_hidden: it says more itself
     sizes = [values(name) for name in named] if not is_part else []
     return [size for size in dict.fromkeys(sizes) if type(size) is int]
 
