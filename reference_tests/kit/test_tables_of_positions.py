@@ -392,3 +392,32 @@ def test_what_is_raised_to_a_fraction_is_the_base_whatever_it_is_called(power, i
     result = check_text("import numpy as np\n" + RAISED.replace("POWER", power), tmp_path)["PositionalEmbedding"]
     assert [mistake.id for mistake in result.mistakes if mistake.severity == "mistake"] == ids
     assert (result.verdict in FINE) == (not ids), result
+OF_HALVES = """
+NAME = 8
+WIDE
+max_len = 64
+
+class PositionalEncoding(nn.Module):
+    def __init__(self):
+        super().__init__()
+        angles = torch.arange(max_len)[:, None] SIGN 10000 ** (torch.arange(NAME) / NAME)
+        table = torch.zeros(max_len, d_model)
+        table[:, 0::2], table[:, 1::2] = angles.sin(), angles.cos()
+        self.register_buffer("table", table)
+
+    def forward(self, x):
+        return x + self.table[: x.shape[1]]
+"""
+
+
+@pytest.mark.parametrize("name, wide, sign, ids", [
+    ("half_dim", "d_model = 2 * half_dim", "/", []),
+    ("half_dim", "d_model = 2 * half_dim", "*", ["P2"]),
+    ("pairs", "d_model = 2 * pairs", "/", []),  # nobody knows that of ours
+    ("pairs", "d_model = 3 * pairs", "/", ["B26"]),
+])  # fmt: skip
+def test_a_number_that_is_half_of_another_at_the_top_of_a_file(name, wide, sign, ids, tmp_path):
+    text = OF_HALVES.replace("WIDE", wide).replace("NAME", name).replace("SIGN", sign)
+    result = check_text(text, tmp_path)["PositionalEncoding"]
+    assert [named.id for named in result.mistakes if named.severity == "mistake"] == ids, result
+    assert result.verdict in FINE or ids or name == "pairs"

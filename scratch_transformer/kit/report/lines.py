@@ -101,7 +101,7 @@ OF_ATTENTION = (
     "A29", "A38",
 )  # fmt: skip
 """Mistakes that are made where attention is computed: the same words elsewhere mean something else."""
-OF_LAYERS = ("A36", "B2", "B3", "B6", "B13", "B14", "B20", "B23", "B24")
+OF_LAYERS = ("A36", "B2", "B3", "B6", "B13", "B14", "B15", "B20", "B23", "B24")
 """Mistakes that are made where sublayers are put together."""
 MERGES = {("A23", "not transposed back")}
 """Heads are split before they are merged, with the same words: the last line is meant."""
@@ -169,7 +169,7 @@ def place(id: str, form: str, thing: Any, given: Iterable[type] = (), code: str 
         for room in own if (id, form) in OF_ITSELF and isinstance(target, type) else rooms:
             fits = _fits(pattern, room)
             if fits:
-                return Place(room.file, room.start + _meant(fits, room, id, form), [])
+                return Place(room.file, room.start + _begin(_meant(fits, room, id, form), room), [])
     own = [*own, *rooms]
     return Place(own[0].file, own[0].start, []) if own else None
 
@@ -221,6 +221,19 @@ def _meant(fits: list[int], room: _Room, id: str, form: str) -> int:
     return fits[-1 if (id, form) in LAST else 0]
 
 
+ARGUMENTS = re.compile(r"\s*[\w.]+(, *[\w.]+)*,?\s*")
+"""What is handed on, and nothing else: dropout, d_model, layer_norm_eps."""
+
+
+def _begin(number: int, room: _Room) -> int:
+    """The line on which the innermost call begins, of one that has arguments of it alone."""
+    if not ARGUMENTS.fullmatch(room.lines[number].split("#")[0]):
+        return number
+    calls = [node for node in ast.walk(_tree(room.lines) or ast.Module([], [])) if isinstance(node, ast.Call)]
+    around = [node.lineno - 1 for node in calls if node.lineno - 1 < number < (node.end_lineno or 0)]
+    return max(around, default=number)
+
+
 def _is_no_table(room: _Room) -> bool:
     """Sorts what is called positions, or has a sine and a cosine, first."""
     code = "\n".join(room.lines)
@@ -247,9 +260,8 @@ def _is_elsewhere(room: _Room) -> tuple[bool, bool]:
 
 def _silent(lines: list[str]) -> set[int]:
     """The lines on which nothing is computed: heads of classes and functions, texts, if mask is not None."""
-    try:
-        tree = ast.parse(textwrap.dedent("\n".join(lines)))
-    except SyntaxError:
+    tree = _tree(lines)
+    if tree is None:
         return {0}
     found = {0}
     for node in ast.walk(tree):
@@ -260,11 +272,18 @@ def _silent(lines: list[str]) -> set[int]:
     return found | _texts(lines)
 
 
+def _tree(lines: list[str]) -> ast.Module | None:
+    """None if they cannot be read by themselves."""
+    try:
+        return ast.parse(textwrap.dedent("\n".join(lines)))
+    except SyntaxError:
+        return None
+
+
 def _texts(lines: list[str]) -> set[int]:
     """The lines of docstrings, which may have equations that look like code."""
-    try:
-        tree = ast.parse(textwrap.dedent("\n".join(lines)))
-    except SyntaxError:
+    tree = _tree(lines)
+    if tree is None:
         return set()
     texts = [node for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)]
     return {line for text in texts for line in range(text.lineno - 1, text.end_lineno or text.lineno)}

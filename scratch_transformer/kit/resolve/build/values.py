@@ -59,7 +59,7 @@ class Values:
             if setting in self.settings:
                 self.used[setting] = self.settings[setting]
                 self.names.setdefault(setting, name)
-                return self.settings[setting]
+                return _halved(name, self.settings[setting])
         raise Unknown(name)
 
     def fixes(self, name: str) -> bool:
@@ -141,3 +141,8 @@ def _counts_embeddings(name: str) -> bool:
     """num_embeddings, n_embedding: how many words there are, or how many features a word has."""
     found = set(words(name))
     return bool(found & EMBEDDINGS) and found <= EMBEDDINGS | COUNT | {"of"} and settings_of(name) == ("vocab_size",)
+
+
+def _halved(name: str, value: Any) -> Any:
+    """half_dim = 8 beside dim = 2 * half_dim: as many pairs of a sine and a cosine."""
+    return value // 2 if type(value) is int and "half" in words(name) else value

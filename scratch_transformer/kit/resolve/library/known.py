@@ -22,6 +22,7 @@ from scratch_transformer.kit.kinds.inputs import EPS
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.recipe import RIGHT
 from scratch_transformer.kit.resolve.build import globals as outside
+from scratch_transformer.kit.resolve.build.config import is_number
 from scratch_transformer.kit.resolve.call import beside, calling
 from scratch_transformer.kit.resolve.candidate import Resolved
 from scratch_transformer.kit.resolve.functions import arrays, decoders, rotations
@@ -66,6 +67,8 @@ class Known:
         self.checked: set[Any] = set()
         """What was looked at, whatever came of it."""
         self._globals: dict[tuple[str, int], set[str]] = {}
+        self._written: dict[str, dict[str, Any]] = {}
+        """Module -> the numbers that its file gives to the globals that are set to ours."""
         self._trials: dict[Any, Trial] = {}
         self._building: list[Any] = []
         self._tables: dict[Any, list[tuple[Tensor, ...]]] = {}
@@ -220,6 +223,8 @@ class Known:
                 missing = undefined.never_defined(module)  # a size that is written without its self. stops
                 self._globals[module.__name__, len(namespace)] = _global_names(namespace) - missing
             names = self._globals[module.__name__, len(namespace)]
+            numbers = {name: namespace[name] for name in names & namespace.keys() if is_number(namespace[name])}
+            self._written.setdefault(module.__name__, numbers)
             changed = outside.override(namespace, names, settings, set(namespace))
             of_padding = [value for name, value in changed.items() if "pad" in settings_of(name)]
             pads |= dict.fromkeys(["pad"], of_padding[-1]) if of_padding else {}
@@ -233,6 +238,20 @@ class Known:
             yield
         finally:
             self.set_globals(thing, usual)
+
+    @contextlib.contextmanager
+    def globals_as_written(self, thing: Any) -> Iterator[bool]:
+        """Meanwhile the numbers outside of constructors are the file's own; whether there are such that were others."""
+        modules = [module for module in self._modules_of(thing) if module.__name__ in self._written]
+        own = [(vars(module), self._written[module.__name__]) for module in modules]
+        before = [{name: namespace[name] for name in numbers} for namespace, numbers in own]
+        for namespace, numbers in own:
+            namespace.update(numbers)
+        try:
+            yield any(numbers != ours for (_, numbers), ours in zip(own, before, strict=True))
+        finally:
+            for (namespace, _), ours in zip(own, before, strict=True):
+                namespace.update(ours)
 
     def classes_beside(self, thing: Any) -> list[type]:
         """The learner's other classes, among them configs."""

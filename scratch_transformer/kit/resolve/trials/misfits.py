@@ -135,7 +135,7 @@ def _groups(heads: int) -> list[int]:
 def of_constructor(thing: Any, kind: Kind, library: Library, error: BaseException | None) -> Misfit | None:
     """B26, if a constructor stops with shapes at one line, whatever numbers it is told: a column that is none."""
     is_one = isinstance(thing, type) and issubclass(thing, nn.Module) and kind.name in KINDS and not library.supplied
-    if not is_one or not _stops_within(error, thing) or not _is_known(thing, kind):
+    if not is_one or not _stops_within(error, thing) or not _is_known(thing, kind) or _fits_as_written(thing, library):
         return None
     for (_, length, width, heads), times in itertools.product(SIZES, (1, 3)):
         settings = _settings(kind, width, heads) | {"max_len": times * (width + length)}
@@ -155,6 +155,16 @@ def of_constructor(thing: Any, kind: Kind, library: Library, error: BaseExceptio
     text = " ".join(str(error).split())[:160]
     said = f"Its shapes do not fit, with whatever numbers its constructor is told: {text}. {STOPS_AT}{code}"
     return (Finding(MISTAKES["B26"], said), error) if error is not None else None
+
+
+def _fits_as_written(thing: type[nn.Module], library: Library) -> bool:
+    """Whether what is told nothing can be built with its file's own numbers: one of ours may be twice another."""
+    with library.globals_as_written(thing) as are_others:
+        try:
+            with double():
+                return are_others and isinstance(thing(), nn.Module)
+        except Exception:  # the learner's code may raise anything
+            return False
 
 
 def _settings(kind: Kind, width: int, heads: int) -> dict[str, Any]:
