@@ -251,14 +251,25 @@ def _made_as(name: str, nodes: list[ast.AST]) -> list[ast.expr | None]:
 
 
 def _made_in_lists(owner: nn.Module, part: object, nodes: list[ast.AST]) -> list[ast.expr]:
-    """What a class makes the lists of that have this part: nn.ModuleList([Layer() for …]), append(Layer())."""
-    lists = [name for name, one in owner.named_children() if isinstance(one, nn.ModuleList) and part in [*one]]
+    """What a class makes the lists of that have this part: nn.ModuleList([Layer() for …]), append(Layer()).
+
+    Of lists of lists, nn.ModuleList([nn.ModuleList([Attention(), FeedForward()]) for …]), what has its place in them.
+    """
+    lists = {name: [*one] for name, one in owner.named_children() if isinstance(one, nn.ModuleList)}
     made: list[ast.expr] = []
-    for name in lists:
-        made += [element for value in _made_as(f"self.{name}", nodes) for element in _elements(value)]
+    for name, parts in lists.items():
+        within = next((one for one in parts if isinstance(one, nn.ModuleList) and part in [*one]), None)
+        if part not in parts and within is None:
+            continue
+        elements = [element for value in _made_as(f"self.{name}", nodes) for element in _elements(value)]
         calls = [node for node in nodes if isinstance(node, ast.Call) and node.args]
         adding = re.compile(rf"self\.{name}\.(append|insert|add_module)")
-        made += [node.args[-1] for node in calls if adding.fullmatch(ast.unparse(node.func))]
+        elements += [node.args[-1] for node in calls if adding.fullmatch(ast.unparse(node.func))]
+        if within is not None:
+            rows = [_elements(element) for element in elements]
+            number = [*within].index(part)
+            elements = [row[number] if len(row) == len(within) else ast.List([]) for row in rows]
+        made += elements
     return made
 
 
