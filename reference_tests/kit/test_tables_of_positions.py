@@ -392,6 +392,8 @@ def test_what_is_raised_to_a_fraction_is_the_base_whatever_it_is_called(power, i
     result = check_text("import numpy as np\n" + RAISED.replace("POWER", power), tmp_path)["PositionalEmbedding"]
     assert [mistake.id for mistake in result.mistakes if mistake.severity == "mistake"] == ids
     assert (result.verdict in FINE) == (not ids), result
+
+
 OF_HALVES = """
 NAME = 8
 WIDE
