@@ -184,7 +184,7 @@ class Library(Parts):
         """The reference in place of a part, wherever the learner's code names it."""
         modules = {getattr(thing, "__module__", "") for thing in self.guesses}
         namespaces = [vars(sys.modules[module]) for module in modules if module in sys.modules]
-        new = supplied.class_of(self.kinds[kind], settings, pair, takes_mask=fitness.takes_mask(part))
+        new = supplied.class_of(self.kinds[kind], settings, pair, part=part)
         self.supplied.append(name)
         before = dict(self.stand_ins)
         self.stand_ins[part] = new

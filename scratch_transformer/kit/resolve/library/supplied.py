@@ -16,9 +16,18 @@ from torch import Tensor, nn
 from scratch_transformer.kit.definitions import names_in, nodes_of
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.kinds.inputs import causal
+from scratch_transformer.kit.resolve import fitness
+from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.call.plan import MASKS
 from scratch_transformer.kit.resolve.names.inputs import input_of, is_mask
 from scratch_transformer.kit.resolve.names.settings import settings_of
+from scratch_transformer.kit.resolve.names.words import plain
+
+HIDING = (
+    "causal", "iscausal", "usecausal", "causalmask", "usecausalmask", "autoregressive", "masked", "ismasked",
+    "lookahead",
+)  # fmt: skip
+"""Flags of a constructor, which say that the future is hidden."""
 
 
 class Supplied(nn.Module):
@@ -36,7 +45,7 @@ class Supplied(nn.Module):
         nn.Module.__init__(self)
         own = {name: value for name, value in settings.items() if name in kind.defaults}
         reference = kind.reference(own)  # its numbers are no chance, whether or not they are found and set
-        self.__dict__.update(kind=kind, reference=reference, settings=own, pair=pair)
+        self.__dict__.update(kind=kind, reference=reference, settings=own, pair=pair, hides_future=False)
         self._modules.update(reference._modules)
         self._parameters.update(reference._parameters)
         self._buffers.update(reference._buffers)
@@ -45,6 +54,11 @@ class Supplied(nn.Module):
         given = _inputs(self.__dict__["kind"], args, named)
         if not self.takes_mask and "memory" in given and given["mask"] is None:
             given["mask"] = causal(given["x"].shape[1])
+        if self.__dict__["hides_future"]:
+            length = given[self.__dict__["kind"].inputs[0]].shape[1]
+            is_own = given.get("key") is None or given["key"].shape[1] == length
+            if is_own:
+                given["mask"] = causal(length) if given["mask"] is None else causal(length) & given["mask"]
         output = self.__dict__["reference"](**given)
         return (output, None) if self.__dict__["pair"] else output
 
@@ -58,6 +72,7 @@ class Supplied(nn.Module):
         """Another one: layers of a stack have weights of their own."""
         copied = type(self).__new__(type(self))
         Supplied.__init__(copied, self.__dict__["kind"], self.__dict__["settings"], self.__dict__["pair"])
+        copied.__dict__["hides_future"] = self.__dict__["hides_future"]
         return copied
 
 
@@ -83,18 +98,30 @@ def lent(kind: Kind, settings: Mapping[str, Any], pair: bool = False) -> nn.Modu
 
 
 def class_of(
-    kind: Kind, settings: Mapping[str, Any], pair: bool = False, why: str = Supplied.why, takes_mask: bool = True
+    kind: Kind, settings: Mapping[str, Any], pair: bool = False, why: str = Supplied.why, part: Any = None
 ) -> type[Supplied]:
-    """A class that makes the reference, whatever its constructor is given. why: it is there, for a note."""
+    """A class that makes the reference, whatever its constructor is given.
+
+    why: it is there, for a note. part: in whose place it is.
+    """
 
     def make(self: Supplied, *args: Any, **named: Any) -> None:
         numbers = [value for value in (*args, *named.values()) if type(value) is int]
         wide = [value for value in numbers if value not in settings.values()]
         sizes = {"d_ff": wide[0]} if wide and "d_ff" in kind.defaults else {}
         Supplied.__init__(self, kind, {**settings, **sizes}, pair)
+        self.__dict__["hides_future"] = kind.name.endswith("Attention") and _is_told_to_hide(part, args, named)
 
+    takes_mask = part is None or fitness.takes_mask(part)
     own = {"__init__": make, "kind_name": kind.name, "why": why, "takes_mask": takes_mask}
     return type(kind.name, (Supplied,), own)
+
+
+def _is_told_to_hide(part: Any, args: tuple[Any, ...], named: Mapping[str, Any]) -> bool:
+    """Whether a constructor is given a flag to hide the future: MultiHeadAttention(512, 8, causal=True)."""
+    told = parameters_of(part) if isinstance(part, type) else []
+    given = {p.name: p.default for p in told} | dict(zip([p.name for p in told], args, strict=False)) | {**named}
+    return any(value is True and plain(name) in HIDING for name, value in given.items())
 
 
 def notes(made: Any) -> list[str]:
