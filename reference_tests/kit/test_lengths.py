@@ -201,3 +201,69 @@ def test_that_it_needs_one_length_is_harmless_beside_a_network_that_is_told_its_
     assert (layer.verdict, {*layer.inherited}, layer.mistakes) == (verdict, inherited, [])
     (found,) = (m for m in cross.mistakes if m.id == "A35")
     assert found.code[found.line - found.first].strip().startswith("q = self.to_q(y).view(B, T")
+
+
+OF_LONGEST = """
+class Attention(nn.Module):
+    def __init__(self, d_model, num_heads, max_len=0):
+        super().__init__()
+        self.h, self.max_len = num_heads, max_len
+        self.w_q, self.w_k, self.w_v, self.w_o = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, query, key, value):
+        q, k, v = (w(x).unflatten(-1, (self.h, -1)).transpose(1, 2)
+                   for w, x in ((self.w_q, query), (self.w_k, key), (self.w_v, value)))
+        scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+        if self.max_len:
+            scores = scores.masked_fill(torch.ones(self.max_len, self.max_len).tril() == 0, -math.inf)
+        return self.w_o((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+
+class DecoderLayer(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff, max_len):
+        super().__init__()
+        self.self_attn, self.cross_attn = Attention(d_model, num_heads, max_len), Attention(d_model, num_heads)
+        self.ffn = nn.Sequential(nn.Linear(d_model, d_ff), nn.ReLU(), nn.Linear(d_ff, d_model))
+        self.norm1, self.norm2, self.norm3 = (nn.LayerNorm(d_model) for _ in range(3))
+
+    def forward(self, x, memory):
+        x = self.norm1(x + self.self_attn(x, x, x))
+        x = self.norm2(x + self.cross_attn(x, memory, memory))
+        return self.norm3(x + self.ffn(x))
+
+
+class PositionalEncoding(nn.Module):
+    def __init__(self, d_model, max_len):
+        super().__init__()
+        angles = torch.arange(max_len)[:, None] / 10000 ** (torch.arange(0, d_model, 2) / d_model)
+        self.register_buffer("pe", torch.stack((angles.sin(), angles.cos()), -1).flatten(1)[:, None])
+
+    def forward(self, x):
+        return x + READ
+
+
+class Transformer(nn.Module):
+    def __init__(self, src_vocab_size, tgt_vocab_size, d_model, num_heads, d_ff, num_layers, max_len):
+        super().__init__()
+        self.src_embed, self.tgt_embed = nn.Embedding(src_vocab_size, d_model), nn.Embedding(tgt_vocab_size, d_model)
+        layer = nn.TransformerEncoderLayer(d_model, num_heads, d_ff, batch_first=True)
+        self.encoder = nn.ModuleList([copy.deepcopy(layer) for _ in range(num_layers)])
+        self.decoder = nn.ModuleList([DecoderLayer(d_model, num_heads, d_ff, max_len) for _ in range(num_layers)])
+        self.places = PositionalEncoding(d_model, max_len)
+        self.project = nn.Linear(d_model, tgt_vocab_size)
+
+    def forward(self, src, tgt):
+        memory, x = self.places(self.src_embed(src)), self.places(self.tgt_embed(tgt))
+        for layer in self.encoder:
+            memory = layer(memory)
+        for layer in self.decoder:
+            x = layer(x, memory)
+        return self.project(x)
+"""
+
+
+@pytest.mark.parametrize("read, ids", [("self.pe[: x.shape[1], 0]", ["A24"]), ("self.pe[: x.shape[0]]", ["P4", "A24"])])
+def test_a_model_of_the_longest_length_alone_that_hides_no_padding(read, ids, tmp_path):
+    model = check_text(OF_LONGEST.replace("READ", read), tmp_path)["Transformer"]
+    severe = [mistake.id for mistake in model.mistakes if mistake.severity == "mistake"]
+    assert {*severe, *model.inherited} - {"B32"} == {*ids} and model.verdict == "mistake", model

@@ -72,12 +72,15 @@ def seq2seq_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
         masks = {"src_mask": keys(src_real), "tgt_mask": causal(T) & keys(tgt_real)}
         probes.append(Probe(name, {"src": src, "tgt": tgt, **masks}, queries(tgt_real), shows=shows))
     src, tgt = (tokens(draw, B, T, words, pad, torch.ones(B, T).bool()) for pad in (s, t))
-    src = src.masked_fill(~real(T), s)
-    alike = {"src": src, "tgt": tgt, "src_mask": keys(real(T)), "tgt_mask": causal(T)}
+    alike = {
+        "src": src.masked_fill(~real(T), s), "tgt": tgt, "src_mask": keys(real(T)), "tgt_mask": causal(T),
+    }  # fmt: skip
+    free = {**alike, "src": src, "src_mask": keys(real(T) | True)}
     return (
         *probes,
         replace(probes[0], name="quiet", quiet=True, shows="small weights"),
         Probe("alike", alike, shows="source and target of one length"),
+        Probe("alike, open", free, shows="source and target of one length, unpadded"),
     )
 
 
