@@ -116,7 +116,7 @@ class Transformer(nn.Module):
         B, L = tokens.shape
         assert L == 1, "only one token at a time can be processed"
         h = self.tok_embeddings(tokens)
-        angles = self.angles[start_pos : start_pos + L]
+        angles = self.angles[start_pos : start_pos + L].to(h.device)
         for layer in self.layers:
             h = layer(h, start_pos, angles)
         return self.output(self.norm(h)).float()
