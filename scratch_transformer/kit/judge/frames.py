@@ -77,8 +77,13 @@ def line_now() -> str:
     return linecache.getline(frame.f_code.co_filename, frame.f_lineno).partition("#")[0].strip() if frame else ""
 
 
+def learners_places(error: BaseException | None) -> list[traceback.FrameSummary]:
+    """Where an error went through files that are neither the kit's nor a library's, the innermost place last."""
+    frames = traceback.extract_tb(error.__traceback__) if error is not None else []
+    return [frame for frame in frames if not any(part in frame.filename for part in NOT_OWN)]
+
+
 def learners_line(error: BaseException | None) -> str:
     """The innermost line of a learner's through which an error went."""
-    frames = traceback.extract_tb(error.__traceback__) if error is not None else []
-    own = [f for f in frames if not any(part in f.filename for part in NOT_OWN)]
+    own = learners_places(error)
     return linecache.getline(own[-1].filename, own[-1].lineno or 0).partition("#")[0].strip() if own else ""

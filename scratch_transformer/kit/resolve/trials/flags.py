@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import linecache
-import traceback
+
+from scratch_transformer.kit.judge.frames import learners_places
 
 IS_ASKED = "Boolean value of Tensor"
 """In what torch says of a tensor of several numbers that is to be true or false."""
@@ -15,8 +16,7 @@ def is_computed_with(error: BaseException) -> bool:
 
     Not where it is another by then: if mask: mask = torch.ones(n, n).triu(1), which is a flag.
     """
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [f for f in frames if not any(part in f.filename for part in ("site-packages", "scratch_transformer/kit"))]
+    own = learners_places(error)
     if not own:
         return False
     place = own[-1]

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from scratch_transformer.kit.judge.frames import learners_places
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.call.plan import CannotCall
 from scratch_transformer.kit.resolve.candidate import Resolved
@@ -73,7 +74,6 @@ def raised(what: str, error: BaseException | None) -> str:
 
 def _line(error: BaseException) -> str:
     """Where in the learner's code it happened: the innermost line that is neither the kit's nor a library's."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [f for f in frames if not any(part in f.filename for part in ("site-packages", "scratch_transformer/kit"))]
+    own = learners_places(error)
     own = [frame for frame in own if frame.line and not frame.filename.startswith(("<frozen", sys.base_prefix))]
     return f" ({Path(own[-1].filename).name}:{own[-1].lineno}: {(own[-1].line or '')[:80]})" if own else ""

@@ -16,7 +16,7 @@ from scratch_transformer.kit.resolve.call import caching, calling
 from scratch_transformer.kit.resolve.call.plan import MASKS, CannotCall, Plan
 from scratch_transformer.kit.resolve.call.precision import double
 from scratch_transformer.kit.resolve.candidate import Resolved
-from scratch_transformer.kit.resolve.library import supplied
+from scratch_transformer.kit.resolve.library import around, supplied
 from scratch_transformer.kit.resolve.trial import MISTAKEN, NOTHING, Score, Trial
 from scratch_transformer.kit.resolve.trials import adjust, flags
 from scratch_transformer.kit.resolve.trials.mask_search import SHAPES, find_masks, refusal, with_required_masks
@@ -133,7 +133,7 @@ def _with_probes(
         else:
             best.score = max(best.score, score)
     adjust.notes(best.candidate)
-    best.candidate.notes += [made.note] if hasattr(made, "note") else []
+    best.candidate.notes += [made.note] if isinstance(made, around.Around) else []
     asked = [n for n, value in best.candidate.plan.constants.items() if value is True and "smooth" in n.lower()]
     best.candidate.limits += [
         f"It was called with {name}=True: what it does without was not checked." for name in asked
