@@ -5,7 +5,7 @@ import json
 import pytest
 
 from reference_tests.conformance import wrong
-from scratch_transformer.conformance import COMPONENTS
+from scratch_transformer.conformance import COMPONENTS, environment
 from scratch_transformer.conformance import verify as proof
 
 CliRunner = pytest.importorskip("click.testing", reason="click is not installed").CliRunner
@@ -34,7 +34,8 @@ def nothing_runs(monkeypatch):
 # ---- What is right ----
 
 
-def test_the_last_line_is_the_verdict_and_the_lines_before_say_where():
+def test_the_last_line_is_the_verdict_and_the_lines_before_say_where(monkeypatch):
+    monkeypatch.setattr(environment, "_processor", lambda: "Long(R) Name(TM) Processor of a Server, 2.80 GHz " * 2)
     result = run("ReLU", "GELU")
     assert result.exit_code == 0, result.output
     *_, versions, machine, last = result.stdout.splitlines()
@@ -42,7 +43,7 @@ def test_the_last_line_is_the_verdict_and_the_lines_before_say_where():
     assert " in float64, float32, bfloat16, float16: 2 components, " in last
     assert versions.startswith("torch ")
     assert " · Python " in versions
-    assert machine.startswith("cpu · ")
+    assert machine.startswith("cpu · Long(R) Name(TM) ")
 
 
 def test_a_row_for_every_component_and_a_line_for_every_number():

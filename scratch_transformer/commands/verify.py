@@ -142,8 +142,9 @@ def _print(checks: list[Check], document: dict) -> None:
     for reason, count in document["skipped"].items():
         console.print(f"{count} skipped: {escape(reason)}", style="dim")
     where, verdict = document["environment"], document["verdict"]
-    console.print("\n" + escape(" · ".join(f"{name} {where[name]}" for name in ("torch", "Python", "NumPy"))))
-    console.print(escape(f"{where['device']} · {where['processor']} · {where['platform']}"))
+    versions = " · ".join(f"{name} {where[name]}" for name in ("torch", "Python", "NumPy"))
+    machine = f"{where['device']} · {where['processor']} · {where['platform']}"
+    console.print("\n" + escape(versions), escape(machine), sep="\n", soft_wrap=True)  # a line each, however long
     colour = "green" if verdict["passed"] else "red"
     console.print(escape(verdict["sentence"]), style=f"bold {colour}", soft_wrap=True)
 
