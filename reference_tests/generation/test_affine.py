@@ -1,5 +1,7 @@
 """Affine maps of few rows: the same in every form, whatever the strides of what they are given."""
 
+import time
+
 import pytest
 import torch
 
@@ -50,10 +52,28 @@ def test_a_large_matrix_is_read_where_it_is():
     assert shared.shares.data_ptr() == layer.weight.data_ptr()
 
 
-def test_which_form_is_taken(monkeypatch):
+@pytest.mark.parametrize("pay, alone", [(True, Shared), (False, Affine)])
+def test_which_form_is_taken(pay, alone, monkeypatch):
+    """A large matrix for very few rows as is faster on this processor."""
     monkeypatch.setattr(affine, "CACHED", 8 * IN)
+    monkeypatch.setattr(affine, "shares_pay", lambda: pay)
     small, large = Affine(torch.randn(8, IN), None), Affine(torch.randn(9, IN), None)
-    forms = lambda each: [type(each.for_rows(count)) for count in (1, affine.FEWEST + 1, affine.FEW + 1)]  # noqa: E731
-    assert forms(small) == [Turned, Affine, Affine]
-    assert forms(large) == [Shared, Shared, Affine]
+    counts = (1, affine.FEWEST + 1, affine.ALONE + 1, affine.FEW + 1)
+    forms = lambda each: [type(each.for_rows(count)) for count in counts]  # noqa: E731
+    assert forms(small) == [Turned, Affine, Affine, Affine]
+    assert forms(large) == [alone, alone, Shared, Affine]
     assert large.for_rows(1) is large.for_rows(2)
+
+
+@pytest.mark.parametrize("slower, pay", [(Shared, False), (Affine, True)])
+def test_whether_shares_pay_is_measured(slower, pay, monkeypatch):
+    call = slower.__call__
+
+    def waits(self, y):
+        time.sleep(0.001 if type(self) is slower else 0)
+        return call(self, y)
+
+    monkeypatch.setattr(slower, "__call__", waits)
+    threads = torch.get_num_threads()
+    assert affine.shares_pay.__wrapped__() is pay
+    assert torch.get_num_threads() == threads
