@@ -144,6 +144,10 @@ FLAGS = [
     (["--hub", "/nowhere/books", "--pair", "en-it"], "cannot load /nowhere/books, en-it"),
     (["--data", "a.tsv", "--hub", "b"], "the data are given twice, as tsv and hub: expected one of them"),
     (["--source-file", "a.en"], "data.target_file is missing"),
+    (
+        ["--tokenizer", "a.json", "--vocab-size", "77"],
+        "--vocab-size is for a vocabulary that is learned, and a.json is",
+    ),
     (["--learning-rate", "1"], "No such option"),
     (["--out", "file.txt"], "file.txt is there already: expected a new folder"),
     (["--out", "full"], "full is there already: expected a new folder, or --resume full"),

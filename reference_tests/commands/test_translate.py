@@ -16,6 +16,7 @@ from scratch_transformer.commands.translate import _converse, translate
 from scratch_transformer.translation import streaming
 from scratch_transformer.translation.checkpoint import load_run
 from scratch_transformer.translation.decoding import beam_search
+from scratch_transformer.translation.tokenizer import Tokenizer
 from scratch_transformer.translation.translator import Search
 
 
@@ -180,6 +181,24 @@ def test_sentences_go_to_the_file_too_and_a_file_that_cannot_be_written_is_one_l
     assert (tmp_path / "out.txt").read_text() == "eins\nzwei\n"
     result = run("--out", str(tmp_path / "nowhere" / "out.txt"), "one")
     assert result.exit_code == 2 and "No such file or directory" in result.stderr
+
+
+def test_a_translation_is_one_line_whatever_the_model_writes(run, monkeypatch):
+    """A vocabulary of bytes has the ends of lines too."""
+    monkeypatch.setattr(Tokenizer, "decode", lambda self, ids: "ei\nn\r\ns")
+    assert run(input="one\ntwo\n").stdout == "ei n s\nei n s\n"
+    assert run("--beam", "2", "--n-best", "1", "one").stdout.count("\n") == 1
+
+
+def test_the_file_that_is_read_is_not_written(folder, tmp_path):
+    (tmp_path / "lines.txt").write_text("one\n")
+    command = [sys.executable, "-m", "scratch_transformer", "translate", "--model", folder]
+    with (tmp_path / "lines.txt").open() as lines:
+        done = subprocess.run(
+            [*command, "--out", lines.name], stdin=lines, capture_output=True, text=True, cwd=Path(__file__).parents[2]
+        )
+    assert done.returncode == 2 and "lines.txt: is the file that is read, expected another" in done.stderr
+    assert (tmp_path / "lines.txt").read_text() == "one\n"
 
 
 def test_where_nobody_reads_on_it_ends_quietly(folder):

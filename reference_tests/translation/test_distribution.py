@@ -92,6 +92,18 @@ def test_one_process_needs_no_torchrun(monkeypatch):
     assert distribution.wrap(module, "fsdp", world) is module
 
 
+def test_a_restart_does_not_find_those_that_ended(monkeypatch):
+    """The store of torchrun outlives them, and has their addresses."""
+    server = torch.distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    for name, value in {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(server.port), "WORLD_SIZE": "2"}.items():
+        monkeypatch.setenv(name, value)
+    for count in ("0", "1"):
+        monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", count)
+        store = distribution._store()
+        assert not store.check(["address"])
+        store.set("address", count)
+
+
 def test_a_torch_without_the_storage_is_told(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch.distributed.checkpoint.hf_storage", None)
     monkeypatch.delattr(torch.distributed.checkpoint, "hf_storage", raising=False)

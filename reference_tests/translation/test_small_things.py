@@ -76,6 +76,38 @@ def test_a_damaged_last_checkpoint_is_left_aside(folder, trained, file):
     assert (folder / "checkpoints" / "damaged-step-00000006").is_dir()
 
 
+def test_a_checkpoint_that_diverged_is_left_aside_and_so_is_a_damaged_best(folder):
+    """Its checksums are right, but the weights are no numbers; and the best one is not the last."""
+    first, last = checkpoint.checkpoints(folder)[0], checkpoint.checkpoints(folder)[-1]
+    tensors = files.read_tensors(last / "model.safetensors")
+    tensors["decoder.norm.alpha"][0] = float("nan")
+    files.write_bytes(last / "model.safetensors", files.tensors_to_bytes(tensors))
+    state = checkpoint.read_state(last)
+    state["sha256"]["model.safetensors"] = files.digest(last / "model.safetensors")
+    files.write_json(last / "state.json", state)
+    shutil.copytree(first, older := first.with_name("step-00000002"), dirs_exist_ok=True)
+    (older / "model.safetensors").write_bytes(b"")
+    result = CliRunner().invoke(cli.main, ["train", "--resume", str(folder), "--from-last-good"])
+    assert result.exit_code == 0, result.output
+    for path in (last, older):
+        assert f"{path.name} is damaged, and is damaged-{path.name} now\n" in result.output
+
+
+def test_a_last_checkpoint_that_is_whole_is_not_said_to_be_damaged(folder):
+    """It is of another model than the configuration's: to leave it aside would not help."""
+    document = files.read_json(folder / "config.json")
+    document["model"]["d_ff"] *= 2
+    files.write_json(folder / "config.json", document)
+    with pytest.raises(InputError, match="it is of another model$"):
+        tiny.go_on(folder, **{"training.steps": 8})
+
+
+def test_a_copy_beside_the_checkpoints_is_none_of_them(folder):
+    found = checkpoint.checkpoints(folder)
+    shutil.copytree(found[-1], found[-1].with_name(f"{found[-1].name}-copy"))
+    assert checkpoint.checkpoints(folder) == found
+
+
 def test_nothing_is_left_aside_where_nothing_is_damaged_or_all_is(folder):
     resume(folder, say=lambda line: None, from_last_good=True)
     assert not list(folder.rglob("damaged*"))

@@ -131,6 +131,7 @@ def train(
         if task == TRANSLATION and str(given.get("tokenizer", "")).endswith(".json"):
             changes = {"tokens.shared": "tokens.target_file" not in changes, **changes}
             changes["tokens.file"] = changes.pop("tokens.kind")
+        _refuse_beside_a_vocabulary(changes.get("tokens.file"), given)
         if pair is not None:
             changes |= _languages(pair, options)
         if resume is None:
@@ -275,6 +276,16 @@ def _free_folder() -> Path:
     while (folder := Path("run" if number == 1 else f"run-{number}")).exists():
         number += 1
     return folder
+
+
+def _refuse_beside_a_vocabulary(ready: str | None, given: dict[str, Any]) -> None:
+    """Options that say how a vocabulary is learned, where there is a ready one."""
+    for name in ("vocab_size", "byte_fallback"):
+        if ready and name in given:
+            option = name.replace("_", "-")
+            raise click.UsageError(
+                f"--{option} is for a vocabulary that is learned, and {ready} is a ready one: expected one"
+            )
 
 
 def _refuse_on_resume(others: dict[str, Any], preset: str, given: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -133,8 +134,17 @@ def _output(path: Path | None) -> Iterator[TextIO]:
     if path is None:
         yield sys.stdout
         return
+    if path.exists() and _is_standard_input(path):
+        raise click.UsageError(f"--out {path}: is the file that is read, expected another")
     with writing(path), path.open("w", encoding="utf-8") as file:
         yield file
+
+
+def _is_standard_input(path: Path) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(sys.stdin.fileno()))
+    except (OSError, ValueError):  # there is none
+        return False
 
 
 def _translate_all(
@@ -223,7 +233,8 @@ def _print(run: Run, hypotheses: list[Hypothesis], number: int, n_best: int | No
     if not hypotheses and n_best is None:
         click.echo(file=file)
     for hypothesis in hypotheses:
-        text = run.target_tokenizer.decode(hypothesis.ids)
+        decoded = run.target_tokenizer.decode(hypothesis.ids)
+        text = " ".join(decoded.splitlines())  # a model of bytes may write ends of lines
         click.echo(text if n_best is None else f"{number}\t{hypothesis.score:.4f}\t{text}", file=file)
         if not hypothesis.is_finished:
             _warn(f"a translation of sentence {number} was cut at its greatest length")

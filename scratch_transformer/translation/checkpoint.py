@@ -12,6 +12,7 @@ RUN/log.jsonl, RUN/tensorboard/ the curves
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -115,7 +116,7 @@ def load_weights(model: Module, folder: Path) -> None:
     import torch
 
     path = folder / "model.safetensors"
-    saved, own = read_tensors(path, read_checksums(folder).get(path.name)), tensors_of(model)
+    saved, own = read_weights(folder), tensors_of(model)
     for name in sorted(own.keys() ^ saved.keys()):
         raise InputError(f"{path}: {'lacks' if name in own else 'has an unknown'} {name}: it is of another model")
     with torch.no_grad():
@@ -123,9 +124,21 @@ def load_weights(model: Module, folder: Path) -> None:
             if saved[name].shape != parameter.shape:
                 shapes = f"{tuple(saved[name].shape)}, not {tuple(parameter.shape)}"
                 raise InputError(f"{path}: {name} has shape {shapes}: it is of another model")
-            if not saved[name].isfinite().all():
-                raise InputError(f"{path}: {name} has values that are no finite numbers: the model is of no use")
             parameter.copy_(saved[name])
+
+
+def read_weights(folder: Path) -> dict[str, Tensor]:
+    """The tensors of model.safetensors in a folder, which may have its checksum.
+
+    Raises:
+        InputError: the file is missing or damaged, or is of a model that diverged.
+    """
+    path = folder / "model.safetensors"
+    saved = read_tensors(path, read_checksums(folder).get(path.name))
+    for name, tensor in saved.items():
+        if not tensor.isfinite().all():
+            raise InputError(f"{path}: {name} has values that are no finite numbers: the model is of no use")
+    return saved
 
 
 # ---- What a run's folder holds ----
@@ -193,8 +206,9 @@ def read_checksums(folder: Path) -> dict[str, str]:
 
 
 def checkpoints(folder: Path) -> list[Path]:
-    """The checkpoints of a run, the oldest first."""
-    return sorted(path for path in (folder / "checkpoints").glob("step-*") if path.is_dir())
+    """The checkpoints of a run, the oldest first; a copy that somebody put beside them is none."""
+    found = (folder / "checkpoints").glob("step-*")
+    return sorted(path for path in found if path.is_dir() and re.fullmatch(r"step-\d{8}", path.name))
 
 
 def best(folder: Path) -> Path:

@@ -80,8 +80,19 @@ def start(device: str) -> World:
         device = f"cuda:{os.environ['LOCAL_RANK']}"
         torch.cuda.set_device(device)
     if not dist.is_initialized():
-        dist.init_process_group("nccl" if kind == "cuda" else "gloo")
+        store = _store() if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True" else None
+        given: dict[str, Any] = {"store": store, "rank": int(os.environ["RANK"]), "world_size": processes}
+        dist.init_process_group("nccl" if kind == "cuda" else "gloo", **(given if store else {}))
     return World(torch.device(device), dist.get_rank(), processes)
+
+
+def _store() -> dist.Store:
+    """torchrun's, where its processes find each other. It outlives them, so that it has the addresses of those that
+    ended before a restart: each start has names of its own.
+    """
+    e = os.environ
+    shared = dist.TCPStore(e["MASTER_ADDR"], int(e["MASTER_PORT"]), int(e["WORLD_SIZE"]), is_master=False)
+    return dist.PrefixStore(f"start-{e.get('TORCHELASTIC_RESTART_COUNT', '0')}", shared)
 
 
 def stop() -> None:

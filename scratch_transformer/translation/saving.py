@@ -88,28 +88,31 @@ def prune(folder: Path, keep: int) -> None:
 
 
 def set_aside_damaged(folder: Path) -> list[Path]:
-    """Rename the checkpoints after the last one that is whole, so that a run goes on from that; what they were.
+    """Rename the checkpoints that are damaged, so that a run goes on from the last one that is whole; what they were.
 
     Raises:
         InputError: none is whole.
     """
-    damaged: list[Path] = []
-    for path in reversed(checkpoint.checkpoints(folder)):
-        try:
-            sha256 = checkpoint.read_state(path)["sha256"]
-            for file in FILES:
-                check_digest(path / file, sha256.get(file))
-        except InputError:
-            damaged.append(path)
-            continue
-        for each in damaged:
-            aside = each.with_name(f"damaged-{each.name}")
-            shutil.rmtree(aside, ignore_errors=True)
-            each.rename(aside)
-        return damaged
-    if damaged:
+    found = checkpoint.checkpoints(folder)
+    damaged = [path for path in reversed(found) if not is_whole(path)]
+    if damaged and len(damaged) == len(found):
         raise InputError(f"{folder}: none of its {len(damaged)} checkpoints is whole")
-    return []
+    for path in damaged:
+        aside = path.with_name(f"damaged-{path.name}")
+        shutil.rmtree(aside, ignore_errors=True)
+        path.rename(aside)
+    return damaged
+
+
+def is_whole(path: Path) -> bool:
+    """Whether a checkpoint has all its files as they were saved, with numbers for weights."""
+    try:
+        sha256 = checkpoint.read_state(path)["sha256"]
+        check_digest(path / FILES[1], sha256.get(FILES[1]))
+        checkpoint.read_weights(path)
+    except InputError:
+        return False
+    return True
 
 
 def restore(folder: Path, data: str, model: Module, optimizer: Adam) -> State:

@@ -130,7 +130,7 @@ def resume(
         try:
             trainer = task.prepare(config, folder, world, say)
         except InputError as error:
-            if len(found) > 1 and str(found[-1]) in str(error):
+            if len(found) > 1 and str(found[-1]) in str(error) and not saving.is_whole(found[-1]):
                 hint = f"--from-last-good goes on without it, from the checkpoint before, {found[-2].name}"
                 raise InputError(f"{error}; {hint}") from None
             raise
