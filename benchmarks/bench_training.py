@@ -3,9 +3,11 @@
     pytest benchmarks/bench_training.py --benchmark-columns=median,rounds
     pytest benchmarks/bench_training.py --device cuda
 
-The pairs are numbers in words, the model is the preset `tiny`; both are trained with Adam, dropout and label smoothing,
-and take turns, round by round. What is printed is how many times as long the tutorial's epoch takes: as many times as
-many tokens a second are ours. The median over the rounds, and the range of the middle rounds.
+The pairs are numbers in words: one each, as `scratch-transformer train` learns by default, all of like length; or
+several, so that lengths differ as those of sentences in texts do. The model is the preset `tiny`; both are trained with
+Adam, dropout and label smoothing, and take turns, round by round. What is printed is how many times as long the
+tutorial's epoch takes: as many times as many tokens a second are ours. The median over the rounds, and the range of the
+middle rounds.
 
     ours              `trainer.Trainer`: pairs of like length together, padded to the longest of a batch
     tutorial          Tutorial A's model and D's loop as they are taught, on torch.nn's layers: batches of 8 at random,
@@ -29,9 +31,25 @@ from scratch_transformer.translation.trainer import Trainer
 PAD, ROUNDS = 0, 5
 
 
-def test_an_epoch(benchmark, pytestconfig, device, application, capsys, tmp_path):
+def one_number(pairs, count, rng):
+    return rng.sample(pairs, count)
+
+
+def several_numbers(pairs, count, rng):
+    """Lengths have about a gamma distribution of shape 2, as sentences do: the longest of hundreds is four means."""
+    numbers = (rng.sample(pairs, 1 + int(rng.gammavariate(2, 1))) for _ in range(count))
+    return [tuple(map(", ".join, zip(*chosen, strict=True))) for chosen in numbers]
+
+
+CORPORA = {"one number": (one_number, 400), "several numbers": (several_numbers, 250)}
+"""How pairs are drawn, and how many."""
+
+
+@pytest.mark.parametrize("sentences", CORPORA)
+def test_an_epoch(benchmark, pytestconfig, device, application, capsys, tmp_path, sentences):
     is_timed = turns.is_timed(pytestconfig)
-    calls, tokens = rivals(400 if is_timed else 10, device, tmp_path)
+    draw, count = CORPORA[sentences]
+    calls, facts = rivals(draw, count if is_timed else 10, device, tmp_path)
     durations = {name: [] for name in calls if name != "ours"}
     timer = timer_of(device)
 
@@ -44,24 +62,26 @@ def test_an_epoch(benchmark, pytestconfig, device, application, capsys, tmp_path
     if not is_timed:
         return
     ratios = {name: ratio(seconds[1:], list(benchmark.stats.stats.data)) for name, seconds in durations.items()}
-    speed = tokens / benchmark.stats.stats.median
-    benchmark.extra_info |= {"tokens per second": speed, "ratios": {name: vars(r) for name, r in ratios.items()}}
-    application["an epoch"] = benchmark.extra_info
+    speed = facts["tokens"] / benchmark.stats.stats.median
+    ratios_as_kept = {name: vars(r) for name, r in ratios.items()}
+    benchmark.extra_info |= {"tokens per second": speed, "ratios": ratios_as_kept, **facts}
+    application.setdefault("an epoch", {})[sentences] = benchmark.extra_info
     times = ", ".join(f"{name} {r.median:.1f} × ({r.p20:.1f} to {r.p80:.1f})" for name, r in ratios.items())
     with capsys.disabled():
-        print(f"\nours {speed:,.0f} target tokens/s; as long: {times}")
+        print(f"\n{sentences}: ours {speed:,.0f} target tokens/s; as long: {times}")
 
 
-def rivals(pairs, device, folder):
-    """name -> a call that trains an epoch; and the target tokens of an epoch."""
+def rivals(draw, count, device, folder):
+    """name -> a call that trains an epoch; and an epoch's target tokens, a sentence's mean length and the longest."""
     settings = config.Config().replace(**{"model.dropout": 0.1})
-    words = random.Random(0).sample(list(corpus.read(settings.data).training), pairs)
+    words = draw(list(corpus.read(settings.data).training), count, random.Random(0))
     source, target = (tokenizer.train("bpe", settings.tokens.vocab_size, [pair[i] for pair in words]) for i in (0, 1))
     encoded = batches.encode(words, (source, target), settings.data.max_length)
     model = checkpoint.build_model(settings, source.vocab_size, target.vocab_size)
     trainer = Trainer(settings, folder, model, encoded, encoded, target, "", distribution.World(torch.device(device)))
     size = len(encoded.pairs) // len(batches.plan(encoded, settings.training.batch_tokens))
-    m, longest = settings.model, int(max(encoded.sources.lengths.max(), encoded.targets.lengths.max()))
+    lengths = encoded.sources.lengths, encoded.targets.lengths
+    m, longest = settings.model, int(max(map(max, lengths)))
     taught = model_of_tutorial_a(
         source.vocab_size, target.vocab_size, longest, longest, m.d_model, m.num_layers, m.num_heads, m.dropout, m.d_ff
     ).to(device)
@@ -70,7 +90,11 @@ def rivals(pairs, device, folder):
         "ours": lambda: [trainer._step(step) for step in trainer._rest_of_the_epoch()],
         "tutorial": functools.partial(epoch_as_taught, 8),
         "tutorial, wide": functools.partial(epoch_as_taught, size),
-    }, int(encoded.targets.lengths.sum())
+    }, {
+        "tokens": int(lengths[1].sum()),
+        "mean length": float(sum(map(sum, lengths)) / 2 / len(words)),
+        "longest": longest,
+    }
 
 
 def train_as_taught(model, encoded, length, device, batch_size):

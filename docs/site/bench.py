@@ -129,13 +129,17 @@ def decoding():
 
 
 def training():
-    """An epoch beside the tutorial's, in a sentence."""
-    found = measured("the application")["values"]["an epoch"]
-    return (
-        f"An epoch of training, tiny model: {found['tokens per second']:,.0f} target tokens/s; as the tutorials do it, "
-        f"in batches of 8, {spread(found['ratios']['tutorial'])} times as long, in batches as large as ours "
-        f"{spread(found['ratios']['tutorial, wide'])} times."
-    )
+    """An epoch beside the tutorial's."""
+    rows = [
+        "| sentences | tokens on average, most | target tokens/s | tutorial, batches of 8 | batches as large as ours |",
+        "| --- | ---: | ---: | ---: | ---: |",
+    ]
+    document = measured("the application")
+    for name, found in document["values"]["an epoch"].items():
+        lengths, ratios = f"{found['mean length']:.0f}, {found['longest']}", found["ratios"]
+        times = " | ".join(spread(ratios[rival]) for rival in ("tutorial", "tutorial, wide"))
+        rows.append(f"| {name} | {lengths} | {found['tokens per second']:,.0f} | {times} |")
+    return "\n".join([*rows, "", where(document)])
 
 
 def generating():
