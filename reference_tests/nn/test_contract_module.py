@@ -108,8 +108,13 @@ def test_hooks_see_what_they_see_in_torch(component, case):
     ours, builtin = (record(module, case) for module in make(component, case))
     assert {("arguments", ""), ("keywords", ""), ("result", "")} <= set(builtin)
     assert set(builtin) <= set(ours)
+    # together: of a single token the gradient of the keys is zero by mathematics, and rounding by some processors
+    assert_equal(
+        *({path: seen["gradient", path] for kind, path in builtin if kind == "gradient"} for seen in (ours, builtin))
+    )
     for place, calls in builtin.items():
-        assert_equal(ours[place], calls, what=str(place))
+        if place[0] != "gradient":
+            assert_equal(ours[place], calls, what=str(place))
         if place[0] == "keywords":
             assert [list(keywords) for keywords in ours[place]] == [list(keywords) for keywords in calls], place
 
