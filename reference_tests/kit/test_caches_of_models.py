@@ -64,3 +64,69 @@ def test_the_cache_of_a_model(returned, start, ids, tmp_path):
     text = MODEL.replace("RETURNED", returned).replace("else past[0][0].shape[-2]", f"else {start}")
     result = check_text(text, tmp_path)["GPT"]
     assert [found.id for found in result.mistakes if found.severity == "mistake"] == ids, result
+
+
+OWN_COUNT = """
+class CausalSelfAttention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        assert d_model % num_heads == 0, "d_model must be a multiple of num_heads"
+        self.h = num_heads
+        self.qkv, self.out = nn.Linear(d_model, 3 * d_model), nn.Linear(d_model, d_model)
+
+    def turned(self, x, start):
+        half = x.shape[-1] // 2
+        angles = torch.outer(torch.arange(start, start + x.shape[-2]), 10000.0 ** (-torch.arange(half) / half))
+        a, b, c, s = x[..., :half], x[..., half:], angles.cos(), angles.sin()
+        return torch.cat((a * c - b * s, a * s + b * c), -1)
+
+    def forward(self, x, past_kv=None, use_cache=False, start_pos=0):
+        q, k, v = (y.unflatten(-1, (self.h, -1)).transpose(1, 2) for y in self.qkv(x).chunk(3, -1))
+        kept = 0 if past_kv is None else past_kv[0].shape[-2]
+        q, k = self.turned(q, start_pos + kept), self.turned(k, start_pos + kept)
+        new = (k, v)
+        if past_kv is not None:
+            k, v = torch.cat((past_kv[0], k), -2), torch.cat((past_kv[1], v), -2)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=past_kv is None)
+        return self.out(y.transpose(1, 2).flatten(2)), RETURNED if use_cache else None
+"""
+ALL, NEW, TWICE = "(k, v)", "new", "(new[0], new[0])"
+
+
+@pytest.mark.parametrize("returned, ids", [(ALL, []), (NEW, []), (TWICE, ["K1"])])
+def test_a_cache_may_count_its_tokens_and_be_kept_by_whoever_calls(returned, ids, tmp_path):
+    result = check_text(OWN_COUNT.replace("RETURNED", returned), tmp_path)["CausalSelfAttention"]
+    assert result.ids == ids
+    assert any("whoever calls it" in note for note in result.notes) == (returned == NEW)
+
+
+ONE_TOKEN = """
+class CausalSelfAttention(nn.Module):
+    def __init__(self, d_model, num_heads, max_len=40):
+        super().__init__()
+        assert d_model % num_heads == 0, "d_model must be a multiple of num_heads"
+        self.h = num_heads
+        self.wq, self.wk, self.wv, self.wo = (nn.Linear(d_model, d_model, bias=False) for _ in range(4))
+        self.cache_k = torch.zeros(8, max_len, num_heads, d_model // num_heads)
+        self.cache_v = torch.zeros(8, max_len, num_heads, d_model // num_heads)
+
+    def forward(self, x, start_pos: int):
+        B, L, _ = x.shape
+        assert L == 1, "one token at a time"
+        q, k, v = (w(x).view(B, L, self.h, -1) for w in (self.wq, self.wk, self.wv))
+        self.cache_k[ROWSstart_pos : start_pos + L] = k
+        self.cache_v[ROWSstart_pos : start_pos + L] = v
+        k, v = (kept[:B, : start_pos + L].transpose(1, 2) for kept in (self.cache_k, self.cache_v))
+        scores = q.transpose(1, 2) @ k.mT / math.sqrt(k.shape[-1])
+        return self.wo((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+"""
+
+
+def test_what_is_given_one_token_at_a_time_gives_gradients_to_its_own_weights(tmp_path):
+    result = check_text(ONE_TOKEN.replace("ROWS", ":B, "), tmp_path)["CausalSelfAttention"]
+    assert [found.id for found in result.mistakes if found.severity == "mistake"] == []
+
+
+def test_of_what_wants_one_token_at_a_time_the_line_is_shown_that_stops_then(tmp_path):
+    result = check_text(ONE_TOKEN.replace("ROWS", ""), tmp_path)["CausalSelfAttention"]
+    assert (result.verdict, "self.cache_k[start_pos" in result.problem) == ("crashed", True), result.problem

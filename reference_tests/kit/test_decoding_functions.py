@@ -113,9 +113,21 @@ def of_a_global(model, src, max_len, start_symbol):
     return ids
 
 
+def of_an_end_of_the_text(model, tokenizer, prompt: str, max_new_tokens: int):
+    last = tokenizer.eot_token_id
+    given = tokenizer.encode(prompt)
+    ids = given.copy()
+    for _ in range(max_new_tokens):
+        token = int(model(torch.tensor([ids]))[0, -1].argmax())
+        if token == last:
+            break
+        ids.append(token)
+    return tokenizer.decode(ids[len(given) :])
+
+
 RIGHT = [
     *(of_a_prompt, of_a_config, of_empty_caches, of_two_tokenizers, of_two_fields, of_indices, of_a_context),
-    *(of_columns, of_a_global),
+    *(of_columns, of_a_global, of_an_end_of_the_text),
 ]
 
 

@@ -33,6 +33,9 @@ class Block(nn.Module):
         return x + self.drop(self.down(torch.relu(self.up(self.norm2(x)))))
 """
 CALLED = "F.dropout({}, dropout, self.training)"
+SCORES = """        later = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
+        scores = (q @ k.mT / q.shape[-1] ** 0.5).masked_fill(later, -torch.inf)
+"""
 WEIGHTS, DOWN = "self.weights(scores.softmax(-1))", "self.drop(self.down(torch.relu(self.up(self.norm2(x)))))"
 
 
@@ -56,3 +59,11 @@ def test_a_block_that_drops_no_sublayers_output(tmp_path):
     assert "B6" not in check_text(HEADS, tmp_path)["Block"].ids
     text = HEADS.replace("self.rest(self.proj(", "(self.proj(").replace(DOWN, DOWN.replace("self.drop(", "("))
     assert "B6" in check_text(text, tmp_path)["Block"].ids
+
+
+@pytest.mark.parametrize(("share", "ids"), [("0.1", ["B12"]), ("0.1 if self.training else 0.0", [])])
+def test_how_much_of_the_weights_is_dropped_is_told_to_torch(share, ids, tmp_path):
+    weighed = "(self.weights(scores.softmax(-1)) @ v)"
+    text = HEADS.replace(weighed, f"F.scaled_dot_product_attention(q, k, v, dropout_p={share}, is_causal=True)")
+    result = check_text(text.replace(SCORES, ""), tmp_path)["CausalSelfAttention"]
+    assert [found.id for found in result.mistakes if found.severity == "mistake"] == ids

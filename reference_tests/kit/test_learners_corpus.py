@@ -46,7 +46,7 @@ def python_of(mistaken):
 def test_a_mistaken_version_is_python_and_defines_its_component(mistaken):
     """Also: every text that is replaced is there exactly once."""
     defined = {getattr(node, "name", "") for node in ast.parse(python_of(mistaken)).body}
-    assert mistaken.component in defined
+    assert mistaken.component.split(".")[0] in defined  # the class of a method
 
 
 def test_names_are_unique():

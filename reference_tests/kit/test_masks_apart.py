@@ -214,3 +214,14 @@ def test_a_combined_mask_is_of_padding_and_the_future(name, ids, tmp_path):
     result = check_text(text, tmp_path)["DecoderBlock"]
     assert [one.id for one in result.mistakes if one.severity == "mistake"] == ids, result
     assert ids or result.verdict in FINE, result
+
+
+@pytest.mark.parametrize("names, expected", [
+    (("pad_mask", "mask"), ["memory_mask", "mask"]),
+    (("mask", "pad_mask"), ["mask", "memory_mask"]),
+    (("mask_dec_self", "mask_dec_enc"), ["mask", "memory_mask"]),
+    (("mask_enc_dec", "mask_dec"), ["memory_mask", "mask"]),
+])  # fmt: skip
+def test_of_a_decoders_two_masks_the_names_tell_the_sources(names, expected):
+    plan = plan_of(("x", "memory", "mask", "memory_mask"), "x", "memory", *names)
+    assert [name for _, name, _ in plan.mask_parameters] == expected

@@ -49,3 +49,93 @@ def test_gradients_are_clipped_in_place_and_nothing_is_returned(old, new, ids, t
     assert Checking({}, None, lambda event, **values: None)._why_not("gradient_clip", module.gradient_clip) == ""
     result = check_text(text, tmp_path)["gradient_clip"]
     assert (result.kind, result.ids) == ("GradientClipping", ids), result
+
+
+GROUPED = """
+def make_optimizer(model, lr=3e-4, weight_decay=0.1):
+    decay = [p for p in model.parameters() if p.dim() >= 2]
+    rest = [p for p in model.parameters() if p.dim() < 2]
+    groups = [{"params": decay, "weight_decay": weight_decay}, {"params": rest, "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, lr=lr, betas=(0.9, 0.95))
+"""
+MATRICES = ">= 2]\n    rest = [p for p in model.parameters() if p.dim() < 2]"
+OTHERS = "< 2]\n    rest = [p for p in model.parameters() if p.dim() >= 2]"
+BY_NAME = """
+class Net(nn.Module):
+    def groups(self, wd, learning_rate, betas, device_type):
+        shrinking, others = [], []
+        for name, p in self.named_parameters():
+            (others if name.endswith("bias") or "norm" in name or "ln" in name else shrinking).append(p)
+        return [dict(params=shrinking, weight_decay=wd), dict(params=others, weight_decay=0.0)]
+"""
+BY_MODULE = """
+def configure_optimizers(net, lambd):
+    decay, rest = set(), set()
+    for prefix, module in net.named_modules():
+        for name, p in module.named_parameters(recurse=False):
+            (decay if isinstance(module, nn.Linear) and name == "weight" else rest).add(p)
+    groups = [{"params": list(decay)}, {"params": list(rest), "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, lr=1e-3, weight_decay=lambd)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "old", "new", "forms"),
+    [
+        (GROUPED, "make_optimizer", "", "", []),
+        (GROUPED, "make_optimizer", "0.0", "weight_decay", ["everything shrinks"]),
+        (GROUPED, "make_optimizer", MATRICES, OTHERS, ["matrices do not shrink, and the others do"]),
+        (GROUPED, "make_optimizer", "if p.dim() < 2", "if p.dim() < 1", ["no optimizer has the norms and biases"]),
+        (BY_NAME, "Net.groups", "", "", []),
+        (BY_NAME, "Net.groups", ' or "norm" in name or "ln" in name', "", ["norms shrink too"]),
+        (BY_NAME, "Net.groups", 'name.endswith("bias") or ', "", ["biases shrink too"]),
+        (BY_MODULE, "configure_optimizers", "", "", []),
+        (BY_MODULE, "configure_optimizers", "isinstance(module, nn.Linear) and ", "", ["norms shrink too"]),
+    ],
+)
+def test_norms_and_biases_do_not_shrink(text, name, old, new, forms, tmp_path):
+    assert old in text
+    result = check_text(text.replace(old, new, 1), tmp_path)[name]
+    assert result.kind == "DecayGroups"
+    assert [(m["id"], m["form"]) for m in result.document()["mistakes"]] == [("O11", form) for form in forms], result
+
+
+def test_an_optimizer_without_groups_is_no_component(tmp_path):
+    text = "def make(model, lr): return torch.optim.AdamW(model.parameters(), lr=lr, weight_decay=0.1)"
+    assert check_text(text, tmp_path) == {}
+
+
+OWN_NAMES = """
+def pick(logits, temperature=1.0, top_p=1.0):
+    probs, order = (logits / temperature).softmax(-1).sort(descending=True)
+    probs = probs.masked_fill(probs.cumsum(-1) - probs >= top_p, 0.0)
+    return order.gather(-1, torch.multinomial(probs, 1))
+
+def clip_(params, limit):
+    params = [p for p in params if p.grad is not None]
+    total = torch.sqrt(sum(p.grad.square().sum() for p in params))
+    if total > limit:
+        for p in params:
+            p.grad.mul_(limit / total)
+
+def rate(step, peak, floor, warmup, total):
+    if step < warmup:
+        return peak * step / warmup
+    share = min((step - warmup) / (total - warmup), 1.0)
+    return floor + (peak - floor) * 0.5 * (1.0 + math.cos(math.pi * share))
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "old", "new", "mistake"),
+    [
+        ("pick", "Sampling", "probs.cumsum(-1) - probs", "probs.cumsum(-1)", "S2"),
+        ("clip_", "GradientClipping", "limit / total", "min(1.0, limit / p.grad.norm())", "O9"),
+        ("rate", "CosineSchedule", "(step - warmup) / (total - warmup)", "(step - warmup) / total", "O6"),
+        ("rate", "CosineSchedule", "    if step < warmup:\n        return peak * step / warmup\n", "", "O8"),
+    ],
+)
+def test_what_is_called_by_names_of_ones_own(name, kind, old, new, mistake, tmp_path):
+    right = check_text(OWN_NAMES, tmp_path)[name]
+    assert (right.kind, right.ids) == (kind, []), right
+    assert check_text(OWN_NAMES.replace(old, new), tmp_path)[name].ids == [mistake]

@@ -310,7 +310,7 @@ class SentenceEncoder(nn.Module):
 """
 
 
-@pytest.mark.parametrize("said", ["mask", "mask * 0"])
+@pytest.mark.parametrize("said", ["mask", "None"])
 def test_what_has_one_layer_is_measured_with_one_however_many_it_is_told_to_make(said, tmp_path):
     result = check_text(ONE_LAYER_EACH.replace("SAID", said), tmp_path)["SentenceEncoder"]
     assert (result.kind, result.divergence) == ("TokenEncoder", "")

@@ -28,6 +28,7 @@ from scratch_transformer.kit.report import stubs
 from scratch_transformer.kit.report.finding import Result
 from scratch_transformer.kit.resolve import adapters, foreign, guess, likeness, other_designs
 from scratch_transformer.kit.resolve.build import config, construct
+from scratch_transformer.kit.resolve.functions.grouping import methods_of
 from scratch_transformer.kit.resolve.library.library import Library
 from scratch_transformer.kit.resolve.names.words import plain
 from scratch_transformer.kit.resolve.trials.choice import SEARCH, chosen
@@ -127,6 +128,8 @@ class Checking:
         return self.results.of(name, source, function.__code__.co_firstlineno, function, outcome, diagnosis)
 
     def add(self, name: str, value: Any, source: Source, line: int) -> bool:
+        for method, function in methods_of(value):
+            self.add(f"{name}.{method}", function, source, function.__code__.co_firstlineno)
         only, as_kind = self.job.get("only"), self.job.get("as_kind")
         kinds = guess.kinds_of(name, value, KINDS)
         if only and name == only:
@@ -210,14 +213,16 @@ class Checking:
     def _only_reminds(self, value: Any, kinds: tuple[str, ...], result: Result) -> bool:
         """Nobody said what it is, its name hardly does, and it cannot be called: estimate_loss is no component.
 
-        Nor is a function that computes something else, expand_mask, or any other network that is called an MLP.
+        Nor is a function that computes something else, expand_mask, a helper, _attention, or any other MLP.
         What is only too large to be called is told of.
         """
         is_asked = self.job.get("only") or self.job.get("as_kind")
         is_module = isinstance(value, type) and issubclass(value, nn.Module) and not result.name.endswith("MLP")
         lost = ("crashed", "could not be built", *(() if is_module else ("unknown mismatch",)))
         is_lost = result.verdict in lost and not result.mistakes and "OverflowError" not in (result.problem or "")
-        return not is_asked and is_lost and not any(likeness.is_named(result.name, KINDS[kind]) for kind in kinds)
+        is_named = any(likeness.is_named(result.name, KINDS[kind]) for kind in kinds)
+        is_helper = inspect.isfunction(value) and result.name.startswith("_")
+        return not is_asked and is_lost and (is_helper or not is_named)
 
     def _unknown(self, value: Any) -> str:
         """What is wrong with --init: arguments that the constructor does not have."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from torch import Tensor, nn
 
@@ -138,6 +138,18 @@ def _scale(name: str, quiet: bool) -> float:
     """Norms scale to 0.005, and biases are as small: a variance of 2.5e-5 beside ε = 1e-5."""
     is_small = quiet and ("norm" in name or name.endswith("bias") or "embed" in name)
     return 0.005 if is_small else 0.5
+
+
+class Steps(NamedTuple):
+    """How what keeps keys and values is called for the next tokens."""
+
+    tells_start: bool = True
+    """Where they begin is told wherever it may be; else it counts what is kept."""
+    joins: bool = False
+    """It returns what is new alone, and whoever calls it keeps that behind what there was."""
+
+
+STEPS = (Steps(), Steps(tells_start=False), Steps(joins=True), Steps(tells_start=False, joins=True))
 
 
 class Candidate:
@@ -276,7 +288,7 @@ class Candidate:
         """
         raise KeyError(f"{self.kind.name} cannot be built again with {settings}")
 
-    def stepwise(self, inputs: Inputs, chunks: tuple[int, ...]) -> Tensor | None:
+    def stepwise(self, inputs: Inputs, chunks: tuple[int, ...], steps: Steps = STEPS[0]) -> Tensor | None:
         """The outputs for a sequence that comes in pieces, keys and values being kept; None if it keeps none."""
         return None
 

@@ -7,6 +7,7 @@ one or two entries, and two mistakes at once are both changes: `RIGHT.with_({"dd
 from __future__ import annotations
 
 import dataclasses
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -127,6 +128,8 @@ class Recipe:
     adam_moments: str = "right"
     decay: str = "before the step"  # "after the step": as right; "in the gradient": Adam with L2, no AdamW
     decay_rate: str = "times the learning rate"  # "alone"
+    decayed: str = "matrices"  # which weights shrink
+    decays_embeddings: bool = True
     clipping: str = "right"
     clip_eps: float = 1e-6
     temperature: str = "divides"
@@ -145,6 +148,8 @@ class Recipe:
 
     def within(self, *path: str) -> Recipe:
         """The recipe of a part, by the names on the way to it; of "encoder.norm1" the way may come in pieces."""
+        if not self.parts:
+            return self
         left = [(".".join(name for name in part.split(".") if name not in path), own) for part, own in self.parts]
         own = {name: value for part, entries in left if not part for name, value in entries}
         further = tuple((part, entries) for part, entries in left if part)
@@ -159,11 +164,11 @@ class Recipe:
 
     def __hash__(self) -> int:
         if "_hash" not in self.__dict__:
-            values = tuple(getattr(self, field.name) for field in dataclasses.fields(self))
-            self.__dict__["_hash"] = hash(values)
+            self.__dict__["_hash"] = hash(_values(self))
         return int(self.__dict__["_hash"])
 
 
+_values = operator.attrgetter(*(field.name for field in dataclasses.fields(Recipe)))
 _MADE: dict[tuple[Any, ...], Recipe] = {}
 
 RIGHT = Recipe()

@@ -72,6 +72,8 @@ class Results:
         result.divergence, result.probe = diagnosis.divergence, diagnosis.probe
         result.ordinary, result.unexplained = diagnosis.ordinary, diagnosis.unexplained
         result.notes = list(dict.fromkeys(diagnosis.notes))
+        if diagnosis.verdict == "crashed" and not diagnosis.findings and diagnosis.notes:
+            result.problem = diagnosis.notes[-1]  # what stopped it
         result.limits = list(dict.fromkeys(diagnosis.limits))
         unsaid = _unsaid(diagnosis, silent)
         if unsaid and not beside:

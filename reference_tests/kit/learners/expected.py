@@ -52,6 +52,7 @@ EXPECTED = {
         "MLP": "FeedForward",
         "Block": "DecoderOnlyLayer",
         "GPT": "DecoderOnly",
+        "GPT.configure_optimizers": "DecayGroups",
     },
     "formulas": {
         "softmax": "softmax",
@@ -192,6 +193,7 @@ EXPECTED = {
         "AdamW": "AdamW",
         "get_lr_cosine_schedule": "CosineSchedule",
         "gradient_clipping": "GradientClipping",
+        "make_optimizer": "DecayGroups",
         "sample": "Sampling",
         "Tokenizer": "Tokenizer",
     },

@@ -24,6 +24,7 @@ PROPOSED = [
     ("A8", "", "s = s.masked_fill(mask == 0, -1e9)", 's = s.masked_fill(mask == 0, float("-inf"))'),
     ("A10", "-10000", "s = s.masked_fill(m, -10000.0)", 's = s.masked_fill(m, float("-inf"))'),
     ("A14", "left out", "self.q = nn.Linear(d, d, bias=False)", "self.q = nn.Linear(d, d)"),
+    ("A14", "left out", "return f'{self.wide=}, bias=False'", None),
     ("A16", "1 = blocked is added", "a = a + self.mask[:T, :T]",
      'a = a.masked_fill(self.mask[:T, :T] != 0, float("-inf"))'),
     ("A19", "", "self.d_k = self.d // self.h",

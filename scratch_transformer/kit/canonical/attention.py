@@ -110,6 +110,8 @@ class Attention(nn.Module):
     def _repeated(self, x: Tensor) -> Tensor:
         """(B, kv, S, d_k) -> (B, h, S, d_k)."""
         times = 1 if self.recipe.split == "not at all" else self.num_heads // self.kv_heads
+        if times == 1:
+            return x
         if self.recipe.kv_order == "all repeated":
             return x.repeat(1, times, 1, 1)
         return x.repeat_interleave(times, 1)
@@ -122,7 +124,7 @@ class Attention(nn.Module):
             return x.reshape(B, heads, L, E // heads)
         if self.recipe.split == "interleaved":
             return x.reshape(B, L, E // heads, heads).permute(0, 3, 1, 2)
-        return x.unflatten(-1, (heads, -1)).transpose(1, 2)  # (B, L, E) -> (B, heads, L, d_k)
+        return x.reshape(B, L, heads, E // heads).transpose(1, 2)  # (B, L, E) -> (B, heads, L, d_k)
 
     def _merge(self, heads: Tensor) -> Tensor:
         B, h, T, d_k = heads.shape

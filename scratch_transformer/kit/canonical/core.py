@@ -93,15 +93,14 @@ def masked_softmax(scores: Tensor, mask: Mask, recipe: Recipe) -> Tensor:
     weigh = WEIGHINGS[recipe.weighing]
     if mask is None:
         return weigh(scores, axis)
-    keep = mask.to(scores.dtype)
     if recipe.masking == "after softmax":
-        return weigh(scores, axis) * keep
+        return weigh(scores, axis) * mask
     if recipe.masking == "times":
-        return weigh(scores * keep, axis)
+        return weigh(scores * mask, axis)
     if recipe.masking == "added keep":
-        return weigh(scores + keep, axis)
+        return weigh(scores + mask.to(scores.dtype), axis)
     if recipe.masking == "added block":
-        return weigh(scores + (1 - keep), axis)
+        return weigh(scores + (~mask).to(scores.dtype), axis)
     weights = weigh(scores.masked_fill(~mask, FILLS[recipe.fill]), axis)
     if recipe.fill != "-inf, empty rows zero":
         return weights

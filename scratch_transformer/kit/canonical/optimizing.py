@@ -1,4 +1,4 @@
-"""One step of AdamW after the other, the cosine schedule, clipped gradients, and the probabilities of sampling."""
+"""Steps of AdamW, which weights shrink, the cosine schedule, clipped gradients, and the probabilities of sampling."""
 
 from __future__ import annotations
 
@@ -54,6 +54,40 @@ class AdamW(nn.Module):
         if form == "inside":
             return m / first / (v / second + eps).sqrt()
         return m / first / ((v / second).sqrt() + eps)
+
+
+def to_optimize() -> nn.Module:
+    """A small model with all that a rule of weight decay may tell apart."""
+    block = nn.ModuleDict(
+        {"norm1": nn.LayerNorm(4), "attn": nn.Linear(4, 4), "norm2": nn.RMSNorm(4), "mlp": nn.Linear(4, 4, bias=False)}
+    )
+    model = {"wte": nn.Embedding(5, 4), "h": nn.ModuleList([block]), "ln_f": nn.LayerNorm(4)}
+    return nn.ModuleDict(model).double()
+
+
+class DecayGroups(nn.Module):
+    """A weight decay -> for every parameter of `to_optimize` 1 if it shrinks, 0 if not, -1 if no optimizer has it."""
+
+    def __init__(self, settings: Settings, recipe: Recipe) -> None:
+        super().__init__()
+        self.recipe = recipe
+
+    def forward(self, decay: Tensor) -> Tensor:
+        names = dict(to_optimize().named_parameters())
+        return torch.tensor([self._shrinks(name, p) for name, p in names.items()], dtype=torch.float64)
+
+    def _shrinks(self, name: str, parameter: nn.Parameter) -> float:
+        form, is_matrix = self.recipe.decayed, parameter.dim() > 1
+        if "wte" in name and form not in ("everything", "all but matrices"):
+            return float(self.recipe.decays_embeddings)
+        is_of_a_norm, is_bias = "norm" in name or "ln" in name, name.endswith("bias")
+        return {
+            "everything": 1.0,
+            "all but matrices": float(not is_matrix),
+            "all but biases": float(not is_bias),
+            "all but norms": float(not is_of_a_norm),
+            "matrices alone, and nothing else is learned": 1.0 if is_matrix else -1.0,
+        }.get(form, float(is_matrix))
 
 
 class CosineSchedule(nn.Module):

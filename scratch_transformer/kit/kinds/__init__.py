@@ -43,6 +43,7 @@ KINDS: dict[str, Kind] = {
         *(llama.LLAMA_BLOCK, llama.MASKED_LLAMA_BLOCK),
         *(models.TOKEN_ENCODER, models.TOKEN_DECODER, models.SEQ2SEQ, models.GPT, llama.LLAMA),
         *(training.LOSS, training.LOG_LOSS, training.SCHEDULE, decoding.GREEDY, decoding.BEAM),
-        *(optimizing.ADAMW, optimizing.COSINE, optimizing.CLIPPING, optimizing.SAMPLING, tokens.TOKENIZER),
+        *(optimizing.ADAMW, optimizing.DECAY_GROUPS, optimizing.COSINE, optimizing.CLIPPING, optimizing.SAMPLING),
+        tokens.TOKENIZER,
     )
 }

@@ -80,6 +80,7 @@ LAYER_NORM = Kind(
     extras=(Extra(("LN5",), far_from_zero, limit=3e-2, low_precision=True),),
 )
 
+SCALE_UNUSED = "LN6:the scale is made and never used"
 RMS_NORM = Kind(
     name="RMSNorm",
     what="Divides the features of every token by their root mean square, then scales them.",
@@ -89,7 +90,7 @@ RMS_NORM = Kind(
     defaults={"d_model": D_MODEL, "eps": EPS},
     build=build(canonical.rms_norm),
     probes=probes,
-    mistakes=("LN2", "LN3", "LN4", "LN7", "LN8", "LN10", "LN11", "LN12", "LN13", "B22", "B27", "B32"),
+    mistakes=("LN2", "LN3", "LN4", SCALE_UNUSED, "LN7", "LN8", "LN10", "LN11", "LN12", "LN13", "B22", "B27", "B32"),
     designs={"": {"norm_kind": "rms"}, "1 + weight": {"norm_kind": "rms", "norm_scale": "1 + weight"}},
     oracle=builtin_rms_norm,
     builtin="torch.nn.RMSNorm",

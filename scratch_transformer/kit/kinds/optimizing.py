@@ -66,6 +66,22 @@ ADAMW = Kind(
 )
 
 
+DECAY_GROUPS = Kind(
+    name="DecayGroups",
+    what="Says which weights the optimizer shrinks: matrices, but no norms and no biases.",
+    synonyms=("configureoptimizers", "paramgroups", "parametergroups", "optimgroups", "optimizergroupedparameters"),
+    source="He et al. 2019, section 3.1; Loshchilov & Hutter 2019, algorithm 2",
+    inputs=("decay",),
+    defaults={"weight_decay": 0.3, "lr": 0.05},
+    build=lambda settings, recipe: canonical.DecayGroups(dict(settings), recipe),
+    probes=lambda settings, seed: (
+        Probe("groups", {"decay": torch.tensor([settings["weight_decay"]])}, shows="a model with embeddings and norms"),
+    ),
+    mistakes=("O11",),
+    designs={"": {}, "embeddings do not shrink": {"decays_embeddings": False}},
+)
+
+
 def cosine_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
     total = settings["total"]
     return (

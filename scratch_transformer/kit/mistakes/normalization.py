@@ -144,7 +144,7 @@ print("negative, so NaN after the root:", (difference < 0).float().mean().item()
         "them.",
         expected="PyTorch and Ba et al. have both. Some newer models leave the shift out on purpose.",
         fix="self.bias = nn.Parameter(torch.zeros(d_model)), added to the result; or leave it: "
-        "nn.LayerNorm(bias=False).",
+        "nn.LayerNorm(bias=False). A scale that is made: x * self.weight.",
         source=BA,
         mathematics="right: y = γ · x̂ + β      here: y = γ · x̂",
         changes={

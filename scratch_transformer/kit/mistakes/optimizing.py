@@ -1,4 +1,4 @@
-"""O1 … O10 and S1 … S4: the optimizer, its schedule, clipped gradients, and sampling."""
+"""O1 … O11 and S1 … S4: the optimizer, its schedule, clipped gradients, and sampling."""
 
 from scratch_transformer.kit.kind import Mistake
 
@@ -166,7 +166,10 @@ for p in (0.0, 0.5, 1.0):
         expected="step / warmup · max_lr while step < warmup.",
         fix="if step < warmup: return max_lr * step / warmup.",
         source="Radford et al. 2018, section 4.1; Vaswani et al. 2017, section 5.3",
-        changes={"": {"cosine_warmup": "none", "cosine": "over all steps"}},
+        changes={
+            "": {"cosine_warmup": "none", "cosine": "over all steps"},
+            "the cosine is taken of negative progress": {"cosine_warmup": "none"},
+        },
         demo="""\
 warmup = 4
 print("with:", [step / warmup for step in range(5)])
@@ -207,6 +210,32 @@ print("together:", (a / norm).item(), (b / norm).item(), "one by one:", (a / a.a
         demo="""\
 a, b = 3.0, 4.0
 print("length:", (a**2 + b**2) ** 0.5, "sum of squares:", a**2 + b**2, "sum of lengths:", a + b)
+""",
+    ),
+    Mistake(
+        id="O11",
+        title="weight decay on norms or biases",
+        severity="mistake",
+        does="The groups of the optimizer shrink other weights than the matrices. Scales of norms go to zero, "
+        "which belong near one.",
+        expected="Matrices shrink, embeddings too or not; norms and biases are in a group with weight_decay = 0.",
+        fix="decay = [p for p in model.parameters() if p.dim() >= 2], no_decay = [p … if p.dim() < 2].",
+        source="He et al. 2019, section 3.1; Loshchilov & Hutter 2019, algorithm 2",
+        changes={
+            "everything shrinks": {"decayed": "everything"},
+            "norms shrink too": {"decayed": "all but biases"},
+            "biases shrink too": {"decayed": "all but norms"},
+            "matrices do not shrink, and the others do": {"decayed": "all but matrices"},
+            "no optimizer has the norms and biases": {"decayed": "matrices alone, and nothing else is learned"},
+        },
+        demo="""\
+import torch
+norm = torch.nn.LayerNorm(2)
+optimizer = torch.optim.AdamW(norm.parameters(), lr=0.1, weight_decay=0.1)
+for _ in range(100):
+    norm.weight.grad = torch.zeros(2)
+    optimizer.step()
+print("a scale of 1 after 100 steps that teach it nothing:", norm.weight[0].item())
 """,
     ),
     Mistake(

@@ -54,7 +54,7 @@ REWRITES: Mapping[str, tuple[str, str]] = {
     "A10": (LEAST, INF),
     "A24": (r"^(\s*)(\w+)(\.masked_fill\(.*\))$", r"\1\2 = \2\3"),
     "A12": (r"(\w+) (\+|\*)= ", r"\1 = \1 \2 "),
-    "A14": (r", bias=False", ""),
+    "A14": (r"(Linear\(.*), bias=False", r"\1"),
     "A19": (
         r"^(\s*)(.*?)([\w.]+) ?// ?([\w.]+)(.*)$",
         r"\1assert \3 % \4 == 0, f'{\4=} must divide {\3=}'" + "\n" + r"\1\2\3 // \4\5",

@@ -28,12 +28,14 @@ PATTERNS: dict[str, str] = {
     "P5": r"self\.\w*(pe|pos|enc)\w* *=[^=]|zeros|buffer",
     "P14": r"\[:, ?[01]::2\]|\.sin\(|\.cos\(",
     "P11": r"sqrt|\*\*\s*0?\.5|scale|return",
+    "R2": r"\*\*.*/|pow\(|exp\(",
     "A1": r"sqrt|\*\*\s*\(?-?(0?\.5|1 ?/ ?2)|/ ?\(?self|scale", "A2": r"softmax", "A3": r"mask", "A4": r"mask",
     "A37": r"softmax|sigmoid|@|matmul", "A38": r"einsum|sum\(",
     "A5": r"tril|triu|mask", "A6": r"tril|triu|mask", "A7": r"mask", "A8": r"masked_fill|1e9|inf",
     "A10": r"masked_fill|10000|1e4|e4", "A11": r"masked_fill|mask", "A12": r"masked_fill_|_\(|\+=|\*=",
     "A13": r"view|reshape", "A14": r"Linear\(", "A15": r"Linear\(", "A16": r"mask", "A17": r"attn|weights|scores",
-    "A18": r"dropout", "A19": r"//|%", "A21": r"matmul|@|bmm|einsum", "A22": r"cross|memory|\benc|\bmem",
+    "A18": r"dropout", "A19": r"//|%", "A21": r"matmul|@|bmm|einsum",
+    "A22": r"cross|memory|\benc|\bmem|src_key_padding_mask",
     "A23": r"view|reshape|transpose|permute", "A24": r"mask", "A25": r"tril|triu|mask",
     "A27": r"self_?att\w*\(|mask", "A28": r"Linear\(", "A29": r"masked_fill|mask\w* ?=", "A30": r"mask|tril|triu",
     "A31": r"mask", "A35": r"\.view\(|reshape\(", "A34": r"byte|uint8|ByteTensor|1 *-|mask", "B6": r"dropout|return",
@@ -60,7 +62,7 @@ GOES_ROUND = r"lambda (\w+) *:(?!.*\b\1\b).*\)$"
 """What does not use what its norm makes."""
 TWO_SUBLAYERS = [*itertools.combinations(("first", "second", "third"), 2)]
 OF_FORMS: dict[tuple[str, str], str] = {
-    ("E2", "not scaled"): r"\bself\.(\w+\.)*\w*emb\w*\(|\.embedding\(",
+    ("E2", "not scaled"): r"\bself\.(\w+\.)*\w*(emb|tok|wte)\w*\(|\.embedding\(",
     **{("E2", form): r"sqrt|\*\*|\*.*dim|\*.*model" for form in SCALED},
     ("B9", ""): r"[(\[] *(?!(\w+) for \1 )[\w.]+ for \w+ in |\] *\* *\w|for \w+ in range\(.*\):",
     ("A7", "queries instead of keys"): OF_QUERIES,

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from scratch_transformer.kit.definitions import leads_to, names_in, parameters_of, reads, source_of
-from scratch_transformer.kit.kind import Candidate, Inputs, Kind, State
+from scratch_transformer.kit.kind import STEPS, Candidate, Inputs, Kind, State, Steps
 from scratch_transformer.kit.resolve.call import batching, beginnings, beside, caching, documented
 from scratch_transformer.kit.resolve.call.masks import Form
 from scratch_transformer.kit.resolve.call.plan import CannotCall, Plan
@@ -218,14 +218,15 @@ class Resolved(Candidate):
         other.notes = [said.get(note, note) for note in self.notes]
         return other
 
-    def stepwise(self, inputs: Inputs, chunks: tuple[int, ...]) -> Tensor | None:
+    def stepwise(self, inputs: Inputs, chunks: tuple[int, ...], steps: Steps = STEPS[0]) -> Tensor | None:
         if self.module is None or self.plan.order != "batch first" or self.function != self.module.forward:
             return None
         plan = self.plan.without_targets() if self.plan.gives_targets else self.plan
         if plan is not self.plan and max(chunks) > 1:
             return None  # without targets it hides nothing of the future: it is given one token at a time
         with double(drops=False), torch.no_grad():
-            found = caching.pieces(self.module, plan, inputs, chunks, lambda output: self._as_wide(output, inputs))
+            wide = functools.partial(self._as_wide, inputs=inputs)
+            found = caching.pieces(self.module, plan, inputs, chunks, wide, steps)
             return None if found is None else self.post(found, inputs)
 
     def _as_wide(self, output: Any, inputs: Inputs) -> Tensor:

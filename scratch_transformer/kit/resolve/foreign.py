@@ -73,7 +73,7 @@ ATTENDS = re.compile(
     r"(?<!fl)att|softmax|mha|mhsa|query|queries|qkv|einsum|bmm|transformer|gpt|bert|llama|mask|heads", re.IGNORECASE
 )
 SCORES = re.compile(
-    r"(?<!fl)att|softmax|mha|mhsa|quer|qkv|einsum|bmm|matmul|^transformer(en|de)coder(layer)?$", re.IGNORECASE
+    r"(?<!fl)att|softmax|mha|mhsa|quer|qkv|einsum|bmm|matmul|^transformer((en|de)coder(layer)?)?$", re.IGNORECASE
 )
 WEIGHS = re.compile(
     r"(?<!fl)att|softmax|^exp|mha|einsum|bmm|matmul|^mm$|scores|weights|transformer|sigmoid", re.IGNORECASE

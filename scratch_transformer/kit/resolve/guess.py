@@ -27,8 +27,9 @@ from scratch_transformer.kit.resolve.fitness import (
     takes_two_sides,
 )
 from scratch_transformer.kit.resolve.functions import training
+from scratch_transformer.kit.resolve.functions.grouping import makes_groups
 from scratch_transformer.kit.resolve.functions.schedules import is_cosine, is_schedule
-from scratch_transformer.kit.resolve.likeness import HEAD, NAMED, by_last_word, likeness
+from scratch_transformer.kit.resolve.likeness import ADAPTER, HEAD, NAMED, by_last_word, likeness
 from scratch_transformer.kit.resolve.names.settings import settings_of
 from scratch_transformer.kit.resolve.names.words import plain, words
 
@@ -99,7 +100,8 @@ WEIGHTED = {"Linear", "Embedding", "Parameter", "MultiheadAttention", "LayerNorm
 
 def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str, ...]:
     """The same, by the name alone and what its forward takes."""
-    word = plain(name.removeprefix("run_") if inspect.isfunction(thing) else name)  # an assignment's adapters
+    name = name.removeprefix(ADAPTER) if inspect.isfunction(thing) else name
+    word = plain(name)
     is_none = any(word.endswith(other) for other in NO_COMPONENTS) and not training.is_tokenizer(thing)
     is_none = is_none or ("pos" in word and words(name)[0] in NOTHING)  # NoPositionalEncoding, of a study
     if is_none or inspect.isabstract(thing) or _is_container(thing) or _reads_a_file(thing):
@@ -132,7 +134,7 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
         best = list(dict.fromkeys([*best, "EmbeddingWithPositions"]))  # which is given ids
     if is_class and best[:1] == ["PositionalEncoding"] and "Embedding" in names_in(thing) and _counts_words(thing):
         best = list(dict.fromkeys(["EmbeddingWithPositions", *best]))  # PositionalEmbedding(length, vocabulary, width)
-    if not any(plain(p.name) == "numembeddings" for p in parameters_of(thing)):
+    if not _may_embed_plainly(thing):
         best = [kind for kind in best if kind != "Embedding"]
     if is_class and best and best[0] in BLOCKS and _repeats_a_layer(thing):  # EncoderBlock(layer, N)
         best = list(dict.fromkeys([*(STACKS[:2] if takes(thing, "memory") else STACKS[2:])[::-1], *best]))
@@ -167,6 +169,12 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
     }
     best.sort(key=lambda kind: ("Rotary" in kind and not may_turn(thing)) or of_today(kinds[kind], thing) < 0)
     return tuple(kind for kind in best if not alike.get(kind))
+
+
+def _may_embed_plainly(thing: Any) -> bool:
+    """Whether it is one like PyTorch's, no model's: Embedding(num_embeddings, …), or an assignment's run_embedding."""
+    is_adapter = inspect.isfunction(thing) and thing.__name__.startswith(ADAPTER)
+    return is_adapter or any(plain(p.name) == "numembeddings" for p in parameters_of(thing))
 
 
 def _has_two_halves(thing: Any) -> bool:
@@ -233,6 +241,17 @@ PARTS = re.compile(r"Embedding|Parameter|ModuleList|[Ee]ncoder|[Dd]ecoder|former
 ATTENTIVE = re.compile(r"att|softmax|mha|mhsa|quer|qkv|heads|norm")
 
 
+BY_CONTENT = {
+    "CosineSchedule": is_cosine,
+    "DecayGroups": makes_groups,
+    "GradientClipping": training.clips,
+    "Sampling": training.draws,
+}
+"""What is known by what it does and is given, whatever it is called."""
+ALONE_IN_THIS = {"Tokenizer": training.is_tokenizer, "AdamW": training.is_optimizer, "DecayGroups": makes_groups}
+"""What is of this kind if it looks like that, and of no other."""
+
+
 def _score(name: str, kind: Kind, thing: Any) -> float:
     """How well the name fits a kind; 0 if it does not, or if the forward cannot take the kind's inputs."""
     score = max((likeness(plain(name), plain(synonym)) for synonym in kind.synonyms), default=0.0)
@@ -244,11 +263,11 @@ def _score(name: str, kind: Kind, thing: Any) -> float:
         and all(_is_told(thing, s) for s in ("d_model", "d_ff"))
     ):
         score = NAMED  # class SiLU(d_model, d_ff) is a network
-    if kind.name == "CosineSchedule" and is_cosine(thing):
+    if kind.name in BY_CONTENT and BY_CONTENT[kind.name](thing):
         score = 10.0  # whatever it is called
     if score == 0 or not callable(thing):
         return 0.0
-    if kind.name == "Embedding" and not any(plain(p.name) == "numembeddings" for p in parameters_of(thing)):
+    if kind.name == "Embedding" and not _may_embed_plainly(thing):
         return 0.0
     if kind.name.startswith("Loss") and any(CRITERION.match(plain(p.name)) for p in required_of(thing)):
         return 0.0  # it is given the loss
@@ -260,9 +279,7 @@ def _score(name: str, kind: Kind, thing: Any) -> float:
         return 0.0  # of a language model
     if kind.name == "RotaryEmbedding" and score < NAMED and _is_told(thing, "num_heads"):
         return 0.0  # CausalMHAWithRoPE
-    if (kind.name == "Tokenizer") != training.is_tokenizer(thing):
-        return 0.0
-    if (kind.name == "AdamW") != training.is_optimizer(thing):
+    if any((kind.name == name) != is_one(thing) for name, is_one in ALONE_IN_THIS.items()):
         return 0.0
     bare = ("SiLU", "GELU", "softmax") if names_in(thing) & WEIGHTED else ("SiLU", "GELU")  # of Softmax(dim), an axis
     if kind.name in bare and isinstance(thing, type) and any(map(is_size, parameters_of(thing))):

@@ -11,6 +11,8 @@ from scratch_transformer.kit.resolve.names.words import plain
 NAMED = 8.0
 """Likeness of a name that is a synonym, but for a word around it or a letter."""
 HEAD = "head"
+ADAPTER = "run_"
+"""How the names begin of an assignment's adapters."""
 
 
 def kind_named(name: str, kinds: Mapping[str, Kind]) -> str | None:
@@ -25,7 +27,8 @@ def kind_named(name: str, kinds: Mapping[str, Kind]) -> str | None:
 
 def is_norm_by_name(name: str, kinds: Mapping[str, Kind]) -> bool:
     """Whether a name says which norm it is: an RMSNorm with a mistake is no LayerNorm, though both take the same."""
-    return sum(plain(name) in map(plain, kinds[norm].synonyms) for norm in ("LayerNorm", "RMSNorm")) == 1
+    word = plain(name.removeprefix(ADAPTER))
+    return sum(word in map(plain, kinds[norm].synonyms) for norm in ("LayerNorm", "RMSNorm")) == 1
 
 
 def is_named(name: str, kind: Kind) -> bool:

@@ -199,6 +199,19 @@ def gradient_clipping(parameters: Iterable[nn.Parameter], max_l2_norm: float, ep
             g.mul_(max_l2_norm / (norm + eps))
 
 
+def make_optimizer(model: nn.Module, lr: float, weight_decay: float) -> AdamW:
+    named = list(model.named_parameters())
+    vectors = {name for name, p in named if p.ndim == 1}
+    return AdamW(
+        [
+            {"params": [p for name, p in named if name not in vectors]},
+            {"params": [p for name, p in named if name in vectors], "weight_decay": 0.0},
+        ],
+        lr=lr,
+        weight_decay=weight_decay,
+    )
+
+
 def sample(logits: Tensor, temperature: float = 1.0, top_p: float = 1.0) -> Tensor:
     probs = softmax(logits / temperature, dim=-1)
     ordered, indices = probs.sort(dim=-1, descending=True)

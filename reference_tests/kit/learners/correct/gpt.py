@@ -132,6 +132,16 @@ class GPT(nn.Module):
             loss = F.cross_entropy(logits.view(-1, logits.size(-1)), targets.view(-1), ignore_index=-1)
         return logits, loss
 
+    def configure_optimizers(self, weight_decay, learning_rate, betas, device_type):
+        "AdamW, in which vectors do not shrink."
+        learned = [p for p in self.parameters() if p.requires_grad]
+        optim_groups = [
+            {"params": [p for p in learned if p.dim() >= 2], "weight_decay": weight_decay},
+            {"params": [p for p in learned if p.dim() < 2], "weight_decay": 0.0},
+        ]
+        fused = device_type == "cuda"
+        return torch.optim.AdamW(optim_groups, lr=learning_rate, betas=betas, fused=fused)
+
     @torch.no_grad()
     def generate(self, idx, max_new_tokens, temperature=1.0, top_k=None):
         for _ in range(max_new_tokens):

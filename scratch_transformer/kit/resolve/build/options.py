@@ -233,12 +233,15 @@ def options(wish: Wish, values: Values, parts: Part) -> list[Any]:
 
 
 def _sizes_handed_on(wish: Wish, values: Values) -> list[int]:
-    """Of what nothing applies, and what it is made of takes as a size: ffn, of Layer(…, ffn_dim=ffn)."""
+    """Of what nothing applies, and what it is made of takes as a size: ffn, of Layer(…, ffn_dim=ffn), or of what makes
+    nn.Linear(d_model, ffn) of it, whatever it is called.
+    """
     use = wish.use
     is_part = use.applied or use.called or use.listed or use.attributes
     handed = [name for name in sorted(use.handed) if is_setting(name)]
     named = [wish.name] if handed and is_setting(wish.name) else handed  # hidden=ffn_hidden: it says more itself
-    sizes = [values(name) for name in named] if not is_part else []
+    is_width = use.meant and not set(use.meant) - WIDTHS
+    sizes = [] if is_part else [values(name) for name in named] or (_guesses(wish, values) if is_width else [])
     return [size for size in dict.fromkeys(sizes) if type(size) is int]
 
 

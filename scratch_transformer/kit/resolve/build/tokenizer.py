@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 FIRST = ("sos", "bos", "start", "begin", "init", "cls", "<s>", "go")
-LAST = ("eos", "end", "stop", "sep", "</s>")
+LAST = ("eos", "eot", "end", "stop", "sep", "</s>")
 TO_WORDS = re.compile(
     r"itos|^i(nde)?x(2|to)|^id(s)?_?(2|to)|ind_?to|(2|to)_?(word|token|str|char)|decode|lookup_tokens"
 )

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from scratch_transformer.kit.kind import STEPS, Steps
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.call import beside
 from scratch_transformer.kit.resolve.call.plan import CannotCall, Plan
@@ -28,7 +29,12 @@ Call = Callable[[Mapping[str, Any]], Any]
 
 
 def pieces(
-    made: nn.Module, plan: Plan, inputs: Mapping[str, Any], chunks: tuple[int, ...], tensor: Callable[[Any], Tensor]
+    made: nn.Module,
+    plan: Plan,
+    inputs: Mapping[str, Any],
+    chunks: tuple[int, ...],
+    tensor: Callable[[Any], Tensor],
+    steps: Steps = STEPS[0],
 ) -> Tensor | None:
     """The outputs of all pieces, joined; None if nothing says that it keeps keys and values.
 
@@ -39,11 +45,12 @@ def pieces(
     switch = {
         p.name: True for p in found if SWITCH.search(plain(p.name)) and (p.default is False or p.default is p.empty)
     }
-    start = starts_of(made.forward)
+    start = starts_of(made.forward, may_have_a_default=steps.tells_start)
     positions = [p.name for p in found if beside.POSITIONS.match(plain(p.name)) and p.default is None]
     if passed is None and not (keeps(made) and (switch or start)):
         return None
-    made, outputs, kept, begin = copy.deepcopy(made), [], None, 0
+    own = {id(values): values for values in made.parameters()}  # whose gradients are asked for
+    made, outputs, kept, begin = copy.deepcopy(made, own), [], None, 0
     for length in chunks:
         given = dict(_piece(plan, inputs, begin, length)) | switch
         given |= dict.fromkeys(start, begin)
@@ -53,9 +60,10 @@ def pieces(
         returned = made(**given)
         outputs.append(plan.output(tensor(returned)))
         if passed is not None:
-            kept = _kept(returned)
-            if kept is None:
+            new = _kept(returned)
+            if new is None:
                 return None
+            kept = joined(kept, new) if steps.joins and begin else new
         begin += length
     return torch.cat(outputs, 1)
 
@@ -79,9 +87,18 @@ def with_none_kept(plan: Plan, call: Callable[..., Any], layers: int) -> Plan | 
     return replace(plan, constants={**plan.constants, **lists}) if lists else None
 
 
-def starts_of(call: Callable[..., Any]) -> list[str]:
+def starts_of(call: Callable[..., Any], may_have_a_default: bool = True) -> list[str]:
     """The parameters that say where in the sequence the tokens are, or how many are kept: that is the same number."""
-    return [p.name for p in parameters_of(call) if beside.START.search(plain(p.name))]
+    found = [p for p in parameters_of(call) if beside.START.search(plain(p.name))]
+    return [p.name for p in found if may_have_a_default or p.default is p.empty]
+
+
+def joined(before: Any, new: Any) -> Any:
+    """What was kept with what was returned behind it, of what returns the new tokens' keys and values alone."""
+    if isinstance(new, (tuple, list)):
+        return (list if isinstance(new, list) else tuple)(joined(*pair) for pair in zip(before, new, strict=True))
+    longer = [dim for dim, (old, now) in enumerate(zip(before.shape, new.shape, strict=True)) if old > now]
+    return torch.cat((before, new), longer[0]) if longer else new
 
 
 def keeps(made: nn.Module) -> bool:

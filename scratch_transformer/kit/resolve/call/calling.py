@@ -105,7 +105,7 @@ def orders(kind: Kind, is_function: bool, keeps: bool = False) -> tuple[str, ...
 
     keeps: whether it keeps keys and values between calls.
     """
-    if kind.name in ("AdamW", "GradientClipping", "Sampling", "CosineSchedule", "Tokenizer"):
+    if kind.name in ("AdamW", "DecayGroups", "GradientClipping", "Sampling", "CosineSchedule", "Tokenizer"):
         return ("batch first",)
     if kind.name == "CausalMask":  # square, so transposing it would hide a mistake
         return "batch first", "batch last"
@@ -447,6 +447,9 @@ def _mask_parameters(parameters: list[inspect.Parameter], inputs: tuple[str, ...
             said.append(None)
     left = [name for name in known if name not in said]
     by_place = [known[min(index, len(known) - 1)] if known else "" for index in range(len(parameters))]
+    hidden = ["pad" in plain(parameter.name) for parameter in parameters]
+    if said == [None, None] and hidden == [True, False] and known[-1] == "memory_mask":  # pad_mask, mask
+        by_place = known[::-1]
     if said.count(None) == len(left) == 1:  # the names of the others tell
         by_place = left * len(parameters)
     elif not left and (of_source := next((name for name in known if name in ("memory_mask", "src_mask")), "")):

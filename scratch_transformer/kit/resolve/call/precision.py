@@ -15,7 +15,10 @@ from torch.overrides import TorchFunctionMode
 
 LOW = (torch.float32, torch.float16, torch.bfloat16)
 CASTS = (Tensor.float, Tensor.half, Tensor.bfloat16)
-DROPOUTS = frozenset((torch.nn.functional.dropout, torch.dropout))
+ATTENDS = torch.nn.functional.scaled_dot_product_attention
+OF_ATTENTION = 4
+"""Its arguments before the share that is dropped."""
+DROPOUTS = frozenset((torch.nn.functional.dropout, torch.dropout, ATTENDS))
 MOVES = (Tensor.cuda,)
 MASKED = (Tensor.masked_fill, Tensor.masked_fill_, torch.masked_fill, Tensor.masked_select, torch.masked_select)
 FLIPPED = (Tensor.__rsub__,)
@@ -38,7 +41,7 @@ class _Masked(TorchFunctionMode):
         given = kwargs or {}
         if func not in self.changed or func in CASTS or func in MOVES:
             return func(*args, **given)
-        return _undropped(args, given) if func in DROPOUTS else _as_before(func, args, given)
+        return _undropped(func, args, given) if func in DROPOUTS else _as_before(func, args, given)
 
 
 class _Double(_Masked):
@@ -51,14 +54,21 @@ class _Double(_Masked):
             if func in CASTS:
                 return args[0].double()
             if func in DROPOUTS:
-                return _undropped(args, kwargs or {})
+                return _undropped(func, args, kwargs or {})
             return args[0] if func in MOVES else _as_before(func, args, kwargs or {})
-        raised = [value if type(value) is Tensor else _raised(value) for value in args]
-        return func(*raised, **{n: _raised(v) for n, v in kwargs.items()}) if kwargs else func(*raised)
+        for value in args:
+            if isinstance(value, RAISED):
+                args = tuple(map(_raised, args))
+                break
+        return func(*args, **{n: _raised(v) for n, v in kwargs.items()}) if kwargs else func(*args)
 
 
-def _undropped(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    return args[0] if args else kwargs["input"]
+def _undropped(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    if func is not ATTENDS:
+        return args[0] if args else kwargs["input"]
+    if len(args) > OF_ATTENTION:
+        return func(*args[:OF_ATTENTION], 0.0, *args[OF_ATTENTION + 1 :], **kwargs)
+    return func(*args, **{**kwargs, "dropout_p": 0.0})
 
 
 def _as_before(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -92,6 +102,10 @@ def told_of_old_masks() -> Iterator[list[str]]:
         yield found
     finally:
         _told.remove(found)
+
+
+RAISED = torch.dtype, torch.device, str
+"""The types of what `_raised` may change. Nearly no call has any, and a model calls PyTorch thousands of times."""
 
 
 def _raised(value: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,12 +13,15 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from scratch_transformer.kit.definitions import names_in
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.call.precision import double
+from scratch_transformer.kit.resolve.functions import grouping
+from scratch_transformer.kit.resolve.functions.grouping import OPTIMIZER
 from scratch_transformer.kit.resolve.names.words import plain
 
-KINDS = ("AdamW", "GradientClipping", "Sampling", "Tokenizer")
+KINDS = ("AdamW", "DecayGroups", "GradientClipping", "Sampling", "Tokenizer")
 SAMPLING = {
     "temperature": ("temperature", "temp", "tau", "t", "tmp"),
     "top_k": ("topk", "k"),
@@ -25,13 +29,6 @@ SAMPLING = {
 }
 """What the parameters of a sampling function are called."""
 LOGITS = ("logits", "logit", "x", "scores", "inputs", "input", "in", "lastlogits", "nexttokenlogits", "nextlogits", "v")
-OPTIMIZER = {
-    "lr": ("lr", "learningrate", "alpha", "a", "stepsize"),
-    "beta1": ("beta1", "b1"),
-    "beta2": ("beta2", "b2"),
-    "eps": ("eps", "epsilon"),
-    "weight_decay": ("weightdecay", "wd", "lambda", "lam", "lambd", "decay", "lmbda", "weightdecayrate", "l2"),
-}
 
 
 def is_optimizer(thing: Any) -> bool:
@@ -58,6 +55,21 @@ def takes_logits(thing: Any) -> bool:
     return bool(parameters) and plain(parameters[0].name) in LOGITS and all(plain(p.name) in known for p in required)
 
 
+def draws(thing: Any) -> bool:
+    """Whether a function of logits and of a temperature, top-k or top-p draws by torch.multinomial."""
+    names = {plain(p.name) for p in parameters_of(thing)} if takes_logits(thing) else set[str]()
+    return bool(names & {"temperature", "temp", "topk", "topp"}) and "multinomial" in names_in(thing)
+
+
+def clips(thing: Any) -> bool:
+    """Whether a function that is called after clipping is given weights, gradients or a model, and a limit."""
+    if not inspect.isfunction(thing) or "clip" not in plain(thing.__name__):
+        return False
+    given = [plain(p.name) for p in parameters_of(thing) if p.default is p.empty]
+    is_given = len(given) == 2 and re.match("param|grad|model|net", given[0]) is not None
+    return is_given and any("grad" in name for name in (given[0], *names_in(thing)))
+
+
 def told(thing: Any, kind: Kind, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that something can be told; the others are neutral."""
     words = [plain(p.name) for p in parameters_of(thing)]
@@ -77,6 +89,8 @@ def reading(thing: Any, kind: Kind, settings: Mapping[str, Any]) -> Callable[...
         return _encoding(thing, settings)
     if kind.name == "AdamW":
         return _stepping(thing, settings)
+    if kind.name == "DecayGroups":
+        return grouping.reading(thing, settings)
     return _clipping(thing, settings) if kind.name == "GradientClipping" else _drawing(thing, settings)
 
 

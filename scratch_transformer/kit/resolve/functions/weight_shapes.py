@@ -33,8 +33,9 @@ def shapes(
     flat = "" if kind.endswith("Attention") else "attn."
     moved = {u.path: flat for u in attention if not ATTENTION.search(u.path)}
     seen = []
+    is_torchs = any("weight" in leaf.lower() for unit in units for leaf in unit.leaves.values())
     for per_head in (False, True):
-        for turned in (False, True):
+        for turned in (is_torchs, not is_torchs):  # q_proj_weight is nn.Linear's, W_q is multiplied as it is
             found: Shapes = {}
             for unit in units:
                 h = int(settings["num_heads"]) if per_head and unit in attention else 0

@@ -84,7 +84,7 @@ TARGET_MASK = re.compile(
 )
 BOTH = r"(src|source)(tgt|trg|tar|target)|(tgt|trg|tar|target)(src|source)"
 CROSS_MASK = re.compile(
-    rf"(decenc|encdec|encoderdecoder|cross|crs|memory|{BOTH}).*mask|mask({BOTH})$|^dec(oder)?pad(ding)?mask$"
+    rf"(decenc|encdec|encoderdecoder|cross|crs|memory|{BOTH}).*mask|mask(decenc|encdec|{BOTH})$|^dec(oder)?pad(ding)?mask$"
 )
 """Of these, what says `dec` is no mask of the target; dec_padding_mask is TensorFlow's, for what the encoder gives."""
 LENGTHS = re.compile(

@@ -108,13 +108,16 @@ SETTINGS: dict[str, str] = {
     """,
     "max_lr": """
         maxlearningrate maxlr lrmax alphamax peaklr peaklearningrate learningrate lr baselr initiallr amax maxalpha
-        learningratemax etamax
+        learningratemax etamax peak highest lrpeak maxrate peakrate lrhigh
     """,
-    "min_lr": "minlearningrate minlr lrmin alphamin etamin amin minalpha learningratemin finallr endlr",
+    "min_lr": """
+        minlearningrate minlr lrmin alphamin etamin amin minalpha learningratemin finallr endlr floor lrfloor lowest
+        minrate lrlow lrend
+    """,
     "total": """
         cosinecycleiters totalsteps maxiters lrdecayiters maxsteps numtrainingsteps totaliters cosinesteps tc
         cosineiters numiterations annealingiters numsteps decaysteps lrdecaysteps cosinecycle maxit cosineannealingiters
-        cosinecyclesteps totaliterations tcosine tmax maxiterations cosineannealingsteps
+        cosinecyclesteps totaliterations tcosine tmax total totalupdates maxiterations cosineannealingsteps
     """,
     "factor": "factor scale lrmul lrscale initlr lrfactor k multiplier",
     "step": "step stepnum steps currentstep nsteps t iteration globalstep stepno",

@@ -28,7 +28,7 @@ from scratch_transformer.kit.resolve.library import around, supplied
 from scratch_transformer.kit.resolve.names.inputs import input_of
 from scratch_transformer.kit.resolve.trial import NOTHING
 from scratch_transformer.kit.resolve.trials import paddings, probing
-from scratch_transformer.kit.resolve.trials.outcome import Outcome, raised
+from scratch_transformer.kit.resolve.trials.outcome import Outcome, farther, raised
 from scratch_transformer.kit.resolve.trials.planned import planned
 from scratch_transformer.kit.resolve.weights.layout import prepare
 from scratch_transformer.kit.resolve.weights.units import is_repeated, lone_attention, single_layers
@@ -358,7 +358,7 @@ def _called(
                 outcome.candidate.notes += finished
                 yield outcome
             else:
-                problem = problem or outcome
+                problem = _says_more(problem, outcome, plan, made)
                 stops += bool(wired.lengths(outcome.error, settings))
                 if stops == MOST_STOPS and not forms:
                     yield problem  # before time is up: sequences of its longest length may be all that it needs
@@ -368,6 +368,13 @@ def _called(
         problem = Outcome(kind, stage="called", problem=str(error), error=error)
     if problem is not None:
         yield problem
+
+
+def _says_more(before: Outcome | None, outcome: Outcome, plan: Plan, made: Any) -> Outcome:
+    """Of two that stop, the first; the second where it asks for one token at a time, and comes farther with that."""
+    if before is None or outcome.error is None or plan.order != caching.TOKENWISE:
+        return before or outcome
+    return outcome if farther(before.error, outcome.error, made) is outcome.error else before
 
 
 def _with_masks_turned(plans: Iterator[Plan], forms: set[str]) -> Iterator[Plan]:

@@ -19,6 +19,8 @@ import torch
 from torch import Tensor, nn
 
 ZERO, ONE = -1, -2
+CONSTANTS = torch.tensor([1.0, 0.0], dtype=torch.float64)
+"""What stands at these positions, behind the numbers of a vector."""
 Layout = dict[str, Tensor]
 """Canonical name -> positions, of the shape of the canonical weight."""
 
@@ -111,18 +113,14 @@ class Parameters:
 
     def load(self, layout: Layout, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Puts canonical values where the layout says. Returns what the parameters then stand for."""
-        vector = self.first.clone()
+        vector = torch.cat([self.first, CONSTANTS])
         for name, positions in layout.items():
             if name in state:
-                there = positions >= 0
-                given = state[name].reshape(positions.shape).double()
-                if bool(there.all()):
-                    vector[positions] = given
-                else:
-                    vector[positions[there]] = given[there]
+                vector[positions] = state[name].reshape(positions.shape).double()
+        vector[-len(CONSTANTS) :] = CONSTANTS
         self.write(vector)
         return {
-            name: _expressed(vector, layout[name], values.dtype) if name in layout else neutral(name, values)
+            name: vector[layout[name]].to(values.dtype) if name in layout else neutral(name, values)
             for name, values in state.items()
         }
 
@@ -149,13 +147,6 @@ def _is_table(values: Tensor) -> bool:
     alike = torch.cosine_similarity(rows[1:-1], rows[2:], dim=-1)
     is_computed = bool(((rows[0] == 0) | (rows[0] == 1)).all()) and bool(alike.mean() > 0.5)
     return 0.9 < float(rows.abs().max()) <= 1 + 1e-6 or is_computed
-
-
-def _expressed(vector: Tensor, positions: Tensor, dtype: torch.dtype) -> Tensor:
-    if bool((positions >= 0).all()):
-        return vector[positions].to(dtype)
-    constants = (positions == ONE).to(vector.dtype)
-    return torch.where(positions >= 0, vector[positions.clamp(min=0)], constants).to(dtype)
 
 
 def neutral(name: str, like: Tensor) -> Tensor:
@@ -204,7 +195,7 @@ def _children(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
         if part is not None:
             yield name, part
     for name, value in vars(module).items():
-        if name.startswith("_") or not isinstance(value, (dict, list, tuple)):
+        if type(value) in (str, int, bool) or name[0] == "_" or not isinstance(value, (dict, list, tuple)):
             continue
         items = value.items() if isinstance(value, dict) else enumerate(value)
         for key, part in items:
@@ -224,11 +215,14 @@ def prepare(module: nn.Module) -> None:
 
     Embeddings of segments are zeros: a reference that has none is no other model then.
     """
+    seen_by_torch: set[nn.Module] = set()
     for path, part in walk(module):
         if isinstance(part, nn.Embedding) and SEGMENTS.search(path.lower()):
             part.weight.data.zero_()
-        part.eval()
-        part.double()
+        if part not in seen_by_torch:
+            part.eval()
+            part.double()
+            seen_by_torch.update(part.modules())
         for name, value in vars(part).items():
             if isinstance(value, Tensor) and value.is_floating_point() and not isinstance(value, nn.Parameter):
                 with warnings.catch_warnings():

@@ -1,0 +1,73 @@
+"""Functions and methods that say which weights an optimizer shrinks: configure_optimizers(model, weight_decay, lr)."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from scratch_transformer.kit.canonical.optimizing import to_optimize
+from scratch_transformer.kit.definitions import source_of
+from scratch_transformer.kit.resolve.names.words import plain
+
+OPTIMIZER = {
+    "lr": ("lr", "learningrate", "alpha", "a", "stepsize"),
+    "beta1": ("beta1", "b1"),
+    "beta2": ("beta2", "b2"),
+    "eps": ("eps", "epsilon"),
+    "weight_decay": ("weightdecay", "wd", "lambda", "lam", "lambd", "decay", "lmbda", "weightdecayrate", "l2"),
+}
+"""What the parameters of optimizers are called."""
+MODELS = ("self", "model", "net", "network", "module", "m", "gpt", "llm", "lm")
+GROUPS = re.compile(r"""["']weight_decay["']\s*:|dict\([^)]*weight_decay\s*=""")
+OTHERS: dict[str, Any] = {"betas": (0.9, 0.95), "beta1": 0.9, "beta2": 0.95, "eps": 1e-8, "device": "cpu"}
+
+
+def makes_groups(thing: Any) -> bool:
+    """Whether a function is given a model, and writes down groups of weights with a weight decay each."""
+    if not inspect.isfunction(thing) or not GROUPS.search(source_of(thing)):
+        return False
+    parameters = list(inspect.signature(thing).parameters.values())
+    required = [p for p in parameters[1:] if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
+    return plain(parameters[0].name) in MODELS and all(_meant(p.name) for p in required) if parameters else False
+
+
+def methods_of(thing: Any) -> list[tuple[str, Any]]:
+    """Those methods of a class: configure_optimizers(self, ...)."""
+    return [(name, one) for name, one in vars(thing).items() if makes_groups(one)] if isinstance(thing, type) else []
+
+
+def reading(function: Any, settings: Mapping[str, Any]) -> Callable[..., Any]:
+    """Whether each weight of a small model shrinks, of what the function makes for it."""
+    named = list(inspect.signature(function).parameters)[1:]
+    told = {name: _value(_meant(name), settings) for name in named if _meant(name)}
+
+    def shrinks(decay: Tensor) -> Tensor:
+        model = to_optimize()
+        found = _decays(function(model, **told), float(decay))
+        return torch.tensor([found.get(id(p), -1.0) for p in model.parameters()], dtype=torch.float64)
+
+    return shrinks
+
+
+def _decays(made: Any, usual: float) -> dict[int, float]:
+    """Of an optimizer, of groups, or of several things of which one is that: parameter -> 1 if it shrinks, or 0."""
+    several = [made, *made] if isinstance(made, (list, tuple)) else [made]
+    groups = next((one.param_groups for one in several if hasattr(one, "param_groups")), made)
+    return {id(p): float(group.get("weight_decay", usual) > 0) for group in groups for p in group["params"]}
+
+
+def _meant(name: str) -> str:
+    """What a parameter means, "" if nobody knows."""
+    word = plain(name)
+    known = (setting for setting, words in OPTIMIZER.items() if word in words)
+    other = next((other for other in OTHERS if word.startswith(other)), "")
+    return next(known, other or ("lr" if "lr" in word or "learningrate" in word else ""))
+
+
+def _value(setting: str, settings: Mapping[str, Any]) -> Any:
+    return settings.get(setting, OTHERS.get(setting))
