@@ -10,9 +10,9 @@ from torch import nn
 from reference_tests.kit.made import Around, found, variant
 from scratch_transformer.kit.canonical import activation, blocks, stacks
 from scratch_transformer.kit.canonical import attention as canonical
-from scratch_transformer.kit.judge.crashes import explain_crash
 from scratch_transformer.kit.judge.detectors import told
 from scratch_transformer.kit.judge.diagnose import diagnose
+from scratch_transformer.kit.judge.stops.crashes import explain_crash
 from scratch_transformer.kit.recipe import RIGHT
 
 SIZES = {"d_model": 12, "num_heads": 3}

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from scratch_transformer.kit.judge.crashes import crash_finding
+from scratch_transformer.kit.judge.stops.crashes import crash_finding
 
 TIED = """
 from torch import nn

@@ -13,8 +13,8 @@ from reference_tests.kit.learners.checked import IMPORTS, WORDS, check_text
 from scratch_transformer.kit import process
 from scratch_transformer.kit.discover import load
 from scratch_transformer.kit.discover.target import find
-from scratch_transformer.kit.judge import undefined
-from scratch_transformer.kit.judge.crashes import crash_finding, first_finding
+from scratch_transformer.kit.judge.stops import undefined
+from scratch_transformer.kit.judge.stops.crashes import crash_finding, first_finding
 from scratch_transformer.kit.resolve.build import globals
 from scratch_transformer.kit.resolve.call.plan import CannotCall
 from scratch_transformer.kit.resolve.call.precision import double

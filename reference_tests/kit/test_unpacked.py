@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from reference_tests.kit.learners.checked import IMPORTS, LESS, check_text, time_to_look
-from scratch_transformer.kit.judge.crashes import crash_finding
+from scratch_transformer.kit.judge.stops.crashes import crash_finding
 
 LAYER = """
 class Attend(nn.Module):

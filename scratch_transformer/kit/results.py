@@ -16,10 +16,11 @@ from torch import nn
 from scratch_transformer.kit.definitions import leads_to
 from scratch_transformer.kit.discover.sandbox import Guard, TimeUp, time_limit
 from scratch_transformer.kit.discover.target import Source, find
-from scratch_transformer.kit.judge import no_forward, uncomputed
-from scratch_transformer.kit.judge.crashes import crash_finding, first_finding
+from scratch_transformer.kit.judge import uncomputed
 from scratch_transformer.kit.judge.detectors import inventory
 from scratch_transformer.kit.judge.frames import is_learners, said_of
+from scratch_transformer.kit.judge.stops import no_forward
+from scratch_transformer.kit.judge.stops.crashes import crash_finding, first_finding
 from scratch_transformer.kit.kind import Diagnosis, Finding, Kind, Verdict
 from scratch_transformer.kit.report import lines, stubs
 from scratch_transformer.kit.report.finding import FINE, Named, Result

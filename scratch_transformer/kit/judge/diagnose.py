@@ -15,7 +15,6 @@ from dataclasses import replace
 from typing import Any
 
 from scratch_transformer.conformance.switches import exact
-from scratch_transformer.kit.judge.crashes import crash_finding
 from scratch_transformer.kit.judge.designs import design_notes, of_session, words_of
 from scratch_transformer.kit.judge.detectors import detected
 from scratch_transformer.kit.judge.detectors.gradients import has_unused_norms
@@ -26,6 +25,7 @@ from scratch_transformer.kit.judge.lengths import other_when_long
 from scratch_transformer.kit.judge.places import THREE
 from scratch_transformer.kit.judge.search import PADDING_LOST, Change, Hypothesis, Known, Match, find
 from scratch_transformer.kit.judge.session import EXACT, ROUNDED, Session, distance, says_nothing
+from scratch_transformer.kit.judge.stops.crashes import crash_finding
 from scratch_transformer.kit.kind import PARTS, Candidate, Diagnosis, Finding, Verdict
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.attention import AS_IN_T5, LENT, NOT_ASKED, ONE_HEAD, TARGET_ONLY, UNTOLD

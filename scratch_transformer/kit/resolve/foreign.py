@@ -18,7 +18,7 @@ from torch import nn
 
 from scratch_transformer.kit.definitions import leads_to, names_in, tree_of
 from scratch_transformer.kit.discover.placeholders import Missing
-from scratch_transformer.kit.judge import no_forward
+from scratch_transformer.kit.judge.stops import no_forward
 from scratch_transformer.kit.resolve import structure
 from scratch_transformer.kit.resolve.build.config import is_config
 from scratch_transformer.kit.resolve.names.settings import settings_of

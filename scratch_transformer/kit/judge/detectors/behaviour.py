@@ -12,11 +12,11 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from scratch_transformer import masks
-from scratch_transformer.kit.judge.crashes import explain_crash
 from scratch_transformer.kit.judge.evidence import share
 from scratch_transformer.kit.judge.frames import DONE_AT, STOPS_AT, learners_line, line_now
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import ROUNDED, Session, distance, in_precision
+from scratch_transformer.kit.judge.stops.crashes import explain_crash
 from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import Finding, Inputs, Probe
 from scratch_transformer.kit.mistakes import MISTAKES

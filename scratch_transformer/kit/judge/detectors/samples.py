@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from scratch_transformer.kit.judge.crashes import crash_finding
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session
+from scratch_transformer.kit.judge.stops.crashes import crash_finding
 from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import Finding
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from scratch_transformer.kit.definitions import leads_to, parameters_of, source_of
-from scratch_transformer.kit.judge import undefined
+from scratch_transformer.kit.judge.stops import undefined
 from scratch_transformer.kit.kinds.inputs import S, T
 from scratch_transformer.kit.resolve.build import demands
 from scratch_transformer.kit.resolve.build.values import GENERAL

@@ -16,7 +16,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from scratch_transformer.kit.judge import undefined
+from scratch_transformer.kit.judge.stops import undefined
 from scratch_transformer.kit.kind import Diagnosis, Finding, Kind
 from scratch_transformer.kit.kinds.inputs import EPS
 from scratch_transformer.kit.mistakes import MISTAKES

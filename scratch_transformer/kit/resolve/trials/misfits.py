@@ -19,8 +19,8 @@ import torch
 from torch import nn
 
 from scratch_transformer.kit.definitions import names_in, nodes_of, source_of
-from scratch_transformer.kit.judge import undefined
 from scratch_transformer.kit.judge.frames import STOPS_AT
+from scratch_transformer.kit.judge.stops import undefined
 from scratch_transformer.kit.kind import Finding, Inputs, Kind
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.resolve.build import construct

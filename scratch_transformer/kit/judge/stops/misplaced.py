@@ -13,7 +13,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from scratch_transformer.kit.judge.frames import line_of, nodes_at
-from scratch_transformer.kit.judge.refused import NOTHING
+from scratch_transformer.kit.judge.stops.refused import NOTHING
 
 NO_NUMBER = re.compile(r"(\w+)\(\): argument '(dim\w*)' \(position \d+\) must be int, not Tensor")
 NO_TENSOR = re.compile(r"expected Tensor as element (\d+) in argument 0, but got numpy\.ndarray")

@@ -7,7 +7,7 @@ import re
 from types import FrameType
 
 from scratch_transformer.kit.judge.frames import function_of, nodes_at, parsed
-from scratch_transformer.kit.judge.refused import NOTHING
+from scratch_transformer.kit.judge.stops.refused import NOTHING
 
 WANTED = re.compile(
     r"must be (tuple of ints|int),? ?(but found element of type|but got|not) float|"

@@ -10,7 +10,7 @@ from types import FrameType
 from torch import Tensor, nn
 
 from scratch_transformer.kit.judge.frames import is_learners, nodes_at
-from scratch_transformer.kit.judge.refused import NOTHING
+from scratch_transformer.kit.judge.stops.refused import NOTHING
 
 SIZES = re.compile(r"size of tensor a \((\d+)\) must match the size of tensor b \((\d+)\)")
 

@@ -6,7 +6,7 @@ import re
 import traceback
 from collections.abc import Iterable
 
-from scratch_transformer.kit.judge import undefined
+from scratch_transformer.kit.judge.stops import undefined
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 

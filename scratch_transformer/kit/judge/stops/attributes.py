@@ -13,8 +13,8 @@ from types import FrameType
 from torch import nn
 
 from scratch_transformer.kit.definitions import source_of, tree_of
-from scratch_transformer.kit.judge import unset
 from scratch_transformer.kit.judge.frames import function_of, nodes_at
+from scratch_transformer.kit.judge.stops import unset
 
 NOTHING = ("", "")
 OF_MODELS = re.compile(

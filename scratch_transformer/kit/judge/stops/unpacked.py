@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from scratch_transformer.kit.definitions import nodes_of
 from scratch_transformer.kit.judge.frames import Function, nodes_at
-from scratch_transformer.kit.judge.tuples import OF_TORCH, OTHERS, is_made_there
+from scratch_transformer.kit.judge.stops.tuples import OF_TORCH, OTHERS, is_made_there
 
 NOTHING = ("", "")
 SAID = re.compile(r"(too many|not enough) values to unpack \(expected (\d+)")

@@ -17,9 +17,9 @@ from scratch_transformer.kit.definitions import nodes_of
 from scratch_transformer.kit.discover.load import LEFT_OUT, REPAIRED
 from scratch_transformer.kit.discover.repair import unbound
 from scratch_transformer.kit.discover.target import Source
-from scratch_transformer.kit.judge import attributes, miscut, misplaced, quotients, tuples, uncalled, unpacked
 from scratch_transformer.kit.judge.frames import STOPS_AT, line_of, nodes_at, parsed
-from scratch_transformer.kit.judge.refused import (
+from scratch_transformer.kit.judge.stops import attributes, miscut, misplaced, quotients, tuples, uncalled, unpacked
+from scratch_transformer.kit.judge.stops.refused import (
     no_argument,
     no_constant,
     no_function,

@@ -13,7 +13,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from scratch_transformer.kit.judge.frames import is_learners, nodes_at
-from scratch_transformer.kit.judge.tuples import NOTHING, is_made_there
+from scratch_transformer.kit.judge.stops.tuples import NOTHING, is_made_there
 
 SAID = re.compile(r"unsupported operand type\(s\)|must be Tensor, not|'\w+' object has no attribute '(?P<asked>\w+)'")
 
