@@ -159,8 +159,17 @@ class Recipe:
         """This recipe with other values. Each is made once, as searching asks for the same ones again and again."""
         key = self, frozenset(changes.items())
         if key not in _MADE:
-            _MADE[key] = dataclasses.replace(self, **changes)
+            _MADE[key] = self._changed(changes)
         return _MADE[key]
+
+    def _changed(self, changes: Mapping[str, Any]) -> Recipe:
+        """As `dataclasses.replace`, which asks for a hundred entries by name."""
+        if unknown := changes.keys() - self.__dataclass_fields__.keys():
+            raise TypeError(f"a recipe has no {', '.join(sorted(unknown))}")
+        other = object.__new__(Recipe)
+        other.__dict__.update(self.__dict__, **changes)
+        other.__dict__.pop("_hash", None)
+        return other
 
     def __hash__(self) -> int:
         if "_hash" not in self.__dict__:

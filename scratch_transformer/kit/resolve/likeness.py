@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping
 
@@ -13,6 +14,8 @@ NAMED = 8.0
 HEAD = "head"
 ADAPTER = "run_"
 """How the names begin of an assignment's adapters."""
+AROUND = "s", "module", "layer", "block", "my", "custom", "simple", "v1", "v2", "1", "2", "transformer", "naive"
+"""Words that say nothing, before or behind a name."""
 
 
 def kind_named(name: str, kinds: Mapping[str, Kind]) -> str | None:
@@ -36,6 +39,7 @@ def is_named(name: str, kind: Kind) -> bool:
     return max((likeness(plain(name), plain(synonym)) for synonym in kind.synonyms), default=0.0) >= NAMED
 
 
+@functools.lru_cache(maxsize=65536)
 def likeness(word: str, synonym: str) -> float:
     """10 of the synonym itself, 8 of one with a usual word around it or misspelt, less of one that holds it; else 0."""
     if word == synonym:
@@ -44,21 +48,7 @@ def likeness(word: str, synonym: str) -> float:
         return 0.0
     if _is_misspelt(word, synonym):
         return 8.0
-    for change in (
-        "s",
-        "module",
-        "layer",
-        "block",
-        "my",
-        "custom",
-        "simple",
-        "v1",
-        "v2",
-        "1",
-        "2",
-        "transformer",
-        "naive",
-    ):
+    for change in AROUND:
         if word in (synonym + change, change + synonym) or word.replace(change, "") == synonym:
             return 8.0
     if len(synonym) > 3 and (word.endswith(synonym) or word.startswith(synonym)):

@@ -48,7 +48,7 @@ class Attempt:
 
     def build(self) -> Any:
         """The instance in float64 and evaluation mode; its initial weights are the same every time."""
-        torch.manual_seed(0)
+        torch.default_generator.manual_seed(0)  # torch.manual_seed would format the stack for three sorts of devices
         try:
             made = self._made()
             modules = [one for one in made if isinstance(one, nn.Module)] if isinstance(made, tuple) else []

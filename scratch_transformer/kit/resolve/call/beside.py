@@ -214,6 +214,6 @@ def combinations(found: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
         yield dict(zip(names, itertools.chain(*choice), strict=True))
 
 
-def given(constants: Mapping[str, Any], batch: int, length_of: Callable[[str], int]) -> dict[str, Any]:
-    """The constants of a plan for a call of this size. length_of: what the length is for a parameter."""
-    return {name: v.of(batch, length_of(name)) if isinstance(v, PerCall) else v for name, v in constants.items()}
+def given(constants: Mapping[str, Any], size_of: Callable[[str], tuple[int, int]]) -> dict[str, Any]:
+    """The constants of a plan for a call. size_of: of how many sentences it is, and their length for a parameter."""
+    return {name: v.of(*size_of(name)) if isinstance(v, PerCall) else v for name, v in constants.items()}

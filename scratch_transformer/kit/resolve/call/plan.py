@@ -100,22 +100,21 @@ class Plan:
 
         Raises Inexpressible for a mask that cannot be given, CannotCall for inputs that should be one but differ.
         """
-        batch = sizes(inputs, "mask")[0]
-        given: dict[str, Any] = beside.given(self.constants, batch, lambda name: self._length(name, inputs))
+        given: dict[str, Any] = beside.given(self.constants, lambda name: self._size(name, inputs))
         for parameter, name in self.arguments.items():
             value = _value(inputs, name)
             given[parameter] = self._turned(with_one_more(value) if name == self.more else value)
             if self.order == ROWS and name == "positions":
-                given[parameter] = value.expand(batch, -1)
+                given[parameter] = value.expand(sizes(inputs, "mask")[0], -1)
         _check_equal(inputs, set(self.arguments.values()))
         return given | self._masks(inputs)
 
-    def _length(self, parameter: str, inputs: Mapping[str, Any]) -> int:
-        """Of what a parameter counts: positions by their side, and one more where the last word is left out."""
+    def _size(self, parameter: str, inputs: Mapping[str, Any]) -> tuple[int, int]:
+        """B, and the length that a parameter counts: positions by their side, one more if the last word is left out."""
         counts = isinstance(self.constants[parameter], beside.Positions)
         of_source = counts and "src" in inputs and bool(set(words(parameter)) & SOURCE)
-        length = sizes(inputs, "src_mask" if of_source else "mask")[1]
-        return length + (counts and not of_source and bool(self.more))
+        batch, length, _ = sizes(inputs, "src_mask" if of_source else "mask")
+        return batch, length + (counts and not of_source and bool(self.more))
 
     def _turned(self, value: Any) -> Any:
         if self.order == "positions" and isinstance(value, Tensor):
