@@ -12,7 +12,7 @@ from scratch_transformer.kit.canonical import activation, blocks, stacks
 from scratch_transformer.kit.canonical import attention as canonical
 from scratch_transformer.kit.judge.detectors import told
 from scratch_transformer.kit.judge.diagnose import diagnose
-from scratch_transformer.kit.judge.stops.crashes import explain_crash
+from scratch_transformer.kit.judge.stops.crashes import crash_finding, explain_crash
 from scratch_transformer.kit.recipe import RIGHT
 
 SIZES = {"d_model": 12, "num_heads": 3}
@@ -446,6 +446,11 @@ class LeftOut(nn.Module):
 )
 def test_a_crash_with_a_known_cause(id, function):
     assert explain_crash(raised(function)) == id
+
+
+def test_a_mask_that_is_asked_is_shown_where_it_is():
+    error = raised(lambda: asks_of_a_mask(torch.ones(2)))
+    assert crash_finding(error).evidence.endswith("It stops at: if attn_mask:")
 
 
 def test_code_that_always_crashes():

@@ -35,6 +35,15 @@ def scaled_dot_product_attention(Q, K, V, temperature, dropout, mask=None):
         attn = attn.masked_fill(mask == 0, -1e9)
     return dropout(F.softmax(attn / temperature, dim=-1)).bmm(V)
 """
+SCALE_IF_GIVEN = """
+def scaled_dot_product_attention(query, key, value, mask=None, scale=None):
+    scores = query @ key.mT
+    if scale:
+        scores = scores * scale
+    if mask is not None:
+        scores = scores.masked_fill(mask == 0, -1e9)
+    return F.softmax(scores, dim=-1) @ value
+"""
 HELD = """
 class Residual(nn.Module):
     def __init__(self, sublayer, dimension):
@@ -205,6 +214,8 @@ def test_a_class_by_default_stands_for_an_instance_where_a_method_calls_it(tmp_p
     "text, kinds",
     [
         (SCALE_FROM_OUTSIDE, {"scaled_dot_product_attention": "ScaledDotProductAttention"}),
+        (SCALE_IF_GIVEN, {"scaled_dot_product_attention": "ScaledDotProductAttention"}),
+        (SCALE_IF_GIVEN.replace("scale=None", "scale=1.0"), {"scaled_dot_product_attention": "ScaledDotProductAttention"}),
         (HELD, {"Residual": "ResidualConnection"}),
         (SECTIONS, {"EncoderLayer": "EncoderLayer", "MultiheadAttention": "SelfAttention"}),
         (OF_STATE, {"DecoderBlock": "DecoderLayer"}),

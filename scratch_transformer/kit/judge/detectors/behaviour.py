@@ -103,7 +103,8 @@ def refuses_masks(session: Session, best: Hypothesis | None) -> Iterator[Finding
         said = (
             f"Without {parameter} it computes; with it, in every usual form, it stops: {type(error).__name__}: {line}."
         )
-        yield Finding(MISTAKES["A31"], said)
+        at = learners_line(error)
+        yield Finding(MISTAKES["A31"], f"{said} {STOPS_AT}{at}" if at else said)
 
 
 def refused_today(session: Session, best: Hypothesis | None) -> Iterator[Finding]:

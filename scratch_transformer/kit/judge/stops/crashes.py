@@ -6,6 +6,7 @@ import re
 import traceback
 from collections.abc import Iterable
 
+from scratch_transformer.kit.judge.frames import STOPS_AT
 from scratch_transformer.kit.judge.stops import undefined
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
@@ -26,12 +27,17 @@ KNOWN: tuple[tuple[str, type[Exception], str, str], ...] = (
 
 def explain_crash(error: BaseException) -> str | None:
     """The id of the mistake that an exception is typical of, or None."""
+    return _explained(error)[0]
+
+
+def _explained(error: BaseException) -> tuple[str | None, str]:
+    """Also the line that shows it, where more than the message does."""
     message, frames = str(error), traceback.extract_tb(error.__traceback__)
-    for id, type_, pattern, line in KNOWN:
-        says = not line or any(re.search(line, frame.line or "") for frame in frames[-3:])
-        if isinstance(error, type_) and id in MISTAKES and re.search(pattern, message) and says:
-            return id
-    return None
+    for id, type_, pattern, said in KNOWN:
+        lines = [frame.line or "" for frame in frames[-3:] if re.search(said, frame.line or "")] if said else [""]
+        if isinstance(error, type_) and id in MISTAKES and re.search(pattern, message) and lines:
+            return id, lines[-1].partition("#")[0].strip()
+    return None, ""
 
 
 def first_finding(errors: Iterable[BaseException]) -> tuple[Finding, BaseException] | None:
@@ -42,8 +48,9 @@ def first_finding(errors: Iterable[BaseException]) -> tuple[Finding, BaseExcepti
 
 def crash_finding(error: BaseException) -> Finding | None:
     """The mistake that an exception is typical of, with its message."""
-    id = explain_crash(error)
+    id, shown = _explained(error)
     if id is None:
         return undefined.finding(error)
     line = next(iter(str(error).strip().splitlines()), "")
-    return Finding(MISTAKES[id], f"It stops with {type(error).__name__}: {line}")
+    at = f". {STOPS_AT}{shown}" if shown else ""
+    return Finding(MISTAKES[id], f"It stops with {type(error).__name__}: {line}{at}")

@@ -183,8 +183,10 @@ def _beside(
         if "positions" in tensors and input_of(parameter.name, ("positions",)):
             continue
         is_open = parameter.default is parameter.empty
-        if is_open and tensors == ("query", "key", "value") and plain(parameter.name) in SCALES:
-            found[parameter.name] = _scales(plain(parameter.name), settings)
+        may_scale = is_open or parameter.default is None or (type(parameter.default) in (int, float))
+        if may_scale and tensors == ("query", "key", "value") and plain(parameter.name) in SCALES:
+            scales = _scales(plain(parameter.name), settings)
+            found[parameter.name] = scales if is_open else [parameter.default, *scales]
             continue
         values = beside.options(parameter.name, tables, int(settings.get("max_len", ROWS)))
         if counts_rows:  # of a table that begins with the first position
