@@ -12,6 +12,7 @@ SOURCE = """
 import abc
 import a_package_nobody_has
 import torch
+from flax import linen
 from torch import nn
 
 
@@ -206,6 +207,13 @@ class NeuralMLP:
         return torch.tanh(self.C[X].flatten(1) @ self.W)
 
 
+class TransformerBlock(linen.Module):
+    width: int
+
+    def __call__(self, x):
+        return linen.Dense(self.width)(linen.relu(linen.Dense(4 * self.width)(x)))
+
+
 class MLP(nn.Module):
     def __init__(self, d_model, d_ff):
         super().__init__()
@@ -258,6 +266,7 @@ def report(tmp_path_factory):
         "BigramLanguageModel (it attends to nothing)",
         "SentenceEmbedding (it needs a file or a vocabulary that is not there: sentences.pt)",
         "InputEmbedding (it needs a_package_nobody_has, which is not installed)",
+        "TransformerBlock (it needs flax, which is not installed)",
         "PositionEmbedding (of images: h, w = x.shape[-2:])",
     ],
 )

@@ -3,6 +3,7 @@
 import linecache
 
 import pytest
+import torch
 from torch import nn
 
 from scratch_transformer.kit.report.lines import place
@@ -28,7 +29,17 @@ class OfTokens(nn.Module):
         return x
 
 
+class Unscaled(nn.Module):
+    def forward(self, query, key, value):
+        scores = torch.matmul(
+            query,
+            key.transpose(-2, -1),
+        )
+        return torch.softmax(scores, dim=-1) @ value
+
+
 @pytest.mark.parametrize("id, form, cls, text", [
+    ("A1", "not scaled", Unscaled, "scores = torch.matmul("),
     ("A22", "", AroundTorch, "src_key_padding_mask=padding,"),
     ("E2", "not scaled", OfTokens, "x = self.positions(self.tok(ids))"),
 ])  # fmt: skip

@@ -12,8 +12,14 @@ from typing import Any
 OUTPUT = re.compile(r"Output(With\w+)?$")
 
 
-def named(name: str) -> Any:
+OTHERS = ("flax", "haiku", "equinox", "jax", "mlx", "mindspore", "paddle", "mxnet", "keras", "tensorflow", "sonnet")
+"""Packages with modules of their own, which are none of PyTorch's."""
+
+
+def named(name: str, package: str = "") -> Any:
     """A stand-in for what has this name in an absent package; None for what only that package knows."""
+    if package in OTHERS:
+        return None
     if name in CONTENTS:
         return CONTENTS[name]()
     return Output if OUTPUT.search(name) else None

@@ -31,7 +31,7 @@ class Missing:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(name)
-        found = familiar.named(name)
+        found = familiar.named(name, self.package)
         return Missing(self.package, self.why) if found is None else found
 
     def __getitem__(self, key: Any) -> Missing:
@@ -66,7 +66,7 @@ def stand_in(
         elif alias.name != "*":
             known = getattr(sys.modules.get(f"{node.module}"), alias.name, None) if own else None
             missing = _missing(alias.name, package, own, node)
-            setattr(module, alias.asname or alias.name, known or familiar.named(alias.name) or missing)
+            setattr(module, alias.asname or alias.name, known or familiar.named(alias.name, package) or missing)
     for name in names:
         setattr(module, name, _missing(name, package, own, node))
 

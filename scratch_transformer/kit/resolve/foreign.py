@@ -230,7 +230,9 @@ def _why(thing: Any, depth: int) -> str:
             return "a network of any number of layers"
     elif isinstance(thing, type) and any("neuron" in getattr(one, "__name__", "").lower() for one in leads_to(thing)):
         return "made of single neurons"
-    return _of_class(tree) or (_made_of(thing, tree, depth) if depth < MOST_DEEP else "")
+    return (
+        _of_absent_base(thing, tree) or _of_class(tree) or (_made_of(thing, tree, depth) if depth < MOST_DEEP else "")
+    )
 
 
 def _of_function(tree: Any) -> str:
@@ -278,6 +280,19 @@ def _tells_no_size(parameter: inspect.Parameter) -> bool:
     is_flag = isinstance(parameter.default, (bool, str, type(None))) or parameter.name in ("device", "path")
     is_known = settings_of(parameter.name) or re.search(r"config|cfg|arg|param", parameter.name)
     return is_flag and (isinstance(parameter.default, bool) or not is_known)
+
+
+def _of_absent_base(thing: Any, tree: ast.AST) -> str:
+    """That what it inherits from is of a package that is not installed, as of JAX's: nobody can run it."""
+    known = _namespace(thing)
+    for base in getattr(tree, "bases", ()):
+        first, *rest = ast.unparse(base).split(".")
+        value = known.get(first)
+        for name in rest:
+            value = getattr(value, name, None)
+        if isinstance(value, Missing) and not value.why:
+            return NOT_INSTALLED.format(value.package)
+    return ""
 
 
 def _of_class(tree: ast.AST) -> str:

@@ -13,6 +13,7 @@ from scratch_transformer.kit.definitions import names_in
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve import structure
 from scratch_transformer.kit.resolve.build.construct import parameters_of
+from scratch_transformer.kit.resolve.call import forwards
 from scratch_transformer.kit.resolve.fitness import (
     INSIDE,
     fitness,
@@ -151,6 +152,9 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
         return ()  # x + f(x) alone, which leaves the norm to others
     if is_class and best and best[0] in (*BLOCKS, *STACKS, *structure.WHOLE) and _only_projects(thing):
         best = list(dict.fromkeys(["Projection", *best]))
+    made = None if is_class or not best else forwards.made_by(thing)
+    if made is not None:  # transformer_block(d_model, vocab_size, …), which makes a whole model
+        best = list(dict.fromkeys([*kinds_by_name(made.__name__, made, kinds), *best]))
     sides = {setting for p in parameters_of(thing) for setting in settings_of(p.name)}
     if not is_class and best and {"src_vocab_size", "tgt_vocab_size"} <= sides:
         best = list(dict.fromkeys(["Transformer", *best]))  # build_model(src_vocab, tgt_vocab)

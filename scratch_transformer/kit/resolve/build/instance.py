@@ -42,7 +42,7 @@ def settings_of_instance(made: Any, kind: Kind, wanted: Mapping[str, Any], used:
         settings["max_len"] = _places(made, settings) or settings["max_len"]
     if "num_layers" in settings and "num_layers" not in used:
         settings["num_layers"] = _layers(made) or settings["num_layers"]
-    settings |= _of_heads(made, settings)
+    settings |= _of_heads(made, settings, kind.name.endswith("Attention"))
     return settings | _of_query_norms(made, settings)
 
 
@@ -146,14 +146,18 @@ def _is_small(layers: nn.ModuleList) -> bool:
     return layers[0] is None or sum(values.dim() == 2 for values in layers[0].parameters()) < 4
 
 
-def _of_heads(made: nn.Module, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """How many heads share keys and values, and how wide a head is, where projections are not d_model wide."""
+def _of_heads(made: nn.Module, settings: Mapping[str, Any], is_attention: bool) -> dict[str, Any]:
+    """How many heads share keys and values, and how wide a head is, where projections are not d_model wide.
+
+    is_attention: what is numbered in its paths are heads, and no attentions.
+    """
     h, E = settings.get("num_heads"), settings.get("d_model")
     groups: dict[str, dict[str, list[tuple[int, ...]]]] = {}
     for name, values in made.named_parameters():
         role, path = role_of(name), name.removesuffix(".weight").rpartition(".")[0]
         if role in ("q", "k", "v") and not _is_lazy(values) and values.dim() in (2, 3):
-            matrices = groups.setdefault(re.sub(r"\.\d+$", "", path), {}).setdefault(role, [])
+            path = re.sub(r"\.?\d+$" if is_attention else r"\.\d+$", "", path)
+            matrices = groups.setdefault(path, {}).setdefault(role, [])
             matrices += _matrices(tuple(values.shape), E)
     whole = [roles for roles in groups.values() if roles.keys() == {"q", "k", "v"} and all(roles.values())]
     if not h or not E or not whole or any(E not in shape for roles in whole for s in roles.values() for shape in s):
@@ -161,7 +165,10 @@ def _of_heads(made: nn.Module, settings: Mapping[str, Any]) -> dict[str, Any]:
     of_queries = [_out(shape, E) for shape in whole[0]["q"]]
     if len(of_queries) not in (1, h) and {*of_queries} == {E / len(of_queries)}:
         return {"num_heads": len(of_queries)}  # each a module of its own, whatever number it was told
-    is_wide = len(of_queries) == h and any((h * E, E) in (s, s[::-1]) for s in _shapes(made))  # d_k = d_model
+    is_wide = len(of_queries) > 1 and any((len(of_queries) * E, E) in (s, s[::-1]) for s in _shapes(made))
+    if is_wide and len(of_queries) != h and {*of_queries} == {E}:
+        return {"num_heads": len(of_queries), "d_k": E}
+    is_wide = is_wide and len(of_queries) == h  # d_k = d_model
     several = len(of_queries) if set(of_queries) == {E} and not is_wide else 1  # side by side: W_q_1, W_q_2
     q, k, v = (sum(_out(shape, E) for shape in whole[0][role]) // several for role in "qkv")
     if q % h:  # numbers that it was not asked for: of heads, by an attribute that divides what there is

@@ -292,7 +292,7 @@ def _by_name(
             constants[parameter.name] = settings[known[0]]
         elif plain(parameter.name) in FIXED:
             constants[parameter.name] = FIXED[plain(parameter.name)]
-        elif "max_len" not in left and _is_longest(parameter.name):
+        elif "max_len" not in left and _is_longest(parameter.name) and not (tensors == ("ids",) and "ids" in left):
             constants[parameter.name] = LONGEST
         elif is_fill(parameter.name):
             constants[parameter.name] = FILLED

@@ -58,6 +58,18 @@ def _returns_module(function: Callable[..., Any]) -> bool:
     return 0 < len(returned) == sum(isinstance(one, type) and issubclass(one, nn.Module) for one in made)
 
 
+def made_by(function: Callable[..., Any]) -> type | None:
+    """The class of a learner's modules that all that a function returns is one of, built there; None without one."""
+    nodes = list(nodes_of(function))
+    given = {ast.unparse(one): node.value for node in nodes if isinstance(node, ast.Assign) for one in node.targets}
+    returned = [node.value for node in nodes if isinstance(node, ast.Return) and node.value is not None]
+    values = [given.get(ast.unparse(value), value) for value in returned]
+    made = {function.__globals__.get(ast.unparse(v.func)) if isinstance(v, ast.Call) else None for v in values}
+    cls = made.pop() if len(made) == 1 else None
+    is_one = isinstance(cls, type) and issubclass(cls, nn.Module) and not cls.__module__.startswith("torch.")
+    return cls if is_one else None
+
+
 def _part(thing: Any, name: str) -> Any:
     return getattr(thing, name, None)
 

@@ -140,8 +140,9 @@ def match(ours: list[Unit], theirs: list[Unit]) -> Pairs:
     is_usual = _norms_in_layers(theirs) <= _norms_in_layers(usual)
     are_few = _norms_in_layers(theirs) < _norms_in_layers(usual)
     by_number = 0.25 * (are_few or (is_usual and _are_numbered(theirs)))
+    first = min((number for unit in theirs if unit.kind == "norm" for number in _numbers(unit)), default=1)
     scored = sorted(
-        (-_score(unit, other) - _by_order(unit, j, theirs) - by_number * _is_numbered_alike(unit, other), i, j)
+        (-_score(unit, other) - _by_order(unit, j, theirs) - by_number * _is_numbered_alike(unit, other, first), i, j)
         for i, unit in enumerate(ours)
         for j, other in enumerate(theirs)
         if _fits(unit, other) and not (is_usual and unit.path.endswith(MEMORY_NORM))
@@ -165,12 +166,18 @@ def _are_numbered(theirs: list[Unit]) -> bool:
     return all(NUMBERED.search(unit.path) for unit in [u for u in norms if u.layer is not None] or norms)
 
 
-def _is_numbered_alike(ours: Unit, theirs: Unit) -> bool:
-    """Of norms: norm2 is the second, whichever was made first, and where one of them is not used."""
-    return (
-        ours.kind == theirs.kind == "norm"
-        and NUMBERED.findall(ours.path)[-1:] == NUMBERED.findall(theirs.path)[-1:] != []
-    )
+def _is_numbered_alike(ours: Unit, theirs: Unit, first: int) -> bool:
+    """Of norms: norm2 is the second, whichever was made first, and where one of them is not used.
+
+    first: the least of their numbers; of those that count from 0, norm1 is the second.
+    """
+    counted = [number + (first == 0) for number in _numbers(theirs)]
+    return ours.kind == theirs.kind == "norm" and _numbers(ours) == counted != []
+
+
+def _numbers(unit: Unit) -> list[int]:
+    """The number at the end of its path, if there is one."""
+    return [int(number) for number in NUMBERED.findall(unit.path)]
 
 
 NUMBERED = re.compile(r"(?<=[a-z_])\d+$")
