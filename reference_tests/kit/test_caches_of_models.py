@@ -100,6 +100,44 @@ def test_a_cache_may_count_its_tokens_and_be_kept_by_whoever_calls(returned, ids
     assert any("whoever calls it" in note for note in result.notes) == (returned == NEW)
 
 
+SWITCHED = """
+class CausalSelfAttention(nn.Module):
+    def __init__(self, d_model, num_heads, use_cache: bool):
+        super().__init__()
+        assert d_model % num_heads == 0, "d_model must be a multiple of num_heads"
+        self.h, self.use_cache, self.pos_base = num_heads, use_cache, 0
+        self.qkv, self.out = nn.Linear(d_model, 3 * d_model), nn.Linear(d_model, d_model)
+        self.k_cache = self.v_cache = None
+
+    def turned(self, x, start):
+        half = x.shape[-1] // 2
+        angles = torch.outer(torch.arange(start, start + x.shape[-2]), 10000.0 ** (-torch.arange(half) / half))
+        a, b, c, s = x[..., :half], x[..., half:], angles.cos(), angles.sin()
+        return torch.cat((a * c - b * s, a * s + b * c), -1)
+
+    def forward(self, x, pos_offset: int = 0):
+        q, k, v = (y.unflatten(-1, (self.h, -1)).transpose(1, 2) for y in self.qkv(x).chunk(3, -1))
+        start = self.pos_base if self.use_cache else pos_offset
+        q, k = self.turned(q, start), self.turned(k, start)
+        if self.use_cache:
+            if self.k_cache is not None:
+                k, v = torch.cat((self.k_cache, k), -2), torch.cat((self.v_cache, v), -2)
+            self.k_cache, self.v_cache = k, KEPT
+            self.pos_base += x.shape[1]
+        mask = torch.ones(q.shape[-2], k.shape[-2]).tril(k.shape[-2] - q.shape[-2]).bool()
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        return self.out(y.transpose(1, 2).flatten(2))
+"""
+
+
+@pytest.mark.parametrize("kept, ids", [("v", []), ("k", ["K1"])])
+def test_a_cache_that_the_constructor_switches_on_is_judged_in_use(kept, ids, tmp_path):
+    """What it counts from, pos_base = 0, is no base of rotary positions."""
+    result = check_text(SWITCHED.replace("KEPT", kept), tmp_path)["CausalSelfAttention"]
+    assert (result.kind, result.ids) == ("CausalRotaryAttention", ids)
+    assert ids or any("token by token" in note for note in result.notes)
+
+
 ONE_TOKEN = """
 class CausalSelfAttention(nn.Module):
     def __init__(self, d_model, num_heads, max_len=40):

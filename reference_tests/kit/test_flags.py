@@ -38,3 +38,18 @@ def test_what_is_asked_as_if_it_were_true_or_false(made, scaled, verdict, ids, t
     named = [found.id for found in result.mistakes if found.severity == "mistake"]
     assert (result.kind, result.verdict, named) == ("MultiheadAttention", verdict, ids), result
     assert any("a flag and no mask" in limit for limit in result.limits) == (made == FLAG)
+
+
+CORE = """
+def sdpa(keys, queries, values, mask=None):
+    B, H, T, d = keys.shape
+    if mask is not None:
+        mask = mask.view(SHAPE)
+    return F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask)
+"""
+
+
+@pytest.mark.parametrize("shape, ids", [("B, 1, T, T", ["A35"]), ("B, 1, T, T + 1", ["A31"])])
+def test_a_mask_that_needs_as_many_keys_as_queries_stops_nothing_else(shape, ids, tmp_path):
+    (result,) = check_text(CORE.replace("SHAPE", shape), tmp_path).values()
+    assert [found.id for found in result.mistakes if found.severity != "note"] == ids

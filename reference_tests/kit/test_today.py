@@ -168,6 +168,26 @@ def test_what_its_parts_are_tells_of_today_where_no_name_does(tmp_path):
     assert results["Decoder"].verdict in FINE and "RMSNorm, GEGLU" in results["Decoder"].design
 
 
+ALONG = """
+class CausalSelfAttention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        assert d_model % num_heads == 0, "d_model must be a multiple of num_heads"
+        self.h = num_heads
+        self.qkv, self.out = nn.Linear(d_model, 3 * d_model), nn.Linear(d_model, d_model)
+
+    def forward(self, x, rope=None, token_positions=None):
+        q, k, v = (y.unflatten(-1, (self.h, -1)).transpose(1, 2) for y in self.qkv(x).chunk(3, -1))
+        return self.out(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2))
+"""
+
+
+def test_positions_that_a_study_takes_along_and_does_not_read_are_no_mistake(tmp_path):
+    """The same numbers as those of positions along the heads (R5), which would read them."""
+    result = check_text(ALONG, tmp_path)["CausalSelfAttention"]
+    assert (result.kind, result.ids) == ("CausalSelfAttention", [])
+
+
 # ---- What a forward is given beside its tensors ----
 
 

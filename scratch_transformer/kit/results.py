@@ -13,7 +13,7 @@ from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import leads_to
+from scratch_transformer.kit.definitions import leads_to, parameters_of, reads
 from scratch_transformer.kit.discover.sandbox import Guard, TimeUp, time_limit
 from scratch_transformer.kit.discover.target import Source, find
 from scratch_transformer.kit.judge import uncomputed
@@ -28,6 +28,7 @@ from scratch_transformer.kit.resolve import foreign, likeness
 from scratch_transformer.kit.resolve.build import config, construct
 from scratch_transformer.kit.resolve.library import supplied
 from scratch_transformer.kit.resolve.library.library import Library
+from scratch_transformer.kit.resolve.names.settings import settings_of
 from scratch_transformer.kit.resolve.trials import misfits, uneven
 from scratch_transformer.kit.resolve.trials.match import Outcome
 from scratch_transformer.kit.resolve.trials.outcome import raised
@@ -284,13 +285,21 @@ def _located(finding: Finding, value: Any, source: Source, made: Any = None) -> 
         return named(finding, next(iter(find(source.path).sources), source), unread)
     given = [type(part) for part in made.modules()] if isinstance(made, nn.Module) else []
     given = [cls for cls in given if not cls.__module__.startswith("scratch_transformer.")]  # what stands in for parts
-    found = lines.place(finding.mistake.id, finding.name or finding.form, value, given, said_of(finding.evidence))
+    name = finding.name or _told_in_vain(finding, value) or finding.form
+    found = lines.place(finding.mistake.id, name, value, given, said_of(finding.evidence))
     if found is None:
         return named(finding, source)
     text = "".join(linecache.getlines(found.file))
     if text and text != source.text:
         source = Source(found.file, text)
     return named(finding, source, found.line, found.put)
+
+
+def _told_in_vain(finding: Finding, value: Any) -> str:
+    """The parameter of a constructor that is not listened to, where that does not even read it; else ""."""
+    make = vars(value).get("__init__") if isinstance(value, type) and finding.mistake.id == "B29" else None
+    meant = [p.name for p in parameters_of(make) if finding.form in settings_of(p.name)]
+    return next((name for name in meant if not reads(make, name)), "")
 
 
 def _unread(evidence: str, source: Source) -> int:

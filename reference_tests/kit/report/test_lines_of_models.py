@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from reference_tests.kit.learners.checked import check_text
 from scratch_transformer.kit.report.lines import place
 
 
@@ -46,3 +47,36 @@ class Unscaled(nn.Module):
 def test_the_line_is_of_forward_and_does_what_is_meant(id, form, cls, text):
     found = place(id, form, cls)
     assert linecache.getline(found.file, found.line).strip() == text
+
+
+UNREAD = """
+class FeedForward(nn.Module):
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        self.linear1, self.linear2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+
+    def forward(self, x):
+        return self.linear2(self.linear1(x).relu())
+
+
+class EncoderLayer(nn.Module):
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        d_ff: int = None,
+    ):
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+        self.attention = nn.MultiheadAttention(d_model, num_heads, batch_first=True)
+        self.ffn = FeedForward(d_model, 4 * d_model)
+
+    def forward(self, x):
+        x = self.norm1(x + self.attention(x, x, x)[0])
+        return self.norm2(x + self.ffn(x))
+"""
+
+
+def test_a_size_that_nothing_reads_is_shown_where_it_is_taken(tmp_path):
+    (named,) = [found for found in check_text(UNREAD, tmp_path)["EncoderLayer"].mistakes if found.id == "B29"]
+    assert named.code[named.line - named.first].strip() == "d_ff: int = None,"

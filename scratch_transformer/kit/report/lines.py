@@ -157,7 +157,8 @@ def place(id: str, form: str, thing: Any, given: Iterable[type] = (), code: str 
         found = fixed(id, form, ["" if n in texts else line for n, line in enumerate(room.lines) if n])
         if found is not None:
             return Place(room.file, room.start + 1 + found[0], found[1])
-    if id == "LN8" and (head := _made_without(target)) is not None:
+    head = _made_without(target) if id == "LN8" else _taken_by(target, form) if id == "B29" else None
+    if head is not None:
         return head
     named = re.escape(form) if id in ("B26", "B30") or (id == "B29" and form.endswith("()")) else ""
     usual: tuple[str | None, ...] = (rf"{named}\(", named) if named else (PATTERNS.get(id), OTHERWISE.get(id))
@@ -184,6 +185,21 @@ def _made_without(definition: Any) -> Place | None:
         lines, start = inspect.getsourcelines(make)  # type: ignore[arg-type]
         if not any("super" in line.split("#")[0] for line in lines):
             return Place(inspect.getsourcefile(definition) or "", start, [])
+    return None
+
+
+def _taken_by(definition: Any, parameter: str) -> Place | None:
+    """The line in the head of a constructor that has this parameter."""
+    make = vars(definition).get("__init__") if isinstance(definition, type) else None
+    with contextlib.suppress(OSError, TypeError):
+        lines, start = inspect.getsourcelines(make)  # type: ignore[arg-type]
+        heads = (
+            offset
+            for offset in sorted(_silent(lines))
+            if re.search(rf"\b{parameter} *[:,=)]|\b{parameter}$", lines[offset])
+        )
+        if parameter.isidentifier() and (offset := next(heads, None)) is not None:
+            return Place(inspect.getsourcefile(definition) or "", start + offset, [])
     return None
 
 

@@ -16,6 +16,8 @@ from scratch_transformer.kit.resolve.weights.layout import walk
 OPTIONAL = ("num_kv_heads", "d_k", "wide_qk_norm")
 """Settings that a kind need not have."""
 READ = ("rope_base", "num_heads", "eps", "num_layers", "label_smoothing", "pad", "warmup", "d_k", "max_len")
+LEAST = {"rope_base": 2}
+"""Below it an attribute of such a name is something else: pos_base = 0, where a cache stands."""
 
 
 def settings_of_instance(made: Any, kind: Kind, wanted: Mapping[str, Any], used: Mapping[str, Any]) -> dict[str, Any]:
@@ -209,6 +211,7 @@ def attribute(made: nn.Module, setting: str) -> Any:
             is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
             if (
                 is_number
+                and value >= LEAST.get(setting, value)
                 and not name.startswith("_")
                 and setting in settings_of(name)[:1]
                 and len(name) > (0 if part is made else 1)

@@ -50,7 +50,7 @@ def pieces(
     if passed is None and not (keeps(made) and (switch or start)):
         return None
     own = {id(values): values for values in made.parameters()}  # whose gradients are asked for
-    made, outputs, kept, begin = copy.deepcopy(made, own), [], None, 0
+    made, outputs, kept, begin = _switched_on(copy.deepcopy(made, own)), [], None, 0
     for length in chunks:
         given = dict(_piece(plan, inputs, begin, length)) | switch
         given |= dict.fromkeys(start, begin)
@@ -66,6 +66,14 @@ def pieces(
             kept = joined(kept, new) if steps.joins and begin else new
         begin += length
     return torch.cat(outputs, 1)
+
+
+def _switched_on(made: nn.Module) -> nn.Module:
+    """With its cache in use where its constructor was told to do without: Attention(d_model, heads, use_cache)."""
+    for part in made.modules():
+        for name in [name for name, value in vars(part).items() if value is False and SWITCH.search(plain(name))]:
+            setattr(part, name, True)
+    return made
 
 
 def tokenwise(made: nn.Module, plan: Plan, inputs: Mapping[str, Any], tensor: Callable[[Any], Tensor]) -> Tensor:

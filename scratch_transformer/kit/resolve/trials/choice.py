@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from scratch_transformer.kit.definitions import leads_to, names_in
+from scratch_transformer.kit.definitions import leads_to, names_in, reads
 from scratch_transformer.kit.resolve import fitness, guess, likeness
 from scratch_transformer.kit.resolve.build.config import is_config
 from scratch_transformer.kit.resolve.build.construct import parameters_of
@@ -73,7 +73,8 @@ def _turning(best: Outcome, thing: Any, kinds: Iterable[str], library: Library, 
 
     What is right without may be wrong with it.
     """
-    left = best.candidate.plan.untold_turns if best.candidate is not None else ()
+    untold = best.candidate.plan.untold_turns if best.candidate is not None else ()
+    left = [name for name in untold if reads(getattr(thing, "forward", thing), name)]  # a study without takes it along
     if best.candidate is None or not left or best.score[0] >= NOTHING:
         return best
     return _with_more(best, thing, [kind for kind in kinds if "Rotary" in kind], " and ".join(left), library, end)

@@ -148,7 +148,14 @@ def _masked(best: Outcome, trial: Trial, tiers: int, among: Sequence[Probe]) -> 
     """How well it is explained with masks; what is explained without, and stops with each, has that one mistake."""
     assert best.candidate is not None
     score = find_masks(best.candidate, trial, tiers, among)
-    if score[0] <= NOTHING:
+    if score[0] < NOTHING:
+        return score
+    square, others = ([p for p in among if is_alike(p) == alike] for alike in (True, False))
+    if square and refusal(best.candidate, others) is not None:  # that it needs as many keys as queries is harmless
+        of_one_length = find_masks(best.candidate, trial, tiers, square)
+        if of_one_length[0] < NOTHING:
+            return of_one_length
+    if score[0] == NOTHING:
         return score
     refused = refusal(best.candidate, among)
     if refused is not None and flags.IS_ASKED in str(refused[1]):
