@@ -16,7 +16,7 @@ from typing import Any
 
 from scratch_transformer.conformance.switches import exact
 from scratch_transformer.kit.judge.designs import design_notes, of_session, words_of
-from scratch_transformer.kit.judge.detectors import detected
+from scratch_transformer.kit.judge.detectors import detected, infinity
 from scratch_transformer.kit.judge.detectors.gradients import has_unused_norms
 from scratch_transformer.kit.judge.divergence import first_divergence
 from scratch_transformer.kit.judge.evidence import evidence
@@ -69,7 +69,7 @@ def diagnose(candidate: Candidate, parts: Known = (), seed: int = 0, seconds: fl
         if not session.ran:
             return _crashed(candidate, session.crashes[0].error if session.crashes else None)
         if all(says_nothing(result.output) for result in session.ran if result.output is not None):
-            return _without_numbers(candidate)
+            return _without_numbers(session)
         diagnosis = _diagnosed(session, parts, seconds)
         ways = (("A16", candidate.with_added_masks), ("A5", candidate.with_turned_mask))
         id, other = next(((id, made) for id, way in ways if id in diagnosis.ids and (made := way())), ("", None))
@@ -80,11 +80,13 @@ def diagnose(candidate: Candidate, parts: Known = (), seed: int = 0, seconds: fl
         return again if is_known and id not in again.ids else diagnosis  # its mask was meant in another way
 
 
-def _without_numbers(candidate: Candidate) -> Diagnosis:
-    """No mistake can be told from NaN: it equals nothing, not even itself."""
+def _without_numbers(session: Session) -> Diagnosis:
+    """No mistake can be told from NaN, which equals nothing, not even itself; only the line that makes it is one."""
+    candidate, kind = session.candidate, session.kind
     notes = (*candidate.notes, "Its outputs are NaN or infinite, all of them, whatever it is given.")
-    builtin = candidate.kind.builtin or "the reference"
-    return Diagnosis(candidate.kind.name, "unknown mismatch", float("inf"), builtin, notes=notes)
+    findings = tuple(infinity.zero_times_infinity(session, None)) if "A4" in kind.ids else ()
+    verdict: Verdict = "mistake" if findings else "unknown mismatch"
+    return Diagnosis(kind.name, verdict, float("inf"), kind.builtin or "the reference", findings, notes=notes)
 
 
 def _crashed(candidate: Candidate, error: Exception | None) -> Diagnosis:

@@ -9,6 +9,7 @@ TARGET_ONLY = "the target's padding is not masked, which shows only where words 
 UNTOLD = "it has no mask, and nothing in it speaks of padding: all of its tokens are attended to"
 WEIGHTS_APART = "weights and values are summed each on its own"
 OWN_VALUE = "every token gets its own value alone, times the sum of its weights"
+ZERO_TIMES_INFINITY = "the mask times -inf"
 ONE_HEAD = "one head of all features"
 AS_IN_T5 = "not scaled, as in T5: its initial weights are smaller instead"
 LENT = "its own layer, in whose place the reference's is, may read the mask the other way round"
@@ -157,7 +158,7 @@ print("masked afterwards:", wrong[0], "sum", wrong[0].sum().item())
         severity="mistake",
         does="Multiplies the scores by the mask. A blocked score becomes 0, not -∞, and the softmax gives it a weight "
         "proportional to e⁰ = 1. So it does with 1e-9 for -1e9; with 1e9, what is blocked gets all of the weight, and "
-        "with +∞ it becomes NaN.",
+        "with +∞ it becomes NaN. And so does every score to which (mask == 0) * -inf is added, as 0 · ∞ is NaN.",
         expected="Set blocked scores to -∞ before the softmax.",
         fix="scores.masked_fill(mask == 0, float('-inf')).",
         source=MASKS,

@@ -32,8 +32,12 @@ IMAGE = re.compile(
 )
 UNFOLDED = re.compile(r"\bunfold\b")
 """Twice in one expression: along the height and along the width."""
+OF_PLANES = re.compile(r"^(Adaptive)?(Max|Avg)Pool2d$|^BatchNorm2d$")
+PRODUCT = re.compile(r"^(\w+\.)?(bmm|matmul)\(|\.(bmm|matmul)\([^()]*(\([^()]*\)[^()]*)*\)$")
 PIXELS = ("784", "28 * 28", "1 * 28 * 28", "3072", "3 * 32 * 32", "32 * 32 * 3")
 """Of the data sets that first networks are trained on."""
+WIDTHS = re.compile(r"^(hidden|layer)_?(sizes|dims|units|widths|features)$")
+"""Of the layers of a network, however many."""
 CALLED = ("forward", "__call__", "encode", "decode")
 MOST_DEEP = 3
 NOT_WRITTEN = "not written yet"
@@ -226,13 +230,13 @@ def _why(thing: Any, depth: int) -> str:
         forward = tree_of(vars(thing).get("forward"))  # of a class that is defined twice, Python shows the first
         if isinstance(forward, Function) and (_is_unwritten(forward) or _stands_for_a_part(thing.__name__, forward)):
             return NOT_WRITTEN
-        if thing.__name__ == "MLP" and any("num_layers" in settings_of(name) for name in _parameters(thing)):
+        is_told = any("num_layers" in settings_of(name) or WIDTHS.search(name) for name in _parameters(thing))
+        if "MLP" in thing.__name__ and is_told:
             return "a network of any number of layers"
     elif isinstance(thing, type) and any("neuron" in getattr(one, "__name__", "").lower() for one in leads_to(thing)):
         return "made of single neurons"
-    return (
-        _of_absent_base(thing, tree) or _of_class(tree) or (_made_of(thing, tree, depth) if depth < MOST_DEEP else "")
-    )
+    made_of = _made_of(thing, tree, depth) if depth < MOST_DEEP else ""
+    return _of_absent_base(thing, tree) or _of_class(tree) or _of_one_state(tree) or made_of
 
 
 def _of_function(tree: Any) -> str:
@@ -311,8 +315,8 @@ def _of_class(tree: ast.AST) -> str:
                 return "of images: patches"
             if name in RECURRENT:
                 return f"recurrent: nn.{name}"
-            if name == "Flatten":
-                return "of images: Flatten"
+            if name == "Flatten" or OF_PLANES.search(name):
+                return f"of images: {name}"
             if name == "Linear" and any(ast.unparse(given) in PIXELS for given in node.args[:1]):
                 return f"of images: {ast.unparse(node.args[0])} pixels"
             if name in CONVOLUTIONS and not _is_pointwise(node):
@@ -320,12 +324,29 @@ def _of_class(tree: ast.AST) -> str:
     return ""
 
 
+def _of_one_state(tree: ast.AST) -> str:
+    """Of a recurrent decoder: its one state asks, so scores and what they weigh lose the axis of the queries."""
+    methods = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    squeezed = [method.value for method in methods if isinstance(method, ast.Attribute) and method.attr == "squeeze"]
+    products = [ast.unparse(one) for one in squeezed if PRODUCT.search(ast.unparse(one))]
+    return "it attends with one state at a time, as a recurrent decoder does" if len(products) > 1 else ""
+
+
 def _is_unwritten(function: Any) -> bool:
-    """Nothing but a docstring, `pass`, `...`; or it ends in NotImplementedError; or a value is left out, x = ..."""
+    """Nothing but a docstring, `pass`, `...`; or it ends in NotImplementedError; or a value is left out, x = ...
+
+    Or all that it does is to return what nothing has made: return output, below a line that says where to write.
+    """
     if any(map(_leaves_out, _own(function))):
         return True
     body = [node for node in function.body if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))]
-    if not body or all(isinstance(node, ast.Pass) for node in body):
+    body = [node for node in body if not isinstance(node, ast.Pass)]
+    if len(body) == 1 and isinstance(body[0], ast.Return) and function.name == "forward":
+        value = body[0].value
+        parts = value.elts if isinstance(value, ast.Tuple) else [value]
+        given = {one.arg for one in ast.walk(function.args) if isinstance(one, ast.arg)}
+        return all(isinstance(part, ast.Name) and part.id not in given for part in parts)
+    if not body:
         return function.name != "__init__"
     raised = [node.exc for node in body if isinstance(node, ast.Raise)]
     return any("NotImplementedError" in ast.unparse(error) for error in raised if error is not None)

@@ -123,7 +123,7 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
         found = [entry for entry in found if entry[2].endswith("Mask")]
     if is_class and names_in(thing) & WEIGHTED:  # DecoderMaskedAttentionDemo makes no mask
         found = [entry for entry in found if not entry[2].endswith("Mask")]
-    best = [kind for _, _, kind in found[:MOST]]
+    best = sorted((kind for _, _, kind in found[:MOST]), key=lambda kind: of_today(kinds[kind], thing) < 0)
     family = next((family for family in FAMILIES if best and best[0] in family), ())
     relatives = sorted((name for name in family if name in kinds), key=lambda name: -fitness(kinds[name], thing))
     if family and not any(score < -9 for score, _, _ in found):  # the name does not tell which of them
@@ -135,10 +135,14 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
         best = list(dict.fromkeys([*best, "EmbeddingWithPositions"]))  # which is given ids
     if is_class and best[:1] == ["PositionalEncoding"] and "Embedding" in names_in(thing) and _counts_words(thing):
         best = list(dict.fromkeys(["EmbeddingWithPositions", *best]))  # PositionalEmbedding(length, vocabulary, width)
+    if is_class and "DecoderOnly" in best and "TokenEncoder" not in best and ENCODES.search(word) and takes_mask(thing):
+        best.insert(best.index("DecoderOnly"), "TokenEncoder")  # BertModel
     if not _may_embed_plainly(thing):
         best = [kind for kind in best if kind != "Embedding"]
     if is_class and best and best[0] in BLOCKS and _repeats_a_layer(thing):  # EncoderBlock(layer, N)
         best = list(dict.fromkeys([*(STACKS[:2] if takes(thing, "memory") else STACKS[2:])[::-1], *best]))
+    if is_class and best and best[0] in BLOCKS and structure.linears(thing) == 1 and _is_bare(thing):
+        return ("Projection",) if _only_projects(thing) else ()  # ClassificationLayer: a head, and no network
     if is_class and best and best[0] in BLOCKS and _is_network(thing):
         best = list(dict.fromkeys(["FeedForward", "SwiGLU", *best]))  # a block that attends to nothing
     if is_class and best and best[0] in ("Linear", *NORMS) and structure.linears(thing) > 1:
@@ -235,10 +239,17 @@ def _only_projects(thing: Any) -> bool:
     found = {word for name in names for word in ATTENTIVE.findall(name.lower())}
     if {"Linear", "log_softmax"} <= names and found == {"softmax"}:
         return True
-    is_bare = not found and not any(PARTS.search(name) for name in names - {thing.__name__})
-    return is_bare and structure.linears(thing) == 1 and _is_told(thing, "vocab_size")
+    return _is_bare(thing) and structure.linears(thing) == 1 and _is_told(thing, "vocab_size")
 
 
+def _is_bare(thing: Any) -> bool:
+    """Whether nothing in it attends, normalizes or embeds, and no part of it is a layer, as far as names tell."""
+    names = names_within(thing)
+    is_attentive = any(ATTENTIVE.search(name.lower()) for name in names)
+    return not is_attentive and not any(PARTS.search(name) for name in names - {thing.__name__})
+
+
+ENCODES = re.compile(r"bert|classif|sentiment")
 NORMALIZES = re.compile(r"norm|mean|std|var|rms|parameter|^ln\d*$", re.IGNORECASE)
 BLOCKS = ("EncoderLayer", "DecoderOnlyLayer", "DecoderLayer", "LlamaBlock", "MaskedLlamaBlock")
 PARTS = re.compile(r"Embedding|Parameter|ModuleList|[Ee]ncoder|[Dd]ecoder|former|LSTM|GRU|RNN|Conv|[Bb]lock")

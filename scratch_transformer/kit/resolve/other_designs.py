@@ -10,6 +10,7 @@ from scratch_transformer.kit.definitions import leads_to, names_in
 DESIGNS: dict[str, tuple[str, ...]] = {
     "a mixture of experts": (r"experts?$|^experts?(?!ise)|moe", r"rout|gat|topk|expert"),
     "attention with a bias for every distance (ALiBi)": (r"alibi", r"slope|bias|alibi"),
+    "attention in which no token sees itself (LSA)": (r"local(ity)?_?(self_?)?att|^lsa$", r"temperature|diag|^eye$"),
     "attention by relative positions": (
         r"^rel(ative)?_?(pos|bias|emb|att|key|val|shift|index|dist|logit|k|v)|relative_?(pos|att|bias|key)|disentangled"
         r"|^skew|^_skew|(^|_)(c2p|p2c)|pos_?(bias|logits|scores)",
@@ -30,6 +31,8 @@ DESIGNS: dict[str, tuple[str, ...]] = {
         r"bit_?linear|ternar|(quant\w*|int_?[48]|(one|\d)_?bit)_?(linear|weight)|(linear|weights?)_?(quant|int_?[48])",
         r"round|sign$|clamp|clip|scale",
     ),
+    "attention without queries and keys (Synthesizer)": (r"synthesi[sz]er", r"."),
+    "attention between a context and a question (BiDAF)": (r"bidaf|bi_?directional_?att|c2q|context2query", r"."),
     "a recurrence in place of attention": (r"rwkv|^wkv|(time|channel)_mix|retention|ret_?net", r"."),
 }
 """Words for each -> what its code has a name like, and a second one."""

@@ -15,6 +15,7 @@ from scratch_transformer.kit.judge.detectors.devices import DEVICES
 from scratch_transformer.kit.judge.detectors.dropout import DROPOUT
 from scratch_transformer.kit.judge.detectors.embedding import EMBEDDING
 from scratch_transformer.kit.judge.detectors.gradients import GRADIENTS
+from scratch_transformer.kit.judge.detectors.infinity import INFINITY
 from scratch_transformer.kit.judge.detectors.inventory import INVENTORY
 from scratch_transformer.kit.judge.detectors.padding import PADDING
 from scratch_transformer.kit.judge.detectors.samples import SAMPLES
@@ -30,6 +31,7 @@ DETECTORS = (
     *CONSTRUCTION,
     *DEVICES,
     *BEHAVIOUR,
+    *INFINITY,
     *GRADIENTS,
     *DROPOUT,
     *EMBEDDING,

@@ -31,7 +31,9 @@ from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 
 NOTHING = ("", "")
-MISFIT = re.compile(r"\(\) (missing \d+ required|got an unexpected keyword|takes .* positional argument)")
+MISFIT = re.compile(
+    r"\(\) (missing \d+ required|got an unexpected keyword|got multiple values|takes .* positional argument)"
+)
 REGISTERED = re.compile(
     r"(?P<of>ModuleList|ModuleDict|ParameterList)\.\w+ should be called with|"
     r"cannot assign '.*' (object to|as) (buffer|parameter) '(?P<what>\w+)'|"

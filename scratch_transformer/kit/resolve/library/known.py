@@ -153,7 +153,7 @@ class Known:
         modules = list(made.modules()) if isinstance(made, nn.Module) else []
         norms = [(kind, part) for part in modules if part is not made and (kind := self._norm_of(type(part)))]
         told = dict.fromkeys((kind, eps) for kind, norm in norms for eps in _eps_of(norm) if eps != EPS)
-        along = any(self._counts_rows(type(part)) for part in modules if part is not made)
+        along = any(self._counts_rows(type(part)) or _is_length_first(part) for part in modules if part is not made)
         return (*self.parts_of(made), *(_of_eps(*one) for one in told), *_of_torch(modules), *([ROWS] if along else []))
 
     def _counts_rows(self, cls: type) -> bool:
@@ -320,6 +320,11 @@ def _eps_of(norm: nn.Module) -> Iterator[float]:
     """What a norm adds to the variance, as far as an attribute tells."""
     values = [norm.eps] if isinstance(norm, NORMS) else [vars(norm)[n] for n in vars(norm) if "eps" in settings_of(n)]
     yield from (value for value in values if isinstance(value, float))
+
+
+def _is_length_first(part: nn.Module) -> bool:
+    """Whether it is torch's attention without batch_first=True, which what counts positions may not know of."""
+    return isinstance(part, nn.MultiheadAttention) and not part.batch_first
 
 
 def _of_torch(modules: Sequence[nn.Module]) -> tuple[Diagnosis, ...]:

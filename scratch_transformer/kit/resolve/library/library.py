@@ -73,12 +73,11 @@ class Library(Parts):
         alike = [cls for cls in self.resolved if isinstance(cls, type) and made & self._made_by(cls)]
         parts = [self.resolved[cls] for cls in (*made, *alike) if cls in self.resolved]
         parts.sort(key=lambda part: part.kind.name.endswith("Attention"))  # which is told how many heads it has
-        known = [
-            part.settings for part in parts if part.explained is not None and part.settings.get("num_heads", 1) > 1
-        ]
-        as_parts = [
-            {**wanted[0], **{n: size[n] for n in ("d_model", "num_heads")}} for size in known if "d_model" in size
-        ]
+        known = [part.settings for part in parts if part.explained is not None]
+        sizes = [size for size in known if {"d_model", "num_heads"} <= size.keys()]
+        several = [size for size in sizes if size["num_heads"] > 1]
+        alone = [size for size in sizes if size["num_heads"] == 1] if asked.is_one_head(thing) else []
+        as_parts = [{**wanted[0], **{n: size[n] for n in ("d_model", "num_heads")}} for size in several or alone]
         found: list[dict[str, Any]] = []
         for some in (*as_parts, *wanted):
             found += [some] if some not in found else []

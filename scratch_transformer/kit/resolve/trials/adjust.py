@@ -158,15 +158,27 @@ def _within(candidate: Resolved, width: int, said: str) -> None:
     candidate.limits.append(said)
 
 
-def _is_after(output: Tensor, expected: torch.Size, settings: Mapping[str, Any]) -> bool:
+CLASSES = re.compile(r"class|label|bert", re.IGNORECASE)
+"""In the name of what tells classes apart, or of a number that it is told: it may be as large as a vocabulary."""
+
+
+def _is_after(output: Tensor, expected: torch.Size, settings: Mapping[str, Any], made: Any) -> bool:
     """Whether an output is pooled or classified: one vector for every sequence, or a few numbers for a token."""
-    words, wide = settings.get("vocab_size"), settings["d_model"]
+    said = (type(made).__name__, *(parameter.name for parameter in parameters_of(type(made))))
+    wide, is_told = settings["d_model"], any(map(CLASSES.search, said))
+    words = expected[-1] if is_told else settings.get("vocab_size")
     is_pooled = output.dim() == 2 and output.shape[0] == expected[0] and tuple(output.shape) != tuple(expected[:2])
     is_flat = output.shape[0] == expected[0] * expected[1] or expected[0] == 1
     is_classified = tuple(output.shape) == tuple(expected[:2]) or (
         output.dim() == 3 and output.shape[:2] == expected[:2] and output.shape[2] not in (words, wide)
     )
     return is_classified or (is_pooled and not is_flat)
+
+
+def _is_of_samples(candidate: Resolved, output: Tensor, expected: torch.Size) -> bool:
+    """Whether what is given ids as (length, batch) makes a vector for every place of the length: it pools samples."""
+    is_first = candidate.plan.order == "sequence first" and "ids" in candidate.kind.inputs
+    return is_first and output.dim() == 2 and expected[1] in output.shape and expected[0] not in output.shape
 
 
 def _reads_all(candidate: Resolved, probe: Probe, width: int, output: Tensor) -> bool:
@@ -213,9 +225,12 @@ def _add_head(candidate: Resolved, probe: Probe, trial: Trial) -> None:
         if expected is not None and output.dim() == 0:
             _within(candidate, int(expected[-1]), AS_LOSS)
             return
-        after = expected is not None and "ids" in probe.inputs and _is_after(output, expected, settings)
+        after = expected is not None and "ids" in probe.inputs and _is_after(output, expected, settings, candidate.made)
+        after = after or (expected is not None and _is_of_samples(candidate, output, expected))
         if expected is not None and after and _reads_all(candidate, probe, settings["d_model"], output):
             _within(candidate, settings["d_model"], AFTER.format(tuple(output.shape)))
+            if candidate(**probe.inputs).shape[:2] == expected[1::-1] != expected[:2]:  # its layers are length first
+                candidate.post = lambda output, inputs: output.transpose(0, 1)
             return
         if expected is not None and output.shape == expected:
             _uncap(candidate, output)

@@ -10,7 +10,7 @@ from dataclasses import replace
 import torch
 
 from scratch_transformer.kit.judge.session import says_nothing
-from scratch_transformer.kit.kind import Probe
+from scratch_transformer.kit.kind import Inputs, Probe
 from scratch_transformer.kit.resolve.call.beside import Causal
 from scratch_transformer.kit.resolve.call.masks import IDS, Form, forms
 from scratch_transformer.kit.resolve.call.plan import MASKS, Plan
@@ -30,7 +30,7 @@ SHAPES = (
     ("(B, 1, T, S)", "(B, 1, T, S)"),
     ("(B, T, S)", "(B, T, S)"), ("(B, 1, T, S)", "(B, S)"), ("(B, S)", "(B, S)"), ("(T, S, B)", "(T, S, B)"),
     ("(T, S, B)", "(1, S, B)"), ("(B, S), causal inside", "(B, S)"), ("(B, S), causal inside", "(B, 1, 1, S)"),
-    ("(T, S)", "(B, 1, 1, S)"),
+    ("(T, S)", "(B, 1, 1, S)"), ("(B, 1, S)", "(B, 1, S)"), ("(B, 1, 1, S)", "(B, 1, 1, S)"),
 )  # fmt: skip
 """Usual shapes of the decoder's own mask, and of the mask of the source."""
 OF_TWO_SORTS = (
@@ -193,15 +193,27 @@ def _mixed(takers: list[tuple[str, str]], batch_first: bool) -> list[dict[str, t
 
 
 def refusal(candidate: Resolved, among: Sequence[Probe]) -> tuple[str, Exception] | None:
-    """The mask's parameter and the error of the likeliest form, of what stops with every form; else None."""
-    masked = [p for p in among if any(p.inputs.get(name) is not None for name in MASKS)]
-    for probe in masked:
-        try:
-            if candidate.accepts(probe.inputs):
-                candidate(**probe.inputs)
+    """The mask's parameter and the error of the likeliest form, of what stops with every form; else None.
+
+    An error that comes without a mask too, as there are more keys than queries, says less than any other.
+    """
+    stops: list[tuple[bool, Exception]] = []
+    for probe in (p for p in among if any(p.inputs.get(name) is not None for name in MASKS)):
+        bare = {name: None if name in MASKS else value for name, value in probe.inputs.items()}
+        if candidate.accepts(probe.inputs):
+            error = _error(candidate, probe.inputs)
+            if error is None:
                 return None
-        except Exception as error:  # the learner's code may raise anything
-            return next(iter(candidate.plan.masks), "mask"), error
+            stops.append((candidate.accepts(bare) and _error(candidate, bare) is not None, error))
+    stops.sort(key=lambda stop: stop[0])
+    return (next(iter(candidate.plan.masks), "mask"), stops[0][1]) if stops else None
+
+
+def _error(candidate: Resolved, inputs: Inputs) -> Exception | None:
+    try:
+        candidate(**inputs)
+    except Exception as error:  # the learner's code may raise anything
+        return error
     return None
 
 

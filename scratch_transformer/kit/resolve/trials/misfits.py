@@ -43,6 +43,8 @@ SHAPES = re.compile(
 KINDS = ("MultiheadAttention", "SelfAttention", "CausalSelfAttention", "CrossAttention", "FeedForward", "EncoderLayer",
          "DecoderLayer", "DecoderOnlyLayer", "PositionalEncoding", "Encoder", "LlamaBlock")  # fmt: skip
 MOST_PLANS, MOST_FORMS, MOST_WIDTHS = 9, 12, 8
+LONGER = (0, 1)
+"""Tokens of a sequence beyond the longest that is told: a vision Transformer's token of the class is one more."""
 LEAST = 3
 """Of numbers that are sizes."""
 
@@ -64,19 +66,20 @@ def finding(thing: Any, kind: Kind, library: Library, error: BaseException | Non
     if not _stops_within(error, thing) or not _is_known(thing, kind):
         return None
     first: BaseException | None = None
-    lengths = (False, True) if _is_told_of(thing, {"max_len", "batch"}) else (False,)
+    told = (None, *LONGER) if _is_told_of(thing, {"max_len", "batch"}) else (None,)
     written = source_of(thing)  # type: ignore[arg-type]
     is_grouped = _is_told_of(thing, {"num_kv_heads"}) and re.search(r"kv|group", written.lower())
     sizes = [(*size, group) for size in SIZES for group in (_groups(size[-1]) if is_grouped else (0,))]
-    for (samples, length, width, heads, groups), is_longest in itertools.product(sizes, lengths):
-        settings = _settings(kind, width, heads) | ({"max_len": length, "batch": samples} if is_longest else {})
+    for (samples, length, width, heads, groups), longer in itertools.product(sizes, told):
+        of_these = {} if longer is None else {"max_len": length - longer, "batch": samples}
+        settings = _settings(kind, width, heads) | of_these
         settings |= {"num_kv_heads": groups} if groups else {}
         stops = list(_calls(thing, kind, library, settings, _inputs(kind, samples, length, settings)))
         others = [stop for stop in stops if not _stops_within(stop, thing)]
         if not stops or any(stop is None for stop in others):
             return None  # it gives something
         if others:  # it stops for another reason: as it was told how long its sequences are, perhaps with a name
-            named = undefined.finding(others[0]) if is_longest else None
+            named = undefined.finding(others[0]) if of_these else None
             return (named, others[0]) if named is not None and others[0] is not None else None
         first = first or stops[0]
     assert first is not None
@@ -90,7 +93,7 @@ def finding(thing: Any, kind: Kind, library: Library, error: BaseException | Non
     text = " ".join(str(first).split())[:160]
     said = "Its shapes do not fit, with whatever numbers of samples, tokens, features and heads"
     _, length, width, heads = SIZES[0]
-    settings = _settings(kind, width, heads) | ({"max_len": length, "batch": 1} if lengths[-1] else {})
+    settings = _settings(kind, width, heads) | ({"max_len": length, "batch": 1} if len(told) > 1 else {})
     if None in _calls(thing, kind, library, settings, _inputs(kind, 1, length, settings)):
         said = "With more than one sentence in a batch its shapes do not fit"
     return Finding(MISTAKES["B26"], f"{said}: {text}. {STOPS_AT}{code}"), first
