@@ -7,8 +7,10 @@ only when its command is called, so `--help` answers at once, without torch.
 import ast
 import importlib
 import importlib.metadata
+import io
 import pkgutil
 import re
+import sys
 from importlib.resources import files
 
 import click
@@ -50,12 +52,21 @@ class Commands(click.Group):
             if install is None:
                 raise
             raise MissingDependency(f"{error.name} is not installed: {install}") from error
+        except OSError as error:
+            from scratch_transformer.options import Refused, in_words, is_of_standard_output
+
+            if not is_of_standard_output(error):
+                raise
+            raise Refused(in_words(error)) from error
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name=DISTRIBUTION)
 def main() -> None:
     """The Transformer from scratch, proved equal to PyTorch's builtins."""
+    for stream in (sys.stdout, sys.stderr):  # what a terminal's encoding lacks is escaped, and stops no training
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
 
 
 def command_name(module: str) -> str:

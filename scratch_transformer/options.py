@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import IO, Any
+from io import BytesIO
+from typing import IO, Any, BinaryIO
 
 import click
 
@@ -61,4 +64,30 @@ def one_line_errors() -> Iterator[None]:
     except BrokenPipeError:  # nobody reads on, as in `| head -1`: click ends quietly
         raise
     except (InputError, OSError) as error:
-        raise Refused(" ".join(str(error).split())) from error
+        raise Refused(" ".join(in_words(error).split())) from error
+
+
+FULL = (errno.ENOSPC, errno.EFBIG)
+
+
+def is_of_standard_output(error: BaseException) -> bool:
+    """Whether there is no room for what a command prints: the system gives a name for every other file."""
+    return isinstance(error, OSError) and error.errno in FULL and error.filename is None
+
+
+def in_words(error: Exception) -> str:
+    """An error with the file that it is about."""
+    return "cannot write standard output: there is no room" if is_of_standard_output(error) else str(error)
+
+
+# ---- Standard input, which may be closed ----
+
+
+def is_at_a_terminal() -> bool:
+    """Whether a person types."""
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
+def standard_input() -> BinaryIO:
+    """What is piped into a command."""
+    return BytesIO() if sys.stdin is None else sys.stdin.buffer

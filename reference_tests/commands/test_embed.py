@@ -89,6 +89,13 @@ def test_failures_are_one_message_and_no_traceback(folder, tmp_path, arguments, 
     assert message in result.stderr
 
 
+@pytest.mark.parametrize("arguments, piped", [(["a", "\udcff"], None), ([], b"a\n\xff\n")], ids=["argument", "line"])
+def test_bytes_that_are_no_text_are_named(folder, arguments, piped):
+    result = run("--model", folder, *arguments, input=piped)
+    assert result.exit_code == 2
+    assert result.stderr.splitlines()[-1] == "Error: sentence 2 is not text in UTF-8: '\\udcff'"
+
+
 def test_missing_weights_are_named_with_the_command_that_installs_them(monkeypatch):
     monkeypatch.setattr(files, "WEIGHTS_PACKAGE", "no_such_package")
     result = run("a")

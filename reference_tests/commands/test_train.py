@@ -79,6 +79,24 @@ def test_an_interruption_says_how_to_go_on(monkeypatch):
     assert "Interrupted. To go on: scratch-transformer train --resume x\n" in result.stderr
 
 
+def test_it_goes_on_where_it_was(monkeypatch):
+    def interrupted(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("scratch_transformer.options.Device.convert", lambda self, value, param, ctx: value)
+    monkeypatch.setattr("scratch_transformer.translation.train.train", interrupted)
+    result = run("train", "--out", "x", "--device", "cuda")
+    assert "To go on: scratch-transformer train --resume x --device cuda\n" in result.stderr
+
+
+def test_a_full_standard_output_is_named(trained, monkeypatch):
+    def full(*arguments, **options):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("scratch_transformer.commands.average.click.echo", full)
+    assert_refused(run("average", str(trained), "--out", "x"), "cannot write standard output: there is no room")
+
+
 def test_the_module_for_torchrun_is_the_command(tmp_path):
     module = [sys.executable, "-m", "scratch_transformer.translation.train"]
     done = subprocess.run(
@@ -148,6 +166,8 @@ FLAGS = [
         ["--tokenizer", "a.json", "--vocab-size", "77"],
         "--vocab-size is for a vocabulary that is learned, and a.json is",
     ),
+    (["--set", "training.lr_factor=1e308"], "training.lr_factor is 1e+308: expected a number from 0 to"),
+    (["--threads", "100000"], "Invalid value for '--threads': 100000 is not in the range 1<=x<=1024"),
     (["--learning-rate", "1"], "No such option"),
     (["--out", "file.txt"], "file.txt is there already: expected a new folder"),
     (["--out", "full"], "full is there already: expected a new folder, or --resume full"),
@@ -167,6 +187,13 @@ def test_flags_that_are_refused(tmp_path, arguments, message):
     small = [] if "--resume" in arguments else SMALL
     assert_refused(run("train", *small, *arguments), message)
     assert everything(tmp_path) == before
+
+
+@pytest.mark.parametrize("content", ["{}", '{"format": "scratch_transformer.language/1"}'])
+def test_a_folder_with_another_configuration_is_there_already(tmp_path, content):
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "config.json").write_text(content)
+    assert_refused(run("train", *SMALL, "--out", "other"), "other is there already: expected a new folder")
 
 
 TEXTS = [

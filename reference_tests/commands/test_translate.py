@@ -8,10 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
 from reference_tests.translation import small_run
+from scratch_transformer import cli
 from scratch_transformer.commands.translate import _converse, translate
 from scratch_transformer.translation import streaming
 from scratch_transformer.translation.checkpoint import load_run
@@ -176,6 +178,55 @@ def test_interrupted_what_is_done_stays(run, tmp_path, monkeypatch):
     assert "Warning: interrupted: the first 2 lines are translated" in result.stderr
 
 
+def test_what_is_written_of_a_batch_counts(run, tmp_path, monkeypatch):
+    """Or whoever goes on behind what is said would have lines twice."""
+    decode = Tokenizer.decode
+
+    def interrupted(self, ids):
+        if (text := decode(self, ids)) == "drei" and (tmp_path / "out.txt").read_text():
+            raise KeyboardInterrupt
+        return text
+
+    monkeypatch.setattr(Tokenizer, "decode", interrupted)
+    result = run("--out", str(tmp_path / "out.txt"), input="one\nseven\nthree\n")
+    assert (tmp_path / "out.txt").read_text() == "eins\nsieben\n"
+    assert "Warning: interrupted: the first 2 lines are translated" in result.stderr
+
+
+def test_a_warning_takes_the_place_of_the_bar(run, tmp_path, monkeypatch):
+    from rich.console import Console
+
+    monkeypatch.setattr(Console, "is_terminal", True)
+    result = run("--out", str(tmp_path / "out.txt"), "--max-length", "1", input="seventy-two\n")
+    assert "\x1b[2KWarning: a translation of sentence 1 was cut" in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [[], ["--attention", "maps.json"]], ids=str)
+def test_a_standard_input_that_is_closed_has_no_sentences(folder, monkeypatch, arguments, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(click.UsageError, match="no sentences: give them|shows one sentence, but there are 0"):
+        translate.main(["--model", folder, *arguments], standalone_mode=False)
+
+
+def test_what_an_encoding_lacks_is_escaped(folder):
+    result = CliRunner(charset="ascii").invoke(cli.main, ["translate", "--model", folder, "one"])
+    assert result.exit_code == 0
+    result = CliRunner(charset="ascii").invoke(cli.main, ["translate", "five"])
+    assert (result.exit_code, result.stdout) == (0, "f\\xfcnf\n")
+
+
+@pytest.mark.parametrize("arguments", [["one"], []], ids=str)
+def test_a_full_standard_output_is_named(folder, monkeypatch, arguments):
+    def full(*arguments, **options):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("scratch_transformer.commands.translate._print", full)
+    result = CliRunner().invoke(cli.main, ["translate", "--model", folder, *arguments], input="one\n")
+    assert result.exit_code == 2
+    assert result.stderr.splitlines()[-1] == "Error: cannot write standard output: there is no room"
+
+
 def test_sentences_go_to_the_file_too_and_a_file_that_cannot_be_written_is_one_line(run, tmp_path):
     assert run("--out", str(tmp_path / "out.txt"), "one", "two").stdout == ""
     assert (tmp_path / "out.txt").read_text() == "eins\nzwei\n"
@@ -271,6 +322,6 @@ def test_a_file_that_may_not_grow_is_named(tmp_path):
     )  # fmt: skip
     assert done.returncode == 2 and "Traceback" not in done.stderr
     assert done.stderr.splitlines() == [
-        "Warning: interrupted: the first 8 lines are translated",
+        "Warning: interrupted: the first 14 lines are translated",
         f"Error: cannot write {tmp_path / 'x.de'}: File too large",
     ]

@@ -16,9 +16,11 @@ from reference_tests.language import tiny
 from reference_tests.translation.test_distribution import has_fsdp_checkpoints, numbers
 from reference_tests.translation.tiny import content
 from scratch_transformer.language.run import is_run, load_run
+from scratch_transformer.language.train import LANGUAGE_MODEL
 from scratch_transformer.language.trainer import Trainer
 from scratch_transformer.translation import checkpoint, distribution, files
 from scratch_transformer.translation.averaging import average
+from scratch_transformer.translation.distribution import World
 from scratch_transformer.translation.errors import InputError
 
 ROOT = Path(__file__).parents[2]
@@ -198,3 +200,13 @@ def test_two_processes_have_the_losses_and_the_weights_of_one(tmp_path):
         assert ours.keys() == expected.keys()
         for key, tensor in expected.items():
             torch.testing.assert_close(ours[key], tensor, rtol=0, atol=1e-4)
+
+
+def test_a_vocabulary_that_cannot_be_read_is_said_by_the_main_process_alone(tmp_path, monkeypatch):
+    """The others must neither wait for it nor look for what it could not write."""
+    monkeypatch.setattr(World, "sum", lambda self, values: torch.ones(()))
+    monkeypatch.setattr(World, "wait", lambda self: None)
+    config = tiny.config(tmp_path / "run", tokens__file="nowhere.json")
+    (tmp_path / "run").mkdir()
+    with pytest.raises(InputError, match="the main process has refused"):
+        LANGUAGE_MODEL.prepare(config, tmp_path / "run", World(torch.device("cpu"), rank=1, processes=2), print)

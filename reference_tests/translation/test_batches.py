@@ -118,3 +118,10 @@ def test_workers_prepare_the_same(encoded):
     assert [step.tokens for step in alone] == [step.tokens for step in helped]
     for one, other in zip(alone, helped, strict=True):
         assert all(map(torch.equal, one.pieces[0], other.pieces[0]))
+
+
+@pytest.mark.parametrize(("tokens", "pool"), [(10**30, 3), (30, 10**30)])
+def test_batches_without_an_end_hold_all(encoded, tokens, pool):
+    planned = batches.plan(encoded, tokens, shuffle=(0, 1), pool=pool)
+    assert sorted(i for batch in planned for i in batch) == list(range(len(PAIRS)))
+    assert len(planned) == 1 or tokens == 30

@@ -20,7 +20,7 @@ SMALL = [argument for name, value in tiny.SETTINGS.items() for argument in ("--s
 
 
 def test_what_a_kill_left_is_removed_at_the_next_start(tmp_path):
-    for name, age in ((".new-run-1", 1000), (".new-run-2", 0), (".new-other-1", 1000)):
+    for name, age in ((".new-run-1", 1000), (".old-run-1", 1000), (".new-run-2", 0), (".new-other-1", 1000)):
         (tmp_path / name).mkdir()
         os.utime(tmp_path / name, times=(then := files.time.time() - age, then))
     tiny.run(tmp_path / "run", training__steps=1)

@@ -3,6 +3,7 @@
 import json
 import math
 import shutil
+from pathlib import Path
 
 import pytest
 import torch
@@ -171,6 +172,20 @@ def test_data_may_be_moved_but_not_changed(tmp_path):
     assert checkpoint.read_config(tmp_path / "run").data.tsv == after
 
 
+def test_a_run_goes_on_from_any_folder(tmp_path, monkeypatch):
+    """Its data are looked for from the folders above it."""
+    write_pairs(tmp_path / "project" / "c.tsv", range(40))
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+    tiny.run(Path("runs", "a"), data__tsv="c.tsv", data__held_out=3, data__validation=3)
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    run = Path("..", "project", "runs", "a")
+    assert "going on after step 6" in tiny.go_on(run, **{"training.steps": 8})
+    (tmp_path / "project" / "c.tsv").unlink()
+    with pytest.raises(InputError, match=r"c.tsv: there is no such file; if it was moved, --data says where to"):
+        tiny.go_on(run, **{"training.steps": 9})
+
+
 def test_without_a_checkpoint_the_vocabulary_is_that_of_the_data(tmp_path):
     first, second = write_pairs(tmp_path / "a.tsv", range(40)), write_pairs(tmp_path / "b.tsv", range(50, 90))
     sizes = {"data__held_out": 3, "data__validation": 3}
@@ -218,6 +233,21 @@ def test_samples_are_cut_to_the_terminal(tmp_path, monkeypatch):
     said = tiny.run(tmp_path / "run")
     samples = [line for line in said if line.startswith("    ")]
     assert samples and all(len(line) <= 30 for line in samples) and any(line.endswith("…") for line in samples)
+
+
+def test_the_bar_makes_room_for_lines(tmp_path, monkeypatch):
+    """Or each would leave a copy of the bar above it."""
+    from rich.console import Console
+
+    from scratch_transformer.translation.logs import Log
+
+    monkeypatch.setattr(Console, "is_terminal", True)
+    shown = []
+    log = Log(tmp_path, 0, 6, lambda line: shown.append((line, log.progress.live.is_started)))
+    log.say("a", "b")
+    shown.append(("", log.progress.live.is_started))
+    log.close()
+    assert shown == [("a", False), ("b", False), ("", True)]
 
 
 def test_data_that_cannot_be_used_leave_no_folder(tmp_path):

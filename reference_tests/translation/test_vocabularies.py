@@ -77,6 +77,15 @@ def test_a_vocabulary_that_changes_the_sentences_is_said(tmp_path):
     assert words in result.output
 
 
+def test_what_a_ready_vocabulary_lacks_no_larger_size_brings(tmp_path):
+    (tmp_path / "c.tsv").write_text("".join(f"жж {i}\tsechs {i}\n" for i in range(40)))
+    like_bert().save(str(tmp_path / "t.json"))
+    sizes = ["--set", "data.held_out=3", "--set", "data.validation=3", "--steps", "1"]
+    data = ["--data", str(tmp_path / "c.tsv"), "--tokenizer", str(tmp_path / "t.json")]
+    result = command("train", *SMALL, *data, *sizes, "--out", str(tmp_path / "run"))
+    assert "% of the source tokens are unknown: expected another --tokenizer\n" in result.output
+
+
 @pytest.mark.parametrize("content", [None, b"{}"])
 def test_a_file_that_is_no_vocabulary_leaves_no_run(tmp_path, content):
     if content:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 import warnings
 from typing import TYPE_CHECKING
 
 import click
 
-from scratch_transformer.options import Device
+from scratch_transformer.options import Device, is_at_a_terminal, standard_input
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -35,6 +34,9 @@ def embed(sentences: tuple[str, ...], model: str | None, device: str, as_json: b
     texts = list(sentences) or _from_standard_input()
     if not texts:
         raise click.UsageError("no sentences: give them as arguments, or one per line on standard input")
+    for number, text in enumerate(texts, start=1):
+        if any("\ud800" <= character <= "\udfff" for character in text):  # so Python shows bytes that are not UTF-8
+            raise click.UsageError(f"sentence {number} is not text in UTF-8: {text!r}")
     embeddings, similarity, name = _similarities(texts, model, device)
     if as_json:
         numbers = {"similarity": similarity.tolist(), "embeddings": embeddings.tolist()}
@@ -45,9 +47,10 @@ def embed(sentences: tuple[str, ...], model: str | None, device: str, as_json: b
 
 def _from_standard_input() -> list[str]:
     """The lines of standard input that are not blank."""
-    if sys.stdin.isatty():
+    if is_at_a_terminal():
         click.echo("Sentences, one per line; end with Ctrl-D (Ctrl-Z and Enter on Windows):", err=True)
-    return [line.strip() for line in sys.stdin if line.strip()]
+    lines = (line.decode(errors="surrogateescape").strip() for line in standard_input())
+    return [line for line in lines if line]
 
 
 def _similarities(texts: list[str], model: str | None, device: str) -> tuple[Tensor, Tensor, str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from scratch_transformer.options import Device
+from scratch_transformer.options import Device, is_at_a_terminal, standard_input
 from scratch_transformer.translation.errors import InputError
 
 if TYPE_CHECKING:
@@ -56,10 +56,11 @@ def generate(
     """
     try:
         text_model = _load(place, dtype, device)
-        if not prompts and sys.stdin.isatty():
+        if not prompts and is_at_a_terminal():
             _converse(text_model, chat, max_new_tokens, options)
             return
-        texts = list(prompts) or [line.rstrip("\n") for line in sys.stdin if line.strip()]
+        lines = (line.decode(errors="surrogateescape").rstrip("\r\n") for line in standard_input())
+        texts = list(prompts) or [line for line in lines if line.strip()]
         if not texts:
             raise click.UsageError("no prompts: give them as arguments, or one a line on standard input")
         if len(texts) == 1 and not as_json:

@@ -93,7 +93,7 @@ MOVED = ("text", "data", "source_file", "target_file", "hub", "valid", "test")
     "--fsdp/--ddp", default=None, help="Shard the model over torchrun's processes, or copy it.  [default: ddp]"
 )
 @click.option("--workers", type=int, help="Processes that prepare batches.  [default: 0]")
-@click.option("--threads", type=click.IntRange(min=1), help="Of each process, on a CPU.  [default: torch's choice]")
+@click.option("--threads", type=click.IntRange(1, 1024), help="Of each process, on a CPU.  [default: torch's choice]")
 @click.option("--device", type=Device(), default="cpu", show_default=True, help="Where to train, in torch's terms.")
 @click.option("--set", "others", multiple=True, metavar="NAME=VALUE", help="Any setting: --set model.dropout=0.2")
 def train(
@@ -122,7 +122,7 @@ def train(
         known = SETTINGS if task == TRANSLATION else OF_A_TEXT
         for name in given.keys() - known.keys():
             raise click.UsageError(f"--{name.replace('_', '-')} is no setting of --task {task}")
-        changes = _of_file(file) | dict(_parsed(other, task) for other in others)
+        changes = _of_file(file, task) | dict(_parsed(other, task) for other in others)
         if task == LANGUAGE_MODEL and given.get("tokenizer") == "bpe":  # there is no other that is learned
             del given["tokenizer"]
         changes |= {known[name]: value for name, value in given.items()}
@@ -185,23 +185,24 @@ def _learned(task: str) -> Any:
 def _train(config: Any, out: Path, device: str, task: str) -> None:
     from scratch_transformer.translation.train import train as train_run
 
-    with _interruptible(out):
+    with _interruptible(out, device):
         train_run(config, out, device, say=click.echo, task=_learned(task))
 
 
 def _resume(folder: Path, device: str, from_last_good: bool, changes: dict[str, Any], task: str) -> None:
     from scratch_transformer.translation.train import resume as resume_run
 
-    with _interruptible(folder):
+    with _interruptible(folder, device):
         resume_run(folder, device, say=click.echo, task=_learned(task), from_last_good=from_last_good, **changes)
 
 
 @contextmanager
-def _interruptible(folder: Path) -> Iterator[None]:
+def _interruptible(folder: Path, device: str) -> Iterator[None]:
     """Ctrl-C, a full disk and a limit of open files say how to go on."""
     processes = int(os.environ.get("WORLD_SIZE", "1"))
     torchrun = f"torchrun --nproc-per-node {processes} -m scratch_transformer.translation.train"
     again = f"{'scratch-transformer train' if processes == 1 else torchrun} --resume {folder}"
+    again += "" if device == "cpu" else f" --device {device}"
     from scratch_transformer.translation.errors import CannotWrite
 
     try:
@@ -222,10 +223,10 @@ def _interruptible(folder: Path) -> Iterator[None]:
         raise CannotWrite(what + hint) from None
 
 
-def _of_file(path: Path | None) -> dict[str, Any]:
+def _of_file(path: Path | None, task: str) -> dict[str, Any]:
     from scratch_transformer.translation import settings_file
 
-    return {} if path is None else settings_file.read(path)
+    return {} if path is None else settings_file.read(path, _settings(task).Config.format)
 
 
 def _of_run(start: Path, preset: str, changes: dict[str, Any], task: str) -> Any:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from scratch_transformer.options import BEAM, Device, eight_bits_on, one_line_errors
+from scratch_transformer.options import BEAM, Device, eight_bits_on, is_at_a_terminal, one_line_errors, standard_input
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -70,7 +71,7 @@ def translate(
 
         run = load_run(folder_of(folder), device)
         _check_max_length(run, search)
-        if not sentences and sys.stdin.isatty():
+        if not sentences and is_at_a_terminal():
             _converse(run, search, n_best)
             return
         with _output(out) as file:
@@ -154,7 +155,7 @@ def _translate_all(
     from scratch_transformer.translation.streaming import encode_or_warn
     from scratch_transformer.translation.translator import translate as translate_all
 
-    read = lambda: sys.stdin.buffer.read().decode(errors="surrogateescape")  # noqa: E731
+    read = lambda: standard_input().read().decode(errors="surrogateescape")  # noqa: E731
     kind, texts = ("sentence", list(sentences)) if sentences else ("line", read().splitlines())
     if attention is not None and len(texts) != 1:
         raise click.UsageError(f"--attention shows one sentence, but there are {len(texts)}")
@@ -175,11 +176,9 @@ def _translate_lines(run: Run, search: Search, n_best: int | None, batch_size: i
         bar = progress.add_task("lines", total=None)
         warn = lambda line: progress.console.print(f"Warning: {line}", markup=False, soft_wrap=True)  # noqa: E731
         try:
-            for batch in translations(run, sys.stdin.buffer, search, batch_size, warn):
-                for number, hypotheses in enumerate(batch, start=done + 1):
-                    _print(run, hypotheses, number, n_best, file)
-                file.flush()
-                done, left_out = done + len(batch), left_out + batch.count([])
+            for hypotheses in chain.from_iterable(translations(run, standard_input(), search, batch_size, warn)):
+                _print(run, hypotheses, done + 1, n_best, file, warn)
+                done, left_out = done + 1, left_out + (not hypotheses)
                 progress.update(bar, completed=done)
         except (KeyboardInterrupt, OSError) as error:
             if not isinstance(error, BrokenPipeError):  # of a reader who has had enough
@@ -228,7 +227,10 @@ def _save_attention(run: Run, source: list[int], best: Hypothesis, path: Path) -
         _warn(f"{path}: the font lacks some characters of these tokens; a .json file has them all")
 
 
-def _print(run: Run, hypotheses: list[Hypothesis], number: int, n_best: int | None, file: TextIO) -> None:
+def _print(
+    run: Run, hypotheses: list[Hypothesis], number: int, n_best: int | None, file: TextIO,
+    warn: Callable[[str], object] = _warn,
+) -> None:  # fmt: skip
     """The translations of a sentence; of one that has none, an empty line, so that lines stay beside their sources."""
     if not hypotheses and n_best is None:
         click.echo(file=file)
@@ -237,4 +239,4 @@ def _print(run: Run, hypotheses: list[Hypothesis], number: int, n_best: int | No
         text = " ".join(decoded.splitlines())  # a model of bytes may write ends of lines
         click.echo(text if n_best is None else f"{number}\t{hypothesis.score:.4f}\t{text}", file=file)
         if not hypothesis.is_finished:
-            _warn(f"a translation of sentence {number} was cut at its greatest length")
+            warn(f"a translation of sentence {number} was cut at its greatest length")

@@ -23,6 +23,8 @@ from scratch_transformer.translation.train import Say, Task
 def prepare(config: Config, folder: Path, world: World, say: Say) -> Trainer:
     """Text, vocabulary and a model, ready to train."""
     say_once: Say = say if world.is_main else (lambda line: None)
+    is_new = not checkpoint.checkpoints(folder)
+    start = load_run(config.training.start) if config.training.start and is_new else None
     found = texts.read(config.data)
     say_once(f"reading {found.where} ...")
     words = _vocabulary(config, folder, found, world)
@@ -39,8 +41,7 @@ def prepare(config: Config, folder: Path, world: World, say: Say) -> Trainer:
         f"{len(training):,} tokens to train on, {sum(map(len, found.held_out)):,} characters held out; vocabulary of "
         f"{words.vocab_size} tokens; {parameters:,} parameters{processes}"
     )
-    if config.training.start and not checkpoint.checkpoints(folder):
-        start = load_run(config.training.start)
+    if start:
         checkpoint.load_weights(model, start.weights)
         say_once(f"starting with the weights of {start.weights}")
     trainer = Trainer(config, folder, model, training, validation, words.eos_id, found.fingerprint(), world)
@@ -53,16 +54,19 @@ def prepare(config: Config, folder: Path, world: World, say: Say) -> Trainer:
 def _vocabulary(config: Config, folder: Path, found: Texts, world: World) -> Vocabulary:
     """The run's: learned from the training text by the main process, or a ready one, or that of an earlier training."""
     done = checkpoint.checkpoints(folder)  # once weights are saved, no other vocabulary will do
+    if not done:
+        world.main_first(lambda: _learn(config, folder, found))
+    return read_vocabulary(folder, checkpoint.read_checksums(done[-1]) if done else {})
+
+
+def _learn(config: Config, folder: Path, found: Texts) -> None:
     start = config.training.start
     ready = checkpoint.run_of(Path(start)) / TOKENIZER if start else config.tokens.file
-    if world.is_main and not done:
-        if ready is None:
-            vocabulary.train(config.tokens.vocab_size, found.training).save(folder / TOKENIZER)
-        else:
-            Vocabulary.load(Path(ready))  # before it is taken
-            write_bytes(folder / TOKENIZER, read_bytes(Path(ready)))
-    world.wait()
-    return read_vocabulary(folder, checkpoint.read_checksums(done[-1]) if done else {})
+    if ready is None:
+        vocabulary.train(config.tokens.vocab_size, found.training).save(folder / TOKENIZER)
+    else:
+        Vocabulary.load(Path(ready))  # before it is taken
+        write_bytes(folder / TOKENIZER, read_bytes(Path(ready)))
 
 
 def surprise(folder: Path, device: str, say: Say) -> float:

@@ -147,7 +147,7 @@ def plan(
     sources, targets = encoded.sources.lengths, encoded.targets.lengths
     widths = np.maximum(sources, targets)
     pairs = pool * batch_tokens * len(order) // int(widths.sum()) if pool else len(order)
-    pools = np.arange(len(order)) // max(1, pairs)
+    pools = np.arange(len(order)) // min(max(1, pairs), len(order))
     order = order[np.lexsort((sources[order], targets[order], pools))]
     cuts, start, widest = [0], 0, 0
     for i, width in enumerate(widths[order].tolist()):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import os
@@ -51,9 +52,10 @@ def writing(path: Path) -> Iterator[None]:
 
 def new_beside(folder: Path) -> Path:
     """The name under which a folder is made before it gets its own; what a killed process left there is removed."""
-    for left in folder.parent.glob(f".new-{folder.name}-*"):
-        if time.time() - left.stat().st_mtime > LEFT:
-            shutil.rmtree(left, ignore_errors=True)
+    for kind in ("new", "old"):
+        for left in folder.parent.glob(f".{kind}-{glob.escape(folder.name)}-*"):
+            if time.time() - left.stat().st_mtime > LEFT:
+                shutil.rmtree(left, ignore_errors=True)
     return folder.with_name(f".new-{folder.name}-{os.getpid()}")
 
 

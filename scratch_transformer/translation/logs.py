@@ -33,7 +33,7 @@ class Log:
         self.progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
         self.bar = self.progress.add_task("training", completed=step, total=steps)
         self.progress.start()
-        self.steps, self.say = steps, say
+        self.steps, self.tell = steps, say
 
     def trained(self, step: int, loss: float, lr: float, tokens_per_second: float) -> None:
         """The mean loss of the last steps."""
@@ -49,14 +49,19 @@ class Log:
         if result.scores:
             words += f", exact match {100 * result.scores['exact_match']:.1f} %, BLEU {result.scores['BLEU']:.1f}"
         self._write(step, {**numbers, **result.scores})
-        self.say(words)
-        for source, expected, translated in result.samples:
-            mark = "✓" if translated == expected else "✗"
-            self.say(self._cut(f"    {mark} {source}  →  {translated}"))
+        marked = [f"    {'✓' if c == b else '✗'} {a}  →  {c}" for a, b, c in result.samples]
+        self.say(words, *map(self._cut, marked))
         table = [f"| {a} | {b} | {c} |" for a, b, c in result.samples]
         head = ["| source | expected | translated |", "| --- | --- | --- |"]
         with self._curves():
             self.tensorboard.add_text("samples", "\n".join(head + table), step)
+
+    def say(self, *lines: str) -> None:
+        """Lines for people, in the place of the bar, which comes back below them."""
+        self.progress.stop()
+        for line in lines:
+            self.tell(line)
+        self.progress.start()
 
     def _cut(self, line: str) -> str:
         """What an untrained model says may be long: no more than the terminal's width of it."""

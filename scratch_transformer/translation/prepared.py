@@ -140,11 +140,14 @@ def _warn(
     config: Config, training: Encoded, validation: Encoded, tokenizers: tuple[Tokenizer, Tokenizer], say: Say
 ) -> None:
     """Of what the vocabularies lose."""
+    t, start = config.tokens, config.training.start
+    ready = None if start else t.target_file or t.file
+    hint = f"data in the languages of {start}" if start else "another --tokenizer" if ready else "a larger --vocab-size"
     for name, side, known in zip(("source", "target"), (training.sources, training.targets), tokenizers, strict=True):
         unknown = float((side.ids[:LOOK] == known.unk_id).mean())
         if unknown > UNKNOWN:
-            say(f"Warning: {unknown:.0%} of the {name} tokens are unknown: expected a larger --vocab-size")
-    if ready := config.tokens.target_file or config.tokens.file:
+            say(f"Warning: {unknown:.0%} of the {name} tokens are unknown: expected {hint}")
+    if ready:
         decoded = [tokenizers[1].decode(validation.targets[i]) for i in range(len(validation.pairs))]
         lost = sum(text != pair[1] for text, pair in zip(decoded, validation.pairs, strict=True)) / len(decoded)
         if lost > UNKNOWN:

@@ -109,9 +109,7 @@ def resume(
     has_data = (folder / "data").exists()
     if has_data and (others := [name for name in changes if name.startswith("data.")]):
         raise InputError(f"{folder / 'data'} has the data of this run, and no other are read: expected no {others[0]}")
-    for name, option in () if has_data else task.files.items():
-        if (path := getattr(config.data, name)) and not Path(path).exists():
-            raise InputError(f"cannot read {path}: there is no such file; if it was moved, --{option} says where to")
+    config = config if has_data else _with_files(config, folder, task)
     world = distribution.start(device)
     with ExitStack() as lock:
         world.main_first(lambda: lock.enter_context(locked(folder)))
@@ -137,6 +135,22 @@ def resume(
         return _run(trainer, say, task)
 
 
+def _with_files(config: Any, folder: Path, task: Task) -> Any:
+    """The configuration with files that are there: a name that was given elsewhere is looked for above the run.
+
+    A run is mostly begun in a folder above it; whether the data are the same is found out later.
+    """
+    for name, option in task.files.items():
+        path = getattr(config.data, name)
+        if not path or Path(path).exists():
+            continue
+        found = next((place / path for place in folder.resolve().parents if (place / path).exists()), None)
+        if found is None:
+            raise InputError(f"cannot read {path}: there is no such file; if it was moved, --{option} says where to")
+        config = config.replace(**{f"data.{name}": str(found)})
+    return config
+
+
 def _set_aside_damaged(folder: Path, say: Say) -> None:
     for path in saving.set_aside_damaged(folder):
         say(f"{path.name} is damaged, and is damaged-{path.name} now")
@@ -147,11 +161,10 @@ def _has_begun(folder: Path, config: Settings, task: Task) -> bool:
 
     When machines come or go, it counts no restart; the job's name, its --rdzv-id, is the same then.
     """
-    if not (folder / "config.json").exists() or task.read_config(folder) != config:
-        return False
-    if int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0:
-        return True
-    return (folder / JOB).exists() and (folder / JOB).read_text(encoding="utf-8") == _job() != ""
+    is_again = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+    if not is_again and (folder / JOB).exists():
+        is_again = (folder / JOB).read_text(encoding="utf-8") == _job() != ""
+    return is_again and (folder / "config.json").exists() and bool(task.read_config(folder) == config)
 
 
 def _job() -> str:
@@ -180,11 +193,12 @@ def _create(folder: Path, config: Settings) -> None:
 def _prepare(config: Config, folder: Path, world: World, say: Say) -> Trainer:
     """Pairs, vocabularies and a model, ready to train."""
     say_once: Say = say if world.is_main else (lambda line: None)
+    is_new = not checkpoint.checkpoints(folder)
+    start = checkpoint.load_run(config.training.start) if config.training.start and is_new else None
     data = prepared.prepare(config, folder, world, say_once)
     torch.manual_seed(config.training.seed)
     model = checkpoint.build_model(config, data.source.vocab_size, data.target.vocab_size)
-    if config.training.start and not checkpoint.checkpoints(folder):
-        start = checkpoint.load_run(config.training.start)
+    if start:
         checkpoint.load_weights(model, start.weights)
         say_once(f"starting with the weights of {start.weights}")
     say_once(_sizes_in_words(data, model, world))
