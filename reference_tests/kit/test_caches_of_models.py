@@ -2,7 +2,7 @@
 
 import pytest
 
-from reference_tests.kit.learners.checked import check_text
+from reference_tests.kit.learners.checked import IMPORTS, check_here, check_text
 
 MODEL = """
 class CausalSelfAttention(nn.Module):
@@ -168,3 +168,107 @@ def test_what_is_given_one_token_at_a_time_gives_gradients_to_its_own_weights(tm
 def test_of_what_wants_one_token_at_a_time_the_line_is_shown_that_stops_then(tmp_path):
     result = check_text(ONE_TOKEN.replace("ROWS", ""), tmp_path)["CausalSelfAttention"]
     assert (result.verdict, "self.cache_k[start_pos" in result.problem) == ("crashed", True), result.problem
+
+
+HELD = """
+class KVCache:
+    def __init__(self, n_layer):
+        self.k, self.v, self.seen = [None] * n_layer, [None] * n_layer, 0
+
+    def __len__(self):
+        return 0 if self.k[-1] is None else self.k[-1].size(2)
+
+    def update(self, layer, k, v):
+        if self.k[layer] is not None:
+            k, v = torch.cat([self.k[layer], k], 2), torch.cat([self.v[layer], v], 2)
+        self.k[layer], self.v[layer] = k, v
+        return k, v
+
+
+class CausalSelfAttention(nn.Module):
+    def __init__(self, d_model, num_heads, layer=0):
+        super().__init__()
+        assert d_model % num_heads == 0, "d_model must be a multiple of num_heads"
+        self.h, self.layer = num_heads, layer
+        self.qkv, self.out = nn.Linear(d_model, 3 * d_model), nn.Linear(d_model, d_model)
+
+    def forward(self, x, cacheANNOTATED=None):
+        q, k, v = (y.unflatten(-1, (self.h, -1)).transpose(1, 2) for y in self.qkv(x).chunk(3, -1))
+        if cache is not None:
+            KEPT
+        mask = torch.ones(x.shape[1], k.shape[-2]).tril(k.shape[-2] - x.shape[1]).bool()
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        return self.out(y.transpose(1, 2).flatten(2))
+
+
+class Block(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff, layer=0):
+        super().__init__()
+        self.attention = CausalSelfAttention(d_model, num_heads, layer)
+        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+        self.ffn = nn.Sequential(nn.Linear(d_model, d_ff), nn.ReLU(), nn.Linear(d_ff, d_model))
+
+    def forward(self, x, cacheANNOTATED=None):
+        x = x + self.attention(self.norm1(x), cache)
+        return x + self.ffn(self.norm2(x))
+
+
+class GPT(nn.Module):
+    def __init__(self, vocab_size, d_model, num_heads, d_ff, num_layers, max_len):
+        super().__init__()
+        self.embedding, self.positions = nn.Embedding(vocab_size, d_model), nn.Embedding(max_len, d_model)
+        self.blocks = nn.ModuleList([Block(d_model, num_heads, d_ff, i) for i in range(num_layers)])
+        self.norm, self.head = nn.LayerNorm(d_model), nn.Linear(d_model, vocab_size)
+
+    def forward(self, ids, cacheANNOTATED=None):
+        start = 0 if cache is None else STARTS
+        x = self.embedding(ids) + self.positions(torch.arange(start, start + ids.shape[1]))
+        for i, block in enumerate(self.blocks):
+            x = block(x, PASSED)
+        return self.head(self.norm(x))
+"""
+OBJECT = {
+    "ANNOTATED": ": KVCache | None",
+    "KEPT": "k, v = cache.update(self.layer, k, v)",
+    "STARTS": "len(cache)",
+    "PASSED": "cache",
+}
+EACH = {
+    "ANNOTATED": "",
+    "KEPT": "k, v = cache.update(0, k, v)",
+    "STARTS": "len(cache[0])",
+    "PASSED": "cache[i] if cache else None",
+}
+FILLS = """if self.layer in cache:
+                k, v = torch.cat([cache[self.layer][0], k], 2), torch.cat([cache[self.layer][1], v], 2)
+            cache[self.layer] = (k, v)"""
+DICTIONARY = {
+    "ANNOTATED": ": dict | None",
+    "KEPT": FILLS,
+    "STARTS": "cache[0][0].shape[2] if cache else 0",
+    "PASSED": "cache",
+}
+
+
+@pytest.mark.parametrize(
+    "how, changed, ids",
+    [
+        (OBJECT, {}, []),
+        (OBJECT, {"STARTS": "cache.seen"}, []),  # whoever calls it counts
+        (OBJECT, {"STARTS": "max(len(cache) - 1, 0)"}, ["P7"]),
+        (OBJECT, {"KEPT": "k, v = cache.update(0, k, v)"}, ["K1"]),
+        (EACH, {}, []),
+        (EACH, {"STARTS": "0"}, ["P7"]),
+        (DICTIONARY, {}, []),
+        (DICTIONARY, {"STARTS": "0"}, ["P7"]),
+    ],
+)
+def test_caches_that_are_objects(how, changed, ids, tmp_path):
+    text = HELD
+    for name, value in (how | changed).items():
+        text = text.replace(name, value)
+    path = tmp_path / "learner.py"
+    path.write_text(IMPORTS + text)
+    result = check_here(path, {"GPT"})["GPT"]
+    assert [found.id for found in result.mistakes if found.severity == "mistake"] == ids, result
+    assert ids or any("With its cache" in note for note in result.notes)

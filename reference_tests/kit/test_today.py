@@ -54,6 +54,32 @@ def test_heads_repeated_in_another_order_are_named_where_heads_share_keys():
     assert diagnose(variant("CausalSelfAttention", SHARED)).verdict == "matches the builtin"
 
 
+@pytest.mark.parametrize("which", ["keys alone", "values alone"])
+def test_keys_of_one_head_and_values_of_another_are_a_mistake(which):
+    found = diagnose(variant("CausalSelfAttention", SHARED, kv_order=which))
+    assert (found.ids[0], found.findings[0].severity) == ("G3", "mistake")
+
+
+GATED = """
+class NAME(nn.Module):
+    def __init__(self, d, h):
+        super().__init__()
+        self.w1, self.w3, self.w2 = nn.Linear(d, h), nn.Linear(d, h), nn.Linear(h, d)
+
+    def forward(self, x):
+        return self.w2(ACTIVATION(self.w1(x)) * self.w3(x))
+"""
+
+
+@pytest.mark.parametrize(
+    "name, activation, ids",
+    [("SwiGLU", "F.silu", []), ("SwiGLU", "torch.sigmoid", ["G6"]), ("MLP", "torch.sigmoid", [])],
+)
+def test_swiglu_has_silu_and_a_width_called_h(name, activation, ids, tmp_path):
+    result = check_text(GATED.replace("NAME", name).replace("ACTIVATION", activation), tmp_path)[name]
+    assert (result.ids, result.error < 1e-12) == (ids, not ids), result
+
+
 @pytest.mark.parametrize("settings", [SHARED, {"d_k": 7}, {**SHARED, "d_k": 5}])
 @pytest.mark.parametrize("kind", ["MultiheadAttention", "SelfAttention", "CausalSelfAttention", "RotaryAttention"])
 def test_the_reference_is_the_builtin_with_shared_and_other_heads(kind, settings):

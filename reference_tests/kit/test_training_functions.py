@@ -1,5 +1,6 @@
 """Functions of a training script: a cosine schedule of any name, gradients that are clipped in place."""
 
+import functools
 import linecache
 import types
 
@@ -139,3 +140,108 @@ def test_what_is_called_by_names_of_ones_own(name, kind, old, new, mistake, tmp_
     right = check_text(OWN_NAMES, tmp_path)[name]
     assert (right.kind, right.ids) == (kind, []), right
     assert check_text(OWN_NAMES.replace(old, new), tmp_path)[name].ids == [mistake]
+
+
+STYLES = '''
+def pick(logits, temp=1.0, k=0, p=1.0):
+    """One row of logits -> an id; p counts what top-k leaves out, too."""
+    probs, ids = (logits / temp).softmax(-1).sort(descending=True)
+    if k > 0:
+        probs, ids = probs[:k], ids[:k]
+    probs = probs * (probs.cumsum(0) - probs < p)
+    return int(ids[torch.multinomial(probs / probs.sum(), 1)])
+
+def sample_next(logits, temperature=1.0, top_k=None, top_p=None):
+    logits = logits / temperature
+    if top_k is not None:
+        kth = logits.topk(min(top_k, logits.size(-1)), dim=-1).values[:, -1:]
+        logits = logits.masked_fill(logits < kth, float("-inf"))
+    if top_p is not None:
+        values, order = logits.sort(dim=-1, descending=True)
+        probs = F.softmax(values, dim=-1)
+        drop = probs.cumsum(dim=-1) - probs > top_p
+        logits = logits.masked_fill(drop.scatter(-1, order, drop), float("-inf"))
+    return torch.multinomial(F.softmax(logits, dim=-1), 1)
+
+class WarmupCosine:
+    def __init__(self, max_lr: float, min_lr: float, warmup_steps: int, total_steps: int):
+        self.max_lr, self.min_lr = max_lr, min_lr
+        self.warmup_steps, self.total_steps = warmup_steps, total_steps
+
+    def __call__(self, step: int) -> float:
+        if step < self.warmup_steps:
+            return self.max_lr * step / self.warmup_steps
+        if step >= self.total_steps:
+            return self.min_lr
+        t = (step - self.warmup_steps) / (self.total_steps - self.warmup_steps)
+        return self.min_lr + 0.5 * (self.max_lr - self.min_lr) * (1 + math.cos(math.pi * t))
+
+@torch.no_grad()
+def clip(ps, c):
+    ps = [p for p in ps if p.grad is not None]
+    n = torch.cat([p.grad.flatten() for p in ps]).norm()
+    if n > c:
+        for p in ps:
+            p.grad *= c / n
+
+def make_opt(model, lr, wd):
+    mats = [p for p in model.parameters() if p.ndim > 1]
+    return [{"params": mats, "wd": wd}, {"params": [p for p in model.parameters() if p.ndim <= 1], "wd": 0.0}]
+
+class AdamW:
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
+        self.params, self.t = list(params), 0
+        self.lr, self.betas, self.eps, self.weight_decay = lr, betas, eps, weight_decay
+        self.m, self.v = ([torch.zeros_like(p) for p in self.params] for _ in range(2))
+
+    @torch.no_grad()
+    def step(self):
+        self.t += 1
+        b1, b2 = self.betas
+        for p, m, v in zip(self.params, self.m, self.v):
+            g = p.grad
+            m.mul_(b1).add_(g, alpha=1 - b1)
+            v.mul_(b2).addcmul_(g, g, value=1 - b2)
+            p.mul_(1 - self.lr * self.weight_decay)
+            p.sub_(self.lr * (m / (1 - b1**self.t)) / ((v / (1 - b2**self.t)).sqrt() + self.eps))
+'''
+
+
+@pytest.mark.parametrize("name", ["pick", "sample_next", "WarmupCosine", "clip", "make_opt", "AdamW"])
+def test_other_styles_are_right(name, styles):
+    assert (styles("", "")[name].verdict, styles("", "")[name].ids) == ("matches the builtin", [])
+
+
+@pytest.fixture(scope="module")
+def styles(tmp_path_factory):
+    """What is found in them, with one place changed."""
+
+    @functools.cache
+    def found(old, new):
+        assert old in STYLES
+        return check_text(STYLES.replace(old, new), tmp_path_factory.mktemp("styles"))
+
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "mistake", "line"),
+    [
+        ("pick", "probs.cumsum(0) - probs", "probs.cumsum(0)", "S2", "cumsum"),
+        ("sample_next", "drop.scatter(-1, order, drop)", "drop", "S2", "cumsum"),
+        ("sample_next", 'logits < kth, float("-inf")', "logits < kth, 0.0", "S3", "kth, 0.0"),
+        ("sample_next", "logits / temperature", "logits * temperature", "S1", "* temperature"),
+        ("WarmupCosine", "/ (self.total_steps - self.warmup_steps)", "/ self.total_steps", "O6", "/ self."),
+        ("WarmupCosine", "self.min_lr + 0.5 *", "0.5 *", "O7", "cos("),
+        ("clip", "c / n", "c / p.grad.norm()", "O9", "norm()"),
+        ("make_opt", '"wd": 0.0', '"wd": wd', "O11", "wd"),
+        ("AdamW", "g = p.grad", "g = p.grad + self.weight_decay * p", "O2", "g = "),
+        ("AdamW", "v / (1 - b2**self.t)", "v", "O1", "sqrt"),
+    ],
+)
+def test_mistakes_in_other_styles_and_their_lines(name, old, new, mistake, line, styles):
+    result = styles(old, new)[name]
+    assert result.ids == [mistake]
+    (found,) = result.document()["mistakes"]
+    number = int(found["where"].rpartition(":")[2])
+    assert line in (IMPORTS + STYLES.replace(old, new)).splitlines()[number - 1], found["where"]

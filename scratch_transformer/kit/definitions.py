@@ -53,7 +53,7 @@ def lines_of(definition: Any) -> tuple[list[str], int]:
     A file may have several classes of a name, as notebooks do that write one again: Python finds the first of them.
     """
     lines, start = inspect.getsourcelines(definition)
-    file = inspect.getsourcefile(definition) or ""
+    file = inspect.getsourcefile(inspect.unwrap(definition)) or ""
     own = vars(definition).values() if isinstance(definition, type) else ()
     methods = [inspect.unwrap(one) for member in own if inspect.isfunction(one := getattr(member, "__func__", member))]
     inside = [one.__code__ for one in methods if one.__qualname__ == f"{definition.__qualname__}.{one.__name__}"]

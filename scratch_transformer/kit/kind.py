@@ -147,9 +147,13 @@ class Steps(NamedTuple):
     """Where they begin is told wherever it may be; else it counts what is kept."""
     joins: bool = False
     """It returns what is new alone, and whoever calls it keeps that behind what there was."""
+    counts: bool = False
+    """Whoever calls it counts the tokens that an object holds."""
 
 
-STEPS = (Steps(), Steps(tells_start=False), Steps(joins=True), Steps(tells_start=False, joins=True))
+STEPS = (
+    Steps(), Steps(tells_start=False), Steps(joins=True), Steps(tells_start=False, joins=True), Steps(counts=True),
+)  # fmt: skip
 
 
 class Candidate:

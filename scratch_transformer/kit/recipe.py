@@ -75,7 +75,7 @@ class Recipe:
     transposed: bool = True  # x Wᵀ, W as nn.Linear keeps it
     unused_biases: str = ""  # projections whose bias is there and never added: "w_q w_k"
     kv_order: str = (
-        "each repeated"  # "all repeated": heads 0 1 0 1 for 0 0 1 1, where query heads share keys and values
+        "each repeated"  # "all repeated": heads 0 1 0 1 for 0 0 1 1, where query heads share them; "keys alone"
     )
     qk_norm: bool = False  # queries and keys of every head are normalized, as in Qwen 3
     wrapped: str = "none"  # "post", "pre": residual and norm are inside attention or feed-forward; "norm": the norm is;
@@ -134,6 +134,7 @@ class Recipe:
     clip_eps: float = 1e-6
     temperature: str = "divides"
     top_p: str = "right"
+    nucleus: str = "of what top-k left"  # of which probabilities top-p counts
     top_k: str = "right"
     removed: str = "-inf"  # the logits of what may not be drawn
     decoding: str = "right"

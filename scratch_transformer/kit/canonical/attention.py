@@ -95,7 +95,7 @@ class Attention(nn.Module):
         if not self.is_wide:
             q, k = self.q_norm(q), self.k_norm(k)
         q, k, v = self._turned(q, k, v) if is_late else (q, k, v)
-        return q, self._repeated(k), self._repeated(v)
+        return q, self._repeated(k, "keys alone"), self._repeated(v, "values alone")
 
     def _turned(self, *heads: Tensor) -> tuple[Tensor, ...]:
         """q, k, v at the positions 0, 1, …: those turned that the recipe says."""
@@ -107,12 +107,12 @@ class Attention(nn.Module):
             for name, x in zip("qkv", heads, strict=True)
         )
 
-    def _repeated(self, x: Tensor) -> Tensor:
+    def _repeated(self, x: Tensor, which: str) -> Tensor:
         """(B, kv, S, d_k) -> (B, h, S, d_k)."""
         times = 1 if self.recipe.split == "not at all" else self.num_heads // self.kv_heads
         if times == 1:
             return x
-        if self.recipe.kv_order == "all repeated":
+        if self.recipe.kv_order in ("all repeated", which):
             return x.repeat(1, times, 1, 1)
         return x.repeat_interleave(times, 1)
 

@@ -28,8 +28,8 @@ class AdamW(nn.Module):
         shrink = decay if self.recipe.decay_rate == "alone" else lr * decay
         w, m, v, found = weights.clone(), torch.zeros_like(weights), torch.zeros_like(weights), []
         for t, g in enumerate(gradients, 1):
-            g = g + decay * w if form == "in the gradient" else g
-            if form == "before the step":
+            g = g + decay * w if form in ("in the gradient", "in both") else g
+            if form in ("before the step", "in both"):
                 w = w - shrink * w
             m, v = self._moments(m, v, g)
             w = w - lr * self._direction(m, v, t)
@@ -119,7 +119,8 @@ class CosineSchedule(nn.Module):
             wave = torch.cos(math.pi / 2 * progress)
         elif form == "linear":
             wave = 1 - progress
-        fall = high * wave if form == "without the minimum" else low + (high - low) * wave
+        fall = high * wave if form == "without the minimum" else (high - low) * wave
+        fall = fall if form in ("without the minimum", "minimum not added") else low + fall
         if form not in ("goes on after the end", "as long as all steps, not cut"):
             fall = torch.where(n > total, low, fall)
         return torch.where(n < warmup, high * rise, fall) if self.recipe.cosine_warmup != "none" else fall
@@ -139,6 +140,8 @@ class GradientClipping(nn.Module):
         if form == "each alone":
             return torch.cat([g.flatten() * self._factor(g.square().sum().sqrt()) for g in gradients])
         squares = torch.stack([g.square().sum() for g in gradients])
+        if form == "each alone, and short ones stretched" and squares.sum().sqrt() > self.max_norm:
+            return torch.cat([g.flatten() * (self.max_norm / (g.norm() + self.recipe.clip_eps)) for g in gradients])
         norm = {"not rooted": squares.sum(), "sum of lengths": squares.sqrt().sum()}.get(form, squares.sum().sqrt())
         return torch.cat([g.flatten() for g in gradients]) * self._factor(norm)
 
@@ -162,12 +165,15 @@ class Sampling(nn.Module):
             T = 1.0
         late = self.recipe.temperature == "after top-p"
         logits = logits if late else logits / T
+        whole = functional.softmax(logits, -1)
         if k:
             kept = k + {"one fewer": -1, "one more": 1}.get(self.recipe.top_k, 0)
             best = logits.topk(kept, largest=self.recipe.top_k != "the least likely").indices
-            logits = self._without(logits, torch.ones_like(logits, dtype=torch.bool).index_fill(-1, best, False))
+            others = torch.ones_like(logits, dtype=torch.bool).index_fill(-1, best, False)
+            logits = self._without(logits, others, "0, by top-k")
         if p < 1:
-            logits = self._without(logits, self._tail(functional.softmax(logits, -1), p))
+            counted = whole if self.recipe.nucleus == "of all ids" else functional.softmax(logits, -1)
+            logits = self._without(logits, self._tail(counted, p), "0, by top-p")
         return functional.softmax(logits / T if late else logits, -1)
 
     def _tail(self, probabilities: Tensor, p: float) -> Tensor:
@@ -179,7 +185,7 @@ class Sampling(nn.Module):
         removed = before > p if self.recipe.top_p != "one more" else before - probabilities[order].roll(1) > p
         removed[0] = False
         tail[order] = removed
-        return tail
+        return removed if self.recipe.top_p == "in the sorted order" else tail
 
-    def _without(self, logits: Tensor, removed: Tensor) -> Tensor:
-        return logits.masked_fill(removed, 0.0 if self.recipe.removed == "0" else -math.inf)
+    def _without(self, logits: Tensor, removed: Tensor, form: str) -> Tensor:
+        return logits.masked_fill(removed, 0.0 if self.recipe.removed in ("0", form) else -math.inf)

@@ -49,6 +49,7 @@ class Tokenizer(nn.Module):
         super().__init__()
         self.merges, self.recipe = settings["merges"], recipe
         self.special_tokens = settings["special_tokens"]
+        self.splits = settings["splits"]
         vocab = [bytes([i]) for i in range(256)] + [a + b for a, b in self.merges]
         vocab += [word.encode() for word in settings["special_tokens"]]
         self.vocab = vocab
@@ -62,7 +63,8 @@ class Tokenizer(nn.Module):
             if part in specials:
                 found.append(self.ids[part.encode()])
             else:
-                words = [part] if self.recipe.words == "none" else WORDS.findall(part)
+                is_cut = self.splits and self.recipe.words != "none"
+                words = WORDS.findall(part) if is_cut else [part]
                 found += [self.ids[token] for word in words for token in self._encoded(word)]
         return torch.tensor([*found, -1 if self._decoded(found) == text else -2])
 

@@ -84,9 +84,11 @@ DECAY_GROUPS = Kind(
 
 def cosine_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
     total = settings["total"]
+    steps = torch.arange(total + 9)
+    steps = steps[steps != total]  # where what ends wrongly may be cut off already, or not yet
     return (
-        Probe("steps", {"steps": torch.arange(0, total + 1)}, shows="steps up to the end"),
-        Probe("after", {"steps": torch.arange(0, total + 9)}, shows="steps after the end too"),
+        Probe("steps", {"steps": steps[:total]}, shows="steps up to the end"),
+        Probe("after", {"steps": steps}, shows="steps after the end too"),
     )
 
 
@@ -161,7 +163,7 @@ def sampling_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
     draw = Draw(seed)
     return tuple(
         Probe(f"logits {i}", {"logits": draw.normal(9, scale=scale)}, shows="random logits")
-        for i, scale in enumerate((0.5, 0.7, 0.3))
+        for i, scale in enumerate((0.5, 0.7, 0.3, 1.0, 0.1, 0.4))
     )
 
 
@@ -195,5 +197,9 @@ SAMPLING = Kind(
     build=lambda settings, recipe: canonical.Sampling(dict(settings), recipe),
     probes=sampling_probes,
     mistakes=("S1", "S2", "S3", "S4"),
-    designs={"": {}, "top-p before the temperature": {"temperature": "after top-p"}},
+    designs={
+        "": {},
+        "top-p before the temperature": {"temperature": "after top-p"},
+        "top-p of all ids, beside top-k": {"nucleus": "of all ids"},
+    },
 )

@@ -42,7 +42,7 @@ def builtin(settings: Settings, recipe: Recipe, state: State, inputs: Inputs) ->
     }
     merges = [(word(a), word(b)) for a, b in settings["merges"]]
     theirs = Theirs(models.BPE(vocab, merges))
-    theirs.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    theirs.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=settings["splits"])
     theirs.decoder = decoders.ByteLevel()
     theirs.add_special_tokens([AddedToken(token) for token in settings["special_tokens"]])
     ids = theirs.encode(inputs["text"]).ids
@@ -62,7 +62,7 @@ TOKENIZER = Kind(
     synonyms=("tokenizer", "bpetokenizer", "bpe", "bytepairencoding", "mytokenizer", "bytepairtokenizer", "bpeencoder"),
     source="Sennrich et al. 2016, algorithm 1; Radford et al. 2019, section 2.2",
     inputs=("text",),
-    defaults={"merges": (*learned(TEXT, 40), (b"e", b" ")), "special_tokens": SPECIAL},
+    defaults={"merges": (*learned(TEXT, 40), (b"e", b" ")), "special_tokens": SPECIAL, "splits": True},
     build=lambda settings, recipe: Tokenizer(settings, recipe),
     probes=probes,
     mistakes=("W1", "W2", "W3", "W4"),

@@ -3,6 +3,7 @@
 from scratch_transformer.kit.kind import Mistake
 
 SHAZEER = "Shazeer 2020, section 2"
+ALONE = ("keys alone", "values alone")
 
 GROUPED = (
     Mistake(
@@ -53,7 +54,16 @@ print("sum:    ", silu(gate) + up)
         "not k.repeat(1, groups, 1, 1).",
         source="Ainslie et al. 2023, section 2.2; torch.nn.functional.scaled_dot_product_attention, enable_gqa",
         mathematics="right: query head i uses head ⌊i / groups⌋      here: head i mod kv",
-        changes={"": {"kv_order": "all repeated"}},
+        changes={
+            "": {"kv_order": "all repeated"},
+            **{
+                f"{which}: queries get the keys of one head and the values of another": {"kv_order": which}
+                for which in ALONE
+            },
+        },
+        severities={
+            f"{which}: queries get the keys of one head and the values of another": "mistake" for which in ALONE
+        },
         demo="""\
 import torch
 heads = torch.arange(2).view(1, 2, 1, 1)

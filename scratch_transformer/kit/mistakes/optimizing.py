@@ -42,7 +42,7 @@ print("as they are:", m / v**0.5)
         fix="p.mul_(1 - lr * weight_decay), and leave the gradient as it is.",
         source=ADAMW,
         mathematics="right: w ← (1 - lr λ) w - lr m̂ / (√v̂ + ε)      here: g ← g + λ w before the moments",
-        changes={"": {"decay": "in the gradient"}},
+        changes={"": {"decay": "in the gradient"}, "beside the step too": {"decay": "in both"}},
         demo="""\
 import torch
 for optimizer in (torch.optim.AdamW, torch.optim.Adam):
@@ -150,6 +150,7 @@ for step in (10, 50, 70):
             "a quarter of a wave": {"cosine": "half the angle"},
             "a straight line": {"cosine": "linear"},
             "without the least rate": {"cosine": "without the minimum"},
+            "the least rate is not added": {"cosine": "minimum not added"},
         },
         severities={"a straight line": "harmless"},
         demo="""\
@@ -185,7 +186,11 @@ print("without:", [1.0] * 5)
         fix="norm = torch.sqrt(sum((p.grad**2).sum() for p in parameters)), then one factor for all of them.",
         source=CLIPPING,
         mathematics="right: g ← g · min(1, c / √(Σ ‖g_i‖²))      here: g_i ← g_i · min(1, c / ‖g_i‖)",
-        changes={"each tensor alone": {"clipping": "each alone"}, "each number alone": {"clipping": "every number"}},
+        changes={
+            "each tensor alone": {"clipping": "each alone"},
+            "each tensor alone, to the same length": {"clipping": "each alone, and short ones stretched"},
+            "each number alone": {"clipping": "every number"},
+        },
         demo="""\
 import torch
 a, b = torch.tensor([3.0]), torch.tensor([4.0])
@@ -259,7 +264,7 @@ print("multiplied by 0.5:", torch.softmax(logits * 0.5, -1))
         title="top-p keeps other ids",
         severity="mistake",
         does="Keeps other ids than the likeliest ones that together reach p: the one that reaches it is left out, or "
-        "the unlikely ones are taken.",
+        "the unlikely ones are taken, or what was found for sorted ids is not put back into the order of the ids.",
         expected="The fewest of the likeliest whose sum is at least p, the one that reaches it included.",
         fix="remove where cumsum - probability >= p, in descending order.",
         source=NUCLEUS,
@@ -267,6 +272,7 @@ print("multiplied by 0.5:", torch.softmax(logits * 0.5, -1))
         changes={
             "without the one that reaches p": {"top_p": "without the one that reaches p"},
             "the least likely": {"top_p": "the least likely"},
+            "by their places in the sorted order": {"top_p": "in the sorted order"},
         },
         demo=LOGITS
         + """\
@@ -284,7 +290,10 @@ print("kept for 0.8, right:", (p.cumsum(-1) - p < 0.8).sum().item(), "wrong:", (
         fix="logits.masked_fill(removed, float('-inf')).",
         source=NUCLEUS,
         mathematics="exp(-inf) = 0, exp(0) = 1",
-        changes={"": {"removed": "0"}},
+        changes={
+            "": {"removed": "0"},
+            **{f"of {name} alone": {"removed": f"0, by {name}"} for name in ("top-k", "top-p")},
+        },
         demo=LOGITS
         + """\
 removed = torch.tensor([False, False, True, True])

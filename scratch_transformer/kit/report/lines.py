@@ -28,7 +28,16 @@ PATTERNS: dict[str, str] = {
     "P5": r"self\.\w*(pe|pos|enc)\w* *=[^=]|zeros|buffer",
     "P14": r"\[:, ?[01]::2\]|\.sin\(|\.cos\(",
     "P11": r"sqrt|\*\*\s*0?\.5|scale|return",
-    "R2": r"\*\*.*/|pow\(|exp\(",
+    "P7": r"^\s*\w*(start|off|past|pos|t0|begin|cur)\w* *=[^=]|arange\(",
+    "K1": r"cat\(|\w*(cache|past)\w*(\[.*\])? *=[^=]|\.(update|append)\(",
+    "R1": r"::2\]|chunk\(|view_as_complex|unflatten|stack\(|repeat_interleave", "R2": r"\*\*.*/|pow\(|exp\(",
+    "R3": r"(?i)\b\w?v(alues?)?\b.*=.*(rot|rope)", "R4": r"(?i)=.*(rot|rope)\w*\(", "R6": r"- *\w|cat\(|stack\(",
+    "G3": r"repeat|expand|view\(|reshape\(|permute\(",
+    "O1": r"sqrt|addcdiv|\*\* *0?\.5", "O2": r"(?i)(=|_\().*(decay|wd|lambda|lam\b)",
+    "O3": r"(?<![\w\"'])eps", "O4": r"(?i)(decay|wd|lambda|lam)\b", "O5": r"mul_\(|lerp|addcmul|\bb(eta)?\w*[12]", "O6": r"/ *\(?[a-z]|cos\(",
+    "O7": r"cos\(", "O8": r"warm|return", "O9": r"norm|clamp|clip", "O10": r"sqrt|norm|sum\(", "O11": r"decay",
+    "S1": r"(?i)temp|tau|/ *t\b", "S2": r"cumsum", "S3": r"masked_fill|where|\] *= *", "S4": r"topk|sort|\[:",
+    "W1": r"min\(|max\(|rank|merge", "W2": r"special", "W3": r"findall|finditer|split\(|encode\(", "W4": r"\.decode\(",
     "A1": r"sqrt|\*\*\s*\(?-?(0?\.5|1 ?/ ?2)|/ ?\(?self|scale", "A2": r"softmax", "A3": r"mask", "A4": r"mask",
     "A37": r"softmax|sigmoid|@|matmul", "A38": r"einsum|sum\(",
     "A5": r"tril|triu|mask", "A6": r"tril|triu|mask", "A7": r"mask", "A8": r"masked_fill|1e9|inf",
@@ -101,7 +110,7 @@ AROUND = 2
 
 OF_ATTENTION = (
     "A1", "A2", "A4", "A8", "A10", "A11", "A12", "A13", "A14", "A15", "A16", "A17", "A18", "A19", "A21", "A23", "A28",
-    "A29", "A38",
+    "A25", "A29", "A38",
 )  # fmt: skip
 """Mistakes that are made where attention is computed: the same words elsewhere mean something else."""
 OF_LAYERS = ("A36", "B2", "B3", "B6", "B13", "B14", "B15", "B20", "B23", "B24")
@@ -213,13 +222,14 @@ class _Room(NamedTuple):
 
 
 def _rooms(definition: Any) -> list[_Room]:
-    """The forward of a class, and all of it; a function."""
-    forward = vars(definition).get("forward") if isinstance(definition, type) else None
+    """The forward of a class, or what an optimizer or the like has in its place, and all of it; a function."""
+    own = vars(definition) if isinstance(definition, type) else {}
+    called = next((own[name] for name in ("forward", "step", "__call__", "encode") if name in own), None)
     found = []
-    for part in filter(None, (forward, definition)):
+    for part in filter(None, (called, definition)):
         with contextlib.suppress(OSError, TypeError):
             lines, start = lines_of(part)
-            file = inspect.getsourcefile(part) or ""
+            file = inspect.getsourcefile(inspect.unwrap(part)) or ""
             found.append(_Room(definition.__name__, file, start, [line.rstrip("\n") for line in lines]))
     return found
 

@@ -226,7 +226,7 @@ class Resolved(Candidate):
             return None  # without targets it hides nothing of the future: it is given one token at a time
         with double(drops=False), torch.no_grad():
             wide = functools.partial(self._as_wide, inputs=inputs)
-            found = caching.pieces(self.module, plan, inputs, chunks, wide, steps)
+            found = caching.pieces(self.module, plan, inputs, chunks, wide, steps, self.settings)
             return None if found is None else self.post(found, inputs)
 
     def _as_wide(self, output: Any, inputs: Inputs) -> Tensor:

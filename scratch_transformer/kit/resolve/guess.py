@@ -30,6 +30,7 @@ from scratch_transformer.kit.resolve.fitness import (
 from scratch_transformer.kit.resolve.functions import training
 from scratch_transformer.kit.resolve.functions.grouping import makes_groups
 from scratch_transformer.kit.resolve.functions.schedules import is_cosine, is_schedule
+from scratch_transformer.kit.resolve.functions.tokenizing import is_tokenizer
 from scratch_transformer.kit.resolve.likeness import ADAPTER, HEAD, NAMED, by_last_word, likeness
 from scratch_transformer.kit.resolve.names.settings import settings_of
 from scratch_transformer.kit.resolve.names.words import plain, words
@@ -103,7 +104,7 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
     """The same, by the name alone and what its forward takes."""
     name = name.removeprefix(ADAPTER) if inspect.isfunction(thing) else name
     word = plain(name)
-    is_none = any(word.endswith(other) for other in NO_COMPONENTS) and not training.is_tokenizer(thing)
+    is_none = any(word.endswith(other) for other in NO_COMPONENTS) and not is_tokenizer(thing)
     is_none = is_none or ("pos" in word and words(name)[0] in NOTHING)  # NoPositionalEncoding, of a study
     if is_none or inspect.isabstract(thing) or _is_container(thing) or _reads_a_file(thing):
         return ()
@@ -112,7 +113,7 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
         own = {
             "WarmupSchedule": is_schedule(thing),
             "AdamW": training.is_optimizer(thing),
-            "Tokenizer": training.is_tokenizer(thing),
+            "Tokenizer": is_tokenizer(thing),
         }
         kinds = {name: kind for name, kind in kinds.items() if own.get(name)}
     if is_class and structure.is_adapted(thing):
@@ -129,6 +130,8 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
     if family and not any(score < -9 for score, _, _ in found):  # the name does not tell which of them
         best = [*relatives, *best]
     best = list(dict.fromkeys([*best, *relatives]))
+    if is_class and "swiglu" in word:  # a sigmoid there is no other design
+        best = [kind for kind in best if kind != "FeedForward"]
     if is_class and "InputEmbedding" in best and {"sin", "cos"} <= names_in(thing):
         best = list(dict.fromkeys([*best, "PositionalEncoding"]))  # a table that is looked up by position
     if is_class and "PositionalEncoding" in best and {"Embedding", "sin", "cos"} <= names_in(thing):
@@ -261,9 +264,10 @@ BY_CONTENT = {
     "DecayGroups": makes_groups,
     "GradientClipping": training.clips,
     "Sampling": training.draws,
+    "Tokenizer": is_tokenizer,
 }
 """What is known by what it does and is given, whatever it is called."""
-ALONE_IN_THIS = {"Tokenizer": training.is_tokenizer, "AdamW": training.is_optimizer, "DecayGroups": makes_groups}
+ALONE_IN_THIS = {"Tokenizer": is_tokenizer, "AdamW": training.is_optimizer, "DecayGroups": makes_groups}
 """What is of this kind if it looks like that, and of no other."""
 
 

@@ -92,7 +92,7 @@ class Values:
         if len(wide) == 1:
             self.names.setdefault("d_model", wide[0])  # hidden_dim, if nothing else is
         if "d_model" in self.names and "d_ff" in self.own:
-            self._inner = self._unclear(names) or self._second(names)
+            self._inner = self._unclear(names) or self._second(names) or self._one_letter(names)
 
     def meanings(self, name: str) -> tuple[str, ...]:
         """The settings that a name may mean beside the other ones of its constructor."""
@@ -119,6 +119,12 @@ class Values:
         known = {s for name in names if name != self.names["d_model"] for s in settings_of(name)[:1]}
         is_free = not known & {"d_ff", "d_ff/d_model"}
         return tuple(n for n in names if is_free and settings_of(n) == ("d_model",) and not is_setting(n))
+
+    def _one_letter(self, names: Sequence[str]) -> tuple[str, ...]:
+        """h is no number of heads where there are none, or another parameter is that."""
+        heads = [n for n in names if settings_of(n)[:1] == ("num_heads",)]
+        is_told = any("d_ff" in setting for n in names for setting in settings_of(n)[:1])
+        return () if is_told or ("num_heads" in self.own and len(heads) < 2) else tuple(n for n in heads if n == "h")
 
     def _second(self, names: Sequence[str]) -> tuple[str, ...]:
         """Of two widths, input_dim and feature_dim, and none that is said to be in between, the second is that.

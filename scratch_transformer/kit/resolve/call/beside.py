@@ -20,7 +20,7 @@ POSITIONS = re.compile(
     r"^(token|input|cache|seq|time|abs(olute)?|q|query|k|kv|key|src|source|tgt|trg|target|(en|de)c(oder)?)?_?(position(id|_id)?s?|pos(id|_id|ition)?s?|posn|poses)(idx|ids?)?$"
 )
 START = re.compile(
-    r"start(pos|ing|position|idx)|^offset$|posoffset|positionoffset|(cur|current|past|cache|kv)(pos|len|length|position)$|^startat$|^t0$"
+    r"^start$|start(pos|ing|position|idx)|^offset$|posoffset|positionoffset|(cur|current|past|cache|kv)(pos|len|length|position)$|^startat$|^t0$"
 )
 TABLE = re.compile(
     r"freq|cis$|^cos|cos$|^sin|sin$|cossin|sincos|rope|rotary|rotation|rotmat|positionembeddings?$|^posemb|angles?$"

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from scratch_transformer.kit.kind import STEPS, Steps
 from scratch_transformer.kit.resolve.build.construct import parameters_of
-from scratch_transformer.kit.resolve.call import beside
+from scratch_transformer.kit.resolve.call import beside, holders
 from scratch_transformer.kit.resolve.call.plan import CannotCall, Plan
 from scratch_transformer.kit.resolve.names.words import plain
 
@@ -35,31 +35,60 @@ def pieces(
     chunks: tuple[int, ...],
     tensor: Callable[[Any], Tensor],
     steps: Steps = STEPS[0],
+    settings: Mapping[str, Any] | None = None,
 ) -> Tensor | None:
     """The outputs of all pieces, joined; None if nothing says that it keeps keys and values.
 
-    tensor: what of a returned value is the output. Whatever the learner's code raises is passed on.
+    tensor: what of a returned value is the output. settings: with which it was made. Whatever the learner's code raises
+    is passed on.
     """
     found = parameters_of(made.forward)
-    passed = next((p.name for p in found if PASSED.search(plain(p.name)) and p.default is None), None)
+    passed = next((p for p in found if PASSED.search(plain(p.name)) and p.default is None), None)
+    if passed is None:
+        return _in_pieces(made, plan, inputs, chunks, tensor, steps)
+    error: Exception | None = None
+    for make in (*holders.makers(made, passed, settings or {}), None):
+        try:
+            holder = None if make is None else make()
+            empty = holders.state(holder)
+            output = _in_pieces(made, plan, inputs, chunks, tensor, steps, passed.name, holder)
+        except Exception as raised:  # it is given something else
+            error = raised
+            continue
+        if output is not None and (holder is None or holders.state(holder) != empty):  # it has used it
+            return output
+    if error is not None:
+        raise error
+    return None
+
+
+def _in_pieces(
+    made: nn.Module, plan: Plan, inputs: Mapping[str, Any], chunks: tuple[int, ...], tensor: Callable[[Any], Tensor],
+    steps: Steps, passed: str = "", holder: Any = None,
+) -> Tensor | None:  # fmt: skip
+    """passed: the parameter for what is kept. holder: an object that is given there; None: what it returns is."""
+    found = parameters_of(made.forward)
     switch = {
         p.name: True for p in found if SWITCH.search(plain(p.name)) and (p.default is False or p.default is p.empty)
     }
     start = starts_of(made.forward, may_have_a_default=steps.tells_start)
     positions = [p.name for p in found if beside.POSITIONS.match(plain(p.name)) and p.default is None]
-    if passed is None and not (keeps(made) and (switch or start)):
+    if not passed and not (keeps(made) and (switch or start)):
         return None
     own = {id(values): values for values in made.parameters()}  # whose gradients are asked for
-    made, outputs, kept, begin = _switched_on(copy.deepcopy(made, own)), [], None, 0
+    made, outputs, kept, begin = _switched_on(copy.deepcopy(made, own)), [], holder, 0
     for length in chunks:
         given = dict(_piece(plan, inputs, begin, length)) | switch
         given |= dict.fromkeys(start, begin)
         given |= {name: torch.arange(begin, begin + length) for name in positions}
-        if passed is not None and (begin or not isinstance(plan.constants.get(passed), beside.NoneKept)):
+        if passed and (begin or holder is not None or not isinstance(plan.constants.get(passed), beside.NoneKept)):
             given[passed] = kept
+        before = holders.counted(holder)
         returned = made(**given)
         outputs.append(plan.output(tensor(returned)))
-        if passed is not None:
+        if holder is not None and steps.counts:
+            holders.advance(holder, before, length)
+        elif passed and holder is None:
             new = _kept(returned)
             if new is None:
                 return None

@@ -23,7 +23,7 @@ OPTIMIZER = {
 }
 """What the parameters of optimizers are called."""
 MODELS = ("self", "model", "net", "network", "module", "m", "gpt", "llm", "lm")
-GROUPS = re.compile(r"""["']weight_decay["']\s*:|dict\([^)]*weight_decay\s*=""")
+GROUPS = re.compile(r"""["'](weight_decay|wd)["']\s*:|dict\([^)]*(weight_decay|wd)\s*=""")
 OTHERS: dict[str, Any] = {"betas": (0.9, 0.95), "beta1": 0.9, "beta2": 0.95, "eps": 1e-8, "device": "cpu"}
 
 
@@ -58,7 +58,8 @@ def _decays(made: Any, usual: float) -> dict[int, float]:
     """Of an optimizer, of groups, or of several things of which one is that: parameter -> 1 if it shrinks, or 0."""
     several = [made, *made] if isinstance(made, (list, tuple)) else [made]
     groups = next((one.param_groups for one in several if hasattr(one, "param_groups")), made)
-    return {id(p): float(group.get("weight_decay", usual) > 0) for group in groups for p in group["params"]}
+    decays = [(group, group.get("weight_decay", group.get("wd", usual))) for group in groups]
+    return {id(p): float(decay > 0) for group, decay in decays for p in group["params"]}
 
 
 def _meant(name: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import inspect
 import re
@@ -17,7 +16,7 @@ from scratch_transformer.kit.definitions import names_in
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.call.precision import double
-from scratch_transformer.kit.resolve.functions import grouping
+from scratch_transformer.kit.resolve.functions import grouping, tokenizing
 from scratch_transformer.kit.resolve.functions.grouping import OPTIMIZER
 from scratch_transformer.kit.resolve.names.words import plain
 
@@ -39,14 +38,6 @@ def is_optimizer(thing: Any) -> bool:
     return callable(getattr(thing, "step", None)) and plain(first).startswith("param")
 
 
-def is_tokenizer(thing: Any) -> bool:
-    """A class with encode and decode that is made of a vocabulary and merges."""
-    if not isinstance(thing, type) or not all(callable(getattr(thing, name, None)) for name in ("encode", "decode")):
-        return False
-    names = {plain(p.name) for p in parameters_of(thing)}
-    return "merges" in names and bool({"vocab", "vocabulary"} & names)
-
-
 def takes_logits(thing: Any) -> bool:
     """Whether a function's first argument is of logits, and nothing else that it must be given is unknown."""
     parameters = parameters_of(thing) if inspect.isfunction(thing) else []
@@ -66,7 +57,8 @@ def clips(thing: Any) -> bool:
     if not inspect.isfunction(thing) or "clip" not in plain(thing.__name__):
         return False
     given = [plain(p.name) for p in parameters_of(thing) if p.default is p.empty]
-    is_given = len(given) == 2 and re.match("param|grad|model|net", given[0]) is not None
+    is_named = re.match("param|grad|model|net", given[0]) is not None if given else False
+    is_given = len(given) == 2 and (is_named or "grad" in names_in(thing))
     return is_given and any("grad" in name for name in (given[0], *names_in(thing)))
 
 
@@ -75,8 +67,8 @@ def told(thing: Any, kind: Kind, settings: Mapping[str, Any]) -> dict[str, Any]:
     words = [plain(p.name) for p in parameters_of(thing)]
     if kind.name == "AdamW" and not set(words) & set(OPTIMIZER["weight_decay"]):
         return {"weight_decay": 0.0}
-    if kind.name == "Tokenizer" and not any("special" in word for word in words):
-        return {"special_tokens": ()}
+    if kind.name == "Tokenizer":
+        return tokenizing.told(thing)
     if kind.name == "Sampling":
         neutral = {"temperature": 1.0, "top_k": 0, "top_p": 1.0}
         return {name: settings[name] if set(words) & set(SAMPLING[name]) else neutral[name] for name in SAMPLING}
@@ -86,7 +78,7 @@ def told(thing: Any, kind: Kind, settings: Mapping[str, Any]) -> dict[str, Any]:
 def reading(thing: Any, kind: Kind, settings: Mapping[str, Any]) -> Callable[..., Any] | None:
     """Something of these kinds as a function of their inputs."""
     if kind.name == "Tokenizer":
-        return _encoding(thing, settings)
+        return tokenizing.reading(thing, settings)
     if kind.name == "AdamW":
         return _stepping(thing, settings)
     if kind.name == "DecayGroups":
@@ -136,25 +128,6 @@ def _stepping(cls: Any, settings: Mapping[str, Any]) -> Callable[..., Any]:
         return torch.stack(found)
 
     return steps
-
-
-# ---- Tokenizers ----
-
-
-def _encoding(cls: Any, settings: Mapping[str, Any]) -> Callable[..., Any]:
-    merges, specials = list(settings["merges"]), list(settings["special_tokens"])
-    words = [*(bytes([b]) for b in range(256)), *(a + b for a, b in merges), *(word.encode() for word in specials)]
-    given = {"vocab": dict(enumerate(words)), "merges": merges, "special": specials}
-    options = {
-        p.name: value for p in parameters_of(cls) for word, value in given.items() if plain(p.name).startswith(word)
-    }
-
-    def encode(text: str) -> Tensor:
-        tokenizer = cls(**copy.deepcopy(options))
-        ids = [int(i) for i in tokenizer.encode(text)]
-        return torch.tensor([*ids, -1 if tokenizer.decode(ids) == text else -2])
-
-    return encode
 
 
 # ---- Clipping ----

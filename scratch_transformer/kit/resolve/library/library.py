@@ -58,7 +58,8 @@ class Library(Parts):
             adopted = self._adopt(again, kind, wanted, changes)
             if not any(isinstance(value, (nn.Module, list, tuple)) for value in attempt.args.values()):
                 unread = {"num_heads"} if asked.is_one_head(cls) else set()  # of a config that others read
-                adopted.told = frozenset(attempt.used) - unread  # what is given its parts need not listen
+                named = given.keys() & changes.keys() & attempt.args.keys()
+                adopted.told = frozenset({*attempt.used, *named}) - unread  # what is given its parts need not listen
             return adopted
 
         return rebuild

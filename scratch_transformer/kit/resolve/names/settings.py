@@ -24,7 +24,7 @@ SETTINGS: dict[str, str] = {
     """,
     "d_out": "outfeatures outputfeatures dout outputdim outdim outputsize nout fanout out outputdimension outdims",
     "num_heads": """
-        numheads nheads nhead nhd heads h head numattentionheads numhead headsnum nheadcount attentionheads
+        numheads nheads nhead nhd nh heads h head numattentionheads numhead headsnum nheadcount attentionheads
         numberofheads noheads attnheads numatthead hn numofheads headcount nattnheads numqueryheads nquery
     """,
     "d_k": """
@@ -108,11 +108,11 @@ SETTINGS: dict[str, str] = {
     """,
     "max_lr": """
         maxlearningrate maxlr lrmax alphamax peaklr peaklearningrate learningrate lr baselr initiallr amax maxalpha
-        learningratemax etamax peak highest lrpeak maxrate peakrate lrhigh
+        learningratemax etamax peak highest lrpeak maxrate peakrate lrhigh top high hi
     """,
     "min_lr": """
         minlearningrate minlr lrmin alphamin etamin amin minalpha learningratemin finallr endlr floor lrfloor lowest
-        minrate lrlow lrend
+        minrate lrlow lrend low lo bottom
     """,
     "total": """
         cosinecycleiters totalsteps maxiters lrdecayiters maxsteps numtrainingsteps totaliters cosinesteps tc
@@ -123,7 +123,7 @@ SETTINGS: dict[str, str] = {
     "step": "step stepnum steps currentstep nsteps t iteration globalstep stepno",
 }
 
-FRACTIONS = ("dropout", "eps", "label_smoothing", "factor", "d_ff/d_model", "rope_base")
+FRACTIONS = ("dropout", "eps", "label_smoothing", "factor", "d_ff/d_model", "rope_base", "max_lr", "min_lr")
 """Settings that need not be whole numbers."""
 SHARING = re.compile(r"shar(e|ed|ing)|^tie|tied|tying")
 """Of weights: vocabularies of two sizes cannot share theirs."""

@@ -1,0 +1,82 @@
+"""Caches that are objects: of a class of the learner's own, one or one for every layer, or a dictionary that fills."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from torch import Tensor, nn
+
+from scratch_transformer.kit.resolve.build import construct
+from scratch_transformer.kit.resolve.names.words import plain
+
+NAMED = re.compile(r"cache$|^cache|^keyvalues?$|^kv(store|state|memory)?$")
+COUNTS = re.compile(r"pos|len|offset|seen|index|idx|cursor|start|cur|filled|used|tokens|^t$|^size$|^end$")
+"""Of what says how many tokens a cache holds."""
+ADVANCES = re.compile(r"^(advance|increment|move|step)")
+SEVERAL = re.compile(r"\b(list|tuple|sequence)\b", re.IGNORECASE)
+Make = Callable[[], Any]
+
+
+def makers(made: nn.Module, parameter: inspect.Parameter, settings: Mapping[str, Any]) -> Iterator[Make]:
+    """Ways to make what a forward is given to keep keys and values in, for one sentence; the likeliest first."""
+    said = "" if parameter.annotation is parameter.empty else _text(parameter.annotation)
+    namespace = vars(sys.modules.get(type(made).__module__, sys))
+    count = settings.get("num_layers", 0)
+    for cls in _classes(namespace, type(made).__module__, said):
+        if not SEVERAL.search(said):
+            yield lambda cls=cls: _made(cls, settings, namespace)
+        if count:
+            yield lambda cls=cls: [_made(cls, {**settings, "num_layers": 1}, namespace) for _ in range(count)]
+    if not said or re.search(r"dict", said, re.IGNORECASE):
+        yield dict
+
+
+def advance(holder: Any, before: Mapping[str, int], length: int) -> None:
+    """So many tokens more, of what leaves it to whoever calls it to count them."""
+    for one in holder if isinstance(holder, list) else [holder]:
+        method = next((n for n in dir(one) if ADVANCES.match(n) and callable(getattr(one, n))), "")
+        if method:
+            getattr(one, method)(length)
+        for name, number in before.items():
+            if not method and getattr(one, name, None) == number:
+                setattr(one, name, number + length)
+
+
+def counted(holder: Any) -> dict[str, int]:
+    """The numbers of a cache by which it may count its tokens: attribute -> value."""
+    one = holder[0] if isinstance(holder, list) and holder else holder
+    own = vars(one) if hasattr(one, "__dict__") else {}
+    return {name: value for name, value in own.items() if type(value) is int and COUNTS.search(plain(name))}
+
+
+def state(holder: Any) -> Any:
+    """What a cache holds, to be compared: numbers, and sums of tensors."""
+    if isinstance(holder, Tensor):
+        return tuple(holder.shape), float(holder.double().abs().sum())
+    if isinstance(holder, Mapping):
+        return {name: state(value) for name, value in holder.items()}
+    if isinstance(holder, (list, tuple)):
+        return [state(value) for value in holder]
+    return state(vars(holder)) if hasattr(holder, "__dict__") and not isinstance(holder, type) else holder
+
+
+def _text(annotation: Any) -> str:
+    return annotation if isinstance(annotation, str) else f"{getattr(annotation, '__name__', '')} {annotation}"
+
+
+def _classes(namespace: Mapping[str, Any], module: str, said: str) -> list[type]:
+    """Those that an annotation names; else those that are called caches."""
+    own = [c for c in namespace.values() if isinstance(c, type) and getattr(c, "__module__", "") == module]
+    named = [cls for cls in own if re.search(rf"\b{cls.__name__}\b", said)]
+    called = [cls for cls in own if NAMED.search(plain(cls.__name__)) and not hasattr(cls, "forward")]
+    return named or ([] if re.search("Tensor|dict", said, re.IGNORECASE) else called)
+
+
+def _made(cls: type, settings: Mapping[str, Any], namespace: Mapping[str, Any]) -> Any:
+    for attempt in construct.attempts(cls, {"num_layers": 1, **settings, "batch": 1}, namespace, lambda name: [], {}):
+        return attempt.build()
+    raise TypeError(f"{cls.__name__} cannot be built")
