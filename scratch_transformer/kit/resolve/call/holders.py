@@ -6,6 +6,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
@@ -28,9 +29,9 @@ def makers(made: nn.Module, parameter: inspect.Parameter, settings: Mapping[str,
     count = settings.get("num_layers", 0)
     for cls in _classes(namespace, type(made).__module__, said):
         if not SEVERAL.search(said):
-            yield lambda cls=cls: _made(cls, settings, namespace)
+            yield partial(_made, cls, settings, namespace)
         if count:
-            yield lambda cls=cls: [_made(cls, {**settings, "num_layers": 1}, namespace) for _ in range(count)]
+            yield partial(_one_each, count, cls, {**settings, "num_layers": 1}, namespace)
     if not said or re.search(r"dict", said, re.IGNORECASE):
         yield dict
 
@@ -74,6 +75,10 @@ def _classes(namespace: Mapping[str, Any], module: str, said: str) -> list[type]
     named = [cls for cls in own if re.search(rf"\b{cls.__name__}\b", said)]
     called = [cls for cls in own if NAMED.search(plain(cls.__name__)) and not hasattr(cls, "forward")]
     return named or ([] if re.search("Tensor|dict", said, re.IGNORECASE) else called)
+
+
+def _one_each(count: int, cls: type, settings: Mapping[str, Any], namespace: Mapping[str, Any]) -> list[Any]:
+    return [_made(cls, settings, namespace) for _ in range(count)]
 
 
 def _made(cls: type, settings: Mapping[str, Any], namespace: Mapping[str, Any]) -> Any:
