@@ -94,6 +94,7 @@ LOWEST = "min(set(zip(ids, ids[1:])), key=lambda pair: self.merges.get(pair, mat
         (IN_ORDER, "ByteLevelBPE", "if cut else [text]", "if False else [text]", ["W2"]),
         (WITHOUT_WORDS, "Tok", "", "", []),
         (WITHOUT_WORDS, "Tok", LOWEST, "next((p for p in zip(ids, ids[1:]) if p in self.merges), None)", ["W1"]),
+        (WITHOUT_WORDS, "Tok", LOWEST, "max(zip(ids, ids[1:]), key=lambda p: self.merges.get(p, -1))", ["W1"]),
         (LEARNING, "Tok", "", "", []),
         (LEARNING, "Tok", JOINED, '"".join(self.vocab[i].decode("utf-8", "replace") for i in ids)', ["W4"]),
     ],

@@ -81,9 +81,9 @@ class Tokenizer(nn.Module):
             return self._longest(word.encode())
         ranks = {pair: rank for rank, pair in enumerate(self.merges)}
         while pairs := [pair for pair in pairwise(parts) if pair in ranks]:
-            parts = joined(
-                parts, pairs[0] if self.recipe.merging == "from the left" else min(pairs, key=ranks.__getitem__)
-            )
+            lowest, highest = (pick(pairs, key=ranks.__getitem__) for pick in (min, max))
+            chosen = {"from the left": pairs[0], "last learned first": highest}.get(self.recipe.merging, lowest)
+            parts = joined(parts, chosen)
             if self.recipe.merging == "once":
                 break
         return parts

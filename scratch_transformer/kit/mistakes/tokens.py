@@ -16,6 +16,7 @@ TOKENS = (
         source=SENNRICH,
         changes={
             "from the left": {"merging": "from the left"},
+            "the last learned first": {"merging": "last learned first"},
             "the longest token first": {"merging": "longest first"},
             "one merge only": {"merging": "once"},
         },
