@@ -176,6 +176,13 @@ class WarmupCosine:
         t = (step - self.warmup_steps) / (self.total_steps - self.warmup_steps)
         return self.min_lr + 0.5 * (self.max_lr - self.min_lr) * (1 + math.cos(math.pi * t))
 
+def lr_at(step, top=1e-3, end=1e-4, warm=10, total=100):
+    if step < warm:
+        return top * (step + 1) / warm
+    if step > total:
+        return end
+    return end + (top - end) * (1 + math.cos(math.pi * (step - warm) / (total - warm))) / 2
+
 @torch.no_grad()
 def clip(ps, c):
     ps = [p for p in ps if p.grad is not None]
@@ -207,7 +214,7 @@ class AdamW:
 '''
 
 
-@pytest.mark.parametrize("name", ["pick", "sample_next", "WarmupCosine", "clip", "make_opt", "AdamW"])
+@pytest.mark.parametrize("name", ["pick", "sample_next", "WarmupCosine", "lr_at", "clip", "make_opt", "AdamW"])
 def test_other_styles_are_right(name, styles):
     assert (styles("", "")[name].verdict, styles("", "")[name].ids) == ("matches the builtin", [])
 
@@ -233,6 +240,7 @@ def styles(tmp_path_factory):
         ("sample_next", "logits / temperature", "logits * temperature", "S1", "* temperature"),
         ("WarmupCosine", "/ (self.total_steps - self.warmup_steps)", "/ self.total_steps", "O6", "/ self."),
         ("WarmupCosine", "self.min_lr + 0.5 *", "0.5 *", "O7", "cos("),
+        ("lr_at", "/ (total - warm)", "/ total", "O6", "/ total"),
         ("clip", "c / n", "c / p.grad.norm()", "O9", "norm()"),
         ("make_opt", '"wd": 0.0', '"wd": wd', "O11", "wd"),
         ("AdamW", "g = p.grad", "g = p.grad + self.weight_decay * p", "O2", "g = "),

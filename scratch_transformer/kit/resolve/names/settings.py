@@ -112,7 +112,7 @@ SETTINGS: dict[str, str] = {
     """,
     "min_lr": """
         minlearningrate minlr lrmin alphamin etamin amin minalpha learningratemin finallr endlr floor lrfloor lowest
-        minrate lrlow lrend low lo bottom
+        minrate lrlow lrend low lo bottom end
     """,
     "total": """
         cosinecycleiters totalsteps maxiters lrdecayiters maxsteps numtrainingsteps totaliters cosinesteps tc
