@@ -80,6 +80,22 @@ def test_swiglu_has_silu_and_a_width_called_h(name, activation, ids, tmp_path):
     assert (result.ids, result.error < 1e-12) == (ids, not ids), result
 
 
+@pytest.mark.parametrize(
+    "new, id",
+    [
+        ("self.w1(x) * F.silu(self.w3(x))", "G1"),
+        ("F.silu(self.w1(x)) + self.w3(x)", "G2"),
+        ("self.w1(x) * self.w3(x)", "G4"),
+        ("F.silu(self.w1(x) * self.w3(x))", "G5"),
+    ],
+)
+def test_the_line_of_a_gate_is_shown(new, id, tmp_path):
+    text = GATED.replace("NAME", "SwiGLU").replace("ACTIVATION(self.w1(x)) * self.w3(x)", new)
+    (found,) = check_text(text, tmp_path)["SwiGLU"].document()["mistakes"]
+    line = int(found["where"].rpartition(":")[2])
+    assert (found["id"], new in (IMPORTS + text).splitlines()[line - 1]) == (id, True), found["where"]
+
+
 @pytest.mark.parametrize("settings", [SHARED, {"d_k": 7}, {**SHARED, "d_k": 5}])
 @pytest.mark.parametrize("kind", ["MultiheadAttention", "SelfAttention", "CausalSelfAttention", "RotaryAttention"])
 def test_the_reference_is_the_builtin_with_shared_and_other_heads(kind, settings):
