@@ -71,6 +71,11 @@ def test_tokens_are_drawn_with_their_probabilities(options):
     assert ((frequencies - p).abs() <= 5 * (p * (1 - p) / DRAWS).sqrt() + 1e-12).all()
 
 
+def test_the_coldest_draw_is_the_likeliest_token():
+    probabilities, _ = truncated(torch.tensor([[3.0, 80.0, -5.0]]), temperature=1e-300)
+    assert probabilities.tolist() == [[0, 1, 0]]
+
+
 def test_the_largest_number_below_one_draws_a_token_that_may_be_drawn():
     probabilities = torch.tensor([[0.0, 0.3, 0.0, 0.3, 0.1, 0.3 - 1e-9, 0.0]], dtype=torch.float64)
     tokens, largest = torch.tensor([[1, 5, 2, 6, 7, 8, 9]]), torch.tensor([1 - 2**-53], dtype=torch.float64)

@@ -10,6 +10,9 @@ from scratch_transformer import functional
 LIKELIEST = 1024
 """Tokens of a large vocabulary that are searched for the nucleus first: to sort all can take longer than the model."""
 
+COLDEST = 1e-6
+"""A temperature that nothing distinguishes from a lower one, at which logits would be infinite."""
+
 
 def penalized(logits: Tensor, seen: Tensor, penalty: float) -> Tensor:
     """Logits (R, V) of which those of `seen` tokens, boolean (R, V), are lowered: x / penalty, or x · penalty if x < 0.
@@ -31,7 +34,7 @@ def truncated(
     tokens = torch.arange(logits.shape[-1], device=logits.device).expand_as(logits)
     if top_k is not None:
         logits, tokens = logits.topk(min(top_k, logits.shape[-1]))
-    probabilities = functional.softmax(logits / temperature, dim=-1)
+    probabilities = functional.softmax(logits / max(temperature, COLDEST), dim=-1)
     if top_p is not None:
         probabilities, tokens = _nucleus(probabilities, tokens, top_p)
     if min_p is not None:

@@ -54,9 +54,22 @@ def new_beside(folder: Path) -> Path:
     """The name under which a folder is made before it gets its own; what a killed process left there is removed."""
     for kind in ("new", "old"):
         for left in folder.parent.glob(f".{kind}-{glob.escape(folder.name)}-*"):
-            if time.time() - left.stat().st_mtime > LEFT:
+            if _is_left(left):
                 shutil.rmtree(left, ignore_errors=True)
     return folder.with_name(f".new-{folder.name}-{os.getpid()}")
+
+
+def _is_left(folder: Path) -> bool:
+    """Whether the process whose number ends the folder's name is gone, or should have been done with it long ago."""
+    if (is_old := time.time() - folder.stat().st_mtime > LEFT) or os.name != "posix":  # elsewhere, signal 0 is a signal
+        return is_old
+    try:
+        os.kill(int(folder.name.rpartition("-")[2]), 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError, ValueError):  # somebody else's, or no number
+        pass
+    return False
 
 
 @contextmanager

@@ -1,5 +1,8 @@
 """A data set in the hub's format, from a local copy."""
 
+import logging
+from pathlib import Path
+
 import pytest
 
 from scratch_transformer.translation.corpus.hub import read_hub
@@ -68,3 +71,23 @@ def test_a_plain_name_is_tried_with_its_owner(folder, monkeypatch):
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
     assert list(read_hub("opus_books", "en", "it")) == [("a", "b")]
     assert asked[-1] == ("Helsinki-NLP/opus_books", "en-it", "train")
+
+
+def test_a_hub_that_is_out_of_reach_is_asked_once_and_a_folder_is_not_looked_for_there(folder, monkeypatch, caplog):
+    asked = []
+
+    def load_dataset(name, pair, split):
+        asked.append((name, datasets.config.HF_HUB_OFFLINE))
+        logging.getLogger("huggingface_hub.utils").warning("Retrying in 1s")
+        raise ConnectionError("Couldn't reach it\non the hub")
+
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    with pytest.raises(InputError, match="^cannot load unheard_of, en-it: Couldn't reach it on the hub$"):
+        list(read_hub("unheard_of", "en", "it"))
+    assert [is_offline for _, is_offline in asked] == [False, True, True, True] and not caplog.records
+    assert datasets.config.HF_HUB_OFFLINE is False
+    monkeypatch.chdir(Path(folder).parent)
+    with pytest.raises(InputError):
+        list(read_hub("opus_books", "en", "fr"))
+    assert {name for name, _ in asked[4:]} == {"opus_books"}

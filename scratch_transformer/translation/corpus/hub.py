@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import product
+from pathlib import Path
 from typing import Any
 
 from scratch_transformer.translation.corpus.files import Found
@@ -33,12 +36,17 @@ def read_hub(name: str, source: str, target: str) -> Iterator[Found]:
 def _rows(name: str, source: str, target: str) -> Any:
     import datasets
 
-    owners = [name] if "/" in name else [name, f"Helsinki-NLP/{name}"]
-    reasons = []
-    for full_name in owners:
-        for pair in (f"{source}-{target}", f"{target}-{source}"):
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # or it tells of every attempt to reach the hub
+    owners = [name] if "/" in name or Path(name).exists() else [name, f"Helsinki-NLP/{name}"]
+    reasons, was_offline = [], datasets.config.HF_HUB_OFFLINE
+    try:
+        for full_name, pair in product(owners, (f"{source}-{target}", f"{target}-{source}")):
             try:
                 return datasets.load_dataset(full_name, pair, split="train")
             except Exception as error:  # the library, its file systems and its network have errors of their own
                 reasons.append(" ".join(str(error).split()) or type(error).__name__)
+                # It took long to find out that the hub is out of reach: what follows is looked for in the cache alone.
+                datasets.config.HF_HUB_OFFLINE |= isinstance(error, ConnectionError)
+    finally:
+        datasets.config.HF_HUB_OFFLINE = was_offline
     raise InputError(f"cannot load {name}, {source}-{target}: {reasons[0][:300]}")
