@@ -280,7 +280,7 @@ def test_no_mistake_is_told_from_nan():
 def test_without_a_builtin_it_is_the_reference():
     kind = next(kind for kind in KINDS.values() if not kind.builtin)
     candidate = variant(kind.name)
-    assert judged._without_numbers(candidate).against == "the reference"
+    assert judged._without_numbers(Session(candidate)).against == "the reference"
     assert judged._crashed(candidate, None).against == "the reference"
     assert diagnose(candidate).against == "the reference"
 
