@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 from collections.abc import Iterator
@@ -12,7 +11,7 @@ from typing import IO, Any, BinaryIO
 
 import click
 
-from scratch_transformer.translation.errors import InputError
+from scratch_transformer.translation.errors import FULL, InputError
 
 
 class Device(click.ParamType):
@@ -65,9 +64,6 @@ def one_line_errors() -> Iterator[None]:
         raise
     except (InputError, OSError) as error:
         raise Refused(" ".join(in_words(error).split())) from error
-
-
-FULL = (errno.ENOSPC, errno.EFBIG)
 
 
 def is_of_standard_output(error: BaseException) -> bool:

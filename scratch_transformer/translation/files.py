@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scratch_transformer.translation.errors import CannotWrite, InputError
+from scratch_transformer.translation.errors import FULL, CannotWrite, InputError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -43,11 +43,13 @@ def writing(path: Path) -> Iterator[None]:
 
     Raises:
         CannotWrite: the disk is full, or a limit is reached.
+        InputError: it cannot be written for another reason.
     """
     try:
         yield
     except OSError as error:
-        raise CannotWrite(f"cannot write {path}: {error.strerror or error}") from None
+        kind = CannotWrite if error.errno in FULL else InputError
+        raise kind(f"cannot write {path}: {error.strerror or error}") from None
 
 
 def new_beside(folder: Path) -> Path:
