@@ -76,11 +76,11 @@ class Training:
     accumulate: int = number(1, 1)
     schedule: str = choice("cosine", "inverse_sqrt", "constant")
     warmup_steps: int = number(50, 1)
-    lr_factor: float = number(0.3, 0, 1e6)
+    lr_factor: float = number(0.3, 0, 1_000_000)
     beta1: float = number(0.9, 0, 1, below=True)
     beta2: float = number(0.95, 0, 1, below=True)
     eps: float = number(1e-8, 0, 1)
-    weight_decay: float = number(0.1, 0, 1e6)
+    weight_decay: float = number(0.1, 0, 1_000_000)
     clip: float = number(1.0, 0)
     precision: str = choice("float32", "bfloat16")
     compile: bool = False

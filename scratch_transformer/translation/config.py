@@ -107,7 +107,7 @@ class Training:
     accumulate: int = number(1, 1)
     schedule: str = choice("inverse_sqrt", "cosine", "constant")
     warmup_steps: int = number(150, 1)
-    lr_factor: float = number(0.3, 0, 1e6)
+    lr_factor: float = number(0.3, 0, 1_000_000)
     beta1: float = number(0.9, 0, 1, below=True)
     beta2: float = number(0.98, 0, 1, below=True)
     eps: float = number(1e-9, 0, 1)
