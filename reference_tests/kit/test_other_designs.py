@@ -34,6 +34,23 @@ class TransformerClassifier(nn.Module):
 """
 
 
+BARE = """
+class SwiGLUFast(nn.Module):
+    def __init__(self, dim_in, dim_out):
+        super().__init__()
+        self.both = nn.Linear(dim_in, 2 * dim_out)
+
+    def forward(self, x):
+        gate, up = self.both(x).chunk(2, -1)
+        return F.silu(gate) * up
+"""
+
+
+def test_a_gate_alone_is_no_network(tmp_path):
+    (result,) = check_text(BARE, tmp_path).values()
+    assert "a gated linear unit without a projection after it" in result.verdict
+
+
 def test_an_activation_without_weights_is_no_network(tmp_path):
     (result,) = check_text(ACTIVATION, tmp_path).values()
     assert result.verdict == foreign.WEIGHTLESS and foreign.WEIGHTLESS.startswith(foreign.NOTHING)

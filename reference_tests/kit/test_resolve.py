@@ -31,7 +31,8 @@ from scratch_transformer.kit.resolve.weights import attention
         ("attention_dropout_rate", "dropout"), ("count_of_layers", "num_layers"), ("kv_heads_num", "num_kv_heads"),
         ("feed_forward_width", "d_ff"), ("ffwhiddendim", "d_ff"), ("maximum_sequence_length", "max_len"),
         ("vocabulary_len", "vocab_size"), ("N_encoder", "num_layers"), ("n_dec", "num_layers"),
-        ("hidden_multiplier", "d_ff/d_model"), ("batch_size", "batch"),
+        ("hidden_multiplier", "d_ff/d_model"), ("batch_size", "batch"), ("q_input_dim", "d_model"),
+        ("kv_input_dim", "d_model"),
     ],
 )  # fmt: skip
 def test_settings_by_synonym(name, setting):

@@ -23,7 +23,7 @@ from scratch_transformer.kit.resolve.weights.layout import walk
 
 MADE, NETWORKS = ("q", "k", "v"), ("FeedForward", "SwiGLU")
 SAID = other_designs.SAID
-GATE = re.compile(r"glu\d*$|gated_?linear_?units?$", re.IGNORECASE)
+GATE = re.compile(r"(glu|gated_?linear_?units?)(_?(fast|fused|v))?\d*$", re.IGNORECASE)
 
 
 def name_of(value: Any, outcome: Outcome, verdict: str, library: Library) -> str:

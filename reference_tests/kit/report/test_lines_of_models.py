@@ -39,7 +39,16 @@ class Unscaled(nn.Module):
         return torch.softmax(scores, dim=-1) @ value
 
 
+class TurnsValues(nn.Module):
+    def forward(self, q, k, v):
+        self.rotary.prepare(q)
+        q = self.rotary(q)
+        v = self.rotary(v)
+        return q, k, v
+
+
 @pytest.mark.parametrize("id, form, cls, text", [
+    ("R4", "the keys are not, and the values are", TurnsValues, "v = self.rotary(v)"),
     ("A1", "not scaled", Unscaled, "scores = torch.matmul("),
     ("A22", "", AroundTorch, "src_key_padding_mask=padding,"),
     ("E2", "not scaled", OfTokens, "x = self.positions(self.tok(ids))"),

@@ -67,6 +67,7 @@ FIXED: dict[str, Any] = {
     "axis": -1,
     "i": -1,
     "dimension": -1,
+    "dimi": -1,
     **dict.fromkeys(("dropout", "drop", "dropoutlayer", "dropoutfn", "dropoutmodule", "attndropout"), NoDropout(0.0)),
     "device": "cpu",
     "step": 1,
