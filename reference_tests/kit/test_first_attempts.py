@@ -7,6 +7,9 @@ import pytest
 import torch
 
 from reference_tests.kit.learners.checked import IMPORTS, check_text
+from scratch_transformer.kit.discover import repair
+from scratch_transformer.kit.discover.target import find
+from scratch_transformer.kit.judge.stops import undefined
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.report.finding import FINE
 from scratch_transformer.kit.resolve import foreign, guess
@@ -218,3 +221,42 @@ def test_a_mask_that_is_asked_whether_it_is_true_is_said_to_be_what_stops(tmp_pa
     result = check_text(text, tmp_path)["MultiHeadAttention"]
     (one,) = [one for one in result.mistakes if one.id == "A31"]
     assert "Boolean value of Tensor" in one.evidence
+
+
+LOADED = """
+class Block(nn.Module):
+    def forward(self, x):
+        y = self.attention(q=x, x)
+        x = x + yAGAIN
+        return x + y
+"""
+
+
+@pytest.mark.parametrize("again", ["", "\n        y = self.network(x)"])
+def test_a_value_that_an_unreadable_line_would_give_is_missed(again, tmp_path):
+    """As the line is left out, so is what it would have set."""
+    path = tmp_path / "unread.py"
+    path.write_text(IMPORTS + LOADED.replace("AGAIN", again))
+    source, notes = repair.repaired(find(str(path)).sources[0])
+    own = {"__repaired__": tuple(notes), "__file__": str(path), "__name__": "unread"}
+    exec(compile(source.text, str(path), "exec"), own)
+    with pytest.raises(NameError) as stopped:
+        own["Block"]()(torch.ones(2))
+    found = undefined.finding(stopped.value)
+    assert found is not None and "y = self.attention(q=x, x)" in found.evidence
+
+
+WORDS = """
+class LanguageModel(nn.Module):
+    def __init__(self, vocab_size, embedding_dim, hidden_dim, embedding_matrix):
+        super().__init__()
+        self.embedding = nn.Embedding.from_pretrained(embedding_matrix)
+        self.hidden, self.out = nn.Linear(embedding_dim * 5, hidden_dim), nn.Linear(hidden_dim, vocab_size)
+
+    def forward(self, x):
+        return self.out(torch.relu(self.hidden(self.embedding(x).flatten(1))))
+"""
+
+
+def test_a_model_that_is_given_a_table_of_words_may_attend_to_nothing(defined):
+    assert foreign.attends_to_nothing(defined(WORDS)["LanguageModel"], "DecoderOnly") == "it attends to nothing"

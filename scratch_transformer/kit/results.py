@@ -100,10 +100,16 @@ class Results:
         others = [cls for cls in self.library.guesses if getattr(cls, "__module__", home) != home]
         lent = [cls for cls in others if getattr(cls, "__name__", "") in result.replaced]
         if result.verdict in FINE and lent:
-            ids = sorted({self.broken[cls] for cls in lent if cls in self.broken})
+            own = [f.mistake.id for cls in lent for f in self._severe(cls)]
+            ids = sorted({*own, *(self.broken[cls] for cls in lent if cls in self.broken)})
             result.inherited += [id for id in ids if id not in result.inherited]
             result.verdict = "mistake" if ids else "unknown mismatch"
         return result
+
+    def _severe(self, part: Any) -> list[Finding]:
+        """The severe mistakes of a part, as far as it was understood."""
+        diagnosis = self.library.diagnoses.get(part)
+        return [f for f in diagnosis.findings if f.severity == "mistake"] if diagnosis is not None else []
 
     def _of_replaced(self, diagnosis: Diagnosis) -> list[str]:
         """Mistakes in what the reference stands in for, as something else in it is not understood."""

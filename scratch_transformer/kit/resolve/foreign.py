@@ -84,6 +84,8 @@ WEIGHS = re.compile(
 )
 LAYERS = re.compile(rf"{ATTENDS.pattern}|block|encoder|decoder", re.IGNORECASE)
 NUMBERS = re.compile(r"num|^[nd]_|labels|classes|dim|size|drop|prob|len", re.IGNORECASE)
+TABLE = re.compile(r"embed\w*_(matrix|weights?|table)$|pretrained|word_?vec", re.IGNORECASE)
+"""What is given of words alone."""
 INNER = re.compile("inner|model|module|net|fn|base|backbone")
 GIVEN = re.compile(r"encoder|decoder|layer|block|model|module|attn|attention|stack|net", re.IGNORECASE)
 
@@ -100,7 +102,9 @@ def attends_to_nothing(thing: Any, kind: str) -> str:
     made = [thing, *leads_to(thing)]
     names = [name for name in _parameters(thing) if not name.startswith(("n_", "num_"))]
     is_open = any(map(INNER.fullmatch, names)) or any(GIVEN.search(name) and not settings_of(name) for name in names)
-    is_open = is_open or any(p.default is p.empty and not _is_number(p) for p in _given(thing))
+    is_open = is_open or any(
+        p.default is p.empty and not (_is_number(p) or TABLE.search(p.name)) for p in _given(thing)
+    )
     is_strange = any(tree_of(one) is None or not _has_known_bases(one) or _takes_from_files(one) for one in made)
     is_head = structure.linears(thing) == 1 and len(made) == 1  # it may be given a mask, to average over words
     words = WEIGHS if is_part else SCORES if is_head else ATTENDS

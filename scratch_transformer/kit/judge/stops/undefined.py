@@ -45,6 +45,7 @@ there is something: self.pe = pe before self.register_buffer("pe", pe)."""
 GIVEN_PARTS = re.compile(r"Module\.__init__\(\) takes 1 positional argument")
 NO_CONSTRUCTOR = re.compile(r"(?<!Module)\.__init__\(\) takes 1 positional argument")
 """What nn.Module says of arguments to a class of modules that has no constructor of its own."""
+LOCAL = re.compile(r"local variable '(\w+)'")
 NO_SUCH = re.compile(r"module 'torch[\w.]*' has no attribute")
 
 
@@ -114,9 +115,10 @@ def _making_a_module(error: BaseException) -> FrameType | None:
 
 def _unread(error: BaseException, notes: Sequence[str]) -> Finding | None:
     """What a line would have defined that Python cannot read: the file stops there, whoever runs it."""
-    found = attributes.read_in_vain(error)[1]
-    name = f"self.{found}" if found else str(getattr(error, "name", "")) if type(error) is NameError else ""
-    needed = rf"\b{name}\s*(=|:)" if found else rf"^{name} \(.*left out$"
+    found, local = attributes.read_in_vain(error)[1], LOCAL.search(str(error))
+    own = (local[1] if local else str(error.name)) if isinstance(error, NameError) else ""
+    name = f"self.{found}" if found else own
+    needed = rf"\b{name}\s*(=|:)" if found else rf"^{name} \(.*left out$|^Python cannot read .*['\"]{name}\s*="
     said = next((note for note in notes if name and re.search(needed, note)), "")
     return Finding(MISTAKES["B26"], f"{said}; it is needed.", name) if said else None
 
