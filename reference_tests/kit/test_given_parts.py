@@ -219,6 +219,10 @@ def test_a_class_by_default_stands_for_an_instance_where_a_method_calls_it(tmp_p
             SCALE_IF_GIVEN.replace("scale=None", "scale=1.0"),
             {"scaled_dot_product_attention": "ScaledDotProductAttention"},
         ),
+        (
+            SCALE_IF_GIVEN.replace(" @ key.mT", ".bmm(key.transpose(1, 2))").replace(") @ value", ").bmm(value)"),
+            {"scaled_dot_product_attention": "ScaledDotProductAttention"},
+        ),
         (HELD, {"Residual": "ResidualConnection"}),
         (SECTIONS, {"EncoderLayer": "EncoderLayer", "MultiheadAttention": "SelfAttention"}),
         (OF_STATE, {"DecoderBlock": "DecoderLayer"}),

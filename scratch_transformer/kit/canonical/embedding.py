@@ -80,6 +80,8 @@ def sinusoids(length: int, d_model: int, recipe: Recipe) -> Tensor:
         of_sine, of_cosine = exponents(d_model, recipe.angles)
         sines, cosines = ((pos.unsqueeze(1) / 10000**e) for e in (of_sine, of_cosine))
     sines, cosines = (sines.sin(), cosines.cos())
+    if recipe.layout == "number":
+        return pos.unsqueeze(1).expand(length, d_model)
     if recipe.layout == "concatenated":
         return torch.cat([sines, cosines], dim=1)[:, :d_model]
     waves = {"sine": sines, "cosine": cosines, "zero": torch.zeros_like(sines)}

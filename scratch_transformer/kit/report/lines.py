@@ -73,6 +73,7 @@ GOES_ROUND = r"lambda (\w+) *:(?!.*\b\1\b).*\)$"
 """What does not use what its norm makes."""
 TWO_SUBLAYERS = [*itertools.combinations(("first", "second", "third"), 2)]
 OF_FORMS: dict[tuple[str, str], str] = {
+    ("P14", "the position's number in every feature"): r"arange\(",
     ("A1", "not scaled"): r" @ |matmul\(|bmm\(|einsum\(",
     ("E2", "not scaled"): r"\bself\.(\w+\.)*\w*(emb|tok|wte)\w*\(|\.embedding\(",
     **{("E2", form): r"sqrt|\*\*|\*.*dim|\*.*model" for form in SCALED},

@@ -328,7 +328,7 @@ def _called(
         actual["takes_positions"] = any(input_of(name, ("positions",)) for name in names)
     problem: Outcome | None = None
     forms: set[str] = set()
-    stops = 0
+    stops, fitting = 0, ""  # the order of dimensions that first gave an output of the right form
     try:
         is_function = not isinstance(made, nn.Module) or isinstance(made, Weighted)
         orders = calling.orders(kind, is_function, not is_function and caching.keeps(made))
@@ -338,7 +338,7 @@ def _called(
         probes = library.trial(kind, actual, made).probes
         for plan in _with_masks_turned(probing.distinct(plans, function, probes), forms):
             takes_batches = not is_function or library.is_called_by_module(made)
-            if "right" in forms and takes_batches and plan.order in SPECIAL:
+            if "right" in forms and takes_batches and plan.order in SPECIAL and plan.order != fitting:
                 continue
             hidden = {} if used.keys() & PADS else paddings.found(made, function, kind, actual, plan)
             outcome = planned(made, function, kind, library, actual | hidden, plan)
@@ -354,6 +354,7 @@ def _called(
             if outcome.candidate is not None and mixed:
                 outcome.candidate.limits.append(mixed)
             forms |= {outcome.form} if outcome.candidate is not None else set()
+            fitting = fitting or plan.order if outcome.form == "right" else fitting
             if outcome.candidate is not None:
                 outcome.candidate.notes += finished
                 yield outcome
