@@ -24,8 +24,8 @@ from scratch_transformer.precision import cast_dtype
 __all__ = ["falls_back", "run", "unsupported"]
 
 WIDTHS = (64, 128)
-# Gluon is experimental and changes from release to release: the kernels have been compiled with this one.
-TRITON = "3.6."
+# Gluon is experimental and changes from release to release: the kernels have been compiled with these.
+TRITON = ("3.6.", "3.7.")
 Window = tuple[int | None, int | None]
 
 
@@ -44,7 +44,7 @@ def _unsupported_machine(device: torch.device) -> str | None:
     if device.type != "cuda" or call.capability(device) != (9, 0):
         return "the GPU is not a Hopper"
     if not call.TRITON_VERSION.startswith(TRITON):
-        return f"the kernels are written for Triton {TRITON}x, and {call.TRITON_VERSION} is installed"
+        return f"the kernels are written for Triton {'x and '.join(TRITON)}x, and {call.TRITON_VERSION} is installed"
     return None
 
 

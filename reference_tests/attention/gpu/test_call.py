@@ -9,6 +9,8 @@ from scratch_transformer import attention
 from scratch_transformer.attention import hopper_flash
 from scratch_transformer.attention.gpu import call
 
+unsupported_machine = hopper_flash._unsupported_machine
+
 
 @pytest.fixture(autouse=True)
 def a_gpu(monkeypatch):
@@ -57,6 +59,17 @@ def test_what_the_hopper_kernels_refuse():
     assert "no mask" in hopper_flash.unsupported(x, x, x, torch.ones(5, 5, dtype=torch.bool))
     assert "no dropout" in hopper_flash.unsupported(x, x, x, None, 0.1)
     assert "nothing" in hopper_flash.unsupported(x[:0], x[:0], x[:0])
+
+
+@pytest.mark.parametrize("version", ["3.6.0", "3.7.1", "3.5.1", "3.8.0"])
+def test_releases_of_triton_that_the_hopper_kernels_are_compiled_with(version, monkeypatch):
+    monkeypatch.setattr(call, "capability", lambda device: (9, 0))
+    monkeypatch.setattr(call, "TRITON_VERSION", version)
+    said = unsupported_machine(torch.device("cuda"))
+    assert said == {
+        "3.5.1": "the kernels are written for Triton 3.6.x and 3.7.x, and 3.5.1 is installed",
+        "3.8.0": "the kernels are written for Triton 3.6.x and 3.7.x, and 3.8.0 is installed",
+    }.get(version)
 
 
 @pytest.mark.parametrize(

@@ -194,7 +194,7 @@ MISTAKES = {
         ("mbarrier.wait(k_ready.index(c), 0)", "pass"),
         ("mbarrier.wait(ready.index(slot), phase)", "pass"),
         ("mbarrier.arrive(empty.index(slot), count=1)", "pass"),
-        ("            fence_async_shared()\n            gl.thread_barrier()", "            gl.thread_barrier()"),
+        ("            fence_async_shared()\n            thread_barrier()", "            thread_barrier()"),
         ("            mbarrier.wait(ds_ready.index(place_of_ds), ds_phase)\n", ""),
         ("slot_and_phase(use, 2)", "slot_and_phase(use * 2, 2)"),
         ("            tma.store_wait(0)  # the engine has read the last tile's\n", ""),

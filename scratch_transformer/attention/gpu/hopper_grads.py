@@ -33,6 +33,7 @@ from scratch_transformer.attention.gpu.hopper_tiles import (
     place,
     produce_queries,
     slot_and_phase,
+    thread_barrier,
 )
 
 
@@ -99,7 +100,7 @@ def _consume(
             own_ds = ds_smem.index(place_of_ds * CONSUMERS + WHICH)
             own_ds.store(ds)
             fence_async_shared()
-            gl.thread_barrier()  # all warps have stored
+            thread_barrier()  # all warps have stored
             mbarrier.arrive(ds_ready.index(place_of_ds), count=1)
             dk = warpgroup_mma(own_ds, q, dk, is_async=True)
             mbarrier.wait(ds_ready.index(place_of_ds), ds_phase)

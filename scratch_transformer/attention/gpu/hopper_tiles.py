@@ -18,6 +18,8 @@ LOG2E = gl.constexpr(1.4426950408889634)
 CONSUMERS = gl.constexpr(2)
 ROWS = gl.constexpr(64)  # of a consumer: what one wgmma computes
 BLOCK = gl.constexpr(128)  # rows of all consumers, and of a tile that they walk along
+# The warps of one partition wait for each other; Gluon 3.7 has it by another name.
+thread_barrier = gl.thread_barrier if hasattr(gl, "thread_barrier") else gl.barrier
 
 
 @gluon.jit
