@@ -108,7 +108,7 @@ class Heads(nn.Module):
 @pytest.mark.parametrize("heads, width, found", [(3, 12, {}), (4, 12, {"num_heads": 4}), (3, 24, {"d_k": 8})])
 def test_heads_that_are_modules_are_counted_whatever_number_was_asked_for(heads, width, found):
     """Block(n_embd, n_head=4) in a model, beside n_head = 6 at the top of the file."""
-    assert instance._of_heads(Heads(heads, width), {"d_model": 12, "num_heads": 3}) == found
+    assert instance._of_heads(Heads(heads, width), {"d_model": 12, "num_heads": 3}, is_attention=True) == found
 
 
 class OneHead(nn.Module):
@@ -120,4 +120,4 @@ class OneHead(nn.Module):
 
 
 def test_a_tensor_of_one_head_says_nothing_of_their_number():
-    assert instance._of_heads(nn.ModuleDict({"attention": OneHead()}), {"d_model": 12, "num_heads": 3}) == {}
+    assert instance._of_heads(nn.ModuleDict({"attention": OneHead()}), {"d_model": 12, "num_heads": 3}, False) == {}

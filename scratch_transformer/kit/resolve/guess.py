@@ -124,7 +124,7 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
         found = [entry for entry in found if entry[2].endswith("Mask")]
     if is_class and names_in(thing) & WEIGHTED:  # DecoderMaskedAttentionDemo makes no mask
         found = [entry for entry in found if not entry[2].endswith("Mask")]
-    best = sorted((kind for _, _, kind in found[:MOST]), key=lambda kind: of_today(kinds[kind], thing) < 0)
+    best = [kind for _, _, kind in found[:MOST]]
     family = next((family for family in FAMILIES if best and best[0] in family), ())
     relatives = sorted((name for name in family if name in kinds), key=lambda name: -fitness(kinds[name], thing))
     if family and not any(score < -9 for score, _, _ in found):  # the name does not tell which of them

@@ -84,8 +84,9 @@ EMBEDDING = (
     mistaken("P14", "dim_heads", "FixedPositionalEmbedding",
              "torch.stack((sinusoid.sin(), sinusoid.cos()), dim=-1)",
              "torch.stack((sinusoid.cos(), torch.zeros_like(sinusoid)), dim=-1)"),
-    mistaken("P14", "seq2seq", "PositionalEncoding",
-             "x = x + self.pe[:, : x.shape[1], :]", "x = x + torch.arange(x.shape[1], device=x.device).unsqueeze(1)"),
+    mistaken("P14", "annotated", "PositionalEncoding",
+             "x = x + self.pe[:, : x.size(1)].requires_grad_(False)",
+             "x = x + torch.arange(x.size(1), device=x.device).unsqueeze(1)"),
     mistaken("P14", "notebook", "PositionalEncoding",
              "return x + self.pe[:, : x.size(1)]", "return x + torch.arange(x.size(1), device=x.device)[:, None]"),
     # Alone, an encoding along the first axis is right for tensors (sequence, batch, features).
