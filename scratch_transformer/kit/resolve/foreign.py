@@ -239,8 +239,8 @@ def _why(thing: Any, depth: int) -> str:
             return "a network of any number of layers"
     elif isinstance(thing, type) and any("neuron" in getattr(one, "__name__", "").lower() for one in leads_to(thing)):
         return "made of single neurons"
-    made_of = _made_of(thing, tree, depth) if depth < MOST_DEEP else ""
-    return _of_absent_base(thing, tree) or _of_class(tree) or _of_one_state(tree) or made_of
+    own = _of_absent_base(thing, tree) or _of_class(tree) or _of_one_state(tree)
+    return own or (_made_of(thing, tree, depth) if depth < MOST_DEEP else "")
 
 
 def _of_function(tree: Any) -> str:
