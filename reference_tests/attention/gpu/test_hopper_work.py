@@ -48,8 +48,27 @@ def test_all_programs_end_together(length, heads):
 
 
 def test_too_many_to_be_dealt_are_taken_in_turn(monkeypatch):
-    hopper_work.dealt.cache_clear()
+    monkeypatch.setattr(hopper_work, "dealt", hopper_work.once(hopper_work.dealt.__wrapped__))
     monkeypatch.setattr(hopper_work, "MANY", 10)
     order = hopper_work.order(3, 7, 2, "last", CPU).tolist()
     assert shares(3, 7, 2, 4, True) == [order[program::4] for program in range(4)]
-    hopper_work.dealt.cache_clear()
+
+
+def test_a_table_that_a_graph_reads_is_never_forgotten_and_others_when_nobody_reads_them(monkeypatch):
+    """A graph has no reference to it, only its address; and the memory of what is forgotten is soon another's."""
+    waited = []
+    monkeypatch.setattr(torch.cuda, "synchronize", waited.append)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    gpu, made = torch.device("cuda:1"), []
+    table = hopper_work.once(lambda *shape: made.append(shape) or torch.zeros(1))
+    first, second = table(0, gpu), table(1, gpu)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    assert table(0, gpu) is first
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    for shape in range(2, hopper_work.KEPT + 1):
+        table(shape, gpu)
+    assert (table(1, gpu), waited) == (second, [])
+    table(-1, gpu)
+    assert waited == [gpu]
+    assert table(0, gpu) is first and table(1, gpu) is not second
+    assert len(made) == hopper_work.KEPT + 3

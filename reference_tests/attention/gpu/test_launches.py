@@ -15,14 +15,17 @@ if os.environ.get("TRITON_INTERPRET") == "1":
 from benchmarks import host_overhead
 from benchmarks.contact import choices
 from benchmarks.contact.smoke import deterministic as in_fixed_order
-from scratch_transformer.attention.gpu import delta, dropout, flash, hopper, hopper_work, launch, split_kv
+from scratch_transformer.attention.gpu import call, delta, dropout, flash, hopper, hopper_work, launch, split_kv
 
 
 class Gpus:
-    """Two of them; the current one is the first. `launches`: of each, the kernel's name, its grid, and on which."""
+    """Two of them; the current one is the first. `launches`: of each, the kernel's name, its grid, and on which.
+
+    given: the tensors that all were given.
+    """
 
     def __init__(self):
-        self.current, self.launches = 0, []
+        self.current, self.launches, self.given = 0, [], []
 
     @contextlib.contextmanager
     def device(self, device):
@@ -31,9 +34,13 @@ class Gpus:
         self.current = before
 
     def kernel(self, name):
+        def launch(grid, args):
+            self.launches.append((name, grid, self.current))
+            self.given += [x for x in args if isinstance(x, torch.Tensor)]
+
         class Kernel:
             def __getitem__(_, grid):
-                return lambda *args, **options: self.launches.append((name, grid, self.current))
+                return lambda *args, **options: launch(grid, args)
 
         return Kernel()
 
@@ -91,6 +98,27 @@ def test_only_the_first_dimension_of_a_grid_is_large(gpus):
     assert len(gpus.launches) == 3
     for name, grid, _ in gpus.launches:
         assert max(grid[1:], default=1) <= 65535, name
+
+
+@pytest.mark.parametrize("module", [flash, hopper])
+def test_no_kernel_is_given_heads_beyond_the_reach_of_its_addresses(gpus, module):
+    """Each within 2³¹ numbers, as they come; beside each other they would not be."""
+    (query,) = tensors((1, 128, 2**17, 128))
+    rest = (False, 0.125) if module is hopper else (None, None, 0.0, None, None, 0.125, True)
+    out, logsumexp = module._forward(query, query, query, *rest)
+    module._backward(query.mT.contiguous().mT, query, query, query, *rest, out, logsumexp)
+    (beside,) = tensors((1, 2**17, 128, 128))
+    module._backward(beside.transpose(1, 2), query, query, query, *rest, out, logsumexp)
+    assert gpus.given
+    for x in gpus.given:
+        assert x.dim() < 4 or call.is_within_reach(x.shape, x.stride())
+
+
+def test_what_begins_between_two_steps_of_the_copy_engine_is_moved():
+    apart = torch.randn(1 + 2 * 5 * 64).bfloat16()[1:].view(1, 2, 5, 64)
+    moved = hopper._aligned(apart)
+    assert apart.is_contiguous() and apart.data_ptr() % 16 and moved.data_ptr() % 16 == 0
+    assert torch.equal(moved, apart)
 
 
 @pytest.mark.parametrize("name", choices.CHOICES)

@@ -74,7 +74,7 @@ def _unsupported_tensors(
         return f"the kernels take heads of a width from 1 to {MAX_WIDTH}, not {widths}"
     if any(x.dim() > 4 for x in tensors):
         return "a tensor has more than four dimensions"
-    if any(_span(x.shape, x.stride()) >= 2**31 for x in tensors):
+    if not all(is_within_reach(x.shape, x.stride()) for x in tensors):
         return "a head spans 2³¹ numbers or more, which 32-bit addresses don't reach"
     if attn_mask is not None and attn_mask.requires_grad and torch.is_grad_enabled():
         return "the kernels don't compute the gradient of attn_mask"
@@ -84,9 +84,9 @@ def _unsupported_tensors(
 
 
 @functools.lru_cache(maxsize=1024)
-def _span(shape: torch.Size, strides: tuple[int, ...]) -> int:
-    """How far apart two numbers of a head can lie in memory, at most."""
-    return sum(size * abs(stride) for size, stride in zip(shape[-2:], strides[-2:], strict=True))
+def is_within_reach(shape: torch.Size, strides: tuple[int, ...]) -> bool:
+    """Whether 32 bits can say how far apart two numbers of a head lie in memory."""
+    return sum(size * abs(stride) for size, stride in zip(shape[-2:], strides[-2:], strict=True)) < 2**31
 
 
 def prepare(

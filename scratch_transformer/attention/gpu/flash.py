@@ -16,6 +16,7 @@ from torch import Tensor
 
 from scratch_transformer.attention.eager import Eager, differentiating
 from scratch_transformer.attention.gpu import launch, tiles
+from scratch_transformer.attention.gpu.call import is_within_reach
 from scratch_transformer.attention.gpu.delta import compute_delta
 from scratch_transformer.attention.gpu.flash_forward import flash_forward_kernel
 from scratch_transformer.attention.gpu.flash_grad_key_value import grad_key_value_kernel
@@ -30,10 +31,8 @@ _CALL = (
 @launch.on_its_device
 def _forward(query, key, value, mask, seed, dropout_p, lower, upper, scale, deterministic):
     query, key, value = (rows(x) for x in (query, key, value))
-    (B, H, T, _), Dv = query.shape, value.shape[-1]
-    # heads side by side: merging them afterwards copies nothing
-    out = query.new_empty_strided((B, H, T, Dv), (T * H * Dv, Dv, H * Dv, 1))
-    logsumexp = _new_logsumexp(query, mask)
+    B, H, T, _ = query.shape
+    out, logsumexp = launch.side_by_side(query, value.shape[-1]), _new_logsumexp(query, mask)
     if out.numel():
         options = _options("forward", query, key, value, mask, dropout_p, lower, upper)
         flash_forward_kernel[(triton.cdiv(T, options["BLOCK_T"]) * B * H,)](
@@ -48,6 +47,8 @@ def _forward(query, key, value, mask, seed, dropout_p, lower, upper, scale, dete
 @launch.on_its_device
 def _backward(grad_out, query, key, value, mask, seed, dropout_p, lower, upper, scale, deterministic, out, logsumexp):
     grad_out, query, key, value, out = (rows(x) for x in (grad_out, query, key, value, out))
+    if not is_within_reach(grad_out.shape, grad_out.stride()):  # those of the call are
+        grad_out = grad_out.contiguous()
     B, H, T, _ = query.shape
     grad_query = torch.empty_like(query) if deterministic else torch.zeros_like(query, dtype=torch.float32)
     grad_key, grad_value = torch.empty_like(key), torch.empty_like(value)
@@ -163,9 +164,7 @@ flash_backward = torch.library.custom_op(
 
 @flash_forward.register_fake
 def _(query, key, value, mask, seed, dropout_p, lower, upper, scale, deterministic):
-    B, H, T, _ = query.shape
-    out = query.new_empty(B, T, H, value.shape[-1]).transpose(1, 2)
-    return out, _new_logsumexp(query, mask)
+    return launch.side_by_side(query, value.shape[-1]), _new_logsumexp(query, mask)
 
 
 @flash_backward.register_fake

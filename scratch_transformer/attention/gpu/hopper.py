@@ -16,6 +16,7 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 from scratch_transformer.attention.eager import Eager, differentiating
 from scratch_transformer.attention.gpu import hopper_work, launch
+from scratch_transformer.attention.gpu.call import is_within_reach
 from scratch_transformer.attention.gpu.delta import compute_delta
 from scratch_transformer.attention.gpu.flash import no_second_derivative
 from scratch_transformer.attention.gpu.hopper_forward import hopper_forward_kernel
@@ -43,7 +44,7 @@ TURNS = {64: True, 128: True}
 def _forward(query, key, value, is_causal, scale):
     query, key, value = _aligned(query), _aligned(key), _aligned(value)
     (B, H, T, D), S = query.shape, key.shape[2]
-    out, logsumexp = _side_by_side(query), query.new_empty((B, H, _whole_tiles(T)), dtype=torch.float32)
+    out, logsumexp = _like(query), query.new_empty((B, H, _whole_tiles(T)), dtype=torch.float32)
     tiles = _whole_tiles(T) // _BLOCK
     pieces = hopper_work.dealt(*_work(tiles, B * H, key, is_causal), _programs(query, tiles), is_causal, query.device)
     hopper_forward_kernel[(pieces.shape[0],)](
@@ -64,8 +65,8 @@ def _backward(grad_out, query, key, value, is_causal, scale, out, logsumexp):
 
 
 def _one_walk(query, key, value, grad_out, is_causal, scale, logsumexp, delta):
-    dq = torch.zeros_like(_side_by_side(query), dtype=torch.float32)  # collects what all programs add
-    dk, dv = _side_by_side(key), _side_by_side(value)
+    dq = torch.zeros_like(_like(query), dtype=torch.float32)  # collects what all programs add
+    dk, dv = _like(key), _like(value)
     hopper_grads_kernel[(_grid(key),)](
         _tiles(key, _ROWS, pieces=_PIECES), _tiles(value, _ROWS), _tiles(query, _ROWS), _tiles(grad_out, _ROWS),
         _tiles(dq, _ROWS, query.shape[-1] // _PIECES), _tiles(dk, _ROWS, pieces=_PIECES), _tiles(dv, _ROWS),
@@ -76,7 +77,7 @@ def _one_walk(query, key, value, grad_out, is_causal, scale, logsumexp, delta):
 
 
 def _two_walks(query, key, value, grad_out, is_causal, scale, logsumexp, delta):
-    grads = [_side_by_side(x) for x in (query, key, value)]
+    grads = [_like(x) for x in (query, key, value)]
     q, do, k, v, dq, dk, dv = (_tiles(x, _ROWS) for x in (query, grad_out, key, value, *grads))
     (B, H, _, _), rows = query.shape, logsumexp.shape[-1]
     tiles = rows // _BLOCK
@@ -125,21 +126,21 @@ def _whole_tiles(length: int) -> int:
     return (length + _BLOCK - 1) // _BLOCK * _BLOCK
 
 
-def _side_by_side(x: Tensor) -> Tensor:
-    """Memory for (B, H, T, D), with heads beside each other: merging them afterwards copies nothing."""
-    B, H, T, D = x.shape
-    return x.new_empty_strided((B, H, T, D), (T * H * D, D, H * D, 1))
+def _like(x: Tensor) -> Tensor:
+    return launch.side_by_side(x, x.shape[-1])
 
 
 def _aligned(x: Tensor) -> Tensor:
     """x as the copy engine can address it: rows in one piece, and every stride and the start on 16 bytes."""
-    return x if _fits(x.shape, x.stride()) and x.data_ptr() % 16 == 0 else x.contiguous()
+    fits = _fits(x.shape, x.stride()) and x.data_ptr() % 16 == 0
+    return x if fits else x.clone(memory_format=torch.contiguous_format)
 
 
 @functools.lru_cache(maxsize=1024)
 def _fits(shape: torch.Size, strides: tuple[int, ...]) -> bool:
     stepped = [stride for stride, size in zip(strides[:3], shape, strict=False) if size > 1]
-    return strides[3] == 1 and all(stride > 0 and stride % 8 == 0 for stride in stepped)
+    in_steps = strides[3] == 1 and all(stride > 0 and stride % 8 == 0 for stride in stepped)
+    return in_steps and is_within_reach(shape, strides)  # of `compute_delta`
 
 
 def _tiles(x: Tensor, rows: int, columns: int = 0, pieces: int = 1) -> TensorDescriptor:
@@ -192,12 +193,12 @@ hopper_backward = torch.library.custom_op(
 @hopper_forward.register_fake
 def _(query, key, value, is_causal, scale):
     B, H, T, _ = query.shape
-    return _side_by_side(query), query.new_empty(B, H, _whole_tiles(T), dtype=torch.float32)
+    return _like(query), query.new_empty(B, H, _whole_tiles(T), dtype=torch.float32)
 
 
 @hopper_backward.register_fake
 def _(grad_out, query, key, value, is_causal, scale, out, logsumexp):
-    return tuple(_side_by_side(x) for x in (query, key, value))
+    return tuple(_like(x) for x in (query, key, value))
 
 
 def _setup_context(ctx, inputs, output):

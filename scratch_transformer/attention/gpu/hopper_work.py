@@ -10,15 +10,41 @@ from __future__ import annotations
 
 import functools
 import heapq
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
 
 MANY = 1 << 16
 """Pieces: with more, taking them in turn is balanced enough, and dealing would take Python a while."""
+KEPT = 256
+"""Tables of each sort. Beyond them are only those that CUDA graphs read, whenever they are replayed."""
 
 
-@functools.lru_cache(maxsize=256)
+def once(make: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Makes a table once for a shape and a device, the last argument."""
+    tables: dict[Any, Tensor] = {}
+    captured: set[Any] = set()
+
+    @functools.wraps(make)
+    def table(*shape: Any) -> Tensor:
+        device = shape[-1]
+        if shape not in tables:
+            if len(tables) - len(captured) >= KEPT:
+                if device.type == "cuda":
+                    torch.cuda.synchronize(device)  # kernels on any stream may be reading them
+                for old in tables.keys() - captured:
+                    del tables[old]
+            tables[shape] = make(*shape)
+        if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+            captured.add(shape)
+        return tables[shape]
+
+    return table
+
+
+@once
 def order(tiles: int, heads: int, section: int, longest: str | None, device: torch.device) -> Tensor:
     """The pieces in the order in which they should begin, int32.
 
@@ -32,7 +58,7 @@ def order(tiles: int, heads: int, section: int, longest: str | None, device: tor
     return torch.cat([heads_of_section.T.flatten() for heads_of_section in pieces.split(section)]).to(device)
 
 
-@functools.lru_cache(maxsize=256)
+@once
 def dealt(tiles: int, heads: int, section: int, programs: int, is_causal: bool, device: torch.device) -> Tensor:
     """What each program does, int32: a row of a program is the number of its pieces, and the pieces."""
     pieces = order(tiles, heads, section, "last" if is_causal else None, torch.device("cpu"))
