@@ -392,3 +392,31 @@ def test_what_fits_with_the_sizes_of_its_defaults_is_not_said_to_fit_never(given
     result = check_text(OF_DEFAULTS.replace("GIVEN", given).replace("WIDE", wide), tmp_path)["DecoderBlock"]
     severe = [mistake for mistake in result.mistakes if mistake.severity == "mistake"]
     assert [(mistake.id, mistake.code[mistake.line - mistake.first].strip()) for mistake in severe] == named, result
+
+
+UNTOLD_HEADS = """
+class Head(nn.Module):
+    def __init__(self, d_model=8, d_k=8):
+        super().__init__()
+        self.d_k = d_k
+        self.q, self.k, self.v = (nn.Linear(d_model, d_k) for _ in range(3))
+
+    def forward(self, Q, K, V):
+        scores = self.q(Q) @ self.k(K).transpose(1, 2) / self.d_k**0.5
+        return scores.softmax(-1) @ self.v(V)
+
+
+class MultiHeadAttention(nn.Module):
+    def __init__(self, h, d_v, d_model):
+        super().__init__()
+        self.heads = nn.ModuleList([Head() for _ in range(h)])
+        self.dense = nn.Linear(h * d_v, d_model)
+
+    def forward(self, Q, K, V):
+        return self.dense(torch.cat([head(Q, K, V) for head in self.heads], dim=2))
+"""
+
+
+def test_heads_that_are_told_nothing_fit_with_their_own_width(tmp_path):
+    result = check_text(UNTOLD_HEADS, tmp_path)["MultiHeadAttention"]
+    assert [(mistake.id, mistake.evidence.partition(" ")[0]) for mistake in result.mistakes] == [("B29", "Head()")]

@@ -1,5 +1,7 @@
 """A decoder that may be called without what the encoder gives is judged with it: right without may be wrong with it."""
 
+import pytest
+
 from reference_tests.kit.learners.checked import LESS, check_text, time_to_look
 
 BLOCK = """
@@ -87,9 +89,13 @@ class DecoderBlock(nn.Module):
 """
 
 
-def test_an_attention_to_the_encoder_that_must_be_asked_for_is_asked_for(tmp_path):
-    (block,) = check_text(CHOSEN, tmp_path).values()
+@pytest.mark.parametrize("name", ["use_cross_attention", "is_decoder"])
+def test_an_attention_to_the_encoder_that_must_be_asked_for_is_asked_for(name, tmp_path):
+    (block,) = check_text(CHOSEN.replace("use_cross_attention", name), tmp_path).values()
     assert (block.kind, block.verdict) == ("DecoderLayer", "matches the builtin")
+
+
+def test_one_that_is_asked_for_is_judged(tmp_path):
     with time_to_look(LESS):
         (block,) = check_text(CHOSEN.replace("x, memory, memory,", "x, memory, x,"), tmp_path).values()
     assert block.verdict in ("mistake", "unknown mismatch")

@@ -666,6 +666,24 @@ class DropsByAnotherName(nn.Module):
         self.dropout = nn.Dropout(dropout=0.1)
 
 
+class TransposesNoAxes(nn.Module):
+    def forward(self, x):
+        return x @ x.transpose()
+
+
+class TransposesTheseAxes(nn.Module):
+    def forward(self, x, axes=()):
+        return x @ x.transpose(*axes)
+
+
+class CallsAFunctionOfItsOwn(nn.Module):
+    def forward(self, x):
+        def scaled(self, factor):
+            return x * factor
+
+        return [scaled(factor) for factor in (1, 2)]
+
+
 class HandsOn(nn.Module):
     def __init__(self):
         super().__init__()
@@ -717,6 +735,8 @@ def finding(cls):
     ("ViewedByAQuotient", "2 / 1 is a float"),
     ("LayersByAQuotient", "layers = 4 / 2 is a float"),
     ("Constructs", "Constructs.__int__ would set it"), ("MakesWhatConstructs", "calls Constructs with arguments"),
+    pytest.param("TransposesNoAxes", "x.transpose without", marks=WORDS),
+    ("CallsAFunctionOfItsOwn", "calls scaled with"),
     ("ScalesInALoop", "calls layer with arguments"), ("ScalesByNumber", "calls self.layers[i] with arguments"),
 ])  # fmt: skip
 def test_what_nothing_defines_is_named(learners, name, said):
@@ -738,10 +758,25 @@ def test_a_module_of_a_list_is_named_whoever_watches_its_constructor(learners, m
     "OfItsOwnMean", "OfAnArray", "MakesWhatItIsGiven",
     "OfTwoPositions", "AsksWhatItIsGiven", "OfATableByThirdHands", "OfWhatAModelGives", "OfTwoResults",
     "OfTwoTensors", "OfASize", "SineOfWhatItIsGiven", "SineOfWhatItMakes", "IsGivenAFloat", "OfAQuotientOrNot",
-    "ScalesByWhatItIsGiven", "ScalesByThem",
+    "ScalesByWhatItIsGiven", "ScalesByThem", "TransposesTheseAxes",
 ])  # fmt: skip
 def test_what_may_be_set_or_given_elsewhere_is_no_mistake(learners, name):
     assert finding(getattr(learners, name)) is None
+
+
+@pytest.mark.parametrize("more, is_named", [("", True), ("setattr(sys.modules[__name__], 'Other', 1)", False)])
+def test_what_another_file_of_the_learners_does_not_define(more, is_named, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "parts_of_it.py").write_text(f"import sys\n\n\nclass SelfAttention: ...\n\n\n{more}")
+    (tmp_path / "layer.py").write_text("import parts_of_it\n\n\ndef layer():\n    return parts_of_it.Attention()\n")
+    import layer
+
+    with pytest.raises(AttributeError) as raised:
+        layer.layer()
+    for name in ("layer", "parts_of_it"):
+        sys.modules.pop(name)
+    found = undefined.finding(raised.value)
+    assert (found is not None and "nothing in parts_of_it.py defines" in found.evidence) == is_named
 
 
 @pytest.mark.parametrize("name, is_named", [("OfNoTorch", True), ("OfNoTensor", False), ("WithoutLambda", False)])

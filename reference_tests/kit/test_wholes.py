@@ -160,6 +160,7 @@ def test_what_everybody_knows_of_an_absent_package(tmp_path):
         (["hidden_dim", "pf_dim"], {"hidden_dim": 12, "pf_dim": 17}),
         (["input_dim", "hidden_dim", "expanded_dim"], {"input_dim": 11, "hidden_dim": 12, "expanded_dim": 17}),
         (["vocab_size", "input_dim", "d_ff"], {"vocab_size": 11, "input_dim": 12, "d_ff": 17}),
+        (["output_size", "d_model", "d_ff"], {"output_size": 11, "d_model": 12, "d_ff": 17}),
     ],
 )
 def test_names_mean_what_the_others_leave(names, expected):

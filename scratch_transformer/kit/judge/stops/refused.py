@@ -21,6 +21,8 @@ METHOD = re.compile(r"'builtin_function_or_method'|'method'")
 MISSING = re.compile(r"(?:'Tensor' object|module '(?P<module>torch[\w.]*)') has no attribute '(?P<name>\w+)'")
 KEYWORD = re.compile(r"(\w+)\(\) (?:got an unexpected keyword argument '(\w+)'|received an invalid combination of arg)")
 PLACES = re.compile(r"(\w+)\(\) takes (\d+) positional arguments? but \d+ (?:was|were) given")
+LACKS = re.compile(r"^(\w+)\(\) (missing \d+ required positional arguments?: \".*)")
+"""What torch says of a call without arguments, in quotes that Python has not."""
 NO_TENSOR = re.compile(r"(\w+)\(\): argument '(\w+)' \(position (\d+)\) must be Tensor, not (int|float)")
 SIZES = re.compile(
     r"size of tensor a \((\d+)\) must match the size of tensor b \((\d+)\) at non-singleton dimension [01]\b"
@@ -127,6 +129,12 @@ def no_argument(error: BaseException, frame: FrameType) -> tuple[str, str]:
         is_one = is_one and name.rpartition(".")[2] not in OF_SIZES
         if is_one and name.rpartition(".")[2] == many[1] and len(node.args) > int(many[2]):  # type: ignore[index]
             return f"It gives {name} {len(node.args)} arguments, which takes {many[2]}.", name  # type: ignore[index]
+    left = LACKS.match(str(error)) if type(error) is TypeError else None
+    for node in nodes_at(error, frame, ast.Call) if left else ():
+        name = ast.unparse(node.func)
+        is_open = any(isinstance(one, ast.Starred) for one in node.args) or any(not word.arg for word in node.keywords)
+        if name.rpartition(".")[2] == left[1] and not is_open:  # type: ignore[index]
+            return f"It calls {name} without what that must be given: {left[2]}.", name  # type: ignore[index]
     found = KEYWORD.search(str(error)) if type(error) is TypeError else None
     for node in nodes_at(error, frame, ast.Call) if found else ():
         name = ast.unparse(node.func)

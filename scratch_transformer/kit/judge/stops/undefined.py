@@ -9,6 +9,7 @@ import re
 import sys
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from types import FrameType, ModuleType, NoneType
 
 from torch import nn
@@ -82,6 +83,7 @@ def finding(error: BaseException | None, is_one_of_many: bool = False) -> Findin
     looks = (
         attributes.of_itself,
         _of_class,
+        _of_file,
         _name,
         _call,
         _registration,
@@ -193,6 +195,22 @@ def is_of_later(called: str, line: int, path: str) -> bool:
     return bool(lines) and min(lines) < line < max(lines)
 
 
+def _of_file(error: BaseException, frame: FrameType) -> tuple[str, str]:
+    """sublayers.Attention, of a file of the learner's that defines no such thing."""
+    found = OF_FILES.match(str(error)) if type(error) is AttributeError else None
+    for node in nodes_at(error, frame, ast.Attribute) if found else ():
+        module = frame.f_globals.get(ast.unparse(node.value))
+        if not isinstance(module, ModuleType) or (module.__name__, node.attr) != found.groups():  # type: ignore[union-attr]
+            continue
+        text = "".join(linecache.getlines(module.__file__ or ""))
+        is_own = text and "site-packages" not in str(module.__file__) and not getattr(module, REPAIRED, ())
+        if is_own and not re.search(rf"\b({node.attr}|setattr|__getattr__|globals|vars|exec)\b|import +\*", text):
+            name = ast.unparse(node)
+            return f"It reads {name}, which nothing in {Path(module.__file__ or '').name} defines.", name
+    return NOTHING
+
+
+OF_FILES = re.compile(r"module '([\w.]+)' has no attribute '(\w+)'")
 OF_CLASSES = re.compile(r"type object '(\w+)' has no attribute '(\w+)'")
 OF_VALUES = (no_function, no_method, attributes.of_a_part, attributes.of_the_model, misplaced.no_answer)
 """What may be so because of what is given to a call, as far as the line alone shows."""
@@ -302,9 +320,13 @@ def _calls_on(line: int, path: str) -> list[ast.Call]:
 
 
 def _named(name: str, frame: FrameType) -> object:
-    """What a global name, or a name in a global module, stands for."""
+    """What a global name, a name in a global module, or of a function that is defined inside this one stands for."""
     first, *rest = name.split(".")
-    thing = None if first in frame.f_locals and frame.f_locals is not frame.f_globals else frame.f_globals.get(first)
+    if first in frame.f_locals and frame.f_locals is not frame.f_globals:
+        own, code = frame.f_locals[first], frame.f_code
+        is_given = first in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        return own if inspect.isfunction(own) and "<locals>" in own.__qualname__ and not is_given and not rest else None
+    thing = frame.f_globals.get(first)
     for part in rest:
         thing = getattr(thing, part, None)
     return thing

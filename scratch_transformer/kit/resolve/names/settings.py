@@ -63,7 +63,7 @@ SETTINGS: dict[str, str] = {
     "vocab_size": """
         size vocabsize vocab nvocab ntoken ntokens numembeddings vocabularysize vsize nvocabulary numtokens v
         numclasses nclasses nvocabs vocablen lenvocab vocabdim sizevocab padvocabsize inputvocabsize dictsize
-        nwords tokens voc vocsize vocabulary inputdim outputdim numvocab nsymbols outputsizevocab
+        nwords tokens voc vocsize vocabulary inputdim outputdim inputsize outputsize numvocab nsymbols outputsizevocab
     """,
     "src_vocab_size": """
         srcvocabsize srcvocab nsrcvocab sourcevocabsize encvocabsize srcvocablen inputvocab nsrcvocabulary
@@ -133,8 +133,10 @@ SWITCH = re.compile(
     r"(use|using|uses|no|is|has|with|enable|disable|do|apply|add|need|tie|tied|share|learn|learnable|learned)(_|(?=[A-Z]))"
 )
 """The same of names with words apart."""
-CROSSING = re.compile(r"(?i)(?<![a-z])(cross|enc(oder)?_dec(oder)?)_?att(entio)?n|^(use|has|with|add)_cross$")
-"""Whether a layer attends to an encoder's output, which it need not: use_cross_attention=False."""
+CROSSING = re.compile(
+    r"(?i)(?<![a-z])(cross|enc(oder)?_dec(oder)?)_?att(entio)?n|^(use|has|with|add)_cross$|^(is_?)?decoder$"
+)
+"""Whether a layer attends to an encoder's output, which it need not: use_cross_attention=False, is_decoder=False."""
 OUT = ("dout", "dimout", "outdim", "outputdim", "outfeatures")
 ROTARY_BASE = re.compile(r"^base$|theta|ropebase|^(max)?wavelength$")
 

@@ -83,8 +83,8 @@ def finding(thing: Any, kind: Kind, library: Library, error: BaseException | Non
             return (named, others[0]) if named is not None and others[0] is not None else None
         first = first or stops[0]
     assert first is not None
-    if _fits_by_default(thing, kind):
-        untold = _told_nothing(thing)
+    if _fits_by_default(thing, kind) or _fits_its_part(thing, kind, library):
+        untold = next((f"{part.__name__}()" for part in _told_nothing(thing)), "")
         said = f"{untold} is told nothing, and has the sizes of its own defaults; with others the shapes do not fit"
         found = Finding(MISTAKES["B29"], f"{said}: {' '.join(str(first).split())[:160]}.", untold)
         return (found, first) if untold else None
@@ -115,13 +115,27 @@ def _fits_by_default(thing: type[nn.Module], kind: Kind) -> bool:
     return False
 
 
-def _told_nothing(thing: type[nn.Module]) -> str:
-    """The call of a constructor that makes a part of a learner's class and hands no size on to it: Attention()."""
+def _fits_its_part(thing: type[nn.Module], kind: Kind, library: Library) -> bool:
+    """Whether it gives something with the widths of a part that is told nothing as its own: of heads of 8 features."""
+    for part in _told_nothing(thing)[:1]:
+        try:
+            widths = dict.fromkeys(size for values in part().parameters() for size in values.shape)
+        except Exception:  # the learner's code may raise anything
+            return False
+        for wide, d_k in itertools.islice(itertools.product(widths, widths), MOST_WIDTHS):
+            settings = {**_settings(kind, wide, max(wide // d_k, 1)), "d_k": d_k}
+            if None in _calls(thing, kind, library, settings, _inputs(kind, 2, 5, settings)):
+                return True
+    return False
+
+
+def _told_nothing(thing: type[nn.Module]) -> list[type[nn.Module]]:
+    """The learner's classes of which it makes a part and hands no size on to it: Attention()."""
     module = vars(sys.modules.get(thing.__module__))
     calls = [node for node in nodes_of(thing) if isinstance(node, ast.Call) and not node.args and not node.keywords]
     made = [call.func.id for call in calls if isinstance(call.func, ast.Name)]
     own = [name for name in made if isinstance(module.get(name), type) and issubclass(module[name], nn.Module)]
-    return next((f"{name}()" for name in own if construct.parameters_of(module[name])), "")
+    return [module[name] for name in own if construct.parameters_of(module[name])]
 
 
 def _is_told_of(thing: type[nn.Module], names: set[str]) -> bool:
