@@ -420,3 +420,38 @@ class MultiHeadAttention(nn.Module):
 def test_heads_that_are_told_nothing_fit_with_their_own_width(tmp_path):
     result = check_text(UNTOLD_HEADS, tmp_path)["MultiHeadAttention"]
     assert [(mistake.id, mistake.evidence.partition(" ")[0]) for mistake in result.mistakes] == [("B29", "Head()")]
+
+
+OF_WIDTHS = """
+class AttentionHead(nn.Module):
+    def __init__(self, q_dim, k_dim, v_dim, embed_dim):
+        super().__init__()
+        self.embed_dim = embed_dim
+        self.q_linear = nn.Linear(q_dim, embed_dim)
+        self.k_linear = nn.Linear(k_dim, embed_dim)
+        self.v_linear = nn.Linear(v_dim, embed_dim)
+
+    def forward(self, q, k, v, mask=None):
+        scores = self.q_linear(q) @ self.k_linear(k).transpose(1, 2) / self.embed_dim**0.5
+        if mask is not None:
+            scores = scores.masked_fill(mask == 0, -1e9)
+        return scores.softmax(-1) @ self.v_linear(v)
+
+
+class MultiHeadAttention(nn.Module):
+    def __init__(self, q_dim, k_dim, v_dim, embed_dim, num_heads):
+        super().__init__()
+        head_dim = embed_dim // num_heads
+        self.heads = nn.ModuleList([AttentionHead(q_dim, k_dim, v_dim, head_dim) for _ in range(num_heads)])
+        self.linear = nn.Linear(head_dim * num_heads, embed_dim)
+
+    def forward(self, q, k, v, mask=None):
+        return self.linear(torch.cat([head(q, k, v, mask) for head in self.heads], dim=-1))
+"""
+
+
+def test_widths_of_queries_that_go_into_a_projection_are_those_of_the_tokens(tmp_path):
+    results = check_text(OF_WIDTHS, tmp_path)
+    assert {name: (result.verdict in FINE, result.ids) for name, result in results.items()} == {
+        "AttentionHead": (True, ["A8"]), "MultiHeadAttention": (True, []),
+    }  # fmt: skip

@@ -83,6 +83,10 @@ def finding(thing: Any, kind: Kind, library: Library, error: BaseException | Non
             return (named, others[0]) if named is not None and others[0] is not None else None
         first = first or stops[0]
     assert first is not None
+    _, length, width, heads = SIZES[0]
+    settings = {**_settings(kind, width, heads), "d_k": width}
+    if None in _calls(thing, kind, library, settings, _inputs(kind, 2, length, settings)):
+        return None  # what is called like a head's width is the tokens'
     if _fits_by_default(thing, kind) or _fits_its_part(thing, kind, library):
         untold = next((f"{part.__name__}()" for part in _told_nothing(thing)), "")
         said = f"{untold} is told nothing, and has the sizes of its own defaults; with others the shapes do not fit"
@@ -92,7 +96,6 @@ def finding(thing: Any, kind: Kind, library: Library, error: BaseException | Non
     code = linecache.getline(file, line).partition("#")[0].strip()
     text = " ".join(str(first).split())[:160]
     said = "Its shapes do not fit, with whatever numbers of samples, tokens, features and heads"
-    _, length, width, heads = SIZES[0]
     settings = _settings(kind, width, heads) | ({"max_len": length, "batch": 1} if len(told) > 1 else {})
     if None in _calls(thing, kind, library, settings, _inputs(kind, 1, length, settings)):
         said = "With more than one sentence in a batch its shapes do not fit"
