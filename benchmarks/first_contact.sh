@@ -6,9 +6,10 @@
 #   benchmarks/first_contact.sh smoke tests      some of them: smoke tests race choices bench profile summary
 #   benchmarks/first_contact.sh --dry            the same on a processor with tiny cases, to see that the script works
 #
-# Results: $OUT, or first-contact/. The log, and Triton's compiled kernels, stay in first-contact/ between calls. PYTHON
-# names another interpreter. Needs torch and triton, for the tests pytest and hypothesis (faster and safer with pytest-xdist
-# and pytest-timeout), for bench click, rich, jinja2 and matplotlib. The package need not be installed.
+# Results: $OUT, or first-contact/. The log, and Triton's compiled kernels, stay in first-contact/ between calls; on another
+# machine, log.jsonl there says what has been done. PYTHON names another interpreter. Needs torch and triton, for the tests
+# pytest (faster and safer with pytest-xdist and pytest-timeout), for bench click, rich, jinja2, matplotlib and psutil; a step
+# whose needs are not met says so. The package need not be installed.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,6 +18,7 @@ export TRITON_CACHE_DIR="${TRITON_CACHE_DIR:-$CONTACT_DIR/triton-cache}" PYTHONU
 PYTHON="${PYTHON:-python3}" OUT="${OUT:-$CONTACT_DIR}" DRY="" SCREEN="$CONTACT_DIR/screen.txt"
 mkdir -p "$CONTACT_DIR" "$OUT"
 if [ "${1:-}" = --dry ]; then DRY=--dry; shift; fi
+[ -z "$DRY" ] || LIMIT=600  # a processor may be busy with something else
 STEPS="${*:-smoke tests race choices bench profile summary}"
 export PYTHON DRY
 
@@ -36,39 +38,38 @@ limited() {  # seconds, command: killed at the limit, and everything that it pri
     return "${PIPESTATUS[0]}"
 }
 
-one_by_one() {  # seconds, processes at a time, module and its arguments: a process for each name that it lists
-    local limit=$1 processes=$2; shift 2
-    [ -z "$DRY" ] || limit=600  # a processor may be busy with something else
-    "$PYTHON" -m "$1" --list $DRY | timeout -k 5 570 xargs -r -P "$processes" -I{} \
-        timeout -k 5 "$limit" "$PYTHON" -m "$@" {} $DRY 2>&1 | tee -a "$SCREEN"
-    return "${PIPESTATUS[1]}"
+each() {  # options, module and its arguments: a process with a time limit for each name that it lists
+    limited 590 "$PYTHON" -m benchmarks.contact.each "$@" $DRY
 }
 
 smoke() {  # 3 minutes: a mistake with barriers hangs a kernel for ever, so each first launch may be killed
-    one_by_one 60 4 benchmarks.contact.smoke
+    each --limit "${LIMIT:-60}" --processes 4 benchmarks.contact.smoke
 }
 
 tests() {  # 6 minutes
     local files=(reference_tests/attention/gpu/test_{on_cuda,triton_flash,decode}.py)
     local how=()
+    "$PYTHON" -m benchmarks.contact.machine tests || return
     "$PYTHON" -c 'import xdist' 2>/dev/null && how+=(-n 8)
-    "$PYTHON" -c 'import pytest_timeout' 2>/dev/null && how+=(--timeout 120)
+    # a signal would not be looked at before the kernel ends; so the whole process ends, and xdist begins another one
+    "$PYTHON" -c 'import pytest_timeout, xdist' 2>/dev/null && how+=(--timeout 120 --timeout-method thread)
     [ -z "$DRY" ] || how=(--collect-only -q)
-    limited 570 "$PYTHON" -m pytest "${files[@]}" "${how[@]}" -W default -p no:cacheprovider
+    limited 570 "$PYTHON" -m pytest -p benchmarks.contact.kept "${files[@]}" "${how[@]}" -W default -p no:cacheprovider
 }
 
 race() {  # 6 minutes
-    limited 540 "$PYTHON" -m benchmarks.contact.race $DRY
+    each --limit "${LIMIT:-90}" benchmarks.contact.race
 }
 
 choices() {  # 9 minutes
-    one_by_one 120 1 benchmarks.contact.race --choices
+    each --limit "${LIMIT:-120}" benchmarks.contact.race --choices
 }
 
 bench() {  # 9 minutes; the JSON is written after each case
-    local command=("$PYTHON" -m scratch_transformer bench --device cuda --out "$CONTACT_DIR/bench")
+    local command=("$PYTHON" -m scratch_transformer bench --device cuda --out "$CONTACT_DIR/bench" --minutes 9 --resume)
+    "$PYTHON" -m benchmarks.contact.machine bench || return
     if [ -n "$DRY" ]; then echo "would run: ${command[*]}"; return; fi
-    limited 580 "${command[@]}"
+    limited 590 "${command[@]}"
 }
 
 profile() {  # 5 minutes
@@ -99,6 +100,9 @@ for STEP in $STEPS; do
         smoke | tests | race | choices | bench | profile | summary) ;;
         *) echo "there is no step $STEP" >&2; exit 2 ;;
     esac
+done
+[ -n "$DRY" ] || [ "$STEPS" = summary ] || "$PYTHON" -m benchmarks.contact.machine || exit 1
+for STEP in $STEPS; do
     echo "== $STEP"
     start=$SECONDS
     "$STEP"

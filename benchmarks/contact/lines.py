@@ -10,13 +10,18 @@ def folder():
     return Path(os.environ.get("CONTACT_DIR", "first-contact"))
 
 
-def write(kind, **facts):
-    """One line, in the log and on the screen."""
+def note(kind, **facts):
+    """One line in the log."""
     line = json.dumps({"kind": kind, **facts})
     folder().mkdir(parents=True, exist_ok=True)
     with (folder() / "log.jsonl").open("a", encoding="utf-8") as log:
         log.write(line + "\n")
-    print(line, flush=True)
+    return line
+
+
+def write(kind, **facts):
+    """One line, in the log and on the screen."""
+    print(note(kind, **facts), flush=True)
 
 
 def read(kind=None):
@@ -24,3 +29,9 @@ def read(kind=None):
     path = folder() / "log.jsonl"
     found = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
     return [line for line in found if kind in (None, line["kind"])]
+
+
+def shortened(text):
+    """What an error says, in a line: its first and its last: compilers begin with where, and CUDA ends with advice."""
+    found = [line.strip() for line in text.splitlines() if line.strip()] or ["nothing was said"]
+    return " … ".join(dict.fromkeys((found[0], found[-1])))[:300]

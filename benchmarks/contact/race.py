@@ -1,16 +1,18 @@
 """Our kernels beside PyTorch's, and each of our choices beside its alternatives: a line a case.
 
-    python -m benchmarks.contact.race                 24 shapes, forward and backward, full and causal
-    python -m benchmarks.contact.race --choices       what the compiler can't tell: stages, slots, order, passes
-    python -m benchmarks.contact.race --choices NAME  one of them
+    python -m benchmarks.contact.race --list               24 shapes, forward and backward, full and causal
+    python -m benchmarks.contact.race NAME                 one of them
+    python -m benchmarks.contact.race --choices --list     what the compiler can't tell: stages, slots, order, passes
+    python -m benchmarks.contact.race --choices NAME       one of them
 
-Cases that are in the log already are not repeated: whatever was cut off goes on where it stopped.
+Cases that are in the log already are not listed, nor repeated: whatever was cut off goes on where it stopped.
 """
 
 import argparse
 import functools
+import traceback
 
-from benchmarks.contact import choices, lines
+from benchmarks.contact import choices, lines, smoke
 from scratch_transformer.benchmarking import grid, race
 from scratch_transformer.benchmarking.attention_case import AttentionCase
 from scratch_transformer.benchmarking.case import Rival
@@ -32,9 +34,11 @@ def cases(is_dry):
     return [AttentionCase(*shape, "bfloat16", *kind) for shape in shapes for kind in wanted]
 
 
-def run_case(case, device, rivals, effort):
+def run_case(case, device, effort, rivals):
     """One line: TFLOP/s of everybody, and our best ratio."""
     left_out = {rival.name: "not in this race" for rival in case.rivals(device) if rival.name not in rivals}
+    stuck = {name: smoke.stuck(name.removeprefix("ours "), case.D) for name in rivals if name.startswith("ours")}
+    left_out |= {name: reason for name, reason in stuck.items() if reason}
     lineup = race.line_up(case, device, left_out)
     durations = interleave(lineup.ready, timer_of(device), effort, batch_of(device))
     rates = {name: case.flops / spread(seconds).median / 1e12 for name, seconds in durations.items()}
@@ -68,38 +72,46 @@ def of_choice(choice, is_dry):
 
 
 def main():
-    """Run what is not in the log yet."""
+    """List what is not in the log yet, or do one of it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--choices", nargs="?", const="", metavar="NAME")
-    parser.add_argument("--list", action="store_true", help="the names of all choices")
+    parser.add_argument("name", nargs="?")
+    parser.add_argument("--choices", action="store_true", help="our choices, instead of the race")
+    parser.add_argument("--list", action="store_true", help="the names of what is left to do")
     parser.add_argument("--dry", action="store_true", help="tiny cases, on a processor")
     options = parser.parse_args()
-    device, effort = "cpu" if options.dry else "cuda", EFFORT[options.dry]
-    known = choices.DRY if options.dry else choices.CHOICES
+    left = (choices_left if options.choices else cases_left)(options.dry)
     if options.list:
-        print("\n".join(known))
+        print("\n".join(left))
         return
-    if options.choices is None:
-        done = {line["case"] for line in lines.read("race")}
-        work = [
-            (case.name, functools.partial(run_case, case, device, DRY_RIVALS if options.dry else RIVALS, effort))
-            for case in cases(options.dry)
-            if case.name not in done
-        ]
-    else:
-        done = {(line["name"], line["case"]) for line in lines.read("choice")}
-        wanted = {options.choices: known[options.choices]} if options.choices else known
-        work = [
-            (f"{name} {case.name}", functools.partial(run_choice, name, choice, case, device, effort))
-            for name, choice in wanted.items()
-            for case in of_choice(choice, options.dry)
-            if (name, case.name) not in done
-        ]
-    for name, job in work:
+    if options.name not in left:
+        print(f"{options.name}: it is done, or there is no such case, or its kernels hang")
+    for name, job in left.get(options.name, {}).items():
         try:
-            job()
+            job("cpu" if options.dry else "cuda", EFFORT[options.dry])
         except Exception as error:  # one case must not cost the others
-            lines.write("failed", name=name, error=f"{type(error).__name__}: {error}".splitlines()[0])
+            traceback.print_exc()
+            lines.write("failed", name=name, error=lines.shortened(f"{type(error).__name__}: {error}"))
+
+
+def cases_left(is_dry):
+    """Name -> what is to be done: of each race one thing."""
+    done, rivals = {line["case"] for line in lines.read("race")}, DRY_RIVALS if is_dry else RIVALS
+    jobs = {case.name: functools.partial(run_case, case, rivals=rivals) for case in cases(is_dry)}
+    return {name: {name: job} for name, job in jobs.items() if name not in done}
+
+
+def choices_left(is_dry):
+    """Name -> what is to be done: of each choice its cases. Of kernels that hang there is none to be made."""
+    done, left = {(line["name"], line["case"]) for line in lines.read("choice")}, {}
+    for name, choice in (choices.DRY if is_dry else choices.CHOICES).items():
+        jobs = {
+            f"{name} {case.name}": functools.partial(run_choice, name, choice, case)
+            for case in of_choice(choice, is_dry)
+            if (name, case.name) not in done
+        }
+        if jobs and not smoke.stuck(choice.algorithm, choice.width):
+            left[name] = jobs
+    return left
 
 
 if __name__ == "__main__":

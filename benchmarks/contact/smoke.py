@@ -8,6 +8,7 @@ import argparse
 import contextlib
 import functools
 import time
+import traceback
 
 import torch
 
@@ -79,7 +80,20 @@ def _check(algorithm, case, fixed, device):
         return False, f"unsupported: {reason}"
     except Wrong as reason:
         return False, f"wrong: {reason}"
+    except Exception as error:  # of the compiler, or of CUDA
+        traceback.print_exc()
+        return False, lines.shortened(f"{type(error).__name__}: {error}")
     return True, "scatters rightly" if error is None else f"error {error:.1e}"
+
+
+def stuck(algorithm, width=None):
+    """The first launch of an algorithm, with heads of a width, that hung or crashed, as all others may; or None."""
+    passed = {line["name"] for line in lines.read("smoke") if line["passed"]}
+    for line in lines.read("failed"):
+        of, case, _ = CASES.get(line["name"], (None, None, None))
+        if of == algorithm and width in (None, case.D) and line["name"] not in passed:
+            return f"{line['name']} {line['error']}"
+    return None
 
 
 @contextlib.contextmanager

@@ -3,8 +3,9 @@
 python -m benchmarks.contact.summary
 """
 
+from collections import Counter
+
 from benchmarks.contact import choices, lines, smoke
-from scratch_transformer.benchmarking.results import digits
 from scratch_transformer.benchmarking.timing import geometric_mean
 
 CLEAR = 1.02
@@ -13,29 +14,51 @@ CLEAR = 1.02
 
 def main():
     """Print it, from the log."""
-    for part in (of_smoke, of_steps, of_race, of_choices):
+    for part in (of_machine, of_smoke, of_tests, of_steps, of_race, of_choices):
         for line in part():
             print(line)
 
 
+def of_machine():
+    """Where it was."""
+    for line in lines.read("machine")[-1:]:
+        versions = ", ".join(f"{name} {line[name]}" for name in ("python", "torch", "triton"))
+        yield f"{line['gpu']}, {line['processors']} processors, {line['memory'] / 2**30:.0f} GiB; {versions}"
+
+
 def of_smoke():
     """Every first launch: which passed, failed, or never ended."""
-    found = {line["name"]: line for line in lines.read("smoke")}
+    found = {line["name"]: line["error"] for line in lines.read("failed")}
+    found |= {line["name"]: line["told"] for line in lines.read("smoke")}
     known = smoke.DRY if found.keys() & smoke.DRY.keys() else smoke.CASES
-    passed = [name for name in known if found.get(name, {}).get("passed")]
+    passed = {line["name"] for line in lines.read("smoke") if line["passed"]} & known.keys()
     yield f"first launches: {len(passed)} of {len(known)} passed"
     for name in known:
         if name not in passed:
-            yield f"  {name}: {found[name]['told'] if name in found else 'did not end: killed, hung, or not run yet'}"
+            yield f"  {name}: {found.get(name, 'not run yet')}"
+
+
+def of_tests():
+    """How many tests passed, and why others failed, the last time."""
+    found = {line["name"]: line for line in lines.read("test")}
+    count = Counter(line["outcome"] for line in found.values())
+    if found:
+        yield "tests: " + ", ".join(f"{number} {outcome}" for outcome, number in sorted(count.items()))
+    for name, line in found.items():
+        if line["outcome"] == "failed":
+            yield f"  {name}: {line['told']}"
 
 
 def of_steps():
-    """How each step ended."""
+    """How each step ended, and what failed in it and was not done later."""
     for line in {line["name"]: line for line in lines.read("step")}.values():
         status = "passed" if line["status"] == 0 else f"status {line['status']}"
         yield f"step {line['name']}: {status}, {line['seconds']} s"
-    for line in lines.read("failed"):
-        yield f"  failed: {line['name']}: {line['error']}"
+    done = {line["case"] for line in lines.read("race")}
+    done |= {f"{line['name']} {line['case']}" for line in lines.read("choice")} | smoke.CASES.keys()
+    for name, error in {line["name"]: line["error"] for line in lines.read("failed")}.items():
+        if name not in done:
+            yield f"  failed: {name}: {error}"
 
 
 def of_race():
@@ -44,7 +67,7 @@ def of_race():
     for line in lines.read("race"):
         ours = {name: rate for name, rate in line["rates"].items() if name.startswith("ours")}
         theirs = {name: rate for name, rate in line["rates"].items() if not name.startswith("ours")}
-        told = ", ".join(f"{name} {digits(rate)}" for name, rate in line["rates"].items())
+        told = ", ".join(f"{name} {rate:.3g}" for name, rate in line["rates"].items())
         yield f"{line['case']}: {told} TFLOP/s" + "".join(f"; {name} {why}" for name, why in line["out"].items())
         for name, rate in ours.items():
             if theirs:
