@@ -24,7 +24,7 @@ from benchmarks import turns
 from reference_tests.as_taught.assembled import model_of_tutorial_a
 from scratch_transformer.benchmarking.timing import Prepared, measure, ratio, timer_of
 from scratch_transformer.model import build_transformer
-from scratch_transformer.translation.decoding import IncrementalDecoder, MergedDecoder, PrefixDecoder, greedy
+from scratch_transformer.translation.decoding import MergedDecoder, PrefixDecoder, cached, greedy
 
 SIZES = {"tiny": (128, 2, 4, 256), "base": (512, 6, 8, 2048)}  # d_model, layers, heads, d_ff
 VOCABULARY, SOURCE_LENGTH, ROUNDS = 1000, 20, 3
@@ -79,7 +79,7 @@ def rivals(size, sources, tokens, device):
     caches = {"caches": False, "eight bits": True} if torch.device(device).type == "cpu" else {"caches": False}
     merged = {name: MergedDecoder(ours, eight_bits) for name, eight_bits in caches.items()}
     return {
-        **{name: functools.partial(decode, decoder=functools.partial(IncrementalDecoder, merged=each))
+        **{name: functools.partial(decode, decoder=functools.partial(cached, merged=each))
            for name, each in merged.items()},
         "whole prefixes": functools.partial(decode, decoder=PrefixDecoder),
         "tutorial": lambda: [decode_as_taught(taught, source, tokens) for source in ids.split(1)],

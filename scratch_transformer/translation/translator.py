@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from scratch_transformer.translation.checkpoint import Run
-from scratch_transformer.translation.decoding import Hypothesis, IncrementalDecoder, beam_search, greedy_search, sample
+from scratch_transformer.translation.decoding import Hypothesis, beam_search, cached, greedy_search, sample
 from scratch_transformer.translation.errors import InputError
 from scratch_transformer.translation.tokenizer import SPECIAL, Tokenizer
 
@@ -93,7 +93,7 @@ def translate(
 def _decoder(run: Run, search: Search, generator: torch.Generator) -> Callable[[Tensor], list[list[Hypothesis]]]:
     target, max_length = run.target_tokenizer, search.max_length or run.model.tgt_pos.seq_len
     ends = (run.source_tokenizer.pad_id, target.bos_id, target.eos_id, max_length)
-    decoder = partial(IncrementalDecoder, merged=run.merged(search.eight_bits))
+    decoder = partial(cached, merged=run.merged(search.eight_bits))
 
     def decode(ids: Tensor) -> list[list[Hypothesis]]:
         if search.sampling is not None:

@@ -10,10 +10,10 @@ from torch import Tensor
 from scratch_transformer import functional
 from scratch_transformer.model import Transformer
 from scratch_transformer.translation.decoding.hypothesis import Hypothesis, length_penalty, ranked
-from scratch_transformer.translation.decoding.incremental import IncrementalDecoder
 from scratch_transformer.translation.decoding.modes import check_length, deciding
 from scratch_transformer.translation.decoding.prefixes import Decoder
 from scratch_transformer.translation.decoding.search import greedy_search
+from scratch_transformer.translation.decoding.small import cached
 
 IMPOSSIBLE = float("-inf")
 
@@ -28,7 +28,7 @@ def beam_search(
     *,
     beam: int = 4,
     alpha: float = 0.6,
-    decoder: Callable[..., Decoder] = IncrementalDecoder,
+    decoder: Callable[..., Decoder] = cached,
 ) -> list[list[Hypothesis]]:
     """Up to `beam` translations of each source, the best score first.
 

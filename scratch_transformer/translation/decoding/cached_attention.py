@@ -105,10 +105,15 @@ def cross_attention(
     layer: MergedLayer, encoder_output: Tensor, source_mask: Mask, rows: int
 ) -> CrossAttention | CrossAttentionToOne:
     """The one or the other, whichever costs less."""
-    B, S, d_model = encoder_output.shape
-    if B == 1 and source_mask is None and S * layer.h <= max(d_model, SMALL):
+    B, S, _ = encoder_output.shape
+    if B == 1 and source_mask is None and is_short(S, layer):
         return CrossAttentionToOne(layer, encoder_output, rows)
     return CrossAttention(layer, encoder_output, source_mask, rows)
+
+
+def is_short(S: int, layer: MergedLayer) -> bool:
+    """Whether `CrossAttentionToOne` of so many tokens costs no more than `CrossAttention`."""
+    return S * layer.h <= max(layer.d_model, SMALL)
 
 
 def _by_head(affine: Affine, encoder_output: Tensor, h: int) -> Tensor:

@@ -74,7 +74,7 @@ class MergedDecoder:
 
     @torch.inference_mode()
     def __init__(self, model: Transformer, eight_bits: bool = False) -> None:
-        self.encoder = MergedEncoder(model)
+        self.encoder, self.eight_bits = MergedEncoder(model), eight_bits
         self.layers = [MergedLayer(layer, eight_bits) for layer in model.decoder.layers]  # type: ignore[arg-type]
         self.norm = None if model.decoder.norm is None else Normalization(model.decoder.norm)
         self.project = Affine.of(model.projection_layer.proj)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -16,8 +20,49 @@ from scratch_transformer.translation.errors import InputError
 @contextmanager
 def deciding(model: Transformer) -> Iterator[None]:
     """All of the model in evaluation mode and without gradients; afterwards each part in the mode it was in."""
-    with evaluating(model), torch.inference_mode():
+    with evaluating(model), torch.inference_mode(), _numpy_alone(), np.errstate(all="ignore"):
         yield
+
+
+class _Limit:
+    """How many calls want NumPy to compute on one thread at the moment, and what undoes that."""
+
+    lock = threading.Lock()
+    calls = 0
+    set: Any = None
+
+
+@contextmanager
+def _numpy_alone() -> Iterator[None]:
+    """NumPy's products on one thread, where that can be had: for those of a step, another would only be waited for."""
+    with _Limit.lock:
+        if _Limit.calls == 0 and (controller := _controller()) is not None:
+            _Limit.set = controller.limit(limits=1)
+        _Limit.calls += 1
+    try:
+        yield
+    finally:
+        with _Limit.lock:
+            _Limit.calls -= 1
+            if _Limit.calls == 0 and _Limit.set is not None:
+                _Limit.set.restore_original_limits()
+                _Limit.set = None
+
+
+def numpy_can_be_alone() -> bool:
+    """Whether threadpoolctl is there, and the library that multiplies for NumPy is one that it can tell."""
+    return _controller() is not None
+
+
+@functools.cache
+def _controller() -> Any:
+    """threadpoolctl's hold of that library, or None."""
+    try:
+        from threadpoolctl import ThreadpoolController
+    except ImportError:
+        return None
+    found = ThreadpoolController().select(user_api="blas")
+    return found if found.lib_controllers else None
 
 
 def check_finite(scores: Tensor) -> None:

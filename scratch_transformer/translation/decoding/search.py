@@ -10,10 +10,10 @@ from torch import Tensor
 from scratch_transformer.generation import sampling
 from scratch_transformer.model import Transformer
 from scratch_transformer.translation.decoding.hypothesis import Hypothesis, length_penalty, ranked
-from scratch_transformer.translation.decoding.incremental import IncrementalDecoder
 from scratch_transformer.translation.decoding.modes import check_finite, check_length, deciding
 from scratch_transformer.translation.decoding.prefixes import Decoder
 from scratch_transformer.translation.decoding.scoring import token_log_probabilities
+from scratch_transformer.translation.decoding.small import cached
 
 
 def greedy(
@@ -23,14 +23,14 @@ def greedy(
     bos_id: int,
     eos_id: int,
     max_length: int,
-    decoder: Callable[..., Decoder] = IncrementalDecoder,
+    decoder: Callable[..., Decoder] = cached,
 ) -> list[list[int]]:
     """The likeliest token at every step: ids without bos, up to and without eos.
 
     Args:
         source_ids: (B, S), each row ended by eos and padded with source_pad_id on either side.
         max_length: tokens at which a translation is cut, eos included; at most the model's seq_len.
-        decoder: IncrementalDecoder, or PrefixDecoder: the same, slowly.
+        decoder: `cached`, or PrefixDecoder: the same, slowly.
 
     Raises:
         ValueError: max_length, or the length of the sources, is more than the model has positions for.
@@ -47,7 +47,7 @@ def greedy_search(
     eos_id: int,
     max_length: int,
     alpha: float = 0.0,
-    decoder: Callable[..., Decoder] = IncrementalDecoder,
+    decoder: Callable[..., Decoder] = cached,
 ) -> list[list[Hypothesis]]:
     """`greedy` as a list of one hypothesis for each source, with the score that α gives (`length_penalty`)."""
     found = _generate(model, source_ids, source_pad_id, bos_id, eos_id, max_length, decoder, _likeliest)
@@ -68,7 +68,7 @@ def sample(
     count: int = 1,
     alpha: float = 0.0,
     generator: torch.Generator | None = None,
-    decoder: Callable[..., Decoder] = IncrementalDecoder,
+    decoder: Callable[..., Decoder] = cached,
 ) -> list[list[Hypothesis]]:
     """Draw `count` translations of each source token by token (`sampling.truncated`), the best score first.
 
