@@ -46,6 +46,7 @@ def test_the_papers_models():
         ({"model.d_model": 130}, "model.d_model is 130: expected a multiple of model.num_heads, 4"),
         ({"model.share_embeddings": "all"}, "expected tokens.shared=true, one vocabulary of both languages"),
         ({"training.batch_tokens": 100}, "expected at least data.max_length, 128, or the longest pair fits no batch"),
+        ({"data.hub": " "}, "data.hub is ' ': expected the name of a data set, or a folder"),
         ({"data.tsv": "a", "data.hub": "b"}, "the data are given twice, as tsv and hub: expected one of them"),
         ({"data.source_file": "a"}, "data.target_file is missing: source_file and target_file belong together"),
         ({"data.target_file": "a"}, "data.source_file is missing"),

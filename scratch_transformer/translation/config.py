@@ -185,6 +185,8 @@ def _check_together(config: Config) -> None:
     data, model = config.data, config.model
     given = [name for name in ("tsv", "hub") if getattr(data, name) is not None]
     given += ["source_file, target_file"] if data.source_file or data.target_file else []
+    if data.hub is not None and not data.hub.strip():
+        raise InputError(f"data.hub is {data.hub!r}: expected the name of a data set, or a folder")
     if len(given) > 1:
         raise InputError(f"the data are given twice, as {' and '.join(given)}: expected one of them")
     if (data.source_file is None) != (data.target_file is None):
