@@ -264,7 +264,7 @@ def test_what_is_no_prompt_is_refused():
         generate(model, [[1], [41]], 5)
     with pytest.raises(ValueError, match="top_p must be above 0"):
         stream(model, PROMPTS, 5, top_p=0.0)
-    with pytest.raises(ValueError, match=r"temperature must be a finite number, 0 \(the likeliest\) or above, but is -1"):
+    with pytest.raises(ValueError, match=r"temperature must be a finite number, 0 \(the likeliest\) or more, is -1"):
         stream(model, PROMPTS, 5, temperature=-1.0)
 
 

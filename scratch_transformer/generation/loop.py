@@ -65,7 +65,7 @@ def stream(
         IndexError: an id of a prompt is not below vocab_size.
     """
     if not 0 <= temperature < math.inf:
-        raise ValueError(f"stream: temperature must be a finite number, 0 (the likeliest) or above, but is {temperature}")
+        raise ValueError(f"stream: temperature must be a finite number, 0 (the likeliest) or more, is {temperature}")
     sampling.check(temperature or 1.0, top_k, top_p, min_p, repetition_penalty)
     ids, mask = _padded(prompts, next(model.parameters()).device)
     _check_length(model, ids.shape[1], max_new_tokens)
