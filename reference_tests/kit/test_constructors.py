@@ -5,6 +5,7 @@ import sys
 import types
 
 import pytest
+import torch
 from torch import nn
 
 from reference_tests.kit.learners.checked import LESS, check_text, time_to_look
@@ -12,7 +13,7 @@ from scratch_transformer.kit import process
 from scratch_transformer.kit.definitions import parameters_of
 from scratch_transformer.kit.discover.target import find
 from scratch_transformer.kit.report.finding import FINE
-from scratch_transformer.kit.resolve.build import asked
+from scratch_transformer.kit.resolve.build import asked, construct
 from scratch_transformer.kit.resolve.build.construct import annotated
 from scratch_transformer.kit.resolve.build.limits import limited
 from scratch_transformer.kit.resolve.build.tokenizer import Tokenizer
@@ -379,3 +380,27 @@ def test_what_a_subclass_sets_itself_is_not_asked_for(then, is_right, tmp_path):
     with time_to_look(1 if is_right else LESS):
         result = check_text(FEWER.format(then), tmp_path)["FewerHeadsAttention"]
     assert (result.verdict in FINE) == is_right
+
+
+class OfADictionary(nn.Module):
+    def __init__(self, word_to_idx, width):
+        super().__init__()
+        self.nothing = word_to_idx["<NULL>"]
+        self.embedding = nn.Embedding(len(word_to_idx), width)
+
+
+def test_a_dictionary_of_words_is_asked_for_words_of_its_own():
+    settings = {"vocab_size": 11, "d_model": 12}
+    first = next(construct.attempts(OfADictionary, settings, {}, lambda name: [], {}))
+    assert (first.build().nothing, first.build().embedding.num_embeddings) == (0, 11)
+
+
+class OfAShape(nn.Module):
+    def __init__(self, parameter_shape):
+        super().__init__()
+        self.scale, self.axes = nn.Parameter(torch.ones(parameter_shape)), len(parameter_shape)
+
+
+def test_a_shape_is_no_vocabulary_though_its_length_is_taken():
+    attempts = construct.attempts(OfAShape, {"d_model": 12}, {}, lambda name: [], {})
+    assert [attempt.args["parameter_shape"] for attempt in attempts] == [12, [12]]

@@ -306,6 +306,19 @@ class Decoder(nn.Module):
         future = hidden_words.future(x.shape[1])
         return self.norm(self.layers(x, memory))
 """
+SMOOTHED = """
+import torch
+from torch import nn
+class Smoothing(nn.Module):
+    def __init__(self, pad_id, share):
+        super().__init__()
+        self.pad_id, self.share = pad_id, share
+        self.divergence = nn.KLDivLoss(reduction="batchmean")
+    def forward(self, logits, target):
+        wanted = torch.full_like(logits, self.share)
+        wanted[target == self.pad_id] = 0
+        return self.divergence(logits.log_softmax(-1), wanted)
+"""
 
 
 @pytest.fixture
@@ -314,7 +327,7 @@ def learner(tmp_path, monkeypatch):
     written = {"signed_layer": SIGNED, "many_heads": HEADS, "model_of_heads": MODEL, "merged_heads": MERGED,
                "other_parts": OTHERS, "layers_of_norms": LAYERS, "heads_of_parts": PARTS, "model_of_shapes": SHAPES,
                "explained_norm": EXPLAINED, "whole_stacks": STACKS,
-               "hidden_words": HIDDEN, "hiding_words": HIDING}  # fmt: skip
+               "hidden_words": HIDDEN, "hiding_words": HIDING, "smoothed_words": SMOOTHED}  # fmt: skip
     for name, text in written.items():
         (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
     yield importlib.import_module
@@ -417,3 +430,8 @@ def test_what_is_done_beside_other_words_for_it_or_in_a_file_that_is_imported_wh
 ):
     found = place(id, form, getattr(learner("hiding_words"), name))
     assert (Path(found.file).stem, found.line) == (file, line)
+
+
+@pytest.mark.parametrize("form, line", [("divided by all positions", 8), ("padding is learned", 11)])
+def test_a_loss_divides_by_padding_where_its_mean_is_taken(learner, form, line):
+    assert place("T4", form, learner("smoothed_words").Smoothing).line == line

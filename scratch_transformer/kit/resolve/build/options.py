@@ -317,7 +317,7 @@ def numbers(wish: Wish, values: Values) -> list[Any]:
         number = values(wish.name)
     except Unknown:
         return _heads_by_use(wish, values)
-    if wish.word in ("normshape", "normalizedshape", "parametersshape", "layershape", "featureshape", "featuresshape"):
+    if wish.word.endswith("shape"):
         return [number, [number]]
     meant = values.meanings(wish.name)
     if meant[:1] == ("max_len",) and any("voc" in plain(name) for name in wish.use.handed):

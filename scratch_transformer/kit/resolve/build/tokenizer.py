@@ -19,8 +19,10 @@ TABLE = re.compile(r"stoi|^(word|token|tok|w|str|s|char|c|sym|symbol|letter)s?_?
 """Of ids, by words."""
 SIZES = re.compile(r"(vocab|vocabulary|piece)_?size|^(n|num)_?(vocab|words|tokens)$|^vocab_?len|^(size|length)$")
 """Attributes that are its size; get_vocab_size and get_piece_size are methods."""
-KNOWS = re.compile(rf"itos|{TO_WORDS.pattern}|{TO_IDS.pattern}|{TABLE.pattern}|{SIZES.pattern}|pad|unk|(b|e)os|cls|sep")
-"""What a vocabulary is asked for."""
+KNOWS = re.compile(
+    rf"itos|{TO_WORDS.pattern}|{TO_IDS.pattern}|{TABLE.pattern}|{SIZES.pattern}|pad|unk|(b|e)os|cls|sep|^[<\[]\w+[>\]]$"
+)
+"""What a vocabulary is asked for: also any word of its own, as <NULL>."""
 
 
 class Encoded(dict[str, Any]):

@@ -19,7 +19,7 @@ SETTINGS: dict[str, str] = {
         valuesize ffnnuminput ffnnumoutputs ffninputsize dembed demb nfeatures featuresize dhidden hiddenunits
         embedwidth modelwidth attdim attndim attentiondim querydim contextdim kdim vdim ndim edim e c d
         embeddingdimension dimensionality inputfeatures infeatures outfeatures numembeddingdims sizemodel
-        parametersshape layershape featureshape featuresshape dhid dwordvec wordvecdim wordvecsize demb
+        parametersshape parametershape layershape featureshape featuresshape dhid dwordvec wordvecdim wordvecsize demb
         nembeds numembeds numembed nembds numembd embdims qinputdim kvinputdim kinputdim vinputdim
     """,
     "d_out": "outfeatures outputfeatures dout outputdim outdim outputsize nout fanout out outputdimension outdims",
