@@ -21,6 +21,7 @@ from scratch_transformer.kit.recipe import RIGHT, Recipe
 Settings = Mapping[str, Any]
 State = dict[str, Tensor]
 Inputs = dict[str, Any]
+Oracle = Callable[[Settings, Recipe, State, Inputs], Tensor]
 Verdict = Literal[
     "matches the builtin",
     "matches the paper, not the builtin",
@@ -56,7 +57,7 @@ class Probe:
         return not (self.quiet or self.provoking)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Kind:
     """A component that learners write.
 
@@ -88,7 +89,7 @@ class Kind:
     mistakes: tuple[str, ...] = ()
     designs: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: {"": {}})
     full: Mapping[str, Any] = field(default_factory=dict)
-    oracle: Callable[[Settings, Recipe, State, Inputs], Tensor] | None = None
+    oracle: Oracle | None = None
     builtin: str = ""
     extras: tuple[Extra, ...] = ()
     today: Kind | None = None
@@ -124,6 +125,16 @@ class Extra:
     probe: Callable[[Settings], Probe]
     limit: float = 1e-6
     low_precision: bool = False
+
+
+def asked_of(kind: Kind, settings: Settings, seed: int, quiet: bool = False) -> State:
+    """Random values for all weights that any design of a kind has; drawn once, for whatever is given them."""
+    return dict(_asked_of(kind, tuple(settings.items()), seed, quiet))
+
+
+@functools.lru_cache(maxsize=512)
+def _asked_of(kind: Kind, settings: tuple[tuple[str, Any], ...], seed: int, quiet: bool) -> State:
+    return random_state(kind.build(dict(settings), RIGHT.with_(kind.full)).double(), seed, quiet)
 
 
 def random_state(module: nn.Module, seed: int, quiet: bool = False) -> State:
@@ -176,6 +187,7 @@ class Candidate:
     speaks_of_padding: whether it takes a mask, or its text has a word of masks or padding.
     has_bare_norms: whether it may normalize where it has no weights for that, by F.rms_norm.
     is_causal_by_name: whether somebody expects that it hides the future without being given a mask.
+    used_old_masks: whether a call so far used a mask as PyTorch takes none today.
     blocked_is: "True" or "False", the value that its file blocks in the masks that it makes; "" if that is not known.
     """
 
@@ -200,6 +212,7 @@ class Candidate:
         self.looks_for_padding = self.speaks_of_padding = True
         self.is_causal_by_name = True
         self.has_bare_norms = False
+        self.used_old_masks = False
         self.blocked_is = ""
 
     @property

@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from scratch_transformer.kit.judge.variants import Variants, call
-from scratch_transformer.kit.kind import Candidate, Probe, Settings, State, random_state
-from scratch_transformer.kit.recipe import RIGHT, Recipe
+from scratch_transformer.kit.judge.variants import Variants, called, copies
+from scratch_transformer.kit.kind import Candidate, Oracle, Probe, Settings, State, asked_of
+from scratch_transformer.kit.recipe import Recipe
 
 EXACT = 1e-9
 """Largest relative error of what agrees, in float64. Rounding differs by 1e-15; sensitive probes amplify it."""
@@ -26,11 +26,12 @@ ROUNDED = 2e-5
 
 @dataclass(frozen=True)
 class Result:
-    """What a candidate made of a probe: an output, or an exception."""
+    """What a candidate made of a probe: an output, or an exception. changed: the inputs that have other values then."""
 
     probe: Probe
     output: Tensor | None
     error: Exception | None = None
+    changed: tuple[str, ...] = ()
 
 
 def is_no_proof(candidate: Candidate, recipe: Recipe) -> bool:
@@ -48,12 +49,12 @@ class Session:
         self.candidate, self.kind = candidate, candidate.kind
         self.settings: Settings = self.kind.complete(candidate.settings)
         self.variants = Variants(self.kind, self.settings)
-        full = self.kind.build(self.settings, RIGHT.with_(self.kind.full)).double()
         probes = [(probe, candidate.accepts(probe.inputs)) for probe in self.kind.probes(self.settings, seed)]
         self.probes = tuple(probe for probe, accepted in probes if accepted)
         self.left_out = tuple(probe for probe, accepted in probes if not accepted)
-        self.quiet_asked = random_state(full, seed + 1, quiet=True)
-        self.asked: State = random_state(full, seed)
+        self.quiet_asked = asked_of(self.kind, self.settings, seed + 1, quiet=True)
+        self.asked: State = asked_of(self.kind, self.settings, seed)
+        self._builtins: dict[tuple[Recipe, str], Tensor | None] = {}
         self.quiet_state, quiet = self._loaded(self.quiet_asked, is_quiet=True)
         self.state, others = self._loaded(self.asked, is_quiet=False)
         self.results = [*others, *quiet]
@@ -96,10 +97,13 @@ class Session:
         return first is not None and again is not None and distance(again, first.output, first.probe) > ROUNDED
 
     def run(self, probe: Probe) -> Result:
+        inputs = copies(probe.inputs)
         try:
-            return Result(probe, call(self.candidate, probe.inputs))
+            output = called(self.candidate, inputs)
         except Exception as error:  # the learner's code may raise anything
             return Result(probe, None, error)
+        given = [(name, value) for name, value in probe.inputs.items() if isinstance(value, Tensor)]
+        return Result(probe, output, changed=tuple(n for n, value in given if not torch.equal(value, inputs[n])))
 
     def module(self, recipe: Recipe) -> nn.Module:
         """The canonical module of a recipe with the candidate's weights."""
@@ -114,11 +118,16 @@ class Session:
         """What torch.nn makes of a probe; where there is no builtin, the reference."""
         if self.kind.oracle is None:
             return self.variant(recipe, probe)
+        if (recipe, probe.name) not in self._builtins:
+            self._builtins[recipe, probe.name] = self._of_oracle(self.kind.oracle, recipe, probe)
+        return self._builtins[recipe, probe.name]
+
+    def _of_oracle(self, oracle: Oracle, recipe: Recipe, probe: Probe) -> Tensor | None:
         state = self.quiet_state if probe.quiet else self.state
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                return self.kind.oracle(self.settings, recipe, state, probe.inputs)
+                return oracle(self.settings, recipe, state, probe.inputs)
             except (RuntimeError, ValueError, IndexError):  # sizes that the builtin refuses, as a variant may
                 return None
 

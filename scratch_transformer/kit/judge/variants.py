@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 import warnings
 from collections.abc import Callable, Hashable, Mapping
@@ -38,14 +39,19 @@ THROWN: dict[str, tuple[str, ...]] = {
 """The values of entries with which a sublayer's output is lost."""
 
 
+SHAPES: dict[tuple[Any, ...], dict[str, torch.Size]] = {}
+"""The shapes of the weights of whatever was built: which designs are possible is asked again for every way to call."""
+
+
 class Variants:
     """Of one kind with its settings. Recipes with the same parameters share a module."""
 
     def __init__(self, kind: Kind, settings: Settings) -> None:
         self.kind, self.settings = kind, settings
+        self._key = kind, *settings.items()
         self._modules: dict[tuple[Any, ...], tuple[nn.Module, dict[str, Tensor]]] = {}
         self._loaded: dict[tuple[Any, ...], Hashable] = {}
-        self._parts: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+        self._parts: dict[tuple[Any, ...], list[tuple[str, dict[str, Any]]]] = {}
         self._weights: dict[tuple[Any, ...], frozenset[str]] = {}
         self._lacks: dict[tuple[Any, ...], bool] = {}
         self._outputs: dict[tuple[Hashable, Recipe, str], Tensor | None] = {}
@@ -55,14 +61,23 @@ class Variants:
         if structure not in self._modules:
             made = self.kind.build(self.settings, recipe).double().eval()
             self._modules[structure] = made, made.state_dict()
-            self._parts[structure] = [vars(part) for part in made.modules()]
+            self._parts[structure] = [(path, vars(part)) for path, part in made.named_modules()]
+            for _, own in self._parts[structure]:  # found at once, where a module looks for its parts and weights last
+                own.update({**own["_modules"], **own["_parameters"]})
         return self._modules[structure]
+
+    def _shapes(self, recipe: Recipe) -> dict[str, torch.Size]:
+        """Of the weights of a recipe's module."""
+        key = (*self._key, _structure(recipe))
+        if key not in SHAPES:
+            SHAPES[key] = {name: values.shape for name, values in self._made(recipe)[1].items()}
+        return SHAPES[key]
 
     def weights(self, recipe: Recipe) -> frozenset[str]:
         """The names of the weights that a recipe's module has, without biases: any bias may be left out."""
         structure = _structure(recipe)
         if structure not in self._weights:
-            self._weights[structure] = frozenset(n for n in self._made(recipe)[1] if n.endswith("weight"))
+            self._weights[structure] = frozenset(n for n in self._shapes(recipe) if n.endswith("weight"))
         return self._weights[structure]
 
     def lacks(self, recipe: Recipe, missing: frozenset[str]) -> bool:
@@ -74,8 +89,8 @@ class Variants:
         """
         asked = _structure(recipe), missing, _throws_away(recipe)
         if asked not in self._lacks:
-            own = self._made(recipe)[1]
-            shapes = [own[name].shape for name in missing if name in own]
+            own = self._shapes(recipe)
+            shapes = [own[name] for name in missing if name in own]
             self._lacks[asked] = any(len(shape) == 2 and shape[0] != shape[1] for shape in shapes)
             attentions = {name.removesuffix("w_q.weight") for name in own if name.endswith("_attn.w_q.weight")}
             networks = {name.removesuffix("1.weight") for name in own if name.endswith("feed_forward.linear1.weight")}
@@ -93,10 +108,8 @@ class Variants:
                 if name in state:
                     values.copy_(state[name])
             self._loaded[structure] = key
-        for part in self._parts[structure]:
-            part["recipe"] = recipe  # a module's own way to set attributes takes ten times as long
-        for path, part in module.named_modules() if recipe.parts else ():
-            vars(part)["recipe"] = recipe.within(*_way(path))
+        for path, part in self._parts[structure]:  # a module's own way to set attributes takes ten times as long
+            part["recipe"] = recipe.within(*_way(path)) if recipe.parts else recipe
         return module
 
     def output(self, recipe: Recipe, key: Hashable, state: Mapping[str, Tensor], probe: Probe) -> Tensor | None:
@@ -121,6 +134,7 @@ def _way(path: str) -> tuple[str, ...]:
 _entries: Callable[[Recipe], tuple[Any, ...]] = operator.attrgetter(*STRUCTURE)
 
 
+@functools.cache
 def _throws_away(recipe: Recipe) -> bool:
     """Whether nothing becomes of what a sublayer gives."""
     entries = ((name, getattr(recipe, name)) for name in THROWN)
@@ -129,6 +143,7 @@ def _throws_away(recipe: Recipe) -> bool:
     )
 
 
+@functools.cache
 def _structure(recipe: Recipe) -> tuple[Any, ...]:
     """What decides which parameters its module has, in its parts too."""
     own = [(part, [entry for entry in entries if entry[0] in STRUCTURE]) for part, entries in recipe.parts]
@@ -137,8 +152,17 @@ def _structure(recipe: Recipe) -> tuple[Any, ...]:
 
 def call(module: Any, inputs: Inputs) -> Tensor:
     """The output for copies of the inputs, without gradients and warnings."""
-    copies = {name: value.clone() if isinstance(value, Tensor) else value for name, value in inputs.items()}
+    return called(module, copies(inputs))
+
+
+def copies(inputs: Inputs) -> Inputs:
+    """Inputs that may be changed."""
+    return {name: value.clone() if isinstance(value, Tensor) else value for name, value in inputs.items()}
+
+
+def called(module: Any, inputs: Inputs) -> Tensor:
+    """The output, without gradients and warnings."""
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        output: Tensor = module(**copies)
+        output: Tensor = module(**inputs)
         return output

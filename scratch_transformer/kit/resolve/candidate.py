@@ -51,10 +51,12 @@ class Resolved(Candidate):
         self, kind: Kind, made: Any, settings: Mapping[str, Any], plan: Plan, layout: Layout | None = None,
         rebuild: Rebuild | None = None,
     ) -> None:  # fmt: skip
+        self.look_for_layout: Callable[[], tuple[Layout, frozenset[str]]] | None = None
+        """Finds the layout, and what it has no place for, when either is first asked for."""
         super().__init__(kind, made if isinstance(made, nn.Module) else None, settings)
         self.made, self._rebuild = made, rebuild
         self.function: Callable[..., Any] = made
-        self.layout: Layout = layout or {}
+        self._layout: Layout = layout or {}
         self.shape_of: Callable[[Inputs], torch.Size | None] = lambda inputs: None
         self.post: Callable[[Tensor, Inputs], Tensor] = lambda output, inputs: output
         self.output_index: int | None = None
@@ -65,10 +67,10 @@ class Resolved(Candidate):
         thing = getattr(made, "function", made)
         self.defaults = {"eps": default_of(type(thing) if isinstance(thing, nn.Module) else thing, "eps")}
         own = [name for _, name, _ in plan.mask_parameters if name in ("mask", "tgt_mask")]
-        sees_padding = bool(PADDING_OF_TARGET.search(_source(thing)))
+        sees_padding = _sees_padding(_source(thing))
         self.plan = replace(plan, sees_padding=sees_padding)
         self.looks_for_padding = len(own) > 1 or sees_padding
-        self.speaks_of_padding = bool(plan.mask_parameters) or _speaks_of_padding(thing)
+        self.speaks_of_padding = bool(plan.mask_parameters) or _speaks_of_padding(_source(thing))
         self.is_causal_by_name = _is_given_future(kind, plan) or (
             _is_causal(kind, thing) and not _takes_mask(plan, thing)
         )
@@ -80,9 +82,34 @@ class Resolved(Candidate):
         """Read when they are needed: most ways to call something stop before that."""
         return Parameters(self.made) if isinstance(self.made, nn.Module) else None
 
+    @property
+    def layout(self) -> Layout:
+        self._look()
+        return self._layout
+
+    @layout.setter
+    def layout(self, layout: Layout) -> None:
+        self._layout, self.look_for_layout = layout, None
+
+    @property
+    def missing(self) -> frozenset[str]:
+        self._look()
+        return self._missing
+
+    @missing.setter
+    def missing(self, names: frozenset[str]) -> None:
+        self._missing = names
+
+    def _look(self) -> None:
+        look, self.look_for_layout = self.look_for_layout, None
+        if look is not None:
+            self._layout, more = look()
+            self.update_missing()
+            self._missing |= more
+
     def update_missing(self) -> None:
         """Canonical parameters for which the layout has only constants."""
-        self.missing = frozenset(name for name, positions in self.layout.items() if bool((positions < 0).all()))
+        self._missing = frozenset(name for name, positions in self.layout.items() if bool((positions < 0).all()))
 
     @property
     def is_called_alone(self) -> bool:
@@ -116,10 +143,13 @@ class Resolved(Candidate):
     def __call__(self, **inputs: Any) -> Tensor:
         high = all(value.dtype == torch.float64 for value in inputs.values() if _is_float(value))
         drops = self.drops or (self.module is not None and self.module.training)
-        with double(high, drops), torch.set_grad_enabled(self.differentiates):
-            if self.last_of:
-                return beginnings.with_every_beginning(self._answer, inputs, self.last_of)
-            return self._answer(inputs)
+        with told_of_old_masks() as found, double(high, drops), torch.set_grad_enabled(self.differentiates):
+            try:
+                if self.last_of:
+                    return beginnings.with_every_beginning(self._answer, inputs, self.last_of)
+                return self._answer(inputs)
+            finally:
+                self.used_old_masks |= bool(found)
 
     def _answer(self, inputs: Inputs) -> Tensor:
         return self.post(batching.one_by_one(self._once, inputs, self.plan.order), inputs)
@@ -311,6 +341,11 @@ def _as_key(positions: list[Tensor]) -> bytes:
     return every[(every != ZERO) & (every != -2)].numpy().tobytes()
 
 
+@functools.lru_cache(maxsize=1024)
+def _sees_padding(text: str) -> bool:
+    return bool(PADDING_OF_TARGET.search(text))
+
+
 def _source(thing: Any) -> str:
     of: Any = type(thing) if isinstance(thing, nn.Module) else inspect.unwrap(thing)
     return source_of(of)
@@ -342,9 +377,10 @@ def _is_given_future(kind: Kind, plan: Plan) -> bool:
     return decodes and any(name in ("mask", "tgt_mask") for _, name, _ in plan.mask_parameters)
 
 
-def _speaks_of_padding(thing: Any) -> bool:
-    """Whether its text has a word of padding or masks, besides that for words that were hidden in what it is given."""
-    spoken = [word for word in re.findall(r"\w+", _source(thing)) if re.search("pad|mask", word.lower())]
+@functools.lru_cache(maxsize=1024)
+def _speaks_of_padding(text: str) -> bool:
+    """Whether a text has a word of padding or masks, besides that for words that were hidden in what it is given."""
+    spoken = [word for word in re.findall(r"\w+", text) if re.search("pad|mask", word.lower())]
     return any(not MASKED.match(plain(word)) for word in spoken)
 
 
@@ -393,7 +429,8 @@ def tensors(output: Any, depth: int = 0) -> Iterator[Tensor]:
             yield from tensors(getattr(output, field.name), depth + 1)
 
 
-def default_of(cls: Any, setting: str) -> Any:
+@functools.lru_cache(maxsize=1024)
+def default_of(cls: Callable[..., Any], setting: str) -> Any:
     """The default of the constructor's parameter for a setting, or None."""
     from scratch_transformer.kit.resolve.build.construct import parameters_of
     from scratch_transformer.kit.resolve.names.settings import settings_of

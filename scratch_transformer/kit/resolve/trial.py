@@ -33,7 +33,7 @@ from scratch_transformer.kit.judge.search import (
 )
 from scratch_transformer.kit.judge.session import ROUNDED, distance, is_no_proof
 from scratch_transformer.kit.judge.variants import Variants, call
-from scratch_transformer.kit.kind import Candidate, Diagnosis, Inputs, Kind, Probe, State, random_state
+from scratch_transformer.kit.kind import Candidate, Diagnosis, Inputs, Kind, Probe, State, asked_of
 from scratch_transformer.kit.recipe import RIGHT, Recipe
 
 Score = tuple[int, float]
@@ -54,14 +54,17 @@ MOST_SUBSETS, MOST_ALONE = 24, 4
 """Combinations of the parts' mistakes; of them, those that are tried around one sublayer alone too."""
 
 
+EXPECTED: dict[tuple[Any, ...], dict[tuple[Any, ...], torch.Size | None]] = {}
+"""The shapes of the outputs of each kind with its settings, by those of its inputs."""
+
+
 class Trial:
     """For one kind and its settings. parts: what was found out about the parts."""
 
     def __init__(self, kind: Kind, settings: Mapping[str, Any], parts: Sequence[Diagnosis] = (), seed: int = 0) -> None:
         self.kind, self.settings = kind, kind.complete(settings)
         self.probes = kind.probes(self.settings, seed)
-        full = kind.build(self.settings, RIGHT.with_(kind.full)).double()
-        self.asked: State = random_state(full, seed)
+        self.asked: State = asked_of(kind, self.settings, seed)
         self.shapes = {name: tuple(values.shape) for name, values in self.asked.items()}
         self.shown = shown_by(parts)
         self.found: tuple[int, Design, Recipe] | None = None
@@ -76,7 +79,7 @@ class Trial:
         self._distances: dict[tuple[str, bytes], float] = {}
         self._unexplained: dict[tuple[Any, ...], float] = {}
         """What was searched in vain to the end, and its error: many ways to build and call give the same outputs."""
-        self._expected: dict[tuple[Any, ...], torch.Size | None] = {}
+        self._expected = EXPECTED.setdefault((kind, *self.settings.items()), {})
 
     # ---- Recipes to try ----
 

@@ -17,7 +17,7 @@ from scratch_transformer.kit.judge.frames import DONE_AT, STOPS_AT, learners_lin
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import ROUNDED, Session, distance, in_precision
 from scratch_transformer.kit.judge.stops.crashes import explain_crash
-from scratch_transformer.kit.judge.variants import call
+from scratch_transformer.kit.judge.variants import call, copies
 from scratch_transformer.kit.kind import Finding, Inputs, Probe
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.recipe import RIGHT
@@ -27,15 +27,13 @@ Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 
 def input_changed(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     """A12."""
-    for result in session.ran:
-        inputs = {k: v.clone() if isinstance(v, Tensor) else v for k, v in result.probe.inputs.items()}
+    result = next((result for result in session.ran if result.changed), None)
+    if result is not None:
+        inputs, name = copies(result.probe.inputs), result.changed[0]
         with torch.no_grad(), Changes(inputs) as changes:
             session.candidate(**inputs)
-        for name, value in inputs.items():
-            if isinstance(value, Tensor) and not torch.equal(value, result.probe.inputs[name]):
-                at = f" {DONE_AT}{changes.lines[name]}" if changes.lines.get(name) else ""
-                yield Finding(MISTAKES["A12"], f"After a call, {name} has other values than before.{at}")
-                return
+        at = f" {DONE_AT}{changes.lines[name]}" if changes.lines.get(name) else ""
+        yield Finding(MISTAKES["A12"], f"After a call, {name} has other values than before.{at}")
 
 
 class Changes(TorchFunctionMode):
@@ -109,7 +107,8 @@ def refuses_masks(session: Session, best: Hypothesis | None) -> Iterator[Finding
 
 def refused_today(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     """A34, of what resolving it let pass."""
-    found = {what: None for result in session.ran for what in session.candidate.old_masks(**result.probe.inputs)}
+    ran = session.ran if session.candidate.used_old_masks else []
+    found = {what: None for result in ran for what in session.candidate.old_masks(**result.probe.inputs)}
     if found:
         said = f"It uses {' and '.join(found)}, and stops there. All else was compared as if PyTorch took it."
         yield Finding(MISTAKES["A34"], said)

@@ -12,8 +12,9 @@ from torch import Tensor
 from scratch_transformer.kit.resolve.names.inputs import KEY_PADDING, LENGTHS, SOURCE_MASK, is_mask
 from scratch_transformer.kit.resolve.names.words import plain
 
+AS_IT_IS = "True = may attend"
 POLARITIES = {
-    "True = may attend": lambda keep: keep,
+    AS_IT_IS: lambda keep: keep,
     "1 = may attend": lambda keep: keep.long(),
     "1.0 = may attend": lambda keep: keep.double(),
     "True = blocked": lambda keep: ~keep,
@@ -73,9 +74,34 @@ class Form:
 
         Raises Inexpressible.
         """
+        if keep.device.type != "cpu" or keep.numel() > MOST_KEPT:
+            return self._made(keep, B, h, T, S)
+        key = self, keep.numpy().tobytes(), keep.shape, B, h, T, S
+        kept = KEPT.get(key)
+        if isinstance(kept, str):
+            raise Inexpressible(kept)
+        if kept is not None:
+            return kept.clone()
+        if len(KEPT) >= MOST_MASKS:
+            KEPT.clear()
+        try:
+            made = self._made(keep, B, h, T, S)
+        except Inexpressible as error:
+            KEPT[key] = str(error)
+            raise
+        if self.polarity != AS_IT_IS:  # which may be the mask itself: whoever changes it changes that
+            KEPT[key] = made.clone()
+        return made
+
+    def _made(self, keep: Tensor, B: int, h: int, T: int, S: int) -> Tensor:
         if self.shape.startswith("lengths"):
             return _lengths(_shaped(keep, self.shape.replace("lengths", "(B, S)"), B, h, T, S))
         return {**POLARITIES, **OF_IDS}[self.polarity](_shaped(keep, self.shape, B, h, T, S)).contiguous()
+
+
+KEPT: dict[tuple[Form | bytes | torch.Size | int, ...], Tensor | str] = {}
+MOST_MASKS, MOST_KEPT = 20_000, 1000
+"""The masks of a few probes are asked for in all forms, again and again: they are kept, or why there is none."""
 
 
 OF_IDS = {

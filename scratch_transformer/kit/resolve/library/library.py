@@ -199,7 +199,7 @@ class Library(Parts):
         """Something built again, called as before; its weights are looked for anew, by name only, where they differ."""
         from scratch_transformer.kit.resolve.build import instance
         from scratch_transformer.kit.resolve.weights import align
-        from scratch_transformer.kit.resolve.weights.layout import Parameters, prepare
+        from scratch_transformer.kit.resolve.weights.layout import Layout, Parameters, prepare
 
         before = self.resolved.get(type(made))
         if before is None:
@@ -209,18 +209,22 @@ class Library(Parts):
         candidate = Resolved(kind, made, settings, before.plan)
         candidate.post, candidate.last_of = before.post, before.last_of
         candidate.function = made
-        try:
-            shapes = self.trial(kind, instance.settings_of_instance(made, kind, settings, settings), made).shapes
-        except (AssertionError, ValueError, RuntimeError):  # refused by the reference: 3 heads for d_model = 10
-            shapes = {}
         parameters = candidate.parameters = Parameters(made)
-        if changes.keys() == {"dropout"} and before.kind is kind and parameters.are_placed_as(before.parameters):
-            candidate.layout = before.layout
-        elif shapes:
-            options = align.layouts(parameters, shapes, kind.complete(settings), self.kind_of_class, self.choices)
-            candidate.layout = next(iter(options), ("", {}))[1]
-        candidate.update_missing()
-        candidate.missing |= shapes.keys() - candidate.layout.keys()
+
+        def look() -> tuple[Layout, frozenset[str]]:
+            try:
+                shapes = self.trial(kind, instance.settings_of_instance(made, kind, settings, settings), made).shapes
+            except (AssertionError, ValueError, RuntimeError):  # refused by the reference: 3 heads for d_model = 10
+                shapes = {}
+            layout: Layout = {}
+            if changes.keys() == {"dropout"} and before.kind is kind and parameters.are_placed_as(before.parameters):
+                layout = before.layout
+            elif shapes:
+                options = align.layouts(parameters, shapes, kind.complete(settings), self.kind_of_class, self.choices)
+                layout = next(iter(options), ("", layout))[1]
+            return layout, frozenset(shapes.keys() - layout.keys())
+
+        candidate.look_for_layout = look  # most are only asked for their parameters, or called as they are
         return candidate
 
 

@@ -112,7 +112,8 @@ def _with_numbers(candidate: Resolved, masked: Sequence[Probe]) -> Plan:
     """
     boolean = candidate.plan
     taken = {p: (name, form.of_numbers) for p, (name, form) in boolean.masks.items()}
-    for probe in masked if taken != boolean.masks else ():
+    is_asked = candidate.used_old_masks or len(taken) > 1  # of one mask, every call so far has told
+    for probe in masked if taken != boolean.masks and is_asked else ():
         try:
             if not candidate.accepts(probe.inputs) or not candidate.old_masks(**probe.inputs):
                 continue

@@ -159,9 +159,15 @@ def _found(
     assert candidate.parameters is not None and candidate.module is not None
     is_whole &= candidate.kind.name != "ResidualConnection"  # whose norm is all that it has
     made = align.layouts(candidate.parameters, trial.shapes, trial.settings, library.kind_of_class, library.choices)
-    options = list(itertools.islice(made, MOST_LAYOUTS))
-    usual = [option for option in options if not option[0]]
     deadline = min(time.process_time() + SECONDS, library.deadline)
+    options = list(itertools.islice(made, 1))
+    known = None
+    if options and not options[0][0]:  # which explains most that is right: the others are made where it does not
+        known = _score(candidate, trial, probes, options[0][1], MISTAKEN)
+        if known[0] == 0:
+            return _taken(candidate, library, options[0], known)
+    options += itertools.islice(made, MOST_LAYOUTS - 1)
+    usual = [option for option in options if not option[0]]
     crossed = [option for option in options if option[0].startswith(ATTENTIONS)][:1]
     crossed += [option for option in options if option[0].endswith(BOTH)][:2]
     rounds: tuple[tuple[list[tuple[str, Layout]], int], ...] = (([*usual[:6], *crossed], MISTAKEN),)
@@ -171,7 +177,7 @@ def _found(
         rounds = (rounds[0], (usual[:MOST_MISTAKEN], NOTHING), rounds[1], (options[:MOST_MISTAKEN], NOTHING))
     found, tried = None, options
     for number, (tried, tiers) in enumerate(rounds):
-        found = _best_layout(candidate, trial, probes, tried, tiers, deadline)
+        found = _best_layout(candidate, trial, probes, tried, tiers, deadline, None if number else known)
         if found is not None and found[0][0] < NOTHING:
             break
         if is_whole and not number:
@@ -209,17 +215,25 @@ def _best_layout(
     options: list[tuple[str, Layout]],
     tiers: int,
     deadline: float,
-) -> tuple[Score, int, str] | None:
-    """The layout that explains most, of those with the fewest missing weights."""
+    first: Score | None = None,
+) -> tuple[Score, int] | None:
+    """The layout that explains most, of those with the fewest missing weights. first: the score of the first."""
     ranked: list[tuple[tuple[int, int, int], Score, int]] = []
     for index, (_, layout) in enumerate(options):
-        candidate.layout = layout
-        candidate.update_missing()
-        score = trial.score(candidate, probes, tiers)
+        if index or first is None:
+            score = _score(candidate, trial, probes, layout, tiers)
+        else:
+            score = first
         ranked.append(((score[0], len(candidate.missing), index), score, index))
         if score[0] == 0 or time.process_time() > deadline:
             break
     if not ranked:
         return None
     _, score, index = min(ranked)
-    return score, index, options[index][0]
+    return score, index
+
+
+def _score(candidate: Resolved, trial: Trial, probes: list[Probe], layout: Layout, tiers: int) -> Score:
+    candidate.layout = layout
+    candidate.update_missing()
+    return trial.score(candidate, probes, tiers)

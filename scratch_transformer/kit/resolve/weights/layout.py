@@ -158,9 +158,10 @@ def neutral(name: str, like: Tensor) -> Tensor:
     return torch.ones_like(like)
 
 
-def missing(shape: torch.Size | tuple[int, ...], name: str) -> Tensor:
+@functools.lru_cache(maxsize=4096)
+def missing(shape: tuple[int, ...], name: str) -> Tensor:
     """Positions for a weight that the learner's module has no place for."""
-    values = neutral(name, torch.zeros(tuple(shape)))
+    values = neutral(name, torch.zeros(shape))
     return torch.where(values == 1, ONE, ZERO)
 
 
@@ -195,7 +196,7 @@ def _children(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
         if part is not None:
             yield name, part
     for name, value in vars(module).items():
-        if type(value) in (str, int, bool) or name[0] == "_" or not isinstance(value, (dict, list, tuple)):
+        if name[0] == "_" or type(value) in PLAIN or not isinstance(value, (dict, list, tuple)):
             continue
         items = value.items() if isinstance(value, dict) else enumerate(value)
         for key, part in items:
@@ -207,6 +208,8 @@ def _children(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
                         yield f"{name}.{key}.{inner}", deep
 
 
+PLAIN = frozenset((str, int, bool, float, type(None), Tensor, nn.Parameter))
+"""Types of what holds no modules: most attributes."""
 SEGMENTS = re.compile(r"segment|token_?type|(^|[._])seg_?emb")
 
 
