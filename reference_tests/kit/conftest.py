@@ -1,9 +1,12 @@
-"""The kit's tests compute as the kit does, in one thread, and with more time where a machine is slow."""
+"""The kit's tests compute as the kit does, in one thread, and with more time where they need it."""
+
+import os
+import shutil
 
 import pytest
 import torch
 
-from reference_tests.kit.learners.checked import MORE, time_to_look
+from reference_tests.kit.learners.checked import LESS, USUAL, time_to_look
 
 SLOW = ("note", "passed with more than the usual time: the machine is busy")
 """The last lines of a run list what has it."""
@@ -20,13 +23,35 @@ def one_thread():
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item):
-    """A test that fails is run again with more time, once, and says so: a shared machine may be several times slower.
+    """A verdict is asserted, not how soon it is found: each test is run with little time to look, as most need no more.
 
-    A verdict is asserted, not how soon it is found. What is wrong is wrong then too.
+    Nothing explains what is looked for in vain, and it would be looked for until time is up: `tox -e kit` does that. A
+    test that fails is run again with the usual time, and once more with three times that, which it says: a shared
+    machine may be as slow. What is wrong is wrong then too.
     """
     try:
-        return (yield)
+        with time_to_look(1 if "WHOLE_TIME" in os.environ else LESS):
+            return (yield)
+    except Exception:  # a mistake that is not found yet is not there to be asked for
+        pass
+    try:
+        return _again(item)
     except AssertionError:
-        with time_to_look(MORE):
-            item.runtest()
+        _again(item, slow=True)
         item.user_properties.append(SLOW)
+
+
+def _again(item, slow=False):
+    """In a folder as empty as at first."""
+    for path in item.funcargs["tmp_path"].iterdir() if "tmp_path" in item.funcargs else ():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    with time_to_look(1, slow):
+        item.runtest()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown():
+    """What a test sets for itself is undone to what it had then: to little time."""
+    yield
+    for module, seconds in USUAL.items():
+        vars(module).update(seconds)

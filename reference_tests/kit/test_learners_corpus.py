@@ -6,8 +6,11 @@ from collections import defaultdict
 
 import pytest
 
+from reference_tests.kit.learners.checked import LESS, MORE, USUAL, time_to_look
 from reference_tests.kit.learners.corpus import STYLES, _replaced
 from reference_tests.kit.learners.mistaken.tables import MISTAKEN
+from scratch_transformer.kit import checking
+from scratch_transformer.kit.judge import search
 from scratch_transformer.kit.mistakes import MISTAKES
 
 NOT_SHOWN = {
@@ -69,6 +72,16 @@ def test_a_text_that_is_not_there_once_is_refused():
         _replaced("aba", "a", "c")
     with pytest.raises(AssertionError, match="0 times"):
         _replaced("aba", "d", "c")
+
+
+def test_what_is_asked_for_inside_is_of_the_usual_time_and_more_on_a_slow_machine():
+    usual = USUAL[search]["SECONDS"]
+    with time_to_look(LESS), time_to_look(0.5):
+        assert 0.5 * usual == search.SECONDS
+    with time_to_look(1, slow=True), time_to_look(LESS):
+        assert MORE * LESS * usual == search.SECONDS
+    with time_to_look(LESS):
+        assert USUAL[checking]["COMPONENT_SECONDS"] == checking.COMPONENT_SECONDS  # it stops, and does not look
 
 
 def test_there_are_twenty_four_styles():

@@ -19,26 +19,33 @@ from scratch_transformer.kit.resolve import trial
 from scratch_transformer.kit.resolve.trials import choice, weight_search
 
 BUDGETS = {
-    checks: ("FILE_SECONDS", "SEARCH", "SEARCH_SECONDS", "LEAST_SEARCH"),
+    checks: ("COMPONENT_SECONDS", "FILE_SECONDS", "SEARCH", "SEARCH_SECONDS", "LEAST_SEARCH"),
     choice: ("QUICK", "THOROUGH"),
     search: ("SECONDS",),
     trial: ("SECONDS",),
     weight_search: ("SECONDS",),
 }
+USUAL = {module: {name: getattr(module, name) for name in names} for module, names in BUDGETS.items()}
 
 
 @contextlib.contextmanager
-def time_to_look(share):
+def time_to_look(share, slow=False):
     """So many times the usual time: more for what needs most of it, as busy cores compute more slowly.
 
-    Less for what is only not to be called right: what is looked for in vain is looked for until time is up.
+    Less for what is only not to be called right: what is looked for in vain is looked for until time is up. slow: the
+    machine is, so that whatever is asked for meanwhile is three times as much.
     """
     with contextlib.ExitStack() as stack:
-        for module, names in BUDGETS.items():
-            stack.enter_context(mock.patch.multiple(module, **{name: share * getattr(module, name) for name in names}))
-        whole = max(share, 1) * checks.COMPONENT_SECONDS  # less time ends searches; it stops nothing
-        stack.enter_context(mock.patch.object(checks, "COMPONENT_SECONDS", whole))
+        stack.enter_context(mock.patch.dict(SLOW, times=MORE if slow else SLOW["times"]))
+        for module, seconds in USUAL.items():
+            given = {name: share * SLOW["times"] * usual for name, usual in seconds.items()}
+            if module is checks:  # less time ends searches; it stops nothing
+                given["COMPONENT_SECONDS"] = max(share, 1) * SLOW["times"] * seconds["COMPONENT_SECONDS"]
+            stack.enter_context(mock.patch.multiple(module, **given))
         yield
+
+
+SLOW = {"times": 1}
 
 
 MORE, LESS = 3, 0.2

@@ -65,7 +65,8 @@ class Resolved(Candidate):
         self.last_of = ""
         """The sequence of whose tokens it answers for the last alone."""
         thing = getattr(made, "function", made)
-        self.defaults = {"eps": default_of(type(thing) if isinstance(thing, nn.Module) else thing, "eps")}
+        of: Any = type(thing) if isinstance(thing, nn.Module) else thing
+        self.defaults = {"eps": default_of(of, "eps")}
         own = [name for _, name, _ in plan.mask_parameters if name in ("mask", "tgt_mask")]
         sees_padding = _sees_padding(_source(thing))
         self.plan = replace(plan, sees_padding=sees_padding)
@@ -430,7 +431,7 @@ def tensors(output: Any, depth: int = 0) -> Iterator[Tensor]:
 
 
 @functools.lru_cache(maxsize=1024)
-def default_of(cls: Callable[..., Any], setting: str) -> Any:
+def default_of(cls: Any, setting: str) -> Any:
     """The default of the constructor's parameter for a setting, or None."""
     from scratch_transformer.kit.resolve.build.construct import parameters_of
     from scratch_transformer.kit.resolve.names.settings import settings_of
