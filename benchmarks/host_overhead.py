@@ -46,19 +46,36 @@ class Unlaunched:
             self.binder(*args, **options)
 
 
+def nothing(device):
+    """Is missing."""
+
+
+def processors(device):
+    """Of an H100."""
+    return 132
+
+
+@contextlib.contextmanager
+def as_if_on_a_gpu():
+    """Tensors on the CPU are taken for an H100's."""
+    with (
+        mock.patch.object(torch.Tensor, "is_cuda", True, create=True),
+        mock.patch.object(call, "TRITON_VERSION", "3.6.0"),
+        mock.patch.object(call, "INTERPRETED", True),
+        mock.patch.object(hopper_flash, "_unsupported_machine", nothing),
+        mock.patch.object(launch, "num_processors", processors),
+    ):
+        yield
+
+
 @contextlib.contextmanager
 def a_gpu(binds=False):
-    """As if the tensors were on an H100 whose kernels take no time."""
-    with contextlib.ExitStack() as stack:
-        replace = lambda *args, **options: stack.enter_context(mock.patch.object(*args, **options))  # noqa: E731
-        replace(torch.Tensor, "is_cuda", True, create=True)
-        replace(call, "TRITON_VERSION", "3.6.0")
-        replace(call, "INTERPRETED", True)
-        replace(hopper_flash, "_unsupported_machine", lambda device: None)
-        replace(launch, "num_processors", lambda device: 132)
+    """… whose kernels take no time."""
+    with as_if_on_a_gpu(), contextlib.ExitStack() as stack:
         for module in MODULES:
             for name in [name for name in vars(module) if name.endswith("_kernel")]:
-                replace(module, name, Unlaunched(getattr(module, name), binds))
+                kernel = Unlaunched(getattr(module, name), binds)
+                stack.enter_context(mock.patch.object(module, name, kernel))
         yield
 
 
