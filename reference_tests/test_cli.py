@@ -105,6 +105,7 @@ def test_an_unknown_command_is_a_usage_error():
 REQUIREMENTS = [
     "numpy>=1.26",
     'tokenizers>=0.20; extra == "embed"',
+    'tokenizers>=0.20; extra == "translation"',
     'scratch-transformer[embed]; extra == "test"',
     'Some.Thing; python_version > "3" and extra == "test"',
 ]
@@ -113,6 +114,7 @@ REQUIREMENTS = [
 @pytest.fixture
 def requirements(monkeypatch):
     monkeypatch.setattr(cli.importlib.metadata, "requires", lambda name: REQUIREMENTS)
+    monkeypatch.setattr(cli, "source", lambda: "scratch-transformer")
 
 
 @pytest.mark.parametrize(
@@ -130,6 +132,43 @@ def requirements(monkeypatch):
 @pytest.mark.usefixtures("requirements")
 def test_the_command_that_installs_a_module(module, command):
     assert cli.installer(module) == command
+
+
+@pytest.mark.parametrize(
+    ("command", "extra"),
+    [("translate", "translation"), ("train", "translation"), ("embed", "embed"), ("view", "embed")],
+)
+@pytest.mark.usefixtures("requirements")
+def test_what_is_to_be_installed_is_all_that_the_command_needs(command, extra):
+    assert cli.installer("tokenizers", command) == f'pip install "scratch-transformer[{extra}]"'
+
+
+def test_every_extra_of_a_command_is_one_of_the_package():
+    known = cli.importlib.metadata.metadata(cli.DISTRIBUTION).get_all("Provides-Extra")
+    needy = {"average", "bench", "embed", "evaluate", "generate", "trace", "train", "translate", "view"}
+    assert {command for command in cli.main.list_commands(None) if cli.extra_of(command) in known} == needy
+
+
+@pytest.mark.parametrize(
+    ("direct_url", "named"),
+    [
+        ('{"url": "file://FOLDER", "dir_info": {}}', "FOLDER"),
+        ('{"url": "file://FOLDER", "dir_info": {"editable": true}}', "FOLDER"),
+        ('{"url": "file:///gone/since", "dir_info": {}}', "scratch-transformer"),
+        ('{"url": "file://FOLDER/a.whl", "archive_info": {}}', "scratch-transformer"),
+        (None, "scratch-transformer"),
+    ],
+    ids=["a clone", "editable", "no more", "a wheel", "an index"],
+)
+def test_pip_is_told_the_folder_that_we_were_installed_from(monkeypatch, tmp_path, direct_url, named):
+    class Distribution:
+        @staticmethod
+        def read_text(name):
+            assert name == "direct_url.json"
+            return direct_url and direct_url.replace("FOLDER", tmp_path.as_posix())
+
+    monkeypatch.setattr(cli.importlib.metadata, "distribution", lambda name: Distribution)
+    assert cli.source() == named.replace("FOLDER", str(tmp_path))
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,14 @@ import ast
 import importlib
 import importlib.metadata
 import io
+import json
 import pkgutil
 import re
 import sys
 from importlib.resources import files
+from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import click
 
@@ -48,7 +52,7 @@ class Commands(click.Group):
         try:
             return super().invoke(ctx)
         except ModuleNotFoundError as error:
-            install = installer(error.name or "")
+            install = installer(error.name or "", ctx.invoked_subcommand or "")
             if install is None:
                 raise
             raise MissingDependency(f"{error.name} is not installed: {install}") from error
@@ -89,19 +93,42 @@ def summary(command: str) -> str:
     return ""
 
 
-def installer(module: str) -> str | None:
-    """The pip command that installs `module`, or None where this package does not ask for it."""
+def installer(module: str, command: str = "") -> str | None:
+    """The pip command that installs `module`, and all else that `command` needs; None where we do not ask for it."""
     package = normalized(module.partition(".")[0])
     try:
         requirements = importlib.metadata.requires(DISTRIBUTION) or []
     except importlib.metadata.PackageNotFoundError:  # run from a source tree
         return None
+    extras = []
     for requirement in requirements:
         name = normalized(re.split(r"[^\w.-]", requirement, maxsplit=1)[0])
         if name == package != normalized(DISTRIBUTION):
             extra = re.search(r"extra == ['\"]([\w-]+)['\"]", requirement)
-            return f'pip install "{DISTRIBUTION}[{extra[1]}]"' if extra else f"pip install {package}"
-    return None
+            if extra is None:
+                return f"pip install {package}"
+            extras.append(extra[1])
+    extras.sort(key=lambda extra: extra != extra_of(command))
+    return f'pip install "{source()}[{extras[0]}]"' if extras else None
+
+
+def extra_of(command: str) -> str:
+    """What `setup.cfg` calls the packages that a command needs: its EXTRA, or the command itself."""
+    try:
+        module = importlib.import_module(f"{commands.__name__}.{module_name(command)}")
+    except ImportError:
+        return command
+    return getattr(module, "EXTRA", command)
+
+
+def source() -> str:
+    """What pip installed us from, as it wants to be told: a folder, or our name."""
+    try:
+        found = json.loads(importlib.metadata.distribution(DISTRIBUTION).read_text("direct_url.json") or "{}")
+    except (importlib.metadata.PackageNotFoundError, ValueError):
+        return DISTRIBUTION
+    folder = Path(url2pathname(urlsplit(found.get("url", "")).path)) if "dir_info" in found else None
+    return str(folder) if folder is not None and folder.is_dir() else DISTRIBUTION
 
 
 def normalized(name: str) -> str:

@@ -8,6 +8,8 @@ import click
 
 from scratch_transformer.options import one_line_errors
 
+EXTRA = "translation"
+
 
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path))

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from scratch_transformer.translation.corpus.files import Found
     from scratch_transformer.translation.translator import Search
 
+EXTRA = "translation"
+
 
 @click.command()
 @click.option("--model", "folder", metavar="RUN",

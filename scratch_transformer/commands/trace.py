@@ -13,6 +13,8 @@ from scratch_transformer.options import one_line_errors
 if TYPE_CHECKING:
     from scratch_transformer.trace import Trace
 
+EXTRA = "translation"
+
 
 @click.command()
 @click.argument("sentence", required=False)

@@ -18,6 +18,8 @@ if "OMP_WAIT_POLICY" not in os.environ:
 
 from scratch_transformer.options import Device, one_line_errors
 
+EXTRA = "translation"
+
 TRANSLATION, LANGUAGE_MODEL = "translation", "language-model"
 COMMON = {
     "vocab_size": "tokens.vocab_size", "steps": "training.steps", "seed": "training.seed",

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from scratch_transformer.translation.decoding import Hypothesis
     from scratch_transformer.translation.translator import Search
 
+EXTRA = "translation"
+
 POSITIVE, ANY_SEED = click.IntRange(min=1), click.IntRange(0, 2**63 - 1)
 MAPS = (".json", ".png", ".svg", ".pdf")
 
