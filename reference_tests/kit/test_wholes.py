@@ -466,6 +466,7 @@ def test_a_single_final_norm_is_the_decoders(tmp_path):
     result = check_text(ONE_NORM, tmp_path)["Transformer"]
     assert (result.verdict, [mistake.id for mistake in result.mistakes]) == ("harmless deviation", ["B4", "B1"])
     assert "encoder: no final norm, decoder: final norm" in result.design
+    assert result.mistakes[0].form.endswith("without final norms, in the encoder alone")
     with time_to_look(LESS):
         wrong = check_text(ONE_NORM.replace(".triu(1)", ".triu(2)"), tmp_path)["Transformer"]
     assert wrong.verdict in ("mistake", "unknown mismatch"), wrong

@@ -292,7 +292,7 @@ def _located(finding: Finding, value: Any, source: Source, made: Any = None) -> 
     given = [type(part) for part in made.modules()] if isinstance(made, nn.Module) else []
     given = [cls for cls in given if not cls.__module__.startswith("scratch_transformer.")]  # what stands in for parts
     name = finding.name or _told_in_vain(finding, value) or finding.form
-    found = lines.place(finding.mistake.id, name, value, given, said_of(finding.evidence))
+    found = lines.place(finding.mistake.id, name, value, given, said_of(finding.evidence), finding.part)
     if found is None:
         return named(finding, source)
     text = "".join(linecache.getlines(found.file))

@@ -306,6 +306,19 @@ class Decoder(nn.Module):
         future = hidden_words.future(x.shape[1])
         return self.norm(self.layers(x, memory))
 """
+SUBLAYERS = """
+from torch import nn
+class Block(nn.Module):
+    def __init__(self, attention, network, width):
+        super().__init__()
+        self.attention, self.network = attention, network
+        self.ln_1, self.ln_2 = nn.LayerNorm(width), nn.LayerNorm(width)
+    def forward(self, x):
+        y = self.ln_1(x)
+        x = x + self.attention(y)
+        x = self.ln_2(x)
+        return x + self.network(x)
+"""
 SMOOTHED = """
 import torch
 from torch import nn
@@ -327,7 +340,8 @@ def learner(tmp_path, monkeypatch):
     written = {"signed_layer": SIGNED, "many_heads": HEADS, "model_of_heads": MODEL, "merged_heads": MERGED,
                "other_parts": OTHERS, "layers_of_norms": LAYERS, "heads_of_parts": PARTS, "model_of_shapes": SHAPES,
                "explained_norm": EXPLAINED, "whole_stacks": STACKS,
-               "hidden_words": HIDDEN, "hiding_words": HIDING, "smoothed_words": SMOOTHED}  # fmt: skip
+               "hidden_words": HIDDEN, "hiding_words": HIDING, "smoothed_words": SMOOTHED,
+               "sublayers_in_turn": SUBLAYERS}  # fmt: skip
     for name, text in written.items():
         (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
     yield importlib.import_module
@@ -435,3 +449,8 @@ def test_what_is_done_beside_other_words_for_it_or_in_a_file_that_is_imported_wh
 @pytest.mark.parametrize("form, line", [("divided by all positions", 8), ("padding is learned", 11)])
 def test_a_loss_divides_by_padding_where_its_mean_is_taken(learner, form, line):
     assert place("T4", form, learner("smoothed_words").Smoothing).line == line
+
+
+@pytest.mark.parametrize("part, line", [("", 9), ("norm1", 9), ("norm2", 11), ("norm3", 9)])
+def test_what_is_in_one_sublayer_alone_is_looked_for_at_its_norm(learner, part, line):
+    assert place("B2", "", learner("sublayers_in_turn").Block, part=part).line == line

@@ -223,6 +223,8 @@ def _has(entries: Mapping[str, Any], recipe: Recipe) -> int:
 def design_notes(session: Session, recipe: Recipe, design: str) -> Iterator[Finding]:
     """Entries of the catalogue that a right design amounts to, unless a mistake is in its place: pre-norm, GELU."""
     changes = session.kind.designs[design]
+    ends = {side: dict(own).get("final_norm") for side, own in recipe.parts}
+    bare = [side for side, ends_in_norm in ends.items() if ends_in_norm is False] if True in ends.values() else []
     are_lent = any("pos" in name.lower() for name in session.candidate.replaced)  # what adds positions may scale, too
     for id, one, only in (name.partition(":") for name in session.kind.mistakes):
         for form, entries in MISTAKES[id].changes.items():
@@ -232,6 +234,7 @@ def design_notes(session: Session, recipe: Recipe, design: str) -> Iterator[Find
             is_design = is_design and not (id == "E2" and (recipe.positions == "learned" or are_lent))
             departs = any(getattr(RIGHT, name) != value for name, value in entries.items()) or len(entries) > 1
             if is_design and departs and (not one or form == only):
-                finding = Finding(MISTAKES[id], "It agrees with PyTorch's, set up in this way.", form)
+                part = bare[0] if bare and "final_norm" in entries else ""
+                finding = Finding(MISTAKES[id], "It agrees with PyTorch's, set up in this way.", form, part=part)
                 if finding.severity != "mistake":
                     yield finding

@@ -50,8 +50,8 @@ PATTERNS: dict[str, str] = {
     "A23": r"view|reshape|transpose|permute", "A24": r"mask", "A25": r"tril|triu|mask",
     "A27": r"self_?att\w*\(|mask", "A28": r"Linear\(", "A29": r"masked_fill|mask\w* ?=", "A30": r"mask|tril|triu",
     "A31": r"mask", "A35": r"\.view\(|reshape\(", "A34": r"byte|uint8|ByteTensor|1 *-|mask", "B6": r"dropout|return",
-    "B2": r"norm", "B3": r"norm", "B13": r"norm", "B14": r"return",
-    "B15": r"norm|\bln\w*\(", "B16": r"return", "B17": r"relu|gelu|GELU|ReLU|act", "B19": r"for ", "B20": r"att",
+    "B14": r"return", **dict.fromkeys(("B2", "B3", "B13", "B15"), r"norm|\bln\w*\("),
+    "B16": r"return", "B17": r"relu|gelu|GELU|ReLU|act", "B19": r"for ", "B20": r"att",
     "A36": r"\b(enc|mem|src|context)\w*\b(?<!mask).*[,)]",
     "B21": r"\b[A-Z]\w*\([^()]*(\([^()]*\)[^()]*)*\)\(",
     "B22": r"empty\(", "B28": r"for |range\(", "B29": r"Linear\(|Embedding\(|//",
@@ -143,11 +143,14 @@ class Place(NamedTuple):
     put: list[str]
 
 
-def place(id: str, form: str, thing: Any, given: Iterable[type] = (), code: str = "") -> Place | None:
+def place(
+    id: str, form: str, thing: Any, given: Iterable[type] = (), code: str = "", part: str = ""
+) -> Place | None:  # fmt: skip
     """Where to look for a mistake of a class or function: in itself, else in what it is made of.
 
     The line that the fix changes; else the first that fits the mistake; else the head of forward.
     given: the classes of its parts, of which its code need not name all. code: the line itself, where it is known.
+    part: in which it is alone, "norm2" being the second sublayer.
     """
     target = thing if isinstance(thing, type) or inspect.isfunction(thing) else type(thing)
     parts = [one for cls in given if is_own(cls) for one in (cls, *leads_to(cls))]
@@ -187,7 +190,7 @@ def place(id: str, form: str, thing: Any, given: Iterable[type] = (), code: str 
         for room in own if (id, form) in OF_ITSELF and isinstance(target, type) else rooms:
             fits = _fits(pattern, room)
             if fits:
-                return Place(room.file, room.start + _begin(_meant(fits, room, id, form), room), [])
+                return Place(room.file, room.start + _begin(_meant(fits, room, id, form, part), room), [])
     own = [*own, *rooms]
     return Place(own[0].file, own[0].start, []) if own else None
 
@@ -246,10 +249,16 @@ def _fits(pattern: str, room: _Room) -> list[int]:
     return [offset for offset, line in lines if offset not in silent and re.search(pattern, line.split("#")[0])]
 
 
-def _meant(fits: list[int], room: _Room, id: str, form: str) -> int:
-    """Of the lines that fit: the first; the last; that which uses what one before it does, another being meant."""
+def _meant(fits: list[int], room: _Room, id: str, form: str, part: str) -> int:
+    """Of the lines that fit: the first; the last; that which uses what one before it does, another being meant.
+
+    Of those with norms the one with the norm of the sublayer that is meant.
+    """
+    used = [(number, name) for number in fits for name in NORM.findall(room.lines[number])]
+    if sublayer := re.search(r"norm(\d)$", part):
+        names = [*dict.fromkeys(name for _, name in used)]
+        return next((n for n, name in used if names.index(name) == int(sublayer[1]) - 1), fits[0])
     if (id, form) == ("B15", UNUSED_NORMS):
-        used = [(number, name) for number in fits for name in NORM.findall(room.lines[number])]
         again = [number for at, (number, name) in enumerate(used) if name in [one for _, one in used[:at]]]
         return (again or fits)[0]
     return fits[-1 if (id, form) in LAST else 0]
