@@ -47,6 +47,7 @@ def test_the_script_runs_its_steps_and_keeps_what_they_found(contact):
     assert "first launches: 1 of 1 passed" in run.stdout
     assert "step smoke: passed" in run.stdout
     assert "would run: compute-sanitizer" in run.stdout and "bench --device cuda" in run.stdout
+    assert "would run: ncu --clock-control none" in run.stdout
     found = [json.loads(line) for line in (contact / "out" / "log.jsonl").read_text().splitlines()]
     assert [line["kind"] for line in found] == ["smoke", "step", "step", "step"]
     assert (contact / "out" / "summary.txt").read_text().startswith("first launches: 1 of 1 passed")
