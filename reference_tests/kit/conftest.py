@@ -29,16 +29,21 @@ def pytest_runtest_call(item):
     test that fails is run again with the usual time, and once more with three times that, which it says: a shared
     machine may be as slow. What is wrong is wrong then too.
     """
+    is_first = "WHOLE_TIME" not in os.environ and "monkeypatch" not in item.funcargs  # which may not be patched twice
     try:
-        with time_to_look(1 if "WHOLE_TIME" in os.environ else LESS):
+        with time_to_look(LESS if is_first else 1):
             return (yield)
-    except Exception:  # a mistake that is not found yet is not there to be asked for
-        pass
-    try:
-        return _again(item)
     except AssertionError:
+        pass
+    except Exception:  # a mistake that is not found yet is not there to be asked for
+        if not is_first:
+            raise
+    try:
+        return _again(item, slow=not is_first)
+    except AssertionError:
+        if not is_first:
+            raise
         _again(item, slow=True)
-        item.user_properties.append(SLOW)
 
 
 def _again(item, slow=False):
@@ -47,6 +52,7 @@ def _again(item, slow=False):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     with time_to_look(1, slow):
         item.runtest()
+    item.user_properties.extend([SLOW] if slow else [])
 
 
 @pytest.hookimpl(wrapper=True)
