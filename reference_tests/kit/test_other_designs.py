@@ -390,6 +390,13 @@ def test_queries_of_a_network_are_another_design(made, factor, is_other, tmp_pat
     assert (result.verdict == "unknown mismatch") == bool(factor)
 
 
+def test_a_function_that_calls_an_absent_package_needs_it():
+    names = {"ops": Missing("other_tensors"), "own": Missing("parts", "there is no own in parts.py")}
+    exec("def translate(text): return ops.expand(text)\ndef write(text): return own.words(text)", names)
+    assert foreign.asks_for_absent(names["translate"]) == "it needs other_tensors, which is not installed"
+    assert foreign.asks_for_absent(names["write"]) == ""
+
+
 def test_what_is_to_be_given_an_instance_of_an_absent_package_needs_it():
     Turning, own = Missing("fast_rotations"), Missing("parts", "there is no Turning in parts.py")
 

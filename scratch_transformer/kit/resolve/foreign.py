@@ -204,7 +204,14 @@ def lacks(error: BaseException | None) -> str:
 
 
 def asks_for_absent(thing: Any) -> str:
-    """That a constructor is to be given an instance of a package that is not installed, by an annotation; else ""."""
+    """That a constructor is to be given an instance of a package that is not installed, by an annotation; else "".
+
+    Or that a function uses one: tf.expand_dims(ids, 0).
+    """
+    used = map(thing.__globals__.get, thing.__code__.co_names) if inspect.isfunction(thing) else ()
+    for one in used:
+        if isinstance(one, Missing) and not one.why:
+            return NOT_INSTALLED.format(one.package)
     for annotation in (parameter.annotation for parameter in _given(thing)):
         is_text = isinstance(annotation, str)
         said = _namespace(thing).get(re.split(r"\W", annotation)[0]) if is_text else annotation
