@@ -1,6 +1,7 @@
 """What constructors are given that asks for more than a number: vocabularies, bundles of parts, one width alone."""
 
 import inspect
+import itertools
 import sys
 import types
 
@@ -404,3 +405,15 @@ class OfAShape(nn.Module):
 def test_a_shape_is_no_vocabulary_though_its_length_is_taken():
     attempts = construct.attempts(OfAShape, {"d_model": 12}, {}, lambda name: [], {})
     assert [attempt.args["parameter_shape"] for attempt in attempts] == [12, [12]]
+
+
+class OfWidths(nn.Module):
+    def __init__(self, dim_feedforward=[512, 2048, 512]):  # noqa: B006
+        super().__init__()
+        ends = itertools.pairwise(dim_feedforward)
+        self.network = nn.Sequential(*(nn.Linear(*two) for two in ends), *[nn.ReLU()] * (len(dim_feedforward) - 2))
+
+
+def test_widths_that_are_a_list_are_those_of_the_tokens_and_one_between():
+    first = next(construct.attempts(OfWidths, {"d_model": 12, "d_ff": 17}, {}, lambda name: [], {}))
+    assert first.args == {"dim_feedforward": [12, 17, 12]}

@@ -319,6 +319,15 @@ class Block(nn.Module):
         x = self.ln_2(x)
         return x + self.network(x)
 """
+DEVIATION = """
+import torch
+from torch import nn
+class Norm(nn.Module):
+    def forward(self, x):
+        mean = x.mean(-1, keepdim=True)
+        std = x.std(-1, keepdim=True)
+        return (x - mean) / torch.sqrt(std + 1e-6)
+"""
 SMOOTHED = """
 import torch
 from torch import nn
@@ -341,7 +350,7 @@ def learner(tmp_path, monkeypatch):
                "other_parts": OTHERS, "layers_of_norms": LAYERS, "heads_of_parts": PARTS, "model_of_shapes": SHAPES,
                "explained_norm": EXPLAINED, "whole_stacks": STACKS,
                "hidden_words": HIDDEN, "hiding_words": HIDING, "smoothed_words": SMOOTHED,
-               "sublayers_in_turn": SUBLAYERS}  # fmt: skip
+               "sublayers_in_turn": SUBLAYERS, "deviated_norm": DEVIATION}  # fmt: skip
     for name, text in written.items():
         (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
     yield importlib.import_module
@@ -454,3 +463,7 @@ def test_a_loss_divides_by_padding_where_its_mean_is_taken(learner, form, line):
 @pytest.mark.parametrize("part, line", [("", 9), ("norm1", 9), ("norm2", 11), ("norm3", 9)])
 def test_what_is_in_one_sublayer_alone_is_looked_for_at_its_norm(learner, part, line):
     assert place("B2", "", learner("sublayers_in_turn").Block, part=part).line == line
+
+
+def test_another_power_of_the_deviation_is_where_that_divides(learner):
+    assert place("LN10", "", learner("deviated_norm").Norm).line == 8

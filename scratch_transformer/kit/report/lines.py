@@ -20,8 +20,8 @@ PATTERNS: dict[str, str] = {
     "LN1": r"\.(std|var) ?\(", "LN2": r"eps", "LN3": r"(?<!st)eps",
     "LN4": r"Parameter\(", "LN5": r"\*\*\s*2|pow\(|square",
     "LN6": r"Parameter\(|Norm\(.*bias=False", "LN7": r"mean\(|\.std\(|\.var\(|LayerNorm\(", "LN8": r"super",
-    "LN9": r"eps|std|var",
-    "LN10": r"mean|var", "LN13": r"Parameter\(", "E1": r"sqrt", "E2": r"\breturn\b|emb", "E5": r"padding_idx",
+    "LN9": r"eps|std|var", "LN10": r"/.*(std|var|sig)|sqrt",
+    "LN13": r"Parameter\(", "E1": r"sqrt", "E2": r"\breturn\b|emb", "E5": r"padding_idx",
     "E4": r"\binit\.|uniform_|normal_|\.apply\(",
     "P1": r"\[:, ?1::2\]|1::2|cos", "P2": r"exp\(|pow|10_?000|1e4", "P3": r"cat\(|concat", "P4": r"return|\[:",
     "P6": r"\[:", "P8": r"zeros\(|arange", "P9": r"return|\+", "P10": r"10000|exp\(",
@@ -63,7 +63,7 @@ PATTERNS: dict[str, str] = {
 }  # fmt: skip
 
 
-OTHERWISE = {"LN3": r"/.*\b(std|var|sigma)", "P2": r"\*\*"}
+OTHERWISE = {"LN3": r"/.*\b(std|var|sigma)", "LN10": r"mean|var", "P2": r"\*\*"}
 """For what the usual pattern fits nowhere: a norm that has no eps, or calls it something else; base ** exponent."""
 OF_QUERIES = r"mask.*(unsqueeze\((dim=)?(3|-1)\)|, None\])"
 """A mask (B, 1, T, 1): padding's own rows."""

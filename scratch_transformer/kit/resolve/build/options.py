@@ -220,6 +220,8 @@ def options(wish: Wish, values: Values, parts: Part) -> list[Any]:
         return [torch.float64] if wish.is_required else []
     if not submodules and (shape := sizes_by_place(wish, values)):
         return [shape]
+    if not submodules and (widths := _widths_in_turn(wish, values)):
+        return [widths]
     found = [] if submodules and (wish.use.listed or not is_setting(name)) else numbers(wish, values)
     if word == "eps" and isinstance(default, float) and not found:
         return []
@@ -266,6 +268,15 @@ def sizes_by_place(wish: Wish, values: Values) -> tuple[Any, ...]:
         return tuple(values(name) for name in names)
     except Unknown:
         return ()
+
+
+def _widths_in_turn(wish: Wish, values: Values) -> list[int]:
+    """Of a network whose widths are a list by default, dim_feedforward=[512, 2048, 512]: the tokens', one between."""
+    default = wish.default
+    is_list = isinstance(default, (list, tuple)) and len(default) > 1 and all(type(one) is int for one in default)
+    if not is_list or settings_of(wish.name)[:1] != ("d_ff",):
+        return []
+    return [values.settings["d_model"], values(wish.name), values.settings["d_model"]]
 
 
 def first_or_last(word: str) -> int | None:
