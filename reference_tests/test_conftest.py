@@ -117,6 +117,15 @@ def test_cuda_tests_run_with_cuda_and_say_so_without(project):
         result.stdout.fnmatch_lines(["*needs a CUDA device, and torch sees none"])
 
 
+@pytest.mark.parametrize(("is_there", "outcome"), [(False, {"failed": 1}), (True, {"passed": 1, "warnings": 1})])
+def test_where_a_gpu_is_what_other_versions_warn_of_ends_no_test(project, monkeypatch, is_there, outcome):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: is_there)
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", lambda number: None)
+    project.makeini("[pytest]\nmarkers = cuda: needs a CUDA device\nfilterwarnings = error")
+    project.makepyfile("import warnings\ndef test_it(): warnings.warn('deprecated')")
+    project.runpytest_inprocess().assert_outcomes(**outcome)
+
+
 def test_benchmarks_on_cuda_get_the_synchronising_timer_beside_their_own_marks(project, monkeypatch):
     pytest.importorskip("pytest_benchmark", reason="benchmarks need pytest-benchmark")
     monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)  # its presence disables benchmarks
