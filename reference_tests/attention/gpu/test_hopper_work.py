@@ -1,5 +1,7 @@
 """Which program does what: everything once, the longest first, and all end together. Needs no GPU and no Triton."""
 
+import threading
+
 import pytest
 import torch
 
@@ -72,3 +74,13 @@ def test_a_table_that_a_graph_reads_is_never_forgotten_and_others_when_nobody_re
     assert waited == [gpu]
     assert table(0, gpu) is first and table(1, gpu) is not second
     assert len(made) == hopper_work.KEPT + 3
+
+
+def test_a_table_is_no_part_of_a_graphs_memory(monkeypatch):
+    """torch.compile(mode="reduce-overhead") has what a thread allocates for a graph, and refuses what stays there."""
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    table = hopper_work.once(lambda device: torch.tensor(threading.get_ident()))
+    assert table(torch.device("cuda:0")) != threading.get_ident()
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    with pytest.raises(RuntimeError, match="before a CUDA graph captures it, let a call of the same shapes run once"):
+        table(torch.device("cuda:1"))

@@ -122,14 +122,30 @@ def test_budget_of_two_walks(width, shared, queries, keys, is_causal):
         assert_within_budget(attention("hopper", given, is_causal=is_causal), given, mask)
 
 
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_compiled(name):
+def test_compiled(name, mode):
     given = inputs(torch.bfloat16)
     run, upstream = attention(name, given, is_causal=True), torch.randn_like(given[0])
     with deterministic(True):
         expected = with_gradients(run, given, upstream, torch.bfloat16)
-        actual = with_gradients(torch.compile(run, fullgraph=True), given, upstream, torch.bfloat16)
-    assert all(torch.equal(a, b) for a, b in zip(actual, expected, strict=True))
+        compiled = torch.compile(run, fullgraph=True, mode=mode)
+        for _ in range(3):  # into graphs: it runs to be warm, is captured, and is replayed
+            actual = with_gradients(compiled, given, upstream, torch.bfloat16)
+            assert all(torch.equal(a, b) for a, b in zip(actual, expected, strict=True))
+
+
+@pytest.mark.parametrize("name", [*ALGORITHMS, "decode"])
+def test_on_another_stream(name):
+    query, key, value = (x.detach() for x in inputs(torch.bfloat16, queries=1 if name == "decode" else 300))
+    run, stream = decode.run if name == "decode" else attention(name, (query, key, value)), torch.cuda.Stream()
+    expected = run(query, key, value)
+    torch.cuda.synchronize()
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(10**8)
+        late = run(query + 0, key, value)  # before the stream comes to it, another one would read what is not there yet
+    stream.synchronize()
+    assert torch.equal(late, expected)
 
 
 @pytest.mark.parametrize("name", [*ALGORITHMS, "decode"])

@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import heapq
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import torch
@@ -23,21 +24,33 @@ KEPT = 256
 
 
 def once(make: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Makes a table once for a shape and a device, the last argument."""
+    """Makes a table once for a shape and a device, the last argument.
+
+    Raises:
+        RuntimeError: it is wanted for the first time by a CUDA graph that is being captured.
+    """
     tables: dict[Any, Tensor] = {}
     captured: set[Any] = set()
 
+    def add(*shape: Any) -> None:
+        device = shape[-1]
+        if len(tables) - len(captured) >= KEPT:
+            if device.type == "cuda":
+                torch.cuda.synchronize(device)  # kernels on any stream may be reading them
+            for old in tables.keys() - captured:
+                del tables[old]
+        # in a thread of its own: torch.compile takes this one's memory for a graph's, and would miss what is kept
+        with ThreadPoolExecutor(1) as another:
+            tables[shape] = another.submit(make, *shape).result()
+
     @functools.wraps(make)
     def table(*shape: Any) -> Tensor:
-        device = shape[-1]
+        is_captured = shape[-1].type == "cuda" and torch.cuda.is_current_stream_capturing()
         if shape not in tables:
-            if len(tables) - len(captured) >= KEPT:
-                if device.type == "cuda":
-                    torch.cuda.synchronize(device)  # kernels on any stream may be reading them
-                for old in tables.keys() - captured:
-                    del tables[old]
-            tables[shape] = make(*shape)
-        if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+            if is_captured:
+                raise RuntimeError("attention: before a CUDA graph captures it, let a call of the same shapes run once")
+            add(*shape)
+        if is_captured:
             captured.add(shape)
         return tables[shape]
 
