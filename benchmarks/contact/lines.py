@@ -1,5 +1,6 @@
 """The log of a first contact: a JSON object a line, flushed at once: whatever ends a step early loses nothing."""
 
+import contextlib
 import json
 import os
 from pathlib import Path
@@ -25,9 +26,11 @@ def write(kind, **facts):
 
 
 def read(kind=None):
-    """All lines so far, or those of one kind."""
-    path = folder() / "log.jsonl"
-    found = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+    """All lines so far, or those of one kind; without what a machine that broke down left of its last one."""
+    path, found = folder() / "log.jsonl", []
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        with contextlib.suppress(ValueError):
+            found.append(json.loads(line))
     return [line for line in found if kind in (None, line["kind"])]
 
 

@@ -191,6 +191,14 @@ def test_a_case_that_breaks_down_costs_the_others_nothing(contact, monkeypatch):
     assert list(race.choices_left(True)) == ["broken"]
 
 
+def test_a_line_that_was_cut_off_costs_the_others_nothing(contact):
+    lines.write("smoke", name="decode-D64")
+    with (lines.folder() / "log.jsonl").open("a") as log:
+        log.write('{"kind": "smo\n')
+    lines.write("smoke", name="decode-D128")
+    assert [line["name"] for line in lines.read("smoke")] == ["decode-D64", "decode-D128"]
+
+
 def test_an_alternative_lasts_for_one_call(contact):
     table = {"slots": 2}
     seen = []
