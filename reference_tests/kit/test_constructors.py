@@ -417,3 +417,21 @@ class OfWidths(nn.Module):
 def test_widths_that_are_a_list_are_those_of_the_tokens_and_one_between():
     first = next(construct.attempts(OfWidths, {"d_model": 12, "d_ff": 17}, {}, lambda name: [], {}))
     assert first.args == {"dim_feedforward": [12, 17, 12]}
+
+
+class GoesThroughWhatItIsGiven(nn.Module):
+    def __init__(self, width, layers=nn.ModuleList):
+        super().__init__()
+        self.layers = layers
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_a_list_of_modules_by_default_was_to_be_an_annotation():
+    made = nn.ModuleList([nn.Linear(12, 12)])
+    parts = {"layers": [lambda: made]}
+    ways = construct.attempts(GoesThroughWhatItIsGiven, {"d_model": 12}, {}, lambda name: parts.get(name, []), {})
+    assert next(ways).args["layers"] is made

@@ -114,10 +114,10 @@ def _said_of(parameter: inspect.Parameter) -> Any:
 
 
 def _as_meant(parameter: inspect.Parameter, use: Use | None) -> inspect.Parameter:
-    """A class by default that nothing makes anything of, and a method calls: an instance of it must be given."""
+    """A class by default that nothing makes anything of, and a method calls, or goes through: an instance is meant."""
     cls = _said_of(parameter)
     is_class = isinstance(cls, type) and issubclass(cls, nn.Module) and isinstance(parameter.default, type)
-    if not is_class or use is None or use.called or not use.applied:
+    if not is_class or use is None or use.called or not (use.applied or use.listed):
         return parameter
     return parameter.replace(default=parameter.empty, annotation=cls)
 
