@@ -85,6 +85,7 @@ class Checking:
             is_other = inspect.isclass(value) and value.__module__ != loaded.module.__name__
             why = foreign.TAKEN if is_other else self._why_not(name, value)
             if why or not self.add(name, value, source, definitions[name].line):
+                why = why or foreign.of_arrays(value)
                 ignored.append(f"{name} ({why})" if why else name)
         for name, value in packages.beside(loaded.module, source):
             if value not in self.library.guesses and (kinds := guess.kinds_of(name, value, KINDS)):

@@ -21,6 +21,7 @@ from scratch_transformer.kit.discover.placeholders import Missing
 from scratch_transformer.kit.judge.stops import no_forward
 from scratch_transformer.kit.resolve import structure
 from scratch_transformer.kit.resolve.build.config import is_config
+from scratch_transformer.kit.resolve.functions.arrays import libraries
 from scratch_transformer.kit.resolve.names.settings import settings_of
 from scratch_transformer.kit.resolve.other_designs import SAID
 
@@ -52,6 +53,7 @@ POOLED = "it does not return a vector for every word: a classifier, perhaps"
 HANDS_ON = "it leaves the decoding to {}"
 WEIGHTLESS = "it has no weights: an activation"
 RETURNS_NOTHING = "it returns nothing"
+OF_ARRAYS = "of NumPy's arrays, of which functions are judged, not classes"
 ACTIVATED = "it is a linear layer with more around it"
 NOTHING = (
     NOT_WRITTEN,
@@ -70,6 +72,14 @@ Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 def why_not(thing: Any) -> str:
     """Why a class or function is no part of a Transformer, in a few words; "" if nothing speaks against it."""
     return _why(thing, 0) if isinstance(thing, type) or inspect.isfunction(thing) else ""
+
+
+def of_arrays(thing: Any) -> str:
+    """That a class with a forward, and no module, keeps its weights as NumPy's arrays; "" of any other."""
+    if not isinstance(thing, type) or issubclass(thing, nn.Module):
+        return ""
+    forwards = [vars(thing)[name] for name in CALLED if inspect.isfunction(vars(thing).get(name))]
+    return OF_ARRAYS if any(libraries(forward) == {"numpy"} for forward in forwards) else ""
 
 
 WHOLES = ("Encoder", "Decoder", "TokenEncoder", "TokenDecoder", "Transformer", "DecoderOnly", "LlamaModel")
