@@ -188,6 +188,29 @@ def test_the_paddings_id_is_told_to_what_leaves_out_no_word_unless_told():
     assert [(one.id, one.form) for one in found] == [("T4", "divided by all positions")]
 
 
+class LearnsTheFirstWord(torch.nn.Module):
+    """-100 is no place to scatter to: padding's targets are 0 for that, and stay so."""
+
+    def __init__(self, label_smoothing, vocab_size, ignore_index=-100):
+        super().__init__()
+        self.ignore_index, self.smoothing, self.vocab_size = ignore_index, label_smoothing, vocab_size
+
+    def forward(self, pred, target):
+        wanted = torch.full_like(pred, self.smoothing / (self.vocab_size - 2))
+        ignore = target == self.ignore_index
+        wanted.scatter_(1, target.masked_fill(ignore, 0).unsqueeze(1), 1 - self.smoothing)
+        loss = F.kl_div(pred.log_softmax(-1), wanted, reduction="sum")
+        return loss / (~ignore).sum()
+
+
+def test_padding_may_be_learned_as_the_first_word_and_shares_be_too_large():
+    found = check(LearnsTheFirstWord, "Loss").mistakes
+    assert [(one.id, one.form.partition(" and the ")[0], one.severity) for one in found] == [
+        ("T3", "a share of V - 2 for V - 1 classes: the probabilities sum to more than 1", "mistake"),
+        ("T4", "padding is learned as the first word,", "mistake"),
+    ]
+
+
 class OneShareForAll(torch.nn.Module):
     """The smoothing in a loss of its own; where it is told no padding, ignore_index is torch's."""
 

@@ -48,6 +48,15 @@ def test_what_cannot_be_called_shows_its_lists_and_what_it_makes_anew(layers, ma
     assert ids != ["B21"] or made in result.mistakes[0].code[2]
 
 
+def test_what_stops_for_a_reason_that_is_named_shows_its_lists_too(tmp_path):
+    layers = MODULES.removeprefix("nn.ModuleList(").removesuffix(")")
+    text = (
+        STOPS.replace("LAYERS", layers).replace("MADE", "self.norm").replace("return self.norm(", "return self.nrom(")
+    )
+    result = check_text(text.replace("> 0", "< 0"), tmp_path)["Encoder"]
+    assert [mistake.id for mistake in result.mistakes] == ["B26", "B10"]
+
+
 BUILD = """
 def build_model(d_model):
     embed = nn.Linear(d_model, d_model)

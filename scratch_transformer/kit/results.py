@@ -144,11 +144,13 @@ class Results:
     def by_its_parts(self, result: Result, value: Any, outcome: Outcome, source: Source) -> None:
         """Of what was built, is called what it is, and cannot be called: the mistakes that show all the same."""
         made, kind = outcome.made, outcome.kind
-        if result.verdict != "crashed" or not isinstance(made, nn.Module) or not likeness.is_named(result.name, kind):
+        stops = result.verdict == "crashed" or (outcome.candidate is None and RUNS in result.ids)
+        if not stops or not isinstance(made, nn.Module) or not likeness.is_named(result.name, kind):
             return
         seen = uncomputed.of_parts(made) if type(made) is value else uncomputed.overwritten(value)
         if found := [f for f in seen if f.mistake.id in kind.ids]:
-            result.mistakes = [_located(f, value, source, made) for f in found]
+            known = [named for named in result.mistakes if named.id not in {f.mistake.id for f in found}]
+            result.mistakes = [*known, *(_located(f, value, source, made) for f in found)]
             result.verdict, result.stub = "mistake", ""
 
     def _names(self, part: Any) -> set[str]:

@@ -25,7 +25,8 @@ class Loss(nn.Module):
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         log_p = self._log_probabilities(logits)
-        q = self._target(log_p, target)
+        is_first = self.recipe.counted == "everything, as the first word"
+        q = self._target(log_p, target.masked_fill(target == self.pad, 0) if is_first else target)
         losses = -(q * log_p).sum(-1)  # (N,)
         if self.recipe.loss_input.endswith("divergence"):
             losses = losses + (q * q.clamp(min=1e-300).log()).sum(-1)
@@ -34,6 +35,8 @@ class Loss(nn.Module):
             spread = -self.smoothing * log_p.mean(-1)
             picked = (losses - spread) * counts
             return reduced(picked, counts, self.recipe) + reduced(spread, torch.ones_like(counts), self.recipe)
+        if self.recipe.reduction == "sum over real tokens":
+            return (losses * counts).sum() / (target != self.pad).sum()
         return reduced(losses * counts, counts, self.recipe)
 
     def _log_probabilities(self, x: Tensor) -> Tensor:
@@ -59,12 +62,15 @@ class Loss(nn.Module):
             others = V - 2 if self.recipe.smoothing == "without padding" else V - 1
             q = (1 - eps) * one_hot + eps / others * (1 - one_hot)
             return q.index_fill(-1, torch.tensor(self.pad), 0.0)
+        if self.recipe.smoothing == "other classes, padding's share too":
+            return (1 - eps) * one_hot + eps / (V - 2) * (1 - one_hot)
         if self.recipe.smoothing == "unnormalized":
             return one_hot + eps / V
         return (1 - eps) * one_hot + eps / V
 
     def _counted(self, target: Tensor) -> Tensor:
-        pad = {"everything": -100, "other padding": self.pad + 1}.get(self.recipe.counted, self.pad)
+        all_of_it = dict.fromkeys(("everything", "everything, as the first word"), -100)
+        pad = {**all_of_it, "other padding": self.pad + 1}.get(self.recipe.counted, self.pad)
         return (target != pad).double()
 
 

@@ -71,8 +71,14 @@ print("cannot be less than", math.log(math.e + 5 - 1) - 1)
             "V - 2 classes, without padding": {"smoothing": "without padding"},
             "the probabilities sum to more than 1": {"smoothing": "unnormalized"},
             "V - 1 classes, and the padding's share is lost": {"smoothing": "padding's share lost"},
+            "a share of V - 2 for V - 1 classes: the probabilities sum to more than 1": {
+                "smoothing": "other classes, padding's share too"
+            },
         },
-        severities={"the probabilities sum to more than 1": "mistake"},
+        severities={
+            "the probabilities sum to more than 1": "mistake",
+            "a share of V - 2 for V - 1 classes: the probabilities sum to more than 1": "mistake",
+        },
         demo="""\
 import torch
 V, eps, target = 5, 0.1, 2
@@ -95,6 +101,14 @@ print("over the others:", others, "sum", others.sum().item())
         source=LOSS,
         changes={
             "padding is learned": {"counted": "everything"},
+            "padding is learned, and the sum divided by the real tokens": {
+                "counted": "everything",
+                "reduction": "sum over real tokens",
+            },
+            "padding is learned as the first word, and the sum divided by the real tokens": {
+                "counted": "everything, as the first word",
+                "reduction": "sum over real tokens",
+            },
             "in the smoothing's share alone": {"counted": "everything in the smoothing"},
             "divided by all positions": {"reduction": "mean over all positions"},
         },
