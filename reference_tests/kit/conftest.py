@@ -1,5 +1,6 @@
 """The kit's tests compute as the kit does, in one thread, and with more time where they need it."""
 
+import contextlib
 import os
 import shutil
 
@@ -29,21 +30,14 @@ def pytest_runtest_call(item):
     test that fails is run again with the usual time, and once more with three times that, which it says: a shared
     machine may be as slow. What is wrong is wrong then too.
     """
-    is_first = "WHOLE_TIME" not in os.environ and "monkeypatch" not in item.funcargs  # which may not be patched twice
-    try:
-        with time_to_look(LESS if is_first else 1):
-            return (yield)
-    except AssertionError:
-        pass
-    except Exception:  # a mistake that is not found yet is not there to be asked for
-        if not is_first:
-            raise
-    try:
-        return _again(item, slow=not is_first)
-    except AssertionError:
-        if not is_first:
-            raise
-        _again(item, slow=True)
+    is_brief = "WHOLE_TIME" not in os.environ and "monkeypatch" not in item.funcargs  # which may not be patched twice
+    failures = Exception if is_brief else AssertionError  # what is not found yet is not there to be asked for
+    with contextlib.suppress(failures), time_to_look(LESS if is_brief else 1):
+        return (yield)
+    if is_brief:
+        with contextlib.suppress(AssertionError):
+            return _again(item)
+    return _again(item, slow=True)
 
 
 def _again(item, slow=False):
