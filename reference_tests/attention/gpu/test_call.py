@@ -1,5 +1,6 @@
 """What the kernels refuse, and why; the arguments as they get them. Needs neither Triton nor a GPU."""
 
+import importlib.util
 import re
 
 import pytest
@@ -49,6 +50,16 @@ def test_without_triton_or_a_gpu(monkeypatch):
     assert "NVIDIA GPUs, and the tensors are on cpu" in call.unsupported(*qkv())
     monkeypatch.setattr(call, "TRITON_VERSION", "")
     assert "pip install 'scratch-transformer[triton]'" in call.unsupported(*qkv())
+
+
+def test_a_triton_whose_distribution_has_another_name_is_known(monkeypatch, tmp_path):
+    """pytorch-triton-rocm, for instance, and triton-windows; importlib.metadata knows no triton then."""
+    (tmp_path / "__init__.py").write_text("""\"\"\"isort:skip_file\"\"\"\n__version__ = '3.6.1'\n""")
+    spec = importlib.util.spec_from_file_location("triton", tmp_path / "__init__.py")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: spec)
+    assert call.triton_version() == "3.6.1"
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert call.triton_version() == ""
 
 
 def test_what_the_hopper_kernels_refuse():

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
-import importlib.metadata
 import importlib.util
 import math
 import os
+import re
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -17,8 +18,18 @@ from scratch_transformer.precision import cast_dtype
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 MAX_WIDTH = 256
-# "" where there is none. The package itself is only imported by kernels that run.
-TRITON_VERSION = importlib.metadata.version("triton") if importlib.util.find_spec("triton") else ""
+
+
+def triton_version() -> str:
+    """As its first file says: distributions have other names for AMD, Intel and Windows. "" where there is none."""
+    spec = importlib.util.find_spec("triton")
+    source = Path(spec.origin).read_text(encoding="utf-8") if spec and spec.origin else ""
+    found = re.search(r"""^__version__ = ['"]([^'"]+)""", source, re.M)
+    return found[1] if found else ""
+
+
+# The package itself is only imported by kernels that run.
+TRITON_VERSION = triton_version()
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 
 
