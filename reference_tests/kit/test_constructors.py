@@ -435,3 +435,43 @@ def test_a_list_of_modules_by_default_was_to_be_an_annotation():
     parts = {"layers": [lambda: made]}
     ways = construct.attempts(GoesThroughWhatItIsGiven, {"d_model": 12}, {}, lambda name: parts.get(name, []), {})
     assert next(ways).args["layers"] is made
+
+
+BY_NAME = """
+def activation_by_name(name):
+    return {"relu": nn.ReLU, "gelu": nn.GELU}[name.lower()]()
+
+
+class FeedForward(nn.Module):
+    def __init__(self, width, activation):
+        super().__init__()
+        self.first, self.second = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.activation = activation_by_name(activation)
+
+    def forward(self, x):
+        return self.second(self.activation(self.first(x)))
+
+
+class DecoderBlock(nn.Module):
+    def __init__(self, embed_dim, num_heads, activation):
+        super().__init__()
+        self.heads = num_heads
+        self.qkv, self.proj = nn.Linear(embed_dim, 3 * embed_dim), nn.Linear(embed_dim, embed_dim)
+        self.norm1, self.norm2 = nn.LayerNorm(embed_dim), nn.LayerNorm(embed_dim)
+        self.network = FeedForward(embed_dim, activation)
+
+    def attend(self, x):
+        q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in self.qkv(x).chunk(3, -1))
+        return self.proj(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2))
+
+    def forward(self, x):
+        x = x + self.attend(self.norm1(x))
+        return x + LAST
+"""
+
+
+@pytest.mark.parametrize("last, ids", [("self.network(self.norm2(x))", []), ("self.norm2(self.network(x))", ["B3"])])
+def test_an_activation_that_is_handed_on_is_no_part(last, ids, tmp_path):
+    result = check_text(BY_NAME.replace("LAST", last), tmp_path)["DecoderBlock"]
+    assert [named.id for named in result.mistakes if named.severity == "mistake"] == ids
+    assert (result.verdict in FINE) == (not ids)

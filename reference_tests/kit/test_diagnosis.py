@@ -15,6 +15,7 @@ from scratch_transformer.kit.kind import CanonicalCandidate
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.recipe import RIGHT
+from scratch_transformer.kit.resolve.library import supplied
 
 COMPOSITES = ("Encoder", "Decoder", "TokenEncoder", "TokenDecoder", "Transformer", "DecoderOnly")
 SMOOTHED = {"label_smoothing": 0.1}
@@ -238,3 +239,12 @@ def test_what_a_mask_means_is_said_by_the_layer_that_the_reference_stands_in_for
     candidate = variant("DecoderOnly", causal="one ahead")
     candidate.replaced = ["Block"]
     assert diagnose(candidate).verdict == "mistake"
+
+
+@pytest.mark.parametrize("lent, severity", [("SelfAttention", "note"), ("FeedForward", "mistake")])
+def test_whether_the_future_is_hidden_is_said_by_the_attention_that_the_reference_stands_in_for(lent, severity):
+    candidate = variant("DecoderOnly", causal="ignored")
+    candidate.is_causal_by_name = True
+    candidate.replaced, candidate.module.lent = ["Part"], supplied.instance_of(KINDS[lent])
+    found = [finding.severity for finding in diagnose(candidate).findings if finding.mistake.id == "A25"]
+    assert found == [severity]

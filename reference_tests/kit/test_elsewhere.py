@@ -36,6 +36,7 @@ def b32(text, name, tmp_path):
     [
         (MADE, "DEVICE = 'cuda'", [("mistake", 15)]),
         (MADE, "", [("note", 15)]),
+        (f"{MADE}  # of every token", "", [("note", 15)]),
         (f"{MADE[:-1]}, device=x.device)", "DEVICE = 'cuda'", []),
         (f"{MADE}.to(device)", "device = 'cuda' if torch.cuda.is_available() else 'cpu'", []),
         (f"{MADE}.to(x)", "device = 'cuda'", []),

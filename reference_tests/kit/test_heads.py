@@ -8,6 +8,7 @@ from reference_tests.kit.made import Made
 from scratch_transformer.kit.judge.diagnose import diagnose
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.recipe import RIGHT
+from scratch_transformer.kit.report.finding import FINE
 from scratch_transformer.kit.resolve.build import asked
 
 FORMS = {
@@ -86,6 +87,17 @@ class MultiHeadSelfAttention(nn.Module):
     def forward(self, x, mask=None):
         return self.out(torch.cat([head(x, mask) for head in self.heads], -1))
 """
+PACKED = """
+        self.qkv = nn.Linear(d_model, 3 * d_k)
+
+    def forward(self, x, mask=None):
+        q, k, v = self.qkv(x).unflatten(-1, (3, -1)).unbind(-2)
+        scores = q @ k.mT / q.shape[-1] ** 0.5
+        if mask is not None:
+            scores = scores.masked_fill(mask == 0, float("-inf"))
+        return scores.softmax(-1) @ v
+
+"""
 CROSS = """
 class CrossAttention(nn.Module):
     def __init__(self, d_model, num_heads):
@@ -154,6 +166,19 @@ def test_fewer_heads_of_keys_or_values(keys, values, form, tmp_path):
 def test_a_list_of_one_head(heads, form, tmp_path):
     named, verdict = forms(LISTED.replace("HEADS", heads), "MultiHeadSelfAttention", tmp_path)
     assert (named, verdict == "mistake") == ({form: "mistake"} if form else {}, bool(form))
+
+
+@pytest.mark.parametrize("order", ["q, k, v", "k, q, v"])
+@pytest.mark.parametrize("last, ids", [("softmax(-1) @ v", []), ("softmax(-2) @ v", ["A2"])])
+def test_a_list_of_heads_with_one_matrix_each(order, last, ids, tmp_path):
+    made, _, rest = LISTED.replace("HEADS", "Head(d_model, d_model // num_heads) for _ in range(num_heads)").partition(
+        "        self.q, self.k"
+    )
+    packed = PACKED.strip("\n").replace("q, k, v =", f"{order} =").replace("softmax(-1) @ v", last)
+    text = f"{made}{packed}\n\n\nclass MultiHead{rest.partition('class MultiHead')[2]}"
+    result = check_text(text, tmp_path)["MultiHeadSelfAttention"]
+    assert [*(named.id for named in result.mistakes if named.severity == "mistake"), *result.inherited] == ids
+    assert (result.verdict in FINE) == (not ids)
 
 
 @pytest.mark.parametrize("width, of_heads, form", [("self.d_k", BEFORE, {"": "mistake"}), ("d_model", AFTER, {})])

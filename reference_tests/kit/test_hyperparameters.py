@@ -112,3 +112,20 @@ def test_a_flag_of_a_config_is_no_number_and_two_vocabularies_share_nothing():
     made = config.instances(parameter, {}, Values({"d_model": 12}, {}), {"model_dim"}, None)[0]
     flags = (made.shared_embeddings, made.share_weights, made.mask_embeddings)
     assert (made.model_dim, *flags) == (12, False, False, True)
+
+
+class Part:
+    def __init__(self, width, is_normed=False, kinds=("full",)):
+        self.width, self.is_normed, self.kinds = width, is_normed, kinds
+
+
+class OfPart:
+    def __init__(self, cfg):
+        self.part = Part(cfg["width"], is_normed=cfg["is_normed"], kinds=cfg["kinds"])
+
+
+def test_what_a_part_takes_by_default_is_what_a_config_has_under_its_name():
+    found = config.Config(Values({"d_model": 12}, {}), None, OfPart)
+    assert (found["is_normed"], found["kinds"]) == (False, ("full",))
+    with pytest.raises(KeyError):
+        found["norms"]

@@ -235,6 +235,14 @@ def test_a_linear_layer_with_narrow_ones_beside_it_is_no_network():
     assert guess.kinds_of("LoRALayer", LoRALayer, KINDS) == ()
 
 
+class Sandwich(nn.Module):
+    """Four norms, as in Gemma 2."""
+
+    def __init__(self, d_model):
+        super().__init__()
+        self.pre_feedforward_layernorm, self.post_feedforward_layernorm = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+
+
 @pytest.mark.parametrize(
     "thing, words",
     [
@@ -247,6 +255,7 @@ def test_a_linear_layer_with_narrow_ones_beside_it_is_no_network():
         (ByDistance, "relative positions"),
         (SparseMoEBlock, "experts"),
         (Alibi, "(ALiBi)"),
+        (Sandwich, "after every sublayer"),
         (Windowed, ""),
         (WindowAttention, "sliding window"),
         (Prepare, ""),

@@ -81,8 +81,25 @@ for batch in loader:
     target = batch.ids.masked_fill(batch.ids == pad_idx, -100)
     loss = F.cross_entropy(logits[:, :-1].reshape(-1, V), target[:, 1:].reshape(-1))
 """
-RIGHT = {"seq2seq": SEQ2SEQ, "gpt": LANGUAGE_MODEL, "trainer": TRAINER, "classifier": CLASSIFIER, "masked": MASKED}
+PACKED = """
+import torch.nn.functional as F
+tokenizer = AutoTokenizer.from_pretrained("gpt2")
+if tokenizer.pad_token is None:
+    tokenizer.pad_token = tokenizer.eos_token
+for x, y in loader:
+    logits = model(x)
+    loss = F.cross_entropy(logits.view(-1, V), y[:, 1:].reshape(-1))
+"""
+RIGHT = {
+    "packed": PACKED,
+    "seq2seq": SEQ2SEQ,
+    "gpt": LANGUAGE_MODEL,
+    "trainer": TRAINER,
+    "classifier": CLASSIFIER,
+    "masked": MASKED,
+}
 WRONG = [
+    ("T4", PACKED, "    logits = model(x)", "    logits = model(tokenizer(x, padding='max_length').input_ids)"),
     ("T4", SEQ2SEQ, "nn.CrossEntropyLoss(ignore_index=PAD_IDX)", "nn.CrossEntropyLoss()"),
     ("T4", TRAINER, "nn.CrossEntropyLoss(ignore_index=pad_idx)", "nn.CrossEntropyLoss()"),
     ("T2", SEQ2SEQ, "return self.fc(", "return torch.softmax(dim=-1, input=self.fc("),

@@ -390,6 +390,15 @@ def test_another_cache_is_named(tmp_path):
     assert checked(tmp_path, kept="k").ids == ["K1"]
 
 
+def test_a_triangle_from_the_first_key_on_is_named_with_its_line(tmp_path):
+    path = tmp_path / "steps.py"
+    text = STEPS.replace("START", "start").replace("KEPT", "v").replace("attn_mask=mask", "is_causal=True")
+    path.write_text(text, encoding="utf-8")
+    found, *_ = check_here(path)["CausalSelfAttention"].document()["mistakes"]
+    line = text.splitlines()[int(found["where"].rpartition(":")[2]) - 1]
+    assert (found["id"], "is_causal=True" in line) == ("K1", True)
+
+
 GIVEN_A_MASK = """
 import math, torch, torch.nn as nn
 
@@ -621,3 +630,92 @@ def test_a_function_may_be_given_frequencies_and_positions(old, new, ids, tmp_pa
     result = check_text(FREQUENCIES.replace(old, new), tmp_path)["apply_rope"]
     assert (result.verdict in FINE) == (ids is not None)
     assert result.kind == "RotaryEmbedding"
+
+
+TURNING = """
+class Rotary(nn.Module):
+    def __init__(self, dim, max_seq_len):
+        super().__init__()
+        FREQUENCIES
+        theta = torch.outer(torch.arange(max_seq_len).float(), freq)
+        self.register_buffer("cos", theta.cos())
+        self.register_buffer("sin", theta.sin())
+
+    def forward(self, x):  # (batch, length, heads, dim)
+        cos, sin = (table[None, : x.shape[-3], None] for table in (self.cos, self.sin))
+        first, second = x.chunk(2, -1)
+        return torch.cat((first * cos + second * sin, second * cos - first * sin), -1)
+
+
+def repeat_kv(x, times):
+    return x.repeat_interleave(times, 1)
+
+
+class GroupedAttention(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.n_heads, self.n_kv_heads, self.d_k = config.n_heads, config.n_kv_heads, config.d_k
+        self.n_kv_groups = config.n_kv_groups
+        self.q_proj = nn.Linear(config.d_model, self.n_heads * self.d_k, bias=False)
+        self.k_proj = nn.Linear(config.d_model, self.n_kv_heads * self.d_k, bias=False)
+        self.v_proj = nn.Linear(config.d_model, self.n_kv_heads * self.d_k, bias=False)
+        self.w_o = nn.Linear(self.n_heads * self.d_k, config.d_model, bias=False)
+        self.rotary = Rotary(self.d_k, config.max_seq_len)
+
+    def forward(self, x):
+        q, k, v = (f(x).unflatten(-1, (-1, self.d_k)) for f in (self.q_proj, self.k_proj, self.v_proj))
+        q, k = TURNED
+        q, k, v = (y.transpose(1, 2) for y in (q, k, v))
+        k, v = repeat_kv(k, self.n_kv_groups), repeat_kv(v, self.n_kv_groups)
+        return self.w_o(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2))
+"""
+HALF = "freq = torch.cat(((1 / 10000) ** torch.linspace(0, 1, dim // 4), torch.zeros(dim // 4)))"
+ALL = "freq = 10000 ** (-torch.arange(0, dim, 2) / dim)"
+ALONG_TOKENS = "self.rotary(q), self.rotary(k)"
+ALONG_HEADS = "(self.rotary(y.transpose(1, 2)).transpose(1, 2) for y in (q, k))"
+
+
+@pytest.mark.parametrize(
+    ("frequencies", "turned", "ids"),
+    [
+        (ALL, ALONG_TOKENS, ["R7"]),
+        (HALF, ALONG_TOKENS, ["R2", "R7"]),
+        (HALF, ALONG_HEADS, ["R2", "R5", "R7"]),
+        (HALF, "self.rotary(q), k", ["R2", "R4", "R7"]),
+    ],
+)
+def test_half_of_the_pairs_may_stand_still_and_groups_say_how_many_share(frequencies, turned, ids, tmp_path):
+    text = TURNING.replace("FREQUENCIES", frequencies).replace("TURNED", turned)
+    result = check_text(text, tmp_path)["GroupedAttention"]
+    assert sorted({*result.ids, *result.inherited} - {"A19"}) == ids
+    assert (result.verdict == "mistake") == (turned != ALONG_TOKENS)
+    places = [named.where for named in result.mistakes if named.id == "R5"]
+    assert all(ALONG_HEADS in (IMPORTS + text).splitlines()[int(one.rpartition(":")[2]) - 1] for one in places)
+
+
+BY_FEATURE = """
+class RotaryEmbedding(nn.Module):
+    def __init__(self, d_k):
+        super().__init__()
+        self.d_k = d_k
+
+    def forward(self, x):  # (batch, length, d_k)
+        numbers = torch.arange(0, self.d_k, 2, device=x.device)
+        angles = COUNTED * 10000 ** (-numbers / self.d_k)
+        cos, sin = angles.cos(), angles.sin()
+        even, odd = x[..., 0::2], x[..., 1::2]
+        return torch.stack((even * cos - odd * sin, even * sin + odd * cos), -1).flatten(-2)
+"""
+
+
+@pytest.mark.parametrize(
+    ("counted", "forms"),
+    [
+        ("torch.arange(x.shape[1], device=x.device)[:, None]", []),
+        ("numbers", ["the numbers of the features"]),
+    ],
+)
+def test_the_features_may_be_counted_in_place_of_the_tokens(counted, forms, tmp_path):
+    result = check_text(BY_FEATURE.replace("COUNTED", counted), tmp_path)["RotaryEmbedding"]
+    assert [named.form for named in result.mistakes] == forms
+    assert (result.verdict in FINE) == (not forms)

@@ -48,7 +48,7 @@ class Recipe:
     rotary_turn: str = "forward"
     rotary_angles: str = "paper"
     rotary_first: int = 0
-    rotary_axis: str = "time"
+    rotary_axis: str = "time"  # "heads", "features": all tokens are turned alike; "given positions ignored"
     rotates: str = "q k"
     rotary_place: str = "heads"  # "all features": before they are split into heads
 

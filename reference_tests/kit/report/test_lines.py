@@ -410,6 +410,7 @@ def test_a_part_that_is_given_is_looked_at_and_a_line_that_is_known_is_shown(lea
 
 @pytest.mark.parametrize("id, form, name, line", [
     ("LN3", "0", "Layer", 6), ("LN6", "", "Layer", 10), ("B15", "", "Layer", 15), ("A36", "", "Layer", 16),
+    ("B2", "", "Layer", 15),
     ("A21", "values come from the decoder", "Layer", 16), ("E2", "not scaled", "Coder", 20),
 ])  # fmt: skip
 def test_the_line_is_known_by_what_it_does_whatever_its_names(learner, id, form, name, line):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -30,6 +31,7 @@ EXPONENTS: dict[str, Callable[[Tensor, int, int], Tensor]] = {
     "from -1": lambda i, d, width: -2 * (i - 1) / d,
     "from 1": lambda i, d, width: -2 * (i + 1) / d,
     "of d_model": lambda i, d, width: -2 * i / width,
+    "half": lambda i, d, width: torch.where(i < d // 4, -i / max(d // 4 - 1, 1), -math.inf),
 }
 
 
@@ -47,7 +49,9 @@ def counted(length: int, recipe: Recipe) -> Tensor:
 def angles(positions: Tensor, d: int, width: int, base: float, recipe: Recipe) -> Tensor:
     """positions (L,) -> (L, d/2): position · base^(-2i/d)."""
     exponents = EXPONENTS[recipe.rotary_angles](torch.arange(d // 2, dtype=torch.float64), d, width)
-    return (positions.double() + recipe.rotary_first).unsqueeze(-1) * base**exponents
+    of_tokens = (positions.double() + recipe.rotary_first).unsqueeze(-1)
+    counted = torch.arange(0, d, 2).expand(len(positions), -1) if recipe.rotary_axis == "features" else of_tokens
+    return counted * base**exponents
 
 
 def pairs(x: Tensor, order: str) -> Pair:

@@ -40,6 +40,10 @@ MOST_EPS = 0.01
 T5 = re.compile(r"^[mM]?[tT]5")
 """In the name of a class: Raffel et al. 2020 do not scale scores."""
 DIAGONAL = ("A6", "hides the diagonal")
+OF_LENT = (("A5", "sees the future only"), ("A25", ""))
+"""What is not said where the reference stands in for the part that may make the mask, or read it otherwise."""
+ATTEND = ("Attention", "Layer", "Block", "Encoder", "Decoder", "Model", "Transformer")
+"""How the names of kinds end that attend."""
 SEVERITIES = ("mistake", "paper", "harmless", "note")
 WORDS: dict[tuple[str, Any], str] = {
     ("norm_order", "pre"): "pre-norm",
@@ -208,7 +212,7 @@ def _is_note(session: Session, change: Change) -> bool:
 
 def _form(session: Session, change: Change) -> str:
     """What takes a mask, or is not called a decoder, need not hide the future; norms that are made are to be used."""
-    if (change.id, change.form) == ("A5", "sees the future only") and session.candidate.replaced:
+    if (change.id, change.form) in OF_LENT and _is_lent_what_attends(session):
         return LENT
     if change.id == "B1" and change.part:
         return MIXED_NORMS
@@ -224,6 +228,13 @@ def _form(session: Session, change: Change) -> str:
         return AS_IN_T5
     is_asked = change.id != "A25" or session.candidate.is_causal_by_name
     return change.form if is_asked else NOT_ASKED
+
+
+def _is_lent_what_attends(session: Session) -> bool:
+    """Whether the reference is in the place of a part that attends, as far as that is known."""
+    parts = session.candidate.module.modules() if session.candidate.module is not None else ()
+    lent = [kind for part in parts if (kind := getattr(type(part), "kind_name", ""))]
+    return bool(session.candidate.replaced) and (not lent or any(kind.endswith(ATTEND) for kind in lent))
 
 
 def _verdict(best: Hypothesis | None, findings: Iterable[Finding], error: float, session: Session) -> Verdict:

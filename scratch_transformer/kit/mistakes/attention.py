@@ -12,7 +12,7 @@ OWN_VALUE = "every token gets its own value alone, times the sum of its weights"
 ZERO_TIMES_INFINITY = "the mask times -inf"
 ONE_HEAD = "one head of all features"
 AS_IN_T5 = "not scaled, as in T5: its initial weights are smaller instead"
-LENT = "its own layer, in whose place the reference's is, may read the mask the other way round"
+LENT = "its own part, in whose place the reference's is, may make the mask, or read it the other way round"
 ROWS_TOO = "the rows of padding are blocked too: only what stands for it there has nothing to attend to"
 NOT_ASKED = "nobody asks for one: it takes a mask, or its name does not say that it is a decoder"
 
@@ -591,7 +591,7 @@ print("right:", scores.softmax(-1))
         source=MASKS,
         mathematics="right: query i sees key j if j ≤ i      here: for all j",
         changes={"": {"causal": "ignored"}, "nor one for the padding": {"self_mask": "none"}},
-        severities={NOT_ASKED: "note"},
+        severities={NOT_ASKED: "note", LENT: "note"},
         demo="""\
 import torch
 torch.manual_seed(0)

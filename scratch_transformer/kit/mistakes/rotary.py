@@ -53,8 +53,10 @@ print("mixed:", wrong, "length", wrong.norm().item(), "and x has", x.norm().item
             "counted from 1": {"rotary_angles": "from 1"},
             "counted from -1": {"rotary_angles": "from -1"},
             "of d_model instead of one head's features": {"rotary_angles": "of d_model"},
+            "the later half of the pairs is not turned": {"rotary_angles": "half"},
         },
         severities={
+            "the later half of the pairs is not turned": "harmless",
             "counted from 1": "harmless",
             "counted from -1": "harmless",
             "of d_model instead of one head's features": "harmless",
@@ -115,15 +117,17 @@ print("q alone:", rotate(q, 3.0) @ k, rotate(q, 7.0) @ k)
     ),
     Mistake(
         id="R5",
-        title="positions along the heads",
+        title="positions along the heads, or the features",
         severity="mistake",
-        does="Counts positions along the wrong axis: every head gets an angle, and all tokens of a head the same one. "
-        "It happens where x is (batch, heads, length, d_k) and x.shape[1] is taken for the length.",
+        does="Counts positions along the wrong axis, so that all tokens get the same angle: one for each head, where "
+        "x is (batch, heads, length, d_k) and x.shape[1] is taken for the length; or one for each pair of features, "
+        "where their numbers, which belong into the exponent, are taken for positions too.",
         expected="Position 0, 1, 2, … along the tokens, whatever the order of the axes.",
-        fix="x.shape[-2] for (batch, heads, length, d_k); or rotate before the transposition, where length is axis 1.",
+        fix="torch.arange(x.shape[-2]) for (batch, heads, length, d_k) and for (batch, length, d); or rotate before "
+        "the transposition, where length is axis 1.",
         source=SU,
         mathematics="right: x[b, h, t] is turned by t θ      here: by h θ, so scores do not depend on t at all",
-        changes={"": {"rotary_axis": "heads"}},
+        changes={"": {"rotary_axis": "heads"}, "the numbers of the features": {"rotary_axis": "features"}},
         demo="""\
 import torch
 x = torch.zeros(2, 3, 5, 4).transpose(1, 2).transpose(1, 2)  # (batch, heads, length, d_k)

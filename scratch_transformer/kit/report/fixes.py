@@ -56,7 +56,7 @@ REWRITES: Mapping[str, tuple[str, str]] = {
     "A12": (r"(\w+) (\+|\*)= ", r"\1 = \1 \2 "),
     "A14": (r"(Linear\(.*), bias=False", r"\1"),
     "A19": (
-        r"^(\s*)(.*?)([\w.]+) ?// ?([\w.]+)(.*)$",
+        r"^(\s*)(.*?)([\w.]+) ?// ?([a-zA-Z_][\w.]*)(.*)$",
         r"\1assert \3 % \4 == 0, f'{\4=} must divide {\3=}'" + "\n" + r"\1\2\3 // \4\5",
     ),
     "B9": (r"\[(\w+)\] ?\* ?([\w.]+)", r"[copy.deepcopy(\1) for _ in range(\2)]"),

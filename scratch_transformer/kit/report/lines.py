@@ -31,6 +31,7 @@ PATTERNS: dict[str, str] = {
     "P7": r"^\s*\w*(start|off|past|pos|t0|begin|cur)\w* *=[^=]|arange\(",
     "K1": r"cat\(|\w*(cache|past)\w*(\[.*\])? *=[^=]|\.(update|append)\(",
     "R1": r"::2\]|chunk\(|view_as_complex|unflatten|stack\(|repeat_interleave", "R2": r"\*\*.*/|pow\(|exp\(",
+    "R5": r"(?i)=.*\b\w*(rot|rope)\w*\(|arange\(",
     "R3": r"(?i)\b\w?v(alues?)?\b.*=.*(rot|rope)", "R4": r"(?i)=.*(rot|rope)\w*\(", "R6": r"- *\w|cat\(|stack\(",
     "G3": r"repeat|expand|view\(|reshape\(|permute\(", "G1": r"silu|gelu|relu|sigmoid|act\w*\(", "G2": r" \+ ",
     "G4": r"\) \* |\w \* \w", "G5": r"silu|gelu|relu|sigmoid|act\w*\(", "G6": r"sigmoid",
@@ -45,7 +46,7 @@ PATTERNS: dict[str, str] = {
     "A5": r"tril|triu|mask", "A6": r"tril|triu|mask", "A7": r"mask", "A8": r"masked_fill|1e9|inf",
     "A10": r"masked_fill|10000|1e4|e4", "A11": r"masked_fill|mask", "A12": r"masked_fill_|_\(|\+=|\*=",
     "A13": r"view|reshape", "A14": r"Linear\(", "A15": r"Linear\(", "A16": r"mask", "A17": r"attn|weights|scores",
-    "A18": r"dropout", "A19": r"//|%", "A21": r"matmul|@|bmm|einsum",
+    "A18": r"dropout", "A19": r"(//|%) *[^\d\s]|Linear\(.*heads", "A21": r"matmul|@|bmm|einsum",
     "A22": r"cross|memory|\benc|\bmem|src_key_padding_mask",
     "A23": r"view|reshape|transpose|permute", "A24": r"mask", "A25": r"tril|triu|mask",
     "A27": r"self_?att\w*\(|mask", "A28": r"Linear\(", "A29": r"masked_fill|mask\w* ?=", "A30": r"mask|tril|triu",
@@ -74,6 +75,8 @@ GOES_ROUND = r"lambda (\w+) *:(?!.*\b\1\b).*\)$"
 TWO_SUBLAYERS = [*itertools.combinations(("first", "second", "third"), 2)]
 OF_FORMS: dict[tuple[str, str], str] = {
     ("P14", "the position's number in every feature"): r"arange\(",
+    ("R5", "the numbers of the features"): r"arange\(",
+    ("K1", ""): r"\bis_causal=True *[,)]",
     ("A1", "not scaled"): r" @ |matmul\(|bmm\(|einsum\(",
     ("E2", "not scaled"): r"\bself\.(\w+\.)*\w*(emb|tok|wte)\w*\(|\.embedding\(",
     **{("E2", form): r"sqrt|\*\*|\*.*dim|\*.*model" for form in SCALED},
@@ -156,9 +159,10 @@ def place(
     parts = [one for cls in given if is_own(cls) for one in (cls, *leads_to(cls))]
     definitions = dict.fromkeys((target, *leads_to(target), *parts))
     rooms, own = [room for definition in definitions for room in _rooms(definition)], _rooms(target)
-    for room in rooms if code else ():
+    said = code.partition("#")[0].strip()
+    for room in rooms if said else ():
         for offset, line in enumerate(room.lines):
-            if line.partition("#")[0].strip() == code:
+            if line.partition("#")[0].strip() == said:
                 rewritten = fixed(id, form, [line])
                 return Place(room.file, room.start + offset, rewritten[1] if rewritten else [])
     if id in OF_ATTENTION and (id, form) not in MERGES:

@@ -31,6 +31,10 @@ DESIGNS: dict[str, tuple[str, ...]] = {
         r"bit_?linear|ternar|(quant\w*|int_?[48]|(one|\d)_?bit)_?(linear|weight)|(linear|weights?)_?(quant|int_?[48])",
         r"round|sign$|clamp|clip|scale",
     ),
+    "a norm before and one after every sublayer": (
+        r"pre_?(feed_?forward|ffn?|mlp)_?(layer_?|rms_?)?norm",
+        r"post_?(feed_?forward|ffn?|mlp)_?(layer_?|rms_?)?norm",
+    ),
     "attention without queries and keys (Synthesizer)": (r"synthesi[sz]er", r"."),
     "attention between a context and a question (BiDAF)": (r"bidaf|bi_?directional_?att|c2q|context2query", r"."),
     "a recurrence in place of attention": (r"rwkv|^wkv|(time|channel)_mix|retention|ret_?net", r"."),

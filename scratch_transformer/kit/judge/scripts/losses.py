@@ -10,7 +10,13 @@ from scratch_transformer.kit.judge.scripts.flow import Script, without_layout
 
 Found = Iterator[tuple[str, ast.expr, str]]
 """(id, where, evidence)."""
-PADS = re.compile(r"pad_?(idx|id|index|token)|_pad\b|padding_idx|['\"](<pad>|\[PAD\])['\"]|\bPAD\b|pad_sequence", re.I)
+PADS = re.compile(
+    r"(?!pad_token(_id)? *(=(?!=)|is\b))pad_?(idx|id|index|token)|_pad\b|padding_idx|['\"](<pad>|\[PAD\])['\"]|\bPAD\b|"
+    r"pad_sequence|padding=(True|['\"](max_length|longest)['\"])",
+    re.IGNORECASE,
+)
+"""What speaks of padding; not tokenizer.pad_token = tokenizer.eos_token, with which many files begin that pad nothing.
+"""
 OTHERWISE = re.compile(r"-100\b|masked_select|pack_padded_sequence|packed")
 """Other ways to leave padding out."""
 OF_TOKENS = re.compile(r"tgt|trg|dec_|decoder|tar_|target_(ids|seq|tokens)", re.IGNORECASE)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any, Protocol
 
-from scratch_transformer.kit.definitions import leads_to, source_of
+from scratch_transformer.kit.definitions import leads_to, parameters_of, source_of
 from scratch_transformer.kit.resolve.build.literals import is_looked_into, is_read_within, is_section, literal_of
 from scratch_transformer.kit.resolve.names.settings import (
     FLAG,
@@ -112,6 +112,8 @@ class Config(dict):
             return Config(self.__dict__["_value"], known[0]) if isinstance(known[0], Mapping) else known[0]
         if word in FLAGS:
             return FLAGS[word]
+        if not settings_of(name) and (usual := _by_default(owner, name)) is not Unknown:
+            return usual
         if word in WORDS:
             return WORDS[word]
         is_upper = name.isupper() and len(name) > 1
@@ -283,6 +285,13 @@ def _known(names: list[str], cls: type, value: Value, given: Mapping[str, Any] |
             except Unknown:
                 continue
     return known
+
+
+def _by_default(owner: Any, name: str) -> Any:
+    """What a part of a class takes by default under this name, Part(normed=cfg["normed"]); Unknown if nothing."""
+    parts = leads_to(owner) if isinstance(owner, type) else ()
+    asked = [p.default for part in parts for p in parameters_of(part) if p.name == name]
+    return next((default for default in asked if default is not inspect.Parameter.empty), Unknown)
 
 
 def _try_to_set(made: Any, name: str, value: Any) -> None:

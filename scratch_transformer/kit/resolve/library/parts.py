@@ -60,9 +60,9 @@ OF_MODELS = {"Transformer": ("PositionalEncoding", "Projection", "InputEmbedding
 NO_PART = re.compile(
     r"^(return|output(?!emb|pos|enc)|log|use|using|need|with|is|has|num|save|store|verbose|share|tie)(?!put)|"
     r"(weights?|types?|modes?|names?|dropout|drop|prob|sizes?|dims?|len|length|scores?|maps?|probs|theta|base|scaling|"
-    r"args|config|cfg|params|hparams|kwargs|opts?|device|dtype)$"
+    r"args|config|cfg|params|hparams|kwargs|opts?|device|dtype|act|activation|actfn|nonlinearity)$"
 )
-"""Names that speak of a part without asking for one: attention_dropout, embed_size, log_attention_weights."""
+"""Names that speak of a part without asking for one: attention_dropout, embed_size, mlp_activation."""
 NUMBERS = {"rate", "dim", "dims", "size", "num", "number", "n", "mult", "multiple", "multiplier", "ratio", "factor",
            "dropout", "drop", "prob", "len", "length", "max", "mode", "bias", "eps", "theta", "scale", "idx", "index",
            "id", "d"}  # fmt: skip

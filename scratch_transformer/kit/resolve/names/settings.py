@@ -36,6 +36,7 @@ SETTINGS: dict[str, str] = {
         numkvgroups nkvgroups numgroups ngroups kvgroups nkeyvalueheads kh
         numheadkv
     """,
+    "num_heads/num_kv_heads": "nrep numrep kvrep nrepkv numreps queriesperkv numqueriesperkv queriespergroup",
     "rope_base": """
         theta ropetheta base ropebase rotarybase thetabase freqbase thetaropebase rotarytheta ropefreqbase
         rotaryembbase basetheta frequencybase
@@ -233,9 +234,15 @@ def settings_of(name: str) -> tuple[str, ...]:
 
 
 def settings_beside(name: str, others: Iterable[str]) -> tuple[str, ...]:
-    """The same beside others: v_size is the width of values where q_size is told too, and else of a vocabulary."""
-    is_width = plain(name) == "vsize" and any(settings_of(other)[:1] == ("d_k",) for other in others)
-    return ("d_k",) if is_width else settings_of(name)
+    """The same beside others: v_size is the width of values where q_size is told too, and else of a vocabulary;
+    n_kv_groups, beside n_kv_heads, how many queries' heads share one of those.
+    """
+    found = settings_of(name)
+    if plain(name) == "vsize" and any(settings_of(other)[:1] == ("d_k",) for other in others):
+        return ("d_k",)
+    shared = [other for other in others if settings_of(other) == ("num_kv_heads",)] if "group" in plain(name) else ()
+    is_share = found == ("num_kv_heads",) and any("group" not in plain(other) for other in shared)
+    return ("num_heads/num_kv_heads",) if is_share else found
 
 
 def is_setting(name: str) -> bool:

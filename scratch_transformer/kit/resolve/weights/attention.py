@@ -238,6 +238,9 @@ def _packed(role: str, matrices: list[Tensor], biases: list[Tensor], sizes: Size
     """Layouts of several projections in one matrix: one after the other, or head by head; in any order."""
     n, E = PACKED[role], sizes.E
     rows = sum(sizes.shape(name)[0] for name in role)
+    of_heads = len(matrices) == sizes.h == sizes.kv > 1 and {tuple(W.shape) for W in matrices} == {(n * sizes.d, E)}
+    if of_heads:
+        matrices = [torch.cat(matrices)]
     if len(matrices) != 1:
         return []
     W = matrices[0]
@@ -252,8 +255,8 @@ def _packed(role: str, matrices: list[Tensor], biases: list[Tensor], sizes: Size
     bias = bias if bias is not None and len(bias) == rows else None
     parts = (_by_head, _by_feature, _by_feature_first) if sizes.h == sizes.kv or role == "kv" else ()
     orders = list(itertools.permutations(role))
-    layouts = [_in_blocks(W, bias, order, sizes) for order in orders]
-    for part in parts:
+    layouts = [] if of_heads else [_in_blocks(W, bias, order, sizes) for order in orders]
+    for part in parts[:1] if of_heads else parts:
         for order in orders:
             layout: Layout = {}
             for index, name in enumerate(order):
