@@ -121,3 +121,11 @@ class OneHead(nn.Module):
 
 def test_a_tensor_of_one_head_says_nothing_of_their_number():
     assert instance._of_heads(nn.ModuleDict({"attention": OneHead()}), {"d_model": 12, "num_heads": 3}, False) == {}
+
+
+@pytest.mark.parametrize("told, size", [("vocab_size", 12), ("length", 11)])
+def test_beside_a_vocabulary_that_a_constructor_is_told_a_number_of_embeddings_is_a_width(told, size):
+    namespace = {"NUM_EMBEDDINGS": 384}
+    exec(f"class Model:\n    def __init__(self, {told}): ...", namespace)
+    outside.override(namespace, {"NUM_EMBEDDINGS"}, {"d_model": 12, "num_heads": 3, "vocab_size": 11}, set())
+    assert namespace["NUM_EMBEDDINGS"] == size

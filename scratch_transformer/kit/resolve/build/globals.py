@@ -35,7 +35,7 @@ def override(namespace: dict[str, Any], names: set[str], settings: Mapping[str, 
     names: the globals that the learner's functions read. own: names that are defined in the source.
     """
     values = Values(settings, {})
-    values.has_vocabulary = any("vocab" in plain(name) for name in names)
+    values.has_vocabulary = any("vocab" in plain(name) for name in (*names, *_told(namespace)))
     changed: dict[str, Any] = {}
     for name in sorted(names):
         value = namespace.get(name)
@@ -59,6 +59,13 @@ def override(namespace: dict[str, Any], names: set[str], settings: Mapping[str, 
             continue
         changed[name] = namespace[name]
     return changed
+
+
+def _told(namespace: Mapping[str, Any]) -> Iterator[str]:
+    """The names that the constructors of a file's classes have: beside vocab_size, NUM_EMBEDDINGS is a width."""
+    makers = (vars(cls).get("__init__") for cls in [*namespace.values()] if isinstance(cls, type))
+    for maker in makers:
+        yield from maker.__code__.co_varnames if inspect.isfunction(maker) else ()
 
 
 READ_LATER = re.compile(r"self\.\w*drop\w*|\bdropout\(|\bDropout\(|F\.dropout")

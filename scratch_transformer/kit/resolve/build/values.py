@@ -33,7 +33,7 @@ class Values:
         if "d_k" not in settings:
             self.settings["d_k"] = self.settings["d_model"] // self.settings["num_heads"]
         self.settings.setdefault("num_kv_heads", self.settings["num_heads"])
-        self.settings["num_heads/num_kv_heads"] = self.settings["num_heads"] // self.settings["num_kv_heads"]
+        self.settings["num_heads/num_kv_heads"] = self.settings["num_heads"] // (self.settings["num_kv_heads"] or 1)
         self.given = {plain(name): value for name, value in given.items()}
         self.used: dict[str, Any] = {}
         self.names: dict[str, str] = {}
