@@ -125,7 +125,15 @@ def of_an_end_of_the_text(model, tokenizer, prompt: str, max_new_tokens: int):
     return tokenizer.decode(ids[len(given) :])
 
 
+def of_two_tables(model, prompt, word2id, id2word, max_new_tokens=20):
+    ids = [word2id[word] for word in prompt.split()]
+    for _ in range(max_new_tokens):
+        ids.append(int(model(torch.tensor([ids]))[0, -1].argmax()))
+    return " ".join(id2word[one] for one in ids)
+
+
 RIGHT = [
+    of_two_tables,
     *(of_a_prompt, of_a_config, of_empty_caches, of_two_tokenizers, of_two_fields, of_indices, of_a_context),
     *(of_columns, of_a_global, of_an_end_of_the_text),
 ]
@@ -160,9 +168,22 @@ def never_stops(model, src, max_len, start_symbol):
     return ids
 
 
+def of_two_tables_of_the_first(model, prompt, word2id, id2word, max_new_tokens=20):
+    ids = [word2id[word] for word in prompt.split()]
+    for _ in range(max_new_tokens):
+        ids.append(int(model(torch.tensor([ids]))[0, 0].argmax()))
+    return " ".join(id2word[one] for one in ids)
+
+
 @pytest.mark.parametrize(
     ("function", "id"),
-    [(never_stops, "D4"), (does_not_stop, "D4"), (takes_the_first, "D8"), (of_empty_caches_least, "D6")],
+    [
+        (of_two_tables_of_the_first, "D8"),
+        (never_stops, "D4"),
+        (does_not_stop, "D4"),
+        (takes_the_first, "D8"),
+        (of_empty_caches_least, "D6"),
+    ],
 )
 def test_its_mistake_is_named(function, id):
     assert check(function, "GreedyDecoding").ids == [id]

@@ -162,6 +162,11 @@ def ids_of(text: Any) -> list[int]:
 
 
 def is_tokenizer(name: str) -> bool:
-    """Whether a parameter of this name takes a tokenizer or a vocabulary."""
+    """Whether a parameter of this name takes a tokenizer or a vocabulary: of its ids alone, too, word2id."""
     word = name.lower()
-    return "tokenizer" in word or word.endswith(("vocab", "vocabulary", "_lang", "_field"))
+    return "tokenizer" in word or word.endswith(("vocab", "vocabulary", "_lang", "_field")) or bool(TABLE.search(word))
+
+
+def is_table_of_words(name: str) -> bool:
+    """Whether a parameter of this name takes the words, by their ids: id2word, itos."""
+    return "decode" not in name.lower() and TO_WORDS.search(name.lower()) is not None

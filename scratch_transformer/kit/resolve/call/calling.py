@@ -16,7 +16,7 @@ from scratch_transformer.kit.definitions import source_of
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.build.config import is_config
 from scratch_transformer.kit.resolve.build.construct import parameters_of
-from scratch_transformer.kit.resolve.build.tokenizer import is_tokenizer
+from scratch_transformer.kit.resolve.build.tokenizer import Words, is_table_of_words, is_tokenizer
 from scratch_transformer.kit.resolve.call import batching, beside, caching, told
 from scratch_transformer.kit.resolve.call.inert import NoDropout
 from scratch_transformer.kit.resolve.call.plan import (
@@ -276,6 +276,8 @@ def _by_name(
         known = [setting for setting in settings_of(parameter.name) if setting in settings]
         if "next_logits" in tensors and is_tokenizer(parameter.name):
             found[parameter.name] = "tokenizer"
+        elif "next_logits" in tensors and is_table_of_words(parameter.name):
+            constants[parameter.name] = Words(told.WORDS)
         elif "next_logits" in tensors and _is_prompt(parameter) and "tokenizer" in found.values():
             found[parameter.name] = "prompt"
         elif "next_logits" in tensors and is_config(parameter):
