@@ -304,3 +304,11 @@ def test_a_class_that_its_decorator_replaces_by_a_function_is_found():
     exec(text + "@checked\nclass Norm:\n    pass\n\n\nother = checked(Norm)\n", vars(module))
     decorated.reveal(module)
     assert isinstance(module.Norm, type) and not isinstance(module.other, type)
+
+
+def test_a_class_that_gave_its_name_to_its_only_instance_is_found():
+    module = types.ModuleType("attention")
+    text = "from torch import nn\nclass Attention(nn.Module):\n    pass\nclass Config:\n    pass\n"
+    exec(text + "Attention, Config, other = Attention(), Config(), Attention()\n", vars(module))
+    decorated.reveal(module)
+    assert [isinstance(one, type) for one in (module.Attention, module.Config, module.other)] == [True, False, False]

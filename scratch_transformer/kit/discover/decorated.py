@@ -1,6 +1,7 @@
 """Decorators that hide what a function takes: def wrapper(*args, **kwargs), without functools.wraps.
 
-And those that leave a function of a class: def checked(cls): return lambda size: cls(size).
+And those that leave a function of a class: def checked(cls): return lambda size: cls(size). And what takes a class's
+name away from it: Attention = Attention().
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ import inspect
 import types
 from typing import Any
 
+from torch import nn
+
 
 def reveal(module: types.ModuleType) -> None:
     """Lets every function and method of a module that is hidden so tell its signature, by __wrapped__."""
     for name, value in list(vars(module).items()):
-        hidden = _class_within(name, value)
+        hidden = _class_within(name, value) or _class_of(name, value, module)
         if hidden is not None:
             value = hidden
             setattr(module, name, hidden)
@@ -30,6 +33,13 @@ def _class_within(name: str, function: Any) -> type | None:
         return None
     held = map(_contents, function.__closure__ or ())
     return next((one for one in held if isinstance(one, type) and one.__name__ == name), None)
+
+
+def _class_of(name: str, value: Any, module: types.ModuleType) -> type | None:
+    """The class of a module of this name, which has taken its class's name; None for anything else."""
+    cls = type(value)
+    is_one = isinstance(value, nn.Module) and (cls.__name__, cls.__module__) == (name, module.__name__)
+    return cls if is_one else None
 
 
 def _inner(name: str, function: Any) -> Any:
