@@ -79,3 +79,29 @@ def test_what_a_factory_makes_and_gives_another_part_the_name_of(second, lost, t
     assert [one.form for one in found] == lost
     places = [place("B30", one.form, function).line for one in found]
     assert places == [{"norm": 10, "embed": 9}[name] for name in lost]
+
+
+SCALES = """
+class Attention(nn.Module):
+    def __init__(self, d_model):
+        super().__init__()
+        self.scale_q = MADE
+        self.out, self.table = nn.Linear(d_model, d_model), torch.zeros(d_model)
+
+    def forward(self, x):
+        q = x * self.scale_q + self.table
+        return self.out((q @ x.transpose(1, 2)).softmax(-1) @ x)
+"""
+
+
+@pytest.mark.parametrize("made, is_kept", [
+    ("torch.randn(\n            d_model, requires_grad=True)", False), ("torch.randn(d_model)", True),
+    ("nn.Parameter(torch.randn(d_model, requires_grad=True))", True),
+])  # fmt: skip
+def test_a_tensor_that_is_to_be_trained_and_no_parameter_is_named(made, is_kept, tmp_path, monkeypatch):
+    (tmp_path / "scales.py").write_text(IMPORTS + SCALES.replace("MADE", made))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    sys.modules.pop("scales", None)
+    found = list(uncomputed.of_parts(importlib.import_module("scales").Attention(6)))
+    assert [one.mistake.id for one in found] == ["B10"] * (not is_kept)
+    assert all("It does so at: self.scale_q = torch.randn(" in one.evidence for one in found)

@@ -176,3 +176,11 @@ def test_a_norm_after_the_pooling_is_used_there(used, ids, tmp_path):
     result = check_text(text.replace("self.ln(x[:, 0])", used), tmp_path)["SentenceClassifier"]
     assert [mistake.id for mistake in result.mistakes if mistake.severity == "mistake"] == ids, result
     assert bool(ids) or not any("Nothing depends" in note for note in result.notes)
+
+
+def test_a_sublayer_that_is_made_and_left_out_is_named_though_its_numbers_are_nobodys(tmp_path):
+    """The attention stands in the network's place, by mistake."""
+    twice = LAYERS.replace("self.ln2(x + self.network(x))", "self.ln2(x + self.attention(x, x, x)[0])")
+    result = check_text(twice.partition("class Encoder(")[0], tmp_path)["EncoderLayer"]
+    assert [(one.id, one.form) for one in result.mistakes if one.severity == "mistake"] == [("B30", "self.network")]
+    assert result.unexplained

@@ -88,6 +88,8 @@ def test_what_is_not_explained_is_said():
     text = " ".join(explanation(result))
     assert "B10 is named, but its numbers differ from those of torch.nn" in text
     assert "for another reason too" in text
+    result.mistakes += [Named("A12", "t", "mistake", "d", "e", "v", "f", "s")]
+    assert "B10 and A12 are named, but" in " ".join(explanation(result))
 
 
 # ---- Severity ----

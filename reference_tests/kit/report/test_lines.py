@@ -343,6 +343,18 @@ class Smoothing(nn.Module):
 """
 
 
+TOGETHER = """
+import torch
+from torch import nn
+class Norm(nn.Module):
+    def __init__(self):
+        super().__init__()
+    def forward(self, x):
+        std, mean = torch.std_mean(x, dim=-1, keepdim=True)
+        return (x - mean) / (std + 1e-6)
+"""
+
+
 @pytest.fixture
 def learner(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
@@ -350,7 +362,7 @@ def learner(tmp_path, monkeypatch):
                "other_parts": OTHERS, "layers_of_norms": LAYERS, "heads_of_parts": PARTS, "model_of_shapes": SHAPES,
                "explained_norm": EXPLAINED, "whole_stacks": STACKS,
                "hidden_words": HIDDEN, "hiding_words": HIDING, "smoothed_words": SMOOTHED,
-               "sublayers_in_turn": SUBLAYERS, "deviated_norm": DEVIATION}  # fmt: skip
+               "sublayers_in_turn": SUBLAYERS, "deviated_norm": DEVIATION, "norm_of_both": TOGETHER}  # fmt: skip
     for name, text in written.items():
         (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
     yield importlib.import_module
@@ -362,6 +374,10 @@ def test_a_signature_is_no_place_to_look_at(learner):
     layer = learner("signed_layer").Layer
     assert place("A29", "", layer)[1:] == (11, [])
     assert place("A24", "", layer)[1:] == (11, [])
+
+
+def test_a_deviation_that_comes_with_the_mean_is_the_line(learner):
+    assert place("LN1", "", learner("norm_of_both").Norm).line == 8
 
 
 def test_an_equation_in_a_docstring_is_no_line_to_change(learner):

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from torch import nn
 
 from scratch_transformer.kit.definitions import nodes_of, source_of, tree_of
+from scratch_transformer.kit.judge.frames import DONE_AT
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 
@@ -21,6 +22,7 @@ WEIGHTS = re.compile(r"\bnn\.(Linear|Embedding|LayerNorm|RMSNorm|MultiheadAttent
 def of_parts(module: nn.Module) -> Iterator[Finding]:
     """B10, B21."""
     yield from hidden_modules(module)
+    yield from trained_in_vain(module)
     yield from _made_anew(type(module))
 
 
@@ -53,6 +55,25 @@ def hidden_modules(module: nn.Module) -> Iterator[Finding]:
                 )
                 yield Finding(MISTAKES["B10"], said + "not among model.parameters().")
                 return
+
+
+def trained_in_vain(module: nn.Module) -> Iterator[Finding]:
+    """B10: self.weight = torch.randn(…, requires_grad=True), which is meant to be trained and no nn.Parameter."""
+    for cls in dict.fromkeys(type(part) for part in module.modules()):
+        lines = source_of(cls).splitlines()
+        for node in nodes_of(cls) if not cls.__module__.startswith("torch.") else ():
+            target = node.targets[0] if isinstance(node, ast.Assign) else None
+            is_own = isinstance(target, ast.Attribute) and ast.unparse(target.value) == "self"
+            if is_own and isinstance(node.value, ast.Call) and _is_to_be_trained(node.value):
+                said = f"{ast.unparse(target)} is a tensor, no nn.Parameter: it is not among model.parameters()."
+                yield Finding(MISTAKES["B10"], f"{said} {DONE_AT}{lines[node.lineno - 1].strip()}")
+                return
+
+
+def _is_to_be_trained(made: ast.Call) -> bool:
+    """Whether a call is one of torch's that makes a tensor with gradients."""
+    is_torch = ast.unparse(made.func).startswith("torch.")
+    return is_torch and any(k.arg == "requires_grad" and ast.unparse(k.value) == "True" for k in made.keywords)
 
 
 def _modules_in(value: object) -> list[nn.Module]:

@@ -17,7 +17,7 @@ from scratch_transformer.kit.mistakes.blocks import IN_BOTH, UNUSED_NORMS
 from scratch_transformer.kit.report.fixes import fixed
 
 PATTERNS: dict[str, str] = {
-    "LN1": r"\.(std|var) ?\(", "LN2": r"eps", "LN3": r"(?<!st)eps",
+    "LN1": r"\.(std|var)(_mean)? ?\(", "LN2": r"eps", "LN3": r"(?<!st)eps",
     "LN4": r"Parameter\(", "LN5": r"\*\*\s*2|pow\(|square",
     "LN6": r"Parameter\(|Norm\(.*bias=False", "LN7": r"mean\(|\.std\(|\.var\(|LayerNorm\(", "LN8": r"super",
     "LN9": r"eps|std|var", "LN10": r"/.*(std|var|sig)|sqrt",

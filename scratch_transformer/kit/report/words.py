@@ -46,8 +46,9 @@ def unexplained(result: Record) -> str:
     probe = f", with {result.probe}" if result.probe else ""
     differs = f"differ from those of {result.against} (relative error {error(result.error)}{probe})"
     if result.unexplained:
-        ids = " and ".join(named.id for named in result.mistakes if named.severity == "mistake")
-        is_named = f"{ids or 'a mistake'} is named, but its numbers {differs}"
+        ids = [named.id for named in result.mistakes if named.severity == "mistake"]
+        verb = "are" if len(ids) > 1 else "is"
+        is_named = f"{' and '.join(ids) or 'a mistake'} {verb} named, but its numbers {differs}"
         return f"{result.name}, {result.where}: {is_named} for another reason too."
     return f"{result.name}, {result.where}: its numbers {differs}, and no mistake of the catalogue explains them."
 

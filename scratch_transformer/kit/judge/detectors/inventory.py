@@ -13,7 +13,7 @@ from scratch_transformer.kit.judge.detectors.construction import INITIALISES, em
 from scratch_transformer.kit.judge.running import running
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session
-from scratch_transformer.kit.judge.uncomputed import hidden_modules
+from scratch_transformer.kit.judge.uncomputed import hidden_modules, trained_in_vain
 from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
@@ -84,6 +84,7 @@ def python_list(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     """B10."""
     if session.candidate.module is not None:
         yield from hidden_modules(session.candidate.module)
+        yield from trained_in_vain(session.candidate.module)
 
 
 def plain_tensors(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
@@ -126,6 +127,8 @@ def shared_layers(session: Session, best: Hypothesis | None) -> Iterator[Finding
 def never_used(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     """B30: a matrix, a table or a norm that nothing depends on, though there is a place for it."""
     module = session.candidate.module
+    if best is None:
+        yield from _sublayer_left_out(session)
     if best is None or module is None or {"A23", "B14", "B15"} & set(best.ids):
         return
     missing = session.candidate.missing
@@ -144,6 +147,25 @@ def never_used(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
                     MISTAKES["B30"], f"self.{path} is never called, and no positions are added.", f"self.{path}"
                 )
                 return
+
+
+def _sublayer_left_out(session: Session) -> Iterator[Finding]:
+    """B30, where nothing explains the numbers: a part with matrices of a form that nothing that runs has any of."""
+    module = session.candidate.module
+    if module is None or not session.ran:
+        return
+    called = _called(session)
+    idle = [path for path, part in module.named_children() if not called & {*part.modules()}]
+    idle = [path for path in idle if not _is_read(module, path)]
+    forms: dict[bool, set[tuple[int, ...]]] = {True: set(), False: set()}
+    for name, shape in session.candidate.inventory().items():
+        forms[name.split(".")[0] in idle].add(tuple(sorted(shape)))
+    wanted = {tuple(sorted(values.shape)) for values in session.asked.values() if values.dim() == 2}
+    for path in idle:
+        own = {tuple(sorted(values.shape)) for values in module.get_submodule(path).parameters()}
+        if own & wanted - forms[False]:
+            yield Finding(MISTAKES["B30"], f"self.{path} is never called, and nothing is in its place.", f"self.{path}")
+            return
 
 
 POSITIONS = re.compile(r"(^|_)(pos(?!t)|pe($|_))")
