@@ -122,6 +122,129 @@ def test_one_linear_layer_is_no_network(labels, kinds, defined):
     assert guess.kinds_of("ClassificationLayer", thing, KINDS)[:1] == kinds
 
 
+BERT = """
+class StackedEncoderLayer(nn.Module):
+    def __init__(self, vocab_size, d_model, num_heads, N):
+        super().__init__()
+        self.words = nn.Embedding(vocab_size, d_model)
+        self.segment_embedding, self.positions = nn.Embedding(3, d_model), nn.Embedding(64, d_model)
+        made = [nn.TransformerEncoderLayer(d_model, num_heads, 32, batch_first=True) for _ in range(N)]
+        self.layers = nn.ModuleList(made)
+
+    def forward(self, x, mask, segment):
+        y = self.words(x) + self.segment_embedding(segment) + self.positions(torch.arange(x.shape[1]))
+        for layer in self.layers:
+            y = layer(y, src_key_padding_mask=mask)
+        return y
+
+
+class BERT(nn.Module):
+    def __init__(self, vocab_size, d_model, num_heads, N):
+        super().__init__()
+        self.encoder = StackedEncoderLayer(vocab_size, d_model, num_heads, N)
+        self.words, self.pairs = nn.Linear(d_model, vocab_size), nn.Linear(d_model, 2)
+
+    def forward(self, x, segment):
+        y = self.encoder(x, x == 0, segment)
+        return self.words(y), self.pairs(y[:, 0])
+"""
+
+
+def test_segments_beside_the_ids_are_no_second_sequence_and_no_stack_of_layers_is_one(tmp_path):
+    results = check_text(BERT, tmp_path)
+    assert {name: result.kind for name, result in results.items()} == dict.fromkeys(results, "TokenEncoder")
+    assert [results[name].verdict in FINE for name in ("StackedEncoderLayer", "BERT")] == [True, True]
+
+
+NAMED = (
+    SINGLE
+    + """
+class AttentionEncoder(nn.Module):
+    def __init__(self, d_model, d_ff=32):
+        super().__init__()
+        self.attention, self.norm_1, self.norm_2 = Attention(d_model), nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+        self.network = nn.Sequential(nn.Linear(d_model, d_ff), nn.ReLU(), nn.Linear(d_ff, d_model))
+
+    def forward(self, x, mask):
+        before = x.clone()
+        x = self.norm_1(self.attention(x, x, x, mask) + before)
+        return self.norm_2(self.network(x) + x)
+
+
+class PositionWiseFeedForward(nn.Module):
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        self.up, self.down = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+
+    def forward(self, x, lengths):
+        rows = [row * (torch.arange(len(row)) < n).unsqueeze(-1) for row, n in zip(x, lengths)]
+        return self.down(self.up(torch.stack(rows)).relu())
+"""
+)
+
+
+def test_a_layer_that_is_called_attention_and_a_network_that_is_told_lengths_are_judged(tmp_path):
+    results = check_text(NAMED, tmp_path)
+    named = {"AttentionEncoder": "EncoderLayer", "PositionWiseFeedForward": "FeedForward"}
+    assert {name: results[name].kind for name in named} == named
+    assert [results[name].verdict in FINE for name in named] == [True, True]
+
+
+HEAD = """
+class Head(nn.Module):
+    def __init__(self, n_in, n_head, context_length):
+        super().__init__()
+        self.head_size = n_head
+        self.key, self.query, self.value = (nn.Linear(n_in, n_head, bias=False) for _ in range(3))
+
+    def forward(self, x):
+        weights = self.query(x) @ self.key(x).transpose(-2, -1) * (1.0 / math.sqrt(self.head_size))
+        return weights.softmax(-1) @ self.value(x)
+"""
+
+
+def test_what_a_class_of_one_head_is_told_as_n_head_is_its_width(tmp_path):
+    result = check_text(HEAD, tmp_path)["Head"]
+    assert result.verdict in FINE and "A13" not in result.ids
+
+
+OF_WEIGHTS = """
+class Config:
+    hidden_size, num_attention_heads, intermediate_size, attention_dropout = 12, 3, 32, 0.1
+
+
+class Attention(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.of = nn.MultiheadAttention(
+            config.hidden_size, config.num_attention_heads, config.attention_dropout, batch_first=True
+        )
+
+    def forward(self, x):
+        return self.of(x, x, x)[0]
+
+
+class EncoderLayer(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        width, inner = config.hidden_size, config.intermediate_size
+        self.attention, self.norm_1, self.norm_2 = Attention(config), nn.LayerNorm(width), nn.LayerNorm(width)
+        self.network = nn.Sequential(nn.Linear(width, inner), nn.GELU(), nn.Linear(inner, width))
+        MORE
+
+    def forward(self, x):
+        x = x + self.attention(self.norm_1(x))
+        return x + self.network(self.norm_2(x))
+"""
+
+
+@pytest.mark.parametrize("more, ids", [("", []), ("self.dropout = nn.Dropout(config.dropout)", ["B6"])])
+def test_a_dropout_of_the_attentions_weights_is_not_asked_of_the_sums(more, ids, tmp_path):
+    text = OF_WEIGHTS.replace("MORE", more)
+    result = check_text(text.replace("0.1", "0.1\n    dropout = 0.1") if more else text, tmp_path)["EncoderLayer"]
+    assert [one.id for one in result.mistakes if one.id == "B6"] == ids
+
+
 NONE = """
 class Attention(nn.Module):
     def __init__(self, width):
@@ -161,6 +284,23 @@ def test_what_is_no_transformer_or_not_written_yet_is_said_to_be_so(defined):
         "RMSNorm": "not written yet",
         "TransformerModel": "of images: AdaptiveAvgPool2d",
     }
+
+
+PLANES = """
+class FeedForward(nn.Module):
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        self.network = nn.Sequential(nn.Conv2d(d_model, d_ff, 1), NORM(d_ff), nn.ReLU(), nn.Conv2d(d_ff, d_model, 1))
+
+    def forward(self, x):
+        return self.network(x.transpose(1, 2).unsqueeze(-1)).squeeze(-1).transpose(1, 2)
+"""
+
+
+@pytest.mark.parametrize("norm, why", [("nn.BatchNorm2d", "of images: BatchNorm2d"), ("nn.Identity", "")])
+def test_a_norm_of_planes_is_of_images_and_none_over_the_wrong_axis(norm, why, defined):
+    """It would be LN7, as nn.BatchNorm1d is in a network of tokens."""
+    assert foreign.why_not(defined(PLANES.replace("NORM", norm))["FeedForward"]) == why
 
 
 # ---- Mistakes ----

@@ -15,7 +15,7 @@ from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.call.plan import MASKS
 from scratch_transformer.kit.resolve.functions.weighted import weights_of
-from scratch_transformer.kit.resolve.names.inputs import input_of, is_mask
+from scratch_transformer.kit.resolve.names.inputs import input_of, is_mask, is_segment
 from scratch_transformer.kit.resolve.names.words import plain
 
 TODAY = ("RotaryEmbedding", "CausalRotaryAttention", "RotaryAttention", "LlamaBlock", "MaskedLlamaBlock", "LlamaModel")
@@ -162,5 +162,6 @@ def parameters_called(thing: Any) -> list[inspect.Parameter]:
 
 
 def required_of(thing: Any) -> list[inspect.Parameter]:
-    """Those that are no mask and have no default."""
-    return [p for p in parameters_called(thing) if p.default is p.empty and not is_mask(p.name)]
+    """Those that are no mask, and no segments, and have no default."""
+    needed = [p for p in parameters_called(thing) if p.default is p.empty]
+    return [p for p in needed if not (is_mask(p.name) or is_segment(p.name))]

@@ -87,12 +87,16 @@ def kinds_of(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str, ...
     if found and found[0] in INSIDE and structure.is_one_layer(thing):  # class Encoder, of one layer
         layers = ("DecoderLayer",) if takes(thing, "memory") else ("EncoderLayer", "DecoderOnlyLayer")
         return tuple(dict.fromkeys([*(kind for kind in layers if kind in kinds), *found]))
+    if found and found[0] in FAMILIES[0] and structure.surrounds_attention(thing):
+        return tuple(dict.fromkeys([*(kind for kind in LAYERS if kind in kinds), *found]))
     if found and found[0] in structure.WHOLE and structure.is_one_layer(thing):  # class Transformer, of one layer
         made = tuple(kind for kind in structure.kinds_of(thing) if kind in BLOCKS and kind in kinds)
         return tuple(dict.fromkeys([*made, *found]))
     if any(plain(name).endswith(other) for other in NO_COMPONENTS) or set(found) & set(structure.WHOLE):
         return found
     made = tuple(kind for kind in structure.kinds_of(thing) if kind in kinds)
+    if "bert" in plain(name):
+        made = tuple(sorted(made, key=lambda kind: kind != "TokenEncoder"))
     is_whole = made[:1] != () and made[0] in structure.WHOLE  # AttentionIsAllYouNeed
     return made if is_whole or not found else found
 
@@ -138,12 +142,15 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
         best = list(dict.fromkeys([*best, "EmbeddingWithPositions"]))  # which is given ids
     if is_class and best[:1] == ["PositionalEncoding"] and "Embedding" in names_in(thing) and _counts_words(thing):
         best = list(dict.fromkeys(["EmbeddingWithPositions", *best]))  # PositionalEmbedding(length, vocabulary, width)
-    if is_class and "DecoderOnly" in best and "TokenEncoder" not in best and ENCODES.search(word) and takes_mask(thing):
+    if is_class and "DecoderOnly" in best and ("bert" in word or (ENCODES.search(word) and takes_mask(thing))):
+        best = [kind for kind in best if kind != "TokenEncoder"]
         best.insert(best.index("DecoderOnly"), "TokenEncoder")  # BertModel
     if not _may_embed_plainly(thing):
         best = [kind for kind in best if kind != "Embedding"]
     if is_class and best and best[0] in BLOCKS and _repeats_a_layer(thing):  # EncoderBlock(layer, N)
         best = list(dict.fromkeys([*(STACKS[:2] if takes(thing, "memory") else STACKS[2:])[::-1], *best]))
+    if is_class and best and best[0] in BLOCKS and "Embedding" in names_in(thing) and _is_told(thing, "num_layers"):
+        best = list(dict.fromkeys(["TokenDecoder" if takes(thing, "memory") else "TokenEncoder", *best]))
     if is_class and best and best[0] in BLOCKS and structure.linears(thing) == 1 and _is_bare(thing):
         return ("Projection",) if _only_projects(thing) else ()  # ClassificationLayer: a head, and no network
     if is_class and best and best[0] in BLOCKS and _is_network(thing):

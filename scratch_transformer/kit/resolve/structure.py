@@ -11,13 +11,15 @@ from torch import nn
 from scratch_transformer.kit.definitions import leads_to, names_in, source_of
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.build.reading import uses_of
-from scratch_transformer.kit.resolve.names.inputs import is_mask
+from scratch_transformer.kit.resolve.names.inputs import is_mask, is_segment
 from scratch_transformer.kit.resolve.names.settings import settings_beside, settings_of
 from scratch_transformer.kit.resolve.names.words import words
 
 ATTENDS = re.compile(
     r"^(softmax|log_softmax|scaled_dot_product_attention|flash_attn\w*|MultiheadAttention)$", re.IGNORECASE
 )
+OF_TORCH = re.compile(r"Transformer((En|De)coder(Layer)?)?$")
+"""Names of torch.nn's layers and stacks, which attend."""
 ROTATES = re.compile(r"rope|rotary|freqs", re.IGNORECASE)
 OF_TODAY = re.compile(r"rope|rotary|freqs|rms_?norm|swiglu|geglu|silu", re.IGNORECASE)
 ATTENTIONS = ("SelfAttention", "CausalSelfAttention", "MultiheadAttention")
@@ -39,8 +41,8 @@ def kinds_of(thing: Any) -> tuple[str, ...]:
     if "d_model" not in told or not 1 <= tensors <= 3:
         return ()
     within = made_of(thing)
-    attends = _attends(thing) or any(map(_attends, within))
     names = {name for one in (thing, *within) for name in (one.__name__, *names_in(one))}
+    attends = _attends(thing) or any(map(_attends, within)) or any(map(OF_TORCH.match, names))
     turns, is_of_today = (any(map(words.search, names)) for words in (ROTATES, OF_TODAY))
     if any("vocab" in setting for setting in told):
         is_pair = tensors == 2
@@ -57,8 +59,9 @@ def kinds_of(thing: Any) -> tuple[str, ...]:
 
 
 NORMS = re.compile(r"norm", re.IGNORECASE)
+NETWORK = re.compile(r"feed_?forward|ffn|mlp", re.IGNORECASE)
 SUMS = re.compile(r"residual|sub_?layer|add_?(and_?)?norm|skip_?conn", re.IGNORECASE)
-MANY = re.compile(r"^(ModuleList|ModuleDict|clones|deepcopy|add_module|Embedding)$|clone|layers|blocks")
+MANY = re.compile(r"^(ModuleList|ModuleDict|clones|deepcopy|add_module|Embedding)$|clones|clone_?[a-z]|layers|blocks")
 
 
 def is_one_layer(thing: Any) -> bool:
@@ -80,6 +83,12 @@ def is_one_layer(thing: Any) -> bool:
     of_layers += [one for one in made if _attends(one) and any(SUMS.search(part.__name__) for part in made_of(one))]
     has_layer = any(any(map(NORMS.search, _names_with_sums(one))) for one in of_layers)
     return (_attends(thing) or any(map(_attends, made))) and not has_layer
+
+
+def surrounds_attention(thing: Any) -> bool:
+    """Whether a class adds a norm and a network of its own to a part that attends: AttentionEncoder is a layer then."""
+    is_around = is_one_layer(thing) and any(map(_attends, made_of(thing)))
+    return is_around and (linears(thing) > 1 or any(NETWORK.search(name) for name in names_in(thing)))
 
 
 def _names_with_sums(cls: type) -> set[str]:
@@ -107,9 +116,9 @@ def _told(thing: type) -> set[str]:
 
 
 def _tensors(forward: Any) -> int:
-    """How many inputs its forward must be given, masks aside."""
+    """How many inputs its forward must be given, masks and segments aside."""
     own = [p for p in parameters_of(forward) if p.name != "self"]
-    return sum(p.default is p.empty and not is_mask(p.name) for p in own)
+    return sum(p.default is p.empty and not (is_mask(p.name) or is_segment(p.name)) for p in own)
 
 
 def _attends(cls: type) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from scratch_transformer.kit.definitions import leads_to, parameters_of, source_of
 from scratch_transformer.kit.judge.places import THREE
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session, distance, says_nothing
@@ -112,12 +114,24 @@ def residual_dropout(session: Session, best: Hypothesis | None) -> Iterator[Find
     if best is not None and any(best.recipe.within(norm).norm_order == "neither" for norm in THREE):
         return  # there is no sum
     constants = _of_last(silent, "bias")
-    candidate = with_dropout(session, silent)
+    candidate = with_dropout(session, silent) if _is_told_of_more_than_weights(session) else None
     if candidate is None or constants & session.candidate.missing:
         return
     if not is_random(candidate, session.ran[0].probe, training=True):
         what = " give the same output" if session.kind.name == "ResidualConnection" else " drop no sublayer's output"
         yield Finding(MISTAKES["B6"], f"{BUILT}{what}.")
+
+
+FROM_CONFIG = re.compile(r"\b(?:\w*config|cfg|args|hparams)\.(\w*drop\w*)")
+
+
+def _is_told_of_more_than_weights(session: Session) -> bool:
+    """Whether one probability that its class is told, or reads from a config, is not the attention's by its name."""
+    cls = type(session.candidate.module)
+    texts = [source_of(one) for one in (cls, *leads_to(cls)) if isinstance(one, type)]
+    told = [p.name for p in parameters_of(cls) if "drop" in p.name]
+    told += [name for text in texts for name in FROM_CONFIG.findall(text)]
+    return not told or not all("att" in name for name in told)
 
 
 def _without(state: State, *parts: str) -> State:

@@ -15,7 +15,7 @@ from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.build.config import is_config
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.build.reading import uses_of
-from scratch_transformer.kit.resolve.names.settings import settings_of
+from scratch_transformer.kit.resolve.names.settings import is_called_head, settings_of
 
 SMOOTHING, NO_PADDING = 0.1, -100
 SHARED = {"d_model": 24, "num_heads": 6, "num_kv_heads": 3}
@@ -100,6 +100,8 @@ def is_one_head(thing: Any) -> bool:
     parameters = [p for p in parameters if p.name not in left_open]
     if any(is_config(p) for p in parameters):
         return not any({"num_heads", "d_k"} & {*settings_of(name)} for name in _said_within(thing))
+    if is_called_head(thing.__name__) and not _means(thing, "d_k"):
+        return True
     codes = [getattr(member, "__code__", None) for member in vars(thing).values()]
     read = {name for code in codes if code is not None for name in code.co_names}
     names = read | {parameter.name for parameter in parameters}

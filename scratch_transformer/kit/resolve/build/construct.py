@@ -26,7 +26,7 @@ from scratch_transformer.kit.resolve.build.options import Lazy, Part
 from scratch_transformer.kit.resolve.build.reading import Use, uses_of
 from scratch_transformer.kit.resolve.build.tokenizer import is_tokenizer
 from scratch_transformer.kit.resolve.build.values import Values
-from scratch_transformer.kit.resolve.names.settings import CROSSING, is_setting, settings_of
+from scratch_transformer.kit.resolve.names.settings import CROSSING, is_called_head, is_setting, settings_of
 
 MOST_ATTEMPTS, MOST_REPAIRS = 24, 3
 
@@ -135,6 +135,13 @@ def _class_of(annotation: Any, namespace: Mapping[str, Any]) -> type | None:
     return annotation if is_module and annotation is not nn.Module else None
 
 
+def _is_told_its_width(cls: Any, uses: Mapping[str, Use]) -> bool:
+    """Whether what a class calls n_head is how wide it is, as it is one head: Head(n_in, n_head)."""
+    is_told = any("d_k" in settings_of(parameter.name) for parameter in parameters_of(cls))
+    divides = any("num_heads" in use.meant for use in uses.values())
+    return is_called_head(getattr(cls, "__name__", "")) and not (is_told or divides)
+
+
 def attempts(
     cls: Any,
     settings: Mapping[str, Any],
@@ -150,8 +157,8 @@ def attempts(
     Raises Unknown, with the parameter's name, if one has no value at all.
     """
     choices: dict[str, list[Any]] = {}
-    values = Values(settings, given)
     uses = uses_of(cls)
+    values = Values(settings, given, _is_told_its_width(cls, uses))
     read = (name for use in uses.values() if use.is_config for name in (*use.attributes, *use.keys))
     parameters = [*parameters_of(cls), *_options_of(uses)]
     values.reserve([*(parameter.name for parameter in parameters), *sorted(read)])

@@ -25,9 +25,13 @@ AXIS = ("axis", "dim")
 
 
 class Values:
-    """A parameter's name -> its value by the settings; records what was asked for. given: values fixed by name."""
+    """A parameter's name -> its value by the settings; records what was asked for. given: values fixed by name.
 
-    def __init__(self, settings: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    of_head: of a class that is one head.
+    """
+
+    def __init__(self, settings: Mapping[str, Any], given: Mapping[str, Any], of_head: bool = False) -> None:
+        self.of_head = of_head
         self.own = set(settings)
         self.settings = {**GENERAL, **settings}
         if "d_k" not in settings:
@@ -99,6 +103,8 @@ class Values:
         """The settings that a name may mean beside the other ones of its constructor."""
         if name in self._words:
             return (self._words[name],)
+        if self.of_head and settings_of(name) == ("num_heads",):
+            return ("d_k",)
         if "axis" in self.own and plain(name) in AXIS:
             return ("axis",)
         if _counts_embeddings(name) and (self.has_vocabulary or not self.own & VOCABULARIES):

@@ -14,6 +14,8 @@ from torch import Tensor, nn
 from scratch_transformer.kit.canonical.rotary import rotated
 from scratch_transformer.kit.recipe import RIGHT
 from scratch_transformer.kit.resolve.call.masks import Form
+from scratch_transformer.kit.resolve.names.inputs import LENGTHS as OF_SENTENCES
+from scratch_transformer.kit.resolve.names.inputs import is_segment
 from scratch_transformer.kit.resolve.names.words import plain
 
 POSITIONS = re.compile(
@@ -25,7 +27,6 @@ START = re.compile(
 TABLE = re.compile(
     r"freq|cis$|^cos|cos$|^sin|sin$|cossin|sincos|rope|rotary|rotation|rotmat|positionembeddings?$|^posemb|angles?$"
 )
-SEGMENTS = re.compile(r"^seg(ment)?(s|label|id|ids|info|tokens|mask)?$|tokentype|segmentlabel|sentenceids")
 LENGTHS = ("seqlen", "seqlength", "sequencelength", "length", "ntokens")
 MOST = 18
 """Combinations of values to try."""
@@ -70,6 +71,14 @@ class Causal(PerCall):
     def middle(self, begin: int, length: int) -> Tensor:
         keep = torch.ones(1, 1, begin + length, begin + length).tril().bool()[:, :, begin:]
         return self.form.give(keep, 1, 1, length, begin + length)
+
+
+@dataclass(frozen=True)
+class Lengths(PerCall):
+    """How many words every sentence has, for what hides nothing: all of them."""
+
+    def of(self, batch: int, length: int) -> Tensor:
+        return torch.full((batch,), length)
 
 
 @dataclass(frozen=True)
@@ -158,9 +167,11 @@ def options(name: str, tables: Sequence[tuple[Tensor, ...] | nn.Module], rows: i
     word = plain(name)
     if word in LENGTHS:
         return [Length()]
+    if OF_SENTENCES.search(word):
+        return [Lengths()]
     if START.search(word):
         return [0]
-    if SEGMENTS.search(word):
+    if is_segment(name):
         return [Segments()]
     if POSITIONS.match(word):
         return [*(Positions(form) for form in ("(T,)", "(1, T)", "(B, T)")), Positions("(B, T)", first=1)]

@@ -143,7 +143,7 @@ def plans(
     sources = _sources([p for p in parameters if not is_mask(p.name)], inputs)
     mask_like = [p for p in parameters if (is_mask(p.name) and not isinstance(p.default, bool)) or p in sources]
     mask_like = [p for p in mask_like if p.default is p.empty or not _is_table(p.name, function)]
-    if "next_logits" in tensors:  # lengths of what is decoded
+    if "next_logits" in tensors or not set(inputs) & {*MASKS}:  # lengths of what is decoded, or of what hides nothing
         mask_like = [p for p in mask_like if not LENGTHS.search(plain(p.name))]
     others = [p for p in parameters if p not in mask_like]
     heads = int(settings.get("num_heads", 1))

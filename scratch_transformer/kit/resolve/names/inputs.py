@@ -99,6 +99,8 @@ FILL = re.compile(
 )
 """What scores are filled with where a mask blocks: mask_value=-1e9."""
 FILLED = -1e9
+SEGMENT = re.compile(r"^seg(ment)?(s|label|id|ids|info|tokens|mask)?$|tokentype|segmentlabel|sentenceids")
+"""Which of two sentences a token is of, as BERT is told."""
 KEY_PADDING = re.compile(rf"pad|validlen|length|{LENGTHS.pattern}|attentionmask$")
 
 
@@ -114,6 +116,11 @@ def is_mask(name: str) -> bool:
     if "pad" in settings_of(name)[:1] or is_fill(name) or MASKED.match(plain(name)):
         return False
     return bool(ANY_MASK.search(plain(name))) or bool(TARGET_MASK.search(plain(name)))
+
+
+def is_segment(name: str) -> bool:
+    """Whether a parameter takes the segments of ids, which come beside these."""
+    return bool(SEGMENT.search(plain(name)))
 
 
 def is_fill(name: str) -> bool:

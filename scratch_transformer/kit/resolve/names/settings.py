@@ -20,7 +20,7 @@ SETTINGS: dict[str, str] = {
         embedwidth modelwidth attdim attndim attentiondim querydim contextdim kdim vdim ndim edim e c d
         embeddingdimension dimensionality inputfeatures infeatures outfeatures numembeddingdims sizemodel
         parametersshape parametershape layershape featureshape featuresshape dhid dwordvec wordvecdim wordvecsize demb
-        nembeds numembeds numembed nembds numembd embdims qinputdim kvinputdim kinputdim vinputdim
+        nembeds numembeds numembed nembds numembd embdims nin qinputdim kvinputdim kinputdim vinputdim
     """,
     "d_out": "outfeatures outputfeatures dout outputdim outdim outputsize nout fanout out outputdimension outdims",
     "num_heads": """
@@ -243,6 +243,11 @@ def settings_beside(name: str, others: Iterable[str]) -> tuple[str, ...]:
     shared = [other for other in others if settings_of(other) == ("num_kv_heads",)] if "group" in plain(name) else ()
     is_share = found == ("num_kv_heads",) and any("group" not in plain(other) for other in shared)
     return ("num_heads/num_kv_heads",) if is_share else found
+
+
+def is_called_head(name: str) -> bool:
+    """Whether a class is called one head: what it is told as n_head is how wide it is."""
+    return re.fullmatch(r"(?i)(?!.*(multi|lm|class)).*head", name) is not None
 
 
 def is_setting(name: str) -> bool:
