@@ -190,6 +190,28 @@ def test_a_layer_that_is_called_attention_and_a_network_that_is_told_lengths_are
     assert [results[name].verdict in FINE for name in named] == [True, True]
 
 
+HIDES_BOTH = """
+class CausalSelfAttention(nn.Module):
+    def __init__(self, hidden_size, num_attention_heads):
+        super().__init__()
+        self.heads = num_attention_heads
+        self.query, self.key, self.value = (nn.Linear(hidden_size, hidden_size) for _ in range(3))
+
+    def forward(self, hidden_states, attention_mask):
+        q, k, v = (f(hidden_states).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+                   for f in (self.query, self.key, self.value))
+        scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+        future = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+        scores = scores.masked_fill(future, torch.finfo(scores.dtype).min) + attention_mask.to(scores.dtype)
+        return (scores.softmax(-1) @ v).transpose(1, 2).flatten(2)
+"""
+
+
+def test_what_is_causal_by_itself_and_must_be_given_a_mask_is_given_one_that_hides_nothing(tmp_path):
+    result = check_text(HIDES_BOTH, tmp_path)["CausalSelfAttention"]
+    assert (result.kind, result.verdict in FINE) == ("CausalSelfAttention", True)
+
+
 HEAD = """
 class Head(nn.Module):
     def __init__(self, n_in, n_head, context_length):

@@ -74,6 +74,19 @@ class Causal(PerCall):
 
 
 @dataclass(frozen=True)
+class Open(PerCall):
+    """A mask that hides nothing, for what hides all that it should by itself and yet must be given one."""
+
+    form: Form
+
+    def of(self, batch: int, length: int) -> Tensor:
+        return self.form.give(torch.ones(batch, 1, 1, length).bool(), batch, 1, length, length)
+
+    def middle(self, begin: int, length: int) -> Tensor:
+        return self.form.give(torch.ones(1, 1, 1, begin + length).bool(), 1, 1, length, begin + length)
+
+
+@dataclass(frozen=True)
 class Lengths(PerCall):
     """How many words every sentence has, for what hides nothing: all of them."""
 

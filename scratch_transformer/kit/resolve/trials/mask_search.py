@@ -11,7 +11,7 @@ import torch
 
 from scratch_transformer.kit.judge.session import says_nothing
 from scratch_transformer.kit.kind import Inputs, Probe
-from scratch_transformer.kit.resolve.call.beside import Causal
+from scratch_transformer.kit.resolve.call.beside import Causal, Open
 from scratch_transformer.kit.resolve.call.masks import IDS, Form, forms
 from scratch_transformer.kit.resolve.call.plan import MASKS, Plan
 from scratch_transformer.kit.resolve.call.precision import double
@@ -52,6 +52,8 @@ def with_required_masks(plan: Plan, every: bool, likely: Sequence[str] = ()) -> 
         yield plan
         if not every and set(plan.arguments.values()) == {"ids"}:
             yield from _causal(bare, likely)
+        elif nameless and sees_all is None:
+            yield from _open(bare, [*nameless], likely)
         return
     if not every:
         free = tuple((parameter, name, False) for parameter, name, _ in plan.mask_parameters)
@@ -90,6 +92,16 @@ def _causal(plan: Plan, likely: Sequence[str]) -> Iterator[Plan]:
         for shape in CAUSAL_SHAPES:
             masks = {p: Causal(Form(polarity, shape)) for p in takers}
             yield replace(plan, constants={**plan.constants, **masks})
+
+
+OPEN_SHAPES = ("(B, 1, 1, S)", "(B, S)")
+
+
+def _open(plan: Plan, takers: list[str], likely: Sequence[str]) -> Iterator[Plan]:
+    """For what must be given a mask that its kind has none of, and stops with None: one that hides nothing."""
+    for polarity, shape in itertools.product(dict.fromkeys((*likely, *NEUTRAL)), OPEN_SHAPES):
+        masks = dict.fromkeys(takers, Open(Form(polarity, shape)))
+        yield replace(plan, constants={**plan.constants, **masks})
 
 
 def find_masks(candidate: Resolved, trial: Trial, tiers: int, among: Sequence[Probe]) -> Score:
