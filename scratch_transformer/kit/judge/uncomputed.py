@@ -6,6 +6,7 @@ import ast
 import re
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 from torch import nn
 
@@ -59,15 +60,20 @@ def hidden_modules(module: nn.Module) -> Iterator[Finding]:
 
 def trained_in_vain(module: nn.Module) -> Iterator[Finding]:
     """B10: self.weight = torch.randn(…, requires_grad=True), which is meant to be trained and no nn.Parameter."""
-    for cls in dict.fromkeys(type(part) for part in module.modules()):
-        lines = source_of(cls).splitlines()
-        for node in nodes_of(cls) if not cls.__module__.startswith("torch.") else ():
-            target = node.targets[0] if isinstance(node, ast.Assign) else None
-            is_own = isinstance(target, ast.Attribute) and ast.unparse(target.value) == "self"
-            if is_own and isinstance(node.value, ast.Call) and _is_to_be_trained(node.value):
-                said = f"{ast.unparse(target)} is a tensor, no nn.Parameter: it is not among model.parameters()."
-                yield Finding(MISTAKES["B10"], f"{said} {DONE_AT}{lines[node.lineno - 1].strip()}")
+    classes: list[Any] = [*dict.fromkeys(type(part) for part in module.modules())]
+    for cls in classes:
+        set_here = [n for n in nodes_of(cls) if isinstance(n, ast.Assign)] if not _is_of_torch(cls) else []
+        for node in set_here:
+            name = ast.unparse(node.targets[0])
+            if name.startswith("self.") and isinstance(node.value, ast.Call) and _is_to_be_trained(node.value):
+                line = source_of(cls).splitlines()[node.lineno - 1].strip()
+                said = f"{name} is a tensor, no nn.Parameter: it is not among model.parameters()."
+                yield Finding(MISTAKES["B10"], f"{said} {DONE_AT}{line}")
                 return
+
+
+def _is_of_torch(cls: type) -> bool:
+    return cls.__module__.startswith("torch.")
 
 
 def _is_to_be_trained(made: ast.Call) -> bool:
