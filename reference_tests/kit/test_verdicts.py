@@ -13,12 +13,13 @@ from scratch_transformer.kit.canonical import blocks
 from scratch_transformer.kit.judge.diagnose import diagnose
 from scratch_transformer.kit.judge.evidence import share
 from scratch_transformer.kit.judge.search import changes_of
-from scratch_transformer.kit.kind import CanonicalCandidate, Finding
+from scratch_transformer.kit.kind import CanonicalCandidate, Diagnosis, Finding
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.recipe import RIGHT
 from scratch_transformer.kit.report.finding import Named, Result
 from scratch_transformer.kit.report.text import errors, explanation, listing
+from scratch_transformer.kit.results import _unsaid
 
 SIZES = {"d_model": 12, "num_heads": 3}
 F = nn.functional
@@ -452,3 +453,12 @@ def test_the_learners_line_is_shown_with_the_fix():
     text = str(check(WrongNorm(12), "LayerNorm"))
     assert "-  " in text and "x.var(-1, keepdim=True)" in text
     assert "variance = x.var(-1, keepdim=True, unbiased=False)" in text
+
+
+@pytest.mark.parametrize("verdict, unexplained, ids", [
+    ("mistake", True, ["P2"]), ("unknown mismatch", False, ["P2"]), ("mistake", False, []),
+])  # fmt: skip
+def test_what_parts_in_other_files_have_is_said_where_the_whole_is_not_explained(verdict, unexplained, ids):
+    part = Diagnosis("PositionalEncoding", "mistake", 1.0, "", (Finding(MISTAKES["P2"], ""),))
+    whole = Diagnosis("Transformer", verdict, 1.0, "", (Finding(MISTAKES["B32"], ""),), unexplained=unexplained)
+    assert [finding.mistake.id for finding in _unsaid(whole, [part])] == ids

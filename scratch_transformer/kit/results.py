@@ -267,7 +267,7 @@ def _unsaid(diagnosis: Diagnosis, silent: Sequence[Diagnosis]) -> list[Finding]:
     """Mistakes of its parts in other files, which have no report of their own, where nothing explains the whole."""
     found = [f for part in silent if not part.unexplained for f in part.findings if f.severity == "mistake"]
     own = {f.mistake.id: f for f in found if f.mistake.id not in diagnosis.ids}
-    return list(own.values()) if diagnosis.verdict == "unknown mismatch" else []
+    return list(own.values()) if diagnosis.verdict == "unknown mismatch" or diagnosis.unexplained else []
 
 
 def _with_their_starts(
