@@ -17,7 +17,7 @@ OF_OTHER_FORMS = {
     "A5": {LENT},
     "A11": {ROWS_TOO},
     "A24": {TARGET_ONLY, UNTOLD},
-    "A25": {NOT_ASKED},
+    "A25": {NOT_ASKED, LENT},
     "A28": {SHARED_BOTH},
     "A30": {TOLD_DEVICE},
     "B1": {MIXED_NORMS},

@@ -74,7 +74,7 @@ def test_what_another_one_shows_is_not_named_beside_it(stronger, weaker):
 
 def asked(looks_for_padding=True, is_causal_by_name=True):
     candidate = SimpleNamespace(
-        looks_for_padding=looks_for_padding, is_causal_by_name=is_causal_by_name, speaks_of_padding=True
+        looks_for_padding=looks_for_padding, is_causal_by_name=is_causal_by_name, speaks_of_padding=True, replaced=[]
     )
     worst = lambda design, **options: (math.inf, None)  # noqa: E731
     return SimpleNamespace(candidate=candidate, worst=worst, kind=SimpleNamespace(builtin=""))
@@ -146,7 +146,7 @@ def test_without_an_explanation_the_nearest_design():
 def test_a_causal_mask_that_nobody_asks_for_is_a_design():
     change = of("A25")
     for is_asked, design in ((False, RIGHT.with_(dict(change.entries))), (True, RIGHT)):
-        candidate = SimpleNamespace(is_causal_by_name=is_asked)
+        candidate = SimpleNamespace(is_causal_by_name=is_asked, replaced=[])
         session = SimpleNamespace(kind=SimpleNamespace(designs={"": {}}), candidate=candidate)
         assert judged._design(session, Hypothesis("", (change,))) == design
 

@@ -232,9 +232,11 @@ def _form(session: Session, change: Change) -> str:
 
 def _is_lent_what_attends(session: Session) -> bool:
     """Whether the reference is in the place of a part that attends, as far as that is known."""
+    if not session.candidate.replaced:
+        return False
     parts = session.candidate.module.modules() if session.candidate.module is not None else ()
     lent = [kind for part in parts if (kind := getattr(type(part), "kind_name", ""))]
-    return bool(session.candidate.replaced) and (not lent or any(kind.endswith(ATTEND) for kind in lent))
+    return not lent or any(kind.endswith(ATTEND) for kind in lent)
 
 
 def _verdict(best: Hypothesis | None, findings: Iterable[Finding], error: float, session: Session) -> Verdict:
