@@ -122,7 +122,7 @@ def test_a_run_of_train(tmp_path):
     [
         (["--model", "/nowhere", "a"], "no folder /nowhere; expected one with config.json"),
         (["--top-p", "2", "a"], "top_p must be above 0 and at most 1, but is 2.0"),
-        (["--temperature", "-1", "a"], "temperature must be a finite number above 0, but is -1.0"),
+        (["--temperature", "-1", "a"], "temperature must be a finite number, 0 (the likeliest) or more, is -1.0"),
         (["--repetition-penalty", "0", "a"], "repetition_penalty must be a finite number above 0"),
         ([""], "the prompt '' has no tokens: expected some text"),
     ],

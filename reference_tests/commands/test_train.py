@@ -304,10 +304,10 @@ def test_data_that_changed_leave_the_run_as_it_is(tmp_path):
 @pytest.mark.parametrize("package", ["num2words", "tokenizers", "safetensors", "tensorboard"])
 def test_a_missing_package_is_named(monkeypatch, package, tmp_path):
     monkeypatch.setitem(sys.modules, package, None)  # as if it were not installed
-    monkeypatch.setattr(cli, "installer", lambda module: f"pip install for {module}")
+    monkeypatch.setattr(cli, "installer", lambda module, command: f"pip install for {module} and {command}")
     result = run("train", *SMALL, "--out", "new")
     assert result.exit_code == 2
-    assert result.output.splitlines()[-1] == f"Error: {package} is not installed: pip install for {package}"
+    assert result.output.splitlines()[-1] == f"Error: {package} is not installed: pip install for {package} and train"
     assert list(tmp_path.iterdir()) == []
 
 
