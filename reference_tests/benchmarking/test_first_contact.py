@@ -1,5 +1,6 @@
 """The script for a GPU's first hour: its steps run here with tiny cases, and what they found is kept and summed up."""
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -62,7 +63,7 @@ def test_the_script_needs_torch_and_pytest_alone_and_says_what_else_is_missing(c
     assert "bench: click is not installed" in run.stdout
     assert "Traceback" not in run.stdout + run.stderr
     assert {line["name"]: line["status"] == 0 for line in lines.read("step")} == {
-        "smoke": True, "tests": True, "bench": False,
+        "smoke": True, "tests": importlib.util.find_spec("triton") is not None, "bench": False,
     }  # fmt: skip
     assert run.stdout.rpartition("== summary")[2].startswith("\nfirst launches: 1 of 1 passed")
 
