@@ -3,19 +3,21 @@
 python -m pytest -p benchmarks.contact.kept reference_tests/attention/gpu
 """
 
-import os
-
 import pytest
 
 from benchmarks.contact import lines
 
-IS_WORKER = "PYTEST_XDIST_WORKER" in os.environ
-
 
 def pytest_configure(config):
-    """What has passed before now: workers are told, for all must run the same tests, also one that begins later."""
+    """What has passed before now: workers are told, for all must run the same tests, also one that begins later.
+
+    A worker of pytest-xdist is known by its config: the environment is handed on to what a worker starts.
+    """
     passed = {line["name"] for line in lines.read("test") if line["outcome"] != "failed"}
-    config.passed_before = config.workerinput["passed_before"] if IS_WORKER else sorted(passed)
+    is_worker = hasattr(config, "workerinput")
+    config.passed_before = config.workerinput["passed_before"] if is_worker else sorted(passed)
+    if not is_worker:
+        config.pluginmanager.register(Writer())
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -31,14 +33,17 @@ def pytest_collection_modifyitems(config, items):
     items[:] = [item for item in items if item.nodeid not in before]
 
 
-def pytest_runtest_logreport(report):
-    """Write the line."""
-    if IS_WORKER or (report.when in ("setup", "teardown") and report.passed):
-        return
-    if report.when != "teardown" or report.failed:
-        crash = getattr(report.longrepr, "reprcrash", None)
-        told = "" if not report.failed else lines.shortened(crash.message if crash else report.longreprtext)
-        lines.note("test", name=report.nodeid, outcome=report.outcome, told=told)
+class Writer:
+    """Of the process that hears of all tests."""
+
+    def pytest_runtest_logreport(self, report):
+        """Write the line."""
+        if report.when in ("setup", "teardown") and report.passed:
+            return
+        if report.when != "teardown" or report.failed:
+            crash = getattr(report.longrepr, "reprcrash", None)
+            told = "" if not report.failed else lines.shortened(crash.message if crash else report.longreprtext)
+            lines.note("test", name=report.nodeid, outcome=report.outcome, told=told)
 
 
 def pytest_sessionfinish(session, exitstatus):

@@ -27,7 +27,7 @@ def pytest_runtest_call(item):
     """A verdict is asserted, not how soon it is found: each test is run with little time to look, as most need no more.
 
     Nothing explains what is looked for in vain, and it would be looked for until time is up: `tox -e kit` does that. A
-    test that fails is run again with the usual time, and once more with three times that, which it says: a shared
+    test that fails is run again with the usual time, and once more with ten times that, which it says: a shared
     machine may be as slow. What is wrong is wrong then too.
     """
     is_brief = "WHOLE_TIME" not in os.environ and "monkeypatch" not in item.funcargs  # which may not be patched twice

@@ -33,7 +33,7 @@ def time_to_look(share, slow=False):
     """So many times the usual time: more for what needs most of it, as busy cores compute more slowly.
 
     Less for what is only not to be called right: what is looked for in vain is looked for until time is up. slow: the
-    machine is, so that whatever is asked for meanwhile is three times as much.
+    machine is, so that whatever is asked for meanwhile is ten times as much.
     """
     with contextlib.ExitStack() as stack:
         stack.enter_context(mock.patch.dict(SLOW, times=MORE if slow else SLOW["times"]))
@@ -48,7 +48,7 @@ def time_to_look(share, slow=False):
 SLOW = {"times": 1}
 
 
-MORE, LESS = 3, 0.2
+MORE, LESS = 10, 0.2
 
 
 def _says_which():
