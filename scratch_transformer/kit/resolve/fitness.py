@@ -30,6 +30,7 @@ OFFERS = re.compile(r"activation|act(fn|func|function)?$")
 """In the name of a function that gives whatever activation it is asked for, F.glu among others."""
 ANGLES = re.compile(r"^(sin|cos|polar|viewascomplex|theta|angles?)$|rotat|freq")
 TRIANGLE = re.compile(r"^tri[lu]$|causalmask|lookahead|subsequent|futuremask")
+MASKING = re.compile(r"^tri[lu]$|mask|causal|lookahead|subsequent|future|^gpt|decoder")
 VOCABULARY = re.compile(r"voc|numtokens|ntokens?$|dictsize")
 EMBEDS = re.compile(r"embeddings?$|^wte$|embedtokens|tokemb")
 INSIDE = ("Encoder", "Decoder", "TokenEncoder", "TokenDecoder")
@@ -96,7 +97,12 @@ def _is_of_today(cls: type) -> bool:
 
 
 def hides_the_future(kind: Kind, thing: Any) -> float:
-    """Attention whose own methods make a triangle is causal by itself, though it may take a mask of padding too."""
+    """Attention whose own methods make a triangle is causal by itself, though it may take a mask of padding too.
+
+    A layer around torch's own attention is not, where nothing speaks of masks: that hides nothing by itself.
+    """
+    if kind.name == "DecoderOnlyLayer" and isinstance(thing, type) and "MultiheadAttention" in names_in(thing):
+        return 0.0 if any(MASKING.search(plain(name)) for name in names_in(thing)) else -0.6
     if kind.name not in ("CausalSelfAttention", "CausalRotaryAttention") or not isinstance(thing, type):
         return 0.0
     given = {parameter.name for parameter in parameters_called(thing)}

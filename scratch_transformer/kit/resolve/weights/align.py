@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from scratch_transformer.kit.resolve.names.words import plain
 from scratch_transformer.kit.resolve.weights import attention
@@ -87,7 +87,10 @@ class Attentions:
 
     def layout(self, path: str, weights: Mapping[str, Tensor], index: int) -> Layout | None:
         """The layout of this number of the attention at a path; None if there are fewer."""
-        number = self.choices.get(type(self.modules.get(path)), 0) if index == 0 else index
+        module = self.modules.get(path)
+        if type(module) is nn.MultiheadAttention and index:  # torch's own is laid out in one way
+            return None
+        number = self.choices.get(type(module), 0) if index == 0 else index
         key = (path, *weights)
         if key not in self._waiting:
             is_raw = raw_test(self.parameters, path)
