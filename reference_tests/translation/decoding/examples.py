@@ -3,6 +3,7 @@
 import itertools
 import math
 
+import pytest
 import torch
 
 from scratch_transformer.model import build_transformer
@@ -16,6 +17,9 @@ OPTIONS = [
     {"positions": "learned", "share_embeddings": "target", "decoder_N": 3},
     {"norm": "post", "attention_bias": False, "share_embeddings": "all", "tgt_vocab_size": SRC_VOCAB},
 ]
+every_model = pytest.mark.parametrize(
+    "options", OPTIONS, ids=lambda options: "-".join(map(str, options.values())) or "default"
+)
 
 
 def random_model(dtype=torch.float64, tgt_vocab_size=TGT_VOCAB, dropout=0.1, spread=0.5, ending=0.0, **options):

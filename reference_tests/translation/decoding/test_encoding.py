@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from reference_tests.translation.decoding.examples import OPTIONS, SRC_PAD, S, random_model, random_sources
+from reference_tests.translation.decoding.examples import SRC_PAD, S, every_model, random_model, random_sources
 from scratch_transformer import masks
 from scratch_transformer.generation import affine
 from scratch_transformer.translation.decoding.encoding import MergedEncoder
@@ -12,7 +12,7 @@ from scratch_transformer.translation.decoding.modes import deciding
 
 @pytest.mark.parametrize("large", [False, True], ids=["small", "large"])
 @pytest.mark.parametrize("padding", ["right", "left", "none", "a source of nothing else"])
-@pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "-".join(map(str, options.values())) or "default")
+@every_model
 def test_it_is_the_models(options, padding, large, monkeypatch):
     if large:
         monkeypatch.setattr(affine, "CACHED", 0)

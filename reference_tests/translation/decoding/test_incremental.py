@@ -7,9 +7,9 @@ import torch
 
 from reference_tests.translation.decoding.examples import (
     LONGEST,
-    OPTIONS,
     SRC_PAD,
     TGT_VOCAB,
+    every_model,
     random_model,
     random_sources,
     relative_error,
@@ -32,11 +32,6 @@ def both(model, sources, K=1):
 
 def random_ids(count):
     return torch.randint(TGT_VOCAB, (count,))
-
-
-every_model = pytest.mark.parametrize(
-    "options", OPTIONS, ids=lambda options: "-".join(map(str, options.values())) or "default"
-)
 
 
 @every_model

@@ -9,10 +9,10 @@ from reference_tests.translation.decoding.examples import (
     BOS,
     EOS,
     LONGEST,
-    OPTIONS,
     SRC_PAD,
     TGT_VOCAB,
     S,
+    every_model,
     random_model,
     random_sources,
 )
@@ -51,7 +51,7 @@ def model_that_ends_early(sources, **options):
     raise AssertionError("no model found")
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "-".join(map(str, options.values())) or "default")
+@every_model
 def test_greedy_is_the_tutorials_loop_for_each_source(options):
     model, sources = model_that_ends_early(random_sources(8), **options)
     found = greedy(model, sources, *ENDS)

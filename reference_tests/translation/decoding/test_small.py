@@ -12,9 +12,9 @@ from reference_tests.translation.decoding.examples import (
     BOS,
     EOS,
     LONGEST,
-    OPTIONS,
     SRC_PAD,
     TGT_VOCAB,
+    every_model,
     random_model,
     random_sources,
     relative_error,
@@ -38,7 +38,7 @@ def whole_source():
     return random_sources(1)
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "-".join(map(str, options.values())) or "default")
+@every_model
 @pytest.mark.parametrize("dtype, allowed", [(torch.float64, 1e-12), (torch.float32, 1e-5), (torch.float16, 1e-2)])
 def test_every_step_has_the_logits_of_the_whole_prefix(options, dtype, allowed):
     model, source = random_model(dtype, **options), whole_source()

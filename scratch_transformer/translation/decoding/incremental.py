@@ -22,6 +22,7 @@ from scratch_transformer.generation.modes import one_thread
 from scratch_transformer.model import Mask, Transformer
 from scratch_transformer.translation.decoding.cached_attention import SelfAttention, cross_attention, each_of
 from scratch_transformer.translation.decoding.merged import MergedDecoder, MergedLayer
+from scratch_transformer.translation.decoding.modes import check_room
 
 
 class IncrementalDecoder:
@@ -59,8 +60,7 @@ class IncrementalDecoder:
 
         Raises ValueError when the prefixes are longer than the model has positions for.
         """
-        if self.length == len(self.positions):
-            raise ValueError(f"decoding: a prefix of {self.length + 1} tokens is longer than seq_len={self.length}")
+        check_room(self.length, len(self.positions))
         with one_thread(self.largest):
             x = torch.add(self.positions[self.length], self.embedding.index_select(0, ids), alpha=self.scale)
             self.length += 1

@@ -76,3 +76,9 @@ def check_length(model: Transformer, max_length: int) -> None:
     longest = model.tgt_pos.seq_len
     if not 1 <= max_length <= longest:
         raise ValueError(f"decoding: max_length must be from 1 to the model's seq_len={longest}, but is {max_length}")
+
+
+def check_room(length: int, longest: int) -> None:
+    """Raises ValueError unless a prefix of length tokens leaves room for one more."""
+    if length == longest:
+        raise ValueError(f"decoding: a prefix of {length + 1} tokens is longer than seq_len={longest}")

@@ -23,7 +23,7 @@ from scratch_transformer.model import Transformer
 from scratch_transformer.translation.decoding.cached_attention import FIRST_CAPACITY, CrossAttentionToOne, is_short
 from scratch_transformer.translation.decoding.incremental import IncrementalDecoder
 from scratch_transformer.translation.decoding.merged import MergedDecoder, MergedLayer
-from scratch_transformer.translation.decoding.modes import numpy_can_be_alone
+from scratch_transformer.translation.decoding.modes import check_room, numpy_can_be_alone
 from scratch_transformer.translation.decoding.prefixes import Decoder
 from scratch_transformer.translation.decoding.sublayers import Normalization, Residual
 
@@ -71,8 +71,7 @@ class SmallDecoder:
 
         Raises ValueError when the prefix is longer than the model has positions for.
         """
-        if self.length == len(self.positions):
-            raise ValueError(f"decoding: a prefix of {self.length + 1} tokens is longer than seq_len={self.length}")
+        check_room(self.length, len(self.positions))
         x = self.embedding[int(ids)] * self.scale
         x += self.positions[self.length]
         self.length += 1
