@@ -167,6 +167,22 @@ def test_what_is_not_written_yet_is_said_to_be_so(folder):
         assert f"LayerNorm ({why})" in result.stdout and "adapters.py" not in result.stdout
 
 
+def test_torch_is_loaded_by_the_child_alone(mistaken):
+    """Loaded by the parent too, and before the child begins, it would double the time of a short check."""
+    code = """if True:
+        import runpy, sys
+        sys.argv = ["scratch-transformer", "check", *sys.argv[1:]]
+        try:
+            runpy.run_module("scratch_transformer", run_name="__main__")
+        except SystemExit as end:
+            print(end.code, sorted({"torch", "numpy"} & {*sys.modules}))
+    """
+    _, folder = mistaken
+    command = [sys.executable, "-c", code, "wrong.py", "--json", "parent.json", "--html", "parent.html"]
+    ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    assert ended.stdout.rstrip().endswith("1 []")
+
+
 def test_the_plugin_imports_nothing_heavy():
     code = "import sys, scratch_transformer.pytest_plugin; sys.exit('torch' in sys.modules or 'rich' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

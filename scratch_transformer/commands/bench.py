@@ -197,8 +197,8 @@ def _run(
 
 def _keep(document: dict[str, Any], out: Path) -> Path:
     """The JSON as it is now."""
+    from scratch_transformer import files
     from scratch_transformer.benchmarking import results
-    from scratch_transformer.conformance import files
 
     path = out / f"{results.file_name(document)}.json"
     files.write(path, json.dumps(document, indent=1, ensure_ascii=False) + "\n")
@@ -207,8 +207,8 @@ def _keep(document: dict[str, Any], out: Path) -> Path:
 
 def _write(document: dict[str, Any], out: Path) -> list[Path]:
     """The JSON, the page, and the pictures of the ratios and of the memory."""
+    from scratch_transformer import files
     from scratch_transformer.benchmarking import plots, report, results
-    from scratch_transformer.conformance import files
 
     figures, stem = plots.all_plots(document), results.file_name(document)
     written = [_keep(document, out), out / f"{stem}.html"]

@@ -109,7 +109,7 @@ def _kind(given: str | None) -> str | None:
 
 def _check_files(*paths: str | None) -> None:
     """Refuses files that cannot be written, before anything is checked."""
-    from scratch_transformer.conformance.files import check_writable
+    from scratch_transformer.files import check_writable
 
     for path in filter(None, paths):
         try:
@@ -119,7 +119,7 @@ def _check_files(*paths: str | None) -> None:
 
 
 def _write(report: Report, json_file: str | None, html_file: str | None, strict: bool) -> None:
-    from scratch_transformer.conformance import files
+    from scratch_transformer import files
     from scratch_transformer.kit.report.text import page, to_json
 
     if json_file:

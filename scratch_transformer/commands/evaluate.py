@@ -70,7 +70,7 @@ def evaluate(
         run = load_run(folder_of(folder), device)
         document = _evaluate(run, search, own)
         if json_file:
-            from scratch_transformer.conformance import files
+            from scratch_transformer import files
 
             files.write(json_file, json.dumps(document, ensure_ascii=False, indent=2) + "\n")
         _print(document)
@@ -92,7 +92,7 @@ def _surprise(folder: str, text: str | None, stride: int | None, json_file: str 
         "context": found.context, "scores": numbers, "definitions": perplexity.MEANINGS,
     }  # fmt: skip
     if json_file:
-        from scratch_transformer.conformance import files
+        from scratch_transformer import files
 
         files.write(json_file, json.dumps(document, ensure_ascii=False, indent=2) + "\n")
     for name, meaning in perplexity.MEANINGS.items():
@@ -107,7 +107,7 @@ def _check_file(path: str | None) -> None:
     """Refuses a file that cannot be written, before anything is computed."""
     if path is None:
         return
-    from scratch_transformer.conformance.files import check_writable
+    from scratch_transformer.files import check_writable
 
     try:
         check_writable(path)

@@ -46,7 +46,7 @@ def _hand_out(lesson: Lesson, folder: Path) -> None:
     if path.exists():
         click.echo(f"{path} is there already, and stays as it is. (Delete it to begin anew.)")
     else:
-        from scratch_transformer.conformance import files
+        from scratch_transformer import files
 
         try:
             folder.mkdir(parents=True, exist_ok=True)

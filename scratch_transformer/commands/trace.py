@@ -50,7 +50,7 @@ def _check_writable(path: Path | None) -> None:
     """Refuses a file that cannot be written, before anything is computed."""
     if path is None:
         return
-    from scratch_transformer.conformance.files import check_writable
+    from scratch_transformer.files import check_writable
 
     try:
         check_writable(path)
@@ -81,7 +81,7 @@ def _selected(found: Trace, only: str | None) -> Trace:
 
 
 def _write_json(found: Trace, path: Path) -> None:
-    from scratch_transformer.conformance import files
+    from scratch_transformer import files
     from scratch_transformer.trace import to_document
 
     files.write(str(path), json.dumps(to_document(found), ensure_ascii=False) + "\n")

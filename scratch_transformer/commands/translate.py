@@ -111,7 +111,7 @@ def _check_attention(path: Path | None) -> None:
     """Refuses a file that cannot be written, before anything is computed."""
     if path is None:
         return
-    from scratch_transformer.conformance.files import check_writable
+    from scratch_transformer.files import check_writable
 
     if path.suffix not in MAPS:
         raise click.UsageError(f"--attention {path}: expected a file that ends in {', '.join(MAPS)}")

@@ -47,7 +47,8 @@ def verify(
     Exit status: 0 if everything agrees, 1 if anything does not, 2 if it could not be tried.
     """
     _check_files(json_file, html_file)
-    from scratch_transformer.conformance import certificate, files, report, summary
+    from scratch_transformer import files
+    from scratch_transformer.conformance import certificate, report, summary
     from scratch_transformer.conformance.verify import plan
 
     names = {_component_name(name) for name in components}
@@ -64,7 +65,7 @@ def verify(
 
 def _check_files(*paths: str | None) -> None:
     """Refuses files that cannot be written, before anything is compared."""
-    from scratch_transformer.conformance.files import check_writable
+    from scratch_transformer.files import check_writable
 
     for path in filter(None, paths):
         try:

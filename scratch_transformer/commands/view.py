@@ -26,7 +26,7 @@ def view(sentence: str | None, folder: str | None, out: Path, is_opened: bool) -
     import pygments  # noqa: F401
 
     with one_line_errors():
-        from scratch_transformer.conformance.files import check_writable, write
+        from scratch_transformer.files import check_writable, write
         from scratch_transformer.translation.checkpoint import load_run
         from scratch_transformer.translation.trained import folder_of
         from scratch_transformer.translation.translator import unknown_words

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from scratch_transformer.conformance.files import check_writable, write
+from scratch_transformer.files import check_writable, write
 
 
 def test_a_file_is_written_and_replaced(tmp_path):
