@@ -245,6 +245,9 @@ def styles(tmp_path_factory):
         ("make_opt", '"wd": 0.0', '"wd": wd', "O11", "wd"),
         ("AdamW", "g = p.grad", "g = p.grad + self.weight_decay * p", "O2", "g = "),
         ("AdamW", "v / (1 - b2**self.t)", "v", "O1", "sqrt"),
+        ("AdamW", "self.t += 1", "self.t = 1", "O1", "b1**self.t"),
+        ("AdamW", "self.t += 1", "self.t += 1 + (self.t == 0)", "O1", "b1**self.t"),
+        ("AdamW", "            m.mul_(b1)", "            m, v = m * 0, v * 0\n            m.mul_(b1)", "O5", "betas"),
     ],
 )
 def test_mistakes_in_other_styles_and_their_lines(name, old, new, mistake, line, styles):

@@ -41,14 +41,17 @@ class AdamW(nn.Module):
         beta1, beta2, form = self.settings["beta1"], self.settings["beta2"], self.recipe.adam_moments
         if form == "betas exchanged":
             beta1, beta2 = beta2, beta1
+        if form == "not kept":
+            m, v = torch.zeros_like(m), torch.zeros_like(v)
         own = (1.0, 1.0) if form == "gradients not weighted" else (1 - beta1, 1 - beta2)
         return beta1 * m + own[0] * g, beta2 * v + own[1] * (g.abs() if form == "not squared" else g * g)
 
     def _direction(self, m: Tensor, v: Tensor, t: int) -> Tensor:
         """m̂ / (√v̂ + ε)."""
         eps, form, corrected = self.settings["eps"], self.recipe.adam_eps, self.recipe.adam_correction
-        first = 1 - self.settings["beta1"] ** t if corrected in ("both", "of the first") else 1.0
-        second = 1 - self.settings["beta2"] ** t if corrected in ("both", "of the second") else 1.0
+        t = {"of step 1": 1, "a step ahead": t + 1}.get(corrected, t)
+        first = 1.0 if corrected in ("none", "of the second") else 1 - self.settings["beta1"] ** t
+        second = 1.0 if corrected in ("none", "of the first") else 1 - self.settings["beta2"] ** t
         if form == "uncorrected":
             return m * (math.sqrt(second) / first) / (v.sqrt() + eps)
         if form == "inside":

@@ -12,11 +12,12 @@ LOGITS = "import torch\nlogits = torch.tensor([2.0, 1.0, 0.0, -1.0])\n"
 OPTIMIZING = (
     Mistake(
         id="O1",
-        title="Adam without bias correction",
+        title="Adam without the right bias correction",
         severity="mistake",
-        does="Uses the moments as they are, though they start at zero: the first steps have another size.",
-        expected="Divide m by 1 - β₁ᵗ and v by 1 - β₂ᵗ, t counting from 1.",
-        fix="m_hat = m / (1 - beta1**t); v_hat = v / (1 - beta2**t).",
+        does="Uses the moments as they are, though they start at zero, or divides by what another step needs: the "
+        "first steps have another size.",
+        expected="Divide m by 1 - β₁ᵗ and v by 1 - β₂ᵗ, t counting the steps from 1.",
+        fix="t += 1 in every step; m_hat = m / (1 - beta1**t); v_hat = v / (1 - beta2**t).",
         source=ADAMW,
         mathematics="right: m̂ = m / (1 - β₁ᵗ), v̂ = v / (1 - β₂ᵗ)\n"
         "without both, the first step is (1 - β₁) / √(1 - β₂) times as long: 3.2 for 0.9 and 0.999",
@@ -24,6 +25,8 @@ OPTIMIZING = (
             "of neither moment": {"adam_correction": "none"},
             "of the first moment only": {"adam_correction": "of the first"},
             "of the second moment only": {"adam_correction": "of the second"},
+            "the count of steps stays 1": {"adam_correction": "of step 1"},
+            "the first step counts as the second": {"adam_correction": "a step ahead"},
         },
         demo="""\
 beta1, beta2, g = 0.9, 0.999, 1.0
@@ -93,15 +96,17 @@ print("after 100 steps:", w, "and without the learning rate:", wrong)
         id="O5",
         title="Adam's moments are not what they should be",
         severity="mistake",
-        does="The moments are other averages than those of the gradient and of its square.",
+        does="The moments are other averages than those of the gradient and of its square, or no averages over steps.",
         expected="m ← β₁ m + (1 - β₁) g and v ← β₂ v + (1 - β₂) g².",
-        fix="m = beta1 * m + (1 - beta1) * g; v = beta2 * v + (1 - beta2) * g**2.",
+        fix="m = beta1 * m + (1 - beta1) * g; v = beta2 * v + (1 - beta2) * g**2; both are kept for the next step.",
         source=ADAMW,
         mathematics="m = Σ (1 - β₁) β₁^(t-s) g_s, v = Σ (1 - β₂) β₂^(t-s) g_s²",
         changes={
             "beta1 and beta2 exchanged": {"adam_moments": "betas exchanged"},
             "without (1 - beta)": {"adam_moments": "gradients not weighted"},
             "the gradient is not squared": {"adam_moments": "not squared"},
+            "they are not kept for the next step": {"adam_moments": "not kept"},
+            "every step is a first one": {"adam_moments": "not kept", "adam_correction": "of step 1"},
         },
         demo="""\
 beta1, m, plain = 0.9, 0.0, 0.0
