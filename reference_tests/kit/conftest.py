@@ -7,7 +7,7 @@ import shutil
 import pytest
 import torch
 
-from reference_tests.kit.learners.checked import LESS, USUAL, time_to_look
+from reference_tests.kit.learners.checked import LESS, MORE, MOST, USUAL, time_to_look
 
 SLOW = ("note", "passed with more than the usual time: the machine is busy")
 """The last lines of a run list what has it."""
@@ -27,26 +27,25 @@ def pytest_runtest_call(item):
     """A verdict is asserted, not how soon it is found: each test is run with little time to look, as most need no more.
 
     Nothing explains what is looked for in vain, and it would be looked for until time is up: `tox -e kit` does that. A
-    test that fails is run again with the usual time, and once more with ten times that, which it says: a shared
-    machine may be as slow. What is wrong is wrong then too.
+    test that fails is run again with the usual time, and with several times that, which it says: a shared machine may
+    be as slow. What is wrong is wrong then too.
     """
     is_brief = "WHOLE_TIME" not in os.environ and "monkeypatch" not in item.funcargs  # which may not be patched twice
     failures = Exception if is_brief else AssertionError  # what is not found yet is not there to be asked for
     with contextlib.suppress(failures), time_to_look(LESS if is_brief else 1):
         return (yield)
-    if is_brief:
-        with contextlib.suppress(AssertionError):
-            return _again(item)
-    return _again(item, slow=True)
+    for times in (1, MORE, MOST) if is_brief else (MORE, MOST):
+        with contextlib.suppress(AssertionError) if times < MOST else contextlib.nullcontext():
+            return _again(item, times)
 
 
-def _again(item, slow=False):
+def _again(item, times):
     """In a folder as empty as at first."""
     for path in item.funcargs["tmp_path"].iterdir() if "tmp_path" in item.funcargs else ():
         shutil.rmtree(path) if path.is_dir() else path.unlink()
-    with time_to_look(1, slow):
+    with time_to_look(1, times):
         item.runtest()
-    item.user_properties.extend([SLOW] if slow else [])
+    item.user_properties.extend([SLOW] if times > 1 else [])
 
 
 @pytest.hookimpl(wrapper=True)

@@ -78,7 +78,7 @@ def test_what_is_asked_for_inside_is_of_the_usual_time_and_more_on_a_slow_machin
     usual = USUAL[search]["SECONDS"]
     with time_to_look(LESS), time_to_look(0.5):
         assert 0.5 * usual == search.SECONDS
-    with time_to_look(1, slow=True), time_to_look(LESS):
+    with time_to_look(1, slow=MORE), time_to_look(LESS):
         assert MORE * LESS * usual == search.SECONDS
     with time_to_look(LESS):
         assert USUAL[checking]["COMPONENT_SECONDS"] == checking.COMPONENT_SECONDS  # it stops, and does not look

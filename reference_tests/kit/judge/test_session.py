@@ -25,31 +25,44 @@ def probe(valid=None, **inputs):
 # ---- How far two outputs are apart ----
 
 
-@pytest.mark.parametrize(
-    "actual, expected, far",
-    [
-        (X, X, 0.0),
-        (X + 1, X, 0.25),
-        (X - 1, X, 0.25),
-        (X * 0 + 0.5, X * 0, 0.5),
-        (X * 0, X * 0, 0.0),
-        (None, X, INF),
-        (X, None, INF),
-        ("text", X, INF),
-        (X[0], X, INF),
-        (X[:0], X[:0], 0.0),
-        (X.masked_fill(X == 2, NAN), X, INF),
-        (X.masked_fill(X == 2, NAN), X.masked_fill(X == 2, NAN), 0.0),
-        (X.masked_fill(X == 2, NAN) + 1, X.masked_fill(X == 2, NAN), 0.25),
-        (X.masked_fill(X == 2, INF), X.masked_fill(X == 2, INF), 0.0),
-        (X * NAN, X * NAN, INF),
-        (X[:, :1, :1] * NAN, X[:, :1, :1] * NAN, 0.0),
-        (X.float() + 1, X, 0.25),
-        (X, X.float() + 1, 0.25),
-    ],
-)
+PAIRS = [
+    (X, X, 0.0),
+    (X + 1, X, 0.25),
+    (X - 1, X, 0.25),
+    (X * 0 + 0.5, X * 0, 0.5),
+    (X * 0, X * 0, 0.0),
+    (None, X, INF),
+    (X, None, INF),
+    ("text", X, INF),
+    (X[0], X, INF),
+    (X[:0], X[:0], 0.0),
+    (X.masked_fill(X == 2, NAN), X, INF),
+    (X.masked_fill(X == 2, NAN), X.masked_fill(X == 2, NAN), 0.0),
+    (X.masked_fill(X == 2, NAN) + 1, X.masked_fill(X == 2, NAN), 0.25),
+    (X.masked_fill(X == 2, INF), X.masked_fill(X == 2, INF), 0.0),
+    (X * NAN, X * NAN, INF),
+    (X[:, :1, :1] * NAN, X[:, :1, :1] * NAN, 0.0),
+    (X.float() + 1, X, 0.25),
+    (X, X.float() + 1, 0.25),
+]
+"""Of two outputs, and how far they are apart."""
+
+
+@pytest.mark.parametrize(("actual", "expected", "far"), PAIRS)
 def test_distance(actual, expected, far):
     assert distance(actual, expected, probe()) == far
+
+
+@pytest.mark.parametrize(("actual", "expected", "far"), [pair for pair in PAIRS if not isinstance(pair[0], str)])
+def test_one_number_tells_what_is_far_and_nothing_else(actual, expected, far):
+    assert not judged.Sample(actual, probe()).is_far(expected) or far > judged.ROUNDED
+
+
+def test_a_number_is_far_beyond_rounding_alone():
+    sample = judged.Sample(X, probe())
+    assert sample.is_far(X + 1) and sample.is_far(X * (1 + 4 * judged.ROUNDED) + judged.ROUNDED)
+    assert not sample.is_far(X * (1 + judged.ROUNDED)) and not sample.is_far(X[0])
+    assert not judged.Sample(X, probe(torch.ones(1, 2, 1, dtype=torch.bool))).is_far(X + 1)  # which may not count there
 
 
 def test_only_where_the_output_counts():

@@ -29,14 +29,14 @@ USUAL = {module: {name: getattr(module, name) for name in names} for module, nam
 
 
 @contextlib.contextmanager
-def time_to_look(share, slow=False):
+def time_to_look(share, slow=1):
     """So many times the usual time: more for what needs most of it, as busy cores compute more slowly.
 
-    Less for what is only not to be called right: what is looked for in vain is looked for until time is up. slow: the
-    machine is, so that whatever is asked for meanwhile is ten times as much.
+    Less for what is only not to be called right: what is looked for in vain is looked for until time is up. slow: how
+    many times as slow as usual the machine is, so that whatever is asked for meanwhile is as many times as much.
     """
     with contextlib.ExitStack() as stack:
-        stack.enter_context(mock.patch.dict(SLOW, times=MORE if slow else SLOW["times"]))
+        stack.enter_context(mock.patch.dict(SLOW, times=max(slow, SLOW["times"])))
         for module, seconds in USUAL.items():
             given = {name: share * SLOW["times"] * usual for name, usual in seconds.items()}
             if module is checks:  # less time ends searches; it stops nothing
@@ -48,7 +48,7 @@ def time_to_look(share, slow=False):
 SLOW = {"times": 1}
 
 
-MORE, LESS = 10, 0.2
+MORE, MOST, LESS = 3, 10, 0.2
 
 
 def _says_which():

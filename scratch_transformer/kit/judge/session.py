@@ -231,6 +231,23 @@ def distance(actual: Tensor | None, expected: Tensor | None, probe: Probe) -> fl
     return difference / scale if scale > 0 else difference
 
 
+class Sample:
+    """One number of an output, by which most of what differs from it is told in a tenth of the time of `distance`."""
+
+    def __init__(self, output: Tensor | None, probe: Probe) -> None:
+        self.shape = None if output is None or probe.valid is not None or not output.numel() else output.shape
+        if self.shape is not None and output is not None:
+            self.index = output.numel() // 2
+            self.value = output.flatten()[self.index].item()
+            self.bound = 2 * ROUNDED * output.abs().max().item()  # NaN and infinity tell nothing
+
+    def is_far(self, other: Tensor | None) -> bool:
+        """Whether another output differs by more than ROUNDED for sure."""
+        if self.shape is None or other is None or other.shape != self.shape:
+            return False
+        return bool(abs(other.flatten()[self.index].item() - self.value) > self.bound)
+
+
 def _fits(valid: Tensor, output: Tensor) -> bool:
     """Not so where source and target were swapped."""
     pairs = zip(reversed(valid.shape), reversed(output.shape), strict=False)

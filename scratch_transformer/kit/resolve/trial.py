@@ -31,7 +31,7 @@ from scratch_transformer.kit.judge.search import (
     subsets,
     with_changes,
 )
-from scratch_transformer.kit.judge.session import ROUNDED, distance, is_no_proof
+from scratch_transformer.kit.judge.session import ROUNDED, Sample, distance, is_no_proof
 from scratch_transformer.kit.judge.variants import Variants, call
 from scratch_transformer.kit.kind import Candidate, Diagnosis, Inputs, Kind, Probe, State, asked_of
 from scratch_transformer.kit.recipe import RIGHT, Recipe
@@ -170,7 +170,8 @@ class Trial:
         given = [output for _, output in outputs if output is not None]
         designs = possible(self._variants, missing, given, self.shown, candidate.has_bare_norms)
         best, deadline = float("inf"), min(time.process_time() + SECONDS, self.until)
-        is_whole = True
+        is_whole, (probe, output) = True, outputs[0]
+        sample = Sample(output, probe)
         for tier, some in self._steps(designs, min(enough, NOTHING)):
             if tier and not any(output is not None and output.isfinite().all() for _, output in outputs):
                 break
@@ -179,6 +180,8 @@ class Trial:
                     is_whole = False
                     break
                 if self._variants.lacks(recipe, missing) or is_no_proof(candidate, recipe):
+                    continue
+                if tier and sample.is_far(self._variants.output(recipe, key, state, probe)):
                     continue
                 error, first = self._errors(recipe, key, state, outputs)
                 if error <= ROUNDED:
