@@ -7,7 +7,7 @@ from scratch_transformer.commands.explain import explain
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.attention import AS_IN_T5, LENT, NOT_ASKED, ROWS_TOO, TARGET_ONLY, UNTOLD
 from scratch_transformer.kit.mistakes.blocks import MIXED_NORMS, UNUSED_NORMS
-from scratch_transformer.kit.mistakes.construction import NO_DROPOUT, NOWHERE_ELSE, SHARED_BOTH
+from scratch_transformer.kit.mistakes.construction import AVERAGED, NO_DROPOUT, NOWHERE_ELSE, SHARED_BOTH
 from scratch_transformer.kit.mistakes.demonstrate import demonstrate
 from scratch_transformer.kit.mistakes.masks import TOLD_DEVICE
 from scratch_transformer.kit.mistakes.normalization import LARGE_EPS
@@ -24,6 +24,7 @@ OF_OTHER_FORMS = {
     "B15": {UNUSED_NORMS},
     "B26": {NO_DROPOUT},
     "B32": {NOWHERE_ELSE},
+    "B33": {AVERAGED},
     "LN3": {LARGE_EPS},
     "P5": {TOLD_DEVICE},
 }

@@ -84,5 +84,5 @@ def test_what_is_asked_for_inside_is_of_the_usual_time_and_more_on_a_slow_machin
         assert USUAL[checking]["COMPONENT_SECONDS"] == checking.COMPONENT_SECONDS  # it stops, and does not look
 
 
-def test_there_are_twenty_four_styles():
-    assert len(STYLES) == 24
+def test_there_are_twenty_six_styles():
+    assert len(STYLES) == 26

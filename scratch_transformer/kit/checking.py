@@ -15,6 +15,7 @@ from typing import Any
 from torch import nn
 
 from scratch_transformer.kit import another_sort
+from scratch_transformer.kit.arrays.classes import as_module
 from scratch_transformer.kit.definitions import named_in
 from scratch_transformer.kit.discover import load, packages, siblings, survey
 from scratch_transformer.kit.discover.sandbox import Guard, TimeUp, time_limit
@@ -82,12 +83,14 @@ class Checking:
         for name, value in vars(loaded.module).items():
             if name not in definitions or not (inspect.isclass(value) or inspect.isfunction(value)):
                 continue
+            value = as_module(value)
             is_other = inspect.isclass(value) and value.__module__ != loaded.module.__name__
             why = foreign.TAKEN if is_other else self._why_not(name, value)
             if why or not self.add(name, value, source, definitions[name].line):
-                why = why or foreign.of_arrays(value)
+                why = why or foreign.of_own_tensors(value)
                 ignored.append(f"{name} ({why})" if why else name)
         for name, value in packages.beside(loaded.module, source):
+            value = as_module(value)
             if value not in self.library.guesses and (kinds := guess.kinds_of(name, value, KINDS)):
                 self.library.add(value, kinds)  # a part, perhaps, of what is defined here
         for cls, part in siblings.given_to(loaded.module, source, self.guard):
@@ -129,6 +132,7 @@ class Checking:
         return self.results.of(name, source, function.__code__.co_firstlineno, function, outcome, diagnosis)
 
     def add(self, name: str, value: Any, source: Source, line: int) -> bool:
+        value = as_module(value)
         for method, function in methods_of(value):
             self.add(f"{name}.{method}", function, source, function.__code__.co_firstlineno)
         only, as_kind = self.job.get("only"), self.job.get("as_kind")

@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from types import CodeType, ModuleType
 from typing import Any
 
+from scratch_transformer.kit.arrays.classes import as_module
+
 DEEP = 5
 """How many definitions lead from a model to its softmax: model, stack, layer, sublayer, attention, function."""
 TYPES = (int, float, bool, str)
@@ -133,7 +135,7 @@ def _meant(annotation: str, thing: Any) -> Any:
     name = annotation.strip("'\"")
     module = sys.modules.get(getattr(thing, "__module__", None) or "")
     found = getattr(module, name, getattr(builtins, name, None)) if name.isidentifier() else None
-    return found if isinstance(found, type) else annotation
+    return as_module(found) if isinstance(found, type) else annotation
 
 
 def leads_to(thing: Any) -> list[Any]:
@@ -152,10 +154,10 @@ def named_in(thing: Any) -> Iterator[Any]:
     named = [getattr(sys.modules.get(thing.__module__), name, None) for name in names]
     files = [one for one in named if isinstance(one, ModuleType) and is_own(one)]
     named += [vars(file).get(name) for file in files for name in names]  # masks.causal(…)
-    bases = thing.__bases__ if isinstance(thing, type) else ()
+    bases = inspect.unwrap(thing).__bases__ if isinstance(thing, type) else ()
     for other in (*bases, *named):
         if (isinstance(other, type) or inspect.isfunction(other)) and is_own(other):
-            yield other
+            yield as_module(other)
 
 
 def is_own(thing: Any) -> bool:

@@ -235,6 +235,10 @@ class Candidate:
         self.module.load_state_dict(state)
         return dict(state)
 
+    def own_gradients(self, gradients: State) -> State:
+        """Of the learner's parameters, by path, for those of the canonical ones."""
+        return dict(gradients)
+
     def accepts(self, inputs: Inputs) -> bool:
         """Whether it can be given these inputs: not every forward takes a mask."""
         return True

@@ -87,6 +87,23 @@ EXPECTED = {
         "learning_rate": "WarmupSchedule",
         "generate": "GreedyDecoding",
     },
+    "array_classes": {
+        "Softmax": "softmax",
+        "LayerNorm": "LayerNorm",
+        "Linear": "Linear",
+        "FeedForward": "FeedForward",
+        "MultiHeadAttention": "SelfAttention",
+        "PositionalEncoding": "PositionalEncoding",
+        "EncoderLayer": "EncoderLayer",
+        "Encoder": "Encoder",
+    },
+    "array_caches": {
+        "softmax": "softmax",
+        "LayerNormalization": "LayerNorm",
+        "PositionwiseFeedForward": "FeedForward",
+        "MultiHeadAttention": "MultiheadAttention",
+        "DecoderLayer": "DecoderLayer",
+    },
     "sequence_first": {
         "MultiHeadAttention": "MultiheadAttention",
         "FeedForward": "FeedForward",

@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from scratch_transformer.conformance.switches import exact
+from scratch_transformer.kit.judge import by_hand
 from scratch_transformer.kit.judge.designs import design_notes, of_session, words_of
 from scratch_transformer.kit.judge.detectors import detected, infinity
 from scratch_transformer.kit.judge.detectors.gradients import has_unused_norms
@@ -132,7 +133,7 @@ def _diagnosed(session: Session, parts: Known, seconds: float | None) -> Diagnos
         design=_words(session, best) if best else "",
         divergence=first_divergence(session, design) if unexplained or verdict == "unknown mismatch" else "",
         probe=worst.probe.shows if worst else "",
-        notes=(*candidate.notes, *_notes(session, match)),
+        notes=(*candidate.notes, *_notes(session, match), *by_hand.said(session, best)),
         limits=(
             *candidate.limits,
             *([unsteady] if unsteady else ()),

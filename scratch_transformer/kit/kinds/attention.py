@@ -45,7 +45,7 @@ HEAD_MISTAKES = (
     *CROSSED,
     *OF_ANOTHER,
     *("A17", "A23", "A24", "G3", "A28", "A29", "A30", "A31", "A32", "A35"),
-    *("B10", "B12", "B27", "B32", "B21", "B22", "B26", "B29", "B30:", *NORM_INSIDE),
+    *("B10", "B12", "B27", "B33", "B32", "B21", "B22", "B26", "B29", "B30:", *NORM_INSIDE),
 )
 OTHER_RESIDUALS = tuple(f"B23:attention's output is added to the {name}" for name in ("values", "keys"))
 WITH_MASKS = (KEYS_ARE_QUERIES, "A24", "A29", "A31", "A32")
@@ -111,7 +111,7 @@ SDPA = Kind(
         "causal where no mask is given": {"unmasked": "earlier"},
         "causal where no mask is given, queries are the last tokens": {"unmasked": "before the end"},
     },
-    mistakes=(*CORE_MISTAKES, *IN_THE_CORE, "A5", "A6", "A24", "A25:", "A31", "A32", "A35"),
+    mistakes=(*CORE_MISTAKES, *IN_THE_CORE, "A5", "A6", "A24", "A25:", "A31", "A32", "A35", "B33"),
     oracle=builtin_core,
     builtin="torch.nn.functional.scaled_dot_product_attention",
     extras=(Extra(("A11",), empty_row), Extra(("A10",), huge)),

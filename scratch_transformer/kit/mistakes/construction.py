@@ -1,7 +1,10 @@
-"""B21, B22, B26 … B30, A28, A35, A36: weights that are made at the wrong time, not at all, or too few of them."""
+"""B21, B22, B26 … B30, B33, A28, A35, A36: weights that are made at the wrong time, not at all, or too few of them."""
 
 from scratch_transformer.kit.kind import Mistake
 
+AVERAGED = "averaged over the batch, in place of the sum"
+NOT_SUMMED = "not summed over the batch"
+STOPS = "it stops where forward goes through"
 NO_DROPOUT = "dropout=None, its default, is given to nn.Dropout"
 OWN_SHARE = "each head has a small matrix, which sees the head's own share of the features alone"
 ONE_FOR_ALL = "all heads are one and the same, with one set of weights"
@@ -150,6 +153,30 @@ with torch.no_grad():
     wrong = embedding(torch.tensor([3])) + table
 right = embedding(torch.tensor([3])) + table
 print("trains the embedding:", right.requires_grad, "; within no_grad:", wrong.requires_grad)
+""",
+    ),
+    Mistake(
+        id="B33",
+        title="a backward pass by hand that gives other gradients",
+        severity="mistake",
+        does="The backward that is written is not the derivative of forward: a mean that depends on the input is taken "
+        "for a constant, softmax for a function of each number by itself, or the batch is not summed over. Training "
+        "with it goes in another direction, and often learns something all the same.",
+        expected="What PyTorch's autograd gives for the same forward: for y = W x, dx = Wᵀ dy and dW = Σ dy xᵀ over "
+        "all words of all samples.",
+        fix="Derive it from forward line by line, last line first; a value that is used twice gets the sum of both "
+        "gradients. Compare with (f(x + h) - f(x - h)) / 2h, in float64.",
+        source="Rumelhart et al. 1986; documentation of torch.autograd.gradcheck",
+        severities={AVERAGED: "note"},
+        demo="""\
+import torch
+x, dy = torch.tensor([1.0, 2.0, 4.0], requires_grad=True), torch.tensor([1.0, 0.0, 0.0])
+p = torch.softmax(x, -1)
+p.backward(dy)
+p = p.detach()
+print("as if each number were by itself:", p * (1 - p) * dy)
+print("with what all share:", p * (dy - (p * dy).sum()))
+print("PyTorch's:", x.grad)
 """,
     ),
     Mistake(

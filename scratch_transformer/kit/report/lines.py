@@ -57,7 +57,7 @@ PATTERNS: dict[str, str] = {
     "B21": r"\b[A-Z]\w*\([^()]*(\([^()]*\)[^()]*)*\)\(",
     "B22": r"empty\(", "B28": r"for |range\(", "B29": r"Linear\(|Embedding\(|//",
     "B27": r"no_grad|inference_mode|detach\(|\.data\b|torch\.tensor\(|\bround\(",
-    "B23": r"\+", "B24": r"dropout",
+    "B33": r"def _?back", "B23": r"\+", "B24": r"dropout",
     "B7": r"dropout", "B8": r"relu|gelu|GELU|ReLU", "B9": r"\* ?\w+|for ", "B10": r"\[", "B11": r"training",
     "B12": r"dropout", "T1": r"softmax", "T2": r"softmax", "T3": r"fill_|smooth", "T4": r"pad|ignore",
     "T5": r"pad|ignore", "T7": r"min|step", "D1": r"log|score", "D2": r"eos|end", "D3": r"eos|end",

@@ -129,6 +129,9 @@ class Resolved(Candidate):
             return {name: neutral(name, values) for name, values in state.items()}
         return self.parameters.load(self.layout, state)
 
+    def own_gradients(self, gradients: State) -> State:
+        return {} if self.parameters is None else self.parameters.gradients(self.layout, gradients)
+
     def accepts(self, inputs: Inputs) -> bool:
         """Whether the learner's forward can be given these inputs: not all take a mask."""
         is_one = all(self.plan.accepts(one) for one in batching.singles(inputs, self.plan.order))

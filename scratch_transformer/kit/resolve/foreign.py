@@ -16,12 +16,12 @@ from typing import Any
 
 from torch import nn
 
+from scratch_transformer.kit.arrays.libraries import has_own_tensors
 from scratch_transformer.kit.definitions import leads_to, names_in, tree_of
 from scratch_transformer.kit.discover.placeholders import Missing
 from scratch_transformer.kit.judge.stops import no_forward
 from scratch_transformer.kit.resolve import structure
 from scratch_transformer.kit.resolve.build.config import is_config
-from scratch_transformer.kit.resolve.functions.arrays import libraries
 from scratch_transformer.kit.resolve.names.settings import settings_of
 from scratch_transformer.kit.resolve.other_designs import SAID
 
@@ -53,7 +53,7 @@ POOLED = "it does not return a vector for every word: a classifier, perhaps"
 HANDS_ON = "it leaves the decoding to {}"
 WEIGHTLESS = "it has no weights: an activation"
 RETURNS_NOTHING = "it returns nothing"
-OF_ARRAYS = "of NumPy's arrays, of which functions are judged, not classes"
+OWN_TENSORS = "of a tensor class of its own, in place of PyTorch's tensors or NumPy's arrays"
 ACTIVATED = "it is a linear layer with more around it"
 NOTHING = (
     NOT_WRITTEN,
@@ -74,12 +74,13 @@ def why_not(thing: Any) -> str:
     return _why(thing, 0) if isinstance(thing, type) or inspect.isfunction(thing) else ""
 
 
-def of_arrays(thing: Any) -> str:
-    """That a class with a forward, and no module, keeps its weights as NumPy's arrays; "" of any other."""
+def of_own_tensors(thing: Any) -> str:
+    """That a class with a forward, and no module, computes with a tensor class of the learner's; "" of any other."""
     if not isinstance(thing, type) or issubclass(thing, nn.Module):
         return ""
-    forwards = [vars(thing)[name] for name in CALLED if inspect.isfunction(vars(thing).get(name))]
-    return OF_ARRAYS if any(libraries(forward) == {"numpy"} for forward in forwards) else ""
+    cls: Any = thing
+    has_forward = any(inspect.isfunction(getattr(cls, name, None)) for name in CALLED)
+    return OWN_TENSORS if has_forward and has_own_tensors(cls) else ""
 
 
 WHOLES = ("Encoder", "Decoder", "TokenEncoder", "TokenDecoder", "Transformer", "DecoderOnly", "LlamaModel")

@@ -2,6 +2,7 @@
 
 from reference_tests.kit.learners.mistaken.attention import ATTENTION
 from reference_tests.kit.learners.mistaken.blocks import BLOCKS
+from reference_tests.kit.learners.mistaken.by_hand import BY_HAND
 from reference_tests.kit.learners.mistaken.construction import CONSTRUCTION
 from reference_tests.kit.learners.mistaken.embedding import EMBEDDING
 from reference_tests.kit.learners.mistaken.normalization import NORMALIZATION
@@ -14,5 +15,5 @@ from reference_tests.kit.learners.mistaken.training import TRAINING
 
 MISTAKEN = (
     *(*NORMALIZATION, *EMBEDDING, *ATTENTION, *BLOCKS, *TRAINING, *RARER, *PAIRS, *CONSTRUCTION, *PATHS),
-    *(*SUMS, *TODAY, *OPTIMIZING),
+    *(*SUMS, *TODAY, *OPTIMIZING, *BY_HAND),
 )

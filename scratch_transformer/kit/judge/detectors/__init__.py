@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from scratch_transformer.kit.judge.detectors.behaviour import BEHAVIOUR
+from scratch_transformer.kit.judge.detectors.by_hand import BY_HAND
 from scratch_transformer.kit.judge.detectors.cache import CACHE
 from scratch_transformer.kit.judge.detectors.construction import CONSTRUCTION
 from scratch_transformer.kit.judge.detectors.defaults import DEFAULTS
@@ -33,6 +34,7 @@ DETECTORS = (
     *BEHAVIOUR,
     *INFINITY,
     *GRADIENTS,
+    *BY_HAND,
     *DROPOUT,
     *EMBEDDING,
     *SETTINGS,

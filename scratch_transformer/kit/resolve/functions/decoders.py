@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from scratch_transformer.kit.arrays.libraries import reached
 from scratch_transformer.kit.definitions import names_in
 from scratch_transformer.kit.resolve.build.tokenizer import ids_of
 from scratch_transformer.kit.resolve.call.told import SOURCE, SOURCE_LENGTH, WORDS
-from scratch_transformer.kit.resolve.functions.arrays import reached
 from scratch_transformer.kit.resolve.functions.toy import BOS, EOS, HEADS, Reading, ToyModel, swapped
 from scratch_transformer.kit.resolve.names.inputs import INPUTS, OF_ENDS
 from scratch_transformer.kit.resolve.names.words import plain

@@ -6,8 +6,10 @@ import inspect
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from scratch_transformer.kit.arrays.libraries import libraries
+from scratch_transformer.kit.arrays.turning import of_arrays
 from scratch_transformer.kit.kind import Kind
-from scratch_transformer.kit.resolve.functions import arrays, mask_functions, sizes, weighted
+from scratch_transformer.kit.resolve.functions import mask_functions, sizes, weighted
 
 
 def readings(thing: Any, kind: Kind, settings: Mapping[str, Any]) -> Iterator[Any]:
@@ -15,11 +17,11 @@ def readings(thing: Any, kind: Kind, settings: Mapping[str, Any]) -> Iterator[An
     if not inspect.isfunction(thing):
         yield thing
         return
-    used = arrays.libraries(thing)
+    used = libraries(thing)
     if "numpy" not in used or "torch" in used:
         yield from _of(thing, kind, settings)
     if "numpy" in used:
-        yield from _of(arrays.of_arrays(thing), kind, settings)
+        yield from _of(of_arrays(thing), kind, settings)
 
 
 def _of(function: Any, kind: Kind, settings: Mapping[str, Any]) -> list[Any]:

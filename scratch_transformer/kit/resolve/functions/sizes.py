@@ -10,12 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from scratch_transformer.kit.arrays.turning import to_tensors
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.build.reading import uses_of
 from scratch_transformer.kit.resolve.call.precision import double
 from scratch_transformer.kit.resolve.candidate import tensors
-from scratch_transformer.kit.resolve.functions.arrays import to_tensors
 from scratch_transformer.kit.resolve.names.inputs import input_of
 from scratch_transformer.kit.resolve.names.settings import settings_of
 from scratch_transformer.kit.resolve.names.words import plain

@@ -16,6 +16,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from scratch_transformer.kit.arrays.classes import as_module
+from scratch_transformer.kit.arrays.libraries import reached
 from scratch_transformer.kit.judge.stops import undefined
 from scratch_transformer.kit.kind import Diagnosis, Finding, Kind
 from scratch_transformer.kit.kinds.inputs import EPS
@@ -25,7 +27,7 @@ from scratch_transformer.kit.resolve.build import globals as outside
 from scratch_transformer.kit.resolve.build.config import is_number
 from scratch_transformer.kit.resolve.call import beside, calling
 from scratch_transformer.kit.resolve.candidate import Resolved
-from scratch_transformer.kit.resolve.functions import arrays, decoders, rotations
+from scratch_transformer.kit.resolve.functions import decoders, rotations
 from scratch_transformer.kit.resolve.functions.weighted import Weighted
 from scratch_transformer.kit.resolve.library import supplied
 from scratch_transformer.kit.resolve.names.settings import settings_of
@@ -138,7 +140,7 @@ class Known:
         """
         function = made.function if isinstance(made, Weighted) else made
         if inspect.isfunction(function):
-            called = [one for one in arrays.reached(function) if one is not inspect.unwrap(function)]
+            called = [one for one in reached(function) if one is not inspect.unwrap(function)]
             return tuple(self.diagnoses[one] for one in called if one in self.diagnoses)
         if not isinstance(made, nn.Module):
             return ()
@@ -201,7 +203,9 @@ class Known:
         return self._tables[key]
 
     def namespace_of(self, thing: Any) -> dict[str, Any]:
-        return vars(sys.modules.get(getattr(thing, "__module__", ""), types.ModuleType("none")))
+        """The globals of its file; a class of NumPy's arrays as the class of modules that stands for it."""
+        own = vars(sys.modules.get(getattr(thing, "__module__", ""), types.ModuleType("none")))
+        return {name: as_module(value) if isinstance(value, type) else value for name, value in own.items()}
 
     @property
     def head_logs(self) -> bool | None:

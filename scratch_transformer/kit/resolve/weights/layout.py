@@ -124,6 +124,16 @@ class Parameters:
             for name, values in state.items()
         }
 
+    def gradients(self, layout: Layout, gradients: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Those of the parameters, for the canonical ones; without parameters that stand for none."""
+        vector, is_known = torch.zeros(self.size, dtype=torch.float64), torch.zeros(self.size, dtype=torch.bool)
+        for name, positions in layout.items():
+            at = positions.flatten()
+            if name in gradients:
+                vector.index_add_(0, at[at >= 0], gradients[name].double().flatten()[at >= 0])
+                is_known[at[at >= 0]] = True
+        return {name: vector[own] for name, own in self.positions.items() if bool(is_known[own].all())}
+
 
 def copied(module: nn.Module) -> nn.Module:
     """A copy with the weights that the module had first: those of another trial would do for a layout left out."""

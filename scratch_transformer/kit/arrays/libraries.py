@@ -1,0 +1,100 @@
+"""Which library a function or a class computes with: NumPy or torch."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+import types
+from collections.abc import Iterator
+from typing import Any
+
+LIBRARIES = ("numpy", "torch")
+
+
+def libraries(function: Any) -> set[str]:
+    """ "numpy", "torch": what a function computes with, itself or in the functions of its module that it calls."""
+    found = set()
+    for one in reached(function):
+        found |= {root for value in _named(one) if (root := _root(value)) in LIBRARIES}
+    return found or _of_module(inspect.unwrap(function))
+
+
+@functools.lru_cache(maxsize=1024)
+def libraries_of(cls: type) -> frozenset[str]:
+    """The same of a class: of its methods, and of the learner's classes and functions that they name, in any file."""
+    found: set[str] = set()
+    for function in _functions_of(cls):
+        for value in _named(function):
+            if (root := _root(value)) in LIBRARIES:
+                found.add(root)
+    return frozenset(found or _imported(vars(sys.modules.get(cls.__module__, types.ModuleType("none")))))
+
+
+@functools.lru_cache(maxsize=1024)
+def has_own_tensors(cls: type) -> bool:
+    """Whether a class computes with a tensor of the learner's own, which keeps its gradient: a + b is one again."""
+    owners = {owner for function in _functions_of(cls) for owner in _named(function) if isinstance(owner, type)}
+    return any({"__add__", "backward"} <= vars(owner).keys() for owner in (*cls.__mro__, *owners))
+
+
+def _functions_of(cls: type) -> Iterator[types.FunctionType]:
+    """The methods of a class, and all functions and methods of the learner's that they lead to."""
+    waiting: list[Any] = [cls]
+    seen: set[int] = set()
+    while waiting:
+        one = waiting.pop()
+        if id(one) in seen or _root(one) in (*LIBRARIES, *sys.stdlib_module_names):
+            continue
+        seen.add(id(one))
+        if isinstance(one, type):
+            waiting += [getattr(member, "__func__", member) for base in one.__mro__ for member in vars(base).values()]
+        elif isinstance(one, types.FunctionType):
+            yield one
+            waiting += [other for other in _named(one) if isinstance(other, (type, types.FunctionType))]
+
+
+def _named(function: types.FunctionType) -> Iterator[Any]:
+    """The values of the globals that a function names, and of those in the learner's modules among them."""
+    names = _names(function.__code__)
+    for name in names:
+        value = function.__globals__.get(name)
+        yield value
+        if isinstance(value, types.ModuleType) and _root(value) not in (*LIBRARIES, *sys.stdlib_module_names):
+            yield from (vars(value).get(inner) for inner in names)
+
+
+def _root(value: Any) -> str:
+    """The package that something is of."""
+    module = value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", None)
+    return module.partition(".")[0] if isinstance(module, str) else ""
+
+
+def _of_module(function: Any) -> set[str]:
+    """Of a function that only calls methods: x.std(-1, keepdims=True) is NumPy's; else what its module imports."""
+    found = _imported(getattr(function, "__globals__", {}))
+    words = [word for part in function.__code__.co_consts if isinstance(part, tuple) for word in part]
+    return {"numpy"} if "numpy" in found and {"keepdims", "axis"} & {str(word) for word in words} else found
+
+
+def _imported(namespace: dict[str, Any]) -> set[str]:
+    return {value.__name__ for value in namespace.values() if isinstance(value, types.ModuleType)} & {*LIBRARIES}
+
+
+def reached(function: Any) -> Iterator[types.FunctionType]:
+    """A function, and all functions of the learner's that it calls, directly or not."""
+    seen: set[int] = set()
+    waiting = [inspect.unwrap(function)]
+    while waiting:
+        one = waiting.pop()
+        if not isinstance(one, types.FunctionType) or id(one) in seen:
+            continue
+        seen.add(id(one))
+        yield one
+        others = [one.__globals__.get(name) for name in _names(one.__code__)]
+        waiting += [other for other in others if getattr(other, "__module__", "") == one.__module__]
+
+
+def _names(code: types.CodeType) -> set[str]:
+    inner = [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
+    return set(code.co_names).union(*map(_names, inner))
