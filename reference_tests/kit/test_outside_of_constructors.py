@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from reference_tests.kit.learners.checked import check_text
 from scratch_transformer.kit import process
 from scratch_transformer.kit.discover import arguments
 from scratch_transformer.kit.discover.target import find
@@ -129,3 +130,31 @@ def test_beside_a_vocabulary_that_a_constructor_is_told_a_number_of_embeddings_i
     exec(f"class Model:\n    def __init__(self, {told}): ...", namespace)
     outside.override(namespace, {"NUM_EMBEDDINGS"}, {"d_model": 12, "num_heads": 3, "vocab_size": 11}, set())
     assert namespace["NUM_EMBEDDINGS"] == size
+
+
+SIZES = """
+SIZES_OF = {
+    "small": dict(name="small", n_layer=12, n_embd=768, d_ff=3072),
+    "large": dict(name="large", n_layer=36, n_embd=1280, d_ff=5120),
+}
+
+
+class FeedForward(nn.Module):
+    def __init__(self, model_type):
+        super().__init__()
+        sizes = SIZES_OF[model_type]
+        self.first, self.second = (
+            nn.Linear(sizes["n_embd"], sizes["d_ff"]),
+            nn.Linear(sizes["d_ff"], sizes["n_embd"]),
+        )
+
+    def forward(self, x):
+        return self.second(torch.relu(self.first(x)))
+"""
+
+
+def test_the_sizes_of_models_by_their_names_are_hyperparameters_whatever_they_are_called(tmp_path):
+    namespace = {"SIZES_OF": {"small": {"n_layer": 12, "n_embd": 768}}, "words": {"the": {"n": 1}, "a": {"n": 2}}}
+    outside.override(namespace, {"SIZES_OF", "words"}, {"d_model": 12, "num_layers": 2}, set())
+    assert namespace == {"SIZES_OF": {"small": {"n_layer": 2, "n_embd": 12}}, "words": {"the": {"n": 1}, "a": {"n": 2}}}
+    assert check_text(SIZES, tmp_path)["FeedForward"].verdict == "matches the builtin"

@@ -5,6 +5,7 @@ import importlib.metadata
 import pytest
 import torch
 
+from scratch_transformer.kit.definitions import is_own
 from scratch_transformer.kit.discover import standins
 
 X = torch.randn(2, 5, 12, dtype=torch.float64)
@@ -158,3 +159,7 @@ def test_a_package_that_is_not_installed_has_a_version(monkeypatch):
     standins.install()
     assert importlib.metadata.version("torch").startswith("2")
     assert importlib.metadata.version("a_package_nobody_has") == "0.0.0"
+
+
+def test_what_stands_in_is_none_of_the_learners():
+    assert not is_own(standins.rearrange) and not is_own(standins.CONTENTS["einops.layers.torch"]()["Rearrange"])

@@ -91,7 +91,8 @@ class Checking:
                 ignored.append(f"{name} ({why})" if why else name)
         for name, value in packages.beside(loaded.module, source):
             value = as_module(value)
-            if value not in self.library.guesses and (kinds := guess.kinds_of(name, value, KINDS)):
+            kinds = () if self._why_not(name, value) else guess.kinds_of(name, value, KINDS)
+            if kinds and value not in self.library.guesses:
                 self.library.add(value, kinds)  # a part, perhaps, of what is defined here
         for cls, part in siblings.given_to(loaded.module, source, self.guard):
             self.library.given_parts.setdefault(cls, []).append(part)

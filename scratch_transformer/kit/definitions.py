@@ -18,6 +18,7 @@ from scratch_transformer.kit.arrays.classes import as_module
 
 DEEP = 5
 """How many definitions lead from a model to its softmax: model, stack, layer, sublayer, attention, function."""
+STAND_INS = "scratch_transformer.kit.discover."
 TYPES = (int, float, bool, str)
 """What no parameter is meant to be by default."""
 
@@ -161,8 +162,13 @@ def named_in(thing: Any) -> Iterator[Any]:
 
 
 def is_own(thing: Any) -> bool:
-    """Whether a class, a function or a module is somebody's beside torch's and Python's, of a file."""
+    """Whether a class, a function or a module is somebody's beside torch's and Python's, of a file.
+
+    What stands in for a package that is not installed is nobody's.
+    """
     name = (thing.__name__ if isinstance(thing, ModuleType) else thing.__module__) or ""
+    if name.startswith(STAND_INS):
+        return False
     file = getattr(sys.modules.get(name), "__file__", None) or ""
     return name.partition(".")[0] not in (*sys.stdlib_module_names, "torch", "numpy") and "site-packages" not in file
 

@@ -32,6 +32,7 @@ from scratch_transformer.kit.resolve.functions.grouping import makes_groups
 from scratch_transformer.kit.resolve.functions.schedules import is_cosine, is_schedule
 from scratch_transformer.kit.resolve.functions.tokenizing import is_tokenizer
 from scratch_transformer.kit.resolve.likeness import ADAPTER, HEAD, NAMED, by_last_word, likeness
+from scratch_transformer.kit.resolve.names.inputs import is_mask
 from scratch_transformer.kit.resolve.names.settings import settings_of
 from scratch_transformer.kit.resolve.names.words import plain, words
 
@@ -185,8 +186,16 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
         **dict.fromkeys(ALONE, (takes(thing, "memory") and len(required_of(thing)) > 1) or takes_two_sides(thing)),
         "EmbeddingWithPositions": best[:1] != ["EmbeddingWithPositions"] and not has_positions(thing),
     }
+    is_alone = _takes_one_sequence(thing)
+    best.sort(key=lambda kind: is_alone and "memory" in kinds[kind].inputs)
     best.sort(key=lambda kind: ("Rotary" in kind and not may_turn(thing)) or of_today(kinds[kind], thing) < 0)
     return tuple(kind for kind in best if not alike.get(kind))
+
+
+def _takes_one_sequence(thing: Any) -> bool:
+    """Whether the forward of a class can be given nothing but one sequence and masks: what an encoder gives is none."""
+    given = [p for p in parameters_called(thing) if not is_mask(p.name)] if isinstance(thing, type) else []
+    return len(given) == 1
 
 
 def _may_embed_plainly(thing: Any) -> bool:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from scratch_transformer.kit.definitions import leads_to, parameters_of, source_of
+from scratch_transformer.kit.definitions import leads_to, nodes_of, parameters_of, source_of
 from scratch_transformer.kit.judge.places import THREE
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session, distance, says_nothing
@@ -164,10 +165,11 @@ def dropout_after_the_sum(session: Session, best: Hypothesis | None) -> Iterator
 
     Or what passes around sublayers that return zero differs between calls, wherever it is dropped.
     """
-    if best is None or not session.kind.name.endswith(OF_SUM) or best.recipe.norm_order not in ("post", "pre"):
+    if best is None or best.recipe.norm_order not in ("post", "pre"):
         return
     candidate = with_dropout(session) or session.candidate
-    if candidate.module is None:
+    is_layer = session.kind.name.endswith(OF_SUM)
+    if candidate.module is None or not (is_layer or _drops_in_a_loop(candidate.module)):
         return
     probe = session.ran[0].probe
     candidate.load(session.asked)
@@ -181,12 +183,21 @@ def dropout_after_the_sum(session: Session, best: Hypothesis | None) -> Iterator
     zeros = (output == 0).double().mean().item()
     if zeros > 0.2 and not (still == 0).any():
         yield Finding(MISTAKES["B24"], f"With dropout = 0.5, in training {zeros:.0%} of its output is 0.")
+    elif not is_layer:
+        return
     elif best.recipe.norm_order == "post" and (same := _alike(session, output) - _alike(session, still)) > 0.2:
         said = f"With dropout = 0.5, in training {same:.0%} of each token's features are alike before the norm's scale"
         yield Finding(MISTAKES["B24"], f"{said} and shift: they were 0 in the sum.")
     elif _drops_around(session, candidate):
         said = "With sublayers that return 0, so that only what passes around them is left, two calls in training mode"
         yield Finding(MISTAKES["B24"], f"{said} differ.")
+
+
+def _drops_in_a_loop(module: nn.Module) -> bool:
+    """Whether a stack that has its layers written out drops something of each."""
+    loops = [node for node in nodes_of(type(module)) if isinstance(node, ast.For)]
+    calls = [node.func for loop in loops for node in ast.walk(loop) if isinstance(node, ast.Call)]
+    return any(isinstance(call, ast.Attribute) and "drop" in call.attr for call in calls)
 
 
 def _drops_around(session: Session, candidate: Candidate) -> bool:

@@ -21,6 +21,8 @@ from scratch_transformer.kit.mistakes import MISTAKES
 OWN_BIAS = re.compile(r"qkv_?bias|bias_?qkv", re.IGNORECASE)
 NARROW = 5
 """Features of a head that is narrower than the model."""
+OF_A_HEAD = 3
+"""Its matrices: of queries, keys and values."""
 PYTORCH_EPS = 1e-5
 """The default of nn.LayerNorm."""
 Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
@@ -142,7 +144,8 @@ def scale_of_the_width(session: Session, best: Hypothesis | None) -> Iterator[Fi
         differ = not torch.allclose(call(wide, inputs)[..., :NARROW], call(narrow, inputs), rtol=0, atol=1e-9)
     finally:
         wide.load(session.asked)
-    if any(NARROW in values.shape for values in own.values()) and not differ:
+    narrowed = sum(NARROW in values.shape for values in own.values() if values.dim() > 1)
+    if narrowed >= OF_A_HEAD and not differ:  # where values alone are narrower, queries are as wide as before
         d_model = session.settings["d_model"]
         if written := _width_outside(type(narrow.module)):
             said = f"It divides by √{written}, a number outside of the class, however wide its heads are made."

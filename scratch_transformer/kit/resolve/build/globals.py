@@ -27,6 +27,8 @@ HOLDERS = re.compile(
 OF_CLASSES = re.compile(r"[A-Z]\w*[a-z]")
 """A name that nothing defines, MultiHeadAttention, is none of a number."""
 DEEPEST = 3
+LEAST_SETTINGS = 2
+"""Sizes that a model has, to be one."""
 
 
 def override(namespace: dict[str, Any], names: set[str], settings: Mapping[str, Any], own: set[str]) -> dict[str, Any]:
@@ -90,6 +92,8 @@ def _holds(name: str, value: Any) -> bool:
     """Whether a global is a holder of hyperparameters: by its name, or a module of the learner's that has such."""
     if isinstance(value, types.ModuleType):
         return _is_own(value) and any(is_setting(one) and is_number(v) for one, v in vars(value).items())
+    if _has_sizes_of_models(value):
+        return True
     if (
         HOLDERS.search(plain(name)) is None
         or isinstance(value, (nn.Module, str))
@@ -99,6 +103,15 @@ def _holds(name: str, value: Any) -> bool:
     if isinstance(value, type):
         return not issubclass(value, (nn.Module, enum.Enum))
     return isinstance(value, MutableMapping) or (hasattr(value, "__dict__") and not callable(value))
+
+
+def _has_sizes_of_models(value: Any) -> bool:
+    """Whether it has the hyperparameters of models by their names: {"small": {"n_layer": 12, "n_embd": 768}}."""
+    models = [*value.values()] if isinstance(value, Mapping) else []
+    if not models or not all(isinstance(one, MutableMapping) for one in models):
+        return False
+    numbers = ({name for name, size in one.items() if isinstance(name, str) and is_number(size)} for one in models)
+    return all(sum(map(is_setting, names)) >= LEAST_SETTINGS for names in numbers)
 
 
 def _is_own(module: types.ModuleType) -> bool:

@@ -105,6 +105,7 @@ class Wish:
         typed = typing.get_origin(self.hint) is type or self.hint is type or "Type[" in self.text
         named = self.name.endswith(("_cls", "_class", "_type")) or self.word.endswith("cls")
         named &= not (isinstance(self.hint, type) and issubclass(self.hint, nn.Module))  # rope_class: Rope is a rope
+        named &= not any(isinstance(value, str) for value in self.use.compared)  # attn_type == "self"
         return (
             typed
             or (named and self.hint is not str and not isinstance(self.default, str))

@@ -13,7 +13,7 @@ from torch import nn
 
 from scratch_transformer.kit.definitions import named_in, parameters_of
 from scratch_transformer.kit.kind import Candidate, Kind
-from scratch_transformer.kit.resolve import fitness, guess, likeness
+from scratch_transformer.kit.resolve import fitness, foreign, guess, likeness
 from scratch_transformer.kit.resolve.build import asked, config, construct
 from scratch_transformer.kit.resolve.build import globals as outside
 from scratch_transformer.kit.resolve.build.values import GENERAL
@@ -141,7 +141,7 @@ class Library(Parts):
                     visit(base)
             for part in (*made, *self.given_parts.get(one, ()), *construct.annotated(one)):
                 if isinstance(part, type) and part not in self.guesses and _is_of_a_learner(part):
-                    self.add(part, guess.kinds_of(part.__name__, part, self.kinds))
+                    self.add(part, self._kinds_of_part(part))
                 if not isinstance(part, type) or part is thing or part in seen or part in self.checked:
                     continue
                 if self.guesses.get(part) and not any(part is other for other in own):
@@ -151,6 +151,11 @@ class Library(Parts):
 
         visit(thing)
         return found
+
+    def _kinds_of_part(self, part: type) -> tuple[str, ...]:
+        """What a class of another file may be; nothing, if it is called attention and attends to nothing."""
+        kinds = guess.kinds_of(part.__name__, part, self.kinds)
+        return () if kinds and foreign.attends_to_nothing(part, kinds[0]) else kinds
 
     def _handed(self, names: Mapping[str, Any]) -> list[type]:
         """The classes of other files among some names, which may be handed to what is made of parts."""

@@ -113,8 +113,8 @@ MASKED = re.compile(
 
 def is_mask(name: str) -> bool:
     """Whether a forward's parameter takes a mask."""
-    if "pad" in settings_of(name)[:1] or is_fill(name) or MASKED.match(plain(name)):
-        return False
+    if "pad" in settings_of(name)[:1] or is_fill(name) or MASKED.match(plain(name)) or "label" in plain(name):
+        return False  # masked_lm_labels: what is to be found where words are hidden
     return bool(ANY_MASK.search(plain(name))) or bool(TARGET_MASK.search(plain(name)))
 
 

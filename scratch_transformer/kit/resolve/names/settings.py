@@ -28,7 +28,7 @@ SETTINGS: dict[str, str] = {
         numberofheads noheads attnheads numatthead hn numofheads headcount nattnheads numqueryheads nquery
     """,
     "d_k": """
-        dk dv dq headdim dimhead headsize dhead dimkey dimvalue headwidth dkey dvalue dimperhead sizeperhead
+        dk dv dq dkq dqk headdim dimhead headsize dhead dimkey dimvalue headwidth dkey dvalue dimperhead sizeperhead
         dimensionperhead dhidhead dval attentionheadsize headdimension headfeatures dimk dimv
     """,
     "num_kv_heads": """

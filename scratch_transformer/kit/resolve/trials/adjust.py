@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from scratch_transformer.kit.definitions import leads_to, names_in, reads, source_of
 from scratch_transformer.kit.kind import NO_MASK, Inputs, Kind, Probe
@@ -25,6 +25,7 @@ from scratch_transformer.kit.resolve.call.plan import (
     Plan,
 )
 from scratch_transformer.kit.resolve.call.precision import double
+from scratch_transformer.kit.resolve.call.watching import watched
 from scratch_transformer.kit.resolve.candidate import Resolved, tensors
 from scratch_transformer.kit.resolve.functions import decoders, mask_functions, schedules
 from scratch_transformer.kit.resolve.names.inputs import input_of, is_mask
@@ -132,24 +133,32 @@ AFTER = "What it makes of the last layer's output, {}, is not checked: the layer
 
 
 def _within(candidate: Resolved, width: int, said: str) -> None:
-    """Of a model that returns something else: what the last of its parts gives that is so wide, for every token."""
+    """Of a model that returns something else: what the last of its parts gives that is so wide, for every token.
+
+    What a head computes between its linear layers is not the model's: BERT's transforms each token before the scores.
+    """
     function, module = candidate.function, candidate.module
+
+    def is_wide(value: Any) -> bool:
+        return isinstance(value, Tensor) and value.dim() == 3 and value.shape[-1] == width
 
     def forward(**given: Any) -> Tensor:
         found: list[Tensor] = []
+        linear: list[int] = []
+        """How many were found before each linear layer."""
 
         def keep(part: Any, args: Any, output: Any) -> None:
             output = next(tensors(output), None)
-            fits = output is not None and output.dim() == 3 and output.shape[-1] == width
-            if fits:
+            if isinstance(part, nn.Linear):
+                linear.append(len(found))
+            if is_wide(output):
                 found.append(output)
+            elif len(args) == 1 and is_wide(args[0]) and part is not module:
+                inside = linear[len(linear) - sum(isinstance(one, nn.Linear) for one in part.modules()) :]
+                del found[min(inside, default=len(found)) :]
 
-        handles = [part.register_forward_hook(keep) for part in module.modules()] if module is not None else []
-        try:
+        with watched(module, keep):
             function(**given)
-        finally:
-            for handle in handles:
-                handle.remove()
         if not found:
             raise CannotCall("it returns a number, and none of its parts gives a score for every word")
         return found[-1]
@@ -200,14 +209,8 @@ def _reads_all(candidate: Resolved, probe: Probe, width: int, output: Tensor) ->
             noise[:, -1] = 0
             return output + noise if len(calls) == changed else None
 
-        handles = [
-            part.register_forward_hook(change) for part in (candidate.module.modules() if candidate.module else ())
-        ]
-        try:
+        with watched(candidate.module, change):
             return candidate(**probe.inputs)
-        finally:
-            for handle in handles:
-                handle.remove()
 
     made_with(None)
     return bool(calls) and not torch.equal(made_with(len(calls)), output)
