@@ -186,3 +186,21 @@ class PosEmbedding(nn.Module):
 def test_positions_that_are_told_a_vocabulary_embed_words_too(joined, is_right, tmp_path):
     result = only(WORDS_AND_PLACES.replace(" + ", f" {joined} "), tmp_path)
     assert (result.kind, result.verdict in FINE) == ("EmbeddingWithPositions", is_right)
+
+
+FOR_PLACES = """
+class RMSNorm(nn.Module):
+    def __init__(self, layer_shape):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(layer_shape))
+
+    def forward(self, x):
+        size = torch.linalg.norm(x, dim=(1, 2), keepdim=True) * x[0].numel() ** -0.5
+        return self.scale[: x.shape[1], :] * (x / size)
+"""
+
+
+def test_a_norm_with_weights_for_each_place_is_told_how_many_places_there_are(tmp_path):
+    result = only(FOR_PLACES, tmp_path)
+    assert [(one.id, one.form) for one in result.mistakes][:1] == [("LN7", "over tokens and features")], result
+    assert any("scale (19, 12)" in limit for limit in result.limits)

@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from scratch_transformer import functional
+from scratch_transformer.kit.definitions import source_of
 from scratch_transformer.kit.resolve.build import config
 from scratch_transformer.kit.resolve.build.config import Unknown
 from scratch_transformer.kit.resolve.build.literals import is_of_samples, literal_of
@@ -248,6 +249,8 @@ def _sizes_handed_on(wish: Wish, values: Values) -> list[int]:
     return [size for size in dict.fromkeys(sizes) if type(size) is int]
 
 
+ROWS_CUT = re.compile(r"self\.\w+\[ *:[^,\n]*, *: *\]")
+"""As many rows of a table are taken as the sequence is long: self.scale[: x.shape[1], :]."""
 AS_SHAPE = ("batch_size", "max_len", "d_model")
 """The sizes of a tensor of tokens."""
 
@@ -256,6 +259,8 @@ def sizes_by_place(wish: Wish, values: Values) -> tuple[Any, ...]:
     """What a constructor takes apart by numbers, shape[1]: sizes by the names that they are given, else as a tensor has
     them; () if nothing says that it is such.
     """
+    if wish.is_required and wish.word.endswith("shape") and ROWS_CUT.search(source_of(wish.owner)):
+        return values("max_len"), values("d_model")  # weights for each place of a sequence, and each of its features
     places, default = wish.use.places, wish.default
     is_open = wish.is_required or (isinstance(default, (tuple, list)) and all(type(one) is int for one in default))
     named = {place: next((n for n in names if settings_of(n)), "") for place, names in places.items()}
