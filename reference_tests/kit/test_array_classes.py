@@ -68,6 +68,11 @@ def test_an_average_over_the_batch_is_a_convention(factor, tmp_path):
     assert names(result, "note") == {"B33"}
 
 
+def test_a_gradient_may_have_a_default(tmp_path):
+    result = check_text(linear("return dx / len(grad)", "grad=None"), tmp_path)["Linear"]
+    assert names(result) == {"B33"}
+
+
 def test_gradients_may_be_summed_over_calls(tmp_path):
     kept = "self.dW, self.db = np.zeros_like(self.W), np.zeros_like(self.b)"
     result = check_text(linear("self.dW += dW; self.db += db; return dx", kept=kept), tmp_path)["Linear"]
@@ -122,6 +127,23 @@ def test_the_arrays_that_the_output_depends_on_are_weights():
     assert isinstance(made.layers, nn.ModuleList)
     assert type(made.layers[0]).__name__ == "Part"
     assert made.num_layers == 2
+
+
+class InTurn:
+    def __init__(self, d_model, data_type):
+        self.first = [np.random.randn(d_model, d_model).astype(data_type) for _ in range(3)]
+        self.last = np.random.randn(d_model, d_model)
+        self.every = [*self.first, self.last]
+
+    def forward(self, x):
+        for W in self.every:
+            x = x @ W
+        return x @ self.first[0] @ self.last
+
+
+def test_matrices_in_a_list_stay_in_their_order():
+    made = as_module(InTurn)(4, torch.float64)
+    assert [n for n, _ in made.named_parameters()] == [*(f"first.{n}.weight" for n in range(3)), "last.weight"]
 
 
 def test_what_is_put_into_a_parameter_is_put_into_the_array():

@@ -632,6 +632,12 @@ def test_what_stops_with_more_sentences_than_one_is_given_batches_of_one(tmp_pat
     assert said.startswith("Right with one sentence in a batch, it stops with more: RuntimeError: The size of tensor")
 
 
+def test_what_refuses_more_sentences_than_one_in_words_is_right(tmp_path):
+    refuses = "B, T, E = x.shape\n        if B > 1:\n            raise ValueError('one sentence at a time')\n"
+    result = check_text(ONE_IN_A_BATCH.replace("B, T, E = x.shape\n", refuses), tmp_path)["CausalSelfAttention"]
+    assert [m.id for m in result.mistakes if m.severity == "mistake"] == [], result
+
+
 def test_positions_of_source_and_target_have_the_lengths_of_their_sides():
     plan = plan_of(("src", "tgt"), "enc", "enc_pos", "dec", "dec_pos")
     inputs = {"src": torch.zeros(2, 7).long(), "tgt": torch.zeros(2, 5).long()}

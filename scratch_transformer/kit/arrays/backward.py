@@ -95,7 +95,8 @@ class _Call:
         needed = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
         found: dict[str, Any] = {p.name: 1.0 for p in needed if RATE.match(p.name)}
         rate = 1.0 if found else 0.0
-        open_ones = [p for p in needed if p.default is p.empty and p.name not in found]
+        left_open = [p for p in needed if p.name not in found]
+        open_ones = [p for p in left_open if p.default is p.empty] or left_open[:1]
         for parameter in open_ones:
             if KEPT.search(parameter.name) and isinstance(returned, tuple):
                 found[parameter.name] = returned[1] if len(returned) == 2 else returned[1:]

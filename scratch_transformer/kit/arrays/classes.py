@@ -52,14 +52,14 @@ def _standing_for(thing: Any) -> Any:
     forward = forward_of(thing)
     if forward is None or libraries_of(thing) != {"numpy"} or has_own_tensors(thing):
         return thing
-    methods = _reached(thing, forward.__name__)
+    methods = _reached(thing, "__init__", forward.__name__, *BESIDE)
     own = {name: function for name, function in methods.items() if name == "__init__" or not hasattr(nn.Module, name)}
     backward = next((name for name in dir(thing) if BACKWARD.match(name)), "")
     namespace = {
         **own,
         "forward": forward,
         "of": thing,
-        "read": _read(methods),
+        "read": _read(_reached(thing, forward.__name__, *BESIDE)),
         "delegating": {name: OfArrays.delegating_to(name, one) for name, one in own.items() if name != "__init__"}
         | {"forward": OfArrays.delegating_to(forward.__name__, forward)},
         "backward_name": backward,
@@ -92,13 +92,13 @@ def _parameters(method: types.FunctionType) -> list[inspect.Parameter]:
     return [p for p in inspect.signature(method).parameters.values() if p.kind is not p.VAR_KEYWORD]
 
 
-def _reached(cls: type, forward: str) -> dict[str, types.FunctionType]:
-    """The methods that make an instance and compute its output: not those that go back, or change its weights."""
+def _reached(cls: type, *first: str) -> dict[str, types.FunctionType]:
+    """Methods of these names, and those that they call: none that goes back, or changes weights."""
     members = {name: value for base in reversed(cls.__mro__[:-1]) for name, value in vars(base).items()}
     functions = {name: getattr(value, "__func__", value) for name, value in members.items()}
     functions = {name: one for name, one in functions.items() if isinstance(one, types.FunctionType)}
     found: dict[str, types.FunctionType] = {}
-    waiting = [forward, "__init__", *BESIDE]
+    waiting = [*first]
     while waiting:
         name = waiting.pop(0)
         if name in functions and name not in found and not BACKWARD.match(name):
@@ -109,7 +109,7 @@ def _reached(cls: type, forward: str) -> dict[str, types.FunctionType]:
 
 def _read(methods: dict[str, types.FunctionType]) -> frozenset[str]:
     """The names of attributes in what computes an output: weights are among them, an optimizer's moments are not."""
-    return frozenset(name for at, one in methods.items() if at != "__init__" for name in _names(one.__code__))
+    return frozenset(name for one in methods.values() for name in _names(one.__code__))
 
 
 def _names(code: types.CodeType) -> list[str]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
-from scratch_transformer.kit.arrays.module import Group
+from scratch_transformer.kit.arrays.module import Group, OfArrays
 from scratch_transformer.kit.arrays.places import Place
 
 DROPS = re.compile(r"^(\w+_)?drop(out)?(_?(p|prob|probability|rate|ratio))?$", re.IGNORECASE)
@@ -59,12 +59,17 @@ class _Filling:
         if isinstance(value, dict) and not self._has_parts(value.values()):
             for key, part in value.items():  # self.params = {"W": …}
                 self._put(module, str(key), part, value, key)
+        elif _is_matrix(value) and _is_beside_matrices(value, owner):  # in its turn, as those are
+            module._modules[name] = group = Group()
+            self._put(group, "weight", value, owner, name)
         else:
             self._put(module, name, value, owner, name)
 
     def _put(self, module: Group, name: str, value: Any, owner: Any, key: Any) -> None:
         """What is kept under a name, as a parameter, a buffer or a module of this name."""
         name = name.replace(".", "_")
+        if isinstance(value, (list, tuple)) and value and all(_is_in(one, module) for one in value):
+            return  # self.params = [self.W, self.b]
         if isinstance(value, np.ndarray):
             if value.dtype.kind == "f" and value.ndim:
                 self._array(module, name, Place(name, value, owner, key))
@@ -74,6 +79,11 @@ class _Filling:
             parts = {str(at).replace(".", "_"): self.module(part) for at, part in value.items()}
             module._modules[name] = group = nn.Module()
             group._modules.update({at: part for at, part in parts.items() if isinstance(part, nn.Module)})
+        elif _are_matrices(value):
+            groups = [Group() for _ in value]
+            module._modules[name] = nn.ModuleList(groups)
+            for at, group in enumerate(groups):
+                self._put(group, "weight", value[at], value, at)
         elif isinstance(value, (list, tuple, dict)):
             group = Group()
             for at, part in value.items() if isinstance(value, dict) else enumerate(value):
@@ -89,8 +99,8 @@ class _Filling:
 
     def _array(self, module: Group, name: str, place: Place) -> None:
         array = place.array
-        if any(array is other.array for other in module._places):
-            return  # self.params = [self.W, self.b]
+        if _is_in(array, module):
+            return  # self.params = {"W": self.W}
         if id(array) not in self._tensors:
             values = torch.from_numpy(array.copy())
             self._tensors[id(array)] = values if _is_computed(array) else nn.Parameter(values)
@@ -117,6 +127,33 @@ class _Filling:
         elif type(value) is tuple:
             return tuple(map(self._double, value))
         return value
+
+
+def _is_in(value: Any, module: Group) -> bool:
+    """Whether a module has an array already, not counting those of its parts: two may share one."""
+    return any(value is place.array for place in _places_of(module))
+
+
+def _places_of(module: nn.Module) -> Iterator[Place]:
+    yield from getattr(module, "_places", ())
+    for part in module.children():
+        if not isinstance(part, OfArrays):
+            yield from _places_of(part)
+
+
+def _is_matrix(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.ndim == 2
+
+
+def _are_matrices(value: Any) -> bool:
+    """Whether it is a list of matrices alone: self.linears = [np.random.randn(d, d) for _ in range(4)]."""
+    return isinstance(value, (list, tuple)) and bool(value) and all(map(_is_matrix, value))
+
+
+def _is_beside_matrices(value: Any, owner: Any) -> bool:
+    """Whether an instance keeps a list of other matrices."""
+    lists = filter(_are_matrices, vars(owner).values())
+    return any(all(one is not value for one in matrices) for matrices in lists)
 
 
 def _is_computed(array: np.ndarray) -> bool:

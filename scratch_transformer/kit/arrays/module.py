@@ -7,6 +7,7 @@ import types
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -111,7 +112,12 @@ def roots_of(module: nn.Module | None) -> Iterator[OfArrays]:
 
 
 def inner(value: Any) -> Any:
-    """The learner's instances in place of the modules around them, in what a constructor or a method is given."""
+    """The learner's instances in place of the modules around them, NumPy's types in place of torch's.
+
+    Of what a constructor or a method is given.
+    """
+    if value is torch.float64:
+        return np.float64
     if isinstance(value, OfArrays):
         return value.made
     if isinstance(value, (list, tuple, nn.ModuleList)):

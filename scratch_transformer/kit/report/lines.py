@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import functools
 import inspect
 import itertools
 import re
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+from scratch_transformer.kit.arrays.classes import BACKWARD
 from scratch_transformer.kit.definitions import is_own, leads_to, lines_of
 from scratch_transformer.kit.mistakes.attention import ONE_HEAD, OWN_VALUE, WEIGHTS_APART
 from scratch_transformer.kit.mistakes.blocks import IN_BOTH, UNUSED_NORMS
@@ -57,7 +59,7 @@ PATTERNS: dict[str, str] = {
     "B21": r"\b[A-Z]\w*\([^()]*(\([^()]*\)[^()]*)*\)\(",
     "B22": r"empty\(", "B28": r"for |range\(", "B29": r"Linear\(|Embedding\(|//",
     "B27": r"no_grad|inference_mode|detach\(|\.data\b|torch\.tensor\(|\bround\(",
-    "B33": r"def _?back", "B23": r"\+", "B24": r"dropout",
+    "B23": r"\+", "B24": r"dropout",
     "B7": r"dropout", "B8": r"relu|gelu|GELU|ReLU", "B9": r"\* ?\w+|for ", "B10": r"\[", "B11": r"training",
     "B12": r"dropout", "T1": r"softmax", "T2": r"softmax", "T3": r"fill_|smooth", "T4": r"pad|ignore",
     "T5": r"pad|ignore", "T7": r"min|step", "D1": r"log|score", "D2": r"eos|end", "D3": r"eos|end",
@@ -178,7 +180,10 @@ def place(
         found = fixed(id, form, ["" if n in texts else line for n, line in enumerate(room.lines) if n])
         if found is not None:
             return Place(room.file, room.start + 1 + found[0], found[1])
-    head = _made_without(target) if id == "LN8" else _taken_by(target, form) if id == "B29" else None
+    heads: dict[str, Callable[[Any], Place | None]] = {"LN8": _made_without, "B33": _going_back}
+    heads["B29"] = functools.partial(_taken_by, parameter=form)
+    find = heads.get(id)
+    head = find(target) if find is not None else None
     if head is not None:
         return head
     named = re.escape(form) if id in ("B26", "B30") or (id == "B29" and form.endswith("()")) else ""
@@ -206,6 +211,15 @@ def _made_without(definition: Any) -> Place | None:
         lines, start = inspect.getsourcelines(make)  # type: ignore[arg-type]
         if not any("super" in line.split("#")[0] for line in lines):
             return Place(inspect.getsourcefile(definition) or "", start, [])
+    return None
+
+
+def _going_back(definition: Any) -> Place | None:
+    """The head of the method of a class that is its backward pass."""
+    cls = inspect.unwrap(definition)
+    for method in (getattr(cls, name) for name in dir(cls) if BACKWARD.match(name)):
+        with contextlib.suppress(OSError, TypeError):
+            return Place(inspect.getsourcefile(method) or "", lines_of(method)[1], [])
     return None
 
 

@@ -25,11 +25,13 @@ def stops_without_positions(session: Session, best: Hypothesis | None) -> Iterat
 
 
 def stops_with_several(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
-    """B26: right with one sentence in a batch, it stops with more."""
+    """B26: right with one sentence in a batch, it stops with more; not where it refuses them in words, itself."""
     given = [result.probe.inputs for result in session.ran] if best is not None else []
     stops = (session.candidate.several(**inputs) for inputs in given)
-    if error := next(filter(None, stops), None):
-        at = f" {STOPS_AT}{line}" if (line := learners_line(error)) else ""
+    error = next(filter(None, stops), None)
+    line = learners_line(error) if error is not None else ""
+    if error is not None and not line.startswith(("raise ", "assert ")):
+        at = f" {STOPS_AT}{line}" if line else ""
         yield Finding(MISTAKES["B26"], f"Right with one sentence in a batch, it stops with more: {_said(error)}.{at}")
 
 

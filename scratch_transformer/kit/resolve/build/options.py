@@ -63,6 +63,10 @@ WIDTHS = {"d_model", "d_ff", "d_out", "vocab_size"}
 """What a linear layer's sizes may be."""
 
 
+OF_NUMBERS = ("dtype", "datatype")
+"""What a type of numbers is called."""
+
+
 @dataclass(frozen=True)
 class Lazy:
     """Something that is made when it is needed."""
@@ -105,6 +109,7 @@ class Wish:
         """A class to make something of: norm_cls, Type[nn.Module], norm(dim)."""
         typed = typing.get_origin(self.hint) is type or self.hint is type or "Type[" in self.text
         named = self.name.endswith(("_cls", "_class", "_type")) or self.word.endswith("cls")
+        named &= self.word not in OF_NUMBERS
         named &= not (isinstance(self.hint, type) and issubclass(self.hint, nn.Module))  # rope_class: Rope is a rope
         named &= not any(isinstance(value, str) for value in self.use.compared)  # attn_type == "self"
         return (
@@ -218,7 +223,7 @@ def options(wish: Wish, values: Values, parts: Part) -> list[Any]:
         return [Lazy(nn.Dropout)]
     if word == "device" or wish.hint is torch.device:
         return ["cpu"] if wish.hint is not torch.device else [torch.device("cpu")]
-    if word == "dtype" or wish.hint is torch.dtype:
+    if word in OF_NUMBERS or wish.hint is torch.dtype:
         return [torch.float64] if wish.is_required else []
     if not submodules and (shape := sizes_by_place(wish, values)):
         return [shape]

@@ -18,11 +18,11 @@ SETTINGS: dict[str, str] = {
         dimension dimensions inputdimension
         valuesize ffnnuminput ffnnumoutputs ffninputsize dembed demb nfeatures featuresize dhidden hiddenunits
         embedwidth modelwidth attdim attndim attentiondim querydim contextdim kdim vdim ndim edim e c d
-        embeddingdimension dimensionality inputfeatures infeatures outfeatures numembeddingdims sizemodel
+        embeddingdimension dimensionality inputfeatures infeatures outfeatures numembeddingdims sizemodel inputsnum
         parametersshape parametershape layershape featureshape featuresshape dhid dwordvec wordvecdim wordvecsize demb
         nembeds numembeds numembed nembds numembd embdims nin qinputdim kvinputdim kinputdim vinputdim
     """,
-    "d_out": "outfeatures outputfeatures dout outputdim outdim outputsize nout fanout out outputdimension outdims",
+    "d_out": "outfeatures outputfeatures dout outputdim outdim outputsize nout fanout out outputdimension unitsnum",
     "num_heads": """
         numheads nheads nhead nhd nh heads h head numattentionheads numhead headsnum nheadcount attentionheads
         numberofheads noheads attnheads numatthead hn numofheads headcount nattnheads numqueryheads nquery
