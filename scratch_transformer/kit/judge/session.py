@@ -239,7 +239,7 @@ class Sample:
         if self.shape is not None and output is not None:
             self.index = output.numel() // 2
             self.value = output.flatten()[self.index].item()
-            self.bound = 2 * ROUNDED * output.abs().max().item()  # NaN and infinity tell nothing
+            self.bound = 2 * ROUNDED * output.double().abs().max().item()  # NaN and infinity tell nothing
 
     def is_far(self, other: Tensor | None) -> bool:
         """Whether another output differs by more than ROUNDED for sure."""
