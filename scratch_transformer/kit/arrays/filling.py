@@ -151,9 +151,9 @@ def _are_matrices(value: Any) -> bool:
 
 
 def _is_beside_matrices(value: Any, owner: Any) -> bool:
-    """Whether an instance keeps a list of other matrices."""
+    """Whether it is a matrix of weights, and its instance keeps a list of others."""
     lists = filter(_are_matrices, vars(owner).values())
-    return any(all(one is not value for one in matrices) for matrices in lists)
+    return not _is_computed(value) and any(all(one is not value for one in matrices) for matrices in lists)
 
 
 def _is_computed(array: np.ndarray) -> bool:
