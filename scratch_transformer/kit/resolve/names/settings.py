@@ -22,7 +22,9 @@ SETTINGS: dict[str, str] = {
         parametersshape parametershape layershape featureshape featuresshape dhid dwordvec wordvecdim wordvecsize demb
         nembeds numembeds numembed nembds numembd embdims nin qinputdim kvinputdim kinputdim vinputdim
     """,
-    "d_out": "outfeatures outputfeatures dout outputdim outdim outputsize nout fanout out outputdimension unitsnum",
+    "d_out": """
+        outfeatures outputfeatures dout outputdim outdim outputsize nout fanout out outputdimension outdims unitsnum
+    """,
     "num_heads": """
         numheads nheads nhead nhd nh heads h head numattentionheads numhead headsnum nheadcount attentionheads
         numberofheads noheads attnheads numatthead hn numofheads headcount nattnheads numqueryheads nquery
