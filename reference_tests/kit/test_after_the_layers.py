@@ -66,7 +66,7 @@ def test_what_a_head_computes_between_its_linear_layers_is_none_of_the_layers(ca
 
 
 def test_labels_are_no_mask():
-    assert not is_mask("masked_lm_labels") and not is_mask("mask_labels") and is_mask("label_free_mask") is False
+    assert not is_mask("masked_lm_labels") and not is_mask("mask_labels") and is_mask("label_mask")
 
 
 CLASSIFIER = """

@@ -111,10 +111,14 @@ MASKED = re.compile(
 """What words are hidden in, as BERT is given them, or what stands for a mask of an image: no mask of attention."""
 
 
+LABELS = re.compile(r"mask\w*label")
+"""masked_lm_labels: what is to be found where words are hidden."""
+
+
 def is_mask(name: str) -> bool:
     """Whether a forward's parameter takes a mask."""
-    if "pad" in settings_of(name)[:1] or is_fill(name) or MASKED.match(plain(name)) or "label" in plain(name):
-        return False  # masked_lm_labels: what is to be found where words are hidden
+    if "pad" in settings_of(name)[:1] or is_fill(name) or MASKED.match(plain(name)) or LABELS.search(plain(name)):
+        return False
     return bool(ANY_MASK.search(plain(name))) or bool(TARGET_MASK.search(plain(name)))
 
 
