@@ -6,7 +6,9 @@ import torch
 from torch import nn
 
 from reference_tests.kit.learners.checked import check_text
+from scratch_transformer.kit.arrays.backward import Pass
 from scratch_transformer.kit.arrays.classes import as_module
+from scratch_transformer.kit.judge import by_hand
 
 LINEAR = """
 import numpy as np
@@ -101,6 +103,23 @@ class Part:
 
     def update(self):
         self.gamma -= self.velocity
+
+
+class Tied:
+    def __init__(self):
+        self.first, self.second = Part(), Part()
+        self.second.gamma = self.first.gamma
+
+    def forward(self, x):
+        return self.second.forward(self.first.forward(x))
+
+
+@pytest.mark.parametrize("second, is_whole", [(2.0, True), (1.5, False)])
+def test_the_gradient_of_tied_weights_may_be_kept_in_parts(second, is_whole):
+    made = as_module(Tied)()
+    made.made.first.dgamma, made.made.second.dgamma = np.full(4, 1.0), np.full(4, second)
+    assert len([*made.parameters()]) == 1
+    assert by_hand._is_in_parts(["first.gamma", "second.gamma"], np.full(4, 3.0), [Pass(made)], 3.0) == is_whole
 
 
 class Whole:

@@ -99,8 +99,13 @@ def _compare(session: Session, best: Hypothesis, root: OfArrays, probe: Probe, f
     shape = next((value.shape for value in inputs.values() if isinstance(value, Tensor)), torch.Size())
     counts = {*tokens, *shape[:2]} - {1}
     own = session.candidate.own_gradients({n: g for n, g in expected.items() if n in weights and g is not None})
+    ids = {path: id(values) for path, values in root.named_parameters(remove_duplicate=False)}
     for path, gradient in own.items():
-        _of_weight(path, gradient.numpy(), passes, size, counts, found)
+        alike = [other for other in own if ids.get(other) == ids.get(path)]
+        if len(alike) > 1 and _is_in_parts(alike, gradient.numpy(), passes, size):
+            found.right.append(path)
+        else:
+            _of_weight(path, gradient.numpy(), passes, size, counts, found)
 
 
 def _stopped(error: Exception, probe: Probe, found: Comparison) -> None:
@@ -123,6 +128,13 @@ def _of_input(name: str, gradient: Tensor | None, expected: Tensor | None, size:
         found.right.append(name)
     else:
         found.wrong[name] = "", f"Its backward gives another gradient for {name} (relative error {off:.0e})."
+
+
+def _is_in_parts(paths: Sequence[str], expected: np.ndarray, passes: Sequence[Pass], size: float) -> bool:
+    """Whether the gradient of one matrix in several places is the sum of what is kept at each: of tied weights."""
+    named = [next(iter(_sums([_left_by(one, path)[1] for one in passes])), None) for path in paths]
+    parts = [array for array in named if array is not None and array.size == expected.size]
+    return len(parts) == len(paths) and _off(np.sum(parts, axis=0), expected, size) <= LEAST
 
 
 def _of_weight(
