@@ -9,6 +9,7 @@ from reference_tests.kit.learners.checked import check_text
 from scratch_transformer.kit.arrays.backward import Pass
 from scratch_transformer.kit.arrays.classes import as_module
 from scratch_transformer.kit.judge import by_hand
+from scratch_transformer.kit.judge.running import running
 
 LINEAR = """
 import numpy as np
@@ -163,6 +164,11 @@ class InTurn:
 def test_matrices_in_a_list_stay_in_their_order():
     made = as_module(InTurn)(4, torch.float64)
     assert [n for n, _ in made.named_parameters()] == [*(f"first.{n}.weight" for n in range(3)), "last.weight"]
+
+
+def test_parts_that_call_each_other_unheard_count_as_called():
+    made = as_module(Tied)()
+    assert running(made, lambda: None) == {*made.modules()}
 
 
 def test_what_is_put_into_a_parameter_is_put_into_the_array():

@@ -8,11 +8,15 @@ from typing import Any
 from torch import nn
 
 from scratch_transformer.conformance.switches import fast_path
+from scratch_transformer.kit.arrays.module import roots_of
 
 
 def running(module: nn.Module | None, run: Callable[[], Any]) -> set[nn.Module]:
-    """The parts that are called while something runs, by part(x) or by part.forward(x), which no hook hears of."""
-    found: set[nn.Module] = set()
+    """The parts that are called while something runs, by part(x) or by part.forward(x), which no hook hears of.
+
+    Instances of classes of arrays call each other: all parts of such a module count as called.
+    """
+    found = {part for root in roots_of(module) for part in root.modules()}
     parts = list(module.modules()) if module is not None else []
     own = {part: vars(part).pop("forward") for part in parts if "forward" in vars(part)}
     for part in parts:
