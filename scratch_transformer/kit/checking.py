@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
@@ -14,7 +13,7 @@ from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit import another_sort
+from scratch_transformer.kit import another_sort, clock
 from scratch_transformer.kit.arrays.classes import as_module
 from scratch_transformer.kit.definitions import named_in
 from scratch_transformer.kit.discover import load, packages, siblings, survey
@@ -174,7 +173,7 @@ class Checking:
                 self.emit("start", component=identity)
                 self.emit("result", component=identity, result=self.adapter(name).document())
         last = max((wanted.index(entry) for entry in asked), default=-1)
-        self.end = time.process_time() + FILE_SECONDS * max(len({entry[4].path for entry in wanted}), 1)
+        self.end = clock.now() + FILE_SECONDS * max(len({entry[4].path for entry in wanted}), 1)
         self.left = last + 1
         for entry in wanted[: last + 1]:  # what comes before may be a part of what is asked for
             identity = self._id(entry)
@@ -252,13 +251,13 @@ class Checking:
         if is_asked and (unknown := self._unknown(value)):
             return unchecked("could not be built", problem=unknown)
         for part in self.library.imported_parts(value, [entry[2] for entry in self.found]):
-            begin = time.process_time()
+            begin = clock.now()
             if self.learning > 0:
                 self._learn(part)
-            self.learning -= time.process_time() - begin
+            self.learning -= clock.now() - begin
         try:
             with self.guard.on() if self.guard else nullcontext(), time_limit(COMPONENT_SECONDS):
-                begin = time.process_time()
+                begin = clock.now()
                 outcome = self._resolved(value, kinds)
                 diagnosis = None
                 if outcome.candidate is not None:
@@ -303,7 +302,7 @@ class Checking:
 
     def _left_since(self, begin: float) -> float:
         """Seconds for the search for what explains a component that nothing explained yet: 3, or 1 in a long file."""
-        now = time.process_time()
+        now = clock.now()
         left = COMPONENT_SECONDS - (now - begin) - DETECTORS
         least = self._least(LEAST_SEARCH)
         return min(max(left, least), SEARCH_SECONDS if now < self.end else least)
@@ -313,7 +312,7 @@ class Checking:
 
     @property
     def _is_over(self) -> bool:
-        return time.process_time() > self.end + OVER
+        return clock.now() > self.end + OVER
 
     def _with_causal_flag(self, value: Any, diagnosis: Diagnosis) -> Diagnosis:
         """With the mistakes that only show if it is built with causal=True, where it has such an argument."""
@@ -331,7 +330,7 @@ class Checking:
         return replace(diagnosis, findings=(*forms, *diagnosis.findings), verdict=verdict)
 
     def _resolved(self, value: Any, kinds: tuple[str, ...]) -> Outcome:
-        fair = 2 * (self.end - time.process_time()) / max(self.left, 1)
+        fair = 2 * (self.end - clock.now()) / max(self.left, 1)
         self.left -= 1
         self.library.hurries = self._is_over
         self.library.heard.clear()

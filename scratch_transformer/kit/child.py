@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Callable
 from typing import Any
 
+from scratch_transformer.kit import clock
 from scratch_transformer.kit.discover import sandbox
 from scratch_transformer.kit.discover.target import Source, find
 
@@ -52,6 +53,7 @@ def check(job: dict[str, Any], emit: Emit) -> None:
     from scratch_transformer.kit import kinds  # noqa: F401  before limits: they read files
 
     sys.argv = [job["sources"][0]["path"] if job["sources"] else "check"]
+    emit("speed", slowness=clock.adjust())
     guard = sandbox.Guard(os.getcwd())
     sandbox.no_debugger()
     sandbox.limit_memory(MEMORY_MB)

@@ -61,6 +61,7 @@ class _Watch:
         self.current = ""
         self.loading = ""
         self.total: list[str] = []
+        self.slowness = 1.0
 
     def run(self) -> Report:
         for _ in range(MOST_RESTARTS):
@@ -143,7 +144,7 @@ class _Watch:
                 line = lines.get(timeout=SILENCE)
             except queue.Empty:
                 now = _computed(process.pid)
-                if now - before > MOST_COMPUTED or now - seen < LEAST_COMPUTED:
+                if now - before > MOST_COMPUTED * self.slowness or now - seen < LEAST_COMPUTED:
                     return False, None
                 seen = now
                 continue
@@ -159,7 +160,9 @@ class _Watch:
 
     def _handle(self, event: dict[str, Any]) -> bool:
         kind = event["event"]
-        if kind == "loading":
+        if kind == "speed":
+            self.slowness = event["slowness"]
+        elif kind == "loading":
             self.loading = event["path"]
         elif kind == "problem":
             ending = " Only its imports, definitions and constants were run." if event["salvaged"] else ""

@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
+from scratch_transformer.kit import clock
+
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 NETWORK = ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto", "socket.bind")
 PROGRAMS = ("subprocess.Popen", "os.system", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn")
@@ -107,7 +109,7 @@ def time_limit(seconds: float) -> Iterator[None]:
 
     before = signal.signal(signal.SIGPROF, stop)
     # Again every second: a bare `except:` in the learner's loop would swallow the first.
-    signal.setitimer(signal.ITIMER_PROF, seconds, 1.0)
+    signal.setitimer(signal.ITIMER_PROF, clock.lasting(seconds), 1.0)
     try:
         yield
     finally:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from scratch_transformer.kit import clock
 from scratch_transformer.kit.judge.bypassed import bypassed
 from scratch_transformer.kit.judge.designs import (
     Design,
@@ -117,7 +117,7 @@ def find(session: Session, parts: Known = (), seconds: float | None = None) -> M
 
     seconds: of computing, after which to give up trying pairs of mistakes; SECONDS unless given.
     """
-    tried, end = 0, time.process_time() + (SECONDS if seconds is None else seconds)
+    tried, end = 0, clock.now() + (SECONDS if seconds is None else seconds)
     if session.is_random:
         return Match()
     rounded: list[tuple[float, Hypothesis]] = []
@@ -128,7 +128,7 @@ def find(session: Session, parts: Known = (), seconds: float | None = None) -> M
         found: list[tuple[float, Hypothesis]] = []
         design = None
         for hypothesis in _distinct(tier):
-            if (found and hypothesis.design != design) or time.process_time() > end:
+            if (found and hypothesis.design != design) or clock.now() > end:
                 break
             tried, design = tried + 1, hypothesis.design
             error = session.error(hypothesis.recipe, stop_above=ROUNDED)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from scratch_transformer.kit import clock
 from scratch_transformer.kit.judge.bypassed import bypassed
 from scratch_transformer.kit.judge.designs import Design, possible, shown_by
 from scratch_transformer.kit.judge.fits import factor_of_scores
@@ -169,14 +169,14 @@ class Trial:
         """Also whether all was searched that is to be."""
         given = [output for _, output in outputs if output is not None]
         designs = possible(self._variants, missing, given, self.shown, candidate.has_bare_norms)
-        best, deadline = float("inf"), min(time.process_time() + SECONDS, self.until)
+        best, deadline = float("inf"), min(clock.now() + SECONDS, self.until)
         is_whole, (probe, output) = True, outputs[0]
         sample = Sample(output, probe)
         for tier, some in self._steps(designs, min(enough, NOTHING)):
             if tier and not any(output is not None and output.isfinite().all() for _, output in outputs):
                 break
             for design, recipe in self._recipes(tier, some, key, missing, bypassed(candidate.module)):
-                if tier == MISTAKEN and time.process_time() > deadline:
+                if tier == MISTAKEN and clock.now() > deadline:
                     is_whole = False
                     break
                 if self._variants.lacks(recipe, missing) or is_no_proof(candidate, recipe):
@@ -192,7 +192,7 @@ class Trial:
                     self._distances[design[0], key] = first
                     best = min(best, error)
         scaled = self._with_another_scale(designs, key, state, outputs) if enough >= NOTHING else None
-        if scaled is None or time.process_time() > deadline:
+        if scaled is None or clock.now() > deadline:
             return (NOTHING, best), is_whole and scaled is None
         error, design, recipe = scaled
         self.found = MISTAKEN, design, recipe

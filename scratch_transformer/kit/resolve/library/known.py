@@ -7,7 +7,6 @@ import dis
 import functools
 import inspect
 import sys
-import time
 import traceback
 import types
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from scratch_transformer.kit import clock
 from scratch_transformer.kit.arrays.classes import as_module
 from scratch_transformer.kit.arrays.libraries import reached
 from scratch_transformer.kit.judge.stops import undefined
@@ -93,7 +93,7 @@ class Known:
 
     def allow(self, seconds: float, thorough: bool) -> None:
         """So much computing from now on. thorough: look for mistakes also, beyond what is right and its parts' ones."""
-        self.deadline, self.thorough = time.process_time() + seconds, thorough
+        self.deadline, self.thorough = clock.now() + seconds, thorough
 
     @property
     def most_tiers(self) -> int:
@@ -103,7 +103,7 @@ class Known:
     @property
     def is_late(self) -> bool:
         """Whether the time for the component at hand is used up."""
-        return time.process_time() > self.deadline
+        return clock.now() > self.deadline
 
     def hear(self, error: BaseException) -> None:
         """Note what a way to build or call the component at hand stopped with, while no part is the reference's."""

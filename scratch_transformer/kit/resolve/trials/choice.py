@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import inspect
-import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from scratch_transformer.kit import clock
 from scratch_transformer.kit.definitions import leads_to, names_in, reads
 from scratch_transformer.kit.resolve import fitness, guess, likeness
 from scratch_transformer.kit.resolve.build.config import is_config
@@ -46,7 +46,7 @@ def chosen(thing: Any, kinds: tuple[str, ...], library: Library, seconds: float 
 
     seconds: of computing, as far as the file's other components leave any.
     """
-    end = time.process_time() + seconds
+    end = clock.now() + seconds
     kinds = (*_single(thing, kinds, library), *kinds)
     is_named = likeness.is_norm_by_name(getattr(thing, "__name__", ""), library.kinds)
     relatives = [kind for kind in kinds if kind in (kinds[0], TABLE) or guess.are_related(kinds[0], kind)]
@@ -94,7 +94,7 @@ def _crossing(best: Outcome, thing: Any, library: Library, end: float) -> Outcom
 def _with_more(best: Outcome, thing: Any, kinds: Iterable[str], left: str, library: Library, end: float) -> Outcome:
     """The first of the kinds that are given what was left out, if that is understood; else the best, which says so."""
     for kind in kinds:
-        library.allow(max(min(end - time.process_time(), THOROUGH), QUICK), True)
+        library.allow(max(min(end - clock.now(), THOROUGH), QUICK), True)
         again = resolve(thing, library.kinds[kind], library)
         if again.candidate is not None and again.score[0] < NOTHING:
             return again
@@ -148,7 +148,7 @@ def _best(
     """The best outcome for kinds in their order, until one is explained: with a mistake, only if thorough."""
     best: Outcome | None = None
     for kind in kinds:
-        left = end - time.process_time()
+        left = end - clock.now()
         is_doubtful = best is not None and best.candidate is not None and best.score == DOUBTFUL
         if left < 0 and best is not None and not is_doubtful:
             break

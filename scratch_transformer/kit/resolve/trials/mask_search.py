@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import torch
 
+from scratch_transformer.kit import clock
 from scratch_transformer.kit.judge.session import says_nothing
 from scratch_transformer.kit.kind import Inputs, Probe
 from scratch_transformer.kit.resolve.call.beside import Causal, Open
@@ -260,7 +260,7 @@ def _best(
         for index in chosen:
             if left_out[index] > least or left_out[index] == len(masked):
                 break  # what can say more runs: it is what counts, explained or not
-            is_late = bool(ranked) and time.process_time() > trial.until
+            is_late = bool(ranked) and clock.now() > trial.until
             if is_late and min(ranked)[0][2] < float("inf"):
                 break
             candidate.plan = start.with_masks(options[index])

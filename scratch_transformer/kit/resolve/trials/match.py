@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
+from scratch_transformer.kit import clock
 from scratch_transformer.kit.definitions import reads
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve import fitness, guess
@@ -106,7 +106,7 @@ def _without_unclear_parts(best: Outcome, thing: Any, library: Library, settings
     if not unclear or (library.is_late and best.kind.name in dict(as_well)):
         return best
     library.replaced.append((thing, best.kind.name, library.most_tiers))
-    library.deadline = max(library.deadline, time.process_time() + (0.0 if library.hurries else LEAST_SECONDS))
+    library.deadline = max(library.deadline, clock.now() + (0.0 if library.hurries else LEAST_SECONDS))
     groups = [unclear] if best.candidate is not None else [{part: kind} for part, kind in unclear.items()]
     for group in groups[:MOST_REPLACED]:
         again = _without(group, best, thing, library, settings)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import re
-import time
 import weakref
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
+from scratch_transformer.kit import clock
 from scratch_transformer.kit.judge.running import running
 from scratch_transformer.kit.kind import Probe
 from scratch_transformer.kit.resolve.candidate import Resolved
@@ -159,7 +159,7 @@ def _found(
     assert candidate.parameters is not None and candidate.module is not None
     is_whole &= candidate.kind.name != "ResidualConnection"  # whose norm is all that it has
     made = align.layouts(candidate.parameters, trial.shapes, trial.settings, library.kind_of_class, library.choices)
-    deadline = min(time.process_time() + SECONDS, library.deadline)
+    deadline = min(clock.now() + SECONDS, library.deadline)
     options = list(itertools.islice(made, 1))
     known = None
     if options and not options[0][0]:  # which explains most that is right: the others are made where it does not
@@ -225,7 +225,7 @@ def _best_layout(
         else:
             score = first
         ranked.append(((score[0], len(candidate.missing), index), score, index))
-        if score[0] == 0 or time.process_time() > deadline:
+        if score[0] == 0 or clock.now() > deadline:
             break
     if not ranked:
         return None
