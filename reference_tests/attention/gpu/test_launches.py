@@ -102,12 +102,15 @@ def test_only_the_first_dimension_of_a_grid_is_large(gpus):
 
 @pytest.mark.parametrize("module", [flash, hopper])
 def test_no_kernel_is_given_heads_beyond_the_reach_of_its_addresses(gpus, module):
-    """Each within 2³¹ numbers, as they come; beside each other they would not be."""
-    (query,) = tensors((1, 128, 2**17, 128))
+    """Each within 2³¹ numbers, as they come; beside each other they would not be.
+
+    On the CPU: a torch that is built without CUDA makes no copy of a tensor that is said to be on a GPU.
+    """
+    (query,) = tensors((1, 128, 2**17, 128), device="cpu")
     rest = (False, 0.125) if module is hopper else (None, None, 0.0, None, None, 0.125, True)
     out, logsumexp = module._forward(query, query, query, *rest)
     module._backward(query.mT.contiguous().mT, query, query, query, *rest, out, logsumexp)
-    (beside,) = tensors((1, 2**17, 128, 128))
+    (beside,) = tensors((1, 2**17, 128, 128), device="cpu")
     module._backward(beside.transpose(1, 2), query, query, query, *rest, out, logsumexp)
     assert gpus.given
     for x in gpus.given:
