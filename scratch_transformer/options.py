@@ -34,6 +34,19 @@ BEAM = click.IntRange(1, 1000)
 """How many translations of a sentence can be looked for at once: more would fill the memory."""
 
 
+def refuse_unwritable(*paths: str | os.PathLike[str] | None) -> None:
+    """Raises a usage error for a file that cannot be written, before anything is computed."""
+    from scratch_transformer.files import check_writable
+
+    for path in paths:
+        if path is None:
+            continue
+        try:
+            check_writable(path)
+        except OSError as error:
+            raise click.UsageError(f"cannot write {path}: {error.strerror or error}") from error
+
+
 def eight_bits_on(device: str, is_wanted: bool) -> bool:
     """--int8, which is for a CPU.
 

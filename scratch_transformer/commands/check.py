@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from scratch_transformer.options import refuse_unwritable
+
 if TYPE_CHECKING:
     from scratch_transformer.kit.report.finding import Report
 
@@ -43,7 +45,7 @@ def check(
         return
     if not target:
         raise click.UsageError("name a file, a notebook, a folder or a module to check (or --list)")
-    _check_files(json_file, html_file)
+    refuse_unwritable(json_file or None, html_file or None)
     arguments = _arguments(init)
     report = _run(target, _kind(as_kind), arguments, adapter)
     _write(report, json_file, html_file, strict)
@@ -105,17 +107,6 @@ def _kind(given: str | None) -> str | None:
         return kind_called(given)
     except ValueError as error:
         raise click.UsageError(f"--as: {error}") from error
-
-
-def _check_files(*paths: str | None) -> None:
-    """Refuses files that cannot be written, before anything is checked."""
-    from scratch_transformer.files import check_writable
-
-    for path in filter(None, paths):
-        try:
-            check_writable(path)
-        except OSError as error:
-            raise click.UsageError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 def _write(report: Report, json_file: str | None, html_file: str | None, strict: bool) -> None:

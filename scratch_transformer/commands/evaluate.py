@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from scratch_transformer.options import BEAM, Device, eight_bits_on, one_line_errors
+from scratch_transformer.options import BEAM, Device, eight_bits_on, one_line_errors, refuse_unwritable
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -47,7 +47,7 @@ def evaluate(
     language model: the perplexity of a token, and bits a byte of the text, which compare models of any vocabulary.
     """
     with one_line_errors():
-        _check_file(json_file)
+        refuse_unwritable(json_file)
         own = _own(**files_)
         from scratch_transformer.language.run import is_run
 
@@ -101,18 +101,6 @@ def _surprise(folder: str, text: str | None, stride: int | None, json_file: str 
         f"\n{found.tokens:,} tokens, {found.byte_count:,} bytes of {document['text']}, each token from at least "
         f"{found.context} before it, {run.weights}"
     )
-
-
-def _check_file(path: str | None) -> None:
-    """Refuses a file that cannot be written, before anything is computed."""
-    if path is None:
-        return
-    from scratch_transformer.files import check_writable
-
-    try:
-        check_writable(path)
-    except OSError as error:
-        raise click.UsageError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 def _own(data: str | None, source_file: str | None, target_file: str | None) -> list[Found] | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from scratch_transformer.options import one_line_errors
+from scratch_transformer.options import one_line_errors, refuse_unwritable
 
 if TYPE_CHECKING:
     from scratch_transformer.trace import Trace
@@ -35,7 +35,7 @@ def trace(
     """
     with one_line_errors():
         for path in (out, json_file):
-            _check_writable(path)
+            refuse_unwritable(path)
         if sentence is None:
             raise click.UsageError('no sentence: scratch-transformer trace "forty-two"')
         found = _selected(_traced(sentence, folder), only)
@@ -44,18 +44,6 @@ def trace(
         if json_file is not None:
             _write_json(found, json_file)
     _print(found, values)
-
-
-def _check_writable(path: Path | None) -> None:
-    """Refuses a file that cannot be written, before anything is computed."""
-    if path is None:
-        return
-    from scratch_transformer.files import check_writable
-
-    try:
-        check_writable(path)
-    except OSError as error:
-        raise click.UsageError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 def _traced(sentence: str, folder: str | None) -> Trace:

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from scratch_transformer.options import BEAM, Device, eight_bits_on, is_at_a_terminal, one_line_errors, standard_input
+from scratch_transformer.options import (
+    BEAM,
+    Device,
+    eight_bits_on,
+    is_at_a_terminal,
+    one_line_errors,
+    refuse_unwritable,
+    standard_input,
+)
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -111,14 +119,9 @@ def _check_attention(path: Path | None) -> None:
     """Refuses a file that cannot be written, before anything is computed."""
     if path is None:
         return
-    from scratch_transformer.files import check_writable
-
     if path.suffix not in MAPS:
         raise click.UsageError(f"--attention {path}: expected a file that ends in {', '.join(MAPS)}")
-    try:
-        check_writable(path)
-    except OSError as error:
-        raise click.UsageError(f"cannot write {path}: {error.strerror or error}") from error
+    refuse_unwritable(path)
     if path.suffix != ".json":
         import matplotlib  # noqa: F401  (missing: said now, not after the translation)
 

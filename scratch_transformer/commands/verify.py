@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from scratch_transformer.options import Device
+from scratch_transformer.options import Device, refuse_unwritable
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -46,7 +46,7 @@ def verify(
 
     Exit status: 0 if everything agrees, 1 if anything does not, 2 if it could not be tried.
     """
-    _check_files(json_file, html_file)
+    refuse_unwritable(json_file or None, html_file or None)
     from scratch_transformer import files
     from scratch_transformer.conformance import certificate, report, summary
     from scratch_transformer.conformance.verify import plan
@@ -61,17 +61,6 @@ def verify(
         files.write(html_file, report.page(document))
     _print(checks, document)
     sys.exit(0 if summary.has_passed(checks, parity) else 1)
-
-
-def _check_files(*paths: str | None) -> None:
-    """Refuses files that cannot be written, before anything is compared."""
-    from scratch_transformer.files import check_writable
-
-    for path in filter(None, paths):
-        try:
-            check_writable(path)
-        except OSError as error:
-            raise click.UsageError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 def _component_name(given: str) -> str:

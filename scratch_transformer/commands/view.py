@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from scratch_transformer.options import one_line_errors
+from scratch_transformer.options import one_line_errors, refuse_unwritable
 
 
 @click.command()
@@ -26,16 +26,13 @@ def view(sentence: str | None, folder: str | None, out: Path, is_opened: bool) -
     import pygments  # noqa: F401
 
     with one_line_errors():
-        from scratch_transformer.files import check_writable, write
+        from scratch_transformer.files import write
         from scratch_transformer.translation.checkpoint import load_run
         from scratch_transformer.translation.trained import folder_of
         from scratch_transformer.translation.translator import unknown_words
         from scratch_transformer.view import page
 
-        try:
-            check_writable(out)
-        except OSError as error:
-            raise click.UsageError(f"cannot write {out}: {error.strerror or error}") from error
+        refuse_unwritable(out)
         run = load_run(folder_of(folder))
         html = page(run, sentence)
         if sentence and (words := unknown_words(run, sentence)):
