@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from scratch_transformer.kit.arrays.turning import run, to_arrays, to_tensors
 
@@ -118,11 +119,13 @@ def training_flags(method: Any) -> dict[str, bool]:
 def differentiable(module: OfArrays, name: str, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
     """What a method returns for tensors, with the gradients that the module's own backward pass gives."""
     call = _Call(module, name, given, named)
-    result = to_tensors(call.forward(module))
-    flat = list(_tensors(result))
+    values, form = tree_flatten(to_tensors(call.forward(module)))
+    places = [place for place, value in enumerate(values) if isinstance(value, Tensor)]
     anchor = torch.zeros((), requires_grad=True)  # of what is given ids alone
-    turned = iter(_ByHand.apply(call, [one.clone() for one in flat], anchor, *call.leaves))
-    return _rebuilt(result, turned)
+    outputs = _ByHand.apply(call, [values[place].clone() for place in places], anchor, *call.leaves)
+    for place, output in zip(places, outputs, strict=True):
+        values[place] = output
+    return tree_unflatten(values, form)
 
 
 class _ByHand(torch.autograd.Function):
@@ -166,20 +169,3 @@ def arrays_in(value: Any, path: tuple[str, ...] = (), depth: int = 4) -> Iterato
     elif isinstance(value, (list, tuple)) and depth:
         for index, part in enumerate(value):
             yield from arrays_in(part, (*path, str(index)), depth - 1)
-
-
-def _tensors(value: Any) -> Iterator[Tensor]:
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, (list, tuple, dict)):
-        for part in value.values() if isinstance(value, dict) else value:
-            yield from _tensors(part)
-
-
-def _rebuilt(value: Any, turned: Iterator[Tensor]) -> Any:
-    """The same with other tensors, in order."""
-    if isinstance(value, Tensor):
-        return next(turned)
-    if isinstance(value, dict):
-        return {name: _rebuilt(part, turned) for name, part in value.items()}
-    return type(value)(_rebuilt(part, turned) for part in value) if type(value) in (list, tuple) else value

@@ -16,7 +16,7 @@ import numpy as np
 from torch import nn
 
 from scratch_transformer.kit.arrays.filling import filled
-from scratch_transformer.kit.arrays.libraries import has_own_tensors, libraries_of
+from scratch_transformer.kit.arrays.libraries import has_own_tensors, libraries_of, names_of
 from scratch_transformer.kit.arrays.module import OfArrays, inner
 
 FORWARDS = ("forward", "__call__", "call", "forward_pass", "feedforward", "feed_forward", "predict")
@@ -103,15 +103,10 @@ def _reached(cls: type, *first: str) -> dict[str, types.FunctionType]:
         name = waiting.pop(0)
         if name in functions and name not in found and not BACKWARD.match(name):
             found[name] = functions[name]
-            waiting += _names(functions[name].__code__)
+            waiting += names_of(functions[name].__code__)
     return found
 
 
 def _read(methods: dict[str, types.FunctionType]) -> frozenset[str]:
     """The names of attributes in what computes an output: weights are among them, an optimizer's moments are not."""
-    return frozenset(name for one in methods.values() for name in _names(one.__code__))
-
-
-def _names(code: types.CodeType) -> list[str]:
-    inner = [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
-    return [*code.co_names, *(name for one in inner for name in _names(one))]
+    return frozenset(name for one in methods.values() for name in names_of(one.__code__))

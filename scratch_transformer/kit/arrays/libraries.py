@@ -56,7 +56,7 @@ def _functions_of(cls: type) -> Iterator[types.FunctionType]:
 
 def _named(function: types.FunctionType) -> Iterator[Any]:
     """The values of the globals that a function names, and of those in the learner's modules among them."""
-    names = _names(function.__code__)
+    names = names_of(function.__code__)
     for name in names:
         value = function.__globals__.get(name)
         yield value
@@ -91,10 +91,11 @@ def reached(function: Any) -> Iterator[types.FunctionType]:
             continue
         seen.add(id(one))
         yield one
-        others = [one.__globals__.get(name) for name in _names(one.__code__)]
+        others = [one.__globals__.get(name) for name in names_of(one.__code__)]
         waiting += [other for other in others if getattr(other, "__module__", "") == one.__module__]
 
 
-def _names(code: types.CodeType) -> set[str]:
+def names_of(code: types.CodeType) -> list[str]:
+    """The globals and attributes that code names, with the functions inside it, each once."""
     inner = [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
-    return set(code.co_names).union(*map(_names, inner))
+    return [*dict.fromkeys((*code.co_names, *(name for one in inner for name in names_of(one))))]

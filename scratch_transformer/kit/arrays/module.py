@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
+from torch.utils._pytree import tree_map
 
 from scratch_transformer.kit.arrays.backward import Pass, differentiable, training_flags
 from scratch_transformer.kit.arrays.places import Place, written
@@ -84,7 +85,8 @@ class OfArrays(Group):
         if torch.is_grad_enabled() and self.backward_name:
             return differentiable(self, name, given, named)
         result = run(getattr(self.made, name), to_arrays(tuple(map(inner, given))), to_arrays(named))
-        return _copied(to_tensors(result))
+        # of their own: what is returned may share its memory with the weights
+        return tree_map(lambda one: one.clone() if isinstance(one, torch.Tensor) else one, to_tensors(result))
 
     def write(self) -> None:
         """Puts the values of all parameters into the arrays."""
@@ -123,12 +125,3 @@ def inner(value: Any) -> Any:
     if isinstance(value, (list, tuple, nn.ModuleList)):
         return (tuple if isinstance(value, tuple) else list)(map(inner, value))
     return value
-
-
-def _copied(value: Any) -> Any:
-    """What may share its memory with the weights, as values of its own."""
-    if isinstance(value, torch.Tensor):
-        return value.clone()
-    if isinstance(value, dict):
-        return {name: _copied(part) for name, part in value.items()}
-    return type(value)(map(_copied, value)) if type(value) in (list, tuple) else value

@@ -16,6 +16,7 @@ from scratch_transformer.kit.arrays.backward import Pass, arrays_in
 from scratch_transformer.kit.arrays.module import OfArrays, roots_of
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session
+from scratch_transformer.kit.judge.variants import copies, with_gradients
 from scratch_transformer.kit.kind import Probe
 from scratch_transformer.kit.mistakes.construction import AVERAGED, NOT_SUMMED, STOPS
 
@@ -73,19 +74,18 @@ def said(session: Session, best: Hypothesis | None) -> Iterator[str]:
 
 
 def _compare(session: Session, best: Hypothesis, root: OfArrays, probe: Probe, found: Comparison) -> None:
-    inputs = {name: _leaf(value) for name, value in probe.inputs.items()}
-    given = {name: value for name, value in inputs.items() if isinstance(value, Tensor) and value.requires_grad}
+    inputs, given = with_gradients(probe.inputs)
     reference = session.module(best.recipe)
     weights = dict(reference.named_parameters())
     with torch.enable_grad():
-        loss = _loss(reference(**_copies(inputs)), probe)
+        loss = _loss(reference(**copies(inputs)), probe)
         right = torch.autograd.grad(loss, [*given.values(), *weights.values()], allow_unused=True)
     expected = dict(zip((*given, *weights), right, strict=True))
     passes = root.listen()
     session.candidate.differentiates = True
     try:
         with torch.enable_grad():
-            _loss(session.candidate(**_copies(inputs)), probe).backward()
+            _loss(session.candidate(**copies(inputs)), probe).backward()
     finally:
         session.candidate.differentiates = False
     stops = [one.error for one in passes if one.error is not None]
@@ -215,16 +215,6 @@ def _off(array: np.ndarray, expected: np.ndarray, size: float) -> float:
         return float("inf")
     scale = max(np.abs(expected).max(initial=0.0), ROUNDING * size)
     return float(np.abs(array - expected).max(initial=0.0) / max(scale, 1e-300))
-
-
-def _leaf(value: Any) -> Any:
-    is_float = isinstance(value, Tensor) and value.is_floating_point()
-    return value.clone().requires_grad_() if is_float else value
-
-
-def _copies(inputs: dict[str, Any]) -> dict[str, Any]:
-    """What is called may write to its inputs, which a leaf forbids."""
-    return {name: value.clone() if isinstance(value, Tensor) else value for name, value in inputs.items()}
 
 
 def _loss(output: Tensor, probe: Probe) -> Tensor:

@@ -1,14 +1,17 @@
-"""Which parts of a module run in a call of it."""
+"""Which parts of a module run in a call of it, and what they give."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from torch import nn
 
 from scratch_transformer.conformance.switches import fast_path
 from scratch_transformer.kit.arrays.module import roots_of
+
+Forward = Callable[..., Any]
 
 
 def running(module: nn.Module | None, run: Callable[[], Any]) -> set[nn.Module]:
@@ -17,23 +20,45 @@ def running(module: nn.Module | None, run: Callable[[], Any]) -> set[nn.Module]:
     Instances of classes of arrays call each other: all parts of such a module count as called.
     """
     found = {part for root in roots_of(module) for part in root.modules()}
+
+    def noting(part: nn.Module, forward: Forward) -> Forward:
+        def run_noted(*args: Any, **options: Any) -> Any:
+            found.add(part)
+            return forward(*args, **options)
+
+        return run_noted
+
+    with _forwards(module, noting), fast_path(False):  # which computes a layer without calling its parts
+        run()
+    return found
+
+
+def watched(
+    module: nn.Module | None, told: Callable[[nn.Module, tuple[Any, ...], Any], Any]
+) -> contextlib.AbstractContextManager[None]:
+    """Tells of every part that computes, its arguments and its output; what that returns takes the output's place."""
+
+    def telling(part: nn.Module, forward: Forward) -> Forward:
+        def run(*args: Any, **options: Any) -> Any:
+            output = forward(*args, **options)
+            other = told(part, args, output)
+            return output if other is None else other
+
+        return run
+
+    return _forwards(module, telling)
+
+
+@contextlib.contextmanager
+def _forwards(module: nn.Module | None, made_of: Callable[[nn.Module, Forward], Forward]) -> Iterator[None]:
+    """Within this context each part has a forward that is made of its own: part.forward(x) calls that too."""
     parts = list(module.modules()) if module is not None else []
-    own = {part: vars(part).pop("forward") for part in parts if "forward" in vars(part)}
+    own = {part: vars(part)["forward"] for part in parts if "forward" in vars(part)}
     for part in parts:
-        vars(part)["forward"] = _noting(part, own.get(part, part.forward), found)
+        vars(part)["forward"] = made_of(part, part.forward)
     try:
-        with fast_path(False):  # which computes a layer without calling its parts
-            run()
+        yield
     finally:
         for part in parts:
             del vars(part)["forward"]
             vars(part).update({"forward": own[part]} if part in own else {})
-    return found
-
-
-def _noting(part: nn.Module, forward: Callable[..., Any], found: set[nn.Module]) -> Callable[..., Any]:
-    def noting(*args: Any, **options: Any) -> Any:
-        found.add(part)
-        return forward(*args, **options)
-
-    return noting

@@ -160,6 +160,16 @@ def copies(inputs: Inputs) -> Inputs:
     return {name: value.clone() if isinstance(value, Tensor) else value for name, value in inputs.items()}
 
 
+def with_gradients(inputs: Inputs) -> tuple[Inputs, dict[str, Tensor]]:
+    """Inputs of their own, and those among them that get a gradient: what is called may not write to these."""
+    own = {name: value.clone() if _is_float(value) else value for name, value in inputs.items()}
+    return own, {name: value.requires_grad_() for name, value in own.items() if _is_float(value)}
+
+
+def _is_float(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.is_floating_point()
+
+
 def called(module: Any, inputs: Inputs) -> Tensor:
     """The output, without gradients and warnings."""
     with torch.no_grad(), warnings.catch_warnings():

@@ -13,7 +13,7 @@ from scratch_transformer.kit.judge.evidence import share
 from scratch_transformer.kit.judge.running import running
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import EXACT, Session, distance
-from scratch_transformer.kit.judge.variants import call
+from scratch_transformer.kit.judge.variants import call, copies, with_gradients
 from scratch_transformer.kit.kind import Candidate, Finding, Probe
 from scratch_transformer.kit.mistakes import MISTAKES
 
@@ -34,8 +34,7 @@ def stopped(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     if any(True for _ in roots_of(module)):  # by_hand.py compares what is written by hand
         return
     probe = session.ran[0].probe
-    inputs = {name: _with_gradient(value) for name, value in probe.inputs.items()}
-    given = {name: value for name, value in inputs.items() if isinstance(value, Tensor) and value.requires_grad}
+    inputs, given = with_gradients(probe.inputs)
     own = {name: p for name, p in module.named_parameters() if p.requires_grad}
     found = _gradients(session.candidate, inputs, probe.valid, [*given.values(), *own.values()])
     left = [name for name, gradient in zip((*given, *own), found, strict=True) if gradient is None]
@@ -63,19 +62,13 @@ def _is_noise(gradient: Tensor | None, largest: float) -> bool:
     return gradient is not None and bool((gradient.abs() <= ROUNDING * largest).all())
 
 
-def _with_gradient(value: Any) -> Any:
-    is_float = isinstance(value, Tensor) and value.is_floating_point()
-    return value.clone().requires_grad_() if is_float else value
-
-
 def _gradients(module: Any, inputs: dict[str, Any], valid: Tensor | None, leaves: list[Tensor]) -> list[Tensor | None]:
     """Of one number made of the output where that counts, with respect to leaves; None where there is none."""
     if isinstance(module, Candidate):
         module.differentiates = True
     try:
         with torch.enable_grad():
-            # What is called may write to its inputs, which a leaf forbids.
-            output = module(**{n: v.clone() if isinstance(v, Tensor) else v for n, v in inputs.items()})
+            output = module(**copies(inputs))
             if not output.requires_grad:
                 return [None] * len(leaves)
             weights = torch.linspace(1, 2, output.numel(), dtype=output.dtype).view(output.shape).cos()

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from scratch_transformer.kit.definitions import leads_to, names_in, reads, source_of
+from scratch_transformer.kit.judge.running import watched
 from scratch_transformer.kit.kind import NO_MASK, Inputs, Kind, Probe
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.call import batching, beginnings, beside, caching, forwards
@@ -25,7 +26,6 @@ from scratch_transformer.kit.resolve.call.plan import (
     Plan,
 )
 from scratch_transformer.kit.resolve.call.precision import double
-from scratch_transformer.kit.resolve.call.watching import watched
 from scratch_transformer.kit.resolve.candidate import Resolved, tensors
 from scratch_transformer.kit.resolve.functions import decoders, mask_functions, schedules
 from scratch_transformer.kit.resolve.names.inputs import input_of, is_mask
