@@ -165,9 +165,25 @@ def test_what_is_given_one_token_at_a_time_gives_gradients_to_its_own_weights(tm
     assert [found.id for found in result.mistakes if found.severity == "mistake"] == []
 
 
-def test_of_what_wants_one_token_at_a_time_the_line_is_shown_that_stops_then(tmp_path):
-    result = check_text(ONE_TOKEN.replace("ROWS", ""), tmp_path)["CausalSelfAttention"]
-    assert (result.verdict, "self.cache_k[start_pos" in result.problem) == ("crashed", True), result.problem
+@pytest.mark.parametrize("rows, at, along", [("", 0, 1), (":B, :, ", 2, 1)])
+def test_a_cache_that_is_written_along_another_axis_stops_there(rows, at, along, tmp_path):
+    result = check_text(ONE_TOKEN.replace("ROWS", rows), tmp_path)["CausalSelfAttention"]
+    (found,) = result.mistakes
+    assert (result.verdict, found.id) == ("mistake", "B26"), result
+    assert f"cuts dimension {at}" in found.evidence and f"dimension {along} is cut" in found.evidence, found.evidence
+    assert "self.cache_k[" in found.evidence.partition("It stops at: ")[2]
+
+
+@pytest.mark.parametrize(
+    "text, axis, right", [(MODEL, -2, 2), (OWN_COUNT.replace("RETURNED", "(k, v)"), -2, 2), (SWITCHED, -2, 2)]
+)
+@pytest.mark.parametrize("wrong", [0, 1, -1])
+def test_of_a_cache_that_is_joined_along_another_axis_it_is_said_which(text, axis, right, wrong, tmp_path):
+    text = text.replace("RETURNED", HEADLESS).replace("KEPT", "v").replace(f"k), {axis})", f"k), {wrong})")
+    result = check_text(text.replace(f"v), {axis})", f"v), {wrong})"), tmp_path)["CausalSelfAttention"]
+    (found,) = [found for found in result.mistakes if found.severity == "mistake"]
+    assert found.id == "K1" and f"along dimension {wrong}, and the tokens are along {right}" in found.evidence
+    assert "torch.cat" in found.evidence.partition("It does so at: ")[2]
 
 
 HELD = """

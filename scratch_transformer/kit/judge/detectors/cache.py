@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 import torch
 
+from scratch_transformer.kit.judge.detectors import joined
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import ROUNDED, Session, distance
 from scratch_transformer.kit.kind import STEPS, Finding, Probe
@@ -38,11 +39,17 @@ def cached(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
         if output is not None:
             break
     expected = session.variant(recipe, probe)
-    if output is None or expected is None or output.shape != expected.shape:
+    if expected is None:
         return
-    error = distance(output, expected, probe)
-    if error <= ROUNDED or _is_right_otherwise(session, probe, chunks, expected):
+    is_whole = output is not None and output.shape == expected.shape
+    error = distance(output, expected, probe) if is_whole else float("inf")
+    if is_whole and (error <= ROUNDED or _is_right_otherwise(session, probe, chunks, expected)):
         session.candidate.notes.append("With its cache it gives, token by token, what one call gives.")
+        return
+    said = joined.otherwise(session, probe, expected, CHUNKS)
+    if said:
+        yield Finding(MISTAKES["K1"], said, joined.ALONG)
+    if said or output is None or not is_whole:
         return
     pieces = "a prompt of three tokens, then one by one" if chunks == CHUNKS[0] else "one token after the other"
     said = f"Given {pieces}, with its cache, its outputs differ by {100 * error:.2g} % from those of one call"

@@ -1,8 +1,12 @@
-"""B26: a table that is cut where it has one row, not where the tokens are: mask[:, :T, :T] of one of (1, 1, T, T)."""
+"""B26: a table that is cut along another axis than that of the tokens.
+
+mask[:, :T, :T] of one of shape (1, 1, T, T), which has one row there; cache[start : start + T] = k for (B, T, d).
+"""
 
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from collections.abc import Iterator
 from types import FrameType
@@ -13,6 +17,7 @@ from scratch_transformer.kit.judge.frames import is_learners, nodes_at
 from scratch_transformer.kit.judge.stops.refused import NOTHING
 
 SIZES = re.compile(r"size of tensor a \((\d+)\) must match the size of tensor b \((\d+)\)")
+WRITTEN = re.compile(r"expanded size of the tensor .*Target sizes: \[([\d, ]+)\]\. +Tensor sizes: \[([\d, ]+)\]")
 
 
 def no_fit(error: BaseException, frame: FrameType) -> tuple[str, str]:
@@ -32,6 +37,34 @@ def no_fit(error: BaseException, frame: FrameType) -> tuple[str, str]:
             said = f"{written} of a table of shape {tuple(table.shape)} cuts other dimensions than those of the tokens"
             return f"{said}: with fewer tokens than the table has it stops.", written
     return NOTHING
+
+
+def no_rows(error: BaseException, frame: FrameType) -> tuple[str, str]:
+    """What is written into a table along another axis than its own: cache[:, start:end] = k for (B, h, T, d)."""
+    sizes = WRITTEN.search(str(error)) if type(error) is RuntimeError and is_learners(frame) else None
+    for node in nodes_at(error, frame, ast.Assign) if sizes else ():
+        target = node.targets[0]
+        table = _table(target.value, frame) if isinstance(target, ast.Subscript) else None
+        cut, given = ([int(size) for size in text.split(",")] for text in sizes.groups())  # type: ignore[union-attr]
+        fits = _fits_along(list(table.shape), cut, given) if table is not None else []
+        if table is not None and len(fits) == 1:
+            at, along = fits[0]
+            written = ast.unparse(target)
+            said = f"{written} = … cuts dimension {at} of {tuple(table.shape)}; what it writes, of {tuple(given)}"
+            return f"{said}, fits where dimension {along} is cut.", written
+    return NOTHING
+
+
+def _fits_along(table: list[int], cut: list[int], given: list[int]) -> list[tuple[int, int]]:
+    """The axis that is cut, and another that must be cut for that what is given fits; there may be fewer sentences."""
+    found = []
+    for at, along in itertools.permutations(range(len(table) if len(table) == len(cut) == len(given) else 0), 2):
+        moved = [*cut]
+        moved[at], moved[along] = table[at], cut[at]
+        is_moved = cut[at] < table[at] and cut[along] == table[along] >= given[along] and given[at] != cut[at]
+        fits = moved[1:] == given[1:] and (moved[0] == given[0] or (at == 0 and given[0] < moved[0]))
+        found += [(at, along)] if is_moved and fits else []
+    return found
 
 
 def _table(node: ast.expr, frame: FrameType) -> Tensor | None:

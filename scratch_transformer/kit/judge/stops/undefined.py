@@ -212,7 +212,7 @@ def _of_file(error: BaseException, frame: FrameType) -> tuple[str, str]:
 
 OF_FILES = re.compile(r"module '([\w.]+)' has no attribute '(\w+)'")
 OF_CLASSES = re.compile(r"type object '(\w+)' has no attribute '(\w+)'")
-OF_VALUES = (no_function, no_method, attributes.of_a_part, attributes.of_the_model, misplaced.no_answer)
+OF_VALUES = (no_function, no_method, attributes.of_a_part, attributes.of_the_model, misplaced.no_answer, miscut.no_rows)
 """What may be so because of what is given to a call, as far as the line alone shows."""
 
 
