@@ -423,3 +423,39 @@ def test_a_number_that_is_half_of_another_at_the_top_of_a_file(name, wide, sign,
     result = check_text(text, tmp_path)["PositionalEncoding"]
     assert [named.id for named in result.mistakes if named.severity == "mistake"] == ids, result
     assert result.verdict in FINE or ids or name == "pairs"
+
+
+OF_A_SENTENCE = '''
+class PositionalEncoding(nn.Module):
+    def __init__(self, d_model, max_len=50):
+        super().__init__()
+        pe, places = torch.zeros(max_len, d_model), torch.arange(max_len).unsqueeze(1)
+        angles = places * torch.exp(torch.arange(0, d_model, 2) * (-math.log(10000.0) / d_model))
+        pe[:, 0::2], pe[:, 1::2] = angles.sin(), angles.cos()
+        self.register_buffer("pe", pe)
+
+    def forward(self, x):
+        """SAID"""
+        return x + self.pe[: x.size(AXIS)]
+
+
+class TransformerEncoder(nn.Module):
+    def __init__(self, vocab_size, d_model, num_heads, num_layers, d_ff):
+        super().__init__()
+        self.embedding, self.positions = nn.Embedding(vocab_size, d_model), PositionalEncoding(d_model)
+        layer = nn.TransformerEncoderLayer(d_model, num_heads, d_ff, batch_first=True)
+        self.layers = nn.TransformerEncoder(layer, num_layers, enable_nested_tensor=False)
+
+    def forward(self, ids):
+        return self.layers(self.positions(self.embedding(ids)))
+'''
+
+
+@pytest.mark.parametrize("axis, said, severity", [
+    ("0", "Adds the positions.", "note"), ("0", "x: (batch, seq_len, d_model)", "mistake"), ("-2", "", ""),
+])  # fmt: skip
+def test_what_is_right_for_a_sentence_that_is_no_batch_is_tried_in_one_too(axis, said, severity, tmp_path):
+    results = check_text(OF_A_SENTENCE.replace("AXIS", axis).replace("SAID", said), tmp_path)
+    named = {name: [m.severity for m in result.mistakes if m.id == "P4"] for name, result in results.items()}
+    assert named["PositionalEncoding"] == ([severity] if severity else []), results
+    assert bool(named["TransformerEncoder"]) == bool(severity), results["TransformerEncoder"]

@@ -269,6 +269,10 @@ class Candidate:
         """What it stops with, of what is called with one sentence in a batch, for all of them; None if it runs."""
         return None
 
+    def in_a_batch(self, **inputs: Any) -> Tensor | None:
+        """What a module of one sentence at a time gives for each in a batch of one; None of others, or if it stops."""
+        return None
+
     def with_added_masks(self) -> Candidate | None:
         """The same, given masks of 0 and -inf; None if it takes none, or is given such already."""
         return None

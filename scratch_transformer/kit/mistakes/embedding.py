@@ -3,6 +3,7 @@
 from scratch_transformer.kit.kind import Mistake
 from scratch_transformer.kit.mistakes.masks import TOLD_DEVICE
 
+IN_A_BATCH = "in a batch; of a sentence that is none it is right"
 EMBEDDING_SOURCE = "Vaswani et al. 2017, section 3.4"
 POSITIONS_SOURCE = "Vaswani et al. 2017, section 3.5"
 FORMULA = "PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(pos / 10000^(2i/d_model))"
@@ -190,6 +191,7 @@ print("the same after reordering the columns:", torch.equal(wrong[:, [0, 2, 1, 3
             "as many rows as there are samples: the first, for a sentence alone": {"position_axis": "none"},
             "one row for all tokens, that of their number: a colon is missing": {"position_axis": "length"},
         },
+        severities={IN_A_BATCH: "note"},
         demo="""\
 import torch
 pe = torch.arange(4.0).view(4, 1, 1)  # (length, 1, d_model)

@@ -233,6 +233,16 @@ class Resolved(Candidate):
             return error
         return None
 
+    def in_a_batch(self, **inputs: Any) -> Tensor | None:
+        if self.plan.order != batching.ALONE or self.module is None:
+            return None
+        other = copy.copy(self)
+        other.plan = replace(self.plan, order=batching.IN_A_BATCH)
+        try:
+            return other(**inputs)
+        except Exception:  # the learner's code may raise anything
+            return None
+
     def with_added_masks(self) -> Candidate | None:
         given = {p: form for p, (_, form) in self.plan.masks.items() if not form.shape.startswith("lengths")}
         if all(form.polarity == ADDED for form in given.values()):
@@ -284,7 +294,7 @@ class Resolved(Candidate):
         return documented.contradiction(getattr(self.made, "function", self.made), self.plan.masks)
 
     def documented_batch_first(self) -> str:
-        return documented.batch_first(self.made) if self.plan.order == "sequence first" else ""
+        return documented.batch_first(self.made) if self.plan.order in ("sequence first", batching.ALONE) else ""
 
     def exchanged_masks(self) -> tuple[str, ...]:
         return self.plan.exchanged if len(self.plan.exchanged) > 1 else ()

@@ -9,11 +9,14 @@ import torch
 from torch import Tensor
 
 from scratch_transformer.kit.judge.search import Hypothesis
-from scratch_transformer.kit.judge.session import Session
+from scratch_transformer.kit.judge.session import ROUNDED, Session, distance
 from scratch_transformer.kit.judge.stops.crashes import crash_finding
 from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import Finding
+from scratch_transformer.kit.mistakes import MISTAKES
+from scratch_transformer.kit.mistakes.embedding import IN_A_BATCH
 
+FIRST_ROW = {"position_axis": "none"}
 Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 
 
@@ -35,4 +38,21 @@ def _with_another(value: Any, samples: int) -> Any:
     return torch.cat((value, value[-1:])) if is_of_samples else value
 
 
-SAMPLES: tuple[tuple[tuple[str, ...], Detector], ...] = ((("B26",), of_three_samples),)
+def in_a_batch(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """P4, of what is right for a sentence, (T, d): in a batch, (1, T, d), all its tokens may get the first row."""
+    result = next((r for r in session.ran if r.output is not None and not r.probe.quiet), None)
+    if best is None or result is None or session.candidate.documented_batch_first():  # which says it already
+        return
+    session.candidate.load(session.asked)
+    probe = result.probe
+    output = session.candidate.in_a_batch(**probe.inputs)
+    if output is None or distance(output, result.output, probe) <= ROUNDED:
+        return
+    if distance(output, session.variant(best.recipe.with_(FIRST_ROW), probe), probe) <= ROUNDED:
+        said = "It is right for a sentence that is no batch; in a batch of one, all tokens of it get the first row."
+        yield Finding(MISTAKES["P4"], said, IN_A_BATCH, FIRST_ROW)
+    else:
+        session.candidate.limits.append("Of a sentence in a batch of one it gives other numbers than without.")
+
+
+SAMPLES: tuple[tuple[tuple[str, ...], Detector], ...] = ((("B26",), of_three_samples), (("P4",), in_a_batch))
