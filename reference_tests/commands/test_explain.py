@@ -9,6 +9,7 @@ from scratch_transformer.kit.mistakes.attention import AS_IN_T5, LENT, NOT_ASKED
 from scratch_transformer.kit.mistakes.blocks import MIXED_NORMS, UNUSED_NORMS
 from scratch_transformer.kit.mistakes.construction import AVERAGED, NO_DROPOUT, NOWHERE_ELSE, SHARED_BOTH
 from scratch_transformer.kit.mistakes.demonstrate import demonstrate
+from scratch_transformer.kit.mistakes.embedding import IN_A_BATCH
 from scratch_transformer.kit.mistakes.masks import TOLD_DEVICE
 from scratch_transformer.kit.mistakes.normalization import LARGE_EPS
 
@@ -26,6 +27,7 @@ OF_OTHER_FORMS = {
     "B32": {NOWHERE_ELSE},
     "B33": {AVERAGED},
     "LN3": {LARGE_EPS},
+    "P4": {IN_A_BATCH},
     "P5": {TOLD_DEVICE},
 }
 """What a mistake may be, that no change of the reference makes."""
