@@ -11,7 +11,7 @@ from scratch_transformer.kit.mistakes.construction import AVERAGED, NO_DROPOUT, 
 from scratch_transformer.kit.mistakes.demonstrate import demonstrate
 from scratch_transformer.kit.mistakes.embedding import IN_A_BATCH
 from scratch_transformer.kit.mistakes.masks import TOLD_DEVICE
-from scratch_transformer.kit.mistakes.normalization import LARGE_EPS
+from scratch_transformer.kit.mistakes.normalization import LARGE_EPS, OF_PLACES
 
 OF_OTHER_FORMS = {
     "A1": {AS_IN_T5},
@@ -27,6 +27,7 @@ OF_OTHER_FORMS = {
     "B32": {NOWHERE_ELSE},
     "B33": {AVERAGED},
     "LN3": {LARGE_EPS},
+    "LN4": {OF_PLACES},
     "P4": {IN_A_BATCH},
     "P5": {TOLD_DEVICE},
 }

@@ -267,3 +267,24 @@ def test_a_model_of_the_longest_length_alone_that_hides_no_padding(read, ids, tm
     model = check_text(OF_LONGEST.replace("READ", read), tmp_path)["Transformer"]
     severe = [mistake.id for mistake in model.mistakes if mistake.severity == "mistake"]
     assert {*severe, *model.inherited} - {"B32"} == {*ids} and model.verdict == "mistake", model
+
+
+NORM_OF_PLACES = """
+class LayerNorm(nn.Module):
+    def __init__(self, SIZES, eps=1e-5):
+        super().__init__()
+        self.gamma, self.beta, self.eps = nn.Parameter(torch.ones(SIZES)), nn.Parameter(torch.zeros(SIZES)), eps
+
+    def forward(self, x):
+        mean, variance = x.mean(-1, keepdim=True), x.var(-1, keepdim=True, unbiased=False)
+        return self.gamma * (x - mean) / torch.sqrt(variance + self.eps) + self.beta
+"""
+
+
+@pytest.mark.parametrize("sizes, verdict, ids", [
+    ("seq_len, d_model", "harmless deviation", ["LN4"]), ("d_model", "matches the builtin", []),
+])  # fmt: skip
+def test_a_norm_with_a_scale_for_every_place_works_with_one_length_alone(sizes, verdict, ids, tmp_path):
+    result = check_text(NORM_OF_PLACES.replace("SIZES", sizes), tmp_path)["LayerNorm"]
+    assert (result.verdict, result.ids) == (verdict, ids)
+    assert all("self.gamma and self.beta" in found.evidence for found in result.mistakes if found.id == "LN4")

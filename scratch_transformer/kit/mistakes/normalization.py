@@ -4,6 +4,8 @@ from scratch_transformer.kit.kind import Mistake
 
 BA = "Ba et al. 2016, equation 3; Vaswani et al. 2017, section 3.1"
 
+OF_PLACES = "some for every place of a sentence"
+"""A form of LN4."""
 LARGE_EPS = "more than a hundredth"
 """A form of LN3 that ordinary tokens show."""
 
@@ -97,13 +99,15 @@ for size in (1.0, 0.01, 0.0005):
     ),
     Mistake(
         id="LN4",
-        title="one scale and one shift for all features",
+        title="another number of scales and shifts than of features",
         severity="mistake",
-        does="Has a single number for the scale and one for the shift, shared by all features.",
+        does="Has a single number for the scale and one for the shift, shared by all features; or as many as features "
+        "for every place of a sentence, and works with sentences of one length alone.",
         expected="One scale and one shift for every feature: 2 · d_model learned numbers.",
         fix="nn.Parameter(torch.ones(d_model)) in place of nn.Parameter(torch.ones(1)); zeros likewise.",
         source=BA,
         mathematics="right: y_i = γ_i · x̂_i + β_i      here: y_i = γ · x̂_i + β",
+        severities={OF_PLACES: "harmless"},
         demo="""\
 import torch
 d_model = 512

@@ -12,12 +12,13 @@ from torch import Tensor, nn
 from scratch_transformer.kit.judge.detectors.construction import INITIALISES, empty_is_nan, text_of
 from scratch_transformer.kit.judge.running import running
 from scratch_transformer.kit.judge.search import Hypothesis
-from scratch_transformer.kit.judge.session import Session
+from scratch_transformer.kit.judge.session import ROUNDED, Session, distance
 from scratch_transformer.kit.judge.uncomputed import hidden_modules, trained_in_vain
 from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.blocks import UNUSED_NORMS
+from scratch_transformer.kit.mistakes.normalization import OF_PLACES
 
 Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 FILLS_NORMS = re.compile(r"isinstance\(\w+, [^)\n]*Norm|\bones_\(|\.fill_\(1")
@@ -35,6 +36,35 @@ def scalar_norm(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
                 said = f"Its parameters include {numbers} of a single number; there should be {len(values)} in each."
                 yield Finding(MISTAKES["LN4"], said)
                 return
+
+
+def norm_of_places(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """LN4: a norm of one token after the other whose scale and shift are those of the token's place, (T, d_model)."""
+    module, probe = session.candidate.module, session.ran[0].probe
+    x = probe.inputs.get("x")
+    if best is None or module is None or x is None or not {*session.asked} <= {*session.candidate.missing}:
+        return
+    own = {name: values for name, values in module.named_parameters() if values.shape == x.shape[1:]}
+    kept = {name: values.detach().clone() for name, values in own.items()}
+    plain = call(session.candidate, probe.inputs)
+    scales = [name for name, values in kept.items() if bool((values == 1).all())]
+    shifts = [name for name, values in kept.items() if bool((values == 0).all())]
+    if not scales or len(scales) > 1 or len(shifts) > 1 or len(own) > len([*scales, *shifts]):
+        return
+    try:
+        with torch.no_grad():
+            for values in own.values():
+                values.normal_()
+        expected = plain * own[scales[0]] + sum(own[name] for name in shifts)
+        is_one = distance(call(session.candidate, probe.inputs), expected, probe) <= ROUNDED
+    finally:
+        with torch.no_grad():
+            for name, values in own.items():
+                values.copy_(kept[name])
+    if is_one:
+        sizes = f"{tuple(x.shape[1:])}, for {x.shape[1]} tokens of {x.shape[2]} features"
+        said = f"The numbers of {' and '.join(f'self.{name}' for name in own)} are {sizes}: with others it stops."
+        yield Finding(MISTAKES["LN4"], said, OF_PLACES, name=f"self.{scales[0]}")
 
 
 def other_start(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
@@ -216,6 +246,7 @@ def norm_beside(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
 
 INVENTORY: tuple[tuple[tuple[str, ...], Detector], ...] = (
     (("LN4",), scalar_norm),
+    (("LN4",), norm_of_places),
     (("LN13",), other_start),
     (("LN6",), norm_without_bias),
     (("A14",), projection_biases),
