@@ -455,3 +455,45 @@ def test_widths_of_queries_that_go_into_a_projection_are_those_of_the_tokens(tmp
     assert {name: (result.verdict in FINE, result.ids) for name, result in results.items()} == {
         "AttentionHead": (True, ["A8"]), "MultiHeadAttention": (True, []),
     }  # fmt: skip
+
+
+CHECKED = '''
+class FeedForward(nn.Module):
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        self.d_model, self.d_ff = d_model, d_ff
+        self.up, self.down = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+
+    def forward(self, x):
+        """SAID"""
+        hidden = self.up(x)
+        CHECK
+        return self.down(hidden.relu())
+'''
+SHAPE = "(x.shape[0], x.shape[2], x.shape[1])"
+
+
+@pytest.mark.parametrize("check", [
+    f"assert hidden.shape == {SHAPE}", f"if x.shape != {SHAPE}:\n            raise ValueError('a wrong shape')",
+    "B, T, C = x.shape\n        assert x.dim() == 3 and T == self.d_model, 'a wrong width'",
+])  # fmt: skip
+def test_a_check_of_its_own_that_nothing_passes(check, tmp_path):
+    (found,) = check_text(CHECKED.replace("CHECK", check), tmp_path)["FeedForward"].mistakes
+    assert found.id == "B26" and "do not pass its own check" in found.evidence
+    asked = " is (2, 5, 30) and (x.shape[0], x.shape[2], x.shape[1]) is (2, 30, 5)"
+    assert (asked if SHAPE in check else "T is 5 and self.d_model is 30") in found.evidence
+    assert found.evidence.partition("It stops at: ")[2].startswith(("assert", "raise"))
+
+
+@pytest.mark.parametrize("check", ["assert x.shape[-1] == self.d_model", "assert x.dim() == 3 and len(x) == x.size(0)"])
+def test_a_check_that_what_is_right_passes(check, tmp_path):
+    assert check_text(CHECKED.replace("CHECK", check), tmp_path)["FeedForward"].verdict == FINE[0]
+
+
+@pytest.mark.parametrize("said, ids", [("Two layers.", []), ("x: (batch, seq_len, d_model)", ["B26"])])
+def test_a_check_that_no_batch_passes_is_told_of_and_wrong_where_batches_are_documented(said, ids, tmp_path):
+    text = CHECKED.replace("CHECK", "assert x.size(1) == self.d_model").replace("SAID", said)
+    result = check_text(text, tmp_path)["FeedForward"]
+    told = [*result.limits, *(found.evidence for found in result.mistakes)]
+    assert [found.id for found in result.mistakes if found.severity == "mistake"] == ids
+    assert any("x.size(1) is 5 and self.d_model is 12" in one for one in told), result

@@ -269,8 +269,8 @@ class Candidate:
         """What it stops with, of what is called with one sentence in a batch, for all of them; None if it runs."""
         return None
 
-    def in_a_batch(self, **inputs: Any) -> Tensor | None:
-        """What a module of one sentence at a time gives for each in a batch of one; None of others, or if it stops."""
+    def in_a_batch(self, **inputs: Any) -> Tensor | Exception | None:
+        """What a module of one sentence at a time gives for each in a batch of one, or stops with; None of others."""
         return None
 
     def with_added_masks(self) -> Candidate | None:

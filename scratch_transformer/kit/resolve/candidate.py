@@ -233,15 +233,15 @@ class Resolved(Candidate):
             return error
         return None
 
-    def in_a_batch(self, **inputs: Any) -> Tensor | None:
+    def in_a_batch(self, **inputs: Any) -> Tensor | Exception | None:
         if self.plan.order != batching.ALONE or self.module is None:
             return None
         other = copy.copy(self)
         other.plan = replace(self.plan, order=batching.IN_A_BATCH)
         try:
             return other(**inputs)
-        except Exception:  # the learner's code may raise anything
-            return None
+        except Exception as error:  # the learner's code may raise anything
+            return error
 
     def with_added_masks(self) -> Candidate | None:
         given = {p: form for p, (_, form) in self.plan.masks.items() if not form.shape.startswith("lengths")}

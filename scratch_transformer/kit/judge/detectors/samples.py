@@ -8,8 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from scratch_transformer.kit.judge.frames import STOPS_AT, learners_line
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import ROUNDED, Session, distance
+from scratch_transformer.kit.judge.stops import checked
 from scratch_transformer.kit.judge.stops.crashes import crash_finding
 from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import Finding
@@ -39,14 +41,23 @@ def _with_another(value: Any, samples: int) -> Any:
 
 
 def in_a_batch(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
-    """P4, of what is right for a sentence, (T, d): in a batch, (1, T, d), all its tokens may get the first row."""
+    """P4, of what is right for a sentence, (T, d): in a batch, (1, T, d), all its tokens may get the first row.
+
+    Or what its own check says of such.
+    """
     result = next((r for r in session.ran if r.output is not None and not r.probe.quiet), None)
-    if best is None or result is None or session.candidate.documented_batch_first():  # which says it already
+    if result is None:
         return
     session.candidate.load(session.asked)
-    probe = result.probe
+    probe, shape = result.probe, session.candidate.documented_batch_first()
     output = session.candidate.in_a_batch(**probe.inputs)
-    if output is None or distance(output, result.output, probe) <= ROUNDED:
+    if isinstance(output, Exception) and (sizes := checked.failed(output)):
+        said = f"A batch does not pass its own check: {sizes}. {STOPS_AT}{learners_line(output)}"
+        if shape:
+            yield Finding(MISTAKES["B26"], f"It says that it takes {shape}. {said}", explains=True)
+        else:
+            session.candidate.limits.append(said)
+    if best is None or not isinstance(output, Tensor) or distance(output, result.output, probe) <= ROUNDED or shape:
         return
     if distance(output, session.variant(best.recipe.with_(FIRST_ROW), probe), probe) <= ROUNDED:
         said = "It is right for a sentence that is no batch; in a batch of one, all tokens of it get the first row."
@@ -55,4 +66,4 @@ def in_a_batch(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
         session.candidate.limits.append("Of a sentence in a batch of one it gives other numbers than without.")
 
 
-SAMPLES: tuple[tuple[tuple[str, ...], Detector], ...] = ((("B26",), of_three_samples), (("P4",), in_a_batch))
+SAMPLES: tuple[tuple[tuple[str, ...], Detector], ...] = ((("B26",), of_three_samples), (("P4", "B26"), in_a_batch))

@@ -20,7 +20,7 @@ from torch import nn
 
 from scratch_transformer.kit.definitions import names_in, nodes_of, source_of
 from scratch_transformer.kit.judge.frames import STOPS_AT
-from scratch_transformer.kit.judge.stops import undefined
+from scratch_transformer.kit.judge.stops import checked, undefined
 from scratch_transformer.kit.kind import Finding, Inputs, Kind
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.resolve.build import construct
@@ -40,6 +40,7 @@ SHAPES = re.compile(
     r"doesn't match the broadcast shape|Sizes of tensors must match|number of dims|Dimension out of range|"
     r"exceeds dimension size|view size is not compatible|too many indices for tensor"
 )
+WANTS_SAMPLES = re.compile("ValueError: .*to unpack|IndexError: tuple index out of range")
 KINDS = ("MultiheadAttention", "SelfAttention", "CausalSelfAttention", "CrossAttention", "FeedForward", "EncoderLayer",
          "DecoderLayer", "DecoderOnlyLayer", "PositionalEncoding", "Encoder", "LlamaBlock")  # fmt: skip
 MOST_PLANS, MOST_FORMS, MOST_WIDTHS = 9, 12, 8
@@ -94,11 +95,12 @@ def finding(thing: Any, kind: Kind, library: Library, error: BaseException | Non
         return (found, first) if untold else None
     file, line = _place(first, thing)
     code = linecache.getline(file, line).partition("#")[0].strip()
-    text = " ".join(str(first).split())[:160]
-    said = "Its shapes do not fit, with whatever numbers of samples, tokens, features and heads"
+    text = checked.failed(first) or " ".join(str(first).split())[:160]
+    what = "do not pass its own check" if checked.failed(first) else "do not fit"
+    said = f"Its shapes {what}, with whatever numbers of samples, tokens, features and heads"
     settings = _settings(kind, width, heads) | ({"max_len": length, "batch": 1} if len(told) > 1 else {})
     if None in _calls(thing, kind, library, settings, _inputs(kind, 1, length, settings)):
-        said = "With more than one sentence in a batch its shapes do not fit"
+        said = f"With more than one sentence in a batch its shapes {what}"
     return Finding(MISTAKES["B26"], f"{said}: {text}. {STOPS_AT}{code}"), first
 
 
@@ -230,8 +232,8 @@ def _calls(
                 if stop is not None and _wants_another_width(made, function, form, some):
                     yield None  # it is meant for wider tokens, or narrower ones
                     return
-                if plan.order == batching.ALONE and isinstance(stop, ValueError) and "to unpack" in str(stop):
-                    break  # it takes samples: B, T, E = x.shape
+                if plan.order == batching.ALONE and WANTS_SAMPLES.match(f"{type(stop).__name__}: {stop}"):
+                    break  # B, T, E = x.shape; x.shape[2]
                 if form is plan or not without or stop is None or _stops_within(stop, thing):
                     yield stop  # a mask that may be left out need not be of the right sort
 
@@ -279,8 +281,9 @@ def _stopped(function: Any, plan: Plan, inputs: Inputs) -> BaseException | None:
 
 
 def _stops_within(error: BaseException | None, thing: type[nn.Module]) -> bool:
-    """Whether shapes do not fit at a line of the class, or of a function beside it."""
-    return isinstance(error, (RuntimeError, IndexError)) and bool(SHAPES.search(str(error)) and _place(error, thing)[1])
+    """Whether shapes do not fit at a line of the class, or of a function beside it, or do not pass a check there."""
+    is_said = isinstance(error, (RuntimeError, IndexError)) and SHAPES.search(str(error))
+    return bool((is_said or checked.failed(error)) and _place(error, thing)[1])
 
 
 def _place(error: BaseException | None, thing: type[nn.Module]) -> tuple[str, int]:
