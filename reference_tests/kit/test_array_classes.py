@@ -94,6 +94,62 @@ def test_what_nobody_can_call_is_said_and_not_judged(tmp_path):
     assert "Its backward was not judged: it stops with CannotGoBack: it takes grad, wishes, hopes." in result.notes
 
 
+BOXED = """
+import numpy as np
+
+
+class Weight:
+    def __init__(self, values):
+        self.{kept} = values.astype(np.float32)
+        self.grad = {grad}
+
+
+class Module:
+    def weights(self):
+        return [one for one in vars(self).values() if isinstance(one, Weight)]
+
+    def step(self, lr):
+        for weight in self.weights():
+            weight.{kept} -= lr * weight.grad
+
+
+class Linear(Module):
+    def __init__(self, d_in, d_out):
+        self.W, self.b = Weight(np.random.randn(d_in, d_out)), Weight(np.zeros(d_out))
+        self.parameters = [self.W, self.b]
+
+    def forward(self, x):
+        self.x = x
+        return x @ self.W.{kept} + self.b.{kept}
+
+    def backward(self, dout):
+        self.W.grad = np.einsum("bti,bto->io", self.x, dout){wrong}
+        self.b.grad = dout.sum((0, 1))
+        return dout @ self.W.{kept}.T
+
+
+class FeedForward(Module):
+    def __init__(self, d_model, d_ff):
+        self.up, self.down = Linear(d_model, d_ff), Linear(d_ff, d_model)
+
+    def forward(self, x):
+        self.h = np.maximum(0, self.up.forward(x))
+        return self.down.forward(self.h)
+
+    def backward(self, dout):
+        return self.up.backward(self.down.backward(dout) * (self.h > 0))
+"""
+
+
+@pytest.mark.parametrize("wrong", ["", " * 2"])
+@pytest.mark.parametrize("kept, grad", [("data", "np.zeros_like(self.data)"), ("value", "None")])
+def test_a_weight_may_be_in_an_object_with_its_gradient_beside_it(kept, grad, wrong, tmp_path):
+    results = check_text(BOXED.format(kept=kept, grad=grad, wrong=wrong), tmp_path)
+    assert names(results["Linear"]) == ({"B33"} if wrong else set())
+    assert results["FeedForward"].verdict == ("mistake" if wrong else "matches the builtin"), results["FeedForward"]
+    assert wrong or "of x, W, b." in "".join(results["Linear"].notes)
+
+
 class Part:
     def __init__(self):
         self.gamma = np.ones(4, dtype=np.float32)

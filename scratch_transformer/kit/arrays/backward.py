@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
+from scratch_transformer.kit.arrays.places import boxed
 from scratch_transformer.kit.arrays.turning import run, to_arrays, to_tensors
 
 if TYPE_CHECKING:
@@ -169,3 +170,5 @@ def arrays_in(value: Any, path: tuple[str, ...] = (), depth: int = 4) -> Iterato
     elif isinstance(value, (list, tuple)) and depth:
         for index, part in enumerate(value):
             yield from arrays_in(part, (*path, str(index)), depth - 1)
+    elif depth and boxed(value):
+        yield from arrays_in(vars(value), path, depth - 1)

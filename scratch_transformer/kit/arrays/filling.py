@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from scratch_transformer.kit.arrays.module import Group, OfArrays
-from scratch_transformer.kit.arrays.places import Place
+from scratch_transformer.kit.arrays.places import Place, boxed
 
 DROPS = re.compile(r"^(\w+_)?drop(out)?(_?(p|prob|probability|rate|ratio))?$", re.IGNORECASE)
 RATES = re.compile(r"^(p|prob|rate|ratio|dropout\w*|drop\w*)$", re.IGNORECASE)
@@ -90,6 +90,9 @@ class _Filling:
                 self._put(group, str(at), part, value, at)
             if group._parameters or group._buffers or group._modules:
                 module._modules[name] = group
+        elif key := boxed(value):  # self.W = Parameter(np.random.randn(…)), with self.W.data and self.W.grad
+            vars(value).update({at: self._double(one) for at, one in vars(value).items()})
+            self._put(module, name, vars(value)[key], value, key)
         elif isinstance(part := self.module(value) if hasattr(value, "__dict__") else None, nn.Module):
             module._modules[name] = part
 
@@ -130,8 +133,8 @@ class _Filling:
 
 
 def _is_in(value: Any, module: Group) -> bool:
-    """Whether a module has an array already, not counting those of its parts: two may share one."""
-    return any(value is place.array for place in _places_of(module))
+    """Whether a module has an array, or its box, already, not counting those of its parts: two may share one."""
+    return any(value is place.array or value is place.owner for place in _places_of(module))
 
 
 def _places_of(module: nn.Module) -> Iterator[Place]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from torch import nn
+
+GRADIENT = re.compile(r"grad", re.IGNORECASE)
 
 
 @dataclass
@@ -24,6 +27,13 @@ class Place:
         """What is there now: a method may have put another array in the place of the first."""
         is_container = isinstance(self.owner, (dict, list, tuple))
         return self.owner[self.key] if is_container else getattr(self.owner, self.key)
+
+
+def boxed(value: Any) -> str:
+    """Under what name an object keeps a weight, if that and its gradient are all the arrays that it has; else ""."""
+    kept = getattr(value, "__dict__", {})
+    arrays = [name for name, one in kept.items() if isinstance(one, np.ndarray) and not GRADIENT.search(name)]
+    return arrays[0] if len(arrays) == 1 and any(map(GRADIENT.search, kept)) else ""
 
 
 def written(module: nn.Module, places: Iterable[Place]) -> None:

@@ -192,12 +192,14 @@ def _changes(one: Pass) -> dict[Any, np.ndarray]:
 
 
 def _is_gradient_of(keys: Sequence[str], weight: str) -> bool:
-    """Whether what is kept says so: self.dW, self.grad_W, self.W_grad, self.grads["W"], of W."""
+    """Whether what is kept says so: self.dW, self.grad_W, self.W_grad, self.grads["W"], self.W.grad, of W."""
     plain = [re.sub(r"[^a-z0-9]", "", key.lower()) for key in keys]
     wanted = re.sub(r"[^a-z0-9]", "", weight.lower())
     last = plain[-1] if plain else ""
     if last == wanted:
         return any(GRADIENT.match(key) for key in plain[:-1])
+    if plain[-2:-1] == [wanted] and GRADIENT.match(last):
+        return True
     return wanted in last and bool(GRADIENT.match(last.replace(wanted, "", 1)))
 
 
