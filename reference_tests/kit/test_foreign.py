@@ -308,6 +308,22 @@ def test_what_measures_a_model_is_none():
     assert foreign.why_not(benchmark_model) == "a test"
 
 
+def build_gpt(model_class, seed=0, **sizes):
+    model = model_class(**sizes)
+    model.reset(seed)
+    return model
+
+
+def attend(attention, q, k, v, **options):
+    out = attention(q, k, v, **options)
+    return out
+
+
+def test_what_makes_anything_of_a_class_that_it_is_given_is_none():
+    assert foreign.why_not(build_gpt) == "it makes what it is given the class of"
+    assert foreign.why_not(attend) == ""
+
+
 OWN_TENSORS = """
 import numpy as np
 

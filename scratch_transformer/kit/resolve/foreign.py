@@ -289,16 +289,29 @@ ONE_FEATURE = re.compile(r"unsqueeze\((dim=)?(-1|2)\)|\[(:, :|\.\.\.), None\]")
 
 
 def _of_maker(tree: Any, thing: Any) -> str:
-    """What makes a module and is told nothing of its sizes: build_transformer(share_embeddings=True)."""
-    if not all(map(_tells_no_size, _given(thing))):
-        return ""
+    """What makes a module and is told nothing of its sizes: build_transformer(share_embeddings=True).
+
+    Or what makes anything, of a class that it is given: build(model_class, **sizes).
+    """
     own = [node for node in _own(tree) if isinstance(node, ast.Assign)]
     made = {ast.unparse(target): node.value for node in own for target in node.targets}
     returned = [node.value for node in _own(tree) if isinstance(node, ast.Return) and node.value is not None]
     values = [made.get(ast.unparse(value), value) for value in returned]
+    names = {parameter.name for parameter in _given(thing)}
+    if values and all(isinstance(v, ast.Call) and _is_of_what_is_given(v, tree, names) for v in values):
+        return "it makes what it is given the class of"
+    if not all(map(_tells_no_size, _given(thing))):
+        return ""
     classes = [_namespace(thing).get(ast.unparse(v.func)) if isinstance(v, ast.Call) else None for v in values]
     is_maker = all(isinstance(cls, type) and issubclass(cls, nn.Module) for cls in classes)
     return "it makes a model of sizes that are written in" if classes and is_maker else ""
+
+
+def _is_of_what_is_given(call: ast.Call, tree: Any, names: set[str]) -> bool:
+    """Whether a parameter is called with nothing but all that is left over: model_class(**sizes)."""
+    rest = tree.args.kwarg.arg if tree.args.kwarg else ""
+    given = [ast.unparse(keyword.value) for keyword in call.keywords if keyword.arg is None]
+    return ast.unparse(call.func) in names and not call.args and given == [rest]
 
 
 def _tells_no_size(parameter: inspect.Parameter) -> bool:
