@@ -129,3 +129,16 @@ def test_what_a_part_takes_by_default_is_what_a_config_has_under_its_name():
     assert (found["is_normed"], found["kinds"]) == (False, ("full",))
     with pytest.raises(KeyError):
         found["norms"]
+
+
+def test_a_config_may_take_its_values_by_name_alone_and_keep_them_as_they_are():
+    class Config:
+        def __init__(self, *, emb_dim=768, n_heads=12):
+            vars(self).update(emb_dim=emb_dim, n_heads=n_heads)
+
+        def __setattr__(self, name, value):
+            raise TypeError("frozen")
+
+    parameter = inspect.Parameter("config", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Config)
+    made = config.instances(parameter, {}, Values({"d_model": 12, "num_heads": 3}, {}), {"emb_dim"}, None)[0]
+    assert (made.emb_dim, made.n_heads) == (12, 3)

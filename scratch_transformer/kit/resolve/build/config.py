@@ -238,7 +238,8 @@ def _instance(cls: type, value: Value, owner: Any) -> Any:
         open_ = [f.name for f in fields if f.default is missing and f.default_factory is missing]
     else:
         try:
-            parameters = [p for p in inspect.signature(cls).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
+            kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+            parameters = [p for p in inspect.signature(cls).parameters.values() if p.kind in kinds]
         except (TypeError, ValueError):
             return None
         names, open_ = [p.name for p in parameters], [p.name for p in parameters if p.default is p.empty]
