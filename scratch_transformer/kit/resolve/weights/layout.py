@@ -220,7 +220,7 @@ def _children(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
 
 PLAIN = frozenset((str, int, bool, float, type(None), Tensor, nn.Parameter))
 """Types of what holds no modules: most attributes."""
-SEGMENTS = re.compile(r"segment|token_?type|(^|[._])seg_?emb")
+SEGMENTS = re.compile(r"segment|token_?type|(^|[._])segs?(_?emb|\.|$)")
 
 
 def prepare(module: nn.Module) -> None:
