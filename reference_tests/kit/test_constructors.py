@@ -475,3 +475,59 @@ def test_an_activation_that_is_handed_on_is_no_part(last, ids, tmp_path):
     result = check_text(BY_NAME.replace("LAST", last), tmp_path)["DecoderBlock"]
     assert [named.id for named in result.mistakes if named.severity == "mistake"] == ids
     assert (result.verdict in FINE) == (not ids)
+
+
+SECTIONS = """
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class AttentionConfig:
+    d_model: int = 32
+    n_heads: int = 4
+    bias: bool = True
+
+
+@dataclass
+class ModelConfig:
+    max_len: int SIZE
+    attention: AttentionConfig DEFAULT
+    d_ff: int = 64
+
+
+class CausalSelfAttention(nn.Module):
+    def __init__(self, config: AttentionConfig):
+        super().__init__()
+        assert config.d_model % config.n_heads == 0, "d_model must be a multiple of n_heads"
+        self.h = config.n_heads
+        self.qkv = nn.Linear(config.d_model, 3 * config.d_model, bias=config.bias)
+        self.out = nn.Linear(config.d_model, config.d_model, bias=BIAS)
+
+    def forward(self, x):
+        q, k, v = (y.unflatten(-1, (self.h, -1)).transpose(1, 2) for y in self.qkv(x).chunk(3, -1))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.out(y.transpose(1, 2).flatten(2))
+
+
+class Block(nn.Module):
+    def __init__(self, config: ModelConfig):
+        super().__init__()
+        width = config.attention.d_model
+        self.attention, self.norm1, self.norm2 = CausalSelfAttention(config.attention), *map(nn.LayerNorm, 2 * [width])
+        self.ffn = nn.Sequential(nn.Linear(width, config.d_ff), nn.GELU(), nn.Linear(config.d_ff, width))
+
+    def forward(self, x):
+        x = x + self.attention(self.norm1(x))
+        return x + self.ffn(self.norm2(x))
+"""
+
+
+@pytest.mark.parametrize("bias, ids", [("config.bias", []), ("True", ["A15"])])
+@pytest.mark.parametrize("size, default", [
+    ("= 64", "= field(default_factory=AttentionConfig)"), ("= 64", "= AttentionConfig()"), ("", ""),
+])  # fmt: skip
+def test_what_is_told_of_a_config_is_told_of_the_configs_in_it(size, default, bias, ids, tmp_path):
+    text = SECTIONS.replace("SIZE", size).replace("DEFAULT", default).replace("BIAS", bias)
+    results = check_text(text, tmp_path)
+    assert [found.id for found in results["CausalSelfAttention"].mistakes if found.id in ("A15", "A19")] == ids
+    assert [*results["Block"].ids, *results["Block"].inherited] == ids, results["Block"]

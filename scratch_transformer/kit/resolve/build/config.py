@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import inspect
 import re
+import sys
 from collections.abc import Collection, Mapping
 from typing import Any, Protocol
 
@@ -245,6 +246,7 @@ def _instance(cls: type, value: Value, owner: Any) -> Any:
         names, open_ = [p.name for p in parameters], [p.name for p in parameters if p.default is p.empty]
         given = {p.name: p.default for p in parameters if p.default is not p.empty}
     known = _known(names, cls, value, given)
+    known |= _sections(cls, value, owner) if _is_made_of_fields(cls) else {}
     stand_in = Config(value, None, owner)
     known |= {name: stand_in.get(name) for name in open_ if name not in known}
     try:
@@ -256,6 +258,19 @@ def _instance(cls: type, value: Value, owner: Any) -> Any:
             for found in _known([name], cls, value).values():
                 _try_to_set(made, name, found)
     return made
+
+
+def _sections(cls: type, value: Value, owner: Any) -> dict[str, Any]:
+    """Of a dataclass, the fields that are dataclasses, filled like it: attention: AttentionConfig."""
+    found, missing = dict[str, Any](), dataclasses.MISSING
+    for field in dataclasses.fields(cls):
+        kind: Any = field.default_factory if field.default_factory is not missing else type(field.default)
+        if field.default is missing and field.default_factory is missing:
+            names = vars(sys.modules.get(cls.__module__, sys))
+            kind = names.get(field.type) if isinstance(field.type, str) else field.type
+        made = _instance(kind, value, owner) if inspect.isclass(kind) and dataclasses.is_dataclass(kind) else None
+        found |= {field.name: made} if made is not None and field.init else {}
+    return found
 
 
 def _holds_a_number(made: Any, name: str) -> bool:
