@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from scratch_transformer import masks
 from scratch_transformer.kit.canonical.core import Mask, attention
@@ -26,9 +27,10 @@ class Projection(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         weight, recipe = self.weight, self.recipe
-        is_square = weight.shape[0] == weight.shape[1]
-        y = x @ (weight if is_square and not recipe.transposed else weight.T)
-        return y if recipe.unused_biases and self.name in recipe.unused_biases.split() else y + self.bias
+        if not recipe.transposed and weight.shape[0] == weight.shape[1]:
+            weight = weight.T
+        is_used = not recipe.unused_biases or self.name not in recipe.unused_biases.split()
+        return functional.linear(x, weight, self.bias if is_used else None)
 
 
 class Attention(nn.Module):

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
-from scratch_transformer import functional
 from scratch_transformer.kit.recipe import Recipe
 
 DIMS: dict[str, tuple[int, ...]] = {"features": (-1,), "tokens": (-2,), "tokens and features": (-2, -1), "batch": (0,)}
@@ -45,7 +45,7 @@ class Norm(nn.Module):
         return self.subtracts_mean if self.recipe.norm_kind == "norm" else self.recipe.norm_kind != "rms"
 
     def forward(self, x: Tensor) -> Tensor:
-        if self._is_right:
+        if self._is_right:  # by the builtin, in a tenth of the time: a check computes thousands of these
             return functional.layer_norm(x, x.shape[-1:], self.scale, self.bias, self.eps)
         dims = DIMS.get(self.recipe.norm_dims, tuple(range(x.ndim)))
         centred = x - x.mean(dims, keepdim=True) if self.centred else x
