@@ -1,5 +1,8 @@
 """B32: what stops on another device, found out without one; and that nothing of the reference does."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch import nn
@@ -7,7 +10,7 @@ from torch import nn
 import scratch_transformer.nn as ours
 from reference_tests.kit.learners.checked import check_text
 from scratch_transformer import masks
-from scratch_transformer.kit.judge.elsewhere import ELSEWHERE, watched
+from scratch_transformer.kit.judge.elsewhere import watched
 from scratch_transformer.language_model import Config, LanguageModel
 from scratch_transformer.model import build_transformer
 
@@ -86,17 +89,17 @@ def test_masks_and_scales(scale, mask, named, tmp_path):
 
 
 def of_the_reference():
-    x = torch.randn(2, 5, 12, device=ELSEWHERE)
+    x = torch.randn(2, 5, 12)
     layers = {"d_model": 12, "nhead": 3, "batch_first": True}
-    causal = nn.Transformer.generate_square_subsequent_mask(5, device=torch.device(ELSEWHERE))
+    causal = nn.Transformer.generate_square_subsequent_mask(5)
     yield "MultiheadAttention", ours.MultiheadAttention(12, 3, batch_first=True), (x, x, x)
     yield "TransformerEncoderLayer", ours.TransformerEncoderLayer(**layers), (x,)
     yield "TransformerDecoderLayer", ours.TransformerDecoderLayer(**layers), (x, x)
     yield "Transformer", ours.Transformer(**layers, num_encoder_layers=1, num_decoder_layers=1), (x, x, None, causal)
-    ids = torch.ones(2, 5, dtype=torch.int64, device=ELSEWHERE)
+    ids = torch.ones(2, 5, dtype=torch.int64)
     model = build_transformer(src_vocab_size=8, tgt_vocab_size=9, src_seq_len=5, tgt_seq_len=5, d_model=12, N=1, h=3)
     padding = masks.padding(ids, pad_id=0)
-    yield "build_transformer", model, (ids, ids, padding, padding & masks.causal(5).to(ELSEWHERE))
+    yield "build_transformer", model, (ids, ids, padding, padding & masks.causal(5))
     config = Config.llama(
         vocab_size=8, max_length=5, d_model=12, num_layers=1, num_heads=3, num_kv_heads=3, head_dim=4, d_ff=16
     )
@@ -105,8 +108,7 @@ def of_the_reference():
 
 @pytest.mark.parametrize("module, given", [pytest.param(m, given, id=name) for name, m, given in of_the_reference()])
 def test_nothing_of_the_reference_stays_on_the_cpu(module, given):
-    module.to(ELSEWHERE)
-    assert watched(lambda: module(*given), {}) == ([], True)
+    assert watched(lambda moved: module(*moved), module, given, {}) == ([], True)
 
 
 WHOLE = """\
@@ -184,3 +186,44 @@ class CausalSelfAttention(nn.Module):
 def test_a_table_that_a_function_puts_where_the_constructor_is_told(where, severities, tmp_path):
     found = b32(ROTATED.format(where=where), "CausalSelfAttention", tmp_path)
     assert [severity for severity, _ in found] == severities
+
+
+@pytest.mark.parametrize(
+    "compute, is_refused",
+    [
+        (lambda x, here: x @ here.T, True),
+        (lambda x, here: torch.einsum("ij,kj->ik", x, here), True),
+        (lambda x, here: nn.functional.embedding(x.long(), here), True),
+        (lambda x, here: x.clone().add_(here), True),
+        (lambda x, here: here[x[0].long()], True),
+        (lambda x, here: torch.arange(3, device=x.device) + torch.arange(3), True),
+        (lambda x, here: x.new_tensor([1.0]) + here, True),
+        (lambda x, here: here.to(x) + here, True),
+        (lambda x, here: x[here[0].long()], False),
+        (lambda x, here: x + here[0, 0], False),
+        (lambda x, here: x.clone().copy_(here), False),
+        (lambda x, here: here.to("cuda", non_blocking=True) + here.to(x) + here.type_as(x) + x, False),
+        (lambda x, here: x + torch.zeros_like(x) + x.new_ones(4) + torch.ones(4, device=x.device), False),
+        (lambda x, here: x * (2.0 if x.is_cuda and bool((x > 0).all()) else here), False),
+    ],
+)
+def test_two_devices_are_refused_as_on_a_gpu(compute, is_refused):
+    """What PyTorch says for CUDA: "Expected all tensors to be on the same device", but for copies, numbers, indices."""
+    here = torch.ones(3, 4)
+    found, is_whole = watched(lambda x: compute(x, here), None, torch.ones(3, 4), {id(here): "self.here"})
+    assert (bool(found), is_whole) == (is_refused, True)
+
+
+LOADED = """
+import pathlib, sys, tempfile
+from reference_tests.kit.test_elsewhere import ATTENTION, SCALE, b32
+with tempfile.TemporaryDirectory() as folder:
+    text = ATTENTION.format(scale=SCALE, mask="torch.ones(T, T).tril()")
+    assert b32(text, "CausalSelfAttention", pathlib.Path(folder))
+sys.exit("torch._dynamo" in sys.modules)
+"""
+
+
+def test_torchs_compiler_is_not_loaded_for_it():
+    """That would take as long as the check."""
+    subprocess.run([sys.executable, "-c", LOADED], timeout=300, check=True)

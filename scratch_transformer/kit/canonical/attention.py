@@ -26,9 +26,8 @@ class Projection(nn.Module):
         self.recipe, self.name = recipe, name
 
     def forward(self, x: Tensor) -> Tensor:
-        weight, recipe = self.weight, self.recipe
-        if not recipe.transposed and weight.shape[0] == weight.shape[1]:
-            weight = weight.T
+        recipe, is_square = self.recipe, self.weight.shape[0] == self.weight.shape[1]
+        weight = self.weight.T if is_square and not recipe.transposed else self.weight
         is_used = not recipe.unused_biases or self.name not in recipe.unused_biases.split()
         return functional.linear(x, weight, self.bias if is_used else None)
 

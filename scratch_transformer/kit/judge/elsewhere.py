@@ -1,7 +1,7 @@
 """B32: what a call does where the module and its inputs are on another device, found out without one.
 
-PyTorch's fake tensors compute shapes and devices alone, by the rules of the real operators: a product of tensors on two
-devices stops as it does on a GPU, and a number, or an index on the CPU, is taken as it is there. "meta" is the device.
+All tensors stay where they are. Some are said to be elsewhere: the module's, its inputs, what is computed from them,
+what is made there. Operators refuse tensors of both places, as PyTorch does on a GPU.
 """
 
 from __future__ import annotations
@@ -17,15 +17,23 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_flatten, tree_map
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map
 
 from scratch_transformer.kit.definitions import is_own, leads_to, nodes_of
 from scratch_transformer.kit.judge.frames import function_of, is_learners
 from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import Candidate, Inputs
 
-ELSEWHERE = "meta"
-STOPS = re.compile(r"same device|two different devices|two devices|expected device")
+ELSEWHERE = torch.device("meta")
+"""The device that code is told, if it asks for one of a tensor that is elsewhere."""
+COPIES = frozenset(("aten::copy_", "aten::_to_copy"))
+INDEXES = frozenset(("aten::index", "aten::index_put", "aten::index_put_", "aten::_index_put_impl_"))
+"""Operators that take tensors of two devices: copies, and a tensor that others, on the CPU, index."""
+WHERE = {Tensor.device.__get__: ELSEWHERE, Tensor.is_cuda.__get__: True}  # type: ignore[attr-defined]
+"""What a tensor elsewhere says of itself."""
+FOLLOWERS = frozenset(("new", "new_tensor", "to", "type_as"))
+"""What makes a tensor where the last one is that it is given."""
 MAKERS = frozenset(
     ("arange", "empty", "eye", "full", "linspace", "logspace", "ones", "rand", "randint", "randn", "randperm", "tensor")
     + ("tril_indices", "triu_indices", "zeros")
@@ -50,29 +58,28 @@ class Left:
 def left(candidate: Candidate, inputs: Inputs, attributes: Mapping[int, str]) -> tuple[list[Left], bool]:
     """What stops a call on another device, in its order, and whether the call came to its end.
 
-    attributes: id of a tensor -> the name of the plain attribute that holds it. The candidate's module is moved, and
-    does not compute afterwards.
+    attributes: id of a tensor -> the name of the plain attribute that holds it.
     """
     if not attributes and not _makes_any(candidate.module):
         return [], True
-    if candidate.module is not None:
-        candidate.module.to(ELSEWHERE)
-    moved = {name: value.to(ELSEWHERE) if isinstance(value, Tensor) else value for name, value in inputs.items()}
-    return watched(lambda: call(candidate, moved), attributes)
+    return watched(lambda moved: call(candidate, moved), candidate.module, inputs, attributes)
 
 
-def watched(run: Callable[[], object], attributes: Mapping[int, str]) -> tuple[list[Left], bool]:
-    """The same of any call whose weights and inputs are elsewhere.
+def watched(
+    run: Callable[[Any], object], module: nn.Module | None, inputs: Any, attributes: Mapping[int, str]
+) -> tuple[list[Left], bool]:
+    """The same of any call that is given the inputs, whose tensors are elsewhere as the module's are.
 
-    All that stops it: each is moved once it is found, and the call goes on. One that asks for numbers ends there.
+    All that stops it: each is moved once it is found, and the call goes on.
     """
-    from torch._subclasses.fake_tensor import FakeTensorMode  # it takes a second to load
-
-    watch = _Watch(attributes)
+    places = _Places()
+    if module is not None:
+        module._apply(places.moved)  # as its `to` does
+    watch = _Watch(attributes, places)
     try:
-        with FakeTensorMode(allow_non_fake_inputs=True), watch:
-            run()
-    except Exception:  # fake tensors have no numbers, and the learner's code may raise anything
+        with places, watch:
+            run(tree_map(places.moved, inputs))
+    except Exception:  # the learner's code may raise anything
         return list(dict.fromkeys(watch.found)), False
     return list(dict.fromkeys(watch.found)), True
 
@@ -92,43 +99,112 @@ def _methods(cls: type) -> list[Any]:
     return [member for name, member in vars(cls).items() if name != "__init__" and callable(member)]
 
 
+class _TwoDevices(RuntimeError):
+    """What PyTorch says on a GPU: Expected all tensors to be on the same device."""
+
+
+class _Places(TorchDispatchMode):
+    """Which tensors are elsewhere, by their storage. An operator takes those of one place, and its result is there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.storages = dict[int, torch.UntypedStorage]()  # kept, or another might be at the same address
+        self.makes = False
+        """Whether what is made of no tensor is elsewhere."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """False, or else torch loads its compiler before the first call, which takes seconds."""
+        return False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func.name().partition(".")[0]
+        given = _tensors((args, kwargs))
+        if name in INDEXES:
+            given = [given[0], *filter(self.has, given[1:])]
+        are_elsewhere = {self.has(one) for one in given if one.dim() > 0 or self.has(one)}
+        if len(are_elsewhere) > 1 and name not in COPIES:
+            raise _TwoDevices
+        with torch._C.DisableTorchFunction():  # an operator is nothing that the learner's code calls
+            result = func(*args, **(kwargs or {}))
+        if self.makes if not given else name != "aten::copy_" and True in are_elsewhere:
+            self.put(result)
+        return result
+
+    def has(self, value: Tensor) -> bool:
+        return value.untyped_storage()._cdata in self.storages
+
+    def put(self, values: Any) -> None:
+        """What was made elsewhere."""
+        for value in _tensors(values):
+            storage = value.untyped_storage()
+            self.storages[storage._cdata] = storage
+
+    def moved(self, value: Any) -> Any:
+        """A tensor on the other device; what is none, as it is."""
+        if not isinstance(value, Tensor) or self.has(value):
+            return value
+        copy = value.clone()
+        self.put(copy)
+        return copy
+
+
 class _Watch(TorchFunctionMode):
     """Sees each function of torch that is called, and where each tensor on the CPU comes from.
 
     Who says where a tensor is to be means where the module is: device, self.device, "cpu" by default.
     """
 
-    def __init__(self, attributes: Mapping[int, str]) -> None:
+    def __init__(self, attributes: Mapping[int, str], places: _Places) -> None:
         super().__init__()
-        self.attributes = attributes
+        self.attributes, self.places = attributes, places
         self.found: list[Left] = []
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        func, args, kwargs = _told_elsewhere(func, args, dict(kwargs or {}))
-        frame = _learners()
-        given = [one for one in tree_flatten((args, kwargs))[0] if isinstance(one, Tensor)]
-        if frame is None and not given and getattr(func, "__name__", "") in MAKERS:
-            kwargs.setdefault("device", ELSEWHERE)  # made by what calls the learner's code, not by it
-        origins = [self._origin(one, frame) for one in given if _is_here(one)]
+        kwargs, name, places = dict(kwargs or {}), getattr(func, "__name__", ""), self.places
+        given, frame = _tensors((args, kwargs)), _learners()
+        if func in WHERE and places.has(args[0]):
+            return WHERE[func]
+        if name in ("cuda", "cpu"):
+            return places.moved(args[0])
+        are_elsewhere, is_told = any(map(places.has, given)), kwargs.get("device") is not None
+        if is_told:
+            del kwargs["device"]
+        if name == "to":
+            is_told |= any(isinstance(one, (str, torch.device)) for one in args)
+            args = tuple(one for one in args if not isinstance(one, (str, torch.device)))
+            kwargs.pop("non_blocking", None)
+            if len(args) + len(kwargs) == 1:
+                return places.moved(args[0])
+        if frame is None and not given and name in MAKERS:
+            is_told = True  # made by what calls the learner's code, not by it
+        origins = [self._origin(one, frame) for one in given if self._is_here(one)]
+        places.makes = are_elsewhere  # within a function of torch's
         try:
-            if func is torch.nn.functional.embedding and len({one.device for one in given}) > 1:
-                raise RuntimeError("same device")  # fake tensors let it pass
             result = func(*args, **kwargs)
-        except RuntimeError as error:
-            if not STOPS.search(str(error)) or not any(map(_is_here, given)):
-                raise
+        except _TwoDevices:
             if frame is None or not _speaks_of_cuda(frame):
                 self.found += [origin for origin in origins if origin is not None and (origin.name or frame)]
-            args, kwargs = tree_map(_moved, (args, kwargs))
+            args, kwargs = tree_map(places.moved, (args, kwargs))
             result = func(*args, **kwargs)
+        finally:
+            places.makes = False
+        if name in FOLLOWERS and any(map(places.has, given[-1:])):
+            is_told = True
+        if is_told:
+            return tree_map(places.moved, result)
         made = next((origin for origin in origins if origin is not None), None)
         if made is None and not given and frame is not None and not _speaks_of_cuda(frame):
             made = Left("", frame.f_code.co_filename, frame.f_lineno)
         if made is not None:
-            for one in tree_flatten(result)[0]:
-                if isinstance(one, Tensor) and _is_here(one):
+            for one in _tensors(result):
+                if self._is_here(one):
                     one._made = made  # type: ignore[attr-defined]
         return result
+
+    def _is_here(self, value: Tensor) -> bool:
+        """On the CPU, and no single number, which goes with any device."""
+        return value.dim() > 0 and not self.places.has(value)
 
     def _origin(self, value: Tensor, frame: FrameType | None) -> Left | None:
         known: Left | None = getattr(value, "_made", None)
@@ -163,22 +239,5 @@ def _learners() -> FrameType | None:
     return None
 
 
-def _told_elsewhere(func: Any, args: Any, kwargs: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
-    """A call that says where a tensor is to be, saying the other device."""
-    name = getattr(func, "__name__", "")
-    if name in ("cuda", "cpu"):
-        return Tensor.to, (args[0], ELSEWHERE), {}
-    if name == "to":
-        args = tuple(ELSEWHERE if isinstance(one, (str, torch.device)) else one for one in args)
-    if kwargs.get("device") is not None:
-        kwargs["device"] = ELSEWHERE
-    return func, args, kwargs
-
-
-def _is_here(value: Tensor) -> bool:
-    """On the CPU, and no single number, which goes with any device."""
-    return value.device.type == "cpu" and value.dim() > 0
-
-
-def _moved(value: Any) -> Any:
-    return value.to(ELSEWHERE) if isinstance(value, Tensor) and _is_here(value) else value
+def _tensors(values: Any) -> list[Tensor]:
+    return [one for one in tree_leaves(values) if isinstance(one, Tensor)]
