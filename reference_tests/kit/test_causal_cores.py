@@ -41,3 +41,21 @@ def test_a_core_that_hides_the_future_by_itself(old, new, ids, tmp_path):
 def test_what_does_not_say_that_it_is_causal_need_not_be(name, tmp_path):
     plain = CORE.replace("causal_attention", name).replace('.masked_fill(ahead, float("-inf"))', "")
     assert check_text(plain.replace(f"    ahead = {AHEAD}\n", ""), tmp_path)[name].ids == []
+
+
+TOLD = """
+def attention(q, k, v, causal=False, mask=None, with_weights=False):
+    scores = q @ k.transpose(-2, -1)
+    if causal:
+        t, s = q.shape[-2], k.shape[-2]
+        scores = scores.masked_fill(torch.ones(t, s, dtype=torch.bool).triu(1), float("-inf"))
+    if mask is not None:
+        scores = scores.masked_fill(~mask.unsqueeze(-2).bool(), float("-inf"))
+    weights = torch.softmax(scores / q.shape[-1] ** 0.5, dim=-1)
+    return (weights @ v, weights) if with_weights else weights @ v
+"""
+
+
+def test_a_core_that_hides_the_future_where_it_is_told_to_is_given_no_weights_for_that(tmp_path):
+    result = check_text(TOLD, tmp_path)["attention"]
+    assert (result.kind, result.verdict, result.ids) == ("ScaledDotProductAttention", "matches the builtin", [])

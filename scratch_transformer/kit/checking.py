@@ -315,9 +315,12 @@ class Checking:
         return clock.now() > self.end + OVER
 
     def _with_causal_flag(self, value: Any, diagnosis: Diagnosis) -> Diagnosis:
-        """With the mistakes that only show if it is built with causal=True, where it has such an argument."""
+        """With the mistakes that only show if it is built with causal=True, where it has such an argument.
+
+        A function that attends is not built: what would be made of its queries and keys are weights.
+        """
         names = [p.name for p in construct.parameters_of(value) if p.default is False and plain(p.name) in CAUSAL]
-        if not names or not diagnosis.kind.endswith("Attention"):
+        if not names or not diagnosis.kind.endswith("Attention") or diagnosis.kind == "ScaledDotProductAttention":
             return diagnosis
         self.library.given = {**self.library.given, names[0]: True}
         outcome = resolve(value, KINDS["CausalSelfAttention"], self.library)
