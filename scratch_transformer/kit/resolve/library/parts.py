@@ -73,6 +73,7 @@ LENT: dict[str, tuple[str, ...]] = {
     "DecoderLayer": LAYER,
     "Encoder": ("EncoderLayer", *LAYER),
     "Decoder": ("DecoderLayer", *LAYER),
+    "ResidualConnection": ("LayerNorm",),
 }
 """Parts that the reference lends to a composite."""
 SUBLAYERS = ("attention", "attn", "feed", "ffn", "mlp", "norm", "emb", "pos", "proj", "output", "input", "linear")
@@ -86,12 +87,26 @@ EMBEDDINGS = ("InputEmbedding", "Embedding", "EmbeddingWithPositions")
 LAYERS = ("layers", "layer", "blocks", "block", "encoders", "decoders")
 
 
+LINEAR = {"fc", "linear", "lin", "dense", "proj", "projection"}
+"""Words of a matrix that attention or a network is given ready made: out_fc."""
 NO_USE = Use()
 
 
 def _is_said(short: str, name: str) -> bool:
     """Whether a name that means no size says a part by two letters alone: ff_block, for that ff_hidden is one."""
     return short in words(name) and not settings_of(name)
+
+
+def _linear(whole: Kind, name: str, parameters: list[inspect.Parameter]) -> list[Callable[[], Any]]:
+    """PyTorch's matrix for attention that is given its projections, and for a network that is given both of its own."""
+    free = [
+        p.name for p in parameters if p.default is p.empty and not settings_of(p.name) and set(words(p.name)) & LINEAR
+    ]
+    if name not in free or not whole.name.endswith(("Attention", "FeedForward")) or "d_model" not in whole.defaults:
+        return []
+    d_model = whole.defaults["d_model"]
+    widths = (d_model, whole.defaults.get("d_ff", d_model))
+    return [functools.partial(nn.Linear, *(widths if name == free[0] else widths[::-1]))]
 
 
 def _left_in(whole: Kind, parameters: list[inspect.Parameter]) -> tuple[str, ...]:
@@ -141,6 +156,8 @@ class Parts(Known):
             word = plain(name)
             if kind.name == "ResidualConnection" and input_of(name, ("sublayer",)):
                 return [held.Sublayer]
+            if linear := _linear(kind, name, parameters):
+                return linear
             is_said = name in said and said[name] is not thing
             if (NO_PART.search(word) or set(words(name)) & NUMBERS) and word not in OUTPUTS and not is_said:
                 return []

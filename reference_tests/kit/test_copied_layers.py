@@ -1,0 +1,76 @@
+"""Layers that are handed over ready made, matrices and norms of PyTorch's among them, and copied."""
+
+import pytest
+
+from reference_tests.kit.learners.checked import check_text
+from scratch_transformer.kit.report.finding import FINE
+
+TEXT = """
+import copy
+
+
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, heads, in_fc, out_fc, dropout=0.0):
+        super().__init__()
+        self.d_model, self.heads, self.dropout = d_model, heads, nn.Dropout(dropout)
+        self.q_fc, self.k_fc, self.v_fc = (copy.deepcopy(in_fc) for _ in "qkv")
+        self.out_fc = out_fc
+
+    def forward(self, *, query, key, value, mask=None):
+        def heads(x, fc):
+            return fc(x).view(len(x), -1, self.heads, self.d_model // self.heads).transpose(1, 2)
+
+        q, k, v = heads(query, self.q_fc), heads(key, self.k_fc), heads(value, self.v_fc)
+        scores = q @ k.transpose(-2, -1) / math.sqrt(k.shape[-1])
+        if mask is not None:
+            scores = scores.masked_fill(mask == 0, -1e9)
+        x = self.dropout(torch.softmax(scores, dim=-1)) @ v
+        return self.out_fc(x.transpose(1, 2).reshape(len(query), -1, self.d_model))
+
+
+class FeedForward(nn.Module):
+    def __init__(self, fc1, fc2, dropout=0.0):
+        super().__init__()
+        self.fc1, self.fc2, self.dropout = fc1, fc2, nn.Dropout(dropout)
+
+    def forward(self, x):
+        return self.fc2(self.dropout(torch.relu(self.fc1(x))))
+
+
+class Residual(nn.Module):
+    def __init__(self, norm, dropout=0.0):
+        super().__init__()
+        self.norm, self.dropout = norm, nn.Dropout(dropout)
+
+    def forward(self, x, sublayer):
+        return x + self.dropout(sublayer(self.norm(x)))
+
+
+class EncoderBlock(nn.Module):
+    def __init__(self, attention, feed_forward, norm, dropout=0.0):
+        super().__init__()
+        self.attention, self.feed_forward = attention, feed_forward
+        self.residual1, self.residual2 = (Residual(copy.deepcopy(norm), dropout) for _ in range(2))
+
+    def forward(self, x, mask):
+        x = self.residual1(x, lambda x: self.attention(query=x, key=x, value=x, mask=mask))
+        return self.residual2(x, self.feed_forward)
+"""
+NAMES = ("MultiHeadAttention", "FeedForward", "Residual", "EncoderBlock")
+
+
+def test_matrices_and_norms_may_be_handed_over(tmp_path):
+    results = check_text(TEXT, tmp_path)
+    assert [results[name].verdict in FINE for name in NAMES] == [True] * 4, results
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "name", "id"),
+    [
+        (" / math.sqrt(k.shape[-1])", "", "MultiHeadAttention", "A1"),
+        ("torch.relu(self.fc1(x))", "self.fc1(x)", "FeedForward", "B16"),
+        ("return x + self.dropout", "return self.dropout", "Residual", "B13"),
+    ],
+)
+def test_with_one_mistake_it_is_named(old, new, name, id, tmp_path):
+    assert check_text(TEXT.replace(old, new), tmp_path)[name].ids == [id, *(["A8"] if id == "A1" else [])]
