@@ -74,3 +74,33 @@ def test_matrices_and_norms_may_be_handed_over(tmp_path):
 )
 def test_with_one_mistake_it_is_named(old, new, name, id, tmp_path):
     assert check_text(TEXT.replace(old, new), tmp_path)[name].ids == [id, *(["A8"] if id == "A1" else [])]
+
+
+STACK = """
+class EncoderLayer(nn.Module):
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(d_model, n_heads, batch_first=True)
+        self.network = nn.Sequential(nn.Linear(d_model, 17), nn.ReLU(), nn.Linear(17, d_model))
+        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+
+    def forward(self, x):
+        x = self.norm1(x + self.attention(x, x, x)[0])
+        return self.norm2(x + self.network(x))
+
+
+class Encoder(nn.Module):
+    def __init__(self, d_model, n_heads, nx_layers):
+        super().__init__()
+        self.layers = nn.ModuleList([EncoderLayer(d_model, n_heads) for _ in range(nx_layers)])
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+"""
+
+
+def test_what_layers_are_counted_by_is_a_number_however_it_is_called(tmp_path):
+    result = check_text(STACK, tmp_path)["Encoder"]
+    assert result.verdict in FINE, result

@@ -168,7 +168,8 @@ class Parts(Known):
             if name in checked and is_said:
                 return [self._maker(said[name])]
             if word in LAYERS or word.endswith(("layers", "blocks")):
-                return self._layers(kind, word)
+                is_count = "num_layers" in uses.get(name, NO_USE).meant  # range(nx_layers)
+                return [] if is_count else self._layers(kind, word)
             is_applied = kind.name == "Transformer" and uses.get(name, NO_USE).applied
             said_last = [w for w in words(name) if w not in ("module", "instance", "template", "prototype")][-1:]
             is_layer = said_last in (["layer"], ["block"]) and not any(w in word for w in SUBLAYERS)
