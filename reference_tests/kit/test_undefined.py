@@ -1,5 +1,6 @@
 """B26: what nothing defines or fits is named as the mistake, and what may be defined elsewhere is none."""
 
+import argparse
 import contextlib
 import linecache
 import sys
@@ -1085,3 +1086,9 @@ def test_in_place_of_attention_that_stops_the_future_is_hidden_where_the_layer_a
     text = CUT.replace("[:, :T, :T]", "[..., :T, :T]").replace("math.sqrt(self.d_k)", "math.sqrt(self.dk)")
     found = check_text(text.replace(", is_causal=True", told), tmp_path)
     assert found["MultiheadAttention"].ids == ["B26"] and found["DecoderLayer"].ids == ids, found
+
+
+def test_what_a_package_asks_for_may_be_otherwise_in_another_release():
+    for thing in (torch.nn.LayerNorm, check_text, argparse.ArgumentParser):
+        assert undefined._is_as_written(thing)
+    assert not undefined._is_as_written(pytest.Item) and not undefined._is_as_written(print)

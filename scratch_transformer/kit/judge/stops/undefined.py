@@ -14,7 +14,7 @@ from types import FrameType, ModuleType, NoneType
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import nodes_of
+from scratch_transformer.kit.definitions import is_own, nodes_of
 from scratch_transformer.kit.discover.load import LEFT_OUT, REPAIRED
 from scratch_transformer.kit.discover.repair import unbound
 from scratch_transformer.kit.discover.target import Source
@@ -180,7 +180,7 @@ def _call(error: BaseException, frame: FrameType) -> tuple[str, str]:
         if is_called and not is_open and _is_as_written(thing):
             return f"It calls {name} with arguments that do not fit: {error}.", name
         if not is_open and any(
-            is_own(name, str(error).partition("()")[0], frame) for is_own in (_is_method, _is_own_part)
+            is_it(name, str(error).partition("()")[0], frame) for is_it in (_is_method, _is_own_part)
         ):
             return f"It calls {name} with arguments that do not fit: {error}.", name
     return NOTHING
@@ -203,8 +203,8 @@ def _of_file(error: BaseException, frame: FrameType) -> tuple[str, str]:
         if not isinstance(module, ModuleType) or (module.__name__, node.attr) != found.groups():  # type: ignore[union-attr]
             continue
         text = "".join(linecache.getlines(module.__file__ or ""))
-        is_own = text and "site-packages" not in str(module.__file__) and not getattr(module, REPAIRED, ())
-        if is_own and not re.search(rf"\b({node.attr}|setattr|__getattr__|globals|vars|exec)\b|import +\*", text):
+        is_whole = text and "site-packages" not in str(module.__file__) and not getattr(module, REPAIRED, ())
+        if is_whole and not re.search(rf"\b({node.attr}|setattr|__getattr__|globals|vars|exec)\b|import +\*", text):
             name = ast.unparse(node)
             return f"It reads {name}, which nothing in {Path(module.__file__ or '').name} defines.", name
     return NOTHING
@@ -224,8 +224,8 @@ def _is_refused(error: BaseException | None) -> bool:
 def _registration(error: BaseException, frame: FrameType) -> tuple[str, str]:
     """What a constructor makes of numbers alone and registers, and torch refuses, whatever the numbers are."""
     found, code, owner = REGISTERED.match(str(error)), frame.f_code, frame.f_locals.get("self")
-    is_own = code.co_name == "__init__" and frame.f_globals.get("__file__") == code.co_filename
-    if found is None or not _is_refused(error) or not is_own or not isinstance(owner, nn.Module):
+    is_making = code.co_name == "__init__" and frame.f_globals.get("__file__") == code.co_filename
+    if found is None or not _is_refused(error) or not is_making or not isinstance(owner, nn.Module):
         return NOTHING
     given = [frame.f_locals.get(name) for name in code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]]
     if "scratch_transformer.kit" in str(error) or not all(
@@ -333,8 +333,12 @@ def _named(name: str, frame: FrameType) -> object:
 
 
 def _is_as_written(thing: object) -> bool:
-    """Whether it is a class or function of torch's or the learner's, which nothing stands in for."""
+    """Whether it is a class or function of Python's, torch's or the learner's, which nothing stands in for.
+
+    What another package asks for may be otherwise in the release that the learner has.
+    """
     is_known = isinstance(thing, type) or inspect.isfunction(thing)
-    return is_known and not (getattr(thing, "__module__", None) or "scratch_transformer.kit").startswith(
-        "scratch_transformer.kit"
-    )
+    if not is_known or (thing.__module__ or "scratch_transformer.kit").startswith("scratch_transformer.kit"):
+        return False
+    root = thing.__module__.partition(".")[0]
+    return is_own(thing) or root in (*sys.stdlib_module_names, "torch", "numpy")
