@@ -355,3 +355,16 @@ def test_what_computes_with_tensors_of_its_own_is_not_judged(tmp_path):
     said = "of a tensor class of its own, in place of PyTorch's tensors or NumPy's arrays"
     assert report.ignored == ["Value", f"Linear ({said})"]
     assert report.results == []
+
+
+def generate(length=100, temperature=1.0):
+    return [temperature] * length
+
+
+def sample(model, num_tokens=100):
+    return [model] * num_tokens
+
+
+def test_what_is_only_told_how_much_to_write_is_given_nothing_to_write_with():
+    assert foreign.writes_alone(generate, "GreedyDecoding") == "it is given no model and no words"
+    assert foreign.writes_alone(sample, "GreedyDecoding") == foreign.writes_alone(generate, "CausalMask") == ""

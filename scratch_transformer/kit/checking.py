@@ -156,6 +156,7 @@ class Checking:
             foreign.why_not(value),
             foreign.attends_to_nothing(value, kinds[0]),
             foreign.embeds_words(value, kinds[0]),
+            foreign.writes_alone(value, kinds[0]),
         )
         why = next(filter(None, whys), "")
         return "" if why == foreign.RETURNS_NOTHING and kinds[0] == "GradientClipping" else why  # it clips in place

@@ -143,6 +143,13 @@ def embeds_words(thing: Any, kind: str) -> str:
     return "it embeds words: a language model of another sort" if is_told and looks_up else ""
 
 
+def writes_alone(thing: Any, kind: str) -> str:
+    """That a function is told how much to write and no more, generate(length=100): its file's model does it; or ""."""
+    is_one = kind in ("GreedyDecoding", "BeamSearch", "Sampling") and inspect.isfunction(thing)
+    told = [type(p.default) in (int, float) or _is_number(p) for p in _given(thing)] if is_one else []
+    return "it is given no model and no words" if told and all(told) else ""
+
+
 WRITES = re.compile(r"generat|sampl|predict|translat|loss|train|beam|greedy", re.IGNORECASE)
 
 
