@@ -288,3 +288,15 @@ def test_caches_that_are_objects(how, changed, ids, tmp_path):
     result = check_here(path, {"GPT"})["GPT"]
     assert [found.id for found in result.mistakes if found.severity == "mistake"] == ids, result
     assert ids or any("With its cache" in note for note in result.notes)
+
+
+WHOLE = "torch.ones(q.shape[-2], k.shape[-2]).tril(k.shape[-2] - q.shape[-2])"
+OF_NEW = "torch.ones(q.shape[-2], q.shape[-2]).tril().view(q.shape[-2], k.shape[-2])"
+
+
+@pytest.mark.parametrize("mask, stops", [(WHOLE, []), (OF_NEW, [True])])
+def test_a_cache_with_which_it_stops_is_not_passed_over(mask, stops, tmp_path):
+    result = check_text(SWITCHED.replace("KEPT", "v").replace(WHOLE, mask), tmp_path)["CausalSelfAttention"]
+    assert [found for found in result.mistakes if found.severity == "mistake"] == []
+    told = [limit for limit in result.limits if "Its cache was not checked" in limit]
+    assert ["It stops at: mask =" in limit for limit in told] == stops, result

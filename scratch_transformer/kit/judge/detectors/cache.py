@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import torch
 
 from scratch_transformer.kit.judge.detectors import joined
+from scratch_transformer.kit.judge.frames import STOPS_AT, learners_line
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import ROUNDED, Session, distance
 from scratch_transformer.kit.kind import STEPS, Finding, Probe
@@ -18,6 +19,7 @@ from scratch_transformer.kit.recipe import RIGHT
 Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 CHUNKS: tuple[tuple[int, ...], ...] = ((3, 1, 1), (1, 1, 1, 1, 1))
 """A prompt and two more tokens; where a prompt is refused, one token after the other."""
+UNCHECKED = "Its cache was not checked, as it stops when it is given one token after the other"
 NEW_ALONE = "It returns the keys and values of the new tokens alone: whoever calls it must keep the earlier ones."
 POSITIONS = ("all the first after a prompt", "all the first", "one too small", "one too large")
 
@@ -28,16 +30,9 @@ def cached(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     if best is None or probe is None:
         return
     session.candidate.load(session.asked)
-    output: torch.Tensor | None = None
-    chunks = CHUNKS[0]
     recipe = best.recipe.with_({"causal": RIGHT.causal})
-    for chunks in CHUNKS if "mask" not in probe.inputs and recipe == best.recipe else CHUNKS[1:]:  # one needs no mask
-        try:
-            output = session.candidate.stepwise(probe.inputs, chunks)
-        except Exception:  # some take one token at a time, others none after the first
-            continue
-        if output is not None:
-            break
+    needs_no_mask = "mask" not in probe.inputs and recipe == best.recipe
+    output, chunks, stop = _in_pieces(session, probe, CHUNKS if needs_no_mask else CHUNKS[1:])
     expected = session.variant(recipe, probe)
     if expected is None:
         return
@@ -46,10 +41,13 @@ def cached(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     if is_whole and (error <= ROUNDED or _is_right_otherwise(session, probe, chunks, expected)):
         session.candidate.notes.append("With its cache it gives, token by token, what one call gives.")
         return
-    said = joined.otherwise(session, probe, expected, CHUNKS)
-    if said:
+    if said := joined.otherwise(session, probe, expected, CHUNKS):
         yield Finding(MISTAKES["K1"], said, joined.ALONG)
-    if said or output is None or not is_whole:
+        return
+    if output is None and (line := learners_line(stop)):
+        text = " ".join(str(stop).split())[:160]
+        session.candidate.limits.append(f"{UNCHECKED}: {type(stop).__name__}: {text}. {STOPS_AT}{line}")
+    if output is None or not is_whole:
         return
     pieces = "a prompt of three tokens, then one by one" if chunks == CHUNKS[0] else "one token after the other"
     said = f"Given {pieces}, with its cache, its outputs differ by {100 * error:.2g} % from those of one call"
@@ -61,6 +59,22 @@ def cached(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     alone = session.variant(best.recipe.with_({"causal": "itself only"}), probe)
     form = "every token sees itself only" if distance(output[:, -1:], _last(alone), probe) <= ROUNDED else ""
     yield Finding(MISTAKES["K1"], f"{said}.", form)
+
+
+def _in_pieces(
+    session: Session, probe: Probe, ways: tuple[tuple[int, ...], ...]
+) -> tuple[torch.Tensor | None, tuple[int, ...], Exception | None]:
+    """The outputs of the first way that gives any, and how long its pieces are; else what the last one stops with."""
+    stop: Exception | None = None
+    for chunks in ways:
+        try:
+            output = session.candidate.stepwise(probe.inputs, chunks)
+        except Exception as error:  # some take one token at a time, others none after the first
+            stop = error
+            continue
+        if output is not None:
+            return output, chunks, None
+    return None, ways[-1], stop
 
 
 def _is_right_otherwise(session: Session, probe: Probe, chunks: tuple[int, ...], expected: torch.Tensor) -> bool:
