@@ -199,6 +199,7 @@ def test_a_table_that_a_function_puts_where_the_constructor_is_told(where, sever
         (lambda x, here: torch.arange(3, device=x.device) + torch.arange(3), True),
         (lambda x, here: x.new_tensor([1.0]) + here, True),
         (lambda x, here: here.to(x) + here, True),
+        (lambda x, here: nn.functional.scaled_dot_product_attention(x, x, x, attn_mask=here @ here.T), True),
         (lambda x, here: x[here[0].long()], False),
         (lambda x, here: x + here[0, 0], False),
         (lambda x, here: x.clone().copy_(here), False),

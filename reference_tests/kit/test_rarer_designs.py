@@ -52,7 +52,7 @@ class DecoderLayer(nn.Module):
         self.layernorm = nn.LayerNorm(d_model)
 
     def forward(self, x, memory):
-        later = torch.ones(x.shape[1], x.shape[1]).triu(1).bool()
+        later = torch.ones(x.shape[1], x.shape[1], device=x.device).triu(1).bool()
         y = self.layernorm(x + self.self_attention(x, x, x, attn_mask=later)[0])
         y = self.layernorm(y + self.cross_attention(ASKS, memory, memory)[0])
         return self.layernorm(y + self.ffn(y))
@@ -248,7 +248,7 @@ class DecoderLayer(nn.Module):
         self.norm1, self.norm2, self.norm3 = (nn.LayerNorm(d_model) for _ in range(3))
 
     def forward(self, x, memory):
-        later = torch.ones(x.shape[1], x.shape[1]).triu(1).bool()
+        later = torch.ones(x.shape[1], x.shape[1], device=x.device).triu(1).bool()
         x = self.norm1(x + self.attention(x, x, x, attn_mask=later)[0])
         x = self.norm2(x + self.CROSSES(x, KEYS, KEYS)[0])
         return self.norm3(x + self.ffn(x))
