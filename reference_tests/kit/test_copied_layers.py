@@ -104,3 +104,51 @@ class Encoder(nn.Module):
 def test_what_layers_are_counted_by_is_a_number_however_it_is_called(tmp_path):
     result = check_text(STACK, tmp_path)["Encoder"]
     assert result.verdict in FINE, result
+
+
+WRAPPED = """
+class Both(nn.Module):
+    def __init__(self, src_vocab, tgt_vocab, d_model, heads, layers, d_ff, max_len):
+        super().__init__()
+        self.d_model = d_model
+        self.src_embed, self.tgt_embed = nn.Embedding(src_vocab, d_model), nn.Embedding(tgt_vocab, d_model)
+        self.places = nn.Embedding(max_len, d_model)
+        sizes = (d_model, heads, d_ff, 0.0)
+        self.encoder = nn.ModuleList(nn.TransformerEncoderLayer(*sizes, batch_first=True) for _ in range(layers))
+        self.decoder = nn.ModuleList(nn.TransformerDecoderLayer(*sizes, batch_first=True) for _ in range(layers))
+        self.linear = nn.Linear(d_model, tgt_vocab)
+
+    def forward(self, src, tgt, src_hidden, tgt_hidden):
+        x = self.src_embed(src) * math.sqrt(self.d_model) + self.places(torch.arange(src.shape[1]))
+        for layer in self.encoder:
+            x = layer(x, src_key_padding_mask=src_hidden)
+        y = self.tgt_embed(tgt) * math.sqrt(self.d_model) + self.places(torch.arange(tgt.shape[1]))
+        later = torch.ones(tgt.shape[1], tgt.shape[1]).triu(1).bool()
+        for layer in self.decoder:
+            y = layer(y, x, later, None, tgt_hidden, src_hidden)
+        return self.linear(y)
+
+
+class TranslationTransformer(nn.Module):
+    def __init__(self, src_vocab, tgt_vocab, d_model, heads, layers, d_ff, max_len):
+        super().__init__()
+        self.encoder_decoder = Both(src_vocab, tgt_vocab, d_model, heads, layers, d_ff, max_len)
+
+    def forward(self, src, tgt):
+        return self.encoder_decoder(src, tgt, src == 0, tgt == 0)
+"""
+
+
+def test_what_all_matrices_are_in_says_nothing_of_one_of_them(tmp_path):
+    result = check_text(WRAPPED, tmp_path)["TranslationTransformer"]
+    assert result.verdict in FINE, result
+
+
+def test_inputs_beside_sources_are_the_targets(tmp_path):
+    text = WRAPPED.replace("def forward(self, src, tgt):", "def forward(self, sources, inputs):")
+    text = text.replace(
+        "self.encoder_decoder(src, tgt, src == 0, tgt == 0)",
+        "self.encoder_decoder(sources, inputs, sources == 0, inputs == 0)",
+    )
+    result = check_text(text, tmp_path)["TranslationTransformer"]
+    assert result.verdict in FINE and "B25" not in result.ids, result

@@ -44,8 +44,9 @@ INPUTS: dict[str, str] = {
     "beam_size": "beamsize beamwidth k beam nbeams numbeams width beams",
     "x": "x scores logits input inputs z a hiddenstates infeatures inputfeatures inqueryorkey",
     "src": """
-        src source srctokens srcids encinput encinputs encoderinput encoderinputs srcseq inputids encx inp inputs
-        srcs input encoderinputids srcinput sourceinput sourceids sourcetokens encoderx e srcsequence x xsrc s encseq
+        src source sources srctokens srcids encinput encinputs encoderinput encoderinputs srcseq inputids encx inp
+        inputs srcs input encoderinputids srcinput sourceinput sourceids sourcetokens encoderx e srcsequence x xsrc s
+        encseq
     """,
     "tgt": """
         tgt target trg tgttokens tgtids decinput decinputs decoderinput decoderinputs tgtseq trgseq decx tar
@@ -61,8 +62,8 @@ INPUTS: dict[str, str] = {
 
 OF_IDS = r"(in|inps?|inputs?|ids?|idxs?|ind(ic|ex)es|tok(en)?s?|words?|seqs?|sequences?|sent(ence)?s?|batch)+"
 OF_SIDES = {
-    "src": re.compile(rf"(src|source|enc(oder)?){OF_IDS}"),
-    "tgt": re.compile(rf"(tgt|trg|target|dec(oder)?){OF_IDS}"),
+    "src": re.compile(rf"(src|sources?|enc(oder)?){OF_IDS}"),
+    "tgt": re.compile(rf"(tgt|trg|targets?|dec(oder)?){OF_IDS}"),
 }
 """The ids of either language, in whatever words: tgt_ids_in."""
 OF_ENDS = {

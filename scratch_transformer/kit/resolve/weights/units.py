@@ -6,8 +6,9 @@ Of the canonical state and of a learner's module, each with what its path says a
 from __future__ import annotations
 
 import ast
+import itertools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -94,9 +95,9 @@ LAST = re.compile(r"(^|[._])(head|out|output|output_layer|linear|fc|unembed\w*)$
 """Outside of all layers, what gives the scores of the words."""
 
 
-def _context(path: str) -> tuple[str, ...]:
-    """What a path says about the place: encoder, decoder, self, cross, source, target, final."""
-    word, found = re.sub(r"\.(weight|bias)$", "", path.lower()), []
+def _context(path: str, shared: str = "") -> tuple[str, ...]:
+    """What a path says about the place, beside what all share: encoder, decoder, self, cross, source, target, final."""
+    word, found = re.sub(r"\.(weight|bias)$", "", path.removeprefix(shared).lower()), []
     if re.search(r"(^|[._])(enc|encoder|encode)(?!_?\w*att)", word):
         found.append("encoder")
     both = re.search(r"enc_?dec|encoder_?decoder|dec_?enc", word)
@@ -126,15 +127,22 @@ def _context(path: str) -> tuple[str, ...]:
 # ---- A learner's units ----
 
 
+def _shared(names: Iterable[str]) -> str:
+    """The path that all matrices are in, which tells none from another: encoder_decoder.src_embed.weight, …"""
+    paths = [name.split(".")[:-2] for name in names]
+    alike = itertools.takewhile(lambda parts: len({*parts}) == 1, zip(*paths, strict=False))
+    return "".join(f"{parts[0]}." for parts in alike)
+
+
 def learner_units(parameters: Parameters, kind_of: KindOf) -> list[Unit]:
     """The units of a learner's module, in the order in which they were made."""
     attentions, is_raw = _attentions(parameters, kind_of), raw_test(parameters)
-    modules = dict(walk(parameters.module))
+    modules, shared = dict(walk(parameters.module)), _shared(parameters.positions)
     units: dict[str, Unit] = {}
     for name, positions in parameters.positions.items():
         home = next((path for path in attentions if name.startswith(f"{path}.") or not path), None)
         if home is not None and not _in_norm(name[len(home) :], modules.get(name.rpartition(".")[0]), kind_of):
-            unit = units.setdefault(home, Unit("attention", home, [], (), _context(home), _layer(home)))
+            unit = units.setdefault(home, Unit("attention", home, [], (), _context(home, shared), _layer(home)))
             unit.names.append(name[len(home) + 1 :] if home else name)
             continue
         path, _, last = name.rpartition(".")
@@ -142,7 +150,7 @@ def learner_units(parameters: Parameters, kind_of: KindOf) -> list[Unit]:
         raw = last not in ("weight", "bias") and positions.dim() >= 2
         matrix = None if raw else _matrix_of(name, parameters)
         key, bias = name if raw else matrix or path, bias or matrix is not None
-        unit = units.setdefault(key, Unit("matrix", path, [], (), _context(name), _layer(name)))
+        unit = units.setdefault(key, Unit("matrix", path, [], (), _context(name, shared), _layer(name)))
         unit.names.append(last)
         if not unit.shape or not bias:
             unit.shape, unit.raw = tuple(positions.shape), is_raw(name)
@@ -298,6 +306,7 @@ def _written_out(units: list[Unit]) -> list[Unit]:
     Of a layer that attends twice, self_q, self_k, self_v and cross_q, cross_k, cross_v, as two.
     """
     groups: dict[tuple[str, str], dict[str, Unit]] = {}
+    shared = _shared(unit.full(name) for unit in units for name in unit.names)
     for unit in units:
         owner, name = _owner_and_name(unit)
         role = role_of(name) if unit.kind == "matrix" and "embedding" not in unit.context else None
@@ -316,7 +325,7 @@ def _written_out(units: list[Unit]) -> list[Unit]:
         parts += [output] if output is not None and _may_follow(first.shape, output.shape, "q" in own) else []
         start = len(f"{owner}.") if owner else 0
         names = [unit.full(name)[start:] for unit in parts for name in unit.names]
-        made = Unit("attention", owner, names, (), (*_context(owner), *_context(stem)), _layer(owner))
+        made = Unit("attention", owner, names, (), (*_context(owner, shared), *_context(stem)), _layer(owner))
         place = next(i for i, unit in enumerate(units) if unit is parts[0])
         units = [*units[:place], made, *units[place:]]
         units = [unit for unit in units if not any(unit is other for other in parts)]
