@@ -8,9 +8,16 @@ import pytest
 import torch
 
 from reference_tests.kit.learners.checked import LESS, MORE, MOST, USUAL, time_to_look
+from scratch_transformer.kit import clock
 
 SLOW = ("note", "passed with more than the usual time: the machine is busy")
 """The last lines of a run list what has it."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def by_the_processors_speed():
+    """As each check does: on a slow processor, everything is looked for as much longer."""
+    clock.adjust()
 
 
 @pytest.fixture(scope="module", autouse=True)
