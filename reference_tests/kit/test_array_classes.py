@@ -1,5 +1,7 @@
 """Classes of NumPy's arrays: which arrays are weights, and how a backward by hand says what it found (B33)."""
 
+import importlib.util
+
 import numpy as np
 import pytest
 import torch
@@ -45,6 +47,15 @@ def linear(left, given="grad", kept="pass"):
 
 def names(result, severity="mistake"):
     return {one.id for one in result.mistakes if one.severity == severity}
+
+
+@pytest.mark.skipif(importlib.util.find_spec("cupy") is not None, reason="CuPy is installed, and stands for itself")
+@pytest.mark.parametrize("wrong", [False, True])
+def test_what_is_written_with_cupy_is_numpys_where_that_is_absent(wrong, tmp_path):
+    text = linear(f"self.dW, self.db = dW {'* 2' * wrong}, np.asnumpy(db); return dx").replace("numpy as", "cupy as")
+    result = check_text(text, tmp_path)["Linear"]
+    assert names(result) == ({"B33"} if wrong else set())
+    assert (result.verdict == "matches the builtin") == (not wrong)
 
 
 @pytest.mark.parametrize("left", WAYS.values(), ids=WAYS)

@@ -1,4 +1,4 @@
-"""Small packages that models are written with, in place of absent ones: einops computes, jaxtyping only describes.
+"""What models are written with, in place of absent packages: einops computes, jaxtyping only describes, CuPy is NumPy.
 
 For the child process only, and only where the package itself is not installed.
 """
@@ -85,7 +85,18 @@ def _pydantic() -> dict[str, Any]:
     }
 
 
+def _cupy() -> dict[str, Any]:
+    """NumPy's functions, by its name too: they compute the same on the CPU."""
+    import numpy as np
+
+    own = {name: value for name, value in vars(np).items() if name not in IMPORTED}
+    return {**own, "asnumpy": np.asarray, "get_array_module": lambda *given: np, "fuse": _same}
+
+
+IMPORTED = ("__spec__", "__loader__", "__path__", "__package__")
+"""What importing sets of a module."""
 CONTENTS: dict[str, Callable[[], dict[str, Any]]] = {
+    "cupy": _cupy,
     "einops": _einops,
     "einops.layers": dict,
     "einops.layers.torch": _einops_layers,
