@@ -485,6 +485,15 @@ def test_a_check_of_its_own_that_nothing_passes(check, tmp_path):
     assert found.evidence.partition("It stops at: ")[2].startswith(("assert", "raise"))
 
 
+@pytest.mark.parametrize(
+    "check",
+    ["assert x.size(-1) == 2048", "assert x.shape[1] == 128", "self.length = 128; assert x.size(1) == self.length"],
+)
+def test_a_check_that_other_sizes_may_pass_is_no_mistake(check, tmp_path):
+    (result,) = check_text(CHECKED.replace("CHECK", check).replace("SAID", ""), tmp_path).values()
+    assert (result.verdict, result.ids) == ("crashed", [])
+
+
 @pytest.mark.parametrize("check", ["assert x.shape[-1] == self.d_model", "assert x.dim() == 3 and len(x) == x.size(0)"])
 def test_a_check_that_what_is_right_passes(check, tmp_path):
     assert check_text(CHECKED.replace("CHECK", check), tmp_path)["FeedForward"].verdict == FINE[0]

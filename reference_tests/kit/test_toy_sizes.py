@@ -59,6 +59,8 @@ def test_a_size_that_another_must_have_is_given_it(demand, called, ids, tmp_path
     assert (result.ids, result.verdict in FINE) == (ids, not ids), result
 
 
-def test_what_demands_what_no_size_can_be_is_not_built(tmp_path):
-    text = DEMANDING.replace("DEMAND", "assert d_ff == d_ff + d_model")
+@pytest.mark.parametrize("demand", ["assert d_ff == d_ff + d_model", "assert d_model == 2**11"])
+def test_what_demands_what_no_size_can_be_is_not_built(demand, tmp_path):
+    """Nor what demands a size that nobody thinks of."""
+    text = DEMANDING.replace("DEMAND", demand)
     assert check_text(text, tmp_path)["FeedForward"].verdict == "could not be built"

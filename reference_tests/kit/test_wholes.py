@@ -1,13 +1,11 @@
 """Wholes are judged although a part is unclear, given, absent, or of a size that is not passed on."""
 
-import time
-
 import pytest
 import torch
 from torch import nn
 
 from reference_tests.kit.learners.checked import LESS, check_here, check_text, time_to_look
-from scratch_transformer.kit import process
+from scratch_transformer.kit import clock, process
 from scratch_transformer.kit.checking import Checking
 from scratch_transformer.kit.discover.target import find
 from scratch_transformer.kit.resolve.build import inside
@@ -184,7 +182,7 @@ def test_a_frozen_table_of_sines_is_no_parameter():
 def test_a_file_whose_time_is_long_over_gets_half_of_the_least():
     checking = Checking({}, None, lambda event, **values: None)
     assert checking._least(1.0) == 1.0
-    checking.end = time.process_time() - 10
+    checking.end = clock.now() - 10
     assert (checking._least(1.0), checking._is_over) == (0.5, True)
 
 

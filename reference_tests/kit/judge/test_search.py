@@ -137,12 +137,14 @@ def test_no_recipe_is_tried_twice_in_a_tier(tiers):
 
 def test_it_gives_up_after_so_many_seconds(tiers, monkeypatch):
     clock = iter([100.0, 100.0, 101.0, 101.0, 101.1, 200.0])
+    monkeypatch.setattr(kits_clock._Speed, "slowness", 1.0)
     monkeypatch.setattr(kits_clock.time, "process_time", lambda: next(clock))
     tiers([NOTHING, ONE, TWO, BOTH])
     assert find(Session(), seconds=1.0).tried == 3
 
 
 def test_seconds_unless_given(tiers, monkeypatch):
+    monkeypatch.setattr(kits_clock._Speed, "slowness", 1.0)
     for seconds, tried in ((search.SECONDS, 1), (search.SECONDS + 0.1, 0)):
         clock = iter([100.0, 100.0 + seconds, 500.0])
         monkeypatch.setattr(kits_clock.time, "process_time", lambda clock=clock: next(clock))

@@ -25,10 +25,12 @@ def _unequal(error: BaseException, frame: FrameType) -> Iterator[str]:
         for node in ast.walk(test):
             if not isinstance(node, ast.Compare) or len(node.ops) != 1 or not isinstance(node.ops[0], asked):
                 continue
-            sides = [_size(side, frame) for side in (node.left, node.comparators[0])]
-            if None not in sides and sides[0] != sides[1]:
-                pairs = zip((node.left, node.comparators[0]), sides, strict=True)
-                yield " and ".join(f"{ast.unparse(side)} is {value}" for side, value in pairs)
+            written = (node.left, node.comparators[0])
+            sides = [_size(side, frame) for side in written]
+            if None not in sides and sides[0] != sides[1] and all(_is_found(side, frame) for side in written):
+                yield " and ".join(
+                    f"{ast.unparse(side)} is {value}" for side, value in zip(written, sides, strict=True)
+                )
 
 
 def _tests(error: BaseException, frame: FrameType) -> Iterator[tuple[ast.expr, type[ast.cmpop]]]:
@@ -38,6 +40,11 @@ def _tests(error: BaseException, frame: FrameType) -> Iterator[tuple[ast.expr, t
     for node in nodes_at(error, frame, ast.If) if raised else ():
         if any(one.lineno == line.lineno for one in node.body for line in raised):
             yield node.test, ast.NotEq
+
+
+def _is_found(node: ast.expr, frame: FrameType) -> bool:
+    """Whether a side is of what the function is given; a number that is written in fits inputs of that size."""
+    return any(isinstance(one, ast.Name) and one.id in frame.f_locals for one in ast.walk(node))
 
 
 def _size(node: ast.expr, frame: FrameType) -> int | tuple[int, ...] | None:

@@ -64,7 +64,7 @@ def finding(thing: Any, kind: Kind, library: Library, error: BaseException | Non
         kind = library.kinds["MultiheadAttention"]  # the core alone has no weights
     if kind.name not in KINDS or library.supplied:
         return None
-    if not _stops_within(error, thing) or not _is_known(thing, kind):
+    if not _stops_within(error, thing) or not _is_known(thing, kind) or _is_written(checked.failed(error), thing):
         return None
     first: BaseException | None = None
     told = (None, *LONGER) if _is_told_of(thing, {"max_len", "batch"}) else (None,)
@@ -159,6 +159,8 @@ def of_constructor(thing: Any, kind: Kind, library: Library, error: BaseExceptio
     is_one = isinstance(thing, type) and issubclass(thing, nn.Module) and kind.name in KINDS and not library.supplied
     if not is_one or not _stops_within(error, thing) or not _is_known(thing, kind) or _fits_as_written(thing, library):
         return None
+    if checked.failed(error):
+        return None  # it asks for sizes that it may be told
     for (_, length, width, heads), times in itertools.product(SIZES, (1, 3)):
         settings = _settings(kind, width, heads) | {"max_len": times * (width + length)}
         try:
@@ -167,8 +169,7 @@ def of_constructor(thing: Any, kind: Kind, library: Library, error: BaseExceptio
                 next(attempts).build()
         except (Exception, Unknown) as stop:
             is_same = _stops_within(stop, thing) and _place(stop, thing) == _place(error, thing)
-            sizes = [n for n in re.findall(r"\d+", str(stop)) if int(n) >= LEAST]
-            if not is_same or any(re.search(rf"\b{n}\b", source_of(thing)) for n in sizes):
+            if not is_same or _is_written(str(stop), thing):
                 return None  # with a size that is written in it may fit
         else:
             return None  # some numbers fit
@@ -177,6 +178,12 @@ def of_constructor(thing: Any, kind: Kind, library: Library, error: BaseExceptio
     text = " ".join(str(error).split())[:160]
     said = f"Its shapes do not fit, with whatever numbers its constructor is told: {text}. {STOPS_AT}{code}"
     return (Finding(MISTAKES["B26"], said), error) if error is not None else None
+
+
+def _is_written(text: str, thing: type[nn.Module]) -> bool:
+    """Whether a class's code has a size that an error speaks of."""
+    sizes = [n for n in re.findall(r"\d+", text) if int(n) >= LEAST]
+    return any(re.search(rf"\b{n}\b", source_of(thing)) for n in sizes)
 
 
 def _fits_as_written(thing: type[nn.Module], library: Library) -> bool:
