@@ -183,7 +183,7 @@ def of_constructor(thing: Any, kind: Kind, library: Library, error: BaseExceptio
 def _is_written(text: str, thing: type[nn.Module]) -> bool:
     """Whether a class's code has a size that an error speaks of."""
     sizes = [n for n in re.findall(r"\d+", text) if int(n) >= LEAST]
-    return any(re.search(rf"\b{n}\b", source_of(thing)) for n in sizes)
+    return any(re.search(rf"\b{n}\b", source_of(thing)) for n in sizes)  # type: ignore[arg-type]
 
 
 def _fits_as_written(thing: type[nn.Module], library: Library) -> bool:
