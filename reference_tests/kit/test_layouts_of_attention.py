@@ -315,3 +315,30 @@ def test_several_heads_without_an_output_projection_are_said_to_be_such(tmp_path
     said = {name: [limit for limit in one.limits if "W_o" in limit] for name, one in results.items()}
     assert (len(said["MultiHeadAttention"]), said["Head"]) == (1, [])
     assert results["MultiHeadAttention"].verdict in FINE
+
+
+WRITTEN_IN = """
+class SelfAttention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out = nn.Linear(48, 3 * 48), nn.Linear(48, 48)
+
+    def forward(self, x):
+        B, T, C = x.shape
+        q, k, v = HEADS
+        scores = q @ k.transpose(-2, -1) / SCALE
+        return self.out((torch.softmax(scores, -1) @ v).transpose(1, 2).reshape(B, T, C))
+"""
+CUT = {
+    "each": "(y.view(B, T, 12, -1).transpose(1, 2) for y in self.qkv(x).chunk(3, -1))",
+    "by unflatten": "(y.unflatten(-1, (12, -1)).transpose(1, 2) for y in self.qkv(x).chunk(3, -1))",
+    "all three": "self.qkv(x).reshape(B, T, 3, 12, 4).permute(2, 0, 3, 1, 4)",
+}
+
+
+@pytest.mark.parametrize("cut", CUT.values(), ids=CUT)
+@pytest.mark.parametrize("scale, ids", [("math.sqrt(C // 12)", []), ("math.sqrt(C)", ["A1"])])
+def test_heads_whose_number_is_written_in_alone(cut, scale, ids, tmp_path):
+    result = check_text(WRITTEN_IN.replace("HEADS", cut).replace("SCALE", scale), tmp_path)["SelfAttention"]
+    assert [one.id for one in result.mistakes if one.severity == "mistake"] == ids, result
+    assert (result.verdict == "matches the builtin") == (not ids)

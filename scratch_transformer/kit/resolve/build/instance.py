@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Mapping
 from typing import Any
 
 from torch import Tensor, nn
 
+from scratch_transformer.kit.definitions import is_own, nodes_of
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.names.roles import role_of
 from scratch_transformer.kit.resolve.names.settings import settings_of
@@ -34,6 +36,7 @@ def settings_of_instance(made: Any, kind: Kind, wanted: Mapping[str, Any], used:
     for name in kind.defaults:
         if name not in used and name in READ:
             value = attribute(made, name)
+            value = _written_heads(made) if value is None and name == "num_heads" else value
             if value is not None:
                 settings[name] = value
     if "num_layers" in settings:
@@ -181,6 +184,26 @@ def _of_heads(made: nn.Module, settings: Mapping[str, Any], is_attention: bool) 
     found = {} if q == E else {"d_k": q // h}
     shared = {"num_kv_heads": k * h // q} if k == v < q and q % k == 0 and (k * h) % q == 0 else {}
     return found | shared
+
+
+def _written_heads(made: nn.Module) -> int | None:
+    """The number of heads that is written into how features are cut."""
+    own = dict.fromkeys(type(part) for _, part in walk(made) if is_own(type(part)))
+    calls = [node for cls in own for node in nodes_of(cls) if isinstance(node, ast.Call)]
+    written = (one.value for call in calls for one in _cut(call) if isinstance(one, ast.Constant))
+    return next((value for value in written if type(value) is int and value > 1), None)
+
+
+def _cut(call: ast.Call) -> list[ast.expr]:
+    """What a call cuts features into: x.view(B, T, 12, -1), x.unflatten(-1, (12, 64)), rearrange(x, "…", h=12)."""
+    name = ast.unparse(call.func).rpartition(".")[2]
+    if name in ("view", "reshape") and len(call.args) in (4, 5):
+        is_packed = len(call.args) == 5 and ast.unparse(call.args[2]) == "3"  # queries, keys and values
+        return call.args[3 if is_packed else 1 :]
+    if name == "unflatten" and call.args and isinstance(call.args[-1], ast.Tuple):
+        return call.args[-1].elts
+    heads = [word.value for word in call.keywords if word.arg and settings_of(word.arg)[:1] == ("num_heads",)]
+    return heads if name == "rearrange" else []
 
 
 def _matrices(shape: tuple[int, ...], E: int | None) -> list[tuple[int, ...]]:
