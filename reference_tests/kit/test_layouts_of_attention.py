@@ -322,11 +322,13 @@ class SelfAttention(nn.Module):
     def __init__(self):
         super().__init__()
         self.qkv, self.out = nn.Linear(48, 3 * 48), nn.Linear(48, 48)
+        self.register_buffer("mask", torch.tril(torch.ones(32, 32)).view(1, 1, 32, 32))
 
     def forward(self, x):
         B, T, C = x.shape
         q, k, v = HEADS
         scores = q @ k.transpose(-2, -1) / SCALE
+        scores = scores.masked_fill(self.mask[:, :, :T, :T] == 0, float("-inf"))
         return self.out((torch.softmax(scores, -1) @ v).transpose(1, 2).reshape(B, T, C))
 """
 CUT = {

@@ -195,9 +195,12 @@ def _written_heads(made: nn.Module) -> int | None:
 
 
 def _cut(call: ast.Call) -> list[ast.expr]:
-    """What a call cuts features into: x.view(B, T, 12, -1), x.unflatten(-1, (12, 64)), rearrange(x, "…", h=12)."""
+    """What a call cuts features into: x.view(B, T, 12, -1), x.unflatten(-1, (12, 64)), rearrange(x, "…", h=12).
+
+    Not mask.view(1, 1, 64, 64).
+    """
     name = ast.unparse(call.func).rpartition(".")[2]
-    if name in ("view", "reshape") and len(call.args) in (4, 5):
+    if name in ("view", "reshape") and len(call.args) in (4, 5) and not isinstance(call.args[0], ast.Constant):
         is_packed = len(call.args) == 5 and ast.unparse(call.args[2]) == "3"  # queries, keys and values
         return call.args[3 if is_packed else 1 :]
     if name == "unflatten" and call.args and isinstance(call.args[-1], ast.Tuple):
