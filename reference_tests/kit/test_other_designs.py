@@ -243,9 +243,19 @@ class Sandwich(nn.Module):
         self.pre_feedforward_layernorm, self.post_feedforward_layernorm = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
 
 
+class AttentionPool(nn.Module):
+    def __init__(self, d_model):
+        super().__init__()
+        self.query = nn.Parameter(torch.randn(d_model))
+
+    def forward(self, x):
+        return ((x @ self.query).softmax(1)[..., None] * x).sum(1)
+
+
 @pytest.mark.parametrize(
     "thing, words",
     [
+        (AttentionPool, "(pooling)"),
         (Adapted, "(LoRA)"),
         (PositionalEncoding2D, "rows and columns"),
         (OfBits, "few bits"),
