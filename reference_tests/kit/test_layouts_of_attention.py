@@ -344,3 +344,22 @@ def test_heads_whose_number_is_written_in_alone(cut, scale, ids, tmp_path):
     result = check_text(WRITTEN_IN.replace("HEADS", cut).replace("SCALE", scale), tmp_path)["SelfAttention"]
     assert [one.id for one in result.mistakes if one.severity == "mistake"] == ids, result
     assert (result.verdict == "matches the builtin") == (not ids)
+
+
+WRITTEN_SCALES = """
+def scaled_dot_product_attention(q, k, v, mask=None):
+    scores = q @ k.transpose(-2, -1) SCALE
+    if mask is not None:
+        scores = scores.masked_fill(mask == 0, float("-inf"))
+    return scores.softmax(-1) @ v
+"""
+
+
+@pytest.mark.parametrize(
+    "scale, severity",
+    [("/ math.sqrt(16)", "harmless"), ("* 0.125", "harmless"), ("/ q.size(-1)", "mistake"), ("/ 4 ** 2", "mistake")],
+)
+def test_a_scale_that_is_right_for_heads_of_one_width_is_harmless(scale, severity, tmp_path):
+    """With heads of that width it is right; in what has others, it is not."""
+    result = check_text(WRITTEN_SCALES.replace("SCALE", scale), tmp_path)["scaled_dot_product_attention"]
+    assert [one.severity for one in result.mistakes if one.id == "A1"] == [severity], result

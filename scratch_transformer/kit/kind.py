@@ -188,6 +188,7 @@ class Candidate:
     has_bare_norms: whether it may normalize where it has no weights for that, by F.rms_norm.
     is_causal_by_name: whether somebody expects that it hides the future without being given a mask.
     used_old_masks: whether a call so far used a mask as PyTorch takes none today.
+    text: its code, as far as it can be read.
     blocked_is: "True" or "False", the value that its file blocks in the masks that it makes; "" if that is not known.
     """
 
@@ -213,7 +214,7 @@ class Candidate:
         self.is_causal_by_name = True
         self.has_bare_norms = False
         self.used_old_masks = False
-        self.blocked_is = ""
+        self.blocked_is = self.text = ""
 
     @property
     def is_called_alone(self) -> bool:

@@ -27,9 +27,18 @@ from scratch_transformer.kit.judge.places import THREE
 from scratch_transformer.kit.judge.search import PADDING_LOST, Change, Hypothesis, Known, Match, find
 from scratch_transformer.kit.judge.session import EXACT, ROUNDED, Session, distance, says_nothing
 from scratch_transformer.kit.judge.stops.crashes import crash_finding
+from scratch_transformer.kit.judge.written import right_width
 from scratch_transformer.kit.kind import PARTS, Candidate, Diagnosis, Finding, Verdict
 from scratch_transformer.kit.mistakes import MISTAKES
-from scratch_transformer.kit.mistakes.attention import AS_IN_T5, LENT, NOT_ASKED, ONE_HEAD, TARGET_ONLY, UNTOLD
+from scratch_transformer.kit.mistakes.attention import (
+    AS_IN_T5,
+    LENT,
+    NOT_ASKED,
+    ONE_HEAD,
+    TARGET_ONLY,
+    UNTOLD,
+    WRITTEN_IN,
+)
 from scratch_transformer.kit.mistakes.blocks import IN_BOTH, MIXED_NORMS, UNUSED_NORMS
 from scratch_transformer.kit.mistakes.normalization import LARGE_EPS
 from scratch_transformer.kit.recipe import RIGHT, Recipe
@@ -227,6 +236,8 @@ def _form(session: Session, change: Change) -> str:
         return LARGE_EPS
     if (change.id, change.form) == ("A1", "not scaled") and T5.search(type(session.candidate.module).__name__):
         return AS_IN_T5
+    if change.id == "A1" and right_width(session):
+        return WRITTEN_IN
     is_asked = change.id != "A25" or session.candidate.is_causal_by_name
     return change.form if is_asked else NOT_ASKED
 

@@ -11,6 +11,7 @@ WEIGHTS_APART = "weights and values are summed each on its own"
 OWN_VALUE = "every token gets its own value alone, times the sum of its weights"
 ZERO_TIMES_INFINITY = "the mask times -inf"
 ONE_HEAD = "one head of all features"
+WRITTEN_IN = "a number that is written in, and right for heads of one width"
 AS_IN_T5 = "not scaled, as in T5: its initial weights are smaller instead"
 LENT = "its own part, in whose place the reference's is, may make the mask, or read it the other way round"
 ROWS_TOO = "the rows of padding are blocked too: only what stands for it there has nothing to attend to"
@@ -53,7 +54,7 @@ ATTENTION = (
             "multiplied by √d_model": {"scale": "sqrt(d_model)"},
             "divided after the softmax": {"scale_place": "after softmax"},
         },
-        severities={AS_IN_T5: "note"},
+        severities={AS_IN_T5: "note", WRITTEN_IN: "harmless"},
         demo=QKV
         + """\
 right = (q @ k.transpose(-2, -1) / 64**0.5).softmax(-1)

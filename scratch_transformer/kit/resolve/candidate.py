@@ -71,7 +71,8 @@ class Resolved(Candidate):
         sees_padding = _sees_padding(_source(thing))
         self.plan = replace(plan, sees_padding=sees_padding)
         self.looks_for_padding = len(own) > 1 or sees_padding
-        self.speaks_of_padding = bool(plan.mask_parameters) or _speaks_of_padding(_source(thing))
+        self.text = _source(thing)
+        self.speaks_of_padding = bool(plan.mask_parameters) or _speaks_of_padding(self.text)
         self.is_causal_by_name = _is_given_future(kind, plan) or (
             _is_causal(kind, thing) and not _takes_mask(plan, thing)
         )
