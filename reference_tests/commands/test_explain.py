@@ -5,7 +5,15 @@ from click.testing import CliRunner
 
 from scratch_transformer.commands.explain import explain
 from scratch_transformer.kit.mistakes import MISTAKES
-from scratch_transformer.kit.mistakes.attention import AS_IN_T5, LENT, NOT_ASKED, ROWS_TOO, TARGET_ONLY, UNTOLD
+from scratch_transformer.kit.mistakes.attention import (
+    AS_IN_T5,
+    LENT,
+    NOT_ASKED,
+    ROWS_TOO,
+    TARGET_ONLY,
+    UNTOLD,
+    WRITTEN_IN,
+)
 from scratch_transformer.kit.mistakes.blocks import MIXED_NORMS, UNUSED_NORMS
 from scratch_transformer.kit.mistakes.construction import AVERAGED, NO_DROPOUT, NOWHERE_ELSE, SHARED_BOTH
 from scratch_transformer.kit.mistakes.demonstrate import demonstrate
@@ -14,7 +22,7 @@ from scratch_transformer.kit.mistakes.masks import TOLD_DEVICE
 from scratch_transformer.kit.mistakes.normalization import LARGE_EPS, OF_PLACES
 
 OF_OTHER_FORMS = {
-    "A1": {AS_IN_T5},
+    "A1": {AS_IN_T5, WRITTEN_IN},
     "A5": {LENT},
     "A11": {ROWS_TOO},
     "A24": {TARGET_ONLY, UNTOLD},
