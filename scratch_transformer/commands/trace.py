@@ -34,8 +34,7 @@ def trace(
     difference from the same run on torch.nn.
     """
     with one_line_errors():
-        for path in (out, json_file):
-            refuse_unwritable(path)
+        refuse_unwritable(out, json_file)
         if sentence is None:
             raise click.UsageError('no sentence: scratch-transformer trace "forty-two"')
         found = _selected(_traced(sentence, folder), only)

@@ -161,25 +161,17 @@ class _Watch(TorchFunctionMode):
         self.found: list[Left] = []
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs, name, places = dict(kwargs or {}), getattr(func, "__name__", ""), self.places
-        given, frame = _tensors((args, kwargs)), _learners()
+        name, places = getattr(func, "__name__", ""), self.places
         if func in WHERE and places.has(args[0]):
             return WHERE[func]
-        if name in ("cuda", "cpu"):
+        args, kwargs, is_told = _without_device(name, args, dict(kwargs or {}))
+        if name in ("cuda", "cpu") or (name == "to" and len(args) + len(kwargs) == 1):
             return places.moved(args[0])
-        are_elsewhere, is_told = any(map(places.has, given)), kwargs.get("device") is not None
-        if is_told:
-            del kwargs["device"]
-        if name == "to":
-            is_told |= any(isinstance(one, (str, torch.device)) for one in args)
-            args = tuple(one for one in args if not isinstance(one, (str, torch.device)))
-            kwargs.pop("non_blocking", None)
-            if len(args) + len(kwargs) == 1:
-                return places.moved(args[0])
-        if frame is None and not given and name in MAKERS:
-            is_told = True  # made by what calls the learner's code, not by it
+        given, frame = _tensors((args, kwargs)), _learners()
+        is_told |= frame is None and not given and name in MAKERS  # made by what calls the learner's code, not by it
+        is_told |= name in FOLLOWERS and any(map(places.has, given[-1:]))
         origins = [self._origin(one, frame) for one in given if self._is_here(one)]
-        places.makes = are_elsewhere  # within a function of torch's
+        places.makes = any(map(places.has, given))  # within a function of torch's
         try:
             result = func(*args, **kwargs)
         except _TwoDevices:
@@ -189,17 +181,14 @@ class _Watch(TorchFunctionMode):
             result = func(*args, **kwargs)
         finally:
             places.makes = False
-        if name in FOLLOWERS and any(map(places.has, given[-1:])):
-            is_told = True
         if is_told:
             return tree_map(places.moved, result)
         made = next((origin for origin in origins if origin is not None), None)
         if made is None and not given and frame is not None and not _speaks_of_cuda(frame):
             made = Left("", frame.f_code.co_filename, frame.f_lineno)
-        if made is not None:
-            for one in _tensors(result):
-                if self._is_here(one):
-                    one._made = made  # type: ignore[attr-defined]
+        for one in _tensors(result) if made is not None else ():
+            if self._is_here(one):
+                one._made = made  # type: ignore[attr-defined]
         return result
 
     def _is_here(self, value: Tensor) -> bool:
@@ -213,6 +202,16 @@ class _Watch(TorchFunctionMode):
             return known
         line = 0 if frame is None else frame.f_lineno if name else _unseen(frame)
         return Left(name, "" if frame is None else frame.f_code.co_filename, line) if name or line else None
+
+
+def _without_device(name: str, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any], bool]:
+    """What a function is given besides the device that a tensor is to be on, and whether it is told one."""
+    is_told = kwargs.pop("device", None) is not None
+    if name == "to":
+        kwargs.pop("non_blocking", None)
+        others = tuple(one for one in args if not isinstance(one, (str, torch.device)))
+        args, is_told = others, is_told or len(others) < len(args)
+    return args, kwargs, is_told
 
 
 def _speaks_of_cuda(frame: FrameType) -> bool:

@@ -83,6 +83,11 @@ def learners_places(error: BaseException | None) -> list[traceback.FrameSummary]
     return [frame for frame in frames if not any(part in frame.filename for part in NOT_OWN)]
 
 
+def in_one_line(error: BaseException | None, most: int = 160) -> str:
+    """What an error says, so many characters of it."""
+    return " ".join(str(error).split())[:most]
+
+
 def learners_line(error: BaseException | None) -> str:
     """The innermost line of a learner's through which an error went."""
     own = learners_places(error)

@@ -68,10 +68,10 @@ class Resolved(Candidate):
         of: Any = type(thing) if isinstance(thing, nn.Module) else thing
         self.defaults = {"eps": default_of(of, "eps")}
         own = [name for _, name, _ in plan.mask_parameters if name in ("mask", "tgt_mask")]
-        sees_padding = _sees_padding(_source(thing))
+        self.text = _source(thing)
+        sees_padding = _sees_padding(self.text)
         self.plan = replace(plan, sees_padding=sees_padding)
         self.looks_for_padding = len(own) > 1 or sees_padding
-        self.text = _source(thing)
         self.speaks_of_padding = bool(plan.mask_parameters) or _speaks_of_padding(self.text)
         self.is_causal_by_name = _is_given_future(kind, plan) or (
             _is_causal(kind, thing) and not _takes_mask(plan, thing)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import torch
 
 from scratch_transformer.kit.judge.detectors import joined
-from scratch_transformer.kit.judge.frames import STOPS_AT, learners_line
+from scratch_transformer.kit.judge.frames import STOPS_AT, in_one_line, learners_line
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import ROUNDED, Session, distance
 from scratch_transformer.kit.kind import STEPS, Finding, Probe
@@ -45,8 +45,7 @@ def cached(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
         yield Finding(MISTAKES["K1"], said, joined.ALONG)
         return
     if output is None and (line := learners_line(stop)):
-        text = " ".join(str(stop).split())[:160]
-        session.candidate.limits.append(f"{UNCHECKED}: {type(stop).__name__}: {text}. {STOPS_AT}{line}")
+        session.candidate.limits.append(f"{UNCHECKED}: {type(stop).__name__}: {in_one_line(stop)}. {STOPS_AT}{line}")
     if output is None or not is_whole:
         return
     pieces = "a prompt of three tokens, then one by one" if chunks == CHUNKS[0] else "one token after the other"

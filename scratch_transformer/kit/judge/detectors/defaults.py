@@ -6,7 +6,7 @@ import inspect
 import traceback
 from collections.abc import Callable, Iterator
 
-from scratch_transformer.kit.judge.frames import STOPS_AT, learners_line
+from scratch_transformer.kit.judge.frames import STOPS_AT, in_one_line, learners_line
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session
 from scratch_transformer.kit.kind import Candidate, Finding
@@ -20,7 +20,7 @@ def stops_without_positions(session: Session, best: Hypothesis | None) -> Iterat
     """B26: right with its positions given, it counts them itself without, and then its shapes do not fit."""
     found = session.candidate.uncounted(**session.ran[0].probe.inputs) if best is not None else None
     if found is not None and isinstance(found[1], RuntimeError):
-        text = " ".join(str(found[1]).split())[:160]
+        text = in_one_line(found[1])
         yield Finding(MISTAKES["B26"], f"Without {found[0]}, as by default, it stops: {text}.", found[0])
 
 

@@ -49,7 +49,7 @@ def norm_of_places(session: Session, best: Hypothesis | None) -> Iterator[Findin
     plain = call(session.candidate, probe.inputs)
     scales = [name for name, values in kept.items() if bool((values == 1).all())]
     shifts = [name for name, values in kept.items() if bool((values == 0).all())]
-    if not scales or len(scales) > 1 or len(shifts) > 1 or len(own) > len([*scales, *shifts]):
+    if len(scales) != 1 or len(shifts) > 1 or len(own) > 1 + len(shifts):
         return
     try:
         with torch.no_grad():

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from scratch_transformer.kit.definitions import nodes_of
-from scratch_transformer.kit.judge.frames import function_of, nodes_at
+from scratch_transformer.kit.judge.frames import function_of, in_one_line, nodes_at
 
 NOTHING = ("", "")
 CALLED = re.compile(r"'([\w.]+)' object is not callable")
@@ -159,7 +159,7 @@ def no_constant(error: BaseException, frame: FrameType) -> tuple[str, str]:
         is_call = isinstance(node.value, ast.Call) and len(known) == len(names) > 0
         if is_call and all(_is_of_torch(one) for one in known):
             written = ast.unparse(node.value)
-            text = " ".join(str(error).split())[:120]
+            text = in_one_line(error, 120)
             return f"torch refuses {written}: {text}.", ast.unparse(node.value.func)
     return NOTHING
 

@@ -19,7 +19,7 @@ import torch
 from torch import nn
 
 from scratch_transformer.kit.definitions import names_in, nodes_of, source_of
-from scratch_transformer.kit.judge.frames import STOPS_AT
+from scratch_transformer.kit.judge.frames import STOPS_AT, in_one_line
 from scratch_transformer.kit.judge.stops import checked, undefined
 from scratch_transformer.kit.kind import Finding, Inputs, Kind
 from scratch_transformer.kit.mistakes import MISTAKES
@@ -91,12 +91,12 @@ def finding(thing: Any, kind: Kind, library: Library, error: BaseException | Non
     if _fits_by_default(thing, kind) or _fits_its_part(thing, kind, library):
         untold = next((f"{part.__name__}()" for part in _told_nothing(thing)), "")
         said = f"{untold} is told nothing, and has the sizes of its own defaults; with others the shapes do not fit"
-        found = Finding(MISTAKES["B29"], f"{said}: {' '.join(str(first).split())[:160]}.", untold)
+        found = Finding(MISTAKES["B29"], f"{said}: {in_one_line(first)}.", untold)
         return (found, first) if untold else None
     file, line = _place(first, thing)
     code = linecache.getline(file, line).partition("#")[0].strip()
-    text = checked.failed(first) or " ".join(str(first).split())[:160]
-    what = "do not pass its own check" if checked.failed(first) else "do not fit"
+    unequal = checked.failed(first)
+    text, what = (unequal, "do not pass its own check") if unequal else (in_one_line(first), "do not fit")
     said = f"Its shapes {what}, with whatever numbers of samples, tokens, features and heads"
     settings = _settings(kind, width, heads) | ({"max_len": length, "batch": 1} if len(told) > 1 else {})
     if None in _calls(thing, kind, library, settings, _inputs(kind, 1, length, settings)):
@@ -175,7 +175,7 @@ def of_constructor(thing: Any, kind: Kind, library: Library, error: BaseExceptio
             return None  # some numbers fit
     file, line = _place(error, thing)
     code = linecache.getline(file, line).partition("#")[0].strip()
-    text = " ".join(str(error).split())[:160]
+    text = in_one_line(error)
     said = f"Its shapes do not fit, with whatever numbers its constructor is told: {text}. {STOPS_AT}{code}"
     return (Finding(MISTAKES["B26"], said), error) if error is not None else None
 

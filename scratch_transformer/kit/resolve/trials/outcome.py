@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from scratch_transformer.kit.judge.frames import learners_places
+from scratch_transformer.kit.judge.frames import in_one_line, learners_places
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.call.plan import CannotCall
 from scratch_transformer.kit.resolve.candidate import Resolved
@@ -66,7 +66,7 @@ def raised(what: str, error: BaseException | None) -> str:
     """What stopped, with which error, and on which line of the learner's."""
     if error is None:
         return f"{what} cannot be called"
-    text = " ".join(str(error).split())[:240]
+    text = in_one_line(error, 240)
     if isinstance(error, CannotCall):
         return text
     return f"{what} stops with {type(error).__name__}: {text}".removesuffix(": ") + _line(error)

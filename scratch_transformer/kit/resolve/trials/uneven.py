@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from scratch_transformer.kit.judge.detectors.behaviour import SPLIT
-from scratch_transformer.kit.judge.frames import STOPS_AT, learners_line
+from scratch_transformer.kit.judge.frames import STOPS_AT, in_one_line, learners_line
 from scratch_transformer.kit.kind import Finding, Inputs, Kind
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.resolve.call import calling, forwards
@@ -55,7 +55,7 @@ def finding(outcome: Outcome) -> tuple[Finding, BaseException] | None:
         return None
     if SPLIT.search(str(first)):  # as if there were as many of both: with one length that is right (A35)
         return None
-    text = " ".join(str(first).split())[:160]
+    text = in_one_line(first)
     begin = "It works only where source and target have the same number of tokens; with 7 and 5 it stops"
     return Finding(MISTAKES["B26"], f"{begin}: {text}. {STOPS_AT}{code}"), first
 
