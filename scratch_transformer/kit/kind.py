@@ -186,6 +186,7 @@ class Candidate:
     looks_for_padding: whether padding of the target has a mask of its own, that it is given or makes.
     speaks_of_padding: whether it takes a mask, or its text has a word of masks or padding.
     has_bare_norms: whether it may normalize where it has no weights for that, by F.rms_norm.
+    says_sides: whether names say which of its inputs is the source, and which the target.
     is_causal_by_name: whether somebody expects that it hides the future without being given a mask.
     used_old_masks: whether a call so far used a mask as PyTorch takes none today.
     text: its code, as far as it can be read.
@@ -211,7 +212,7 @@ class Candidate:
         self.differentiates = False
         self.refused: tuple[str, Exception] | None = None
         self.looks_for_padding = self.speaks_of_padding = True
-        self.is_causal_by_name = True
+        self.is_causal_by_name = self.says_sides = True
         self.has_bare_norms = False
         self.used_old_masks = False
         self.blocked_is = self.text = ""

@@ -35,8 +35,11 @@ class Result:
 
 
 def is_no_proof(candidate: Candidate, recipe: Recipe) -> bool:
-    """Whether a recipe is no proof: what attends to one token, as it is called, gives the value of that token."""
-    return recipe.summed == "own value" and candidate.is_called_alone
+    """Whether a recipe is no proof: what attends to one token, as it is called, gives the value of that token; nobody
+    says which of x and y is the source.
+    """
+    is_guessed = recipe.roles != "right" and not candidate.says_sides
+    return is_guessed or (recipe.summed == "own value" and candidate.is_called_alone)
 
 
 class Session:

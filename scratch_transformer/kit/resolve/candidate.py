@@ -20,7 +20,7 @@ from scratch_transformer.kit.resolve.call import batching, beginnings, beside, c
 from scratch_transformer.kit.resolve.call.masks import Form
 from scratch_transformer.kit.resolve.call.plan import CannotCall, Plan
 from scratch_transformer.kit.resolve.call.precision import double, told_of_old_masks
-from scratch_transformer.kit.resolve.names.inputs import MASKED
+from scratch_transformer.kit.resolve.names.inputs import MASKED, says_sides
 from scratch_transformer.kit.resolve.names.words import plain
 from scratch_transformer.kit.resolve.weights.layout import ZERO, Layout, Parameters, neutral
 
@@ -77,6 +77,7 @@ class Resolved(Candidate):
             _is_causal(kind, thing) and not _takes_mask(plan, thing)
         )
         self.has_bare_norms = _has_bare_norms(thing)
+        self.says_sides = says_sides(plan.arguments)
         self.update_missing()
 
     @functools.cached_property

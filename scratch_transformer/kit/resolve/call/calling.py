@@ -40,6 +40,7 @@ from scratch_transformer.kit.resolve.names.inputs import (
     input_of,
     is_fill,
     is_mask,
+    says_sides,
 )
 from scratch_transformer.kit.resolve.names.settings import SCALES, SOURCE, TARGET, is_setting, settings_of
 from scratch_transformer.kit.resolve.names.words import plain, words
@@ -261,8 +262,8 @@ def _by_name(
         name = input_of(parameter.name, tuple(left))
         if name == "x" and plain(parameter.name) not in CERTAIN and len(parameters) > 1 and parameter != parameters[0]:
             name = None
-        if name == "memory" and len(parameter.name) == 1 and _is_said(name, parameters):  # forward(y, encoder_output)
-            name = None
+        if name in ("memory", "src", "tgt") and len(parameter.name) == 1 and _is_said(name, parameters):
+            name = None  # forward(y, encoder_output)
         if name == "logits" != plain(parameter.name) and any(plain(p.name) == name for p in parameters):
             name = None  # loss(inputs, logits)
         is_open = parameter.default is parameter.empty or parameter.default is None or name in OPTIONS
@@ -295,7 +296,7 @@ def _by_name(
             constants[parameter.name] = settings[known[0]]
         elif plain(parameter.name) in FIXED:
             constants[parameter.name] = FIXED[plain(parameter.name)]
-        elif "max_len" not in left and _is_longest(parameter.name) and not (tensors == ("ids",) and "ids" in left):
+        elif "max_len" not in left and _is_longest(parameter.name) and not {"ids", "src", "tgt"} & {*left}:
             constants[parameter.name] = LONGEST
         elif is_fill(parameter.name):
             constants[parameter.name] = FILLED
@@ -394,6 +395,8 @@ def _by_position(parameters: list[inspect.Parameter], tensors: tuple[str, ...]) 
 
 def _swapped(arguments: Mapping[str, str]) -> dict[str, str] | None:
     """The decoder's tokens and the encoder's the other way round, unless the names say which is which."""
+    if sorted(arguments.values()) == ["src", "tgt"] and not says_sides(arguments):
+        return dict(zip(arguments, reversed(arguments.values()), strict=True))
     own = "ids" if "ids" in arguments.values() else "x"
     said = {input_of(parameter, (own, "memory")) for parameter in arguments if len(parameter) > 1}
     if sorted(arguments.values()) != sorted([own, "memory"]) or said >= {own, "memory"}:

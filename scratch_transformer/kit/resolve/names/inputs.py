@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from scratch_transformer.kit.resolve.names.settings import settings_of
 from scratch_transformer.kit.resolve.names.words import plain
@@ -66,6 +67,8 @@ OF_SIDES = {
     "tgt": re.compile(rf"(tgt|trg|targets?|dec(oder)?){OF_IDS}"),
 }
 """The ids of either language, in whatever words: tgt_ids_in."""
+SIDE = re.compile(r"src|source|^enc|tgt|targ|trg|^tar$|^dec|^outputs?$")
+"""In a name that says whether it is the source or the target, as x and y do not."""
 OF_ENDS = {
     "bos": re.compile(r"(tgt|trg|target)?(sos|bos|start|begin)(tok(en)?|symb(ol)?|id|idx|index|word)*"),
     "eos": re.compile(r"(tgt|trg|target)?(eos|end|stop)(tok(en)?|symb(ol)?|id|idx|index|word)*"),
@@ -146,3 +149,8 @@ def input_of(name: str, among: tuple[str, ...]) -> str | None:
         if canonical in OF_SIDES and OF_SIDES[canonical].fullmatch(word):
             return canonical
     return None
+
+
+def says_sides(parameters: Iterable[str]) -> bool:
+    """Whether one of two parameters says that it is the source's, or the target's: then the other is the other's."""
+    return any(SIDE.search(plain(name)) for name in parameters)
