@@ -531,3 +531,19 @@ def test_what_is_told_of_a_config_is_told_of_the_configs_in_it(size, default, bi
     results = check_text(text, tmp_path)
     assert [found.id for found in results["CausalSelfAttention"].mistakes if found.id in ("A15", "A19")] == ids
     assert [*results["Block"].ids, *results["Block"].inherited] == ids, results["Block"]
+
+
+REPORTS = """
+class FeedForward(nn.Module):
+    def __init__(self, d_model, d_ff, logger, optimizer):
+        super().__init__()
+        self.w1, self.w2, self.optimizer = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model), optimizer
+        logger.info("made %d", d_ff)
+
+    def forward(self, x):
+        return self.w2(self.w1(x).relu())
+"""
+
+
+def test_what_reports_or_trains_may_do_nothing(tmp_path):
+    assert check_text(REPORTS, tmp_path)["FeedForward"].verdict == "matches the builtin"

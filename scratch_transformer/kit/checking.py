@@ -36,6 +36,8 @@ from scratch_transformer.kit.resolve.trials.match import Outcome, resolve
 from scratch_transformer.kit.results import Results, named
 
 COMPONENT_SECONDS = 12.0
+LARGE = 8
+"""Millions of weights, with which each call takes long."""
 OVER = 4.0
 """Seconds beyond a file's, after which each of its components gets half of the least."""
 PART_SECONDS, LEARNING_SECONDS, MOST_PART = 2.0, 5.0, 4.0
@@ -269,7 +271,7 @@ class Checking:
             another = another_sort.lacks(self.library) or other_designs.design_of(value)
             if another and not self.job.get("only"):
                 return unchecked(another)
-            return unchecked("took too long", problem="Checking it took too long: an endless loop?")
+            return unchecked("took too long", problem=f"Checking it took too long: {self._why_long()}")
         except Exception as error:  # a fault of the kit's own spoils one component, not the others
             problem = f"the check itself fails on it: {type(error).__name__}: {error}"
             return unchecked("could not be built", problem=problem, stub=stubs.stub(kind, name, source.module))
@@ -281,6 +283,15 @@ class Checking:
         if not is_none:
             self.results.by_its_parts(result, value, outcome, source)
         return unchecked(is_none) if is_none else result
+
+    def _why_long(self) -> str:
+        """Of what is large, that it is, and what to do; else a guess."""
+        millions = self.library.most_weights // 10**6
+        if millions < LARGE:
+            return "an endless loop?"
+        return (
+            f"it has {millions} million weights. Make it with smaller sizes, 64 for 2048: mistakes are the same there."
+        )
 
     def _learn(self, part: type) -> None:
         """What a part of another file is, without a report of its own: its mistakes are the whole's."""
@@ -338,6 +349,7 @@ class Checking:
         self.left -= 1
         self.library.hurries = self._is_over
         self.library.heard.clear()
+        self.library.most_weights = 0
         best = chosen(value, kinds, self.library, min(max(fair, self._least(LEAST_SECONDS)), SEARCH))
         self.library.checked.add(value)
         if best.candidate is not None:

@@ -79,7 +79,8 @@ class Recipe:
     )
     qk_norm: bool = False  # queries and keys of every head are normalized, as in Qwen 3
     wrapped: str = "none"  # "post", "pre": residual and norm are inside attention or feed-forward; "norm": the norm is;
-    # "pre all": as "pre", and keys and values are normalized too, whatever they are
+    # "pre all": as "pre", and keys and values are normalized too, whatever they are; "sum", "last": the residual alone,
+    # or the norm of the result
 
     # ---- Activation, blocks, stacks ----
     activation: str = "relu"

@@ -65,14 +65,14 @@ class FeedForward(nn.Module):
             self.gate = Projection(d_model, d_ff, recipe)
         self.linear1 = Projection(d_model, d_ff, recipe)
         self.linear2 = Projection(d_ff, d_model, recipe)
-        self.norm = Norm(d_model, 1e-5, recipe) if recipe.wrapped != "none" else None
+        self.norm = Norm(d_model, 1e-5, recipe) if recipe.wrapped not in ("none", "sum") else None
         self.recipe = recipe
 
     def forward(self, x: Tensor) -> Tensor:
         if self.norm is None:
-            return self._between(x)
-        if self.recipe.wrapped == "post":
-            return self.norm(x + self._between(x))
+            return x + self._between(x) if self.recipe.wrapped == "sum" else self._between(x)
+        if self.recipe.wrapped in ("post", "last"):
+            return self.norm(self._between(x) + (x if self.recipe.wrapped == "post" else 0.0))
         y = self._between(self.norm(x))
         return y if self.recipe.wrapped == "norm" else x + y
 

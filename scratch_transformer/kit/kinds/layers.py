@@ -13,7 +13,7 @@ from scratch_transformer.kit.canonical.stacks import Head, Projected
 from scratch_transformer.kit.kind import Extra, Inputs, Kind, Probe, Settings, State
 from scratch_transformer.kit.kinds.choices import combined
 from scratch_transformer.kit.kinds.inputs import D_FF, D_MODEL, HEADS, B, Draw, S, T
-from scratch_transformer.kit.kinds.wrapped import WRAPPERS, builtin_wrapped
+from scratch_transformer.kit.kinds.wrapped import OF_NETWORKS, WRAPPERS, builtin_wrapped
 from scratch_transformer.kit.recipe import Recipe
 
 PAPER = "Vaswani et al. 2017"
@@ -233,7 +233,7 @@ FEED_FORWARD = Kind(
         "LN2",
         "LN3",
     ),
-    designs={**combined(ACTIVATIONS, WRAPPERS), **GATED},
+    designs={**combined(ACTIVATIONS, WRAPPERS | OF_NETWORKS), **GATED},
     full={"wrapped": "post", "gated": True},
     oracle=builtin_feed_forward,
     builtin="torch.nn.TransformerEncoderLayer's linear1, activation and linear2",

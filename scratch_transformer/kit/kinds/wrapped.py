@@ -16,6 +16,11 @@ WRAPPERS = {
     "norm and residual inside": {"wrapped": "pre"},
     "norm inside": {"wrapped": "norm"},
 }
+OF_NETWORKS = {
+    "residual inside": {"wrapped": "sum"},
+    "norm at the end": {"wrapped": "last"},
+}
+"""Of a feed-forward network, which may leave the norm or the sum to what it is in."""
 
 
 def builtin_wrapped(x: Tensor, inner: Callable[[Tensor], Tensor], recipe: Recipe, state: State) -> Tensor:
@@ -26,6 +31,8 @@ def builtin_wrapped(x: Tensor, inner: Callable[[Tensor], Tensor], recipe: Recipe
 
     if recipe.wrapped == "post":
         return norm(x + inner(x))
+    if recipe.wrapped in ("sum", "last"):
+        return x + inner(x) if recipe.wrapped == "sum" else norm(inner(x))
     if recipe.wrapped == "pre":
         return x + inner(norm(x))
     return inner(norm(x) if recipe.wrapped == "norm" else x)

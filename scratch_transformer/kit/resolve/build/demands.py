@@ -1,4 +1,4 @@
-"""Sizes that a constructor demands of each other: assert d_ff == 4 * d_model."""
+"""Sizes that a constructor demands of each other: assert d_ff == 4 * d_model, assert d_model % num_heads**2 == 0."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from scratch_transformer.kit.resolve.names.settings import settings_of
 
 COMPUTED: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
+    ast.Pow: operator.pow,
 }  # fmt: skip
-MOST = 1024
-"""Of a size."""
+MOST, TIMES = 1024, 4
+"""Of a size; how many times what must divide it without a rest."""
 
 
 def met(error: BaseException | None, settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -25,7 +26,7 @@ def met(error: BaseException | None, settings: Mapping[str, Any]) -> Iterator[di
         return
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__) if is_learners(frame)]
     for left, right in _equations(error, frames[-1]) if frames else ():
-        for name, other in ((left, right), (right, left)):
+        for name, other in (_divided(left, right), (left, right), (right, left)):
             meant = settings_of(name.id)[:1] if isinstance(name, ast.Name) else ()
             size = _size(other, frames[-1])
             if meant and type(settings.get(meant[0])) is int and size != settings[meant[0]] and 0 < size <= MOST:
@@ -41,6 +42,14 @@ def _equations(error: BaseException, frame: FrameType) -> Iterator[tuple[ast.exp
         test = node.test
         if is_raised and isinstance(test, ast.Compare) and [*map(type, test.ops)] == [sort]:
             yield test.left, test.comparators[0]
+
+
+def _divided(left: ast.expr, right: ast.expr) -> tuple[ast.expr, ast.expr]:
+    """Of a % b == 0: a, and a multiple of b that it may be; else the same."""
+    is_rest = isinstance(left, ast.BinOp) and isinstance(left.op, ast.Mod) and getattr(right, "value", None) == 0
+    if not isinstance(left, ast.BinOp) or not is_rest:
+        return left, right
+    return left.left, ast.BinOp(left.right, ast.Mult(), ast.Constant(TIMES))
 
 
 def _size(node: ast.expr, frame: FrameType) -> int:

@@ -16,6 +16,7 @@ from torch import nn
 
 from scratch_transformer import functional
 from scratch_transformer.kit.definitions import source_of
+from scratch_transformer.kit.discover.silent import Silent
 from scratch_transformer.kit.resolve.build import config
 from scratch_transformer.kit.resolve.build.config import Unknown
 from scratch_transformer.kit.resolve.build.literals import is_of_samples, literal_of
@@ -40,6 +41,8 @@ from scratch_transformer.kit.resolve.names.words import plain, words
 
 TABLE = re.compile(r"(pe|pos(itional|ition)?(enc(odings?)?|emb(eddings?)?))(table|matrix|tensor)?")
 """A table of positions that is given ready made, where no module of the file is called so."""
+REPORTS = re.compile(r"(logger|writer|tracker|optimi[sz]er|scheduler|profiler|callbacks?)$")
+"""What reports or trains: a model computes the same with something that does nothing."""
 INDEX = re.compile(r"i|idx|index|(layer|block|blk)_?(i|idx|id|index|no|num|number)")
 """Of a layer in its stack."""
 COUNTS = ("no", "num", "number")
@@ -166,6 +169,8 @@ def options(wish: Wish, values: Values, parts: Part) -> list[Any]:
     name, word, default = wish.name, wish.word, wish.default
     if default is None and ("Callable" in wish.text or word.endswith(("factory", "fn"))):
         return []
+    if wish.is_required and REPORTS.search(word):
+        return [Silent()]
     if wish.wants_class:
         return _classes(wish, parts) if wish.is_required else []
     if wish.use.called and wish.is_required and wish.hint is None and (classes := _classes(wish, parts)):

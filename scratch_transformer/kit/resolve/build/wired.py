@@ -19,8 +19,8 @@ from scratch_transformer.kit.resolve.build import demands
 from scratch_transformer.kit.resolve.build.values import GENERAL
 from scratch_transformer.kit.resolve.names.settings import settings_of
 
-LEAST, MOST, WIDEST = 8, 4096, 256
-"""Of numbers that are sizes; of widths that are quick to compute with."""
+LEAST, MOST, WIDEST, WIDEST_OF_HEADS = 8, 4096, 256, 1024
+"""Of numbers that are sizes; of widths that are quick to compute with, or at least can be, where nothing else fits."""
 MOST_SIZES = 3
 OF_REFERENCE = re.compile(r"d_model=(\d+) and num_heads=(\d+)")
 MULTIPLE = re.compile(r"(?:%|//|multiple of|divisible by|head_?(?:dim|size) (?:of|to be)) ?(\d+)")
@@ -28,6 +28,7 @@ ONE_LENGTH = "It works with sequences of its longest length alone: only such wer
 UNGROUPED = "It works with as many heads of keys and values as of queries alone: only such were checked."
 MISMATCH = re.compile(r"size of tensor a \((\d+)\) must match the size of tensor b \((\d+)\)")
 """Of two that differ by one, the table of positions may be longer by a row: pe[: length + 1], but for the longest."""
+CUT = re.compile(r"shape '\[([-\d, ]+)\]' is invalid for input of size")
 SHAPES = re.compile(r"normalized_shape=\[(\d+)\]|cannot be multiplied \(\d+x\d+ and (\d+)x(\d+)\)|\((\d+)\)|\b(\d+)\b")
 
 
@@ -60,17 +61,34 @@ def otherwise(
             yield {**settings, "d_model": width}, ""
     found = [int(n) for groups in SHAPES.findall(str(error)) for n in groups if n]
     sizes = [n for n in dict.fromkeys(found) if n in of_code - ours and LEAST <= n <= MOST]
-    yield from _in_place_of(sizes, functions, settings)
+    cut = _cut(str(error)) if heads > 1 else []
+    if cut and {*cut[-1:]} <= {*sizes}:  # heads that wide: a scale may be written in, too, / 8 for 64
+        written = next((size for size in cut[1:-1] if size in sizes), heads)
+        if written * cut[-1] <= WIDEST_OF_HEADS:
+            yield {**settings, "num_heads": written, "d_model": written * cut[-1]}, ""
+    of_cut = {**dict.fromkeys(cut[1:-1], heads), **dict.fromkeys(cut[-1:], int(settings["d_model"]) // heads)}
+    yield from _in_place_of(sizes, functions, settings, of_cut)
 
 
 def _in_place_of(
-    sizes: Iterable[int], functions: list[types.FunctionType], settings: Mapping[str, Any]
+    sizes: Iterable[int],
+    functions: list[types.FunctionType],
+    settings: Mapping[str, Any],
+    of_cut: Mapping[int, int] = types.MappingProxyType({}),
 ) -> Iterator[tuple[dict[str, Any], str]]:
-    """Our width for each size that is written in, for as long as it is tried."""
+    """Our width for each size that is written in, for as long as it is tried; of what features are cut into, ours."""
     for size in itertools.islice(sizes, MOST_SIZES):
-        undo = _rewrite(functions, size, int(settings["d_model"]))
-        yield {**settings}, f"The size {size} is written in; it was checked with {settings['d_model']} in that place."
+        own = of_cut.get(size, int(settings["d_model"]))
+        undo = _rewrite(functions, size, own)
+        yield {**settings}, f"The size {size} is written in; it was checked with {own} in that place."
         undo()
+
+
+def _cut(error: str) -> list[int]:
+    """What features cannot be cut into, (batch, length, heads, width), as an error says; [] where it says no such."""
+    found = CUT.search(error)
+    shape = [int(size) for size in found[1].split(",")] if found else []
+    return shape if len(shape) in (4, 5) else []
 
 
 def _widths(functions: Iterable[types.FunctionType]) -> Iterator[int]:
@@ -131,10 +149,17 @@ def _multiples(error: BaseException, thing: Any, of_code: Iterable[int]) -> list
 
 
 def _rewrite(functions: Iterable[types.FunctionType], old: int, new: int) -> Callable[[], None]:
-    """Puts one number in place of another in the code of functions, and in their defaults. Returns what undoes it."""
+    """Puts one number in place of another in the code of functions, and in their defaults. Returns what undoes it.
+
+    Products of it, too, that Python has computed in advance: 3 * 512 is 1536 in the code.
+    """
     kept = [(function, function.__code__, function.__defaults__) for function in functions]
     for function, code, defaults in kept:
-        function.__code__ = _with_number(code, old, new)
+        text = source_of(function)
+        products = [n for n in _numbers(function) if n > old and n % old == 0 and not re.search(rf"\b{n}\b", text)]
+        for number in (*products, old):
+            code = _with_number(code, number, number // old * new)
+        function.__code__ = code
         if defaults:
             function.__defaults__ = tuple(new if type(v) is int and v == old else v for v in defaults)
 

@@ -396,7 +396,7 @@ def _by_position(parameters: list[inspect.Parameter], tensors: tuple[str, ...]) 
 def _swapped(arguments: Mapping[str, str]) -> dict[str, str] | None:
     """The decoder's tokens and the encoder's the other way round, unless the names say which is which."""
     if sorted(arguments.values()) == ["src", "tgt"] and not says_sides(arguments):
-        return dict(zip(arguments, reversed(arguments.values()), strict=True))
+        return dict(zip(arguments, [*arguments.values()][::-1], strict=True))
     own = "ids" if "ids" in arguments.values() else "x"
     said = {input_of(parameter, (own, "memory")) for parameter in arguments if len(parameter) > 1}
     if sorted(arguments.values()) != sorted([own, "memory"]) or said >= {own, "memory"}:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from scratch_transformer.kit import clock
 from scratch_transformer.kit.arrays.classes import as_module
@@ -64,6 +65,8 @@ class Known:
         """What was tried with the reference in place of its unclear parts, as which kind, and how many tiers far."""
         self.rewritten: dict[Any, str] = {}
         """Classes that have a size written in which ours took the place of, with a sentence on it."""
+        self.most_weights = 0
+        """Of what was made of the component at hand."""
         self.silent: list[Diagnosis] = []
         """Of parts that have no report of their own."""
         self.checked: set[Any] = set()
@@ -110,6 +113,12 @@ class Known:
         if not self.supplied and len(self.heard) < MOST_HEARD:
             place = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)][-3:]
             self.heard.setdefault((type(error), *place), error)
+
+    def note_size(self, made: Any) -> None:
+        """Note how many weights the component at hand has, as it is built."""
+        if isinstance(made, nn.Module):
+            own = (values.numel() for values in made.parameters() if not is_lazy(values))
+            self.most_weights = max(self.most_weights, sum(own))
 
     # ---- What is known ----
 

@@ -265,6 +265,7 @@ def _constructed(thing: Any, kind: Kind, library: Library, settings: dict[str, A
                 if made is None:
                     failed.append(attempt)
                     continue
+            library.note_size(made)
             alike = attempt.alike(made)
             if alike not in called:
                 for outcome in _called(made, kind, library, settings, {**pads, **attempt.used}):
