@@ -300,3 +300,35 @@ def test_a_cache_with_which_it_stops_is_not_passed_over(mask, stops, tmp_path):
     assert [found for found in result.mistakes if found.severity == "mistake"] == []
     told = [limit for limit in result.limits if "Its cache was not checked" in limit]
     assert ["It stops at: mask =" in limit for limit in told] == stops, result
+
+
+APART = """
+class CausalSelfAttention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.h, self.qkv, self.out = num_heads, nn.Linear(d_model, 3 * d_model), nn.Linear(d_model, d_model)
+
+    def forward(self, x, k_cache=None, v_cache=None):
+        q, k, v = (y.unflatten(-1, (self.h, -1)).transpose(1, 2) for y in self.qkv(x).chunk(3, -1))
+        if k_cache is not None:
+            k, v = torch.cat((k_cache, k), 2), torch.cat((v_cache, v), 2)
+        S, T = k.shape[2], q.shape[2]
+        scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+        weights = scores.masked_fill(torch.ones(T, S).triu(1 + S - T).bool(), float("-inf")).softmax(-1)
+        y = self.out((weights @ v).transpose(1, 2).flatten(2))
+        return y, k, v
+"""
+AS_DICTIONARY = 'return {"output": y, "past_key_value": (k, v)}'
+TOGETHER = {"k_cache=None, v_cache=None": "past_key_value=None", "k_cache is": "past_key_value is",
+            "k_cache,": "past_key_value[0],", "v_cache,": "past_key_value[1],", "return y, k, v": AS_DICTIONARY}  # fmt: skip
+
+
+@pytest.mark.parametrize("changed, ids", [
+    ({}, []), ({"return y, k, v": "return y, v, k"}, ["K1"]), (TOGETHER, []), ({**TOGETHER, "1 + S - T": "1"}, ["K1"]),
+])  # fmt: skip
+def test_keys_and_values_may_be_kept_apart_and_returned_in_a_dictionary(changed, ids, tmp_path):
+    text = APART
+    for old, new in changed.items():
+        text = text.replace(old, new)
+    result = check_text(text, tmp_path)["CausalSelfAttention"]
+    assert [id for id in result.ids if id != "A19"] == ids and not any("cache" in one for one in result.limits), result

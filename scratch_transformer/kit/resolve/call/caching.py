@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import inspect
+import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +20,10 @@ from scratch_transformer.kit.resolve.call.plan import CannotCall, Plan
 from scratch_transformer.kit.resolve.names.words import plain
 
 PASSED = re.compile(r"^past|cache|layerpast|keyvalues")
+RETURNED = re.compile(rf"{PASSED.pattern}|^present|^kvs?$")
+"""A key of a dictionary that is returned."""
+KEYS, VALUES = re.compile(r"keys?|k"), re.compile(r"values?|v")
+"""In the names of two parameters of which each takes one: what is left is alike."""
 SWITCH = re.compile(r"^usecache$|^usekvcache$|^inference$|^isinfer(ence)?$|^kvcache$|^usecaching$|^decode$|^caching$")
 KEPT = re.compile(r"cache|past|keyhistory|kept")
 TOKENWISE = "one token at a time"
@@ -43,15 +49,15 @@ def pieces(
     is passed on.
     """
     found = parameters_of(made.forward)
-    passed = next((p for p in found if PASSED.search(plain(p.name)) and p.default is None), None)
-    if passed is None:
+    taken = passed(found)
+    if not taken:
         return _in_pieces(made, plan, inputs, chunks, tensor, steps)
     error: Exception | None = None
-    for make in (*holders.makers(made, passed, settings or {}), None):
+    for make in (*(holders.makers(made, taken[0], settings or {}) if len(taken) == 1 else ()), None):
         try:
             holder = None if make is None else make()
             empty = holders.state(holder)
-            output = _in_pieces(made, plan, inputs, chunks, tensor, steps, passed.name, holder)
+            output = _in_pieces(made, plan, inputs, chunks, tensor, steps, [p.name for p in taken], holder)
         except Exception as raised:  # it is given something else
             error = raised
             continue
@@ -62,11 +68,20 @@ def pieces(
     return None
 
 
+def passed(parameters: list[inspect.Parameter]) -> list[inspect.Parameter]:
+    """The parameter for what is kept; two, where keys and values have one each: k_cache and v_cache."""
+    found = [p for p in parameters if PASSED.search(plain(p.name)) and p.default is None]
+    for keys, values in itertools.permutations(found, 2):
+        if KEYS.sub("", plain(keys.name)) == VALUES.sub("", plain(values.name)):
+            return [p for p in found if p in (keys, values)]
+    return found[:1]
+
+
 def _in_pieces(
     made: nn.Module, plan: Plan, inputs: Mapping[str, Any], chunks: tuple[int, ...], tensor: Callable[[Any], Tensor],
-    steps: Steps, passed: str = "", holder: Any = None,
+    steps: Steps, passed: Sequence[str] = (), holder: Any = None,
 ) -> Tensor | None:  # fmt: skip
-    """passed: the parameter for what is kept. holder: an object that is given there; None: what it returns is."""
+    """passed: the parameters for what is kept. holder: an object that is given there; None: what it returns is."""
     found = parameters_of(made.forward)
     switch = {
         p.name: True for p in found if SWITCH.search(plain(p.name)) and (p.default is False or p.default is p.empty)
@@ -81,15 +96,15 @@ def _in_pieces(
         given = dict(_piece(plan, inputs, begin, length)) | switch
         given |= dict.fromkeys(start, begin)
         given |= {name: torch.arange(begin, begin + length) for name in positions}
-        if passed and (begin or holder is not None or not isinstance(plan.constants.get(passed), beside.NoneKept)):
-            given[passed] = kept
+        if passed and (begin or holder is not None or not isinstance(plan.constants.get(passed[0]), beside.NoneKept)):
+            given |= dict(zip(passed, [kept] if len(passed) == 1 else kept or [None] * len(passed), strict=True))
         before = holders.counted(holder)
         returned = made(**given)
         outputs.append(plan.output(tensor(returned)))
         if holder is not None and steps.counts:
             holders.advance(holder, before, length)
         elif passed and holder is None:
-            new = _kept(returned)
+            new = _kept(returned, len(passed))
             if new is None:
                 return None
             kept = joined(kept, new) if steps.joins and begin else new
@@ -154,10 +169,17 @@ def _piece(plan: Plan, inputs: Mapping[str, Any], begin: int, length: int) -> It
             yield parameter, None
 
 
-def _kept(returned: Any) -> Any:
-    """What is to be passed on: the last of what was returned that is neither a number nor the output."""
+def _kept(returned: Any, count: int = 1) -> Any:
+    """What is to be passed on: the last of what was returned that is neither a number nor the output.
+
+    count: of keys and values apart, the last two.
+    """
+    if isinstance(returned, Mapping):
+        return next((value for name, value in returned.items() if RETURNED.search(plain(str(name)))), None)
     if isinstance(returned, (tuple, list)) and len(returned) > 1:
         kept = [one for one in returned[1:] if one is not None and not isinstance(one, (int, float))]
         held = [one for one in kept if not isinstance(one, Tensor)]
+        if count > 1 and not held:
+            return tuple(kept[-count:]) if len(kept) >= count else None
         return next(iter([*reversed(held), *reversed(kept)]), None)
     return getattr(returned, "past_key_values", None)

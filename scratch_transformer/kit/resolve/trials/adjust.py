@@ -356,6 +356,9 @@ def notes(candidate: Resolved) -> None:
         candidate.limits.append(NO_MASK)
     if left := _masks_left(candidate):
         candidate.limits.append(f"It was not given its {' and its '.join(left)}.")
+    if "K1" not in kind.mistakes and (kept := caching.passed(parameters_of(candidate.function))):
+        names = " and its ".join(parameter.name for parameter in kept)
+        candidate.limits.append(f"It was not given its {names}: what it does with that was not checked.")
     if candidate.unregistered:
         candidate.notes.append(
             f"{len(candidate.unregistered)} of its parameters are plain tensors, or in a plain list: torch sees none."
