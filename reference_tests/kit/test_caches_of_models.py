@@ -320,7 +320,8 @@ class CausalSelfAttention(nn.Module):
 """
 AS_DICTIONARY = 'return {"output": y, "past_key_value": (k, v)}'
 TOGETHER = {"k_cache=None, v_cache=None": "past_key_value=None", "k_cache is": "past_key_value is",
-            "k_cache,": "past_key_value[0],", "v_cache,": "past_key_value[1],", "return y, k, v": AS_DICTIONARY}  # fmt: skip
+            "k_cache,": "past_key_value[0],", "v_cache,": "past_key_value[1],",
+            "return y, k, v": AS_DICTIONARY}  # fmt: skip
 
 
 @pytest.mark.parametrize("changed, ids", [

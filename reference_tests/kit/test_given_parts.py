@@ -334,6 +334,39 @@ def test_the_classes_that_a_function_of_another_file_builds_are_looked_at_too(tm
     assert Library(KINDS).imported_parts(caller.get_network, found) == []
 
 
+PART = """
+class Network(nn.Module):
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        self.first, self.second = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+
+    def forward(self, x):
+        return self.second(torch.relu(self.linear(x)))
+"""
+WHOLE = """from parts_that_stop import Network
+
+
+class EncoderLayer(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff):
+        super().__init__()
+        self.attention, self.network = nn.MultiheadAttention(d_model, num_heads), Network(d_model, d_ff)
+        self.attention.batch_first = True
+        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+
+    def forward(self, x):
+        x = self.norm1(x + self.attention(x, x, x)[0])
+        return self.norm2(x + self.network(x))
+"""
+
+
+def test_a_mistake_in_a_part_whose_file_was_not_given_is_said_to_be_there(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "parts_that_stop.py").write_text(IMPORTS + PART)
+    result = check_text(WHOLE, tmp_path)["EncoderLayer"]
+    assert (result.verdict, result.inherited) == ("mistake", ["B26"])
+    assert "a part with B26, Network of parts_that_stop.py: check that file, too." in str(result)
+
+
 EMBEDDER = """
 class Encoder(nn.Module):
     def __init__(self, embedding, num_heads, num_layers, d_ff, dropout):

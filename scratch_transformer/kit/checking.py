@@ -297,6 +297,7 @@ class Checking:
         """What a part of another file is, without a report of its own: its mistakes are the whole's."""
         library, kinds = self.library, self.library.guesses[part]
         library.checked.add(part)
+        self.results.learned.append(part)
         library.heard.clear()
         with (
             contextlib.suppress(TimeUp, Exception),

@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import linecache
 import re
+import sys
 import traceback
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from torch import nn
@@ -45,6 +47,8 @@ class Results:
 
     def __init__(self, library: Library, guard: Guard | None, only: str | None) -> None:
         self.library, self.guard, self.only = library, guard, only
+        self.learned: list[type] = []
+        """Parts of other files, which have no result of their own."""
         self.broken: dict[Any, str] = {}
         """What stops however it is called -> the id of the mistake that does it."""
 
@@ -104,7 +108,16 @@ class Results:
             ids = sorted({*own, *(self.broken[cls] for cls in lent if cls in self.broken)})
             result.inherited += [id for id in ids if id not in result.inherited]
             result.verdict = "mistake" if ids else "unknown mismatch"
+        result.unreported = self._unreported(result.inherited)
         return result
+
+    def _unreported(self, ids: Sequence[str]) -> list[str]:
+        """The parts of files that were not given which have any of these mistakes: "Attention of layers.py"."""
+        found = [
+            cls for cls in self.learned if {self.broken.get(cls), *(f.mistake.id for f in self._severe(cls))} & {*ids}
+        ]
+        files = [getattr(sys.modules.get(cls.__module__), "__file__", None) or cls.__module__ for cls in found]
+        return [f"{cls.__name__} of {Path(file).name}" for cls, file in zip(found, files, strict=True)]
 
     def _severe(self, part: Any) -> list[Finding]:
         """The severe mistakes of a part, as far as it was understood."""
@@ -191,6 +204,7 @@ class Results:
             also = _before_its_forward(finding, outcome, value)
             result.mistakes = [_located(one, value, source, outcome.made) for one in (*also, finding)]
         result.inherited = [self.broken[inherited]] if inherited is not None else []
+        result.unreported = self._unreported(result.inherited)
         severe = (finding is not None and finding.severity == "mistake") or inherited is not None
         result.verdict = "mistake" if severe else "could not be built" if outcome.stage == "built" else "crashed"
         result.problem = outcome.problem if error is outcome.error else raised("its forward", error)

@@ -34,7 +34,8 @@ class Record:
 
     where: file and line. error: the worst relative error against `against`; None if nothing could be compared.
     ordinary: the error on ordinary inputs, where `error` is on inputs made to show mistakes; None if it is the same.
-    inherited: ids of mistakes that are in a part of it, which is reported by itself. stub: of an adapter to fill in.
+    inherited: ids of mistakes that are in a part of it, which is reported by itself; unreported: parts that
+    are not, as their file was not given. stub: of an adapter to fill in.
     unexplained: mistakes are named, but its numbers differ for another reason too. limits: what was not checked.
     replaced: its parts that could not be used, so that what is said is true but for them.
     """
@@ -49,6 +50,7 @@ class Record:
     design: str = ""
     mistakes: list[Named] = field(default_factory=list)
     inherited: list[str] = field(default_factory=list)
+    unreported: list[str] = field(default_factory=list)
     alternatives: list[list[str]] = field(default_factory=list)
     divergence: str = ""
     probe: str = ""

@@ -89,10 +89,12 @@ def listing(named: Named) -> list[tuple[str, int, str]]:
 
 def inherited_by(results: Iterable[Record]) -> Iterator[str]:
     """One sentence for all components that have the same mistakes in their parts."""
-    groups: dict[str, list[str]] = {}
+    groups: dict[tuple[str, str], list[str]] = {}
     for result in results:
         if result.inherited:
-            groups.setdefault(", ".join(result.inherited), []).append(result.name)
-    for ids, names in groups.items():
+            key = ", ".join(result.inherited), " and ".join(result.unreported)
+            groups.setdefault(key, []).append(result.name)
+    for (ids, parts), names in groups.items():
         verb = "contains" if len(names) == 1 else "contain"
-        yield f"{', '.join(names)}: {verb} a part with {ids}, explained there."
+        there = f"{parts}: check that file, too" if parts else "explained there"
+        yield f"{', '.join(names)}: {verb} a part with {ids}, {there}."
