@@ -340,10 +340,12 @@ def numbers(wish: Wish, values: Values) -> list[Any]:
     """Of the settings that the name may mean; none that is whole where a fraction is wanted."""
     if not wish.is_required and settings_of(wish.name) == ("num_layers",) and "num_layers" not in values.own:
         return []  # of what has no layers, n=10000 is something else
+    if not values.own.intersection(values.meanings(wish.name)) and (heads := _heads_by_use(wish, values)):
+        return heads
     try:
         number = values(wish.name)
     except Unknown:
-        return _heads_by_use(wish, values)
+        return []
     if wish.word.endswith("shape"):
         return [number, [number]]
     meant = values.meanings(wish.name)
@@ -370,9 +372,9 @@ def numbers(wish: Wish, values: Values) -> list[Any]:
 
 
 def _heads_by_use(wish: Wish, values: Values) -> list[Any]:
-    """For d_h=8, which no list has, by which the width is divided."""
-    is_open = type(wish.default) is int and "num_heads" in wish.use.meant and "num_heads" in values.own
-    if not is_open or "num_heads" in values.names:
+    """For n, or d_h=8, which mean nothing here, by which the width is divided."""
+    is_number = wish.is_required or type(wish.default) is int
+    if not (is_number and "num_heads" in wish.use.meant and "num_heads" in values.own) or "num_heads" in values.names:
         return []
     values.used["num_heads"] = values.settings["num_heads"]
     return [values.settings["num_heads"]]

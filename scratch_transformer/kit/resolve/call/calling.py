@@ -288,7 +288,7 @@ def _by_name(
         elif tensors == ("ids",) and "ids" in found.values() and input_of(parameter.name, ("target",)):
             found[parameter.name] = "ids"  # it computes its loss, too
         elif (shared := _shared_input(parameter.name, tensors, "rope_base" in settings)) and not (
-            len(parameter.name) == 1 and "x" in left and shared == "memory"
+            len(parameter.name) == 1 and {"x", "ids"} & {*left} and shared == "memory"
         ):
             found[parameter.name] = shared
             left = [name for name in left if name != shared]

@@ -14,7 +14,7 @@ INPUTS: dict[str, str] = {
     "value": "value values v xv inputsv valueinput vin xvalue valuetensor vx inputv val valuevectors",
     "memory": """
         memory encoderoutput encoutput encout encoderout encoderoutputs encoutputs encoderhiddenstates context enc
-        m srcenc eoutputs encoded kv y cross crossinput encx encsrc encoderx encodings encoding encoderstates ctx
+        srcenc eoutputs encoded kv y cross crossinput encx encsrc encoderx encodings encoding encoderstates ctx
         mem encoderoutputtensor encoderhidden encoderstate crosskv eoutput encodedsrc srcencoded xenc xencoder
         encval states enck encv enckey encvalue encodermemory keyvalue contextx encodersequence encodero enchidden
     """,

@@ -1,0 +1,60 @@
+"""Names of one letter: n heads, m for a mask, y beside what says that it is the encoder's output."""
+
+from reference_tests.kit.learners.checked import check_text
+from scratch_transformer.kit.report.finding import FINE
+
+LAYER = """
+class Attention(nn.Module):
+    def __init__(self, dim, n):
+        super().__init__()
+        self.n, self.proj = n, nn.ModuleList(nn.Linear(dim, dim) for _ in range(4))
+
+    def forward(self, q, k, v, m=None):
+        q, k, v = (f(x).unflatten(-1, (self.n, -1)).transpose(1, 2) for f, x in zip(self.proj, (q, k, v)))
+        scores = q @ k.transpose(2, 3) / math.sqrt(self.proj[0].in_features // self.n)
+        if m is not None:
+            scores = scores.masked_fill(m.unsqueeze(1) == 0, float("-inf"))
+        return self.proj[3]((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+
+class Layer(nn.Module):
+    def __init__(self, dim, n, ff):
+        super().__init__()
+        self.attend, self.norms = Attention(dim, n), nn.ModuleList(nn.LayerNorm(dim) for _ in range(2))
+        self.ff = nn.Sequential(nn.Linear(dim, ff), nn.ReLU(), nn.Linear(ff, dim))
+
+    def forward(self, x, m):
+        x = self.norms[0](x + self.attend(x, x, x, m))
+        return self.norms[1](x + self.ff(x))
+"""
+
+
+def test_n_heads_and_m_for_a_mask(tmp_path):
+    results = check_text(LAYER, tmp_path)
+    assert [(r.kind, r.verdict in FINE) for r in results.values()] == [
+        ("MultiheadAttention", True),
+        ("EncoderLayer", True),
+    ]
+
+
+DECODER = """
+class Decoder(nn.Module):
+    def __init__(self, vocab, d, h, ff, layers, max_len):
+        super().__init__()
+        self.words, self.places, self.out = nn.Embedding(vocab, d), nn.Embedding(max_len, d), nn.Linear(d, vocab)
+        self.layers = nn.ModuleList(
+            nn.TransformerDecoderLayer(d, h, ff, 0.0, batch_first=True) for _ in range(layers)
+        )
+
+    def forward(self, y, mem, mem_pad=None):
+        T = y.shape[1]
+        z = self.words(y) + self.places(torch.arange(T))
+        for layer in self.layers:
+            z = layer(z, mem, torch.ones(T, T).triu(1).bool(), memory_key_padding_mask=mem_pad)
+        return self.out(z)
+"""
+
+
+def test_y_beside_the_memory_is_the_target(tmp_path):
+    result = check_text(DECODER, tmp_path)["Decoder"]
+    assert (result.kind, result.verdict in FINE) == ("TokenDecoder", True), result
