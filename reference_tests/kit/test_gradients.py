@@ -129,3 +129,24 @@ class CausalSelfAttention(nn.Module):
 def test_what_is_kept_of_a_call_in_less_precision_is_forgotten(keys, ids, tmp_path):
     result = check_text(KEPT.format(keys), tmp_path)["CausalSelfAttention"]
     assert {one.id for one in result.mistakes if one.severity == "mistake"} == ids
+
+
+ONE_MATRIX = """
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        self.n_heads = n_heads
+        self.w_q, self.w_kv, self.w_o = (nn.Linear(d_model, width) for width in (d_model, 2 * d_model, d_model))
+
+    def forward(self, query, key, value):
+        k, v = self.w_kv(key).chunk(2, -1)
+        B, T, E = query.shape
+        q, k, v = (x.reshape(B, T, self.n_heads, -1).transpose(1, 2) for x in (self.w_q(query), k, v))
+        weights = (q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])).softmax(-1)
+        return self.w_o((weights @ v).transpose(1, 2).flatten(2))
+"""
+
+
+def test_a_gradient_that_comes_by_another_name_of_one_tensor_is_not_lost(tmp_path):
+    (result,) = check_text(ONE_MATRIX, tmp_path).values()
+    assert "B27" not in [found.id for found in result.mistakes], result

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -47,7 +47,9 @@ def stopped(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
         return
     right = _gradients(session.module(best.recipe), inputs, probe.valid, list(given.values()))
     largest = max((one.abs().max().item() for one in right if one is not None and one.numel()), default=0.0)
-    for name, gradient, other in zip(given, found, right, strict=False):
+    ours, theirs = (dict(zip(given, gradients, strict=False)) for gradients in (found, right))
+    for names in _by_tensor(probe.inputs, given):
+        name, gradient, other = " and ".join(names), _sum(ours, names), _sum(theirs, names)
         if _is_noise(gradient, largest) and _is_noise(other, largest):
             continue
         off = distance(gradient, other, Probe(name, {}))
@@ -55,6 +57,20 @@ def stopped(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
             said = f"The output's gradient with respect to {name} is off by {share(off)}, though the output is right."
             yield Finding(MISTAKES["B27"], said)
             return
+
+
+def _by_tensor(inputs: dict[str, Any], names: Iterable[str]) -> list[list[str]]:
+    """The names of each tensor: where keys are values too, what reads one of them twice is as right."""
+    groups: dict[int, list[str]] = {}
+    for name in names:
+        groups.setdefault(id(inputs[name]), []).append(name)
+    return [*groups.values()]
+
+
+def _sum(gradients: dict[str, Tensor | None], names: list[str]) -> Tensor | None:
+    """Of one tensor, whichever of its names it was read by; None if by none."""
+    own = [one for name in names if (one := gradients[name]) is not None]
+    return torch.stack(own).sum(0) if own else None
 
 
 def _is_noise(gradient: Tensor | None, largest: float) -> bool:
