@@ -64,6 +64,26 @@ def test_a_width_that_is_written_in_is_said_beside_the_base_that_it_comes_to(wid
     assert next((one.form for one in result.mistakes if one.id == "P2"), None) == form
 
 
+WITHIN = """
+class Embeddings(nn.Module):
+    def __init__(self, vocab_size, d_model, max_len):
+        super().__init__()
+        self.tok, self.pos = nn.Embedding(vocab_size, d_model), PositionalEncoding(d_model, max_len)
+
+    def forward(self, ids):
+        return self.pos(self.tok(ids))
+"""
+
+
+def test_a_base_that_is_the_longest_length_is_another_in_every_model(tmp_path):
+    text = OF_EIGHT.replace("10000.0", "max_len").replace("WIDTH", "d_model")
+    results = check_text(text + WITHIN, tmp_path)
+    (found,) = [one for one in results["PositionalEncoding"].mistakes if one.id == "P2"]
+    assert found.form == "its base is the longest length, not 10,000"
+    assert results["Embeddings"].verdict == "mistake"
+    assert not results["Embeddings"].unexplained
+
+
 OF_A_THOUSAND = """
 class GPT(nn.Module):
     def __init__(self, vocab_size, embedding_dim=256, num_heads=4, num_layers=4, ff_hidden_dim=1024):

@@ -55,7 +55,8 @@ class Positions(nn.Module):
         if length > self.max_len:
             raise ValueError(f"a sequence of {length} tokens is longer than max_len={self.max_len}")
         rows = length + (recipe.position_axis == "length")
-        pe = self.weight[:rows] if recipe.positions == "learned" else sinusoids(rows, self.d_model, recipe).to(x)
+        waves = recipe if recipe.angles != OF_LENGTH else recipe.with_({"angles": repr(float(self.max_len))})
+        pe = self.weight[:rows] if recipe.positions == "learned" else sinusoids(rows, self.d_model, waves).to(x)
         pe = pe if recipe.step_positions == "right" else pe[counted(length, recipe).clamp(max=len(pe) - 1)]
         pe = {"none": pe[:1], "length": pe[length:]}.get(recipe.position_axis, pe).unsqueeze(1 - axis)
         x = scaled(x, recipe.input_scale)
@@ -90,6 +91,8 @@ def sinusoids(length: int, d_model: int, recipe: Recipe) -> Tensor:
 
 
 PAIRS = {"interleaved": ["sine", "cosine"], "cosine first": ["cosine", "sine"]}
+OF_LENGTH = "of the longest length"
+"""The base of frequencies that is how long a sequence may be."""
 GIVEN = "given: "
 """Before the frequencies of all sines, and of all cosines, in radians per position."""
 RIGHT_TABLE = ("paper", "interleaved", 0, "float64")

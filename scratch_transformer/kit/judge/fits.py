@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from scratch_transformer.kit.canonical.embedding import GIVEN
+from scratch_transformer.kit.canonical.embedding import GIVEN, OF_LENGTH
 from scratch_transformer.kit.judge.session import EXACT, ROUNDED, Session
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.normalization import IN_DIVISOR
@@ -57,6 +57,8 @@ def _base(session: Session) -> list[Fit]:
     base = angle ** (-result.output.shape[-1] / 2) if 0 < angle < 1 else 0.0
     if not 1 < base < 1e8 or abs(base / 10000 - 1) < 1e-6:
         return []
+    if abs(base / session.settings["max_len"] - 1) < 1e-4:  # of float32's numbers
+        return [[("P2", "its base is the longest length, not 10,000", {"angles": OF_LENGTH})]]
     form = f"its base is {base:.6g}, not 10,000"
     width = result.output.shape[-1] * math.log(10000) / math.log(base)  # 10000^(2i/8) = (10^6)^(2i/12)
     is_whole = abs(width / max(round(width), 1) - 1) < 1e-5
