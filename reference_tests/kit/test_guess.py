@@ -320,3 +320,74 @@ def test_two_matrices_and_an_activation_are_a_network(tmp_path):
     late = DOUBLE.replace("self.activation(x @ self.weights_first.T + self.biases_first)", "x @ self.weights_first.T")
     late = late.replace("return y @ self.weights_second.T", "return self.activation(y @ self.weights_second.T)")
     assert check_text(late, tmp_path)["DoubleLinear"].verdict not in ("matches the builtin", "harmless deviation")
+
+
+SUBLAYERS = """
+class Attention(nn.Module):
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(d_model, n_heads, batch_first=True)
+
+    def forward(self, query, key):
+        return self.attention(query, key, key)[0]
+
+
+class BertAttention(nn.Module):
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        self.attention, self.norm = nn.MultiheadAttention(d_model, n_heads), nn.LayerNorm(d_model)
+
+    def forward(self, x, mask):
+        return self.norm(x + self.attention(x, x, x, key_padding_mask=mask)[0])
+
+
+class FeedForward(nn.Module):
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        self.linear1, self.linear2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+        self.norm = nn.LayerNorm(d_model)
+
+    def forward(self, x):
+        return self.norm(x + self.linear2(torch.relu(self.linear1(x))))
+
+
+class BertTransformer(nn.Module):
+    def __init__(self, d_model, n_heads, d_ff):
+        super().__init__()
+        self.attention, self.network = BertAttention(d_model, n_heads), FeedForward(d_model, d_ff)
+
+    def forward(self, x, mask):
+        return self.network(self.attention(x, mask))
+
+
+class CrossAttentionBlock(nn.Module):
+    def __init__(self, d_model, n_heads, d_ff):
+        super().__init__()
+        self.own, self.other = Attention(d_model, n_heads), Attention(d_model, n_heads)
+        self.norm1, self.norm2, self.norm3 = (nn.LayerNorm(d_model) for _ in range(3))
+        self.mlp = nn.Sequential(nn.Linear(d_model, d_ff), nn.ReLU(), nn.Linear(d_ff, d_model))
+
+    def forward(self, x, enc_out):
+        x = self.norm1(x + self.own(x, x))
+        x = self.norm2(x + self.other(x, enc_out))
+        return self.norm3(x + self.mlp(x))
+
+
+class BertModel(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.layers = BertTransformer(config.d_model, config.n_heads, config.d_ff)
+
+    def forward(self, x, mask):
+        return self.layers(x, mask)
+"""
+
+
+def test_a_layer_is_known_by_norms_that_its_sublayers_have_and_by_what_it_is_given(tmp_path):
+    path = tmp_path / "learner.py"
+    path.write_text(IMPORTS + SUBLAYERS)
+    checking, _ = checking_of(path, [])
+    kinds = {name: kinds for _, name, _, kinds, _, _ in checking.found}
+    assert kinds["BertTransformer"][0] == "EncoderLayer"
+    assert kinds["CrossAttentionBlock"][0] == "DecoderLayer"
+    assert kinds["BertModel"][0] not in ("EncoderLayer", "DecoderLayer", "DecoderOnlyLayer")

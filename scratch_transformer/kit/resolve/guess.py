@@ -89,7 +89,8 @@ def kinds_of(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str, ...
         layers = ("DecoderLayer",) if takes(thing, "memory") else ("EncoderLayer", "DecoderOnlyLayer")
         return tuple(dict.fromkeys([*(kind for kind in layers if kind in kinds), *found]))
     if found and found[0] in FAMILIES[0] and structure.surrounds_attention(thing):
-        return tuple(dict.fromkeys([*(kind for kind in LAYERS if kind in kinds), *found]))
+        around = (*(["DecoderLayer"] if takes(thing, "memory") else []), *LAYERS)  # CrossAttentionBlock
+        return tuple(dict.fromkeys([*(kind for kind in around if kind in kinds), *found]))
     if found and found[0] in structure.WHOLE and structure.is_one_layer(thing):  # class Transformer, of one layer
         made = tuple(kind for kind in structure.kinds_of(thing) if kind in BLOCKS and kind in kinds)
         return tuple(dict.fromkeys([*made, *found]))

@@ -75,13 +75,13 @@ def is_one_layer(thing: Any) -> bool:
     if told & {"num_layers", "vocab_size", "src_vocab_size", "tgt_vocab_size"} - _of_widths(given):
         return False
     made = made_of(thing)
-    sums = [one for one in made if SUMS.search(one.__name__)]  # of which a layer has a list
-    norms = {*names, *(name for one in sums for name in names_in(one))}
-    if any(MANY.search(name) for name in (*(names if not sums else ()), *given)) or not any(map(NORMS.search, norms)):
+    has_sums = any(SUMS.search(one.__name__) for one in made)  # of which a layer has a list
+    norms = _names_with_sublayers(whole)
+    if any(MANY.search(n) for n in (*(names if not has_sums else ()), *given)) or not any(map(NORMS.search, norms)):
         return False
     of_layers = [one for one in made if not _attends(one) and any(map(_attends, made_of(one)))]
     of_layers += [one for one in made if _attends(one) and any(SUMS.search(part.__name__) for part in made_of(one))]
-    has_layer = any(any(map(NORMS.search, _names_with_sums(one))) for one in of_layers)
+    has_layer = any(any(map(NORMS.search, _names_with_sublayers(one))) for one in of_layers)
     return (_attends(thing) or any(map(_attends, made))) and not has_layer
 
 
@@ -91,10 +91,14 @@ def surrounds_attention(thing: Any) -> bool:
     return is_around and (linears(thing) > 1 or any(NETWORK.search(name) for name in names_in(thing)))
 
 
-def _names_with_sums(cls: type) -> set[str]:
-    """The names in a class, and in its residual connections, which may have its norms."""
-    of_sums = (names_in(one) for one in made_of(cls) if SUMS.search(one.__name__))
-    return {*names_in(cls), *(name for names in of_sums for name in names)}
+def _names_with_sublayers(cls: type) -> set[str]:
+    """The names in a class, and in its residual connections and networks, which may have its norms."""
+    within = [one for one in made_of(cls) if SUMS.search(one.__name__) or _is_network(one)]
+    return {*names_in(cls), *(name for one in within for name in names_in(one))}
+
+
+def _is_network(cls: type) -> bool:
+    return NETWORK.search(cls.__name__) is not None and not _attends(cls)
 
 
 def made_of(cls: type) -> list[type]:
