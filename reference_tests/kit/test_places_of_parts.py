@@ -346,3 +346,27 @@ class Added(PackedByAFactor):
 def test_gate_and_up_in_one_matrix_as_wide_as_a_factor_tells(cls, verdict, ids):
     result = check(cls, kind="SwiGLU")
     assert (result.verdict, result.ids) == (verdict, ids)
+
+
+def test_a_part_may_be_named_behind_its_file(tmp_path, monkeypatch):
+    (tmp_path / "heads_of_mine.py").write_text(BESIDE)
+    (tmp_path / "layer_of_mine.py").write_text(OF_ANOTHER_FILE)
+    monkeypatch.syspath_prepend(tmp_path)
+    import layer_of_mine
+
+    parts = [part.__name__ for part in Library(KINDS).imported_parts(layer_of_mine.Layer, [])]
+    assert parts == ["MultiHeadAttention"]
+
+
+OF_ANOTHER_FILE = """
+import heads_of_mine as mine
+from torch import nn
+
+class Layer(nn.Module):
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        self.attention = mine.MultiHeadAttention(d_model, n_heads)
+
+    def forward(self, x):
+        return x + self.attention(x, x, x)
+"""

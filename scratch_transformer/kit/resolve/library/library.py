@@ -130,6 +130,7 @@ class Library(Parts):
             names = self.namespace_of(one)
             read = read_by_class(one) if isinstance(one, type) else read_by(one)
             made = [names.get(name) for name in sorted(read)]
+            made += [own for own in named_in(one) if isinstance(own, type)]  # attention.MultiHead(…), of another file
             made += self._handed(names) if one is thing and _is_handed_parts(one) else []
             for function in filter(inspect.isfunction, () if isinstance(one, type) else named_in(one)):
                 if function not in seen:  # get_model(config) calls build_model(…)
