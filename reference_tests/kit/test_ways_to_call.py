@@ -680,3 +680,14 @@ def test_of_two_unknown_names_the_one_that_says_enc_is_what_the_encoder_gives(na
     exec(f"def forward({', '.join(names)}, enc_mask, dec_mask):\n    pass", scope := {})
     plan = next(calling.plans(scope["forward"], KINDS["DecoderLayer"].inputs, {"num_heads": 3}))
     assert plan.arguments == {"enc_rep": "memory", "dec_rep": "x"}
+
+
+def test_segments_that_may_be_left_out_are_given_all_the_same():
+    """A mask may be refused without them."""
+
+    def forward(ids, segment_ids=None, padding_mask=None):
+        return ids
+
+    given = [plan.constants["segment_ids"] for plan in calling.plans(forward, ("ids", "mask"), {})]
+    assert isinstance(given[0], beside.Segments)
+    assert None in given

@@ -40,6 +40,7 @@ from scratch_transformer.kit.resolve.names.inputs import (
     input_of,
     is_fill,
     is_mask,
+    is_segment,
     says_sides,
 )
 from scratch_transformer.kit.resolve.names.settings import SCALES, SOURCE, TARGET, is_setting, settings_of
@@ -195,6 +196,9 @@ def _beside(
             values.sort(key=lambda value: isinstance(value, beside.Table) and not value.whole)
         turns = bool(values) and isinstance(values[0], (beside.Table, beside.Turning))
         counts = bool(values) and isinstance(values[0], beside.Positions) and "rope_base" in settings
+        if not is_open and parameter.default is None and is_segment(parameter.name):
+            found[parameter.name] = [*values, None]  # a mask may ask for them
+            continue
         if values and (is_open or (parameter.default is None and (turns or counts))):
             first = (
                 [] if is_open or ("rope_base" in settings and not counts) else [None]
