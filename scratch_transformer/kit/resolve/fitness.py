@@ -25,6 +25,8 @@ TODAY_ALONE = ("RMSNorm", "SwiGLU", "RotaryEmbedding", "CausalRotaryAttention", 
 OF_TODAY = re.compile(
     r"(?<![dp])rope|rotary|freqs?cis|freqscomplex|tokenpositions|^rms|rms(layer)?norm|swiglu|silu|cossin|rotatehalf"
 )
+ROTARY = re.compile(r"(?<![dp])rope|rotary")
+OF_TODAY_BESIDES = re.compile(r"^rms|rms(layer)?norm|swiglu|silu")
 GATED = re.compile(r"glu$|^(w|fc|lin|linear|proj|mlp|ff|ffn)?gate(w|fc|lin|linear|proj|layer)?\d?$|gated")
 OFFERS = re.compile(r"activation|act(fn|func|function)?$")
 """In the name of a function that gives whatever activation it is asked for, F.glu among others."""
@@ -72,7 +74,23 @@ def of_today(kind: Kind, thing: Any) -> float:
     """What speaks of rotary positions, RMSNorm or gates is more likely a part of Llama than of GPT-2."""
     if kind.name not in TODAY or kind.name == "RotaryEmbedding" or not isinstance(thing, type):
         return 0.0
-    return 1.0 if any(OF_TODAY.search(plain(name)) for name in names_within(thing)) else -0.6
+    words = OF_TODAY_BESIDES if _turns_if_told(thing) else OF_TODAY
+    return 1.0 if any(words.search(plain(name)) for name in names_within(thing)) else -0.6
+
+
+def _turns_if_told(thing: Any) -> bool:
+    """Whether a constructor has a flag for rotary positions that is off by default: use_rope=False."""
+    return isinstance(thing, type) and any(p.default is False and _is_of_rotation(p.name) for p in parameters_of(thing))
+
+
+def _is_of_rotation(name: str) -> bool:
+    return ROTARY.search(plain(name)) is not None
+
+
+def is_turned_off(made: Any) -> bool:
+    """Whether a module, or a part of it, keeps that it is to turn nothing: self.use_rope is False."""
+    parts = made.modules() if isinstance(made, nn.Module) else ()
+    return any(value is False and _is_of_rotation(name) for part in parts for name, value in vars(part).items())
 
 
 def speaks_of_gates(thing: Any) -> bool:
@@ -113,6 +131,8 @@ def may_turn(thing: Any) -> bool:
     """Whether anything in a class or function speaks of angles: without, no rotary positions explain it."""
     if not isinstance(thing, type) and not inspect.isfunction(thing):
         return True
+    if _turns_if_told(thing):
+        return False
     within = names_within(thing) if isinstance(thing, type) else frozenset[str]()
     called = [one for one in (thing, *leads_to(thing)) if inspect.isfunction(one)]
     names = {plain(name) for name in within.union(*({one.__name__, *names_in(one)} for one in called))}

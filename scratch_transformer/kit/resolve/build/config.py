@@ -37,6 +37,8 @@ WORDS: dict[str, Any] = {
     "multipleof": 1,
     **dict.fromkeys(("modeltype", "modelname", "preset", "pretrained"), None),  # sizes are given one by one
 }
+CAUSAL = re.compile(r"(is|use)?causal(mask|attention|attn)?")
+"""A flag of what writes, in all likelihood: what hides nothing has no use for one."""
 INITIAL = re.compile(r"init\w*(range|std|scale|gain|var)|^std$|stddev")
 """How far initial weights are from zero."""
 FILE = re.compile(r"^path|path$")
@@ -127,7 +129,7 @@ class Config(dict):
         if INITIAL.search(word):
             return 0.02
         if FLAG.match(word) or is_flag_by_name(name):
-            return False
+            return CAUSAL.fullmatch(word) is not None
         if FILE.search(word):
             return name  # of a file that is not there
         raise Unknown(name)

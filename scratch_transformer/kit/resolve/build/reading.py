@@ -20,6 +20,8 @@ from scratch_transformer.kit.resolve.names.settings import settings_of
 
 MOST_DEEP = 4
 LISTS = (nn.ModuleList, list, tuple, enumerate, zip)
+TENSORS = ("tensor", "as_tensor", "LongTensor", "IntTensor", "FloatTensor")
+"""What makes a tensor of numbers: of range(count), which are positions then."""
 OF_DICTIONARIES = ("get", "items", "keys", "values", "pop", "update", "copy", "setdefault", "__dict__")
 
 
@@ -131,6 +133,8 @@ class _Reader(ast.NodeVisitor):
         self.names: dict[str, str] = {}
         self.tables: dict[str, ast.expr] = {}
         """Dictionaries that are written out."""
+        self.positions: list[ast.AST] = []
+        """Calls of range that count no layers."""
         self.is_constructor = False
 
     def read(self, tree: ast.AST, name: str) -> None:
@@ -292,8 +296,11 @@ class _Reader(ast.NodeVisitor):
             if use is not None and isinstance(key, ast.Constant):
                 use.keys.add(str(key.value))
                 use.optional |= {str(key.value)} if len(node.args) > 1 else set()
-        if ast.unparse(node.func).rpartition(".")[2] in ("pow", "power") and len(node.args) == 2:
+        name = ast.unparse(node.func).rpartition(".")[2]
+        if name in ("pow", "power") and len(node.args) == 2:
             self._raised(*node.args)
+        if name in TENSORS and node.args:
+            self.positions += [one for one in ast.walk(node.args[0]) if isinstance(one, ast.Call)]
         if isinstance(node.func, ast.Name) and node.func.id == "isinstance":
             use, cls = self.use(node.args[0]), self._value(node.args[-1])
             if use is not None and isinstance(cls, type) and issubclass(cls, nn.Module):
@@ -304,7 +311,7 @@ class _Reader(ast.NodeVisitor):
                 use.measured = True
         if isinstance(node.func, ast.Name) and node.func.id == "range":
             for one in node.args:
-                self._meant(one, "num_layers")
+                self._meant(one, "max_len" if node in self.positions else "num_layers")
         else:
             self._handed_on(node)
         self.generic_visit(node)

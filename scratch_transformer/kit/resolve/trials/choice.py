@@ -168,7 +168,8 @@ def _best(
         takes = fitness.takes_mask(thing) and not (outcome.candidate and outcome.candidate.plan.is_causal)
         if takes and not any(n in MASKS for n in outcome.kind.inputs) and _hides_nothing(outcome):
             outcome.score = DOUBTFUL  # what takes a mask need not be causal by itself
-        if "Rotary" in kind and outcome.score[0] > 0 and not fitness.may_turn(thing):
+        is_off = outcome.candidate is not None and fitness.is_turned_off(outcome.candidate.made)
+        if "Rotary" in kind and outcome.score[0] > 0 and (is_off or not fitness.may_turn(thing)):
             outcome.score = DOUBTFUL  # one head turned by no angle is one that is not turned
             outcome.candidate = None if best is not None else outcome.candidate  # it would be told how to turn
         if _has_more_than_its_kind(outcome):
