@@ -362,7 +362,8 @@ def learner(tmp_path, monkeypatch):
                "other_parts": OTHERS, "layers_of_norms": LAYERS, "heads_of_parts": PARTS, "model_of_shapes": SHAPES,
                "explained_norm": EXPLAINED, "whole_stacks": STACKS,
                "hidden_words": HIDDEN, "hiding_words": HIDING, "smoothed_words": SMOOTHED,
-               "sublayers_in_turn": SUBLAYERS, "deviated_norm": DEVIATION, "norm_of_both": TOGETHER}  # fmt: skip
+               "sublayers_in_turn": SUBLAYERS, "deviated_norm": DEVIATION, "norm_of_both": TOGETHER,
+               "scores_in_place": IN_PLACE}  # fmt: skip
     for name, text in written.items():
         (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
     yield importlib.import_module
@@ -432,6 +433,25 @@ def test_a_part_that_is_given_is_looked_at_and_a_line_that_is_known_is_shown(lea
 def test_the_line_is_known_by_what_it_does_whatever_its_names(learner, id, form, name, line):
     """A norm without eps, self.ln, return_attns."""
     assert place(id, form, getattr(learner("layers_of_norms"), name)).line == line
+
+
+IN_PLACE = """
+import math
+from torch import nn
+class Heads(nn.Module):
+    def __init__(self, d_model, h):
+        super().__init__()
+        self.d_model, self.h = d_model, h
+        self.d_k = self.d_model // self.h
+    def forward(self, q, k, v):
+        scores = q @ k
+        scores /= math.sqrt(self.d_model)
+        return scores.softmax(-1) @ v
+"""
+
+
+def test_a_width_that_is_cut_into_heads_divides_no_scores(learner):
+    assert place("A1", "divided by √d_model", learner("scores_in_place").Heads).line == 11
 
 
 def test_what_is_not_filled_is_known_by_its_name_and_heads_are_merged_where_they_are_stacked(learner):

@@ -43,7 +43,7 @@ PATTERNS: dict[str, str] = {
     "O7": r"cos\(", "O8": r"warm|return", "O9": r"norm|clamp|clip", "O10": r"sqrt|norm|sum\(", "O11": r"decay",
     "S1": r"(?i)temp|tau|/ *t\b", "S2": r"cumsum", "S3": r"masked_fill|where|\] *= *", "S4": r"topk|sort|\[:",
     "W1": r"min\(|max\(|rank|merge", "W2": r"special", "W3": r"findall|finditer|split\(|encode\(", "W4": r"\.decode\(",
-    "A1": r"sqrt|\*\*\s*\(?-?(0?\.5|1 ?/ ?2)|/ ?\(?self|scale", "A2": r"softmax", "A3": r"mask", "A4": r"mask",
+    "A1": r"sqrt|\*\*\s*\(?-?(0?\.5|1 ?/ ?2)|(?<!/)/ ?\(?self|scale", "A2": r"softmax", "A3": r"mask", "A4": r"mask",
     "A37": r"softmax|sigmoid|@|matmul", "A38": r"einsum|sum\(",
     "A5": r"tril|triu|mask", "A6": r"tril|triu|mask", "A7": r"mask", "A8": r"masked_fill|1e9|inf",
     "A10": r"masked_fill|10000|1e4|e4", "A11": r"masked_fill|mask", "A12": r"masked_fill_|_\(|\+=|\*=",
