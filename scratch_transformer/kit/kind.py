@@ -185,6 +185,7 @@ class Candidate:
     refused: a mask's parameter, and the error with which it stops when it is given any.
     looks_for_padding: whether padding of the target has a mask of its own, that it is given or makes.
     speaks_of_padding: whether it takes a mask, or its text has a word of masks or padding.
+    takes_vectors: whether it embeds nothing, and the reference's embeddings were put around it.
     has_bare_norms: whether it may normalize where it has no weights for that, by F.rms_norm.
     says_sides: whether names say which of its inputs is the source, and which the target.
     is_causal_by_name: whether somebody expects that it hides the future without being given a mask.
@@ -212,6 +213,7 @@ class Candidate:
         self.differentiates = False
         self.refused: tuple[str, Exception] | None = None
         self.looks_for_padding = self.speaks_of_padding = True
+        self.takes_vectors = False
         self.is_causal_by_name = self.says_sides = True
         self.has_bare_norms = False
         self.used_old_masks = False

@@ -230,7 +230,7 @@ def _form(session: Session, change: Change) -> str:
         return ""  # no design has two orders
     if change.id == "B15" and has_unused_norms(session):
         return UNUSED_NORMS
-    if change.id == "A24" and session.kind.name == "TokenEncoder" and not session.candidate.speaks_of_padding:
+    if change.id == "A24" and _may_have_no_padding(session) and not session.candidate.speaks_of_padding:
         return UNTOLD
     if change.id == "LN3" and dict(change.entries).get("eps", 0.0) > MOST_EPS:
         return LARGE_EPS
@@ -240,6 +240,11 @@ def _form(session: Session, change: Change) -> str:
         return WRITTEN_IN
     is_asked = change.id != "A25" or session.candidate.is_causal_by_name
     return change.form if is_asked else NOT_ASKED
+
+
+def _may_have_no_padding(session: Session) -> bool:
+    """Whether it reads a text, or vectors: there may be one at a time, or all of one length."""
+    return session.kind.name == "TokenEncoder" or session.candidate.takes_vectors
 
 
 def _is_lent_what_attends(session: Session) -> bool:

@@ -33,7 +33,7 @@ from scratch_transformer.kit.judge.places import (
 )
 from scratch_transformer.kit.judge.session import EXACT, ROUNDED, Session
 from scratch_transformer.kit.judge.variants import Variants
-from scratch_transformer.kit.kind import NO_MASK, Diagnosis, Finding, Kind
+from scratch_transformer.kit.kind import NO_MASK, Candidate, Diagnosis, Finding, Kind
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.recipe import RIGHT, Recipe
 
@@ -211,6 +211,7 @@ def _tiers(session: Session, parts: Known) -> Iterator[tuple[bool, Iterable[Hypo
     changes = [c for c in every if kind.name not in PLACES or c.id not in OF_ONE_SIDE]
     base = of_parts(kind, known)
     base += evident(session.variants, session.candidate.missing, base)
+    base += [change for change in untold(kind, session.candidate) if change.id not in {known.id for known in base}]
     of_output = over_tokens([result.output for result in session.ran if result.output is not None])
     base += [c for c in changes if c.entries == (("output", of_output),) and c.id not in {known.id for known in base}]
     likely = [design for design in designs if session.candidate.shown and not against(design, session.candidate.shown)]
@@ -399,6 +400,13 @@ def evident(variants: Variants, missing: Collection[str], known: Sequence[Change
 def _is_design(kind: Kind, name: str, value: Any) -> bool:
     """Whether a right design of a kind decides this, or it changes nothing but queries without keys."""
     return (name == "fill" and value in FILLS) or any(changes.get(name) == value for changes in kind.designs.values())
+
+
+def untold(kind: Kind, candidate: Candidate) -> list[Change]:
+    """What is sure of a model of two languages that takes no mask and speaks of none: padding is attended to."""
+    if kind.name != "Transformer" or candidate.speaks_of_padding:
+        return []
+    return [change for change in _forms(changes_of(kind), "A24") if change.form]
 
 
 def changes_of(kind: Kind) -> list[Change]:

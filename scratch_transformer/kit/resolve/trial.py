@@ -29,6 +29,7 @@ from scratch_transformer.kit.judge.search import (
     of_sublayers,
     on_their_sides,
     subsets,
+    untold,
     with_changes,
 )
 from scratch_transformer.kit.judge.session import ROUNDED, Sample, distance, is_no_proof
@@ -84,7 +85,7 @@ class Trial:
     # ---- Recipes to try ----
 
     def _recipes(
-        self, tier: int, designs: list[Design], key: bytes, missing: frozenset[str], round_norms: Sequence[int]
+        self, tier: int, designs: list[Design], key: bytes, missing: frozenset[str], candidate: Candidate
     ) -> Iterator[tuple[Design, Recipe]]:
         """Right ones; with the mistakes of the parts, and those that the text shows; with one mistake, or a few that
         come together.
@@ -97,15 +98,17 @@ class Trial:
                 yield from (((f"{name}, by side", own), RIGHT.with_(own)) for name, own in of_sides)
             return
         near = sorted(designs, key=lambda design: self._distances.get((design[0], key), 0.0))[:MOST_NEAR]
-        base = [*self._inherited, *evident(self._variants, missing, self._inherited)]
+        sure = tuple(untold(self.kind, candidate))
+        base = [*self._inherited, *sure, *evident(self._variants, missing, self._inherited)]
         known = [c for c in subsets(base) if compatible(c)][:MOST_SUBSETS]
         near.sort(key=lambda design: not self._as_shown(design))
         if tier == 1:
             alone = [c for some in known[:MOST_ALONE] for c in in_a_sublayer(self.kind.name, some)]
             of_one = [c for some in known[:1] for c in apart(self.kind.name, some) if self.kind.name in DECODERS]
+            round_norms = bypassed(candidate.module)
             bare = of_bare_sublayers(self.kind.name, self.shapes, missing, round_norms) if round_norms else ()
             besides = [(*some, *c) for c in bare for some in (*known[:1], ()) if compatible((*some, *c))]
-            combinations = [besides, known[:1], self._of_sides, known[1:], alone, of_one]
+            combinations = [besides, known[:1], [(*c, *sure) for c in self._of_sides], known[1:], alone, of_one]
         else:
             changes = changes_of(self.kind)
             combinations = [_mistaken(changes, known[0] if known else ())]
@@ -175,7 +178,7 @@ class Trial:
         for tier, some in self._steps(designs, min(enough, NOTHING)):
             if tier and not any(output is not None and output.isfinite().all() for _, output in outputs):
                 break
-            for design, recipe in self._recipes(tier, some, key, missing, bypassed(candidate.module)):
+            for design, recipe in self._recipes(tier, some, key, missing, candidate):
                 if tier == MISTAKEN and clock.now() > deadline:
                     is_whole = False
                     break

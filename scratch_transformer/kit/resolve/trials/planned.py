@@ -133,7 +133,9 @@ def _with_probes(
         else:
             best.score = max(best.score, score)
     adjust.notes(best.candidate)
-    best.candidate.notes += [made.note] if isinstance(made, around.Around) else []
+    if isinstance(made, around.Around):
+        best.candidate.takes_vectors = True
+        best.candidate.notes.append(made.note)
     asked = [n for n, value in best.candidate.plan.constants.items() if value is True and "smooth" in n.lower()]
     best.candidate.limits += [
         f"It was called with {name}=True: what it does without was not checked." for name in asked
