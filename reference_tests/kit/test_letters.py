@@ -31,6 +31,7 @@ class Layer(nn.Module):
 
 def test_n_heads_and_m_for_a_mask(tmp_path):
     results = check_text(LAYER, tmp_path)
+    assert not any("no mask" in limit for result in results.values() for limit in result.limits)
     assert [(r.kind, r.verdict in FINE) for r in results.values()] == [
         ("MultiheadAttention", True),
         ("EncoderLayer", True),

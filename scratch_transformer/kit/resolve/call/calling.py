@@ -147,6 +147,8 @@ def plans(
     mask_like = [p for p in mask_like if p.default is p.empty or not _is_table(p.name, function)]
     if "next_logits" in tensors or not set(inputs) & {*MASKS}:  # lengths of what is decoded, or of what hides nothing
         mask_like = [p for p in mask_like if not LENGTHS.search(plain(p.name))]
+    if sum(p.default is p.empty for p in parameters if p not in mask_like) < len(tensors):  # m is an encoder's output
+        mask_like = [p for p in mask_like if plain(p.name) != "m" or p.default is not p.empty]
     others = [p for p in parameters if p not in mask_like]
     heads = int(settings.get("num_heads", 1))
     extra = _beside(others, tensors, tables, settings)

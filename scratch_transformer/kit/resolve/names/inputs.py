@@ -96,7 +96,7 @@ LENGTHS = re.compile(
     r"|^(enc|dec|src|source|tgt|trg|target|key|memory)\w*(lengths|lens|sequences?length)$"
 )
 """How many words of every sentence are none of padding, in place of a mask."""
-ANY_MASK = re.compile(rf"mask|{LENGTHS.pattern}|padding|^pad$")
+ANY_MASK = re.compile(rf"mask|{LENGTHS.pattern}|padding|^pad$|^m$")
 FILL = re.compile(
     r"mask(ing|ed)?(with)?(minus|neg(ative)?)?(inf(inity|inite)?|fill|(fill|score)?val(ue)?)$"
     r"|^(minus|neg(ative)?)inf(inity|inite)?$"
