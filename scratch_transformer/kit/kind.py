@@ -186,7 +186,6 @@ class Candidate:
     looks_for_padding: whether padding of the target has a mask of its own, that it is given or makes.
     speaks_of_padding: whether it takes a mask, or its text has a word of masks or padding.
     takes_vectors: whether it embeds nothing, and the reference's embeddings were put around it.
-    has_bare_norms: whether it may normalize where it has no weights for that, by F.rms_norm.
     says_sides: whether names say which of its inputs is the source, and which the target.
     is_causal_by_name: whether somebody expects that it hides the future without being given a mask.
     used_old_masks: whether a call so far used a mask as PyTorch takes none today.
@@ -215,13 +214,17 @@ class Candidate:
         self.looks_for_padding = self.speaks_of_padding = True
         self.takes_vectors = False
         self.is_causal_by_name = self.says_sides = True
-        self.has_bare_norms = False
         self.used_old_masks = False
         self.blocked_is = self.text = ""
 
     @property
     def is_called_alone(self) -> bool:
         """Whether, as it is called, a token may be all that it attends to: then its own value is no mistake of its."""
+        return False
+
+    @property
+    def has_bare_norms(self) -> bool:
+        """Whether it may normalize where it has no weights for that, by F.rms_norm."""
         return False
 
     @property

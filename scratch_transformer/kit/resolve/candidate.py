@@ -76,7 +76,6 @@ class Resolved(Candidate):
         self.is_causal_by_name = _is_given_future(kind, plan) or (
             _is_causal(kind, thing) and not _takes_mask(plan, thing)
         )
-        self.has_bare_norms = _has_bare_norms(thing)
         self.says_sides = says_sides(plan.arguments)
         self.update_missing()
 
@@ -84,6 +83,10 @@ class Resolved(Candidate):
     def parameters(self) -> Parameters | None:
         """Read when they are needed: most ways to call something stop before that."""
         return Parameters(self.made) if isinstance(self.made, nn.Module) else None
+
+    @functools.cached_property
+    def has_bare_norms(self) -> bool:  # looked for, as the parameters are, in what runs
+        return _has_bare_norms(getattr(self.made, "function", self.made))
 
     @property
     def layout(self) -> Layout:

@@ -82,8 +82,9 @@ def _with_probes(
         candidate = Resolved(kind, made, settings, start, rebuild=rebuild)
         candidate.shape_of = trial.expected_shape
         candidate.function = way
-        probes = [probe for probe in first if candidate.accepts(probe.inputs)]
-        stopped = _try(candidate, probes[:1]) if probes else CannotCall("it cannot be given the inputs of its kind")
+        one = next((probe for probe in first if candidate.accepts(probe.inputs)), None)
+        stopped = _try(candidate, [one]) if one else CannotCall("it cannot be given the inputs of its kind")
+        probes = [probe for probe in first if stopped is None and candidate.accepts(probe.inputs)]
         if stopped is None:
             adjust.adapt_output(candidate, probes[0], trial)
             stopped = _try(candidate, probes[:1])  # of another shape, positions cannot even be added
