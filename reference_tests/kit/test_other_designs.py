@@ -537,6 +537,26 @@ class ScoresByANetwork(nn.Module):
         return (torch.softmax(self.energy(joined), 1) * context).sum(1)
 
 
+class ScoresInSteps(ScoresByANetwork):
+    def __init__(self, hidden):
+        super().__init__(hidden)
+        self.v = nn.Sequential(nn.Linear(2 * hidden, hidden), nn.Tanh(), nn.Linear(hidden, 1, bias=False))
+
+    def forward(self, context, state):
+        energy = self.v(torch.cat([context, state.expand_as(context)], -1))
+        scores = energy.squeeze(-1)
+        return torch.bmm(scores.softmax(-1).unsqueeze(1), context)
+
+
+class WeighsInOne(ScoresByANetwork):
+    def __init__(self, hidden):
+        super().__init__(hidden)
+        self.weigh = nn.Sequential(nn.Linear(hidden, 1), nn.Softmax(dim=1))
+
+    def forward(self, context):
+        return (self.weigh(context) * context).sum(1)
+
+
 class ScoresByProducts(ScoresByANetwork):
     def __init__(self, hidden, out=2):
         super().__init__(hidden)
@@ -546,7 +566,26 @@ class ScoresByProducts(ScoresByANetwork):
         return torch.softmax(context @ state.mT, -1) @ context
 
 
-@pytest.mark.parametrize("cls, is_one", [(ScoresByANetwork, True), (ScoresByProducts, False)])
+class AnswersWithOne(ScoresByANetwork):
+    def __init__(self, hidden):
+        super().__init__(hidden)
+        self.last = nn.Linear(hidden, 1)
+
+    def forward(self, context, state):
+        weights = torch.softmax(context @ state.mT, -1)
+        return self.last(weights @ context)
+
+
+@pytest.mark.parametrize(
+    "cls, is_one",
+    [
+        (ScoresByANetwork, True),
+        (ScoresInSteps, True),
+        (WeighsInOne, True),
+        (ScoresByProducts, False),
+        (AnswersWithOne, False),
+    ],
+)
 def test_a_score_by_one_linear_layer_is_additive_attention(cls, is_one):
     outcome = Outcome(KINDS["ScaledDotProductAttention"])
     found = another_sort.name_of(cls, outcome, "crashed", Library(KINDS))

@@ -48,12 +48,30 @@ def name_of(value: Any, outcome: Outcome, verdict: str, library: Library) -> str
 
 
 def scores_by_a_network(value: Any) -> bool:
-    """Whether a linear layer gives one number for each word, of which a softmax is taken: nn.Linear(2 * hidden, 1)."""
-    calls = [node for node in nodes_of(value) if isinstance(node, ast.Call)]
+    """Whether a softmax is taken of what a linear layer gives as one number for each word: nn.Linear(2 * hidden, 1)."""
+    nodes = nodes_of(value)
+    given = [(ast.unparse(one), node.value) for node in nodes if isinstance(node, ast.Assign) for one in node.targets]
+    softmaxes: list[ast.AST] = [
+        node for node in nodes if isinstance(node, ast.Call) and "softmax" in ast.unparse(node.func).lower()
+    ]
+    softmaxes += [node for _, node in given if _gives_one(node) and "Softmax" in ast.unparse(node)]  # an nn.Sequential
+    scores = [name for name, made in given if _gives_one(made)]
+    for name, made in given:  # energy = self.energy(joined); scores = energy.squeeze(-1)
+        scores += [name] if _names(made) & {*scores} else []
+    return any(_gives_one(node) or _names(node) & {*scores} for node in softmaxes)
+
+
+def _gives_one(made: ast.AST) -> bool:
+    """Whether there is a linear layer with one output in an expression."""
+    calls = [node for node in ast.walk(made) if isinstance(node, ast.Call)]
     linear = [node for node in calls if ast.unparse(node.func).endswith("Linear")]
     width = [{word.arg: word.value for word in node.keywords}.get("out_features", *node.args[1:2]) for node in linear]
-    is_scored = any(isinstance(one, ast.Constant) and one.value == 1 for one in width)
-    return is_scored and any("softmax" in ast.unparse(node.func).lower() for node in calls)
+    return any(isinstance(one, ast.Constant) and one.value == 1 for one in width)
+
+
+def _names(node: ast.AST) -> set[str]:
+    """The names and attributes that are read in it."""
+    return {ast.unparse(one) for one in ast.walk(node) if isinstance(one, (ast.Name, ast.Attribute))}
 
 
 def _of_its_calls(value: Any, kind: Kind) -> str:
