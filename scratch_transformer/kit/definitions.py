@@ -31,6 +31,11 @@ def names_in(thing: Any) -> frozenset[str]:
     return frozenset(name for code in codes for name in (*code.co_names, *code.co_varnames))
 
 
+def is_of_torch(cls: Any) -> bool:
+    """Whether a class, or a function, is PyTorch's own."""
+    return cls.__module__.startswith("torch.")
+
+
 def reads(function: Any, name: str) -> bool:
     """Whether a function reads its parameter of this name anywhere; True where its code cannot be seen."""
     code = getattr(inspect.unwrap(function), "__code__", None)

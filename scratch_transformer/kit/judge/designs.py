@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from scratch_transformer.kit.definitions import is_of_torch, names_in
 from scratch_transformer.kit.judge.session import Session
 from scratch_transformer.kit.judge.variants import Variants
 from scratch_transformer.kit.kind import Diagnosis, Finding, Kind, Settings
@@ -80,6 +82,27 @@ def _fitting(
 def against(design: Design, shown: Mapping[str, Any]) -> int:
     """How many choices of a design the parts speak against."""
     return sum(shown.get(name, value) != value for name, value in design[1].items())
+
+
+ACTIVATIONS = {"silu": re.compile("silu|swish"), "gelu": re.compile("gelu"), "relu": re.compile("relu")}
+
+
+def said_by(module: nn.Module | None) -> dict[str, Any]:
+    """The choice that the words of a module show: an activation, where there is a word of one alone."""
+    types = frozenset(type(part) for part in module.modules()) if module is not None else frozenset()
+    return _said(types)
+
+
+@functools.lru_cache(maxsize=1024)
+def _said(types: frozenset[type]) -> dict[str, Any]:
+    names = {n.lower() for cls in types for n in (cls.__name__, *(() if is_of_torch(cls) else names_in(cls)))}
+    said = [activation for activation, words in ACTIVATIONS.items() if any(map(words.search, names))]
+    return {"activation": said[0]} if len(said) == 1 else {}
+
+
+def is_near(design: Design, said: Mapping[str, Any]) -> bool:
+    """Whether a design has the choices that words show, in some form: GELU may be computed by tanh."""
+    return all(str(design[1].get(name, value)).startswith(value) for name, value in said.items())
 
 
 def is_evident(variants: Variants, entries: Mapping[str, Any], missing: Collection[str]) -> bool:

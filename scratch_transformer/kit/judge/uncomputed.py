@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import nodes_of, source_of, tree_of
+from scratch_transformer.kit.definitions import is_of_torch, nodes_of, source_of, tree_of
 from scratch_transformer.kit.judge.frames import DONE_AT
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
@@ -62,7 +62,7 @@ def trained_in_vain(module: nn.Module) -> Iterator[Finding]:
     """B10: self.weight = torch.randn(…, requires_grad=True), which is meant to be trained and no nn.Parameter."""
     classes: list[Any] = [*dict.fromkeys(type(part) for part in module.modules())]
     for cls in classes:
-        set_here = [n for n in nodes_of(cls) if isinstance(n, ast.Assign)] if not _is_of_torch(cls) else []
+        set_here = [n for n in nodes_of(cls) if isinstance(n, ast.Assign)] if not is_of_torch(cls) else []
         for node in set_here:
             name = ast.unparse(node.targets[0])
             if name.startswith("self.") and isinstance(node.value, ast.Call) and _is_to_be_trained(node.value):
@@ -70,10 +70,6 @@ def trained_in_vain(module: nn.Module) -> Iterator[Finding]:
                 said = f"{name} is a tensor, no nn.Parameter: it is not among model.parameters()."
                 yield Finding(MISTAKES["B10"], f"{said} {DONE_AT}{line}")
                 return
-
-
-def _is_of_torch(cls: type) -> bool:
-    return cls.__module__.startswith("torch.")
 
 
 def _is_to_be_trained(made: ast.Call) -> bool:

@@ -35,7 +35,7 @@ PATTERNS: dict[str, str] = {
     "R1": r"::2\]|chunk\(|view_as_complex|unflatten|stack\(|repeat_interleave", "R2": r"\*\*.*/|pow\(|exp\(",
     "R5": r"(?i)=.*\b\w*(rot|rope)\w*\(|arange\(",
     "R3": r"(?i)\b\w?v(alues?)?\b.*=.*(rot|rope)", "R4": r"(?i)=.*(rot|rope)\w*\(", "R6": r"- *\w|cat\(|stack\(",
-    "G3": r"repeat|expand|view\(|reshape\(|permute\(", "G1": r"silu|gelu|relu|sigmoid|act\w*\(", "G2": r" \+ ",
+    "G3": r"repeat|expand|tile\(", "G1": r"silu|gelu|relu|sigmoid|act\w*\(", "G2": r" \+ ",
     "G4": r"\) \* |\w \* \w", "G5": r"silu|gelu|relu|sigmoid|act\w*\(", "G6": r"sigmoid",
     "O1": r"sqrt|addcdiv|\*\* *0?\.5", "O2": r"(?i)(=|_\().*(decay|wd|lambda|lam\b)",
     "O3": r"(?<![\w\"'])eps", "O4": r"(?i)(decay|wd|lambda|lam)\b", "O5": r"mul_\(|lerp|addcmul|\bb(eta)?\w*[12]",
@@ -66,7 +66,7 @@ PATTERNS: dict[str, str] = {
 }  # fmt: skip
 
 
-OTHERWISE = {"LN3": r"/.*\b(std|var|sigma)", "LN10": r"mean|var", "P2": r"\*\*"}
+OTHERWISE = {"LN3": r"/.*\b(std|var|sigma)", "LN10": r"mean|var", "P2": r"\*\*", "G3": r"view\(|reshape\(|permute\("}
 """For what the usual pattern fits nowhere: a norm that has no eps, or calls it something else; base ** exponent."""
 OF_QUERIES = r"mask.*(unsqueeze\((dim=)?(3|-1)\)|, None\])"
 """A mask (B, 1, T, 1): padding's own rows."""

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from scratch_transformer.kit.definitions import leads_to, names_in, parameters_of, reads, source_of
+from scratch_transformer.kit.definitions import is_of_torch, leads_to, names_in, parameters_of, reads, source_of
 from scratch_transformer.kit.kind import STEPS, Candidate, Inputs, Kind, State, Steps
 from scratch_transformer.kit.resolve.call import batching, beginnings, beside, caching, documented
 from scratch_transformer.kit.resolve.call.masks import Form
@@ -380,7 +380,7 @@ def _has_bare_norms(thing: Any) -> bool:
     norms = [part for part in thing.modules() if "norm" in type(part).__name__.lower()]
     if any(next(norm.parameters(), None) is None for norm in norms):
         return True
-    own: set[Any] = {type(part) for part in thing.modules() if not type(part).__module__.startswith("torch.")}
+    own: set[Any] = {type(part) for part in thing.modules() if not is_of_torch(type(part))}
     return any(_names_a_bare_norm(cls) for cls in own)
 
 

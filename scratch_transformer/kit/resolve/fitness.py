@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import leads_to, names_in
+from scratch_transformer.kit.definitions import is_of_torch, leads_to, names_in
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.call.plan import MASKS
@@ -148,7 +148,7 @@ def names_within(cls: type, depth: int = 4) -> frozenset[str]:
     parts: list[type] = [
         part for part in made if isinstance(part, type) and issubclass(part, nn.Module) and part is not cls
     ]
-    own = [part for part in parts if depth and not part.__module__.startswith("torch.")]
+    own = [part for part in parts if depth and not is_of_torch(part)]
     return names.union(*(names_within(part, depth - 1) for part in own))
 
 

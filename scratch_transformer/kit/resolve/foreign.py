@@ -17,7 +17,7 @@ from typing import Any
 from torch import nn
 
 from scratch_transformer.kit.arrays.libraries import has_own_tensors
-from scratch_transformer.kit.definitions import leads_to, names_in, tree_of
+from scratch_transformer.kit.definitions import is_of_torch, leads_to, names_in, tree_of
 from scratch_transformer.kit.discover.placeholders import Missing
 from scratch_transformer.kit.judge.stops import no_forward
 from scratch_transformer.kit.resolve import structure
@@ -199,7 +199,7 @@ def _takes_from_files(thing: Any) -> bool:
 
 def _has_known_bases(thing: Any) -> bool:
     bases = [base for base in getattr(thing, "__mro__", ()) if base is not object and base is not thing]
-    return all(base.__module__.startswith("torch.") or tree_of(base) is not None for base in bases)
+    return all(is_of_torch(base) or tree_of(base) is not None for base in bases)
 
 
 def reads_what_is_absent(error: BaseException | None) -> bool:

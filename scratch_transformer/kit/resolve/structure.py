@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import leads_to, names_in, source_of
+from scratch_transformer.kit.definitions import is_of_torch, leads_to, names_in, source_of
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.build.reading import uses_of
 from scratch_transformer.kit.resolve.names.inputs import is_mask, is_segment
@@ -35,7 +35,7 @@ def kinds_of(thing: Any) -> tuple[str, ...]:
     if not isinstance(thing, type) or not issubclass(thing, nn.Module):
         return ()
     forward = getattr(thing, "forward", None)
-    if not inspect.isfunction(forward) or forward.__module__.startswith("torch."):
+    if not inspect.isfunction(forward) or is_of_torch(forward):
         return ()
     told, tensors = _told(thing), _tensors(forward)
     if "d_model" not in told or not 1 <= tensors <= 3:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from scratch_transformer.kit import clock
 from scratch_transformer.kit.judge.bypassed import bypassed
-from scratch_transformer.kit.judge.designs import Design, possible, shown_by
+from scratch_transformer.kit.judge.designs import Design, is_near, possible, said_by, shown_by
 from scratch_transformer.kit.judge.fits import factor_of_scores
 from scratch_transformer.kit.judge.places import DECODERS, SIDES, apart, by_side, in_a_sublayer
 from scratch_transformer.kit.judge.search import (
@@ -50,7 +50,7 @@ OF_HEADS = (("A1", "A13"), ("A1", "A23"), ("A13", "A23"), ("A1", "A13", "A23"))
 MOST_SHOWN = 60
 """Designs that are tried where the parts show some choices, those first."""
 MOST_NEAR = 12
-"""Designs that are combined with mistakes: those that were nearest by themselves."""
+"""Designs that are combined with mistakes: those that were nearest by themselves, of what words show."""
 MOST_SUBSETS, MOST_ALONE = 24, 4
 """Combinations of the parts' mistakes; of them, those that are tried around one sublayer alone too."""
 
@@ -97,7 +97,8 @@ class Trial:
                 of_sides = by_side(designs[:MOST_NEAR], missing)
                 yield from (((f"{name}, by side", own), RIGHT.with_(own)) for name, own in of_sides)
             return
-        near = sorted(designs, key=lambda design: self._distances.get((design[0], key), 0.0))[:MOST_NEAR]
+        said = said_by(candidate.module)  # beside a mistake, numbers tell little of what else there is
+        near = sorted(designs, key=lambda d: (not is_near(d, said), self._distances.get((d[0], key), 0.0)))[:MOST_NEAR]
         sure = tuple(untold(self.kind, candidate))
         base = [*self._inherited, *sure, *evident(self._variants, missing, self._inherited)]
         known = [c for c in subsets(base) if compatible(c)][:MOST_SUBSETS]

@@ -12,7 +12,7 @@ from types import FrameType
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import source_of, tree_of
+from scratch_transformer.kit.definitions import is_of_torch, source_of, tree_of
 from scratch_transformer.kit.judge.frames import function_of, nodes_at
 from scratch_transformer.kit.judge.stops import unset
 
@@ -127,7 +127,7 @@ def _is_own_module(owner: object, name: str) -> bool:
 
 
 def _own_classes(owner: object) -> list[type]:
-    return [cls for cls in type(owner).__mro__ if not cls.__module__.startswith("torch.") and cls is not object]
+    return [cls for cls in type(owner).__mro__ if not is_of_torch(cls) and cls is not object]
 
 
 def _valued(node: ast.expr, frame: FrameType) -> object:

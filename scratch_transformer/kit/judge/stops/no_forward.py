@@ -13,6 +13,7 @@ from typing import Any
 
 from torch import nn
 
+from scratch_transformer.kit.definitions import is_of_torch
 from scratch_transformer.kit.judge.frames import STOPS_AT, Function, parsed
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
@@ -36,7 +37,7 @@ def finding(thing: Any) -> tuple[Finding, BaseException] | None:
 
 def lost(cls: type) -> tuple[str, str]:
     """Where the forward of a class is that has none, in a sentence, and the line of its head; "" if nowhere."""
-    owners = [one for one in cls.__mro__ if not one.__module__.startswith("torch.") and one is not object]
+    owners = [one for one in cls.__mro__ if not is_of_torch(one) and one is not object]
     if not issubclass(cls, nn.Module) or any(CALLED & vars(one).keys() for one in owners) or _is_a_base(cls):
         return "", ""
     path = inspect.getsourcefile(cls) if getattr(sys.modules.get(cls.__module__), "__file__", None) else None

@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import source_of
+from scratch_transformer.kit.definitions import is_of_torch, source_of
 from scratch_transformer.kit.discover.placeholders import Missing
 from scratch_transformer.kit.resolve.build.config import Config, Unknown, fits, is_number
 from scratch_transformer.kit.resolve.build.values import Values
@@ -80,7 +80,7 @@ def drops_as_told(made: Any, dropout: float) -> bool:
     if not layers or any(part.p != dropout for part in layers):
         return False
     for cls in {type(part) for part in made.modules()}:
-        methods = () if cls.__module__.startswith("torch.") else vars(cls).items()
+        methods = () if is_of_torch(cls) else vars(cls).items()
         for name, method in methods:
             left = READ_LATER.sub("", source_of(method)) if inspect.isfunction(method) and name != "__init__" else ""
             if "drop" in left.lower():

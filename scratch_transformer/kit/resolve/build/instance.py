@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from scratch_transformer.kit.definitions import is_own, nodes_of
+from scratch_transformer.kit.definitions import is_of_torch, is_own, nodes_of
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.names.roles import role_of
 from scratch_transformer.kit.resolve.names.settings import settings_of
@@ -177,7 +177,7 @@ def _of_heads(made: nn.Module, settings: Mapping[str, Any], is_attention: bool) 
     several = len(of_queries) if set(of_queries) == {E} and not is_wide else 1  # side by side: W_q_1, W_q_2
     q, k, v = (sum(_out(shape, E) for shape in whole[0][role]) // several for role in "qkv")
     if q % h:  # numbers that it was not asked for: of heads, by an attribute that divides what there is
-        parts = [part for _, part in walk(made) if not type(part).__module__.startswith("torch.")]
+        parts = [part for _, part in walk(made) if not is_of_torch(type(part))]
         own = [value for part in parts for value in vars(part).values() if type(value) is int]
         h = next((n for n in own if 1 < n < q and q % n == 0 and n not in (E, settings.get("d_ff"))), 0)
         return {"num_heads": h, "d_k": q // h} if h and k == q else {}

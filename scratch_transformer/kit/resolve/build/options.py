@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from scratch_transformer import functional
-from scratch_transformer.kit.definitions import source_of
+from scratch_transformer.kit.definitions import is_of_torch, source_of
 from scratch_transformer.kit.discover.silent import Silent
 from scratch_transformer.kit.resolve.build import config
 from scratch_transformer.kit.resolve.build.config import Unknown
@@ -387,7 +387,7 @@ def made_by_name(wish: Wish) -> list[Any]:
         value
         for name, value in wish.namespace.items()
         if isinstance(value, type) and issubclass(value, nn.Module) and value is not wish.owner
-        and not value.__module__.startswith("torch.") and not plain(name).startswith(("base", "abstract"))
+        and not is_of_torch(value) and not plain(name).startswith(("base", "abstract"))
         and found & set(words(name)) - {"layer", "cls"}
     ]  # fmt: skip
     return [*(cls for names, cls in CLASSES if found & names), *own[:2]]

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from scratch_transformer.kit.definitions import nodes_of
+from scratch_transformer.kit.definitions import is_of_torch, nodes_of
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.build.config import is_config
 from scratch_transformer.kit.resolve.build.construct import parameters_of
@@ -66,7 +66,7 @@ def made_by(function: Callable[..., Any]) -> type | None:
     values = [given.get(ast.unparse(value), value) for value in returned]
     made = {function.__globals__.get(ast.unparse(v.func)) if isinstance(v, ast.Call) else None for v in values}
     cls = made.pop() if len(made) == 1 else None
-    is_one = isinstance(cls, type) and issubclass(cls, nn.Module) and not cls.__module__.startswith("torch.")
+    is_one = isinstance(cls, type) and issubclass(cls, nn.Module) and not is_of_torch(cls)
     return cls if is_one else None
 
 

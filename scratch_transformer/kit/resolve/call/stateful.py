@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from scratch_transformer.kit.definitions import source_of
+from scratch_transformer.kit.definitions import is_of_torch, source_of
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.names.words import plain
@@ -44,5 +44,5 @@ def of_state(made: nn.Module, kind: Kind) -> Callable[..., Any] | None:
 def _keeps(made: nn.Module) -> bool:
     """Whether a module, or one of its parts, reads the memory and what it kept from a state."""
     classes: set[Any] = {type(part) for part in made.modules()}
-    texts = [source_of(cls) for cls in classes if not cls.__module__.startswith("torch.")]
+    texts = [source_of(cls) for cls in classes if not is_of_torch(cls)]
     return any(KEPT.search(text) and PARTS.search(text) for text in texts)

@@ -19,6 +19,7 @@ from torch.nn.parameter import is_lazy
 from scratch_transformer.kit import clock
 from scratch_transformer.kit.arrays.classes import as_module
 from scratch_transformer.kit.arrays.libraries import reached
+from scratch_transformer.kit.definitions import is_of_torch
 from scratch_transformer.kit.judge.stops import undefined
 from scratch_transformer.kit.kind import Diagnosis, Finding, Kind
 from scratch_transformer.kit.kinds.inputs import EPS
@@ -269,7 +270,7 @@ class Known:
     def classes_beside(self, thing: Any) -> list[type]:
         """The learner's other classes, among them configs."""
         values = [value for module in self._modules_of(thing) for value in vars(module).values()]
-        return [one for one in values if isinstance(one, type) and not one.__module__.startswith("torch.")]
+        return [one for one in values if isinstance(one, type) and not is_of_torch(one)]
 
     def _modules_of(self, thing: Any) -> list[types.ModuleType]:
         """The one that defines it, and those of the learner's that this takes something from."""

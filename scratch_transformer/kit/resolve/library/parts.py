@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from scratch_transformer.kit.definitions import leads_to
+from scratch_transformer.kit.definitions import is_of_torch, leads_to
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve import likeness
 from scratch_transformer.kit.resolve.build import config, construct
@@ -126,7 +126,7 @@ def _calls_a_given(function: Any) -> bool:
     """Whether a function, or a module or a part of it, calls what turns heads that it is given: rope(q)."""
     made = getattr(function, "__self__", None)
     classes = {type(part) for part in made.modules()} if isinstance(made, nn.Module) else set()
-    methods = [m for cls in classes if not cls.__module__.startswith("torch.") for m in vars(cls).values()]
+    methods = [m for cls in classes if not is_of_torch(cls) for m in vars(cls).values()]
     methods += [inspect.unwrap(function), *leads_to(inspect.unwrap(function))] if made is None else []
     given = [(m, p.name) for m in methods if inspect.isfunction(m) for p in construct.parameters_of(m)]
     asked = [(method, name) for method, name in given if OF_ROPE.search(plain(name))]
