@@ -69,12 +69,10 @@ class FeedForward(nn.Module):
         self.recipe = recipe
 
     def forward(self, x: Tensor) -> Tensor:
-        if self.norm is None:
-            return x + self._between(x) if self.recipe.wrapped == "sum" else self._between(x)
-        if self.recipe.wrapped in ("post", "last"):
-            return self.norm(self._between(x) + (x if self.recipe.wrapped == "post" else 0.0))
-        y = self._between(self.norm(x))
-        return y if self.recipe.wrapped == "norm" else x + y
+        wrapped, norm = self.recipe.wrapped, self.norm
+        y = self._between(norm(x) if norm and wrapped in ("pre", "norm") else x)
+        y = x + y if wrapped in ("pre", "post", "sum") else y
+        return norm(y) if norm and wrapped in ("post", "last") else y
 
     def _between(self, x: Tensor) -> Tensor:
         act = ACTIVATIONS[self.recipe.activation]

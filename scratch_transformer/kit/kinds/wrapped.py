@@ -29,10 +29,6 @@ def builtin_wrapped(x: Tensor, inner: Callable[[Tensor], Tensor], recipe: Recipe
     def norm(x: Tensor) -> Tensor:
         return torch.nn.functional.layer_norm(x, x.shape[-1:], state["norm.weight"], state["norm.bias"])
 
-    if recipe.wrapped == "post":
-        return norm(x + inner(x))
-    if recipe.wrapped in ("sum", "last"):
-        return x + inner(x) if recipe.wrapped == "sum" else norm(inner(x))
-    if recipe.wrapped == "pre":
-        return x + inner(norm(x))
-    return inner(norm(x) if recipe.wrapped == "norm" else x)
+    y = inner(norm(x) if recipe.wrapped in ("pre", "norm") else x)
+    y = x + y if recipe.wrapped in ("pre", "post", "sum") else y
+    return norm(y) if recipe.wrapped in ("post", "last") else y

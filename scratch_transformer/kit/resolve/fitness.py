@@ -22,11 +22,11 @@ TODAY = ("RotaryEmbedding", "CausalRotaryAttention", "RotaryAttention", "LlamaBl
 TODAY_ALONE = ("RMSNorm", "SwiGLU", "RotaryEmbedding", "CausalRotaryAttention", "RotaryAttention")
 """What the models of the paper have none of."""
 # not in dropEmbedding, property, normSource or transforms
-OF_TODAY = re.compile(
-    r"(?<![dp])rope|rotary|freqs?cis|freqscomplex|tokenpositions|^rms|rms(layer)?norm|swiglu|silu|cossin|rotatehalf"
-)
 ROTARY = re.compile(r"(?<![dp])rope|rotary")
 OF_TODAY_BESIDES = re.compile(r"^rms|rms(layer)?norm|swiglu|silu")
+OF_TODAY = re.compile(
+    rf"{ROTARY.pattern}|freqs?cis|freqscomplex|tokenpositions|cossin|rotatehalf|{OF_TODAY_BESIDES.pattern}"
+)
 GATED = re.compile(r"glu$|^(w|fc|lin|linear|proj|mlp|ff|ffn)?gate(w|fc|lin|linear|proj|layer)?\d?$|gated")
 OFFERS = re.compile(r"activation|act(fn|func|function)?$")
 """In the name of a function that gives whatever activation it is asked for, F.glu among others."""
