@@ -12,6 +12,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from reference_tests.commands.limited import limited
 from reference_tests.translation import small_run
 from scratch_transformer import cli
 from scratch_transformer.commands.translate import _converse, translate
@@ -313,14 +314,9 @@ def test_eight_bits_are_for_a_cpu(monkeypatch):
 @pytest.mark.skipif(sys.platform == "win32", reason="needs setrlimit")
 def test_a_file_that_may_not_grow_is_named(tmp_path):
     """With how far it came."""
-    code = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)); "
-    code += "from scratch_transformer.cli import main; main()"
     arguments = ["translate", "--model", str(small_run.folder()), "--batch-size", "8", "--out", str(tmp_path / "x.de")]
-    done = subprocess.run(
-        [sys.executable, "-c", code, *arguments], input="seven\n" * 40, capture_output=True, text=True,
-        cwd=Path(__file__).parents[2],
-    )  # fmt: skip
-    assert done.returncode == 2 and "Traceback" not in done.stderr
+    done = limited("RLIMIT_FSIZE", 100, *arguments, input="seven\n" * 40)
+    assert done.returncode == 2
     assert done.stderr.splitlines() == [
         "Warning: interrupted: the first 14 lines are translated",
         f"Error: cannot write {tmp_path / 'x.de'}: File too large",

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from reference_tests.commands.limited import limited
 from reference_tests.translation import tiny
 from scratch_transformer import cli
 from scratch_transformer.translation import checkpoint, files, train
@@ -143,15 +144,6 @@ def test_it_is_for_a_run_that_is_resumed():
 # ---- Limits of the system ----
 
 
-def limited(limit, value, *arguments):
-    """The command, with a limit of the system: its exit status, and what it says at the end."""
-    code = f"import resource, sys; resource.setrlimit(resource.{limit}, ({value}, {value})); "
-    code += "from scratch_transformer.cli import main; main()"
-    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, cwd=ROOT)
-    assert "Traceback" not in done.stderr
-    return done.returncode, done.stderr.splitlines()[-1]
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="needs setrlimit")
 @pytest.mark.parametrize(
     ("kilobytes", "file"), [(4, "target_tokenizer.json"), (40, "optimizer.safetensors"), (24, "tensorboard")]
@@ -159,8 +151,9 @@ def limited(limit, value, *arguments):
 def test_a_limit_of_the_size_of_files_names_the_file(tmp_path, kilobytes, file):
     """Nobody is told to go on with a run that is not there."""
     steps = ["--steps", "900", "--set", "training.checkpoint_every=900"] if file == "tensorboard" else []
-    status, said = limited("RLIMIT_FSIZE", kilobytes * 1024, "train", *SMALL, *steps, "--out", str(tmp_path / "x"))
-    assert status == 2
+    done = limited("RLIMIT_FSIZE", kilobytes * 1024, "train", *SMALL, *steps, "--out", str(tmp_path / "x"))
+    said = done.stderr.splitlines()[-1]
+    assert done.returncode == 2
     assert said.startswith("Error: cannot write ") and file in said and "File too large" in said
     hint = f"; to go on when there is room: scratch-transformer train --resume {tmp_path / 'x'}"
     assert said.endswith(hint) == (tmp_path / "x").exists() == (kilobytes > 4)
@@ -169,9 +162,10 @@ def test_a_limit_of_the_size_of_files_names_the_file(tmp_path, kilobytes, file):
 @pytest.mark.skipif(sys.platform == "win32", reason="needs setrlimit")
 def test_a_limit_of_open_files_says_how_to_go_on(tmp_path):
     out = tmp_path / "x"
-    status, said = limited("RLIMIT_NOFILE", 16, "train", *SMALL, "--workers", "2", "--out", str(out))
+    done = limited("RLIMIT_NOFILE", 16, "train", *SMALL, "--workers", "2", "--out", str(out))
     again = f"larger `ulimit -n`, or fewer --workers: scratch-transformer train --resume {out}"
-    assert status == 2 and said == f"Error: Too many open files; to go on with a {again}"
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == f"Error: Too many open files; to go on with a {again}"
 
 
 def test_a_vocabulary_that_is_absurdly_small_is_said(tmp_path):
