@@ -132,8 +132,26 @@ def of_two_tables(model, prompt, word2id, id2word, max_new_tokens=20):
     return " ".join(id2word[one] for one in ids)
 
 
+def of_a_limit_of_its_own(model, src, src_mask, start_symbol, end_symbol):
+    memory, ids = model.encode(src, src_mask), torch.full((1, 1), start_symbol)
+    for _ in range(30):
+        ids = torch.cat([ids, model.decode(memory, src_mask, ids, None)[:, -1:].argmax(-1)], 1)
+        if ids[0, -1] == end_symbol:
+            break
+    return ids[:, 1:]
+
+
+def of_the_sources_length(model, src, src_mask, start_symbol=1, end_symbol=2):
+    memory, ids = model.encode(src, src_mask), torch.full((1, 1), start_symbol)
+    for _ in range(src.shape[-1] - 1):
+        ids = torch.cat([ids, model.decode(memory, src_mask, ids, None)[:, -1:].argmax(-1)], 1)
+        if ids[0, -1] == end_symbol:
+            break
+    return ids
+
+
 RIGHT = [
-    of_two_tables,
+    *(of_two_tables, of_a_limit_of_its_own, of_the_sources_length),
     *(of_a_prompt, of_a_config, of_empty_caches, of_two_tokenizers, of_two_fields, of_indices, of_a_context),
     *(of_columns, of_a_global, of_an_end_of_the_text),
 ]
@@ -175,9 +193,17 @@ def of_two_tables_of_the_first(model, prompt, word2id, id2word, max_new_tokens=2
     return " ".join(id2word[one] for one in ids)
 
 
+def of_a_limit_of_its_own_without_an_end(model, src, start_symbol, end_symbol):
+    memory, ids = model.encode(src), torch.full((1, 1), start_symbol)
+    while ids.size(1) < 30 and ids[0, 0] != end_symbol:
+        ids = torch.cat([ids, model.decode(ids, memory)[:, -1:].argmax(-1)], 1)
+    return ids
+
+
 @pytest.mark.parametrize(
     ("function", "id"),
     [
+        (of_a_limit_of_its_own_without_an_end, "D4"),
         (of_two_tables_of_the_first, "D8"),
         (never_stops, "D4"),
         (does_not_stop, "D4"),

@@ -204,3 +204,30 @@ def test_a_norm_with_weights_for_each_place_is_told_how_many_places_there_are(tm
     result = only(FOR_PLACES, tmp_path)
     assert [(one.id, one.form) for one in result.mistakes][:1] == [("LN7", "over tokens and features")], result
     assert any("scale (19, 12)" in limit for limit in result.limits)
+
+
+STD = """
+import torch
+from torch import nn
+
+class LayerNorm(nn.Module):
+    def __init__(self, d_model, eps=1e-6):
+        super().__init__()
+        self.gamma, self.beta, self.eps = nn.Parameter(torch.ones(d_model)), nn.Parameter(torch.zeros(d_model)), eps
+
+    def forward(self, x):
+        mean, std = x.mean(DIMS, keepdim=True), x.std(DIMS, keepdim=True)
+        return self.gamma * (x - mean) / (std + self.eps) + self.beta
+"""
+
+
+@pytest.mark.parametrize(
+    ("dims", "where"),
+    [("1", "the tokens"), ("(0, 2)", "the batch and the features"), ("(0, 1)", "the batch and the tokens")],
+)
+def test_a_norm_over_other_axes_is_named_beside_all_that_std_brings_along(tmp_path, dims, where):
+    result = only(STD.replace("DIMS", dims), tmp_path)
+    severe = {one.id: one for one in result.mistakes if one.severity == "mistake"}
+    assert result.verdict == "mistake" and {"LN1", "LN2", "LN7"} == {*severe}, result
+    assert severe["LN7"].form == f"over {where}"
+    assert "times PyTorch's" not in severe["LN1"].evidence  # its ratio would be that of all three

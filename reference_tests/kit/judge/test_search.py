@@ -248,7 +248,7 @@ BATCH = Change("LN7", "over the batch", (("norm_dims", "batch"),))
 FIT = (Change("LN3", "0.5", (("eps", 0.5),)), DDOF)
 SINGLE = [(DDOF,), (EPS,), (TINY,), (BATCH,)]
 PAIRS = [(DDOF, EPS), (DDOF, TINY), (DDOF, BATCH), (EPS, TINY), (EPS, BATCH), (TINY, BATCH)]
-OFTEN = [(DDOF, EPS), (DDOF, TINY), (EPS, TINY), (DDOF, EPS, TINY)]
+OFTEN = [(DDOF, EPS), (DDOF, TINY), (EPS, TINY), (DDOF, EPS, TINY), (DDOF, EPS, BATCH), (DDOF, EPS, TINY, BATCH)]
 
 
 def changes(tier):

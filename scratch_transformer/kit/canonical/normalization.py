@@ -12,7 +12,14 @@ from torch.nn import functional
 
 from scratch_transformer.kit.recipe import Recipe
 
-DIMS: dict[str, tuple[int, ...]] = {"features": (-1,), "tokens": (-2,), "tokens and features": (-2, -1), "batch": (0,)}
+DIMS: dict[str, tuple[int, ...]] = {
+    "features": (-1,),
+    "tokens": (-2,),
+    "batch": (0,),
+    "tokens and features": (-2, -1),
+    "batch and features": (0, -1),
+    "batch and tokens": (0, -2),
+}
 """Without an entry: all of them."""
 
 POWERS: dict[str, Callable[[Tensor, float], Tensor]] = {

@@ -41,11 +41,16 @@ def share(error: float) -> str:
     return f"{100 * error:.2g} % of the largest value" if error < 1 else f"{error:.2g} times the largest value"
 
 
+ALONE = 0.01
+"""How near a ratio is to the one of a mistake, where no other mistake changes it."""
+
+
 def _unbiased(session: Session, change: Change) -> str:
     n = session.settings["d_model"]
     ratio = math.sqrt((n - 1) / n)
     measured = _ratio(session, "ordinary")
-    seen = f"Its normalized values are {measured:.6f} times PyTorch's; " if measured else ""
+    is_alone = measured is not None and abs(measured / ratio - 1) < ALONE
+    seen = f"Its normalized values are {measured:.6f} times PyTorch's; " if is_alone else ""
     return f"{seen}√((n - 1)/n) is {ratio:.6f} for n = {n}."
 
 

@@ -180,6 +180,8 @@ print("without:", torch.nn.functional.layer_norm(x, (4,)).mean().item())
             "over the tokens": {"norm_dims": "tokens"},
             "over tokens and features": {"norm_dims": "tokens and features"},
             "over the batch": {"norm_dims": "batch"},
+            "over the batch and the features": {"norm_dims": "batch and features"},
+            "over the batch and the tokens": {"norm_dims": "batch and tokens"},
             "over all dimensions at once": {"norm_dims": "all"},
         },
         demo="""\

@@ -8,8 +8,9 @@ from typing import Any
 from scratch_transformer.kit.resolve.build.config import Config, Unknown
 from scratch_transformer.kit.resolve.names.settings import settings_of
 
-SOURCE, SOURCE_LENGTH = 7, 3
-"""Every id of the source that a decoder is given, and how many there are: no target of the toy model is like that."""
+SOURCE, SOURCE_LENGTH = 7, 12
+"""Every id of the source that a decoder is given, and how many there are: no target of the toy model is like that, and
+a decoder may write as many words as it has read."""
 LONG, LAYERS, WORDS = 64, 2, 9
 """The longest sequence that the toy model says it takes, how many layers it has, and of how many words it knows."""
 

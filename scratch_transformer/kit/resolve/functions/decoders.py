@@ -16,9 +16,10 @@ from torch.overrides import TorchFunctionMode
 
 from scratch_transformer.kit.arrays.libraries import reached
 from scratch_transformer.kit.definitions import names_in
+from scratch_transformer.kit.kinds.decoding import BOS, EOS, MAX_LEN
 from scratch_transformer.kit.resolve.build.tokenizer import ids_of
 from scratch_transformer.kit.resolve.call.told import SOURCE, SOURCE_LENGTH, WORDS
-from scratch_transformer.kit.resolve.functions.toy import BOS, EOS, HEADS, Reading, ToyModel, swapped
+from scratch_transformer.kit.resolve.functions.toy import HEADS, Reading, ToyModel, swapped
 from scratch_transformer.kit.resolve.names.inputs import INPUTS, OF_ENDS
 from scratch_transformer.kit.resolve.names.words import plain
 
@@ -96,7 +97,7 @@ class Decoder:
         self.function, self.reading = function, reading
         places = {name: parameter for parameter, name in arguments.items()}
         self.model, self.prompt, self.limit = places["next_logits"], prompt_of(arguments), places.get("max_len", "")
-        self.samples = False
+        self.samples, self.note = False, ""
 
     def __call__(self, **given: Any) -> Tensor:
         given[self.model] = ToyModel(given[self.model], self.reading)
@@ -115,7 +116,14 @@ class Decoder:
             isinstance(found, (list, tuple)) and any(isinstance(one, str) for one in found)
         )
         ids = torch.as_tensor(ids_of(found) if is_text else found).flatten().long()
-        return swapped(ids, self.reading.end)
+        return swapped(ids if self.limit else self._beginning(ids), self.reading.end)
+
+    def _beginning(self, ids: Tensor) -> Tensor:
+        """As many as the reference writes: how many it writes at most is its own affair."""
+        longest = MAX_LEN if ids[:1].tolist() == [BOS] else MAX_LEN - 1
+        if len(ids) > longest:
+            self.note = f"It is not told how many words to write at most: of longer texts the first {MAX_LEN} count."
+        return ids[:longest]
 
 
 @contextmanager

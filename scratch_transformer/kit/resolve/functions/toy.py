@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from scratch_transformer.kit.kinds.decoding import EOS
 from scratch_transformer.kit.resolve.call.told import LAYERS, LONG, SOURCE, SOURCE_LENGTH, WORDS
 from scratch_transformer.kit.resolve.names.settings import settings_of
 from scratch_transformer.kit.resolve.names.words import plain
@@ -19,8 +20,6 @@ from scratch_transformer.kit.resolve.names.words import plain
 HEADS = ("generator", "project", "fc_out", "projection", "lm_head", "head", "out", "linear")
 ABSENT = ("module", "generate", "tokenizer")
 """What a model is asked for and the toy does not have: that of a parallel model, of a library's."""
-BOS, EOS = 1, 2
-"""What a text begins with, and what the toy model says at its end."""
 MARK = (0.0, 1.0, -2.0, 4.0)
 """Of an embedded id: the id itself comes first."""
 

@@ -11,6 +11,7 @@ from torch import nn
 from scratch_transformer.kit import clock
 from scratch_transformer.kit.definitions import reads
 from scratch_transformer.kit.kind import Kind
+from scratch_transformer.kit.kinds.decoding import EOS
 from scratch_transformer.kit.resolve import fitness, guess
 from scratch_transformer.kit.resolve.build import asked, construct, inside, instance, wired
 from scratch_transformer.kit.resolve.build.config import Unknown
@@ -22,7 +23,6 @@ from scratch_transformer.kit.resolve.call.plan import CannotCall, Plan
 from scratch_transformer.kit.resolve.call.precision import double
 from scratch_transformer.kit.resolve.functions import decoders, rotations, schedules, training
 from scratch_transformer.kit.resolve.functions.readings import readings
-from scratch_transformer.kit.resolve.functions.toy import EOS
 from scratch_transformer.kit.resolve.functions.weighted import Weighted
 from scratch_transformer.kit.resolve.library import around, supplied
 from scratch_transformer.kit.resolve.names.inputs import input_of
