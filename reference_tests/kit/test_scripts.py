@@ -168,6 +168,63 @@ def test_the_mask_of_the_future_may_be_made_outside_of_the_model(old, new, ids):
     assert [found.id for found in read(text)] == ids
 
 
+OF_A_CLASS = """
+class Training:
+    def __init__(self, net, words):
+        self.net, self.words = net, words
+        self.criterion = nn.CrossEntropyLoss(ignore_index=0)
+
+    def loss_of(self, logits, wanted):
+        logits = logits.view(-1, self.words)
+        return self.criterion(logits, wanted.view(-1))
+
+    def write(self, ids):
+        logits = torch.softmax(self.net(ids), dim=-1)
+        return logits[:, -1].argmax(-1)
+
+    def step(self, ids, wanted):
+        out = self.net(ids)
+        return self.loss_of(out, wanted)
+
+
+def sample(net, ids):
+    scores = net(ids).softmax(-1)
+    return torch.multinomial(scores[:, -1], 1)
+
+
+def error(scores, wanted):
+    return F.cross_entropy(scores, wanted)
+"""
+
+
+@pytest.mark.parametrize("more, said", [
+    ("", []),
+    ("\nprint(error(net(ids), wanted))", []),
+    ("\nprint(error(net(ids).softmax(-1), wanted))", ["error"]),
+    ("\ndef test(net, ids, y):\n    p = net(ids).softmax(-1)\n    return error(wanted=y, scores=p)", ["error"]),
+    ("\ntraining = Training(net, 9)\nother.loss_of(net(ids).softmax(-1), wanted)", []),
+    ("\nother.loss_of(net(ids).softmax(-1), wanted)", []),
+])  # fmt: skip
+def test_a_parameter_is_what_its_function_is_called_with(more, said):
+    """And no local name of another function, whatever that is called."""
+    assert [found.function for found in read(OF_A_CLASS + more)] == said
+    assert {found.id for found in read(OF_A_CLASS + more)} == ({"T2"} if said else set())
+
+
+def test_a_method_is_called_of_self_or_of_an_object_of_its_class():
+    of_self = OF_A_CLASS.replace("self.loss_of(out,", "self.loss_of(out.softmax(-1),")
+    before, call, after = OF_A_CLASS.partition("        return self.loss_of(out, wanted)\n")
+    of_object = (
+        before
+        + "        return out\n"
+        + after
+        + ("training = Training(net, 9)\ntraining.loss_of(training.step(ids).softmax(-1), wanted)\n")
+    )
+    assert call
+    for text in (of_self, of_object):
+        assert [(found.id, found.function) for found in read(text)] == [("T2", "loss_of")]
+
+
 def test_where_it_is():
     (found,) = read(SEQ2SEQ.replace("ignore_index=PAD_IDX", ""))
     assert (found.function, SEQ2SEQ.splitlines()[found.line - 1].split()[0]) == ("train", "criterion")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 LAYOUT = (
@@ -15,6 +16,9 @@ LAYOUT = (
 MODEL = re.compile(r"model|transformer|net$|gpt|seq2seq|lm$", re.IGNORECASE)
 STEPS = 8
 """Names that are followed back at most."""
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+SCOPES = (*FUNCTIONS, ast.ClassDef, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+"""What has names of its own."""
 
 
 @dataclass(frozen=True)
@@ -25,10 +29,19 @@ class Script:
     text: str
     classes: dict[str, ast.ClassDef]
 
+    @functools.cached_property
+    def _parents(self) -> dict[ast.AST, ast.AST]:
+        nodes = (node for root in (*self.classes.values(), self.tree) for node in ast.walk(root))
+        return {child: node for node in nodes for child in ast.iter_child_nodes(node)}
+
+    def _around(self, node: ast.AST) -> Iterator[ast.AST]:
+        """All that a node is in, the innermost first."""
+        while (parent := self._parents.get(node)) is not None:
+            yield (node := parent)
+
     def function_of(self, node: ast.AST) -> str:
         """The innermost function around a node; "" for the file itself."""
-        around = [f for f in ast.walk(self.tree) if isinstance(f, ast.FunctionDef) and _contains(f, node)]
-        return max(around, key=lambda f: f.lineno).name if around else ""
+        return next((one.name for one in self._around(node) if isinstance(one, ast.FunctionDef)), "")
 
     def calls(self) -> Iterator[ast.Call]:
         """All calls, in the order of the text."""
@@ -36,20 +49,46 @@ class Script:
         yield from sorted(found, key=lambda call: (call.lineno, call.col_offset))
 
     def assigned(self, name: str, before: ast.expr) -> ast.expr | None:
-        """What a name (self.loss too) got last before a node: in its function, else anywhere in the file."""
-        around = [f for f in ast.walk(self.tree) if isinstance(f, ast.FunctionDef) and _contains(f, before)]
-        scopes: list[ast.AST] = [*sorted(around, key=lambda f: -f.lineno), self.tree]
-        for scope in scopes:
-            values = [
-                node
-                for node in ast.walk(scope)
-                if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None and name in _targets(node)
-            ]
-            earlier = [node for node in values if node.lineno < before.lineno]
-            chosen = earlier if scope is not self.tree or earlier else values
-            if chosen:
-                return max(chosen, key=lambda node: node.lineno).value
-        return None
+        """What a name (self.loss too) got last before a node, in the scope that it belongs to.
+
+        A parameter got what its function is first called with; where that is not in this file, the object of its name.
+        """
+        given = self._given(name, before)
+        if not isinstance(given, ast.FunctionDef):
+            return given
+        if (call := next((call for call in self.calls() if self._is_of(call.func, given)), None)) is not None:
+            return _argument(name, given, call)
+        made = _last(_bound(name, _inside(self.tree)), None)
+        return made if made is not None and _called(without_layout(made))[:1].isupper() else None
+
+    def _given(self, name: str, before: ast.expr) -> ast.expr | ast.FunctionDef | None:
+        """What a name got, or the function whose parameter it is; an attribute of self, anywhere in its class."""
+        for scope in self._around(before):
+            if isinstance(scope, ast.ClassDef) and name.startswith("self."):
+                bases = (self.classes.get(ast.unparse(base).rpartition(".")[2]) for base in scope.bases)
+                bound = (_bound(name, ast.walk(one)) for one in (scope, *bases) if one is not None)
+                return _last(next(filter(None, bound), []), before)
+            if isinstance(scope, FUNCTIONS):
+                bound_here = _bound(name, _inside(scope))
+                if any(line < before.lineno for line, _ in bound_here):
+                    return _last(bound_here, before)
+                if name in _parameters(scope):
+                    return scope if isinstance(scope, ast.FunctionDef) else None
+                if bound_here and name.isidentifier():
+                    return None
+        return _last(_bound(name, _inside(self.tree)), before)
+
+    def _is_of(self, called: ast.expr, function: ast.FunctionDef) -> bool:
+        """Whether a call is of this function: by its name, or as a method of self or of an object of its class."""
+        cls = self._parents.get(function)
+        if not isinstance(cls, ast.ClassDef) or function.name == "__init__":
+            wanted = cls.name if isinstance(cls, ast.ClassDef) else function.name
+            return isinstance(called, ast.Name) and called.id == wanted
+        if not isinstance(called, ast.Attribute) or called.attr != function.name:
+            return False
+        of = self._given(ast.unparse(called.value), called)
+        is_own = ast.unparse(called.value) == "self" and cls in self._around(called)
+        return is_own or (isinstance(of, ast.expr) and _called(of) == cls.name)
 
     def source_of(self, value: ast.expr, before: ast.expr) -> ast.expr:
         """The expression behind a value: names followed back, changes of layout taken off."""
@@ -94,10 +133,53 @@ def sliced(value: ast.expr) -> tuple[str, str]:
     return (ast.unparse(value), "") if isinstance(value, (ast.Name, ast.Attribute)) else ("", "")
 
 
-def _targets(node: ast.Assign | ast.AnnAssign) -> list[str]:
-    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-    return [ast.unparse(target) for target in targets]
+def _called(value: ast.expr) -> str:
+    """The last name of what is called: nn.CrossEntropyLoss() -> "CrossEntropyLoss"; "" for what is no call."""
+    named = isinstance(value, ast.Call) and isinstance(value.func, (ast.Name, ast.Attribute))
+    return ast.unparse(value.func).rpartition(".")[2] if named else ""  # type: ignore[attr-defined]
 
 
-def _contains(outer: ast.AST, node: ast.AST) -> bool:
-    return any(inner is node for inner in ast.walk(outer))
+def _inside(scope: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a scope, without those of the scopes in it."""
+    left = [*ast.iter_child_nodes(scope)]
+    while left:
+        yield (node := left.pop())
+        left += [] if isinstance(node, SCOPES) else ast.iter_child_nodes(node)
+
+
+def _bound(name: str, nodes: Iterable[ast.AST]) -> list[tuple[int, ast.expr | None]]:
+    """Where a name gets a value: the line, and what; None for one that is not written alone (a, b = …; for a in …)."""
+    found: list[tuple[int, ast.expr | None]] = []
+    known: set[ast.AST] = set()
+    for node in (nodes := [*nodes]):
+        if isinstance(node, (ast.Assign, ast.AnnAssign)):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            known.update(targets)
+            if node.value is not None and name in map(ast.unparse, targets):
+                found.append((node.end_lineno or node.lineno, node.value))
+        elif isinstance(node, ast.AugAssign):
+            known.add(node.target)
+    for node in nodes:
+        if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Store) and node not in known:
+            found += [(node.lineno, None)] if ast.unparse(node) == name else []
+    return found
+
+
+def _last(bound: list[tuple[int, ast.expr | None]], before: ast.expr | None) -> ast.expr | None:
+    """The last value before a node; the last of all where there is none, as in a method above the constructor."""
+    earlier = [one for one in bound if before is not None and one[0] < before.lineno] or bound
+    return max(earlier, key=lambda one: one[0])[1] if earlier else None
+
+
+def _parameters(function: ast.AST) -> list[str]:
+    told = getattr(function, "args", ast.arguments([], [], None, [], [], None, []))
+    return [one.arg for one in (*told.posonlyargs, *told.args, *told.kwonlyargs)]
+
+
+def _argument(name: str, function: ast.FunctionDef, call: ast.Call) -> ast.expr | None:
+    """What a call gives for a parameter; None where it is left out, or among others in a list."""
+    names = [one for one in _parameters(function) if one not in ("self", "cls")]
+    if any(isinstance(value, ast.Starred) for value in call.args):
+        return None
+    pairs = [*zip(names, call.args, strict=False), *((word.arg, word.value) for word in call.keywords)]
+    return next((value for one, value in pairs if one == name), None)
