@@ -391,3 +391,19 @@ def test_a_layer_is_known_by_norms_that_its_sublayers_have_and_by_what_it_is_giv
     assert kinds["BertTransformer"][0] == "EncoderLayer"
     assert kinds["CrossAttentionBlock"][0] == "DecoderLayer"
     assert kinds["BertModel"][0] not in ("EncoderLayer", "DecoderLayer", "DecoderOnlyLayer")
+
+
+class FullTransformer(nn.Module):
+    def __init__(self, transformer_stack, embedding, d_model, vocab_size):
+        super().__init__()
+        self.transformer_stack, self.embedding = transformer_stack, embedding
+        self.output_layer = nn.Linear(d_model, vocab_size)
+
+    def forward(self, ids, mask):
+        x = self.transformer_stack(self.embedding(ids), mask)
+        return functional.log_softmax(self.output_layer(x), dim=-1)
+
+
+def test_a_model_whose_parts_are_handed_in_does_more_than_project():
+    kinds = guess.kinds_of("FullTransformer", FullTransformer, KINDS)
+    assert "Projection" not in kinds and "DecoderOnly" in kinds

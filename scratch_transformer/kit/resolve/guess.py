@@ -258,7 +258,7 @@ def _only_projects(thing: Any) -> bool:
     names = names_within(thing)
     found = {word for name in names for word in ATTENTIVE.findall(name.lower())}
     if {"Linear", "log_softmax"} <= names and found == {"softmax"}:
-        return True
+        return not any(EMBEDS.search(name) for name in names - {thing.__name__})
     return _is_bare(thing) and structure.linears(thing) == 1 and _is_told(thing, "vocab_size")
 
 
@@ -270,6 +270,8 @@ def _is_bare(thing: Any) -> bool:
 
 
 ENCODES = re.compile(r"bert|classif|sentiment")
+EMBEDS = re.compile(r"embed|stack|encoder|decoder|former", re.IGNORECASE)
+"""Parts of a whole model, which may have been handed in ready made."""
 NORMALIZES = re.compile(r"norm|mean|std|var|rms|parameter|^ln\d*$", re.IGNORECASE)
 BLOCKS = ("EncoderLayer", "DecoderOnlyLayer", "DecoderLayer", "LlamaBlock", "MaskedLlamaBlock")
 PARTS = re.compile(r"Embedding|Parameter|ModuleList|[Ee]ncoder|[Dd]ecoder|former|LSTM|GRU|RNN|Conv|[Bb]lock")
