@@ -271,6 +271,22 @@ def test_B29_a_number_of_heads_that_is_not_listened_to():
     assert "B29" not in found("MultiheadAttention", type("Own", (Three,), {"heads": 0}), **SIZES).ids
 
 
+@pytest.mark.parametrize("used", [True, False])
+def test_B29_heads_that_nothing_can_show_are_not_said_to_be_unheard(used):
+    class Encoder(stacks.Encoder):
+        def __init__(self, d_model, num_heads, d_ff, num_layers):
+            super().__init__({"d_model": d_model, "num_heads": 3, "d_ff": d_ff, "num_layers": num_layers}, RIGHT)
+
+        def forward(self, x, mask=None):
+            y = x
+            for layer in self.layers:
+                y = layer(x, mask)
+            return y if used else x
+
+    diagnosis = found("Encoder", Encoder, **SIZES, d_ff=17, num_layers=2)
+    assert set(diagnosis.ids) == ({"B19", "B29"} if used else {"B19"})
+
+
 @pytest.mark.parametrize("shares, deaf, ids", [
     (True, {"src_vocab_size"}, []), (False, {"src_vocab_size"}, ["B29"]), ("whole", {"src_vocab_size"}, []),
     (True, {"src_vocab_size", "tgt_vocab_size"}, ["B29"]), (True, {"d_ff"}, ["B29"]),

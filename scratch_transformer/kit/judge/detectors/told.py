@@ -54,7 +54,7 @@ def other_sizes(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     others = {"d_ff": WIDE, **dict.fromkeys(WORDS, WIDE)}
     d_model, heads = session.settings.get("d_model", 0), session.settings.get("num_heads", 0)
     if number := next((n for n in range(2, d_model) if d_model % n == 0 and n != heads), 0):
-        others["num_heads"] = number
+        others |= {"num_heads": number} if heads and _shows_attention(session) else {}
     if any(CONFIG.search(p.name) for p in parameters_of(type(session.candidate.module))):
         others.pop("d_ff")  # which a config may compute from d_model
     for setting in sorted(others.keys() & session.settings.keys()):
@@ -67,6 +67,17 @@ def other_sizes(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
             said = f"Told {setting} = {WIDE}, it stops with the last of these words: its embeddings have {rows} rows."
             yield Finding(MISTAKES["B29"], said, setting)
             return
+
+
+def _shows_attention(session: Session) -> bool:
+    """Whether its output is another one with other queries: else it has attention whose heads nothing can show."""
+    probe, candidate = session.ran[0].probe, session.candidate
+    other = {name: values.flip(0) if ".w_q." in f".{name}" else values for name, values in session.asked.items()}
+    outputs = []
+    for state in (other, session.asked):
+        candidate.load(state)
+        outputs.append(call(candidate, probe.inputs))
+    return distance(*outputs, probe) > ROUNDED
 
 
 def _rows_of_another(session: Session, setting: str) -> str:
