@@ -86,6 +86,53 @@ def test_heads_that_a_part_refuses_are_refused(tmp_path):
     assert "A19" in twin["MultiHeadAttention"].ids
 
 
+WIDTH_OF_THE_FILE = """
+d_model = 64
+
+
+class Attention(nn.Module):
+    def __init__(self, heads):
+        super().__init__()
+        self.heads, self.d_k = heads, d_model // heads
+        assert heads * self.d_k == d_model, "heads must divide d_model"
+        self.q, self.k, self.v, self.o = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, x):
+        q, k, v = (f(x).unflatten(-1, (self.heads, self.d_k)).transpose(1, 2) for f in (self.q, self.k, self.v))
+        weights = torch.softmax(q @ k.mT / math.sqrt(self.d_k), dim=-1)
+        return self.o((weights @ v).transpose(1, 2).flatten(2))
+
+
+class EncoderLayer(nn.Module):
+    def __init__(self, d_model, heads):
+        super().__init__()
+        self.attention = Attention(heads)
+        self.network = nn.Sequential(nn.Linear(d_model, 96), nn.ReLU(), nn.Linear(96, d_model))
+        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+
+    def forward(self, x):
+        x = self.norm1(x + self.attention(x))
+        return self.norm2(x + self.network(x))
+"""
+CHECK = '        assert heads * self.d_k == d_model, "heads must divide d_model"\n'
+IN_FORWARD = CHECK.replace("d_model,", "x.shape[-1],").replace("heads *", "self.heads *")
+
+
+def test_heads_that_are_cut_from_another_width_do_not_fail_for_not_dividing_this_one(tmp_path):
+    results = check_text("import math\n" + WIDTH_OF_THE_FILE, tmp_path)
+    assert {name: result.verdict for name, result in results.items()} == dict.fromkeys(
+        ("Attention", "EncoderLayer"), "matches the builtin"
+    )
+
+
+@pytest.mark.parametrize("check, ids", [("", ["A19"]), (IN_FORWARD, [])])
+def test_heads_that_do_not_divide_are_refused_in_words_by_forward_too(check, ids, tmp_path):
+    text = WIDTH_OF_THE_FILE.replace("self, heads)", "self, d_model, heads)").replace("(heads)\n", "(d_model, heads)\n")
+    text = "import math\n" + text.replace(CHECK, "").replace("(self, x):\n", f"(self, x):\n{check}", 1)
+    results = check_text(text, tmp_path)
+    assert results["Attention"].ids == ids
+
+
 # ---- Paddings, lists ----
 
 LOOKED_UP = """

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import dis
 import inspect
 import re
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -12,15 +14,18 @@ import torch
 from torch import nn
 
 from scratch_transformer.kit.definitions import names_in, parameters_of
+from scratch_transformer.kit.judge.frames import is_learners, nodes_at
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session
 from scratch_transformer.kit.judge.variants import call
-from scratch_transformer.kit.kind import Finding
+from scratch_transformer.kit.kind import Candidate, Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 
 OWN_BIAS = re.compile(r"qkv_?bias|bias_?qkv", re.IGNORECASE)
 NARROW = 5
 """Features of a head that is narrower than the model."""
+DIVIDED = (24, 36)
+"""Widths that 3 divides, into even numbers of features."""
 OF_A_HEAD = 3
 """Its matrices: of queries, keys and values."""
 PYTORCH_EPS = 1e-5
@@ -52,7 +57,10 @@ def _is_projections(bias: str, shapes: Mapping[str, tuple[int, ...]], kind: str)
 
 
 def heads_that_do_not_divide(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
-    """A19: d_model = 10 with 3 heads is not refused by the constructor, or in words, and fails later."""
+    """A19: d_model = 10 with 3 heads is not refused by the constructor, or in words, and fails later.
+
+    Another width that 3 divides does not fail: what heads are cut from is as wide as it is told.
+    """
     sizes = {"d_model": 10, "num_heads": 3}
     try:
         candidate = session.candidate.rebuild(**sizes)
@@ -61,15 +69,30 @@ def heads_that_do_not_divide(session: Session, best: Hypothesis | None) -> Itera
     is_given_parts = isinstance(candidate.module, nn.Module) and "num_heads" not in candidate.told
     if is_given_parts or _has_width_of_heads(session, sizes):  # which have heads, or refuse them
         return
+    error = _stops(session, candidate, sizes)
+    other = {**sizes, "d_model": next(width for width in DIVIDED if width != session.settings.get("d_model"))}
+    if error is None or _is_in_words(error) or _stops(session, session.candidate.rebuild(**other), other) is not None:
+        return
+    late = f"its forward stops with {type(error).__name__}"
+    yield Finding(MISTAKES["A19"], f"d_model = 10 and 3 heads are accepted, though 3 does not divide 10; {late}.")
+
+
+def _stops(session: Session, candidate: Candidate, sizes: Mapping[str, int]) -> Exception | None:
+    """What a candidate of these sizes raises when it is called."""
     probes = session.kind.probes({**session.settings, **sizes}, 0)
     probe = next((probe for probe in probes if session.candidate.accepts(probe.inputs)), None)
-    if probe is None:
-        return
     try:
-        call(candidate, probe.inputs)
+        if probe is not None:
+            call(candidate, probe.inputs)
     except Exception as error:  # the learner's code may raise anything
-        late = f"its forward stops with {type(error).__name__}"
-        yield Finding(MISTAKES["A19"], f"d_model = 10 and 3 heads are accepted, though 3 does not divide 10; {late}.")
+        return error
+    return None
+
+
+def _is_in_words(error: Exception) -> bool:
+    """Whether a check of the learner's own raised it."""
+    frame = [frame for frame, _ in traceback.walk_tb(error.__traceback__)][-1]
+    return is_learners(frame) and any(nodes_at(error, frame, (ast.Assert, ast.Raise)))
 
 
 def _has_width_of_heads(session: Session, sizes: Mapping[str, int]) -> bool:

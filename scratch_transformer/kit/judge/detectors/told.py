@@ -73,11 +73,10 @@ def _shows_attention(session: Session) -> bool:
     """Whether its output is another one with other queries: else it has attention whose heads nothing can show."""
     probe, candidate = session.ran[0].probe, session.candidate
     other = {name: values.flip(0) if ".w_q." in f".{name}" else values for name, values in session.asked.items()}
-    outputs = []
-    for state in (other, session.asked):
-        candidate.load(state)
-        outputs.append(call(candidate, probe.inputs))
-    return distance(*outputs, probe) > ROUNDED
+    candidate.load(other)
+    turned = call(candidate, probe.inputs)
+    candidate.load(session.asked)
+    return distance(turned, call(candidate, probe.inputs), probe) > ROUNDED
 
 
 def _rows_of_another(session: Session, setting: str) -> str:
