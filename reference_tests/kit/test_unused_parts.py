@@ -2,7 +2,7 @@
 
 import pytest
 
-from reference_tests.kit.learners.checked import LESS, check_text, time_to_look
+from reference_tests.kit.learners.checked import IMPORTS, LESS, check_text, time_to_look
 from scratch_transformer.kit.report.finding import FINE
 
 LAYERS = """
@@ -184,3 +184,45 @@ def test_a_sublayer_that_is_made_and_left_out_is_named_though_its_numbers_are_no
     result = check_text(twice.partition("class Encoder(")[0], tmp_path)["EncoderLayer"]
     assert [(one.id, one.form) for one in result.mistakes if one.severity == "mistake"] == [("B30", "self.network")]
     assert result.unexplained
+
+
+TRANSLATES = """
+class Seq2Seq(nn.Module):
+    def __init__(self, src_vocab, tgt_vocab, d_model, num_heads, num_layers, d_ff, pad=0):
+        super().__init__()
+        self.src_embedding, self.tgt_embedding = nn.Embedding(src_vocab, d_model), nn.Embedding(tgt_vocab, d_model)
+        self.places, self.pad = nn.Embedding(50, d_model), pad
+        self.transformer = nn.Transformer(d_model, num_heads, num_layers, num_layers, d_ff, batch_first=True)
+        self.out = nn.Linear(d_model, tgt_vocab)
+
+    def forward(self, src, tgt):
+        future = nn.Transformer.generate_square_subsequent_mask(tgt.shape[1]) < 0
+        x = self.src_embedding(src) + self.places(torch.arange(src.shape[1], device=src.device))
+        y = self.src_embedding(tgt) + self.places(torch.arange(tgt.shape[1], device=tgt.device))
+        hidden = {"src_key_padding_mask": src == self.pad, "tgt_key_padding_mask": tgt == self.pad}
+        return self.out(self.transformer(x, y, tgt_mask=future, memory_key_padding_mask=src == self.pad, **hidden))
+"""
+ONE_VOCABULARY = TRANSLATES.replace("src_vocab, tgt_vocab,", "vocab,").replace("(tgt_vocab", "(vocab").replace(
+    "(src_vocab", "(vocab").replace(", tgt_vocab)", ", vocab)")  # fmt: skip
+SOURCES_TABLE = "the target's tokens are looked up in the source's embedding, and the target's is unused"
+
+
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor is True")
+@pytest.mark.parametrize(
+    ("text", "form", "line"),
+    [(TRANSLATES, SOURCES_TABLE, "y = "), (ONE_VOCABULARY, "self.tgt_embedding", "self.src_embedding, ")],
+    ids=["two vocabularies", "one"],
+)
+def test_an_embedding_that_the_other_language_stands_in_for_is_named(text, form, line, tmp_path):
+    with time_to_look(1):
+        result = check_text(text, tmp_path)["Seq2Seq"]
+    found = [one for one in result.mistakes if one.severity == "mistake"]
+    assert [(one.id, one.form) for one in found] == [("B30", form)], result
+    assert (IMPORTS + text).splitlines()[found[0].line - 1].strip().startswith(line)
+
+
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor is True")
+def test_a_table_with_more_rows_than_words_has_places_whatever_it_is_called(tmp_path):
+    """Their number is written in, and nothing speaks of positions."""
+    right = check_text(TRANSLATES.replace("y = self.src", "y = self.tgt"), tmp_path)["Seq2Seq"]
+    assert right.verdict in FINE, right

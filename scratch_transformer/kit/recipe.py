@@ -107,6 +107,7 @@ class Recipe:
     self_mask: str = "target"
     order: str = "self, cross"
     roles: str = "right"  # "swapped": the encoder reads the target
+    target_table: str = "own"  # "source's": in which the target's ids are looked up
 
     # ---- Output, loss, schedule, decoding, masks ----
     head: bool = True  # whether a decoder ends in the projection

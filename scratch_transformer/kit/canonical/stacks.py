@@ -173,7 +173,8 @@ class Seq2Seq(nn.Module):
                 tgt_mask, src_mask = own[:, None, None, :], other[:, None, None, :]
             src, tgt, src_mask, tgt_mask = tgt, src, keys_of(tgt_mask), causal_of(src_mask, src.shape[1])
         memory = self.encoder(self.src_embed_norm(self.src_pos(self.src_embed(src))), src_mask)
-        y = self.tgt_embed_norm(self.tgt_pos(self.tgt_embed(tgt)))
+        table = self.tgt_embed if self.recipe.target_table == "own" else self.src_embed
+        y = self.tgt_embed_norm(self.tgt_pos(table(tgt)))
         return self.projection(self.decoder(y, memory, tgt_mask, src_mask))
 
 

@@ -565,9 +565,11 @@ print("by view alone, token 0 has head 0 of both tokens:", wrong[0, 0])
         id="A24",
         title="the mask is ignored",
         severity="mistake",
-        does="Takes a mask, and computes the same without it: padding and later tokens are attended to.",
+        does="Computes the same with a mask as without, or makes none of the padding: padding and later tokens are "
+        "attended to.",
         expected="Blocked keys get no weight.",
-        fix="scores = scores.masked_fill(mask == 0, float('-inf')), and mind that masked_fill returns a new tensor.",
+        fix="scores = scores.masked_fill(mask == 0, float('-inf')), and mind that masked_fill returns a new tensor; "
+        "mask = (ids != pad)[:, None, None, :] hides padding.",
         source=MASKS,
         mathematics="right: softmax(s + {0, -∞})      here: softmax(s)",
         changes={"": {"masking": "ignored"}, "padding is ignored": {"padding": "ignored"}},

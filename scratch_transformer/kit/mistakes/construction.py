@@ -12,6 +12,7 @@ SHARED_KEYS = "heads share the projection of the keys, and not that of the value
 SHARED_VALUES = "heads share the projection of the values, and not that of the keys"
 NOWHERE_ELSE = "nothing in its file or beside it speaks of another device"
 SHARED_BOTH = "heads share those of keys and values: multi-query attention, a design"
+SOURCES_TABLE = "the target's tokens are looked up in the source's embedding, and the target's is unused"
 
 CONSTRUCTION = (
     Mistake(
@@ -219,14 +220,15 @@ print("told 64, it has", FeedForward(16, 64)[0].out_features)
         id="B30",
         title="made, and never used",
         severity="mistake",
-        does="The constructor makes a layer with weights, a norm, a projection, a table of positions, and forward "
-        "never applies it, or throws away what it gives. It has parameters that are never trained.",
+        does="The constructor makes a layer with weights, a norm, a projection, an embedding, a table of positions, "
+        "and forward never applies it, or throws away what it gives. It has parameters that are never trained.",
         expected="Everything that is made has its place in forward.",
         fix="x = self.norm(x), with the result kept; or leave it out of the constructor.",
         source="documentation of torch.nn.Module: forward says what is computed at every call",
         changes={
             "the feed-forward network's output is thrown away": {"network": "thrown away"},
             "a sublayer's output is thrown away, and its input is added to itself": {"summand": "its input"},
+            SOURCES_TABLE: {"target_table": "source's"},
             "a sublayer's output is thrown away": {"summand": "nothing"},
             "what a sublayer's residual and norm made of it is thrown away": {"norm_order": "thrown away"},
             "a sublayer's output is thrown away, and that of the sublayer before is added again": {

@@ -16,6 +16,7 @@ from scratch_transformer.kit.arrays.classes import BACKWARD
 from scratch_transformer.kit.definitions import is_own, leads_to, lines_of
 from scratch_transformer.kit.mistakes.attention import ONE_HEAD, OWN_VALUE, WEIGHTS_APART
 from scratch_transformer.kit.mistakes.blocks import IN_BOTH, UNUSED_NORMS
+from scratch_transformer.kit.mistakes.construction import SOURCES_TABLE
 from scratch_transformer.kit.report.fixes import fixed
 
 PATTERNS: dict[str, str] = {
@@ -79,6 +80,7 @@ OF_FORMS: dict[tuple[str, str], str] = {
     ("P14", "the position's number in every feature"): r"arange\(",
     ("R5", "the numbers of the features"): r"arange\(",
     ("K1", ""): r"\bis_causal=True *[,)]",
+    ("B30", SOURCES_TABLE): r"(?i)\b\w*(emb\w*_?(src|source|enc)|(src|source|enc)\w*emb)\w*\(.*\b(tgt|trg|target|dec)",
     ("A1", "not scaled"): r" @ |matmul\(|bmm\(|einsum\(",
     ("E2", "not scaled"): r"\bself\.(\w+\.)*\w*(emb|tok|wte)\w*\(|\.embedding\(",
     **{("E2", form): r"sqrt|\*\*|\*.*dim|\*.*model" for form in SCALED},

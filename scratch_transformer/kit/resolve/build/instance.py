@@ -104,6 +104,9 @@ def _places(made: nn.Module, settings: Mapping[str, Any]) -> int:
     """The rows of the one table of positions, where that is what it was not told; 0 without one."""
     words = {value for name, value in settings.items() if "vocab" in name}
     tables = [tuple(p.shape) for n, p in made.named_parameters() if POSITIONS.search(n.lower()) and not _is_lazy(p)]
+    if not tables and words:  # whatever it is called, what has a vector for more than there are words has places
+        looked_up = [part.weight for _, part in walk(made) if isinstance(part, nn.Embedding)]
+        tables = [tuple(table.shape) for table in looked_up if table.shape[0] > max(words)]
     rows = {
         shape[-2]
         for shape in tables
