@@ -150,3 +150,66 @@ class MultiHeadAttention(nn.Module):
 def test_a_gradient_that_comes_by_another_name_of_one_tensor_is_not_lost(tmp_path):
     (result,) = check_text(ONE_MATRIX, tmp_path).values()
     assert "B27" not in [found.id for found in result.mistakes], result
+
+
+CORES = """
+class Core(nn.Module):
+    def __init__(self, share=0.1):
+        super().__init__()
+        self.share = share
+
+    def forward(self, q, k, v, mask=None):
+        scores = q @ k.mT / math.sqrt(q.shape[-1])
+        if mask is not None:
+            scores = scores.masked_fill(mask == 0, -math.inf)
+        return scores.softmax(-1) @ v
+
+
+class ScaledDotProductAttention(Core):
+    pass
+
+
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        assert d_model % n_heads == 0
+        self.n_heads, self.core = n_heads, Core()
+        self.q, self.k, self.v, self.o = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, query, key, value, mask=None):
+        given = zip((self.q, self.k, self.v), (query, key, value))
+        y = self.core(*(f(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for f, x in given), mask)
+        return self.o(y.transpose(1, 2).flatten(2))
+
+
+def attention(q, k, v, mask=None):
+    scores = q @ k.mT / math.sqrt(q.shape[-1])
+    if mask is not None:
+        scores = scores.masked_fill(mask == 0, -math.inf)
+    return scores.softmax(-1) @ v
+"""
+
+
+@pytest.mark.parametrize(
+    "old, new, ids",
+    [
+        ("hidden", "hidden", set()),
+        ("scores.masked", "scores.data.masked", {"B27"}),
+        ("scores.softmax(-1)", "torch.dropout(scores.softmax(-1), 0.1, True)", {"B12"}),
+    ],
+)
+def test_what_is_done_with_a_mask_or_in_evaluation_is_seen_of_the_core_too(old, new, ids, tmp_path):
+    results = check_text(CORES.replace(old, new), tmp_path)
+    found = {name: {one.id for one in result.mistakes if one.severity == "mistake"} for name, result in results.items()}
+    assert found == dict.fromkeys(("ScaledDotProductAttention", "MultiHeadAttention", "attention"), ids)
+
+
+TOLD = """
+def attention(q, k, v, mask=None, p_drop=0.1):
+    return F.dropout((q @ k.mT / math.sqrt(q.shape[-1])).softmax(-1), p_drop) @ v
+"""
+
+
+def test_what_a_function_is_told_to_drop_is_its_callers(tmp_path):
+    assert "B12" not in check_text(TOLD, tmp_path)["attention"].ids
+    assert "B12" in check_text(TOLD.replace(", p_drop=0.1", "").replace("p_drop", "0.1"), tmp_path)["attention"].ids

@@ -47,8 +47,13 @@ def is_random(candidate: Candidate, probe: Probe, training: bool) -> bool:
     return distance(first, second, probe) > 0 and not says_nothing(first)
 
 
+TOLD = re.compile(r"\s*(@.*\s+)*def \w+\([^)]*(drop|train)")
+
+
 def random_in_evaluation(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
-    """B12: dropout, or anything random, after eval()."""
+    """B12: dropout, or anything random, after eval(). What a function is told to drop is its caller's."""
+    if session.candidate.module is None and TOLD.match(session.candidate.text):
+        return
     for candidate in (session.candidate, with_dropout(session)):
         if candidate is not None and is_random(candidate, session.ran[0].probe, training=False):
             yield Finding(MISTAKES["B12"], "After model.eval(), two calls with the same input give different outputs.")

@@ -23,25 +23,36 @@ LEAST = 1e-4
 ROUNDING = 1e-7
 """The share of the largest gradient that float32's rounding may leave of one that is zero."""
 OURS = "scratch_transformer.kit."
-"""What is made around a function, which may be NumPy's."""
+"""What is made around a function, whose weights are given, and which may be NumPy's."""
 
 
 def stopped(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
-    """B27: an input or a parameter changes the output, and the output has no gradient there, or another one."""
+    """B27: an input or a parameter changes the output, and the output has no gradient there, or another one.
+
+    Without a mask, and with one: what hides may cut.
+    """
     module = session.candidate.module
-    if best is None or module is None or type(module).__module__.startswith(OURS) or session.is_random:
-        return
-    if any(True for _ in roots_of(module)):  # by_hand.py compares what is written by hand
-        return
-    probe = session.ran[0].probe
+    if best is None or session.is_random or (module is not None and any(True for _ in roots_of(module))):
+        return  # by_hand.py compares what is written by hand
+    probes = [result.probe for result in session.ran]
+    masked = [probe for probe in probes if any("mask" in n and v is not None for n, v in probe.inputs.items())]
+    for probe in (*probes[:1], *(one for one in masked[:1] if one is not probes[0])):
+        if (finding := next(_stopped_at(session, best, probe), None)) is not None:
+            yield finding
+            return
+
+
+def _stopped_at(session: Session, best: Hypothesis, probe: Probe) -> Iterator[Finding]:
+    module = session.candidate.module
+    is_function = module is None or type(module).__module__.startswith(OURS)
     inputs, given = with_gradients(probe.inputs)
-    own = {name: p for name, p in module.named_parameters() if p.requires_grad}
+    own = {} if is_function else {name: p for name, p in module.named_parameters() if p.requires_grad}
     found = _gradients(session.candidate, inputs, probe.valid, [*given.values(), *own.values()])
     left = [name for name, gradient in zip((*given, *own), found, strict=True) if gradient is None]
-    if len(left) == len(found) and {"ids", "src"} & set(session.kind.inputs):
-        return  # a model that is only there to write text
-    lost = [name for name in left if name in given and _matters(session, inputs, given[name])]
-    lost += [f"self.{name}" for name in left if name in own and _matters(session, inputs, own[name])]
+    if len(left) == len(found) and (is_function or {"ids", "src"} & set(session.kind.inputs)):
+        return  # NumPy's, or a model that is only there to write text
+    lost = [name for name in left if name in given and _matters(session, inputs, given[name], probe)]
+    lost += [f"self.{name}" for name in left if name in own and _matters(session, inputs, own[name], probe)]
     if lost:
         yield Finding(MISTAKES["B27"], f"The output depends on {', '.join(lost[:4])}, but has no gradient there.")
         return
@@ -95,9 +106,8 @@ def _gradients(module: Any, inputs: dict[str, Any], valid: Tensor | None, leaves
             module.differentiates = False
 
 
-def _matters(session: Session, inputs: dict[str, Any], leaf: Tensor) -> bool:
+def _matters(session: Session, inputs: dict[str, Any], leaf: Tensor, probe: Probe) -> bool:
     """Whether another value gives another output."""
-    probe = session.ran[0].probe
     before, kept = call(session.candidate, inputs), leaf.detach().clone()
     with torch.no_grad():
         leaf.mul_(2).add_(torch.linspace(-1, 1, leaf.numel(), dtype=leaf.dtype).view(leaf.shape))
