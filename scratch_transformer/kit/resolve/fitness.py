@@ -5,12 +5,11 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-import sys
 from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import is_of_torch, leads_to, names_in
+from scratch_transformer.kit.definitions import leads_to, named_in, names_in
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.call.plan import MASKS
@@ -141,15 +140,10 @@ def may_turn(thing: Any) -> bool:
 
 @functools.lru_cache(maxsize=512)
 def names_within(cls: type, depth: int = 4) -> frozenset[str]:
-    """The same of a class and of those that it makes."""
-    names = names_in(cls)
-    module = sys.modules.get(cls.__module__)
-    made = (getattr(module, name, None) for name in names)
-    parts: list[type] = [
-        part for part in made if isinstance(part, type) and issubclass(part, nn.Module) and part is not cls
-    ]
-    own = [part for part in parts if depth and not is_of_torch(part)]
-    return names.union(*(names_within(part, depth - 1) for part in own))
+    """The same of a class and of those that it makes, of other files too: layers.Attention(…)."""
+    made = [one for one in named_in(cls) if isinstance(one, type) and issubclass(one, nn.Module) and one is not cls]
+    own = [part for part in made if depth and part not in cls.__mro__]
+    return names_in(cls).union(*(names_within(part, depth - 1) for part in own))
 
 
 def has_positions(thing: Any) -> bool:

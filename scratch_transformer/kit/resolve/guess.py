@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import names_in
+from scratch_transformer.kit.definitions import leads_to, names_in
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve import structure
 from scratch_transformer.kit.resolve.build.construct import parameters_of
@@ -155,7 +155,7 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
         best = list(dict.fromkeys(["TokenDecoder" if takes(thing, "memory") else "TokenEncoder", *best]))
     if is_class and best and best[0] in BLOCKS and structure.linears(thing) == 1 and _is_bare(thing):
         return ("Projection",) if _only_projects(thing) else ()  # ClassificationLayer: a head, and no network
-    if is_class and best and best[0] in BLOCKS and _is_network(thing):
+    if is_class and best and best[0] in BLOCKS and not SAYS_LAYER.search(word) and _is_network(thing):
         best = list(dict.fromkeys(["FeedForward", "SwiGLU", *best]))  # a block that attends to nothing
     if is_class and best and best[0] in ("Linear", *NORMS) and structure.linears(thing) > 1:
         best = list(dict.fromkeys(["FeedForward", "SwiGLU", *best]))  # T5DenseReluDense, NormedResidualLayer
@@ -249,7 +249,9 @@ def _is_container(thing: Any) -> bool:
 
 def _is_network(thing: Any) -> bool:
     """Whether a block attends to nothing: it has no norm either, or linear layers of its own beside it."""
-    found = [word for name in names_within(thing) for word in ATTENTIVE.findall(name.lower())]
+    called = [one for one in leads_to(thing) if inspect.isfunction(one)]
+    names = names_within(thing).union(*map(names_in, called))
+    found = [word for name in names for word in ATTENTIVE.findall(name.lower())]
     return not found or ({*found} == {"norm"} and "Linear" in names_in(thing))
 
 
@@ -275,7 +277,9 @@ EMBEDS = re.compile(r"embed|stack|encoder|decoder|former", re.IGNORECASE)
 NORMALIZES = re.compile(r"norm|mean|std|var|rms|parameter|^ln\d*$", re.IGNORECASE)
 BLOCKS = ("EncoderLayer", "DecoderOnlyLayer", "DecoderLayer", "LlamaBlock", "MaskedLlamaBlock")
 PARTS = re.compile(r"Embedding|Parameter|ModuleList|[Ee]ncoder|[Dd]ecoder|former|LSTM|GRU|RNN|Conv|[Bb]lock")
-ATTENTIVE = re.compile(r"att|softmax|mha|mhsa|quer|qkv|heads|norm")
+ATTENTIVE = re.compile(r"att|softmax|mha|mhsa|quer|qkv|heads|multi_?head|norm")
+SAYS_LAYER = re.compile(r"(en|de)coder(layer|block)|transformer(layer|block)")
+"""In the name of what is no network, though no word in it tells that it attends."""
 
 
 BY_CONTENT = {
