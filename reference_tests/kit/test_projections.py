@@ -83,3 +83,28 @@ def test_weights_that_it_is_given_have_the_shape_of_those_that_they_replace(axis
     """Nothing that was given in their place is the learner's mistake."""
     result = check_text(TIED.replace("AXIS", axis), tmp_path)["Projection"]
     assert (result.verdict, [named.id for named in result.mistakes]) == expected
+
+
+OF_A_MODULE = """
+class NAME(nn.Module):
+    def __init__(self, d_model, tgt_size):
+        super().__init__()
+        self.cell = nn.Identity()
+        self.net = nn.Sequential(nn.Linear(d_model, tgt_size), nn.LogSoftmax(dim=AXIS))
+
+    def forward(self, x):
+        return self.net(self.cell(x))
+"""
+
+
+@pytest.mark.parametrize("name", ["DecoderOutput", "OutputBlock", "TransformerHead", "LinearSoftmax"])
+@pytest.mark.parametrize("axis, expected", [("-1", ("matches the builtin", [])), ("1", ("mistake", ["B18"]))])
+def test_a_linear_layer_before_a_softmax_that_is_a_module_projects(name, axis, expected, tmp_path):
+    result = check_text(OF_A_MODULE.replace("NAME", name).replace("AXIS", axis), tmp_path)[name]
+    assert (result.kind, result.verdict, [named.id for named in result.mistakes]) == ("Projection", *expected)
+
+
+def test_what_has_a_recurrent_layer_before_it_does_not(tmp_path):
+    text = OF_A_MODULE.replace("NAME", "DecoderOutput").replace("AXIS", "-1")
+    results = check_text(text.replace("nn.Identity()", "nn.GRU(d_model, d_model)"), tmp_path)
+    assert all(one.kind != "Projection" for one in results.values())

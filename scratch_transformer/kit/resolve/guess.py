@@ -166,7 +166,7 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
         best = [*sorted(attentions, key=lambda name: -fitness(kinds[name], thing)), *best]
     if is_class and best[:1] == ["ResidualConnection"] and not any(map(NORMALIZES.search, names_in(thing))):
         return ()  # x + f(x) alone, which leaves the norm to others
-    if is_class and best and best[0] in (*BLOCKS, *STACKS, *structure.WHOLE) and _only_projects(thing):
+    if is_class and best and best[0] in ("Linear", *BLOCKS, *STACKS, *structure.WHOLE) and _only_projects(thing):
         best = list(dict.fromkeys(["Projection", *best]))
     made = None if is_class or not best else forwards.made_by(thing)
     if made is not None:  # transformer_block(d_model, vocab_size, …), which makes a whole model
@@ -259,16 +259,20 @@ def _only_projects(thing: Any) -> bool:
     """Whether it is one linear layer, and perhaps a softmax of that: PredictionLayer, OutputBlock, BertMLM."""
     names = names_within(thing)
     found = {word for name in names for word in ATTENTIVE.findall(name.lower())}
-    if {"Linear", "log_softmax"} <= names and found == {"softmax"}:
-        return not any(EMBEDS.search(name) for name in names - {thing.__name__})
+    if "Linear" in names and names & {"log_softmax", "LogSoftmax"} and found == {"softmax"}:
+        return not any(EMBEDS.search(name) for name in names - {thing.__name__}) and not _has_layers(thing)
     return _is_bare(thing) and structure.linears(thing) == 1 and _is_told(thing, "vocab_size")
 
 
 def _is_bare(thing: Any) -> bool:
     """Whether nothing in it attends, normalizes or embeds, and no part of it is a layer, as far as names tell."""
     names = names_within(thing)
-    is_attentive = any(ATTENTIVE.search(name.lower()) for name in names)
-    return not is_attentive and not any(PARTS.search(name) for name in names - {thing.__name__})
+    return not any(ATTENTIVE.search(name.lower()) for name in names) and not _has_layers(thing)
+
+
+def _has_layers(thing: Any) -> bool:
+    """Whether any part of it is a layer or a table, as far as names tell."""
+    return any(PARTS.search(name) for name in names_within(thing) - {thing.__name__})
 
 
 ENCODES = re.compile(r"bert|classif|sentiment")
