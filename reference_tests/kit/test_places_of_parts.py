@@ -321,6 +321,49 @@ def test_what_a_part_of_another_file_starts_with_is_said_of_the_whole_that_does_
     assert all(mistake.where.startswith("the_start_of_another_file.py") for mistake in result.mistakes[: len(ids)])
 
 
+DROPS_THE_SUM = """
+import torch
+from torch import nn
+
+class EncoderLayer(nn.Module):
+    def __init__(self, width, heads, inner, dropout):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(width, heads, batch_first=True)
+        self.network = nn.Sequential(nn.Linear(width, inner), nn.ReLU(), nn.Linear(inner, width))
+        self.norm1, self.norm2, self.dropout = nn.LayerNorm(width), nn.LayerNorm(width), nn.Dropout(dropout)
+
+    def forward(self, x):
+        x = self.norm1(DROP(x + self.attention(x, x, x)[0]))
+        return self.norm2(x + self.dropout(self.network(x)))
+"""
+OF_LAYERS = """
+from torch import nn
+from the_layer_of_another_file import EncoderLayer
+
+class Encoder(nn.Module):
+    def __init__(self, width, heads, inner, num_layers, dropout):
+        super().__init__()
+        self.layers = nn.ModuleList(EncoderLayer(width, heads, inner, dropout) for _ in range(num_layers))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+"""
+
+
+@pytest.mark.parametrize("drop, ids", [("self.dropout", {"B24"}), ("", set())])
+def test_what_a_layer_of_another_file_does_in_training_is_said_of_its_stack(drop, ids, tmp_path, monkeypatch):
+    """As of one in the same file, which is asked about by itself."""
+    (tmp_path / "the_layer_of_another_file.py").write_text(DROPS_THE_SUM.replace("DROP", drop), encoding="utf-8")
+    (tmp_path / "whole.py").write_text(OF_LAYERS, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "the_layer_of_another_file", raising=False)
+    result = check_here(tmp_path / "whole.py")["Encoder"]
+    assert {one.id for one in result.mistakes if one.severity == "mistake"} == ids
+    assert (result.verdict in FINE) == (not ids)
+
+
 def test_what_may_be_nothing_is_no_part():
     library = Library(KINDS)
     library.add(nn.Identity, ())

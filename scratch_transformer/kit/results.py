@@ -23,7 +23,7 @@ from scratch_transformer.kit.judge.detectors import inventory
 from scratch_transformer.kit.judge.frames import is_learners, said_of
 from scratch_transformer.kit.judge.stops import no_forward
 from scratch_transformer.kit.judge.stops.crashes import crash_finding, first_finding
-from scratch_transformer.kit.kind import Diagnosis, Finding, Kind, Verdict
+from scratch_transformer.kit.kind import Diagnosis, Finding, Verdict
 from scratch_transformer.kit.report import lines, stubs
 from scratch_transformer.kit.report.finding import FINE, Named, Result
 from scratch_transformer.kit.resolve import foreign, likeness
@@ -65,7 +65,7 @@ class Results:
         every = self.library.parts_of(outcome.candidate.made, idle) if outcome.candidate else ()
         within = tuple(part for part in every if not any(part is other for other in self.library.silent))
         silent = [part for part in every if not any(part is other for other in within)]
-        diagnosis = _with_their_starts(_as_ignored(diagnosis, within), kind, silent, within, source)
+        diagnosis = _with_those_elsewhere(_as_ignored(diagnosis, within), silent, within, source)
         parts = {f.mistake.id for part in within for f in part.findings if f.severity != "note"}
         parts &= {f.mistake.id for f in diagnosis.findings if f.severity != "note"}
         beside = _of_parts(diagnosis, within) or self._of_replaced(diagnosis)
@@ -284,17 +284,17 @@ def _unsaid(diagnosis: Diagnosis, silent: Sequence[Diagnosis]) -> list[Finding]:
     return list(own.values()) if diagnosis.verdict == "unknown mismatch" or diagnosis.unexplained else []
 
 
-def _with_their_starts(
-    diagnosis: Diagnosis, kind: Kind, silent: Sequence[Diagnosis], within: Sequence[Diagnosis], source: Source
+def _with_those_elsewhere(
+    diagnosis: Diagnosis, silent: Sequence[Diagnosis], within: Sequence[Diagnosis], source: Source
 ) -> Diagnosis:
-    """With the mistakes of parts in other files that no whole is asked for: what a norm starts with, a plain table.
+    """With the mistakes of parts in other files that no numbers of the whole show: what a norm starts with, dropout.
 
     Not where the file of the whole fills the weights of norms itself.
     """
     if diagnosis.verdict in ("unknown mismatch", "crashed"):
         return diagnosis
     fills = inventory.FILLS_NORMS.search(source.text)
-    known = kind.ids | {*diagnosis.ids, *_of_parts(diagnosis, within), *({"LN13"} if fills else ())}
+    known = {*diagnosis.ids, *_of_parts(diagnosis, within), *({"LN13"} if fills else ())}
     found = [f for part in silent if not part.unexplained for f in part.findings if f.severity == "mistake"]
     own = {f.mistake.id: f for f in found if not f.mistake.changes and f.mistake.id not in known}
     verdict: Verdict = "mistake" if own else diagnosis.verdict

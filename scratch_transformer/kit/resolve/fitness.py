@@ -141,7 +141,7 @@ def may_turn(thing: Any) -> bool:
 @functools.lru_cache(maxsize=512)
 def names_within(cls: type, depth: int = 4) -> frozenset[str]:
     """The same of a class and of those that it makes, of other files too: layers.Attention(…)."""
-    made = [one for one in named_in(cls) if isinstance(one, type) and issubclass(one, nn.Module) and one is not cls]
+    made: list[type] = [one for one in named_in(cls) if isinstance(one, type) and issubclass(one, nn.Module)]
     own = [part for part in made if depth and part not in cls.__mro__]
     return names_in(cls).union(*(names_within(part, depth - 1) for part in own))
 

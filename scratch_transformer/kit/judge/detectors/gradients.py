@@ -46,7 +46,8 @@ def _stopped_at(session: Session, best: Hypothesis, probe: Probe) -> Iterator[Fi
     module = session.candidate.module
     is_function = module is None or type(module).__module__.startswith(OURS)
     inputs, given = with_gradients(probe.inputs)
-    own = {} if is_function else {name: p for name, p in module.named_parameters() if p.requires_grad}
+    named = () if module is None or is_function else module.named_parameters()
+    own = {name: p for name, p in named if p.requires_grad}
     found = _gradients(session.candidate, inputs, probe.valid, [*given.values(), *own.values()])
     left = [name for name, gradient in zip((*given, *own), found, strict=True) if gradient is None]
     if len(left) == len(found) and (is_function or {"ids", "src"} & set(session.kind.inputs)):
