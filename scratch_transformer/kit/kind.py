@@ -218,6 +218,11 @@ class Candidate:
         self.blocked_is = self.text = ""
 
     @property
+    def projected_twice(self) -> str:
+        """Names of its layers before an attention that projects again, which were made to change nothing."""
+        return ""
+
+    @property
     def is_called_alone(self) -> bool:
         """Whether, as it is called, a token may be all that it attends to: then its own value is no mistake of its."""
         return False

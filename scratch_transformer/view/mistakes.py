@@ -27,6 +27,7 @@ NOT_HERE = {
     "A29": UNKNOWN,
     "A37": UNKNOWN,
     "A38": UNKNOWN,
+    "A39": "two layers in a row do what one does",
     "B23": UNKNOWN,
     "B25": UNKNOWN,
     "B28": UNKNOWN,

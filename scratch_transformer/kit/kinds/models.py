@@ -30,7 +30,6 @@ from scratch_transformer.kit.kinds.blocks import (
 from scratch_transformer.kit.kinds.choices import combined
 from scratch_transformer.kit.kinds.inputs import B, Draw, S, T, causal, gap, keys, queries, real
 from scratch_transformer.kit.kinds.layers import ORDERS, OUTPUTS
-from scratch_transformer.kit.mistakes.construction import SOURCES_TABLE
 from scratch_transformer.kit.recipe import Recipe
 
 POSITIONS = {
@@ -209,8 +208,9 @@ SEQ2SEQ = model_kind(
     defaults={**MODEL_SIZES, "src_vocab_size": 13, "tgt_vocab_size": 11, "src_pad": 0, "tgt_pad": 1},
     probes=seq2seq_probes,
     mistakes=(
-        "B25", f"B30:{SOURCES_TABLE}", *BOTH_SIDES, *CAUSAL_MISTAKES, *CROSS_MISTAKES, *FINAL_NORMS, "B9", "B19", "B28",
-        "B20", *POSITION_MISTAKES, "P13", "B18",
+        "B25", "B30:the target's tokens are looked up in the source's embedding, and the target's is unused",
+        *BOTH_SIDES, *CAUSAL_MISTAKES, *CROSS_MISTAKES, *FINAL_NORMS, "B9", "B19", "B28", "B20",
+        *POSITION_MISTAKES, "P13", "B18",
     ),
     designs=combined(HEADS, OUTPUTS, POSITIONS, SCALED, FINAL, ORDERS, USUAL, NORMALIZED),
     more_full=MEMORY_NORM,

@@ -1,4 +1,4 @@
-"""A1 … A25, A37, A38: mistakes in attention, its heads and its masks."""
+"""A1 … A25, A37 … A39: mistakes in attention, its heads and its masks."""
 
 from scratch_transformer.kit.kind import Mistake
 
@@ -134,6 +134,25 @@ weights, values = torch.randn(2, 3).softmax(-1), torch.randn(3, 2)
 print("right:", torch.einsum("qk,kd->qd", weights, values))
 print("two letters, every query gets the same:", torch.einsum("qk,vd->qd", weights, values))
 print("the sum of all values:", values.sum(0))
+""",
+    ),
+    Mistake(
+        id="A39",
+        title="projected twice in a row",
+        severity="harmless",
+        does="Projects queries, keys and values with layers of its own, and hands them to an attention that projects "
+        "them again. Two linear layers in a row can do no more than one: it has twice the weights, and learns "
+        "otherwise.",
+        expected="Attention is given x itself, for queries, keys and values, and projects it.",
+        fix="Leave out the layers that stand before it: self.attention(x, x, x).",
+        source=HEADS,
+        mathematics="(x W₁ᵀ + b₁) W₂ᵀ + b₂ = x (W₂ W₁)ᵀ + (W₂ b₁ + b₂): one matrix and one bias",
+        demo="""\
+import torch
+torch.manual_seed(0)
+first, second, one, x = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4), torch.nn.Linear(4, 4), torch.randn(3, 4)
+one.weight.data, one.bias.data = second.weight @ first.weight, second.weight @ first.bias + second.bias
+print("two layers are one:", torch.allclose(second(first(x)), one(x), atol=1e-6))
 """,
     ),
     Mistake(

@@ -23,6 +23,7 @@ from scratch_transformer.kit.resolve.call.precision import double, told_of_old_m
 from scratch_transformer.kit.resolve.names.inputs import MASKED, says_sides
 from scratch_transformer.kit.resolve.names.words import plain
 from scratch_transformer.kit.resolve.weights.layout import ZERO, Layout, Parameters, neutral
+from scratch_transformer.kit.resolve.weights.twice import PROJECTED
 
 CAUSAL = re.compile(r"gpt|causal|masked|decod|autoregress|lm$|language|generat", re.IGNORECASE)
 """In the name of what hides the future by itself."""
@@ -122,6 +123,11 @@ class Resolved(Candidate):
         """In another order of dimensions its tokens may be taken for samples or heads, of which there may be one."""
         is_core = self.kind.name == "ScaledDotProductAttention"
         return self.plan.order != "batch first" or (is_core and self.settings.get("num_heads", 1) == 1)
+
+    @property
+    def projected_twice(self) -> str:
+        parts = self.module.modules() if self.module is not None else ()
+        return next((names for part in parts if (names := getattr(part, PROJECTED, ""))), "")
 
     @property
     def unregistered(self) -> list[str]:

@@ -243,6 +243,13 @@ def shared_attentions(session: Session, best: Hypothesis | None) -> Iterator[Fin
         yield Finding(MISTAKES["A36"], said)
 
 
+def projected_twice(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """A39: layers for queries, keys and values beside an attention that has its own; they were made to do nothing."""
+    if best is not None and (names := session.candidate.projected_twice):
+        said = f"{names} stand before an attention that projects again. Where they change nothing, it agrees."
+        yield Finding(MISTAKES["A39"], said)
+
+
 def norm_beside(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     """B15, where attention and network side by side have one norm, as they may, and the layer has another one."""
     if best is None or (best.recipe.norm_order, best.recipe.norms) != ("parallel", "shared") or "B14" in best.ids:
@@ -266,5 +273,6 @@ INVENTORY: tuple[tuple[tuple[str, ...], Detector], ...] = (
     (("B9",), shared_layers),
     (("B30",), never_used),
     (("A36",), shared_attentions),
+    (("A39",), projected_twice),
     (("B15",), norm_beside),
 )

@@ -18,6 +18,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 import torch
 from torch import Tensor, nn
 
+from scratch_transformer.kit.resolve.weights.twice import project_once
+
 ZERO, ONE = -1, -2
 CONSTANTS = torch.tensor([1.0, 0.0], dtype=torch.float64)
 """What stands at these positions, behind the numbers of a vector."""
@@ -226,8 +228,10 @@ SEGMENTS = re.compile(r"segment|token_?type|(^|[._])segs?(_?emb|\.|$)")
 def prepare(module: nn.Module) -> None:
     """Float64 and evaluation mode, also for what PyTorch does not see: modules in lists, tensors in attributes.
 
-    Embeddings of segments are zeros: a reference that has none is no other model then.
+    Embeddings of segments are zeros: a reference that has none is no other model then; and of two projections in a row
+    the first changes nothing.
     """
+    project_once(module)
     seen_by_torch: set[nn.Module] = set()
     for path, part in walk(module):
         if isinstance(part, nn.Embedding) and SEGMENTS.search(path.lower()):

@@ -1,0 +1,77 @@
+"""Queries, keys and values that are projected before an attention that projects them again: harmless, and said."""
+
+import pytest
+
+from reference_tests.kit.learners.checked import IMPORTS, check_text
+
+BY_TORCH = """
+class SelfAttention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.query, self.key, self.value = (nn.Linear(d_model, d_model) for _ in range(3))
+        self.attention = nn.MultiheadAttention(d_model, num_heads, batch_first=True)
+
+    def forward(self, x):
+        return self.attention(self.query(x), self.key(x), self.value(x))[0]
+"""
+LAYER = """
+class MultiHead(nn.Module):
+    def __init__(self, d_model, heads):
+        super().__init__()
+        assert d_model % heads == 0
+        self.heads, self.width = heads, d_model // heads
+        self.w_q, self.w_k, self.w_v, self.w_o = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, v, k, q, mask=None):
+        q, k, v = (
+            one.view(one.shape[0], -1, self.heads, self.width).transpose(1, 2)
+            for one in (self.w_q(q), self.w_k(k), self.w_v(v))
+        )
+        scores = q @ k.transpose(-2, -1) / self.width**0.5
+        if mask is not None:
+            scores = scores.masked_fill(mask == 0, float("-inf"))
+        x = scores.softmax(-1) @ v
+        return self.w_o(x.transpose(1, 2).flatten(2))
+
+
+class DecoderLayer(nn.Module):
+    def __init__(self, d_model, heads, d_ff):
+        super().__init__()
+        self.W_q_masked, self.W_k_masked = nn.Linear(d_model, d_model), nn.Linear(d_model, d_model)
+        self.W_v_masked = nn.Linear(d_model, d_model)
+        self.masked, self.cross = MultiHead(d_model, heads), MultiHead(d_model, heads)
+        self.network = nn.Sequential(nn.Linear(d_model, d_ff), nn.ReLU(), nn.Linear(d_ff, d_model))
+        self.norm1, self.norm2, self.norm3 = (nn.LayerNorm(d_model) for _ in range(3))
+
+    def forward(self, x, memory):
+        seen = torch.tril(torch.ones(x.shape[1], x.shape[1], device=x.device))
+        own = self.masked(self.W_v_masked(x), self.W_k_masked(x), self.W_q_masked(x), seen)
+        x = self.norm1(x + own)
+        x = self.norm2(x + self.cross(memory, memory, x))
+        return self.norm3(x + self.network(x))
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "named"),
+    [
+        (BY_TORCH, "SelfAttention", []),
+        (LAYER, "DecoderLayer", []),
+        (LAYER.replace("tril(", "triu("), "DecoderLayer", ["A5"]),
+    ],
+    ids=["torch's", "a layer", "a layer whose mask is wrong"],
+)
+def test_the_first_projections_are_made_to_change_nothing(text, name, named, tmp_path):
+    result = check_text(text, tmp_path)[name]
+    assert not result.unexplained and result.verdict == ("mistake" if named else "harmless deviation"), result
+    severe = [one.id for one in result.mistakes if one.severity == "mistake"]
+    assert severe == named
+    (said,) = [one for one in result.mistakes if one.id == "A39"]
+    line = (IMPORTS + text).splitlines()[said.line - 1].strip()
+    assert said.severity == "harmless" and line.startswith(("own =", "return"))
+
+
+def test_projections_of_an_attention_that_has_none_are_its_own(tmp_path):
+    alone = LAYER.partition("class DecoderLayer")[0]
+    result = check_text(alone, tmp_path)["MultiHead"]
+    assert result.verdict == "matches the builtin" and not [one for one in result.mistakes if one.id == "A39"]
