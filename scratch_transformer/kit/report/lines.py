@@ -17,8 +17,11 @@ from scratch_transformer.kit.definitions import is_own, leads_to, lines_of
 from scratch_transformer.kit.mistakes.attention import ONE_HEAD, OWN_VALUE, WEIGHTS_APART
 from scratch_transformer.kit.mistakes.blocks import IN_BOTH, UNUSED_NORMS
 from scratch_transformer.kit.mistakes.construction import SOURCES_TABLE
+from scratch_transformer.kit.report import sums
 from scratch_transformer.kit.report.fixes import fixed
 
+OF_NORMS = ("B2", "B3", "B13", "B15")
+"""Mistakes that a sublayer's norm shows."""
 PATTERNS: dict[str, str] = {
     "LN1": r"\.(std|var)(_mean)? ?\(", "LN2": r"eps", "LN3": r"(?<!st)eps",
     "LN4": r"Parameter\(", "LN5": r"\*\*\s*2|pow\(|square",
@@ -55,7 +58,7 @@ PATTERNS: dict[str, str] = {
     "A23": r"view|reshape|transpose|permute", "A24": r"mask", "A25": r"tril|triu|mask",
     "A27": r"self_?att\w*\(|mask", "A28": r"Linear\(", "A29": r"masked_fill|mask\w* ?=", "A30": r"mask|tril|triu",
     "A31": r"mask", "A35": r"\.view\(|reshape\(", "A34": r"byte|uint8|ByteTensor|1 *-|mask", "B6": r"dropout|return",
-    "B14": r"return", **dict.fromkeys(("B2", "B3", "B13", "B15"), r"norm|\bln\w*\("),
+    "B14": r"return", **dict.fromkeys(OF_NORMS, r"norm|\bln\w*\("),
     "B16": r"return", "B17": r"relu|gelu|GELU|ReLU|act", "B19": r"for ", "B20": r"att",
     "A36": r"\b(enc|mem|src|context)\w*\b(?<!mask).*[,)]",
     "B21": r"\b[A-Z]\w*\([^()]*(\([^()]*\)[^()]*)*\)\(",
@@ -128,6 +131,8 @@ OF_ATTENTION = (
 """Mistakes that are made where attention is computed: the same words elsewhere mean something else."""
 OF_LAYERS = ("A36", "B2", "B3", "B6", "B13", "B14", "B15", "B20", "B23", "B24")
 """Mistakes that are made where sublayers are put together."""
+OF_SUMS = {"B24": sums.dropped, "B13": sums.thrown_away}
+"""What is seen where a residual connection's sum is made something of."""
 MERGES = {("A23", "not transposed back")}
 """Heads are split before they are merged, with the same words: the last line is meant."""
 LAST = {*MERGES, ("B17", "at the end too")}
@@ -189,6 +194,9 @@ def place(
     head = find(target) if find is not None else None
     if head is not None:
         return head
+    for one in sums.layers_first(definitions) if id in OF_SUMS else ():
+        if (number := OF_SUMS[id](one)) is not None:
+            return Place(inspect.getsourcefile(one) or "", lines_of(one)[1] + number, [])
     named = re.escape(form) if id in ("B26", "B30") or (id == "B29" and form.endswith("()")) else ""
     usual: tuple[str | None, ...] = (rf"{named}\(", named) if named else (PATTERNS.get(id), OTHERWISE.get(id))
     if id == "B30" and form.isidentifier():  # of a factory's own
@@ -198,6 +206,8 @@ def place(
     if id == "B22" and form:  # of a whole with others that are filled
         name = form.rpartition(".")[2]
         usual = (rf"self\.{name} *(:[^=]*)?=[^=]|register_parameter\(.{name}\b", *usual)
+    if id in OF_NORMS and (norms := sums.made_of(target, sums.NORM)):  # self.n1, which no name tells
+        usual = (*usual, rf"({'|'.join(map(re.escape, sorted(norms)))})\(")
     for pattern in filter(None, (OF_FORMS.get((id, form)), *usual)):
         for room in own if (id, form) in OF_ITSELF and isinstance(target, type) else rooms:
             fits = _fits(pattern, room)

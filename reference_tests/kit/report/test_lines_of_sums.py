@@ -1,0 +1,63 @@
+"""The line to look at for a residual connection: where its sum is dropped, or gets a name that is not read again."""
+
+import importlib
+import sys
+
+import pytest
+
+from scratch_transformer.kit.report.lines import place
+
+LAYER = """
+from torch import nn
+class Layer(nn.Module):
+    def __init__(self, width, heads, p):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(width, heads, batch_first=True)
+        self.network = nn.Sequential(nn.Linear(width, 64), nn.ReLU(), nn.Linear(64, width))
+        self.n1, self.n2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.d1, self.d2 = nn.Dropout(p), nn.Dropout(p)
+    def forward(self, x):
+        a = self.attention(x, x, x)[0]
+        a = self.d1(a)
+        x = self.n1(x + a)
+        f = self.d1(self.network(x))
+        f = x + f
+        return self.n2(f)
+"""
+
+
+@pytest.fixture
+def layer(tmp_path, monkeypatch):
+    def made(old, new):
+        assert LAYER.count(old) == 1
+        name = f"layer_of_sums_{abs(hash((old, new)))}"
+        (tmp_path / f"{name}.py").write_text(LAYER.replace(old, new))
+        return importlib.import_module(name).Layer
+
+    monkeypatch.syspath_prepend(tmp_path)
+    yield made
+    for name in [name for name in sys.modules if name.startswith("layer_of_sums_")]:
+        del sys.modules[name]
+
+
+@pytest.mark.parametrize("old, new, line", [
+    ("x = self.n1(x + a)", "x = self.d2(self.n1(x + a))", 13), ("f = x + f", "f = x + f\n        f = self.d2(f)", 16),
+    ("return self.n2(f)", "f = self.n2(f)\n        return nn.functional.dropout(f, 0.1, self.training)", 17),
+    ("f = x + f", "x += f\n        f = self.d2(x)", 16),
+])  # fmt: skip
+def test_the_dropout_of_a_sum_is_shown_and_no_sublayers(layer, old, new, line):
+    assert place("B24", "", layer(old, new)).line == line
+
+
+@pytest.mark.parametrize("old, new, line", [
+    ("        x = self.n1(x + a)\n", "        y = self.n1(x + a)\n        x = a\n", 13),
+    ("        x = self.n1(x + a)\n", "        x = self.n1(x + a)\n        x = self.n1(a)\n", 13),
+    ("return self.n2(f)", "return self.n2(self.network(x))", 15),
+    ("x = self.n1(x + a)", "x = self.n1(a)", 13),
+])  # fmt: skip
+def test_the_sum_that_is_thrown_away_is_shown_else_the_norm_without_one(layer, old, new, line):
+    assert place("B13", "", layer(old, new)).line == line
+
+
+def test_a_norm_that_is_not_called_one_is_found_by_its_class(layer):
+    assert place("B2", "", layer("x = self.n1(x + a)", "x = x + self.n1(a)")).line == 13

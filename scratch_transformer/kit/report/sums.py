@@ -1,0 +1,119 @@
+"""Where in a layer's forward the sum of a residual connection is dropped out, or thrown away."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from scratch_transformer.kit.definitions import nodes_of, source_of, tree_of
+
+NORM, DROPOUT = r"(?i)norm|\bln\w*$", r"(?i)drop"
+"""What norms and dropouts are called, of classes and of attributes."""
+
+
+def made_of(definition: Any, called: str) -> set[str]:
+    """The attributes of a class that get a norm, or a dropout, whatever they are called: self.n1 = nn.LayerNorm(…)."""
+    assigned = [node for node in nodes_of(definition) if isinstance(node, ast.Assign)]
+    pairs = [pair for node in assigned for pair in _pairs(node.targets[0], node.value)]
+    calls = [(target, value.func) for target, value in pairs if isinstance(value, ast.Call)]
+    return {ast.unparse(target) for target, function in calls if re.search(called, ast.unparse(function))}
+
+
+def layers_first(definitions: Iterable[Any]) -> list[Any]:
+    """What has norms and attention or sublayers, and looks up no words, before the rest."""
+    texts = {definition: source_of(definition).lower() for definition in definitions}
+    return sorted(
+        texts,
+        key=lambda one: (
+            not ("norm" in texts[one] and re.search("att|sublayer|mha", texts[one])), "embedding(" in texts[one],
+        ),
+    )  # fmt: skip
+
+
+def dropped(definition: Any) -> int | None:
+    """At which line of a class, from 0, its forward drops out of a sum, or of the norm of one."""
+    forward = _Forward(definition)
+    for statement in forward.statements():
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Call) and forward.is_called(node, DROPOUT) and forward.is_sum(_first(node)):
+                return node.lineno - 1
+    return None
+
+
+def thrown_away(definition: Any) -> int | None:
+    """At which line of a class, from 0, its forward gives a sum a name that is not read any more."""
+    forward = _Forward(definition)
+    statements = [*forward.statements()]
+    for at, statement in enumerate(statements):
+        if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name):
+            continue
+        name, around = statement.targets[0].id, forward.loops_around(statement)
+        is_read = any(_first_use(loop, name) for loop in around)
+        later = [use for other in statements[at + 1 :] if (use := _first_use(other, name)) is not None]
+        if statement in forward.sums and not is_read and not (later and later[0]):
+            return statement.lineno - 1
+    return None
+
+
+class _Forward:
+    """The forward of a class, read from its first line to its last."""
+
+    def __init__(self, definition: Any) -> None:
+        body = getattr(tree_of(definition), "body", [])
+        self.body = next((f.body for f in body if isinstance(f, ast.FunctionDef) and f.name == "forward"), [])
+        self.names = {called: made_of(definition, called) for called in (NORM, DROPOUT)}
+        self.known: dict[str, bool] = {}
+        self.sums: set[ast.stmt] = set()
+
+    def statements(self, body: Iterable[ast.stmt] | None = None) -> Iterator[ast.stmt]:
+        """All that compute something, in the order of the text; what each makes is known when the next one comes."""
+        for statement in self.body if body is None else body:
+            inner = [*getattr(statement, "body", []), *getattr(statement, "orelse", [])]
+            if inner:
+                yield from self.statements(inner)
+                continue
+            yield statement
+            if isinstance(statement, ast.Assign):
+                for target, value in _pairs(statement.targets[0], statement.value):
+                    self._learn(ast.unparse(target), self.is_sum(value), statement)
+            elif isinstance(statement, ast.AugAssign):
+                self._learn(ast.unparse(statement.target), isinstance(statement.op, ast.Add), statement)
+
+    def _learn(self, name: str, is_sum: bool, statement: ast.stmt) -> None:
+        self.known[name] = is_sum
+        self.sums |= {statement} if is_sum else set()
+
+    def is_called(self, call: ast.Call, word: str) -> bool:
+        """Whether a call is of a norm, or of dropout."""
+        function = ast.unparse(call.func)
+        return function in self.names[word] or re.search(word, function) is not None
+
+    def is_sum(self, value: ast.expr | None) -> bool:
+        """x + f(x), a name of such, and the norm or what dropout leaves of it."""
+        if isinstance(value, ast.Call):
+            return any(self.is_called(value, word) for word in (NORM, DROPOUT)) and self.is_sum(_first(value))
+        is_added = isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add)
+        return is_added or (isinstance(value, ast.Name) and self.known.get(value.id, False))
+
+    def loops_around(self, statement: ast.stmt) -> list[ast.AST]:
+        loops = [node for one in self.body for node in ast.walk(one) if isinstance(node, (ast.For, ast.While))]
+        return [loop for loop in loops if any(node is statement for node in ast.walk(loop))]
+
+
+def _first(call: ast.Call) -> ast.expr | None:
+    return call.args[0] if call.args else None
+
+
+def _pairs(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
+    """a, b = c, d is a = c and b = d."""
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+        return [*zip(target.elts, value.elts, strict=True)]
+    return [(one, value) for one in (target.elts if isinstance(target, ast.Tuple) else [target])]
+
+
+def _first_use(node: ast.AST, name: str) -> bool | None:
+    """Whether a node reads a name (before it sets it); None if it does neither."""
+    uses = [one.ctx for one in ast.walk(node) if isinstance(one, ast.Name) and one.id == name]
+    return any(isinstance(use, ast.Load) for use in uses) if uses else None
