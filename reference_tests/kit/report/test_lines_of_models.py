@@ -1,6 +1,8 @@
 """The line to look at in models whose layers are torch's, or whose tables are called tok."""
 
+import importlib
 import linecache
+import sys
 
 import pytest
 import torch
@@ -89,3 +91,57 @@ class EncoderLayer(nn.Module):
 def test_a_size_that_nothing_reads_is_shown_where_it_is_taken(tmp_path):
     (named,) = [found for found in check_text(UNREAD, tmp_path)["EncoderLayer"].mistakes if found.id == "B29"]
     assert named.code[named.line - named.first].strip() == "d_ff: int = None,"
+
+
+STACK = """
+DEPTH = 4
+
+
+class Layer(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.matrices = nn.ModuleList([nn.Linear(width, width) for _ in range(4)])
+        self.others = nn.ModuleList([nn.Linear(width, width), nn.Linear(width, width)])
+
+
+class Stack(nn.Module):
+    def __init__(self, width, depth):
+        super().__init__()
+        self.layers = nn.ModuleList([Layer(width) for _ in range(depth)])
+
+    def forward(self, x):
+        for matrix in (self.first, self.second):
+            x = matrix(x)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+class Model(nn.Module):
+    def __init__(self, width, depth):
+        super().__init__()
+        self.stack = Stack(width, depth)
+
+    def forward(self, x):
+        for matrix in (self.first, self.second):
+            x = matrix(x)
+        return self.stack(x)
+"""
+
+
+@pytest.mark.parametrize("cls", ["Stack", "Model"])
+@pytest.mark.parametrize("old, new, line", [
+    ("[Layer(width) for _ in range(depth)]", "[Layer(width)]", "self.layers = nn.ModuleList([Layer(width)])"),
+    ("for _ in range(depth)", "for _ in range(6)", "self.layers = nn.ModuleList([Layer(width) for _ in range(6)])"),
+    ("range(depth)", "range(DEPTH)", "self.layers = nn.ModuleList([Layer(width) for _ in range(DEPTH)])"),
+    ("x = layer(x)\n        return", "x = layer(x)\n            return", "for layer in self.layers:"),
+])  # fmt: skip
+def test_the_line_is_where_the_number_of_layers_is_settled(cls, old, new, line, tmp_path, monkeypatch):
+    assert STACK.count(old) == 1
+    (tmp_path / "settled_stack.py").write_text("from torch import nn\n" + STACK.replace(old, new))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "settled_stack", raising=False)
+    found = place("B28", "the first alone", getattr(importlib.import_module("settled_stack"), cls))
+    del sys.modules["settled_stack"]
+    linecache.checkcache()
+    assert linecache.getline(found.file, found.line).strip() == line

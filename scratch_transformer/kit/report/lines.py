@@ -17,7 +17,7 @@ from scratch_transformer.kit.definitions import is_own, leads_to, lines_of
 from scratch_transformer.kit.mistakes.attention import ONE_HEAD, OWN_VALUE, WEIGHTS_APART
 from scratch_transformer.kit.mistakes.blocks import IN_BOTH, UNUSED_NORMS
 from scratch_transformer.kit.mistakes.construction import SOURCES_TABLE
-from scratch_transformer.kit.report import sums
+from scratch_transformer.kit.report import numbers, sums
 from scratch_transformer.kit.report.fixes import fixed
 
 OF_NORMS = ("B2", "B3", "B13", "B15")
@@ -131,8 +131,10 @@ OF_ATTENTION = (
 """Mistakes that are made where attention is computed: the same words elsewhere mean something else."""
 OF_LAYERS = ("A36", "B2", "B3", "B6", "B13", "B14", "B15", "B20", "B23", "B24")
 """Mistakes that are made where sublayers are put together."""
-OF_SUMS = {"B24": sums.dropped, "B13": sums.thrown_away}
+OF_SUMS = ("B24", "B13")
 """What is seen where a residual connection's sum is made something of."""
+READ = {"B24": sums.dropped, "B13": sums.thrown_away, "B28": numbers.of_layers}
+"""What is known by how the code is built, not by its words."""
 MERGES = {("A23", "not transposed back")}
 """Heads are split before they are merged, with the same words: the last line is meant."""
 LAST = {*MERGES, ("B17", "at the end too")}
@@ -194,14 +196,15 @@ def place(
     head = find(target) if find is not None else None
     if head is not None:
         return head
-    for one in sums.layers_first(definitions) if id in OF_SUMS else ():
-        if (number := OF_SUMS[id](one)) is not None:
+    side = re.match(r"\w*(enc|dec)\w* is not listened to", form) if id == "B28" else None
+    for one in sums.layers_first(definitions) if id in OF_SUMS else definitions if id in READ and not side else ():
+        if (number := READ[id](one)) is not None:
             return Place(inspect.getsourcefile(one) or "", lines_of(one)[1] + number, [])
     named = re.escape(form) if id in ("B26", "B30") or (id == "B29" and form.endswith("()")) else ""
     usual: tuple[str | None, ...] = (rf"{named}\(", named) if named else (PATTERNS.get(id), OTHERWISE.get(id))
     if id == "B30" and form.isidentifier():  # of a factory's own
         usual = (rf"^\s*{named} *=[^=]", *usual)
-    if id == "B28" and (side := re.match(r"\w*(enc|dec)\w* is not listened to", form)) is not None:
+    if side is not None:
         usual = (rf"self\.\w*{side[1]}\w* *=[^=]", *usual)
     if id == "B22" and form:  # of a whole with others that are filled
         name = form.rpartition(".")[2]

@@ -1,0 +1,40 @@
+"""Where a stack settles how many layers it has, whatever number it is told."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import Any
+
+from scratch_transformer.kit.definitions import tree_of
+
+SMALL = re.compile(r"\b(Linear|\w*Norm|Dropout|Embedding|Parameter|ReLU|GELU)\(")
+"""Parts of torch's that are no layers: four projections are made in such a way."""
+
+
+def of_layers(definition: Any) -> int | None:
+    """At which line of a class, from 0, it does: the loop that returns, range(6), or a list without a loop."""
+    methods = {one.name: one for one in getattr(tree_of(definition), "body", []) if isinstance(one, ast.FunctionDef)}
+    for loop in (node for method in methods.values() for node in ast.walk(method) if isinstance(node, ast.For)):
+        if any(isinstance(statement, ast.Return) for statement in loop.body):
+            return loop.lineno - 1
+    nodes = [*ast.walk(methods["__init__"])] if "__init__" in methods else []
+    local = {node.arg for node in nodes if isinstance(node, ast.arg)}
+    local |= {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    fixed = (node for node in nodes if _is_repeated(node, local) or _is_written_out(node))
+    return next((int(vars(node)["lineno"]) - 1 for node in fixed if not SMALL.search(ast.unparse(node))), None)
+
+
+def _is_repeated(node: ast.AST, local: set[str]) -> bool:
+    """[Layer(…) for _ in range(6)], or a loop; of a number that is written in, or the file's."""
+    loops = node.generators if isinstance(node, (ast.ListComp, ast.GeneratorExp)) else [node]
+    calls = [loop.iter for loop in loops if isinstance(loop, (ast.comprehension, ast.For))]
+    numbers = [c.args[-1] for c in calls if isinstance(c, ast.Call) and ast.unparse(c.func) == "range" and c.args]
+    return any(isinstance(n, ast.Constant) or (isinstance(n, ast.Name) and n.id not in local) for n in numbers)
+
+
+def _is_written_out(node: ast.AST) -> bool:
+    """nn.ModuleList([Layer(…)]): nothing but calls, one after the other."""
+    is_list = isinstance(node, ast.Call) and ast.unparse(node.func).endswith("ModuleList") and len(node.args) == 1
+    parts = getattr(node.args[0], "elts", []) if is_list else []  # type: ignore[attr-defined]
+    return bool(parts) and all(isinstance(part, ast.Call) for part in parts)
