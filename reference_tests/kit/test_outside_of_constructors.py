@@ -94,6 +94,42 @@ def test_a_command_line_has_its_defaults():
         parser.parse_args([])
 
 
+OF_THE_FILE = """
+EPS = 1e-6
+
+
+class Norm(nn.Module):
+    def __init__(self, d_model, eps):
+        super().__init__()
+        self.eps = eps
+        self.scale, self.shift = nn.Parameter(torch.ones(d_model)), nn.Parameter(torch.zeros(d_model))
+
+    def forward(self, x):
+        variance, mean = torch.var_mean(x, dim=-1, keepdim=True, correction=0)
+        return self.scale * (x - mean) / torch.sqrt(variance + self.eps) + self.shift
+
+
+class EncoderLayer(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(d_model, num_heads, batch_first=True)
+        self.network = nn.Sequential(nn.Linear(d_model, 24), nn.ReLU(), nn.Linear(24, d_model))
+        self.norm1, self.norm2 = Norm(d_model, 1e-6), Norm(d_model, EPS)
+
+    def forward(self, x):
+        x = self.norm1(x + self.attention(x, x, x)[0])
+        return self.norm2(x + self.network(x))
+"""
+
+
+def test_an_eps_of_the_file_is_left_as_it_is(tmp_path):
+    layer = check_text(OF_THE_FILE, tmp_path)["EncoderLayer"]
+    assert (layer.verdict, layer.ids) == ("harmless deviation", ["LN3"])
+    assert not any("different eps" in said for said in (*layer.notes, *layer.limits))
+    (named,) = layer.mistakes
+    assert named.code[named.line - named.first].strip().startswith("self.norm1, self.norm2 = Norm(d_model, 1e-6)")
+
+
 class Heads(nn.Module):
     """Each head is a module of its own; width: of all of them."""
 

@@ -65,3 +65,40 @@ def learner(tmp_path, monkeypatch):
 def test_of_arguments_alone_the_line_is_where_the_call_begins(learner, file, name, id, line):
     found = place(id, "", getattr(learner(file), name))
     assert (Path(found.file).stem, found.line) == ("parts_in_lines", line)
+
+
+TOLD = """
+from torch import nn
+SMALL = 1e-6
+class Norm(nn.Module):
+    def __init__(self, width, eps):
+        super().__init__()
+        self.eps = eps
+    def forward(self, x):
+        return (x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True) + self.eps).sqrt()
+class Told(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.other = Other(width, 1e-3)
+        self.norm = Norm(width, 1e-3)
+class Named(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.norm = Norm(width, SMALL)
+class ByWord(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.norm = Norm(width, eps=1e-8)
+"""
+
+
+@pytest.mark.parametrize("name, eps, line, put", [
+    ("Told", "0.001", 14, []), ("Named", "1e-6", 18, []), ("Named", "1e-06", 18, []), ("Told", "1e-6", 9, []),
+    ("ByWord", "1e-8", 22, ["        self.norm = Norm(width, eps=1e-5)"]),
+])  # fmt: skip
+def test_another_eps_is_shown_where_the_norm_is_told_it(name, eps, line, put, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "told_eps.py").write_text(TOLD, encoding="utf-8")
+    found = place("LN3", eps, getattr(importlib.import_module("told_eps"), name))
+    sys.modules.pop("told_eps")
+    assert (found.line, found.put) == (line, put)

@@ -145,6 +145,7 @@ OF_POSITIONS = ("P1", "P2", "P3", "P4", "P6", "P8", "P9", "P10", "P14")
 """Mistakes that are made where the table of positions is made or read."""
 OF_ITSELF = {("A24", "padding is ignored")}
 """Made by what should ask for something and does not: no line of its parts is at fault."""
+NUMBER = re.compile(r"[\d.]+(e-?\d+)?")
 PRODUCT = re.compile(r" @ |matmul|bmm|einsum|dot\(")
 NETWORK = re.compile(r"(?i)feed|ffn|mlp|^pw?ff?")
 NORM = re.compile(r"self\.(\w*norm\w*|ln\w*)\(")
@@ -177,6 +178,11 @@ def place(
             if line.partition("#")[0].strip() == said:
                 rewritten = fixed(id, form, [line])
                 return Place(room.file, room.start + offset, rewritten[1] if rewritten else [])
+    for one in definitions if id == "LN3" and NUMBER.fullmatch(form) else ():
+        if (number := numbers.of_eps(one, form)) is not None:
+            lines, start = lines_of(one)
+            rewritten = fixed(id, form, [lines[number].rstrip("\n")])
+            return Place(inspect.getsourcefile(one) or "", start + number, rewritten[1] if rewritten else [])
     if id in OF_ATTENTION and (id, form) not in MERGES:
         rooms.sort(key=_is_elsewhere)
     if id in OF_LAYERS:

@@ -1,12 +1,13 @@
-"""Where a stack settles how many layers it has, whatever number it is told."""
+"""Where a number is settled: of layers, whatever a stack is told; of what a norm adds to the variance."""
 
 from __future__ import annotations
 
 import ast
 import re
+import sys
 from typing import Any
 
-from scratch_transformer.kit.definitions import tree_of
+from scratch_transformer.kit.definitions import nodes_of, tree_of
 
 SMALL = re.compile(r"\b(Linear|\w*Norm|Dropout|Embedding|Parameter|ReLU|GELU)\(")
 """Parts of torch's that are no layers: four projections are made in such a way."""
@@ -38,3 +39,18 @@ def _is_written_out(node: ast.AST) -> bool:
     is_list = isinstance(node, ast.Call) and ast.unparse(node.func).endswith("ModuleList") and len(node.args) == 1
     parts = getattr(node.args[0], "elts", []) if is_list else []  # type: ignore[attr-defined]
     return bool(parts) and all(isinstance(part, ast.Call) for part in parts)
+
+
+def of_eps(definition: Any, eps: str) -> int | None:
+    """At which line of a class, from 0, a norm is told this eps: LayerNorm(d_model, 1e-6), or by a global's name."""
+    names = vars(sys.modules[definition.__module__]) if definition.__module__ in sys.modules else {}
+    for call in (node for node in nodes_of(definition) if isinstance(node, ast.Call)):
+        given = [*call.args, *(word.value for word in call.keywords)]
+        values = [names.get(one.id) if isinstance(one, ast.Name) else getattr(one, "value", None) for one in given]
+        if re.search("(?i)norm", ast.unparse(call.func)) and any(_is(value, eps) for value in values):
+            return call.lineno - 1
+    return None
+
+
+def _is(value: Any, number: str) -> bool:
+    return isinstance(value, float) and f"{value:g}" == f"{float(number):g}"

@@ -16,7 +16,7 @@ from scratch_transformer.kit.definitions import is_of_torch, source_of
 from scratch_transformer.kit.discover.placeholders import Missing
 from scratch_transformer.kit.resolve.build.config import Config, Unknown, fits, is_number
 from scratch_transformer.kit.resolve.build.values import Values
-from scratch_transformer.kit.resolve.names.settings import is_setting
+from scratch_transformer.kit.resolve.names.settings import is_setting, settings_of
 from scratch_transformer.kit.resolve.names.words import plain
 
 HOLDERS = re.compile(
@@ -49,6 +49,8 @@ def override(namespace: dict[str, Any], names: set[str], settings: Mapping[str, 
         if present and _holds(name, value):
             changed |= _within(value, settings, 0)
             continue
+        if present and settings_of(name)[:1] == ("eps",):
+            continue  # no size: norms that are told it by this name have the same as those that are told a number
         if (present and not is_number(value)) or (not present and name not in own and len(name) < 3):
             continue
         if not present and (hasattr(__builtins__, name) or OF_CLASSES.match(name)):
