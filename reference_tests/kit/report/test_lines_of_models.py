@@ -32,6 +32,23 @@ class OfTokens(nn.Module):
         return x
 
 
+def cut(scores, mask):
+    return scores.data.masked_fill(mask, float("-inf"))
+
+
+class CutsGradients(nn.Module):
+    """Nothing is cut where a constructor fills its weights, or makes its table."""
+
+    def __init__(self):
+        super().__init__()
+        self.query = nn.Linear(3, 3)
+        self.query.weight.data.normal_(0, 0.02)
+        self.register_buffer("table", torch.tensor([1.0]))
+
+    def forward(self, query, key, mask):
+        return cut(self.query(query) @ key.mT * self.table, mask)
+
+
 class Unscaled(nn.Module):
     def forward(self, query, key, value):
         scores = torch.matmul(
@@ -52,6 +69,7 @@ class TurnsValues(nn.Module):
 @pytest.mark.parametrize("id, form, cls, text", [
     ("R4", "the keys are not, and the values are", TurnsValues, "v = self.rotary(v)"),
     ("A1", "not scaled", Unscaled, "scores = torch.matmul("),
+    ("B27", "", CutsGradients, 'return scores.data.masked_fill(mask, float("-inf"))'),
     ("A22", "", AroundTorch, "src_key_padding_mask=padding,"),
     ("E2", "not scaled", OfTokens, "x = self.positions(self.tok(ids))"),
 ])  # fmt: skip

@@ -63,7 +63,7 @@ PATTERNS: dict[str, str] = {
     "A36": r"\b(enc|mem|src|context)\w*\b(?<!mask).*[,)]",
     "B21": r"\b[A-Z]\w*\([^()]*(\([^()]*\)[^()]*)*\)\(",
     "B22": r"empty\(", "B28": r"for |range\(", "B29": r"Linear\(|Embedding\(|//",
-    "B27": r"no_grad|inference_mode|detach\(|\.data\b|torch\.tensor\(|\bround\(",
+    "B27": r"no_grad|inference_mode|detach\(|\.data\b",
     "B23": r"\+", "B24": r"dropout",
     "B7": r"dropout", "B8": r"relu|gelu|GELU|ReLU", "B9": r"\* ?\w+|for ", "B10": r"\[", "B11": r"training",
     "B12": r"dropout", "T1": r"softmax", "T2": r"softmax", "T3": r"fill_|smooth", "T4": r"pad|ignore",
@@ -71,7 +71,10 @@ PATTERNS: dict[str, str] = {
 }  # fmt: skip
 
 
-OTHERWISE = {"LN3": r"/.*\b(std|var|sigma)", "LN10": r"mean|var", "P2": r"\*\*", "G3": r"view\(|reshape\(|permute\("}
+OTHERWISE = {
+    "LN3": r"/.*\b(std|var|sigma)", "LN10": r"mean|var", "P2": r"\*\*", "G3": r"view\(|reshape\(|permute\(",
+    "B27": r"torch\.tensor\(|\bround\(",
+}  # fmt: skip
 """For what the usual pattern fits nowhere: a norm that has no eps, or calls it something else; base ** exponent."""
 OF_QUERIES = r"mask.*(unsqueeze\((dim=)?(3|-1)\)|, None\])"
 """A mask (B, 1, T, 1): padding's own rows."""
@@ -191,6 +194,8 @@ def place(
         rooms.sort(key=_is_no_network)
     if id in OF_POSITIONS:
         rooms.sort(key=_is_no_table)
+    if id == "B27":
+        rooms.sort(key=_is_a_class)  # a constructor cuts nothing
     for room in rooms:
         texts = _texts(room.lines)
         found = fixed(id, form, ["" if n in texts else line for n, line in enumerate(room.lines) if n])
@@ -315,6 +320,11 @@ def _begin(number: int, room: _Room) -> int:
     calls = [node for node in ast.walk(_tree(room.lines) or ast.Module([], [])) if isinstance(node, ast.Call)]
     around = [node.lineno - 1 for node in calls if node.lineno - 1 < number < (node.end_lineno or 0)]
     return max(around, default=number)
+
+
+def _is_a_class(room: _Room) -> bool:
+    """Sorts forwards and functions first."""
+    return room.lines[0].lstrip().startswith("class ")
 
 
 def _is_no_table(room: _Room) -> bool:
