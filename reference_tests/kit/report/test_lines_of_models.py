@@ -49,6 +49,24 @@ class CutsGradients(nn.Module):
         return cut(self.query(query) @ key.mT * self.table, mask)
 
 
+class HandsOn(nn.Module):
+    def attend(self, value, key, query):
+        return torch.softmax(query @ key.mT, dim=-1) @ value
+
+    def forward(self, value, key, query):
+        value, key, query = self.v(value), self.k(key), self.q(query)
+        return self.attend(key, value, query)
+
+
+class WithoutTheSum(nn.Module):
+    def forward(self, x, mask):
+        left = x
+        x = self.drop(self.attention(x, x, x, mask))
+        left = self.norm1(x + left)
+        x = self.feed_forward(x)
+        return self.norm2(x + left)
+
+
 class Unscaled(nn.Module):
     def forward(self, query, key, value):
         scores = torch.matmul(
@@ -70,6 +88,9 @@ class TurnsValues(nn.Module):
     ("R4", "the keys are not, and the values are", TurnsValues, "v = self.rotary(v)"),
     ("A1", "not scaled", Unscaled, "scores = torch.matmul("),
     ("B27", "", CutsGradients, 'return scores.data.masked_fill(mask, float("-inf"))'),
+    ("B23", "the feed-forward network is given the output of the attention, without residual and norm", WithoutTheSum,
+     "x = self.feed_forward(x)"),
+    ("A21", "keys and values are exchanged", HandsOn, "return self.attend(key, value, query)"),
     ("A22", "", AroundTorch, "src_key_padding_mask=padding,"),
     ("E2", "not scaled", OfTokens, "x = self.positions(self.tok(ids))"),
 ])  # fmt: skip

@@ -17,7 +17,7 @@ from scratch_transformer.kit.definitions import is_own, leads_to, lines_of
 from scratch_transformer.kit.mistakes.attention import ONE_HEAD, OWN_VALUE, WEIGHTS_APART
 from scratch_transformer.kit.mistakes.blocks import IN_BOTH, UNUSED_NORMS
 from scratch_transformer.kit.mistakes.construction import SOURCES_TABLE
-from scratch_transformer.kit.report import numbers, sums
+from scratch_transformer.kit.report import handed, numbers, sums
 from scratch_transformer.kit.report.fixes import fixed
 
 OF_NORMS = ("B2", "B3", "B13", "B15")
@@ -112,6 +112,13 @@ OF_FORMS: dict[tuple[str, str], str] = {
     ("B24", ""): r"drop\w*\(.*[^(,] \+|return self\.\w*drop\w*\(|^\s*x = self\.\w*drop\w*\(x\)",
     ("B12", ""): r"\bdropout\(.*True|(F|functional)\.dropout\((?!.*training)",
     ("LN13", "the shift"): r"(beta|bias|shift|offset|\bb\w*) *=.*Parameter\(",
+    **{
+        (
+            "B23",
+            f"the feed-forward network is given {what}",
+        ): r"(?i)self\.(\w*(feed|ffn|fnn|mlp|network)|ff|fc|lin)\w*\("
+        for what in ("the block's first input", "the output of the attention, without residual and norm")
+    },
     ("B23", "the attention to the encoder is given the block's first input"): r"\b(enc|mem|src|context)\w*\b.*[,)]",
     ("A21", "values come from the decoder"): r"(\w+), *(key=|k=)?(enc|mem|src|context)\w*, *(value=|v=)?\1\b",
     **{
@@ -136,7 +143,7 @@ OF_LAYERS = ("A36", "B2", "B3", "B6", "B13", "B14", "B15", "B20", "B23", "B24")
 """Mistakes that are made where sublayers are put together."""
 OF_SUMS = ("B24", "B13")
 """What is seen where a residual connection's sum is made something of."""
-READ = {"B24": sums.dropped, "B13": sums.thrown_away, "B28": numbers.of_layers}
+READ = {"A21": handed.exchanged, "B24": sums.dropped, "B13": sums.thrown_away, "B28": numbers.of_layers}
 """What is known by how the code is built, not by its words."""
 MERGES = {("A23", "not transposed back")}
 """Heads are split before they are merged, with the same words: the last line is meant."""
