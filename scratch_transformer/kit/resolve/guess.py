@@ -94,9 +94,11 @@ def kinds_of(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str, ...
     if found and found[0] in structure.WHOLE and structure.is_one_layer(thing):  # class Transformer, of one layer
         made = tuple(kind for kind in structure.kinds_of(thing) if kind in BLOCKS and kind in kinds)
         return tuple(dict.fromkeys([*made, *found]))
-    if any(plain(name).endswith(other) for other in NO_COMPONENTS) or set(found) & set(structure.WHOLE):
+    if set(found) & set(structure.WHOLE):
         return found
     made = tuple(kind for kind in structure.kinds_of(thing) if kind in kinds)
+    if any(plain(name).endswith(other) for other in NO_COMPONENTS):
+        return made if plain(name).endswith("translator") and made[:1] == ("Transformer",) else found
     if "bert" in plain(name):
         made = tuple(sorted(made, key=lambda kind: kind != "TokenEncoder"))
     is_whole = made[:1] != () and made[0] in structure.WHOLE  # AttentionIsAllYouNeed
@@ -109,6 +111,8 @@ WEIGHTED = {"Linear", "Embedding", "Parameter", "MultiheadAttention", "LayerNorm
 def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str, ...]:
     """The same, by the name alone and what its forward takes."""
     name = name.removeprefix(ADAPTER) if inspect.isfunction(thing) else name
+    if structure.joins_heads(thing):
+        name = re.sub(r"_?[wW]rapper$", "", name)  # MultiHeadAttentionWrapper
     word = plain(name)
     is_none = any(word.endswith(other) for other in NO_COMPONENTS) and not is_tokenizer(thing)
     is_none = is_none or ("pos" in word and words(name)[0] in NOTHING)  # NoPositionalEncoding, of a study

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import is_of_torch, leads_to, names_in, source_of
+from scratch_transformer.kit.definitions import is_of_torch, leads_to, names_in, nodes_of, source_of
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.build.reading import uses_of
+from scratch_transformer.kit.resolve.fitness import has_positions
 from scratch_transformer.kit.resolve.names.inputs import is_mask, is_segment
 from scratch_transformer.kit.resolve.names.settings import settings_beside, settings_of
 from scratch_transformer.kit.resolve.names.words import words
@@ -38,9 +40,15 @@ def kinds_of(thing: Any) -> tuple[str, ...]:
     if not inspect.isfunction(forward) or is_of_torch(forward):
         return ()
     told, tensors = _told(thing), _tensors(forward)
+    within = made_of(thing)
+    if tensors == 2 and adds_what_it_calls(thing):
+        return ("ResidualConnection",)
+    if tensors == 1 and any(map(_attends, within)) and _looks_up_and_projects(thing):
+        return MODELS
     if "d_model" not in told or not 1 <= tensors <= 3:
         return ()
-    within = made_of(thing)
+    if tensors == 1 and any("vocab" in setting for setting in told) and _looks_up_with_positions(thing):
+        return ("EmbeddingWithPositions",)
     names = {name for one in (thing, *within) for name in (one.__name__, *names_in(one))}
     attends = _attends(thing) or any(map(_attends, within)) or any(map(OF_TORCH.match, names))
     turns, is_of_today = (any(map(words.search, names)) for words in (ROTATES, OF_TODAY))
@@ -58,6 +66,38 @@ def kinds_of(thing: Any) -> tuple[str, ...]:
     return ("FeedForward", "SwiGLU") if is_network and linears(thing) in (2, 3) else ()
 
 
+def adds_what_it_calls(cls: type) -> bool:
+    """Whether its forward calls what it is given, adds one of its inputs to something, and normalizes: x + f(norm(x))."""
+    forward: Any = cls.forward  # type: ignore[attr-defined]
+    nodes, given = nodes_of(forward), {p.name for p in parameters_of(forward)}
+    called = {node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+    sums = [node for node in nodes if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add)]
+    added = {side.id for node in sums for side in (node.left, node.right) if isinstance(side, ast.Name)}
+    normalizes = any(map(NORMS.search, {name for one in (cls, *leads_to(cls)) for name in names_in(one)}))
+    return bool(called & given) and bool(added & given - called) and normalizes
+
+
+def _looks_up_and_projects(cls: type) -> bool:
+    """Whether it has a table of words, and a linear layer that gives their scores, wherever its sizes come from."""
+    names = names_in(cls)
+    is_one = {"Embedding", "Linear"} <= names and any("vocab" in name.lower() for name in names)
+    return is_one and not any(map(OTHERWISE.search, names))
+
+
+def _looks_up_with_positions(cls: type) -> bool:
+    """Whether it has a table of words and positions, and nothing that computes: neither matrices nor layers."""
+    names = names_in(cls)
+    return "Embedding" in names and has_positions(cls) and not any(map(COMPUTES.search, names)) and not _attends(cls)
+
+
+def joins_heads(cls: Any) -> bool:
+    """Whether it has a list of the learner's modules that attend, and joins what they give."""
+    is_module = isinstance(cls, type) and issubclass(cls, nn.Module)
+    return is_module and {"ModuleList", "cat"} <= names_in(cls) and any(map(_attends, made_of(cls)))
+
+
+OTHERWISE = re.compile(r"LSTM|GRU|RNN|Conv")
+COMPUTES = re.compile(rf"{OTHERWISE.pattern}|Linear|[Ee]ncoder|[Dd]ecoder|former|[Bb]lock|ModuleList|Sequential")
 NORMS = re.compile(r"norm", re.IGNORECASE)
 NETWORK = re.compile(r"feed_?forward|ffn|mlp", re.IGNORECASE)
 SUMS = re.compile(r"residual|sub_?layer|add_?(and_?)?norm|skip_?conn", re.IGNORECASE)
