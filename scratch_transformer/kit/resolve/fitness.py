@@ -146,12 +146,6 @@ def names_within(cls: type, depth: int = 4) -> frozenset[str]:
     return names_in(cls).union(*(names_within(part, depth - 1) for part in own))
 
 
-def has_positions(thing: Any) -> bool:
-    """Whether a class speaks of positions, or computes waves."""
-    names = names_in(thing) if isinstance(thing, type) else frozenset[str]()
-    return any("pos" in plain(name) for name in names) or {"sin", "cos"} <= names
-
-
 def takes(thing: Any, *names: str) -> bool:
     """Whether its forward must be given keys beside queries, or values beside keys: it is judged with others then."""
     return all(any(input_of(p.name, (name,)) for p in required_of(thing)) for name in names)

@@ -17,7 +17,6 @@ from scratch_transformer.kit.resolve.call import forwards
 from scratch_transformer.kit.resolve.fitness import (
     INSIDE,
     fitness,
-    has_positions,
     may_turn,
     names_within,
     of_today,
@@ -189,7 +188,7 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
         "CrossAttention": is_given_all,
         "CausalSelfAttention": is_given_all and takes_mask(thing),
         **dict.fromkeys(ALONE, (takes(thing, "memory") and len(required_of(thing)) > 1) or takes_two_sides(thing)),
-        "EmbeddingWithPositions": best[:1] != ["EmbeddingWithPositions"] and not has_positions(thing),
+        "EmbeddingWithPositions": best[:1] != ["EmbeddingWithPositions"] and not structure.has_positions(thing),
     }
     is_alone = _takes_one_sequence(thing)
     best.sort(key=lambda kind: is_alone and "memory" in kinds[kind].inputs)

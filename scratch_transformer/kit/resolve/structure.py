@@ -12,10 +12,9 @@ from torch import nn
 from scratch_transformer.kit.definitions import is_of_torch, leads_to, names_in, nodes_of, source_of
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.build.reading import uses_of
-from scratch_transformer.kit.resolve.fitness import has_positions
 from scratch_transformer.kit.resolve.names.inputs import is_mask, is_segment
 from scratch_transformer.kit.resolve.names.settings import settings_beside, settings_of
-from scratch_transformer.kit.resolve.names.words import words
+from scratch_transformer.kit.resolve.names.words import plain, words
 
 ATTENDS = re.compile(
     r"^(softmax|log_softmax|scaled_dot_product_attention|flash_attn\w*|MultiheadAttention)$", re.IGNORECASE
@@ -67,7 +66,7 @@ def kinds_of(thing: Any) -> tuple[str, ...]:
 
 
 def adds_what_it_calls(cls: type) -> bool:
-    """Whether its forward calls what it is given, adds one of its inputs to something, and normalizes: x + f(norm(x))."""
+    """Whether its forward calls what it is given, adds another of its inputs, and normalizes: x + f(norm(x))."""
     forward: Any = cls.forward  # type: ignore[attr-defined]
     nodes, given = nodes_of(forward), {p.name for p in parameters_of(forward)}
     called = {node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
@@ -88,6 +87,12 @@ def _looks_up_with_positions(cls: type) -> bool:
     """Whether it has a table of words and positions, and nothing that computes: neither matrices nor layers."""
     names = names_in(cls)
     return "Embedding" in names and has_positions(cls) and not any(map(COMPUTES.search, names)) and not _attends(cls)
+
+
+def has_positions(thing: Any) -> bool:
+    """Whether a class speaks of positions, or computes waves."""
+    names = names_in(thing) if isinstance(thing, type) else frozenset[str]()
+    return any("pos" in plain(name) for name in names) or {"sin", "cos"} <= names
 
 
 def joins_heads(cls: Any) -> bool:

@@ -14,7 +14,7 @@ from scratch_transformer.kit.canonical.embedding import Embedding
 from scratch_transformer.kit.canonical.stacks import Projected
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.recipe import RIGHT
-from scratch_transformer.kit.resolve import fitness
+from scratch_transformer.kit.resolve import structure
 from scratch_transformer.kit.resolve.candidate import tensors
 from scratch_transformer.kit.resolve.names.inputs import input_of
 from scratch_transformer.kit.resolve.names.settings import SOURCE, TARGET
@@ -74,7 +74,7 @@ def sides_of(settings: Mapping[str, Any]) -> list[str]:
 
 def of_vectors(made: Any, kind: Kind, settings: Mapping[str, Any]) -> bool:
     """Whether nothing has the size of a vocabulary, nor embeds words; of a stack, if it has positions inside."""
-    is_known = kind.name in WRITING or (kind.name in STACKS and fitness.has_positions(type(made)))
+    is_known = kind.name in WRITING or (kind.name in STACKS and structure.has_positions(type(made)))
     if not is_known or not isinstance(made, nn.Module) or type(made).forward is nn.Module.forward:
         return False
     tables = {path.lower(): part.num_embeddings for path, part in walk(made) if isinstance(part, nn.Embedding)}
