@@ -1,4 +1,4 @@
-"""A class of modules whose forward Python does not find stops where it is called (B26)."""
+"""A forward that Python does not find, or that gives nothing, stops what calls it (B26)."""
 
 import pytest
 
@@ -55,3 +55,37 @@ def test_a_base_without_forward_is_abstract():
         pass
 
     assert foreign.why_not(Base) == "abstract: it has no forward"
+
+
+WITHOUT_RETURN = f"\n    def forward(self, x):\n        x = torch.relu(self.linear1(x))\n        {BODY}".replace(
+    "return", "x ="
+)
+
+
+def test_a_forward_that_returns_nothing_is_told_so(tmp_path):
+    network = check_text(NETWORK + WITHOUT_RETURN, tmp_path)["FeedForward"]
+    (mistake,) = network.mistakes
+    assert (network.verdict, mistake.id) == ("mistake", "B26") and "ends without return" in mistake.evidence
+    assert mistake.line == len((IMPORTS + NETWORK).splitlines()) + 4
+    assert "returns None" in network.problem
+
+
+def test_a_module_of_what_returns_nothing_has_that_from_its_part(tmp_path):
+    text = NETWORK + WITHOUT_RETURN
+    text += """
+
+class ResidualConnection(nn.Module):
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        self.norm, self.network = nn.LayerNorm(d_model), FeedForward(d_model, d_ff)
+
+    def forward(self, x):
+        return self.norm(x + self.network(x))
+"""
+    assert all("TypeError" not in one.problem or one.ids for one in check_text(text, tmp_path).values())
+
+
+@pytest.mark.parametrize("end", ["# TODO: the second layer", "raise NotImplementedError", "pass"])
+def test_a_forward_that_is_not_written_yet_is_no_such_mistake(end, tmp_path):
+    found = check_text(NETWORK + WITHOUT_RETURN + f"        {end}\n", tmp_path).get("FeedForward")
+    assert found is None or not found.mistakes, found

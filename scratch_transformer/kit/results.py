@@ -21,13 +21,14 @@ from scratch_transformer.kit.discover.target import Source, find
 from scratch_transformer.kit.judge import uncomputed
 from scratch_transformer.kit.judge.detectors import inventory
 from scratch_transformer.kit.judge.frames import is_learners, said_of
-from scratch_transformer.kit.judge.stops import no_forward
+from scratch_transformer.kit.judge.stops import no_forward, no_return
 from scratch_transformer.kit.judge.stops.crashes import crash_finding, first_finding
 from scratch_transformer.kit.kind import Diagnosis, Finding, Verdict
 from scratch_transformer.kit.report import lines, stubs
 from scratch_transformer.kit.report.finding import FINE, Named, Result
 from scratch_transformer.kit.resolve import foreign, likeness
 from scratch_transformer.kit.resolve.build import config, construct
+from scratch_transformer.kit.resolve.call.plan import CannotCall
 from scratch_transformer.kit.resolve.library import supplied
 from scratch_transformer.kit.resolve.library.library import Library
 from scratch_transformer.kit.resolve.names.settings import settings_of
@@ -135,7 +136,7 @@ class Results:
     def why_broken(self, value: Any, outcome: Outcome) -> tuple[Finding | None, BaseException | None]:
         """The mistake with which something stops, however it is called, and what it raises."""
         error = outcome.error
-        if (lost := no_forward.finding(value)) is not None:
+        if (lost := _of_its_forward(value)) is not None:
             self.broken[value] = lost[0].mistake.id
             return lost
         finding = crash_finding(error) if isinstance(error, Exception) else None
@@ -196,7 +197,7 @@ class Results:
                 result.verdict = piece if outcome.unknown else foreign.not_loaded(lacking)
                 return result
         finding, error = self.why_broken(value, outcome)
-        is_own = finding is not None and (_stops_in(error, value) or no_forward.finding(value) is not None)
+        is_own = finding is not None and (_stops_in(error, value) or _of_its_forward(value) is not None)
         inherited = None if is_own else self._broken_part(error, value, outcome)
         if inherited is not None:
             finding = None  # it is said of the part
@@ -219,6 +220,12 @@ def _before_its_forward(finding: Finding, outcome: Outcome, value: Any) -> list[
     made = getattr(vars(value).get("__init__"), "__code__", None)
     first = crash_finding(error) if isinstance(error, Exception) and own and own[-1].f_code is made else None
     return [first] if first is not None and first.mistake.id != finding.mistake.id else []
+
+
+def _of_its_forward(value: Any) -> tuple[Finding, BaseException] | None:
+    """That Python does not find it, or that it returns nothing."""
+    nothing = no_return.finding(value)
+    return no_forward.finding(value) or ((nothing, CannotCall("its forward returns None")) if nothing else None)
 
 
 def _stops_in(error: BaseException | None, value: Any) -> bool:

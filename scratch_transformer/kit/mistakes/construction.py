@@ -100,9 +100,10 @@ print("torch.ones:", torch.ones(3))
         severity="mistake",
         does="Reads an attribute that nothing sets or a name that nothing defines, calls something without what it "
         "must be given, or puts tensors together whose shapes do not fit: a typo, or a line that was forgotten. When "
-        "the line runs it stops there, whatever it is given, or with any number of tokens or samples but one.",
+        "the line runs it stops there, whatever it is given, or with any number of tokens or samples but one. A "
+        "forward without return gives None, with which whatever calls it stops.",
         expected="Every self.name that forward reads is set in __init__, every name is defined or imported, every call "
-        "gives what is asked for, and shapes fit with any batch.",
+        "gives what is asked for, shapes fit with any batch, and forward returns its output.",
         fix="Write the name as it is set: self.hidden_dim, not self.hiddne_dim. A linter finds such lines before they "
         "run: ruff check --select F821 for names, mypy for attributes.",
         source="The Python Tutorial, section 9.3: attributes are made by assignment",
