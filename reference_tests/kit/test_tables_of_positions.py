@@ -32,6 +32,31 @@ def test_angles_order_and_first_position_at_once(divisor, start, named, tmp_path
     assert (result.verdict in FINE) == (divisor == "(half - 1)")
 
 
+COUNTED = """
+class PositionalEncoding(nn.Module):
+    def __init__(self, d_model, max_len=60):
+        super().__init__()
+        self.width = d_model
+        rows = [[self.one(place, i) for i in range(FIRST, d_model + FIRST)] for place in range(1, max_len + 1)]
+        self.register_buffer("table", torch.tensor(rows, dtype=torch.float64))
+
+    def one(self, place, i):
+        angle = place / 10_000 ** (2 * (i // 2) / self.width)
+        return math.sin(angle) if i % 2 == 0 else math.cos(angle)
+
+    def forward(self, x):
+        return x + self.table[: x.shape[1]]
+"""
+
+
+@pytest.mark.parametrize("first, named", [("0", {}), ("1", {"P3": "features are counted from 1"})])
+def test_features_that_are_counted_from_1_have_no_other_frequencies(first, named, tmp_path):
+    result = check_text(COUNTED.replace("FIRST", first), tmp_path)["PositionalEncoding"]
+    assert result.verdict in FINE, result
+    found = {one.id: one.form for one in result.mistakes if one.id in ("P2", "P3", "P9")}
+    assert found == {"P9": "from 1", **named}
+
+
 def test_angles_that_are_no_multiples_of_the_position_are_not_named(tmp_path):
     text = TABLE.replace("DIVISOR", "half").replace("START", "0").replace("[:, None] *", "[:, None] ** 1.1 *")
     result = check_text(text, tmp_path)["PositionalEncoding"]

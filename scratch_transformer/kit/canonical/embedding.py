@@ -79,6 +79,7 @@ def sinusoids(length: int, d_model: int, recipe: Recipe) -> Tensor:
         sines, cosines = (pos.unsqueeze(1) * half for half in torch.tensor(given, dtype=torch.float64).view(2, -1))
     else:
         of_sine, of_cosine = exponents(d_model, recipe.angles)
+        of_sine = of_sine + 2 / d_model if recipe.layout == FROM_ONE else of_sine
         sines, cosines = ((pos.unsqueeze(1) / 10000**e) for e in (of_sine, of_cosine))
     sines, cosines = (sines.sin(), cosines.cos())
     if recipe.layout == "number":
@@ -90,7 +91,9 @@ def sinusoids(length: int, d_model: int, recipe: Recipe) -> Tensor:
     return torch.stack([waves[name] for name in pair], dim=-1).flatten(1)[:, :d_model]
 
 
-PAIRS = {"interleaved": ["sine", "cosine"], "cosine first": ["cosine", "sine"]}
+FROM_ONE = "from feature 1"
+"""Without the first sine, and with one more at the end."""
+PAIRS = {"interleaved": ["sine", "cosine"], "cosine first": ["cosine", "sine"], FROM_ONE: ["cosine", "sine"]}
 OF_LENGTH = "of the longest length"
 """The base of frequencies that is how long a sequence may be."""
 GIVEN = "given: "

@@ -155,7 +155,8 @@ print("doubled:", wrong, sep="\\n")
         id="P3",
         title="another order of sines and cosines",
         severity="harmless",
-        does="All sines come first and then all cosines (or the cosine before the sine), where the paper alternates.",
+        does="All sines come first and then all cosines, or the cosine before the sine, where the paper alternates; or "
+        "its features are counted from 1, so that the first sine is missing and there is another one at the end.",
         expected="sin, cos, sin, cos, … It is only another order of the columns, which training does not mind; weights "
         "of a model with the paper's order do not fit.",
         fix="pe[:, 0::2] = sines; pe[:, 1::2] = cosines.",
@@ -164,6 +165,7 @@ print("doubled:", wrong, sep="\\n")
         changes={
             "all sines, then all cosines": {"layout": "concatenated"},
             "cosine before sine": {"layout": "cosine first"},
+            "features are counted from 1": {"layout": "from feature 1"},
         },
         demo=TABLE
         + """\
