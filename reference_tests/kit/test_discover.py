@@ -312,3 +312,36 @@ def test_a_class_that_gave_its_name_to_its_only_instance_is_found():
     exec(text + "Attention, Config, other = Attention(), Config(), Attention()\n", vars(module))
     decorated.reveal(module)
     assert [isinstance(one, type) for one in (module.Attention, module.Config, module.other)] == [True, False, False]
+
+
+def test_a_folder_that_only_another_file_imports_from_is_the_projects_own(tmp_path):
+    """encoder.py names its neighbour, which names the folder in which both are, without an __init__.py."""
+    folder = tmp_path / "layers_of_mine" / "parts"
+    folder.mkdir(parents=True)
+    (folder / "rows.py").write_text("def scaled(x):\n    return x - x.mean(-1, keepdim=True)\n")
+    norm = """
+from torch import nn
+from layers_of_mine.parts.rows import scaled
+
+class Centred(nn.Module):
+    def forward(self, x):
+        return scaled(x)
+"""
+    network = """
+import torch
+from torch import nn
+from .norms import Centred
+
+class FeedForward(nn.Module):
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        self.one, self.two = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+
+    def forward(self, x):
+        return self.two(torch.relu(self.one(x)))
+"""
+    (folder / "norms.py").write_text(norm)
+    (folder / "encoder.py").write_text(network)
+    report = process.check(find(str(folder)), "parts")
+    assert [(one.name, one.verdict) for one in report.results] == [("FeedForward", "matches the builtin")]
+    assert not report.problems, report.problems

@@ -119,6 +119,9 @@ def _loaded(source: Source, module: types.ModuleType, guard: Guard, known: surve
         problem, line = _reason(error, source)
         module.__dict__.clear()
         module.__dict__.update(before)
+        lacking = error.name if isinstance(error, ModuleNotFoundError) else None
+        if lacking and packages.finds(lacking.partition(".")[0], source):  # another of the learner's files imports it
+            return _loaded(source, module, guard, known, salvage)
         return _salvage(source, module, guard, problem, line)
     return Loaded(source, module)
 

@@ -142,11 +142,17 @@ def _add_roots(source: Source) -> None:
     names = [alias.name for node in body if isinstance(node, ast.Import) for alias in node.names]
     names += [n.module for n in body if isinstance(n, ast.ImportFrom) and n.module and not n.level]
     for name in sorted({name.split(".")[0] for name in names} - set(sys.stdlib_module_names) - set(sys.modules)):
-        folder = _home_of(name, source)
-        if folder is not None and str(folder) not in sys.path:
-            sys.path.append(str(folder))
-        elif folder is None:
+        if not finds(name, source) and _home_of(name, source) is None:
             _rename(name, {full.split(".")[1] for full in names if full.startswith(f"{name}.")}, source)
+
+
+def finds(name: str, source: Source) -> bool:
+    """Whether a module, which could not be imported so far, now can: its folder is one of the learner's."""
+    folder = _home_of(name, source)
+    is_new = folder is not None and str(folder) not in sys.path
+    if is_new:
+        sys.path.append(str(folder))
+    return is_new
 
 
 def _home_of(name: str, source: Source) -> Path | None:
