@@ -256,3 +256,34 @@ def test_mistakes_in_other_styles_and_their_lines(name, old, new, mistake, line,
     (found,) = result.document()["mistakes"]
     number = int(found["where"].rpartition(":")[2])
     assert line in (IMPORTS + STYLES.replace(old, new)).splitlines()[number - 1], found["where"]
+
+
+STATIC = """
+class Sampler:
+    def __init__(self, model):
+        self.model = model
+
+    @torch.no_grad()
+    def write(self, ids, steps):
+        for _ in range(steps):
+            ids = torch.cat([ids, self.best_k(self.model(ids)[:, -1], 5)], -1)
+        return ids
+
+    @staticmethod
+    def sample_top_k(logits, top_k):
+        kept, ids = logits.topk(top_k)
+        left = torch.full_like(logits, OUT).scatter(-1, ids, kept)
+        return torch.multinomial(left.softmax(-1), 1)
+
+    @staticmethod
+    def shown(logits):
+        return logits.exp()
+"""
+
+
+@pytest.mark.parametrize("out, ids", [("-math.inf", []), ("0.0", ["S3"])])
+def test_a_static_method_that_samples_is_a_function(out, ids, tmp_path):
+    results = check_text(STATIC.replace("OUT", out), tmp_path)
+    assert [*results] == ["Sampler.sample_top_k"]
+    assert [one.id for one in results["Sampler.sample_top_k"].mistakes] == ids
+    assert results["Sampler.sample_top_k"].verdict == ("mistake" if ids else "matches the builtin")

@@ -28,7 +28,7 @@ from scratch_transformer.kit.report import stubs
 from scratch_transformer.kit.report.finding import Result
 from scratch_transformer.kit.resolve import adapters, foreign, guess, likeness, other_designs
 from scratch_transformer.kit.resolve.build import config, construct
-from scratch_transformer.kit.resolve.functions.grouping import methods_of
+from scratch_transformer.kit.resolve.functions import grouping, training
 from scratch_transformer.kit.resolve.library.library import Library
 from scratch_transformer.kit.resolve.names.words import plain
 from scratch_transformer.kit.resolve.trials.choice import SEARCH, chosen
@@ -135,10 +135,10 @@ class Checking:
 
     def add(self, name: str, value: Any, source: Source, line: int) -> bool:
         value = as_module(value)
-        for method, function in methods_of(value):
-            self.add(f"{name}.{method}", function, source, function.__code__.co_firstlineno)
+        for method, function in (*grouping.methods_of(value), *training.methods_of(value)):
+            self.add(f"{name}.{method}", function, source, inspect.unwrap(function).__code__.co_firstlineno)
         only, as_kind = self.job.get("only"), self.job.get("as_kind")
-        kinds = guess.kinds_of(name, value, KINDS)
+        kinds = guess.kinds_of(name.rpartition(".")[2], value, KINDS)
         if only and name == only:
             kinds = (as_kind,) if as_kind else kinds
         elif as_kind and not only:
@@ -228,7 +228,7 @@ class Checking:
         is_module = isinstance(value, type) and issubclass(value, nn.Module) and not result.name.endswith("MLP")
         lost = ("crashed", "could not be built", *(() if is_module else ("unknown mismatch",)))
         is_lost = result.verdict in lost and not result.mistakes and "OverflowError" not in (result.problem or "")
-        is_named = any(likeness.is_named(result.name, KINDS[kind]) for kind in kinds)
+        is_named = any(likeness.is_named(result.name.rpartition(".")[2], KINDS[kind]) for kind in kinds)
         is_helper = inspect.isfunction(value) and result.name.startswith("_")
         return not is_asked and is_lost and (is_helper or not is_named)
 

@@ -46,6 +46,15 @@ def takes_logits(thing: Any) -> bool:
     return bool(parameters) and plain(parameters[0].name) in LOGITS and all(plain(p.name) in known for p in required)
 
 
+def methods_of(thing: Any) -> list[tuple[str, Any]]:
+    """The static methods of a class that are given logits and what to draw by: functions, wherever they stand."""
+    members = vars(thing).items() if isinstance(thing, type) else ()
+    static = [(name, one.__func__) for name, one in members if isinstance(one, staticmethod)]
+    known = {name for names in SAMPLING.values() for name in names}
+    given = {name: {plain(p.name) for p in parameters_of(function)[1:]} for name, function in static}
+    return [(name, function) for name, function in static if takes_logits(function) and given[name] & known]
+
+
 def draws(thing: Any) -> bool:
     """Whether a function of logits and of a temperature, top-k or top-p draws by torch.multinomial."""
     names = {plain(p.name) for p in parameters_of(thing)} if takes_logits(thing) else set[str]()
