@@ -45,7 +45,8 @@ class DecoderLayer(nn.Module):
 
     def forward(self, x, memory):
         seen = torch.tril(torch.ones(x.shape[1], x.shape[1], device=x.device))
-        own = self.masked(self.W_v_masked(x), self.W_k_masked(x), self.W_q_masked(x), seen)
+        q, k, v = self.W_q_masked(x), self.W_k_masked(x), self.W_v_masked(x)
+        own = self.masked(v, k, q, seen)
         x = self.norm1(x + own)
         x = self.norm2(x + self.cross(memory, memory, x))
         return self.norm3(x + self.network(x))
@@ -68,10 +69,32 @@ def test_the_first_projections_are_made_to_change_nothing(text, name, named, tmp
     assert severe == named
     (said,) = [one for one in result.mistakes if one.id == "A39"]
     line = (IMPORTS + text).splitlines()[said.line - 1].strip()
-    assert said.severity == "harmless" and line.startswith(("own =", "return"))
+    assert said.severity == "harmless" and line.startswith(("q, k", "own =", "return"))
 
 
 def test_projections_of_an_attention_that_has_none_are_its_own(tmp_path):
     alone = LAYER.partition("class DecoderLayer")[0]
     result = check_text(alone, tmp_path)["MultiHead"]
     assert result.verdict == "matches the builtin" and not [one for one in result.mistakes if one.id == "A39"]
+
+
+ATTENDS_ITSELF = """
+class DecoderLayer(nn.Module):
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        self.self_attn = nn.MultiheadAttention(d_model, 1, batch_first=True)
+        self.q, self.k, self.v, self.o = (nn.Linear(d_model, d_model) for _ in range(4))
+        self.norm1, self.norm2, self.norm3 = (nn.LayerNorm(d_model) for _ in range(3))
+        self.network = nn.Sequential(nn.Linear(d_model, d_ff), nn.ReLU(), nn.Linear(d_ff, d_model))
+
+    def forward(self, x, memory, tgt_mask=None):
+        x = self.norm1(x + self.self_attn(x, x, x, attn_mask=tgt_mask, need_weights=False)[0])
+        q, k, v = self.q(x), self.k(memory), self.v(memory)
+        seen = torch.softmax(q @ k.transpose(-2, -1) / math.sqrt(x.shape[-1]), -1) @ v
+        return self.norm3((x := self.norm2(x + self.o(seen))) + self.network(x))
+"""
+
+
+def test_projections_beside_another_attention_are_those_of_a_second_one(tmp_path):
+    result = check_text(ATTENDS_ITSELF, tmp_path)["DecoderLayer"]
+    assert result.verdict == "matches the builtin" and not [one for one in result.mistakes if one.id == "A39"], result

@@ -101,6 +101,13 @@ def nodes_of(definition: Any) -> list[ast.AST]:
     return [] if tree is None else [*ast.walk(tree)]
 
 
+def assignments(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
+    """a, b = c, d is a = c and b = d."""
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+        return [*zip(target.elts, value.elts, strict=True)]
+    return [(one, value) for one in (target.elts if isinstance(target, ast.Tuple) else [target])]
+
+
 def parameters_of(thing: Any) -> list[inspect.Parameter]:
     """The named parameters of a callable; [] for one without a signature.
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from scratch_transformer.kit.definitions import nodes_of, source_of, tree_of
+from scratch_transformer.kit.definitions import assignments, nodes_of, source_of, tree_of
 
 NORM, DROPOUT = r"(?i)norm|\bln\w*$", r"(?i)drop"
 """What norms and dropouts are called, of classes and of attributes."""
@@ -16,7 +16,7 @@ NORM, DROPOUT = r"(?i)norm|\bln\w*$", r"(?i)drop"
 def made_of(definition: Any, called: str) -> set[str]:
     """The attributes of a class that get a norm, or a dropout, whatever they are called: self.n1 = nn.LayerNorm(…)."""
     assigned = [node for node in nodes_of(definition) if isinstance(node, ast.Assign)]
-    pairs = [pair for node in assigned for pair in _pairs(node.targets[0], node.value)]
+    pairs = [pair for node in assigned for pair in assignments(node.targets[0], node.value)]
     calls = [(target, value.func) for target, value in pairs if isinstance(value, ast.Call)]
     return {ast.unparse(target) for target, function in calls if re.search(called, ast.unparse(function))}
 
@@ -76,7 +76,7 @@ class _Forward:
                 continue
             yield statement
             if isinstance(statement, ast.Assign):
-                for target, value in _pairs(statement.targets[0], statement.value):
+                for target, value in assignments(statement.targets[0], statement.value):
                     self._learn(ast.unparse(target), self.is_sum(value), statement)
             elif isinstance(statement, ast.AugAssign):
                 self._learn(ast.unparse(statement.target), isinstance(statement.op, ast.Add), statement)
@@ -104,13 +104,6 @@ class _Forward:
 
 def _first(call: ast.Call) -> ast.expr | None:
     return call.args[0] if call.args else None
-
-
-def _pairs(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
-    """a, b = c, d is a = c and b = d."""
-    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
-        return [*zip(target.elts, value.elts, strict=True)]
-    return [(one, value) for one in (target.elts if isinstance(target, ast.Tuple) else [target])]
 
 
 def _first_use(node: ast.AST, name: str) -> bool | None:
