@@ -2,7 +2,7 @@
 
 import pytest
 
-from reference_tests.kit.learners.checked import LESS, check_text, time_to_look
+from reference_tests.kit.learners.checked import LESS, MORE, check_text, time_to_look
 from scratch_transformer.kit.report.finding import FINE
 
 SHARED_KEYS = """
@@ -361,5 +361,6 @@ def scaled_dot_product_attention(q, k, v, mask=None):
 )
 def test_a_scale_that_is_right_for_heads_of_one_width_is_harmless(scale, severity, tmp_path):
     """With heads of that width it is right; in what has others, it is not."""
-    result = check_text(WRITTEN_SCALES.replace("SCALE", scale), tmp_path)["scaled_dot_product_attention"]
+    with time_to_look(MORE):
+        result = check_text(WRITTEN_SCALES.replace("SCALE", scale), tmp_path)["scaled_dot_product_attention"]
     assert [one.severity for one in result.mistakes if one.id == "A1"] == [severity], result

@@ -16,6 +16,7 @@ from scratch_transformer.kit.mistakes import MISTAKES
 NOT_SHOWN = {
     "A11": "every style does one or the other with a query that may attend to nothing",
     "A17": "every style that keeps its weights keeps them after dropout",
+    "A39": "two layers more, beside an attention: in test_projected_twice.py",
     "B1": "both orders are right, unless the code claims one and does the other",
     "P7": "no style decodes step by step from a cache",
     "T5": "shows where source and target are tokenized, not in a component",

@@ -207,7 +207,8 @@ class Trial:
         self, designs: list[Design], key: bytes, state: State, outputs: Outputs
     ) -> tuple[float, Design, Recipe] | None:
         """The nearest design of attention with a factor of the scores that is written in: scores / 8."""
-        if not self.kind.name.endswith("Attention") or not self.shapes:
+        is_core = self.kind.name == "ScaledDotProductAttention"
+        if not (is_core or (self.kind.name.endswith("Attention") and self.shapes)):
             return None
         near = min(designs, key=lambda design: self._distances.get((design[0], key), float("inf")))
         recipe = RIGHT.with_({**near[1], **{n: v for change in self._inherited for n, v in change.entries}})
