@@ -10,7 +10,7 @@ import inspect
 import linecache
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import CodeType, ModuleType
 from typing import Any
 
@@ -101,11 +101,27 @@ def nodes_of(definition: Any) -> list[ast.AST]:
     return [] if tree is None else [*ast.walk(tree)]
 
 
-def assignments(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
-    """a, b = c, d is a = c and b = d."""
-    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
-        return [*zip(target.elts, value.elts, strict=True)]
-    return [(one, value) for one in (target.elts if isinstance(target, ast.Tuple) else [target])]
+def assignments(nodes: Iterable[ast.AST]) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """What gets which value, of all nodes that assign: a, b = c, d is a = c and b = d."""
+    for node in nodes:
+        if isinstance(node, ast.Assign):
+            target, value = node.targets[0], node.value
+            targets = target.elts if isinstance(target, ast.Tuple) else [target]
+            values = value.elts if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) else []
+            yield from zip(targets, values if len(values) == len(targets) else [value] * len(targets), strict=True)
+
+
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+SCOPES = (*FUNCTIONS, ast.ClassDef, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+"""What has names of its own."""
+
+
+def inside(scope: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a scope, without those of the scopes in it."""
+    left = [*ast.iter_child_nodes(scope)]
+    while left:
+        yield (node := left.pop())
+        left += [] if isinstance(node, SCOPES) else ast.iter_child_nodes(node)
 
 
 def parameters_of(thing: Any) -> list[inspect.Parameter]:

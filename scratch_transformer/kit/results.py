@@ -224,8 +224,10 @@ def _before_its_forward(finding: Finding, outcome: Outcome, value: Any) -> list[
 
 def _of_its_forward(value: Any) -> tuple[Finding, BaseException] | None:
     """That Python does not find it, or that it returns nothing."""
+    if (lost := no_forward.finding(value)) is not None:
+        return lost
     nothing = no_return.finding(value)
-    return no_forward.finding(value) or ((nothing, CannotCall("its forward returns None")) if nothing else None)
+    return None if nothing is None else (nothing, CannotCall("its forward returns None"))
 
 
 def _stops_in(error: BaseException | None, value: Any) -> bool:

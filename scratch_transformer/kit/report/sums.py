@@ -15,8 +15,7 @@ NORM, DROPOUT = r"(?i)norm|\bln\w*$", r"(?i)drop"
 
 def made_of(definition: Any, called: str) -> set[str]:
     """The attributes of a class that get a norm, or a dropout, whatever they are called: self.n1 = nn.LayerNorm(…)."""
-    assigned = [node for node in nodes_of(definition) if isinstance(node, ast.Assign)]
-    pairs = [pair for node in assigned for pair in assignments(node.targets[0], node.value)]
+    pairs = assignments(nodes_of(definition))
     calls = [(target, value.func) for target, value in pairs if isinstance(value, ast.Call)]
     return {ast.unparse(target) for target, function in calls if re.search(called, ast.unparse(function))}
 
@@ -75,10 +74,9 @@ class _Forward:
                 yield from self.statements(inner)
                 continue
             yield statement
-            if isinstance(statement, ast.Assign):
-                for target, value in assignments(statement.targets[0], statement.value):
-                    self._learn(ast.unparse(target), self.is_sum(value), statement)
-            elif isinstance(statement, ast.AugAssign):
+            for target, value in assignments([statement]):
+                self._learn(ast.unparse(target), self.is_sum(value), statement)
+            if isinstance(statement, ast.AugAssign):
                 self._learn(ast.unparse(statement.target), isinstance(statement.op, ast.Add), statement)
 
     def _learn(self, name: str, is_sum: bool, statement: ast.stmt) -> None:

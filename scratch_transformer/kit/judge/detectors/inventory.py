@@ -133,11 +133,6 @@ def plain_weights(session: Session, best: Hypothesis | None) -> list[str]:
     return [name for name in names if isinstance(vars(_owner(module, name)).get(name.rpartition(".")[2]), Tensor)]
 
 
-def _part(module: nn.Module, path: str) -> nn.Module | None:
-    """The part of this path, where it is a module."""
-    return dict(module.named_modules()).get(path)
-
-
 def _owner(module: Any, name: str) -> Any:
     """The part that an attribute of a module belongs to."""
     return module.get_submodule(name.rpartition(".")[0]) if "." in name else module
@@ -175,11 +170,10 @@ def never_used(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
             said = f"Nothing depends on self.{path}: with other weights, its output is the same."
             yield Finding(MISTAKES["B30"], said, f"self.{path}")
             return
-    for path in session.candidate.idle if session.kind.name == "Transformer" else ():
-        if isinstance(_part(module, path), nn.Embedding):  # the two languages have one table, and it is not this one
-            yield Finding(
-                MISTAKES["B30"], f"Nothing depends on self.{path}: no tokens are looked up in it.", f"self.{path}"
-            )
+    for path, part in module.named_modules() if session.kind.name == "Transformer" else ():
+        if path in session.candidate.idle and isinstance(part, nn.Embedding):  # both languages have another table
+            said = f"Nothing depends on self.{path}: no tokens are looked up in it."
+            yield Finding(MISTAKES["B30"], said, f"self.{path}")
             return
     if best.recipe.positions == "none" and {"ids", "src"} & {*session.kind.inputs}:
         for path, part in module.named_children():

@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from scratch_transformer.kit.definitions import FUNCTIONS, inside
+
 LAYOUT = (
     *("view", "reshape", "contiguous", "flatten", "transpose", "permute", "squeeze", "unsqueeze", "t", "T"),
     *("to", "cuda", "cpu", "long", "float", "type", "type_as", "clone", "detach"),
@@ -16,9 +18,6 @@ LAYOUT = (
 MODEL = re.compile(r"model|transformer|net$|gpt|seq2seq|lm$", re.IGNORECASE)
 STEPS = 8
 """Names that are followed back at most."""
-FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-SCOPES = (*FUNCTIONS, ast.ClassDef, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-"""What has names of its own."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ class Script:
             return given
         if (call := next((call for call in self.calls() if self._is_of(call.func, given)), None)) is not None:
             return _argument(name, given, call)
-        made = _last(_bound(name, _inside(self.tree)), None)
+        made = _last(_bound(name, inside(self.tree)), None)
         return made if made is not None and _called(without_layout(made))[:1].isupper() else None
 
     def _given(self, name: str, before: ast.expr) -> ast.expr | ast.FunctionDef | None:
@@ -69,14 +68,14 @@ class Script:
                 bound = (_bound(name, ast.walk(one)) for one in (scope, *bases) if one is not None)
                 return _last(next(filter(None, bound), []), before)
             if isinstance(scope, FUNCTIONS):
-                bound_here = _bound(name, _inside(scope))
+                bound_here = _bound(name, inside(scope))
                 if any(line < before.lineno for line, _ in bound_here):
                     return _last(bound_here, before)
                 if name in _parameters(scope):
                     return scope if isinstance(scope, ast.FunctionDef) else None
                 if bound_here and name.isidentifier():
                     return None
-        return _last(_bound(name, _inside(self.tree)), before)
+        return _last(_bound(name, inside(self.tree)), before)
 
     def _is_of(self, called: ast.expr, function: ast.FunctionDef) -> bool:
         """Whether a call is of this function: by its name, or as a method of self or of an object of its class."""
@@ -137,14 +136,6 @@ def _called(value: ast.expr) -> str:
     """The last name of what is called: nn.CrossEntropyLoss() -> "CrossEntropyLoss"; "" for what is no call."""
     named = isinstance(value, ast.Call) and isinstance(value.func, (ast.Name, ast.Attribute))
     return ast.unparse(value.func).rpartition(".")[2] if named else ""  # type: ignore[attr-defined]
-
-
-def _inside(scope: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of a scope, without those of the scopes in it."""
-    left = [*ast.iter_child_nodes(scope)]
-    while left:
-        yield (node := left.pop())
-        left += [] if isinstance(node, SCOPES) else ast.iter_child_nodes(node)
 
 
 def _bound(name: str, nodes: Iterable[ast.AST]) -> list[tuple[int, ast.expr | None]]:

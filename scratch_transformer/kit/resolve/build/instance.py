@@ -105,8 +105,7 @@ def _places(made: nn.Module, settings: Mapping[str, Any]) -> int:
     words = {value for name, value in settings.items() if "vocab" in name}
     tables = [tuple(p.shape) for n, p in made.named_parameters() if POSITIONS.search(n.lower()) and not _is_lazy(p)]
     if not tables and words:  # whatever it is called, what has a vector for more than there are words has places
-        looked_up = [part.weight for _, part in walk(made) if isinstance(part, nn.Embedding)]
-        tables = [tuple(table.shape) for table in looked_up if table.shape[0] > max(words)]
+        tables = [tuple(table.shape) for table in _looked_up(made) if table.shape[0] > max(words)]
     rows = {
         shape[-2]
         for shape in tables
@@ -118,10 +117,15 @@ def _places(made: nn.Module, settings: Mapping[str, Any]) -> int:
 POSITIONS = re.compile(r"(^|[._])(pos(?!t)|wpe|pe(\.|$))")
 
 
+def _looked_up(made: nn.Module) -> list[Tensor]:
+    """The tables of its embeddings."""
+    return [part.weight for _, part in walk(made) if isinstance(part, nn.Embedding)]
+
+
 def _projects(made: nn.Module, settings: Mapping[str, Any]) -> bool:
     """Whether it gives scores for as many words as it was told of, whatever its embeddings have besides."""
     wanted = (settings.get("tgt_vocab_size", settings.get("vocab_size")), settings.get("d_model"))
-    tables = [part.weight for _, part in walk(made) if isinstance(part, nn.Embedding)]
+    tables = _looked_up(made)
     own = [values for values in made.parameters() if not any(values is table for table in tables)]
     return any(tuple(values.shape) == wanted for values in own if not _is_lazy(values))
 

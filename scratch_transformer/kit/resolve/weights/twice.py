@@ -50,10 +50,7 @@ def _projects(attention: nn.Module) -> bool:
 def _handed(part: nn.Module, outside: set[str], attentions: set[str]) -> Iterator[list[str]]:
     """For every call of an attention: the linear layers whose outputs it is given, as its class is written."""
     nodes = nodes_of(type(part))
-    assigned = [
-        pair for node in nodes if isinstance(node, ast.Assign) for pair in assignments(node.targets[0], node.value)
-    ]
-    made = {target.id: _called(value) for target, value in assigned if isinstance(target, ast.Name)}
+    made = {target.id: _called(value) for target, value in assignments(nodes) if isinstance(target, ast.Name)}
     for node in nodes:
         if isinstance(node, ast.Call) and _called(node) in attentions:
             given = [*node.args, *(word.value for word in node.keywords)]
