@@ -1,7 +1,7 @@
 """A learner's class or function -> a candidate with the canonical interface of its kind.
 
-guess.py: which kinds it may be. foreign.py: what is none of them. trials/: all ways to build,
-call and load it, until one explains what it computes.
+guess.py: which kinds it may be; corrections.py: what its name says wrongly. foreign.py: what is none of them.
+trials/: all ways to build, call and load it, until one explains what it computes.
 
 Something new to understand has one place:
 names/settings.py: a name of a constructor's parameter. names/inputs.py: of a forward's. names/roles.py: of a weight.

@@ -9,16 +9,16 @@ from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import leads_to, names_in
+from scratch_transformer.kit.definitions import names_in
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve import structure
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.call import forwards
+from scratch_transformer.kit.resolve.corrections import ATTENTIONS, BLOCKS, LAYERS, corrected, first, is_told
 from scratch_transformer.kit.resolve.fitness import (
     INSIDE,
     fitness,
     may_turn,
-    names_within,
     of_today,
     parameters_called,
     required_of,
@@ -45,8 +45,7 @@ NOTHING = ("no", "without", "identity", "null", "dummy")
 MOST = 4
 
 FAMILIES = (
-    ("MultiheadAttention", "CausalSelfAttention", "SelfAttention", "CrossAttention", "ScaledDotProductAttention",
-     "CausalRotaryAttention", "RotaryAttention"),
+    ATTENTIONS,
     ("EncoderLayer", "DecoderOnlyLayer", "DecoderLayer", "LlamaBlock", "MaskedLlamaBlock"),
     ("SwiGLU", "FeedForward"),
     ("Encoder", "TokenEncoder"),
@@ -87,7 +86,7 @@ def kinds_of(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str, ...
     if found and found[0] in INSIDE and structure.is_one_layer(thing):  # class Encoder, of one layer
         layers = ("DecoderLayer",) if takes(thing, "memory") else ("EncoderLayer", "DecoderOnlyLayer")
         return tuple(dict.fromkeys([*(kind for kind in layers if kind in kinds), *found]))
-    if found and found[0] in FAMILIES[0] and structure.surrounds_attention(thing):
+    if found and found[0] in ATTENTIONS and structure.surrounds_attention(thing):
         around = (*(["DecoderLayer"] if takes(thing, "memory") else []), *LAYERS)  # CrossAttentionBlock
         return tuple(dict.fromkeys([*(kind for kind in around if kind in kinds), *found]))
     if found and found[0] in structure.WHOLE and structure.is_one_layer(thing):  # class Transformer, of one layer
@@ -139,48 +138,9 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
     if family and not any(score < -9 for score, _, _ in found):  # the name does not tell which of them
         best = [*relatives, *best]
     best = list(dict.fromkeys([*best, *relatives]))
-    if is_class and "swiglu" in word:  # a sigmoid there is no other design
-        best = [kind for kind in best if kind != "FeedForward"]
-    if is_class and "InputEmbedding" in best and {"sin", "cos"} <= names_in(thing):
-        best = list(dict.fromkeys([*best, "PositionalEncoding"]))  # a table that is looked up by position
-    if is_class and "PositionalEncoding" in best and {"Embedding", "sin", "cos"} <= names_in(thing):
-        best = list(dict.fromkeys([*best, "EmbeddingWithPositions"]))  # which is given ids
-    if is_class and best[:1] == ["PositionalEncoding"] and "Embedding" in names_in(thing) and _counts_words(thing):
-        best = list(dict.fromkeys(["EmbeddingWithPositions", *best]))  # PositionalEmbedding(length, vocabulary, width)
-    if is_class and "DecoderOnly" in best and ("bert" in word or (ENCODES.search(word) and takes_mask(thing))):
-        best = [kind for kind in best if kind != "TokenEncoder"]
-        best.insert(best.index("DecoderOnly"), "TokenEncoder")  # BertModel
     if not _may_embed_plainly(thing):
         best = [kind for kind in best if kind != "Embedding"]
-    if is_class and best and best[0] in BLOCKS and _repeats_a_layer(thing):  # EncoderBlock(layer, N)
-        best = list(dict.fromkeys([*(STACKS[:2] if takes(thing, "memory") else STACKS[2:])[::-1], *best]))
-    if is_class and best and best[0] in BLOCKS and "Embedding" in names_in(thing) and _is_told(thing, "num_layers"):
-        best = list(dict.fromkeys(["TokenDecoder" if takes(thing, "memory") else "TokenEncoder", *best]))
-    if is_class and best and best[0] in BLOCKS and structure.linears(thing) == 1 and _is_bare(thing):
-        return ("Projection",) if _only_projects(thing) else ()  # ClassificationLayer: a head, and no network
-    if is_class and best and best[0] in BLOCKS and not SAYS_LAYER.search(word) and _is_network(thing):
-        best = list(dict.fromkeys(["FeedForward", "SwiGLU", *best]))  # a block that attends to nothing
-    if is_class and best and best[0] in ("Linear", *NORMS) and structure.linears(thing) > 1:
-        best = list(dict.fromkeys(["FeedForward", "SwiGLU", *best]))  # T5DenseReluDense, NormedResidualLayer
-    if is_class and best[:1] == ["Linear"] and structure.has_bare_layers(thing):
-        best = list(dict.fromkeys(["FeedForward", "SwiGLU", *best]))  # DoubleLinear, of matrices
-    if is_class and best[:1] == ["ResidualConnection"] and _is_told(thing, "num_heads"):  # AttentionSublayer
-        attentions = [name for name in FAMILIES[0] if name in kinds]
-        best = [*sorted(attentions, key=lambda name: -fitness(kinds[name], thing)), *best]
-    if is_class and best[:1] == ["ResidualConnection"] and not any(map(NORMALIZES.search, names_in(thing))):
-        return ()  # x + f(x) alone, which leaves the norm to others
-    if is_class and best and best[0] in ("Linear", *BLOCKS, *STACKS, *structure.WHOLE) and _only_projects(thing):
-        best = list(dict.fromkeys(["Projection", *best]))
-    made = None if is_class or not best else forwards.made_by(thing)
-    if made is not None:  # transformer_block(d_model, vocab_size, …), which makes a whole model
-        best = list(dict.fromkeys([*kinds_by_name(made.__name__, made, kinds), *best]))
-    sides = {setting for p in parameters_of(thing) for setting in settings_of(p.name)}
-    if not is_class and best and {"src_vocab_size", "tgt_vocab_size"} <= sides:
-        best = list(dict.fromkeys(["Transformer", *best]))  # build_model(src_vocab, tgt_vocab)
-    if is_class and best and best[0] in (*STACKS, "DecoderOnly", "LlamaModel") and _is_given_sublayers(thing):
-        best = list(dict.fromkeys([*(["DecoderLayer"] if takes(thing, "memory") else LAYERS), *best]))
-    if is_class and best and _has_two_halves(thing):
-        best = list(dict.fromkeys(["Transformer", *best]))  # encode and decode, and no forward
+    best = corrected(best, word, thing, kinds) if is_class else _with_what_it_makes(best, thing, kinds)
     # What says that it is causal, or is given keys, must be more than right for one sequence that sees all of itself.
     is_given_all = takes(thing, "key", "value")
     alike = {
@@ -196,6 +156,17 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
     return tuple(kind for kind in best if not alike.get(kind))
 
 
+def _with_what_it_makes(best: list[str], function: Any, kinds: Mapping[str, Kind]) -> list[str]:
+    """Before the kinds that a function's name suggests, those of a whole model that it returns."""
+    made = forwards.made_by(function) if best else None
+    if made is not None:  # transformer_block(d_model, vocab_size, …)
+        best = first(kinds_by_name(made.__name__, made, kinds), best)
+    sides = {setting for p in parameters_of(function) for setting in settings_of(p.name)}
+    if best and {"src_vocab_size", "tgt_vocab_size"} <= sides:
+        best = first(["Transformer"], best)  # build_model(src_vocab, tgt_vocab)
+    return best
+
+
 def _takes_one_sequence(thing: Any) -> bool:
     """Whether the forward of a class can be given nothing but one sequence and masks: what an encoder gives is none."""
     given = [p for p in parameters_called(thing) if not is_mask(p.name)] if isinstance(thing, type) else []
@@ -206,33 +177,6 @@ def _may_embed_plainly(thing: Any) -> bool:
     """Whether it is one like PyTorch's, no model's: Embedding(num_embeddings, …), or an assignment's run_embedding."""
     is_adapter = inspect.isfunction(thing) and thing.__name__.startswith(ADAPTER)
     return is_adapter or any(plain(p.name) == "numembeddings" for p in parameters_of(thing))
-
-
-def _has_two_halves(thing: Any) -> bool:
-    """Whether a class of modules has no forward, but methods encode and decode."""
-    has_forward = getattr(thing, "forward", None) is not nn.Module.forward
-    return issubclass(thing, nn.Module) and not has_forward and hasattr(thing, "encode") and hasattr(thing, "decode")
-
-
-NORMS = ("LayerNorm", "RMSNorm")
-STACKS = ("TokenDecoder", "Decoder", "TokenEncoder", "Encoder")
-LAYERS = ("EncoderLayer", "DecoderOnlyLayer")
-
-
-def _is_given_sublayers(thing: Any) -> bool:
-    """Whether a constructor must be given an attention and a feed-forward network: DecoderModule is a layer then."""
-    if any("num_layers" in settings_of(p.name)[:1] for p in parameters_of(thing)):
-        return False  # a list of each
-    words = [plain(p.name) for p in parameters_of(thing) if p.default is p.empty and p.annotation not in (int, float)]
-    named = [[word for word in words if re.search(part, word)] for part in (r"att(?!.*drop)", r"ff(?!.*dim)|feedf|mlp")]
-    return all(named) and not any(settings_of(word) for some in named for word in some)
-
-
-def _repeats_a_layer(thing: Any) -> bool:
-    """Whether a constructor must be given one layer, and how many of it to make."""
-    required = [p for p in parameters_of(thing) if p.default is p.empty]
-    is_told = any("num_layers" in settings_of(p.name)[:1] for p in parameters_of(thing))
-    return is_told and any(words(p.name)[-1:] in (("layer",), ("block",)) and not settings_of(p.name) for p in required)
 
 
 PATHS = re.compile(r"path|^(file|dir|folder|url)|(file|dir|name|folder|url)$|checkpoint|ckpt")
@@ -248,45 +192,6 @@ def _is_container(thing: Any) -> bool:
     """Whether it hands on whatever it is given, class SequentialEncoder(nn.Sequential): forward(self, *inputs)."""
     is_one = isinstance(thing, type) and issubclass(thing, (nn.Sequential, nn.ModuleList, nn.ModuleDict))
     return is_one and "forward" in vars(thing) and not parameters_called(thing)
-
-
-def _is_network(thing: Any) -> bool:
-    """Whether a block attends to nothing: it has no norm either, or linear layers of its own beside it."""
-    called = [one for one in leads_to(thing) if inspect.isfunction(one)]
-    names = names_within(thing).union(*map(names_in, called))
-    found = [word for name in names for word in ATTENTIVE.findall(name.lower())]
-    return not found or ({*found} == {"norm"} and "Linear" in names_in(thing))
-
-
-def _only_projects(thing: Any) -> bool:
-    """Whether it is one linear layer, and perhaps a softmax of that: PredictionLayer, OutputBlock, BertMLM."""
-    names = names_within(thing)
-    found = {word for name in names for word in ATTENTIVE.findall(name.lower())}
-    if "Linear" in names and names & {"log_softmax", "LogSoftmax"} and found == {"softmax"}:
-        return not any(EMBEDS.search(name) for name in names - {thing.__name__}) and not _has_layers(thing)
-    return _is_bare(thing) and structure.linears(thing) == 1 and _is_told(thing, "vocab_size")
-
-
-def _is_bare(thing: Any) -> bool:
-    """Whether nothing in it attends, normalizes or embeds, and no part of it is a layer, as far as names tell."""
-    names = names_within(thing)
-    return not any(ATTENTIVE.search(name.lower()) for name in names) and not _has_layers(thing)
-
-
-def _has_layers(thing: Any) -> bool:
-    """Whether any part of it is a layer or a table, as far as names tell."""
-    return any(PARTS.search(name) for name in names_within(thing) - {thing.__name__})
-
-
-ENCODES = re.compile(r"bert|classif|sentiment")
-EMBEDS = re.compile(r"embed|stack|encoder|decoder|former", re.IGNORECASE)
-"""Parts of a whole model, which may have been handed in ready made."""
-NORMALIZES = re.compile(r"norm|mean|std|var|rms|parameter|^ln\d*$", re.IGNORECASE)
-BLOCKS = ("EncoderLayer", "DecoderOnlyLayer", "DecoderLayer", "LlamaBlock", "MaskedLlamaBlock")
-PARTS = re.compile(r"Embedding|Parameter|ModuleList|[Ee]ncoder|[Dd]ecoder|former|LSTM|GRU|RNN|Conv|[Bb]lock")
-ATTENTIVE = re.compile(r"att|softmax|mha|mhsa|quer|qkv|heads|multi_?head|norm")
-SAYS_LAYER = re.compile(r"(en|de)coder(layer|block)|transformer(layer|block)")
-"""In the name of what is no network, though no word in it tells that it attends."""
 
 
 BY_CONTENT = {
@@ -309,7 +214,7 @@ def _score(name: str, kind: Kind, thing: Any) -> float:
     if (
         kind.name == "FeedForward"
         and plain(name) in ACTIVATIONS
-        and all(_is_told(thing, s) for s in ("d_model", "d_ff"))
+        and all(is_told(thing, s) for s in ("d_model", "d_ff"))
     ):
         score = NAMED  # class SiLU(d_model, d_ff) is a network
     if kind.name in BY_CONTENT and BY_CONTENT[kind.name](thing):
@@ -326,7 +231,7 @@ def _score(name: str, kind: Kind, thing: Any) -> float:
         return 0.0
     if plain(name) == HEAD and not (isinstance(thing, type) and any(ATTENDS.search(n) for n in names_in(thing))):
         return 0.0  # of a language model
-    if kind.name == "RotaryEmbedding" and score < NAMED and _is_told(thing, "num_heads"):
+    if kind.name == "RotaryEmbedding" and score < NAMED and is_told(thing, "num_heads"):
         return 0.0  # CausalMHAWithRoPE
     if any((kind.name == name) != is_one(thing) for name, is_one in ALONE_IN_THIS.items()):
         return 0.0
@@ -350,14 +255,6 @@ CRITERION = re.compile(r"crit|loss(fn|func|compute)|model")
 
 
 ACTIVATIONS = ("silu", "swish", "gelu", "relu", "squaredrelu", "relusquared")
-
-
-def _counts_words(thing: Any) -> bool:
-    return any("voc" in plain(p.name) for p in parameters_of(thing))
-
-
-def _is_told(thing: Any, setting: str) -> bool:
-    return isinstance(thing, type) and any(setting in settings_of(p.name) for p in parameters_of(thing))
 
 
 def is_size(parameter: inspect.Parameter) -> bool:
