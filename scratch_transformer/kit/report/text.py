@@ -23,7 +23,7 @@ MEANINGS = {
     "matches the builtin": "gives PyTorch's numbers, up to rounding",
     "matches the paper, not the builtin": "does as the paper says, where PyTorch does otherwise",
     "harmless deviation": "differs from PyTorch in a way that costs nothing",
-    "mistake": "gives other numbers, and the reason is known: see below",
+    "mistake": "something is wrong, and it is known what: see below",
     "unknown mismatch": "gives other numbers, and no known mistake explains them",
     "not written yet": "it raises NotImplementedError",
     "crashed": "its forward stops with an error",
