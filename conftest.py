@@ -26,6 +26,7 @@ def pytest_addoption(parser):
     group = parser.getgroup("scratch_transformer")
     group.addoption("--device", default="cpu", help="where the tests' tensors are: cpu (default), cuda, cuda:1, ...")
     group.addoption("--dtype", default="float64", choices=DTYPES, help="the tests' floating-point type")
+    group.addoption("--without-long", action="store_true", help="leave out what is marked as long, but for first cases")
 
 
 def pytest_configure(config):
@@ -42,16 +43,30 @@ def pytest_configure(config):
 def pytest_report_header(config):
     return (
         f"torch {torch.__version__}, device {device_name(config)}, dtype {config.getoption('--dtype')}, "
-        f"{torch.get_num_threads()} thread(s)"
+        f"{torch.get_num_threads()} thread(s)" + (", without long tests" if config.getoption("--without-long") else "")
     )
 
 
 def pytest_collection_modifyitems(config, items):
+    if config.getoption("--without-long"):
+        leave_long(config, items)
     for item in items:
         if item.get_closest_marker("cuda") and not torch.cuda.is_available():
             item.add_marker(pytest.mark.skip(reason="needs a CUDA device, and torch sees none"))
         if on_cuda(config) and "benchmark" in getattr(item, "fixturenames", ()):
             use_synchronising_timer(item, timer_of(config.getoption("--device")))
+
+
+def leave_long(config, items):
+    """Leaves out what is marked as long; of a test with several cases the first stays."""
+    begun, kept, left = set(), [], []
+    for item in items:
+        test = item.nodeid.partition("[")[0]
+        is_left = item.get_closest_marker("long") and (test == item.nodeid or test in begun)
+        (left if is_left else kept).append(item)
+        begun.add(test)
+    config.hook.pytest_deselected(items=left)
+    items[:] = kept
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -44,7 +44,7 @@ def test_draw(drawn, name):
 def project(pytester):
     """A project of its own with this project's conftest.py."""
     shutil.copy(CONFTEST, pytester.path)
-    pytester.makeini("[pytest]\nmarkers = cuda: needs a CUDA device")
+    pytester.makeini("[pytest]\nmarkers =\n cuda: needs a CUDA device\n long: takes many seconds")
     return pytester
 
 
@@ -73,6 +73,30 @@ def test_no_two_tests_fixtures_or_generators_draw_the_same_numbers(project):
 
 
 # ---- Options ----
+
+LONG = """
+import pytest
+
+def test_short():
+    pass
+
+@pytest.mark.parametrize("case", ["first", "second"])
+@pytest.mark.long
+def test_of_cases(case):
+    assert case == "first"
+
+@pytest.mark.long
+def test_long():
+    assert False
+"""
+
+
+def test_long_tests_are_left_out_but_for_first_cases_and_it_is_said(project):
+    project.makepyfile(test_some=LONG)
+    project.runpytest_inprocess().assert_outcomes(passed=2, failed=2)
+    result = project.runpytest_inprocess("--without-long")
+    result.assert_outcomes(passed=2, deselected=2)
+    result.stdout.fnmatch_lines(["*without long tests*"])
 
 
 def test_device_and_dtype_reach_the_test(project):

@@ -72,6 +72,7 @@ def test_an_rms_norm_that_does_not_use_its_scale_subtracts_no_mean(tmp_path):
     assert (result.kind, result.ids) == ("RMSNorm", ["LN6"]), result
 
 
+@pytest.mark.long
 def test_a_private_function_that_cannot_be_called_is_no_component(tmp_path):
     path = tmp_path / "helper.py"
     path.write_text(IMPORTS + HELPER)

@@ -58,6 +58,7 @@ class Bert(nn.Module):
     ("self.norm2(x + self.down(F.gelu(self.up(x))))", True),
     ("x + self.norm2(self.down(F.gelu(self.up(x))))", False),
 ])  # fmt: skip
+@pytest.mark.long
 def test_what_a_head_computes_between_its_linear_layers_is_none_of_the_layers(call, network, is_right, tmp_path):
     with time_to_look(1 if is_right else LESS):
         result = check_text(BERT.replace("NETWORK", network).replace("CALL", call), tmp_path)["Bert"]

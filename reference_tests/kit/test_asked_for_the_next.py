@@ -39,6 +39,7 @@ def get_batch(data, labels, starts):
 
 
 @pytest.mark.parametrize("asked, ids", [(CUT, ["A25"]), (WINDOWS, ["A25"]), (OTHER_LABELS, [])])
+@pytest.mark.long
 def test_what_is_asked_for_the_next_token_must_not_see_it(asked, ids, tmp_path):
     result = check_text(MODEL + asked, tmp_path)["SimpleTransformer"]
     assert (result.ids, "A25" in {named.id for named in result.mistakes}) == (ids, True), result

@@ -113,12 +113,14 @@ def results(sublayer, folder, names=None):
     return check_here(path, names)
 
 
+@pytest.mark.long
 def test_embeddings_told_by_annotation_and_a_model_beside_its_optimizer_are_right(tmp_path):
     found = results("lambda x: ", tmp_path)
     wholes = ("DecoderBlock", "Decoder", "Transformer", "build_transformer")
     assert {found[name].verdict for name in wholes} == {"matches the builtin"}
 
 
+@pytest.mark.long
 def test_a_tensor_where_a_function_is_asked_for_is_named_in_the_block_and_said_of_what_is_made_of_it(tmp_path):
     found = results("", tmp_path, ("MultiHeadAttention", "FeedForward", "Residual", "DecoderBlock", "Decoder"))
     assert [m.id for m in found["DecoderBlock"].mistakes] == ["B26"]
@@ -126,6 +128,7 @@ def test_a_tensor_where_a_function_is_asked_for_is_named_in_the_block_and_said_o
     assert any("DecoderBlock cannot be used" in limit for limit in found["Decoder"].limits)
 
 
+@pytest.mark.long
 def test_a_whole_of_layers_in_which_a_part_stops_is_said_to_have_that_part(tmp_path):
     """Its own mask means the opposite of what the reference's attention, put in that part's place, was given."""
     text, line = STYLES["source_ids"].read_text(), "        self.W_V = nn.Linear(cfg.hidden_dim, cfg.hidden_dim)\n"

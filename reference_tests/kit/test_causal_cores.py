@@ -28,6 +28,7 @@ AHEAD = "torch.triu(torch.ones(t, s, dtype=torch.bool), diagonal=1 + s - t)"
         ('.masked_fill(ahead, float("-inf"))', "", ["A25"]),
     ],
 )
+@pytest.mark.long
 def test_a_core_that_hides_the_future_by_itself(old, new, ids, tmp_path):
     source = CORE.replace(old, new)
     if ids == ["A25"]:  # what makes a mask may be told to do without

@@ -37,6 +37,7 @@ def results(tmp_path_factory):
     return checked
 
 
+@pytest.mark.long
 def test_a_norms_mistakes_and_its_default_eps_are_named_on_the_norm(results):
     assert results["LayerNormalization"].ids == ["LN1", "LN2", "LN3"]
     assert results["LayerNormalization"].alternatives == []

@@ -260,6 +260,7 @@ class EncoderLayer(nn.Module):
 
 
 @pytest.mark.parametrize("last, is_right", [("self.network(x)", True), ("self.network(x) * 2", False)])
+@pytest.mark.long
 def test_parts_that_are_told_no_sizes_have_their_own_heads_and_ours_for_their_width(last, is_right, tmp_path):
     with time_to_look(1 if is_right else LESS):
         result = check_text(OWN_SIZES.replace("self.network(x)", last), tmp_path)["EncoderLayer"]
@@ -377,6 +378,7 @@ class FewerHeadsAttention(MultiHeadAttention):
 
 
 @pytest.mark.parametrize("then, is_right", [("", True), ("self.k = self.q", False)])
+@pytest.mark.long
 def test_what_a_subclass_sets_itself_is_not_asked_for(then, is_right, tmp_path):
     with time_to_look(1 if is_right else LESS):
         result = check_text(FEWER.format(then), tmp_path)["FewerHeadsAttention"]
@@ -471,6 +473,7 @@ class DecoderBlock(nn.Module):
 
 
 @pytest.mark.parametrize("last, ids", [("self.network(self.norm2(x))", []), ("self.norm2(self.network(x))", ["B3"])])
+@pytest.mark.long
 def test_an_activation_that_is_handed_on_is_no_part(last, ids, tmp_path):
     result = check_text(BY_NAME.replace("LAST", last), tmp_path)["DecoderBlock"]
     assert [named.id for named in result.mistakes if named.severity == "mistake"] == ids

@@ -99,6 +99,7 @@ def test_a_mistake_is_named_inside_a_layer(name, change):
         *[("TokenDecoder", id) for id in ("A24", "B20")],
     ],
 )
+@pytest.mark.long
 def test_a_mistake_is_named_inside_a_model(name, id):
     change = next(change for change in changes_of(KINDS[name]) if change.id == id)
     diagnosis = diagnose(changed(name, change))
@@ -106,8 +107,8 @@ def test_a_mistake_is_named_inside_a_model(name, id):
 
 
 def some(designs):
-    """At most a dozen of them, from the first to the last; in `tox -e kit` several times as many."""
-    designs, most = list(designs), 60 if "WHOLE_TIME" in os.environ else 12
+    """About half a dozen of them, from the first to the last; in `tox -e kit` ten times as many."""
+    designs, most = list(designs), 60 if "WHOLE_TIME" in os.environ else 5
     step = len(designs) // most | 1  # odd: of two ways beside each other, both
     return designs if len(designs) <= most else designs[::step]
 

@@ -144,6 +144,7 @@ def test_nothing_is_written_beside_the_learners_files(troubled):
     assert after == before
 
 
+@pytest.mark.long
 def test_a_process_that_ends_itself_is_survived(tmp_path):
     (tmp_path / "ends.py").write_text(NORM + "import os\nos._exit(3)\n")
     report = process.check(find(str(tmp_path / "ends.py")), "ends.py")
@@ -213,6 +214,7 @@ def test_files_of_a_package_import_each_other(package, with_init):
     assert loaded["block"].missing == []
 
 
+@pytest.mark.long
 def test_a_folder_may_be_called_like_a_file(tmp_path):
     (tmp_path / "finetuning.py").mkdir()
     path = tmp_path / "finetuning.py" / "model.py"

@@ -281,6 +281,7 @@ class TransformerModel(nn.Module):
 """
 
 
+@pytest.mark.long
 def test_a_transformer_model_without_a_word_of_today_is_tried_as_gpt_first(tmp_path):
     result = check_text(OF_THE_TUTORIAL, tmp_path)["TransformerModel"]
     assert (result.kind, result.verdict) == ("DecoderOnly", "matches the builtin"), result

@@ -330,6 +330,7 @@ def test_it_is_recognised(text, name, kind, tmp_path):
 
 
 @pytest.mark.parametrize(("text", "name", "old", "new"), WRONG)
+@pytest.mark.long
 def test_with_one_mistake_it_is_not_right(text, name, old, new, tmp_path):
     """Whichever it is."""
     with time_to_look(LESS):
@@ -412,6 +413,7 @@ class Encoder(nn.Module):
 
 
 @pytest.mark.parametrize("fed, ids", [("layer(x)", []), ("x + layer(x)", None)])
+@pytest.mark.long
 def test_a_stack_of_what_is_called_the_module_of_a_layer(fed, ids, tmp_path):
     stack = check_text(STACKED.replace("x = layer(x)", f"x = {fed}"), tmp_path)["Encoder"]
     assert (stack.verdict == "matches the builtin") == (ids == []), stack

@@ -121,6 +121,7 @@ def test_it_is_understood(name, tmp_path):
         ("a model made by its own method", "self.scores(x)", "self.scores(self.first(ids))"),
     ],
 )
+@pytest.mark.long
 def test_with_a_mistake_it_is_never_right(name, old, new, tmp_path):
     text, component = RIGHT[name]
     assert text.count(old) == 1

@@ -2,6 +2,8 @@
 
 import pathlib
 
+import pytest
+
 from reference_tests.kit.learners import correct
 from reference_tests.kit.learners.checked import LESS, check_here, time_to_look
 from scratch_transformer.kit.report.finding import FINE
@@ -26,6 +28,7 @@ def test_a_part_is_what_it_is_kept_as(tmp_path):
     assert whole.kind == "Transformer" and whole.verdict in FINE, whole
 
 
+@pytest.mark.long
 def test_a_model_that_is_wrong_is_not_called_right_for_its_names(tmp_path):
     path = tmp_path / "short.py"
     path.write_text(renamed(SHORT).replace("self.tgt_embed(tgt), memory,", "self.tgt_embed(tgt), memory * 2,"))

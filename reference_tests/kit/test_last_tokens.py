@@ -48,6 +48,7 @@ def test_scores_of_the_word_to_come_are_right(text, name, tmp_path):
         (MODEL, "TinyGPT", "self.tokens(idx) + self", "self.tokens(idx) * self"),
     ],
 )
+@pytest.mark.long
 def test_another_token_and_other_scores_are_not(text, name, old, new, tmp_path):
     assert old in text
     assert check_text(text.replace(old, new), tmp_path)[name].verdict not in FINE

@@ -43,6 +43,7 @@ class MultiHeadAttention(nn.Module):
     [("", "", set()), ("/ math.sqrt(self.out_dim)", "", {"A1"}), ("Q @ K.mT", "(Q @ K.mT).sigmoid()", None)],
     ids=["right", "not scaled", "another function"],
 )
+@pytest.mark.long
 def test_every_head_has_queries_of_its_own_and_all_share_keys(old, new, ids, tmp_path):
     result = check_text(SHARED_KEYS.replace(old, new), tmp_path)["Attention"]
     assert (result.verdict in FINE) == (ids == set())
@@ -99,6 +100,7 @@ class DecoderLayer(nn.Module):
     ("", ""), ("self.W_reshape_back_2(y)", "self.W_reshape_back(y)"),
     ("self.Wv2(memory)", "self.W_reshape_back_2(memory)"),
 ], ids=["right", "one for both", "the output's for values"])  # fmt: skip
+@pytest.mark.long
 def test_what_projects_the_output_may_have_any_name(old, new, tmp_path):
     with time_to_look(LESS if old else 1):
         result = check_text(BACK.replace(old, new), tmp_path)["DecoderLayer"]
@@ -124,6 +126,7 @@ class SelfAttention(nn.Module):
 
 
 @pytest.mark.parametrize("scale", ["keys.shape[-1] ** 0.5", "8"])
+@pytest.mark.long
 def test_a_scale_that_is_written_in_is_found_whatever_the_weights_are_called(scale, tmp_path):
     result = check_text(WRITTEN_SCALE.replace("keys.shape[-1] ** 0.5", scale), tmp_path)["SelfAttention"]
     assert result.verdict == "mistake" and "A1" in [m.id for m in result.mistakes] and not result.unexplained, result
@@ -148,6 +151,7 @@ class AttentionHead(nn.Module):
 
 
 @pytest.mark.parametrize("old, ids", [("", []), (" / math.sqrt(q.shape[-1])", ["A1"])])
+@pytest.mark.long
 def test_one_head_that_adds_the_mask_that_it_must_be_given(old, ids, tmp_path):
     """With masks of other shapes it gives outputs of other shapes, which are not one head's."""
     result = check_text(HEAD.replace(old, ""), tmp_path)["AttentionHead"]
@@ -179,6 +183,7 @@ class MultiHeadAttention(nn.Module):
 @pytest.mark.parametrize("axis, hidden, ids", [
     ("-1", "masked_fill_", set()), ("0", "masked_fill_", {"A1"}), ("0", "masked_fill", {"A1", "A24"}),
 ])  # fmt: skip
+@pytest.mark.long
 def test_the_number_of_samples_in_place_of_the_width_of_a_head(axis, hidden, ids, tmp_path):
     """And a mask that is not filled in place, whose result is thrown away."""
     (result,) = check_text(OF_SAMPLES.replace("AXIS", axis).replace("HIDDEN", hidden), tmp_path).values()
@@ -214,6 +219,7 @@ ORDERS = [
 
 
 @pytest.mark.parametrize("split, merged, ids, verdict", ORDERS)
+@pytest.mark.long
 def test_heads_of_every_third_feature_are_right_in_another_order(split, merged, ids, verdict, tmp_path):
     text = STRIDED.replace("SPLIT", split).replace("MERGED", merged)
     result = check_text(text, tmp_path)["MultiHeadAttention"]

@@ -11,5 +11,6 @@ QUICK = ("crash at import", "sys.exit", "training", "writes files")
 
 
 @pytest.mark.parametrize("name", QUICK)
+@pytest.mark.long
 def test_it_does_not_take_the_tool_down(name, tmp_path):
     assert judge_misbehaving(name, tmp_path) == []

@@ -122,6 +122,7 @@ class SelfAttention(nn.Module):
     ("", "", []), ("None, None, :]", "None, :, None]", ["A7"]),
     ("scores = scores.masked_fill", "scores.masked_fill", ["A24"]),
 ])  # fmt: skip
+@pytest.mark.long
 def test_what_hides_the_queries_of_padding_does_not_ignore_the_mask(old, new, ids, tmp_path):
     result = check_text(OF_KEYS.replace(old, new), tmp_path)["SelfAttention"]
     assert [id for id in result.ids if id != "A19"] == ids, result
@@ -165,6 +166,7 @@ class Seq2Seq(nn.Module):
 
 
 @pytest.mark.parametrize("given, named", [("crs_mask", False), ("None", True)])
+@pytest.mark.long
 def test_a_mask_for_the_attention_across_is_the_sources(given, named, tmp_path):
     plan = plan_of(("src", "tgt", "src_mask", "tgt_mask"), "src", "tgt", "src_mask", "tgt_mask", "crs_mask")
     assert [name for _, name, _ in plan.mask_parameters] == ["src_mask", "tgt_mask", "src_mask"]

@@ -30,6 +30,7 @@ class SelfAttention(nn.Module):
         ("attention_mask != 0", "math.sqrt(q.shape[-1])", ["A34"]),
     ],
 )
+@pytest.mark.long
 def test_a_mask_is_of_the_type_that_the_code_takes(made, scale, ids, tmp_path):
     text = FLIPPED.replace("MADE", made).replace("math.sqrt(q.shape[-1])", scale)
     result = check_text(text, tmp_path)["SelfAttention"]

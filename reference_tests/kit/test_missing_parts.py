@@ -70,6 +70,7 @@ def result(report, name):
     return next(result for result in report.results if result.name == name)
 
 
+@pytest.mark.long
 def test_the_whole_is_judged_and_says_what_was_put_in_place(report):
     layer = result(report, "EncoderLayer")
     assert layer.verdict == "matches the builtin", layer

@@ -364,6 +364,7 @@ class Attention(nn.Module):
         ("scores * mask", ""),
     ],
 )
+@pytest.mark.long
 def test_a_small_number_in_place_of_a_large_one_is_no_product(blocked, form, tmp_path):
     (named, *_) = check_text(FILLED.replace("BLOCKED", blocked), tmp_path)["Attention"].mistakes
     assert (named.id, named.form) == ("A4", form)

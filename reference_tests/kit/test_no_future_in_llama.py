@@ -1,5 +1,7 @@
 """A Llama of which nothing hides the future, though each of its layers is right by itself: A25."""
 
+import pytest
+
 from reference_tests.kit.learners.checked import check_text
 from scratch_transformer.kit.report.finding import FINE
 
@@ -66,6 +68,7 @@ class LlamaModel(nn.Module):
 MASK = 'w = w.masked_fill(torch.ones(T, T).triu(1).bool(), float("-inf"))'
 
 
+@pytest.mark.long
 def test_a_llama_that_hides_nothing_is_named_whatever_else_its_layers_have(tmp_path):
     """It takes a mask that it never reads; it has another ε than the reference, as its layers do."""
     results = check_text(MODEL.replace("HIDDEN", ""), tmp_path)

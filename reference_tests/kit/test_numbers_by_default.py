@@ -168,6 +168,7 @@ AS_DICTIONARY = [("config: Config", "config"), *((f"config.{name}", f'config["{n
     ("=SIZES", AS_DICTIONARY, None, "matches the builtin"),
     (": Config = Config()", [], 1.0, "mistake"),
 ])  # fmt: skip
+@pytest.mark.long
 def test_a_config_by_default_is_one_of_our_sizes(given, changes, scale, verdict, tmp_path):
     text = CONFIGURED.replace(" GIVEN", given).replace("SCALE", str(scale))
     for old, new in changes:

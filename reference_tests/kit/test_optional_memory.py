@@ -51,6 +51,7 @@ def test_what_may_be_left_out_is_given(tmp_path):
     }
 
 
+@pytest.mark.long
 def test_cross_attention_that_is_wrong_is_named(tmp_path):
     (block,) = check_text(BLOCK.replace(CROSS, "self.cross_attn(y, y, y)"), tmp_path).values()
     assert (block.kind, block.verdict, block.ids) == ("DecoderLayer", "mistake", ["A21"])
@@ -95,6 +96,7 @@ def test_an_attention_to_the_encoder_that_must_be_asked_for_is_asked_for(name, t
     assert (block.kind, block.verdict) == ("DecoderLayer", "matches the builtin")
 
 
+@pytest.mark.long
 def test_one_that_is_asked_for_is_judged(tmp_path):
     with time_to_look(LESS):
         (block,) = check_text(CHOSEN.replace("x, memory, memory,", "x, memory, x,"), tmp_path).values()

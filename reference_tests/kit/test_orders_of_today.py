@@ -56,6 +56,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize("id, changes", WRONG, ids=[f"{id}-{index}" for index, (id, _) in enumerate(WRONG)])
+@pytest.mark.long
 def test_a_mistake_in_them_is_named_and_they_are_not(id, changes):
     candidate = CanonicalCandidate(KINDS["LlamaBlock"], {}, RIGHT.with_(changes))
     names = ("norm_kind", "rotary", "activation", "gated", "qk_norm")  # as its parts show

@@ -85,6 +85,7 @@ def self_attention(x, num_heads, pattern, project_value, project_out):
 """
 
 
+@pytest.mark.long
 def test_the_scores_alone_and_a_function_that_is_given_its_parts(tmp_path):
     """What has a projection of values, and does not use it, is none of these."""
     results = check_text(SCORES.format(""), tmp_path)
@@ -403,6 +404,7 @@ class CausalSelfAttention(nn.Module):
     ("nn.Sequential(nn.Linear(d_model, 9), nn.GELU(), nn.Linear(9, d_model))", "", True),
     ("nn.Linear(d_model, d_model)", "", False), ("nn.Linear(d_model, d_model)", "1.7 ** x * ", False),
 ])  # fmt: skip
+@pytest.mark.long
 def test_queries_of_a_network_are_another_design(made, factor, is_other, tmp_path):
     (result,) = check_text(OF_NETWORKS.format(made=made, factor=factor), tmp_path).values()
     assert ("made by networks" in result.verdict) == is_other
@@ -520,6 +522,7 @@ class SelfAttention(nn.Module):
 
 
 @pytest.mark.parametrize("name", ["sinks", "others"])
+@pytest.mark.long
 def test_what_is_named_of_another_design_does_not_say_that_its_numbers_are_wrong(tmp_path, name):
     with time_to_look(LESS):
         (result,) = check_text(SINKS.replace("NAME", name), tmp_path).values()

@@ -343,6 +343,7 @@ class Seq2SeqTransformer(nn.Module):
 
 
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor")
+@pytest.mark.long
 def test_masks_of_attention_and_of_padding_as_torch_takes_them(tmp_path):
     assert alarms(check_text(SEVEN_ARGUMENTS, tmp_path)) == {}
 
@@ -408,6 +409,7 @@ class Decoder(nn.Module):
 """
 
 
+@pytest.mark.long
 def test_source_and_target_of_one_length_the_source_first(tmp_path):
     results = check_text(OF_ONE_LENGTH, tmp_path)
     assert alarms({name: result for name, result in results.items() if name != "Layers"}) == {}

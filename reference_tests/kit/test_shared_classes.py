@@ -63,6 +63,7 @@ def test_a_class_that_projects_anything_is_told_apart_by_where_it_is():
 @pytest.mark.parametrize(
     "last, id", [("self.norm3(x + self.network(x))", ""), ("x + self.norm3(self.network(x))", "B3")]
 )
+@pytest.mark.long
 def test_a_layer_whose_attentions_are_projected_by_one_class(last, id, tmp_path):
     result = check_text(PROJECTING.replace("LAST", last), tmp_path)["DecoderLayer"]
     assert [named.id for named in result.mistakes if named.severity == "mistake"] == [id] * bool(id)
@@ -102,6 +103,7 @@ class MultiHeadAttention(nn.Module):
     ("other", "self.width**0.5", [[], []]),  # no width of a head by its name: the values alone are made narrower
     ("kq", "x.shape[-1]**0.5", [["A1"], ["A1"]]),
 ])  # fmt: skip
+@pytest.mark.long
 def test_queries_may_be_told_another_width_than_values(unsaid, scale, ids, tmp_path):
     results = check_text(HEADS.replace("UNSAID", unsaid).replace("SCALE", scale), tmp_path)
     named = {

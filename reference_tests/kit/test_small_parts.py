@@ -74,6 +74,7 @@ def test_what_more_there_is_in_a_network(more, between, verdict, tmp_path):
     ("self.gamma * (x - mean) / torch.sqrt(std**4 + self.eps) + self.beta", {"LN1", "LN10"}),
     ("self.gamma * (x - mean) / (std.tanh() + self.eps) + self.beta", None),
 ])  # fmt: skip
+@pytest.mark.long
 def test_several_ways_to_normalize_wrongly_at_once(output, ids, tmp_path):
     result = only(NORM.format(output=output), tmp_path)
     assert result.verdict == ("unknown mismatch" if ids is None else "mistake")
@@ -96,6 +97,7 @@ def scaled_dot_product_attention(query, key, value, mask=None):
     ("math.inf", "scores.softmax(-1)", ("A4", "filled with +inf")),
     ("-math.inf", "scores.softmax(-1)", ()), ("-1e9", "scores.softmax(-1) ** 2", None),
 ])  # fmt: skip
+@pytest.mark.long
 def test_what_becomes_of_the_scores(fill, weights, named, tmp_path):
     with time_to_look(LESS):
         result = only(CORE.format(fill=fill, weights=weights), tmp_path)

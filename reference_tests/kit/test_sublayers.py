@@ -60,6 +60,7 @@ def test_a_difference_is_harmless_and_found_in_the_stack(tmp_path):
 
 
 @pytest.mark.parametrize("first, second, id, form", ROWS, ids=[row[2] + row[3][:12] for row in ROWS])
+@pytest.mark.long
 def test_what_is_wrong_around_one_sublayer_is_named_and_found_in_the_stack(first, second, id, form, tmp_path):
     results = check_text(LAYERS.replace("FIRST", first).replace("SECOND", second), tmp_path)
     layer, stack = results["EncoderLayer"], results["Encoder"]
@@ -84,6 +85,7 @@ def test_of_two_sublayers_each_may_be_wrong_in_its_own_way(tmp_path):
 
 
 @pytest.mark.parametrize("second", ["x = self.norm2(x * self.ffn(x))", "x = self.norm1(x + self.ffn(x)) + x * 0.1"])
+@pytest.mark.long
 def test_what_has_no_name_is_not_called_right(second, tmp_path):
     with time_to_look(LESS):
         result = check_text(LAYERS.replace("FIRST", FIRST_POST).replace("SECOND", second), tmp_path)["EncoderLayer"]
@@ -126,6 +128,7 @@ class Encoder(nn.Module):
 """
 
 
+@pytest.mark.long
 def test_the_norm_after_the_last_layer_alone_is_wrong(tmp_path):
     result = check_text(LAST_NORM, tmp_path)["StackOfEncoders"]
     assert (result.verdict, result.inherited, result.divergence) == ("mistake", ["LN1", "LN2"], "")
@@ -173,6 +176,7 @@ class DecoderLayer(nn.Module):
     ],
     ids=["none", "own", "queries'", "another's"],
 )  # fmt: skip
+@pytest.mark.long
 def test_the_encoders_output_is_normalized_in_the_decoders_layer_or_not(more, given, verdict, form, tmp_path):
     result = check_text(NORM_OF_CROSS.replace("MORE", more).replace("GIVEN", given), tmp_path)["DecoderLayer"]
     assert result.verdict == verdict
@@ -293,6 +297,7 @@ class LayerNorm(nn.Module):
 
 
 @pytest.mark.parametrize("first, second", [("y", "y"), ("x", "y"), ("x", "x")])
+@pytest.mark.long
 def test_lambdas_that_do_not_use_what_is_normalized(first, second, tmp_path):
     text = OWN_NORM + AROUND.replace("FIRST", first).replace("SECOND", second)
     layer = check_text(text, tmp_path)["DecoderLayer"]
@@ -335,6 +340,7 @@ class AttentionSublayer(nn.Module):
 
 
 @pytest.mark.parametrize("values, ids", [("states", []), ("states.flip(1)", None)])
+@pytest.mark.long
 def test_a_sublayer_that_makes_its_heads_is_attention(values, ids, tmp_path):
     with time_to_look(1 if ids == [] else LESS):
         result = check_text(OF_ATTENTION.replace("VALUES", values), tmp_path)["AttentionSublayer"]

@@ -78,6 +78,7 @@ ROWS = [
 
 
 @pytest.mark.parametrize("body, other, named", ROWS, ids=[f"{'h = ' in row[0]} {row[1]}" for row in ROWS])
+@pytest.mark.long
 def test_sums_of_an_encoders_layer(body, other, named):
     cls = layer(blocks.EncoderLayer, "x, mask=None", body.format(**{**RIGHT_SUMS[body], **other}))
     diagnosis = found("EncoderLayer", cls, **SIZES, d_ff=17)
@@ -107,6 +108,7 @@ OF_DECODER = [
 
 
 @pytest.mark.parametrize("other, named", OF_DECODER, ids=[str(row[0]) for row in OF_DECODER])
+@pytest.mark.long
 def test_sums_of_a_decoders_layer(other, named):
     body = DECODER.format(**{"first": "x + a", "second": "y + c", "given": "z", **other})
     cls = layer(blocks.DecoderLayer, "x, memory, mask=None, memory_mask=None", body)

@@ -182,6 +182,7 @@ OTHERWISE = {
 
 
 @pytest.mark.parametrize("design", OTHERWISE)
+@pytest.mark.long
 def test_a_decoder_of_today_is_understood_in_any_combination(design, tmp_path):
     text = TWO_SIDES.read_text(encoding="utf-8")
     for old, new in OTHERWISE[design].items():
@@ -434,6 +435,7 @@ def given_a_mask(tmp_path, *changes, own="scores", fill="-math.inf"):
     return check_here(path)["CausalSelfAttention"]
 
 
+@pytest.mark.long
 def test_what_is_called_causal_and_takes_a_mask_is_judged_with_it(tmp_path):
     result = given_a_mask(tmp_path)
     assert (result.verdict, result.kind) == ("matches the builtin", "SelfAttention")
@@ -503,6 +505,7 @@ MADE = "token_positions = torch.arange(T, device=x.device){} if token_positions 
 @pytest.mark.parametrize("check, ids", [
     ("assert token_positions is not None", []), (MADE.format(""), []), (MADE.format(".expand(B, -1)"), ["B26"]),
 ])  # fmt: skip
+@pytest.mark.long
 def test_what_need_not_be_told_its_positions_runs_without(check, ids, tmp_path):
     result = check_text(COUNTED.replace("CHECK", check), tmp_path)["MultiHeadAttention"]
     assert ([m.id for m in result.mistakes], result.verdict) == (ids, "mistake" if ids else "matches the builtin")
@@ -684,6 +687,7 @@ ALONG_HEADS = "(self.rotary(y.transpose(1, 2)).transpose(1, 2) for y in (q, k))"
         (HALF, "self.rotary(q), k", ["R2", "R4", "R7"]),
     ],
 )
+@pytest.mark.long
 def test_half_of_the_pairs_may_stand_still_and_groups_say_how_many_share(frequencies, turned, ids, tmp_path):
     text = TURNING.replace("FREQUENCIES", frequencies).replace("TURNED", turned)
     result = check_text(text, tmp_path)["GroupedAttention"]

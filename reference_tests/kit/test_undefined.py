@@ -873,6 +873,7 @@ def greedy_decode(model, src, src_mask, max_len, start_symbol):
     [("", "", True), ("class Transformer(", "class EncoderPart(", False), (", generator):", ", generate):", True),
      ("self.generator =", "self.generate =", False)],
 )  # fmt: skip
+@pytest.mark.long
 def test_what_a_writer_of_text_asks_of_a_model_that_does_not_have_it(old, new, is_named, tmp_path):
     result = check_text(WRITING.replace(old, new, 1), tmp_path)["greedy_decode"]
     assert ("B26" in result.ids) == is_named, result

@@ -54,6 +54,7 @@ def test_of_two_norms_in_one_that_which_is_used_counts(text, tmp_path):
     "old, new, id",
     [("unbiased=False", "unbiased=True", "LN1"), ("x = self.ln1(x + self", "x = x + self.ln1(self", "B3")],
 )
+@pytest.mark.long
 def test_a_mistake_beside_it_is_named(old, new, id, tmp_path):
     assert old in LAYERS
     for name, result in check_text(LAYERS.replace(old, new), tmp_path).items():
@@ -120,6 +121,7 @@ class DecoderLayer(nn.Module):
 @pytest.mark.parametrize("second, third, is_named", [
     ("norm2", "norm3", False), ("norm1", "norm3", True), ("norm2", "norm2", True), ("norm2", "norm1", True),
 ])  # fmt: skip
+@pytest.mark.long
 def test_a_norm_that_is_used_in_place_of_another_sublayers_is_named(second, third, is_named, tmp_path):
     text = THREE_NORMS.replace("NORM2", second).replace("NORM3", third)
     result = check_text(text, tmp_path)["DecoderLayer"]

@@ -24,6 +24,7 @@ class CoreTransformer(nn.Module):
 
 
 @pytest.mark.parametrize("attended", ["memory", "memory.relu()"])
+@pytest.mark.long
 def test_vectors_of_either_side_are_known_by_a_word_in_their_names(attended, tmp_path):
     with time_to_look(1 if attended == "memory" else LESS):
         (result,) = check_text(OF_EMBEDDED.replace("ATTENDED", attended), tmp_path).values()

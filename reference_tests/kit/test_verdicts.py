@@ -103,6 +103,7 @@ PARTS = {
 
 
 @pytest.mark.parametrize("part, whole", [(part, whole) for part, wholes in PARTS.items() for whole in wholes])
+@pytest.mark.long
 def test_a_mistake_weighs_the_same_in_a_part_and_in_the_whole(part, whole):
     """B13 and B14 of one residual connection are of all in a layer; LN3 needs other tokens there, G3 shared heads."""
     shared = [change for change in changes_of(KINDS[part]) if change in changes_of(KINDS[whole])]

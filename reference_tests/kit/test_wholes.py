@@ -142,6 +142,7 @@ def test_what_must_be_given_and_nobody_has_defined_is_the_references(tmp_path):
     assert any("the reference's TokenDecoder" in limit for limit in (*whole.limits, *whole.notes))
 
 
+@pytest.mark.long
 def test_what_everybody_knows_of_an_absent_package(tmp_path):
     path = tmp_path / "pretrained.py"
     path.write_text(PRETRAINED, encoding="utf-8")
@@ -248,6 +249,7 @@ class FeedForward(nn.Module):
 @pytest.mark.parametrize("output, inherited", [("self.norm(self.down(self.up(x).relu()))", ["LN1", "LN2"]),
                                                ("self.norm.forward(self.down(self.up(x).relu()))", ["LN1", "LN2"]),
                                                ("self.down(self.up(x).relu())", [])])  # fmt: skip
+@pytest.mark.long
 def test_what_is_wrong_in_a_part_that_is_never_called_explains_nothing(output, inherited, tmp_path):
     path = tmp_path / "unused.py"
     path.write_text(UNUSED.replace("OUTPUT", output), encoding="utf-8")
@@ -337,6 +339,7 @@ class Transformer(nn.Module):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("old, new, ids", [("", "", []), ("tgt_mask=future, ", "", ["A25"])])
+@pytest.mark.long
 def test_the_ids_that_a_model_hides_by_itself_are_found(old, new, ids, tmp_path):
     whole = check_text(HIDES.replace(old, new), tmp_path)["Transformer"]
     assert [m.id for m in whole.mistakes if m.severity == "mistake"] == ids and not whole.limits, whole
@@ -376,6 +379,7 @@ SCALED = "self.positions(self.source(src) * self.scale)"
     (SCALED, "self.target(tgt) * self.scale", [("P13", "decoder")]),
     (f"self.positions({SCALED})", "self.positions(self.target(tgt) * self.scale)", [("P12", "encoder")]),
 ])  # fmt: skip
+@pytest.mark.long
 def test_what_is_done_with_the_ids_of_one_language_alone(source, target, named, tmp_path):
     whole = check_text(ONE_SIDE.replace("SOURCE", source).replace("TARGET", target), tmp_path)["Transformer"]
     found = [m for m in whole.mistakes if m.id in ("E2", "P12", "P13")]
@@ -428,6 +432,7 @@ class GPT(nn.Module):
 
 
 @pytest.mark.parametrize("kept, said", [("scores =", ([], [])), ("", ([], ["A24"]))])
+@pytest.mark.long
 def test_a_mask_that_is_made_and_ignored_is_not_said_to_be_none(kept, said, tmp_path):
     result = check_text(LANGUAGE_MODEL.replace("KEPT", kept), tmp_path)["GPT"]
     assert ([m.id for m in result.mistakes if m.severity == "mistake"], result.inherited) == said, result
@@ -460,6 +465,7 @@ class Transformer(nn.Module):
 """
 
 
+@pytest.mark.long
 def test_a_single_final_norm_is_the_decoders(tmp_path):
     result = check_text(ONE_NORM, tmp_path)["Transformer"]
     assert (result.verdict, [mistake.id for mistake in result.mistakes]) == ("harmless deviation", ["B4", "B1"])

@@ -72,6 +72,7 @@ SAID = {
 
 
 @pytest.mark.parametrize("style", RIGHT)
+@pytest.mark.long
 def test_it_is_understood(style):
     results = check_here(WILD / f"{style}.py", set(RIGHT[style]))
     assert {name: (r.verdict, r.problem) for name, r in results.items() if r.verdict not in FINE} == {}
@@ -214,6 +215,7 @@ QUICK = (
 @pytest.mark.parametrize(
     "style, component, old, new, ids", [one for one in MISTAKEN if one.id is not None and one.id.startswith(QUICK)]
 )
+@pytest.mark.long
 def test_a_mistake_in_it_is_named_or_at_least_not_called_right(style, component, old, new, ids, tmp_path):
     """The others are in `learners/whole_corpus.py`: nothing explains them at once."""
     judge(style, component, old, new, ids, tmp_path)

@@ -72,6 +72,7 @@ def test_its_projections_are_found(text, tmp_path):
         (DECODER, "x = self.norm2(x + ", "x = self.norm2(", ""),
     ],
 )
+@pytest.mark.long
 def test_what_is_wrong_in_it_is_not_called_right(text, old, new, expected, tmp_path):
     assert old in text
     (result,) = check_text(text.replace(old, new), tmp_path).values()
@@ -119,6 +120,7 @@ class DecoderBlock(nn.Module):
 
 
 @pytest.mark.parametrize("old, new, ids", [("", "", []), ("self.norm1(query + self", "self.norm1(self", ["B13"])])
+@pytest.mark.long
 def test_a_block_that_is_called_an_attention_has_a_feed_forward_network(old, new, ids, tmp_path):
     results = check_text(ATTENDS_TWICE.replace(old, new), tmp_path)
     assert results["EncoderBlock"].ids == ids
