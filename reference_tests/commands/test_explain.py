@@ -17,7 +17,7 @@ from scratch_transformer.kit.mistakes.attention import (
 from scratch_transformer.kit.mistakes.blocks import MIXED_NORMS, UNUSED_NORMS
 from scratch_transformer.kit.mistakes.construction import AVERAGED, NO_DROPOUT, NOWHERE_ELSE, SHARED_BOTH
 from scratch_transformer.kit.mistakes.demonstrate import demonstrate
-from scratch_transformer.kit.mistakes.embedding import IN_A_BATCH
+from scratch_transformer.kit.mistakes.embedding import IN_A_BATCH, NO_POSITIONS
 from scratch_transformer.kit.mistakes.masks import TOLD_DEVICE
 from scratch_transformer.kit.mistakes.normalization import LARGE_EPS, OF_PLACES
 
@@ -37,6 +37,7 @@ OF_OTHER_FORMS = {
     "LN3": {LARGE_EPS},
     "LN4": {OF_PLACES},
     "P4": {IN_A_BATCH},
+    "P13": {NO_POSITIONS},
     "P5": {TOLD_DEVICE},
 }
 """What a mistake may be, that no change of the reference makes."""

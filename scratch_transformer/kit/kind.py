@@ -436,6 +436,7 @@ class Finding:
     twins: other forms with the same numbers in the sizes at hand.
     part: where it is made, if the whole's other part is right: "decoder", "cross_attn".
     name: of what is at fault in the code, where the form does not say it: "self.pe".
+    does, fix: in place of the mistake's own, where those do not fit what was found.
     """
 
     mistake: Mistake
@@ -446,6 +447,8 @@ class Finding:
     twins: tuple[str, ...] = ()
     part: str = ""
     name: str = ""
+    does: str = ""
+    fix: str = ""
 
     @property
     def words(self) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import leads_to, parameters_of, reads
+from scratch_transformer.kit.definitions import leads_to, nodes_of, parameters_of, reads
 from scratch_transformer.kit.discover.sandbox import Guard, TimeUp, time_limit
 from scratch_transformer.kit.discover.target import Source, find
 from scratch_transformer.kit.judge import uncomputed
@@ -23,7 +23,7 @@ from scratch_transformer.kit.judge.detectors import inventory
 from scratch_transformer.kit.judge.frames import is_learners, said_of
 from scratch_transformer.kit.judge.stops import no_forward, no_return
 from scratch_transformer.kit.judge.stops.crashes import crash_finding, first_finding
-from scratch_transformer.kit.kind import Diagnosis, Finding, Verdict
+from scratch_transformer.kit.kind import NO_MASK, Diagnosis, Finding, Verdict
 from scratch_transformer.kit.report import lines, stubs
 from scratch_transformer.kit.report.finding import FINE, Named, Result
 from scratch_transformer.kit.resolve import foreign, likeness
@@ -66,11 +66,13 @@ class Results:
         every = self.library.parts_of(outcome.candidate.made, idle) if outcome.candidate else ()
         within = tuple(part for part in every if not any(part is other for other in self.library.silent))
         silent = [part for part in every if not any(part is other for other in within)]
+        if _hands_no_mask_on(value, diagnosis):
+            within, silent = tuple(map(_but_for_given_masks, within)), [*map(_but_for_given_masks, silent)]
         diagnosis = _with_those_elsewhere(_as_ignored(diagnosis, within), silent, within, source)
         parts = {f.mistake.id for part in within for f in part.findings if f.severity != "note"}
         parts &= {f.mistake.id for f in diagnosis.findings if f.severity != "note"}
         beside = _of_parts(diagnosis, within) or self._of_replaced(diagnosis)
-        own = [f for f in diagnosis.findings if f.mistake.id not in parts]
+        own = [f for f in diagnosis.findings if f.mistake.id not in {*parts, *beside}]
         self.library.diagnoses[value] = diagnosis
         result.verdict, result.error, result.design = diagnosis.verdict, diagnosis.error, diagnosis.design
         made = outcome.candidate.made if outcome.candidate else None
@@ -264,8 +266,24 @@ def _of_parts(diagnosis: Diagnosis, within: Sequence[Diagnosis]) -> list[str]:
         for f in found
         if is_unknown or not (f.mistake.changes or f.mistake.id == RUNS) or _is_of(diagnosis, f)
     ]
-    ids = dict.fromkeys(there)
-    return [id for id in ids if id not in diagnosis.ids]
+    known = {f.mistake.id for f in diagnosis.findings if f.severity != "note"}
+    return [id for id in dict.fromkeys(there) if id not in known]
+
+
+GIVEN_MASKS = ("A24", "A31", "A32")
+"""Mistakes with a mask that is given."""
+OF_MASKS = re.compile(r"(?i)mask|tril|triu|causal")
+
+
+def _hands_no_mask_on(value: Any, diagnosis: Diagnosis) -> bool:
+    """Whether a whole takes no mask, and makes none that it could give its parts."""
+    named = (getattr(node, field, None) for node in nodes_of(value) for field in ("id", "attr", "arg"))
+    return NO_MASK in diagnosis.limits and not any(OF_MASKS.search(name) for name in named if isinstance(name, str))
+
+
+def _but_for_given_masks(part: Diagnosis) -> Diagnosis:
+    """What was found out about a part, as far as it is true of a whole that gives it no mask."""
+    return replace(part, findings=tuple(f for f in part.findings if f.mistake.id not in GIVEN_MASKS))
 
 
 def _as_ignored(diagnosis: Diagnosis, within: Sequence[Diagnosis]) -> Diagnosis:
@@ -348,6 +366,7 @@ def named(finding: Finding, source: Source, line: int = 0, put: Sequence[str] = 
     mistake = finding.mistake
     first, code = lines.excerpt(source.text, line) if line else (0, [])
     return Named(
-        mistake.id, mistake.title, finding.severity, mistake.does, mistake.expected, finding.evidence, mistake.fix,
-        mistake.source, finding.words, source.where(line) if line else "", code, first, line, list(put),
+        mistake.id, mistake.title, finding.severity, finding.does or mistake.does, mistake.expected, finding.evidence,
+        finding.fix or mistake.fix, mistake.source, finding.words, source.where(line) if line else "", code, first,
+        line, list(put),
     )  # fmt: skip

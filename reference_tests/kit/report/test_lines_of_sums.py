@@ -49,6 +49,51 @@ def test_the_dropout_of_a_sum_is_shown_and_no_sublayers(layer, old, new, line):
     assert place("B24", "", layer(old, new)).line == line
 
 
+WITH_WORDS = (
+    LAYER
+    + """
+class Words(nn.Module):
+    def __init__(self, words, width, p):
+        super().__init__()
+        self.words, self.places = nn.Embedding(words, width), nn.Embedding(100, width)
+        self.drop = nn.Dropout(p)
+    def forward(self, ids):
+        x = self.words(ids) + self.places.weight[: ids.size(1)]
+        return self.drop(x)
+class Residual(nn.Module):
+    def __init__(self, width, p):
+        super().__init__()
+        self.norm, self.drop = nn.LayerNorm(width), nn.Dropout(p)
+    def forward(self, x, inner):
+        return x + self.drop(inner(self.norm(x)))
+class Block(nn.Module):
+    def __init__(self, width, p):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(width, 4, batch_first=True)
+        self.inner1, self.inner2 = Residual(width, p), Residual(width, p)
+        self.network, self.drop = nn.Linear(width, width), nn.Dropout(p)
+    def forward(self, x):
+        x = self.inner1(x, lambda y: self.attention(y, y, y)[0])
+        x = self.inner2(x, self.network)
+        return self.drop(x)
+class Model(nn.Module):
+    def __init__(self, words, width, p):
+        super().__init__()
+        self.words, self.block = Words(words, width, p), Block(width, p)
+    def forward(self, ids):
+        return self.block(self.words(ids))
+"""
+)
+
+
+def test_the_dropout_of_words_is_not_shown_for_that_of_a_sum(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "words_and_sums.py").write_text(WITH_WORDS)
+    module = importlib.import_module("words_and_sums")
+    shown = place("B24", "", module.Model).line
+    assert WITH_WORDS.splitlines()[shown - 1].strip() == "return self.drop(x)" and shown > WITH_WORDS.count("\n") - 10
+
+
 @pytest.mark.parametrize("old, new, line", [
     ("        x = self.n1(x + a)\n", "        y = self.n1(x + a)\n        x = a\n", 13),
     ("        x = self.n1(x + a)\n", "        x = self.n1(x + a)\n        x = self.n1(a)\n", 13),

@@ -16,6 +16,7 @@ from scratch_transformer.kit.judge.variants import Variants
 from scratch_transformer.kit.kind import Diagnosis, Finding, Kind, Settings
 from scratch_transformer.kit.kinds.choices import Choices
 from scratch_transformer.kit.mistakes import MISTAKES
+from scratch_transformer.kit.mistakes.embedding import NO_POSITIONS
 from scratch_transformer.kit.recipe import RIGHT, Recipe
 
 Design = tuple[str, dict[str, Any]]
@@ -261,3 +262,6 @@ def design_notes(session: Session, recipe: Recipe, design: str) -> Iterator[Find
                 finding = Finding(MISTAKES[id], "It agrees with PyTorch's, set up in this way.", form, part=part)
                 if finding.severity != "mistake":
                     yield finding
+    has_none = "norm_order" in changes and recipe.positions == recipe.rotary == "none"
+    if has_none and not session.candidate.replaced and not session.candidate.takes_vectors:
+        yield Finding(MISTAKES["P13"], "It agrees with PyTorch's without any positions.", NO_POSITIONS)

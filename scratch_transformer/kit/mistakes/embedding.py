@@ -3,7 +3,8 @@
 from scratch_transformer.kit.kind import Mistake
 from scratch_transformer.kit.mistakes.masks import TOLD_DEVICE
 
-IN_A_BATCH = "in a batch; of a sentence that is none it is right"
+IN_A_BATCH = "in a batch; a batch of one sentence is right"
+NO_POSITIONS = "it has none at all, neither added nor rotary: of the order it knows what its masks tell"
 EMBEDDING_SOURCE = "Vaswani et al. 2017, section 3.4"
 POSITIONS_SOURCE = "Vaswani et al. 2017, section 3.5"
 FORMULA = "PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(pos / 10000^(2i/d_model))"
@@ -40,10 +41,10 @@ print("math.sqrt(512) =", math.sqrt(512))
         id="E2",
         title="embeddings are not multiplied by √d_model",
         severity="harmless",
-        does="Adds the positions to the embeddings as they are (or times something else, or with √d_model added to "
-        "every feature), not times √d_model.",
-        expected="The paper multiplies the embeddings by √d_model. Training can make up for a missing factor, but the "
-        "positions weigh more at the start, and weights of a model with the factor do not fit.",
+        does="Hands the embeddings on as they are (or times something else, or with √d_model added to every feature), "
+        "not times √d_model.",
+        expected="The paper multiplies the embeddings by √d_model. Training can make up for a missing factor, but "
+        "positions that are added weigh more at the start, and weights of a model with the factor do not fit.",
         fix="self.embedding(x) * math.sqrt(self.d_model).",
         source=EMBEDDING_SOURCE,
         mathematics="right: √d_model · W[id]      here: W[id]; the ratio is √d_model = 22.6 for d_model = 512",
@@ -363,6 +364,7 @@ print("the embedding twice:", x + with_positions(x))
         source=POSITIONS_SOURCE,
         mathematics="right: x + pe      here: x",
         changes={"": {"positions": "none"}},
+        severities={NO_POSITIONS: "note"},
         demo=TABLE
         + """\
 x = torch.ones(1, 4)

@@ -53,6 +53,7 @@ REWRITES: Mapping[str, tuple[str, str]] = {
     "A8": (LEAST, INF),
     "A10": (LEAST, INF),
     "A24": (r"^(\s*)(\w+)(\.masked_fill\(.*\))$", r"\1\2 = \2\3"),
+    "A31": (r"^(\s*if )(\w*mask\w*)(?: == True| is True)?:$", r"\1\2 is not None:"),
     "A12": (r"(\w+) (\+|\*)= ", r"\1 = \1 \2 "),
     "A14": (r"(Linear\(.*), bias=False", r"\1"),
     "A19": (

@@ -11,6 +11,8 @@ from scratch_transformer.kit.definitions import assignments, nodes_of, source_of
 
 NORM, DROPOUT = r"(?i)norm|\bln\w*$", r"(?i)drop"
 """What norms and dropouts are called, of classes and of attributes."""
+CONNECTION = r"(?i)self\.\w*sub_?layer|residual|skip|connection"
+"""What residual connections are called, that are given x and what is to be added to it."""
 
 
 def made_of(definition: Any, called: str) -> set[str]:
@@ -21,14 +23,14 @@ def made_of(definition: Any, called: str) -> set[str]:
 
 
 def layers_first(definitions: Iterable[Any]) -> list[Any]:
-    """What has norms and attention or sublayers, and looks up no words, before the rest."""
+    """What has norms and attention or sublayers, before the rest; of that nothing that looks up words.
+
+    Of what has both, what looks up no words comes first.
+    """
     texts = {definition: source_of(definition).lower() for definition in definitions}
-    return sorted(
-        texts,
-        key=lambda one: (
-            not ("norm" in texts[one] and re.search("att|sublayer|mha", texts[one])), "embedding(" in texts[one],
-        ),
-    )  # fmt: skip
+    layers = [one for one, text in texts.items() if "norm" in text and re.search("att|sublayer|mha", text)]
+    rest = [one for one, text in texts.items() if one not in layers and "embedding(" not in text]
+    return [*sorted(layers, key=lambda one: "embedding(" in texts[one]), *rest]
 
 
 def dropped(definition: Any) -> int | None:
@@ -62,7 +64,7 @@ class _Forward:
     def __init__(self, definition: Any) -> None:
         body = getattr(tree_of(definition), "body", [])
         self.body = next((f.body for f in body if isinstance(f, ast.FunctionDef) and f.name == "forward"), [])
-        self.names = {called: made_of(definition, called) for called in (NORM, DROPOUT)}
+        self.names = {called: made_of(definition, called) for called in (NORM, DROPOUT, CONNECTION)}
         self.known: dict[str, bool] = {}
         self.sums: set[ast.stmt] = set()
 
@@ -84,12 +86,14 @@ class _Forward:
         self.sums |= {statement} if is_sum else set()
 
     def is_called(self, call: ast.Call, word: str) -> bool:
-        """Whether a call is of a norm, or of dropout."""
+        """Whether a call is of a norm, of dropout, of a residual connection."""
         function = ast.unparse(call.func)
         return function in self.names[word] or re.search(word, function) is not None
 
     def is_sum(self, value: ast.expr | None) -> bool:
-        """x + f(x), a name of such, and the norm or what dropout leaves of it."""
+        """x + f(x), or what a residual connection gives; a name of such, and the norm or what dropout leaves of it."""
+        if isinstance(value, ast.Call) and len(value.args) > 1 and self.is_called(value, CONNECTION):
+            return True
         if isinstance(value, ast.Call):
             return any(self.is_called(value, word) for word in (NORM, DROPOUT)) and self.is_sum(_first(value))
         is_added = isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add)

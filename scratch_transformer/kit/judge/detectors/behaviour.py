@@ -16,7 +16,7 @@ from scratch_transformer.kit.judge.evidence import share
 from scratch_transformer.kit.judge.frames import DONE_AT, STOPS_AT, learners_line, line_now
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import ROUNDED, Session, distance, in_precision
-from scratch_transformer.kit.judge.stops.crashes import explain_crash
+from scratch_transformer.kit.judge.stops.crashes import explain_crash, fix_of
 from scratch_transformer.kit.judge.variants import call, copies
 from scratch_transformer.kit.kind import Finding, Inputs, Probe
 from scratch_transformer.kit.mistakes import MISTAKES
@@ -102,7 +102,7 @@ def refuses_masks(session: Session, best: Hypothesis | None) -> Iterator[Finding
             f"Without {parameter} it computes; with it, in every usual form, it stops: {type(error).__name__}: {line}."
         )
         at = learners_line(error)
-        yield Finding(MISTAKES["A31"], f"{said} {STOPS_AT}{at}" if at else said)
+        yield Finding(MISTAKES["A31"], f"{said} {STOPS_AT}{at}" if at else said, fix=fix_of("A31", error))
 
 
 def refused_today(session: Session, best: Hypothesis | None) -> Iterator[Finding]:

@@ -10,6 +10,7 @@ from scratch_transformer.kit.judge.frames import STOPS_AT
 from scratch_transformer.kit.judge.stops import undefined
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
+from scratch_transformer.kit.mistakes.masks import ASKED_FOR
 
 MASK_ASKED = r"\b(if|not|and|or|while|assert)\b.*mask"
 # id, type of the exception, what its message says, what the line must say on which it happens
@@ -53,4 +54,9 @@ def crash_finding(error: BaseException) -> Finding | None:
         return undefined.finding(error)
     line = next(iter(str(error).strip().splitlines()), "")
     at = f". {STOPS_AT}{shown}" if shown else ""
-    return Finding(MISTAKES[id], f"It stops with {type(error).__name__}: {line}{at}")
+    return Finding(MISTAKES[id], f"It stops with {type(error).__name__}: {line}{at}", fix=fix_of(id, error))
+
+
+def fix_of(id: str, error: BaseException) -> str:
+    """What mends an exception of a mistake, where the catalogue cannot say it for all; else ""."""
+    return ASKED_FOR if id == "A31" and explain_crash(error) == "A31" else ""
