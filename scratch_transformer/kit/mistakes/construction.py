@@ -2,6 +2,13 @@
 
 from scratch_transformer.kit.kind import Mistake
 
+OF_CALLS = "Give it what its def asks for, and no more: mypy finds such calls before they run."
+OF_SHAPES = (
+    "Write the shape beside each line, or print(x.shape) before this one: sizes come from what forward is given and "
+    "what the constructor is told."
+)
+OF_FORWARD = "def forward(self, ...) in the class itself, which ends with return."
+"""Fixes of B26, by what stops it."""
 AVERAGED = "averaged over the batch, in place of the sum"
 NOT_SUMMED = "not summed over the batch"
 STOPS = "it stops where forward goes through"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterable, Iterator
 
@@ -28,7 +29,7 @@ def explanation(result: Record, width: int = 100, inherited: bool = True) -> lis
         lines += _paragraphs(named, result, width)
     if inherited:
         lines += [text for line in inherited_by([result]) for text in ("", line)]
-    if result.problem:
+    if result.problem and not _is_told(result.problem, result.mistakes):
         lines += ["", f"{result.name}, {result.where}: {result.problem}"]
         if result.stub:
             lines += ["  To have it checked, put this into adapters.py, fill it in, and add --adapter adapters.py:", ""]
@@ -39,6 +40,16 @@ def explanation(result: Record, width: int = 100, inherited: bool = True) -> lis
             lines += textwrap.wrap(result.divergence, width, initial_indent="  ", subsequent_indent="  ")
         lines += [f"  {note}" for note in result.notes]
     return lines
+
+
+STOPS = re.compile(r" stops with \w+: (.*?)( \([^()]*:\d+: .*)?$", re.DOTALL)
+"""What something stops with, and where."""
+
+
+def _is_told(problem: str, mistakes: Iterable[Named]) -> bool:
+    """Whether a mistake's numbers say already what it stops with."""
+    error = STOPS.search(problem)
+    return error is not None and any(error[1] in named.evidence for named in mistakes)
 
 
 def unexplained(result: Record) -> str:

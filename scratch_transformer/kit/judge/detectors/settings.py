@@ -26,6 +26,8 @@ NARROW = 5
 """Features of a head that is narrower than the model."""
 DIVIDED = (24, 36)
 """Widths that 3 divides, into even numbers of features."""
+UNDIVIDED = 14
+"""A width that 3 does not divide, and 14 // 3 is even, too: rotary positions turn pairs."""
 OF_A_HEAD = 3
 """Its matrices: of queries, keys and values."""
 PYTORCH_EPS = 1e-5
@@ -57,11 +59,11 @@ def _is_projections(bias: str, shapes: Mapping[str, tuple[int, ...]], kind: str)
 
 
 def heads_that_do_not_divide(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
-    """A19: d_model = 10 with 3 heads is not refused by the constructor, or in words, and fails later.
+    """A19: d_model = 14 with 3 heads is not refused by the constructor, or in words, and fails later.
 
     Another width that 3 divides does not fail: what heads are cut from is as wide as it is told.
     """
-    sizes = {"d_model": 10, "num_heads": 3}
+    sizes = {"d_model": UNDIVIDED, "num_heads": 3}
     try:
         candidate = session.candidate.rebuild(**sizes)
     except (KeyError, AssertionError, ValueError, RuntimeError, TypeError):
@@ -74,7 +76,8 @@ def heads_that_do_not_divide(session: Session, best: Hypothesis | None) -> Itera
     if error is None or _is_in_words(error) or _stops(session, session.candidate.rebuild(**other), other) is not None:
         return
     late = f"its forward stops with {type(error).__name__}"
-    yield Finding(MISTAKES["A19"], f"d_model = 10 and 3 heads are accepted, though 3 does not divide 10; {late}.")
+    said = f"d_model = {UNDIVIDED} and 3 heads are accepted, though 3 does not divide {UNDIVIDED}; {late}."
+    yield Finding(MISTAKES["A19"], said)
 
 
 def _stops(session: Session, candidate: Candidate, sizes: Mapping[str, int]) -> Exception | None:

@@ -17,6 +17,7 @@ from scratch_transformer.kit.definitions import is_of_torch
 from scratch_transformer.kit.judge.frames import STOPS_AT, Function, parsed
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
+from scratch_transformer.kit.mistakes.construction import OF_FORWARD
 
 FORWARD = "forward"
 CALLED = {FORWARD, "__call__", "encode", "decode"}
@@ -32,7 +33,7 @@ def finding(thing: Any) -> tuple[Finding, BaseException] | None:
     if not said:
         return None
     error = NotImplementedError(f'Module [{thing.__name__}] is missing the required "forward" function')
-    return Finding(MISTAKES["B26"], f"{said} {STOPS_AT}{line}"), error
+    return Finding(MISTAKES["B26"], f"{said} {STOPS_AT}{line}", fix=OF_FORWARD), error
 
 
 def lost(cls: type) -> tuple[str, str]:

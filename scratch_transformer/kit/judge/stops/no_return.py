@@ -11,6 +11,7 @@ from scratch_transformer.kit.definitions import inside, is_of_torch, lines_of, s
 from scratch_transformer.kit.judge.frames import DONE_AT
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
+from scratch_transformer.kit.mistakes.construction import OF_FORWARD
 
 GIVES = (ast.Return, ast.Yield, ast.YieldFrom, ast.Raise)
 LEFT_TO_WRITE = re.compile(r"todo|your code|implement|\bpass\b|\.\.\.", re.IGNORECASE)
@@ -26,7 +27,7 @@ def finding(thing: Any) -> Finding | None:
         return None
     last = lines_of(forward)[0][(tree.body[-1].end_lineno or 1) - 1].strip()
     said = f"Its forward ends without return: {thing.__name__} gives None, whatever it is given."
-    return Finding(MISTAKES["B26"], f"{said} {DONE_AT}{last}")
+    return Finding(MISTAKES["B26"], f"{said} {DONE_AT}{last}", fix=OF_FORWARD)
 
 
 def _gives(node: ast.AST) -> bool:

@@ -30,6 +30,7 @@ from scratch_transformer.kit.judge.stops.refused import (
 )
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
+from scratch_transformer.kit.mistakes.construction import OF_CALLS, OF_SHAPES
 
 NOTHING = ("", "")
 MISFIT = re.compile(
@@ -79,7 +80,7 @@ def finding(error: BaseException | None, is_one_of_many: bool = False) -> Findin
     unread = _unread(error, notes) if notes else None
     if unread is not None or (notes and not left_out):
         return unread
-    said, name = NOTHING
+    said, name, fix = *NOTHING, ""
     looks = (
         attributes.of_itself,
         _of_class,
@@ -101,11 +102,13 @@ def finding(error: BaseException | None, is_one_of_many: bool = False) -> Findin
     for look in (attributes.of_itself, _name) if notes else looks:
         if is_one_of_many and look in OF_VALUES and not NO_SUCH.match(str(error)):
             continue
-        said, name = (said, name) if said else look(error, frame)
+        if not said:
+            said, name = look(error, frame)
+            fix = FIXES.get(look, "")
     if notes and re.search(rf"\b({name.rpartition('.')[2]}|setattr|__dict__|globals|exec)\b|import +\*", left_out):
         return None  # the lines that were left out may set it
     line = linecache.getline(frame.f_code.co_filename, line_of(error, frame)).strip()
-    return Finding(MISTAKES["B26"], f"{said} {STOPS_AT}{line}", name) if said else None
+    return Finding(MISTAKES["B26"], f"{said} {STOPS_AT}{line}", name, fix=fix) if said else None
 
 
 def _making_a_module(error: BaseException) -> FrameType | None:
@@ -212,6 +215,8 @@ def _of_file(error: BaseException, frame: FrameType) -> tuple[str, str]:
 
 OF_FILES = re.compile(r"module '([\w.]+)' has no attribute '(\w+)'")
 OF_CLASSES = re.compile(r"type object '(\w+)' has no attribute '(\w+)'")
+FIXES = {_call: OF_CALLS, no_argument: OF_CALLS, miscut.no_fit: OF_SHAPES, miscut.no_rows: OF_SHAPES}
+"""What mends what is no name that nothing defines."""
 OF_VALUES = (no_function, no_method, attributes.of_a_part, attributes.of_the_model, misplaced.no_answer, miscut.no_rows)
 """What may be so because of what is given to a call, as far as the line alone shows."""
 

@@ -220,7 +220,7 @@ class Library(Parts):
         def look() -> tuple[Layout, frozenset[str]]:
             try:
                 shapes = self.trial(kind, instance.settings_of_instance(made, kind, settings, settings), made).shapes
-            except (AssertionError, ValueError, RuntimeError):  # refused by the reference: 3 heads for d_model = 10
+            except (AssertionError, ValueError, RuntimeError):  # refused by the reference: 3 heads for d_model = 14
                 shapes = {}
             layout: Layout = {}
             if changes.keys() == {"dropout"} and before.kind is kind and parameters.are_placed_as(before.parameters):

@@ -23,6 +23,7 @@ from scratch_transformer.kit.judge.frames import STOPS_AT, in_one_line
 from scratch_transformer.kit.judge.stops import checked, undefined
 from scratch_transformer.kit.kind import Finding, Inputs, Kind
 from scratch_transformer.kit.mistakes import MISTAKES
+from scratch_transformer.kit.mistakes.construction import OF_SHAPES
 from scratch_transformer.kit.resolve.build import construct
 from scratch_transformer.kit.resolve.build.config import Unknown, is_config
 from scratch_transformer.kit.resolve.call import batching, calling, forwards
@@ -101,7 +102,7 @@ def finding(thing: Any, kind: Kind, library: Library, error: BaseException | Non
     settings = _settings(kind, width, heads) | ({"max_len": length, "batch": 1} if len(told) > 1 else {})
     if None in _calls(thing, kind, library, settings, _inputs(kind, 1, length, settings)):
         said = f"With more than one sentence in a batch its shapes {what}"
-    return Finding(MISTAKES["B26"], f"{said}: {text}. {STOPS_AT}{code}"), first
+    return Finding(MISTAKES["B26"], f"{said}: {text}. {STOPS_AT}{code}", fix=OF_SHAPES), first
 
 
 def _fits_by_default(thing: type[nn.Module], kind: Kind) -> bool:
@@ -177,7 +178,7 @@ def of_constructor(thing: Any, kind: Kind, library: Library, error: BaseExceptio
     code = linecache.getline(file, line).partition("#")[0].strip()
     text = in_one_line(error)
     said = f"Its shapes do not fit, with whatever numbers its constructor is told: {text}. {STOPS_AT}{code}"
-    return (Finding(MISTAKES["B26"], said), error) if error is not None else None
+    return (Finding(MISTAKES["B26"], said, fix=OF_SHAPES), error) if error is not None else None
 
 
 def _is_written(text: str, thing: type[nn.Module]) -> bool:

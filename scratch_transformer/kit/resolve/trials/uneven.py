@@ -19,6 +19,7 @@ from scratch_transformer.kit.judge.detectors.behaviour import SPLIT
 from scratch_transformer.kit.judge.frames import STOPS_AT, in_one_line, learners_line
 from scratch_transformer.kit.kind import Finding, Inputs, Kind
 from scratch_transformer.kit.mistakes import MISTAKES
+from scratch_transformer.kit.mistakes.construction import OF_SHAPES
 from scratch_transformer.kit.resolve.call import calling, forwards
 from scratch_transformer.kit.resolve.call.plan import MASKS, CannotCall, Plan
 from scratch_transformer.kit.resolve.call.precision import double
@@ -57,7 +58,7 @@ def finding(outcome: Outcome) -> tuple[Finding, BaseException] | None:
         return None
     text = in_one_line(first)
     begin = "It works only where source and target have the same number of tokens; with 7 and 5 it stops"
-    return Finding(MISTAKES["B26"], f"{begin}: {text}. {STOPS_AT}{code}"), first
+    return Finding(MISTAKES["B26"], f"{begin}: {text}. {STOPS_AT}{code}", fix=OF_SHAPES), first
 
 
 @dataclass(frozen=True)
