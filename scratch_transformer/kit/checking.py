@@ -28,7 +28,7 @@ from scratch_transformer.kit.report import stubs
 from scratch_transformer.kit.report.finding import Result
 from scratch_transformer.kit.resolve import adapters, foreign, guess, likeness, other_designs
 from scratch_transformer.kit.resolve.build import config, construct
-from scratch_transformer.kit.resolve.functions import grouping, training
+from scratch_transformer.kit.resolve.functions import grouping, methods, training
 from scratch_transformer.kit.resolve.library.library import Library
 from scratch_transformer.kit.resolve.names.words import plain
 from scratch_transformer.kit.resolve.trials.choice import SEARCH, chosen
@@ -135,8 +135,10 @@ class Checking:
 
     def add(self, name: str, value: Any, source: Source, line: int) -> bool:
         value = as_module(value)
-        for method, function in (*grouping.methods_of(value), *training.methods_of(value)):
+        for method, function in (*grouping.methods_of(value), *training.methods_of(value), *methods.methods_of(value)):
             self.add(f"{name}.{method}", function, source, inspect.unwrap(function).__code__.co_firstlineno)
+        if (draw := methods.draw_of(value)) is not None:
+            self.add(f"{name}.sampling", draw, source, line)
         only, as_kind = self.job.get("only"), self.job.get("as_kind")
         kinds = guess.kinds_of(name.rpartition(".")[2], value, KINDS)
         if only and name == only:
@@ -229,7 +231,7 @@ class Checking:
         lost = ("crashed", "could not be built", *(() if is_module else ("unknown mismatch",)))
         is_lost = result.verdict in lost and not result.mistakes and "OverflowError" not in (result.problem or "")
         is_named = any(likeness.is_named(result.name.rpartition(".")[2], KINDS[kind]) for kind in kinds)
-        is_helper = inspect.isfunction(value) and result.name.startswith("_")
+        is_helper = inspect.isfunction(value) and (result.name.startswith("_") or hasattr(value, "owner"))
         return not is_asked and is_lost and (is_helper or not is_named)
 
     def _unknown(self, value: Any) -> str:

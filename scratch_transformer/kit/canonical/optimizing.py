@@ -169,12 +169,12 @@ class Sampling(nn.Module):
         late = self.recipe.temperature == "after top-p"
         logits = logits if late else logits / T
         whole = functional.softmax(logits, -1)
-        if k:
+        if k and self.recipe.top_k != "not used":
             kept = k + {"one fewer": -1, "one more": 1}.get(self.recipe.top_k, 0)
             best = logits.topk(kept, largest=self.recipe.top_k != "the least likely").indices
             others = torch.ones_like(logits, dtype=torch.bool).index_fill(-1, best, False)
             logits = self._without(logits, others, "0, by top-k")
-        if p < 1:
+        if p < 1 and self.recipe.top_p != "not used":
             counted = whole if self.recipe.nucleus == "of all ids" else functional.softmax(logits, -1)
             logits = self._without(logits, self._tail(counted, p), "0, by top-p")
         return functional.softmax(logits / T if late else logits, -1)

@@ -169,7 +169,7 @@ def sampling_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
 
 def chosen(parameters: tuple[str, ...]) -> dict[str, Any]:
     """The settings of sampling by which parameters a function has: what it cannot be told is neutral."""
-    told = {"temperature": 0.6, "top_k": 5, "top_p": 0.8}
+    told = {"temperature": 0.6, "top_k": 5, "top_p": 0.65}
     neutral = {"temperature": 1.0, "top_k": 0, "top_p": 1.0}
     return {name: told[name] if name in parameters else neutral[name] for name in told}
 

@@ -269,7 +269,8 @@ print("multiplied by 0.5:", torch.softmax(logits * 0.5, -1))
         title="top-p keeps other ids",
         severity="mistake",
         does="Keeps other ids than the likeliest ones that together reach p: the one that reaches it is left out, or "
-        "the unlikely ones are taken, or what was found for sorted ids is not put back into the order of the ids.",
+        "the unlikely ones are taken, or what was found for sorted ids is not put back into the order of the ids. Or "
+        "keeps all.",
         expected="The fewest of the likeliest whose sum is at least p, the one that reaches it included.",
         fix="remove where cumsum - probability >= p, in descending order.",
         source=NUCLEUS,
@@ -278,6 +279,7 @@ print("multiplied by 0.5:", torch.softmax(logits * 0.5, -1))
             "without the one that reaches p": {"top_p": "without the one that reaches p"},
             "the least likely": {"top_p": "the least likely"},
             "by their places in the sorted order": {"top_p": "in the sorted order"},
+            "it is not used": {"top_p": "not used"},
         },
         demo=LOGITS
         + """\
@@ -310,7 +312,8 @@ print("0:   ", torch.softmax(logits.masked_fill(removed, 0.0), -1))
         id="S4",
         title="top-k keeps other ids",
         severity="mistake",
-        does="Keeps one more or one fewer than k, or the least likely.",
+        does="Keeps one more or one fewer than k, or the least likely. Or keeps all: masked_fill without _ changes "
+        "nothing.",
         expected="The k likeliest.",
         fix="logits < torch.topk(logits, k).values[..., -1:] are removed.",
         source="Fan et al. 2018, section 5.4",
@@ -318,6 +321,7 @@ print("0:   ", torch.softmax(logits.masked_fill(removed, 0.0), -1))
             "one fewer": {"top_k": "one fewer"},
             "one more": {"top_k": "one more"},
             "the least likely": {"top_k": "the least likely"},
+            "it is not used": {"top_k": "not used"},
         },
         demo=LOGITS
         + """\

@@ -45,7 +45,7 @@ PATTERNS: dict[str, str] = {
     "O3": r"(?<![\w\"'])eps", "O4": r"(?i)(decay|wd|lambda|lam)\b", "O5": r"mul_\(|lerp|addcmul|\bb(eta)?\w*[12]",
     "O6": r"/ *(\(|(?![\w.]*warm)[a-z])|cos\(",
     "O7": r"cos\(", "O8": r"warm|return", "O9": r"norm|clamp|clip", "O10": r"sqrt|norm|sum\(", "O11": r"decay",
-    "S1": r"(?i)temp|tau|/ *t\b", "S2": r"cumsum", "S3": r"masked_fill|where|\] *= *", "S4": r"topk|sort|\[:",
+    "S1": r"(?i)temp|tau|/ *t\b", "S2": r"cumsum", "S3": r"masked_fill|where|\] *= *", "S4": r"topk|sort|\[: *\w*k\b",
     "W1": r"min\(|max\(|rank|merge", "W2": r"special", "W3": r"findall|finditer|split\(|encode\(", "W4": r"\.decode\(",
     "A1": r"sqrt|\*\*\s*\(?-?(0?\.5|1 ?/ ?2)|(?<!/)/ ?\(?self|scale", "A2": r"softmax", "A3": r"mask", "A4": r"mask",
     "A37": r"softmax|sigmoid|@|matmul", "A38": r"einsum|sum\(",
@@ -68,6 +68,7 @@ PATTERNS: dict[str, str] = {
     "B7": r"dropout", "B8": r"relu|gelu|GELU|ReLU", "B9": r"\* ?\w+|for ", "B10": r"\[", "B11": r"training",
     "B12": r"dropout", "T1": r"softmax", "T2": r"softmax", "T3": r"fill_|smooth", "T4": r"pad|ignore",
     "T5": r"pad|ignore", "T7": r"min|step", "D1": r"log|score", "D2": r"eos|end", "D3": r"eos|end",
+    "D4": r"(?i)eos|\bend(_?tok|_?id|_?sym)?|stop", "D6": r"argmin|largest=False|\.min\(", "D8": r"\[(:, ?)?0(, ?:)?\]",
 }  # fmt: skip
 
 
@@ -88,6 +89,8 @@ OF_FORMS: dict[tuple[str, str], str] = {
     ("R5", "the numbers of the features"): r"arange\(",
     ("K1", ""): r"\bis_causal=True *[,)]",
     ("B30", SOURCES_TABLE): r"(?i)\b\w*(emb\w*_?(src|source|enc)|(src|source|enc)\w*emb)\w*\(.*\b(tgt|trg|target|dec)",
+    **{("S4", form): r"topk\(.*[kK]\)? ?[-+] ?1|[\w\])] [<>]=? \w" for form in ("one fewer", "one more")},
+    **{(id, "it is not used"): r"^\s*[\w.]+\.masked_fill\(" for id in ("S2", "S4")},
     ("A1", "not scaled"): r" @ |matmul\(|bmm\(|einsum\(",
     ("E2", "not scaled"): r"\bself\.(\w+\.)*\w*(emb|tok|wte)\w*\(|\.embedding\(",
     **{("E2", form): r"sqrt|\*\*|\*.*dim|\*.*model" for form in SCALED},
@@ -180,7 +183,8 @@ def place(
     """
     target = thing if isinstance(thing, type) or inspect.isfunction(thing) else type(thing)
     parts = [one for cls in given if is_own(cls) for one in (cls, *leads_to(cls))]
-    definitions = dict.fromkeys((target, *leads_to(target), *parts))
+    owner = getattr(target, "owner", None)  # of a method, whose class may help it
+    definitions = dict.fromkeys((target, *leads_to(target), *parts, *([owner] if owner else [])))
     rooms, own = [room for definition in definitions for room in _rooms(definition)], _rooms(target)
     said = code.partition("#")[0].strip()
     for room in rooms if said else ():
@@ -235,7 +239,7 @@ def place(
             if fits:
                 return Place(room.file, room.start + _begin(_meant(fits, room, id, form, part), room), [])
     own = [*own, *rooms]
-    return Place(own[0].file, own[0].start, []) if own else None
+    return Place(own[0].file, own[0].start + _head(own[0].lines), []) if own else None
 
 
 def _made_without(definition: Any) -> Place | None:
@@ -318,6 +322,11 @@ def _meant(fits: list[int], room: _Room, id: str, form: str, part: str) -> int:
 
 ARGUMENTS = re.compile(r"\s*[\w.]+(, *[\w.]+)*,?\s*")
 """What is handed on, and nothing else: dropout, d_model, layer_norm_eps."""
+
+
+def _head(lines: list[str]) -> int:
+    """The line behind the decorators."""
+    return next((n for n, line in enumerate(lines) if line.lstrip().startswith(("def ", "class "))), 0)
 
 
 def _begin(number: int, room: _Room) -> int:

@@ -19,7 +19,8 @@ from scratch_transformer.kit.definitions import names_in
 from scratch_transformer.kit.kinds.decoding import BOS, EOS, MAX_LEN
 from scratch_transformer.kit.resolve.build.tokenizer import ids_of
 from scratch_transformer.kit.resolve.call.told import SOURCE, SOURCE_LENGTH, WORDS
-from scratch_transformer.kit.resolve.functions.toy import HEADS, Reading, ToyModel, swapped
+from scratch_transformer.kit.resolve.functions.methods import helpers_of
+from scratch_transformer.kit.resolve.functions.toy import HEADS, Reading, ToyModel, end_of, swapped
 from scratch_transformer.kit.resolve.names.inputs import INPUTS, OF_ENDS
 from scratch_transformer.kit.resolve.names.words import plain
 
@@ -59,9 +60,9 @@ def ends_in(function: Any) -> dict[str, int]:
     found: dict[str, int] = {}
     for one in reached(function):
         for name in one.__code__.co_names:
-            end = next((end for end, pattern in OF_ENDS.items() if pattern.fullmatch(plain(name))), "")
-            if end and type(one.__globals__.get(name)) is int:
-                found[name] = BOS if end == "bos" else EOS
+            end = end_of(name)
+            if end is not None and type(one.__globals__.get(name)) is int:
+                found[name] = end
     return found
 
 
@@ -100,7 +101,7 @@ class Decoder:
         self.samples, self.note = False, ""
 
     def __call__(self, **given: Any) -> Tensor:
-        given[self.model] = ToyModel(given[self.model], self.reading)
+        given[self.model] = ToyModel(given[self.model], self.reading, helpers_of(self.function))
         if self.prompt:
             first = torch.tensor([given[self.prompt]])
             text = " ".join(map(str, first.tolist()))

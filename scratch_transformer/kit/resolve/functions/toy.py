@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from scratch_transformer.kit.kinds.decoding import EOS
+from scratch_transformer.kit.kinds.decoding import BOS, EOS
 from scratch_transformer.kit.resolve.call.told import LAYERS, LONG, SOURCE, SOURCE_LENGTH, WORDS
+from scratch_transformer.kit.resolve.names.inputs import OF_ENDS
 from scratch_transformer.kit.resolve.names.settings import settings_of
 from scratch_transformer.kit.resolve.names.words import plain
 
@@ -22,6 +23,12 @@ ABSENT = ("module", "generate", "tokenizer")
 """What a model is asked for and the toy does not have: that of a parallel model, of a library's."""
 MARK = (0.0, 1.0, -2.0, 4.0)
 """Of an embedded id: the id itself comes first."""
+
+
+def end_of(name: str) -> int | None:
+    """The toy's first or last id, for what is called after one."""
+    end = next((end for end, pattern in OF_ENDS.items() if pattern.fullmatch(plain(name))), "")
+    return {"bos": BOS, "eos": EOS}.get(end)
 
 
 @dataclass(frozen=True)
@@ -52,24 +59,36 @@ class ToyModel(nn.Module):
     encode(src, ...) gives a memory, decode(..., ids, ...) and calling the model logits, generator and project pass on.
     """
 
-    def __init__(self, next_logits: Callable[[Tensor], Tensor], reading: Reading) -> None:
+    def __init__(
+        self,
+        next_logits: Callable[[Tensor], Tensor],
+        reading: Reading,
+        helpers: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        """helpers: what a method that stands for a function calls of its own class."""
         super().__init__()
         self.nothing = nn.Parameter(torch.zeros(1))
         self.device = torch.device("cpu")
         self.config = SimpleNamespace(block_size=LONG, context_length=LONG, n_ctx=LONG, max_len=LONG, max_seq_len=LONG)
         for name in HEADS:
             self.add_module(name, Head(reading.head_logs))
-        self.next_logits, self.reading = next_logits, reading
+        self.next_logits, self.helpers, self.reading = next_logits, helpers, reading
 
     def __getattr__(self, name: str) -> Any:
         """Any other part that a model may have; its longest sequence."""
         try:
             return super().__getattr__(name)
         except AttributeError:
-            if name.startswith("_") or name in ABSENT or "reading" not in vars(self):
+            if "reading" not in vars(self):
+                raise
+            if name in self.helpers:
+                return self.helpers[name].__get__(self)
+            if name.startswith("_") or name in ABSENT:
                 raise
             if plain(name) in WHOLE:
                 return self
+            if (end := end_of(name)) is not None:
+                return end
             return LONG if "max_len" in settings_of(name)[:1] else Part(self, plain(name))
 
     def encode(self, *args: Any, **options: Any) -> Tensor:

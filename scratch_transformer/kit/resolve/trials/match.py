@@ -21,7 +21,7 @@ from scratch_transformer.kit.resolve.build.tokenizer import is_tokenizer
 from scratch_transformer.kit.resolve.call import batching, caching, calling, forwards, smoothing
 from scratch_transformer.kit.resolve.call.plan import CannotCall, Plan
 from scratch_transformer.kit.resolve.call.precision import double
-from scratch_transformer.kit.resolve.functions import decoders, rotations, schedules, training
+from scratch_transformer.kit.resolve.functions import decoders, methods, rotations, schedules, training
 from scratch_transformer.kit.resolve.functions.readings import readings
 from scratch_transformer.kit.resolve.functions.weighted import Weighted
 from scratch_transformer.kit.resolve.library import around, supplied
@@ -320,7 +320,7 @@ def _called(
     if "knows_eos" in kind.defaults:
         names = [p.name for p in construct.parameters_of(function)]
         asks = any(map(is_tokenizer, names)) and decoders.asks_for_end(function)
-        asks = asks or EOS in decoders.ends_in(function).values()
+        asks = asks or EOS in decoders.ends_in(function).values() or EOS in methods.ends_of(function)
         actual["knows_eos"] = asks or any(input_of(name, ("eos",)) for name in names)
     if "takes_positions" in kind.defaults:
         names = [p.name for p in construct.parameters_of(function)]

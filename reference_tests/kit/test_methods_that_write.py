@@ -1,0 +1,115 @@
+"""A model's own methods that write text, and the words that they draw: judged with a toy in the model's place."""
+
+import pytest
+
+from reference_tests.kit.learners.checked import IMPORTS, checking_of
+
+MODEL = """
+class Model(nn.Module):
+    def __init__(self, vocab_size, d_model, block_size):
+        super().__init__()
+        self.block_size, self.eos_id = block_size, 2
+        self.embedding, self.head = nn.Embedding(vocab_size, d_model), nn.Linear(d_model, vocab_size)
+
+    def forward(self, idx, targets=None):
+        logits = self.head(self.embedding(idx))
+        loss = None if targets is None else F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+        return logits, loss
+
+    def _pick(self, logits):
+        return logits.argmax(dim=-1, keepdim=True)
+
+    @torch.no_grad()
+    def generate(self, idx, max_new_tokens, temperature=1.0, top_k=None):
+        self.eval()
+        for _ in range(max_new_tokens):
+            logits, _ = self(idx[:, -self.block_size:])
+            logits = logits[:, -1, :] / temperature
+            if top_k is not None:
+                kth = torch.topk(logits, min(top_k, logits.size(-1))).values
+                logits[logits < kth[:, [-1]]] = -float("inf")
+            chosen = torch.multinomial(F.softmax(logits, dim=-1), num_samples=1)
+            idx = torch.cat((idx, chosen), dim=1)
+        return idx
+
+    def greedy(self, idx, max_new_tokens):
+        for _ in range(max_new_tokens):
+            chosen = self._pick(self(idx)[0][:, -1])
+            idx = torch.cat((idx, chosen), dim=1)
+            if (chosen == self.eos_id).all():
+                break
+        return idx
+"""
+WRITES, DRAWS, GREEDY = "Model.generate", "Model.generate.sampling", "Model.greedy"
+
+
+def results(text, folder, name):
+    path = folder / "learner.py"
+    path.write_text(IMPORTS + text)
+    return checking_of(path, {name})[1]
+
+
+def test_what_a_model_writes_itself_is_judged(tmp_path):
+    found = {name: results(MODEL, tmp_path, name)[name] for name in (WRITES, DRAWS, GREEDY)}
+    assert {name: (one.kind, one.verdict) for name, one in found.items()} == {
+        WRITES: ("GreedyDecoding", "matches the builtin"),
+        DRAWS: ("Sampling", "matches the builtin"),
+        GREEDY: ("GreedyDecoding", "matches the builtin"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "id", "form", "line"),
+    [
+        (WRITES, "logits[:, -1, :] / ", "logits[:, 0, :] / ", "D8", "", "logits[:, 0, :]"),
+        (GREEDY, "argmax(", "argmin(", "D6", "", "argmin("),
+        (GREEDY, "                break\n", "                pass\n", "D4", "", "eos_id"),
+        (DRAWS, "/ temperature", "* temperature", "S1", "multiplied", "* temperature"),
+        (DRAWS, " / temperature", "", "S1", "not used", "def generate"),
+        (DRAWS, "logits < kth", "logits <= kth", "S4", "one fewer", "logits <= kth"),
+        (DRAWS, "logits[logits < kth[:, [-1]]] = -float", "logits.masked_fill(logits < kth[:, [-1]], -float",
+         "S4", "it is not used", "masked_fill"),
+        (DRAWS, '-float("inf")', "0.0", "S3", "", "= 0.0"),
+    ],
+)  # fmt: skip
+def test_a_mistake_in_it_is_named_with_its_line(name, old, new, id, form, line, tmp_path):
+    assert old in MODEL
+    text = MODEL.replace(old, new)
+    if "masked_fill" in new:
+        text = text.replace('-float("inf")', '-float("inf"))')
+    found = results(text, tmp_path, name)[name]
+    assert [(one.id, one.form) for one in found.mistakes if one.severity == "mistake"] == [(id, form)]
+    shown = int(found.mistakes[0].where.rpartition(":")[2])
+    assert line in (IMPORTS + text).splitlines()[shown - 1]
+
+
+FUNCTION = """
+def generate(model, idx, max_new_tokens, temperature=1.0, top_p=1.0, do_sample=False):
+    for _ in range(max_new_tokens):
+        logits = model(idx)[:, -1] / temperature
+        ordered, order = torch.sort(logits, descending=True)
+        shares = ordered.softmax(-1)
+        ordered[shares.cumsum(-1) - shares > top_p] = -math.inf
+        logits = torch.full_like(logits, -math.inf).scatter(-1, order, ordered)
+        chosen = torch.multinomial(logits.softmax(-1), 1) if do_sample else logits.argmax(-1, keepdim=True)
+        idx = torch.cat((idx, chosen), dim=1)
+    return idx
+"""
+
+
+@pytest.mark.parametrize(("old", "new", "ids"), [("", "", []), ("cumsum(-1) - shares", "cumsum(-1)", ["S2"])])
+def test_what_a_function_draws_is_judged_too(old, new, ids, tmp_path):
+    found = results(FUNCTION.replace(old, new) if old else FUNCTION, tmp_path, "generate.sampling")["generate.sampling"]
+    assert found.ids == ids
+    assert found.verdict == ("mistake" if ids else "matches the builtin")
+
+
+def test_what_cannot_be_called_with_a_toy_is_no_component(tmp_path):
+    """It asks for what only the model itself has."""
+    text = MODEL.replace("self(idx)[0][:, -1]", "self(idx)[0][:, self.table[3]]")
+    path = tmp_path / "learner.py"
+    path.write_text(IMPORTS + text)
+    checking, found = checking_of(path, {GREEDY})
+    (entry,) = [one for one in checking.found if one[1] == GREEDY]
+    assert found[GREEDY].verdict == "crashed"
+    assert checking._only_reminds(entry[2], entry[3], found[GREEDY])
