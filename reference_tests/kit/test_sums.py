@@ -11,6 +11,7 @@ from scratch_transformer.kit.canonical import blocks
 from scratch_transformer.kit.canonical.attention import Attention
 from scratch_transformer.kit.judge.session import is_no_proof
 from scratch_transformer.kit.kinds import KINDS
+from scratch_transformer.kit.mistakes.paths import OF_CROSS
 from scratch_transformer.kit.recipe import RIGHT
 from scratch_transformer.kit.resolve.call.plan import Plan
 from scratch_transformer.kit.resolve.candidate import Resolved
@@ -103,6 +104,7 @@ OF_DECODER = [
     ({"second": "y + y"}, [("B30", TO_ITSELF, "norm2")]),
     ({"second": "y + a"}, [("B30", AGAIN, "norm2")]),
     ({"second": "a + c"}, [("B23", BARE, "norm2")]),
+    ({"second": "x + c"}, [("B23", OF_CROSS, "")]),
     ({"given": "c"}, [("B23", f"{NETWORK} output of the attention, without residual and norm", "")]),
 ]
 

@@ -91,8 +91,8 @@ class Recipe:
     norm_order: str = "post"  # "parallel": x + f(norm(x)) + g(norm(x)); "neither": f(x); "thrown away": x
     norms: str = "own"  # "shared"; of a decoder's layer also which norm each sublayer has: "1 2 2"
     residual: str = "input"  # "memory", "value", "key", "block's input": what is added to a sublayer's output
-    # "own output": it itself; "twice": the input, two times; "negative": the input is subtracted; "earlier output": of
-    # the sublayer before, as it is; "block's input too"; "after the norm too"
+    # "block's input, in cross-attention"; "own output": it itself; "twice": the input, two times; "negative": the input
+    # is subtracted; "earlier output": of the sublayer before, as it is; "block's input too"; "after the norm too"
     summand: str = "output"  # "negative"; "nothing", "its input", "earlier output": the output is thrown away
     final_norm: bool = False
     layers: str = "own weights"

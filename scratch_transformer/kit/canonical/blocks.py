@@ -175,6 +175,7 @@ class DecoderLayer(Layer):
             if self.recipe.order != "no cross":
                 given = first if self.recipe.cross_input == "block's input" else x
                 others = {"stream": x, FIRST: first, **dict.fromkeys(("memory", "value", "key"), memory)}
+                others["block's input, in cross-attention"] = first
                 x = self.connect(given, lambda x: self._cross(x, memory, memory_mask, mask), 2, **others)
         return self.fed_forward(x, 3, first, before)
 

@@ -9,6 +9,8 @@ IN_BOTH = "in the {} and the {} sublayer"
 """A form of what two of three sublayers have."""
 UNUSED_NORMS = "others are made, and never used"
 """A form of B15 that nobody means."""
+NOT_DROPPED = "the output of {} is not dropped out, others are"
+"""A form of B6."""
 MIXED_NORMS = "another order than in the rest of its layer"
 """A form of B1 in a layer that has both."""
 

@@ -6,6 +6,8 @@ BLOCK = "Vaswani et al. 2017, section 3.1"
 SUBTRACTED = "the sublayer's output is subtracted"
 """A form of B23 that training makes up for: its last matrix gets the other sign."""
 
+OF_CROSS = "the output of the attention to the encoder is added to the block's first input"
+
 PATHS = (
     Mistake(
         id="B23",
@@ -24,6 +26,7 @@ PATHS = (
                 "residual": "earlier input"
             },
             "attention's output is added to the encoder's": {"residual": "memory"},
+            OF_CROSS: {"residual": "block's input, in cross-attention"},
             "attention's output is added to the values": {"residual": "value"},
             "attention's output is added to the keys": {"residual": "key"},
             "the attention to the encoder is given the block's first input": {"cross_input": "block's input"},

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 from scratch_transformer.kit.arrays.classes import BACKWARD
 from scratch_transformer.kit.definitions import is_own, leads_to, lines_of
 from scratch_transformer.kit.mistakes.attention import ONE_HEAD, OWN_VALUE, WEIGHTS_APART
-from scratch_transformer.kit.mistakes.blocks import IN_BOTH, UNUSED_NORMS
+from scratch_transformer.kit.mistakes.blocks import IN_BOTH, NOT_DROPPED, UNUSED_NORMS
 from scratch_transformer.kit.mistakes.construction import SOURCES_TABLE
+from scratch_transformer.kit.mistakes.paths import OF_CROSS
 from scratch_transformer.kit.report import handed, numbers, sums
 from scratch_transformer.kit.report.fixes import fixed
 
@@ -84,6 +85,7 @@ WEIGHED = r"einsum\(.*(att|weight|prob|score|softmax)"
 GOES_ROUND = r"lambda (\w+) *:(?!.*\b\1\b).*\)$"
 """What does not use what its norm makes."""
 TWO_SUBLAYERS = [*itertools.combinations(("first", "second", "third"), 2)]
+NETWORK_CALLED = r"(?i)self\.(\w*(feed|ffn|fnn|mlp|network)|ff|fc|lin)\w*\("
 OF_FORMS: dict[tuple[str, str], str] = {
     ("P14", "the position's number in every feature"): r"arange\(",
     ("R5", "the numbers of the features"): r"arange\(",
@@ -113,16 +115,19 @@ OF_FORMS: dict[tuple[str, str], str] = {
     **{("B14", form): GOES_ROUND for form in ("", *(IN_BOTH.format(*two) for two in TWO_SUBLAYERS))},
     ("A36", ""): r"(?i)(att|mha|cross)\w*\(.*\b(enc|mem|src|context)\w*\b(?<!mask)",
     ("B24", ""): r"drop\w*\(.*[^(,] \+|return self\.\w*drop\w*\(|^\s*x = self\.\w*drop\w*\(x\)",
+    ("B6", NOT_DROPPED.format("self-attention")): r"(?i)self\.\w*(att|mha|heads)\w*\(",
+    ("B6", NOT_DROPPED.format("the feed-forward network")): NETWORK_CALLED,
     ("B12", ""): r"\bdropout\(.*True|(F|functional)\.dropout\((?!.*training)",
     ("LN13", "the shift"): r"(beta|bias|shift|offset|\bb\w*) *=.*Parameter\(",
     **{
         (
             "B23",
             f"the feed-forward network is given {what}",
-        ): r"(?i)self\.(\w*(feed|ffn|fnn|mlp|network)|ff|fc|lin)\w*\("
+        ): NETWORK_CALLED
         for what in ("the block's first input", "the output of the attention, without residual and norm")
     },
     ("B23", "the attention to the encoder is given the block's first input"): r"\b(enc|mem|src|context)\w*\b.*[,)]",
+    ("B23", OF_CROSS): r"\b\w+ \+.*(cross|enc|mem|src|context)|(cross|enc|mem|src|context)\w*\)* \+",
     ("A21", "values come from the decoder"): r"(\w+), *(key=|k=)?(enc|mem|src|context)\w*, *(value=|v=)?\1\b",
     **{
         (

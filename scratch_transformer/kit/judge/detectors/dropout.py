@@ -18,6 +18,7 @@ from scratch_transformer.kit.judge.session import Session, distance, says_nothin
 from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import Candidate, Finding, Probe, State
 from scratch_transformer.kit.mistakes import MISTAKES
+from scratch_transformer.kit.mistakes.blocks import NOT_DROPPED
 
 Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 LAST = ("w_o", "linear2")
@@ -113,19 +114,59 @@ def _is_weights(value: Any, probe: Probe) -> bool:
 
 
 def residual_dropout(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
-    """B6: sublayers that return a constant, by weights of zero, still differ between calls where they are dropped."""
-    silent = _without(session.asked, "weight")
+    """B6: sublayers that return a constant, by weights of zero, still differ between calls where they are dropped.
+
+    Each is asked alone: the others return nothing meanwhile. What is not told how much to drop may still drop one
+    sublayer's output, and not another's.
+    """
     if not (session.kind.name.endswith("Layer") or session.kind.name == "ResidualConnection"):
         return
     if best is not None and any(best.recipe.within(norm).norm_order == "neither" for norm in THREE):
         return  # there is no sum
-    constants = _of_last(silent, "bias")
+    silent = _without(session.asked, "weight")
     candidate = with_dropout(session, silent) if _is_told_of_more_than_weights(session) else None
-    if candidate is None or constants & session.candidate.missing:
+    if _of_last(silent, "bias") & session.candidate.missing:
         return
-    if not is_random(candidate, session.ran[0].probe, training=True):
+    if candidate is not None and not is_random(candidate, session.ran[0].probe, training=True):
         what = " give the same output" if session.kind.name == "ResidualConnection" else " drop no sublayer's output"
         yield Finding(MISTAKES["B6"], f"{BUILT}{what}.")
+        return
+    drops = _drops_each(session, candidate or session.candidate)
+    left, dropped = ([SUBLAYERS[name] for name, drop in drops.items() if drop == which] for which in (False, True))
+    if left and dropped:
+        said = f"With dropout = 0.5, training mode drops the output of {' and '.join(dropped)}, but not that of"
+        form = NOT_DROPPED.format(" and ".join(left))
+        yield Finding(MISTAKES["B6"], f"{said} {' and '.join(left)}.", form)
+
+
+SUBLAYERS = {
+    "self_attn": "self-attention",
+    "cross_attn": "the attention to the encoder",
+    "feed_forward": "the feed-forward network",
+}
+"""In words, by what names of weights begin with."""
+
+
+def _drops_each(session: Session, candidate: Candidate) -> dict[str, bool]:
+    """Of each sublayer of a layer, whether its output is dropped while the others return 0."""
+    found = {}
+    try:
+        for name in SUBLAYERS:
+            others = [other for other in SUBLAYERS if other != name]
+            last = _of_last(session.asked, "bias")
+            if not any(one.startswith(f"{name}.") for one in last):
+                continue
+            state = _without(session.asked, "weight")
+            of_others = {one for one in last if one.startswith(tuple(f"{other}." for other in others))}
+            state |= {one: torch.zeros_like(state[one]) for one in of_others}
+            candidate.load(state)
+            with _Half():
+                found[name] = is_random(candidate, session.ran[0].probe, training=True)
+    finally:
+        candidate.load(session.asked)
+        if candidate.module is not None:
+            candidate.module.eval()
+    return found
 
 
 FROM_CONFIG = re.compile(r"\b(?:\w*config|cfg|args|hparams)\.(\w*drop\w*)")

@@ -1,0 +1,52 @@
+"""Dropout of each sublayer's output: one that is dropped does not hide another that is not (B6)."""
+
+import pytest
+
+from reference_tests.kit.learners.checked import check_text
+from scratch_transformer.kit.mistakes.blocks import NOT_DROPPED
+
+LAYER = """
+class Heads(nn.Module):
+    def __init__(self, width, heads, p=0.1):
+        super().__init__()
+        self.heads = heads
+        self.q, self.k, self.v, self.o = (nn.Linear(width, width) for _ in range(4))
+        self.drop = nn.Dropout(p)
+
+    def forward(self, x, mask=None):
+        q, k, v = (f(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for f in (self.q, self.k, self.v))
+        scores = q @ k.mT / math.sqrt(q.size(-1))
+        if mask is not None:
+            scores = scores.masked_fill(mask == 0, float("-inf"))
+        return OF_HEADS
+
+class Network(nn.Module):
+    def __init__(self, width, d_ff, p=0.1):
+        super().__init__()
+        self.wide, self.narrow, self.drop = nn.Linear(width, d_ff), nn.Linear(d_ff, width), nn.Dropout(p)
+
+    def forward(self, x):
+        return self.drop(self.narrow(torch.relu(self.wide(x))))
+
+class EncoderLayer(nn.Module):
+    def __init__(self, d_model, num_heads, d_ffTOLD):
+        super().__init__()
+        self.attention, self.network = Heads(d_model, num_headsGIVEN), Network(d_model, d_ffGIVEN)
+        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+
+    def forward(self, x, mask=None):
+        x = self.norm1(x + self.attention(x, mask))
+        return self.norm2(x + self.network(x))
+"""
+DROPPED = "self.drop(self.o((self.drop(scores.softmax(-1)) @ v).transpose(1, 2).flatten(2)))"
+KEPT = "self.o((self.drop(scores.softmax(-1)) @ v).transpose(1, 2).flatten(2))"
+
+
+@pytest.mark.parametrize("told, given", [("", ""), (", dropout=0.1", ", dropout")])
+@pytest.mark.parametrize("of_heads, forms", [(DROPPED, []), (KEPT, [NOT_DROPPED.format("self-attention")])])
+def test_the_dropout_of_one_sublayer_does_not_hide_that_of_another(told, given, of_heads, forms, tmp_path):
+    text = LAYER.replace("OF_HEADS", of_heads).replace("TOLD", told).replace("GIVEN", given)
+    found = check_text(text, tmp_path)["EncoderLayer"]
+    shown = [named for named in found.mistakes if named.id == "B6"]
+    assert [named.form for named in shown] == forms
+    assert all("self.attention(x, mask)" in named.code[named.line - named.first] for named in shown)
