@@ -6,6 +6,7 @@ import pytest
 from torch import nn
 
 from reference_tests.kit.learners.checked import check_text
+from scratch_transformer.kit.judge.detectors.embedding import is_handed_in
 from scratch_transformer.kit.judge.diagnose import diagnose
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.report.finding import FINE
@@ -470,3 +471,29 @@ def test_of_what_is_given_heads_an_unknown_number_is_their_width(times, ids, tmp
     """Its caller has a width for all heads together, it has none."""
     result = check_text(CORE.replace("TIMES", times), tmp_path)["ScaledDotProductAttention"]
     assert result.ids == ids
+
+
+class Embedder(nn.Module):
+    def __init__(self, num_embeddings, embedding_dim, padding_idx=0):
+        super().__init__()
+        self.words = nn.Embedding(num_embeddings, embedding_dim, padding_idx=padding_idx)
+
+
+class Given(nn.Module):
+    def __init__(self, embedding):
+        super().__init__()
+        self.embedding = embedding
+
+
+class Making(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding = Embedder(13, 12)
+
+
+def test_a_table_that_is_handed_in_may_be_told_its_padding():
+    """It is a fixed number (E5) of what makes the table without telling it, or of the table's own class."""
+    assert is_handed_in(Given(Embedder(13, 12)), "embedding.words")
+    assert not is_handed_in(Making(), "embedding.words")
+    assert not is_handed_in(Embedder(13, 12), "words")
+    assert not is_handed_in(Given(nn.ModuleList([nn.Embedding(13, 12, 0)])), "embedding.0")

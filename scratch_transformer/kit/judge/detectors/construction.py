@@ -40,7 +40,10 @@ MATRICES = re.compile(r"dim\(\) *> *1")
 
 
 def made_in_forward(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
-    """B21: a second call registers parameters, or gives other numbers though nothing is dropped out."""
+    """B21: a second call registers parameters, or gives other numbers though nothing is dropped out.
+
+    A function is given its weights at every call, and may put them into modules.
+    """
     probe = session.ran[0].probe
     first = call(session.candidate, probe.inputs)
     with _registered() as owners:
@@ -51,7 +54,7 @@ def made_in_forward(session: Session, best: Hypothesis | None) -> Iterator[Findi
         what = f"Every call makes new {', '.join(made)}, so" if made else "Something in it is drawn at random, so"
         said = f"{what} two calls with one input differ by {100 * distance(first, second, probe):.2g} %."
         yield Finding(MISTAKES["B21"], said, explains=True)
-    elif any("Norm" in name for name in made):
+    elif any("Norm" in name for name in made) and not hasattr(session.candidate.module, "function"):
         yield Finding(MISTAKES["B21"], f"Every call makes a new {', '.join(made)}, which is never trained.")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from scratch_transformer.kit.definitions import parameters_of, source_of
+from scratch_transformer.kit.definitions import names_in, parameters_of, source_of
 from scratch_transformer.kit.judge.detectors.construction import text_of
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session, in_precision
@@ -21,6 +21,7 @@ from scratch_transformer.kit.mistakes import MISTAKES
 Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 COUNTED_IN_ITS_TYPE = re.compile(r"arange\([^\n]*(\w\.dtype|type_as|\.to\(\w+\))")
 OTHER_PAD = 2
+PADDINGS = ("padding_idx", "pad", "src_pad", "tgt_pad")
 LENGTH_WORDS = r"length|long|max|exceed|block|positions?\b|context"
 
 
@@ -29,11 +30,11 @@ def padding_rows(session: Session, best: Hypothesis | None) -> Iterator[Finding]
     fresh = session.candidate.rebuild().module
     for path, part in () if fresh is None else fresh.named_modules():
         if isinstance(part, nn.Embedding) and part.padding_idx is not None:
-            yield from _padding(session, path, part)
+            yield from _padding(session, fresh, path, part)
             return
 
 
-def _padding(session: Session, path: str, part: nn.Embedding) -> Iterator[Finding]:
+def _padding(session: Session, fresh: nn.Module, path: str, part: nn.Embedding) -> Iterator[Finding]:
     pad, given = part.padding_idx, session.candidate.settings
     assert pad is not None
     largest = part.weight[pad].abs().max().item()
@@ -41,8 +42,9 @@ def _padding(session: Session, path: str, part: nn.Embedding) -> Iterator[Findin
         yield Finding(
             MISTAKES["E4"], f"self.{path} has padding_idx = {pad}, but row {pad} has numbers up to {largest:.2g}."
         )
-    asked = [given[name] for name in ("padding_idx", "pad", "src_pad", "tgt_pad") if name in given]
-    if pad not in asked and not _follows(session, path) and not _is_looked_up(session):
+    asked = [given[name] for name in PADDINGS if name in given]
+    is_argument = _follows(session, path) or _is_looked_up(session) or is_handed_in(fresh, path)
+    if pad not in asked and not is_argument:
         said = f"padding_idx is {pad}" + (
             f", although the padding's id is {asked[0]}." if asked else ", whatever is given."
         )
@@ -56,6 +58,13 @@ def _follows(session: Session, path: str) -> bool:
     except Exception:  # it takes none
         return False
     return again is not None and getattr(again.get_submodule(path), "padding_idx", None) == OTHER_PAD
+
+
+def is_handed_in(whole: nn.Module, path: str) -> bool:
+    """Whether the table is in a part that is made elsewhere, by a class that can be told the padding."""
+    owner: Any = type(whole.get_submodule(path.rpartition(".")[0]))
+    is_told = any("pad" in parameter.name for parameter in parameters_of(owner))
+    return is_told and owner is not type(whole) and owner.__name__ not in names_in(type(whole))
 
 
 LOOKED_UP = re.compile(r"""[\[(]\s*["'][^\w"']*pad(ding)?[^\w"']*["']\s*[\])]""", re.IGNORECASE)
