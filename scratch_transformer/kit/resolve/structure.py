@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import is_of_torch, leads_to, names_in, nodes_of, source_of
+from scratch_transformer.kit.definitions import is_of_torch, leads_to, named_in, names_in, nodes_of, source_of
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.build.reading import uses_of
 from scratch_transformer.kit.resolve.names.inputs import is_mask, is_segment
@@ -171,7 +171,9 @@ def _tensors(forward: Any) -> int:
 
 
 def _attends(cls: type) -> bool:
-    return any(ATTENDS.search(name) for name in names_in(cls))
+    """Whether it, or a function that it calls, has a softmax."""
+    called = [one for one in named_in(cls) if inspect.isfunction(one)]
+    return any(ATTENDS.search(name) for one in (cls, *called) for name in names_in(one))
 
 
 ADAPTED = re.compile(r"(?i)lora|adapter|low_?rank")
