@@ -550,3 +550,18 @@ class FeedForward(nn.Module):
 
 def test_what_reports_or_trains_may_do_nothing(tmp_path):
     assert check_text(REPORTS, tmp_path)["FeedForward"].verdict == "matches the builtin"
+
+
+WIDTH_OF_LETTERS = """
+class FeedForward(nn.Module):
+    def __init__(self, d_model: str, d_ff: str, activation: str = "relu"):
+        super().__init__()
+        self.up, self.down, self.activation = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model), getattr(F, activation)
+
+    def forward(self, x):
+        return self.down(self.activation(self.up(x)))
+"""
+
+
+def test_a_size_is_a_number_whatever_its_annotation_says(tmp_path):
+    assert check_text(WIDTH_OF_LETTERS, tmp_path)["FeedForward"].verdict == "matches the builtin"

@@ -80,6 +80,10 @@ class Lazy:
         return self.make()
 
 
+SIZES = {"d_model", "d_ff", "num_heads", "num_layers", "max_len", "vocab_size"}
+"""What is a number whatever its annotation says, d_model: str."""
+
+
 @dataclass(frozen=True)
 class Wish:
     """What is known of a parameter before a value is looked for. text: of its annotation; hint: what that is."""
@@ -148,7 +152,8 @@ class Wish:
 
     @property
     def wants_text(self) -> bool:
-        return isinstance(self.default, str) or self.hint is str or "Literal" in self.text
+        is_size = bool({*settings_of(self.name)[:1]} & SIZES) and not any(isinstance(v, str) for v in self.use.compared)
+        return isinstance(self.default, str) or (self.hint is str and not is_size) or "Literal" in self.text
 
 
 def wish(parameter: inspect.Parameter, use: Use | None, owner: Any, namespace: Mapping[str, Any]) -> Wish:
