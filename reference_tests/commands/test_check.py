@@ -85,6 +85,16 @@ def test_the_page_is_self_contained(mistaken):
     assert all(link.startswith("file:") and link.endswith("mistakes/LN1.html") for link in links)
 
 
+def test_code_is_shown_as_it_is(folder):
+    """A line that goes on behind a backslash, and what looks like markup."""
+    text = WRONG.replace("self.eps)", "self.eps) * \\\n            [1.0][0]")
+    assert text != WRONG
+    (folder / "goes_on.py").write_text(text)
+    shown = run(folder / "goes_on.py").stdout
+    assert "* \\\n" in shown and "\\\\" not in shown
+    assert "[1.0][0]" in shown
+
+
 def test_what_cannot_be_built_gets_a_stub_and_exits_with_2(folder):
     result = run(folder / "unbuildable.py")
     assert result.exit_code == 2, result.output

@@ -46,7 +46,7 @@ def _rewrite(id: str, form: str) -> Rewrite | None:
 
 REWRITES: Mapping[str, tuple[str, str]] = {
     "LN1": (r"(\.(?:std|var)\((?:(?!unbiased|correction|ddof)[^()]|\([^()]*\))*)\)", r"\1, unbiased=False)"),
-    "LN2": (r"(?<![\w.])\((\w+) \+ ((?:self\.)?\w*eps\w*)\)", r"torch.sqrt(\1**2 + \2)"),
+    "LN2": (r"(?<![\w.])\((\w+) \+ ((?:self\.)?\w*eps\w*)\)", r"(\1**2 + \2) ** 0.5"),
     "LN3": (r"(\beps\w*(?:: float)? ?= ?)1e-(?!0?5\b)\d+", r"\g<1>1e-5"),
     "A2": (r"(softmax\((?:.*, )?(?:dim=|axis=)?)(?:-[23]|[0-3])\)", r"\g<1>-1)"),
     "A4": (r"(?<!-)\b1e-\d+|-\s*1e-\d+", INF),

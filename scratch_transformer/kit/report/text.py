@@ -11,6 +11,7 @@ from scratch_transformer.kit.report.words import error, explanation, inherited_b
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
 
 STYLES = {
     "matches the builtin": "green",
@@ -93,16 +94,13 @@ def show(report: Report, console: Console) -> None:
     console.print(f"\n[bold {colour}]{escape(sentence(report))}[/]", soft_wrap=True)
 
 
-def _coloured(line: str) -> str:
+def _coloured(line: str) -> Text:
     """The line to look at in bold, and a fix in red and green."""
-    from rich.markup import escape
+    from rich.text import Text
 
-    style = (
-        {">": "bold yellow", "-": "red", "+": "green"}.get(line[4:5])
-        if line[:4] == "    " and line[5:6] == " "
-        else None
-    )
-    return f"[{style}]{escape(line)}[/]" if style else escape(line)
+    is_code = line[:4] == "    " and line[5:6] == " "
+    styles = {">": "bold yellow", "-": "red", "+": "green"}
+    return Text(line, styles.get(line[4:5], "") if is_code else "")
 
 
 def _worth_knowing(report: Report, console: Console) -> None:
