@@ -7,6 +7,7 @@ import pytest
 
 from reference_tests.kit.learners.checked import IMPORTS, check_text
 from scratch_transformer.kit.judge import uncomputed
+from scratch_transformer.kit.judge.frames import DONE_AT
 from scratch_transformer.kit.report.lines import place
 
 STOPS = """
@@ -77,8 +78,9 @@ def test_what_a_factory_makes_and_gives_another_part_the_name_of(second, lost, t
     sys.modules.pop("makes_parts")
     found = list(uncomputed.overwritten(function))
     assert [one.form for one in found] == lost
-    places = [place("B30", one.form, function).line for one in found]
-    assert places == [{"norm": 10, "embed": 9}[name] for name in lost]
+    assert all(one.evidence.endswith(f"{DONE_AT}{second}") for one in found)
+    places = [place("B30", one.form, function, code=second).line for one in found]
+    assert places == [11 for name in lost]  # where it loses its name
 
 
 SCALES = """

@@ -106,3 +106,11 @@ def test_the_sum_that_is_thrown_away_is_shown_else_the_norm_without_one(layer, o
 
 def test_a_norm_that_is_not_called_one_is_found_by_its_class(layer):
     assert place("B2", "", layer("x = self.n1(x + a)", "x = x + self.n1(a)")).line == 13
+
+
+@pytest.mark.parametrize("old, new, line", [
+    ("x = self.n1(x + a)", "x = x + a\n        self.n1(x)", 14),
+    ("return self.n2(f)", "self.n2(f)\n        return f", 16),
+])  # fmt: skip
+def test_a_norm_whose_output_is_not_kept(old, new, line, layer):
+    assert place("B14", "", layer(old, new)).line == line

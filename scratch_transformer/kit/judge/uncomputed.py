@@ -10,10 +10,11 @@ from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import is_of_torch, nodes_of, source_of, tree_of
+from scratch_transformer.kit.definitions import is_of_torch, lines_of, nodes_of, source_of, tree_of
 from scratch_transformer.kit.judge.frames import DONE_AT
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
+from scratch_transformer.kit.mistakes.construction import OF_NAMES
 
 OF_TORCH = (nn.Linear, nn.Embedding, nn.LayerNorm, nn.RMSNorm, nn.MultiheadAttention, nn.Conv1d)
 """What has weights."""
@@ -39,7 +40,8 @@ def overwritten(function: object) -> Iterator[Finding]:
         if made is not None and names[0] in waiting:
             first, second = ast.unparse(waiting[names[0]]), ast.unparse(made)
             said = f"{names[0]} = {first} is never used: {names[0]} = {second} takes its place."
-            yield Finding(MISTAKES["B30"], said, names[0])
+            line = lines_of(function)[0][statement.lineno - 1].strip()
+            yield Finding(MISTAKES["B30"], f"{said} {DONE_AT}{line}", names[0], fix=OF_NAMES)
             return
         waiting |= {names[0]: made} if made is not None else {}
 

@@ -310,7 +310,7 @@ print("without the residual:", norm(f(x)).data)
         severity="mistake",
         does="The sum x + f(x) is not normalized anywhere in the layer.",
         expected="norm(x + f(x)), or x + f(norm(x)).",
-        fix="Call the norm that was constructed: self.norm(x + ...).",
+        fix="Call the norm that was constructed, and keep what it gives: x = self.norm(x + ...).",
         source=BLOCK,
         mathematics="right: norm(x + f(x))      here: x + f(x)",
         changes={"": {"norm_order": "no norm"}},

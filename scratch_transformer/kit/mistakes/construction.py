@@ -9,6 +9,8 @@ OF_SHAPES = (
 )
 OF_FORWARD = "def forward(self, ...) in the class itself, which ends with return."
 """Fixes of B26, by what stops it."""
+OF_NAMES = "Give each a name of its own, and hand both on."
+"""Fix of B30, where one takes the other's name."""
 AVERAGED = "averaged over the batch, in place of the sum"
 NOT_SUMMED = "not summed over the batch"
 STOPS = "it stops where forward goes through"
@@ -229,7 +231,7 @@ print("told 64, it has", FeedForward(16, 64)[0].out_features)
         title="made, and never used",
         severity="mistake",
         does="The constructor makes a layer with weights, a norm, a projection, an embedding, a table of positions, "
-        "and forward never applies it, or throws away what it gives. It has parameters that are never trained.",
+        "and forward never applies it, or throws away what it gives. Its parameters are never trained.",
         expected="Everything that is made has its place in forward.",
         fix="x = self.norm(x), with the result kept; or leave it out of the constructor.",
         source="documentation of torch.nn.Module: forward says what is computed at every call",

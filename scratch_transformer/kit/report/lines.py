@@ -151,7 +151,8 @@ OF_LAYERS = ("A36", "B2", "B3", "B6", "B13", "B14", "B15", "B20", "B23", "B24")
 """Mistakes that are made where sublayers are put together."""
 OF_SUMS = ("B24", "B13")
 """What is seen where a residual connection's sum is made something of."""
-READ = {"A21": handed.exchanged, "B24": sums.dropped, "B13": sums.thrown_away, "B28": numbers.of_layers}
+READ = {"A21": handed.exchanged, "B24": sums.dropped, "B13": sums.thrown_away, "B14": sums.norm_thrown_away,
+        "B28": numbers.of_layers}  # fmt: skip
 """What is known by how the code is built, not by its words."""
 MERGES = {("A23", "not transposed back")}
 """Heads are split before they are merged, with the same words: the last line is meant."""

@@ -58,6 +58,16 @@ def thrown_away(definition: Any) -> int | None:
     return None
 
 
+def norm_thrown_away(definition: Any) -> int | None:
+    """At which line of a class, from 0, its forward calls a norm and keeps nothing of what it gives."""
+    forward = _Forward(definition)
+    for statement in forward.statements():
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        if isinstance(call, ast.Call) and forward.is_called(call, NORM):
+            return statement.lineno - 1
+    return None
+
+
 class _Forward:
     """The forward of a class, read from its first line to its last."""
 

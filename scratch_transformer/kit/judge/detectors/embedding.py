@@ -62,9 +62,10 @@ def _follows(session: Session, path: str) -> bool:
 
 def is_handed_in(whole: nn.Module, path: str) -> bool:
     """Whether the table is in a part that is made elsewhere, by a class that can be told the padding."""
+    maker: Any = type(whole)
     owner: Any = type(whole.get_submodule(path.rpartition(".")[0]))
     is_told = any("pad" in parameter.name for parameter in parameters_of(owner))
-    return is_told and owner is not type(whole) and owner.__name__ not in names_in(type(whole))
+    return is_told and owner is not maker and owner.__name__ not in names_in(maker)
 
 
 LOOKED_UP = re.compile(r"""[\[(]\s*["'][^\w"']*pad(ding)?[^\w"']*["']\s*[\])]""", re.IGNORECASE)
