@@ -28,7 +28,9 @@ LENGTH_WORDS = r"length|long|max|exceed|block|positions?\b|context"
 def padding_rows(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     """E4 and E5, of a freshly built embedding."""
     fresh = session.candidate.rebuild().module
-    for path, part in () if fresh is None else fresh.named_modules():
+    if fresh is None:
+        return
+    for path, part in fresh.named_modules():
         if isinstance(part, nn.Embedding) and part.padding_idx is not None:
             yield from _padding(session, fresh, path, part)
             return
