@@ -343,6 +343,15 @@ class Smoothing(nn.Module):
 """
 
 
+BARELY = """
+from torch import nn
+class Attention(nn.Module):
+    def forward(self, q, k, v, mask):
+        scores = q @ k.mT
+        blocked = 1 - mask.unsqueeze(1) * mask.unsqueeze(-1)
+        scores = scores.masked_fill(blocked.bool(), -EPS)
+        return scores.softmax(-1) @ v
+"""
 TOGETHER = """
 import torch
 from torch import nn
@@ -363,7 +372,7 @@ def learner(tmp_path, monkeypatch):
                "explained_norm": EXPLAINED, "whole_stacks": STACKS,
                "hidden_words": HIDDEN, "hiding_words": HIDING, "smoothed_words": SMOOTHED,
                "sublayers_in_turn": SUBLAYERS, "deviated_norm": DEVIATION, "norm_of_both": TOGETHER,
-               "scores_in_place": IN_PLACE}  # fmt: skip
+               "scores_in_place": IN_PLACE, "barely_hidden": BARELY}  # fmt: skip
     for name, text in written.items():
         (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
     yield importlib.import_module
@@ -506,3 +515,7 @@ def test_what_is_in_one_sublayer_alone_is_looked_for_at_its_norm(learner, part, 
 
 def test_another_power_of_the_deviation_is_where_that_divides(learner):
     assert place("LN10", "", learner("deviated_norm").Norm).line == 8
+
+
+def test_a_product_of_two_masks_hides_nothing_what_fills_the_scores_does(learner):
+    assert place("A4", "", learner("barely_hidden").Attention).line == 7
