@@ -431,3 +431,36 @@ class FullTransformer(nn.Module):
 def test_a_model_whose_parts_are_handed_in_does_more_than_project():
     kinds = guess.kinds_of("FullTransformer", FullTransformer, KINDS)
     assert "Projection" not in kinds and "DecoderOnly" in kinds
+
+
+class SublayerWrapper(nn.Module):
+    def __init__(self, dim, sublayer, dropout):
+        super().__init__()
+        self.sublayer, self.dropout, self.norm = sublayer, nn.Dropout(dropout), nn.LayerNorm(dim)
+
+    def forward(self, x, *others):
+        return self.norm(x + self.dropout(self.sublayer(x, *others)))
+
+
+class LogSoftmax(nn.Module):
+    def __init__(self, width, vocab_size):
+        super().__init__()
+        self.linear = nn.Linear(width, vocab_size)
+
+    def forward(self, x):
+        return functional.log_softmax(self.linear(x), dim=-1)
+
+
+class Regression(LogSoftmax):
+    def __init__(self, width, height):
+        super().__init__(width * height, 10)
+
+
+def test_what_wraps_a_sublayer_that_it_is_given_is_a_residual_connection():
+    assert guess.kinds_of("SublayerWrapper", SublayerWrapper, KINDS)[0] == "ResidualConnection"
+    assert guess.kinds_of("Wrapper", named("Wrapper", {"forward": of_scores}), KINDS) == ()
+
+
+def test_scores_of_words_and_their_log_softmax_are_a_projection():
+    assert guess.kinds_of("LogSoftmax", LogSoftmax, KINDS) == ("Projection",)
+    assert guess.kinds_of("Regression", Regression, KINDS) == ()

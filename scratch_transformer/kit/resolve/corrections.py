@@ -132,12 +132,24 @@ def _normalizes_nothing(thing: type) -> bool:
     return not any(map(NORMALIZES.search, names_in(thing)))
 
 
-def _only_projects(thing: type) -> bool:
-    """Whether it is one linear layer, and perhaps a softmax of that: PredictionLayer, OutputBlock, BertMLM."""
+def projects_to_words(thing: type) -> bool:
+    """Whether it is one linear layer, to as many scores as there are words, and a log_softmax."""
+    is_told_both = is_told(thing, "d_model") and is_told(thing, "vocab_size")
+    return issubclass(thing, nn.Module) and is_told_both and structure.linears(thing) == 1 and _ends_in_logs(thing)
+
+
+def _ends_in_logs(thing: type) -> bool:
+    """Whether it has a linear layer, a log_softmax and nothing else, as far as names tell."""
     names = names_within(thing)
     found = {word for name in names for word in ATTENTIVE.findall(name.lower())}
-    if "Linear" in names and names & {"log_softmax", "LogSoftmax"} and found == {"softmax"}:
-        return not any(EMBEDS.search(name) for name in names - {thing.__name__}) and not _has_layers(thing)
+    is_one = "Linear" in names and bool(names & {"log_softmax", "LogSoftmax"}) and found == {"softmax"}
+    return is_one and not any(EMBEDS.search(name) for name in names - {thing.__name__}) and not _has_layers(thing)
+
+
+def _only_projects(thing: type) -> bool:
+    """Whether it is one linear layer, and perhaps a softmax of that: PredictionLayer, OutputBlock, BertMLM."""
+    if _ends_in_logs(thing):
+        return True
     return _is_bare(thing) and structure.linears(thing) == 1 and is_told(thing, "vocab_size")
 
 

@@ -14,7 +14,15 @@ from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve import structure
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.call import forwards
-from scratch_transformer.kit.resolve.corrections import ATTENTIONS, BLOCKS, LAYERS, corrected, first, is_told
+from scratch_transformer.kit.resolve.corrections import (
+    ATTENTIONS,
+    BLOCKS,
+    LAYERS,
+    corrected,
+    first,
+    is_told,
+    projects_to_words,
+)
 from scratch_transformer.kit.resolve.fitness import (
     INSIDE,
     fitness,
@@ -95,10 +103,12 @@ def kinds_of(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str, ...
     if set(found) & set(structure.WHOLE):
         return found
     made = tuple(kind for kind in structure.kinds_of(thing) if kind in kinds)
-    if any(plain(name).endswith(other) for other in NO_COMPONENTS):
+    if not found and any(plain(name).endswith(other) for other in NO_COMPONENTS):
         return made if plain(name).endswith("translator") and made[:1] == ("Transformer",) else found
     if "bert" in plain(name):
         made = tuple(sorted(made, key=lambda kind: kind != "TokenEncoder"))
+    if not made and not found and isinstance(thing, type) and projects_to_words(thing):
+        return ("Projection",)  # LogSoftmax(d_model, vocab_size)
     is_whole = made[:1] != () and made[0] in structure.WHOLE  # AttentionIsAllYouNeed
     return made if is_whole or not found else found
 
@@ -109,8 +119,8 @@ WEIGHTED = {"Linear", "Embedding", "Parameter", "MultiheadAttention", "LayerNorm
 def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str, ...]:
     """The same, by the name alone and what its forward takes."""
     name = name.removeprefix(ADAPTER) if inspect.isfunction(thing) else name
-    if structure.joins_heads(thing):
-        name = re.sub(r"_?[wW]rapper$", "", name)  # MultiHeadAttentionWrapper
+    if structure.joins_heads(thing) or structure.adds_what_it_holds(thing):
+        name = re.sub(r"_?[wW]rapper$", "", name)  # MultiHeadAttentionWrapper, SublayerWrapper
     word = plain(name)
     is_none = any(word.endswith(other) for other in NO_COMPONENTS) and not is_tokenizer(thing)
     is_none = is_none or ("pos" in word and words(name)[0] in NOTHING)  # NoPositionalEncoding, of a study

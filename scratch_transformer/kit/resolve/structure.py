@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from torch import nn
@@ -70,10 +71,27 @@ def adds_what_it_calls(cls: type) -> bool:
     forward: Any = cls.forward  # type: ignore[attr-defined]
     nodes, given = nodes_of(forward), {p.name for p in parameters_of(forward)}
     called = {node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+    return bool(called & given) and _adds(nodes, given - called) and _normalizes(cls)
+
+
+def adds_what_it_holds(cls: Any) -> bool:
+    """The same of a sublayer that its constructor is given: x + self.sublayer(self.norm(x), *others)."""
+    if not isinstance(cls, type) or not issubclass(cls, nn.Module):
+        return False
+    nodes, given = nodes_of(cls.forward), {p.name for p in parameters_of(cls.forward)}
+    functions = [node.func for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
+    is_held = {f.attr for f in functions if ast.unparse(f.value) == "self"} & {p.name for p in parameters_of(cls)}
+    return bool(is_held) and _adds(nodes, given) and _normalizes(cls)
+
+
+def _adds(nodes: Iterable[ast.AST], names: set[str]) -> bool:
+    """Whether one of these is a summand."""
     sums = [node for node in nodes if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add)]
-    added = {side.id for node in sums for side in (node.left, node.right) if isinstance(side, ast.Name)}
-    normalizes = any(map(NORMS.search, {name for one in (cls, *leads_to(cls)) for name in names_in(one)}))
-    return bool(called & given) and bool(added & given - called) and normalizes
+    return any(isinstance(side, ast.Name) and side.id in names for node in sums for side in (node.left, node.right))
+
+
+def _normalizes(cls: type) -> bool:
+    return any(map(NORMS.search, {name for one in (cls, *leads_to(cls)) for name in names_in(one)}))
 
 
 def _looks_up_and_projects(cls: type) -> bool:
