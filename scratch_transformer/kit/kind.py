@@ -396,6 +396,7 @@ class Mistake:
     source: the paper's section.
     changes: of the reference's recipe; several where the mistake has several forms, by the words for each form.
     severities: of forms that are less, or more, severe than the mistake in general.
+    fixes: of forms that the fix in general does not mend.
     demo: Python source of about ten lines that shows it, ending in a print.
     explain_only: why running code cannot show it.
     """
@@ -410,6 +411,7 @@ class Mistake:
     mathematics: str = ""
     changes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     severities: Mapping[str, Severity] = field(default_factory=dict)
+    fixes: Mapping[str, str] = field(default_factory=dict)
     demo: str = ""
     explain_only: str = ""
 

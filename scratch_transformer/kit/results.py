@@ -26,6 +26,7 @@ from scratch_transformer.kit.judge.stops.crashes import crash_finding, first_fin
 from scratch_transformer.kit.kind import NO_MASK, Diagnosis, Finding, Verdict
 from scratch_transformer.kit.report import lines, stubs
 from scratch_transformer.kit.report.finding import FINE, Named, Result
+from scratch_transformer.kit.report.fixes import settled_by
 from scratch_transformer.kit.resolve import foreign, likeness
 from scratch_transformer.kit.resolve.build import config, construct
 from scratch_transformer.kit.resolve.call.plan import CannotCall
@@ -338,6 +339,8 @@ def _located(finding: Finding, value: Any, source: Source, made: Any = None) -> 
     found = lines.place(finding.mistake.id, name, value, given, said_of(finding.evidence), finding.part)
     if found is None:
         return named(finding, source)
+    if setting := settled_by(finding.mistake.id, linecache.getline(found.file, found.line)):
+        finding = replace(finding, fix=setting)
     text = "".join(linecache.getlines(found.file))
     if text and text != source.text:
         source = Source(found.file, text)
@@ -367,6 +370,6 @@ def named(finding: Finding, source: Source, line: int = 0, put: Sequence[str] = 
     first, code = lines.excerpt(source.text, line) if line else (0, [])
     return Named(
         mistake.id, mistake.title, finding.severity, finding.does or mistake.does, mistake.expected, finding.evidence,
-        finding.fix or mistake.fix, mistake.source, finding.words, source.where(line) if line else "", code, first,
-        line, list(put),
+        finding.fix or mistake.fixes.get(finding.form, mistake.fix), mistake.source, finding.words,
+        source.where(line) if line else "", code, first, line, list(put),
     )  # fmt: skip

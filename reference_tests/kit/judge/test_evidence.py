@@ -8,6 +8,7 @@ import torch
 
 from reference_tests.kit.made import variant
 from scratch_transformer.kit.judge import evidence as judged
+from scratch_transformer.kit.judge.diagnose import diagnose
 from scratch_transformer.kit.judge.evidence import evidence, share
 from scratch_transformer.kit.judge.search import Change
 from scratch_transformer.kit.judge.session import Session
@@ -165,3 +166,11 @@ def test_a_ratio_is_of_norms_only():
 def test_scaled_elsewhere():
     session = SimpleNamespace(settings={"d_model": 36, "num_heads": 4})
     assert judged._scaled(session, Change("A1", "", (("scale_place", "after softmax"),))) == ""
+
+
+def test_of_several_mistakes_it_is_said_what_each_makes_alone():
+    diagnosis = diagnose(variant("EncoderLayer", {}, ddof=1, eps_inside=False))
+    said = {f.mistake.id: f.evidence for f in diagnosis.findings if f.mistake.id in ("LN1", "LN2")}
+    assert all("That is what LN1 and LN2 make together" in text for text in said.values())
+    alone = {id: text.rpartition("alone makes ")[2] for id, text in said.items()}
+    assert alone["LN1"] != alone["LN2"]

@@ -3,21 +3,39 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from scratch_transformer.kit.canonical.core import scale
 from scratch_transformer.kit.judge.search import Change
-from scratch_transformer.kit.judge.session import Session
+from scratch_transformer.kit.judge.session import Session, distance
 from scratch_transformer.kit.recipe import RIGHT, Recipe
 
 ROUNDING = 1e-12
 """Relative errors below this come from the order of additions."""
 
 
-def evidence(session: Session, change: Change, design: Recipe) -> str:
-    """What was measured, where this mistake shows in a single number, and how far off the outputs are."""
+def evidence(session: Session, change: Change, design: Recipe, ids: Sequence[str] = ()) -> str:
+    """What was measured, where this mistake shows in a single number, and how far off the outputs are.
+
+    ids: of all mistakes that were found together. Of several, the outputs show the sum.
+    """
     special = SPECIAL.get(change.id)
     own = special(session, change) if special else ""
-    return f"{own} {_general(session, design)}".strip()
+    said = (own, _general(session, design), _alone(session, change, design, ids))
+    return " ".join(filter(None, said))
+
+
+def _alone(session: Session, change: Change, design: Recipe, ids: Sequence[str]) -> str:
+    """How far off the outputs are for one mistake of several; "" where there is no other."""
+    every = [*dict.fromkeys(ids)]
+    if len(every) < 2:
+        return ""
+    together = f"That is what {', '.join(every[:-1])} and {every[-1]} make together"
+    recipe = design.with_(dict(change.entries))
+    probes = [result.probe for result in session.ran if result.probe.is_ordinary and not change.part]
+    errors = [distance(session.variant(recipe, probe), session.variant(design, probe), probe) for probe in probes]
+    largest = max(errors, default=float("inf"))
+    return f"{together}; {change.id} alone makes {share(largest)}." if largest < float("inf") else f"{together}."
 
 
 def _general(session: Session, design: Recipe) -> str:

@@ -84,8 +84,8 @@ def learners_places(error: BaseException | None) -> list[traceback.FrameSummary]
 
 
 def in_one_line(error: BaseException | None, most: int = 160) -> str:
-    """What an error says, so many characters of it."""
-    return " ".join(str(error).split())[:most]
+    """What an error says, so many characters of it, without the full stop."""
+    return " ".join(str(error).split())[:most].rstrip(".")
 
 
 def learners_line(error: BaseException | None) -> str:

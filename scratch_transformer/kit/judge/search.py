@@ -73,7 +73,7 @@ OF_QUERIES, IGNORED = ("A7", "queries instead of keys"), ("A24", "")
 
 TOGETHER = (("LN1", "LN2"), ("LN1", "LN3"), ("LN2", "LN3"), ("LN1", "LN2", "LN3"), ("LN1", "LN2", "LN7"),
             ("LN1", "LN2", "LN3", "LN7"), ("R2", "R7"), ("R3", "R7"),
-            ("R4", "R7"), ("R7", "LN3"), ("R4", "LN3"), ("R4", "R7", "LN3"), ("T3", "T4"))  # fmt: skip
+            ("R4", "R7"), ("R7", "LN3"), ("R4", "LN3"), ("R4", "R7", "LN3"), ("T3", "T4"), ("A37", "A24"))  # fmt: skip
 """Mistakes that often come together."""
 
 

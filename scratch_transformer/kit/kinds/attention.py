@@ -32,7 +32,11 @@ OF_ANOTHER = tuple(
     for made, other in itertools.permutations(("queries", "keys", "values"), 2)
 )
 CORE_MISTAKES = ("A1", "A2", "A37", "A38", "A3", "A4", "A8", "A10", "A11", "A12", "A16", "A18", "A34")
-CORE_OF_OTHERS = (*(id for id in CORE_MISTAKES if id not in ("A10", "A11", "A37", "A38")), "A37:", "A38:")
+CORE_OF_OTHERS = (
+    *(id for id in CORE_MISTAKES if id not in ("A10", "A11", "A37", "A38")),
+    "A37:the scores themselves",
+    "A38:",
+)
 """Of the core, what shows in the outputs of a layer or a model."""
 POST = {name: WRAPPERS[name] for name in ("", "residual and norm inside")}
 """Of a query, a key and a value, a norm before might be of any."""

@@ -267,8 +267,8 @@ print("rows blocked; the first query:", wrong[0, 0])
         id="A8",
         title="-1e9 in float16",
         severity="harmless",
-        does="Blocks with the number -1e9. float16 (half precision) ends at -65504, so the code stops with an error "
-        "there.",
+        does="Blocks with -1e9, or another number beyond -65504, where float16 (half precision) ends: the code stops "
+        "with an error there.",
         expected="-inf exists in every precision.",
         fix="scores.masked_fill(mask == 0, float('-inf')).",
         source=MASKS,

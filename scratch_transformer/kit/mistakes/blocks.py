@@ -106,6 +106,10 @@ print("norm on the output:", (x + norm(f(x))).data)
             "pre-norm without final norms": "harmless",
             "final norms after post-norm": "note",
         },
+        fixes={
+            "post-norm without final norms": "None is needed: the last layer's norm is the last one. "
+            "nn.LayerNorm(d_model) after the stack, if the weights are to be exchanged with nn.Transformer's.",
+        },
         demo="""\
 import torch
 layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, norm_first=True, dropout=0.0)

@@ -27,7 +27,7 @@ def fixed(id: str, form: str, lines: Sequence[str]) -> tuple[int, list[str]] | N
 
 def _rewrite(id: str, form: str) -> Rewrite | None:
     if id == "A1":
-        return _unscaled if form == "not scaled" else _rescaled if form.startswith("divided by") else None
+        return _unscaled if form == "not scaled" else _rescaled if form.startswith(("divided", "multiplied")) else None
     if id == "A16":
         test = "!= 0" if form.startswith("1 = blocked") else "== 0"
         return _by(rf"{SCORES} \+ {MASK}", rf"\g<scores>.masked_fill(\g<mask> {test}, {INF})")
@@ -42,6 +42,17 @@ def _rewrite(id: str, form: str) -> Rewrite | None:
         return _by(rf"^(\s*)self\.{name} = (\w+|.*[)\]])$", rf'\1self.register_buffer("{name}", \2{kept})')
     patterns = REWRITES.get(id)
     return _by(*patterns) if patterns else None
+
+
+SETTING = re.compile(r"\bbias ?= ?(?!True|False|None)([A-Za-z_][\w.]*)|\bif ([\w.]*bias)\b")
+"""Whether there is a bias, of a linear layer or a norm, where something else says so."""
+
+
+def settled_by(id: str, line: str) -> str:
+    """The fix of a bias that is left out where the line has it by a setting: that is to be changed; else ""."""
+    found = SETTING.search(line) if id in ("A14", "LN6") else None
+    name = next(filter(None, found.groups())) if found else ""
+    return f"{name} = True, where that is set to False, if PyTorch's default is wanted." if name else ""
 
 
 REWRITES: Mapping[str, tuple[str, str]] = {
@@ -81,19 +92,21 @@ def _query(code: str) -> str | None:
 
 
 def _unscaled(code: str) -> str:
-    """scores = q @ k.transpose(-2, -1): the whole right side is divided."""
+    """scores = q @ k.transpose(-2, -1): the whole right side is divided, but for a mask that is added."""
     query, product = (
         _query(code),
-        re.match(r"^(\s*\w+ = )((?:torch\.)?(?:matmul|bmm)\(.*\)|\w+ @ \w+[\w.()\-, ]*)$", code),
+        re.match(r"^(\s*\w+ = )((?:torch\.)?(?:matmul|bmm)\(.*\)|\w+ @ \w+[\w.()\-, ]*)( \+ [\w.]*mask\w*)?$", code),
     )
     is_scores = re.search(r"transpose|permute|\.mT\b|\.T\b|swapaxes", code)
-    return f"{product[1]}{product[2]} / {query}.size(-1) ** 0.5" if query and product and is_scores else code
+    if not query or not product or not is_scores:
+        return code
+    return f"{product[1]}{product[2]} / {query}.size(-1) ** 0.5{product[3] or ''}"
 
 
 def _rescaled(code: str) -> str:
-    """… / math.sqrt(self.d_model), … * C**-0.5: another divisor."""
+    """… / math.sqrt(self.d_model), … * math.sqrt(d_k), … / d_k ** -0.5: another divisor."""
     query = _query(code)
     divisor = (
-        r" / (?:\(?(?:math|np|torch)\.sqrt\([^()]*(?:\([^()]*\))?\)\)?|\(?[\w.]+ ?\*\* ?\(?[\d./ ]+\)?\)?|[\w.]+)$"
+        r" [/*] (?:\(?(?:math|np|torch)\.sqrt\([^()]*(?:\([^()]*\))?\)\)?|\(?[\w.]+ ?\*\* ?\(?-?[\d./ ]+\)?\)?|[\w.]+)$"
     )
     return re.sub(divisor, f" / {query}.size(-1) ** 0.5", code) if query else code

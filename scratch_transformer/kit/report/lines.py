@@ -64,6 +64,7 @@ PATTERNS: dict[str, str] = {
     "A36": r"\b(enc|mem|src|context)\w*\b(?<!mask).*[,)]",
     "B21": r"\b[A-Z]\w*\([^()]*(\([^()]*\)[^()]*)*\)\(",
     "B22": r"empty\(", "B28": r"for |range\(", "B29": r"Linear\(|Embedding\(|//",
+    "B4": r"\bTransformer(En|De)coder\(|ModuleList\(|clones?\w*\(|Sequential\(",
     "B27": r"no_grad|inference_mode|detach\(|\.data\b",
     "B23": r"\+", "B24": r"dropout",
     "B7": r"dropout", "B8": r"relu|gelu|GELU|ReLU", "B9": r"\* ?\w+|for ", "B10": r"\[", "B11": r"training",
@@ -119,6 +120,7 @@ OF_FORMS: dict[tuple[str, str], str] = {
     ("B6", NOT_DROPPED.format("self-attention")): r"(?i)self\.\w*(att|mha|heads)\w*\(",
     ("B6", NOT_DROPPED.format("the feed-forward network")): NETWORK_CALLED,
     ("B12", ""): r"\bdropout\(.*True|(F|functional)\.dropout\((?!.*training)",
+    ("LN6", ""): r"\bif \w*bias\b|Norm\(.*\bbias=",
     ("LN13", "the shift"): r"(beta|bias|shift|offset|\bb\w*) *=.*Parameter\(",
     **{
         (
@@ -161,6 +163,8 @@ LAST = {*MERGES, ("B17", "at the end too")}
 """What comes after something right that has the same words."""
 OF_NETWORKS = ("B7", "B16", "B17")
 """Mistakes that are made between two linear layers."""
+OF_WEIGHTS = ("LN4", "LN6", "LN13")
+"""Mistakes with a norm's scale and shift."""
 OF_POSITIONS = ("P1", "P2", "P3", "P4", "P6", "P8", "P9", "P10", "P14")
 """Mistakes that are made where the table of positions is made or read."""
 OF_ITSELF = {("A24", "padding is ignored")}
@@ -210,6 +214,8 @@ def place(
         rooms.sort(key=_is_no_layer)
     if id in OF_NETWORKS:
         rooms.sort(key=_is_no_network)
+    if id in OF_WEIGHTS:
+        rooms.sort(key=_is_no_norm)
     if id in OF_POSITIONS:
         rooms.sort(key=_is_no_table)
     if id == "B27":
@@ -235,8 +241,11 @@ def place(
         usual = (rf"^\s*{named} *=[^=]", *usual)
     if side is not None:
         usual = (rf"self\.\w*{side[1]}\w* *=[^=]", *usual)
+    name = form.rpartition(".")[2]
+    if id == "E5" and form:
+        rooms.sort(key=lambda room: room.name != form)
+        usual = (rf"self\.{name}\b.*padding_idx", *usual)
     if id == "B22" and form:  # of a whole with others that are filled
-        name = form.rpartition(".")[2]
         usual = (rf"self\.{name} *(:[^=]*)?=[^=]|register_parameter\(.{name}\b", *usual)
     if id in OF_NORMS and (norms := sums.made_of(target, sums.NORM)):  # self.n1, which no name tells
         usual = (*usual, rf"({'|'.join(map(re.escape, sorted(norms)))})\(")
@@ -360,6 +369,12 @@ def _is_no_layer(room: _Room) -> bool:
     """Sorts what has norms, and attention or other sublayers, first."""
     code = "\n".join(room.lines).lower()
     return not ("norm" in code and re.search("att|sublayer|mha", code))
+
+
+def _is_no_norm(room: _Room) -> bool:
+    """Sorts norms first."""
+    code = "\n".join(room.lines)
+    return "norm" not in room.name.lower() and not re.search(r"rsqrt|\.(var|std)\(|layer_norm\(|rms_norm\(", code)
 
 
 def _is_no_network(room: _Room) -> tuple[bool, bool]:

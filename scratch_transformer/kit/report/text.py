@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
+ROUNDING = 1e-12
+"""Errors below this come from the order of additions."""
 STYLES = {
     "matches the builtin": "green",
     "matches the paper, not the builtin": "cyan",
@@ -36,7 +38,12 @@ MEANINGS = {
 def errors(result: Result) -> str:
     """The error on ordinary input, and in brackets a larger one on input that was made to show mistakes."""
     worst = error(result.error)
-    return worst if result.ordinary is None else f"{error(result.ordinary)} ({worst})"
+    return f"{error(result.ordinary)} ({worst})" if _has_two(result) else worst
+
+
+def _has_two(result: Result) -> bool:
+    """Whether there is an error on ordinary input and a larger one, neither of which is rounding."""
+    return result.ordinary is not None and not (result.error is not None and result.error < ROUNDING)
 
 
 def to_json(report: Report, strict: bool = False) -> str:
@@ -130,7 +137,7 @@ def _legend(results: Iterable[Result]) -> Iterator[str]:
     if any(result.error is not None for result in results):
         yield "error: the largest difference from PyTorch's output, as a share of the largest number in it"
         yield "       (1e-15 is rounding, 1e-02 is 1 %)"
-    if any(result.ordinary is not None for result in results):
+    if any(map(_has_two, results)):
         yield "(9e-01) in brackets: the error on inputs made to show mistakes, such as tokens with a tiny variance"
 
 
@@ -184,6 +191,6 @@ def page(report: Report, strict: bool = False) -> str:
     from scratch_transformer import pages  # needs jinja2, which the terminal does not
 
     return pages.render(
-        __package__, {"error": error, "named": named, "unexplained": unexplained, "listing": listing},
+        __package__, {"error": error, "errors": errors, "named": named, "unexplained": unexplained, "listing": listing},
         report=report, sentence=sentence(report), meanings=MEANINGS, status=report.status(strict),
     )  # fmt: skip

@@ -42,6 +42,8 @@ def explanation(result: Record, width: int = 100, inherited: bool = True) -> lis
     return lines
 
 
+ROUNDED = 2e-5
+"""Largest relative error of what agrees where something is computed in float32."""
 STOPS = re.compile(r" stops with \w+: (.*?)( \([^()]*:\d+: .*)?$", re.DOTALL)
 """What something stops with, and where."""
 
@@ -61,6 +63,10 @@ def unexplained(result: Record) -> str:
         verb = "are" if len(ids) > 1 else "is"
         is_named = f"{' and '.join(ids) or 'a mistake'} {verb} named, but its numbers {differs}"
         return f"{result.name}, {result.where}: {is_named} for another reason too."
+    if result.replaced and result.error is not None and result.error <= ROUNDED:
+        parts = " and ".join(result.replaced)
+        agrees = f"with the reference's in place of its {parts} it gives the numbers of {result.against}"
+        return f"{result.name}, {result.where}: {agrees}. What {parts} computes, nothing explains."
     return f"{result.name}, {result.where}: its numbers {differs}, and no mistake of the catalogue explains them."
 
 

@@ -18,7 +18,7 @@ DESIGNS: dict[str, tuple[str, ...]] = {
     ),
     "latent attention": (r"(kv|q)_?(lora|latent|compress|down)|latent_?kv", r"rank|latent|lora|down"),
     "linear layers with low-rank matrices beside theirs (LoRA)": (r"^lora_?[ab]$", r"rank|alpha|scal"),
-    "linear attention": (r"linear_?att|performer|linformer|feature_map|nystrom|random_features", r"."),
+    "linear attention": (r"linear_?att|cos_?former|performer|linformer|feature_map|nystrom|random_features", r"."),
     "attention with sinks": (r"^sinks?(_|$)|attn_?sink", r"."),
     "attention by a similarity of its own": (r"sim+(ilarity)?_att|(rbf|gauss\w*|euclid\w*|laplac\w*)_att", r"."),
     "additive attention": (r"additive_?(att|scor)|bahdanau", r"."),

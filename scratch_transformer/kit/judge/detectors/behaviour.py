@@ -97,7 +97,7 @@ def refuses_masks(session: Session, best: Hypothesis | None) -> Iterator[Finding
     """A31, as far as resolving it showed."""
     if session.candidate.refused is not None:
         parameter, error = session.candidate.refused
-        line = next(iter(str(error).splitlines()), "")[:200]
+        line = next(iter(str(error).splitlines()), "")[:200].rstrip(".")
         said = (
             f"Without {parameter} it computes; with it, in every usual form, it stops: {type(error).__name__}: {line}."
         )

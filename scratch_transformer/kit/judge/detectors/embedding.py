@@ -50,7 +50,7 @@ def _padding(session: Session, fresh: nn.Module, path: str, part: nn.Embedding) 
         said = f"padding_idx is {pad}" + (
             f", although the padding's id is {asked[0]}." if asked else ", whatever is given."
         )
-        yield Finding(MISTAKES["E5"], said)
+        yield Finding(MISTAKES["E5"], said, name=f"self.{path}" if type(part) is nn.Embedding else type(part).__name__)
 
 
 def _follows(session: Session, path: str) -> bool:

@@ -52,7 +52,7 @@ def crash_finding(error: BaseException) -> Finding | None:
     id, shown = _explained(error)
     if id is None:
         return undefined.finding(error)
-    line = next(iter(str(error).strip().splitlines()), "")
+    line = next(iter(str(error).strip().splitlines()), "").rstrip(".")
     at = f". {STOPS_AT}{shown}" if shown else ""
     return Finding(MISTAKES[id], f"It stops with {type(error).__name__}: {line}{at}", fix=fix_of(id, error))
 

@@ -1,0 +1,64 @@
+"""The line where something is settled: the stack's, the words' table, what says whether there is a bias."""
+
+import importlib
+
+import pytest
+
+from scratch_transformer.kit.report.fixes import settled_by
+from scratch_transformer.kit.report.lines import place
+
+MODEL = """
+import torch
+from torch import nn
+class Table(nn.Embedding):
+    def __init__(self, words, width):
+        super().__init__(words, width, padding_idx=0)
+class Sides(nn.Embedding):
+    def __init__(self, width):
+        super().__init__(2, width, padding_idx=0)
+class Index(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.index = nn.Parameter(torch.arange(width), requires_grad=False)
+class Scaled(nn.Module):
+    def __init__(self, width, bias):
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(width))
+        self.shift = nn.Parameter(torch.zeros(width)) if bias else None
+    def forward(self, x):
+        x = x * torch.rsqrt(x.var(-1, keepdim=True) + 1e-5)
+        return x * self.gain if self.shift is None else x * self.gain + self.shift
+class Encoder(nn.Module):
+    def __init__(self, words, width, heads):
+        super().__init__()
+        self.sides, self.table, self.index = Sides(width), Table(words, width), Index(width)
+        self.norm = Scaled(width, False)
+        layer = nn.TransformerEncoderLayer(width, heads)
+        self.stack = nn.TransformerEncoder(layer, 2)
+    def forward(self, ids):
+        x = self.table(ids) + self.sides(ids > 3)
+        return self.stack(self.norm(x))
+"""
+
+
+@pytest.mark.parametrize("id, form, code", [
+    ("B4", "pre-norm without final norms", "self.stack = nn.TransformerEncoder(layer, 2)"),
+    ("E5", "Table", "super().__init__(words, width, padding_idx=0)"),
+    ("LN6", "", "self.shift = nn.Parameter(torch.zeros(width)) if bias else None"),
+])  # fmt: skip
+def test_where_it_is_settled_is_shown(id, form, code, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "settled_here.py").write_text(MODEL)
+    module = importlib.import_module("settled_here")
+    shown = place(id, form, module.Encoder)
+    assert MODEL.splitlines()[shown.line - 1].strip() == code
+
+
+@pytest.mark.parametrize("line, name", [
+    ("self.q = nn.Linear(d, d, bias=config.bias)", "config.bias"), ("self.q = nn.Linear(d, d, bias=False)", ""),
+    ("self.b = nn.Parameter(torch.zeros(d)) if use_bias else None", "use_bias"),
+])  # fmt: skip
+def test_a_bias_that_a_setting_leaves_out_comes_back_by_that_setting(line, name):
+    assert settled_by("A14", line).partition(" = ")[0] == name
+    assert settled_by("LN6", line).partition(" = ")[0] == name
+    assert settled_by("A19", line) == ""
