@@ -20,6 +20,7 @@ from scratch_transformer.kit.mistakes.demonstrate import demonstrate
 from scratch_transformer.kit.mistakes.embedding import IN_A_BATCH, NO_POSITIONS
 from scratch_transformer.kit.mistakes.masks import TOLD_DEVICE
 from scratch_transformer.kit.mistakes.normalization import LARGE_EPS, OF_PLACES
+from scratch_transformer.kit.mistakes.rotary import FIRST_ROWS
 
 OF_OTHER_FORMS = {
     "A1": {AS_IN_T5, WRITTEN_IN},
@@ -38,6 +39,7 @@ OF_OTHER_FORMS = {
     "LN4": {OF_PLACES},
     "P4": {IN_A_BATCH},
     "P13": {NO_POSITIONS},
+    "R9": {FIRST_ROWS},
     "P5": {TOLD_DEVICE},
 }
 """What a mistake may be, that no change of the reference makes."""

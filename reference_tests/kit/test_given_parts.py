@@ -360,12 +360,28 @@ class EncoderLayer(nn.Module):
 """
 
 
-def test_a_mistake_in_a_part_whose_file_was_not_given_is_said_to_be_there(tmp_path, monkeypatch):
+NORM = """
+class Norm(nn.Module):
+    def __init__(self, d_model, eps=1e-5):
+        super().__init__()
+        self.scale, self.shift = nn.Parameter(torch.ones(d_model)), nn.Parameter(torch.zeros(d_model))
+        self.eps = eps
+
+    def forward(self, x):
+        centred = x - x.mean(-1, keepdim=True)
+        return self.scale * centred / (x.std(-1, keepdim=True, unbiased=False) + self.eps) + self.shift
+"""
+
+
+@pytest.mark.parametrize("norm, ids", [("nn.LayerNorm", ["B26"]), ("Norm", ["B26", "LN2"])])
+def test_what_makes_a_part_of_another_file_stop_comes_first_in_the_whole(norm, ids, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "parts_that_stop.py").write_text(IMPORTS + PART)
-    result = check_text(WHOLE, tmp_path)["EncoderLayer"]
-    assert (result.verdict, result.inherited) == ("mistake", ["B26"])
-    assert "a part with B26, Network of parts_that_stop.py: check that file, too." in str(result)
+    module = f"parts_that_stop_{len(ids)}"
+    (tmp_path / f"{module}.py").write_text(IMPORTS + PART + NORM)
+    whole = WHOLE.replace("parts_that_stop import Network", f"{module} import Network, Norm")
+    result = check_text(whole.replace("nn.LayerNorm", norm), tmp_path)["EncoderLayer"]
+    assert (result.verdict, result.ids, result.inherited) == ("mistake", ids, [])
+    assert result.mistakes[0].where.startswith(f"{module}.py:") and "self.linear" in result.mistakes[0].evidence
 
 
 EMBEDDER = """

@@ -53,6 +53,8 @@ class Results:
         """Parts of other files, which have no result of their own."""
         self.broken: dict[Any, str] = {}
         """What stops however it is called -> the id of the mistake that does it."""
+        self.stops: dict[Any, Finding] = {}
+        """The mistake itself."""
 
     def of(
         self, name: str, source: Source, line: int, value: Any, outcome: Outcome, diagnosis: Diagnosis | None
@@ -100,7 +102,7 @@ class Results:
             if diagnosis.verdict == "unknown mismatch":
                 result.limits.append(f"What differs in it besides {' and '.join(beside)}, if anything, was not found.")
         result.replaced = list(dict.fromkeys(diagnosis.replaced))
-        return self._with_parts_elsewhere(result, value)
+        return self._with_what_stops_elsewhere(self._with_parts_elsewhere(result, value), source)
 
     def _with_parts_elsewhere(self, result: Result, value: Any) -> Result:
         """What is right but for a part of another file, which has no report here, is not called right."""
@@ -113,6 +115,16 @@ class Results:
             result.inherited += [id for id in ids if id not in result.inherited]
             result.verdict = "mistake" if ids else "unknown mismatch"
         result.unreported = self._unreported(result.inherited)
+        return result
+
+    def _with_what_stops_elsewhere(self, result: Result, source: Source) -> Result:
+        """With what makes parts of other files stop, which have no report here, first: it stops the whole."""
+        parts = [cls for cls in self.learned if cls in self.stops and self._names(cls) & {*result.replaced}]
+        found = [_located(self.stops[cls], cls, source) for cls in parts]
+        if found:
+            result.mistakes, result.verdict = [*found, *result.mistakes], "mistake"
+            result.inherited = [id for id in result.inherited if id not in {named.id for named in found}]
+            result.unreported = self._unreported(result.inherited)
         return result
 
     def _unreported(self, ids: Sequence[str]) -> list[str]:
@@ -140,7 +152,7 @@ class Results:
         """The mistake with which something stops, however it is called, and what it raises."""
         error = outcome.error
         if (lost := _of_its_forward(value)) is not None:
-            self.broken[value] = lost[0].mistake.id
+            self.broken[value], self.stops[value] = lost[0].mistake.id, lost[0]
             return lost
         finding = crash_finding(error) if isinstance(error, Exception) else None
         if finding is None:
@@ -155,7 +167,7 @@ class Results:
                 found = look(value, outcome.kind, self.library, error) or uneven.finding(outcome)
                 finding, error = found or (None, error)
         if finding is not None and finding.severity == "mistake":
-            self.broken[value] = finding.mistake.id
+            self.broken[value], self.stops[value] = finding.mistake.id, finding
         return finding, error
 
     def by_its_parts(self, result: Result, value: Any, outcome: Outcome, source: Source) -> None:

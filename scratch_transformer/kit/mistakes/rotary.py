@@ -14,6 +14,9 @@ wide = torch.cat((angle, angle))
 right = halves(x, wide.cos(), wide.sin())
 """
 
+FIRST_ROWS = "every sample gets the positions of the first one"
+"""A form of R9, of what is given positions (B, T)."""
+
 ROTARY = (
     Mistake(
         id="R1",
@@ -212,7 +215,7 @@ print("of all at once:", whole[:2], "in the first head,", whole[2:], "in the sec
             "counted from 1": {"rotary_first": 1},
             "given positions are ignored": {"rotary_axis": "given positions ignored"},
         },
-        severities={"given positions are ignored": "mistake"},
+        severities={"given positions are ignored": "mistake", FIRST_ROWS: "mistake"},
         demo="""\
 import torch
 def rotate(x, t):

@@ -6,7 +6,6 @@ import ast
 import contextlib
 import functools
 import inspect
-import itertools
 import re
 import textwrap
 from collections.abc import Callable, Iterable
@@ -14,133 +13,11 @@ from typing import Any, NamedTuple
 
 from scratch_transformer.kit.arrays.classes import BACKWARD
 from scratch_transformer.kit.definitions import is_own, leads_to, lines_of
-from scratch_transformer.kit.mistakes.attention import ONE_HEAD, OWN_VALUE, WEIGHTS_APART
-from scratch_transformer.kit.mistakes.blocks import IN_BOTH, NOT_DROPPED, UNUSED_NORMS
-from scratch_transformer.kit.mistakes.construction import SOURCES_TABLE
-from scratch_transformer.kit.mistakes.paths import OF_CROSS
+from scratch_transformer.kit.mistakes.blocks import UNUSED_NORMS
 from scratch_transformer.kit.report import handed, numbers, sums
 from scratch_transformer.kit.report.fixes import fixed
+from scratch_transformer.kit.report.patterns import OF_FORMS, OF_NORMS, OTHERWISE, PATTERNS
 
-OF_NORMS = ("B2", "B3", "B13", "B15")
-"""Mistakes that a sublayer's norm shows."""
-PATTERNS: dict[str, str] = {
-    "LN1": r"\.(std|var)(_mean)? ?\(", "LN2": r"eps", "LN3": r"(?<!st)eps",
-    "LN4": r"Parameter\(", "LN5": r"\*\*\s*2|pow\(|square",
-    "LN6": r"Parameter\(|Norm\(.*bias=False", "LN7": r"mean\(|\.std\(|\.var\(|LayerNorm\(", "LN8": r"super",
-    "LN9": r"eps|std|var", "LN10": r"/.*(std|var|sig)|sqrt",
-    "LN13": r"Parameter\(", "E1": r"sqrt", "E2": r"\breturn\b|emb", "E5": r"padding_idx",
-    "E4": r"\binit\.|uniform_|normal_|\.apply\(",
-    "P1": r"\[:, ?1::2\]|1::2|cos", "P2": r"exp\(|pow|10_?000|1e4", "P3": r"cat\(|concat", "P4": r"return|\[:",
-    "P6": r"\[:", "P8": r"zeros\(|arange", "P9": r"return|\+", "P10": r"10000|exp\(",
-    "P5": r"self\.\w*(pe|pos|enc)\w* *=[^=]|zeros|buffer",
-    "P14": r"\[:, ?[01]::2\]|\.sin\(|\.cos\(",
-    "P11": r"sqrt|\*\*\s*0?\.5|scale|return",
-    "P7": r"^\s*\w*(start|off|past|pos|t0|begin|cur)\w* *=[^=]|arange\(",
-    "K1": r"cat\(|\w*(cache|past)\w*(\[.*\])? *=[^=]|\.(update|append)\(",
-    "R1": r"::2\]|chunk\(|view_as_complex|unflatten|stack\(|repeat_interleave", "R2": r"\*\*.*/|pow\(|exp\(",
-    "R5": r"(?i)=.*\b\w*(rot|rope)\w*\(|arange\(",
-    "R3": r"(?i)\b\w?v(alues?)?\b.*=.*(rot|rope)", "R4": r"(?i)=.*(rot|rope)\w*\(", "R6": r"- *\w|cat\(|stack\(",
-    "G3": r"repeat|expand|tile\(", "G1": r"silu|gelu|relu|sigmoid|act\w*\(", "G2": r" \+ ",
-    "G4": r"\) \* |\w \* \w", "G5": r"silu|gelu|relu|sigmoid|act\w*\(", "G6": r"sigmoid",
-    "O1": r"sqrt|addcdiv|\*\* *0?\.5", "O2": r"(?i)(=|_\().*(decay|wd|lambda|lam\b)",
-    "O3": r"(?<![\w\"'])eps", "O4": r"(?i)(decay|wd|lambda|lam)\b", "O5": r"mul_\(|lerp|addcmul|\bb(eta)?\w*[12]",
-    "O6": r"/ *(\(|(?![\w.]*warm)[a-z])|cos\(",
-    "O7": r"cos\(", "O8": r"warm|return", "O9": r"norm|clamp|clip", "O10": r"sqrt|norm|sum\(", "O11": r"decay",
-    "S1": r"(?i)temp|tau|/ *t\b", "S2": r"cumsum", "S3": r"masked_fill|where|\] *= *", "S4": r"topk|sort|\[: *\w*k\b",
-    "W1": r"min\(|max\(|rank|merge", "W2": r"special", "W3": r"findall|finditer|split\(|encode\(", "W4": r"\.decode\(",
-    "A1": r"sqrt|\*\*\s*\(?-?(0?\.5|1 ?/ ?2)|(?<!/)/ ?\(?self|scale", "A2": r"softmax", "A3": r"mask", "A4": r"mask",
-    "A37": r"softmax|sigmoid|@|matmul", "A38": r"einsum|sum\(",
-    "A39": r"(?i)\w*(att|mha|head)\w*\(.*\w\(\w+\)|self\.\w*q(uer|_|\b)\w*\(",
-    "A5": r"tril|triu|mask", "A6": r"tril|triu|mask", "A7": r"mask", "A8": r"masked_fill|1e9|inf",
-    "A10": r"masked_fill|10000|1e4|e4", "A11": r"masked_fill|mask", "A12": r"masked_fill_|_\(|\+=|\*=",
-    "A13": r"view|reshape", "A14": r"Linear\(", "A15": r"Linear\(", "A16": r"mask", "A17": r"attn|weights|scores",
-    "A18": r"dropout", "A19": r"(//|%) *[^\d\s]|Linear\(.*heads", "A21": r"matmul|@|bmm|einsum",
-    "A22": r"cross|memory|\benc|\bmem|src_key_padding_mask",
-    "A23": r"view|reshape|transpose|permute", "A24": r"mask", "A25": r"tril|triu|mask",
-    "A27": r"self_?att\w*\(|mask", "A28": r"Linear\(", "A29": r"masked_fill|mask\w* ?=", "A30": r"mask|tril|triu",
-    "A31": r"mask", "A35": r"\.view\(|reshape\(", "A34": r"byte|uint8|ByteTensor|1 *-|mask", "B6": r"dropout|return",
-    "B14": r"return", **dict.fromkeys(OF_NORMS, r"norm|\bln\w*\("),
-    "B16": r"return", "B17": r"relu|gelu|GELU|ReLU|act", "B19": r"for ", "B20": r"att",
-    "A36": r"\b(enc|mem|src|context)\w*\b(?<!mask).*[,)]",
-    "B21": r"\b[A-Z]\w*\([^()]*(\([^()]*\)[^()]*)*\)\(",
-    "B22": r"empty\(", "B28": r"for |range\(", "B29": r"Linear\(|Embedding\(|//",
-    "B4": r"\bTransformer(En|De)coder\(|ModuleList\(|clones?\w*\(|Sequential\(",
-    "B27": r"no_grad|inference_mode|detach\(|\.data\b",
-    "B23": r"\+", "B24": r"dropout",
-    "B7": r"dropout", "B8": r"relu|gelu|GELU|ReLU", "B9": r"\* ?\w+|for ", "B10": r"\[", "B11": r"training",
-    "B12": r"dropout", "T1": r"softmax", "T2": r"softmax", "T3": r"fill_|smooth", "T4": r"pad|ignore",
-    "T5": r"pad|ignore", "T7": r"min|step", "D1": r"log|score", "D2": r"eos|end", "D3": r"eos|end",
-    "D4": r"(?i)eos|\bend(_?tok|_?id|_?sym)?|stop", "D6": r"argmin|largest=False|\.min\(", "D8": r"\[(:, ?)?0(, ?:)?\]",
-}  # fmt: skip
-
-
-OTHERWISE = {
-    "LN3": r"/.*\b(std|var|sigma)", "LN10": r"mean|var", "P2": r"\*\*", "G3": r"view\(|reshape\(|permute\(",
-    "B27": r"torch\.tensor\(|\bround\(",
-}  # fmt: skip
-"""For what the usual pattern fits nowhere: a norm that has no eps, or calls it something else; base ** exponent."""
-OF_QUERIES = r"mask.*(unsqueeze\((dim=)?(3|-1)\)|, None\])"
-"""A mask (B, 1, T, 1): padding's own rows."""
-SCALED = ("times d_model", "divided by √d_model", "plus √d_model")
-WEIGHED = r"einsum\(.*(att|weight|prob|score|softmax)"
-GOES_ROUND = r"lambda (\w+) *:(?!.*\b\1\b).*\)$"
-"""What does not use what its norm makes."""
-TWO_SUBLAYERS = [*itertools.combinations(("first", "second", "third"), 2)]
-NETWORK_CALLED = r"(?i)self\.(\w*(feed|ffn|fnn|mlp|network)|ff|fc|lin)\w*\("
-OF_FORMS: dict[tuple[str, str], str] = {
-    ("P14", "the position's number in every feature"): r"arange\(",
-    ("R5", "the numbers of the features"): r"arange\(",
-    ("K1", ""): r"\bis_causal=True *[,)]",
-    ("B30", SOURCES_TABLE): r"(?i)\b\w*(emb\w*_?(src|source|enc)|(src|source|enc)\w*emb)\w*\(.*\b(tgt|trg|target|dec)",
-    **{("S4", form): r"topk\(.*[kK]\)? ?[-+] ?1|[\w\])] [<>]=? \w" for form in ("one fewer", "one more")},
-    **{(id, "it is not used"): r"^\s*[\w.]+\.masked_fill\(" for id in ("S2", "S4")},
-    ("A1", "not scaled"): r" @ |matmul\(|bmm\(|einsum\(",
-    ("E2", "not scaled"): r"\bself\.(\w+\.)*\w*(emb|tok|wte)\w*\(|\.embedding\(",
-    **{("E2", form): r"sqrt|\*\*|\*.*dim|\*.*model" for form in SCALED},
-    ("B9", ""): r"[(\[] *(?!(\w+) for \1 )[\w.]+ for \w+ in |\] *\* *\w|for \w+ in range\(.*\):",
-    ("A7", "queries instead of keys"): OF_QUERIES,
-    ("A7", "queries instead of keys, in the target"): OF_QUERIES,
-    ("A7", "queries instead of keys, in the source"): OF_QUERIES,
-    ("A38", WEIGHTS_APART): WEIGHED,
-    ("A38", OWN_VALUE): rf"{WEIGHED}|(att|weight|prob|score)\w*(\[.*\]|\.\w+\(.*\))? \*",
-    ("A23", "features before heads"): r"stack\(.*-1\)",
-    ("A17", ""): r"self\.\w*(att|weight|score|prob)\w* *= *(?!nn\.|None)",
-    **{("A13", form): r" @ |matmul\(|bmm\(|einsum\(" for form in (ONE_HEAD, f"{ONE_HEAD}, with √d_k of several")},
-    ("P2", "the cosine has the next exponent"): r"cos\(.*(10_?000|1e4|pow|exp)|1::2.*cos\(",
-    ("A4", ""): r"masked_fill_?\(.*(?i:eps|tiny|1e-\d)|^(?!.*mask\w*[^*=]*\* *\w*mask).*"
-    r"(\*=? [\w.]*\(?\w*mask|mask\w*(\.\w+\(.*\))? \*|mul_?\(.*mask)",
-    ("R4", "the keys are not, and the values are"): r"(?i)^\s*v\w* *=.*(rot|rope)",
-    ("T4", "divided by all positions"): r"batchmean|\.mean\(|['\"]mean['\"]|/ *(\w+\.)*(numel|size|shape|len)\b",
-    ("A34", ""): r"\.byte\(|uint8|ByteTensor",
-    ("B19", ""): r"for .* in .*\bself\b",
-    ("P4", ""): r"\[[^\]]*:[^\]]*(size|shape|len)|arange\(.*(size\(|shape\[)",
-    **{("B14", form): GOES_ROUND for form in ("", *(IN_BOTH.format(*two) for two in TWO_SUBLAYERS))},
-    ("A36", ""): r"(?i)(att|mha|cross)\w*\(.*\b(enc|mem|src|context)\w*\b(?<!mask)",
-    ("B24", ""): r"drop\w*\(.*[^(,] \+|return self\.\w*drop\w*\(|^\s*x = self\.\w*drop\w*\(x\)",
-    ("B6", NOT_DROPPED.format("self-attention")): r"(?i)self\.\w*(att|mha|heads)\w*\(",
-    ("B6", NOT_DROPPED.format("the feed-forward network")): NETWORK_CALLED,
-    ("B12", ""): r"\bdropout\(.*True|(F|functional)\.dropout\((?!.*training)",
-    ("LN6", ""): r"\bif \w*bias\b|Norm\(.*\bbias=",
-    ("LN13", "the shift"): r"(beta|bias|shift|offset|\bb\w*) *=.*Parameter\(",
-    **{
-        (
-            "B23",
-            f"the feed-forward network is given {what}",
-        ): NETWORK_CALLED
-        for what in ("the block's first input", "the output of the attention, without residual and norm")
-    },
-    ("B23", "the attention to the encoder is given the block's first input"): r"\b(enc|mem|src|context)\w*\b.*[,)]",
-    ("B23", OF_CROSS): r"\b\w+ \+.*(cross|enc|mem|src|context)|(cross|enc|mem|src|context)\w*\)* \+",
-    ("A21", "values come from the decoder"): r"(\w+), *(key=|k=)?(enc|mem|src|context)\w*, *(value=|v=)?\1\b",
-    **{
-        (
-            "A21",
-            f"{made} are made with the projection of the {other}",
-        ): rf"(?i)^\s*\w*{made[0]}\w* *= *self\.\w*{other[0]}\w*\("
-        for made, other in itertools.permutations(("queries", "keys", "values"), 2)
-    },
-}
-"""Forms of a mistake that are seen elsewhere than the others: looked for first."""
 AROUND = 2
 """Lines shown before and after the one at fault."""
 

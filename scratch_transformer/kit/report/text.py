@@ -169,7 +169,7 @@ def _verdict(result: Result) -> str:
 
 def named(result: Result) -> str:
     """The verdict with the mistakes, those of its parts in brackets, and with the parts that it is not about."""
-    ids = [*result.ids, *(f"({id})" for id in result.inherited)]
+    ids = dict.fromkeys([*result.ids, *(f"({id})" for id in result.inherited)])
     verdict = f"{result.verdict}, but for its {' and '.join(result.replaced)}" if result.replaced else result.verdict
     return f"{verdict}: {' '.join(ids)}" if ids and result.verdict != "crashed" else verdict
 

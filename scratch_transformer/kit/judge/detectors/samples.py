@@ -17,6 +17,7 @@ from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.embedding import IN_A_BATCH
+from scratch_transformer.kit.mistakes.rotary import FIRST_ROWS
 
 FIRST_ROW = {"position_axis": "none"}
 Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
@@ -66,4 +67,32 @@ def in_a_batch(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
         session.candidate.limits.append("Of a sentence in a batch of one it gives other numbers than without.")
 
 
-SAMPLES: tuple[tuple[tuple[str, ...], Detector], ...] = ((("B26",), of_three_samples), (("P4", "B26"), in_a_batch))
+def rows_of_their_own(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """R9, of a rotation that takes positions (B, T), or (B, 1, T): the first row's may be every sample's."""
+    result = next((r for r in session.ran if r.output is not None), None)
+    if best is None or result is None or result.output is None:
+        return
+    x, positions = result.probe.inputs["x"], result.probe.inputs["positions"]
+    rows = torch.stack([positions + 2 * sample for sample in range(len(x))])
+    later = call(session.candidate, {"x": x, "positions": positions + 2})
+    if distance(later, result.output, result.probe) <= ROUNDED:
+        return  # it listens to none
+    for shaped in (rows, rows[:, None]):
+        try:
+            output = call(session.candidate, {"x": x, "positions": shaped})
+        except Exception:  # it need not take positions of this shape
+            continue
+        right = torch.cat([session.module(best.recipe)(one[None], row) for one, row in zip(x, rows, strict=True)])
+        is_right = distance(output, right, result.probe) <= ROUNDED
+        if not is_right and distance(output, result.output, result.probe) <= ROUNDED:
+            shape = tuple(shaped.shape)
+            said = f"With positions {shape} whose rows differ, its output is that of the first row for all samples."
+            yield Finding(MISTAKES["R9"], said, FIRST_ROWS)
+            return
+
+
+SAMPLES: tuple[tuple[tuple[str, ...], Detector], ...] = (
+    (("B26",), of_three_samples),
+    (("P4", "B26"), in_a_batch),
+    (("R9",), rows_of_their_own),
+)
