@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator
 from scratch_transformer.kit.judge.frames import STOPS_AT, in_one_line, learners_line
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session
+from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import Candidate, Finding
 from scratch_transformer.kit.mistakes import MISTAKES
-from scratch_transformer.kit.mistakes.construction import NO_DROPOUT
+from scratch_transformer.kit.mistakes.construction import NO_DROPOUT, OF_SHAPES
 
 Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 
@@ -49,6 +50,25 @@ def stops_with_dropout(session: Session, best: Hypothesis | None) -> Iterator[Fi
         yield Finding(MISTAKES["B26"], f"Without a dropout, as by default, it stops with {_said(error)}.", NO_DROPOUT)
 
 
+WIDTHS = {"d_model": 24, "d_ff": 36}
+
+
+def stops_with_two_widths(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """B26: a network that is told two widths stops where they differ, as a map is given what it has made."""
+    settings = session.candidate.settings
+    if settings.get("d_model") != settings.get("d_ff", 0):
+        return
+    candidate = session.candidate.rebuild(**WIDTHS)
+    probe = session.kind.probes({**session.settings, **WIDTHS}, 0)[0]
+    try:
+        call(candidate, probe.inputs)
+    except RuntimeError as error:
+        if candidate.told >= WIDTHS.keys() and (line := learners_line(error)):
+            said = f"It works only where its two widths are one number; with {' and '.join(map(str, WIDTHS.values()))}"
+            said = f"{said} it stops: {in_one_line(error)}. {STOPS_AT}{line}"
+            yield Finding(MISTAKES["B26"], said, explains=True, fix=OF_SHAPES)
+
+
 def _refused(session: Session, dropout: float | None) -> Exception | None:
     try:
         session.candidate.rebuild(dropout=dropout)
@@ -76,5 +96,6 @@ def _said(error: Exception) -> str:
 DEFAULTS: tuple[tuple[tuple[str, ...], Detector], ...] = (
     (("B26",), stops_without_positions),
     (("B26",), stops_with_dropout),
+    (("B26",), stops_with_two_widths),
     (("B26",), stops_with_several),
 )
