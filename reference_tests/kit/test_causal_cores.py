@@ -60,3 +60,19 @@ def attention(q, k, v, causal=False, mask=None, with_weights=False):
 def test_a_core_that_hides_the_future_where_it_is_told_to_is_given_no_weights_for_that(tmp_path):
     result = check_text(TOLD, tmp_path)["attention"]
     assert (result.kind, result.verdict, result.ids) == ("ScaledDotProductAttention", "matches the builtin", [])
+
+
+BATCHES_OF_ONE_HEAD = """
+def dot_attention(query, key, value):
+    likeness = torch.bmm(query, key.transpose(1, 2)) / query.size(-1) ** 0.5
+    likeness = likeness.softmax(-1)
+    return torch.bmm(likeness, value), likeness
+"""
+
+
+@pytest.mark.parametrize(("scale", "ids"), [(" / query.size(-1) ** 0.5", []), ("", ["A1"])])
+def test_a_function_of_three_axes_without_weights_is_a_core_and_no_attention_of_one_head(scale, ids, tmp_path):
+    source = BATCHES_OF_ONE_HEAD.replace(" / query.size(-1) ** 0.5", scale)
+    result = check_text(source, tmp_path)["dot_attention"]
+    assert (result.kind, result.ids) == ("ScaledDotProductAttention", ids), result
+    assert not any("W_o" in limit for limit in result.limits), result

@@ -8,6 +8,7 @@ import pytest
 from scratch_transformer.kit.discover import hyperparameters, standins
 from scratch_transformer.kit.resolve.build import config
 from scratch_transformer.kit.resolve.build.values import Values
+from scratch_transformer.kit.resolve.names.inputs import first_or_last
 
 
 @dataclasses.dataclass
@@ -142,3 +143,14 @@ def test_a_config_may_take_its_values_by_name_alone_and_keep_them_as_they_are():
     parameter = inspect.Parameter("config", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Config)
     made = config.instances(parameter, {}, Values({"d_model": 12, "num_heads": 3}, {}), {"emb_dim"}, None)[0]
     assert (made.emb_dim, made.n_heads) == (12, 3)
+
+
+def test_a_config_must_be_told_which_id_ends_a_text_and_is():
+    @dataclasses.dataclass
+    class Config:
+        width: int
+        eos_token_id: int
+
+    parameter = inspect.Parameter("config", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Config)
+    made = config.instances(parameter, {}, Values({"d_model": 12}, {}), {"eos_token_id"}, None)[0]
+    assert made.eos_token_id == first_or_last("eostokenid") == 2

@@ -244,6 +244,14 @@ class Sandwich(nn.Module):
         self.pre_feedforward_layernorm, self.post_feedforward_layernorm = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
 
 
+class WithAddedMasks(nn.Module):
+    """A mask that is added to the scores of attention is no attention by a sum."""
+
+    def forward(self, x, additive_attention_mask):
+        per_head_additive_attn_mask = additive_attention_mask.repeat_interleave(2, 0)
+        return (x @ x.mT + per_head_additive_attn_mask).softmax(-1) @ x
+
+
 class AttentionPool(nn.Module):
     def __init__(self, d_model):
         super().__init__()
@@ -263,6 +271,7 @@ class AttentionPool(nn.Module):
         (Positions2Details, ""),
         (ChannelMixing, "place of attention"),
         (AdditiveAttention, "additive attention"),
+        (WithAddedMasks, ""),
         (ByDistance, "relative positions"),
         (SparseMoEBlock, "experts"),
         (Alibi, "(ALiBi)"),

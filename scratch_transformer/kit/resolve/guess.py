@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import names_in
+from scratch_transformer.kit.definitions import leads_to, names_in
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve import structure
 from scratch_transformer.kit.resolve.build.construct import parameters_of
@@ -38,6 +38,7 @@ from scratch_transformer.kit.resolve.functions import training
 from scratch_transformer.kit.resolve.functions.grouping import makes_groups
 from scratch_transformer.kit.resolve.functions.schedules import is_cosine, is_schedule
 from scratch_transformer.kit.resolve.functions.tokenizing import is_tokenizer
+from scratch_transformer.kit.resolve.functions.weighted import weights_of
 from scratch_transformer.kit.resolve.likeness import ADAPTER, HEAD, NAMED, by_last_word, likeness
 from scratch_transformer.kit.resolve.names.inputs import is_mask
 from scratch_transformer.kit.resolve.names.settings import settings_of
@@ -174,7 +175,16 @@ def _with_what_it_makes(best: list[str], function: Any, kinds: Mapping[str, Kind
     sides = {setting for p in parameters_of(function) for setting in settings_of(p.name)}
     if best and {"src_vocab_size", "tgt_vocab_size"} <= sides:
         best = first(["Transformer"], best)  # build_model(src_vocab, tgt_vocab)
+    if best and best[0] in ATTENTIONS and _is_without_heads(function, kinds):
+        best = first(["ScaledDotProductAttention"], best)  # dot_attention(query, key, value)
     return best
+
+
+def _is_without_heads(function: Any, kinds: Mapping[str, Kind]) -> bool:
+    """Whether a function has no weights, and nothing in it or in what it calls speaks of heads."""
+    names = {plain(name) for one in (function, *leads_to(function)) for name in (one.__name__, *names_in(one))}
+    is_bare = not any(name == "linear" or "head" in name or "multi" in name for name in names)
+    return is_bare and not weights_of(function, kinds["MultiheadAttention"])
 
 
 def _takes_one_sequence(thing: Any) -> bool:

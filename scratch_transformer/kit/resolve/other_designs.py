@@ -21,7 +21,7 @@ DESIGNS: dict[str, tuple[str, ...]] = {
     "linear attention": (r"linear_?att|cos_?former|performer|linformer|feature_map|nystrom|random_features", r"."),
     "attention with sinks": (r"^sinks?(_|$)|attn_?sink", r"."),
     "attention by a similarity of its own": (r"sim+(ilarity)?_att|(rbf|gauss\w*|euclid\w*|laplac\w*)_att", r"."),
-    "additive attention": (r"additive_?(att|scor)|bahdanau", r"."),
+    "additive attention": (r"additive_?(att|scor)(?!.*mask)|bahdanau", r"."),
     "attention that makes one vector of a sentence (pooling)": (r"att\w*_?pool|pool\w*_?att|attentive_pool", r"."),
     "differential attention": (r"lambda_(init|q|k)", r"."),
     "attention within a sliding window": (r"sliding|window(ed)?_?att|local_?att", r"window"),

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from scratch_transformer.kit.definitions import leads_to, parameters_of, source_of
 from scratch_transformer.kit.resolve.build.literals import is_looked_into, is_read_within, is_section, literal_of
+from scratch_transformer.kit.resolve.names.inputs import first_or_last
 from scratch_transformer.kit.resolve.names.settings import (
     FLAG,
     FLAGS,
@@ -119,6 +120,8 @@ class Config(dict):
             return usual
         if word in WORDS:
             return WORDS[word]
+        if (end := first_or_last(word)) is not None:
+            return end
         is_upper = name.isupper() and len(name) > 1
         if word in SECTIONS or word.endswith(ENDINGS) or (is_upper and is_section(owner, name)):
             return Config(self.__dict__["_value"], None, owner)

@@ -23,7 +23,7 @@ from scratch_transformer.kit.resolve.build.literals import is_of_samples, litera
 from scratch_transformer.kit.resolve.build.reading import Use
 from scratch_transformer.kit.resolve.build.tokenizer import KNOWS, Tokenizer, is_tokenizer
 from scratch_transformer.kit.resolve.build.values import Values
-from scratch_transformer.kit.resolve.names.inputs import FILLED, OF_ENDS, is_fill
+from scratch_transformer.kit.resolve.names.inputs import FILLED, first_or_last, is_fill
 from scratch_transformer.kit.resolve.names.settings import (
     FLAG,
     FLAGS,
@@ -298,11 +298,6 @@ def _widths_in_turn(wish: Wish, values: Values) -> list[int]:
     if not is_list or settings_of(wish.name)[:1] != ("d_ff",):
         return []
     return [values.settings["d_model"], values(wish.name), values.settings["d_model"]]
-
-
-def first_or_last(word: str) -> int | None:
-    """The id of what a text begins or ends with, where a name asks for that."""
-    return next((number for number, end in enumerate(OF_ENDS.values(), 1) if end.fullmatch(word)), None)
 
 
 def parts_within(wish: Wish) -> list[str]:

@@ -154,3 +154,8 @@ def input_of(name: str, among: tuple[str, ...]) -> str | None:
 def says_sides(parameters: Iterable[str]) -> bool:
     """Whether one of two parameters says that it is the source's, or the target's: then the other is the other's."""
     return any(SIDE.search(plain(name)) for name in parameters)
+
+
+def first_or_last(word: str) -> int | None:
+    """The id of what a text begins or ends with, where a name asks for that."""
+    return next((number for number, end in enumerate(OF_ENDS.values(), 1) if end.fullmatch(word)), None)
