@@ -13,10 +13,11 @@ from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit import another_sort, clock
+from scratch_transformer.kit import another_sort, clock, undefinable
 from scratch_transformer.kit.arrays.classes import as_module
 from scratch_transformer.kit.definitions import named_in
 from scratch_transformer.kit.discover import load, packages, siblings, survey
+from scratch_transformer.kit.discover.load import Loaded
 from scratch_transformer.kit.discover.sandbox import Guard, TimeUp, time_limit
 from scratch_transformer.kit.discover.target import Source
 from scratch_transformer.kit.judge import scripts
@@ -80,7 +81,7 @@ class Checking:
         definitions = {d.name: d for d in survey.survey(source).definitions}
         if loaded.problem:
             self.emit("problem", text=loaded.problem, salvaged=loaded.salvaged, path=source.path)
-        ignored = []
+        ignored = self._undefined(loaded)
         for name, value in vars(loaded.module).items():
             if name not in definitions or not (inspect.isclass(value) or inspect.isfunction(value)):
                 continue
@@ -101,19 +102,34 @@ class Checking:
                 self.library.add(part, guess.kinds_of(part.__name__, part, KINDS))
         self.emit("found", ignored=ignored, missing=loaded.missing)
 
+    def _undefined(self, loaded: Loaded) -> list[str]:
+        """Tells of the classes that Python could not define; those whose name says nothing, with the reason."""
+        ignored, namespace = [], vars(loaded.module)
+        for node, error in loaded.undefined:
+            if node.name in namespace:  # another of the same name
+                continue
+            result = undefinable.result(node, error, loaded.source, namespace)
+            if result is None:
+                ignored.append(f"{node.name} ({undefinable.why(error)})")
+            else:
+                for id in result.ids:
+                    self.results.broken[node.name] = id
+                self._tell_at_once(f"{loaded.source.path}:{node.name}", result)
+        return ignored
+
+    def _tell_at_once(self, identity: str, result: Result) -> None:
+        """Of what is known without a trial, once, if it is asked for."""
+        if identity not in self.job["done"] and self.job.get("only") in (None, result.name):
+            self.emit("result", component=identity, result=result.document())
+
     def _read(self, source: Source) -> None:
         """Tells what the text of a training script shows; it is not run for that."""
         others = [other["text"] for other in self.job.get("sources", ()) if other["path"] != source.path]
         for found in scripts.read(source.text, others):
             name = found.function or Path(source.path).stem
-            identity = f"{source.path}:{found.id} in {name}"
-            if identity not in self.job["done"] and self.job.get("only") in (None, name):
-                result = Result(
-                    name, source.where(found.line), SCRIPT, "mistake", what="Trains a model. Read, not run."
-                )
-                finding = Finding(MISTAKES[found.id], found.evidence)
-                result.mistakes = [named(finding, source, found.line)]
-                self.emit("result", component=identity, result=result.document())
+            result = Result(name, source.where(found.line), SCRIPT, "mistake", what="Trains a model. Read, not run.")
+            result.mistakes = [named(Finding(MISTAKES[found.id], found.evidence), source, found.line)]
+            self._tell_at_once(f"{source.path}:{found.id} in {name}", result)
 
     def load_adapters(self, source: Source) -> None:
         """Runs adapters.py; what it adapts needs no resolving."""

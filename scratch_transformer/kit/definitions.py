@@ -164,7 +164,9 @@ def _meant(annotation: str, thing: Any) -> Any:
     name = annotation.strip("'\"")
     module = sys.modules.get(getattr(thing, "__module__", None) or "")
     found = getattr(module, name, getattr(builtins, name, None)) if name.isidentifier() else None
-    return as_module(found) if isinstance(found, type) else annotation
+    if not isinstance(found, type):
+        return annotation
+    return as_module(found) if is_own(found) else found
 
 
 def leads_to(thing: Any) -> list[Any]:

@@ -52,7 +52,7 @@ class Results:
         self.learned: list[type] = []
         """Parts of other files, which have no result of their own."""
         self.broken: dict[Any, str] = {}
-        """What stops however it is called -> the id of the mistake that does it."""
+        """What stops however it is called, or the name of what is not there -> the id of the mistake that does it."""
         self.stops: dict[Any, Finding] = {}
         """The mistake itself."""
 
@@ -187,7 +187,12 @@ class Results:
         return {getattr(part, "__name__", ""), *self.library.guesses.get(part, ())[:1]}
 
     def _broken_part(self, error: BaseException | None, value: Any, outcome: Outcome) -> Any:
-        """The part of what stops that stops by itself: in which the error happened, else one that it has."""
+        """The part of what stops that stops by itself: in which the error happened, else one that it has.
+
+        Or the name of a part that could not be defined.
+        """
+        if isinstance(error, NameError) and error.name in self.broken:
+            return error.name
         within = outcome.made.modules() if isinstance(outcome.made, nn.Module) else ()
         had = (type(module) for module in within if type(module) in self.broken and type(module) is not value)
         asked = construct.annotations_of(value).values() if isinstance(error, config.Unknown) else ()

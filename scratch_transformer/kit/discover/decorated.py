@@ -1,16 +1,20 @@
 """Decorators that hide what a function takes: def wrapper(*args, **kwargs), without functools.wraps.
 
 And those that leave a function of a class: def checked(cls): return lambda size: cls(size). And what takes a class's
-name away from it: Attention = Attention().
+name away from it: Attention = Attention(). And those that are of absent packages, or stop: they are taken away.
 """
 
 from __future__ import annotations
 
+import ast
 import inspect
 import types
+from collections.abc import Collection
 from typing import Any
 
 from torch import nn
+
+from scratch_transformer.kit.discover.placeholders import Missing
 
 
 def reveal(module: types.ModuleType) -> None:
@@ -57,3 +61,39 @@ def _contents(cell: types.CellType) -> Any:
         return cell.cell_contents
     except ValueError:  # a name that is not bound yet
         return None
+
+
+# ---- What is taken away ----
+
+
+def without_missing(node: ast.stmt, module: types.ModuleType) -> bool:
+    """Whether a definition, or methods of it, had decorators of absent packages, which are taken away."""
+    found = False
+    for one in _decorated(node):
+        kept = [] if one is node else [d for d in one.decorator_list if not _is_missing(d, module)]
+        found |= len(kept) < len(one.decorator_list)
+        one.decorator_list = kept
+    return found
+
+
+def without_one_at(node: ast.stmt, lines: Collection[int]) -> tuple[str, int]:
+    """The name and the line of a decorator of a function or a method on one of these lines, which is taken away.
+
+    "" if none is there.
+    """
+    for one in _decorated(node):
+        for decorator in one.decorator_list if not isinstance(one, ast.ClassDef) else ():
+            if decorator.lineno in lines:
+                one.decorator_list.remove(decorator)
+                name = decorator.func if isinstance(decorator, ast.Call) else decorator
+                return ast.unparse(name), decorator.lineno
+    return "", 0
+
+
+def _decorated(node: ast.stmt) -> list[Any]:
+    return [one for one in ast.walk(node) if getattr(one, "decorator_list", None)]
+
+
+def _is_missing(decorator: ast.expr, module: types.ModuleType) -> bool:
+    name = next((one.id for one in ast.walk(decorator) if isinstance(one, ast.Name)), "")
+    return isinstance(vars(module).get(name), Missing)

@@ -46,8 +46,8 @@ _SALVAGING: set[str] = set()
 class Loaded:
     """A source's namespace. problem: why it could not be imported as it is, a sentence, and `line` where.
 
-    salvaged: only imports, definitions and constants were run. missing: packages that are not installed. notes: lines
-    that were left out and imports that were supplied, sentences.
+    salvaged: only imports, definitions and constants were run. missing: packages that are not installed. notes: what
+    was left out and imports that were supplied, sentences. undefined: classes that could not be defined, and why.
     """
 
     source: Source
@@ -57,6 +57,7 @@ class Loaded:
     salvaged: bool = False
     missing: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    undefined: list[tuple[ast.ClassDef, BaseException]] = field(default_factory=list)
 
 
 def load(source: Source, guard: Guard, salvage: bool = False) -> Loaded:
@@ -84,7 +85,7 @@ def load(source: Source, guard: Guard, salvage: bool = False) -> Loaded:
     decorated.reveal(module)
     for name in standins.used():
         notes.append(f"{name} is not installed; the kit's own functions stood in for it")
-    loaded.notes = notes
+    loaded.notes = [*notes, *loaded.notes]
     _LOADED[source.path] = loaded
     placeholders.settle(one.module for one in _LOADED.values())
     return loaded
@@ -183,47 +184,39 @@ def _salvage(source: Source, module: types.ModuleType, guard: Guard, problem: st
             continue
         try:
             with guard.on(), time_limit(STATEMENT_SECONDS), scripted.as_python(), arguments.defaults():
-                _run(node, source, module, guard)
-        except placeholders.NotInstalled as error:
-            loaded.missing.append(error.package)
+                loaded.notes += _run(node, source, module, guard)
         except BaseException as error:
-            if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and not loaded.problem:
-                loaded.problem, loaded.line = _reason(error, source)
+            loaded.missing += [error.package] if isinstance(error, placeholders.NotInstalled) else []
+            loaded.undefined += [(node, error)] if isinstance(node, ast.ClassDef) else []
     loaded.missing += [name for name in placeholders.used(module) if name not in loaded.missing]
     return loaded
 
 
-def _run(node: ast.stmt, source: Source, module: types.ModuleType, guard: Guard) -> None:
-    try:
-        _execute(node, source, module)
-    except Exception as error:
-        if isinstance(node, (ast.Import, ast.ImportFrom)):
-            if not _salvage_siblings(node, source, module, guard):
-                names = repair.unbound(source, module) if _is_star(node) else []
-                own = next((sibling.where(None) for _, sibling in packages.siblings(node, module, source)), "")
-                placeholders.stand_in(node, error, module, own, names)
-            return
-        if not isinstance(error, placeholders.NotInstalled):
-            raise
-        if not _undecorated(node, module):
-            raise
-        _execute(node, source, module)
+def _run(node: ast.stmt, source: Source, module: types.ModuleType, guard: Guard) -> list[str]:
+    """Runs it; what is not there of an import has a placeholder, decorators that are not there or stop are left out.
 
-
-def _undecorated(node: ast.stmt, module: types.ModuleType) -> bool:
-    """Whether a definition, or methods of it, had decorators of absent packages, which are taken away."""
-    decorated = [one for one in ast.walk(node) if getattr(one, "decorator_list", None)]
-    found = False
-    for one in decorated:
-        kept = [] if one is node else [d for d in one.decorator_list if not _is_missing(d, module)]  # type: ignore[attr-defined]
-        found |= len(kept) < len(one.decorator_list)  # type: ignore[attr-defined]
-        one.decorator_list = kept  # type: ignore[attr-defined]
-    return found
-
-
-def _is_missing(decorator: ast.expr, module: types.ModuleType) -> bool:
-    name = next((one.id for one in ast.walk(decorator) if isinstance(one, ast.Name)), "")
-    return isinstance(vars(module).get(name), placeholders.Missing)
+    Those that stop are told of, in sentences.
+    """
+    said: list[str] = []
+    while True:
+        try:
+            _execute(node, source, module)
+            return said
+        except Exception as error:
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                if not _salvage_siblings(node, source, module, guard):
+                    names = repair.unbound(source, module) if _is_star(node) else []
+                    own = next((sibling.where(None) for _, sibling in packages.siblings(node, module, source)), "")
+                    placeholders.stand_in(node, error, module, own, names)
+                return said
+            if isinstance(error, placeholders.NotInstalled):
+                if not decorated.without_missing(node, module):
+                    raise
+                continue
+            stops, line = decorated.without_one_at(node, _lines(error, source))
+            if not stops:
+                raise
+            said.append(f"the decorator {stops} was left out ({source.where(line)}), as it stops: {in_short(error)}")
 
 
 def _salvage_siblings(node: ast.stmt, source: Source, module: types.ModuleType, guard: Guard) -> bool:
@@ -255,10 +248,20 @@ def _execute(node: ast.stmt, source: Source, module: types.ModuleType) -> None:
 
 def _reason(error: BaseException, source: Source) -> tuple[str, int | None]:
     """Why an import failed, for people, and the line of the learner's file where it did."""
-    frames = traceback.extract_tb(error.__traceback__)
-    line = next((frame.lineno for frame in reversed(frames) if frame.filename == source.path), None)
+    line = next(iter(_lines(error, source)), None)
     place = f" ({source.where(line)})" if line else ""
     return f"{_sentence(error)}{place}", line
+
+
+def _lines(error: BaseException, source: Source) -> list[int]:
+    """The lines of the learner's file that an error went through, the innermost first."""
+    frames = reversed(traceback.extract_tb(error.__traceback__))
+    return [frame.lineno for frame in frames if frame.filename == source.path and frame.lineno is not None]
+
+
+def in_short(error: BaseException) -> str:
+    """What is raised, in one line of 300 characters at most."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
 
 
 def _sentence(error: BaseException) -> str:
@@ -272,8 +275,7 @@ def _sentence(error: BaseException) -> str:
         return f"it imports {error.name}, which is not installed: pip install {(error.name or '').split('.')[0]}"
     if isinstance(error, EOFError):
         return "it asks for input when it is imported"
-    text = " ".join(str(error).split())
-    return f"importing it fails with {type(error).__name__}: {text[:300]}"
+    return f"importing it fails with {in_short(error)}"
 
 
 def _is_offline(error: BaseException | None) -> bool:

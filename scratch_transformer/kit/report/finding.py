@@ -9,7 +9,9 @@ from scratch_transformer.kit.report.record import Named, Record
 from scratch_transformer.kit.report.words import error, explanation
 
 BAD = ("mistake",)
-NOT_COMPARED = ("not written yet", "crashed", "could not be built", "took too long")
+UNDEFINED = "could not be defined"
+"""Of a class that is written there, which Python refuses."""
+NOT_COMPARED = ("not written yet", "crashed", "could not be built", "took too long", UNDEFINED)
 FINE = ("matches the builtin", "matches the paper, not the builtin", "harmless deviation")
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from scratch_transformer.kit.report.finding import Report, Result
+from scratch_transformer.kit.report.finding import NOT_COMPARED, UNDEFINED, Report, Result
 from scratch_transformer.kit.report.words import error, explanation, inherited_by, listing, unexplained
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ MEANINGS = {
     "crashed": "its forward stops with an error",
     "could not be built": "its constructor could not be called",
     "took too long": "it did not end in time",
+    UNDEFINED: "Python stops where the class is written",
 }
 
 
@@ -54,8 +55,7 @@ def to_json(report: Report, strict: bool = False) -> str:
 def sentence(report: Report) -> str:
     """The verdict on everything, in one sentence."""
     wrong = [result.name for result in report.results if result.verdict == "mistake"]
-    lost = ("not written yet", "crashed", "could not be built", "took too long")
-    checked = [r for r in report.results if r.verdict not in lost]
+    checked = [result for result in report.results if result.verdict not in NOT_COMPARED]
     if not report.results:
         return "No component was found to check."
     if wrong:

@@ -425,6 +425,8 @@ def _texts(wish: Wish) -> list[Any]:
 
 def _guesses(wish: Wish, values: Values) -> list[Any]:
     """A required parameter that no name explains: by its use, by what its file gives, by its annotation."""
+    if _is_vocabulary(wish):
+        return [vocabulary(wish.name, values)]
     if "act" in wish.word or "nonlin" in wish.word:
         return ["relu", nn.ReLU(), torch.relu]
     if "bool" in wish.text or FLAG.match(wish.word):
@@ -437,8 +439,6 @@ def _guesses(wish: Wish, values: Values) -> list[Any]:
         table = table[None] if is_of_samples(wish.owner, wish.name) else table
         table.is_given = True  # type: ignore[attr-defined]
         return [table]
-    if _is_vocabulary(wish):
-        return [vocabulary(wish.name, values)]
     known = [value for value in literal_of(wish.owner, wish.name) if not isinstance(value, (list, dict))]
     meant = [values.settings[s] for s in wish.use.meant if s in values.settings]
     if "float" in wish.text:
