@@ -83,6 +83,14 @@ class Attempt:
         return type(made), words, tuple(sizes), tuple(plain_values)
 
     @property
+    def classes(self) -> str:
+        """Which classes it is told to make parts of, in a sentence; "" if none."""
+        given = [
+            f"{name}={v.__name__}" for name, v in self.args.items() if isinstance(v, type) and issubclass(v, nn.Module)
+        ]
+        return f"It makes its parts of classes that it is given: {', '.join(given)}." if given else ""
+
+    @property
     def reached(self) -> int:
         """The line of the constructor at which it stopped."""
         trace = self.error.__traceback__ if self.error is not None else None

@@ -381,16 +381,18 @@ def _heads_by_use(wish: Wish, values: Values) -> list[Any]:
 
 
 def made_by_name(wish: Wish) -> list[Any]:
-    """Classes that a name asks for: of the learner's own, or torch's."""
-    found = set(words(wish.name)) | {wish.word}
+    """Classes that a name asks for: the learner's own that are just that, torch's, others of the learner's."""
+    asked = {*words(wish.name), wish.word} - {"layer", "cls"}
     own = [
         value
         for name, value in wish.namespace.items()
         if isinstance(value, type) and issubclass(value, nn.Module) and value is not wish.owner
         and not is_of_torch(value) and not plain(name).startswith(("base", "abstract"))
-        and found & set(words(name)) - {"layer", "cls"}
+        and asked & set(words(name))
     ]  # fmt: skip
-    return [*(cls for names, cls in CLASSES if found & names), *own[:2]]
+    just = [cls for cls in own if asked & {*words(cls.__name__)[-1:]}]
+    others = [cls for cls in own if cls not in just]
+    return [*just[:2], *(cls for names, cls in CLASSES if asked & names), *others[:2]]
 
 
 def _classes(wish: Wish, parts: Part) -> list[Any]:

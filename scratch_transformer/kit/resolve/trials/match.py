@@ -269,7 +269,9 @@ def _constructed(thing: Any, kind: Kind, library: Library, settings: dict[str, A
             alike = attempt.alike(made)
             if alike not in called:
                 for outcome in _called(made, kind, library, settings, {**pads, **attempt.used}):
-                    called |= {alike} if outcome.candidate is not None else set()
+                    if outcome.candidate is not None:
+                        called.add(alike)
+                        outcome.candidate.limits += filter(None, [attempt.classes])
                     yield outcome
     except Unknown as error:
         known = "" if "," in str(error) else ", and no value for that is known"
