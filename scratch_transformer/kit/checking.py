@@ -29,7 +29,7 @@ from scratch_transformer.kit.report import stubs
 from scratch_transformer.kit.report.finding import Result
 from scratch_transformer.kit.resolve import adapters, foreign, guess, likeness, other_designs
 from scratch_transformer.kit.resolve.build import config, construct
-from scratch_transformer.kit.resolve.functions import grouping, methods, training
+from scratch_transformer.kit.resolve.functions import grouping, methods, sizes, training
 from scratch_transformer.kit.resolve.library.library import Library
 from scratch_transformer.kit.resolve.names.words import plain
 from scratch_transformer.kit.resolve.trials.choice import SEARCH, chosen
@@ -247,6 +247,7 @@ class Checking:
         lost = ("crashed", "could not be built", *(() if is_module else ("unknown mismatch",)))
         is_lost = result.verdict in lost and not result.mistakes and "OverflowError" not in (result.problem or "")
         is_named = any(likeness.is_named(result.name.rpartition(".")[2], KINDS[kind]) for kind in kinds)
+        is_named = is_named or any(sizes.is_table(value, KINDS[kind]) for kind in kinds)
         is_helper = inspect.isfunction(value) and (result.name.startswith("_") or hasattr(value, "owner"))
         return not is_asked and is_lost and (is_helper or not is_named)
 

@@ -143,6 +143,8 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
         found = [entry for entry in found if entry[2].endswith("Mask")]
     if is_class and names_in(thing) & WEIGHTED:  # DecoderMaskedAttentionDemo makes no mask
         found = [entry for entry in found if not entry[2].endswith("Mask")]
+    if not found and _makes_a_triangle(thing):
+        found = [(0.0, 0, "CausalMask")]
     best = [kind for _, _, kind in found[:MOST]]
     family = next((family for family in FAMILIES if best and best[0] in family), ())
     relatives = sorted((name for name in family if name in kinds), key=lambda name: -fitness(kinds[name], thing))
@@ -185,6 +187,12 @@ def _is_without_heads(function: Any, kinds: Mapping[str, Kind]) -> bool:
     names = {plain(name) for one in (function, *leads_to(function)) for name in (one.__name__, *names_in(one))}
     is_bare = not any(name == "linear" or "head" in name or "multi" in name for name in names)
     return is_bare and not weights_of(function, kinds["MultiheadAttention"])
+
+
+def _makes_a_triangle(thing: Any) -> bool:
+    """Whether a function whose name ends in "mask" is given one thing, ids or their number, and makes a triangle."""
+    is_mask = inspect.isfunction(thing) and plain(thing.__name__).endswith("mask") and len(required_of(thing)) == 1
+    return is_mask and bool({"tril", "triu"} & names_in(thing))
 
 
 def _takes_one_sequence(thing: Any) -> bool:

@@ -25,6 +25,7 @@ WIDTHS = ("depth", "dmodel", "outputdim", "channels")
 BASES = ("n", "base", "theta", "constant", "freq", "maxwavelength", "maxperiod", "period")
 OF_TENSORS = {"shape", "size", "device", "dtype", "to", "ndim"}
 WIDTH, LENGTH = "d_model", "max_len"
+ONE_COLUMN = "Told {} positions and {} features, it makes a table of shape {}: one code for all features of a token."
 
 
 def of_sizes(function: Callable[..., Any], kind: Kind) -> list[Callable[..., Any]]:
@@ -74,12 +75,23 @@ def _of_tokens(function: Callable[..., Any], sizes: dict[str, str]) -> Callable[
             raise TypeError(f"it returns {type(output).__name__}, no tensor")
         table = table.squeeze(0) if table.dim() == 3 and table.shape[0] == 1 else table
         table = table.squeeze(1) if table.dim() == 3 else table
+        if table.shape == (length, 1) and width > 1:  # as if it were added to tokens: the same to each feature
+            positions.said = ONE_COLUMN.format(length, width, tuple(table.shape))  # type: ignore[attr-defined]
+            table = table.expand(-1, width)
         if table.shape[-1] != width or table.shape[0] < length:
             raise ValueError(f"its table is of shape {tuple(table.shape)}")
         return table[None, :length]
 
     positions.is_of_sizes = True  # type: ignore[attr-defined]
     return positions
+
+
+def is_table(function: Any, kind: Kind) -> bool:
+    """Whether a function makes a table of positions, as its parameters say: how many there are, and how wide."""
+    sizes = [p.name for p in parameters_of(function) if p.default is p.empty]
+    if len(sizes) != 2 or not of_sizes(function, kind):
+        return False
+    return any(_fitness(sizes, order) == 2 for order in itertools.permutations((LENGTH, WIDTH)))
 
 
 def widened(made: Any, width: int) -> bool:

@@ -354,8 +354,8 @@ def _called(
             if outcome.candidate is not None and hidden:
                 ids = " and ".join(f"{id} ({name})" for name, id in hidden.items())
                 outcome.candidate.notes.append(f"It hides this id as padding, whatever it is told: {ids}.")
-            if outcome.candidate is not None and mixed:
-                outcome.candidate.limits.append(mixed)
+            if outcome.candidate is not None:
+                outcome.candidate.limits += filter(None, (mixed, getattr(made, "said", "")))
             forms |= {outcome.form} if outcome.candidate is not None else set()
             fitting = fitting or plan.order if outcome.form == "right" else fitting
             if outcome.candidate is not None:

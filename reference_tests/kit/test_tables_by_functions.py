@@ -1,0 +1,75 @@
+"""Functions that make a table of positions, or a causal mask, whatever their names have around that."""
+
+import pytest
+
+from reference_tests.kit.learners.checked import check_text
+from scratch_transformer.kit.kinds import KINDS
+from scratch_transformer.kit.resolve import guess
+from scratch_transformer.kit.resolve.functions.sizes import is_table
+
+TABLE = """
+import numpy as np
+
+
+def make_positional_encoding_matrix(timesteps, d_model):
+    place, feature = np.arange(timesteps)[:, None], np.arange(d_model)[None]
+    angle = place / np.power(10000, 2 * (feature // 2) / d_model)
+    angle[:, 0::2] = np.sin(angle[:, 0::2])
+    angle[:, 1::2] = np.cos(angle[:, 1::2])
+    return torch.from_numpy(angle)
+"""
+
+
+@pytest.mark.parametrize(
+    "old, new, verdict, ids",
+    [
+        ("", "", "matches the builtin", []),
+        ("np.cos(", "np.sin(", "mistake", ["P14"]),
+        ("2 * (feature // 2) / d_model", "2 / d_model", "unknown mismatch", []),
+    ],
+)
+def test_a_table_by_a_function(old, new, verdict, ids, tmp_path):
+    result = check_text(TABLE.replace(old, new), tmp_path)["make_positional_encoding_matrix"]
+    assert (result.kind, result.verdict, result.ids) == ("PositionalEncoding", verdict, ids), result
+    assert any("shape (5, 1)" in limit for limit in result.limits) == (verdict == "unknown mismatch"), result.limits
+
+
+def fetch_positional_encoding_matrix(timesteps, d_model): ...
+def fetch_positional_encoding_batch(x, lengths): ...
+def fetch_positional_encoding(d_model): ...
+
+
+def test_what_is_told_a_length_and_a_width_is_a_table():
+    named = (fetch_positional_encoding_matrix, fetch_positional_encoding_batch, fetch_positional_encoding)
+    assert [is_table(one, KINDS["PositionalEncoding"]) for one in named] == [True, False, False]
+
+
+SUB_MASK = """
+def get_sub_mask(ids):
+    length = ids.shape[1]
+    kept = torch.ones(length, length).triu(0).T
+    return torch.zeros(length, length).masked_fill(kept == 0, float("-inf"))
+"""
+
+
+@pytest.mark.parametrize("diagonal, ids", [("0", []), ("1", ["A6"])])
+def test_a_triangle_of_ids_is_a_causal_mask(diagonal, ids, tmp_path):
+    result = check_text(SUB_MASK.replace("triu(0)", f"triu({diagonal})"), tmp_path)["get_sub_mask"]
+    assert (result.kind, result.ids) == ("CausalMask", ids), result
+
+
+def both_mask(ids, pad):
+    return ids.tril() + pad
+
+
+def triangle(ids):
+    return ids.tril()
+
+
+def word_mask(ids):
+    return ids != 3
+
+
+def test_what_makes_no_triangle_or_is_given_more_is_no_causal_mask():
+    named = (both_mask, triangle, word_mask)
+    assert [guess.kinds_of(one.__name__, one, KINDS)[:1] for one in named] == [(), (), ()]
