@@ -25,6 +25,7 @@ from scratch_transformer.kit.resolve.corrections import (
 )
 from scratch_transformer.kit.resolve.fitness import (
     INSIDE,
+    TODAY,
     fitness,
     may_turn,
     of_today,
@@ -177,6 +178,8 @@ def _with_what_it_makes(best: list[str], function: Any, kinds: Mapping[str, Kind
     sides = {setting for p in parameters_of(function) for setting in settings_of(p.name)}
     if best and {"src_vocab_size", "tgt_vocab_size"} <= sides:
         best = first(["Transformer"], best)  # build_model(src_vocab, tgt_vocab)
+    if any("rope_base" in settings_of(p.name)[:1] for p in parameters_of(function)):
+        best = first([kind for kind in best if kind in TODAY], best)  # run_transformer_block(…, theta, weights, x)
     if best and best[0] in ATTENTIONS and _is_without_heads(function, kinds):
         best = first(["ScaledDotProductAttention"], best)  # dot_attention(query, key, value)
     return best

@@ -190,7 +190,8 @@ def _sublayer_left_out(session: Session) -> Iterator[Finding]:
     if module is None or not session.ran:
         return
     called = _called(session)
-    idle = [path for path, part in module.named_children() if not called & {*part.modules()}]
+    parts = [(path, part) for path, part in module.named_children() if type(part) is not nn.Module]  # which holds only
+    idle = [path for path, part in parts if not called & {*part.modules()}]
     idle = [path for path in idle if not _is_read(module, path)]
     forms: dict[bool, set[tuple[int, ...]]] = {True: set(), False: set()}
     for name, shape in session.candidate.inventory().items():

@@ -185,7 +185,8 @@ def _beside(
     found: dict[str, list[Any]] = {}
     counts_rows = "positions" in tensors and any(input_of(p.name, ("positions",)) for p in parameters)
     for parameter in parameters[1:] if not is_of_words else ():
-        if "positions" in tensors and input_of(parameter.name, ("positions",)):
+        is_base = "rope_base" in settings and settings_of(parameter.name) == ("rope_base",)  # rope_theta
+        if is_base or ("positions" in tensors and input_of(parameter.name, ("positions",))):
             continue
         is_open = parameter.default is parameter.empty
         may_scale = is_open or parameter.default is None or (type(parameter.default) in (int, float))
@@ -299,7 +300,7 @@ def _by_name(
             found[parameter.name] = shared
             left = [name for name in left if name != shared]
         elif known and is_setting(parameter.name) and not _is_tensor(parameter, parameters, unmatched, left):
-            constants[parameter.name] = settings[known[0]]
+            constants[parameter.name] = settings[_meant(known, parameter, parameters)]
         elif plain(parameter.name) in FIXED:
             constants[parameter.name] = FIXED[plain(parameter.name)]
         elif "max_len" not in left and _is_longest(parameter.name) and not {"ids", "src", "tgt"} & {*left}:
@@ -327,6 +328,12 @@ def _by_name(
     if not found and (parameters or "max_len" not in settings):  # a table of positions need not be told anything
         raise CannotCall("its forward takes no tensor")
     return _complete(found, tensors), constants
+
+
+def _meant(known: list[str], parameter: inspect.Parameter, parameters: list[inspect.Parameter]) -> str:
+    """Of the settings that a name may mean, the likeliest that no other name means first: d_out, beside d_in."""
+    taken = {setting for p in parameters if p is not parameter for setting in settings_of(p.name)[:1]}
+    return next((setting for setting in known if setting not in taken), known[0])
 
 
 def _is_of_encoder(name: str, parameters: list[inspect.Parameter]) -> bool:

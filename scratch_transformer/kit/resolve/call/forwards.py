@@ -47,6 +47,8 @@ def is_factory(thing: Any, kind: Kind) -> bool:
     if len(found) == 1 and is_config(found[0]):
         return re.match(r"(build|make|create|get|init)_?\w*(model|transformer|gpt|llama)", thing.__name__) is not None
     names = [p.name for p in found]
+    if "ids" in kind.inputs and any(input_of(name, ("ids",)) and not is_setting(name) for name in names):
+        return False  # it is the model itself: run_transformer_lm(vocab_size, …, weights, in_indices)
     return bool(names) and sum(map(is_setting, names)) > len(names) / 2
 
 

@@ -106,11 +106,16 @@ def _others(units: list[Unit], canonical: Mapping[str, Shape]) -> dict[str, Shap
 
 
 def _with_gate_first(units: list[Unit]) -> list[Unit]:
-    """As Llama numbers them: w1 is the gate, w3 the map beside it, w2 the one after both."""
-    numbers = [re.search(r"([123])$", unit.path) for unit in units]
-    if [number[1] for number in numbers if number] != ["1", "2", "3"] or len(units) != 3:
-        return units
-    return [units[0], units[2], units[1]]
+    """As Llama numbers those of a network: w1 is the gate, w3 the map beside it, w2 the one after both."""
+    groups: dict[str, list[Unit]] = {}
+    for unit in units:
+        groups.setdefault(unit.path.rpartition(".")[0], []).append(unit)
+    found: list[Unit] = []
+    for group in groups.values():
+        numbers = [re.search(r"([123])$", unit.path) for unit in group]
+        is_numbered = len(group) == 3 and [number[1] for number in numbers if number] == ["1", "2", "3"]
+        found += [group[0], group[2], group[1]] if is_numbered else group
+    return found
 
 
 def _layer(path: str) -> int | None:

@@ -23,7 +23,7 @@ from scratch_transformer.kit.resolve.build.values import GENERAL
 from scratch_transformer.kit.resolve.call.beside import POSITIONS, TABLE
 from scratch_transformer.kit.resolve.call.calling import CONSTANTS
 from scratch_transformer.kit.resolve.call.plan import MASKS
-from scratch_transformer.kit.resolve.functions import weight_names, weight_shapes
+from scratch_transformer.kit.resolve.functions import documented, weight_names, weight_shapes
 from scratch_transformer.kit.resolve.functions.usage import Structure, structure_of
 from scratch_transformer.kit.resolve.names.inputs import input_of, is_mask
 from scratch_transformer.kit.resolve.names.settings import settings_of
@@ -79,7 +79,7 @@ def weighted(function: Callable[..., Any], kind: Kind, settings: Mapping[str, An
     canonical = {n: tuple(v.shape) for n, v in kind.build(settings, RIGHT.with_(kind.full)).state_dict().items()}
     is_attention = kind.name.endswith("Attention")
     count = int(settings.get("num_heads" if is_attention else "num_layers", GENERAL["num_layers"]))
-    structures = {name: structure_of(function, name) for name in names}
+    structures = {name: _structure(function, name, count) for name in names}
     leaves = [leaf for name, part in structures.items() for leaf in part.leaves(count, name)]
     units = weight_names.units(leaves, kind.name.endswith("Norm"))
     found = []
@@ -90,6 +90,14 @@ def weighted(function: Callable[..., Any], kind: Kind, settings: Mapping[str, An
             made.put(leaf, path, shape)
         found.append(made)
     return found
+
+
+def _structure(function: Callable[..., Any], parameter: str, count: int) -> Structure:
+    """What its code makes of a parameter; of what it only hands on, what its docstring says."""
+    found = structure_of(function, parameter)
+    is_handed_on = found.kind == "leaf" and parameter.lower() in weight_names.HOLDERS
+    named = documented.names(function, count) if is_handed_on else []
+    return Structure("dict", {name: Structure() for name in named}) if named else found
 
 
 @functools.cache

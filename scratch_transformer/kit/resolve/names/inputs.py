@@ -20,7 +20,7 @@ INPUTS: dict[str, str] = {
     """,
     "ids": """
         ids x idx inputids tokens inputs input seq tokenids src tgt trg target inp inputseq sequence text
-        inputtokens xids trginput tgtseq sent sentence srcseq batch
+        inputtokens xids trginput tgtseq sent sentence srcseq batch inindices indices
     """,
     "positions": """
         positions tokenpositions positionids pos posids inputpos inputpositions position positionidx positionindices
