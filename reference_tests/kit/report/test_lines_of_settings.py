@@ -57,6 +57,7 @@ def test_where_it_is_settled_is_shown(id, form, code, tmp_path, monkeypatch):
 @pytest.mark.parametrize("line, name", [
     ("self.q = nn.Linear(d, d, bias=config.bias)", "config.bias"), ("self.q = nn.Linear(d, d, bias=False)", ""),
     ("self.b = nn.Parameter(torch.zeros(d)) if use_bias else None", "use_bias"),
+    ("self.bias = nn.Parameter(torch.zeros(d)) if bias else None", "bias"), ("self.bias = nn.Parameter(shift)", ""),
 ])  # fmt: skip
 def test_a_bias_that_a_setting_leaves_out_comes_back_by_that_setting(line, name):
     assert settled_by("A14", line).partition(" = ")[0] == name

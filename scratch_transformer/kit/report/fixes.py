@@ -44,7 +44,7 @@ def _rewrite(id: str, form: str) -> Rewrite | None:
     return _by(*patterns) if patterns else None
 
 
-SETTING = re.compile(r"\bbias ?= ?(?!True|False|None)([A-Za-z_][\w.]*)|\bif ([\w.]*bias)\b")
+SETTING = re.compile(r"[(,] *bias ?= ?(?!True|False|None)([A-Za-z_][\w.]*)|\bif ([\w.]*bias)\b")
 """Whether there is a bias, of a linear layer or a norm, where something else says so."""
 
 
