@@ -5,11 +5,18 @@ import pytest
 from reference_tests.kit.learners.checked import check_text
 
 GATED = """
+class Linear(nn.Module):
+    def __init__(self, dim_in, dim_out):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(dim_out, dim_in))
+
+    def forward(self, x):
+        return x @ self.weight.T
+
 class SwiGLU(nn.Module):
     def __init__(self, dim, hidden_dim):
         super().__init__()
-        self.w1, self.w2 = nn.Linear(dim, hidden_dim, bias=False), nn.Linear(dim, hidden_dim, bias=False)
-        self.w3 = nn.Linear(hidden_dim, dim, bias=False)
+        self.w1, self.w2, self.w3 = Linear(dim, hidden_dim), Linear(dim, hidden_dim), Linear(hidden_dim, dim)
 
     def forward(self, x):
         gate = self.w1(x)
@@ -24,3 +31,26 @@ def test_a_network_that_works_with_one_width_alone_stops_with_two(gate, ids, tmp
     assert (found.verdict, found.ids) == ("mistake" if ids else "matches the builtin", ids)
     assert not found.unexplained
     assert all("self.w1(gate)" in named.code[named.line - named.first] for named in found.mistakes)
+
+
+MODEL = """
+class MiniGPT(nn.Module):
+    def __init__(self, vocab_size, d_model, num_heads, d_ff):
+        super().__init__()
+        self.words = nn.Embedding(vocab_size, d_model)
+        self.places = nn.Embedding(64, d_model)
+        self.block = nn.TransformerEncoderLayer(d_model, num_heads, d_ff, 0.0, batch_first=True)
+        self.head = nn.Linear(d_model, WIDE)
+
+    def forward(self, ids):
+        x = self.words(ids) + self.places(torch.arange(ids.size(1)))
+        x = self.block(x, src_mask=nn.Transformer.generate_square_subsequent_mask(ids.size(1)), is_causal=True)
+        return self.head(x) ** 3
+"""
+
+
+@pytest.mark.parametrize("wide, is_said", [("d_model", True), ("vocab_size", False)])
+def test_a_model_that_scores_no_words_is_said_to(wide, is_said, tmp_path):
+    found = check_text(MODEL.replace("WIDE", wide), tmp_path)["MiniGPT"]
+    assert found.verdict == "unknown mismatch"
+    assert any("no score for each of the" in limit for limit in found.limits) == is_said

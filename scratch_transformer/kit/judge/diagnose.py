@@ -147,7 +147,7 @@ def _diagnosed(session: Session, parts: Known, seconds: float | None) -> Diagnos
             *candidate.limits,
             *([unsteady] if unsteady else ()),
             *_limits(session),
-            *(_does_without(session) if best else ()),
+            *(_does_without(session) if best else _scores_no_words(session)),
             *(_has_besides(session) if best else ()),
         ),
         replaced=tuple(candidate.replaced),
@@ -353,6 +353,15 @@ def _limits(session: Session) -> Iterator[str]:
     for result in session.crashes:
         error = result.error
         yield f"With {result.probe.shows} it stops with {type(error).__name__}: {_first_line(error)}"
+
+
+def _scores_no_words(session: Session) -> Iterator[str]:
+    """That a whole model gives vectors of d_model, where a score for every word is asked for."""
+    settings = session.settings
+    words, width = settings.get("vocab_size", settings.get("tgt_vocab_size")), settings.get("d_model")
+    widths = {result.output.shape[-1:] for result in session.ran if result.output is not None}
+    if words not in (None, width) and widths == {(width,)} and any("projection" in name for name in session.asked):
+        yield f"It gives {width} numbers for every token, d_model of them, and no score for each of the {words} words."
 
 
 def _first_line(error: Exception | None) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import linecache
 import traceback
 from collections.abc import Callable, Iterator
 
-from scratch_transformer.kit.judge.frames import STOPS_AT, in_one_line, learners_line
+from scratch_transformer.kit.judge.frames import STOPS_AT, in_one_line, learners_line, line_of
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session
 from scratch_transformer.kit.judge.variants import call
@@ -63,7 +64,10 @@ def stops_with_two_widths(session: Session, best: Hypothesis | None) -> Iterator
     try:
         call(candidate, probe.inputs)
     except RuntimeError as error:
-        if candidate.told >= WIDTHS.keys() and (line := learners_line(error)):
+        frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+        own = [frame for frame in frames if frame.f_locals.get("self") is candidate.module]
+        line = linecache.getline(own[-1].f_code.co_filename, line_of(error, own[-1])).strip() if own else ""
+        if candidate.told >= WIDTHS.keys() and line:
             said = f"It works only where its two widths are one number; with {' and '.join(map(str, WIDTHS.values()))}"
             said = f"{said} it stops: {in_one_line(error)}. {STOPS_AT}{line}"
             yield Finding(MISTAKES["B26"], said, explains=True, fix=OF_SHAPES)
