@@ -3,7 +3,7 @@
 import pytest
 
 from reference_tests.kit.learners.checked import check_text
-from scratch_transformer.kit.resolve.functions import documented, weight_names, weight_shapes
+from scratch_transformer.kit.resolve.functions import documented, weight_names, weight_shapes, weighted
 
 MODULES = """
 class Scaled(nn.Module):
@@ -152,6 +152,33 @@ def run_linear(d_in: int, d_out: int, weights: torch.Tensor, in_features: torch.
 
 def test_beside_a_width_that_comes_in_the_other_goes_out(tmp_path):
     assert check_text(LINEAR, tmp_path)["run_linear"].verdict == "matches the builtin"
+
+
+def filled_one_by_one(weights, layers, x):
+    """A function.
+
+    - `layers.{i}.w1.weight`
+    - `head.weight`
+    """
+    for i, layer in enumerate(layers):
+        layer.weight.data = weights[f"layers.{i}.w1.weight"]
+    return x @ weights["head.weight"]
+
+
+def filled_with_others(weights, x):
+    """A function whose docstring says `head.weight` in passing.
+
+    - `head.weight`
+    """
+    return x @ weights["tail.weight"]
+
+
+def test_a_docstring_says_more_than_names_that_are_put_together_and_less_than_others():
+    found = [weighted._structure(one, "weights", 2) for one in (filled_one_by_one, filled_with_others)]
+    assert [[*one.parts] for one in found] == [
+        ["layers.0.w1.weight", "layers.1.w1.weight", "head.weight"],
+        ["tail.weight"],
+    ]
 
 
 def told(weights):

@@ -214,9 +214,11 @@ print("three layers that add one, to zero:", through(0, [lambda x: x + 1] * 3))
         title="a size that is not listened to",
         severity="mistake",
         does="The constructor takes a number of heads or of words, or the width of the feed-forward network, and makes "
-        "the same of any: another number is written into it, or it is not handed on to the part that needs it.",
+        "the same of any: another number is written into it, or it is not handed on to the part that needs it. Or "
+        "forward reads a number of the file that is called the same, and fits as long as both are equal.",
         expected="What the constructor takes decides what it makes.",
-        fix="Hand it on, FeedForward(d_model, d_ff); or leave it out of the constructor.",
+        fix="Hand it on, FeedForward(d_model, d_ff); keep it, self.d_model = d_model, for forward; or leave it out of "
+        "the constructor.",
         source="Vaswani et al. 2017, table 3: N, d_model, d_ff and h are chosen",
         demo="""\
 import torch

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import dis
+import inspect
 import re
+import sys
+import types
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import parameters_of
+from scratch_transformer.kit.definitions import lines_of, parameters_of
+from scratch_transformer.kit.judge.frames import DONE_AT, in_one_line
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import ROUNDED, Session, distance
 from scratch_transformer.kit.judge.variants import call
@@ -138,4 +144,56 @@ def _is_deaf(session: Session, setting: str, value: int) -> bool:
     return not session.is_random and error <= ROUNDED
 
 
-TOLD: tuple[tuple[tuple[str, ...], Detector], ...] = ((("B28",), other_number_of_layers), (("B29",), other_sizes))
+def size_of_the_file(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """B29: a method reads a number of the file that is called like what the constructor is told, and not that."""
+    module = session.candidate.module
+    if module is None or not session.ran:
+        return
+    cls = type(module)
+    file = vars(sys.modules.get(cls.__module__, types.ModuleType("none")))
+    told = {p.name for p in parameters_of(cls) if type(file.get(p.name)) is int}
+    methods = [method for name, method in vars(cls).items() if inspect.isfunction(method) and name != "__init__"]
+    for method, name in ((one, name) for one in methods for name in sorted(told & _globals_in(one))):
+        said = _with_another(session, file, name)
+        if said:
+            lines, _ = lines_of(method)
+            line = next((line.strip() for line in lines if re.search(rf"(?<![.\w]){name}\b", line)), "")
+            where = f"Its {method.__name__} reads {name} of the file, and not what the constructor is told"
+            yield Finding(
+                MISTAKES["B29"], f"{where}: with {name} = {file[name] + 1} there, {said}. {DONE_AT}{line}", name
+            )
+            return
+
+
+def _globals_in(function: types.FunctionType) -> set[str]:
+    """The names that a function, and what is written inside of it, reads from its file."""
+    waiting, found = [function.__code__], set[str]()
+    while waiting:
+        code = waiting.pop()
+        found |= {
+            str(step.argval) for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")
+        }
+        waiting += [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
+    return found
+
+
+def _with_another(session: Session, file: dict[str, Any], name: str) -> str:
+    """What becomes of it with one more of a number of the file; "" if nothing."""
+    candidate, inputs, before = session.candidate, session.ran[0].probe.inputs, file[name]
+    expected = call(candidate, inputs)
+    file[name] = before + 1
+    try:
+        other = call(candidate, inputs)
+    except Exception as error:  # the shapes do not fit any more
+        return f"it stops ({in_one_line(error)})"
+    finally:
+        file[name] = before
+    is_same = other.shape == expected.shape and distance(other, expected, session.ran[0].probe) <= ROUNDED
+    return "" if is_same else "it gives something else"
+
+
+TOLD: tuple[tuple[tuple[str, ...], Detector], ...] = (
+    (("B28",), other_number_of_layers),
+    (("B29",), size_of_the_file),
+    (("B29",), other_sizes),
+)

@@ -93,11 +93,11 @@ def weighted(function: Callable[..., Any], kind: Kind, settings: Mapping[str, An
 
 
 def _structure(function: Callable[..., Any], parameter: str, count: int) -> Structure:
-    """What its code makes of a parameter; of what it only hands on, what its docstring says."""
+    """What its code makes of a parameter; what its docstring says, where the code tells less: weights[f"{i}.w1"]."""
     found = structure_of(function, parameter)
-    is_handed_on = found.kind == "leaf" and parameter.lower() in weight_names.HOLDERS
-    named = documented.names(function, count) if is_handed_on else []
-    return Structure("dict", {name: Structure() for name in named}) if named else found
+    named = documented.names(function, count) if parameter.lower() in weight_names.HOLDERS else []
+    is_all = found.kind in ("leaf", "dict") and found.parts.keys() <= {*named}
+    return Structure("dict", {name: Structure() for name in named}) if named and is_all else found
 
 
 @functools.cache
