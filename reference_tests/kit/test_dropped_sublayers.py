@@ -50,3 +50,13 @@ def test_the_dropout_of_one_sublayer_does_not_hide_that_of_another(told, given, 
     shown = [named for named in found.mistakes if named.id == "B6"]
     assert [named.form for named in shown] == forms
     assert all("self.attention(x, mask)" in named.code[named.line - named.first] for named in shown)
+
+
+MIXED_UP = LAYER.replace("OF_HEADS", DROPPED)
+MIXED_UP = MIXED_UP.replace("x = self.norm1(", "y = self.norm1(").replace("self.network(x)", "self.network(y)")
+
+
+@pytest.mark.parametrize("told, given", [("", ""), (", dropout=0.1", ", dropout")])
+def test_what_only_another_sublayer_sees_is_not_judged(told, given, tmp_path):
+    found = check_text(MIXED_UP.replace("TOLD", told).replace("GIVEN", given), tmp_path)["EncoderLayer"]
+    assert found.ids == ["B23"]

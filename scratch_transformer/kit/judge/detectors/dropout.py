@@ -148,25 +148,32 @@ SUBLAYERS = {
 
 
 def _drops_each(session: Session, candidate: Candidate) -> dict[str, bool]:
-    """Of each sublayer of a layer, whether its output is dropped while the others return 0."""
-    found = {}
+    """Of each sublayer of a layer, whether its output is dropped while the others return 0.
+
+    Only of those whose output goes on to the layer's then.
+    """
+    probe, found = session.ran[0].probe, {}
+    nothing = _without(session.asked, "weight", "bias")
     try:
+        candidate.load(nothing)
+        _to_evaluation(candidate)
+        still = call(candidate, probe.inputs)
         for name in SUBLAYERS:
-            others = [other for other in SUBLAYERS if other != name]
-            last = _of_last(session.asked, "bias")
-            if not any(one.startswith(f"{name}.") for one in last):
-                continue
-            state = _without(session.asked, "weight")
-            of_others = {one for one in last if one.startswith(tuple(f"{other}." for other in others))}
-            state |= {one: torch.zeros_like(state[one]) for one in of_others}
-            candidate.load(state)
-            with _Half():
-                found[name] = is_random(candidate, session.ran[0].probe, training=True)
+            own = {one for one in _of_last(session.asked, "bias") if one.startswith(f"{name}.")}
+            candidate.load(nothing | {one: session.asked[one] for one in own})
+            if distance(call(candidate, probe.inputs), still, probe) > 0:
+                with _Half():
+                    found[name] = is_random(candidate, probe, training=True)
+                _to_evaluation(candidate)
     finally:
         candidate.load(session.asked)
-        if candidate.module is not None:
-            candidate.module.eval()
+        _to_evaluation(candidate)
     return found
+
+
+def _to_evaluation(candidate: Candidate) -> None:
+    if candidate.module is not None:
+        candidate.module.eval()
 
 
 FROM_CONFIG = re.compile(r"\b(?:\w*config|cfg|args|hparams)\.(\w*drop\w*)")
