@@ -183,8 +183,9 @@ def _design(session: Session, best: Hypothesis | None) -> Recipe:
 
 
 def _named(session: Session, best: Hypothesis | None, match: Match, design: Recipe) -> Iterator[Finding]:
-    ids = [change.id for change in best.changes if not _is_note(session, change)] if best else []
-    for change in sorted(best.changes, key=lambda change: ORDER.index(change.id)) if best else ():
+    together = sorted(best.changes, key=lambda change: ORDER.index(change.id)) if best else []
+    ids = [change.id for change in together if not _is_note(session, change)]
+    for change in together:
         said, twins = evidence(session, change, design, ids), match.twins.get(change.id, ())
         if _is_of_target(session, change):
             yield Finding(MISTAKES["A24"], said, TARGET_ONLY, dict(change.entries))

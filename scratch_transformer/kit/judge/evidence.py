@@ -35,7 +35,11 @@ def _alone(session: Session, change: Change, design: Recipe, ids: Sequence[str])
     probes = [result.probe for result in session.ran if result.probe.is_ordinary and not change.part]
     errors = [distance(session.variant(recipe, probe), session.variant(design, probe), probe) for probe in probes]
     largest = max(errors, default=float("inf"))
-    return f"{together}; {change.id} alone makes {share(largest)}." if largest < float("inf") else f"{together}."
+    return (
+        f"{together}; on ordinary input, {change.id} alone makes {share(largest)}."
+        if largest < float("inf")
+        else f"{together}."
+    )
 
 
 def _general(session: Session, design: Recipe) -> str:
