@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from scratch_transformer.conformance.switches import exact
+from scratch_transformer.kit import clock
 from scratch_transformer.kit.judge import by_hand
 from scratch_transformer.kit.judge.designs import design_notes, of_session, words_of
 from scratch_transformer.kit.judge.detectors import detected, infinity
@@ -165,6 +166,10 @@ def _words(session: Session, best: Hypothesis) -> str:
     return ", ".join((whole, *of_sides))
 
 
+NEAREST = 1.0
+"""Seconds of computing, after which the nearest design so far will do: nothing explains it anyway."""
+
+
 def _design(session: Session, best: Hypothesis | None) -> Recipe:
     """The right recipe that a candidate is measured against: its own design, else the nearest one."""
     designs = session.kind.designs
@@ -173,8 +178,10 @@ def _design(session: Session, best: Hypothesis | None) -> Recipe:
         of_notes = {name: value for change in notes for name, value in change.entries}
         sides = {"parts": best.sides} if best.sides else {}
         return RIGHT.with_({**designs[best.design], **of_notes, **sides})  # another activation is another design
-    nearest, least = RIGHT, float("inf")
+    nearest, least, until = RIGHT, float("inf"), clock.now() + NEAREST
     for _, changes in of_session(session) or designs.items():
+        if clock.now() > until:
+            break
         recipe = RIGHT.with_(changes)
         error = session.error(recipe, stop_above=least)
         if error < least or nearest is RIGHT:

@@ -49,6 +49,7 @@ from scratch_transformer.kit.resolve.names.words import plain, words
 CONSTANTS: dict[str, Any] = {
     "training": False, "train": False, "returnattention": False, "returnattn": False, "needweights": False,
     "returnweights": False, "iscausal": False, "causal": False, "usecache": False, "returnattentionweights": False,
+    "usekvcache": False, "kvcache": False, "usecaching": False,
 }  # fmt: skip
 
 
