@@ -12,6 +12,7 @@ import pytest
 
 from scratch_transformer.kit import process
 from scratch_transformer.kit.discover import decorated, load, placeholders, repair, survey
+from scratch_transformer.kit.discover.installing import how_to_install
 from scratch_transformer.kit.discover.target import NotFound, Source, find
 
 NORM = """
@@ -347,3 +348,8 @@ class FeedForward(nn.Module):
     report = process.check(find(str(folder)), "parts")
     assert [(one.name, one.verdict) for one in report.results] == [("FeedForward", "matches the builtin")]
     assert not report.problems, report.problems
+
+
+def test_pip_knows_some_modules_by_another_name():
+    assert how_to_install("sklearn.metrics") == "pip install scikit-learn"
+    assert how_to_install("einops") == "pip install einops"

@@ -8,8 +8,10 @@ from torch import nn
 
 from reference_tests.kit.learners.checked import check_text
 from scratch_transformer.kit import process
+from scratch_transformer.kit.canonical.normalization import Norm
 from scratch_transformer.kit.discover import arguments
 from scratch_transformer.kit.discover.target import find
+from scratch_transformer.kit.recipe import RIGHT
 from scratch_transformer.kit.resolve.build import globals as outside
 from scratch_transformer.kit.resolve.build import instance
 
@@ -194,3 +196,26 @@ def test_the_sizes_of_models_by_their_names_are_hyperparameters_whatever_they_ar
     outside.override(namespace, {"SIZES_OF", "words"}, {"d_model": 12, "num_layers": 2}, set())
     assert namespace == {"SIZES_OF": {"small": {"n_layer": 2, "n_embd": 12}}, "words": {"the": {"n": 1}, "a": {"n": 2}}}
     assert check_text(SIZES, tmp_path)["FeedForward"].verdict == "matches the builtin"
+
+
+class Whole(nn.Module):
+    """A learner's norm, and one that stands in for another."""
+
+    def __init__(self, eps):
+        super().__init__()
+        self.given, self.own = Norm(12, 1e-5, RIGHT), nn.ModuleList()
+        self.own.append(Own(eps))
+
+
+class Own(nn.Module):
+    def __init__(self, eps):
+        super().__init__()
+        self.eps = eps
+
+
+def test_a_norm_that_stands_in_has_the_learners_eps_and_no_other_is_spoken_of():
+    whole = Whole(1e-6)
+    assert instance.with_one_eps(whole) == ""
+    assert whole.own[0].eps == 1e-6
+    whole.own.append(Own(1e-7))
+    assert "1e-06 and 1e-07" in instance.with_one_eps(whole)

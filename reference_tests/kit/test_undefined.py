@@ -1093,3 +1093,29 @@ def test_what_a_package_asks_for_may_be_otherwise_in_another_release():
     for thing in (torch.nn.LayerNorm, check_text, argparse.ArgumentParser):
         assert undefined._is_as_written(thing)
     assert not undefined._is_as_written(pytest.Item) and not undefined._is_as_written(print)
+
+
+CAUSAL = """
+class CausalSelfAttention(nn.Module):
+    def __init__(self, d_model, num_heads, max_len):
+        super().__init__()
+        self.heads, self.qkv, self.out = num_heads, nn.Linear(d_model, 3 * d_model), nn.Linear(d_model, d_model)
+        self.dropout = nn.Dropout(0.1)
+        self.register_buffer("tril", torch.tril(torch.ones(max_len, max_len)))
+
+    def forward(self, x):
+        B, T, C = x.shape
+        q, k, v = (y.view(B, T, self.heads, -1).transpose(1, 2) for y in self.qkv(x).chunk(3, -1))
+        scores = q @ k.transpose(-2, -1)
+        scores = scores / math.sqrt(C // self.heads)
+        scores = scores.FILLED(self.tril[:T, :T] == 0, float("-inf"))
+        scores = self.dropout(F.softmax(scores, dim=-1))
+        return self.out((scores @ v).transpose(1, 2).reshape(B, T, C))
+"""
+
+
+@pytest.mark.parametrize("filled, ids", [("masked_fill", []), ("mask_fill", ["B26"])])
+def test_what_a_tensor_does_not_have_is_named_whatever_becomes_of_it_later(filled, ids, tmp_path):
+    result = check_text(CAUSAL.replace("FILLED", filled), tmp_path)["CausalSelfAttention"]
+    assert [one.id for one in result.mistakes if one.severity == "mistake"] == ids
+    assert not ids or "mask_fill" in result.mistakes[0].evidence

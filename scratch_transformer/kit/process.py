@@ -16,6 +16,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from scratch_transformer.kit.discover.installing import how_to_install
 from scratch_transformer.kit.discover.sandbox import quiet_environment
 from scratch_transformer.kit.discover.target import Source, Target
 from scratch_transformer.kit.report.finding import NOT_COMPARED, Report, Result, from_document
@@ -171,7 +172,7 @@ class _Watch:
         elif kind == "found":
             self.report.ignored += event["ignored"]
             self.report.problems += [
-                f"{_name(self.loading)}: {name} is not installed: pip install {name}" for name in event["missing"]
+                f"{_name(self.loading)}: {name} is not installed: {how_to_install(name)}" for name in event["missing"]
             ]
         elif kind == "components":
             self.loading, self.total = "", event["names"]

@@ -9,13 +9,14 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from scratch_transformer.kit.discover import familiar
+from scratch_transformer.kit.discover.installing import how_to_install
 
 
 class NotInstalled(Exception):
     """A package is needed that is not installed."""
 
     def __init__(self, package: str, why: str = "", placeholder: Missing | None = None) -> None:
-        super().__init__(why or f"{package} is not installed: pip install {package}")
+        super().__init__(why or f"{package} is not installed: {how_to_install(package)}")
         self.package, self.placeholder = package, placeholder
 
 

@@ -74,16 +74,27 @@ COMPUTED = (ast.Call, ast.BinOp)
 
 
 def _is_computed(node: ast.expr, frame: FrameType) -> bool:
-    """Whether it is a name that a function gives what torch computes, and nothing else: scores = torch.matmul(q, k)."""
+    """Whether a function gives a name, so far, what torch computes, and nothing else: scores = torch.matmul(q, k)."""
     function = function_of(frame)
     if function is None or not isinstance(node, ast.Name):
         return False
     inside = list(ast.walk(function))
-    stored = [n for n in inside if _stores(n, node.id)]
-    values = [n.value for n in inside if isinstance(n, ast.Assign) and _names(n.targets) == [node.id]]
+    around = [n for n in inside if isinstance(n, (ast.For, ast.While)) and _covers(n, node)]
+    earlier = [n for n in inside if _line(n) < node.lineno or any(_covers(loop, n) for loop in around)]
+    stored = [n for n in earlier if _stores(n, node.id)]
+    values = [n.value for n in earlier if isinstance(n, ast.Assign) and _names(n.targets) == [node.id]]
     is_own = node.id not in {n.arg for n in inside if isinstance(n, ast.arg)}
     is_all = is_own and 0 < len(values) == len(stored)
     return is_all and all(_is_of_tensors(value, node.id, frame) for value in values)
+
+
+def _covers(loop: ast.AST, node: ast.AST) -> bool:
+    """Whether a node is on the lines of a loop, and so comes before itself."""
+    return _line(loop) < _line(node) <= (getattr(loop, "end_lineno", None) or 0)
+
+
+def _line(node: ast.AST) -> int:
+    return getattr(node, "lineno", 0)
 
 
 def _is_kept(node: ast.expr, frame: FrameType) -> bool:

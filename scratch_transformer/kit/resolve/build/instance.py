@@ -63,6 +63,7 @@ def _of_query_norms(made: nn.Module, settings: Mapping[str, Any]) -> dict[str, A
     return {"wide_qk_norm": True} if is_wide else {}
 
 
+OURS = "scratch_transformer."
 MIXED_EPS = "Its norms have different eps, {}: they were compared with {} in all."
 OWN_EPS = "Its nn.RMSNorm is told no eps, and takes the smallest step of the precision: it was compared with {:g}."
 USUAL_EPS = 1e-5
@@ -76,8 +77,9 @@ def with_one_eps(made: Any) -> str:
     for _, part in walk(made):
         fractions = [name for name, value in vars(part).items() if isinstance(value, float)]
         held += [(part, name) for name in fractions if settings_of(name)[:1] == ("eps",)]
-    values = list(dict.fromkeys(getattr(part, name) for part, name in held))
-    for part, name in held if len(values) > 1 else ():
+    own = [(part, name) for part, name in held if not type(part).__module__.startswith(OURS)]  # not what stands in
+    values = list(dict.fromkeys(getattr(part, name) for part, name in own or held))
+    for part, name in held:
         setattr(part, name, values[0])
     untold = [part for _, part in walk(made) if isinstance(part, nn.RMSNorm) and part.eps is None]
     for part in untold:

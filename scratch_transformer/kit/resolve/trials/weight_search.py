@@ -72,12 +72,16 @@ def _without_idle(
     return again
 
 
+OF_A_LIST = re.compile(r"(.*?(?:\.|(?i:layer|block)_?))(\d+)\.")
+"""layers.0.norm.weight, layers.DecoderLayer_0.norm.weight."""
+
+
 def _leaves_out_the_first(parameters: Parameters, idle: Mapping[str, list[str]]) -> bool:
     """Whether nothing depends on the first layer of a list, but on a later one: such is not made of fewer layers."""
     unused = {name for names in idle.values() for name in names}
     lists: dict[str, dict[str, bool]] = {}
     for name in parameters.tensors:
-        if (found := re.match(r"(.*?)\.(\d+)\.", name)) is not None:
+        if (found := OF_A_LIST.match(name)) is not None:
             layers = lists.setdefault(found[1], {})
             layers[found[2]] = layers.get(found[2], True) and name in unused
     return any(is_unused[0] and not all(is_unused) for is_unused in ([*layers.values()] for layers in lists.values()))
