@@ -83,6 +83,12 @@ def test_a_mistake_in_it_is_named_with_its_line(name, old, new, id, form, line, 
     assert line in (IMPORTS + text).splitlines()[shown - 1]
 
 
+def test_more_words_may_be_kept_by_default_than_the_toy_knows(tmp_path):
+    text = MODEL.replace("top_k=None", "top_k=50").replace("min(top_k, logits.size(-1))", "top_k")
+    found = {name: results(text, tmp_path, name)[name].verdict for name in (WRITES, DRAWS)}
+    assert set(found.values()) == {"matches the builtin"}
+
+
 FUNCTION = """
 def generate(model, idx, max_new_tokens, temperature=1.0, top_p=1.0, do_sample=False):
     for _ in range(max_new_tokens):

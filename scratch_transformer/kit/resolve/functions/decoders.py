@@ -21,6 +21,7 @@ from scratch_transformer.kit.resolve.build.tokenizer import ids_of
 from scratch_transformer.kit.resolve.call.told import SOURCE, SOURCE_LENGTH, WORDS
 from scratch_transformer.kit.resolve.functions.methods import helpers_of
 from scratch_transformer.kit.resolve.functions.toy import HEADS, Reading, ToyModel, end_of, swapped
+from scratch_transformer.kit.resolve.functions.training import SAMPLING
 from scratch_transformer.kit.resolve.names.inputs import INPUTS, OF_ENDS
 from scratch_transformer.kit.resolve.names.words import plain
 
@@ -99,6 +100,11 @@ class Decoder:
         places = {name: parameter for parameter, name in arguments.items()}
         self.model, self.prompt, self.limit = places["next_logits"], prompt_of(arguments), places.get("max_len", "")
         self.samples, self.note = False, ""
+        taken = inspect.signature(function).parameters.values()
+        large = [
+            p for p in taken if plain(p.name) in SAMPLING["top_k"] and type(p.default) is int and p.default > WORDS
+        ]
+        self.most = {p.name: WORDS for p in large}  # top_k=50, of a toy that knows fewer words
 
     def __call__(self, **given: Any) -> Tensor:
         given[self.model] = ToyModel(given[self.model], self.reading, helpers_of(self.function))
@@ -109,6 +115,7 @@ class Decoder:
             given[self.prompt] = forms[self.reading.prompt]
         if re.search(r"new|step|ntoken|numtoken|gen|words", plain(self.limit)):
             given[self.limit] -= 1  # the first id is there already
+        given = {**self.most, **given}
         with Likeliest() as likeliest, _replaced(self.function, ends_in(self.function)):
             output = self.function(**given)
         self.samples = likeliest.used

@@ -63,11 +63,10 @@ def draw_of(writes: Any) -> Any:
     told = [name for name, word in named.items() if any(word in words for words in SAMPLING.values())]
     limit = next((name for name, word in named.items() if NEW.search(word) and word in INPUTS["max_len"].split()), "")
     first, ids, *_ = [*parameters, "", ""]
-    model_and_ids = named.get(first) in INPUTS["next_logits"].split() and named.get(ids) in INPUTS["ids"].split()
-    is_one = model_and_ids and limit and {*told} & {*parameters} and "multinomial" in names_in(writes)
-    if not is_one or any(
-        p.default is p.empty for name, p in parameters.items() if name not in (first, ids, limit, *told)
-    ):
+    takes_both = named.get(first) in INPUTS["next_logits"].split() and named.get(ids) in INPUTS["ids"].split()
+    is_known = {first, ids, limit, *told}.__contains__
+    is_told_all = all(is_known(name) or p.default is not p.empty for name, p in parameters.items())
+    if not (takes_both and limit and told and is_told_all and "multinomial" in names_in(writes)):
         return None
     always = {name: True for name, word in named.items() if word in ("dosample", "sample")}
 
