@@ -333,7 +333,7 @@ class EncoderLayer(nn.Module):
         self.norm1, self.norm2, self.dropout = nn.LayerNorm(width), nn.LayerNorm(width), nn.Dropout(dropout)
 
     def forward(self, x):
-        x = self.norm1(DROP(x + self.attention(x, x, x)[0]))
+        x = self.norm1(SUM)
         return self.norm2(x + self.dropout(self.network(x)))
 """
 OF_LAYERS = """
@@ -352,10 +352,12 @@ class Encoder(nn.Module):
 """
 
 
-@pytest.mark.parametrize("drop, ids", [("self.dropout", {"B24"}), ("", set())])
-def test_what_a_layer_of_another_file_does_in_training_is_said_of_its_stack(drop, ids, tmp_path, monkeypatch):
+@pytest.mark.parametrize("sum, ids", [
+    ("self.dropout(x + self.attention(x, x, x)[0])", {"B24"}), ("x + self.dropout(self.attention(x, x, x)[0])", set()),
+])  # fmt: skip
+def test_what_a_layer_of_another_file_does_in_training_is_said_of_its_stack(sum, ids, tmp_path, monkeypatch):
     """As of one in the same file, which is asked about by itself."""
-    (tmp_path / "the_layer_of_another_file.py").write_text(DROPS_THE_SUM.replace("DROP", drop), encoding="utf-8")
+    (tmp_path / "the_layer_of_another_file.py").write_text(DROPS_THE_SUM.replace("SUM", sum), encoding="utf-8")
     (tmp_path / "whole.py").write_text(OF_LAYERS, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "the_layer_of_another_file", raising=False)

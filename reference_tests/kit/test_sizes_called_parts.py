@@ -22,7 +22,7 @@ class Attention(nn.Module):
         scores = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5
         if mask is not None:
             scores = scores.masked_fill(mask, float("-inf"))
-        return self.out((self.dropout(scores.softmax(-1)) @ v).transpose(1, 2).flatten(2))
+        return self.dropout(self.out((self.dropout(scores.softmax(-1)) @ v).transpose(1, 2).flatten(2)))
 
 
 class FeedForward(nn.Module):

@@ -27,12 +27,12 @@ class EncoderLayer(nn.Module):
         super().__init__()
         self.attention = MADE
         self.up, self.down = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
-        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+        self.norm1, self.norm2, self.dropout = nn.LayerNorm(d_model), nn.LayerNorm(d_model), nn.Dropout(0.1)
 
     def forward(self, x):
         y, weights = self.attention(x)
         x = self.norm1(x + y)
-        return self.norm2(x + self.down(torch.relu(self.up(x))))
+        return self.norm2(x + self.dropout(self.down(torch.relu(self.up(x)))))
 """
 
 

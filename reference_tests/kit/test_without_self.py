@@ -28,12 +28,13 @@ LATER = '\n\nif __name__ == "__main__":\n    d_model = 512\n'
         ("self.d_model", "", []),
         ("d_model", "", ["B26"]),
         ("d_model", "\n\nCONFIG = {'d_model': 512}\n", ["B26"]),
-        ("d_model", LATER, []),
-        ("d_model", "\n\ndef prepare(module):\n    module.d_model = 512\n", []),
+        ("d_model", LATER, ["B29"]),
+        ("d_model", "\n\ndef prepare(module):\n    module.d_model = 512\n", ["B29"]),
     ],
 )
 def test_a_size_without_self_is_not_supplied(width, after, ids, tmp_path):
     text = LAYER.replace("WIDTH", width) + after.replace('__name__ == "__main__"', "False")
     (result,) = check_text(text, tmp_path).values()
     assert ([found.id for found in result.mistakes], result.verdict in FINE) == (ids, not ids), result
-    assert not ids or "It uses d_model, which nothing" in result.mistakes[0].evidence
+    said = {"B26": "It uses d_model, which nothing", "B29": "reads d_model of the file"}
+    assert not ids or said[ids[0]] in result.mistakes[0].evidence

@@ -36,6 +36,7 @@ from scratch_transformer.kit.mistakes.attention import (
     LENT,
     NOT_ASKED,
     ONE_HEAD,
+    OUTSIDE,
     TARGET_ONLY,
     UNTOLD,
     WRITTEN_IN,
@@ -330,7 +331,10 @@ def _sorted(findings: Iterable[Finding]) -> list[Finding]:
     if one_head is not None and one_head.form == ONE_HEAD and "B29" in unique and unique["B29"].form == "num_heads":
         entries = unique.pop("A13").mistake.changes[ONE_HEAD]  # one head, whatever number it is told, is one thing
         unique["B29"] = replace(unique["B29"], entries=entries)
-    return sorted(unique.values(), key=lambda finding: SEVERITIES.index(finding.severity))
+    if "B29" in unique and unique.get("A1", unique["B29"]).form == OUTSIDE:
+        unique.pop("B29")  # the scores' divisor is that number of the file
+    first = {"B26": 0}  # what stops hides the rest
+    return sorted(unique.values(), key=lambda one: (SEVERITIES.index(one.severity), first.get(one.mistake.id, 1)))
 
 
 def _notes(session: Session, match: Match) -> Iterator[str]:

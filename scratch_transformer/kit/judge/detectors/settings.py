@@ -20,6 +20,7 @@ from scratch_transformer.kit.judge.session import Session
 from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import Candidate, Finding
 from scratch_transformer.kit.mistakes import MISTAKES
+from scratch_transformer.kit.mistakes.attention import OUTSIDE
 
 OWN_BIAS = re.compile(r"qkv_?bias|bias_?qkv", re.IGNORECASE)
 NARROW = 5
@@ -175,7 +176,7 @@ def scale_of_the_width(session: Session, best: Hypothesis | None) -> Iterator[Fi
         d_model = session.settings["d_model"]
         if written := _width_outside(type(narrow.module)):
             said = f"It divides by √{written}, a number outside of the class, however wide its heads are made."
-            yield Finding(MISTAKES["A1"], said, "divided by the root of a number outside of the class")
+            yield Finding(MISTAKES["A1"], said, OUTSIDE)
             return
         said = f"With d_model = {d_model}, it divides the scores of a head of {NARROW} features by √{d_model} too."
         yield Finding(MISTAKES["A1"], said, "divided by √d_model")
