@@ -57,6 +57,8 @@ OF_LENT = (("A5", "sees the future only"), ("A25", ""))
 ATTEND = ("Attention", "Layer", "Block", "Encoder", "Decoder", "Model", "Transformer")
 """How the names of kinds end that attend."""
 SEVERITIES = ("mistake", "paper", "harmless", "note")
+STOPS = "B26"
+"""What it stops with hides the rest, so it is told first."""
 WORDS: dict[tuple[str, Any], str] = {
     ("norm_order", "pre"): "pre-norm",
     ("norm_order", "post"): "post-norm",
@@ -333,8 +335,7 @@ def _sorted(findings: Iterable[Finding]) -> list[Finding]:
         unique["B29"] = replace(unique["B29"], entries=entries)
     if "B29" in unique and unique.get("A1", unique["B29"]).form == OUTSIDE:
         unique.pop("B29")  # the scores' divisor is that number of the file
-    first = {"B26": 0}  # what stops hides the rest
-    return sorted(unique.values(), key=lambda one: (SEVERITIES.index(one.severity), first.get(one.mistake.id, 1)))
+    return sorted(unique.values(), key=lambda one: (SEVERITIES.index(one.severity), one.mistake.id != STOPS))
 
 
 def _notes(session: Session, match: Match) -> Iterator[str]:
