@@ -27,7 +27,7 @@ TYPES = (int, float, bool, str)
 def names_in(thing: Any) -> frozenset[str]:
     """The names of attributes, globals and parameters in a function, or in the methods of a class."""
     members = vars(thing).values() if isinstance(thing, type) else [thing]
-    codes = [code for member in members for code in _codes(member)]
+    codes = [code for member in members for code in codes_of(member)]
     return frozenset(name for code in codes for name in (*code.co_names, *code.co_varnames))
 
 
@@ -203,7 +203,7 @@ def is_own(thing: Any) -> bool:
     return name.partition(".")[0] not in (*sys.stdlib_module_names, "torch", "numpy") and "site-packages" not in file
 
 
-def _codes(member: Any) -> Iterator[CodeType]:
+def codes_of(member: Any) -> Iterator[CodeType]:
     """Of a function or method, and of what is written inside of it: comprehensions, functions."""
     member = getattr(member, "fget", None) or inspect.unwrap(getattr(member, "__func__", member))
     waiting = [code for code in [getattr(member, "__code__", None)] if isinstance(code, CodeType)]

@@ -121,8 +121,9 @@ WEIGHTED = {"Linear", "Embedding", "Parameter", "MultiheadAttention", "LayerNorm
 def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str, ...]:
     """The same, by the name alone and what its forward takes."""
     name = name.removeprefix(ADAPTER) if inspect.isfunction(thing) else name
-    if structure.joins_heads(thing) or structure.adds_what_it_holds(thing):
-        name = re.sub(r"_?[wW]rapper$", "", name)  # MultiHeadAttentionWrapper, SublayerWrapper
+    wrapped = re.sub(r"_?[wW]rapper$", "", name)  # MultiHeadAttentionWrapper, SublayerWrapper
+    if wrapped != name and (structure.joins_heads(thing) or structure.adds_what_it_holds(thing)):
+        name = wrapped
     word = plain(name)
     is_none = any(word.endswith(other) for other in NO_COMPONENTS) and not is_tokenizer(thing)
     is_none = is_none or ("pos" in word and words(name)[0] in NOTHING)  # NoPositionalEncoding, of a study

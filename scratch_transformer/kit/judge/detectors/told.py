@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import lines_of, parameters_of
+from scratch_transformer.kit.definitions import codes_of, lines_of, parameters_of
 from scratch_transformer.kit.judge.frames import DONE_AT, in_one_line
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import ROUNDED, Session, distance
@@ -167,14 +167,8 @@ def size_of_the_file(session: Session, best: Hypothesis | None) -> Iterator[Find
 
 def _globals_in(function: types.FunctionType) -> set[str]:
     """The names that a function, and what is written inside of it, reads from its file."""
-    waiting, found = [function.__code__], set[str]()
-    while waiting:
-        code = waiting.pop()
-        found |= {
-            str(step.argval) for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")
-        }
-        waiting += [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
-    return found
+    steps = (step for code in codes_of(function) for step in dis.get_instructions(code))
+    return {str(step.argval) for step in steps if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
 
 
 def _with_another(session: Session, file: dict[str, Any], name: str) -> str:

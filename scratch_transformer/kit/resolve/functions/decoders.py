@@ -20,9 +20,9 @@ from scratch_transformer.kit.kinds.decoding import BOS, EOS, MAX_LEN
 from scratch_transformer.kit.resolve.build.tokenizer import ids_of
 from scratch_transformer.kit.resolve.call.told import SOURCE, SOURCE_LENGTH, WORDS
 from scratch_transformer.kit.resolve.functions.methods import helpers_of
-from scratch_transformer.kit.resolve.functions.toy import HEADS, Reading, ToyModel, end_of, swapped
+from scratch_transformer.kit.resolve.functions.toy import HEADS, Reading, ToyModel, swapped
 from scratch_transformer.kit.resolve.functions.training import SAMPLING
-from scratch_transformer.kit.resolve.names.inputs import INPUTS, OF_ENDS
+from scratch_transformer.kit.resolve.names.inputs import INPUTS, OF_ENDS, first_or_last
 from scratch_transformer.kit.resolve.names.words import plain
 
 OF_SOURCE = re.compile(r"^(src|source|sent)|sentence|english|input")
@@ -61,7 +61,7 @@ def ends_in(function: Any) -> dict[str, int]:
     found: dict[str, int] = {}
     for one in reached(function):
         for name in one.__code__.co_names:
-            end = end_of(name)
+            end = first_or_last(plain(name))
             if end is not None and type(one.__globals__.get(name)) is int:
                 found[name] = end
     return found

@@ -17,9 +17,9 @@ from torch import Tensor, nn
 
 from scratch_transformer.kit.definitions import names_in, source_of
 from scratch_transformer.kit.kinds.decoding import BOS
-from scratch_transformer.kit.resolve.functions.toy import Reading, ToyModel, end_of
+from scratch_transformer.kit.resolve.functions.toy import Reading, ToyModel
 from scratch_transformer.kit.resolve.functions.training import SAMPLING
-from scratch_transformer.kit.resolve.names.inputs import INPUTS
+from scratch_transformer.kit.resolve.names.inputs import INPUTS, first_or_last
 from scratch_transformer.kit.resolve.names.words import plain
 
 WRITES = re.compile(r"generate|greedy|translate|beamsearch|sample|infer|predict")
@@ -50,7 +50,8 @@ def helpers_of(function: Any) -> dict[str, Any]:
 
 def ends_of(function: Any) -> set[int | None]:
     """The first and the last id, as far as a method reads them from its own model: self.eos_id."""
-    return {end_of(name) for name in function.__code__.co_names} if getattr(function, "owner", None) else set()
+    is_method = getattr(function, "owner", None) is not None
+    return {first_or_last(plain(name)) for name in function.__code__.co_names} if is_method else set()
 
 
 def draw_of(writes: Any) -> Any:

@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from scratch_transformer.kit.kinds.decoding import BOS, EOS
+from scratch_transformer.kit.kinds.decoding import EOS
 from scratch_transformer.kit.resolve.call.told import LAYERS, LONG, SOURCE, SOURCE_LENGTH, WORDS
-from scratch_transformer.kit.resolve.names.inputs import OF_ENDS
+from scratch_transformer.kit.resolve.names.inputs import first_or_last
 from scratch_transformer.kit.resolve.names.settings import settings_of
 from scratch_transformer.kit.resolve.names.words import plain
 
@@ -23,12 +23,6 @@ ABSENT = ("module", "generate", "tokenizer")
 """What a model is asked for and the toy does not have: that of a parallel model, of a library's."""
 MARK = (0.0, 1.0, -2.0, 4.0)
 """Of an embedded id: the id itself comes first."""
-
-
-def end_of(name: str) -> int | None:
-    """The toy's first or last id, for what is called after one."""
-    end = next((end for end, pattern in OF_ENDS.items() if pattern.fullmatch(plain(name))), "")
-    return {"bos": BOS, "eos": EOS}.get(end)
 
 
 @dataclass(frozen=True)
@@ -87,7 +81,7 @@ class ToyModel(nn.Module):
                 raise
             if plain(name) in WHOLE:
                 return self
-            if (end := end_of(name)) is not None:
+            if (end := first_or_last(plain(name))) is not None:
                 return end
             return LONG if "max_len" in settings_of(name)[:1] else Part(self, plain(name))
 
