@@ -150,7 +150,23 @@ def of_the_sources_length(model, src, src_mask, start_symbol=1, end_symbol=2):
     return ids
 
 
+def refuses_what_is_too_long(model, idx, max_new_tokens, block_size=128):
+    for _ in range(max_new_tokens):
+        assert idx.shape[1] <= block_size
+        idx = torch.cat((idx, model(idx)[:, -1].argmax(-1, keepdim=True)), 1)
+    return idx
+
+
+def stops_where_the_model_is_full(model, idx, max_new_tokens, block_size=128):
+    for _ in range(max_new_tokens):
+        if idx.shape[1] == block_size:
+            break
+        idx = torch.cat((idx, model(idx)[:, -1].argmax(-1, keepdim=True)), 1)
+    return idx
+
+
 RIGHT = [
+    *(refuses_what_is_too_long, stops_where_the_model_is_full),
     *(of_two_tables, of_a_limit_of_its_own, of_the_sources_length),
     *(of_a_prompt, of_a_config, of_empty_caches, of_two_tokenizers, of_two_fields, of_indices, of_a_context),
     *(of_columns, of_a_global, of_an_end_of_the_text),
@@ -200,9 +216,40 @@ def of_a_limit_of_its_own_without_an_end(model, src, start_symbol, end_symbol):
     return ids
 
 
+BLOCK_SIZE = 256
+
+
+def of_a_global_window(model, idx, max_new_tokens):
+    for _ in range(max_new_tokens):
+        logits = model(idx[:, 0:BLOCK_SIZE])
+        idx = torch.cat((idx, logits[:, -1].argmax(-1, keepdim=True)), 1)
+    return idx
+
+
+def of_a_window_that_is_told(model, idx, max_new_tokens, context_size):
+    for _ in range(max_new_tokens):
+        idx = torch.cat((idx, model(idx[:, :context_size])[:, -1].argmax(-1, keepdim=True)), 1)
+    return idx
+
+
+def of_a_window_in_a_config(model, idx, max_new_tokens, config: dict):
+    for _ in range(max_new_tokens):
+        seen = idx if idx.shape[1] <= config["context_length"] else idx[:, : config["context_length"]]
+        idx = torch.cat((idx, model(seen)[:, -1].argmax(-1, keepdim=True)), 1)
+    return idx
+
+
+def of_a_window_by_default(model, idx, max_new_tokens, block_size=128):
+    for _ in range(max_new_tokens):
+        idx = torch.cat((idx, model(idx[:, :block_size])[:, -1].argmax(-1, keepdim=True)), 1)
+    return idx
+
+
 @pytest.mark.parametrize(
     ("function", "id"),
     [
+        *((function, "D9") for function in (of_a_global_window, of_a_window_that_is_told)),
+        *((function, "D9") for function in (of_a_window_in_a_config, of_a_window_by_default)),
         (of_a_limit_of_its_own_without_an_end, "D4"),
         (of_two_tables_of_the_first, "D8"),
         (never_stops, "D4"),

@@ -62,6 +62,8 @@ def test_what_a_model_writes_itself_is_judged(tmp_path):
     ("name", "old", "new", "id", "form", "line"),
     [
         (WRITES, "logits[:, -1, :] / ", "logits[:, 0, :] / ", "D8", "", "logits[:, 0, :]"),
+        (WRITES, "idx[:, -self.block_size:]", "idx[:, :self.block_size]", "D9", "", "idx[:, :self.block_size]"),
+        (WRITES, "(idx, chosen)", "(chosen, idx)", "D10", "", "(chosen, idx)"),
         (GREEDY, "argmax(", "argmin(", "D6", "", "argmin("),
         (GREEDY, "                break\n", "                pass\n", "D4", "", "eos_id"),
         (DRAWS, "/ temperature", "* temperature", "S1", "multiplied", "* temperature"),

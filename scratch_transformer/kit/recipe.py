@@ -140,6 +140,7 @@ class Recipe:
     top_k: str = "right"
     removed: str = "-inf"  # the logits of what may not be drawn
     decoding: str = "right"
+    window: str = "the end"  # "the beginning": which words a model is given of a text that is longer than it takes
     length_penalty: float = 0.0
     ends: str = "bos, eos"  # which of them the decoded ids include
     blocked_is: str = "False"  # of masks

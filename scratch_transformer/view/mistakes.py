@@ -38,6 +38,8 @@ NOT_HERE = {
     "D1": "the page decodes greedily, without a beam",
     "D2": "the page decodes greedily, without a beam",
     "D3": "the page decodes greedily, without a beam",
+    "D9": "no sentence is longer than the model takes",
+    "D10": UNKNOWN,
     "LN6": UNKNOWN,
     "LN14": UNKNOWN,
     "LN11": "the model has no RMSNorm",

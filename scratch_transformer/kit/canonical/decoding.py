@@ -17,6 +17,11 @@ NextLogits = Callable[[Tensor], Tensor]
 Hypothesis = tuple[list[int], float, bool]  # ids, score, is finished
 
 
+def longest_of(next_logits: NextLogits) -> int | None:
+    """How many ids it takes at most; None if it does not say so."""
+    return getattr(next_logits, "longest", None)
+
+
 def ending(ids: list[int], bos: int, eos: int, ends: str) -> Tensor:
     """The ids with or without the first bos and the last eos."""
     if "bos" not in ends and ids and ids[0] == bos:
@@ -37,13 +42,18 @@ class Greedy(nn.Module):
         ids, form = [bos], self.recipe.decoding
         limit = max_len + {"one more": 1, "one less": -1}.get(form, 0)
         while len(ids) < limit:
-            logits = next_logits(torch.tensor([ids]))[0]  # (T, V)
+            logits = next_logits(torch.tensor([self._cut(ids, next_logits)]))[0]  # (T, V)
             row = 0 if form == "first position" else -1
             scores = logits[row]
-            ids.append(int(scores.argmin() if form == "least probable" else scores.argmax()))
-            if ids[-1] == eos and form != "does not stop":
+            word = int(scores.argmin() if form == "least probable" else scores.argmax())
+            ids = [word, *ids] if form == "at the front" else [*ids, word]
+            if word == eos and form != "does not stop":
                 break
         return ending(ids, bos, eos, self.recipe.ends)
+
+    def _cut(self, ids: list[int], next_logits: NextLogits) -> list[int]:
+        """The words that the model is given: to look at those before the last ones, too, changes nothing."""
+        return ids[: longest_of(next_logits)] if self.recipe.window == "the beginning" else ids
 
 
 class Beam(nn.Module):

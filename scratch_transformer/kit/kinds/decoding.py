@@ -7,7 +7,7 @@ from torch import Tensor
 
 from scratch_transformer.kit.canonical.decoding import Beam, Greedy, NextLogits
 from scratch_transformer.kit.canonical.masks import CausalMask, CombinedMask, PaddingMask
-from scratch_transformer.kit.kind import Kind, Probe, Settings
+from scratch_transformer.kit.kind import Extra, Kind, Probe, Settings
 from scratch_transformer.kit.kinds.choices import combined
 from scratch_transformer.kit.kinds.inputs import B, Draw, S, T
 
@@ -15,10 +15,12 @@ VOCABULARY, BOS, EOS, MAX_LEN = 9, 1, 2, 10
 SOURCE = "Vaswani et al. 2017, section 6.1"
 
 
-def toy_model(seed: int, eos_from: int, confidence: float = 2.0, shift: float = 0.0) -> NextLogits:
+def toy_model(
+    seed: int, eos_from: int, confidence: float = 2.0, shift: float = 0.0, longest: int | None = None
+) -> NextLogits:
     """A model whose logits depend on the last two ids and the position; eos is likely from length `eos_from` on.
 
-    shift: added to all logits at odd positions, which changes no probability.
+    shift: added to all logits at odd positions, which changes no probability. longest: how many ids it says it takes.
     """
     generator = torch.Generator().manual_seed(seed)
     V = VOCABULARY
@@ -32,11 +34,14 @@ def toy_model(seed: int, eos_from: int, confidence: float = 2.0, shift: float = 
         logits[..., BOS] -= 20.0
         return logits + shift * (length % 2)[:, None]
 
+    next_logits.longest = longest  # type: ignore[attr-defined]
     return next_logits
 
 
-def search_inputs(settings: Settings, seed: int, eos_from: int, shift: float) -> dict[str, object]:
-    model = toy_model(seed, eos_from, shift=shift)
+def search_inputs(
+    settings: Settings, seed: int, eos_from: int, shift: float, longest: int | None = None
+) -> dict[str, object]:
+    model = toy_model(seed, eos_from, shift=shift, longest=longest)
     return {"next_logits": model, "bos": BOS, "eos": EOS, "max_len": MAX_LEN}
 
 
@@ -45,6 +50,12 @@ def greedy_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
     if not settings["knows_eos"]:
         return (never,)
     return Probe("ends", search_inputs(settings, 4, 4, 0.0), shows="a model that says eos after a few words"), never
+
+
+def longer(settings: Settings) -> Probe:
+    """Texts that grow longer than the model takes: it knows the next word by the last two, so the last are enough."""
+    inputs = search_inputs(settings, 6, 99, 0.0, longest=4)
+    return Probe("longer", inputs, shows="texts that are longer than the model takes")
 
 
 def beam_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
@@ -76,7 +87,8 @@ GREEDY = Kind(
     defaults={"knows_eos": True},
     build=lambda settings, recipe: Greedy(recipe),
     probes=greedy_probes,
-    mistakes=("D4", "D6", "D8"),
+    mistakes=("D4", "D6", "D8", "D9", "D10"),
+    extras=(Extra(("D9",), longer),),
     designs=combined(ENDS, {"": {}, "one more": {"decoding": "one more"}, "one less": {"decoding": "one less"}}),
 )
 BEAM = Kind(

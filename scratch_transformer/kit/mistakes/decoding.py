@@ -1,4 +1,4 @@
-"""D1 … D8: mistakes in greedy and beam search, and in looking at attention."""
+"""D1 … D10: mistakes in greedy and beam search, and in looking at attention."""
 
 from scratch_transformer.kit.kind import Mistake
 
@@ -137,6 +137,38 @@ print("rows are", weights.shape[0], "target words:", target, "and columns", weig
 import torch
 logits = torch.eye(3)  # (positions, vocabulary)
 print("last position:", logits[-1].argmax().item(), "first position:", logits[0].argmax().item())
+""",
+    ),
+    Mistake(
+        id="D9",
+        title="keeps the beginning of a text that is too long",
+        severity="mistake",
+        does="Of a text that is longer than the model takes, the first words are given to it, and the last left out: "
+        "from there on it reads the same words at every step.",
+        expected="The last words, as many as the model takes.",
+        fix="idx[:, -block_size:].",
+        source="Radford et al. 2019, section 2.3: a context of 1024 tokens",
+        changes={"": {"window": "the beginning"}},
+        demo="""\
+text, block_size = ["the", "cat", "sat", "on", "the", "mat"], 4
+print("the last words:", text[-block_size:])
+print("the first ones:", text[:block_size], "- whatever has been written since")
+""",
+    ),
+    Mistake(
+        id="D10",
+        title="puts the next word in front of the text",
+        severity="mistake",
+        does="Joins the new word and the text the wrong way round: the text grows backwards, and always ends in the "
+        "same word, which the model goes on from.",
+        expected="The next word comes behind those that are there.",
+        fix="torch.cat((idx, next_word), dim=1).",
+        source=SEARCH,
+        changes={"": {"decoding": "at the front"}},
+        demo="""\
+import torch
+text, word = torch.tensor([[5, 6, 7]]), torch.tensor([[8]])
+print("behind:", torch.cat((text, word), dim=1).tolist(), "in front:", torch.cat((word, text), dim=1).tolist())
 """,
     ),
 )

@@ -60,6 +60,7 @@ PATTERNS: dict[str, str] = {
     "B12": r"dropout", "T1": r"softmax", "T2": r"softmax", "T3": r"fill_|smooth", "T4": r"pad|ignore",
     "T5": r"pad|ignore", "T7": r"min|step", "D1": r"log|score", "D2": r"eos|end", "D3": r"eos|end",
     "D4": r"(?i)eos|\bend(_?tok|_?id|_?sym)?|stop", "D6": r"argmin|largest=False|\.min\(", "D8": r"\[(:, ?)?0(, ?:)?\]",
+    "D9": r"\[[^\]]*:[^\]:]*[a-zA-Z]\w*[^\]:]*\]", "D10": r"cat\w*\(|stack\(|insert\(|\] *\+|= *\[",
 }  # fmt: skip
 
 

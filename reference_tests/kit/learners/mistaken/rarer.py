@@ -76,4 +76,12 @@ RARER = (
              "np.argmax(model(ids)[-1])", "np.argmax(model(ids)[0])"),
     mistaken("D8", "seq2seq", "greedy_decode",
              "model.project(out[:, -1])", "model.project(out[:, 0])"),
+    mistaken("D9", "lecture", "BigramLanguageModel.generate",
+             "idx_cond = idx[:, -block_size:]", "idx_cond = idx[:, :block_size]"),
+    mistaken("D9", "gpt", "GPT.generate",
+             "idx[:, -self.config.block_size :]", "idx[:, : self.config.block_size]"),
+    mistaken("D10", "lecture", "BigramLanguageModel.generate",
+             "torch.cat((idx, idx_next), dim=1)", "torch.cat((idx_next, idx), dim=1)"),
+    mistaken("D10", "arrays", "generate",
+             "np.append(ids, np.argmax(model(ids)[-1]))", "np.append(np.argmax(model(ids)[-1]), ids)"),
 )  # fmt: skip

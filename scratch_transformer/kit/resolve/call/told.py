@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from scratch_transformer.kit.resolve.build.config import Config, Unknown
@@ -18,7 +17,8 @@ LONG, LAYERS, WORDS = 64, 2, 9
 class Known:
     """What a decoding function reads of a model's config: its longest sequence, its words."""
 
-    values: Mapping[str, int] = {"max_len": LONG, "vocab_size": WORDS, "num_layers": LAYERS}
+    def __init__(self, longest: int) -> None:
+        self.values = {"max_len": longest, "vocab_size": WORDS, "num_layers": LAYERS}
 
     def fixes(self, name: str) -> bool:
         return any(setting in self.values for setting in settings_of(name))
@@ -30,6 +30,6 @@ class Known:
         return self.values[setting]
 
 
-def config() -> Config:
+def config(longest: int = LONG) -> Config:
     """In place of a model's config."""
-    return Config(Known())
+    return Config(Known(longest))

@@ -15,14 +15,18 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from scratch_transformer.kit.arrays.libraries import reached
+from scratch_transformer.kit.canonical.decoding import longest_of
 from scratch_transformer.kit.definitions import names_in
 from scratch_transformer.kit.kinds.decoding import BOS, EOS, MAX_LEN
+from scratch_transformer.kit.resolve.build.config import Config
 from scratch_transformer.kit.resolve.build.tokenizer import ids_of
+from scratch_transformer.kit.resolve.call import told
 from scratch_transformer.kit.resolve.call.told import SOURCE, SOURCE_LENGTH, WORDS
 from scratch_transformer.kit.resolve.functions.methods import helpers_of
 from scratch_transformer.kit.resolve.functions.toy import HEADS, Reading, ToyModel, swapped
 from scratch_transformer.kit.resolve.functions.training import SAMPLING
 from scratch_transformer.kit.resolve.names.inputs import INPUTS, OF_ENDS, first_or_last
+from scratch_transformer.kit.resolve.names.settings import settings_of
 from scratch_transformer.kit.resolve.names.words import plain
 
 OF_SOURCE = re.compile(r"^(src|source|sent)|sentence|english|input")
@@ -67,6 +71,20 @@ def ends_in(function: Any) -> dict[str, int]:
     return found
 
 
+def _windows_in(function: Any) -> list[str]:
+    """Globals of a function, and of those that it calls, that say how long a text its model takes."""
+    return [
+        name
+        for one in reached(function)
+        for name in one.__code__.co_names
+        if _says_longest(name) and type(one.__globals__.get(name)) is int
+    ]
+
+
+def _says_longest(name: str) -> bool:
+    return settings_of(name)[:1] == ("max_len",)
+
+
 ENDS = re.compile(r"eos|eot|</s>|\[sep\]|sep_?token|<end>|(end|stop)_?(token|id|symbol|idx|word)", re.IGNORECASE)
 
 
@@ -105,9 +123,11 @@ class Decoder:
             p for p in taken if plain(p.name) in SAMPLING["top_k"] and type(p.default) is int and p.default > WORDS
         ]
         self.most = {p.name: WORDS for p in large}  # top_k=50, of a toy that knows fewer words
+        self.windows = [p.name for p in taken if p.name not in arguments and _says_longest(p.name)]
 
     def __call__(self, **given: Any) -> Tensor:
-        given[self.model] = ToyModel(given[self.model], self.reading, helpers_of(self.function))
+        next_logits = given[self.model]
+        given[self.model] = ToyModel(next_logits, self.reading, helpers_of(self.function))
         if self.prompt:
             first = torch.tensor([given[self.prompt]])
             text = " ".join(map(str, first.tolist()))
@@ -116,7 +136,12 @@ class Decoder:
         if re.search(r"new|step|ntoken|numtoken|gen|words", plain(self.limit)):
             given[self.limit] -= 1  # the first id is there already
         given = {**self.most, **given}
-        with Likeliest() as likeliest, _replaced(self.function, ends_in(self.function)):
+        values = ends_in(self.function)
+        if (longest := longest_of(next_logits)) is not None:
+            given |= dict.fromkeys(self.windows, longest)
+            given |= {name: told.config(longest) for name, value in given.items() if isinstance(value, Config)}
+            values |= dict.fromkeys(_windows_in(self.function), longest)
+        with Likeliest() as likeliest, _replaced(self.function, values):
             output = self.function(**given)
         self.samples = likeliest.used
         found = first_of(output)

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from scratch_transformer.kit.canonical.decoding import longest_of
 from scratch_transformer.kit.kinds.decoding import EOS
 from scratch_transformer.kit.resolve.call.told import LAYERS, LONG, SOURCE, SOURCE_LENGTH, WORDS
 from scratch_transformer.kit.resolve.names.inputs import first_or_last
@@ -63,7 +64,9 @@ class ToyModel(nn.Module):
         super().__init__()
         self.nothing = nn.Parameter(torch.zeros(1))
         self.device = torch.device("cpu")
-        self.config = SimpleNamespace(block_size=LONG, context_length=LONG, n_ctx=LONG, max_len=LONG, max_seq_len=LONG)
+        self.longest = longest_of(next_logits) or LONG
+        names = ("block_size", "context_length", "n_ctx", "max_len", "max_seq_len")
+        self.config = SimpleNamespace(**dict.fromkeys(names, self.longest))
         for name in HEADS:
             self.add_module(name, Head(reading.head_logs))
         self.next_logits, self.helpers, self.reading = next_logits, helpers, reading
@@ -83,7 +86,7 @@ class ToyModel(nn.Module):
                 return self
             if (end := first_or_last(plain(name))) is not None:
                 return end
-            return LONG if "max_len" in settings_of(name)[:1] else Part(self, plain(name))
+            return self.longest if "max_len" in settings_of(name)[:1] else Part(self, plain(name))
 
     def encode(self, *args: Any, **options: Any) -> Tensor:
         return torch.zeros(1, 3, len(MARK))
@@ -180,7 +183,7 @@ class Part:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        return LONG if "max_len" in settings_of(name)[:1] else Part(self.model, plain(name))
+        return self.model.longest if "max_len" in settings_of(name)[:1] else Part(self.model, plain(name))
 
 
 class Head(nn.Module):
