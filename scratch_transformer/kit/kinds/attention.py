@@ -31,7 +31,7 @@ OF_ANOTHER = tuple(
     f"A21:{made} are made with the projection of the {other}"
     for made, other in itertools.permutations(("queries", "keys", "values"), 2)
 )
-CORE_MISTAKES = ("A1", "A2", "A37", "A38", "A3", "A4", "A8", "A10", "A11", "A12", "A16", "A18", "A34")
+CORE_MISTAKES = ("A1", "A2", "A37", "A38", "A3", "A4", "A8", "A10", "A11", "A12", "A16", "A18", "A34", "A40")
 CORE_OF_OTHERS = (
     *(id for id in CORE_MISTAKES if id not in ("A10", "A11", "A37", "A38")),
     "A37:the scores themselves",

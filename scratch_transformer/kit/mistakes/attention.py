@@ -1,4 +1,4 @@
-"""A1 … A25, A37 … A39: mistakes in attention, its heads and its masks."""
+"""A1 … A25, A37 … A40: mistakes in attention, its heads and its masks."""
 
 from scratch_transformer.kit.kind import Mistake
 
@@ -469,6 +469,28 @@ x = torch.randn(1, 3, 4)
 print("two calls in training mode differ:", not torch.equal(attention(x, x, x)[0], attention(x, x, x)[0]))
 attention.dropout = 0.0
 print("without dropout they don't:", torch.equal(attention(x, x, x)[0], attention(x, x, x)[0]))
+""",
+    ),
+    Mistake(
+        id="A40",
+        title="dropout before the softmax",
+        severity="mistake",
+        does="Drops out scores, not weights. In training a dropped score becomes 0, which is no weight of 0: the key "
+        "gets a share in proportion to e⁰ = 1, a blocked one too, if it was filled with -1e9. From -∞ dropout makes "
+        "NaN, as 0 · ∞ is NaN. The scores that are left are made larger, and the weights sharper.",
+        expected="Dropout of the weights, after the softmax: a dropped key has no weight then.",
+        fix="weights = self.dropout(scores.softmax(-1)): the softmax first.",
+        source="Vaswani et al. 2017, section 5.4",
+        mathematics="right: dropout(softmax(s)) V      here: softmax(dropout(s)) V",
+        demo="""\
+import torch
+torch.manual_seed(1)
+scores = torch.tensor([3.0, -4.0, 2.0, float("-inf")])
+drop = torch.nn.Dropout(0.5)
+print("right:", drop(scores.softmax(-1)))
+dropped = drop(scores[:3])
+print("dropped scores:", dropped, "their weights:", dropped.softmax(-1))
+print("of a blocked one, dropped:", torch.tensor(0.0) * scores[3])
 """,
     ),
     Mistake(

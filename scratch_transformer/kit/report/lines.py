@@ -24,7 +24,7 @@ AROUND = 2
 
 OF_ATTENTION = (
     "A1", "A2", "A4", "A8", "A10", "A11", "A12", "A13", "A14", "A15", "A16", "A17", "A18", "A19", "A21", "A23", "A28",
-    "A25", "A29", "A38",
+    "A25", "A29", "A38", "A40",
 )  # fmt: skip
 """Mistakes that are made where attention is computed: the same words elsewhere mean something else."""
 OF_LAYERS = ("A36", "B2", "B3", "B6", "B13", "B14", "B15", "B20", "B23", "B24")

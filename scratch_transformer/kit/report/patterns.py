@@ -43,7 +43,7 @@ PATTERNS: dict[str, str] = {
     "A5": r"tril|triu|mask", "A6": r"tril|triu|mask", "A7": r"mask", "A8": r"masked_fill|1e9|inf",
     "A10": r"masked_fill|10000|1e4|e4", "A11": r"masked_fill|mask", "A12": r"masked_fill_|_\(|\+=|\*=",
     "A13": r"view|reshape", "A14": r"Linear\(", "A15": r"Linear\(", "A16": r"mask", "A17": r"attn|weights|scores",
-    "A18": r"dropout", "A19": r"(//|%) *[^\d\s]|Linear\(.*heads", "A21": r"matmul|@|bmm|einsum",
+    "A18": r"dropout", "A40": r"(?i)dropout", "A19": r"(//|%) *[^\d\s]|Linear\(.*heads", "A21": r"matmul|@|bmm|einsum",
     "A22": r"cross|memory|\benc|\bmem|src_key_padding_mask",
     "A23": r"view|reshape|transpose|permute", "A24": r"mask", "A25": r"tril|triu|mask",
     "A27": r"self_?att\w*\(|mask", "A28": r"Linear\(", "A29": r"masked_fill|mask\w* ?=", "A30": r"mask|tril|triu",

@@ -159,6 +159,14 @@ HEADS = (
              "self.dropout(torch.softmax(attn_scores, dim=-1))", "torch.softmax(attn_scores, dim=-1)"),
     mistaken("A18", "gpt", "CausalSelfAttention",
              "        att = self.attn_dropout(att)\n", ""),
+    mistaken("A40", "seq2seq", "MultiHeadAttentionBlock",
+             "        attention_scores = attention_scores.softmax(dim=-1)\n        if dropout is not None:\n"
+             "            attention_scores = dropout(attention_scores)\n",
+             "        if dropout is not None:\n            attention_scores = dropout(attention_scores)\n"
+             "        attention_scores = attention_scores.softmax(dim=-1)\n"),
+    mistaken("A40", "gpt", "CausalSelfAttention",
+             "        att = F.softmax(att, dim=-1)\n        att = self.attn_dropout(att)\n",
+             "        att = self.attn_dropout(att)\n        att = F.softmax(att, dim=-1)\n"),
     mistaken("A19", "seq2seq", "MultiHeadAttentionBlock",
              '        assert d_model % h == 0, "d_model is not divisible by h"\n', ""),
     mistaken("A19", "annotated", "MultiHeadedAttention",

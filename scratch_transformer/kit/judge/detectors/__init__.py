@@ -20,6 +20,7 @@ from scratch_transformer.kit.judge.detectors.infinity import INFINITY
 from scratch_transformer.kit.judge.detectors.inventory import INVENTORY
 from scratch_transformer.kit.judge.detectors.padding import PADDING
 from scratch_transformer.kit.judge.detectors.samples import SAMPLES
+from scratch_transformer.kit.judge.detectors.scores import SCORES
 from scratch_transformer.kit.judge.detectors.settings import SETTINGS
 from scratch_transformer.kit.judge.detectors.told import TOLD
 from scratch_transformer.kit.judge.search import Hypothesis
@@ -36,6 +37,7 @@ DETECTORS = (
     *GRADIENTS,
     *BY_HAND,
     *DROPOUT,
+    *SCORES,
     *EMBEDDING,
     *SETTINGS,
     *TOLD,

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from scratch_transformer.kit.definitions import leads_to, nodes_of, parameters_of, source_of
+from scratch_transformer.kit.judge.detectors.scores import dropped_scores
 from scratch_transformer.kit.judge.places import THREE
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session, distance, says_nothing
@@ -71,6 +72,8 @@ def attention_dropout(session: Session, best: Hypothesis | None) -> Iterator[Fin
         yield Finding(MISTAKES["A18"], f"{BUILT} give the same output.")
         return
     if not drops_weights(candidate, probe):
+        if any(dropped_scores(session, best)):
+            return  # told of by itself
         said = "With the same values for all keys, its output in training mode is that of evaluation, or dropped"
         yield Finding(MISTAKES["A18"], f"{said}: the weights still sum to 1.")
         return
@@ -233,6 +236,8 @@ def dropout_after_the_sum(session: Session, best: Hypothesis | None) -> Iterator
             output = call(candidate, probe.inputs)
     finally:
         candidate.module.eval()
+    if not bool(output.isfinite().all()):
+        return  # NaN in training, which has a reason of its own
     zeros = (output == 0).double().mean().item()
     if zeros > 0.2 and not (still == 0).any():
         yield Finding(MISTAKES["B24"], f"With dropout = 0.5, in training {zeros:.0%} of its output is 0.")

@@ -326,6 +326,8 @@ def _by_name(
             constants[parameter.name] = settings[known[0]]
         elif parameter.name not in found and known == ["label_smoothing"] and parameter.default is False:
             constants[parameter.name] = settings["label_smoothing"] > 0  # whether any: how much, it says itself
+        elif parameter.default is None and isinstance(inert := FIXED.get(plain(parameter.name)), NoDropout):
+            constants[parameter.name] = inert  # changes nothing, and shows where dropout is
     if not found and (parameters or "max_len" not in settings):  # a table of positions need not be told anything
         raise CannotCall("its forward takes no tensor")
     return _complete(found, tensors), constants

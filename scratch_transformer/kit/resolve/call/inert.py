@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from torch import Tensor
+from torch.nn import functional
 
 
 class NoDropout(float):
@@ -12,4 +13,5 @@ class NoDropout(float):
     training = False
 
     def __call__(self, x: Tensor) -> Tensor:
-        return x
+        """What it is given, by PyTorch's own function: whoever looks for dropout sees where it is."""
+        return functional.dropout(x, self.p, self.training) if isinstance(x, Tensor) else x

@@ -1,0 +1,78 @@
+"""A40: dropout whose zeros get into a softmax, which makes weights of them again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from scratch_transformer.kit.judge.frames import DONE_AT, line_now
+from scratch_transformer.kit.judge.search import Hypothesis
+from scratch_transformer.kit.judge.session import Session
+from scratch_transformer.kit.judge.variants import call
+from scratch_transformer.kit.kind import Finding
+from scratch_transformer.kit.mistakes import MISTAKES
+
+Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
+SOFTMAX = ("softmax", "log_softmax", "exp", "exp_")
+"""By hand it is exp(x), or exp(x - max)."""
+BLOCKED = -1e3
+"""No score of the probes is as small: it was masked."""
+
+
+class _Scores(TorchFunctionMode):
+    """Every dropout drops half. At which line of a learner's it drops what a softmax is made of."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dropped: dict[torch.Size, tuple[Tensor, str]] = {}
+        """Where something was dropped last, of each shape, and at which line."""
+        self.line = ""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = kwargs or {}
+        if func is torch.nn.functional.dropout:
+            named = dict(zip(("input", "p", "training", "inplace"), args, strict=False)) | given
+            output: Tensor = func(**{**named, "p": 0.5, "training": True})
+            self.dropped[output.shape] = (output == 0) | output.isnan(), line_now()
+            return output
+        if not self.line and getattr(func, "__name__", "") in SOFTMAX and args and isinstance(args[0], Tensor):
+            dropped, line = self.dropped.get(args[0].shape, (None, ""))
+            self.line = line if dropped is not None and _are_in(dropped, args[0]) else ""
+        return func(*args, **given)
+
+
+def _are_in(dropped: Tensor, scores: Tensor) -> bool:
+    """Whether what was dropped is all alike in every row of scores: 0, or what was subtracted from all; or NaN."""
+    if bool((scores.isnan() & dropped).any()):
+        return True
+    counts = dropped & (scores > BLOCKED)
+    most = scores.masked_fill(~counts, -torch.inf).amax(-1, keepdim=True)
+    least = scores.masked_fill(~counts, torch.inf).amin(-1, keepdim=True)
+    has_two = counts.sum(-1, keepdim=True) > 1
+    left = ~dropped & (scores > BLOCKED) & has_two
+    return bool((left & (scores != most)).any()) and not bool((has_two & (most != least)).any())
+
+
+def dropped_scores(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """A40: numbers in evaluation do not show it, nor does what a whole gives in training."""
+    candidate = session.candidate
+    if candidate.module is not None:
+        candidate.module.train()
+    candidate.drops = True
+    try:
+        with _Scores() as seen:
+            call(candidate, session.ran[0].probe.inputs)
+    finally:
+        candidate.drops = False
+        if candidate.module is not None:
+            candidate.module.eval()
+    if seen.line:
+        said = f"In training the softmax gets the zeros that dropout makes of scores. {DONE_AT}{seen.line}"
+        yield Finding(MISTAKES["A40"], said)
+
+
+SCORES: tuple[tuple[tuple[str, ...], Detector], ...] = ((("A40",), dropped_scores),)
