@@ -107,6 +107,7 @@ class TransformerClassifier(nn.Module):
 """
 
 
+@pytest.mark.long
 def test_what_takes_one_sequence_is_given_no_other(tmp_path):
     result = check_text(CLASSIFIER, tmp_path)["TransformerClassifier"]
     assert result.kind == "TokenEncoder" and result.verdict in FINE, result

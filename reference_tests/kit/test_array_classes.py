@@ -329,6 +329,7 @@ class Block:
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scale, ids", [("np.sqrt(q.shape[-1])", set()), ("np.sqrt(C)", {"A1"})])
 def test_classes_without_a_backward_that_are_called_and_given_parts_one_sentence_at_a_time(scale, ids, tmp_path):
     results = check_text(BLOCK.format(scale=scale), tmp_path)

@@ -74,6 +74,7 @@ class Attention(nn.Module):
         return self.w_o((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
 
 
+@pytest.mark.long
 def test_an_attention_is_not_explained_as_a_layer_without_a_network():
     result = check(Attention, kind="EncoderLayer", d_model=12, num_heads=3)
     assert (result.verdict, result.ids) == ("unknown mismatch", ["A8", "A19"])

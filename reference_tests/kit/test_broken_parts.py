@@ -166,6 +166,7 @@ class LanguageModel(nn.Module):
 """
 
 
+@pytest.mark.long
 def test_what_has_the_references_layers_and_embeddings_is_no_right_model(tmp_path):
     """Nothing of it would be its own. It is a stack of layers at most, in the place of which are the reference's."""
     result = check_text(HOLLOW, tmp_path)["LanguageModel"]
@@ -213,6 +214,7 @@ class Encoder(nn.Module):
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kept, first, ids", [
     ("hidden", "", ["B26"]), ("hidden, weights", "", []), ("hidden", "[0]", []),
 ])  # fmt: skip
@@ -236,6 +238,7 @@ class TransformerModel(nn.Module):
 """
 
 
+@pytest.mark.long
 def test_what_stops_in_its_own_code_is_not_said_of_a_part_that_stops_too(tmp_path):
     result = check_text(PAIRS.format("hidden", "") + MISNAMED.format("idx"), tmp_path)["TransformerModel"]
     assert (result.verdict, [m.id for m in result.mistakes], result.inherited) == ("mistake", ["B26"], [])

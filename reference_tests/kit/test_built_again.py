@@ -38,6 +38,7 @@ class EncoderLayer(nn.Module):
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "sum, ids",
     [

@@ -46,6 +46,7 @@ class EncoderLayer(nn.Module):
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("handed", ["mask=mask, dropout=self.dropout", "mask, self.dropout"])
 def test_a_probability_that_is_called_is_named_where_it_is_called(tmp_path, handed):
     results = check_text(TEXT.replace("MADE", "dropout").replace("HANDED", handed), tmp_path)

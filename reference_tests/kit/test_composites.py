@@ -43,6 +43,7 @@ def test_a_norms_mistakes_and_its_default_eps_are_named_on_the_norm(results):
     assert results["LayerNormalization"].alternatives == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name, kind", WHOLES.items())
 def test_wholes_inherit_them(results, name, kind):
     result = results[name]

@@ -128,6 +128,7 @@ def result(report, name):
     return next(result for result in report.results if result.name == name)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["WordEmbedding", "SelfAttentionHeads", "Inner", "EncoderBlock", "PositionwiseFFN"])
 def test_is_built_and_judged(report, name):
     assert result(report, name).verdict in ("matches the builtin", "harmless deviation"), result(report, name)

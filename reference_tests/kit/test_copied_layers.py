@@ -64,6 +64,7 @@ def test_matrices_and_norms_may_be_handed_over(tmp_path):
     assert [results[name].verdict in FINE for name in NAMES] == [True] * 4, results
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("old", "new", "name", "id"),
     [
@@ -139,11 +140,13 @@ class TranslationTransformer(nn.Module):
 """
 
 
+@pytest.mark.long
 def test_what_all_matrices_are_in_says_nothing_of_one_of_them(tmp_path):
     result = check_text(WRAPPED, tmp_path)["TranslationTransformer"]
     assert result.verdict in FINE, result
 
 
+@pytest.mark.long
 def test_inputs_beside_sources_are_the_targets(tmp_path):
     text = WRAPPED.replace("def forward(self, src, tgt):", "def forward(self, sources, inputs):")
     text = text.replace(

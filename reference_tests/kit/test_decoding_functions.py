@@ -245,6 +245,7 @@ def of_a_window_by_default(model, idx, max_new_tokens, block_size=128):
     return idx
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("function", "id"),
     [
@@ -294,6 +295,7 @@ def loss(x, crit):
 """
 
 
+@pytest.mark.long
 def test_a_piece_of_a_loop_is_no_component(tmp_path):
     (tmp_path / "pieces.py").write_text(PIECES)
     report = process.check(find(str(tmp_path / "pieces.py")), "pieces.py")

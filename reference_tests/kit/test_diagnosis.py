@@ -161,6 +161,7 @@ PAIRS = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name, changes, ids", PAIRS, ids=[f"{name}-{'+'.join(sorted(ids))}" for name, _, ids in PAIRS])
 def test_several_mistakes_are_named_together(name, changes, ids):
     parts = ["A1"] if name == "DecoderLayer" else []  # its attention was seen by itself
@@ -172,6 +173,7 @@ def test_several_mistakes_are_named_together(name, changes, ids):
     assert diagnosis.verdict == "mistake"
 
 
+@pytest.mark.long
 def test_a_whole_model_with_the_mistakes_of_its_parts():
     norm = diagnose(variant("LayerNorm", ddof=1, eps_inside=False, eps=1e-6))
     positions = diagnose(variant("PositionalEncoding", layout="concatenated"))
@@ -243,6 +245,7 @@ def test_every_mistake_of_a_kind_is_in_the_catalogue():
     assert MISTAKES.keys() - somewhere == in_scripts | {id for id, mistake in MISTAKES.items() if mistake.explain_only}
 
 
+@pytest.mark.long
 def test_what_a_mask_means_is_said_by_the_layer_that_the_reference_stands_in_for():
     candidate = variant("DecoderOnly", causal="future")
     assert diagnose(candidate).verdict == "mistake"
@@ -255,6 +258,7 @@ def test_what_a_mask_means_is_said_by_the_layer_that_the_reference_stands_in_for
     assert diagnose(candidate).verdict == "mistake"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("lent, severity", [("SelfAttention", "note"), ("FeedForward", "mistake")])
 def test_whether_the_future_is_hidden_is_said_by_the_attention_that_the_reference_stands_in_for(lent, severity):
     candidate = variant("DecoderOnly", causal="ignored")

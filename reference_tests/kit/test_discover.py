@@ -156,6 +156,7 @@ def test_a_process_that_ends_itself_is_survived(tmp_path):
 PRINTED = NORM.replace("import torch\nfrom torch import nn\n", "import torch.nn as nn (nn is where the layers are)\n")
 
 
+@pytest.mark.long
 def test_a_line_that_is_no_python_is_left_out_and_an_import_is_supplied(tmp_path):
     (tmp_path / "printed.py").write_text(PRINTED)
     report = process.check(find(str(tmp_path / "printed.py")), "printed.py")
@@ -317,6 +318,7 @@ def test_a_class_that_gave_its_name_to_its_only_instance_is_found():
     assert [isinstance(one, type) for one in (module.Attention, module.Config, module.other)] == [True, False, False]
 
 
+@pytest.mark.long
 def test_a_folder_that_only_another_file_imports_from_is_the_projects_own(tmp_path):
     """encoder.py names its neighbour, which names the folder in which both are, without an __init__.py."""
     folder = tmp_path / "layers_of_mine" / "parts"

@@ -56,6 +56,7 @@ MIXED_UP = LAYER.replace("OF_HEADS", DROPPED)
 MIXED_UP = MIXED_UP.replace("x = self.norm1(", "y = self.norm1(").replace("self.network(x)", "self.network(y)")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("told, given", [("", ""), (", dropout=0.1", ", dropout")])
 def test_what_only_another_sublayer_sees_is_not_judged(told, given, tmp_path):
     found = check_text(MIXED_UP.replace("TOLD", told).replace("GIVEN", given), tmp_path)["EncoderLayer"]

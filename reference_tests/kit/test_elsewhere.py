@@ -225,6 +225,7 @@ sys.exit("torch._dynamo" in sys.modules)
 """
 
 
+@pytest.mark.long
 def test_torchs_compiler_is_not_loaded_for_it():
     """That would take as long as the check."""
     subprocess.run([sys.executable, "-c", LOADED], timeout=300, check=True)

@@ -348,6 +348,7 @@ class Linear:
 """
 
 
+@pytest.mark.long
 def test_what_computes_with_tensors_of_its_own_is_not_judged(tmp_path):
     path = tmp_path / "own_tensors.py"
     path.write_text(OWN_TENSORS, encoding="utf-8")

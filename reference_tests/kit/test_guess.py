@@ -269,6 +269,7 @@ class BertModel(nn.Module):
 """
 
 
+@pytest.mark.long
 def test_a_model_of_one_linear_layer_projects(tmp_path):
     results = check_text(HEADS, tmp_path)
     assert (results["BertMLM"].kind, results["BertMLM"].verdict) == ("Projection", "matches the builtin")
@@ -335,6 +336,7 @@ class DoubleLinear(nn.Module):
 """
 
 
+@pytest.mark.long
 def test_two_matrices_and_an_activation_are_a_network(tmp_path):
     found = check_text(DOUBLE, tmp_path)["DoubleLinear"]
     assert (found.kind, found.verdict) == ("FeedForward", "matches the builtin")

@@ -431,6 +431,7 @@ FROM_ONE = (
 """The layers of a stack are called block_1 and block_2."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("order, is_right", [("self.layers.values()", True), ("[*self.layers.values()][:1]", False)])
 def test_layers_may_be_counted_from_one(order, is_right, tmp_path):
     text = STACKED
@@ -504,6 +505,7 @@ class EncoderBlock(nn.Module):
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("merged, ids", [("transpose(1, 2).", []), ("", ["A23"])])
 def test_what_is_handed_on_as_a_size_is_one_though_it_is_called_like_a_part(merged, ids, tmp_path):
     text = (ATTENTION + BLOCK).replace("v).transpose(1, 2).flatten(2)", f"v).{merged}reshape(query.shape)")

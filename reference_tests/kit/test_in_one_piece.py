@@ -54,6 +54,7 @@ INTERLEAVED, ONE_AFTER_THE_OTHER = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("repeated, ids", [(INTERLEAVED, []), (ONE_AFTER_THE_OTHER, ["G3"])])
 def test_shared_heads_in_another_order_are_named_where_they_are_repeated(repeated, ids, tmp_path):
     text = BLOCK.replace(INTERLEAVED, repeated)

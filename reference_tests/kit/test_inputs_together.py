@@ -36,6 +36,7 @@ DICTIONARY = {
 TUPLE = {"GIVEN": "inputs", "TAKEN": "ids, segments, mask = inputs"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("hides, meaning", [("== 0", "may attend"), ("== 1", "blocked")])
 @pytest.mark.parametrize("how", [APART, DICTIONARY, TUPLE])
 def test_a_model_that_is_given_ids_segments_and_mask_in_one(how, hides, meaning, tmp_path):
@@ -67,6 +68,7 @@ class MultiHeadAttention(nn.Module):
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scale, ids", [("k.shape[-1] ** 0.5", []), ("self.wq.in_features ** 0.5", ["A1"])])
 def test_attention_that_is_given_a_tuple(scale, ids, tmp_path):
     result = check_text(ATTENTION.replace("SCALE", scale), tmp_path)["MultiHeadAttention"]

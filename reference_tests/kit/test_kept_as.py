@@ -21,6 +21,7 @@ def renamed(names):
     return text
 
 
+@pytest.mark.long
 def test_a_part_is_what_it_is_kept_as(tmp_path):
     path = tmp_path / "short.py"
     path.write_text(renamed(SHORT))

@@ -132,6 +132,7 @@ def test_a_scale_that_is_written_in_is_found_whatever_the_weights_are_called(sca
     assert result.verdict == "mistake" and "A1" in [m.id for m in result.mistakes] and not result.unexplained, result
 
 
+@pytest.mark.long
 def test_beside_what_nothing_names_it_is_not_the_reason(tmp_path):
     result = check_text(WRITTEN_SCALE.replace("dim=-1) @ v", "dim=-1).square() @ v"), tmp_path)["SelfAttention"]
     assert result.verdict == "unknown mismatch" or result.unexplained, result
@@ -242,6 +243,7 @@ class Attention(nn.Module):
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("triangle, ids", [("tril()", []), ("triu()", ["A5"])])
 def test_a_mask_is_made_for_more_than_one_token_whatever_its_size_is_called(triangle, ids, tmp_path):
     """One row and one column would hide nothing, wherever they are broadcast to."""
@@ -361,6 +363,7 @@ def scaled_dot_product_attention(q, k, v, mask=None):
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "scale, severity",
     [("/ math.sqrt(16)", "harmless"), ("* 0.125", "harmless"), ("/ q.size(-1)", "mistake"), ("/ 4 ** 2", "mistake")],

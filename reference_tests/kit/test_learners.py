@@ -14,6 +14,7 @@ COMPONENTS = ("Norm", "norm", "Embedd", "Positional", "mask", "GELU", "Projectio
 QUICK = [m for m in MISTAKEN if any(word in m.component for word in COMPONENTS)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("style", STYLES)
 def test_right_code_raises_no_alarm(style):
     assert [complaint for complaint in judge_correct(style) if (style, complaint.split(":")[0]) not in OPEN] == []

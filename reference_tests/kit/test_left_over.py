@@ -44,6 +44,7 @@ def test_it_is_no_mistake(text, tmp_path):
     assert result.verdict in FINE, result
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "text, old, new, id",
     [

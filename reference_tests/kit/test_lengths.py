@@ -72,6 +72,7 @@ def result(name, lengths, folder):
     return check_here(path, None if name == "Decoder" else (name,))[name]
 
 
+@pytest.mark.long
 def test_lengths_are_masks_and_a_decoder_of_them_is_right(tmp_path):
     decoder = result("Decoder", "", tmp_path)
     assert (decoder.kind, decoder.verdict) == ("TokenDecoder", "matches the builtin")

@@ -95,6 +95,7 @@ class TransformerEncoder(nn.Module):
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("more, severity", [("", "harmless"), (", padding_mask=None", "mistake")])
 def test_what_words_are_hidden_in_is_no_mask(more, severity, tmp_path):
     """As BERT is given it; what takes a mask besides, and ignores it, is named."""

@@ -1,5 +1,7 @@
 """A part's mistake about masks is the whole's only if that may have a mask to hand on."""
 
+import pytest
+
 from reference_tests.kit.learners.checked import check_text
 from scratch_transformer.kit import process
 from scratch_transformer.kit.discover.target import find
@@ -46,6 +48,7 @@ class Encoder(nn.Module):
 """
 
 
+@pytest.mark.long
 def test_a_whole_that_hands_no_mask_on_does_not_stop_with_one(tmp_path):
     found = check_text(ATTENTION + ENCODER, tmp_path)
     assert found["MultiHeadAttention"].ids[0] == "A31"
@@ -53,6 +56,7 @@ def test_a_whole_that_hands_no_mask_on_does_not_stop_with_one(tmp_path):
         assert "A31" not in [*found[name].ids, *found[name].inherited]
 
 
+@pytest.mark.long
 def test_nor_where_the_part_is_in_another_file(tmp_path):
     (tmp_path / "many_heads_of_it.py").write_text(ATTENTION)
     path = tmp_path / "encoder.py"
@@ -62,6 +66,7 @@ def test_nor_where_the_part_is_in_another_file(tmp_path):
         assert "A31" not in [*found[name].ids, *found[name].inherited]
 
 
+@pytest.mark.long
 def test_a_whole_that_hands_its_mask_on_stops_with_it(tmp_path):
     masked = ENCODER.replace("forward(self, x)", "forward(self, x, mask=None)")
     masked = masked.replace("(x, x, x)", "(x, x, x, mask)").replace("layer(x)", "layer(x, mask)")
@@ -70,6 +75,7 @@ def test_a_whole_that_hands_its_mask_on_stops_with_it(tmp_path):
         assert "A31" in [*found[name].ids, *found[name].inherited]
 
 
+@pytest.mark.long
 def test_a_mask_that_is_asked_whether_it_is_true_is_to_be_asked_whether_it_is_there(tmp_path):
     (named,) = [m for m in check_text(ATTENTION, tmp_path)["MultiHeadAttention"].mistakes if m.id == "A31"]
     assert "if mask is not None:" in named.fix

@@ -78,6 +78,7 @@ def test_the_whole_is_judged_and_says_what_was_put_in_place(report):
     assert any("FeedForward cannot be used" in note and "dmodel" in note for note in layer.limits)
 
 
+@pytest.mark.long
 def test_what_is_put_in_place_returns_two_things_where_two_are_taken(report):
     assert result(report, "EncoderBlock").verdict == "matches the builtin", result(report, "EncoderBlock")
 

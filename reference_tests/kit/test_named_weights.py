@@ -121,6 +121,7 @@ def run_transformer_lm(
 SCALE = " / math.sqrt(q.shape[-1])"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "function, kind, old, ids",
     [(BLOCK, "LlamaBlock", "", []), (BLOCK, "LlamaBlock", SCALE, ["A1"]), (MODEL, "LlamaModel", "", [])],

@@ -57,6 +57,7 @@ def test_cross_attention_that_is_wrong_is_named(tmp_path):
     assert (block.kind, block.verdict, block.ids) == ("DecoderLayer", "mistake", ["A21"])
 
 
+@pytest.mark.long
 def test_another_cross_attention_is_not_called_right(tmp_path):
     turned = CROSS.replace("output)", "output.flip(1))")
     with time_to_look(LESS):
@@ -103,6 +104,7 @@ def test_one_that_is_asked_for_is_judged(tmp_path):
     assert block.verdict in ("mistake", "unknown mismatch")
 
 
+@pytest.mark.long
 def test_no_attention_to_the_encoder_shares_no_weights_with_the_other(tmp_path):
     left_out = CHOSEN.replace("if use_cross_attention:", "if use_cross_attention is None:")
     left_out = left_out.replace("if self.use_cross_attention and", "if self.use_cross_attention is None and")

@@ -135,6 +135,7 @@ def block(tmp_path, forward, norm="RMSNorm", norms="nn.Identity(), nn.Identity()
     return check_text(text, tmp_path)
 
 
+@pytest.mark.long
 def test_norms_on_the_outputs_are_a_design_with_rms_norm(tmp_path):
     results = block(tmp_path, AFTER, norms=WIDE)
     assert results["Attention"].verdict in FINE and "normalized queries and keys" in results["Attention"].design
@@ -148,6 +149,7 @@ def test_norms_on_the_outputs_are_a_design_with_rms_norm(tmp_path):
     )
 
 
+@pytest.mark.long
 def test_and_a_mistake_with_layer_norm(tmp_path):
     result = block(tmp_path, AFTER, "nn.LayerNorm")["TransformerBlock"]
     assert (result.verdict, result.ids) == ("mistake", ["B3"])

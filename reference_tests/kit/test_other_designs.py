@@ -56,6 +56,7 @@ def test_an_activation_without_weights_is_no_network(tmp_path):
     assert result.verdict == foreign.WEIGHTLESS and foreign.WEIGHTLESS.startswith(foreign.NOTHING)
 
 
+@pytest.mark.long
 def test_a_classifier_of_vectors_is_no_layer(tmp_path):
     (result,) = check_text(CLASSIFIER, tmp_path).values()
     assert result.verdict == foreign.POOLED

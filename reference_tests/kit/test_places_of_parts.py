@@ -209,6 +209,7 @@ class GPT(nn.Module):
 """
 
 
+@pytest.mark.long
 def test_a_model_that_hides_the_future_in_training_only_is_judged_as_in_training(tmp_path):
     file = tmp_path / "freed.py"
     file.write_text(FREED, encoding="utf-8")

@@ -87,6 +87,7 @@ def test_heads_as_wide_as_the_model(name, tmp_path):
     assert (result.verdict in FINE, result.replaced) == (True, []), result
 
 
+@pytest.mark.long
 def test_heads_as_wide_as_the_model_that_are_scaled_for_others(tmp_path):
     text = WIDE_HEADS.replace("math.sqrt(q.size(-1))", "math.sqrt(q.size(-1) / 3)")
     assert verdict_and_ids(text, "SelfAttentionSublayer", tmp_path)[0] not in FINE

@@ -162,6 +162,7 @@ SEEN = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor")
 def test_whatever_they_are_called_parts_and_models_are_known_by_what_they_do(tmp_path):
     results = check_text(BODIES, tmp_path)

@@ -28,6 +28,7 @@ class Transformer(nn.Module):
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "first, second, ids", [("x", "y", []), ("x", "context", []), ("x", "src", []), ("src", "tgt", ["B25"])]
 )

@@ -51,6 +51,7 @@ ROWS = [
 ]
 
 
+@pytest.mark.long
 def test_a_difference_is_harmless_and_found_in_the_stack(tmp_path):
     """The last matrix of every sublayer may have the other sign."""
     text = LAYERS.replace("FIRST", f"x = self.norm1(x - {ATTENDS})").replace("SECOND", POST.replace("+", "-"))
@@ -68,6 +69,7 @@ def test_what_is_wrong_around_one_sublayer_is_named_and_found_in_the_stack(first
     assert (layer.verdict, stack.verdict, stack.inherited) == ("mistake", "mistake", [id])
 
 
+@pytest.mark.long
 def test_both_right_orders_in_one_layer_are_no_mistake(tmp_path):
     results = check_text(LAYERS.replace("FIRST", FIRST_POST).replace("SECOND", PRE), tmp_path)
     assert {result.verdict for result in results.values()} == {"harmless deviation"}
@@ -75,6 +77,7 @@ def test_both_right_orders_in_one_layer_are_no_mistake(tmp_path):
     assert named == {"B1": "another order than in the rest of its layer, in the first sublayer alone"}
 
 
+@pytest.mark.long
 def test_of_two_sublayers_each_may_be_wrong_in_its_own_way(tmp_path):
     text = LAYERS.replace("FIRST", f"x = x + {ATTENDS}").replace("SECOND", "x = x + self.norm2(self.ffn(x))")
     results = check_text(text, tmp_path)
@@ -136,6 +139,7 @@ def test_the_norm_after_the_last_layer_alone_is_wrong(tmp_path):
     assert check_text(wrong, tmp_path)["StackOfEncoders"].divergence
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("called, ids", [("x = self.layer(x", ["B9"]), ("x = x + self.layer(x", None)])
 def test_one_layer_that_is_called_again_and_again(called, ids, tmp_path):
     result = check_text(CALLED_AGAIN.replace("x = self.layer(x", called), tmp_path)["Encoder"]
@@ -205,6 +209,7 @@ class _Layer(nn.Module):
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("summand, ids", [("", ["B13"]), ("src + ", [])])
 def test_beside_a_network_that_nothing_explains_a_lost_residual_is_named(summand, ids, tmp_path):
     """As an encoder's layer: what speaks of nothing of today is not taken for Llama's first."""
@@ -307,6 +312,7 @@ def test_lambdas_that_do_not_use_what_is_normalized(first, second, tmp_path):
     assert {"LN1", "LN2"} <= {*layer.ids, *layer.inherited}
 
 
+@pytest.mark.long
 def test_two_such_lambdas_are_one_mistake_of_the_layer_and_of_its_stack(tmp_path):
     stack = """
 class Decoder(nn.Module):

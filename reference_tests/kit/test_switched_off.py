@@ -50,6 +50,7 @@ def test_rotary_positions_that_are_off_by_default_are_not_looked_for(tmp_path):
     assert fitness.of_today(KINDS["RotaryAttention"], cls) < 0
 
 
+@pytest.mark.long
 def test_nor_is_a_module_that_keeps_that_it_turns_nothing_explained_by_them(tmp_path):
     checking, cls, _ = attention("", tmp_path)
     assert fitness.may_turn(cls)

@@ -200,6 +200,7 @@ def test_a_decoder_of_today_is_understood_in_any_combination(design, tmp_path):
 OTHER_NAMES = {"RMSNorm": "Norm", "RotaryTable": "Angles", "rope": "table", "turned": "moved", "GatedFeed": "Feed"}
 
 
+@pytest.mark.long
 def test_what_its_parts_are_tells_of_today_where_no_name_does(tmp_path):
     text = TWO_SIDES.read_text(encoding="utf-8").partition('"""\n\n')[2]
     for old, new in OTHER_NAMES.items():
@@ -445,6 +446,7 @@ def test_what_is_called_causal_and_takes_a_mask_is_judged_with_it(tmp_path):
     assert given_a_mask(tmp_path, "(cache[1], v)", "(v, cache[1])").ids[0] == "K1"
 
 
+@pytest.mark.long
 def test_where_time_is_short_it_is_not_called_right_without_its_mask(tmp_path):
     with time_to_look(LESS):
         assert given_a_mask(tmp_path, fill="0.0").verdict not in FINE
@@ -594,6 +596,7 @@ class GPT(nn.Module):
 WHOLE = ("CausalAttention", "MLP", "Block", "GPT")
 
 
+@pytest.mark.long
 def test_norms_without_weights_behind_the_embedding_too_and_angles_for_heads_after_the_length(tmp_path):
     results = check_text(BARE, tmp_path)
     assert {name: results[name].verdict in FINE for name in WHOLE} == dict.fromkeys(WHOLE, True), results
@@ -605,6 +608,7 @@ def test_with_norms_without_weights_what_is_turned_wrongly_is_not_right(tmp_path
     assert check_here(path, {"apply_rotary_emb"})["apply_rotary_emb"].verdict not in FINE
 
 
+@pytest.mark.long
 def test_the_number_types_own_eps_is_no_other_place_for_it(tmp_path):
     """LN3 with 1e-12, up to rounding, and exactly so with LN2 besides, would explain it too."""
     text = BARE.replace(", eps=1e-5)", ")").replace("float()", "double()")

@@ -46,6 +46,7 @@ def checked(text, folder, name=""):
     return process.check(find(f"{path}:{name}" if name else str(path)), path.name)
 
 
+@pytest.mark.long
 def test_a_base_that_is_called_is_said_of_the_class_and_of_what_is_made_of_it(tmp_path):
     report = checked(NETWORK + LAYER, tmp_path)
     found = {result.name: result for result in report.results}
@@ -56,6 +57,7 @@ def test_a_base_that_is_called_is_said_of_the_class_and_of_what_is_made_of_it(tm
     assert report.status() == 1
 
 
+@pytest.mark.long
 def test_a_class_that_cannot_be_defined_for_another_reason_is_no_part_that_is_well(tmp_path):
     others = NETWORK.replace("nn.Module()", "Nowhere") + NETWORK.replace("FeedForward(nn.Module()", "Unheard(Nowhere")
     report = checked(LAYER.replace("FeedForward(width, inner)", "nn.Linear(width, width)") + others, tmp_path)
@@ -65,6 +67,7 @@ def test_a_class_that_cannot_be_defined_for_another_reason_is_no_part_that_is_we
     assert any(name.startswith("Unheard (Python could not define it: NameError") for name in report.ignored)
 
 
+@pytest.mark.long
 def test_one_that_is_asked_for_is_told_of_alone(tmp_path):
     assert [result.name for result in checked(NETWORK + LAYER, tmp_path, "FeedForward").results] == ["FeedForward"]
 
@@ -84,6 +87,7 @@ class Encoder(FeedForward, metaclass=Thing):
 """
 
 
+@pytest.mark.long
 def test_what_makes_a_class_may_be_called(tmp_path):
     assert not any(result.ids for result in checked(MADE_ELSEWHERE, tmp_path).results)
 
@@ -107,6 +111,7 @@ class FeedForward(nn.Module):
 """
 
 
+@pytest.mark.long
 def test_a_decorator_of_a_method_that_stops_is_left_out(tmp_path):
     report = checked(DECORATED, tmp_path)
     assert [(result.name, result.verdict) for result in report.results] == [("FeedForward", "matches the builtin")]

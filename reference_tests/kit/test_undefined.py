@@ -834,6 +834,7 @@ def test_what_a_layer_that_is_given_never_sets_is_named_and_its_model_has_it_too
     assert (results["make_model"].verdict, results["make_model"].inherited) == ("mistake", ["B26"])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "old, new",
     [
@@ -968,6 +969,7 @@ class FeedForward(nn.Module):
 """
 
 
+@pytest.mark.long
 def test_beside_a_class_that_python_cannot_read_the_others_are_judged(tmp_path):
     path = tmp_path / "unread_class.py"
     path.write_text(IMPORTS + UNREAD_CLASS)
@@ -1027,6 +1029,7 @@ def test_what_a_later_cell_defines_anew_fitted_where_it_was_called(line, file, i
     assert not undefined.is_of_later("Layer.forward", line, file)
 
 
+@pytest.mark.long
 def test_the_line_that_python_cannot_read_is_the_one_to_look_at(tmp_path):
     path = tmp_path / "unread_lines.py"
     path.write_text(IMPORTS + UNREAD)
@@ -1082,6 +1085,7 @@ def test_a_table_that_is_cut_where_there_is_one_row_fits_no_shorter_sequence(cut
     assert "self.mask[:, :T, :T] of a table of shape (1, 1, " in result.mistakes[0].evidence
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("told, ids", [(", is_causal=True", []), ("", ["A25"])])
 def test_in_place_of_attention_that_stops_the_future_is_hidden_where_the_layer_asks_for_that(told, ids, tmp_path):
     text = CUT.replace("[:, :T, :T]", "[..., :T, :T]").replace("math.sqrt(self.d_k)", "math.sqrt(self.dk)")

@@ -71,6 +71,7 @@ def test_what_is_given_may_be_another_part_that_returns_two(stopped):
     assert stopped("y", "attend", ", attend") is None
 
 
+@pytest.mark.long
 def test_two_samples_do_not_hide_it(tmp_path):
     with time_to_look(LESS):
         result = check_text(layer("y", "Attend(d_model, num_heads)"), tmp_path)["EncoderLayer"]

@@ -145,6 +145,7 @@ class EncoderLayer(nn.Module):
 """
 
 
+@pytest.mark.long
 def test_a_feed_forward_network_whose_output_is_thrown_away_is_named(tmp_path):
     result = check_text(FED_IN_VAIN, tmp_path)["EncoderLayer"]
     assert [mistake.id for mistake in result.mistakes if mistake.severity == "mistake"] == ["B30"], result
@@ -180,6 +181,7 @@ def test_a_norm_after_the_pooling_is_used_there(used, ids, tmp_path):
     assert bool(ids) or not any("Nothing depends" in note for note in result.notes)
 
 
+@pytest.mark.long
 def test_a_sublayer_that_is_made_and_left_out_is_named_though_its_numbers_are_nobodys(tmp_path):
     """The attention stands in the network's place, by mistake."""
     twice = LAYERS.replace("self.ln2(x + self.network(x))", "self.ln2(x + self.attention(x, x, x)[0])")
@@ -209,6 +211,7 @@ ONE_VOCABULARY = TRANSLATES.replace("src_vocab, tgt_vocab,", "vocab,").replace("
 SOURCES_TABLE = "the target's tokens are looked up in the source's embedding, and the target's is unused"
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor is True")
 @pytest.mark.parametrize(
     ("text", "form", "line"),

@@ -124,6 +124,7 @@ def test_another_activation_is_another_design_in_a_layer_too():
     assert diagnosis.error < 1e-12
 
 
+@pytest.mark.long
 def test_inputs_of_encoder_and_decoder_that_are_swapped_show_in_the_outputs_length():
     """Also where a query may attend to nothing then, whatever blocked scores are filled with."""
     swapped = variant("Transformer", roles="swapped before masks are made", fill="-1e9")

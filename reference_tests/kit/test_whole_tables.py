@@ -47,6 +47,7 @@ UNFINISHED = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "changes, verdict, ids",
     [((), "mistake", ["A24", "B4", "E2"]), (UNFINISHED, "unknown mismatch", [])],  # padding is hidden from nobody

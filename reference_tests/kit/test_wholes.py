@@ -107,6 +107,7 @@ def checked(folder, text, names=None):
     return check_here(path, names)
 
 
+@pytest.mark.long
 def test_a_whole_is_judged_with_the_reference_in_place_of_a_part_that_nothing_explains(tmp_path):
     attention = ATTENTION.replace("SCORES", "torch.sin(scores)")
     results = checked(tmp_path, HEAD + attention + BLOCK)
@@ -132,6 +133,7 @@ def test_defaults_are_as_before_once_it_is_built():
     assert Attention.__init__.__defaults__ == (64, 0.1)
 
 
+@pytest.mark.long
 def test_what_must_be_given_and_nobody_has_defined_is_the_references(tmp_path):
     of_layer, of_whole = GIVEN.split("\n\n\n")
     layer = checked(tmp_path, HEAD + of_layer)["DecoderLayer"]
@@ -215,6 +217,7 @@ class Encoder(nn.Module):
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("step, ids", [("self.block(x)", ["B9"]), ("x + self.block(x)", [])])
 def test_one_layer_that_is_called_again_and_again_is_every_layer(step, ids, tmp_path):
     """What a loop does besides is not explained by that."""
@@ -311,6 +314,7 @@ class SentenceEncoder(nn.Module):
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("said", ["mask", "None"])
 def test_what_has_one_layer_is_measured_with_one_however_many_it_is_told_to_make(said, tmp_path):
     result = check_text(ONE_LAYER_EACH.replace("SAID", said), tmp_path)["SentenceEncoder"]

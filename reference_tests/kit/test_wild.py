@@ -81,6 +81,7 @@ def test_it_is_understood(style):
         assert of != style or words in (*results[name].notes, *results[name].limits)
 
 
+@pytest.mark.long
 def test_parts_that_a_class_is_given_lie_in_files_beside_it():
     """As instances, and as classes."""
     report = process.check(find(str(WILD / "beside" / "layers.py")), "layers.py")

@@ -30,6 +30,7 @@ class EncoderLayer(nn.Module):
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mixed, ids", [
     ("q @ (k.mT @ v) / math.sqrt(q.size(-1))", {"A24", "A37"}),
     ("(q @ k.mT / math.sqrt(q.size(-1))).softmax(-1) @ v", {"A24"}),

@@ -318,6 +318,7 @@ def test_a_mistake_that_the_parts_have_is_found_at_once():
     assert by_parts.ids == alone.ids == ("LN1",)
 
 
+@pytest.mark.long
 def test_who_is_told_what(monkeypatch):
     """The search is told of the parts, and all others of what it found."""
     told = {}

@@ -168,6 +168,7 @@ def test_scaled_elsewhere():
     assert judged._scaled(session, Change("A1", "", (("scale_place", "after softmax"),))) == ""
 
 
+@pytest.mark.long
 def test_of_several_mistakes_it_is_said_what_each_makes_alone():
     diagnosis = diagnose(variant("EncoderLayer", {}, ddof=1, eps_inside=False))
     said = {f.mistake.id: f.evidence for f in diagnosis.findings if f.mistake.id in ("LN1", "LN2")}

@@ -74,6 +74,7 @@ def test_sides_differ_by_the_last_norm_that_is_there_or_by_the_order():
 # ---- Diagnoses ----
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "own, said",
     [
@@ -97,6 +98,7 @@ def test_sides_of_two_right_kinds_are_no_mistake(own, said):
     assert not {f.severity for f in diagnosis.findings} & {"mistake"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "kind, part, words",
     [("Transformer", "decoder", "decoder"), ("DecoderLayer", "cross_attn", "attention to the encoder")],
