@@ -26,6 +26,7 @@ NOT_SHOWN = {
     "K1": "shows with a cache: in test_today.py",
     "S3": "the one style that samples removes probabilities, not logits",
     "S4": "the one style that samples has no top-k",
+    "S5": "no style has a penalty: in test_methods_that_write.py",
     "T13": "shows in training scripts, which test_scripts.py has",
     "R5": "shows where one order of axes is meant and another given: in test_today.py",
     "R8": "heads that are split after the rotation: in test_today.py",

@@ -121,3 +121,48 @@ def test_what_cannot_be_called_with_a_toy_is_no_component(tmp_path):
     (entry,) = [one for one in checking.found if one[1] == GREEDY]
     assert found[GREEDY].verdict == "crashed"
     assert checking._only_reminds(entry[2], entry[3], found[GREEDY])
+
+
+PENALTY = """
+class Writer(nn.Module):
+    def __init__(self, vocab_size, d_model):
+        super().__init__()
+        self.words, self.head = nn.Embedding(vocab_size, d_model), nn.Linear(d_model, vocab_size)
+
+    def forward(self, ids):
+        return self.head(self.words(ids))
+
+    def generate(self, ids, max_new_tokens, temperature=1.0, repetition_penalty=1.3):
+        begin = ids.shape[1]
+        for _ in range(max_new_tokens):
+            logits = self(ids)[:, -1] / temperature
+            for row, said in zip(logits, ids):
+                for word in said.unique():
+                    row[word] = row[word] / repetition_penalty if row[word] > 0 else row[word] * repetition_penalty
+            ids = torch.cat((ids, torch.multinomial(logits.softmax(-1), 1)), 1)
+        return ids
+"""
+IF_POSITIVE = "row[word] / repetition_penalty if row[word] > 0 else row[word] * repetition_penalty"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "form"),
+    [
+        ("", "", None),
+        ("in said.unique()", "in said.tolist()", None),
+        ("in said.unique()", "in said[begin:].unique()", None),
+        (IF_POSITIVE, "row[word] / repetition_penalty", "negative logits are divided too"),
+        (IF_POSITIVE, "row[word] * repetition_penalty", "positive logits are multiplied too"),
+        ("row[word] > 0", "row[word] < 0", "the other way round"),
+    ],
+)
+def test_a_repetition_penalty_is_judged_by_what_is_drawn(old, new, form, tmp_path):
+    """Of the likeliest words it is none: there it is told to change nothing."""
+    text = PENALTY.replace(old, new) if old else PENALTY
+    drawn = results(text, tmp_path, "Writer.generate.sampling")["Writer.generate.sampling"]
+    assert results(text, tmp_path, "Writer.generate")["Writer.generate"].verdict == "matches the builtin"
+    assert [(one.id, one.form) for one in drawn.mistakes] == ([("S5", form)] if form else [])
+    assert drawn.verdict == ("mistake" if form else "matches the builtin")
+    if form:
+        shown = int(drawn.mistakes[0].where.rpartition(":")[2])
+        assert "row[word] = " in (IMPORTS + text).splitlines()[shown - 1]

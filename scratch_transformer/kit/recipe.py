@@ -138,6 +138,7 @@ class Recipe:
     top_p: str = "right"
     nucleus: str = "of what top-k left"  # of which probabilities top-p counts
     top_k: str = "right"
+    penalty: str = "right"  # for what has been said already; "of new words": the prompt's ids have none
     removed: str = "-inf"  # the logits of what may not be drawn
     decoding: str = "right"
     window: str = "the end"  # "the beginning": which words a model is given of a text that is longer than it takes

@@ -153,6 +153,10 @@ class GradientClipping(nn.Module):
         return factor if self.recipe.clipping == "always" else factor.clamp(max=1.0)
 
 
+SAID = (1, 4, 6, 4)
+"""The ids of the text so far, for which there may be a penalty; the first one begins it."""
+
+
 class Sampling(nn.Module):
     """logits (V,) -> with which probability each id is drawn, (V,)."""
 
@@ -167,6 +171,7 @@ class Sampling(nn.Module):
         elif self.recipe.temperature == "ignored":
             T = 1.0
         late = self.recipe.temperature == "after top-p"
+        logits = self._penalized(logits)
         logits = logits if late else logits / T
         whole = functional.softmax(logits, -1)
         if k and self.recipe.top_k != "not used":
@@ -178,6 +183,18 @@ class Sampling(nn.Module):
             counted = whole if self.recipe.nucleus == "of all ids" else functional.softmax(logits, -1)
             logits = self._without(logits, self._tail(counted, p), "0, by top-p")
         return functional.softmax(logits / T if late else logits, -1)
+
+    def _penalized(self, logits: Tensor) -> Tensor:
+        """What has been said is less likely: x / penalty, or x · penalty where that is less."""
+        form, penalty = self.recipe.penalty, self.settings["penalty"]
+        if form == "of new words":
+            return logits
+        times = torch.bincount(torch.tensor(SAID), minlength=len(logits))
+        factor = penalty ** (times if form == "each time" else times.clamp(max=1))
+        down, up = logits / factor, logits * factor
+        if form in ("divides", "multiplies"):
+            return down if form == "divides" else up
+        return torch.maximum(down, up) if form == "upwards" else torch.minimum(down, up)
 
     def _tail(self, probabilities: Tensor, p: float) -> Tensor:
         """What is not among the likeliest ids that together reach p."""

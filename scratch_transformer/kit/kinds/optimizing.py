@@ -9,6 +9,7 @@ from torch import Tensor
 
 from scratch_transformer.kit.canonical import optimizing as canonical
 from scratch_transformer.kit.kind import Inputs, Kind, Probe, Settings, State
+from scratch_transformer.kit.kinds.choices import combined
 from scratch_transformer.kit.kinds.inputs import Draw
 from scratch_transformer.kit.recipe import Recipe
 
@@ -167,11 +168,14 @@ def sampling_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
     )
 
 
+NEUTRAL = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "penalty": 1.0}
+"""Options of sampling that change nothing."""
+
+
 def chosen(parameters: tuple[str, ...]) -> dict[str, Any]:
     """The settings of sampling by which parameters a function has: what it cannot be told is neutral."""
-    told = {"temperature": 0.6, "top_k": 5, "top_p": 0.65}
-    neutral = {"temperature": 1.0, "top_k": 0, "top_p": 1.0}
-    return {name: told[name] if name in parameters else neutral[name] for name in told}
+    told = {"temperature": 0.6, "top_k": 5, "top_p": 0.65, "penalty": 1.6}
+    return {name: told[name] if name in parameters else NEUTRAL[name] for name in told}
 
 
 SAMPLING = Kind(
@@ -193,13 +197,20 @@ SAMPLING = Kind(
     ),
     source="Holtzman et al. 2020, sections 3.1 and 3.2; Fan et al. 2018, section 5.4",
     inputs=("logits",),
-    defaults={**chosen(("temperature", "top_k", "top_p"))},
+    defaults={**chosen(("temperature", "top_k", "top_p", "penalty"))},
     build=lambda settings, recipe: canonical.Sampling(dict(settings), recipe),
     probes=sampling_probes,
-    mistakes=("S1", "S2", "S3", "S4"),
-    designs={
-        "": {},
-        "top-p before the temperature": {"temperature": "after top-p"},
-        "top-p of all ids, beside top-k": {"nucleus": "of all ids"},
-    },
+    mistakes=("S1", "S2", "S3", "S4", "S5"),
+    designs=combined(
+        {
+            "": {},
+            "top-p before the temperature": {"temperature": "after top-p"},
+            "top-p of all ids, beside top-k": {"nucleus": "of all ids"},
+        },
+        {
+            "": {},
+            "a penalty for new words alone": {"penalty": "of new words"},
+            "a penalty for each time that it was said": {"penalty": "each time"},
+        },
+    ),
 )

@@ -1,4 +1,4 @@
-"""O1 … O11 and S1 … S4: the optimizer, its schedule, clipped gradients, and sampling."""
+"""O1 … O11 and S1 … S5: the optimizer, its schedule, clipped gradients, and sampling."""
 
 from scratch_transformer.kit.kind import Mistake
 
@@ -327,6 +327,29 @@ print("0:   ", torch.softmax(logits.masked_fill(removed, 0.0), -1))
         + """\
 threshold = torch.topk(logits, 2).values[-1]
 print("kept, right:", (logits >= threshold).sum().item(), "with > in place of >=:", (logits > threshold).sum().item())
+""",
+    ),
+    Mistake(
+        id="S5",
+        title="the repetition penalty makes likelier what has been said",
+        severity="mistake",
+        does="Divides all logits of what has been said by the penalty; a negative one comes nearer to zero by that: "
+        "it is likelier than before. Or multiplies all, and the positive ones are.",
+        expected="A positive logit is divided by the penalty, a negative one multiplied with it.",
+        fix="torch.where(said > 0, said / penalty, said * penalty).",
+        source="Keskar et al. 2019, section 4.1, for positive logits",
+        mathematics="-2 / 1.5 = -1.33 > -2",
+        changes={
+            "negative logits are divided too": {"penalty": "divides"},
+            "positive logits are multiplied too": {"penalty": "multiplies"},
+            "the other way round": {"penalty": "upwards"},
+        },
+        demo=LOGITS
+        + """\
+logits = logits - logits.mean()
+print("before:  ", torch.softmax(logits, -1)[3].item(), "of a logit of", logits[3].item())
+logits[3] = logits[3] / 1.5
+print("penalty: ", torch.softmax(logits, -1)[3].item())
 """,
     ),
 )

@@ -74,7 +74,7 @@ FIXED: dict[str, Any] = {
     **dict.fromkeys(("dropout", "drop", "dropoutlayer", "dropoutfn", "dropoutmodule", "attndropout"), NoDropout(0.0)),
     "device": "cpu",
     "step": 1,
-    "temperature": 1.0,
+    **dict.fromkeys(("temperature", "repetitionpenalty", "penalty"), 1.0),
     "topk": None,
     "topp": None,
 }

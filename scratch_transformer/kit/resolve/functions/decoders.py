@@ -18,6 +18,7 @@ from scratch_transformer.kit.arrays.libraries import reached
 from scratch_transformer.kit.canonical.decoding import longest_of
 from scratch_transformer.kit.definitions import names_in
 from scratch_transformer.kit.kinds.decoding import BOS, EOS, MAX_LEN
+from scratch_transformer.kit.kinds.optimizing import NEUTRAL
 from scratch_transformer.kit.resolve.build.config import Config
 from scratch_transformer.kit.resolve.build.tokenizer import ids_of
 from scratch_transformer.kit.resolve.call import told
@@ -122,7 +123,8 @@ class Decoder:
         large = [
             p for p in taken if plain(p.name) in SAMPLING["top_k"] and type(p.default) is int and p.default > WORDS
         ]
-        self.most = {p.name: WORDS for p in large}  # top_k=50, of a toy that knows fewer words
+        self.told: dict[str, Any] = {p.name: WORDS for p in large}  # top_k=50, of a toy that knows fewer words
+        self.told |= {p.name: NEUTRAL["penalty"] for p in taken if plain(p.name) in SAMPLING["penalty"]}
         self.windows = [p.name for p in taken if p.name not in arguments and _says_longest(p.name)]
 
     def __call__(self, **given: Any) -> Tensor:
@@ -135,7 +137,7 @@ class Decoder:
             given[self.prompt] = forms[self.reading.prompt]
         if re.search(r"new|step|ntoken|numtoken|gen|words", plain(self.limit)):
             given[self.limit] -= 1  # the first id is there already
-        given = {**self.most, **given}
+        given = {**given, **self.told}
         values = ends_in(self.function)
         if (longest := longest_of(next_logits)) is not None:
             given |= dict.fromkeys(self.windows, longest)

@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from scratch_transformer.kit.canonical.optimizing import SAID
 from scratch_transformer.kit.definitions import names_in, source_of
-from scratch_transformer.kit.kinds.decoding import BOS
 from scratch_transformer.kit.resolve.functions.toy import Reading, ToyModel
 from scratch_transformer.kit.resolve.functions.training import SAMPLING
 from scratch_transformer.kit.resolve.names.inputs import INPUTS, first_or_last
@@ -77,8 +77,10 @@ def draw_of(writes: Any) -> Any:
         for last_only, pair in ((False, False), (False, True), (True, False)):
             toy = ToyModel(lambda ids: row.expand(*ids.shape, -1), Reading("row", last_only, pair), helpers_of(writes))
             try:
-                written = writes(toy, torch.tensor([[BOS]]), **{limit: 1}, **always, **options)
-                return torch.as_tensor(written).flatten()[-1:]
+                written = torch.as_tensor(
+                    writes(toy, torch.tensor([SAID]), **{limit: 1}, **always, **options)
+                ).flatten()
+                return written[:1] if written[1:].tolist() == [*SAID] else written[-1:]
             except Exception as raised:  # the learner's code takes other answers from its model
                 error = error or raised
         raise error if error is not None else AssertionError

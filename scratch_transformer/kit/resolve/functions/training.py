@@ -14,6 +14,7 @@ from torch.overrides import TorchFunctionMode
 
 from scratch_transformer.kit.definitions import names_in
 from scratch_transformer.kit.kind import Kind
+from scratch_transformer.kit.kinds.optimizing import NEUTRAL
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.call.precision import double
 from scratch_transformer.kit.resolve.functions import grouping, tokenizing
@@ -25,6 +26,7 @@ SAMPLING = {
     "temperature": ("temperature", "temp", "tau", "t", "tmp"),
     "top_k": ("topk", "k"),
     "top_p": ("topp", "p", "threshold", "probthreshold", "pthreshold", "nucleusp", "cutoff"),
+    "penalty": ("repetitionpenalty", "reppenalty", "repeatpenalty", "penalty", "reppen"),
 }
 """What the parameters of a sampling function are called."""
 LOGITS = ("logits", "logit", "x", "scores", "inputs", "input", "in", "lastlogits", "nexttokenlogits", "nextlogits", "v")
@@ -79,8 +81,7 @@ def told(thing: Any, kind: Kind, settings: Mapping[str, Any]) -> dict[str, Any]:
     if kind.name == "Tokenizer":
         return tokenizing.told(thing)
     if kind.name == "Sampling":
-        neutral = {"temperature": 1.0, "top_k": 0, "top_p": 1.0}
-        return {name: settings[name] if set(words) & set(SAMPLING[name]) else neutral[name] for name in SAMPLING}
+        return {name: settings[name] if set(words) & set(SAMPLING[name]) else NEUTRAL[name] for name in SAMPLING}
     return {}
 
 
