@@ -101,6 +101,41 @@ def test_norms_and_biases_do_not_shrink(text, name, old, new, forms, tmp_path):
     assert [(m["id"], m["form"]) for m in result.document()["mistakes"]] == [("O11", form) for form in forms], result
 
 
+ONE_GROUP = "everything shrinks, as all weights are in one group"
+IN_ONE = """
+def configure_optimizer(model, lr, weight_decay):
+    weights = [p for p in model.parameters() if p.requires_grad]
+    return torch.optim.AdamW(weights, lr=lr, weight_decay=weight_decay)
+
+class Net(nn.Module):
+    def configure_optimizers(self):
+        found = torch.optim.AdamW(self.parameters(), lr=self.config.learning_rate, weight_decay=self.weight_decay)
+        return {"optimizer": found, "lr_scheduler": None}
+
+class Other(nn.Module):
+    def make_optimizer(self, wd, lr):
+        return [torch.optim.SGD(self.parameters(), lr=lr, weight_decay=wd)], []
+"""
+
+
+def test_that_all_weights_shrink_in_one_group_is_worth_knowing(tmp_path):
+    found = check_text(IN_ONE, tmp_path)
+    assert found.keys() == {"configure_optimizer", "Net.configure_optimizers", "Other.make_optimizer"}
+    for result in found.values():
+        assert [(one.id, one.form, one.severity) for one in result.mistakes] == [("O11", ONE_GROUP, "note")]
+        assert result.verdict == "matches the builtin"
+        shown = int(result.mistakes[0].where.rpartition(":")[2])
+        assert "weight_decay=" in (IMPORTS + IN_ONE).splitlines()[shown - 1]
+
+
+def test_groups_that_are_one_are_a_mistake(tmp_path):
+    text = """
+def groups_of(model, weight_decay):
+    return [{"params": list(model.parameters()), "weight_decay": weight_decay}]
+"""
+    assert [one.form for one in check_text(text, tmp_path)["groups_of"].mistakes] == ["everything shrinks"]
+
+
 def test_an_optimizer_without_groups_is_no_component(tmp_path):
     text = "def make(model, lr): return torch.optim.AdamW(model.parameters(), lr=lr, weight_decay=0.1)"
     assert check_text(text, tmp_path) == {}

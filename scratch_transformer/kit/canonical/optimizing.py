@@ -69,7 +69,10 @@ def to_optimize() -> nn.Module:
 
 
 class DecayGroups(nn.Module):
-    """A weight decay -> for every parameter of `to_optimize` 1 if it shrinks, 0 if not, -1 if no optimizer has it."""
+    """A weight decay -> for every parameter of `to_optimize` 1 if it shrinks, 0 if not, -1 if no optimizer has it.
+
+    Then 1 if there are groups with a weight decay each, 0 if there is one of all.
+    """
 
     def __init__(self, settings: Settings, recipe: Recipe) -> None:
         super().__init__()
@@ -77,10 +80,11 @@ class DecayGroups(nn.Module):
 
     def forward(self, decay: Tensor) -> Tensor:
         names = dict(to_optimize().named_parameters())
-        return torch.tensor([self._shrinks(name, p) for name, p in names.items()], dtype=torch.float64)
+        several = float(self.recipe.decayed != "everything, in one group")
+        return torch.tensor([*(self._shrinks(name, p) for name, p in names.items()), several], dtype=torch.float64)
 
     def _shrinks(self, name: str, parameter: nn.Parameter) -> float:
-        form, is_matrix = self.recipe.decayed, parameter.dim() > 1
+        form, is_matrix = self.recipe.decayed.partition(",")[0], parameter.dim() > 1
         if "wte" in name and form not in ("everything", "all but matrices"):
             return float(self.recipe.decays_embeddings)
         is_of_a_norm, is_bias = "norm" in name or "ln" in name, name.endswith("bias")
@@ -89,7 +93,7 @@ class DecayGroups(nn.Module):
             "all but matrices": float(not is_matrix),
             "all but biases": float(not is_bias),
             "all but norms": float(not is_of_a_norm),
-            "matrices alone, and nothing else is learned": 1.0 if is_matrix else -1.0,
+            "matrices alone": 1.0 if is_matrix else -1.0,
         }.get(form, float(is_matrix))
 
 

@@ -8,6 +8,7 @@ CLIPPING = "Pascanu et al. 2013, algorithm 1; torch.nn.utils.clip_grad_norm_"
 NUCLEUS = "Holtzman et al. 2020, section 3.1"
 RISES_AGAIN = "it goes on after its end"
 LOGITS = "import torch\nlogits = torch.tensor([2.0, 1.0, 0.0, -1.0])\n"
+ONE_GROUP = "everything shrinks, as all weights are in one group"
 
 OPTIMIZING = (
     Mistake(
@@ -233,11 +234,13 @@ print("length:", (a**2 + b**2) ** 0.5, "sum of squares:", a**2 + b**2, "sum of l
         source="He et al. 2019, section 3.1; Loshchilov & Hutter 2019, algorithm 2",
         changes={
             "everything shrinks": {"decayed": "everything"},
+            ONE_GROUP: {"decayed": "everything, in one group"},
             "norms shrink too": {"decayed": "all but biases"},
             "biases shrink too": {"decayed": "all but norms"},
             "matrices do not shrink, and the others do": {"decayed": "all but matrices"},
             "no optimizer has the norms and biases": {"decayed": "matrices alone, and nothing else is learned"},
         },
+        severities={ONE_GROUP: "note"},
         demo="""\
 import torch
 norm = torch.nn.LayerNorm(2)

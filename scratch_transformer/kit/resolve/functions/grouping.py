@@ -1,17 +1,21 @@
-"""Functions and methods that say which weights an optimizer shrinks: configure_optimizers(model, weight_decay, lr)."""
+"""Functions and methods that say which weights an optimizer shrinks: configure_optimizers(model, weight_decay, lr).
+
+In groups; or all of them, where a weight decay is told and the name speaks of an optimizer.
+"""
 
 from __future__ import annotations
 
 import inspect
 import re
 from collections.abc import Callable, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from scratch_transformer.kit.canonical.optimizing import to_optimize
-from scratch_transformer.kit.definitions import source_of
+from scratch_transformer.kit.definitions import names_in, source_of
 from scratch_transformer.kit.resolve.names.words import plain
 
 OPTIMIZER = {
@@ -24,16 +28,28 @@ OPTIMIZER = {
 """What the parameters of optimizers are called."""
 MODELS = ("self", "model", "net", "network", "module", "m", "gpt", "llm", "lm")
 GROUPS = re.compile(r"""["'](weight_decay|wd)["']\s*:|dict\([^)]*(weight_decay|wd)\s*=""")
+OPTIMIZES = re.compile(r"optim")
+"""In the name of what makes an optimizer."""
+KEPT = ("config", "cfg", "conf", "hparams", "args")
+"""Where a model keeps what it is told."""
 OTHERS: dict[str, Any] = {"betas": (0.9, 0.95), "beta1": 0.9, "beta2": 0.95, "eps": 1e-8, "device": "cpu"}
 
 
 def makes_groups(thing: Any) -> bool:
-    """Whether a function is given a model, and writes down groups of weights with a weight decay each."""
-    if not inspect.isfunction(thing) or not GROUPS.search(source_of(thing)):
+    """Whether a function of a model writes down groups of weights with a weight decay each; or one of all."""
+    if not inspect.isfunction(thing) or not (GROUPS.search(source_of(thing)) or _makes_one(thing)):
         return False
     parameters = list(inspect.signature(thing).parameters.values())
     required = [p for p in parameters[1:] if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
     return plain(parameters[0].name) in MODELS and all(_meant(p.name) for p in required) if parameters else False
+
+
+def _makes_one(function: Any) -> bool:
+    """Whether an optimizer of all weights is made with a weight decay that is told, or that the model keeps."""
+    told = {_meant(name) for name in (*inspect.signature(function).parameters, *function.__code__.co_names)}
+    names = names_in(function)
+    makes = any(name in names for name in ("AdamW", "Adam", "SGD")) and "parameters" in names
+    return makes and "weight_decay" in told and OPTIMIZES.search(plain(function.__name__)) is not None
 
 
 def methods_of(thing: Any) -> list[tuple[str, Any]]:
@@ -45,19 +61,31 @@ def reading(function: Any, settings: Mapping[str, Any]) -> Callable[..., Any]:
     """Whether each weight of a small model shrinks, of what the function makes for it."""
     named = list(inspect.signature(function).parameters)[1:]
     told = {name: _value(_meant(name), settings) for name in named if _meant(name)}
+    is_grouped = GROUPS.search(source_of(function)) is not None
+    kept = {name: _value(_meant(name), settings) for name in function.__code__.co_names if _meant(name)}
 
     def shrinks(decay: Tensor) -> Tensor:
         model = to_optimize()
-        found = _decays(function(model, **told), float(decay))
-        return torch.tensor([found.get(id(p), -1.0) for p in model.parameters()], dtype=torch.float64)
+        for name, value in {**kept, **dict.fromkeys(KEPT, SimpleNamespace(**kept))}.items():
+            if not hasattr(model, name):
+                setattr(model, name, value)
+        groups = _groups(function(model, **told))
+        found = _decays(groups, float(decay))
+        values = [found.get(id(p), -1.0) for p in model.parameters()]
+        return torch.tensor([*values, float(is_grouped or len(groups) > 1)], dtype=torch.float64)
 
     return shrinks
 
 
-def _decays(made: Any, usual: float) -> dict[int, float]:
-    """Of an optimizer, of groups, or of several things of which one is that: parameter -> 1 if it shrinks, or 0."""
-    several = [made, *made] if isinstance(made, (list, tuple)) else [made]
-    groups = next((one.param_groups for one in several if hasattr(one, "param_groups")), made)
+def _groups(made: Any) -> Any:
+    """Those of an optimizer, or of several things of which one is that; else what was made."""
+    inner = made.values() if isinstance(made, dict) else made if isinstance(made, (list, tuple)) else ()
+    within = (one[0] if isinstance(one, (list, tuple)) and one else one for one in inner)
+    return next((one.param_groups for one in (made, *within) if hasattr(one, "param_groups")), made)
+
+
+def _decays(groups: Any, usual: float) -> dict[int, float]:
+    """Parameter -> 1 if it shrinks, or 0."""
     decays = [(group, group.get("weight_decay", group.get("wd", usual))) for group in groups]
     return {id(p): float(decay > 0) for group, decay in decays for p in group["params"]}
 
