@@ -54,3 +54,57 @@ def sdpa(keys, queries, values, mask=None):
 def test_a_mask_that_needs_as_many_keys_as_queries_stops_nothing_else(shape, ids, tmp_path):
     (result,) = check_text(CORE.replace("SHAPE", shape), tmp_path).values()
     assert [found.id for found in result.mistakes if found.severity != "note"] == ids
+
+
+ASKED = """
+def attention(q, k, v, mask=DEFAULT):
+    scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+    HIDDEN
+    return scores.softmax(-1) @ v
+"""
+BY_HAND = "torch.ones(scores.shape[-2:]).tril()"
+
+
+@pytest.mark.parametrize(
+    "hidden, default, is_mask, put",
+    [
+        ("scores = scores.masked_fill(mask == 0, -1e20) if mask else scores", "None", True, "if mask is not None else"),
+        ("if not mask:\n        return scores.softmax(-1) @ v\n    scores = scores.masked_fill(mask == 0, -1e20)",
+         "None", True, "if mask is None:"),
+        ("if not mask:\n        pass\n    else:\n        scores = scores + mask.log()",
+         "None", True, "if mask is None:"),
+        ("if not mask:\n        mask = torch.ones(scores.shape[-2:])\n    scores = scores.masked_fill(mask == 0, -1e9)",
+         "None", True, "if mask is None:"),
+        (f"mask = {BY_HAND} if mask else None\n    scores = scores if mask is None else scores + mask.log()",
+         "None", False, ""),
+        (f"if mask:\n        scores = scores.masked_fill({BY_HAND} == 0, -1e20)", "None", False, ""),
+        (f"if mask:\n        scores = scores + float(mask) * {BY_HAND}.log()", "False", False, ""),
+    ],
+)  # fmt: skip
+def test_what_becomes_of_it_where_it_is_true_tells_a_mask_from_a_flag(hidden, default, is_mask, put, tmp_path):
+    text = ASKED.replace("HIDDEN", hidden).replace("DEFAULT", default)
+    result = check_text(text, tmp_path)["attention"]
+    assert ["A31"] * is_mask == [found.id for found in result.mistakes if found.severity == "mistake"], result
+    if is_mask:
+        assert put in result.mistakes[0].put[0]
+
+
+LAYER = """
+class EncoderLayer(nn.Module):
+    def __init__(self, d_model, n_heads, d_ff):
+        super().__init__()
+        self.attention = MultiHeadAttention(d_model, n_heads)
+        self.up, self.down = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+
+    def forward(self, x, mask):
+        x = self.norm1(x + self.attention(x, x, x, mask))
+        return self.norm2(x + self.down(torch.relu(self.up(x))))
+"""
+
+
+def test_a_layer_stops_with_the_mask_of_its_attention(tmp_path):
+    part = ATTENTION.replace("if mask:", "if not mask:\n            pass\n        else:").replace("MADE", "pass")
+    results = check_text(part.replace("mask=None", "mask") + LAYER, tmp_path)
+    assert "A31" in results["MultiHeadAttention"].ids
+    assert "A31" in results["EncoderLayer"].inherited

@@ -6,7 +6,10 @@ MASKS = "Vaswani et al. 2017, section 3.2.3"
 TOLD_DEVICE = "it is put on the device that the constructor is told of, and stays there"
 """A form of P5 and A30: where the module is on that device too, all is well."""
 
-ASKED_FOR = "if mask is not None: a mask has many numbers, and is neither true nor false."
+ASKED_FOR = (
+    "if mask is not None:, and if mask is None: in place of if not mask: a mask has many numbers, and is neither true "
+    "nor false."
+)
 """The fix of A31 where it is asked whether a mask is true."""
 
 LOST_MASKS = (

@@ -40,6 +40,8 @@ def _rewrite(id: str, form: str) -> Rewrite | None:
     if id in ("P5", "A30") and form:
         name, kept = form.rpartition(".")[2], ", persistent=False" if id == "A30" else ""
         return _by(rf"^(\s*)self\.{name} = (\w+|.*[)\]])$", rf'\1self.register_buffer("{name}", \2{kept})')
+    if id == "A31":
+        return _asked_for
     patterns = REWRITES.get(id)
     return _by(*patterns) if patterns else None
 
@@ -64,7 +66,6 @@ REWRITES: Mapping[str, tuple[str, str]] = {
     "A8": (LEAST, INF),
     "A10": (LEAST, INF),
     "A24": (r"^(\s*)(\w+)(\.masked_fill\(.*\))$", r"\1\2 = \2\3"),
-    "A31": (r"^(\s*if )(\w*mask\w*)(?: == True| is True)?:$", r"\1\2 is not None:"),
     "A12": (r"(\w+) (\+|\*)= ", r"\1 = \1 \2 "),
     "A14": (r"(Linear\(.*), bias=False", r"\1"),
     "A19": (
@@ -83,6 +84,12 @@ REWRITES: Mapping[str, tuple[str, str]] = {
 
 def _by(pattern: str, replacement: str) -> Rewrite:
     return lambda code: re.sub(pattern, replacement, code, count=1)
+
+
+def _asked_for(code: str) -> str:
+    """if mask:, if not mask:, … if mask else …: whether it is there."""
+    turned = re.sub(r"\b(if )not (\w*mask\w*)(?=:$| else )", r"\1\2 is None", code, count=1)
+    return re.sub(r"\b(if )(\w*mask\w*)(?: == True| is True)?(?=:$| else )", r"\1\2 is not None", turned, count=1)
 
 
 def _query(code: str) -> str | None:

@@ -3,32 +3,91 @@
 from __future__ import annotations
 
 import ast
-import linecache
+from collections.abc import Iterator
 
-from scratch_transformer.kit.judge.frames import learners_places
+from scratch_transformer.kit.judge.frames import Function, learners_places, parsed
 
 IS_ASKED = "Boolean value of Tensor"
 """In what torch says of a tensor of several numbers that is to be true or false."""
+ENDS = (ast.Return, ast.Raise)
+QUESTIONS = (ast.If, ast.IfExp, ast.While, ast.Assert)
 
 
 def is_computed_with(error: BaseException) -> bool:
     """Whether what the line of an error asks for is computed with where it is true: scores.masked_fill(mask == 0, …).
 
-    Not where it is another by then: if mask: mask = torch.ones(n, n).triu(1), which is a flag.
+    Not where it is another by then: if mask: mask = torch.ones(n, n).triu(1), which is a flag. So is what is True or
+    False by default. What is asked by mask or … is itself where it is true.
     """
     own = learners_places(error)
-    if not own:
+    line = own[-1].lineno or 0 if own else 0
+    nodes = parsed(own[-1].filename) if own else ()
+    scopes = [node for node in nodes if isinstance(node, Function) and _is_at(node, line)]
+    if not scopes:
         return False
-    place = own[-1]
-    try:
-        tree = ast.parse("".join(linecache.getlines(place.filename)))
-    except (SyntaxError, ValueError):
+    scope = max(scopes, key=lambda node: node.lineno)
+    asked = [node for node in ast.walk(scope) if isinstance(node, (ast.If, ast.IfExp)) and _is_at(node.test, line)]
+    others = [node for node in ast.walk(scope) if isinstance(node, ast.BoolOp) and _is_at(node, line)]
+    is_either = not asked and any(isinstance(node.op, ast.Or) for node in others)
+    return is_either or any(_is_used(node, scope) for node in asked)
+
+
+def _is_at(node: ast.stmt | ast.expr, line: int) -> bool:
+    return node.lineno <= line <= (node.end_lineno or node.lineno)
+
+
+def _is_used(asked: ast.If | ast.IfExp, scope: Function) -> bool:
+    """Whether the first that becomes of it where it is true is that it is read."""
+    names = {node.id for node in ast.walk(asked.test) if isinstance(node, ast.Name)} - _flags(scope)
+    if not names:
         return False
-    asks = [node for node in ast.walk(tree) if isinstance(node, ast.If) and node.test.lineno == place.lineno]
-    for asked in asks:
-        names = {node.id for node in ast.walk(asked.test) if isinstance(node, ast.Name)}
-        for statement in asked.body:
-            found = [node for node in ast.walk(statement) if isinstance(node, ast.Name) and node.id in names]
-            if found:
-                return any(isinstance(node.ctx, ast.Load) for node in found)
-    return False
+    turned = any(isinstance(node, ast.Not) for node in ast.walk(asked.test))
+    where, otherwise = map(_listed, (asked.orelse, asked.body) if turned else (asked.body, asked.orelse))
+    found = [name for part in where for name in _read(part, names)]
+    if not found and not (where and isinstance(where[-1], ENDS)):
+        every = [*_read(scope, names, asked.test)]
+        begin = max(n for n, name in enumerate(every) if id(name) in _ids(asked.test))
+        found = [name for name in every[begin + 1 :] if id(name) not in set().union(*map(_ids, otherwise))]
+    return bool(found) and isinstance(found[0].ctx, ast.Load)
+
+
+def _ids(node: ast.AST) -> set[int]:
+    return {id(one) for one in ast.walk(node)}
+
+
+def _listed(branch: list[ast.stmt] | ast.expr) -> list[ast.AST]:
+    return [*branch] if isinstance(branch, list) else [branch]
+
+
+def _flags(scope: Function) -> set[str]:
+    """The parameters that are True or False by default, or are said to be."""
+    arguments = [*scope.args.posonlyargs, *scope.args.args]
+    defaults = [*zip(reversed(arguments), reversed(scope.args.defaults), strict=False)]
+    defaults += [
+        (one, value) for one, value in zip(scope.args.kwonlyargs, scope.args.kw_defaults, strict=True) if value
+    ]
+    by_default = {one.arg for one, value in defaults if isinstance(getattr(value, "value", None), bool)}
+    said = {one.arg for one in arguments if isinstance(one.annotation, ast.Name) and one.annotation.id == "bool"}
+    return by_default | said
+
+
+def _read(node: ast.AST, names: set[str], test: ast.AST | None = None) -> Iterator[ast.Name]:
+    """Where these names are read or set, in the order in which it is computed.
+
+    Not where it is asked whether they are true, or are there, but for one test.
+    """
+    if node is not test and isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.Is, ast.IsNot)):
+        return
+    if isinstance(node, ast.Name) and node.id in names:
+        yield node
+    parts = [*ast.iter_child_nodes(node)]
+    if isinstance(node, (ast.Assign, ast.AnnAssign, ast.NamedExpr)) and node.value is not None:
+        parts = [node.value, *(part for part in parts if part is not node.value)]
+    for part in parts:
+        if part is test or not (isinstance(node, QUESTIONS) and part is node.test and _is_plain(part)):
+            yield from _read(part, names, test)
+
+
+def _is_plain(test: ast.AST) -> bool:
+    """mask, or not mask."""
+    return isinstance(test.operand if isinstance(test, ast.UnaryOp) else test, ast.Name)
