@@ -92,3 +92,21 @@ def test_the_broken_part_is_reported_with_its_line(report):
 def test_a_name_that_a_file_lacks_is_told_from_a_package(report):
     assert "there is no Missing in beside.py" in result(report, "LayerNorm").problem
     assert not any("pip install beside" in problem for problem in report.problems)
+
+
+def test_a_file_that_a_folder_of_the_learner_lacks_is_told_from_a_package(tmp_path):
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "__init__.py").write_text("", encoding="utf-8")
+    path = tmp_path / "model" / "norm.py"
+    text = "from model.embedding.tokens import Tokens\n" + SOURCE
+    path.write_text(text, encoding="utf-8")
+    report = process.check(find(str(path)), "norm.py")
+    assert "it imports model.embedding, and there is no embedding in model/ (norm.py:1)" in report.problems[0]
+    assert not any("pip install model" in problem for problem in report.problems)
+
+
+def test_what_an_installed_package_lacks_is_told(tmp_path):
+    path = tmp_path / "norm.py"
+    path.write_text("import torch\nfrom torch.moved import Other\n" + SOURCE, encoding="utf-8")
+    report = process.check(find(str(path)), "norm.py")
+    assert "there is no moved in the torch that is installed (norm.py:2)" in report.problems[0]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 PACKAGES = {
     "cv2": "opencv-python",
     "PIL": "pillow",
@@ -16,3 +19,15 @@ def how_to_install(module: str) -> str:
     """The command that brings a module, sklearn.metrics too."""
     package = module.partition(".")[0]
     return f"pip install {PACKAGES.get(package, package)}"
+
+
+def lacking(module: str | None) -> str:
+    """What a package lacks that is there: a folder of the learner's, or another version. "" of what is not there."""
+    package, _, name = (module or "").rpartition(".")
+    found = sys.modules.get(package)
+    if found is None:
+        return ""
+    folders = [Path(folder) for folder in getattr(found, "__path__", ())]
+    if any("site-packages" in folder.parts for folder in folders):
+        return f"there is no {name} in the {package} that is installed"
+    return f"there is no {name} in {package.replace('.', '/')}{'/' if folders else '.py'}"

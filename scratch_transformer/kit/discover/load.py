@@ -26,7 +26,7 @@ from scratch_transformer.kit.discover import (
     standins,
     survey,
 )
-from scratch_transformer.kit.discover.installing import how_to_install
+from scratch_transformer.kit.discover.installing import how_to_install, lacking
 from scratch_transformer.kit.discover.sandbox import Guard, Offline, TimeUp, time_limit
 from scratch_transformer.kit.discover.target import Source
 
@@ -273,7 +273,8 @@ def _sentence(error: BaseException) -> str:
     if isinstance(error, Offline) or _is_offline(error):
         return "it wants to download something when it is imported, and there is no network while it is checked"
     if isinstance(error, ModuleNotFoundError):
-        return f"it imports {error.name}, which is not installed: {how_to_install(error.name or '')}"
+        why = lacking(error.name) or f"which is not installed: {how_to_install(error.name or '')}"
+        return f"it imports {error.name}, {why.replace('there is', 'and there is', 1)}"
     if isinstance(error, EOFError):
         return "it asks for input when it is imported"
     return f"importing it fails with {in_short(error)}"

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from scratch_transformer.kit.discover import familiar
-from scratch_transformer.kit.discover.installing import how_to_install
+from scratch_transformer.kit.discover.installing import how_to_install, lacking
 
 
 class NotInstalled(Exception):
@@ -66,15 +66,16 @@ def stand_in(
             _import(alias, package, module)
         elif alias.name != "*":
             known = getattr(sys.modules.get(f"{node.module}"), alias.name, None) if own else None
-            missing = _missing(alias.name, package, own, node)
+            missing = _missing(alias.name, package, own, node, error)
             setattr(module, alias.asname or alias.name, known or familiar.named(alias.name, package) or missing)
     for name in names:
-        setattr(module, name, _missing(name, package, own, node))
+        setattr(module, name, _missing(name, package, own, node, error))
 
 
-def _missing(name: str, package: str, own: str, node: ast.stmt) -> Missing:
-    at = (getattr(node, "module", None) or "", name) if own else ("", "")
-    return Missing(package, f"there is no {name} in {own}" if own else "", at)
+def _missing(name: str, package: str, own: str, node: ast.stmt, error: Exception) -> Missing:
+    if not own:
+        return Missing(package, lacking(error.name) if isinstance(error, ModuleNotFoundError) else "")
+    return Missing(package, f"there is no {name} in {own}", (getattr(node, "module", None) or "", name))
 
 
 def settle(modules: Iterable[types.ModuleType]) -> None:
@@ -94,7 +95,7 @@ def _import(alias: ast.alias, package: str, module: types.ModuleType) -> None:
             for part in alias.name.split(".")[1:]:
                 found = getattr(found, part)
     except ImportError:
-        found = Missing(package)
+        found = Missing(package, lacking(alias.name))
     setattr(module, alias.asname or alias.name.split(".")[0], found)
 
 
