@@ -79,7 +79,7 @@ SCALE, MASK = "math.sqrt(d_model // num_heads)", "torch.ones(T, T, device=x.devi
         (SCALE, MASK, []),
         (SCALE, "torch.tril(torch.ones(T, T))", [("mistake", 20)]),
         (SCALE, "torch.FloatTensor(T, T).fill_(1).tril()", [("mistake", 20)]),
-        ("torch.FloatTensor([d_model // num_heads]).sqrt()", MASK, [("mistake", 19)]),
+        ("torch.FloatTensor([d_model // num_heads]).sqrt()", MASK, [("mistake", 14)]),
         ("torch.FloatTensor([d_model // num_heads]).sqrt().to(device)", MASK, []),
         ("torch.tensor(d_model // num_heads).sqrt()", MASK, []),  # a single number goes with any device
     ],
@@ -186,6 +186,41 @@ class CausalSelfAttention(nn.Module):
 def test_a_table_that_a_function_puts_where_the_constructor_is_told(where, severities, tmp_path):
     found = b32(ROTATED.format(where=where), "CausalSelfAttention", tmp_path)
     assert [severity for severity, _ in found] == severities
+
+
+ROTARY = """\
+{before}
+class RotaryEmbedding(nn.Module):
+    def __init__(self, dim, max_len=64, base=10000.0):
+        super().__init__()
+        angles = torch.outer(torch.arange(max_len).float(), base ** (-torch.arange(0, dim, 2).float() / dim))
+        {kept}
+
+    def forward(self, x):
+        cos, sin = self.cos[: x.shape[-2]], self.sin[: x.shape[-2]]
+        a, b = x[..., 0::2], x[..., 1::2]
+        return torch.stack((a * cos - b * sin, a * sin + b * cos), -1).flatten(-2)
+"""
+ONE_BY_ONE = "self.sin = angles.sin()\n        self.cos = angles.cos()"
+PUT = '        self.register_buffer("cos", angles.cos(), persistent=False)'
+BUFFERS = "\n        ".join(
+    f"self.register_buffer({name!r}, angles.{name}(), persistent=False)" for name in ("cos", "sin")
+)
+
+
+@pytest.mark.parametrize(
+    "kept, before, named, put",
+    [
+        (ONE_BY_ONE, "device = 'cuda'", [("mistake", 13)], PUT),
+        (ONE_BY_ONE, "", [("note", 13)], PUT),
+        ("self.cos, self.sin = angles.cos(), angles.sin()", "device = 'cuda'", [("mistake", 12)], None),
+        (BUFFERS, "device = 'cuda'", [], None),
+    ],
+)
+def test_rotary_tables_are_shown_where_they_are_kept(kept, before, named, put, tmp_path):
+    result = check_text(ROTARY.format(kept=kept, before=before), tmp_path)["RotaryEmbedding"]
+    assert [(mistake.severity, mistake.line) for mistake in result.mistakes] == named
+    assert [mistake.put for mistake in result.mistakes if mistake.put] == ([[put]] if put else [])
 
 
 @pytest.mark.parametrize(

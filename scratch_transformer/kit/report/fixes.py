@@ -37,8 +37,8 @@ def _rewrite(id: str, form: str) -> Rewrite | None:
         return _by(r"(?<![-\w.])(?:float\(['\"]inf['\"]\)|(?:math|torch|np)\.inf\b)", INF)
     if id in ("A5", "A6") and form in ("hides the diagonal", "sees one token ahead"):
         return _by(r"(tril\(.*), (?:diagonal=)?-?1\)", r"\1)")
-    if id in ("P5", "A30") and form:
-        name, kept = form.rpartition(".")[2], ", persistent=False" if id == "A30" else ""
+    if id in ("P5", "A30", "B32") and form:
+        name, kept = form.rpartition(".")[2], "" if id == "P5" else ", persistent=False"
         return _by(rf"^(\s*)self\.{name} = (\w+|.*[)\]])$", rf'\1self.register_buffer("{name}", \2{kept})')
     if id == "A31":
         return _asked_for

@@ -122,6 +122,8 @@ def place(
     if id == "E5" and form:
         rooms.sort(key=lambda room: room.name != form)
         usual = (rf"self\.{name}\b.*padding_idx", *usual)
+    if id == "B32" and form.startswith("self."):  # self.cos, self.sin = angles.cos(), angles.sin()
+        usual = (rf"self\.{name}\b[^=]*=[^=]", *usual)
     if id == "B22" and form:  # of a whole with others that are filled
         usual = (rf"self\.{name} *(:[^=]*)?=[^=]|register_parameter\(.{name}\b", *usual)
     if id in OF_NORMS and (norms := sums.made_of(target, sums.NORM)):  # self.n1, which no name tells

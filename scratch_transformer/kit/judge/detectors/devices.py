@@ -70,8 +70,13 @@ def _others(stopping: list[Left]) -> Iterator[Finding]:
     made = f"{first.name}, which no move of the module moves, is used" if first.name else "A tensor is made"
     more = f" So {'are' if others > 1 else 'is'} {others} more." if others else ""
     form = "" if any(map(OF_DEVICES.search, texts)) else NOWHERE_ELSE
-    at = f" {STOPS_AT}{code}" if code else ""
-    yield Finding(MISTAKES["B32"], f"{made} on the CPU.{more}{at}", form)
+    if first.name:  # it is to be kept in another way, wherever it is used
+        at, name = f", in {code}" if code else "", first.name.rpartition(".")[2]
+        fix = f"self.register_buffer({name!r}, {name}, persistent=False): a buffer moves with the module."
+        yield Finding(MISTAKES["B32"], f"{made} on the CPU{at}.{more}", form, name=first.name, fix=fix)
+    else:
+        at = f" {STOPS_AT}{code}" if code else ""
+        yield Finding(MISTAKES["B32"], f"{made} on the CPU.{more}{at}", form)
 
 
 OF_DEVICES = re.compile(r"\bcuda\b|device|\bmps\b|lightning|accelerat")
