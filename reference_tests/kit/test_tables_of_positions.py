@@ -150,11 +150,55 @@ class PositionalEncoding(nn.Module):
 """
 
 
-@pytest.mark.parametrize("base, ids", [("10000.0", []), ("1000.0", ["P2"])])
+@pytest.mark.parametrize("base, ids", [("10000.0", ["B26"]), ("1000.0", ["B26", "P2"])])
 def test_a_table_that_is_cut_a_row_too_late_fits_the_longest_sentence_alone(base, ids, tmp_path):
     result = check_text(ONE_ROW_MORE.replace("10000.0", base), tmp_path)["PositionalEncoding"]
     assert [id for id in result.ids if id not in ("P1", "P6")] == ids, result
-    assert (result.verdict in FINE) == (not ids) and any("longest length alone" in limit for limit in result.limits)
+    assert "longest length alone" in " ".join(result.limits)
+    assert "self.pe[:, :x.shape[1] + 1] has 6 rows" in result.mistakes[0].evidence
+
+
+CUT = """
+class CausalSelfAttention(nn.Module):
+    def __init__(self, n_embd, n_head, block_size):
+        super().__init__()
+        assert n_embd % n_head == 0
+        self.n_head, self.block_size = n_head, block_size
+        self.qkv, self.proj = nn.Linear(n_embd, 3 * n_embd), nn.Linear(n_embd, n_embd)
+        self.register_buffer("tril", torch.tril(torch.ones(block_size, block_size)))
+
+    def forward(self, x):
+        B, T, C = x.shape
+        q, k, v = (t.view(B, T, self.n_head, -1).transpose(1, 2) for t in self.qkv(x).split(C, dim=-1))
+        hidden = self.trilCUT == 0
+        scores = (q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))).masked_fill(hidden, float("-inf"))
+        return self.proj((scores.softmax(-1) @ v).transpose(1, 2).reshape(B, T, C))
+
+
+class Block(nn.Module):
+    def __init__(self, n_embd, n_head, block_size):
+        super().__init__()
+        self.attention = CausalSelfAttention(n_embd, n_head, block_size)
+        self.network = nn.Sequential(nn.Linear(n_embd, 4 * n_embd), nn.ReLU(), nn.Linear(4 * n_embd, n_embd))
+        self.norm1, self.norm2 = nn.LayerNorm(n_embd), nn.LayerNorm(n_embd)
+
+    def forward(self, x):
+        x = x + self.attention(self.norm1(x))
+        return x + self.network(self.norm2(x))
+"""
+
+
+@pytest.mark.parametrize(
+    "cut, ids", [("[: self.block_size, : self.block_size]", ["B26"]), ("[: T + 1, : T + 1]", ["B26"]), ("", [])]
+)
+def test_a_mask_that_is_not_cut_to_the_tokens_stops_the_attention_and_what_has_it(cut, ids, tmp_path):
+    """Where it is not cut at all, one length is meant."""
+    results = check_text(CUT.replace("CUT", cut), tmp_path)
+    attention, block = results["CausalSelfAttention"], results["Block"]
+    assert ([one.id for one in attention.mistakes if one.severity == "mistake"], block.inherited) == (ids, ids)
+    assert "longest length alone" in " ".join(attention.limits)
+    if ids:
+        assert attention.mistakes[0].code[2].strip() == f"hidden = self.tril{cut} == 0"
 
 
 ALONG_THE_BATCH = """

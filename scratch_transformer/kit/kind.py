@@ -183,6 +183,7 @@ class Candidate:
     drops: whether dropout that ignores eval() takes place. Without it, everything else can be compared.
     differentiates: whether a call keeps what a backward pass needs.
     refused: a mask's parameter, and the error with which it stops when it is given any.
+    stopped: the error with which it stops with sequences that are not its longest, where it works with those alone.
     looks_for_padding: whether padding of the target has a mask of its own, that it is given or makes.
     speaks_of_padding: whether it takes a mask, or its text has a word of masks or padding.
     takes_vectors: whether it embeds nothing, and the reference's embeddings were put around it.
@@ -211,6 +212,7 @@ class Candidate:
         self.drops = False
         self.differentiates = False
         self.refused: tuple[str, Exception] | None = None
+        self.stopped: BaseException | None = None
         self.looks_for_padding = self.speaks_of_padding = True
         self.takes_vectors = False
         self.is_causal_by_name = self.says_sides = True

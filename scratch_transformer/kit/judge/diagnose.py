@@ -27,6 +27,7 @@ from scratch_transformer.kit.judge.lengths import other_when_long
 from scratch_transformer.kit.judge.places import THREE
 from scratch_transformer.kit.judge.search import PADDING_LOST, Change, Hypothesis, Known, Match, find
 from scratch_transformer.kit.judge.session import EXACT, ROUNDED, Session, distance, says_nothing
+from scratch_transformer.kit.judge.stops import miscut
 from scratch_transformer.kit.judge.stops.crashes import crash_finding
 from scratch_transformer.kit.judge.written import right_width
 from scratch_transformer.kit.kind import PARTS, Candidate, Diagnosis, Finding, Verdict
@@ -126,6 +127,7 @@ def _diagnosed(session: Session, parts: Known, seconds: float | None) -> Diagnos
     if best is not None:
         findings += [*design_notes(session, recipe, best.design), *from_extras(session, best)]
     findings += [f for r in session.crashes if r.error is not None and (f := crash_finding(r.error)) is not None]
+    findings += [cut] if (cut := miscut.too_far(candidate.stopped)) is not None else []
     findings = _sorted(findings)
     error, worst = session.worst(design)
     ordinary, usual = session.worst(design, ordinary=True)

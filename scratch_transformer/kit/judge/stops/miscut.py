@@ -1,4 +1,4 @@
-"""B26: a table that is cut along another axis than that of the tokens.
+"""B26: a table that is cut along another axis than that of the tokens, or to another length.
 
 mask[:, :T, :T] of one of shape (1, 1, T, T), which has one row there; cache[start : start + T] = k for (B, T, d).
 """
@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import ast
 import itertools
+import linecache
 import re
+import traceback
 from collections.abc import Iterator
 from types import FrameType
 
 from torch import Tensor, nn
 
-from scratch_transformer.kit.judge.frames import is_learners, nodes_at
+from scratch_transformer.kit.judge.frames import DONE_AT, function_of, is_learners, line_of, nodes_at
 from scratch_transformer.kit.judge.stops.refused import NOTHING
+from scratch_transformer.kit.kind import Finding
+from scratch_transformer.kit.mistakes import MISTAKES
 
 SIZES = re.compile(r"size of tensor a \((\d+)\) must match the size of tensor b \((\d+)\)")
 WRITTEN = re.compile(r"expanded size of the tensor .*Target sizes: \[([\d, ]+)\]\. +Tensor sizes: \[([\d, ]+)\]")
@@ -37,6 +41,41 @@ def no_fit(error: BaseException, frame: FrameType) -> tuple[str, str]:
             said = f"{written} of a table of shape {tuple(table.shape)} cuts other dimensions than those of the tokens"
             return f"{said}: with fewer tokens than the table has it stops.", written
     return NOTHING
+
+
+def too_far(error: BaseException | None) -> Finding | None:
+    """What stops with fewer tokens than the longest, as a table is cut to more rows: pe[:, : T + 1], pe[:, : max_len].
+
+    A table that is not cut at all is meant for one length.
+    """
+    sizes = SIZES.search(str(error)) if type(error) is RuntimeError else None
+    frames = reversed([frame for frame, _ in traceback.walk_tb(error.__traceback__)]) if error and sizes else ()
+    frame = next(filter(is_learners, frames), None)
+    if error is None or sizes is None or frame is None:
+        return None
+    tokens, rows = sorted(map(int, sizes.groups()))
+    for node in _cuts(error, frame):
+        table = _table(node.value, frame)
+        if table is not None and any(table.shape[place] >= rows for place in _ends(node, table.dim())):
+            written = ast.unparse(node)
+            line = linecache.getline(frame.f_code.co_filename, node.lineno).partition("#")[0].strip()
+            said = f"With {tokens} tokens {written} has {rows} rows: but for the longest texts it stops."
+            return Finding(MISTAKES["B26"], f"{said} {DONE_AT}{line}", written, fix=TO_TOKENS)
+    return None
+
+
+TO_TOKENS = "Cut it to the tokens at hand: self.pe[:, : x.size(1)], self.tril[:T, :T] for B, T, C = x.shape."
+
+
+def _cuts(error: BaseException, frame: FrameType) -> Iterator[ast.Subscript]:
+    """What is cut on the line of an error, or before, for a name that is read on it."""
+    here = [*nodes_at(error, frame, (ast.Subscript, ast.Name))]
+    names = {node.id for node in here if isinstance(node, ast.Name)}
+    yield from (node for node in here if isinstance(node, ast.Subscript))
+    function, line = function_of(frame), line_of(error, frame)
+    for node in ast.walk(function) if function is not None else ():
+        if isinstance(node, ast.Assign) and node.lineno < line and {*map(ast.unparse, node.targets)} & names:
+            yield from (part for part in ast.walk(node.value) if isinstance(part, ast.Subscript))
 
 
 def no_rows(error: BaseException, frame: FrameType) -> tuple[str, str]:

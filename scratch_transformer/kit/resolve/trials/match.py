@@ -206,6 +206,8 @@ def _with_settings(
         if lengths:
             is_tried = True
             alike = _of_one_length(lengths, thing, kind, library, settings)
+            if alike is not None and alike.candidate is not None:
+                alike.candidate.stopped = outcome.error
             is_better = alike is not None and (alike.score[0] < NOTHING or outcome.candidate is None)
             if alike is not None and alike.form == "right" and library.has_mistakes_within(alike.made):
                 return alike, True  # they are tried together where mistakes are looked for
