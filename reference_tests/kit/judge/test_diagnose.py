@@ -53,6 +53,22 @@ def test_verdict(severities, best, error, stops, verdict):
     assert judged._verdict(best, findings, error, session(stops)) == verdict
 
 
+@pytest.mark.parametrize(
+    "harmless, verdict",
+    [
+        (("E2", "not scaled"), "harmless deviation"),
+        (("B4", "pre-norm without final norms"), "harmless deviation"),
+        (("A8", ""), "matches the paper, not the builtin"),
+        (("A18", ""), "matches the paper, not the builtin"),
+    ],
+)
+def test_what_gives_other_numbers_than_the_paper_does_not_match_it(harmless, verdict):
+    """-1e9 in float16 and dropout give none."""
+    id, form = harmless
+    findings = [OF_SEVERITY["paper"], Finding(MISTAKES[id], "", form)]
+    assert judged._verdict(RIGHT_ONE, findings, 1.0, session()) == verdict
+
+
 def test_the_worst_first_and_each_once():
     note, harmless, paper, mistake = (OF_SEVERITY[s] for s in ("note", "harmless", "paper", "mistake"))
     again = Finding(note.mistake, "seen again")
