@@ -66,7 +66,7 @@ class Component(pytest.Item):
         self.result = result
 
     def runtest(self) -> None:
-        if self.result.verdict in ("mistake", "unknown mismatch"):
+        if self.result.verdict in ("mistake", "unknown mismatch", "not judged"):
             raise Differs(str(self.result))
         if self.result.problem:
             pytest.skip(f"{self.result.verdict}: {self.result.problem}")

@@ -25,8 +25,7 @@ from scratch_transformer.kit.judge.diagnose import diagnose
 from scratch_transformer.kit.kind import Diagnosis, Finding
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.mistakes import MISTAKES
-from scratch_transformer.kit.report import stubs
-from scratch_transformer.kit.report.finding import Result
+from scratch_transformer.kit.report.finding import FAILED, Result
 from scratch_transformer.kit.resolve import adapters, foreign, guess, likeness, other_designs
 from scratch_transformer.kit.resolve.build import config, construct
 from scratch_transformer.kit.resolve.functions import grouping, methods, sizes, training
@@ -265,6 +264,16 @@ class Checking:
         return f"{entry[4].path}:{entry[1]}"
 
     def component(self, entry: Entry) -> Result | None:
+        """What is found out about one; a fault of the kit's own spoils it alone, and none of the others."""
+        _, name, _, kinds, source, line = entry
+        try:
+            return self._component(entry)
+        except Exception as error:
+            problem = f"the check itself fails on it: {type(error).__name__}: {error}"
+            kind = KINDS[kinds[0]]
+            return Result(name, source.where(line), kind.name, FAILED, what=kind.what, problem=problem)
+
+    def _component(self, entry: Entry) -> Result | None:
         _, name, value, kinds, source, line = entry
         is_asked = self.job.get("only") in (None, "", name)
         self.library.given = self.job.get("init", {}) if is_asked else {}
@@ -291,9 +300,6 @@ class Checking:
             if another and not self.job.get("only"):
                 return unchecked(another)
             return unchecked("took too long", problem=f"Checking it took too long: {self._why_long()}")
-        except Exception as error:  # a fault of the kit's own spoils one component, not the others
-            problem = f"the check itself fails on it: {type(error).__name__}: {error}"
-            return unchecked("could not be built", problem=problem, stub=stubs.stub(kind, name, source.module))
         result = self.results.of(name, source, line, value, outcome, diagnosis)
         is_none = "" if self.job.get("only") else another_sort.name_of(value, outcome, result.verdict, self.library)
         if result.unexplained and (design := other_designs.design_of(value)):  # its numbers are to be others

@@ -19,7 +19,7 @@ from typing import Any
 from scratch_transformer.kit.discover.installing import how_to_install
 from scratch_transformer.kit.discover.sandbox import quiet_environment
 from scratch_transformer.kit.discover.target import Source, Target
-from scratch_transformer.kit.report.finding import NOT_COMPARED, Report, Result, from_document
+from scratch_transformer.kit.report.finding import FAILED, NOT_COMPARED, Report, Result, from_document
 
 SILENCE, MOST_COMPUTED, LEAST_COMPUTED = 20.0, 25.0, 0.05
 """Seconds without an event after which the child is looked at; it is ended if it has computed more since its last event
@@ -61,6 +61,7 @@ class _Watch:
         self.progress = progress
         self.current = ""
         self.loading = ""
+        self.failure = ""
         self.total: list[str] = []
         self.slowness = 1.0
 
@@ -75,7 +76,7 @@ class _Watch:
     def _once(self) -> bool:
         """Runs the child until it is done (True) or dies; then what it died of is left out next time."""
         folder = tempfile.mkdtemp(prefix="check-")
-        self.current = self.loading = ""
+        self.current = self.loading = self.failure = ""
         try:
             ended, code = self._listen(folder)
         finally:
@@ -83,9 +84,15 @@ class _Watch:
         if ended:
             return True
         why = "it was stopped after a long silence (an endless loop?)" if code is None else _death(code)
+        if self.failure:
+            why = f"the check itself failed: {self.failure}"
         if self.current:
             self._dead(self.current, why)
             return False
+        if self.failure:
+            self.report.problems.append(f"The check itself failed: {self.failure}")
+            self.report.unheard = True
+            return True
         source = self.names.get(self.loading)
         if source is None or self.loading in self.job["salvage"]:
             self.report.problems.append(f"{_name(self.loading) or self.report.target}: {why}")
@@ -99,7 +106,7 @@ class _Watch:
 
     def _dead(self, component: str, why: str) -> None:
         path, _, name = component.rpartition(":")
-        verdict = "took too long" if "silence" in why else "crashed"
+        verdict = FAILED if self.failure else "took too long" if "silence" in why else "crashed"
         self.report.unheard |= _is_lost_adapter(component, verdict)
         self.report.results.append(
             Result(
@@ -185,9 +192,7 @@ class _Watch:
             self.report.unheard |= _is_lost_adapter(event["component"], event["result"]["verdict"])
             self.job["done"].append(event["component"])
         elif kind == "failed":
-            self.report.problems.append(f"The check itself failed: {event['error']}")
-            self.report.unheard |= self.current.startswith(ADAPTER)
-            return True
+            self.failure = event["error"]
         return bool(kind == "done")
 
 

@@ -63,3 +63,30 @@ def test_a_bias_that_a_setting_leaves_out_comes_back_by_that_setting(line, name)
     assert settled_by("A14", line).partition(" = ")[0] == name
     assert settled_by("LN6", line).partition(" = ")[0] == name
     assert settled_by("A19", line) == ""
+
+
+LONG_HEAD = """
+from torch import nn
+class Pair(nn.Module):
+    def __init__(
+        self,
+        layers,
+        source_words,
+        target_words,
+        width,
+        dropout=0.0,
+    ):
+        super().__init__()
+        self.table = nn.Embedding(source_words, width)
+        self.logits = nn.Linear(width, target_words, bias=False)
+        self.logits.weight = self.table.weight
+    def forward(self, ids):
+        return self.logits(self.table(ids))
+"""
+
+
+def test_a_parameter_in_a_head_of_several_lines_is_shown(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "long_head.py").write_text(LONG_HEAD)
+    found = place("B29", "target_words", importlib.import_module("long_head").Pair)
+    assert LONG_HEAD.splitlines()[found.line - 1].strip() == "target_words,"

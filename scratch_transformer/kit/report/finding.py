@@ -11,7 +11,9 @@ from scratch_transformer.kit.report.words import error, explanation
 BAD = ("mistake",)
 UNDEFINED = "could not be defined"
 """Of a class that is written there, which Python refuses."""
-NOT_COMPARED = ("not written yet", "crashed", "could not be built", "took too long", UNDEFINED)
+FAILED = "not judged"
+"""By a fault of the kit's own."""
+NOT_COMPARED = ("not written yet", "crashed", "could not be built", "took too long", UNDEFINED, FAILED)
 FINE = ("matches the builtin", "matches the paper, not the builtin", "harmless deviation")
 
 
@@ -48,7 +50,7 @@ def from_document(found: dict[str, Any]) -> Result:
 class Report:
     """All results for a target. problems: of whole files, sentences. ignored: names that are no known component.
 
-    unheard: whether an adapter failed, so that what it was given for has not been checked.
+    unheard: whether an adapter failed, so that what it was given for has not been checked, or the check did.
     """
 
     target: str
@@ -60,11 +62,12 @@ class Report:
     def status(self, strict: bool = False) -> int:
         """0: no mistakes. 1: mistakes; if strict, anything that is not as PyTorch's. 2: nothing could be checked.
 
-        Nothing: not one component, or not the one that an adapter was given for.
+        Nothing: not one component, or not the one that an adapter was given for. Nor, if the check itself fails, one
+        that would have been judged.
         """
         if any(result.verdict in BAD for result in self.results):
             return 1
-        if self.unheard:
+        if self.unheard or any(result.verdict == FAILED for result in self.results):
             return 2
         compared = [result for result in self.results if result.verdict not in NOT_COMPARED]
         if strict and self.results:

@@ -160,7 +160,8 @@ def _taken_by(definition: Any, parameter: str) -> Place | None:
     """The line in the head of a constructor that has this parameter."""
     make = vars(definition).get("__init__") if isinstance(definition, type) else None
     with contextlib.suppress(OSError, TypeError):
-        lines, start = inspect.getsourcelines(make)  # type: ignore[arg-type]
+        read, start = inspect.getsourcelines(make)  # type: ignore[arg-type]
+        lines = [line.rstrip("\n") for line in read]
         heads = (
             offset
             for offset in sorted(_silent(lines))

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from scratch_transformer.kit.report.finding import NOT_COMPARED, UNDEFINED, Report, Result
+from scratch_transformer.kit.report.finding import FAILED, NOT_COMPARED, UNDEFINED, Report, Result
 from scratch_transformer.kit.report.words import error, explanation, inherited_by, listing, unexplained
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ MEANINGS = {
     "could not be built": "its constructor could not be called",
     "took too long": "it did not end in time",
     UNDEFINED: "Python stops where the class is written",
+    FAILED: "the check itself failed on it, which is no fault of yours",
 }
 
 
@@ -56,11 +57,16 @@ def sentence(report: Report) -> str:
     """The verdict on everything, in one sentence."""
     wrong = [result.name for result in report.results if result.verdict == "mistake"]
     checked = [result for result in report.results if result.verdict not in NOT_COMPARED]
+    failed = [result.name for result in report.results if result.verdict == FAILED]
+    unjudged = f"Not judged, as the check itself failed: {', '.join(failed)}." if failed else ""
     if not report.results:
         return "No component was found to check."
     if wrong:
         have = "has" if len(wrong) == 1 else "have"
-        return f"{len(wrong)} of {_components(len(report.results))} {have} a mistake: {', '.join(wrong)}."
+        said = f"{len(wrong)} of {_components(len(report.results))} {have} a mistake: {', '.join(wrong)}."
+        return f"{said} {unjudged}".rstrip()
+    if unjudged:
+        return unjudged
     unknown = [result.name for result in report.results if result.verdict == "unknown mismatch"]
     if unknown:
         return f"No known mistake was found, but the numbers of {', '.join(unknown)} differ."
