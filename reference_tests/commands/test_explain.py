@@ -15,7 +15,7 @@ from scratch_transformer.kit.mistakes.attention import (
     WRITTEN_IN,
 )
 from scratch_transformer.kit.mistakes.blocks import MIXED_NORMS, UNUSED_NORMS
-from scratch_transformer.kit.mistakes.construction import AVERAGED, NO_DROPOUT, NOWHERE_ELSE, SHARED_BOTH
+from scratch_transformer.kit.mistakes.construction import AVERAGED, NO_DROPOUT, NOWHERE_ELSE, OF_WRITERS, SHARED_BOTH
 from scratch_transformer.kit.mistakes.demonstrate import demonstrate
 from scratch_transformer.kit.mistakes.embedding import IN_A_BATCH, NO_POSITIONS
 from scratch_transformer.kit.mistakes.masks import TOLD_DEVICE
@@ -33,6 +33,7 @@ OF_OTHER_FORMS = {
     "B1": {MIXED_NORMS},
     "B15": {UNUSED_NORMS},
     "B26": {NO_DROPOUT},
+    "B27": {OF_WRITERS},
     "B32": {NOWHERE_ELSE},
     "B33": {AVERAGED},
     "LN3": {LARGE_EPS},

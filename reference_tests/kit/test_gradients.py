@@ -214,3 +214,49 @@ def attention(q, k, v, mask=None, p_drop=0.1):
 def test_what_a_function_is_told_to_drop_is_its_callers(tmp_path):
     assert "B12" not in check_text(TOLD, tmp_path)["attention"].ids
     assert "B12" in check_text(TOLD.replace(", p_drop=0.1", "").replace("p_drop", "0.1"), tmp_path)["attention"].ids
+
+
+DECORATED = """
+@torch.no_grad()
+def attention(q, k, v, mask=None):
+    scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
+    if mask is not None:
+        scores = scores.masked_fill(mask == 0, float("-inf"))
+    return scores.softmax(-1) @ v
+
+
+class GPT(nn.Module):
+    def __init__(self, vocab_size, d_model, num_heads, num_layers, max_len):
+        super().__init__()
+        self.tok, self.pos = nn.Embedding(vocab_size, d_model), nn.Embedding(max_len, d_model)
+        layer = nn.TransformerEncoderLayer(d_model, num_heads, 4 * d_model, batch_first=True, norm_first=True)
+        self.blocks = nn.TransformerEncoder(layer, num_layers, enable_nested_tensor=False)
+        self.norm, self.head = nn.LayerNorm(d_model), nn.Linear(d_model, vocab_size)
+
+    @torch.inference_mode()
+    def forward(self, idx):
+        T = idx.size(1)
+        later = torch.ones(T, T, dtype=torch.bool, device=idx.device).triu(1)
+        x = self.tok(idx) + self.pos(torch.arange(T, device=idx.device))
+        return self.head(self.norm(self.blocks(x, mask=later)))
+"""
+TRAINS = """
+def step(model, x, y):
+    loss = nn.functional.cross_entropy(model(x).flatten(0, 1), y.flatten())
+    loss.backward()
+"""
+
+
+@pytest.mark.parametrize("more, severity", [("", "note"), (TRAINS, "mistake")])
+def test_what_is_decorated_has_no_gradient(more, severity, tmp_path):
+    """Of a model that nothing trains it is told: it may be there to write text."""
+    results = check_text(DECORATED + more, tmp_path)
+    for name, of_what, decorator in (
+        ("attention", "mistake", "@torch.no_grad()"),
+        ("GPT", severity, "@torch.inference_mode()"),
+    ):
+        (one,) = [one for one in results[name].mistakes if one.id == "B27"]
+        assert one.severity == of_what
+        assert one.code[2 if name == "GPT" else -3].strip() == decorator
+    without = DECORATED.replace("@torch.no_grad()\n", "").replace("    @torch.inference_mode()\n", "")
+    assert not any("B27" in result.ids for result in check_text(without + more, tmp_path).values())

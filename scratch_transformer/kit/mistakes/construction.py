@@ -19,6 +19,7 @@ OWN_SHARE = "each head has a small matrix, which sees the head's own share of th
 ONE_FOR_ALL = "all heads are one and the same, with one set of weights"
 SHARED_KEYS = "heads share the projection of the keys, and not that of the values"
 SHARED_VALUES = "heads share the projection of the values, and not that of the keys"
+OF_WRITERS = "of a whole model, in a file that trains nothing: it can write text, and cannot be trained"
 NOWHERE_ELSE = "nothing in its file or beside it speaks of another device"
 SHARED_BOTH = "heads share those of keys and values: multi-query attention, a design"
 SOURCES_TABLE = "the target's tokens are looked up in the source's embedding, and the target's is unused"
@@ -151,12 +152,14 @@ print("torch.arange(3, device=x.device):", torch.arange(3, device=x.device).devi
         id="B27",
         title="gradients do not get through",
         severity="mistake",
-        does="Cuts the path back: with torch.no_grad() around a part of forward, x.detach(), x.data, a rounding, "
-        "or a new tensor made of the numbers of an old one. What comes before the cut is never trained.",
+        does="Cuts the path back: with torch.no_grad() around a part of forward or @torch.no_grad() over all of it, "
+        "x.detach(), x.data, a rounding, or a new tensor made of the numbers of an old one. What comes before the cut "
+        "is never trained.",
         expected="Only tensor operations lie between the parameters and the loss; a constant table is a buffer.",
         fix="Leave out torch.no_grad(), detach(), round() and torch.tensor(x) in forward; register_buffer keeps what "
         "is fixed.",
         source="documentation of torch.autograd: locally disabling gradient computation",
+        severities={OF_WRITERS: "note"},
         demo="""\
 import torch
 embedding, table = torch.nn.Embedding(5, 4), torch.ones(1, 4)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import linecache
+import re
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -10,18 +13,25 @@ from torch import Tensor
 
 from scratch_transformer.kit.arrays.module import roots_of
 from scratch_transformer.kit.judge.evidence import share
+from scratch_transformer.kit.judge.frames import DONE_AT
 from scratch_transformer.kit.judge.running import running
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import EXACT, Session, distance
 from scratch_transformer.kit.judge.variants import call, copies, with_gradients
 from scratch_transformer.kit.kind import Candidate, Finding, Probe
 from scratch_transformer.kit.mistakes import MISTAKES
+from scratch_transformer.kit.mistakes.construction import OF_WRITERS
 
 Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 LEAST = 1e-4
 """Relative errors of gradients that are more than float32's rounding."""
 ROUNDING = 1e-7
 """The share of the largest gradient that float32's rounding may leave of one that is zero."""
+OVER = r"@(?:torch\.)?(?:no_grad|inference_mode)\b.*"
+DECORATOR = re.compile(rf"\A\s*({OVER})|^\s*({OVER})(?:\n\s*@.*)*\n\s*def (?:forward|__call__)\b", re.MULTILINE)
+"""Over a function, or the forward of a class."""
+TRAINS = re.compile(r"\.backward\(|cross_?entropy", re.IGNORECASE)
+"""In the file of a model that is not only there to write text."""
 OURS = "scratch_transformer.kit."
 """What is made around a function, whose weights are given, and which may be NumPy's."""
 
@@ -51,7 +61,13 @@ def _stopped_at(session: Session, best: Hypothesis, probe: Probe) -> Iterator[Fi
     found = _gradients(session.candidate, inputs, probe.valid, [*given.values(), *own.values()])
     left = [name for name, gradient in zip((*given, *own), found, strict=True) if gradient is None]
     if len(left) == len(found) and (is_function or {"ids", "src"} & set(session.kind.inputs)):
-        return  # NumPy's, or a model that is only there to write text
+        decorator = DECORATOR.search(session.candidate.text)
+        if decorator is None:
+            return  # NumPy's, or a model that is only there to write text
+        form = "" if is_function or TRAINS.search(_file_of(module)) else OF_WRITERS
+        said = f"Its output has no gradient at all. {DONE_AT}{next(filter(None, decorator.groups()))}"
+        yield Finding(MISTAKES["B27"], said, form)
+        return
     lost = [name for name in left if name in given and _matters(session, inputs, given[name], probe)]
     lost += [f"self.{name}" for name in left if name in own and _matters(session, inputs, own[name], probe)]
     if lost:
@@ -69,6 +85,12 @@ def _stopped_at(session: Session, best: Hypothesis, probe: Probe) -> Iterator[Fi
             said = f"The output's gradient with respect to {name} is off by {share(off)}, though the output is right."
             yield Finding(MISTAKES["B27"], said)
             return
+
+
+def _file_of(module: Any) -> str:
+    """The text of the file that has its class; "" if that cannot be seen."""
+    file = getattr(sys.modules.get(type(module).__module__), "__file__", None)
+    return "".join(linecache.getlines(str(file))) if file else ""
 
 
 def _by_tensor(inputs: dict[str, Any], names: Iterable[str]) -> list[list[str]]:
