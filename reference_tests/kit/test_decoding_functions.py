@@ -90,6 +90,17 @@ def of_a_context(model, tokenizer, start_context, max_new_tokens, context_size, 
     return tokenizer.decode(ids.squeeze(0).tolist())
 
 
+def of_a_memory_with_its_mask(model, src, bos_id, eos_id, max_len):
+    memory, padding = model.encode(src)
+    ids = torch.tensor([[bos_id]])
+    for _ in range(max_len - 1):
+        logits, _weights, _caches = model.decode(ids, memory, padding)
+        ids = torch.cat([ids, logits[:, -1].argmax(-1, keepdim=True)], 1)
+        if ids[0, -1].item() == eos_id:
+            break
+    return ids[0]
+
+
 def of_columns(model, src, src_mask, max_len, start_symbol):
     memory = model.encode(src, src_mask)
     ids = torch.full((1, 1), start_symbol)
@@ -169,7 +180,7 @@ RIGHT = [
     *(refuses_what_is_too_long, stops_where_the_model_is_full),
     *(of_two_tables, of_a_limit_of_its_own, of_the_sources_length),
     *(of_a_prompt, of_a_config, of_empty_caches, of_two_tokenizers, of_two_fields, of_indices, of_a_context),
-    *(of_columns, of_a_global, of_an_end_of_the_text),
+    *(of_columns, of_a_memory_with_its_mask, of_a_global, of_an_end_of_the_text),
 ]
 
 
@@ -303,3 +314,27 @@ def test_a_piece_of_a_loop_is_no_component(tmp_path):
     assert "translate (it needs a file or a vocabulary that is not there)" in report.ignored
     assert "greedy_decode (it needs a file or a vocabulary that is not there)" in report.ignored
     assert any(said.startswith("beam_search (a piece of a loop: it is given ") for said in report.ignored)
+
+
+OF_ITS_MODEL = """
+import torch
+
+
+def greedy_decode(model, src, bos_id, eos_id, max_len):
+    states = model.encode(src).last_hidden_state
+    ids = torch.tensor([[bos_id]])
+    for _ in range(max_len - 1):
+        ids = torch.cat([ids, model.decode(ids, states)[:, -1].argmax(-1, keepdim=True)], 1)
+        if ids[0, -1].item() == eos_id:
+            break
+    return ids[0]
+"""
+
+
+def test_what_the_kits_own_model_does_not_give_is_nobodys_mistake(tmp_path):
+    (tmp_path / "decoding.py").write_text(OF_ITS_MODEL)
+    report = process.check(find(str(tmp_path / "decoding.py")), "decoding.py")
+    assert not report.results, report.results
+    assert any(
+        said.startswith("greedy_decode (it asks its model for more than the kit's own") for said in report.ignored
+    )

@@ -30,6 +30,7 @@ from scratch_transformer.kit.report.fixes import settled_by
 from scratch_transformer.kit.resolve import foreign, likeness
 from scratch_transformer.kit.resolve.build import config, construct
 from scratch_transformer.kit.resolve.call.plan import CannotCall
+from scratch_transformer.kit.resolve.functions.toy import is_asked_in_vain
 from scratch_transformer.kit.resolve.library import supplied
 from scratch_transformer.kit.resolve.library.library import Library
 from scratch_transformer.kit.resolve.names.settings import settings_of
@@ -216,6 +217,9 @@ class Results:
                 piece = foreign.NOT_ALONE.format(", ".join(outcome.unknown))
                 result.verdict = piece if outcome.unknown else foreign.not_loaded(lacking)
                 return result
+        if is_asked_in_vain(error) and not isinstance(error, NameError):
+            result.verdict = foreign.OF_ITS_MODEL
+            return result
         finding, error = self.why_broken(value, outcome)
         is_own = finding is not None and (_stops_in(error, value) or _of_its_forward(value) is not None)
         inherited = None if is_own else self._broken_part(error, value, outcome)

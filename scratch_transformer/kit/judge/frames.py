@@ -71,10 +71,25 @@ def _parsed(text: str) -> tuple[ast.AST, ...]:
 
 def line_now() -> str:
     """The line of a learner's that is run right now."""
+    frame = _frame_now()
+    return linecache.getline(frame.f_code.co_filename, frame.f_lineno).partition("#")[0].strip() if frame else ""
+
+
+def values_asked_for() -> int:
+    """How many values the call that a learner's line makes right now is taken apart into; 1 if it is not."""
+    frame = _frame_now()
+    nodes = parsed(frame.f_code.co_filename) if frame is not None else ()
+    now = frame.f_lineno if frame is not None else 0
+    assigned = [n for n in nodes if isinstance(n, ast.Assign) and n.lineno <= now <= (n.end_lineno or n.lineno)]
+    target = assigned[0].targets[0] if assigned and isinstance(assigned[0].value, ast.Call) else None
+    return len(target.elts) if isinstance(target, (ast.Tuple, ast.List)) else 1
+
+
+def _frame_now() -> FrameType | None:
     frame: FrameType | None = sys._getframe()
     while frame is not None and not is_learners(frame):
         frame = frame.f_back
-    return linecache.getline(frame.f_code.co_filename, frame.f_lineno).partition("#")[0].strip() if frame else ""
+    return frame
 
 
 def learners_places(error: BaseException | None) -> list[traceback.FrameSummary]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType, SimpleNamespace
@@ -13,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from scratch_transformer.kit.canonical.decoding import longest_of
+from scratch_transformer.kit.judge.frames import is_learners, parsed, values_asked_for
 from scratch_transformer.kit.kinds.decoding import EOS
 from scratch_transformer.kit.resolve.call.told import LAYERS, LONG, SOURCE, SOURCE_LENGTH, WORDS
 from scratch_transformer.kit.resolve.names.inputs import first_or_last
@@ -88,8 +91,10 @@ class ToyModel(nn.Module):
                 return end
             return self.longest if "max_len" in settings_of(name)[:1] else Part(self, plain(name))
 
-    def encode(self, *args: Any, **options: Any) -> Tensor:
-        return torch.zeros(1, 3, len(MARK))
+    def encode(self, *args: Any, **options: Any) -> Any:
+        """A memory; with a mask of it, or several, where the code takes those: memory, mask = model.encode(src)."""
+        memory, more = torch.zeros(1, 3, len(MARK)), values_asked_for() - 1
+        return (memory, *[torch.ones(1, 1, 1, 3, dtype=torch.bool)] * more) if more else memory
 
     def part(self, word: str, *args: Any, **options: Any) -> Any:
         """What a part of this name makes of ids, of their embeddings, of logits that are there, or of the source."""
@@ -119,7 +124,7 @@ class ToyModel(nn.Module):
         logits = logits if ids.dim() == 2 else logits[0]
         logits = logits.transpose(0, 1) if turned and not self.reading.last_only else logits
         answer: Any = logits.numpy() if of_arrays else logits
-        return (answer, None) if self.reading.pair else answer
+        return (answer, *[None] * max(1, values_asked_for() - 1)) if self.reading.pair else answer
 
     decode = decoder = forward
 
@@ -161,6 +166,17 @@ def _embedded(ids: Tensor) -> Tensor:
 def _is_embedded(x: Tensor) -> bool:
     is_wide = x.is_floating_point() and x.dim() >= 2 and x.shape[-1] == len(MARK) and bool(x[..., 1].all())
     return is_wide and bool((x[..., 2:] == x[..., 1:2] * torch.tensor(MARK[2:]).to(x)).all())
+
+
+def is_asked_in_vain(error: BaseException | None) -> bool:
+    """Whether something stopped in a learner's line that calls the toy model: what that gives is not the learner's."""
+    frames = [*traceback.walk_tb(error.__traceback__)] if error is not None else []
+    frame, line = next((one for one in reversed(frames) if is_learners(one[0])), (None, 0))
+    if frame is None:
+        return False
+    nodes = (node for node in parsed(frame.f_code.co_filename) if getattr(node, "lineno", 0) == line)
+    names = {node.id for node in nodes if isinstance(node, ast.Name)}
+    return any(isinstance(frame.f_locals.get(name), (ToyModel, Part)) for name in names)
 
 
 class Part:
