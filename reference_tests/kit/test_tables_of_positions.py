@@ -552,3 +552,24 @@ def test_what_is_right_for_a_sentence_that_is_no_batch_is_tried_in_one_too(axis,
     named = {name: [m.severity for m in result.mistakes if m.id == "P4"] for name, result in results.items()}
     assert named["PositionalEncoding"] == ([severity] if severity else []), results
     assert bool(named["TransformerEncoder"]) == bool(severity), results["TransformerEncoder"]
+
+
+ROWS = """
+class PositionalEncoding(nn.Module):
+    def __init__(self, ROWS, d_model=512, dropout=0.1):
+        super().__init__()
+        angles = torch.arange(ROWS).unsqueeze(1) / 10000 ** (torch.arange(0, d_model, 2).float() / d_model)
+        table = torch.zeros(ROWS, d_model)
+        table[:, ::2], table[:, 1::2] = angles.sin(), angles.cos()
+        self.register_buffer("table", table)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x):
+        return self.dropout(x + self.table[: x.size(-2)])
+"""
+
+
+@pytest.mark.parametrize("name", ["max_len", "vocab_len", "n_tokens", "num_embeddings", "n", "size"])
+def test_what_its_rows_are_counted_by_is_a_length_whatever_it_is_called(name, tmp_path):
+    result = check_text(ROWS.replace("ROWS", name), tmp_path)["PositionalEncoding"]
+    assert (result.verdict, result.ids, result.notes) == ("matches the builtin", [], [])

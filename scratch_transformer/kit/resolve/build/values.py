@@ -19,6 +19,8 @@ GENERAL: dict[str, Any] = {
 
 
 VOCABULARIES = {"vocab_size", "src_vocab_size", "tgt_vocab_size"}
+COUNTS = {*VOCABULARIES, "num_layers"}
+"""Of words and layers, which a table of positions has none of: what it is told as that is how many rows it has."""
 EMBEDDINGS = {"embedding", "embeddings"}
 AXIS = ("axis", "dim")
 """What is no width where nothing has one: of a softmax."""
@@ -48,6 +50,7 @@ class Values:
         self.has_vocabulary = False
         """Whether another name than num_embeddings is that of a vocabulary's size."""
         self._words: dict[str, str] = {}
+        self._rows: tuple[str, ...] = ()
 
     def __call__(self, name: str) -> Any:
         if self.fixes(name):
@@ -93,6 +96,8 @@ class Values:
         told = {setting for name in names for setting in settings_beside(name, names)[:1]}
         if self.own & {"vocab_size", "src_vocab_size"} and not any("vocab" in setting for setting in told):
             self._words = {n: s for n in names if (s := self._vocabulary(n))}
+        if "max_len" in self.own and "max_len" not in told and not COUNTS & self.own:
+            self._rows = tuple(name for name in names if _counts_rows(name, names))
         wide = [n for n in names if settings_of(n)[:1] == ("d_model",) and n not in self._words and is_setting(n)]
         if len(wide) == 1:
             self.names.setdefault("d_model", wide[0])  # hidden_dim, if nothing else is
@@ -103,6 +108,8 @@ class Values:
         """The settings that a name may mean beside the other ones of its constructor."""
         if name in self._words:
             return (self._words[name],)
+        if name in self._rows:
+            return ("max_len",)
         if self.of_head and settings_of(name) == ("num_heads",):
             return ("d_k",)
         if "axis" in self.own and plain(name) in AXIS:
@@ -148,6 +155,12 @@ class Values:
     def _is_taken(self, setting: str, name: str) -> bool:
         """Another parameter means this: beside d_model, `hidden` is d_ff."""
         return self.names.get(setting, name) != name
+
+
+def _counts_rows(name: str, names: Iterable[str]) -> bool:
+    """vocab_len, n; size, beside d_model."""
+    is_wide = any(settings_of(other) == ("d_model",) for other in names if other != name)
+    return bool(COUNTS & {*settings_of(name)[: None if is_wide else 1]})
 
 
 def _counts_embeddings(name: str) -> bool:
