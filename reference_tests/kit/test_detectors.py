@@ -10,9 +10,10 @@ from torch import nn
 from reference_tests.kit.made import Around, found, variant
 from scratch_transformer.kit.canonical import activation, blocks, stacks
 from scratch_transformer.kit.canonical import attention as canonical
-from scratch_transformer.kit.judge.detectors import told
+from scratch_transformer.kit.judge.detectors import embedding, told
 from scratch_transformer.kit.judge.diagnose import diagnose
 from scratch_transformer.kit.judge.stops.crashes import crash_finding, explain_crash
+from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.recipe import RIGHT
 
 SIZES = {"d_model": 12, "num_heads": 3}
@@ -368,6 +369,19 @@ def test_E4_the_row_of_the_padding():
     sizes = {"vocab_size": 13, "d_model": 12, "padding_idx": 2}
     assert found("InputEmbedding", Fresh, **sizes).ids == ("E4",)
     assert found("InputEmbedding", Embedding, **sizes).ids == ()
+
+
+def test_E4_the_row_of_the_second_embedding():
+    class Twice(nn.Module):
+        def __init__(self, vocab_size, d_model, padding_idx):
+            super().__init__()
+            self.source, self.table = (nn.Embedding(vocab_size, d_model, padding_idx=padding_idx) for _ in range(2))
+            nn.init.normal_(self.table.weight)
+
+    fresh = Twice(13, 12, 2)
+    candidate = SimpleNamespace(rebuild=lambda: candidate, module=fresh, settings={"padding_idx": 2})
+    (finding,) = embedding.padding_rows(SimpleNamespace(candidate=candidate, kind=KINDS["InputEmbedding"]), None)
+    assert finding.mistake.id == "E4" and finding.evidence.startswith("self.table has")
 
 
 def test_E5_a_fixed_padding_idx():

@@ -237,6 +237,27 @@ class PositionEmbedding(nn.Module):
 """
 
 
+OF_TEXTS = """
+class Classifier(nn.Module):
+    def __init__(self, vocab_size, d_model, length, classes):
+        super().__init__()
+        self.words = nn.Embedding(vocab_size, d_model)
+        self.attention = nn.MultiheadAttention(d_model, 2, batch_first=True)
+        self.end = nn.Sequential(nn.Flatten(), nn.Linear(length * d_model, classes))
+
+    def forward(self, ids):
+        x = self.words(ids)
+        return self.end(self.attention(x, x, x)[0])
+"""
+
+
+def test_what_embeds_words_and_flattens_is_not_of_images(tmp_path):
+    path = tmp_path / "classifier.py"
+    path.write_text("from torch import nn\n" + OF_TEXTS, encoding="utf-8")
+    report = process.check(find(str(path)), "classifier.py")
+    assert not any("images" in said for said in report.ignored), report.ignored
+
+
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
     path = tmp_path_factory.mktemp("foreign") / "models.py"

@@ -54,7 +54,22 @@ def test_a_base_without_forward_is_abstract():
     class Base(foreign.nn.Module):
         pass
 
-    assert foreign.why_not(Base) == "abstract: it has no forward"
+    class Writes(foreign.nn.Module):
+        def generate(self, ids):
+            return self(ids).argmax(-1)
+
+    assert {foreign.why_not(Base), foreign.why_not(Writes)} == {"abstract: it has no forward"}
+
+
+def test_what_is_used_by_its_methods_is_not_abstract():
+    class Rotary(foreign.nn.Module):
+        def tables(self, length):
+            return length
+
+        def rotate(self, x, offset=0):
+            return x * offset
+
+    assert foreign.why_not(Rotary) == "it has no forward: it is used by its tables and its rotate"
 
 
 WITHOUT_RETURN = f"\n    def forward(self, x):\n        x = torch.relu(self.linear1(x))\n        {BODY}".replace(

@@ -603,3 +603,22 @@ def test_a_score_by_one_linear_layer_is_additive_attention(cls, is_one):
     outcome = Outcome(KINDS["ScaledDotProductAttention"])
     found = another_sort.name_of(cls, outcome, "crashed", Library(KINDS))
     assert found.endswith("additive attention") == is_one
+
+
+def test_a_design_that_is_an_option_is_not_what_it_is_of():
+    class Classifier(nn.Module):
+        def __init__(self, d_model, alibi=False):
+            super().__init__()
+            self.slopes = nn.Parameter(torch.ones(d_model)) if alibi else None
+
+        def forward(self, x, alibi_bias=None):
+            return x
+
+    class Biased(Classifier):
+        def __init__(self, d_model, alibi=True):
+            super().__init__(d_model, alibi=alibi)
+
+        def forward(self, x, alibi_bias=None):
+            return x + self.slopes
+
+    assert (design_of(Classifier), "ALiBi" in design_of(Biased)) == ("", True)

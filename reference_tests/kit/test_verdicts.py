@@ -1,6 +1,7 @@
 """A verdict: what is named as the reason explains the numbers, and weighs the same in a part and in the whole."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -17,6 +18,7 @@ from scratch_transformer.kit.kind import CanonicalCandidate, Diagnosis, Finding
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.recipe import RIGHT
+from scratch_transformer.kit.report import text
 from scratch_transformer.kit.report.finding import Named, Result
 from scratch_transformer.kit.report.text import errors, explanation, listing
 from scratch_transformer.kit.results import _unsaid
@@ -184,6 +186,17 @@ def test_a_share_of_the_largest_value():
     assert share(0.0433) == "4.3 % of the largest value"
     assert share(2.51) == "2.5 times the largest value"
     assert share(1e-16) == "rounding"
+
+
+def test_what_is_harmless_stands_behind_the_mistakes():
+    part = [
+        Named(id, "", severity, "", "", "", "", "")
+        for id, severity in (("A8", "harmless"), ("LN1", "mistake"), ("B1", "note"))
+    ]
+    result = Result("a", "b", verdict="mistake", mistakes=part, inherited=["A1"])
+    assert text.named(result) == "mistake: LN1 (A1); A8"
+    assert any(line.startswith("; A8 behind") for line in text._legend([result]))
+    assert text.named(Result("a", "b", verdict="harmless deviation", mistakes=part[:1])) == "harmless deviation: A8"
 
 
 def test_both_errors_in_the_table():
@@ -464,3 +477,11 @@ def test_what_parts_in_other_files_have_is_said_where_the_whole_is_not_explained
     part = Diagnosis("PositionalEncoding", "mistake", 1.0, "", (Finding(MISTAKES["P2"], ""),))
     whole = Diagnosis("Transformer", verdict, 1.0, "", (Finding(MISTAKES["B32"], ""),), unexplained=unexplained)
     assert [finding.mistake.id for finding in _unsaid(whole, [part])] == ids
+
+
+def test_what_is_harmless_in_a_part_is_said_with_its_mistakes():
+    found = (Finding(MISTAKES["LN1"], ""), Finding(MISTAKES["LN3"], ""))
+    part = Diagnosis("LayerNorm", "mistake", 1.0, "", found)
+    whole = Diagnosis("Encoder", "unknown mismatch", 1.0, "")
+    assert [finding.mistake.id for finding in _unsaid(whole, [part])] == ["LN1", "LN3"]
+    assert _unsaid(whole, [replace(part, verdict="harmless deviation", findings=found[1:])]) == []

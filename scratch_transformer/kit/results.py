@@ -90,8 +90,9 @@ class Results:
         result.limits = list(dict.fromkeys(diagnosis.limits))
         unsaid = _unsaid(diagnosis, silent)
         if unsaid and not beside:
-            result.verdict, result.unexplained = "mistake", True
+            result.verdict, result.unexplained = "mistake", False
             result.mistakes = [*(_located(f, value, source, made) for f in unsaid), *result.mistakes]
+            result.limits.append(_WHAT_ELSE.format(" and ".join(f.mistake.id for f in unsaid)))
         is_lost = diagnosis.verdict in ("unknown mismatch", "crashed")  # else the rest is judged without that part
         lent = outcome.candidate.replaced if is_lost and outcome.candidate is not None else ()
         within_lent = [one for part in leads_to(value) if self._names(part) & {*lent} for one in leads_to(part)]
@@ -101,7 +102,7 @@ class Results:
         if beside:
             result.verdict = "mistake"
             if diagnosis.verdict == "unknown mismatch":
-                result.limits.append(f"What differs in it besides {' and '.join(beside)}, if anything, was not found.")
+                result.limits.append(_WHAT_ELSE.format(" and ".join(beside)))
         result.replaced = list(dict.fromkeys(diagnosis.replaced))
         return self._with_what_stops_elsewhere(self._with_parts_elsewhere(result, value), source)
 
@@ -326,9 +327,15 @@ def _is_of(diagnosis: Diagnosis, finding: Finding) -> bool:
     return finding.mistake.id == WITHOUT_POSITIONS and diagnosis.recipe.positions == "none"
 
 
+_WHAT_ELSE = "What differs in it besides {}, if anything, was not found."
+
+
 def _unsaid(diagnosis: Diagnosis, silent: Sequence[Diagnosis]) -> list[Finding]:
-    """Mistakes of its parts in other files, which have no report of their own, where nothing explains the whole."""
-    found = [f for part in silent if not part.unexplained for f in part.findings if f.severity == "mistake"]
+    """Mistakes of its parts in other files, which have no report of their own, where nothing explains the whole; with
+    what else makes those parts' numbers.
+    """
+    wrong = [part for part in silent if not part.unexplained and part.verdict == "mistake"]
+    found = [f for part in wrong for f in part.findings if f.severity == "mistake" or f.mistake.changes]
     own = {f.mistake.id: f for f in found if f.mistake.id not in diagnosis.ids}
     return list(own.values()) if diagnosis.verdict == "unknown mismatch" or diagnosis.unexplained else []
 

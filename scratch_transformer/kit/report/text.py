@@ -140,6 +140,8 @@ def _legend(results: Iterable[Result]) -> Iterator[str]:
         yield f"{verdict}: {MEANINGS.get(verdict, '')}"
     if any(result.inherited for result in results):
         yield "(LN1) in brackets: the mistake is in a part of it, and is explained there"
+    if any(map(harmless, results)):
+        yield "; A8 behind a semicolon: no mistake, but different from PyTorch"
     if any(result.error is not None for result in results):
         yield "error: the largest difference from PyTorch's output, as a share of the largest number in it"
         yield "       (1e-15 is rounding, 1e-02 is 1 %)"
@@ -174,10 +176,22 @@ def _verdict(result: Result) -> str:
 
 
 def named(result: Result) -> str:
-    """The verdict with the mistakes, those of its parts in brackets, and with the parts that it is not about."""
-    ids = dict.fromkeys([*result.ids, *(f"({id})" for id in result.inherited)])
+    """The verdict with the mistakes, those of its parts in brackets, what is none behind them, and with the parts that
+    it is not about.
+    """
+    besides = harmless(result)
+    ids = dict.fromkeys([*(id for id in result.ids if id not in besides), *(f"({id})" for id in result.inherited)])
     verdict = f"{result.verdict}, but for its {' and '.join(result.replaced)}" if result.replaced else result.verdict
-    return f"{verdict}: {' '.join(ids)}" if ids and result.verdict != "crashed" else verdict
+    said = "; ".join(" ".join(some) for some in (ids, besides) if some)
+    return f"{verdict}: {said}" if said and result.verdict != "crashed" else verdict
+
+
+def harmless(result: Result) -> list[str]:
+    """What is named beside a mistake, and is none."""
+    if result.verdict != "mistake":
+        return []
+    found = {named.id: named.severity for named in result.mistakes if named.severity != "note"}
+    return [id for id, severity in found.items() if severity != "mistake"]
 
 
 def limits(results: Iterable[Result]) -> dict[str, list[str]]:

@@ -257,7 +257,7 @@ def _why(thing: Any, depth: int) -> str:
     if isinstance(thing, type) and issubclass(thing, nn.Module):
         inherited = (type_ for type_ in thing.__mro__ if type_ is not nn.Module)
         if not any(name in vars(base) for base in inherited for name in CALLED):
-            return "" if no_forward.lost(thing)[0] else "abstract: it has no forward"
+            return "" if no_forward.lost(thing)[0] else _without_forward(tree)
         forward = tree_of(vars(thing).get("forward"))  # of a class that is defined twice, Python shows the first
         if isinstance(forward, Function) and (_is_unwritten(forward) or _stands_for_a_part(thing.__name__, forward)):
             return NOT_WRITTEN
@@ -268,6 +268,16 @@ def _why(thing: Any, depth: int) -> str:
         return "made of single neurons"
     own = _of_absent_base(thing, tree) or _of_class(tree) or _of_one_state(tree)
     return own or (_made_of(thing, tree, depth) if depth < MOST_DEEP else "")
+
+
+def _without_forward(tree: Any) -> str:
+    """Of a class of methods that are called by their names, or of one for others to inherit."""
+    methods = [node for node in tree.body if isinstance(node, Function) and not node.name.startswith("_")]
+    is_base = any(isinstance(node, ast.Call) and ast.unparse(node.func) == "self" for node in ast.walk(tree))
+    given = [node.name for node in methods if len(node.args.args) > 1 and not _is_unwritten(node)]
+    if is_base or not given:
+        return "abstract: it has no forward"
+    return f"it has no forward: it is used by its {' and its '.join(given)}"
 
 
 def _of_function(tree: Any) -> str:
@@ -359,13 +369,19 @@ def _of_class(tree: ast.AST) -> str:
                 return "of images: patches"
             if name in RECURRENT:
                 return f"recurrent: nn.{name}"
-            if name == "Flatten" or OF_PLANES.search(name):
+            if (name == "Flatten" and not _embeds(tree)) or OF_PLANES.search(name):
                 return f"of images: {name}"
             if name == "Linear" and any(ast.unparse(given) in PIXELS for given in node.args[:1]):
                 return f"of images: {ast.unparse(node.args[0])} pixels"
             if name in CONVOLUTIONS and not _is_pointwise(node):
                 return f"convolutional: {name}"
     return ""
+
+
+def _embeds(tree: ast.AST) -> bool:
+    """Whether it has an nn.Embedding: of texts, then."""
+    calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    return any(getattr(call, "attr", getattr(call, "id", "")) == "Embedding" for call in calls)
 
 
 def _of_one_state(tree: ast.AST) -> str:

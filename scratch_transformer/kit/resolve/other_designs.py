@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from typing import Any
 
@@ -46,10 +47,21 @@ SAID = "of a design that is not known here: {}"
 
 def design_of(thing: Any) -> str:
     """What a class or a function is of, if it is of such a design, or made of a part that is; else ""."""
+    off = _options_off(thing)
     for one in (thing, *leads_to(thing)):
         own = {getattr(one, "__name__", ""), *names_in(one)}
         words = {re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower() for name in own}
         for design, patterns in DESIGNS.items():
-            if all(any(re.search(pattern, word) for word in words) for pattern in patterns):
+            is_an_option = any(re.search(patterns[0], name) for name in off)
+            if not is_an_option and all(any(re.search(pattern, word) for word in words) for pattern in patterns):
                 return SAID.format(design)
     return ""
+
+
+def _options_off(thing: Any) -> list[str]:
+    """What it may be told to do, and is not unless it is told: alibi=False."""
+    try:
+        parameters = inspect.signature(thing).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    return [parameter.name.lower() for parameter in parameters if parameter.default is False]

@@ -26,24 +26,26 @@ LENGTH_WORDS = r"length|long|max|exceed|block|positions?\b|context"
 
 
 def padding_rows(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
-    """E4 and E5, of a freshly built embedding."""
+    """E4, of the first freshly built embedding that has it, and E5, of the first with a padding_idx."""
     fresh = session.candidate.rebuild().module
     if fresh is None:
         return
-    for path, part in fresh.named_modules():
-        if isinstance(part, nn.Embedding) and part.padding_idx is not None:
-            yield from _padding(session, fresh, path, part)
-            return
+    tables = [(path, part) for path, part in fresh.named_modules() if isinstance(part, nn.Embedding)]
+    padded = [(path, part) for path, part in tables if part.padding_idx is not None]
+    yield from list(filter(None, (_filled(path, part) for path, part in padded)))[:1]
+    for path, part in padded[:1]:
+        yield from _fixed(session, fresh, path, part)
 
 
-def _padding(session: Session, fresh: nn.Module, path: str, part: nn.Embedding) -> Iterator[Finding]:
-    pad, given = part.padding_idx, session.candidate.settings
-    assert pad is not None
+def _filled(path: str, part: nn.Embedding) -> Finding | None:
+    pad = part.padding_idx
     largest = part.weight[pad].abs().max().item()
-    if largest > 0:
-        yield Finding(
-            MISTAKES["E4"], f"self.{path} has padding_idx = {pad}, but row {pad} has numbers up to {largest:.2g}."
-        )
+    said = f"self.{path} has padding_idx = {pad}, but row {pad} has numbers up to {largest:.2g}."
+    return Finding(MISTAKES["E4"], said) if largest > 0 else None
+
+
+def _fixed(session: Session, fresh: nn.Module, path: str, part: nn.Embedding) -> Iterator[Finding]:
+    pad, given = part.padding_idx, session.candidate.settings
     asked = [given[name] for name in PADDINGS if name in given]
     is_argument = _follows(session, path) or _is_looked_up(session) or is_handed_in(fresh, path)
     if pad not in asked and not is_argument:

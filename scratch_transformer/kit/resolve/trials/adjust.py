@@ -303,6 +303,7 @@ def _add(output: Tensor, inputs: Inputs) -> Tensor:
 
 # ---- Notes ----
 
+NETWORKS = ("FeedForward", "SwiGLU")
 NOTED = {
     FROM_ONE: "It takes no vectors: it was given the numbers of the positions from 1 on, 1, 2, 3, ….",
     LENGTH: "It takes no vectors: it was given the number of positions.",
@@ -352,6 +353,8 @@ def notes(candidate: Resolved) -> None:
     for parameter, value in plan.constants.items():
         if isinstance(value, beside.Causal):
             candidate.notes.append(f"Its {parameter} was given as {value.form}: it hides the future.")
+    if candidate.module is not None and kind.name in NETWORKS and "linear2.weight" in candidate.missing:
+        candidate.limits.append("It has no second linear map, after the activation: it was compared without.")
     if "mask" in kind.inputs and not plan.mask_parameters:
         candidate.limits.append(NO_MASK)
     if left := _masks_left(candidate):
@@ -369,8 +372,6 @@ def _of_weights(candidate: Resolved) -> Iterator[str]:
     """What it has none of, though most have."""
     if candidate.module is None:
         return
-    if candidate.kind.name in ("FeedForward", "SwiGLU") and "linear2.weight" in candidate.missing:
-        yield "It has no linear map after the activation."
     if any(SEGMENTS.search(path.lower()) for path, _ in walk(candidate.module)):
         yield "All its tokens are of one segment, whose embedding was set to zero."
     if {"w_q.weight", "w_k.weight", "w_v.weight"} <= candidate.missing:
