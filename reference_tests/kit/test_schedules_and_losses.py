@@ -324,3 +324,63 @@ def test_smoothing_that_must_be_asked_for_is_asked_for():
     assert (found.verdict, found.ids) == ("harmless deviation", ["T3"])
     assert "It was called with smoothing=True: what it does without was not checked." in found.limits
     assert check(counts_padding_if_asked, "Loss").ids == ["T4"]
+
+
+PLAIN = """
+class TokenCrossEntropyLoss:
+    def __init__(self, pad_idx=0, label_smoothing=0.0):
+        self.pad_idx, self.smoothing = pad_idx, label_smoothing
+
+    def forward(self, logits, targets):
+        log_p = F.log_softmax(logits, dim=-1)
+        nll = -log_p.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
+        losses = (1 - self.smoothing) * nll - self.smoothing * log_p.mean(-1)
+        keep = targets != self.pad_idx
+        return (losses * keep).sum() / keep.sum()
+
+class Rotary:
+    def __init__(self, dim, max_len=64, base=10000.0):
+        angles = torch.outer(torch.arange(max_len).float(), base ** (-torch.arange(0, dim, 2).float() / dim))
+        self.cos, self.sin = angles.cos(), angles.sin()
+
+    def forward(self, x):
+        cos, sin = self.cos[: x.shape[-2]], self.sin[: x.shape[-2]]
+        a, b = x[..., 0::2], x[..., 1::2]
+        return torch.stack((a * cos - b * sin, a * sin + b * cos), -1).flatten(-2)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "ids"),
+    [
+        ("TokenCrossEntropyLoss", "", "", []),
+        ("TokenCrossEntropyLoss", "keep.sum()", "keep.numel()", ["T4"]),
+        ("TokenCrossEntropyLoss", "F.log_softmax(logits, dim=-1)", "F.log_softmax(logits.softmax(-1), -1)", ["T2"]),
+        ("Rotary", "", "", []),
+        ("Rotary", "a * cos - b * sin", "a * cos + b * sin", ["R6"]),
+    ],
+)
+def test_a_plain_class_with_a_forward_alone_is_called_by_that(name, old, new, ids, tmp_path):
+    result = check_text(PLAIN.replace(old, new) if old else PLAIN, tmp_path)[name]
+    assert [one.id for one in result.mistakes if one.severity == "mistake"] == ids, result
+    assert result.verdict == ("mistake" if ids else "matches the builtin")
+
+
+OF_SENTENCES = """
+class LabelSmoothing(nn.Module):
+    def __init__(self, vocab_size, smoothing=0.1):
+        super().__init__()
+        self.vocab_size, self.smoothing = vocab_size, smoothing
+
+    def forward(self, pred, target):
+        B, T, V = pred.shape
+        log_p = pred.log_softmax(-1)
+        q = torch.full_like(log_p, self.smoothing / (self.vocab_size - 1))
+        q.scatter_(2, target, 1 - self.smoothing)
+        return -(q * log_p).sum(-1).mean()
+"""
+
+
+def test_of_a_loss_that_stops_the_way_to_call_it_that_came_farthest_is_told(tmp_path):
+    """Of tokens it stops at once, as it takes sentences; of these, where its mistake is."""
+    assert "q.scatter_(2, target" in check_text(OF_SENTENCES, tmp_path)["LabelSmoothing"].problem

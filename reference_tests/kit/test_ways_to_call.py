@@ -631,9 +631,10 @@ class CausalSelfAttention(nn.Module):
 def test_what_stops_with_more_sentences_than_one_is_given_batches_of_one(tmp_path, wrong):
     text = ONE_IN_A_BATCH.replace("triu(1)", "triu(2)") if wrong else ONE_IN_A_BATCH
     result = check_text(text, tmp_path)["CausalSelfAttention"]
-    assert [m.id for m in result.mistakes if m.severity == "mistake"] == (["A6", "B26"] if wrong else ["B26"]), result
-    said = next(m.evidence for m in result.mistakes if m.id == "B26")
-    assert said.startswith("Right with one sentence in a batch, it stops with more: RuntimeError: The size of tensor")
+    assert [m.id for m in result.mistakes if m.severity == "mistake"] == (["B26", "A6"] if wrong else ["B26"]), result
+    stop = next(m for m in result.mistakes if m.id == "B26")
+    assert stop.evidence.startswith("Right with one sentence in a batch, it stops with more: RuntimeError: The size of")
+    assert stop.fix.startswith("Write the shape beside each line")
 
 
 def test_what_refuses_more_sentences_than_one_in_words_is_right(tmp_path):

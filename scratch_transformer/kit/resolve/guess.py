@@ -115,6 +115,11 @@ def kinds_of(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str, ...
     return made if is_whole or not found else found
 
 
+WITHOUT_WEIGHTS = (
+    *("Loss", "LossOfLogProbabilities", "softmax", "GELU", "SiLU", "PositionalEncoding", "RotaryEmbedding"),
+    "ScaledDotProductAttention",
+)
+"""What a plain class may be whose forward is called by its name."""
 WEIGHTED = {"Linear", "Embedding", "Parameter", "MultiheadAttention", "LayerNorm"}
 
 
@@ -135,6 +140,7 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
             "WarmupSchedule": is_schedule(thing),
             "AdamW": training.is_optimizer(thing),
             "Tokenizer": is_tokenizer(thing),
+            **dict.fromkeys(WITHOUT_WEIGHTS, inspect.isfunction(vars(thing).get("forward"))),
         }
         kinds = {name: kind for name, kind in kinds.items() if own.get(name)}
     if is_class and structure.is_adapted(thing):

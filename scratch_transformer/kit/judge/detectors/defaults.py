@@ -23,7 +23,7 @@ def stops_without_positions(session: Session, best: Hypothesis | None) -> Iterat
     found = session.candidate.uncounted(**session.ran[0].probe.inputs) if best is not None else None
     if found is not None and isinstance(found[1], RuntimeError):
         text = in_one_line(found[1])
-        yield Finding(MISTAKES["B26"], f"Without {found[0]}, as by default, it stops: {text}.", found[0])
+        yield Finding(MISTAKES["B26"], f"Without {found[0]}, as by default, it stops: {text}.", found[0], fix=OF_SHAPES)
 
 
 def stops_with_several(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
@@ -34,7 +34,8 @@ def stops_with_several(session: Session, best: Hypothesis | None) -> Iterator[Fi
     line = learners_line(error) if error is not None else ""
     if error is not None and not line.startswith(("raise ", "assert ")):
         at = f" {STOPS_AT}{line}" if line else ""
-        yield Finding(MISTAKES["B26"], f"Right with one sentence in a batch, it stops with more: {_said(error)}.{at}")
+        said = f"Right with one sentence in a batch, it stops with more: {_said(error)}.{at}"
+        yield Finding(MISTAKES["B26"], said, fix=OF_SHAPES)
 
 
 USUAL = 0.1

@@ -173,10 +173,11 @@ class Holder(nn.Module):
 
 def held(made: Any) -> Any:
     """A plain instance that has tensors and can be called, as a module; everything else as it is."""
-    if isinstance(made, nn.Module) or inspect.isfunction(made) or isinstance(made, type) or not callable(made):
+    if isinstance(made, nn.Module) or inspect.isfunction(made) or isinstance(made, type):
         return made
-    if any(isinstance(value, Tensor) for value in vars(made).values()):
+    call = made.__call__ if callable(made) else getattr(made, "forward", None)
+    if call is not None and any(isinstance(value, Tensor) for value in vars(made).values()):
         holder = Holder(made)
-        holder.forward = made.__call__  # type: ignore[method-assign]
+        holder.forward = call  # type: ignore[method-assign]
         return holder
-    return made.__call__
+    return made if call is None else call

@@ -19,7 +19,7 @@ from scratch_transformer.kit.resolve.build.finish import finish
 from scratch_transformer.kit.resolve.build.limits import limited
 from scratch_transformer.kit.resolve.build.tokenizer import is_tokenizer
 from scratch_transformer.kit.resolve.call import batching, caching, calling, forwards, smoothing
-from scratch_transformer.kit.resolve.call.plan import CannotCall, Plan
+from scratch_transformer.kit.resolve.call.plan import SENTENCES, SHIFTED, CannotCall, Plan
 from scratch_transformer.kit.resolve.call.precision import double
 from scratch_transformer.kit.resolve.functions import decoders, methods, rotations, schedules, training
 from scratch_transformer.kit.resolve.functions.readings import readings
@@ -377,8 +377,8 @@ def _called(
 
 
 def _says_more(before: Outcome | None, outcome: Outcome, plan: Plan, made: Any) -> Outcome:
-    """Of two that stop, the first; the second where it asks for one token at a time, and comes farther with that."""
-    if before is None or outcome.error is None or plan.order != caching.TOKENWISE:
+    """Of two that stop, the first; the second where it comes farther with one token at a time, or with sentences."""
+    if before is None or outcome.error is None or plan.order not in (caching.TOKENWISE, SENTENCES, SHIFTED):
         return before or outcome
     return outcome if farther(before.error, outcome.error, made) is outcome.error else before
 
