@@ -4,7 +4,7 @@ import pytest
 from torch import nn
 
 from reference_tests.kit.learners.checked import check_text
-from reference_tests.kit.made import Made
+from reference_tests.kit.made import Made, variant
 from scratch_transformer.kit.judge.diagnose import diagnose
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.recipe import RIGHT
@@ -257,3 +257,41 @@ class MultiHeadAttention(nn.Module):
 def test_heads_that_are_one_head_over_and_over(size, ids, tmp_path):
     result = check_text(REPEATED.replace("SIZE", size), tmp_path)["MultiHeadAttention"]
     assert sorted(mistake.id for mistake in result.mistakes if mistake.severity == "mistake") == ids, result
+
+
+NEVER_CUT = """
+class CausalSelfAttention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        assert d_model % num_heads == 0
+        self.num_heads, self.fused = num_heads, hasattr(F, "scaled_dot_product_attention")
+        self.qkv, self.proj = nn.Linear(d_model, 3 * d_model), nn.Linear(d_model, d_model)
+
+    def forward(self, x):
+        B, T, C = x.shape
+        q, k, v = self.qkv(x).split(C, dim=2)
+        if self.fused:
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        else:
+            scores = q @ k.transpose(-2, -1) / math.sqrt(k.size(-1))
+            scores = scores.masked_fill(torch.ones(T, T).tril() == 0, float("-inf"))
+            y = torch.softmax(scores, -1) @ v
+        return self.proj(y.transpose(1, 2).reshape(B, T, C))
+"""
+
+
+def test_heads_that_are_never_cut_and_merged_all_the_same_are_one_mistake(tmp_path):
+    """What merges them is right as soon as they are cut; where their number is asked for, that is what is ignored."""
+    for merge in ("heads", "features first"):
+        settings = {"d_model": 12, "num_heads": 3}
+        diagnosis = diagnose(variant("CausalSelfAttention", settings, split="not at all", merge=merge))
+        assert [f.mistake.id for f in diagnosis.findings if f.severity == "mistake"] == ["A13"]
+    result = check_text(NEVER_CUT, tmp_path)["CausalSelfAttention"]
+    assert [one.id for one in result.mistakes if one.severity == "mistake"] == ["B29"]
+
+
+def test_a_line_that_is_never_run_is_not_shown(tmp_path):
+    cut = "split(C, dim=2)\n        q, k, v = (t.view(B, T, self.num_heads, -1).transpose(1, 2) for t in (q, k, v))"
+    text = NEVER_CUT.replace("split(C, dim=2)", cut).replace("v, is_causal=True)", "v, is_causal=True, scale=C**-0.5)")
+    (found,) = (one for one in check_text(text, tmp_path)["CausalSelfAttention"].mistakes if one.id == "A1")
+    assert "scaled_dot_product_attention" in found.code[2]

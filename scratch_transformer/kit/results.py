@@ -24,7 +24,7 @@ from scratch_transformer.kit.judge.frames import is_learners, said_of
 from scratch_transformer.kit.judge.stops import no_forward, no_return
 from scratch_transformer.kit.judge.stops.crashes import crash_finding, first_finding
 from scratch_transformer.kit.kind import NO_MASK, Diagnosis, Finding, Verdict
-from scratch_transformer.kit.report import lines, stubs
+from scratch_transformer.kit.report import idle, lines, stubs
 from scratch_transformer.kit.report.finding import FINE, Named, Result
 from scratch_transformer.kit.report.fixes import settled_by
 from scratch_transformer.kit.resolve import foreign, likeness
@@ -364,7 +364,8 @@ def _located(finding: Finding, value: Any, source: Source, made: Any = None) -> 
     given = [type(part) for part in made.modules()] if isinstance(made, nn.Module) else []
     given = [cls for cls in given if not cls.__module__.startswith("scratch_transformer.")]  # what stands in for parts
     name = finding.name or _told_in_vain(finding, value) or finding.form
-    found = lines.place(finding.mistake.id, name, value, given, said_of(finding.evidence), finding.part)
+    never = idle.of_modules(made.modules() if isinstance(made, nn.Module) else ())
+    found = lines.place(finding.mistake.id, name, value, given, said_of(finding.evidence), finding.part, never)
     if found is None:
         return named(finding, source)
     if setting := settled_by(finding.mistake.id, linecache.getline(found.file, found.line)):

@@ -62,6 +62,7 @@ NO_FORMS = {
     ("A7", "queries instead of keys, in the target"): "the page does it on both sides",
     ("A7", "queries instead of keys, in the source"): "the page does it on both sides",
     ("A13", "one head of all features"): UNKNOWN,
+    ("A13", "one head of all features, merged as if there were several"): UNKNOWN,
     ("A13", "one head of all features, with √d_k of several"): UNKNOWN,
     **{(id, form): UNKNOWN for id, _, form in (name.partition(":") for name in OF_ANOTHER)},
     ("A21", "the scores are products of queries and values"): UNKNOWN,

@@ -37,6 +37,7 @@ from scratch_transformer.kit.mistakes.attention import (
     LENT,
     NOT_ASKED,
     ONE_HEAD,
+    ONE_TURNED,
     OUTSIDE,
     TARGET_ONLY,
     UNTOLD,
@@ -333,8 +334,9 @@ def _sorted(findings: Iterable[Finding]) -> list[Finding]:
     if "B30" in unique and unique["B30"].form.startswith("a sublayer's output"):
         unique.pop("B24", None)  # what is dropped stands in the place of that output
     one_head = unique.get("A13")
-    if one_head is not None and one_head.form == ONE_HEAD and "B29" in unique and unique["B29"].form == "num_heads":
-        entries = unique.pop("A13").mistake.changes[ONE_HEAD]  # one head, whatever number it is told, is one thing
+    is_one = one_head is not None and one_head.form in (ONE_HEAD, ONE_TURNED)
+    if one_head is not None and is_one and "B29" in unique and unique["B29"].form == "num_heads":
+        entries = unique.pop("A13").mistake.changes[one_head.form]  # one head, whatever number it is told, is one thing
         unique["B29"] = replace(unique["B29"], entries=entries)
     if "B29" in unique and unique.get("A1", unique["B29"]).form == OUTSIDE:
         unique.pop("B29")  # the scores' divisor is that number of the file

@@ -11,6 +11,7 @@ WEIGHTS_APART = "weights and values are summed each on its own"
 OWN_VALUE = "every token gets its own value alone, times the sum of its weights"
 ZERO_TIMES_INFINITY = "the mask times -inf"
 ONE_HEAD = "one head of all features"
+ONE_TURNED = "one head of all features, merged as if there were several"
 OUTSIDE = "divided by the root of a number outside of the class"
 WRITTEN_IN = "a number that is written in, and right for heads of one width"
 AS_IN_T5 = "not scaled, as in T5: its initial weights are smaller instead"
@@ -362,6 +363,7 @@ print("after one call:", mask)
             "": {"split": "view"},
             "every h-th feature": {"split": "interleaved"},
             ONE_HEAD: {"split": "not at all"},
+            ONE_TURNED: {"split": "not at all", "merge": "features first"},
             "one head of all features, with √d_k of several": {"split": "not at all", "scale": "1/sqrt(d_k/h)"},
         },
         severities={"every h-th feature": "harmless"},  # as with the projections' rows in another order

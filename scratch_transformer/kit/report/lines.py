@@ -8,7 +8,7 @@ import functools
 import inspect
 import re
 import textwrap
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, NamedTuple
 
 from scratch_transformer.kit.arrays.classes import BACKWARD
@@ -61,13 +61,14 @@ class Place(NamedTuple):
 
 
 def place(
-    id: str, form: str, thing: Any, given: Iterable[type] = (), code: str = "", part: str = ""
+    id: str, form: str, thing: Any, given: Iterable[type] = (), code: str = "", part: str = "",
+    idle: Collection[tuple[str, int]] = (),
 ) -> Place | None:  # fmt: skip
     """Where to look for a mistake of a class or function: in itself, else in what it is made of.
 
     The line that the fix changes; else the first that fits the mistake; else the head of forward.
     given: the classes of its parts, of which its code need not name all. code: the line itself, where it is known.
-    part: in which it is alone, "norm2" being the second sublayer.
+    part: in which it is alone, "norm2" being the second sublayer. idle: files and lines that are never run.
     """
     target = thing if isinstance(thing, type) or inspect.isfunction(thing) else type(thing)
     parts = [one for cls in given if is_own(cls) for one in (cls, *leads_to(cls))]
@@ -98,7 +99,7 @@ def place(
     if id == "B27":
         rooms.sort(key=_is_a_class)  # a constructor cuts nothing
     for room in rooms:
-        texts = _texts(room.lines)
+        texts = _texts(room.lines) | {line - room.start for file, line in idle if file == room.file}
         found = fixed(id, form, ["" if n in texts else line for n, line in enumerate(room.lines) if n])
         if found is not None:
             return Place(room.file, room.start + 1 + found[0], found[1])
@@ -128,9 +129,11 @@ def place(
         usual = (rf"self\.{name} *(:[^=]*)?=[^=]|register_parameter\(.{name}\b", *usual)
     if id in OF_NORMS and (norms := sums.made_of(target, sums.NORM)):  # self.n1, which no name tells
         usual = (*usual, rf"({'|'.join(map(re.escape, sorted(norms)))})\(")
-    for pattern in filter(None, (OF_FORMS.get((id, form)), *usual)):
-        for room in own if (id, form) in OF_ITSELF and isinstance(target, type) else rooms:
-            fits = _fits(pattern, room)
+    looked = own if (id, form) in OF_ITSELF and isinstance(target, type) else rooms
+    patterns = [*filter(None, (OF_FORMS.get((id, form)), *usual))]
+    for unseen, pattern in ((unseen, pattern) for unseen in ((idle, ()) if idle else ((),)) for pattern in patterns):
+        for room in looked:
+            fits = [number for number in _fits(pattern, room) if (room.file, room.start + number) not in unseen]
             if fits:
                 return Place(room.file, room.start + _begin(_meant(fits, room, id, form, part), room), [])
     own = [*own, *rooms]

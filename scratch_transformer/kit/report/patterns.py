@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from scratch_transformer.kit.mistakes.attention import ONE_HEAD, OWN_VALUE, WEIGHTS_APART
+from scratch_transformer.kit.mistakes.attention import ONE_HEAD, ONE_TURNED, OWN_VALUE, WEIGHTS_APART
 from scratch_transformer.kit.mistakes.blocks import IN_BOTH, NOT_DROPPED
 from scratch_transformer.kit.mistakes.construction import SOURCES_TABLE
 from scratch_transformer.kit.mistakes.paths import OF_CROSS
@@ -78,6 +78,8 @@ GOES_ROUND = r"lambda (\w+) *:(?!.*\b\1\b).*\)$"
 """What does not use what its norm makes."""
 TWO_SUBLAYERS = [*itertools.combinations(("first", "second", "third"), 2)]
 NETWORK_CALLED = r"(?i)self\.(\w*(feed|ffn|fnn|mlp|network)|ff|fc|lin)\w*\("
+ONE_HEADS = (ONE_HEAD, ONE_TURNED, f"{ONE_HEAD}, with √d_k of several")
+PRODUCTS = r" @ |matmul\(|bmm\(|einsum\(|scaled_dot_product_attention\("
 OF_FORMS: dict[tuple[str, str], str] = {
     ("P14", "the position's number in every feature"): r"arange\(",
     ("R5", "the numbers of the features"): r"arange\(",
@@ -97,7 +99,7 @@ OF_FORMS: dict[tuple[str, str], str] = {
     ("A38", OWN_VALUE): rf"{WEIGHED}|(att|weight|prob|score)\w*(\[.*\]|\.\w+\(.*\))? \*",
     ("A23", "features before heads"): r"stack\(.*-1\)",
     ("A17", ""): r"self\.\w*(att|weight|score|prob)\w* *= *(?!nn\.|None)",
-    **{("A13", form): r" @ |matmul\(|bmm\(|einsum\(" for form in (ONE_HEAD, f"{ONE_HEAD}, with √d_k of several")},
+    **{("A13", form): rf"(?i)^\s*q\w*(, *\w+)* *=[^=]|{PRODUCTS}" for form in ONE_HEADS},
     ("P2", "the cosine has the next exponent"): r"cos\(.*(10_?000|1e4|pow|exp)|1::2.*cos\(",
     ("A4", ""): r"masked_fill_?\(.*(?i:eps|tiny|1e-\d)|^(?!.*mask\w*[^*=]*\* *\w*mask).*"
     r"(\*=? [\w.]*\(?\w*mask|mask\w*(\.\w+\(.*\))? \*|mul_?\(.*mask)",
