@@ -49,7 +49,7 @@ HEAD_MISTAKES = (
     *CROSSED,
     *OF_ANOTHER,
     *("A17", "A23", "A24", "G3", "A28", "A29", "A30", "A31", "A32", "A35"),
-    *("B10", "B12", "B27", "B33", "B32", "B21", "B22", "B26", "B29", "B30:", "A39", *NORM_INSIDE),
+    *("B10", "B12", "B27", "B33", "B32", "B21", "B22", "B26", "B29", "B30:", "B34", "A39", *NORM_INSIDE),
 )
 OTHER_RESIDUALS = tuple(f"B23:attention's output is added to the {name}" for name in ("values", "keys"))
 WITH_MASKS = (KEYS_ARE_QUERIES, "A24", "A29", "A31", "A32")

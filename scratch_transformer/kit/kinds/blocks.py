@@ -52,7 +52,7 @@ LAYER_MISTAKES = (
     *FEED_FORWARD_MISTAKES,
     *CORE_OF_OTHERS,
     *(id for id in SELF_MISTAKES if id not in BLOCK_MISTAKES),
-    *("B6", "B11", "B15:", "B24"),
+    *("B6", "B11", "B15:", "B24", "B34"),
     "B23:the feed-forward network's output is added to the block's first input",
     "B30:the feed-forward network's output is thrown away",
     *OF_SEVERAL,

@@ -256,7 +256,10 @@ EMBEDDING_WITH_POSITIONS = model_kind(
     inputs=("ids",),
     defaults={"vocab_size": 13, "d_model": SIZES["d_model"], "max_len": 20},
     probes=gpt_probes,
-    mistakes=("E1", *POSITION_MISTAKES, "P1", "LN1", "LN2", "LN3", "LN4", "LN6:", "B12", "B27", "B33", "B32", "LN8"),
+    mistakes=(
+        *("E1", *POSITION_MISTAKES, "P1", "LN1", "LN2", "LN3", "LN4", "LN6:", "LN8"),
+        *("B12", "B27", "B33", "B32", "B34"),
+    ),
     designs=combined(POSITIONS, SCALED, NORMALIZED),
     more_full={"final_norm": False},
     oracle=builtin_embedding,

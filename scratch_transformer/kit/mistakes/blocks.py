@@ -161,6 +161,25 @@ print("without:", x + sublayer)
 """,
     ),
     Mistake(
+        id="B34",
+        title="dropout twice in a row",
+        severity="harmless",
+        does="In training mode, what one dropout gives goes straight into another: that of a part at its end, and "
+        "that of what calls it.",
+        expected="One dropout of each sublayer's output, and one of the embeddings with their positions: the paper's "
+        "P = 0.1.",
+        fix="Keep one of the two, mostly the outer one: x + self.dropout(sublayer(x)).",
+        source=DROPOUT,
+        mathematics="right: a share p is dropped      here: 1 - (1 - p)², 0.19 for p = 0.1",
+        demo="""\
+import torch
+torch.manual_seed(0)
+dropout, x = torch.nn.Dropout(0.1).train(), torch.ones(10_000)
+print("dropped once:", (dropout(x) == 0).double().mean().item())
+print("dropped twice:", (dropout(dropout(x)) == 0).double().mean().item())
+""",
+    ),
+    Mistake(
         id="B7",
         title="no dropout inside the feed-forward network",
         severity="harmless",

@@ -56,7 +56,7 @@ PATTERNS: dict[str, str] = {
     "B22": r"empty\(", "B28": r"for |range\(", "B29": r"Linear\(|Embedding\(|//",
     "B4": r"\bTransformer(En|De)coder\(|ModuleList\(|clones?\w*\(|Sequential\(",
     "B27": r"no_grad|inference_mode|detach\(|\.data\b",
-    "B23": r"\+", "B24": r"dropout",
+    "B23": r"\+", "B24": r"dropout", "B34": r"(?i)drop",
     "B7": r"dropout", "B8": r"relu|gelu|GELU|ReLU", "B9": r"\* ?\w+|for ", "B10": r"\[", "B11": r"training",
     "B12": r"dropout", "T1": r"softmax", "T2": r"softmax", "T3": r"fill_|smooth", "T4": r"pad|ignore",
     "T5": r"pad|ignore", "T7": r"min|step", "D1": r"log|score", "D2": r"eos|end", "D3": r"eos|end",

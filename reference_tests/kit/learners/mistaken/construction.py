@@ -1,4 +1,4 @@
-"""A28, A30, A35, B9, B21, B22, B24, B26 … B30, B32: weights, masks and dropouts that are made, filled or used at the wrong place."""
+"""A28, A30, A35, B9, B21, B22, B24, B26 … B30, B32, B34: weights, masks and dropouts that are made, filled or used at the wrong place."""
 
 from reference_tests.kit.learners.corpus import mistaken
 
@@ -92,6 +92,11 @@ CONSTRUCTION = (
              "        src = self.dropout(src)\n        _src, _ = self.self_attention(src, src, src, src_mask)\n"
              "        src = self.self_attn_layer_norm(src + _src)\n"
              "        _src = self.positionwise_feedforward(src)\n        return self.ff_layer_norm(src + _src)"),
+    mistaken("B34", "embed_size", "TransformerBlock",
+             "return self.norm2(self.dropout(forward) + x)", "return self.norm2(self.dropout(self.dropout(forward)) + x)"),
+    mistaken("B34", "hid_dim", "EncoderLayer",
+             "        _src = self.positionwise_feedforward(src)\n        return self.ff_layer_norm",
+             "        _src = self.dropout(self.positionwise_feedforward(src))\n        return self.ff_layer_norm"),
     mistaken("B29", "ffn_hidden", "TokenEmbedding",
              "super().__init__(vocab_size, d_model, padding_idx=1)", "super().__init__(30000, d_model, padding_idx=1)"),
     mistaken("B29", "seq2seq", "FeedForwardBlock",

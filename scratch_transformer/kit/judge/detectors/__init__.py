@@ -14,6 +14,7 @@ from scratch_transformer.kit.judge.detectors.construction import CONSTRUCTION
 from scratch_transformer.kit.judge.detectors.defaults import DEFAULTS
 from scratch_transformer.kit.judge.detectors.devices import DEVICES
 from scratch_transformer.kit.judge.detectors.dropout import DROPOUT
+from scratch_transformer.kit.judge.detectors.dropped_twice import DROPPED_TWICE
 from scratch_transformer.kit.judge.detectors.embedding import EMBEDDING
 from scratch_transformer.kit.judge.detectors.gradients import GRADIENTS
 from scratch_transformer.kit.judge.detectors.infinity import INFINITY
@@ -38,6 +39,7 @@ DETECTORS = (
     *BY_HAND,
     *DROPOUT,
     *SCORES,
+    *DROPPED_TWICE,
     *EMBEDDING,
     *SETTINGS,
     *TOLD,
