@@ -26,6 +26,13 @@ def test_each_may_be_meant_in_its_own_way():
     assert dict(zip(names, ("(B, 1, 1, S)", "(T, S)", "(B, 1, 1, S)"), strict=True)) in required
 
 
+def test_required_masks_of_each_sample_may_be_one_of_rows_and_one_of_keys():
+    """As what asserts src_mask.shape == (B, S) and tgt_mask.shape == (B, T, T) asks for them."""
+    plan = plan_of(("src", "tgt", "src_mask", "tgt_mask"), "src", "tgt", "src_mask", "tgt_mask")
+    required = [{p: form.shape for p, (_, form) in one.masks.items()} for one in with_required_masks(plan, True)]
+    assert {"src_mask": "(B, S)", "tgt_mask": "(B, T, S)"} in required
+
+
 def layer(x, padding_mask, future_mask):
     """Of which nothing but the masks is looked at: every token is the mean of those that it may attend to."""
     keep = (padding_mask & ~future_mask).double()

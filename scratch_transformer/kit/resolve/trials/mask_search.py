@@ -28,7 +28,8 @@ NEUTRAL = ("True = may attend", "1 = may attend", "True = blocked", "0 or -inf, 
 SHAPES = (
     ("(B, 1, T, S)", "(B, 1, 1, S)"), ("(B, T, S)", "(B, 1, S)"), ("(T, S)", "(B, S)"),
     ("(B, 1, T, S)", "(B, 1, T, S)"),
-    ("(B, T, S)", "(B, T, S)"), ("(B, 1, T, S)", "(B, S)"), ("(B, S)", "(B, S)"), ("(T, S, B)", "(T, S, B)"),
+    ("(B, T, S)", "(B, T, S)"), ("(B, 1, T, S)", "(B, S)"), ("(B, T, S)", "(B, S)"), ("(B, S)", "(B, S)"),
+    ("(T, S, B)", "(T, S, B)"),
     ("(T, S, B)", "(1, S, B)"), ("(B, S), causal inside", "(B, S)"), ("(B, S), causal inside", "(B, 1, 1, S)"),
     ("(T, S)", "(B, 1, 1, S)"), ("(B, 1, S)", "(B, 1, S)"), ("(B, 1, 1, S)", "(B, 1, 1, S)"),
 )  # fmt: skip
