@@ -235,3 +235,35 @@ def test_a_combined_mask_is_of_padding_and_the_future(name, ids, tmp_path):
 def test_of_a_decoders_two_masks_the_names_tell_the_sources(names, expected):
     plan = plan_of(("x", "memory", "mask", "memory_mask"), "x", "memory", *names)
     assert [name for _, name, _ in plan.mask_parameters] == expected
+
+
+# ---- The future by a flag, and the padding by a mask ----
+
+BY_A_FLAG = """
+class SelfAttention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        assert d_model % num_heads == 0
+        self.h = num_heads
+        self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, x, padding_mask=None, is_causal=False):
+        B, T, C = x.shape
+        q, k, v = (p(x).view(B, T, self.h, -1).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj))
+        hides = is_causal and padding_mask is None
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=padding_mask, is_causal=hides)
+        return self.out_proj(y.transpose(1, 2).reshape(B, T, C))
+"""
+JOINED = """hides = False
+        if is_causal:
+            future = torch.ones(T, T, dtype=torch.bool).tril()
+            padding_mask = future if padding_mask is None else padding_mask & future
+"""
+
+
+def test_a_flag_for_the_future_that_a_mask_of_padding_undoes(tmp_path):
+    result = check_text(BY_A_FLAG, tmp_path)["SelfAttention"]
+    (found,) = (one for one in result.mistakes if one.severity == "mistake")
+    assert found.id == "A29" and "hides = is_causal and padding_mask is None" in found.code[2]
+    right = BY_A_FLAG.replace("hides = is_causal and padding_mask is None\n", JOINED)
+    assert check_text(right, tmp_path)["SelfAttention"].verdict in FINE

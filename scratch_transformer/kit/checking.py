@@ -30,6 +30,7 @@ from scratch_transformer.kit.resolve import adapters, foreign, guess, likeness, 
 from scratch_transformer.kit.resolve.build import config, construct
 from scratch_transformer.kit.resolve.functions import grouping, methods, sizes, training
 from scratch_transformer.kit.resolve.library.library import Library
+from scratch_transformer.kit.resolve.names.inputs import CAUSAL_FLAGS
 from scratch_transformer.kit.resolve.names.words import plain
 from scratch_transformer.kit.resolve.trials.choice import SEARCH, chosen
 from scratch_transformer.kit.resolve.trials.match import Outcome, resolve
@@ -45,8 +46,6 @@ PART_SECONDS, LEARNING_SECONDS, MOST_PART = 2.0, 5.0, 4.0
 FILE_SECONDS, LEAST_SECONDS = 18.0, 1.5
 SEARCH_SECONDS, LEAST_SEARCH, DETECTORS = 3.0, 1.0, 3.0
 """Of computing, for what is hard to resolve: what the easy components of a file leave, the others share."""
-CAUSAL = ("causal", "iscausal", "usecausal", "causalmask", "usecausalmask", "autoregressive")
-"""Flags of a constructor."""
 SCRIPT = "training script"
 Emit = Callable[..., None]
 Entry = tuple[int, str, Any, tuple[str, ...], Source, int]
@@ -357,7 +356,7 @@ class Checking:
 
         A function that attends is not built: what would be made of its queries and keys are weights.
         """
-        names = [p.name for p in construct.parameters_of(value) if p.default is False and plain(p.name) in CAUSAL]
+        names = [p.name for p in construct.parameters_of(value) if p.default is False and plain(p.name) in CAUSAL_FLAGS]
         if not names or not diagnosis.kind.endswith("Attention") or diagnosis.kind == "ScaledDotProductAttention":
             return diagnosis
         self.library.given = {**self.library.given, names[0]: True}

@@ -267,6 +267,10 @@ class Candidate:
         """Its outputs with the padding in one mask and the future in another, where it takes two for the same."""
         return []
 
+    def told_causal(self, **inputs: Any) -> Tensor | None:
+        """Its output where a flag of its forward, is_causal=True, hides the future too; None if it has none."""
+        return None
+
     def narrow(self, **inputs: Any) -> Tensor | None:
         """Its output for masks with one row for all queries, where it was given one row for each; None if it cannot."""
         return None

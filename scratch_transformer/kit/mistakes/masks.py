@@ -12,6 +12,8 @@ ASKED_FOR = (
 )
 """The fix of A31 where it is asked whether a mask is true."""
 
+BESIDE_FLAG = "is_causal beside a mask"
+"""A29 where a flag hides the future, as far as its line goes."""
 LOST_MASKS = (
     Mistake(
         id="A29",

@@ -7,6 +7,7 @@ import itertools
 from scratch_transformer.kit.mistakes.attention import ONE_HEAD, ONE_TURNED, OWN_VALUE, WEIGHTS_APART
 from scratch_transformer.kit.mistakes.blocks import IN_BOTH, NOT_DROPPED
 from scratch_transformer.kit.mistakes.construction import SOURCES_TABLE
+from scratch_transformer.kit.mistakes.masks import BESIDE_FLAG
 from scratch_transformer.kit.mistakes.paths import OF_CROSS
 from scratch_transformer.kit.mistakes.rotary import FIRST_ROWS
 
@@ -105,6 +106,7 @@ OF_FORMS: dict[tuple[str, str], str] = {
     r"(\*=? [\w.]*\(?\w*mask|mask\w*(\.\w+\(.*\))? \*|mul_?\(.*mask)",
     ("R4", "the keys are not, and the values are"): r"(?i)^\s*v\w* *=.*(rot|rope)",
     ("T4", "divided by all positions"): r"batchmean|\.mean\(|['\"]mean['\"]|/ *(\w+\.)*(numel|size|shape|len)\b",
+    ("A29", BESIDE_FLAG): r"(?i)causal.* and .*mask|mask.* and .*causal|causal\w* *=[^=]|\bif .*causal",
     ("A34", ""): r"\.byte\(|uint8|ByteTensor",
     ("B19", ""): r"for .* in .*\bself\b",
     ("P4", ""): r"\[[^\]]*:[^\]]*(size|shape|len)|arange\(.*(size\(|shape\[)",

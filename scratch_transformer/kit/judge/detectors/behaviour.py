@@ -20,6 +20,7 @@ from scratch_transformer.kit.judge.stops.crashes import explain_crash, fix_of
 from scratch_transformer.kit.judge.variants import call, copies
 from scratch_transformer.kit.kind import Finding, Inputs, Probe
 from scratch_transformer.kit.mistakes import MISTAKES
+from scratch_transformer.kit.mistakes.masks import BESIDE_FLAG
 from scratch_transformer.kit.recipe import RIGHT
 
 Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
@@ -167,6 +168,24 @@ def masks_overwritten(session: Session, best: Hypothesis | None) -> Iterator[Fin
                 return
 
 
+def future_lost(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """A29, of what hides the future with a flag, is_causal=True, and forgets it where it is given a mask of padding."""
+    named = {probe.name: probe for probe in (*session.probes, *session.left_out)}
+    probe, causal = named.get("causal, padded"), named.get("causal")
+    if best is None or probe is None or causal is None:
+        return
+    alone = session.candidate.told_causal(**{**causal.inputs, "mask": None})
+    if alone is None or distance(alone, session.variant(best.recipe, causal), causal) > ROUNDED:
+        return
+    both = session.candidate.told_causal(**{**probe.inputs, "mask": probe.inputs["mask"].any(-2, keepdim=True)})
+    form = "the causal mask is lost"
+    entries = MISTAKES["A29"].changes[form]
+    right, lost = (session.variant(recipe, probe) for recipe in (best.recipe, best.recipe.with_(entries)))
+    if distance(both, right, probe) > ROUNDED and distance(both, lost, probe) <= ROUNDED:
+        said = "With its flag alone it hides the future; with a mask of padding besides, it hides the padding alone."
+        yield Finding(MISTAKES["A29"], said, form, entries, name=BESIDE_FLAG)
+
+
 def half_precision(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     """A8: a masked call in float16."""
     module = session.candidate.module
@@ -216,6 +235,7 @@ BEHAVIOUR: tuple[tuple[tuple[str, ...], Detector], ...] = (
     (("A34",), refused_today),
     (("A35",), one_length),
     (("A29",), masks_overwritten),
+    (("A29",), future_lost),
     (("A8",), half_precision),
     (("T1",), softmax_twice),
 )

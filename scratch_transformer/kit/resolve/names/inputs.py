@@ -105,6 +105,8 @@ FILL = re.compile(
 FILLED = -1e9
 SEGMENT = re.compile(r"^seg(ment)?(s|label|id|ids|info|tokens|mask)?$|tokentype|segmentlabel|sentenceids")
 """Which of two sentences a token is of, as BERT is told."""
+CAUSAL_FLAGS = ("causal", "iscausal", "usecausal", "causalmask", "usecausalmask", "autoregressive")
+"""Flags of a constructor or a forward, False by default, with which the future is hidden."""
 KEY_PADDING = re.compile(rf"pad|validlen|length|{LENGTHS.pattern}|attentionmask$")
 
 
