@@ -61,3 +61,49 @@ MIXED_UP = MIXED_UP.replace("x = self.norm1(", "y = self.norm1(").replace("self.
 def test_what_only_another_sublayer_sees_is_not_judged(told, given, tmp_path):
     found = check_text(MIXED_UP.replace("TOLD", told).replace("GIVEN", given), tmp_path)["EncoderLayer"]
     assert found.ids == ["B23"]
+
+
+LENT = """
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, num_heads, dropout):
+        super().__init__()
+        self.h = num_heads
+        self.q, self.k, self.v, self.o = (nn.Linear(d_model, d_model) for _ in range(4))
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, q, k, v, mask=None):
+        B, T, D = q.shape
+        q, k, v = (x.view(B, -1, self.h, D // self.h).transpose(1, 2) for x in (self.q(q), self.k(k), self.v(v)))
+        scores = torch.sin(q @ k.transpose(-2, -1)) + 0.3
+        if mask is not None:
+            scores = scores.masked_fill(mask == 0, -1e9)
+        return self.dropout(self.o((scores.softmax(-1) @ v).transpose(1, 2).reshape(B, T, D)))
+
+
+class FeedForward(nn.Module):
+    def __init__(self, d_model, d_ff, dropout):
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(d_model, d_ff), nn.ReLU(), nn.Linear(d_ff, d_model), nn.Dropout(dropout))
+
+    def forward(self, x):
+        return self.net(x)
+
+
+class EncoderLayer(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff, dropout):
+        super().__init__()
+        self.attention = MultiHeadAttention(d_model, num_heads, dropout)
+        self.ffn = FeedForward(d_model, d_ff, dropout)
+        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+
+    def forward(self, x, mask=None):
+        y = self.norm1(x)
+        x = x + self.attention(y, y, y, mask)
+        return x + self.ffn(self.norm2(x))
+"""
+
+
+def test_what_the_kit_put_in_its_place_is_not_blamed_for_dropping_nothing(tmp_path):
+    layer = check_text(LENT, tmp_path)["EncoderLayer"]
+    assert layer.replaced == ["MultiHeadAttention"]
+    assert "B6" not in layer.ids

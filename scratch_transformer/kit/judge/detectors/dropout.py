@@ -130,12 +130,14 @@ def residual_dropout(session: Session, best: Hypothesis | None) -> Iterator[Find
     candidate = with_dropout(session, silent) if _is_told_of_more_than_weights(session) else None
     if _of_last(silent, "bias") & session.candidate.missing:
         return
-    if candidate is not None and not is_random(candidate, session.ran[0].probe, training=True):
+    lent = _lent(session.candidate.module)
+    if not lent and candidate is not None and not is_random(candidate, session.ran[0].probe, training=True):
         what = " give the same output" if session.kind.name == "ResidualConnection" else " drop no sublayer's output"
         yield Finding(MISTAKES["B6"], f"{BUILT}{what}.")
         return
     drops = _drops_each(session, candidate or session.candidate)
-    left, dropped = ([SUBLAYERS[name] for name, drop in drops.items() if drop == which] for which in (False, True))
+    own = {SUBLAYERS[name]: drop for name, drop in drops.items() if name not in lent}
+    left, dropped = ([name for name, drop in own.items() if drop == which] for which in (False, True))
     if left and dropped:
         said = f"With dropout = 0.5, training mode drops the output of {' and '.join(dropped)}, but not that of"
         form = NOT_DROPPED.format(" and ".join(left))
@@ -148,6 +150,22 @@ SUBLAYERS = {
     "feed_forward": "the feed-forward network",
 }
 """In words, by what names of weights begin with."""
+
+
+NETWORKS = ("FeedForward", "SwiGLU")
+
+
+def _lent(module: nn.Module | None) -> set[str]:
+    """The sublayers in whose place the reference's are, which drop nothing: a lent norm is none, anything else is all."""
+    found: set[str] = set()
+    for part in module.modules() if module is not None else ():
+        kind = str(getattr(type(part), "kind_name", "LayerNorm"))  # a supplied part tells what it is
+        of_attention = {name for name in SUBLAYERS if name.endswith("attn")}
+        if kind.endswith("Attention"):
+            found |= of_attention
+        elif not kind.endswith("Norm"):
+            found |= SUBLAYERS.keys() - (of_attention if kind in NETWORKS else set())
+    return found
 
 
 def _drops_each(session: Session, candidate: Candidate) -> dict[str, bool]:
