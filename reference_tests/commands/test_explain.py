@@ -15,7 +15,14 @@ from scratch_transformer.kit.mistakes.attention import (
     WRITTEN_IN,
 )
 from scratch_transformer.kit.mistakes.blocks import MIXED_NORMS, UNUSED_NORMS
-from scratch_transformer.kit.mistakes.construction import AVERAGED, NO_DROPOUT, NOWHERE_ELSE, OF_WRITERS, SHARED_BOTH
+from scratch_transformer.kit.mistakes.construction import (
+    AVERAGED,
+    LOADED,
+    NO_DROPOUT,
+    NOWHERE_ELSE,
+    OF_WRITERS,
+    SHARED_BOTH,
+)
 from scratch_transformer.kit.mistakes.demonstrate import demonstrate
 from scratch_transformer.kit.mistakes.embedding import IN_A_BATCH, NO_POSITIONS
 from scratch_transformer.kit.mistakes.masks import TOLD_DEVICE
@@ -32,6 +39,7 @@ OF_OTHER_FORMS = {
     "A30": {TOLD_DEVICE},
     "B1": {MIXED_NORMS},
     "B15": {UNUSED_NORMS},
+    "B22": {LOADED},
     "B26": {NO_DROPOUT},
     "B27": {OF_WRITERS},
     "B32": {NOWHERE_ELSE},

@@ -40,6 +40,8 @@ def b32(text, name, tmp_path):
         (MADE, "DEVICE = 'cuda'", [("mistake", 15)]),
         (MADE, "", [("note", 15)]),
         (f"{MADE}  # of every token", "", [("note", 15)]),
+        (f"{MADE}  # or on another device", "# @torch.autocast('cuda')", [("note", 15)]),
+        (MADE, "torch.autocast(device_type='cpu')", [("note", 15)]),
         (f"{MADE[:-1]}, device=x.device)", "DEVICE = 'cuda'", []),
         (f"{MADE}.to(device)", "device = 'cuda' if torch.cuda.is_available() else 'cpu'", []),
         (f"{MADE}.to(x)", "device = 'cuda'", []),

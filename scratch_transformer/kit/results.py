@@ -368,7 +368,7 @@ def _located(finding: Finding, value: Any, source: Source, made: Any = None) -> 
     found = lines.place(finding.mistake.id, name, value, given, said_of(finding.evidence), finding.part, never)
     if found is None:
         return named(finding, source)
-    if setting := settled_by(finding.mistake.id, linecache.getline(found.file, found.line)):
+    if setting := found.fix or settled_by(finding.mistake.id, linecache.getline(found.file, found.line)):
         finding = replace(finding, fix=setting)
     text = "".join(linecache.getlines(found.file))
     if text and text != source.text:

@@ -11,6 +11,7 @@ PROPOSED = [
     ("LN1", "", "std = x.std(-1, keepdim=True)", "std = x.std(-1, keepdim=True, unbiased=False)"),
     ("LN1", "", "v = x.var(dim=-1, unbiased=False)", None),
     ("LN2", "", "return g * (x - m) / (std + self.eps) + b", "return g * (x - m) / (std**2 + self.eps) ** 0.5 + b"),
+    ("LN2", "", "return g*(x-m)/(std+self.eps)+b", "return g*(x-m)/(std**2 + self.eps) ** 0.5+b"),
     ("LN3", "1e-06", "def __init__(self, d, eps=1e-6):", "def __init__(self, d, eps=1e-5):"),
     ("A1", "not scaled", "s = q @ k.transpose(-2, -1)", "s = q @ k.transpose(-2, -1) / q.size(-1) ** 0.5"),
     ("A1", "not scaled", "y = w @ v", None),

@@ -90,3 +90,44 @@ def test_a_parameter_in_a_head_of_several_lines_is_shown(tmp_path, monkeypatch):
     (tmp_path / "long_head.py").write_text(LONG_HEAD)
     found = place("B29", "target_words", importlib.import_module("long_head").Pair)
     assert LONG_HEAD.splitlines()[found.line - 1].strip() == "target_words,"
+
+
+IN_A_CALL = """
+from torch import nn
+class Layer(nn.Module):
+    def __init__(self, width, heads, dropout):
+        super().__init__()
+        self.attention = Attention(
+            heads,
+            width, width // heads,  # of each
+            dropout,
+        )
+"""
+
+
+def test_an_assert_is_put_before_the_call_that_a_line_is_in(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "in_a_call.py").write_text(IN_A_CALL)
+    found = place("A19", "", importlib.import_module("in_a_call").Layer)
+    assert IN_A_CALL.splitlines()[found.line - 1].strip() == found.put[1].strip() == "self.attention = Attention("
+    assert found.put[0] == "        assert width % heads == 0, f'{heads=} must divide {width=}'"
+
+
+NORMS = """
+import torch
+from torch import nn
+class {name}(nn.Module):
+    def __init__(self, width, eps=1e-6):
+        super().__init__()
+        self.eps = eps
+    def forward(self, x):
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps)
+"""
+
+
+@pytest.mark.parametrize("name, put, says", [("RMSNorm", False, "None is needed"), ("LayerNorm", True, "")])
+def test_the_eps_of_an_rms_norm_is_its_models(name, put, says, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / f"eps_of_{name}.py").write_text(NORMS.format(name=name))
+    found = place("LN3", "1e-06", getattr(importlib.import_module(f"eps_of_{name}"), name))
+    assert (bool(found.put), found.fix[: len(says)]) == (put, says)

@@ -21,6 +21,7 @@ SHARED_KEYS = "heads share the projection of the keys, and not that of the value
 SHARED_VALUES = "heads share the projection of the values, and not that of the keys"
 OF_WRITERS = "of a whole model, in a file that trains nothing: it can write text, and cannot be trained"
 NOWHERE_ELSE = "nothing in its file or beside it speaks of another device"
+LOADED = "a file loads them, and none beside it trains: it matters once it is trained from the beginning"
 SHARED_BOTH = "heads share those of keys and values: multi-query attention, a design"
 SOURCES_TABLE = "the target's tokens are looked up in the source's embedding, and the target's is unused"
 
@@ -96,6 +97,7 @@ print("parameters to train:", sum(p.numel() for p in model.parameters()))
         expected="Every parameter is initialised: torch.zeros, torch.ones, or nn.init.",
         fix="nn.init.xavier_uniform_(self.weight) after nn.Parameter(torch.empty(...)); torch.ones for a norm's scale.",
         source="documentation of torch.empty",
+        severities={LOADED: "note"},
         demo="""\
 import torch
 torch.use_deterministic_algorithms(True)  # makes torch.empty say what it is

@@ -49,15 +49,23 @@ OF_ITSELF = {("A24", "padding is ignored")}
 NUMBER = re.compile(r"[\d.]+(e-?\d+)?")
 PRODUCT = re.compile(r" @ |matmul|bmm|einsum|dot\(")
 NETWORK = re.compile(r"(?i)feed|ffn|mlp|^pw?ff?")
+OF_RMS = (
+    "None is needed: it is to be the one that the weights were trained with, 1e-5 in Llama, 1e-6 in Qwen, and "
+    "nn.RMSNorm(d_model, eps=…) takes any."
+)
 NORM = re.compile(r"self\.(\w*norm\w*|ln\w*)\(")
 
 
 class Place(NamedTuple):
-    """A line of a file to look at for a mistake, and what to put there: nothing where more has to change."""
+    """A line of a file to look at for a mistake, and what to put there: nothing where more has to change.
+
+    fix: in place of the mistake's own, which does not fit there.
+    """
 
     file: str
     line: int
     put: list[str]
+    fix: str = ""
 
 
 def place(
@@ -85,7 +93,8 @@ def place(
         if (number := numbers.of_eps(one, form)) is not None:
             lines, start = lines_of(one)
             rewritten = fixed(id, form, [lines[number].rstrip("\n")])
-            return Place(inspect.getsourcefile(one) or "", start + number, rewritten[1] if rewritten else [])
+            put = rewritten[1] if rewritten else []
+            return _of_its_kind(id, lines[number], inspect.getsourcefile(one) or "", start + number, put)
     if id in OF_ATTENTION and (id, form) not in MERGES:
         rooms.sort(key=_is_elsewhere)
     if id in OF_LAYERS:
@@ -102,7 +111,8 @@ def place(
         texts = _texts(room.lines) | {line - room.start for file, line in idle if file == room.file}
         found = fixed(id, form, ["" if n in texts else line for n, line in enumerate(room.lines) if n])
         if found is not None:
-            return Place(room.file, room.start + 1 + found[0], found[1])
+            at, put = _before_its_statement(1 + found[0], found[1], room)
+            return _of_its_kind(id, room.name, room.file, room.start + at, put)
     heads: dict[str, Callable[[Any], Place | None]] = {"LN8": _made_without, "B33": _going_back}
     heads["B29"] = functools.partial(_taken_by, parameter=form)
     find = heads.get(id)
@@ -135,9 +145,28 @@ def place(
         for room in looked:
             fits = [number for number in _fits(pattern, room) if (room.file, room.start + number) not in unseen]
             if fits:
-                return Place(room.file, room.start + _begin(_meant(fits, room, id, form, part), room), [])
+                at = _begin(_meant(fits, room, id, form, part), room)
+                return _of_its_kind(id, room.name, room.file, room.start + at, [])
     own = [*own, *rooms]
     return Place(own[0].file, own[0].start + _head(own[0].lines), []) if own else None
+
+
+def _of_its_kind(id: str, norm: str, file: str, line: int, put: list[str]) -> Place:
+    """The same, but for the ε of an RMSNorm: PyTorch's default is no model's. norm: its name, or a line with it."""
+    is_rms = id == "LN3" and "rms" in norm.lower()
+    return Place(file, line, [], OF_RMS) if is_rms else Place(file, line, put)
+
+
+def _before_its_statement(number: int, put: list[str], room: _Room) -> tuple[int, list[str]]:
+    """What is put before a line, as an assert is, is put before the statement that the line is in the midst of."""
+    statements = [node for node in ast.walk(_tree(room.lines) or ast.Module([], [])) if isinstance(node, ast.stmt)]
+    inside = [node.lineno - 1 for node in statements if node.lineno - 1 <= number < (node.end_lineno or 0)]
+    first = max(inside, default=number)
+    if len(put) < 2 or first == number:
+        return number, put
+    head = room.lines[first]
+    indent = head[: len(head) - len(head.lstrip())]
+    return first, [*(indent + line.lstrip() for line in put[:-1]), head]
 
 
 def _made_without(definition: Any) -> Place | None:

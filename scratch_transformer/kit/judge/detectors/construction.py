@@ -8,18 +8,21 @@ import itertools
 import linecache
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
+from scratch_transformer.kit.judge import neighbours
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session, distance
 from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import Candidate, Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.construction import (
+    LOADED,
     ONE_FOR_ALL,
     OWN_SHARE,
     SHARED_BOTH,
@@ -34,6 +37,9 @@ INITIALISES = re.compile(
 """In a file that has this, the whole may fill what its parts leave empty."""
 MATRICES = re.compile(r"dim\(\) *> *1")
 """What it fills then are matrices only."""
+LOADS, TRAINS = re.compile(r"\.load_state_dict\("), re.compile(r"\.backward\(|\bTrainer\(")
+SHIFT = re.compile(r"(?i)bias|beta|shift|offset|^b\d*$")
+"""Of a norm."""
 
 
 # ---- Weights that are made in forward ----
@@ -85,7 +91,25 @@ def uninitialised(session: Session, best: Hypothesis | None) -> Iterator[Finding
     left = [name for name in own if not (filled_later and named[name].dim() > 1)]
     if left:
         said = f"Nothing fills {', '.join(f'self.{name}' for name in left[:4])} after torch.empty."
-        yield Finding(MISTAKES["B22"], said, name=f"self.{left[0]}")
+        form = LOADED if _are_loaded(session.candidate) else ""
+        yield Finding(MISTAKES["B22"], said, form, name=f"self.{left[0]}", fix=_filled(module, left[0]))
+
+
+def _are_loaded(candidate: Candidate) -> bool:
+    """Whether its file, or one beside it, loads parameters, and none trains."""
+    path = _file_of(candidate)
+    texts = [*neighbours.codes(Path(path))] if path else []
+    return any(LOADS.search(text) for text in texts) and not any(TRAINS.search(text) for text in texts)
+
+
+def _filled(module: nn.Module | None, name: str) -> str:
+    """The fix for a parameter of one dimension, of which no fan is known; "" for a matrix."""
+    if module is None or module.get_parameter(name).dim() > 1:
+        return ""
+    owner, _, own = name.rpartition(".")
+    is_scale = "norm" in type(module.get_submodule(owner)).__name__.lower() and not SHIFT.search(own)
+    made, why = ("ones", "a norm's scale starts at 1") if is_scale else ("zeros", "it starts at 0")
+    return f"self.{own} = nn.Parameter(torch.{made}(…)): {why}."
 
 
 def _is_ours(module: nn.Module | None, name: str) -> bool:
@@ -111,11 +135,16 @@ def empty_is_nan() -> Iterator[None]:
 
 def text_of(candidate: Candidate) -> str:
     """The text of the file that a class is in; "" if it is in none."""
+    path = _file_of(candidate)
+    return "".join(linecache.getlines(path)) if path else ""
+
+
+def _file_of(candidate: Candidate) -> str:
+    """The file that a class is in; "" if it is in none."""
     try:
-        path = inspect.getsourcefile(type(candidate.module))
+        return inspect.getsourcefile(type(candidate.module)) or ""
     except TypeError:
         return ""
-    return "".join(linecache.getlines(path)) if path else ""
 
 
 # ---- One projection for all heads ----

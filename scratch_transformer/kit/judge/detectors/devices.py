@@ -14,8 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from scratch_transformer.kit.definitions import is_own, nodes_of, source_of
-from scratch_transformer.kit.discover.target import python_files
-from scratch_transformer.kit.judge import elsewhere
+from scratch_transformer.kit.judge import elsewhere, neighbours
 from scratch_transformer.kit.judge.detectors.inventory import plain_weights
 from scratch_transformer.kit.judge.elsewhere import Left
 from scratch_transformer.kit.judge.frames import STOPS_AT
@@ -63,7 +62,7 @@ def left_behind(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
 def _others(stopping: list[Left]) -> Iterator[Finding]:
     """B32, of what a call makes on the CPU, and of attributes that are neither a table nor a mask."""
     first, others = stopping[0], len({(one.file, one.line) for one in stopping}) - 1
-    texts = [*_beside(Path(first.file))]
+    texts = [*neighbours.codes(Path(first.file))]
     if any(map(DEFAULT_DEVICE.search, texts)):
         return
     code = linecache.getline(first.file, first.line).strip()
@@ -79,19 +78,9 @@ def _others(stopping: list[Left]) -> Iterator[Finding]:
         yield Finding(MISTAKES["B32"], f"{made} on the CPU.{more}{at}", form)
 
 
-OF_DEVICES = re.compile(r"\bcuda\b|device|\bmps\b|lightning|accelerat")
+OF_DEVICES = re.compile(r"\bcuda\b|device(?!_type)|\bmps\b|lightning|accelerat")
 DEFAULT_DEVICE = re.compile(r"set_default_device|set_default_tensor_type|with torch\.device\(")
 """What makes all tensors elsewhere, unless they are told otherwise."""
-MOST_FILES, MOST_BYTES = 40, 200_000
-
-
-def _beside(path: Path) -> Iterator[str]:
-    """The text of a file, and of those in its folder, and in that above where it is part of a package."""
-    yield "".join(linecache.getlines(str(path)))
-    folders = [path.parent, *([path.parent.parent] if (path.parent / "__init__.py").exists() else [])]
-    for file in [file for folder in folders for file in python_files(folder)[:MOST_FILES]] if path.is_file() else ():
-        if file != path and file.stat().st_size < MOST_BYTES:
-            yield file.read_text(encoding="utf-8", errors="replace")
 
 
 def _made_again(session: Session) -> Candidate | None:

@@ -156,7 +156,7 @@ NETWORKS = ("FeedForward", "SwiGLU")
 
 
 def _lent(module: nn.Module | None) -> set[str]:
-    """The sublayers in whose place the reference's are, which drop nothing: a lent norm is none, anything else is all."""
+    """The sublayers in whose place the reference's are, which drop nothing: a lent norm is none of them."""
     found: set[str] = set()
     for part in module.modules() if module is not None else ():
         kind = str(getattr(type(part), "kind_name", "LayerNorm"))  # a supplied part tells what it is
