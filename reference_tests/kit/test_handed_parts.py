@@ -512,3 +512,30 @@ def test_what_is_handed_on_as_a_size_is_one_though_it_is_called_like_a_part(merg
     block = check_text(text, tmp_path)["EncoderBlock"]
     assert [id for id in (*block.ids, *block.inherited) if id == "A23"] == ids, block
     assert (block.verdict in FINE) == (not ids) and not block.limits, block
+
+
+GIVEN_A_NETWORK = """
+class Around(nn.Module):
+    def __init__(self, norm):
+        super().__init__()
+        self.norm = norm
+
+    def forward(self, x, sub_layer):
+        return x + sub_layer(self.norm(x))
+
+
+class EncoderBlock(nn.Module):
+    def __init__(self, self_attention, position_ff, norm):
+        super().__init__()
+        self.self_attention, self.position_ff = self_attention, position_ff
+        self.first, self.second = Around(copy.deepcopy(norm)), Around(copy.deepcopy(norm))
+
+    def forward(self, x, mask):
+        x = self.first(x, lambda y: self.self_attention(query=y, key=y, value=y, mask=mask))
+        return self.second(x, self.position_ff)
+"""
+
+
+def test_a_network_that_is_handed_on_is_given(tmp_path):
+    block = check_text("import copy\n" + GIVEN_A_NETWORK, tmp_path)["EncoderBlock"]
+    assert block.verdict == "matches the builtin" and "FeedForward" in block.replaced, block

@@ -43,6 +43,11 @@ def test_an_unknown_name_means_nothing():
     assert settings_of("zebra") == ()
 
 
+def test_a_network_by_its_name_is_no_width():
+    assert settings_of("position_ff") == settings_of("positionwise_ffn") == ()
+    assert settings_of("hidden_ff") == settings_of("encoder_ff") == ("d_ff",)
+
+
 @pytest.mark.parametrize(
     "path, role",
     [

@@ -257,7 +257,7 @@ def test_a_whole_has_the_mistakes_of_its_parts_that_only_training_shows():
 
 def test_a_verdict_names_the_parts_that_it_is_not_about():
     result = Result("A", "a.py:1", verdict="matches the builtin", replaced=["Norm"], limits=["Its Norm stops."])
-    assert named(result) == "matches the builtin, but for its Norm"
+    assert named(result) == "matches the builtin, with the reference's Norm"
     assert limits([result, Result("B", "a.py:9", limits=["Its Norm stops."])]) == {"Its Norm stops.": ["A", "B"]}
 
 

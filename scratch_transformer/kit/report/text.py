@@ -181,7 +181,9 @@ def named(result: Result) -> str:
     """
     besides = harmless(result)
     ids = dict.fromkeys([*(id for id in result.ids if id not in besides), *(f"({id})" for id in result.inherited)])
-    verdict = f"{result.verdict}, but for its {' and '.join(result.replaced)}" if result.replaced else result.verdict
+    verdict = result.verdict
+    if result.replaced:
+        verdict += f", with the reference's {', '.join(result.replaced)}"
     said = "; ".join(" ".join(some) for some in (ids, besides) if some)
     return f"{verdict}: {said}" if said and result.verdict != "crashed" else verdict
 

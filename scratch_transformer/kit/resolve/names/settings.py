@@ -231,6 +231,8 @@ def settings_of(name: str) -> tuple[str, ...]:
         parts = [part for part in re.split(r"_|(?<=[a-z])(?=[A-Z])", name) if part]
         for start in range(1, len(parts)):  # encoder_embed_dim, config_n_layer: what follows a prefix counts
             rest = plain("".join(parts[start:]))
+            if parts[start - 1].lower().startswith(("position", "pointwise")) and rest in FEED_FORWARD:
+                break  # the network, and not its width
             found = found or (_settings().get(rest, ()) if len(rest) > 1 else ())
     return tuple(dict.fromkeys(found))
 
