@@ -485,3 +485,13 @@ def test_what_is_harmless_in_a_part_is_said_with_its_mistakes():
     whole = Diagnosis("Encoder", "unknown mismatch", 1.0, "")
     assert [finding.mistake.id for finding in _unsaid(whole, [part])] == ["LN1", "LN3"]
     assert _unsaid(whole, [replace(part, verdict="harmless deviation", findings=found[1:])]) == []
+
+
+@pytest.mark.parametrize("entries, said", [
+    ({}, "It agrees with PyTorch's, set up in this way."),
+    ({"scale": "none"}, "PyTorch's can be set up in this way, too."),
+])  # fmt: skip
+def test_a_design_agrees_only_where_nothing_else_differs(entries, said):
+    candidate = variant("EncoderLayer", norm_order="pre", **entries)
+    (finding,) = (one for one in diagnose(candidate).findings if one.mistake.id == "B1")
+    assert finding.evidence == said

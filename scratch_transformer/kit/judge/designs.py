@@ -247,6 +247,8 @@ def _has(entries: Mapping[str, Any], recipe: Recipe) -> int:
 def design_notes(session: Session, recipe: Recipe, design: str) -> Iterator[Finding]:
     """Entries of the catalogue that a right design amounts to, unless a mistake is in its place: pre-norm, GELU."""
     changes = session.kind.designs[design]
+    agrees = recipe == RIGHT.with_(changes)  # nothing else is named
+    said = "It agrees with PyTorch's, set up in this way." if agrees else "PyTorch's can be set up in this way, too."
     ends = {side: dict(own).get("final_norm") for side, own in recipe.parts}
     bare = [side for side, ends_in_norm in ends.items() if ends_in_norm is False] if True in ends.values() else []
     are_lent = any("pos" in name.lower() for name in session.candidate.replaced)  # what adds positions may scale, too
@@ -259,7 +261,7 @@ def design_notes(session: Session, recipe: Recipe, design: str) -> Iterator[Find
             departs = any(getattr(RIGHT, name) != value for name, value in entries.items()) or len(entries) > 1
             if is_design and departs and (not one or form == only):
                 part = bare[0] if bare and "final_norm" in entries else ""
-                finding = Finding(MISTAKES[id], "It agrees with PyTorch's, set up in this way.", form, part=part)
+                finding = Finding(MISTAKES[id], said, form, part=part)
                 if finding.severity != "mistake":
                     yield finding
     has_none = "norm_order" in changes and recipe.positions == recipe.rotary == "none"

@@ -198,7 +198,7 @@ def half_precision(session: Session, best: Hypothesis | None) -> Iterator[Findin
     except Exception as error:  # the learner's code may raise anything
         if explain_crash(error) == "A8":
             line = str(error).splitlines()[0]
-            yield Finding(MISTAKES["A8"], f"In float16 it stops with: {line}. In float32 it agrees.")
+            yield Finding(MISTAKES["A8"], f"In float16 it stops with: {line}. In float32 it does not.")
 
 
 def softmax_twice(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
