@@ -62,6 +62,43 @@ def test_a_classifier_of_vectors_is_no_layer(tmp_path):
     assert result.verdict == foreign.POOLED
 
 
+OF_LISTS = """
+class Encoder(nn.Module):
+    def __init__(self, vocab_size, d_model, num_heads):
+        super().__init__()
+        self.words = nn.Embedding(vocab_size, d_model)
+        self.attention = nn.MultiheadAttention(d_model, num_heads, batch_first=True)
+
+    def forward(self, texts: {annotation}):
+        x = [self.words(text)[None] for text in texts]
+        return [self.attention(one, one, one)[0].squeeze(0) for one in x]
+"""
+
+
+@pytest.mark.parametrize("annotation", ["list[torch.Tensor]", "'list[torch.Tensor]'", "typing.List[torch.Tensor]"])
+def test_of_what_takes_a_list_of_sentences_that_is_said(annotation, tmp_path):
+    result = check_text("import typing\n" + OF_LISTS.format(annotation=annotation), tmp_path)["Encoder"]
+    assert result.verdict == "it takes lists of tensors: texts"
+
+
+@pytest.mark.parametrize("embed", ["nn.Linear", "nn.Embedding"])
+def test_of_ids_that_go_through_a_linear_layer_that_is_said(embed, tmp_path):
+    text = f"""
+class GPT(nn.Module):
+    def __init__(self, vocab_size, d_model, num_heads):
+        super().__init__()
+        self.words, self.head = {embed}(vocab_size, d_model), nn.Linear(d_model, vocab_size)
+        self.attention = nn.MultiheadAttention(d_model, num_heads, batch_first=True)
+
+    def forward(self, idx):
+        x = self.words(idx)
+        hidden = torch.ones(x.shape[1], x.shape[1]).triu(1).bool()
+        return self.head(x + self.attention(x, x, x, attn_mask=hidden)[0])
+"""
+    result = check_text(text, tmp_path)["GPT"]
+    assert ("It was given ids, and hands them to a linear layer" in result.problem) == (embed == "nn.Linear"), result
+
+
 SCORES = """
 def raw_pattern(x, num_heads, project_query, project_key):
     q, k = (w(x).unflatten(-1, (num_heads, -1)) for w in (project_query, project_key))

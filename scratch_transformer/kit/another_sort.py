@@ -10,10 +10,11 @@ from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import leads_to, nodes_of
+from scratch_transformer.kit.definitions import leads_to, nodes_of, parameters_of
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.resolve import fitness, foreign, guess, other_designs
+from scratch_transformer.kit.resolve.call import together
 from scratch_transformer.kit.resolve.call.forwards import MODELS
 from scratch_transformer.kit.resolve.library.library import Library
 from scratch_transformer.kit.resolve.names.inputs import input_of
@@ -37,7 +38,7 @@ def name_of(value: Any, outcome: Outcome, verdict: str, library: Library) -> str
     module = outcome.candidate.module if outcome.candidate is not None else None
     if outcome.kind.name in NETWORKS and module is not None and not [*module.parameters()]:
         return foreign.WEIGHTLESS
-    why = _of_its_calls(value, outcome.kind)
+    why = _of_its_calls(value, outcome.kind) or _of_lists(outcome)
     if verdict == "unknown mismatch":
         why = why or _of_its_parts(value, outcome, module, library)
     if not why and outcome.kind.name.endswith(("Layer", "Block")) and attends_to_two(value, module, library):
@@ -82,6 +83,19 @@ def _of_its_calls(value: Any, kind: Kind) -> str:
     computes = {"x", "query", "ids"} & {*kind.inputs} and not writes
     parts = parts_given(value) if computes and inspect.isfunction(value) else []
     return foreign.GIVEN_PARTS.format(", ".join(parts)) if parts else ""
+
+
+OF_TENSORS = re.compile(r"""^["']*(typing\.)?(List|list|Sequence)\[(torch\.)?Tensor\]""")
+
+
+def _of_lists(outcome: Outcome) -> str:
+    """Of what is given any number of tensors in one: forward(texts: list[Tensor]). q, k, v = inputs are three."""
+    made = outcome.made
+    if not isinstance(made, nn.Module) or together.of_parts(made) is not None:
+        return ""
+    said = {p.name: inspect.formatannotation(p.annotation) for p in parameters_of(made.forward)}
+    lists = [name for name, annotation in said.items() if OF_TENSORS.match(annotation)]
+    return foreign.LISTS.format(", ".join(lists)) if lists else ""
 
 
 def _of_its_parts(value: Any, outcome: Outcome, module: nn.Module | None, library: Library) -> str:

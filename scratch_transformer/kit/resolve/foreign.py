@@ -50,6 +50,7 @@ TAKEN = "an import of the same name has taken its place"
 NO_VALUES = "it gives the weights of attention, and weighs nothing by them"
 GIVEN_PARTS = "a piece: it is given {}, and is judged in what gives it that"
 POOLED = "it does not return a vector for every word: a classifier, perhaps"
+LISTS = "it takes lists of tensors: {}"
 OF_ITS_MODEL = "it asks its model for more than the kit's own gives, which takes the place of a trained one"
 HANDS_ON = "it leaves the decoding to {}"
 WEIGHTLESS = "it has no weights: an activation"
@@ -65,7 +66,7 @@ NOTHING = (
     ACTIVATED,
     OF_ITS_MODEL,
     SAID.partition("{")[0],
-    *(said.partition("{")[0] for said in (NOT_ALONE, NOT_INSTALLED, HANDS_ON, GIVEN_PARTS)),
+    *(said.partition("{")[0] for said in (NOT_ALONE, NOT_INSTALLED, HANDS_ON, GIVEN_PARTS, LISTS)),
 )
 """How the reasons begin for which there is nothing to judge."""
 Function = (ast.FunctionDef, ast.AsyncFunctionDef)

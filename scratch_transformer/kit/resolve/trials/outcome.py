@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch import Tensor, nn
+
 from scratch_transformer.kit.judge.frames import in_one_line, learners_places
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.call.plan import CannotCall
@@ -69,7 +72,21 @@ def raised(what: str, error: BaseException | None) -> str:
     text = in_one_line(error, 240)
     if isinstance(error, CannotCall):
         return text
-    return f"{what} stops with {type(error).__name__}: {text}".removesuffix(": ") + _line(error)
+    said = f"{what} stops with {type(error).__name__}: {text}".removesuffix(": ") + _line(error)
+    return f"{said}. {OF_IDS}" if _is_given_ids(error) else said
+
+
+OF_IDS = (
+    "It was given ids, and hands them to a linear layer, which takes vectors: nn.Embedding looks ids up. What takes "
+    "one-hot vectors, or other numbers, is not judged."
+)
+
+
+def _is_given_ids(error: BaseException) -> bool:
+    """Whether it happened in a linear layer that was given whole numbers."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    given = [frame.f_locals.get("input") for frame in frames if frame.f_code is nn.Linear.forward.__code__]
+    return bool(given) and isinstance(given[-1], Tensor) and given[-1].dtype == torch.int64
 
 
 def _line(error: BaseException) -> str:
