@@ -67,6 +67,18 @@ def test_a_tensor_that_is_taken_apart_sample_by_sample(returned, is_named, stopp
     assert not is_named or "self.attention returns one tensor, and 2 values are asked for" in found.evidence
 
 
+@pytest.mark.parametrize("returned, is_named", [
+    ("y, weights, x", True), ("(y, weights, (x, y))", True), ("(y, *weights)", False),
+    ("(y, weights, x) if x.dim() == 3 else (y, weights)", False),
+])  # fmt: skip
+def test_more_values_than_are_asked_for(returned, is_named, stopped):
+    found = stopped(returned, "Attend(d_model, num_heads)")
+    assert (found is not None) == is_named
+    assert not is_named or "self.attention returns 3 values, and 2 are asked for" in found.evidence
+    assert not is_named or "As many names as there are values" in found.fix
+    assert not is_named or found.evidence.endswith("y, weights = self.attention(x)")
+
+
 def test_what_is_given_may_be_another_part_that_returns_two(stopped):
     assert stopped("y", "attend", ", attend") is None
 

@@ -697,3 +697,27 @@ def test_segments_that_may_be_left_out_are_given_all_the_same():
     given = [plan.constants["segment_ids"] for plan in calling.plans(forward, ("ids", "mask"), {})]
     assert isinstance(given[0], beside.Segments)
     assert None in given
+
+
+NORM_OF_ROWS = """
+class NAME:
+    def __init__(self, dim, eps=1e-5):
+        self.eps = eps
+        self.gamma, self.beta = torch.ones(dim), torch.zeros(dim)
+
+    def __call__(self, x):
+        mean, var = x.mean(AXIS, keepdim=True), x.var(AXIS, keepdim=True, unbiased=False)
+        return self.gamma * (x - mean) / torch.sqrt(var + self.eps) + self.beta
+
+    def parameters(self):
+        return [self.gamma, self.beta]
+"""
+
+
+@pytest.mark.parametrize("name, axis, ids", [
+    ("LayerNorm1d", "1", []), ("LayerNorm1d", "-1", []), ("LayerNorm", "1", ["LN7"]), ("LayerNorm1d", "0", ["LN7"]),
+])  # fmt: skip
+def test_a_norm_that_is_called_one_of_rows_is_given_rows(name, axis, ids, tmp_path):
+    """Axis 1 of (N, features) has the features."""
+    result = check_text(NORM_OF_ROWS.replace("NAME", name).replace("AXIS", axis), tmp_path)[name]
+    assert [one.id for one in result.mistakes if one.severity == "mistake"] == ids

@@ -2,6 +2,10 @@
 
 from scratch_transformer.kit.kind import Mistake
 
+OF_SEVERAL = (
+    "As many names as there are values, y = part(x) for one, y, weights, cache = part(x) for three; or return what is "
+    "asked for."
+)
 OF_CALLS = "Give it what its def asks for, and no more: mypy finds such calls before they run."
 OF_SHAPES = (
     "Write the shape beside each line, or print(x.shape) before this one: sizes come from what forward is given and "

@@ -30,7 +30,7 @@ from scratch_transformer.kit.judge.stops.refused import (
 )
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
-from scratch_transformer.kit.mistakes.construction import OF_CALLS, OF_SHAPES
+from scratch_transformer.kit.mistakes.construction import OF_CALLS, OF_SEVERAL, OF_SHAPES
 
 NOTHING = ("", "")
 MISFIT = re.compile(
@@ -215,7 +215,13 @@ def _of_file(error: BaseException, frame: FrameType) -> tuple[str, str]:
 
 OF_FILES = re.compile(r"module '([\w.]+)' has no attribute '(\w+)'")
 OF_CLASSES = re.compile(r"type object '(\w+)' has no attribute '(\w+)'")
-FIXES = {_call: OF_CALLS, no_argument: OF_CALLS, miscut.no_fit: OF_SHAPES, miscut.no_rows: OF_SHAPES}
+FIXES = {
+    unpacked.no_pair: OF_SEVERAL,
+    _call: OF_CALLS,
+    no_argument: OF_CALLS,
+    miscut.no_fit: OF_SHAPES,
+    miscut.no_rows: OF_SHAPES,
+}
 """What mends what is no name that nothing defines."""
 OF_VALUES = (no_function, no_method, attributes.of_a_part, attributes.of_the_model, misplaced.no_answer, miscut.no_rows)
 """What may be so because of what is given to a call, as far as the line alone shows."""

@@ -1,4 +1,4 @@
-"""B26: one tensor in the place of several: output, weights = self.attention(x), which returns the output alone."""
+"""B26: not as many values as are asked for: output, weights = self.attention(x), which returns one, or three."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DEEP = 4
 
 
 def no_pair(error: BaseException, frame: FrameType) -> tuple[str, str]:
-    """What returns one tensor, however it is called, and is taken apart along its first dimension, the samples."""
+    """What returns one tensor, which is taken apart along its first dimension, or more or fewer values, in any case."""
     found = SAID.match(str(error)) if type(error) is ValueError else None
     owner = frame.f_locals.get("self")
     if found is None or not isinstance(owner, nn.Module):
@@ -33,10 +33,31 @@ def no_pair(error: BaseException, frame: FrameType) -> tuple[str, str]:
         if int(found[2]) not in numbers or part is None:
             continue
         name = ast.unparse(node.value.func)
-        if is_made_there(owner, name.split(".")[1], type(part), frame) and _is_single(part):
+        if not is_made_there(owner, name.split(".")[1], type(part), frame):
+            continue
+        if (several := _number(part)) not in (0, int(found[2])):
+            return f"{name} returns {several} values, and {found[2]} are asked for.", name
+        if _is_single(part):
             said = f"{name} returns one tensor, and {found[2]} values are asked for"
             return f"{said}: it is taken apart sample by sample.", name
     return NOTHING
+
+
+def _number(part: nn.Module) -> int:
+    """How many values a learner's part returns, more than one, by what is written in its forward; else 0."""
+    forward = type(part).forward
+    if not inspect.isfunction(forward) or (forward.__module__ or "").startswith(OTHERS):
+        return 0
+    nodes = nodes_of(forward)
+    if any(isinstance(n, (*Function.__args__, ast.Lambda)) for n in nodes[1:]):
+        return 0
+    values = [n.value for n in nodes if isinstance(n, ast.Return)]
+    numbers = {len(v.elts) if isinstance(v, ast.Tuple) and not _has_star(v) else 0 for v in values}
+    return max(numbers) if len(numbers) == 1 and max(numbers) > 1 else 0
+
+
+def _has_star(values: ast.Tuple) -> bool:
+    return any(isinstance(one, ast.Starred) for one in values.elts)
 
 
 def _is_single(part: nn.Module, depth: int = DEEP) -> bool:

@@ -104,11 +104,17 @@ def _is_longest(name: str) -> bool:
     return settings_of(name)[:1] == ("max_len",) and bool(re.match(r"max|context|ctx|n_?ctx|block", plain(name)))
 
 
-def orders(kind: Kind, is_function: bool, keeps: bool = False) -> tuple[str, ...]:
+OF_ROWS_ALONE = re.compile(r"1[dD]$")
+"""In the name of a norm, as of torch's BatchNorm1d: it takes (N, features)."""
+
+
+def orders(kind: Kind, is_function: bool, keeps: bool = False, name: str = "") -> tuple[str, ...]:
     """The orders of dimensions in which a component may take its tensors, the likeliest first.
 
-    keeps: whether it keeps keys and values between calls.
+    keeps: whether it keeps keys and values between calls. name: its own.
     """
+    if OF_ROWS_ALONE.search(name) and kind.name in ("LayerNorm", "RMSNorm"):
+        return batching.ALONE, *USUAL
     if kind.name in ("AdamW", "DecayGroups", "GradientClipping", "Sampling", "CosineSchedule", "Tokenizer"):
         return ("batch first",)
     if kind.name == "CausalMask":  # square, so transposing it would hide a mistake

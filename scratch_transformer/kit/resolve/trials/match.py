@@ -336,7 +336,8 @@ def _called(
     stops, fitting = 0, ""  # the order of dimensions that first gave an output of the right form
     try:
         is_function = not isinstance(made, nn.Module) or isinstance(made, Weighted)
-        orders = calling.orders(kind, is_function, not is_function and caching.keeps(made))
+        keeps = not is_function and caching.keeps(made)
+        orders = calling.orders(kind, is_function, keeps, getattr(function, "__qualname__", "").partition(".")[0])
         tables = library.tables_and_turning(function, actual)
         plans = calling.plans(function, kind.inputs, actual, orders, tables)
         plans = (plan for plan in plans if plan.gives_targets or not library.gives_targets)
