@@ -352,3 +352,36 @@ def test_a_sublayer_that_makes_its_heads_is_attention(values, ids, tmp_path):
         result = check_text(OF_ATTENTION.replace("VALUES", values), tmp_path)["AttentionSublayer"]
     assert result.kind == "CrossAttention"
     assert (result.verdict in FINE) == (ids == [])
+
+
+TWICE = """
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        assert d_model % num_heads == 0
+        self.h, self.norm = num_heads, nn.LayerNorm(d_model)
+        self.q, self.k, self.v, self.o = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, q, k, v, mask=None):
+        heads = [f(x).unflatten(-1, (self.h, -1)).transpose(1, 2) for f, x in ((self.q, q), (self.k, k), (self.v, v))]
+        summed = F.scaled_dot_product_attention(*heads, attn_mask=mask).transpose(1, 2).flatten(2)
+        return self.norm(q + self.o(summed))
+
+
+class EncoderLayer(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff):
+        super().__init__()
+        self.attention = MultiHeadAttention(d_model, num_heads)
+        self.network = nn.Sequential(nn.Linear(d_model, d_ff), nn.ReLU(), nn.Linear(d_ff, d_model))
+        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+
+    def forward(self, x, mask=None):
+        x = self.norm1(x + self.attention(x, x, x, mask))
+        return self.norm2(x + self.network(x))
+"""
+
+
+def test_a_residual_inside_an_attention_and_around_it_is_told_of(tmp_path):
+    layer = check_text(TWICE, tmp_path)["EncoderLayer"]
+    assert layer.verdict == "unknown mismatch"
+    assert any("has its residual and norm inside: what adds its input around it" in note for note in layer.notes), layer

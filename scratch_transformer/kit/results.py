@@ -84,7 +84,8 @@ class Results:
         result.alternatives = [list(ids) for ids in diagnosis.alternatives]
         result.divergence, result.probe = diagnosis.divergence, diagnosis.probe
         result.ordinary, result.unexplained = diagnosis.ordinary, diagnosis.unexplained
-        result.notes = list(dict.fromkeys(diagnosis.notes))
+        twice = filter(None, map(_adds_itself, every if is_unknown else ()))
+        result.notes = list(dict.fromkeys([*diagnosis.notes, *twice]))
         if diagnosis.verdict == "crashed" and not diagnosis.findings and diagnosis.notes:
             result.problem = diagnosis.notes[-1]  # what stopped it
         result.limits = list(dict.fromkeys(diagnosis.limits))
@@ -325,6 +326,13 @@ WITHOUT_POSITIONS = "P13"
 def _is_of(diagnosis: Diagnosis, finding: Finding) -> bool:
     """Whether a part's mistake is in the whole, of which it is a design: a part that should add positions adds none."""
     return finding.mistake.id == WITHOUT_POSITIONS and diagnosis.recipe.positions == "none"
+
+
+def _adds_itself(part: Diagnosis) -> str:
+    """Of a part that has its residual inside: what an unknown whole may do again."""
+    if not re.search(r"residual.* inside", part.design):
+        return ""
+    return f"Its {part.kind} has its {part.design}: what adds its input around it adds that twice."
 
 
 _WHAT_ELSE = "What differs in it besides {}, if anything, was not found."
