@@ -659,3 +659,39 @@ def test_a_design_that_is_an_option_is_not_what_it_is_of():
             return x + self.slopes
 
     assert (design_of(Classifier), "ALiBi" in design_of(Biased)) == ("", True)
+
+
+NORMS = """
+class EncoderLayer(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(d_model, num_heads, batch_first=True)
+        self.up, self.down = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+        self.norm1, self.norm2, self.norm3, self.norm4 = (nn.LayerNorm(d_model) for _ in range(4))
+
+    def forward(self, x, key_padding_mask=None):
+        y = self.norm1(x)
+        y = self.attention(y, y, y, key_padding_mask=key_padding_mask)[0]
+        FIRST
+        y = self.down(torch.relu(self.up(self.norm2(x))))
+        LAST
+"""
+AFTER_SUMS = {"FIRST": "x = self.norm3(x + y)", "LAST": "return self.norm4(x + y)"}
+SANDWICHES = {"FIRST": "x = x + self.norm3(y)", "LAST": "return x + self.norm4(y)"}
+AT_THE_END = {"FIRST": "x = x + y", "LAST": "return self.norm3(x + y)"}
+AS_EVER = {"FIRST": "x = x + y", "LAST": "return x + y * y"}
+TWICE = "a norm before and one after every sublayer"
+
+
+@pytest.mark.parametrize(
+    "lines, said",
+    [(AFTER_SUMS, TWICE), (SANDWICHES, TWICE), (AT_THE_END, "a layer of 3 norms, for 2 sublayers"), (AS_EVER, "")],
+    ids=["after sums", "of outputs", "at the end", "not one of them"],
+)
+def test_a_layer_that_runs_more_norms_than_it_has_sublayers_is_said_to(lines, said, tmp_path):
+    """That it is no stack of one layer, with mistakes, is known by its name: class EncoderLayer makes no list."""
+    text = NORMS
+    for name, line in lines.items():
+        text = text.replace(name, line)
+    result = check_text(text, tmp_path)["EncoderLayer"]
+    assert result.verdict == (another_sort.SAID.format(said) if said else "unknown mismatch")

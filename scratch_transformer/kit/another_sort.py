@@ -11,6 +11,7 @@ from typing import Any
 from torch import nn
 
 from scratch_transformer.kit.definitions import leads_to, nodes_of, parameters_of
+from scratch_transformer.kit.judge.running import running
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.resolve import fitness, foreign, guess, other_designs
@@ -105,6 +106,8 @@ def _of_its_parts(value: Any, outcome: Outcome, module: nn.Module | None, librar
         return SAID.format("a gated linear unit without a projection after it")
     if kind in NETWORKS and count > (3 if fitness.speaks_of_gates(value) else 2):
         return SAID.format(f"a feed-forward network of {count} linear layers")
+    if said := _of_its_norms(kind, outcome, library):
+        return said
     if kind == "Linear" and _has_more(module):
         return foreign.ACTIVATED
     if kind == "Projection" and _is_network(module):
@@ -119,6 +122,30 @@ def _of_its_parts(value: Any, outcome: Outcome, module: nn.Module | None, librar
     if any(makes_queries_by_networks(part) for part in (module, outcome.made)):
         return SAID.format("attention whose queries, keys or values are made by networks")
     return ""
+
+
+def _of_its_norms(kind: str, outcome: Outcome, library: Library) -> str:
+    """Of a layer that runs more norms than it has sublayers, by their number."""
+    candidate = outcome.candidate
+    if candidate is None or candidate.module is None or not kind.endswith(("Layer", "Block")) or candidate.replaced:
+        return ""
+    attends = [part for _, part in walk(candidate.module) if _attends(part, library)]
+    within = {one for part in attends for one in part.modules()}
+    with contextlib.suppress(Exception):  # the learner's code may raise anything
+        probes = library.trial(outcome.kind, candidate.settings, candidate.made).probes
+        inputs = next(probe.inputs for probe in probes if candidate.accepts(probe.inputs))
+        ran = running(candidate.module, lambda: candidate(**inputs)) - within
+        named = {part for part in ran if "norm" in type(part).__name__.lower()}
+        norms, sublayers = sum(len(named & {*part.modules()}) == 1 for part in named), len(attends) + 1
+        if norms == 2 * sublayers:
+            return SAID.format(other_designs.BEFORE_AND_AFTER)
+        if attends and norms > sublayers:
+            return SAID.format(f"a layer of {norms} norms, for {sublayers} sublayers")
+    return ""
+
+
+def _attends(part: nn.Module, library: Library) -> bool:
+    return isinstance(part, nn.MultiheadAttention) or str(library.kind_of_class(type(part))).endswith("Attention")
 
 
 def lacks(library: Library) -> str:
@@ -185,11 +212,7 @@ def attends_to_two(value: Any, module: nn.Module | None, library: Library) -> bo
     """Whether a layer must be given three sequences, none of them called keys or values, and has an attention each."""
     given = [parameter.name for parameter in fitness.required_of(value)]
     own = list(module.children()) if module is not None else []
-    attends = [
-        part
-        for part in own
-        if isinstance(part, nn.MultiheadAttention) or str(library.kind_of_class(type(part))).endswith("Attention")
-    ]
+    attends = [part for part in own if _attends(part, library)]
     return len(attends) > 2 and len(given) > 2 and not any(input_of(name, ("key", "value")) for name in given)
 
 

@@ -102,6 +102,8 @@ def kinds_of(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str, ...
     if found and found[0] in structure.WHOLE and structure.is_one_layer(thing):  # class Transformer, of one layer
         made = tuple(kind for kind in structure.kinds_of(thing) if kind in BLOCKS and kind in kinds)
         return tuple(dict.fromkeys([*made, *found]))
+    if found and found[0] in BLOCKS and structure.is_one_layer(thing):  # a norm at its end makes no stack of it
+        found = tuple(kind for kind in found if kind not in INSIDE)
     if set(found) & set(structure.WHOLE):
         return found
     made = tuple(kind for kind in structure.kinds_of(thing) if kind in kinds)

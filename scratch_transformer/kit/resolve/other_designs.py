@@ -8,6 +8,7 @@ from typing import Any
 
 from scratch_transformer.kit.definitions import leads_to, names_in
 
+BEFORE_AND_AFTER = "a norm before and one after every sublayer"
 DESIGNS: dict[str, tuple[str, ...]] = {
     "a mixture of experts": (r"experts?$|^experts?(?!ise)|moe", r"rout|gat|topk|expert"),
     "attention with a bias for every distance (ALiBi)": (r"alibi", r"slope|bias|alibi"),
@@ -33,7 +34,7 @@ DESIGNS: dict[str, tuple[str, ...]] = {
         r"bit_?linear|ternar|(quant\w*|int_?[48]|(one|\d)_?bit)_?(linear|weight)|(linear|weights?)_?(quant|int_?[48])",
         r"round|sign$|clamp|clip|scale",
     ),
-    "a norm before and one after every sublayer": (
+    BEFORE_AND_AFTER: (
         r"pre_?(feed_?forward|ffn?|mlp)_?(layer_?|rms_?)?norm",
         r"post_?(feed_?forward|ffn?|mlp)_?(layer_?|rms_?)?norm",
     ),
