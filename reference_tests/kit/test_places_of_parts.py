@@ -416,3 +416,52 @@ class Layer(nn.Module):
     def forward(self, x):
         return x + self.attention(x, x, x)
 """
+
+
+OF_ATTENTION = """
+import math, torch
+from torch import nn
+
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, num_heads, dropout):
+        super().__init__()
+        assert d_model % num_heads == 0
+        self.h, self.d_k, self.dropout = num_heads, d_model // num_heads, nn.Dropout(dropout)
+        self.w_q, self.w_k, self.w_v, self.w_o = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, q, k, v, mask=None):
+        q, k, v = (
+            w(x).unflatten(-1, (self.h, self.d_k)).transpose(1, 2)
+            for w, x in ((self.w_q, q), (self.w_k, k), (self.w_v, v))
+        )
+        scores = q @ k.transpose(-2, -1) / math.sqrt(self.d_k)
+        if mask is not None:
+            scores = scores.masked_fill(mask == 0, float("-inf"))
+        return self.dropout(self.w_o((scores.softmax(-1) @ v).transpose(1, 2).flatten(2)))
+"""
+AROUND_IT = """
+from torch import nn
+from attention_of_another_file import MultiHeadAttention
+
+class EncoderLayer(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff, dropout):
+        super().__init__()
+        self.attn = MultiHeadAttention(d_model, num_heads, dropout)
+        self.ff = nn.Sequential(nn.Linear(d_model, d_ff), nn.ReLU(), nn.Linear(d_ff, d_model), nn.Dropout(dropout))
+        self.n1, self.n2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+
+    def forward(self, x, mask):
+        x = self.n1(x + self.attn(x, x, x, mask))
+        return self.n2(x + self.ff(x))
+"""
+
+
+def test_what_is_harmless_in_a_part_of_another_file_is_told_of(tmp_path, monkeypatch):
+    """Nothing else tells of it: that file was not given."""
+    (tmp_path / "attention_of_another_file.py").write_text(OF_ATTENTION, encoding="utf-8")
+    (tmp_path / "whole.py").write_text(AROUND_IT, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    result = check_here(tmp_path / "whole.py")["EncoderLayer"]
+    assert [(one.id, one.severity) for one in result.mistakes] == [("A18", "harmless")]
+    assert result.verdict == "harmless deviation"
+    assert "attention_of_another_file.py:" in result.mistakes[0].where

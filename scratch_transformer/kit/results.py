@@ -353,16 +353,18 @@ def _with_those_elsewhere(
 ) -> Diagnosis:
     """With the mistakes of parts in other files that no numbers of the whole show: what a norm starts with, dropout.
 
-    Not where the file of the whole fills the weights of norms itself.
+    And what is harmless, which nothing else tells of. Not where the file of the whole fills the norms itself.
     """
     if diagnosis.verdict in ("unknown mismatch", "crashed"):
         return diagnosis
     fills = inventory.FILLS_NORMS.search(source.text)
     known = {*diagnosis.ids, *_of_parts(diagnosis, within), *({"LN13"} if fills else ())}
-    found = [f for part in silent if not part.unexplained for f in part.findings if f.severity == "mistake"]
+    found = [f for part in silent if not part.unexplained for f in part.findings]
     own = {f.mistake.id: f for f in found if not f.mistake.changes and f.mistake.id not in known}
-    verdict: Verdict = "mistake" if own else diagnosis.verdict
-    return replace(diagnosis, findings=(*own.values(), *diagnosis.findings), verdict=verdict)
+    severe, harmless = ([f for f in own.values() if f.severity == one] for one in ("mistake", "harmless"))
+    costs_nothing = bool(harmless) and diagnosis.verdict == "matches the builtin"
+    verdict: Verdict = "mistake" if severe else "harmless deviation" if costs_nothing else diagnosis.verdict
+    return replace(diagnosis, findings=(*severe, *diagnosis.findings, *harmless), verdict=verdict)
 
 
 def _located(finding: Finding, value: Any, source: Source, made: Any = None) -> Named:
