@@ -4,6 +4,7 @@ import pytest
 
 from reference_tests.kit.learners.checked import check_text
 from scratch_transformer.kit.mistakes.blocks import NOT_DROPPED
+from scratch_transformer.kit.mistakes.paths import ON_RESIDUAL
 
 LAYER = """
 class Heads(nn.Module):
@@ -107,3 +108,57 @@ def test_what_the_kit_put_in_its_place_is_not_blamed_for_dropping_nothing(tmp_pa
     layer = check_text(LENT, tmp_path)["EncoderLayer"]
     assert layer.replaced == ["MultiHeadAttention"]
     assert "B6" not in layer.ids
+
+
+# ---- After the sum (B24) ----
+
+TWO = """
+class TransformerBlock(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff, dropout):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(d_model, num_heads, batch_first=True)
+        self.network = nn.Sequential(nn.Linear(d_model, d_ff), nn.ReLU(), nn.Linear(d_ff, d_model))
+        self.norm1, self.norm2, self.dropout = nn.LayerNorm(d_model), nn.LayerNorm(d_model), nn.Dropout(dropout)
+
+    def forward(self, query, key, value):
+        x = self.norm1(FIRST)
+        return self.norm2(x + self.dropout(self.network(x)))
+"""
+A_THIRD = """
+
+class DecoderLayer(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff, dropout):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(d_model, num_heads, batch_first=True)
+        self.norm, self.dropout = nn.LayerNorm(d_model), nn.Dropout(dropout)
+        self.block = TransformerBlock(d_model, num_heads, d_ff, dropout)
+
+    def forward(self, x, memory, mask):
+        attended, _ = self.attention(x, x, x, attn_mask=mask)
+        return self.block(self.norm(SUM), memory, memory)
+"""
+ATTENDED = "self.attention(query, key, value)[0]"
+
+
+def test_dropout_of_what_passes_around_is_told_from_that_of_the_sum(tmp_path):
+    for first, form in ((f"{ATTENDED} + self.dropout(query)", ON_RESIDUAL), (f"self.dropout(query + {ATTENDED})", "")):
+        text = (
+            TWO.replace("FIRST", first)
+            .replace("query, key, value):", "query):")
+            .replace("key, value)", "query, query)")
+        )
+        result = check_text(text.replace("TransformerBlock", "EncoderLayer"), tmp_path)["EncoderLayer"]
+        (found,) = (one for one in result.mistakes if one.id == "B24")
+        assert (ON_RESIDUAL in str(found)) == bool(form) and "self.dropout(query" in found.code[2]
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_what_a_layer_does_itself_is_said_of_it_though_a_part_does_it_too(own, tmp_path):
+    """Whoever mends the part alone leaves the layer as wrong as it was."""
+    summed = "self.dropout(x + attended)" if own else "x + self.dropout(attended)"
+    text = TWO.replace("FIRST", f"self.dropout(query + {ATTENDED})") + A_THIRD.replace("SUM", summed)
+    result = check_text(text, tmp_path)["DecoderLayer"]
+    assert [one.code[2].strip() for one in result.mistakes if one.id == "B24"] == [
+        f"return self.block(self.norm({summed}), memory, memory)"
+    ] * own
+    assert ("B24" in result.inherited) == (not own)

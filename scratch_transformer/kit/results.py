@@ -75,6 +75,7 @@ class Results:
         diagnosis = _with_those_elsewhere(_as_ignored(diagnosis, within), silent, within, source)
         parts = {f.mistake.id for part in within for f in part.findings if f.severity != "note"}
         parts &= {f.mistake.id for f in diagnosis.findings if f.severity != "note"}
+        parts -= {id for id in parts if diagnosis.kind.endswith(LAYERS) and lines.is_made_in(id, value)}
         beside = _of_parts(diagnosis, within) or self._of_replaced(diagnosis)
         own = [f for f in diagnosis.findings if f.mistake.id not in {*parts, *beside}]
         self.library.diagnoses[value] = diagnosis
@@ -294,6 +295,8 @@ def _of_parts(diagnosis: Diagnosis, within: Sequence[Diagnosis]) -> list[str]:
     return [id for id in dict.fromkeys(there) if id not in known]
 
 
+LAYERS = ("Layer", "Block")
+"""Kinds of which a mistake around a sublayer may be their own, though a part has it too."""
 GIVEN_MASKS = ("A24", "A31", "A32")
 """Mistakes with a mask that is given."""
 OF_MASKS = re.compile(r"(?i)mask|tril|triu|causal")

@@ -6,6 +6,8 @@ BLOCK = "Vaswani et al. 2017, section 3.1"
 SUBTRACTED = "the sublayer's output is subtracted"
 """A form of B23 that training makes up for: its last matrix gets the other sign."""
 
+ON_RESIDUAL = "x, which passes around the sublayer, is dropped, and not the sublayer's output"
+"""A form of B24: norm(dropout(x) + f(x))."""
 OF_CROSS = "the output of the attention to the encoder is added to the block's first input"
 
 PATHS = (

@@ -31,7 +31,7 @@ OF_LAYERS = ("A36", "B2", "B3", "B6", "B13", "B14", "B15", "B20", "B23", "B24")
 """Mistakes that are made where sublayers are put together."""
 OF_SUMS = ("B24", "B13")
 """What is seen where a residual connection's sum is made something of."""
-READ = {"A21": handed.exchanged, "B24": sums.dropped, "B13": sums.thrown_away, "B14": sums.norm_thrown_away,
+READ = {"A21": handed.exchanged, "B24": sums.dropped_there, "B13": sums.thrown_away, "B14": sums.norm_thrown_away,
         "B28": numbers.of_layers}  # fmt: skip
 """What is known by how the code is built, not by its words."""
 MERGES = {("A23", "not transposed back")}
@@ -54,6 +54,11 @@ OF_RMS = (
     "nn.RMSNorm(d_model, eps=…) takes any."
 )
 NORM = re.compile(r"self\.(\w*norm\w*|ln\w*)\(")
+
+
+def is_made_in(id: str, definition: Any) -> bool:
+    """Whether a class makes a mistake with sums itself, whatever its parts do."""
+    return id in OF_SUMS and READ[id](definition) is not None
 
 
 class Place(NamedTuple):

@@ -43,6 +43,24 @@ def dropped(definition: Any) -> int | None:
     return None
 
 
+def dropped_there(definition: Any) -> int | None:
+    """The first line of either, of a sum or of what is to be added to one."""
+    lines = (dropped(definition), residual_dropped(definition))
+    return min((line for line in lines if line is not None), default=None)
+
+
+def residual_dropped(definition: Any) -> int | None:
+    """At which line of a class, from 0, its forward adds a sublayer's output to what dropout leaves of x itself."""
+    forward = _Forward(definition)
+    for statement in forward.statements():
+        for node in ast.walk(statement):
+            sides = (node.left, node.right) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) else ()
+            calls = [side for side in sides if isinstance(side, ast.Call) and forward.is_called(side, DROPOUT)]
+            if len(calls) == 1 and forward.is_residual(_first(calls[0])):
+                return calls[0].lineno - 1
+    return None
+
+
 def thrown_away(definition: Any) -> int | None:
     """At which line of a class, from 0, its forward gives a sum a name that is not read any more."""
     forward = _Forward(definition)
@@ -73,7 +91,9 @@ class _Forward:
 
     def __init__(self, definition: Any) -> None:
         body = getattr(tree_of(definition), "body", [])
-        self.body = next((f.body for f in body if isinstance(f, ast.FunctionDef) and f.name == "forward"), [])
+        own = next((f for f in body if isinstance(f, ast.FunctionDef) and f.name == "forward"), None)
+        self.body = own.body if own is not None else []
+        self.given = {arg.arg for arg in own.args.args[1:2]} if own is not None else set()
         self.names = {called: made_of(definition, called) for called in (NORM, DROPOUT, CONNECTION)}
         self.known: dict[str, bool] = {}
         self.sums: set[ast.stmt] = set()
@@ -108,6 +128,11 @@ class _Forward:
             return any(self.is_called(value, word) for word in (NORM, DROPOUT)) and self.is_sum(_first(value))
         is_added = isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add)
         return is_added or (isinstance(value, ast.Name) and self.known.get(value.id, False))
+
+    def is_residual(self, value: ast.expr | None) -> bool:
+        """Whether it is what forward was given, or a sum that an earlier sublayer ended in."""
+        name = value.id if isinstance(value, ast.Name) else ""
+        return self.known.get(name, name in self.given)
 
     def loops_around(self, statement: ast.stmt) -> list[ast.AST]:
         loops = [node for one in self.body for node in ast.walk(one) if isinstance(node, (ast.For, ast.While))]

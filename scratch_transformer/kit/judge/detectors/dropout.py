@@ -20,6 +20,8 @@ from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import Candidate, Finding, Probe, State
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.blocks import NOT_DROPPED
+from scratch_transformer.kit.mistakes.paths import ON_RESIDUAL
+from scratch_transformer.kit.report import sums
 
 Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 LAST = ("w_o", "linear2")
@@ -265,8 +267,9 @@ def dropout_after_the_sum(session: Session, best: Hypothesis | None) -> Iterator
         said = f"With dropout = 0.5, in training {same:.0%} of each token's features are alike before the norm's scale"
         yield Finding(MISTAKES["B24"], f"{said} and shift: they were 0 in the sum.")
     elif _drops_around(session, candidate):
-        said = "With sublayers that return 0, so that only what passes around them is left, two calls in training mode"
-        yield Finding(MISTAKES["B24"], f"{said} differ.")
+        said = "With sublayers that return 0, x alone is left, and some of it is dropped: two calls in training differ."
+        form = ON_RESIDUAL if sums.residual_dropped(type(candidate.module)) is not None else ""
+        yield Finding(MISTAKES["B24"], said, form)
 
 
 def _drops_in_a_loop(module: nn.Module) -> bool:
