@@ -373,3 +373,33 @@ def test_a_scale_that_is_right_for_heads_of_one_width_is_harmless(scale, severit
     with time_to_look(MORE):
         result = check_text(WRITTEN_SCALES.replace("SCALE", scale), tmp_path)["scaled_dot_product_attention"]
     assert [one.severity for one in result.mistakes if one.id == "A1"] == [severity], result
+
+
+CLONES = """
+class Linear(nn.Module):
+    def __init__(self, n_in, n_out):
+        super().__init__()
+        self.weights, self.bias = nn.Parameter(torch.randn(n_in, n_out)), nn.Parameter(torch.randn(n_out))
+
+    def forward(self, x):
+        return x @ self.weights + self.bias
+
+
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, h):
+        super().__init__()
+        self.h = h
+        self.linears = nn.ModuleList([copy.deepcopy(Linear(d_model, d_model)) for _ in range(4)])
+
+    def forward(self, q, k, v, mask=None):
+        q, k, v = (f(x).unflatten(-1, (self.h, -1)).transpose(1, 2) for f, x in zip(self.linears, (q, k, v)))
+        scores = q @ k.mT / math.sqrt(q.size(-1))
+        if mask is not None:
+            scores = scores.masked_fill(mask == 0, -torch.inf)
+        return self.linears[3]((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+"""
+
+
+def test_own_linear_layers_in_a_list_have_their_biases_beside_them(tmp_path):
+    result = check_text(CLONES, tmp_path)["MultiHeadAttention"]
+    assert (result.verdict, result.ids) == ("harmless deviation", ["A19"])

@@ -197,23 +197,29 @@ def _design(session: Session, best: Hypothesis | None) -> Recipe:
 
 def _named(session: Session, best: Hypothesis | None, match: Match, design: Recipe) -> Iterator[Finding]:
     together = sorted(best.changes, key=lambda change: ORDER.index(change.id)) if best else []
-    ids = [change.id for change in together if not _is_note(session, change)]
-    for change in together:
-        said, twins = evidence(session, change, design, ids), match.twins.get(change.id, ())
-        if _is_of_target(session, change):
-            yield Finding(MISTAKES["A24"], said, TARGET_ONLY, dict(change.entries))
-        elif (change.id, change.form) == ("A24", "") and _has_no_mask(session):
-            form = "" if session.kind.name == "ScaledDotProductAttention" else "nor one for the padding"
-            yield Finding(MISTAKES["A25"], said, form, dict(change.entries))
-        elif (change.id, change.form) == DIAGONAL and best is not None and _is_read_otherwise(session, best):
-            yield Finding(MISTAKES["A5"], said, "sees itself and the future", {"causal": "future and present"})
-        elif change.id == "B16" and best is not None and best.recipe.gated:
-            yield Finding(MISTAKES["G4"], said, "", dict(change.entries))  # the same numbers, in other words
-        elif change.id == "B1" and change.part:
-            said = "Every sublayer is right; torch.nn has one order for all sublayers of a layer."
-            yield Finding(MISTAKES["B1"], said, MIXED_NORMS, dict(change.entries), part=change.part)
-        else:
-            yield Finding(MISTAKES[change.id], said, _form(session, change), twins=twins, part=change.part)
+    named = [(change, _called(session, best, change, match.twins.get(change.id, ()))) for change in together]
+    ids = [finding.mistake.id for change, finding in named if not _is_note(session, change)]
+    for change, finding in named:
+        said = finding.evidence or evidence(session, change, design, ids, finding.mistake.id)
+        yield replace(finding, evidence=said)
+
+
+def _called(session: Session, best: Hypothesis | None, change: Change, twins: tuple[str, ...]) -> Finding:
+    """The mistake that a change is in this code, which may have another name; without its numbers."""
+    entries = dict(change.entries)
+    if _is_of_target(session, change):
+        return Finding(MISTAKES["A24"], "", TARGET_ONLY, entries)
+    if (change.id, change.form) == ("A24", "") and _has_no_mask(session):
+        form = "" if session.kind.name == "ScaledDotProductAttention" else "nor one for the padding"
+        return Finding(MISTAKES["A25"], "", form, entries)
+    if (change.id, change.form) == DIAGONAL and best is not None and _is_read_otherwise(session, best):
+        return Finding(MISTAKES["A5"], "", "sees itself and the future", {"causal": "future and present"})
+    if change.id == "B16" and best is not None and best.recipe.gated:
+        return Finding(MISTAKES["G4"], "", "", entries)  # the same numbers, in other words
+    if change.id == "B1" and change.part:
+        said = "Every sublayer is right; torch.nn has one order for all sublayers of a layer."
+        return Finding(MISTAKES["B1"], said, MIXED_NORMS, entries, part=change.part)
+    return Finding(MISTAKES[change.id], "", _form(session, change), twins=twins, part=change.part)
 
 
 def _is_of_target(session: Session, change: Change) -> bool:

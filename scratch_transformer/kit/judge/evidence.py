@@ -14,18 +14,18 @@ ROUNDING = 1e-12
 """Relative errors below this come from the order of additions."""
 
 
-def evidence(session: Session, change: Change, design: Recipe, ids: Sequence[str] = ()) -> str:
+def evidence(session: Session, change: Change, design: Recipe, ids: Sequence[str] = (), name: str = "") -> str:
     """What was measured, where this mistake shows in a single number, and how far off the outputs are.
 
-    ids: of all mistakes that were found together. Of several, the outputs show the sum.
+    ids: of all mistakes that were found together. Of several, the outputs show the sum. name: this one's among them.
     """
     special = SPECIAL.get(change.id)
     own = special(session, change) if special else ""
-    said = (own, _general(session, design), _alone(session, change, design, ids))
+    said = (own, _general(session, design), _alone(session, change, design, ids, name or change.id))
     return " ".join(filter(None, said))
 
 
-def _alone(session: Session, change: Change, design: Recipe, ids: Sequence[str]) -> str:
+def _alone(session: Session, change: Change, design: Recipe, ids: Sequence[str], name: str) -> str:
     """How far off the outputs are for one mistake of several; "" where there is no other."""
     every = [*dict.fromkeys(ids)]
     if len(every) < 2:
@@ -36,7 +36,7 @@ def _alone(session: Session, change: Change, design: Recipe, ids: Sequence[str])
     errors = [distance(session.variant(recipe, probe), session.variant(design, probe), probe) for probe in probes]
     largest = max(errors, default=float("inf"))
     return (
-        f"{together}; on ordinary input, {change.id} alone makes {share(largest)}."
+        f"{together}; on ordinary input, {name} alone makes {share(largest)}."
         if largest < float("inf")
         else f"{together}."
     )

@@ -344,7 +344,9 @@ def _explained(session: Session, changes: Sequence[Change]) -> tuple[Change, ...
     if recipe is None:
         return ()
     right = RIGHT.with_(session.candidate.shown)
-    whole = [c for c in changes if not c.part and all(getattr(recipe, n) == v for n, v in c.entries)]
+    unseen = {("fill", recipe.fill)} if NO_MASK in session.candidate.limits else set()  # what no mask hides is filled
+    of_all = [c for c in changes if not c.part and not {*c.entries} <= unseen]
+    whole = [c for c in of_all if all(getattr(recipe, n) == v for n, v in c.entries)]
     there = [c for c in whole if any(v != getattr(right, n) for n, v in c.entries)]
     largest = [c for c in there if c.entries and not any(set(c.entries) < set(other.entries) for other in there)]
     return tuple({c.entries: c for c in reversed(largest)}.values())

@@ -109,9 +109,10 @@ def inherited_by(results: Iterable[Record]) -> Iterator[str]:
     groups: dict[tuple[str, str], list[str]] = {}
     for result in results:
         if result.inherited:
-            key = ", ".join(result.inherited), " and ".join(result.unreported)
+            key = ", ".join(result.inherited), ", ".join(result.unreported)
             groups.setdefault(key, []).append(result.name)
     for (ids, parts), names in groups.items():
         verb = "contains" if len(names) == 1 else "contain"
-        there = f"{parts}: check that file, too" if parts else "explained there"
-        yield f"{', '.join(names)}: {verb} a part with {ids}, {there}."
+        that = "those files" if ", " in parts else "that file"
+        there = f" ({parts}): check {that}, too" if parts else ", explained there"
+        yield f"{', '.join(names)}: {verb} a part with {ids}{there}."

@@ -114,7 +114,11 @@ def _named(weights: Weights) -> dict[str, list[str]] | None:
 def _ordered(weights: Weights) -> dict[str, list[str]] | None:
     """Role -> paths, by the order in which they were made: q, k, v, o; packed, o by their sizes."""
     matrices = [path for path, positions in weights.items() if positions.dim() >= 2]
-    owners = [path.rpartition(".")[0] if path.endswith((".weight", ".bias")) else path for path in matrices]
+    holders = [path.rpartition(".")[0] for path in matrices]
+    owners = [
+        holder if path.endswith((".weight", ".bias")) or (holder and holders.count(holder) == 1) else path
+        for path, holder in zip(matrices, holders, strict=True)
+    ]
     if len(matrices) == 2 and weights[matrices[1]].numel() > weights[matrices[0]].numel():
         owners.reverse()  # the packed one is the larger, whichever was made first
     roles = {1: ("qkv",), 2: ("qkv", "o"), 3: ("q", "k", "v"), 4: ROLES}.get(len(owners))
