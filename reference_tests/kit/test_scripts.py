@@ -234,3 +234,22 @@ def test_where_it_is():
 @pytest.mark.parametrize("text", ["def f(:", "", "x" * 10, "\x00"])
 def test_what_is_no_python_shows_nothing(text):
     assert list(read(text)) == []
+
+
+def test_a_long_line_is_quoted_in_whole_or_cut_where_that_is_seen():
+    text = PADDED_IN_ONE_LINE
+    for more in ("_of_a_table_of_words", "_of_a_name_that_goes_on_and_on_until_nobody_reads_it"):
+        (found,) = [one for one in read(text.replace("WIDTH", f"width{more}"), []) if one.id == "T4"]
+        assert found.evidence.endswith("padding_idx=3))." if len(more) < 30 else "…)."), found.evidence
+
+
+PADDED_IN_ONE_LINE = """
+import torch.nn as nn
+def train(model, loader, words, WIDTH):
+    model.table_of_words = nn.Embedding(words, WIDTH, padding_idx=3)
+    criterion = nn.CrossEntropyLoss()
+    for source, tgt in loader:
+        logits = model(source, tgt[:, :-1])
+        loss = criterion(logits.view(-1, words), tgt[:, 1:].reshape(-1))
+        loss.backward()
+"""

@@ -131,3 +131,33 @@ def test_the_eps_of_an_rms_norm_is_its_models(name, put, says, tmp_path, monkeyp
     (tmp_path / f"eps_of_{name}.py").write_text(NORMS.format(name=name))
     found = place("LN3", "1e-06", getattr(importlib.import_module(f"eps_of_{name}"), name))
     assert (bool(found.put), found.fix[: len(says)]) == (put, says)
+
+
+NOTHING_DROPPED = """
+from torch import nn
+class SublayerConnection(nn.Module):
+    def __init__(self, width, dropout):
+        super().__init__()
+        self.norm, self.dropout = nn.LayerNorm(width), nn.Dropout(dropout)
+    def forward(self, x, sublayer):
+        return x + self.dropout(sublayer(self.norm(x)))
+class Layer(nn.Module):
+    def __init__(self, width, dropout=0.1):
+        super().__init__()
+        self.attention = Attention(width, dropout=0)
+        self.connections = nn.ModuleList(
+            [SublayerConnection(width, dropout={told}) for _ in range(2)])
+"""
+
+
+@pytest.mark.parametrize("told, line, fix", [
+    ("0", "[SublayerConnection(width, dropout=0) for _ in range(2)])", "Tell it how much"),
+    ("dropout", "return x + self.dropout(sublayer(self.norm(x)))", ""),
+])  # fmt: skip
+def test_what_is_told_to_drop_nothing_is_shown_where_it_is_told(told, line, fix, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    name, text = f"nothing_dropped_{told}", NOTHING_DROPPED.format(told=told)
+    (tmp_path / f"{name}.py").write_text(text)
+    module = importlib.import_module(name)
+    found = place("B6", "", module.Layer, [module.SublayerConnection])
+    assert (text.splitlines()[found.line - 1].strip(), found.fix[: len(fix)]) == (line, fix)

@@ -32,8 +32,10 @@ OF_LAYERS = ("A36", "B2", "B3", "B6", "B13", "B14", "B15", "B20", "B23", "B24")
 OF_SUMS = ("B24", "B13")
 """What is seen where a residual connection's sum is made something of."""
 READ = {"A21": handed.exchanged, "B24": sums.dropped_there, "B13": sums.thrown_away, "B14": sums.norm_thrown_away,
-        "B28": numbers.of_layers}  # fmt: skip
+        "B28": numbers.of_layers, "B6": numbers.of_dropout}  # fmt: skip
 """What is known by how the code is built, not by its words."""
+FIXES = {"B6": "Tell it how much to drop, as the class itself is told: dropout in place of 0."}
+"""Where that is so."""
 MERGES = {("A23", "not transposed back")}
 """Heads are split before they are merged, with the same words: the last line is meant."""
 LAST = {*MERGES, ("B17", "at the end too")}
@@ -127,7 +129,7 @@ def place(
     side = re.match(r"\w*(enc|dec)\w* is not listened to", form) if id == "B28" else None
     for one in sums.layers_first(definitions) if id in OF_SUMS else definitions if id in READ and not side else ():
         if (number := READ[id](one)) is not None:
-            return Place(inspect.getsourcefile(one) or "", lines_of(one)[1] + number, [])
+            return Place(inspect.getsourcefile(one) or "", lines_of(one)[1] + number, [], FIXES.get(id, ""))
     named = re.escape(form) if id in ("B26", "B30") or (id == "B29" and form.endswith("()")) else ""
     usual: tuple[str | None, ...] = (rf"{named}\(", named) if named else (PATTERNS.get(id), OTHERWISE.get(id))
     if id == "B30" and form.isidentifier():  # of a factory's own

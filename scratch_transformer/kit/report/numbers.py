@@ -41,6 +41,19 @@ def _is_written_out(node: ast.AST) -> bool:
     return bool(parts) and all(isinstance(part, ast.Call) for part in parts)
 
 
+RESIDUAL = re.compile(r"(?i)sublayer|resid|connect|add_?(and_?)?norm")
+
+
+def of_dropout(definition: Any) -> int | None:
+    """At which line of a class, from 0, what adds is told to drop nothing: SublayerConnection(width, dropout=0)."""
+    for call in (node for node in nodes_of(definition) if isinstance(node, ast.Call)):
+        told = [word.value for word in call.keywords if "drop" in (word.arg or "")]
+        none = any(isinstance(value, ast.Constant) and value.value == 0 for value in told)
+        if none and RESIDUAL.search(ast.unparse(call.func)):
+            return call.lineno - 1
+    return None
+
+
 def of_eps(definition: Any, eps: str) -> int | None:
     """At which line of a class, from 0, a norm is told this eps: LayerNorm(d_model, 1e-6), or by a global's name."""
     names = vars(sys.modules[definition.__module__]) if definition.__module__ in sys.modules else {}

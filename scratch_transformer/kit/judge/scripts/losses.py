@@ -24,6 +24,9 @@ OF_SENTENCES = re.compile(r"pooled|num_labels|n(um)?_class|\bcls\b")
 IN_BATCHES = re.compile(r"\w*loader|\bbatch(es)?\b|BucketIterator|_iter(ator)?\b", re.IGNORECASE)
 """Where sentences come in batches, they are padded; a few written out by hand may all have one length."""
 
+LONGEST = 100
+"""Characters of a line that are quoted."""
+
 
 def losses(script: Script) -> Iterator[tuple[ast.Call, ast.Call]]:
     """Every call of a cross-entropy on (logits, target), and the call that says how it is set up: often another."""
@@ -111,4 +114,5 @@ def _with_origin(value: ast.expr, call: ast.Call, script: Script) -> str:
 
 
 def _line(text: str, number: int) -> str:
-    return text.splitlines()[number - 1].strip()[:80]
+    line = text.splitlines()[number - 1].strip()
+    return line if len(line) <= LONGEST else f"{line[:LONGEST]}…"

@@ -37,7 +37,22 @@ def of_itself(error: BaseException, frame: FrameType) -> tuple[str, str]:
         argument = unset.without(classes, found[1], "\n".join(dict.fromkeys(map(text_of, classes))))
         said = f"It reads self.{found[1]}, which {found[0]} does not set where {argument}, as by default."
         return (said, f"self.{found[1]}") if argument else NOTHING
-    return f"It reads self.{found[1]}, which nothing in {found[0]} or its file sets.", f"self.{found[1]}"
+    others = [
+        f"self.{name}" for name in _read_by(classes) if name != found[1] and _is_set_nowhere(name, owner, classes)
+    ]
+    nor = f"; nor is {' or '.join(others)} set" if others else ""
+    return f"It reads self.{found[1]}, which nothing in {found[0]} or its file sets{nor}.", f"self.{found[1]}"
+
+
+def _read_by(classes: list[type]) -> list[str]:
+    """The attributes of itself that an object of these classes reads, in the order of their code."""
+    nodes = [node for cls in classes for node in ast.walk(tree_of(cls) or ast.Module([], []))]
+    own = [node for node in nodes if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "self"]
+    return list(dict.fromkeys(node.attr for node in own if isinstance(node.ctx, ast.Load)))
+
+
+def _is_set_nowhere(name: str, owner: object, classes: list[type]) -> bool:
+    return not hasattr(owner, name) and not any({name, "setattr"} & _set_in(text_of(cls), cls) for cls in classes)
 
 
 def _text_without(error: BaseException, frame: FrameType, name: str, cls: type) -> str:
