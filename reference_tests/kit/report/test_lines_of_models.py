@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from reference_tests.kit.learners.checked import check_text
+from scratch_transformer.kit.mistakes.attention import TARGET_ONLY
 from scratch_transformer.kit.report.lines import place
 
 
@@ -184,3 +185,45 @@ def test_the_line_is_where_the_number_of_layers_is_settled(cls, old, new, line, 
     del sys.modules["settled_stack"]
     linecache.checkcache()
     assert linecache.getline(found.file, found.line).strip() == line
+
+
+# ---- The line of what is meant, not of its like ----
+
+
+class TwoMasks(nn.Module):
+    def __init__(self, d_model=8, pad=0):
+        super().__init__()
+        self.pad, self.first = pad, nn.Parameter(torch.zeros(1, 1, d_model))
+        self.words = nn.Embedding(10, d_model, padding_idx=pad)
+        nn.init.trunc_normal_(self.first, std=0.02)
+        nn.init.normal_(self.words.weight, std=0.02)  # the words
+
+    def source_mask(self, src):
+        mask = (src != self.pad)[:, None, None, :]
+        return mask
+
+    def target_mask(self, tgt):
+        return torch.ones(tgt.shape[1], tgt.shape[1]).tril()  # the target
+
+    def forward(self, src, tgt):
+        return self.words(src), self.source_mask(src), self.words(tgt), self.target_mask(tgt)
+
+
+class NormOfAll(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.norm1, self.attention = nn.LayerNorm(d_model), nn.MultiheadAttention(d_model, num_heads)
+
+    def forward(self, value, key, query):
+        q = self.norm1(query)
+        k = self.norm1(key)  # the memory
+        return query + self.attention(q, k, self.norm1(value))[0]
+
+
+@pytest.mark.parametrize("id, name, cls, said", [
+    ("E4", "self.words", TwoMasks, "# the words"), ("A24", TARGET_ONLY, TwoMasks, "# the target"),
+    ("B31", "by the norm of the queries", NormOfAll, "# the memory"),
+])  # fmt: skip
+def test_the_line_is_that_of_what_is_meant(id, name, cls, said):
+    found = place(id, name, cls)
+    assert said in linecache.getline(found.file, found.line)

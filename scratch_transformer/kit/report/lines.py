@@ -27,7 +27,7 @@ OF_ATTENTION = (
     "A25", "A29", "A38", "A40",
 )  # fmt: skip
 """Mistakes that are made where attention is computed: the same words elsewhere mean something else."""
-OF_LAYERS = ("A36", "B2", "B3", "B6", "B13", "B14", "B15", "B20", "B23", "B24")
+OF_LAYERS = ("A36", "B2", "B3", "B6", "B13", "B14", "B15", "B20", "B23", "B24", "B31")
 """Mistakes that are made where sublayers are put together."""
 OF_SUMS = ("B24", "B13")
 """What is seen where a residual connection's sum is made something of."""
@@ -140,6 +140,8 @@ def place(
     if id == "E5" and form:
         rooms.sort(key=lambda room: room.name != form)
         usual = (rf"self\.{name}\b.*padding_idx", *usual)
+    if id == "E4" and form:  # nn.init.normal_(self.words.weight), self.words.weight.data.uniform_()
+        usual = (rf"(init\.\w+|uniform_|normal_)\(.*\b{name}\b|\b{name}\b.*(uniform_|normal_)\(", *usual)
     if id == "B32" and form.startswith("self."):  # self.cos, self.sin = angles.cos(), angles.sin()
         usual = (rf"self\.{name}\b[^=]*=[^=]", *usual)
     if id == "B22" and form:  # of a whole with others that are filled

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from scratch_transformer.kit.mistakes.attention import ONE_HEAD, ONE_TURNED, OWN_VALUE, WEIGHTS_APART
+from scratch_transformer.kit.mistakes.attention import ONE_HEAD, ONE_TURNED, OWN_VALUE, TARGET_ONLY, WEIGHTS_APART
 from scratch_transformer.kit.mistakes.blocks import IN_BOTH, NOT_DROPPED
 from scratch_transformer.kit.mistakes.construction import SOURCES_TABLE
 from scratch_transformer.kit.mistakes.masks import BESIDE_FLAG
@@ -51,6 +51,7 @@ PATTERNS: dict[str, str] = {
     "A27": r"self_?att\w*\(|mask", "A28": r"Linear\(", "A29": r"masked_fill|mask\w* ?=", "A30": r"mask|tril|triu",
     "A31": r"mask", "A35": r"\.view\(|reshape\(", "A34": r"byte|uint8|ByteTensor|1 *-|mask", "B6": r"dropout|return",
     "B14": r"return", **dict.fromkeys(OF_NORMS, r"norm|\bln\w*\("),
+    "B31": r"(?i)(norm|\bln)\w*(\[\w+\])?\(\w*(enc|mem|src|context|key|val|\b[kv]\b)",
     "B16": r"return", "B17": r"relu|gelu|GELU|ReLU|act", "B19": r"for ", "B20": r"att",
     "A36": r"\b(enc|mem|src|context)\w*\b(?<!mask).*[,)]",
     "B21": r"\b[A-Z]\w*\([^()]*(\([^()]*\)[^()]*)*\)\(",
@@ -106,6 +107,7 @@ OF_FORMS: dict[tuple[str, str], str] = {
     r"(\*=? [\w.]*\(?\w*mask|mask\w*(\.\w+\(.*\))? \*|mul_?\(.*mask)",
     ("R4", "the keys are not, and the values are"): r"(?i)^\s*v\w* *=.*(rot|rope)",
     ("T4", "divided by all positions"): r"batchmean|\.mean\(|['\"]mean['\"]|/ *(\w+\.)*(numel|size|shape|len)\b",
+    ("A24", TARGET_ONLY): r"(?i)tril|triu|causal\w*\(|(trg|tgt|target)\w*mask\w* *=[^=]",
     ("A29", BESIDE_FLAG): r"(?i)causal.* and .*mask|mask.* and .*causal|causal\w* *=[^=]|\bif .*causal",
     ("A34", ""): r"\.byte\(|uint8|ByteTensor",
     ("B19", ""): r"for .* in .*\bself\b",

@@ -41,7 +41,7 @@ def _filled(path: str, part: nn.Embedding) -> Finding | None:
     pad = part.padding_idx
     largest = part.weight[pad].abs().max().item()
     said = f"self.{path} has padding_idx = {pad}, but row {pad} has numbers up to {largest:.2g}."
-    return Finding(MISTAKES["E4"], said) if largest > 0 else None
+    return Finding(MISTAKES["E4"], said, name=f"self.{path}") if largest > 0 else None
 
 
 def _fixed(session: Session, fresh: nn.Module, path: str, part: nn.Embedding) -> Iterator[Finding]:
