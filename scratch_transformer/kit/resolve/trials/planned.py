@@ -117,8 +117,10 @@ def _with_probes(
         if is_random or score[0] == 0 or (score[0] < NOTHING and not way_matters):
             break
     if best.candidate is None:
-        best.problem, best.error = raised("its forward", error), error
-        best.unknown = calling.meaningless(function, plan)
+        best.unknown, best.error = calling.meaningless(function, plan), error
+        given = " and ".join(f"{name}=None" for name in best.unknown)
+        what = f"its forward, given {given} as nothing tells what it is," if given else "its forward"
+        best.problem = raised(what, error)
         return best
     if is_random:  # nothing gives the numbers of one call again, so nothing is searched for
         return best
